@@ -1,0 +1,20 @@
+"""Interactive brain and tissue physics in napari.
+
+Each engine is a folder with a headless Python API and two twins, Numba on the CPU and CUDA on the GPU.
+The engines are imported on first use, so that ``import napari_gpubio`` stays light.
+"""
+
+import importlib
+from importlib.metadata import version
+from types import ModuleType
+
+__version__ = version("napari-gpubio")
+__all__ = ["__version__", "tracts"]
+
+ENGINES = ("tracts",)
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in ENGINES:
+        return importlib.import_module(f"napari_gpubio.{name}")
+    raise AttributeError(f"module 'napari_gpubio' has no attribute {name!r}")

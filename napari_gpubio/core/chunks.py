@@ -1,0 +1,127 @@
+"""Work through items in chunks: the length of a chunk, stop, retry after out-of-memory, several GPUs.
+
+Every engine's ``run.py`` hands its twin's ``Run`` objects over to `advance_in_chunks`. Chunks are kept near a tenth of
+a second, so that Stop and a live preview work and a display GPU's watchdog stays quiet. Nothing here can change a
+result: items are named by their global index.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Protocol
+
+from napari_gpubio.core.device import CPU, Device, free_gpu_pool, free_memory_bytes, is_out_of_gpu_memory
+from napari_gpubio.core.errors import OutOfGpuMemory
+
+logger = logging.getLogger(__name__)
+CHUNK_SECONDS = 0.1
+
+
+class Runnable(Protocol):
+    """What a twin's ``Run`` must be able to do to be worked through in chunks."""
+
+    device: Device
+
+    def advance(self, start: int, count: int) -> None:
+        """Do the items ``start`` to ``start + count - 1``; after an error nothing of them may remain."""
+
+    def bytes_per_item(self) -> int:
+        """Memory that one item of a chunk takes on the device."""
+
+
+def advance_in_chunks(
+    runs: Sequence[Runnable], total: int, *, stop: threading.Event | None = None, first_chunk: int = 1024
+) -> Iterator[int]:
+    """Do ``total`` items on one or several runs and yield the number done after each chunk.
+
+    Parameters
+    ----------
+    runs
+        One run for each device.
+    total
+        Number of items.
+    stop
+        When set, no further chunk is begun.
+    first_chunk
+        Items in the first chunk of each run; later ones are fitted to `CHUNK_SECONDS`.
+
+    Raises
+    ------
+    OutOfGpuMemory
+        If a single item does not fit on a GPU.
+    """
+    workers = [_Worker(run, first_chunk) for run in runs]
+    if len(workers) == 1:
+        yield from _one(workers[0], total, stop)
+    else:
+        yield from _several(workers, total, stop)
+
+
+class _Worker:
+    """One run and the chunk length that suits it."""
+
+    def __init__(self, run: Runnable, first_chunk: int) -> None:
+        self.run = run
+        self.length = max(1, min(first_chunk, self._fits()))
+
+    def do(self, start: int, count: int) -> int:
+        begun = time.perf_counter()
+        try:
+            self.run.advance(start, count)
+        except Exception as error:
+            if not is_out_of_gpu_memory(error):
+                raise
+            return self._again_by_halves(start, count)
+        self._fit_length(count, time.perf_counter() - begun)
+        return count
+
+    def _again_by_halves(self, start: int, count: int) -> int:
+        free_gpu_pool(self.run.device)
+        if count == 1:
+            needed, free = self.run.bytes_per_item(), free_memory_bytes(self.run.device)
+            raise OutOfGpuMemory(needed / 2**20, free / 2**20)
+        half = (count + 1) // 2
+        logger.warning("out of GPU memory with %d items; trying again with %d", count, half)
+        self.length = half
+        return self.do(start, half) + self.do(start + half, count - half)
+
+    def _fit_length(self, count: int, seconds: float) -> None:
+        wanted = int(count * min(4.0, CHUNK_SECONDS / max(seconds, 1e-6)))
+        self.length = max(1, min(wanted, self._fits()))
+
+    def _fits(self) -> int:
+        if self.run.device.kind == CPU.kind:
+            return 1 << 30
+        return max(1, int(0.6 * free_memory_bytes(self.run.device) / max(1, self.run.bytes_per_item())))
+
+
+def _one(worker: _Worker, total: int, stop: threading.Event | None) -> Iterator[int]:
+    done = 0
+    while done < total and not (stop is not None and stop.is_set()):
+        done += worker.do(done, min(worker.length, total - done))
+        yield done
+
+
+def _several(workers: Sequence[_Worker], total: int, stop: threading.Event | None) -> Iterator[int]:
+    """One thread for each GPU; a worker that has finished takes the next chunk."""
+    begun, done = 0, 0
+    with ThreadPoolExecutor(len(workers), thread_name_prefix="napari-gpubio") as pool:
+        busy: dict[Future[int], _Worker] = {}
+
+        def give(worker: _Worker) -> None:
+            nonlocal begun
+            if begun < total and not (stop is not None and stop.is_set()):
+                count = min(worker.length, total - begun)
+                busy[pool.submit(worker.do, begun, count)] = worker
+                begun += count
+
+        for worker in workers:
+            give(worker)
+        while busy:
+            for future in wait(busy, return_when=FIRST_COMPLETED).done:
+                worker = busy.pop(future)
+                done += future.result()
+                give(worker)
+                yield done

@@ -1,0 +1,33 @@
+"""The errors a user can meet. Each message says what is wrong, the value, and what to do."""
+
+
+class GpuBioError(Exception):
+    """Base of every error raised on purpose by napari-gpubio."""
+
+
+class InvalidInput(GpuBioError, ValueError):
+    """A file, an array or a parameter cannot be used as given."""
+
+
+class GpuUnavailable(GpuBioError, RuntimeError):
+    """A GPU was asked for by name and there is none that works."""
+
+
+class OutOfGpuMemory(GpuBioError, MemoryError):
+    """The smallest possible piece of the work does not fit on the GPU.
+
+    Parameters
+    ----------
+    needed_mb, free_mb
+        What the piece needs and what the device has, in MiB.
+    what
+        The work, as the user knows it.
+    """
+
+    def __init__(self, needed_mb: float, free_mb: float, what: str = "the computation") -> None:
+        self.needed_mb = needed_mb
+        self.free_mb = free_mb
+        super().__init__(
+            f"{what} needs about {needed_mb:.0f} MB of GPU memory and {free_mb:.0f} MB are free. "
+            "Close other programs that use the GPU, use a smaller volume, or choose device='cpu'."
+        )

@@ -1,0 +1,86 @@
+"""Parameters written once: a dataclass field that carries its label, unit and limits.
+
+The checks of a settings class and the form that a dock widget shows are both made from these fields.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from napari_gpubio.core.errors import InvalidInput
+
+_KEY = "napari_gpubio"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ParamInfo:
+    """What a form and a check must know of one parameter."""
+
+    label: str
+    help: str
+    unit: str = ""
+    minimum: float | None = None
+    above: float | None = None
+    maximum: float | None = None
+    step: float | None = None
+    choices: tuple[str, ...] | None = None
+    advanced: bool = False
+
+
+def param(default: Any, label: str, help: str, **info: Any) -> Any:  # noqa: A002 - the field's own word
+    """Give a dataclass field with a label, a help sentence, and optionally unit, limits, choices.
+
+    Parameters
+    ----------
+    default
+        The default value; its type is the parameter's type.
+    label, help
+        Short name and one sentence, both shown to the user.
+    **info
+        ``unit``, ``minimum`` (allowed), ``above`` (not allowed itself), ``maximum``, ``step``, ``choices``,
+        ``advanced``; see `ParamInfo`.
+    """
+    if "choices" in info:
+        info["choices"] = tuple(info["choices"])
+    return dataclasses.field(default=default, metadata={_KEY: ParamInfo(label=label, help=help, **info)})
+
+
+def param_info(field: dataclasses.Field[Any]) -> ParamInfo | None:
+    """Return what `param` recorded for a field, or None for an ordinary field."""
+    return field.metadata.get(_KEY)
+
+
+def check_params(settings: Any) -> None:
+    """Check every `param` field of a dataclass instance against its own limits.
+
+    Raises
+    ------
+    InvalidInput
+        With the parameter's name, its value and what is allowed.
+    """
+    for field in dataclasses.fields(settings):
+        if (info := param_info(field)) is not None:
+            _check(field.name, getattr(settings, field.name), info)
+
+
+def _check(name: str, value: Any, info: ParamInfo) -> None:
+    if info.choices is not None:
+        _check_choice(name, value, info.choices)
+        return
+    if isinstance(value, (bool, str)) or not isinstance(value, (int, float)):
+        return
+    unit = f" {info.unit}" if info.unit else ""
+    if not math.isfinite(value):
+        raise InvalidInput(f"{name} is {value}; give a finite number{unit and ' in' + unit}")
+    if info.above is not None and value <= info.above:
+        raise InvalidInput(f"{name} is {value:g}{unit}; it must be greater than {info.above:g}{unit}")
+    if info.minimum is not None and value < info.minimum:
+        raise InvalidInput(f"{name} is {value:g}{unit}; it must be at least {info.minimum:g}{unit}")
+    if info.maximum is not None and value > info.maximum:
+        raise InvalidInput(f"{name} is {value:g}{unit}; it must be at most {info.maximum:g}{unit}")
+
+
+def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise InvalidInput(f"{name} is {value!r}; choose one of {', '.join(map(repr, choices))}")

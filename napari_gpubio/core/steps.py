@@ -1,0 +1,60 @@
+"""The one protocol for long work: a generator of steps that returns its result.
+
+An engine's ``steps(...)`` yields a `Step` after every piece of work and returns its result. A script drives it to
+the end with `drive`; a dock widget drives it in a worker and shows what comes. To stop early the caller sets the
+`threading.Event` that it handed over as ``stop``: the generator then returns a result whose ``complete`` is false
+and which keeps what was done. ``close()`` on the generator is for teardown only, and never while it is executing.
+"""
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far the work has come.
+
+    Parameters
+    ----------
+    done, total
+        Work items finished and work items in all.
+    message
+        What is being done, for a status line.
+    preview
+        A partial result to show, or None.
+    """
+
+    done: int
+    total: int
+    message: str = ""
+    preview: Any = None
+
+    @property
+    def fraction(self) -> float:
+        """Share of the work that is done, 0 to 1."""
+        return self.done / self.total if self.total else 1.0
+
+
+def drive(steps: Generator[Step, None, Result], progress: Callable[[Step], object] | None = None) -> Result:
+    """Run a generator of steps to its end and return its result.
+
+    Parameters
+    ----------
+    steps
+        What an engine's ``steps(...)`` gave.
+    progress
+        Called with every `Step`, for instance to draw a progress bar.
+    """
+    try:
+        while True:
+            step = next(steps)
+            if progress is not None:
+                progress(step)
+    except StopIteration as end:
+        result: Result = end.value
+        return result
+    finally:
+        steps.close()

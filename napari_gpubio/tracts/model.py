@@ -1,0 +1,289 @@
+"""What the tracts engine works on: a diffusion scan, a tensor field, tractograms.
+
+Arrays of volumes are indexed (i, j, k); tensors and directions are in world axes (RAS); lengths in mm, diffusivities
+in mm^2/s, b-values in s/mm^2. Six tensor components come in the order xx, yy, zz, xy, xz, yz.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import checked_affine, same_grid, voxel_sizes_mm
+
+Array = npt.NDArray[Any]
+B0_LIMIT = 50.0  # s/mm^2; a volume below it counts as not diffusion weighted
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DiffusionScan:
+    """A diffusion-weighted series with its gradient table.
+
+    Parameters
+    ----------
+    data
+        Signals, shape (X, Y, Z, N), any real type.
+    bvals
+        b-values in s/mm^2, shape (N,).
+    directions
+        Unit gradient directions in world axes, shape (N, 3); zero for b = 0.
+    affine
+        Voxel to world, mm.
+    path
+        The file it came from, or None.
+    notes
+        What a reader found or changed, in sentences for the user.
+
+    Raises
+    ------
+    InvalidInput
+        If shapes do not fit each other or the table has values that are not finite.
+    """
+
+    data: Array
+    bvals: npt.NDArray[np.float64]
+    directions: npt.NDArray[np.float64]
+    affine: npt.NDArray[np.float64]
+    path: Path | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.data.ndim != 4:
+            raise InvalidInput(f"a diffusion scan has 4 dimensions (x, y, z, volume); this array has {self.data.ndim}")
+        n = self.data.shape[3]
+        if self.bvals.shape != (n,) or self.directions.shape != (n, 3):
+            raise InvalidInput(
+                f"the scan has {n} volumes, but there are {self.bvals.size} b-values and "
+                f"{self.directions.size // 3} directions; give one of each for every volume"
+            )
+        if not (np.isfinite(self.bvals).all() and np.isfinite(self.directions).all()):
+            raise InvalidInput("the gradient table has values that are not finite; repair the bval and bvec files")
+        object.__setattr__(self, "affine", checked_affine(self.affine))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Dimensions of one volume."""
+        return self.data.shape[:3]  # type: ignore[return-value]
+
+    @property
+    def is_b0(self) -> npt.NDArray[np.bool_]:
+        """Which volumes are not diffusion weighted (b < 50 s/mm^2), shape (N,)."""
+        return np.asarray(self.bvals < B0_LIMIT)
+
+    def shells(self) -> list[int]:
+        """b-values of the shells, each rounded to the nearest 100 s/mm^2 (0 for the b0 volumes), in order."""
+        return sorted({0 if b < B0_LIMIT else max(100, int(round(b / 100.0) * 100)) for b in self.bvals})
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TensorField:
+    """Diffusion tensors on a voxel grid.
+
+    Parameters
+    ----------
+    tensors
+        Shape (X, Y, Z, 6), world axes, mm^2/s, order xx, yy, zz, xy, xz, yz; zero outside the mask.
+    mask
+        Voxels that hold a tensor, shape (X, Y, Z).
+    affine
+        Voxel to world, mm.
+    repaired
+        Voxels whose tensor was not positive definite and was mended, shape (X, Y, Z).
+    s0
+        Fitted signal at b = 0, or None.
+    path
+        The file it came from, or None.
+    notes
+        What a reader or the fit found or changed, in sentences for the user.
+    """
+
+    tensors: Array
+    mask: npt.NDArray[np.bool_]
+    affine: npt.NDArray[np.float64]
+    repaired: npt.NDArray[np.bool_] | None = None
+    s0: Array | None = None
+    path: Path | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.tensors.ndim != 4 or self.tensors.shape[3] != 6:
+            raise InvalidInput(f"tensors have shape (X, Y, Z, 6); this array has shape {self.tensors.shape}")
+        if self.mask.shape != self.tensors.shape[:3]:
+            raise InvalidInput(
+                f"the mask has shape {self.mask.shape} and the tensors {self.tensors.shape[:3]}; they must be the same"
+            )
+        object.__setattr__(self, "affine", checked_affine(self.affine))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Dimensions of the grid."""
+        return self.tensors.shape[:3]  # type: ignore[return-value]
+
+    @property
+    def voxel_sizes_mm(self) -> npt.NDArray[np.float64]:
+        """Edge lengths of a voxel in mm."""
+        return voxel_sizes_mm(self.affine)
+
+    @property
+    def repaired_count(self) -> int:
+        """Number of voxels whose tensor was mended."""
+        return 0 if self.repaired is None else int(np.count_nonzero(self.repaired))
+
+    @cached_property
+    def eigen(self) -> "Eigen":
+        """Eigenvalues and eigenvectors of every tensor (computed once, on the CPU)."""
+        from napari_gpubio.tracts.tensors.cpu import eigen_decompose
+
+        return Eigen(*eigen_decompose(self.tensors))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Eigen:
+    """Eigen-decomposition of a tensor field.
+
+    Parameters
+    ----------
+    values
+        Shape (X, Y, Z, 3), mm^2/s, descending.
+    vectors
+        Shape (X, Y, Z, 3, 3); ``vectors[..., n, :]`` is the unit eigenvector of ``values[..., n]``, world axes.
+    """
+
+    values: Array
+    vectors: Array
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Tractogram:
+    """Fibers in millimetres, packed one behind the other.
+
+    Parameters
+    ----------
+    points
+        Shape (P, 3), float32, world mm (RAS).
+    offsets
+        Shape (F + 1,), int64; fiber ``f`` is ``points[offsets[f]:offsets[f + 1]]``.
+    per_fiber
+        Named numbers of each fiber, shape (F,) or (F, k).
+    per_point
+        Named numbers of each point, shape (P,) or (P, k).
+    affine, shape
+        Grid of the volume that the fibers belong to (voxel to world, mm; dimensions).
+    parameters
+        How they were made; only what JSON can hold.
+    complete
+        False if the run was stopped before its end.
+    """
+
+    points: npt.NDArray[np.float32]
+    offsets: npt.NDArray[np.int64]
+    affine: npt.NDArray[np.float64]
+    shape: tuple[int, int, int]
+    per_fiber: Mapping[str, Array] = field(default_factory=dict)
+    per_point: Mapping[str, Array] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    complete: bool = True
+
+    def __post_init__(self) -> None:
+        points, offsets = np.asarray(self.points, np.float32), np.asarray(self.offsets, np.int64)
+        if points.ndim != 2 or points.shape[1] != 3:
+            raise InvalidInput(f"points have shape (P, 3); this array has shape {points.shape}")
+        if offsets.ndim != 1 or not len(offsets) or offsets[0] != 0 or offsets[-1] != len(points):
+            raise InvalidInput(f"offsets must run from 0 to the number of points, {len(points)}")
+        if (np.diff(offsets) < 0).any():
+            raise InvalidInput("offsets must not decrease")
+        for what, table, rows in (
+            ("fiber", self.per_fiber, len(offsets) - 1),
+            ("point", self.per_point, len(points)),
+        ):
+            for name, values in table.items():
+                if len(values) != rows:
+                    raise InvalidInput(f"{name!r} has {len(values)} values for {rows} {what}s")
+        object.__setattr__(self, "points", points)
+        object.__setattr__(self, "offsets", offsets)
+        object.__setattr__(self, "affine", checked_affine(self.affine))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __iter__(self) -> Iterator[npt.NDArray[np.float32]]:
+        return (self.points[a:b] for a, b in zip(self.offsets[:-1], self.offsets[1:], strict=True))
+
+    def __getitem__(self, fiber: int) -> npt.NDArray[np.float32]:
+        n = range(len(self))[fiber]
+        return self.points[self.offsets[n] : self.offsets[n + 1]]
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Number of points of each fiber."""
+        return np.diff(self.offsets)
+
+    def lengths_mm(self) -> npt.NDArray[np.float64]:
+        """Length of each fiber in mm, from its points."""
+        steps = np.zeros(len(self.points))
+        if len(self.points) > 1:
+            steps[1:] = np.linalg.norm(np.diff(self.points.astype(np.float64), axis=0), axis=1)
+        has_points = self.counts > 0
+        steps[self.offsets[:-1][has_points]] = 0.0
+        total = np.concatenate([[0.0], np.cumsum(steps)])
+        return np.asarray(total[self.offsets[1:]] - total[self.offsets[:-1]])
+
+    def fiber_of_point(self) -> npt.NDArray[np.int64]:
+        """Index of the fiber that each point belongs to, shape (P,)."""
+        return np.repeat(np.arange(len(self)), self.counts)
+
+    def select(self, keep: npt.ArrayLike) -> "Tractogram":
+        """Return the fibers where ``keep`` (a boolean for each fiber, or indices) says so, with all their numbers."""
+        keep = np.asarray(keep)
+        which = np.flatnonzero(keep) if keep.dtype == bool else keep.astype(np.int64)
+        counts = self.counts[which]
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        rows = np.repeat(self.offsets[which] - offsets[:-1], counts) + np.arange(offsets[-1])
+        return dataclasses.replace(
+            self,
+            points=self.points[rows],
+            offsets=offsets,
+            per_fiber={name: np.asarray(values)[which] for name, values in self.per_fiber.items()},
+            per_point={name: np.asarray(values)[rows] for name, values in self.per_point.items()},
+        )
+
+    @staticmethod
+    def join(parts: Sequence["Tractogram"]) -> "Tractogram":
+        """Put tractograms of one volume one behind the other; only numbers that all of them have are kept.
+
+        Raises
+        ------
+        InvalidInput
+            If there are none or they belong to different volumes.
+        """
+        if not parts:
+            raise InvalidInput("there are no tractograms to join; give at least one")
+        first = parts[0]
+        if any(not same_grid(first.shape, first.affine, p.shape, p.affine) for p in parts):
+            raise InvalidInput("the tractograms belong to different volumes; join those of one volume")
+        shifts = np.cumsum([0] + [len(p.points) for p in parts[:-1]])
+        offsets = [np.array([0])] + [p.offsets[1:] + shift for p, shift in zip(parts, shifts, strict=True)]
+
+        def stacked(tables: list[Mapping[str, Array]]) -> dict[str, Array]:
+            return {n: np.concatenate([t[n] for t in tables]) for n in tables[0] if all(n in t for t in tables)}
+
+        return dataclasses.replace(
+            first,
+            points=np.concatenate([p.points for p in parts]),
+            offsets=np.concatenate(offsets),
+            per_fiber=stacked([p.per_fiber for p in parts]),
+            per_point=stacked([p.per_point for p in parts]),
+            complete=all(p.complete for p in parts),
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write to ``.trk``, ``.tck``, ``.trx`` or ``.vtk``; see `napari_gpubio.tracts.io.write_tractogram`."""
+        from napari_gpubio.tracts.io import write_tractogram
+
+        write_tractogram(path, self)
