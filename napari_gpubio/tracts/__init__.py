@@ -1,0 +1,1 @@
+"""Diffusion tensors and fiber tracking by geodesic ray-tracing (van Aart et al. 2011)."""

@@ -1,0 +1,254 @@
+"""What every tractogram reader asks of a file before it believes it.
+
+A header may promise anything; memory is taken only for what the file's own size can hold. Whatever a library says about
+garbage leaves this package as an `InvalidInput` with the name of the file.
+"""
+
+import gzip
+import logging
+import os
+import struct
+import zipfile
+import zlib
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import nibabel
+import numpy as np
+import numpy.typing as npt
+from nibabel.filebasedimages import ImageFileError
+from nibabel.streamlines.tractogram_file import DataError, HeaderError
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import checked_affine
+
+logger = logging.getLogger(__name__)
+Array = npt.NDArray[Any]
+Reference = str | os.PathLike[str] | tuple[npt.ArrayLike, tuple[int, int, int]]
+
+ALWAYS_UNPACKED = 64 * 2**20  # bytes; a compressed file may always unpack to this much
+MOST_EXPANSION = 100  # times; coordinates compress 1.1 to 10 times, a zip bomb 1000 times
+BLOCK = 4 * 2**20  # bytes read at once
+# What nibabel, zipfile, gzip, json and numpy raise on garbage.
+UNREADABLE = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    RecursionError,
+    struct.error,
+    zlib.error,
+    zipfile.BadZipFile,
+    HeaderError,
+    DataError,
+    ImageFileError,
+)
+
+
+class Grid(NamedTuple):
+    """The volume that fibers belong to: voxel to world in mm, shape (4, 4), and its dimensions."""
+
+    affine: npt.NDArray[np.float64]
+    shape: tuple[int, int, int]
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn whatever a library raises on a damaged file into `InvalidInput` with the file's name and the library's text."""
+    try:
+        yield
+    except InvalidInput as error:
+        if path.name in str(error):
+            raise
+        raise InvalidInput(f"{path.name}: {error}") from error
+    except UNREADABLE as error:
+        said = str(error) or type(error).__name__
+        raise InvalidInput(f"{path.name} cannot be read: {said}. Export or copy the file again") from error
+
+
+def existing_file(path: str | os.PathLike[str]) -> Path:
+    """Return the path of a file that is there and not empty.
+
+    Raises
+    ------
+    InvalidInput
+        If it does not exist, is a folder, or has no bytes.
+    """
+    file = Path(path)
+    if file.is_dir():
+        raise InvalidInput(f"{file} is a folder; give the tractogram file in it")
+    if not file.is_file():
+        raise InvalidInput(f"there is no file {file}; check the name and the folder")
+    if file.stat().st_size == 0:
+        raise InvalidInput(f"{file} is empty (0 bytes); copy or export it again")
+    return file
+
+
+def load_bytes(path: Path) -> bytes | bytearray:
+    """Read a whole file, unpacked if its name ends in ``.gz``.
+
+    Raises
+    ------
+    InvalidInput
+        If it unpacks to more than 64 MB and more than 100 times its size.
+    """
+    if path.suffix.lower() != ".gz":
+        return path.read_bytes()
+    packed, unpacked = path.stat().st_size, bytearray()
+    with gzip.open(path, "rb") as stream:
+        while block := stream.read(BLOCK):
+            unpacked += block
+            check_expansion(len(unpacked), packed)
+    return unpacked
+
+
+def check_expansion(unpacked: int, packed: int) -> None:
+    """Refuse what grows as only a zip bomb does; sizes in bytes.
+
+    Raises
+    ------
+    InvalidInput
+        If it unpacks to more than 64 MB and more than 100 times its size.
+    """
+    if unpacked > max(ALWAYS_UNPACKED, MOST_EXPANSION * packed):
+        raise InvalidInput(
+            f"{packed} compressed bytes unpack to {unpacked} or more, over {MOST_EXPANSION} times their size, as no "
+            "tractogram does; if you trust the file, unpack it first"
+        )
+
+
+def checked_magic(data: bytes | bytearray, magic: bytes, what: str) -> None:
+    """Make sure that the data begin with ``magic``.
+
+    Raises
+    ------
+    InvalidInput
+        With the bytes that are there instead.
+    """
+    if not data.startswith(magic):
+        begin = bytes(data[: max(12, len(magic))])
+        raise InvalidInput(f"a {what} file begins with {magic!r}, this one with {begin!r}; is its suffix right?")
+
+
+def walk_records(
+    words: npt.NDArray[np.int32], *, records: int | None, words_per_item: int, words_after: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Find records of the form [count, count items, some words] that follow one another.
+
+    Parameters
+    ----------
+    words
+        The data, shape (W,), native byte order.
+    records
+        How many there must be; None for as many as there are words for.
+    words_per_item, words_after
+        Words of an item, and words after the last item.
+
+    Returns
+    -------
+    starts, counts
+        Index of the word that holds the count, and the count, of each record; shape (records,).
+
+    Raises
+    ------
+    InvalidInput
+        If a count is negative or the data end too early.
+    """
+    view, limit = memoryview(words), len(words)
+    starts, counts, position = array("q"), array("q"), 0
+    while position < limit and (records is None or len(starts) < records):
+        count = view[position]
+        if count < 0:
+            raise InvalidInput(f"fiber {len(starts)} claims {count} points; the file is damaged, export it again")
+        starts.append(position)
+        counts.append(count)
+        position += 1 + count * words_per_item + words_after
+    if position > limit:
+        raise InvalidInput(f"the file ends inside fiber {len(starts) - 1}; it is cut off, copy or export it again")
+    if records is not None and len(starts) < records:
+        raise InvalidInput(
+            f"the header promises {records} fibers and the file ends after {len(starts)}; copy or export it again"
+        )
+    return np.array(starts, np.int64), np.array(counts, np.int64)
+
+
+def offsets_of(counts: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Offsets, shape (F + 1,), of fibers with these numbers of points, shape (F,)."""
+    return np.concatenate([[0], np.cumsum(np.asarray(counts, np.int64))]).astype(np.int64)
+
+
+def check_finite(points: Array) -> None:
+    """Make sure that every coordinate, shape (P, 3), is a number.
+
+    Raises
+    ------
+    InvalidInput
+        With the first point that is not.
+    """
+    good = np.isfinite(points).all(axis=1)
+    if not good.all():
+        bad = int(np.argmin(good))
+        raise InvalidInput(
+            f"{np.count_nonzero(~good)} points are not finite (the first is point {bad}, {points[bad].tolist()}); "
+            "remove their fibers or export the tractogram again"
+        )
+
+
+def unique_names(names: list[str]) -> list[str]:
+    """Give each column a name of its own: a second ``fa`` becomes ``fa_2``."""
+    taken: set[str] = set()
+    for n, name in enumerate(names):
+        choice, copy = name, 2
+        while choice in taken:
+            choice, copy = f"{name}_{copy}", copy + 1
+        taken.add(choice)
+        names[n] = choice
+    return names
+
+
+def checked_shape(shape: Any) -> tuple[int, int, int]:
+    """Return three positive dimensions.
+
+    Raises
+    ------
+    InvalidInput
+        If they are not.
+    """
+    sizes = tuple(int(n) for n in shape)
+    if len(sizes) != 3 or min(sizes) < 1:
+        raise InvalidInput(f"the volume has dimensions {sizes}; give three positive whole numbers")
+    return sizes
+
+
+def reference_grid(reference: Reference) -> Grid:
+    """Return the grid of a volume: a NIfTI path, or (affine, shape).
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be read or the numbers make no grid.
+    """
+    if isinstance(reference, str | os.PathLike):
+        file = existing_file(reference)
+        with reading(file):
+            image: Any = nibabel.load(file)
+            return Grid(checked_affine(image.affine), checked_shape(image.shape[:3]))
+    affine, shape = reference
+    return Grid(checked_affine(affine), checked_shape(shape))
+
+
+def box_grid(points: Array) -> Grid:
+    """Grid of 1 mm voxels along the world axes that just holds the points, shape (P, 3), mm."""
+    if not len(points):
+        return Grid(np.eye(4), (1, 1, 1))
+    low, high = np.floor(points.min(axis=0)), np.ceil(points.max(axis=0))
+    affine = np.eye(4)
+    affine[:3, 3] = low
+    return Grid(affine, checked_shape(high.astype(np.float64) - low + 1))

@@ -1,0 +1,144 @@
+"""Diffusion-weighted series from NIfTI with bval and bvec files, or from MRtrix images."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.tracts.io.gradients import read_fsl_gradients, tidy_gradients
+from napari_gpubio.tracts.io.mif import read_mif
+from napari_gpubio.tracts.io.volumes import MIF_SUFFIXES, existing_file, nifti_affine, nifti_array, open_nifti
+from napari_gpubio.tracts.model import DiffusionScan
+
+Array = npt.NDArray[Any]
+
+
+def read_dwi(path: str | Path, *, bval: str | Path | None = None, bvec: str | Path | None = None) -> DiffusionScan:
+    """Read a diffusion-weighted series with its gradient table.
+
+    Parameters
+    ----------
+    path
+        A ``.nii`` or ``.nii.gz`` file, or a ``.mif``, ``.mif.gz`` or ``.mih`` file that carries its ``dw_scheme``.
+    bval, bvec
+        FSL's files for a NIfTI image. Without them they are looked for beside the image, for ``dwi.nii.gz`` under
+        ``dwi.bval``, ``dwi.bvals``, ``dwi.nii.gz.bval``, ``dwi_bval``, ``bvals``, ``bval``, each also with ``.txt``;
+        bvec likewise, and before the names of the folder ``dwi.eddy_rotated_bvecs``. The notes say which were taken.
+
+    Returns
+    -------
+    DiffusionScan
+        Signals as stored (scaled to float32 or float64 where the header says so); values that are not finite become
+        0. Directions in world axes.
+
+    Raises
+    ------
+    InvalidInput
+        If a file is missing, damaged, too large for the memory, or the parts do not fit each other.
+    """
+    path = existing_file(path)
+    if path.name.lower().endswith(MIF_SUFFIXES):
+        return _read_mif_dwi(path, bval, bvec)
+    return _read_nifti_dwi(path, bval, bvec)
+
+
+def find_gradient_files(path: str | Path) -> tuple[Path | None, Path | None]:
+    """Return the bval and bvec files that belong to an image by their names, each None if there is none."""
+    path = Path(path)
+    return _find(path, "bval"), _find(path, "bvec")
+
+
+def _read_nifti_dwi(path: Path, bval: str | Path | None, bvec: str | Path | None) -> DiffusionScan:
+    image = open_nifti(path)
+    _check_is_series(path, image.shape)
+    affine = nifti_affine(image, path)
+    bval_path = Path(bval) if bval is not None else _needed(path, "bval")
+    bvec_path = Path(bvec) if bvec is not None else _needed(path, "bvec")
+    bvals, directions, notes = read_fsl_gradients(bval_path, bvec_path, image.shape[3], affine)
+    data, data_notes = _finite(nifti_array(image, path))
+    return DiffusionScan(
+        data=data,
+        bvals=bvals,
+        directions=directions,
+        affine=affine,
+        path=path,
+        notes=(
+            f"gradient table: {bval_path.name} and {bvec_path.name}",
+            *notes,
+            *_orientation_notes(image),
+            *data_notes,
+        ),
+    )
+
+
+def _read_mif_dwi(path: Path, bval: str | Path | None, bvec: str | Path | None) -> DiffusionScan:
+    if bval is not None or bvec is not None:
+        raise InvalidInput(
+            f"{path.name} is an MRtrix image, which carries its own gradient table; leave bval and bvec out, "
+            "or put them in with mrconvert -fslgrad"
+        )
+    image = read_mif(path)
+    _check_is_series(path, image.data.shape)
+    if image.gradients is None:
+        raise InvalidInput(f"{path.name} has no gradient table (dw_scheme); put one in with mrconvert -fslgrad")
+    bvals, directions, notes = tidy_gradients(image.gradients[:, 3], image.gradients[:, :3])
+    data, data_notes = _finite(image.data)
+    return DiffusionScan(
+        data=data,
+        bvals=bvals,
+        directions=directions,
+        affine=image.affine,
+        path=path,
+        notes=(f"gradient table: dw_scheme of {path.name}", *notes, *data_notes),
+    )
+
+
+def _check_is_series(path: Path, shape: tuple[int, ...]) -> None:
+    if len(shape) != 4:
+        raise InvalidInput(
+            f"{path.name} has shape {tuple(shape)}; a diffusion series has four dimensions (x, y, z, volume)"
+        )
+
+
+def _needed(path: Path, kind: str) -> Path:
+    if (found := _find(path, kind)) is not None:
+        return found
+    tried = ", ".join(p.name for p in _candidates(path, kind)[:3])
+    raise InvalidInput(
+        f"no {kind} file was found beside {path.name} (tried {tried} and others); put it there or give {kind}="
+    )
+
+
+def _find(path: Path, kind: str) -> Path | None:
+    return next((p for p in _candidates(path, kind) if p.is_file()), None)
+
+
+def _candidates(path: Path, kind: str) -> list[Path]:
+    """Names under which programs put the table of an image; first those that carry the image's name."""
+    stem = path.name[: -len(".nii.gz")] if path.name.lower().endswith(".nii.gz") else path.stem
+    own = [f"{stem}.{kind}", f"{stem}.{kind}s", f"{path.name}.{kind}", f"{path.name}.{kind}s"]
+    own += [f"{stem}_{kind}", f"{stem}_{kind}s", f"{stem}_{kind}.txt", f"{stem}_{kind}s.txt"]
+    if kind == "bvec":
+        own.append(f"{stem}.eddy_rotated_bvecs")
+    shared = [f"{kind}s", kind, f"{kind}s.txt", f"{kind}.txt"]
+    return [path.parent / name for name in own + shared]
+
+
+def _orientation_notes(image: Any) -> tuple[str, ...]:
+    if int(image.header["sform_code"]) or int(image.header["qform_code"]):
+        return ()
+    return (
+        "the header gives no orientation (sform and qform codes are 0): left and right, and the gradient directions, "
+        "rest on an assumption",
+    )
+
+
+def _finite(data: Array) -> tuple[Array, tuple[str, ...]]:
+    """Set values that are not finite to 0, and say how many."""
+    if data.dtype.kind != "f" or not (count := int(data.size - np.count_nonzero(np.isfinite(data)))):
+        return data, ()
+    return np.nan_to_num(data, nan=0.0, posinf=0.0, neginf=0.0), (
+        f"{count} signals are not finite; they were set to 0",
+    )

@@ -1,0 +1,297 @@
+"""Gradient tables: FSL's bval and bvec files, and what a table must hold to fit a tensor.
+
+FSL gives directions in the axes of the image, and turns the first one round when the affine has a positive
+determinant, so that they always refer to a left-handed ("radiological") image. See the FSL documentation of dtifit,
+"What conventions do the bvecs use?". Here directions are in world axes throughout.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.space import checked_affine, rotation_of
+from napari_gpubio.tracts.model import B0_LIMIT
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+_TOLERATED_LENGTH = 0.01  # |g| may differ from 1 by so much before it is taken to scale b, as in MRtrix3
+_SHORTEST, _LONGEST = 1e-6, 1e3
+_LARGEST_B = 1e6
+_SAME_DIRECTION = np.cos(np.deg2rad(1.0))
+
+
+def fsl_to_world(vectors: npt.ArrayLike, affine: npt.ArrayLike) -> Floats:
+    """Turn vectors of a bvec file into world axes.
+
+    Parameters
+    ----------
+    vectors
+        Shape (N, 3), FSL's convention.
+    affine
+        Voxel to world, mm, of the image they belong to.
+
+    Returns
+    -------
+    ndarray
+        Shape (N, 3), lengths kept.
+    """
+    return np.asarray(vectors, np.float64) @ fsl_axes(affine).T
+
+
+def world_to_fsl(directions: npt.ArrayLike, affine: npt.ArrayLike) -> Floats:
+    """Turn vectors in world axes, shape (N, 3), into FSL's convention; the inverse of `fsl_to_world`."""
+    return np.asarray(directions, np.float64) @ fsl_axes(affine)
+
+
+def fsl_axes(affine: npt.ArrayLike) -> Floats:
+    """Return FSL's three axes in world axes, as the columns of an orthonormal 3 x 3 matrix.
+
+    They are the directions of the voxel axes (the nearest orthonormal ones under shear), the first one reversed if
+    the determinant of the affine is positive.
+    """
+    axes = rotation_of(checked_affine(affine)).copy()
+    if np.linalg.det(axes) > 0:
+        axes[:, 0] *= -1.0
+    return axes
+
+
+def read_fsl_gradients(
+    bval_path: str | Path, bvec_path: str | Path, n_volumes: int, affine: npt.ArrayLike
+) -> tuple[Floats, Floats, tuple[str, ...]]:
+    """Read a pair of bval and bvec files.
+
+    Numbers may be separated by blanks, tabs, commas or semicolons. A bval file may be a column, and a bvec file may
+    have a row for each volume; with three volumes, where both layouts fit, FSL's own (three rows) holds.
+
+    Parameters
+    ----------
+    bval_path, bvec_path
+        The two files.
+    n_volumes
+        Number of volumes of the image.
+    affine
+        Voxel to world, mm, of the image.
+
+    Returns
+    -------
+    bvals
+        s/mm^2, shape (N,).
+    directions
+        Unit vectors in world axes, shape (N, 3); zero where b is 0.
+    notes
+        What was found or changed, in sentences for the user.
+
+    Raises
+    ------
+    InvalidInput
+        If a file is missing, empty, not text, has words or values that are not finite, or does not fit the image;
+        or as `tidy_gradients`.
+    """
+    bval_path, bvec_path = Path(bval_path), Path(bvec_path)
+    bvals, bval_note = _bvals(_table(bval_path), n_volumes, bval_path.name)
+    vectors, bvec_note = _bvecs(_table(bvec_path), n_volumes, bvec_path.name)
+    bvals, vectors, notes = tidy_gradients(bvals, vectors)
+    return bvals, fsl_to_world(vectors, affine), (*bval_note, *bvec_note, *notes)
+
+
+def write_fsl_gradients(
+    bval_path: str | Path, bvec_path: str | Path, bvals: npt.ArrayLike, directions: npt.ArrayLike, affine: npt.ArrayLike
+) -> None:
+    """Write a pair of bval and bvec files in FSL's layout, with 15 digits.
+
+    Parameters
+    ----------
+    bval_path, bvec_path
+        Where to write; older files are replaced only when the new ones are complete.
+    bvals
+        s/mm^2, shape (N,).
+    directions
+        World axes, shape (N, 3).
+    affine
+        Voxel to world, mm, of the image they belong to.
+
+    Raises
+    ------
+    InvalidInput
+        If shapes differ, a value is not finite, or a folder does not exist.
+    """
+    b, vectors = np.asarray(bvals, np.float64), np.asarray(directions, np.float64)
+    if b.ndim != 1 or vectors.shape != (len(b), 3):
+        raise InvalidInput(f"{b.size} b-values and directions of shape {vectors.shape} do not fit; give N and (N, 3)")
+    if not (np.isfinite(b).all() and np.isfinite(vectors).all()):
+        raise InvalidInput("the gradient table has values that are not finite; repair it before writing")
+    for path, rows in ((bval_path, b[None]), (bvec_path, world_to_fsl(vectors, affine).T + 0.0)):
+        with atomic_write(path) as part:
+            np.savetxt(part, rows, fmt="%.15g")
+
+
+def tidy_gradients(bvals: npt.ArrayLike, vectors: npt.ArrayLike) -> tuple[Floats, Floats, tuple[str, ...]]:
+    """Normalise directions, and scale b-values by their squared lengths where these differ from 1 by more than 1 %.
+
+    The scaling is that of MRtrix3 (documentation, "Diffusion gradient scheme handling"): several shells may be written as one b-value with
+    vectors of several lengths. It is all or nothing: either every b-value is scaled or none.
+
+    Parameters
+    ----------
+    bvals
+        s/mm^2, shape (N,).
+    vectors
+        Shape (N, 3), any frame.
+
+    Returns
+    -------
+    bvals, directions, notes
+        Directions are of length 1, or zero where b is 0 or no direction is given.
+
+    Raises
+    ------
+    InvalidInput
+        If values are not finite, out of all reason, or a weighted volume has no direction.
+    """
+    b, g = np.array(bvals, np.float64), np.array(vectors, np.float64)
+    _check_values(b, g)
+    lengths = np.linalg.norm(g, axis=1)
+    lengths[lengths < _SHORTEST] = 0.0
+    weighted = b >= B0_LIMIT
+    if (bare := np.flatnonzero(weighted & (lengths == 0))).size:
+        raise InvalidInput(
+            f"{_volumes(bare)} b = {b[bare[0]]:g} s/mm^2 and the direction (0, 0, 0), perhaps as an average over "
+            "directions; leave it out of the image and the gradient table"
+        )
+    notes: list[str] = []
+    if (np.abs(lengths[weighted] - 1) > _TOLERATED_LENGTH).any():
+        notes.append(
+            f"gradient vectors have lengths from {lengths[weighted].min():.3g} to {lengths[weighted].max():.3g}; "
+            "b-values were multiplied by the squared lengths, as MRtrix does"
+        )
+        b *= np.where(lengths > 0, lengths**2, 1.0)
+    if 0 < b.max(initial=0.0) < B0_LIMIT:
+        notes.append(
+            f"the largest b-value is {b.max():g} s/mm^2, so no volume counts as diffusion weighted; "
+            "if the file is in ms/um^2, multiply it by 1000"
+        )
+    directed = (lengths > 0) & (b > 0)
+    g[directed] /= lengths[directed, None]
+    g[~directed] = 0.0
+    return b, g, tuple(notes)
+
+
+def check_enough_directions(bvals: npt.ArrayLike, directions: npt.ArrayLike) -> None:
+    """Check that a table determines the seven unknowns of a tensor fit: six components and the signal at b = 0.
+
+    Parameters
+    ----------
+    bvals
+        s/mm^2, shape (N,).
+    directions
+        Unit vectors, shape (N, 3), any frame.
+
+    Raises
+    ------
+    InvalidInput
+        If the design matrix of the log-linear model (Basser, Mattiello and Le Bihan 1994) has a rank below 7.
+    """
+    b, g = np.asarray(bvals, np.float64), np.asarray(directions, np.float64)
+    largest = b.max(initial=0.0)
+    if largest < B0_LIMIT:
+        raise InvalidInput(
+            f"the largest b-value is {largest:g} s/mm^2, so no volume is diffusion weighted; "
+            "choose a diffusion series or repair the bval file (b-values in s/mm^2)"
+        )
+    x, y, z = g.T
+    columns = np.stack([x * x, y * y, z * z, 2 * x * y, 2 * x * z, 2 * y * z], axis=1) * (b / largest)[:, None]
+    singular = np.linalg.svd(np.column_stack([np.ones_like(b), columns]), compute_uv=False)
+    if len(singular) == 7 and singular[-1] > 1e-4 * singular[0]:
+        return
+    found = count_directions(g[b >= B0_LIMIT])
+    if found < 6:
+        raise InvalidInput(f"the scan has {found} distinct gradient directions; a tensor fit needs at least 6")
+    raise InvalidInput(
+        f"the {found} gradient directions and {len(b)} volumes do not determine a tensor (rank "
+        f"{int((singular > 1e-4 * singular[0]).sum())} of 7); it needs 6 directions that do not lie on one cone, and "
+        "volumes of at least two b-values, best b = 0"
+    )
+
+
+def count_directions(directions: npt.ArrayLike) -> int:
+    """Count directions, shape (N, 3), that differ by more than 1 degree; opposite ones are the same."""
+    kept = np.empty((0, 3))
+    for direction in np.asarray(directions, np.float64):
+        if direction.any() and not (np.abs(kept @ direction) > _SAME_DIRECTION).any():
+            kept = np.vstack([kept, direction])
+    return len(kept)
+
+
+def _table(path: Path) -> list[list[float]]:
+    """Rows of numbers of a text file."""
+    if not path.is_file():
+        raise InvalidInput(f"the gradient file {path} does not exist; check the path")
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+        for separator in ",;":
+            text = text.replace(separator, " ")
+        rows = [_row(line, path.name) for line in text.splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path.name} is not a text file ({error}); give a bval or bvec file") from error
+    if not (rows := [row for row in rows if row]):
+        raise InvalidInput(f"{path.name} is empty; give a bval or bvec file")
+    return rows
+
+
+def _row(line: str, name: str) -> list[float]:
+    numbers = []
+    for word in line.split():
+        try:
+            numbers.append(float(word))
+        except ValueError:
+            raise InvalidInput(
+                f"{name} has {word[:40]!r} where a number should be; remove what is not a number"
+            ) from None
+    return numbers
+
+
+def _bvals(rows: list[list[float]], n_volumes: int, name: str) -> tuple[Floats, tuple[str, ...]]:
+    if len(rows) > 1 and max(map(len, rows)) > 1:
+        raise InvalidInput(f"{name} has {len(rows)} rows of numbers; b-values are one row: is it the bvec file?")
+    numbers = np.array([number for row in rows for number in row])
+    if len(numbers) != n_volumes:
+        raise InvalidInput(
+            f"{name} has {len(numbers)} b-values and the image {n_volumes} volumes; they must be as many"
+        )
+    return numbers, (f"{name} is a column; it was read as a row",) if len(rows) > 1 else ()
+
+
+def _bvecs(rows: list[list[float]], n_volumes: int, name: str) -> tuple[Floats, tuple[str, ...]]:
+    if len({len(row) for row in rows}) > 1:
+        raise InvalidInput(f"{name} has rows of {', '.join(str(len(r)) for r in rows[:8])} numbers; they must be equal")
+    table = np.array(rows)
+    if table.shape == (3, n_volumes):
+        return table.T, ()
+    if table.shape == (n_volumes, 3):
+        return table, (f"{name} has a row for each volume; it was turned to FSL's three rows",)
+    raise InvalidInput(
+        f"{name} has {table.shape[0]} rows of {table.shape[1]} numbers; for the image's {n_volumes} volumes "
+        f"it needs 3 rows of {n_volumes}"
+    )
+
+
+def _check_values(bvals: Array, vectors: Array) -> None:
+    if (bad := np.flatnonzero(~np.isfinite(bvals))).size:
+        raise InvalidInput(f"{_volumes(bad)} the b-value {bvals[bad[0]]}; give a finite number in s/mm^2")
+    if (bad := np.flatnonzero((bvals < 0) | (bvals > _LARGEST_B))).size:
+        raise InvalidInput(f"{_volumes(bad)} the b-value {bvals[bad[0]]:g}; give b-values in s/mm^2, from 0 to 1e6")
+    if (bad := np.flatnonzero(~np.isfinite(vectors).all(axis=1))).size:
+        raise InvalidInput(f"{_volumes(bad)} a direction with a value that is not finite; give 0 0 0 for b = 0")
+    if (bad := np.flatnonzero((np.abs(vectors) > _LONGEST).any(axis=1))).size:
+        raise InvalidInput(f"{_volumes(bad)} a direction longer than {_LONGEST:g}; give unit vectors")
+
+
+def _volumes(indices: Array) -> str:
+    """Begin a sentence: "volume 3 has", "2 volumes (the first: 3) have"; counted from 0."""
+    if len(indices) == 1:
+        return f"volume {indices[0]} (counted from 0) has"
+    return f"{len(indices)} volumes (the first: {indices[0]}, counted from 0) have"

@@ -1,0 +1,290 @@
+"""MRtrix images (``.mif``, ``.mif.gz``, ``.mih`` with its data file): array, affine and gradient table.
+
+The format is described in MRtrix3's documentation under "Image formats": a text header of ``key: value`` lines that
+begins with ``mrtrix image`` and ends with ``END``, then the values, axis by axis as ``layout`` says.
+"""
+
+import gzip
+import re
+import sys
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import checked_affine
+from napari_gpubio.tracts.io.volumes import MIF_SUFFIXES, check_declared_size, damaged, existing_file
+
+Array = npt.NDArray[Any]
+Header = dict[str, list[str]]
+_MAGIC = b"mrtrix image"
+_END = re.compile(rb"\r?\n *END[ \r]*\n")
+_LONGEST_HEADER = 1 << 24
+_MOST_AXES = 16
+_CODES = {
+    "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4", "int64": "i8",
+    "uint64": "u8", "float16": "f2", "float32": "f4", "float64": "f8",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class MifImage:
+    """What an MRtrix image holds.
+
+    Parameters
+    ----------
+    data
+        Values, axes in the order of ``dim``, scaled as the header says; bool for the type Bit.
+    affine
+        Voxel to world, mm.
+    gradients
+        Rows x, y, z (world axes) and b (s/mm^2) of ``dw_scheme``, shape (N, 4), as written; None without one.
+    header
+        Every line of the header: key to the values in their order.
+    """
+
+    data: Array
+    affine: npt.NDArray[np.float64]
+    gradients: npt.NDArray[np.float64] | None
+    header: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Storage:
+    """Where the values lie and in which order."""
+
+    path: Path
+    offset: int
+    shape: tuple[int, ...]
+    fastest_first: tuple[int, ...]
+    reversed_axes: tuple[int, ...]
+    dtype: np.dtype[Any] | None  # None: one bit for each value
+
+    @property
+    def count(self) -> int:
+        """Number of values, as an integer without limit."""
+        total = 1
+        for length in self.shape:
+            total *= length
+        return total
+
+    @property
+    def bytes(self) -> int:
+        """Length of the values in the file."""
+        return (self.count + 7) // 8 if self.dtype is None else self.count * self.dtype.itemsize
+
+
+def read_mif(path: str | Path) -> MifImage:
+    """Read an MRtrix image.
+
+    Parameters
+    ----------
+    path
+        A ``.mif`` or ``.mif.gz`` file, or a ``.mih`` header with one data file beside it.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is missing, damaged, shorter than its header says, too large for the memory, or uses a feature
+        that is not supported: complex values, or several data files.
+    """
+    path = existing_file(path)
+    if not path.name.lower().endswith(MIF_SUFFIXES):
+        raise InvalidInput(f"{path.name} is not an MRtrix image; its name must end in .mif, .mif.gz or .mih")
+    header, length = _read_header(path)
+    storage = _storage(path, header, length)
+    affine = _affine(header, storage.shape, path.name)
+    gradients = _gradients(header, storage.shape, path.name)
+    data = _scaled(_read_values(storage), header, path.name)
+    return MifImage(data, affine, gradients, {key: tuple(values) for key, values in header.items()})
+
+
+def _open(path: Path) -> IO[bytes]:
+    return cast("IO[bytes]", gzip.open(path, "rb")) if path.suffix.lower() == ".gz" else path.open("rb")
+
+
+def _read_header(path: Path) -> tuple[Header, int]:
+    """Return the header's lines and the number of bytes it takes."""
+    text = b""
+    try:
+        with _open(path) as stream:
+            while not (end := _END.search(text)) and len(text) < _LONGEST_HEADER:
+                if not (piece := stream.read(1 << 16)):
+                    end = _END.search(text + b"\n")
+                    break
+                text += piece
+                if not text.startswith(_MAGIC[: len(text)]):
+                    break
+    except (OSError, EOFError, zlib.error) as error:
+        raise damaged(path, error) from error
+    if not text.startswith(_MAGIC):
+        raise InvalidInput(f"{path.name} does not begin with 'mrtrix image'; it is not an MRtrix image: convert it")
+    if end is None:
+        raise InvalidInput(f"{path.name} has no END after its header; the file is damaged: copy or download it again")
+    return _lines(text[: end.start()]), end.end()
+
+
+def _lines(text: bytes) -> Header:
+    header: Header = {}
+    for line in text.decode("utf-8", "replace").split("\n")[1:]:
+        key, _, value = line.partition(":")
+        header.setdefault(key.strip(), []).append(value.strip())
+    return header
+
+
+def _one(header: Header, key: str, name: str) -> str:
+    if key not in header:
+        raise InvalidInput(f"the header of {name} has no line '{key}:'; the file is damaged: write it again")
+    return header[key][0]
+
+
+def _bad(name: str, key: str, value: object, wanted: str) -> InvalidInput:
+    return InvalidInput(f"the header of {name} says '{key}: {str(value)[:80]}'; {wanted}. Write the file again")
+
+
+def _numbers(text: str) -> list[float]:
+    """Numbers of a line, separated by commas or blanks; a word that is no number becomes NaN."""
+    numbers = []
+    for word in re.split(r"[,\s]+", text.strip(", \t")):
+        try:
+            numbers.append(float(word))
+        except ValueError:
+            numbers.append(float("nan"))
+    return numbers
+
+
+def _storage(path: Path, header: Header, header_length: int) -> _Storage:
+    name = path.name
+    shape = _shape(header, name)
+    order, backwards = _layout(header, len(shape), name)
+    data_path, offset = _data_file(path, header, header_length)
+    dtype = _dtype(header, name)
+    return _Storage(data_path, offset, shape, order, backwards, dtype)
+
+
+def _shape(header: Header, name: str) -> tuple[int, ...]:
+    text = _one(header, "dim", name)
+    words = [word.strip() for word in text.split(",")]
+    if not 3 <= len(words) <= _MOST_AXES or not all(re.fullmatch(r"[0-9]{1,18}", word) for word in words):
+        raise _bad(name, "dim", text, f"3 to {_MOST_AXES} lengths are needed")
+    shape = tuple(int(word) for word in words)
+    if min(shape) < 1:
+        raise _bad(name, "dim", text, "every length must be at least 1")
+    return shape
+
+
+def _layout(header: Header, axes: int, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the axes from the fastest to the slowest, and those stored backwards."""
+    text = _one(header, "layout", name)
+    words = [word.strip() for word in text.split(",")]
+    if len(words) != axes or not all(re.fullmatch(r"[+-]?[0-9]{1,3}", word) for word in words):
+        raise _bad(name, "layout", text, f"{axes} signed ranks are needed, as in +0,-1,+2")
+    ranks = [int(word.lstrip("+-")) for word in words]
+    if len(set(ranks)) != axes:
+        raise _bad(name, "layout", text, "every axis needs its own rank")
+    order = tuple(sorted(range(axes), key=lambda axis: ranks[axis]))
+    return order, tuple(axis for axis in range(axes) if words[axis].startswith("-"))
+
+
+def _data_file(path: Path, header: Header, header_length: int) -> tuple[Path, int]:
+    """Path and first byte of the values: ``file: . offset``, or the name of another file beside the header."""
+    text = _one(header, "file", path.name)
+    if len(header["file"]) > 1:
+        raise InvalidInput(f"{path.name} has its values in {len(header['file'])} files; join them with mrconvert")
+    match = re.fullmatch(r"(.+?)(?:\s+([0-9]{1,18}))?", text)
+    if match is None or "\0" in text:
+        raise _bad(path.name, "file", text, "the name of the data file and an offset are needed")
+    offset = int(match[2] or 0)
+    if match[1] != ".":
+        return existing_file(path.parent / match[1]), offset
+    if offset < header_length:
+        raise _bad(path.name, "file", text, f"the values cannot begin before the header ends, at byte {header_length}")
+    return path, offset
+
+
+def _dtype(header: Header, name: str) -> np.dtype[Any] | None:
+    text = _one(header, "datatype", name)
+    word = text.lower()
+    if word == "bit":
+        return None
+    base, order = re.sub("(le|be)$", "", word), word[-2:]
+    if base not in _CODES:
+        raise _bad(name, "datatype", text, f"known are Bit and {', '.join(_CODES)}, with LE or BE behind")
+    native = "<" if sys.byteorder == "little" else ">"
+    return np.dtype({"le": "<", "be": ">"}.get(order, native) + _CODES[base])
+
+
+def _affine(header: Header, shape: tuple[int, ...], name: str) -> npt.NDArray[np.float64]:
+    text = _one(header, "vox", name)
+    sizes = np.array(_numbers(text)[:3])
+    if len(sizes) < 3 or not np.isfinite(sizes).all() or not ((sizes > 1e-6) & (sizes < 1e6)).all():
+        raise _bad(name, "vox", text, "three voxel sizes in mm are needed")
+    rows = [_numbers(line) for line in header.get("transform", [])][:3]
+    affine = np.eye(4)
+    if not rows:  # MRtrix then puts the world's origin into the middle of the volume
+        affine[:3, :3] = np.diag(sizes)
+        affine[:3, 3] = -0.5 * (np.array(shape[:3]) - 1) * sizes
+        return affine
+    if len(rows) < 3 or any(len(row) != 4 for row in rows) or not np.abs(rows).max() < 1e9:
+        raise _bad(name, "transform", "; ".join(header["transform"]), "three rows of four numbers are needed")
+    affine[:3] = rows
+    affine[:3, :3] *= sizes
+    try:
+        return checked_affine(affine)
+    except InvalidInput as error:
+        raise InvalidInput(f"{name}: {error}") from None
+
+
+def _gradients(header: Header, shape: tuple[int, ...], name: str) -> npt.NDArray[np.float64] | None:
+    if "dw_scheme" not in header or len(shape) != 4:
+        return None
+    rows = [_numbers(line) for line in header["dw_scheme"]]
+    if len(rows) != shape[3]:
+        raise InvalidInput(f"{name} has {shape[3]} volumes and {len(rows)} rows of dw_scheme; give one for each volume")
+    bad = next((n for n, row in enumerate(rows) if len(row) < 4 or not np.isfinite(row[:4]).all()), None)
+    if bad is not None:
+        raise _bad(name, "dw_scheme", header["dw_scheme"][bad], f"row {bad + 1} needs four numbers: x, y, z, b")
+    return np.array([row[:4] for row in rows], np.float64)
+
+
+def _read_values(storage: _Storage) -> Array:
+    """Read the values and turn them into an array whose axes run as the voxel indices do."""
+    check_declared_size(storage.path, storage.offset, storage.bytes)
+    try:
+        with _open(storage.path) as stream:
+            stream.seek(storage.offset)
+            raw = stream.read(storage.bytes)
+    except (OSError, EOFError, zlib.error, MemoryError) as error:
+        raise damaged(storage.path, error) from error
+    if len(raw) < storage.bytes:
+        raise InvalidInput(
+            f"{storage.path.name} ends after {len(raw)} of {storage.bytes} bytes of data; "
+            "the file is incomplete: copy or download it again"
+        )
+    flat: Array = np.frombuffer(raw, np.uint8 if storage.dtype is None else storage.dtype)
+    if storage.dtype is None:
+        flat = np.unpackbits(flat, count=storage.count).view(bool)
+    slowest_first = storage.fastest_first[::-1]
+    stored = flat.reshape([storage.shape[axis] for axis in slowest_first])
+    array = np.flip(stored.transpose(np.argsort(slowest_first)), storage.reversed_axes)
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+
+
+def _scaled(data: Array, header: Header, name: str) -> Array:
+    """Apply ``scaling: offset, factor``."""
+    if "scaling" not in header:
+        return data
+    numbers = _numbers(header["scaling"][0])
+    if len(numbers) != 2 or not np.isfinite(numbers).all() or numbers[1] == 0:
+        raise _bad(name, "scaling", header["scaling"][0], "an offset and a factor other than 0 are needed")
+    offset, factor = numbers
+    if (offset, factor) == (0.0, 1.0):
+        return data
+    wide = data.astype(np.result_type(data.dtype, np.float32))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(wide * wide.dtype.type(factor) + wide.dtype.type(offset))

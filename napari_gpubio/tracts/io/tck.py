@@ -1,0 +1,122 @@
+"""MRtrix tracks (``.tck``): a text header, then float32 points in world mm (RAS) with a NaN point behind every fiber.
+
+The format holds points only. MRtrix keeps numbers of points in ``.tsf`` files and numbers of fibers in text files
+beside it; we leave them out and say so. Parameters and the grid go into one header line of our own.
+"""
+
+import io
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from nibabel.streamlines import TckFile
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.tracts.io.checks import check_finite, checked_magic, load_bytes, offsets_of
+from napari_gpubio.tracts.io.found import Found, Sink
+from napari_gpubio.tracts.io.notes import KEY, Notes, decode
+from napari_gpubio.tracts.model import Tractogram
+
+logger = logging.getLogger(__name__)
+MAGIC = b"mrtrix tracks"
+LONGEST_HEADER = 16 * 2**20  # bytes
+_POINT_BYTES = 12
+
+
+def read_tck(path: Path) -> Found:
+    """Read a ``.tck`` file.
+
+    Raises
+    ------
+    InvalidInput
+        If it is damaged or cut off (the closing inf, inf, inf is missing).
+    """
+    data = load_bytes(path)
+    checked_magic(data, MAGIC, "tck")
+    header, offset, dtype = _header(data)
+    triples = _triples(data, offset, dtype)
+    ends = _fiber_ends(triples)
+    keep = np.ones(ends[-1] + 1 if len(ends) else 0, bool)
+    keep[ends] = False
+    points = triples[: len(keep)][keep].astype(np.float32, copy=False)
+    check_finite(points)
+    _tell_count(header, len(ends))
+    notes = decode(header[KEY]) if KEY in header else Notes()
+    return Found(points=points, offsets=offsets_of(np.diff(ends, prepend=-1) - 1), grid=notes.grid, notes=notes)
+
+
+def _header(data: bytes | bytearray) -> tuple[dict[str, Any], int, np.dtype[Any]]:
+    header = TckFile.load(io.BytesIO(data[:LONGEST_HEADER]), lazy_load=True).header
+    offset = int(header["file"].split()[1])
+    if not len(MAGIC) < offset <= len(data):
+        raise InvalidInput(f"the header puts the points at byte {offset} of {len(data)}; export the file again")
+    return header, offset, np.dtype(">f4" if header["datatype"].endswith("BE") else "<f4")
+
+
+def _triples(data: bytes | bytearray, offset: int, dtype: np.dtype[Any]) -> npt.NDArray[np.float32]:
+    rows = (len(data) - offset) // _POINT_BYTES
+    return np.frombuffer(data, dtype, rows * 3, offset).reshape(-1, 3)
+
+
+def _fiber_ends(triples: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
+    """Rows that close a fiber: NaN, or the inf that closes the file where the last NaN is missing."""
+    odd = np.flatnonzero(~np.isfinite(triples[:, 0]))
+    last = odd[np.isinf(triples[odd]).all(axis=1)]
+    if not len(last):
+        raise InvalidInput("the closing mark (inf, inf, inf) is missing; the file is cut off, copy or export it again")
+    end = last[0]
+    closing = odd[(odd < end) & np.isnan(triples[odd]).all(axis=1)]
+    begun = end > 0 if not len(closing) else closing[-1] + 1 < end
+    return np.append(closing, end) if begun else closing
+
+
+def _tell_count(header: dict[str, Any], fibers: int) -> None:
+    if (count := str(header.get("count", ""))).isdigit() and int(count) != fibers:
+        logger.warning("the tck header counts %s fibers and the file holds %d; all of them were read", count, fibers)
+
+
+class TckSink(Sink):
+    """Writes a ``.tck`` file part by part."""
+
+    def __init__(self, path: Path, notes: Notes) -> None:
+        super().__init__(path, notes)
+        self._told = False
+        self._file = path.open("wb")
+        self._file.write(self._header(complete=True))
+
+    def append(self, part: Tractogram) -> None:
+        """Write points, with a NaN point behind every fiber."""
+        self._tell_left_out(part)
+        rows = np.full((len(part.points) + len(part), 3), np.nan, "<f4")
+        keep = np.ones(len(rows), bool)
+        keep[part.offsets[1:] + np.arange(len(part))] = False
+        rows[keep] = part.points
+        self._file.write(rows.data)
+        self.fibers += len(part)
+
+    def finish(self, *, complete: bool) -> None:
+        """Write the closing mark and the header with the true count."""
+        self._file.write(np.full(3, np.inf, "<f4").data)
+        self._file.seek(0)
+        self._file.write(self._header(complete=complete))
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _header(self, *, complete: bool) -> bytes:
+        line = Notes(self.notes.parameters, complete, self.grid).encode()
+        text = f"{MAGIC.decode()}\ncount: {self.fibers:010d}\ndatatype: Float32LE\n{KEY}: {line}\nfile: . "
+        length = len(text) + len("\nEND\n")
+        offset = length + len(str(length))
+        offset = length + len(str(offset))
+        return f"{text}{offset}\nEND\n".encode("ascii")
+
+    def _tell_left_out(self, part: Tractogram) -> None:
+        names = [*part.per_fiber, *part.per_point]
+        if names and not self._told:
+            logger.warning("tck has no place for %s; write trx, trk or vtk to keep them", ", ".join(names))
+            self._told = True

@@ -1,0 +1,215 @@
+"""A brain-like anatomy made of formulas: which part of each voxel is white matter, grey matter or fluid.
+
+World millimetres, RAS, with the origin where the anterior commissure would be. Shapes are signed distances in mm,
+negative inside (exact for tubes, first order for ellipsoids), so that a voxel on a border gets a smooth fraction and
+no supersampling is needed. Sulci are the zero sheets of a warped gyroid: they branch and wander as real ones do.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.interpolate import CubicSpline
+from scipy.spatial import cKDTree
+
+from napari_gpubio.core.space import apply_affine
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+
+LOWEST_MM = np.array([-70.0, -105.0, -62.0])  # corner of the field of view
+HIGHEST_MM = np.array([70.0, 72.0, 77.0])
+ARCH_CENTRE_YZ = np.array([-4.0, 5.0])  # the callosum's midline section follows this ellipse
+ARCH_SEMI_AXES = np.array([36.0, 21.0])
+CORTEX_MM = 3.0
+_VENTRICLE = [  # centre line of the right lateral ventricle, x, y, z, radius
+    (7, 29, 4, 2.5), (8, 20, 11, 4), (8, 5, 16.5, 4.5), (9, -10, 18, 4.5), (13, -25, 16.5, 5), (20, -38, 9, 6),
+    (24, -48, 5, 5.5), (25, -60, 4, 3), (26, -70, 4, 1),
+]  # fmt: skip
+_TEMPORAL_HORN = [(22, -42, 7, 4), (29, -36, -3, 3.5), (32, -24, -11, 3), (31, -12, -15, 2)]
+_STEM = [(0, -16, -8, 12), (0, -20, -18, 14), (0, -24, -30, 16), (0, -29, -44, 11), (0, -33, -54, 9), (0, -36, -70, 8)]
+_NUCLEI = [  # ellipsoids of the right side: centre, semi-axes
+    ((11, -19, 5), (9, 14, 9)),  # thalamus
+    ((13, 15, 6), (5, 9, 8)),  # head of the caudate
+    ((14, -2, 14), (3, 14, 4)),  # body of the caudate
+    ((28, 3, 0), (5, 15, 10)),  # putamen
+    ((27, -18, -18), (6, 16, 5)),  # hippocampus
+]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Anatomy:
+    """Tissue fractions of every voxel; ``white + cortex + nuclei + fluid`` is 1.
+
+    Parameters
+    ----------
+    inside
+        Part of the voxel within the brain, shape (X, Y, Z).
+    white, cortex, nuclei, fluid
+        Parts of what is inside, shape (X, Y, Z).
+    outward
+        Unit direction from the depth to the surface (up and down in the brain stem), world axes, shape (X, Y, Z, 3).
+    """
+
+    inside: Floats
+    white: Floats
+    cortex: Floats
+    nuclei: Floats
+    fluid: Floats
+    outward: Floats
+
+
+def grid(voxel_mm: float) -> tuple[Floats, tuple[int, int, int]]:
+    """Affine and dimensions of the phantom; the first axis runs to the left (LAS), as many scanners store it.
+
+    The planes x = 0, y = 0 and z = 0 go through voxel centres.
+    """
+    first, last = np.ceil(LOWEST_MM / voxel_mm), np.floor(HIGHEST_MM / voxel_mm)
+    affine = np.diag([-voxel_mm, voxel_mm, voxel_mm, 1.0])
+    affine[:3, 3] = voxel_mm * np.array([last[0], first[1], first[2]])
+    nx, ny, nz = (last - first + 1).astype(int)
+    return affine, (int(nx), int(ny), int(nz))
+
+
+def voxel_centres(affine: Floats, shape: tuple[int, int, int]) -> Floats:
+    """World millimetres of all voxel centres, shape (X, Y, Z, 3)."""
+    return apply_affine(affine, np.moveaxis(np.indices(shape), 0, -1))
+
+
+def ellipsoid(points: Floats, centre: npt.ArrayLike, semi_axes: npt.ArrayLike) -> Floats:
+    """Signed distance to an ellipsoid (first order: the level function over the length of its gradient), mm."""
+    scaled = (points - np.asarray(centre, float)) / np.asarray(semi_axes, float)
+    level = np.linalg.norm(scaled, axis=-1)
+    slope = np.linalg.norm(scaled / np.asarray(semi_axes, float), axis=-1)
+    return np.asarray(level * (level - 1.0) / np.maximum(slope, 1e-9))
+
+
+def tube(points: Floats, line: Sequence[tuple[float, ...]]) -> Floats:
+    """Signed distance to a bent tube through knots (x, y, z, radius), mm."""
+    knots = np.asarray(line, float)
+    path = CubicSpline(np.arange(len(knots)), knots)(np.linspace(0, len(knots) - 1, 20 * len(knots)))
+    distance, nearest = cKDTree(path[:, :3]).query(points.reshape(-1, 3))
+    return np.asarray((distance - path[nearest, 3]).reshape(points.shape[:-1]))
+
+
+def cerebrum(points: Floats) -> Floats:
+    """Signed distance to the smooth outline of both hemispheres with their temporal lobes, mm."""
+    x, y, z = np.moveaxis(points, -1, 0)
+    egg = np.stack([x * (1.0 + 0.0016 * (y + 25.0)), y, z], axis=-1)  # narrower in front
+    floor = -19.0 + 0.16 * np.maximum(0.0, -35.0 - y) - z
+    dome = _smooth_max(ellipsoid(egg, (0, -17, 14), (66, 85, 61)), floor, 12.0)
+    temporal = ellipsoid(_right(points), (43, -14, -16), (21, 39, 21))
+    return _smooth_min(dome, temporal, 6.0)
+
+
+def brain_anatomy(affine: Floats, shape: tuple[int, int, int]) -> Anatomy:
+    """Tissue fractions of the brain on a grid.
+
+    Parameters
+    ----------
+    affine
+        Voxel to world, mm, cubic voxels along the world axes.
+    shape
+        Dimensions of the grid.
+    """
+    points, voxel = voxel_centres(affine, shape), float(abs(affine[0, 0]))
+    stem, cerebellum, hemispheres = _stem(points), _cerebellum(points), cerebrum(points)
+    inside = _filled(-_smooth_min(_smooth_min(hemispheres, cerebellum, 14.0), stem, 14.0), voxel)
+    below_pia = np.maximum(_gyri(points, -hemispheres), _folia(points, -cerebellum))
+    fluid = np.maximum(_filled(-np.maximum(below_pia, -stem), voxel), _filled(-_ventricles(points), voxel))
+    bark = _filled(CORTEX_MM - below_pia, voxel) * (1.0 - _filled(-stem, voxel))
+    cortex = np.clip(bark, 0.0, 1.0 - fluid)
+    nuclei = np.clip(_filled(-_nuclei(points), voxel), 0.0, 1.0 - fluid - cortex)
+    outward = np.where((stem < -2.0)[..., None], (0.0, 0.0, 1.0), _uphill(hemispheres, affine))
+    white = 1.0 - fluid - cortex - nuclei
+    return Anatomy(inside=inside, white=white, cortex=cortex, nuclei=nuclei, fluid=fluid, outward=outward)
+
+
+def _filled(depth: Floats, voxel: float) -> Floats:
+    """Part of a voxel on the inner side of a plane border that passes its centre at a depth in mm."""
+    return np.clip(depth / voxel + 0.5, 0.0, 1.0)
+
+
+def _right(points: Floats) -> Floats:
+    """Points of the left side mirrored to the right."""
+    return np.concatenate([np.abs(points[..., :1]), points[..., 1:]], axis=-1)
+
+
+def _smooth_min(a: Floats, b: Floats, width: float) -> Floats:
+    """Union of two shapes with its crease filled over a width in mm (quadratic blend)."""
+    blend = np.clip(0.5 + 0.5 * (b - a) / width, 0.0, 1.0)
+    return np.asarray(b + (a - b) * blend - width * blend * (1.0 - blend))
+
+
+def _smooth_max(a: Floats, b: Floats, width: float) -> Floats:
+    """Intersection of two shapes with its edge rounded over a width in mm."""
+    return -_smooth_min(-a, -b, width)
+
+
+def _stem(points: Floats) -> Floats:
+    """Brain stem: midbrain, a bulging pons, medulla."""
+    return tube(points, _STEM)
+
+
+def _cerebellum(points: Floats) -> Floats:
+    return ellipsoid(_right(points), (19, -63, -36), (32, 28, 21))
+
+
+def _ventricles(points: Floats) -> Floats:
+    """Lateral, third and fourth ventricles."""
+    right = _right(points)
+    third = ellipsoid(points, (0, -12, 0), (2.2, 17, 11))
+    fourth = ellipsoid(points, (0, -42, -33), (6, 4, 11))
+    lateral = np.minimum(tube(right, _VENTRICLE), tube(right, _TEMPORAL_HORN))
+    return np.minimum(lateral, np.minimum(third, fourth))
+
+
+def _nuclei(points: Floats) -> Floats:
+    right = _right(points)
+    return np.min([ellipsoid(right, centre, semi_axes) for centre, semi_axes in _NUCLEI], axis=0)
+
+
+def _gyri(points: Floats, depth: Floats) -> Floats:
+    """Depth below the nearest surface of the hemispheres: outline, sulci, fissures; negative in the fluid, mm."""
+    deepest = 12.0 + 4.0 * np.clip((points[..., 2] - 5.0) / 15.0, -1.0, 1.0)  # shallow at the base
+    sulci = np.maximum(_folds(points, 29.0), depth - deepest) - 0.7
+    return np.min([depth, sulci, _midline_fissure(points) - 0.8, _sylvian_fissure(points) - 1.0], axis=0)
+
+
+def _folia(points: Floats, depth: Floats) -> Floats:
+    """Depth below the nearest surface of the cerebellum, whose leaves run from left to right, mm."""
+    leaves = np.maximum(_folds(points * [0.35, 1.0, 1.0], 24.0), depth - 11.0)
+    return np.minimum(depth, leaves - 0.3)
+
+
+def _folds(points: Floats, wavelength: float) -> Floats:
+    """Distance to the sheets of a warped gyroid, sin x cos y + sin y cos z + sin z cos x = 0, half a wave apart."""
+    wave = 2.0 * np.pi / wavelength
+    phase = wave * (points + 6.0 * np.sin(points[..., [1, 2, 0]] / 13.0))
+    level = (np.sin(phase) * np.cos(phase[..., [1, 2, 0]])).sum(axis=-1)
+    return np.asarray(np.abs(level) / (1.3 * wave))
+
+
+def _midline_fissure(points: Floats) -> Floats:
+    """Distance to the plane between the hemispheres; it stops at the callosum, which fills its ellipse."""
+    yz = points[..., 1:] - ARCH_CENTRE_YZ
+    semi_axes = ARCH_SEMI_AXES + 5.0
+    flat = np.concatenate([np.zeros_like(yz[..., :1]), yz], axis=-1)
+    core = ellipsoid(flat, (0, 0, 0), (1.0, *semi_axes))
+    return np.maximum(np.abs(points[..., 0]), -core)
+
+
+def _sylvian_fissure(points: Floats) -> Floats:
+    """Distance to the rising sheet between the temporal lobe and the lobes above it."""
+    x, y, z = np.moveaxis(points, -1, 0)
+    across = np.abs(x) - 36.0
+    sheet = np.abs(z + 8.0 + 0.42 * (y - 20.0) - 0.25 * across + 2.5 * np.sin(y / 8.0 + across / 6.0)) * 0.85
+    return np.max([sheet, -across, -34.0 - y, y - 32.0], axis=0)
+
+
+def _uphill(level: Floats, affine: Floats) -> Floats:
+    """Unit gradient of a volume in world axes, shape (X, Y, Z, 3)."""
+    slope = np.stack(np.gradient(level), axis=-1) @ np.linalg.inv(affine[:3, :3])
+    return np.asarray(slope / np.maximum(np.linalg.norm(slope, axis=-1, keepdims=True), 1e-9))

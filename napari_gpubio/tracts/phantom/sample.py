@@ -1,0 +1,176 @@
+"""The brain phantom: made, written to ``sample_data``, and read back."""
+
+import gzip
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import atomic_write, sample_path
+from napari_gpubio.core.space import rotation_of
+from napari_gpubio.tracts.model import DiffusionScan
+from napari_gpubio.tracts.phantom.brain import Array, Floats, brain_anatomy, grid
+from napari_gpubio.tracts.phantom.bundles import Bundle, brain_bundles, rasterise
+from napari_gpubio.tracts.phantom.signals import B_VALUE, S0_WHITE, clean_signals, rician, spread_directions
+
+FOLDER = "brain_phantom"
+LABEL_SHARE = 0.2  # a voxel belongs to the bundle with the largest share if that is above this
+FULL_SHARE = 0.92  # of the white matter of a voxel, at most, is in bundles
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CentreLine:
+    """One curve of a bundle: its label, and its points in world mm, shape (n, 3)."""
+
+    label: int
+    points: Floats
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BrainPhantom:
+    """A made-up diffusion scan with what it was made of.
+
+    Parameters
+    ----------
+    scan
+        One b = 0 volume and the weighted ones, int16, zero outside the brain.
+    labels
+        Bundle with the largest share of each voxel, 0 for none, shape (X, Y, Z).
+    names
+        Name of each label.
+    centre_lines
+        A few curves of each bundle.
+    """
+
+    scan: DiffusionScan
+    labels: npt.NDArray[np.uint8]
+    names: dict[int, str]
+    centre_lines: tuple[CentreLine, ...]
+
+
+def brain_phantom(
+    *, snr: float = 28.0, seed: int = 1, voxel_mm: float = 2.5, n_directions: int = 30
+) -> BrainPhantom:
+    """Make a brain-like diffusion scan with bundles of known course.
+
+    Parameters
+    ----------
+    snr
+        Signal of white matter at b = 0 over the standard deviation of the noise; ``inf`` for none.
+    seed
+        Seed of the noise.
+    voxel_mm
+        Edge of the cubic voxels.
+    n_directions
+        Gradient directions at b = 1000 s/mm^2, at least 6.
+
+    Raises
+    ------
+    InvalidInput
+        If a number makes no sense.
+    """
+    if not (snr > 0 and 1.0 <= voxel_mm <= 10.0 and n_directions >= 6):
+        raise InvalidInput(
+            f"snr = {snr}, voxel_mm = {voxel_mm}, n_directions = {n_directions}: the phantom needs snr > 0, "
+            "voxels of 1 to 10 mm and at least 6 directions"
+        )
+    affine, shape = grid(voxel_mm)
+    directions = np.concatenate([np.zeros((1, 3)), spread_directions(n_directions)])
+    b = np.concatenate([[0.0], np.full(n_directions, B_VALUE)])
+    anatomy, bundles = brain_anatomy(affine, shape), brain_bundles()
+    fibres = _shared_out([rasterise(bundle, affine, shape) for bundle in bundles])
+    mask = anatomy.inside > 0.5
+    signals = clean_signals(anatomy, fibres, directions, b, mask)
+    data = np.zeros((*shape, len(b)), np.int16)
+    data[mask] = np.clip(np.rint(rician(signals, S0_WHITE / snr, seed)), 1, 32767)
+    return BrainPhantom(
+        scan=DiffusionScan(data=data, bvals=b, directions=directions, affine=affine),
+        labels=_labels(fibres, mask & (anatomy.white + anatomy.nuclei > 0.5)),
+        names={n: bundle.name for n, bundle in enumerate(bundles, 1)},
+        centre_lines=_centre_lines(bundles),
+    )
+
+
+def write_brain_phantom(folder: str | Path, phantom: BrainPhantom | None = None) -> None:
+    """Write ``dwi.nii.gz``, ``dwi.bval``, ``dwi.bvec``, ``bundles.nii.gz`` and ``bundles.trk`` to a folder.
+
+    The gradient table follows FSL: directions in image axes, the first one reversed for a right-handed affine.
+    """
+    phantom = brain_phantom() if phantom is None else phantom
+    folder, scan = Path(folder), phantom.scan
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_nifti(folder / "dwi.nii.gz", scan.data, scan.affine)
+    _write_nifti(folder / "bundles.nii.gz", phantom.labels, scan.affine)
+    in_image = scan.directions @ rotation_of(scan.affine)
+    if np.linalg.det(scan.affine[:3, :3]) > 0:
+        in_image[:, 0] *= -1.0
+    _write_table(folder / "dwi.bval", scan.bvals[None], "%.0f")
+    _write_table(folder / "dwi.bvec", in_image.T + 0.0, "%.6f")
+    _write_lines(folder / "bundles.trk", phantom)
+
+
+def load_brain_phantom() -> DiffusionScan:
+    """Read the phantom that comes with the package."""
+    from napari_gpubio.tracts.io.dwi import read_dwi
+
+    return read_dwi(sample_path(f"{FOLDER}/dwi.nii.gz"))
+
+
+def _shared_out(fibres: list[tuple[Floats, Floats]]) -> list[tuple[Floats, Floats]]:
+    """Scale down the shares of voxels that the bundles would overfill."""
+    total = np.sum([share for share, _ in fibres], axis=0)
+    scale = FULL_SHARE / np.maximum(total, FULL_SHARE)
+    return [(share * scale, direction) for share, direction in fibres]
+
+
+def _labels(fibres: list[tuple[Floats, Floats]], where: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+    shares = np.stack([share for share, _ in fibres])
+    return np.where(where & (shares.max(axis=0) > LABEL_SHARE), shares.argmax(axis=0) + 1, 0).astype(np.uint8)
+
+
+def _centre_lines(bundles: tuple[Bundle, ...]) -> tuple[CentreLine, ...]:
+    """About twenty curves of each bundle (more of the callosum), thinned to 40 points."""
+    lines = []
+    for label, bundle in enumerate(bundles, 1):
+        wanted = 64 if label == 1 else 16
+        which = np.unique(np.linspace(0, len(bundle.curves) - 1, wanted).astype(int))
+        at = np.linspace(0, bundle.curves.shape[1] - 1, 40).astype(int)
+        lines += [CentreLine(label, bundle.curves[f][at]) for f in which]
+    return tuple(lines)
+
+
+def _write_nifti(path: Path, data: Array, affine: Floats) -> None:
+    """Write gzipped NIfTI with no name and no time in the gzip header, so that equal volumes give equal bytes."""
+    import nibabel as nib
+
+    image = nib.Nifti1Image(data, affine)
+    image.header.set_xyzt_units("mm")
+    with atomic_write(path) as part, part.open("wb") as raw:
+        with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=raw, mtime=0) as packed:
+            packed.write(image.to_bytes())
+
+
+def _write_table(path: Path, rows: Floats, form: str) -> None:
+    with atomic_write(path) as part:
+        np.savetxt(part, rows, form)
+
+
+def _write_lines(path: Path, phantom: BrainPhantom) -> None:
+    import nibabel as nib
+
+    labels = np.array([[line.label] for line in phantom.centre_lines], np.float32)
+    tractogram = nib.streamlines.Tractogram(
+        [line.points.astype(np.float32) for line in phantom.centre_lines],
+        data_per_streamline={"bundle": labels},
+        affine_to_rasmm=np.eye(4),
+    )
+    header = {
+        "voxel_to_rasmm": phantom.scan.affine.astype(np.float32),
+        "dimensions": np.array(phantom.scan.shape, np.int16),
+        "voxel_sizes": np.abs(np.diag(phantom.scan.affine)[:3]).astype(np.float32),
+        "voxel_order": "LAS",
+    }
+    with atomic_write(path) as part:
+        nib.streamlines.TrkFile(tractogram, header).save(str(part))

@@ -1,0 +1,209 @@
+"""Fiber tracking on any device: seeds and settings in, a tractogram out."""
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.chunks import advance_in_chunks
+from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.rays import cpu
+from napari_gpubio.tracts.rays.partial import Partial
+from napari_gpubio.tracts.rays.problem import RayProblem
+from napari_gpubio.tracts.seeds import Launch, make_launch
+from napari_gpubio.tracts.settings import Directions, TrackSettings
+
+Array = npt.NDArray[Any]
+
+
+def track(
+    field: TensorField,
+    seeds_mm: npt.ArrayLike,
+    directions: Directions | None = None,
+    settings: TrackSettings | None = None,
+    *,
+    device: str | Device = "auto",
+    progress: Callable[[Step], object] | None = None,
+) -> Tractogram:
+    """Trace fibers from seed points; see `track_steps`, whose end this returns.
+
+    Examples
+    --------
+    >>> from napari_gpubio import tracts
+    >>> field = tracts.fit_tensors(tracts.brain_sample())
+    >>> fibers = tracts.track(field, [(0.0, -5.0, 22.0)], tracts.Directions(count=50), device="cpu")
+    >>> len(fibers) > 0
+    True
+    """
+    return drive(track_steps(field, seeds_mm, directions, settings, device=device), progress)
+
+
+def track_steps(
+    field: TensorField,
+    seeds_mm: npt.ArrayLike,
+    directions: Directions | None = None,
+    settings: TrackSettings | None = None,
+    *,
+    device: str | Device = "auto",
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, Tractogram]:
+    """Trace fibers from seed points, step by step; each step's preview is the fibers finished since the last one.
+
+    Parameters
+    ----------
+    field
+        The tensors.
+    seeds_mm
+        Seed points, world mm, shape (S, 3); seeds outside the mask are left out.
+    directions
+        The fan of directions at each seed; see `Directions`.
+    settings
+        Method, metric, step and stops; see `TrackSettings`.
+    device
+        See `napari_gpubio.core.device.choose_device`.
+    stop
+        Set it to stop early; the tractogram then holds what was done and ``complete`` is False.
+
+    Returns
+    -------
+    Tractogram
+        With ``per_fiber``: ``length_mm``, ``riemannian_length_mm`` (length in the metric, at unit diffusivity 1e-3
+        mm^2/s), ``drift`` (largest relative change of g(v, v)), ``stop_reason`` and ``stop_reason_back`` (see
+        `StopReason`), ``mean_fa``, ``alignment`` (mean abs(u.v1)), ``alignment_fa`` (mean abs(u.v1) FA), ``speed``
+        (Euclidean over Riemannian length), ``seed``; and ``per_point``: ``fa``.
+
+    Raises
+    ------
+    InvalidInput
+        If no seed lies in the mask or a parameter is out of range.
+    """
+    directions, settings = directions or Directions(), settings or TrackSettings()
+    launch = make_launch(field, seeds_mm, directions)
+    problem = RayProblem(field, launch, settings)
+    begun = time.perf_counter()
+    parts: list[Partial] = []
+    chosen = choose_device(device)
+    for done, fresh in _chunks(problem, chosen, stop):
+        parts += fresh
+        yield Step(done, len(launch), "tracing fibers", preview=[_tractogram(problem, p) for p in fresh])
+    parts.sort(key=lambda part: part.start)
+    whole = Tractogram.join([_tractogram(problem, p) for p in parts]) if parts else _empty(field)
+    return dataclasses.replace(
+        whole,
+        complete=sum(map(len, parts)) == len(launch),
+        parameters=_parameters(launch, settings, chosen, sum(map(len, parts)), time.perf_counter() - begun),
+    )
+
+
+def track_to_file(
+    path: str,
+    field: TensorField,
+    seeds_mm: npt.ArrayLike,
+    directions: Directions | None = None,
+    settings: TrackSettings | None = None,
+    *,
+    device: str | Device = "auto",
+    progress: Callable[[Step], object] | None = None,
+) -> int:
+    """Trace fibers and write them to a ``.trx`` or ``.tck`` file as they come, never holding all of them.
+
+    Parameters are those of `track_steps`. Returns the number of fibers written.
+    """
+    from napari_gpubio.tracts.io import TractogramWriter
+
+    directions, settings = directions or Directions(), settings or TrackSettings()
+    launch = make_launch(field, seeds_mm, directions)
+    chosen, written = choose_device(device), 0
+    parameters = _parameters(launch, settings, chosen, len(launch), 0.0)
+    problem = RayProblem(field, launch, settings)
+    with TractogramWriter(path, field.affine, field.shape, parameters) as writer:
+        for done, fresh in _chunks(problem, chosen, None):
+            for part in sorted(fresh, key=lambda p: p.start):
+                fibers = _tractogram(problem, part)
+                writer.append(fibers)
+                written += len(fibers)
+            if progress is not None:
+                progress(Step(done, len(launch), "tracing fibers"))
+    return written
+
+
+def _chunks(
+    problem: RayProblem, device: Device, stop: threading.Event | None
+) -> Iterator[tuple[int, list[Partial]]]:
+    """Drive one run on each device and hand over the fibers after each chunk."""
+    runs = make_runs(problem, device)
+    try:
+        for done in advance_in_chunks(runs, len(problem.launch), stop=stop, first_chunk=512):
+            yield done, [part for run in runs for part in run.take()]
+    finally:
+        for run in runs:
+            run.close()
+
+
+def make_runs(problem: RayProblem, device: Device) -> list[Any]:
+    """One `Run` of the right twin for each processor."""
+    if not device.is_gpu:
+        return [cpu.Run(problem, device=CPU)]
+    from napari_gpubio.tracts.rays import gpu
+
+    return [gpu.Run(problem, device=Device("cuda", (i,))) for i in device.indices]
+
+
+def _tractogram(problem: RayProblem, part: Partial) -> Tractogram:
+    """Turn one chunk into a tractogram: numbers of both rays put together, short fibers left out."""
+    length = part.stats[:, :, 0].sum(axis=1)
+    riemannian = part.stats[:, :, 1].sum(axis=1)
+    samples = np.maximum(part.stats[:, :, 3].sum(axis=1), 1)
+    numbers = {
+        "length_mm": length,
+        "riemannian_length_mm": riemannian,
+        "drift": part.stats[:, :, 2].max(axis=1),
+        "mean_fa": part.stats[:, :, 4].sum(axis=1) / samples,
+        "alignment": part.stats[:, :, 5].sum(axis=1) / samples,
+        "alignment_fa": part.stats[:, :, 6].sum(axis=1) / samples,
+        "speed": np.divide(length, riemannian, out=np.zeros_like(length), where=riemannian > 0),
+    }
+    per_fiber = {name: values.astype(np.float32) for name, values in numbers.items()}
+    per_fiber["stop_reason"] = part.reasons[:, 0]
+    per_fiber["stop_reason_back"] = part.reasons[:, -1]
+    per_fiber["seed"] = problem.launch.seed_of(part.start, len(part)).astype(np.int32)
+    whole = Tractogram(
+        points=part.points,
+        offsets=part.offsets,
+        affine=problem.field.affine,
+        shape=problem.field.shape,
+        per_fiber=per_fiber,
+        per_point={"fa": part.fa},
+    )
+    long_enough = (length >= problem.settings.min_length_mm) & (whole.counts >= 2)
+    return whole if long_enough.all() else whole.select(long_enough)
+
+
+def _empty(field: TensorField) -> Tractogram:
+    return Tractogram(
+        points=np.empty((0, 3), np.float32), offsets=np.zeros(1, np.int64), affine=field.affine, shape=field.shape
+    )
+
+
+def _parameters(
+    launch: Launch, settings: TrackSettings, device: Device, launched: int, seconds: float
+) -> dict[str, Any]:
+    """Everything needed to do it again, as JSON can hold it."""
+    from napari_gpubio import __version__
+
+    return {
+        "software": f"napari-gpubio {__version__}",
+        "tracking": dataclasses.asdict(settings),
+        "directions": dataclasses.asdict(launch.directions),
+        "seeds_mm": np.round(launch.points_mm[:1000], 4).tolist(),
+        "seed_count": len(launch.points_mm),
+        "launched": launched,
+        "device": device.describe(),
+        "seconds": round(seconds, 4),
+    }

@@ -1,0 +1,193 @@
+"""Where fibers start and in which directions: seed points, and a fan of directions at each.
+
+Fiber ``f`` belongs to seed ``f // per_seed`` and has direction number ``f % per_seed``, so any range of fibers can be
+launched without the others.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.philox import uniform
+from napari_gpubio.core.space import apply_affine
+from napari_gpubio.tracts.model import TensorField
+from napari_gpubio.tracts.settings import Directions
+from napari_gpubio.tracts.tensors.cpu import eigen_decompose
+
+Array = npt.NDArray[Any]
+_GOLDEN_ANGLE = np.pi * (3.0 - np.sqrt(5.0))
+
+
+def checked_points(points_mm: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return seed points as an array (S, 3) of world mm.
+
+    Raises
+    ------
+    InvalidInput
+        If there are none, they are not triples, or not finite.
+    """
+    points = np.atleast_2d(np.asarray(points_mm, np.float64))
+    if points.size == 0:
+        raise InvalidInput("there are no seed points; click in the image, or give at least one (x, y, z) in mm")
+    if points.ndim != 2 or points.shape[1] != 3:
+        raise InvalidInput(f"seed points have shape {points.shape}; give (x, y, z) in mm for each")
+    if not np.isfinite(points).all():
+        raise InvalidInput("a seed point is not finite; give (x, y, z) in mm")
+    return points
+
+
+def ball(centre_mm: npt.ArrayLike, radius_mm: float, count: int, *, seed: int = 0) -> npt.NDArray[np.float64]:
+    """Seed points spread uniformly at random in a ball, shape (count, 3), world mm.
+
+    Parameters
+    ----------
+    centre_mm
+        World position of the centre.
+    radius_mm
+        Radius; 0 gives ``count`` times the centre.
+    count
+        Number of points.
+    seed
+        Seed of the random numbers; the same gives the same points.
+    """
+    if count < 1 or not radius_mm >= 0:
+        raise InvalidInput(f"a ball of {count} points with radius {radius_mm} mm cannot be seeded; give at least 1 and 0 mm")
+    u = uniform(seed, 0, count, 3).astype(np.float64)
+    cos = 2 * u[:, 0] - 1
+    sin, turn = np.sqrt(1 - cos**2), 2 * np.pi * u[:, 1]
+    unit = np.stack([sin * np.cos(turn), sin * np.sin(turn), cos], axis=1)
+    return checked_points(centre_mm) + radius_mm * np.cbrt(u[:, 2:]) * unit
+
+
+def label_points(
+    labels: Array, affine: Array, label: int, *, per_voxel: int = 1, seed: int = 0
+) -> npt.NDArray[np.float64]:
+    """Seed points in every voxel of a label: the voxel's centre, or ``per_voxel`` random points inside it.
+
+    Parameters
+    ----------
+    labels
+        Label volume, shape (X, Y, Z).
+    affine
+        Voxel to world, mm.
+    label
+        Which label; it must be there.
+    per_voxel
+        Points in each voxel; 1 is its centre.
+    seed
+        Seed of the random numbers.
+
+    Returns
+    -------
+    ndarray
+        Shape (S, 3), world mm.
+    """
+    voxels = np.argwhere(labels == label)
+    if not len(voxels):
+        raise InvalidInput(f"no voxel has label {label}; the volume has labels {np.unique(labels)[:20].tolist()}")
+    if per_voxel == 1:
+        return apply_affine(affine, voxels)
+    shifts = uniform(seed, 0, len(voxels), 3 * per_voxel).reshape(-1, per_voxel, 3) - 0.5
+    return apply_affine(affine, (voxels[:, None, :] + shifts).reshape(-1, 3))
+
+
+def sphere_directions(count: int) -> npt.NDArray[np.float64]:
+    """Return ``count`` unit vectors spread evenly over the sphere (Fibonacci lattice), shape (count, 3)."""
+    return cap_directions(count, np.pi)
+
+
+def cap_directions(count: int, half_angle: float) -> npt.NDArray[np.float64]:
+    """Return ``count`` unit vectors spread evenly over a cap around +z with a half angle in radians, shape (count, 3)."""
+    n = np.arange(count)
+    cos = 1.0 - (1.0 - np.cos(half_angle)) * (n + 0.5) / count
+    sin, turn = np.sqrt(np.maximum(0.0, 1.0 - cos**2)), n * _GOLDEN_ANGLE
+    return np.stack([sin * np.cos(turn), sin * np.sin(turn), cos], axis=1)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Launch:
+    """The seeds and directions of one run.
+
+    Parameters
+    ----------
+    points_mm
+        Seed points, shape (S, 3), world mm.
+    axes
+        Unit principal direction at each seed, shape (S, 3), world axes.
+    directions
+        The fan at each seed.
+    """
+
+    points_mm: npt.NDArray[np.float64]
+    axes: npt.NDArray[np.float64]
+    directions: Directions
+
+    def __len__(self) -> int:
+        return len(self.points_mm) * self.directions.per_seed
+
+    def seed_of(self, start: int, count: int) -> npt.NDArray[np.int64]:
+        """Seed index of each fiber of a range, shape (count,)."""
+        return np.arange(start, start + count, dtype=np.int64) // self.directions.per_seed
+
+    def rays(self, start: int, count: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Start points and unit directions (world) of the fibers ``start`` to ``start + count - 1``, each (count, 3)."""
+        d = self.directions
+        which = self.seed_of(start, count)
+        if d.kind == "principal":
+            return self.points_mm[which], self.axes[which]
+        half_angle = np.pi if d.kind == "sphere" else np.deg2rad(d.cone_half_angle_deg)
+        if d.kind == "sphere" and d.both_ways:
+            half_angle = np.pi / 2  # the other half is tracked backwards
+        fan = cap_directions(d.per_seed, half_angle)[np.arange(start, start + count) % d.per_seed]
+        if d.kind == "sphere":
+            return self.points_mm[which], fan
+        return self.points_mm[which], _turned(fan, self.axes[which])
+
+
+def make_launch(field: TensorField, points_mm: npt.ArrayLike, directions: Directions) -> Launch:
+    """Prepare seeds on a tensor field: check that they lie in its mask and find the principal directions there.
+
+    Raises
+    ------
+    InvalidInput
+        If no seed lies inside the volume and the mask.
+    """
+    points = checked_points(points_mm)
+    voxel = apply_affine(np.linalg.inv(field.affine), points)
+    nearest = np.floor(voxel + 0.5).astype(np.int64)
+    inside = ((nearest >= 0) & (nearest < field.shape)).all(axis=1)
+    where = f"({points[0][0]:.1f}, {points[0][1]:.1f}, {points[0][2]:.1f}) mm"
+    if not inside.any():
+        raise InvalidInput(f"the seed at {where} lies outside the volume; place it in the brain")
+    inside[inside] = field.mask[tuple(nearest[inside].T)]
+    if not inside.any():
+        raise InvalidInput(f"the seed at {where} lies in the background, where there are no tensors; place it in the brain")
+    return Launch(points[inside], _principal_at(field, voxel[inside]), directions)
+
+
+def _principal_at(field: TensorField, voxel: Array) -> npt.NDArray[np.float64]:
+    """Principal direction of the trilinearly interpolated tensor at voxel positions, shape (S, 3), world axes."""
+    low = np.clip(np.floor(voxel).astype(np.int64), 0, np.maximum(np.array(field.shape) - 2, 0))
+    fraction = np.clip(voxel - low, 0.0, 1.0)
+    tensors = np.zeros((len(voxel), 6))
+    for corner in np.ndindex(2, 2, 2):
+        at = np.minimum(low + corner, np.array(field.shape) - 1)
+        weight = np.prod(np.where(corner, fraction, 1 - fraction), axis=1)
+        tensors += weight[:, None] * field.tensors[tuple(at.T)]
+    return np.asarray(eigen_decompose(tensors)[1][:, 0, :])
+
+
+def _turned(fan: Array, axes: Array) -> npt.NDArray[np.float64]:
+    """Turn vectors given around +z so that +z falls on each axis (Duff et al. 2017, a frame without a singularity)."""
+    x, y, z = axes.T
+    sign = np.where(z >= 0, 1.0, -1.0)
+    a = -1.0 / (sign + z)
+    b = x * y * a
+    first = np.stack([1.0 + sign * x * x * a, sign * b, -sign * x], axis=1)
+    second = np.stack([b, sign + y * y * a, -y], axis=1)
+    return np.asarray(fan[:, :1] * first + fan[:, 1:2] * second + fan[:, 2:] * axes)
+
+

@@ -1,0 +1,132 @@
+"""The settings of fiber tracking, written once: the API, the command line and the dock widget read them here."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from napari_gpubio.core.params import check_params, param
+from napari_gpubio.tracts.metrics import METRICS
+
+METHODS = ("hamiltonian", "vanaart2011", "eudx")
+INTERPOLATIONS = ("smoothing", "interpolating", "linear")
+INTEGRATORS = {"rk4": 4, "rk2": 2, "euler": 1}
+
+
+class StopReason(IntEnum):
+    """Why a ray ended."""
+
+    VOLUME = 1
+    MASK = 2
+    FA = 3
+    STEPS = 4
+    LENGTH = 5
+    CURVATURE = 6
+    DRIFT = 7
+    INVALID = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Directions:
+    """In which directions fibers leave each seed point."""
+
+    kind: str = param(
+        "cone",
+        "Directions",
+        "A cone around the principal direction, uniform on the sphere, or the principal direction alone.",
+        choices=("cone", "sphere", "principal"),
+    )
+    count: int = param(
+        1000, "Fibers per seed", "Number of directions at each seed point.", minimum=1, maximum=1_000_000, step=100
+    )
+    cone_half_angle_deg: float = param(
+        30.0, "Cone half angle", "Opening of the cone.", unit="°", above=0.0, maximum=90.0, step=5.0
+    )
+    both_ways: bool = param(True, "Both ways", "Track each fiber also backwards from the seed.")
+
+    def __post_init__(self) -> None:
+        check_params(self)
+
+    @property
+    def per_seed(self) -> int:
+        """Fibers that leave one seed point."""
+        return 1 if self.kind == "principal" else self.count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackSettings:
+    """How a fiber is traced and where it stops."""
+
+    method: str = param(
+        "hamiltonian",
+        "Method",
+        "Geodesics in Hamiltonian form, geodesics exactly as van Aart et al. 2011, or classic streamlines (EuDX).",
+        choices=METHODS,
+    )
+    metric: str = param(
+        "inverse",
+        "Metric",
+        "Riemannian metric of the geodesics: D⁻¹, sharpened D⁻ᵖ, or the adjugate.",
+        choices=tuple(METRICS),
+    )
+    sharpening: float = param(
+        2.0, "Sharpening p", "Exponent of the sharpened metric.", above=0.0, maximum=6.0, step=0.5
+    )
+    step_mm: float = param(0.5, "Step", "Length of an integration step.", unit="mm", above=0.0, maximum=10.0, step=0.1)
+    fa_stop: float = param(
+        0.1, "Stop below FA", "Fibers end where fractional anisotropy falls below this; 0 = never.",
+        minimum=0.0, maximum=1.0, step=0.05,
+    )
+    max_length_mm: float = param(
+        250.0, "Longest", "Fibers end at this length.", unit="mm", above=0.0, maximum=100_000.0, step=10.0
+    )
+    min_length_mm: float = param(
+        10.0, "Shortest", "Shorter fibers are not kept.", unit="mm", minimum=0.0, maximum=1000.0, step=5.0
+    )
+    min_radius_mm: float = param(
+        0.0, "Tightest bend", "Fibers end where they bend more tightly than this radius; 0 = never.",
+        unit="mm", minimum=0.0, maximum=100.0, step=0.5,
+    )
+    max_drift: float = param(
+        0.0, "Stop at drift", "Fibers end where g(v, v), constant on a geodesic, has drifted this far; 0 = never.",
+        minimum=0.0, maximum=100.0, step=0.01, advanced=True,
+    )
+    integrator: str = param(
+        "rk4", "Integrator", "Runge-Kutta of fourth or second order, or Euler.", choices=tuple(INTEGRATORS), advanced=True
+    )
+    interpolation: str = param(
+        "smoothing",
+        "Interpolation",
+        "Cubic B-spline that smooths slightly and keeps tensors positive (for data), or that interpolates "
+        "(for exact fields), or trilinear. Hamiltonian method only.",
+        choices=INTERPOLATIONS,
+        advanced=True,
+    )
+    eigenvalue_floor_mm2_per_s: float = param(
+        1e-4, "Eigenvalue floor", "Smaller eigenvalues are raised to this before the metric is made.",
+        unit="mm²/s", above=0.0, maximum=1e-2, advanced=True,
+    )
+    max_steps: int = param(
+        10_000, "Most steps", "Rays end after this many steps.", minimum=1, maximum=1_000_000, advanced=True
+    )
+    points_every: int = param(
+        1, "Keep every", "Keep every n-th point of a fiber (its ends are always kept).",
+        unit="steps", minimum=1, maximum=1000, advanced=True,
+    )
+    precision: str = param(
+        "single", "Precision", "Floating-point precision of the tracing.", choices=("single", "double"), advanced=True
+    )
+    texture: bool = param(
+        False, "Hardware texture", "CUDA, vanaart2011 only: interpolate in the texture unit (9-bit weights).", advanced=True
+    )
+
+    def __post_init__(self) -> None:
+        check_params(self)
+
+    @property
+    def ray_steps(self) -> int:
+        """Steps after which a ray ends at the latest: ``max_steps``, or the longest length in steps."""
+        return min(self.max_steps, int(self.max_length_mm / self.step_mm) + 2)
+
+    @property
+    def ray_points(self) -> int:
+        """Most points that one ray can keep, the seed not counted."""
+        return self.ray_steps // self.points_every + 1

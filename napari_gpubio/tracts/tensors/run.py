@@ -1,0 +1,165 @@
+"""Fit tensors to a diffusion scan, on any device."""
+
+import threading
+from collections.abc import Callable, Generator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.chunks import advance_in_chunks
+from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import same_grid
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.tracts.brain_mask import brain_mask
+from napari_gpubio.tracts.model import B0_LIMIT, DiffusionScan, TensorField
+from napari_gpubio.tracts.tensors import cpu
+from napari_gpubio.tracts.tensors.problem import FitProblem, FitSettings, fit_problem
+
+Array = npt.NDArray[Any]
+_UM2_PER_MS = 1e-3  # mm^2/s
+
+
+def fit_tensors(
+    scan: DiffusionScan,
+    mask: Array | None = None,
+    settings: FitSettings | None = None,
+    *,
+    device: str | Device = "auto",
+    progress: Callable[[Step], object] | None = None,
+) -> TensorField:
+    """Fit a diffusion tensor to every voxel of a mask; see `fit_steps`, whose end this returns."""
+    return drive(fit_steps(scan, mask, settings, device=device), progress)
+
+
+def fit_steps(
+    scan: DiffusionScan,
+    mask: Array | None = None,
+    settings: FitSettings | None = None,
+    *,
+    device: str | Device = "auto",
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, TensorField]:
+    """Fit a diffusion tensor to every voxel of a mask, step by step.
+
+    Parameters
+    ----------
+    scan
+        The diffusion-weighted series.
+    mask
+        Where to fit, shape (X, Y, Z); None makes a simple brain mask from the b0 volumes.
+    settings
+        Estimator, reweightings, shells; see `FitSettings`.
+    device
+        See `napari_gpubio.core.device.choose_device`.
+    stop
+        Set it to stop early; voxels not reached are then left out of the mask.
+
+    Raises
+    ------
+    InvalidInput
+        If the mask does not fit, or the gradient table cannot determine a tensor.
+    """
+    settings = settings or FitSettings()
+    chosen = choose_device(device)
+    volumes = select_volumes(scan, settings.shells)
+    inside = _checked_mask(scan, mask)
+    signals = np.asarray(scan.data[inside][:, volumes], np.float32)
+    finite = np.isfinite(signals).all(axis=1)
+    usable = finite & (signals.max(axis=1, initial=0) > 0)
+    problem = fit_problem(signals[usable], scan.bvals[volumes], scan.directions[volumes], settings)
+    inside[inside] = usable
+    runs = _runs(problem, chosen)
+    try:
+        total = len(problem.signals)
+        for done in advance_in_chunks(runs, total, stop=stop, first_chunk=8192):
+            yield Step(done, total, "fitting tensors")
+        coefficients, raised = _merged(runs)
+    finally:
+        for run in runs:
+            run.close()
+    return _field(scan, inside, coefficients, raised, settings, int((~usable).sum()))
+
+
+def select_volumes(scan: DiffusionScan, shells: tuple[int, ...]) -> npt.NDArray[np.intp]:
+    """Return the indices of the volumes that belong to some shells (all of them if none is named).
+
+    Raises
+    ------
+    InvalidInput
+        If a named shell is not in the scan.
+    """
+    there = scan.shells()
+    if missing := [s for s in shells if s not in there]:
+        raise InvalidInput(f"there is no shell b = {missing[0]} s/mm²; this scan has {', '.join(map(str, there))}")
+    rounded = np.where(scan.bvals < B0_LIMIT, 0, np.maximum(100, np.round(scan.bvals / 100) * 100)).astype(int)
+    return np.flatnonzero(np.isin(rounded, shells)) if shells else np.arange(len(scan.bvals))
+
+
+def _checked_mask(scan: DiffusionScan, mask: Array | None) -> npt.NDArray[np.bool_]:
+    if mask is None:
+        b0 = scan.is_b0 if scan.is_b0.any() else scan.bvals == scan.bvals.min()
+        return brain_mask(np.asarray(scan.data[..., b0], np.float32).mean(axis=-1))
+    if mask.shape != scan.shape:
+        raise InvalidInput(
+            f"the mask has shape {mask.shape} and the scan {scan.shape}; use a mask drawn on this scan's grid"
+        )
+    if not mask.any():
+        raise InvalidInput("the mask is empty; mark at least one voxel")
+    return np.array(mask, bool)
+
+
+def _runs(problem: FitProblem, device: Device) -> list[Any]:
+    if not device.is_gpu:
+        return [cpu.Run(problem, device=CPU)]
+    from napari_gpubio.tracts.tensors import gpu
+
+    return [gpu.Run(problem, device=Device("cuda", (i,))) for i in device.indices]
+
+
+def _merged(runs: list[Any]) -> tuple[Array, Array]:
+    """Put the voxels of several devices together: each voxel was fitted on one of them and is NaN on the others."""
+    coefficients, raised = runs[0].snapshot()
+    for run in runs[1:]:
+        more, also = run.snapshot()
+        mine = np.isfinite(more[:, 0])
+        coefficients[mine], raised[mine] = more[mine], also[mine]
+    return coefficients, raised
+
+
+def _field(
+    scan: DiffusionScan, inside: Array, coefficients: Array, raised: Array, settings: FitSettings, skipped: int
+) -> TensorField:
+    fitted = np.isfinite(coefficients).all(axis=1)
+    mask = np.zeros(scan.shape, bool)
+    mask[inside] = fitted
+    tensors = np.zeros((*scan.shape, 6))
+    tensors[mask] = coefficients[fitted, :6] * _UM2_PER_MS
+    s0 = np.zeros(scan.shape)
+    s0[mask] = np.exp(np.minimum(coefficients[fitted, 6], 80.0))
+    repaired = np.zeros(scan.shape, bool)
+    if settings.repair:
+        tensors, repaired = cpu.repair_tensors(tensors, mask, settings.floor_mm2_per_s)
+    notes = list(scan.notes)
+    if repaired.any():
+        notes.append(
+            f"{repaired.sum()} of {mask.sum()} tensors were not positive definite and were repaired "
+            f"(eigenvalues raised to {settings.floor_mm2_per_s:g} mm²/s)"
+        )
+    if raised.any():
+        notes.append(f"{int(raised.sum())} voxels had signals at or below zero; these were raised before the logarithm")
+    if skipped:
+        notes.append(f"{skipped} voxels of the mask have no usable signal (zero or not finite) and were left out")
+    return TensorField(
+        tensors=tensors, mask=mask, affine=scan.affine, repaired=repaired, s0=s0, path=scan.path, notes=tuple(notes)
+    )
+
+
+def check_same_grid(field: TensorField, shape: tuple[int, ...], affine: Array, what: str) -> None:
+    """Raise InvalidInput unless a volume lies on the tensors' grid."""
+    if not same_grid(field.shape, field.affine, shape, affine):
+        raise InvalidInput(
+            f"{what} has shape {tuple(shape)} and another place in space than the tensors ({field.shape}); "
+            "resample it to the scan's grid"
+        )

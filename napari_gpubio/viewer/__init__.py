@@ -1,0 +1,1 @@
+"""What every dock widget stands on: the streamlines layer, picking, and the panel. It knows no engine."""

@@ -1,0 +1,130 @@
+"""What every test may ask for, and when a test may be skipped.
+
+Environment variables: NAPARI_GPUBIO_REQUIRE_GPU=1 makes a missing GPU a failure; NAPARI_GPUBIO_FORBID_SKIPS=1 (CI)
+makes every skip a failure, except for a missing GPU and for the data beside the repository.
+"""
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+os.environ.setdefault("NAPARI_CONFIG", "")  # before napari is imported: no settings file of the user's
+
+from napari_gpubio.core import device as devices
+from napari_gpubio.core import kernels
+from tests.cuda_on_cpu import loader
+from tests.cuda_on_cpu.fake_cupy import FakeGpu
+
+REQUIRE_GPU, FORBID_SKIPS = "NAPARI_GPUBIO_REQUIRE_GPU", "NAPARI_GPUBIO_FORBID_SKIPS"
+NO_SHARED_DATA = "shared/data is absent"
+NO_DISPLAY = (
+    "no display: sudo apt-get install -y xvfb xauth libgl1 libegl1 libxkbcommon-x11-0 libxcb-cursor0, "
+    'then xvfb-run -a -s "-screen 0 1600x1000x24" python -m pytest'
+)
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+_QT_FIXTURES = {"make_napari_viewer", "make_napari_viewer_proxy", "qtbot", "qapp"}
+_no_gpu = pytest.StashKey[bool]()
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> str:
+    """Each device in turn, as the word for ``device=``."""
+    return str(request.param)
+
+
+@pytest.fixture
+def shared_data() -> Path:
+    """The folder of real data beside the repository."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip(NO_SHARED_DATA)
+    return SHARED_DATA
+
+
+@pytest.fixture
+def cuda_on_cpu() -> Callable[..., loader.CpuModule]:
+    """`tests.cuda_on_cpu.loader.load`, where there is a g++."""
+    if (problem := loader.why_not()) is not None:
+        pytest.skip(problem)
+    return loader.load
+
+
+@pytest.fixture
+def fake_gpu(cuda_on_cpu: object) -> Iterator[Callable[..., FakeGpu]]:
+    """A function that puts pretended GPUs into the machine: ``gpu = fake_gpu(count=2)``."""
+    with contextlib.ExitStack() as stack:
+
+        def install(count: int = 1, **facts: Any) -> FakeGpu:
+            gpu = stack.enter_context(FakeGpu(count=count, **facts).installed())
+            forget_gpu()
+            return gpu
+
+        yield install
+    forget_gpu()
+
+
+def forget_gpu() -> None:
+    """Let the package look for GPUs and compile kernels anew."""
+    devices.gpu_problem.cache_clear()
+    kernels._module.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def _no_chosen_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(devices.ENVIRONMENT, raising=False)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what this machine cannot run."""
+    if item.get_closest_marker("gpu") and (problem := devices.gpu_problem()) is not None:
+        if os.environ.get(REQUIRE_GPU) == "1":
+            pytest.fail(f"{REQUIRE_GPU}=1, but {problem}", pytrace=False)
+        item.stash[_no_gpu] = True
+        pytest.skip(problem)
+    if _needs_display(item) and not _has_display():
+        pytest.skip(NO_DISPLAY)
+
+
+def _needs_display(item: pytest.Item) -> bool:
+    if item.get_closest_marker("display"):
+        return True
+    without_screen = os.environ.get("QT_QPA_PLATFORM", "") in ("offscreen", "minimal")
+    return not without_screen and not _QT_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+
+
+def _has_display() -> bool:
+    if not sys.platform.startswith("linux"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Make a skip a failure where skips are forbidden."""
+    report: Any = yield
+    if report.skipped and not hasattr(report, "wasxfail") and not item.stash.get(_no_gpu, False):
+        _forbid(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_make_collect_report() -> Iterator[None]:
+    """Do the same for a file that is skipped as a whole."""
+    report: Any = yield
+    if report.skipped:
+        _forbid(report)
+    return report
+
+
+def _forbid(report: Any) -> None:
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    allowed = re.fullmatch(rf"(Skipped: )?(\.\./)?{NO_SHARED_DATA}", reason)
+    if os.environ.get(FORBID_SKIPS) == "1" and not allowed:
+        report.outcome = "failed"
+        report.longrepr = f"{FORBID_SKIPS}=1, but this was skipped: {reason.removeprefix('Skipped: ')}"

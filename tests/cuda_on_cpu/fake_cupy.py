@@ -1,0 +1,482 @@
+"""NumPy dressed as CuPy, so that GPU host code runs with its real kernels on a machine that has no GPU.
+
+What it is strict about, because a GPU would be: host arrays do not mix with device arrays and are not handed to
+kernels; an array belongs to the device it was made on; memory has an end, and allocations can be made to fail; new
+memory is not zero; a kernel that writes just outside an array is found out.
+What it cannot show: streams run at once and in order, transfers and races between threads do not exist, and
+``np.asarray(device_array)`` works where CuPy refuses it (a subclass of ndarray has no say in that).
+"""
+
+import contextlib
+import importlib.machinery
+import sys
+import threading
+import time
+import types
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tests.cuda_on_cpu import loader
+
+_POISON, _GUARD_BYTES = 0xA5, 128
+_MODULES = ("cupy", "cupy.cuda", "cupy.cuda.memory", "cupy.cuda.runtime", "cupy.cuda.compiler")
+
+
+class OutOfMemoryError(MemoryError):
+    """CuPy's own error, by name and module."""
+
+
+OutOfMemoryError.__module__ = "cupy.cuda.memory"
+
+
+@dataclass
+class FakeGpu:
+    """The pretended machine, and what a test may do to it.
+
+    Parameters
+    ----------
+    count
+        Number of GPUs.
+    total_bytes
+        Memory of each.
+    driver
+        False for a machine without GPU and driver.
+    kernel_error
+        Raised by every launch, when not None.
+    dead_kernels
+        Launches do nothing at all, when true.
+    log
+        ``(device, kernel name, grid, block)`` of every launch.
+    """
+
+    count: int = 1
+    total_bytes: int = 1 << 30
+    driver: bool = True
+    kernel_error: Exception | None = None
+    dead_kernels: bool = False
+    log: list[tuple[int, str, Any, Any]] = field(default_factory=list)
+    used_bytes: dict[int, int] = field(default_factory=dict)
+    allocations: int = 0
+    _fail_at: set[int] = field(default_factory=set)
+    _here: threading.local = field(default_factory=threading.local)
+    _lock: Any = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        self.module = _build_module(self)
+
+    def fail_allocations(self, *which: int) -> None:
+        """Let coming allocations raise `OutOfMemoryError`: 1 is the next one."""
+        self._fail_at |= {self.allocations + k for k in which}
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator["FakeGpu"]:
+        """Be ``import cupy`` inside the block."""
+        before = {name: sys.modules.get(name) for name in _MODULES}
+        cuda = self.module.cuda
+        sys.modules.update(zip(_MODULES, (self.module, cuda, cuda.memory, cuda.runtime, cuda.compiler), strict=True))
+        try:
+            yield self
+        finally:
+            for name, module in before.items():
+                sys.modules.pop(name, None)
+                if module is not None:
+                    sys.modules[name] = module
+
+    @property
+    def current(self) -> int:
+        """The current device of this thread."""
+        return getattr(self._here, "device", 0)
+
+    def switch(self, device: int) -> None:
+        """Make a device the current one of this thread."""
+        if not 0 <= device < self.count:
+            raise RuntimeError(f"cudaErrorInvalidDevice: invalid device ordinal ({device})")
+        self._here.device = device
+
+    def take(self, nbytes: int) -> int:
+        """Account for memory on the current device, or raise as CuPy does."""
+        with self._lock:
+            self.allocations += 1
+            used = self.used_bytes.get(self.current, 0)
+            if self.allocations in self._fail_at or used + nbytes > self.total_bytes:
+                raise OutOfMemoryError(f"Out of memory allocating {nbytes:,} bytes (allocated so far: {used:,} bytes)")
+            self.used_bytes[self.current] = used + nbytes
+            return self.current
+
+    def give_back(self, device: int, nbytes: int) -> None:
+        """Undo `take`."""
+        with self._lock:
+            self.used_bytes[device] -= nbytes
+
+
+class DeviceArray(np.ndarray):
+    """An array that pretends to be in GPU memory."""
+
+    gpu: FakeGpu | None = None
+    device_index: int = 0
+    block: Any = None  # the bytes with their guards
+
+    def __array_finalize__(self, parent: Any) -> None:
+        for name in ("gpu", "device_index", "block"):
+            setattr(self, name, getattr(parent, name, getattr(DeviceArray, name)))
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
+        _refuse_host((*inputs, *(out or ())))
+        plain = [_plain(a) for a in inputs]
+        if out is not None:
+            kwargs["out"] = tuple(_plain(a) for a in out)
+        result = getattr(ufunc, method)(*plain, **kwargs)
+        return out[0] if out is not None else _adopt(self.gpu, result)
+
+    def __array_function__(self, func: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
+        _refuse_host([*args, *kwargs.values()])
+        return _adopt(self.gpu, func(*_plain(args), **_plain(kwargs)))
+
+    @property
+    def device(self) -> Any:
+        """The device that holds the array."""
+        return self.gpu.module.cuda.Device(self.device_index)
+
+    @property
+    def data(self) -> Any:
+        """An object whose ``ptr`` is the address."""
+        return types.SimpleNamespace(ptr=self.ctypes.data)
+
+    def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> Any:
+        """Copy to the host."""
+        if out is None:
+            return np.array(_plain(self), order=order)
+        out[...] = _plain(self)
+        return out
+
+    def set(self, host: Any, stream: Any = None) -> None:
+        """Copy from the host."""
+        if host.dtype != self.dtype or host.shape != self.shape:
+            raise ValueError(f"set: {host.dtype}{host.shape} into {self.dtype}{self.shape}")
+        _plain(self)[...] = host
+
+    def __setitem__(self, where: Any, value: Any) -> None:
+        _refuse_host((value, where))
+        _plain(self)[_plain(where)] = _plain(value)
+
+    def __getitem__(self, where: Any) -> Any:
+        _refuse_host((where,) if not isinstance(where, tuple) else where)
+        item = super().__getitem__(_plain(where))
+        return item if isinstance(item, DeviceArray) else _adopt(self.gpu, np.asarray(item))
+
+    # NumPy calls these methods without asking the hooks above.
+    def astype(self, dtype: Any, order: str = "C", copy: bool = True, **kwargs: Any) -> Any:
+        """As NumPy's."""
+        if not copy and self.dtype == np.dtype(dtype):
+            return self
+        return _adopt(self.gpu, _plain(self).astype(dtype, order=order))
+
+    def copy(self, order: str = "C") -> Any:
+        """As NumPy's."""
+        return _adopt(self.gpu, _plain(self).copy(order=order))
+
+
+def _reduction(name: str) -> Callable[..., Any]:
+    def method(self: DeviceArray, *args: Any, **kwargs: Any) -> Any:
+        return _adopt(self.gpu, getattr(_plain(self), name)(*args, **kwargs))
+
+    method.__name__ = name
+    return method
+
+
+for _name in ("sum", "min", "max", "mean", "any", "all", "cumsum", "argmax", "argmin", "flatten", "take", "dot", "prod"):
+    setattr(DeviceArray, _name, _reduction(_name))
+
+
+def _plain(value: Any) -> Any:
+    """Replace device arrays by plain views, also inside tuples, lists and dicts."""
+    if isinstance(value, DeviceArray):
+        return value.view(np.ndarray)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_plain(v) for v in value)
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    return value
+
+
+def _refuse_host(values: Sequence[Any]) -> None:
+    for value in values:
+        if type(value) is np.ndarray and value.ndim:
+            raise TypeError("Unsupported type <class 'numpy.ndarray'>: a host array among device arrays")
+
+
+def _adopt(gpu: FakeGpu, result: Any) -> Any:
+    """Put the arrays of a NumPy result into memory of the current device."""
+    if isinstance(result, (tuple, list)):
+        return type(result)(_adopt(gpu, r) for r in result)
+    if isinstance(result, np.ndarray | np.generic) and not isinstance(result, DeviceArray):
+        target = _allocate(gpu, np.shape(result), result.dtype)
+        _plain(target)[...] = result
+        return target
+    return result
+
+
+def _allocate(gpu: FakeGpu, shape: Any, dtype: Any) -> DeviceArray:
+    """Memory that is not zero, with guards on both sides."""
+    shape = (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)
+    dtype = np.dtype(dtype)
+    nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    device = gpu.take(nbytes)
+    block = np.full(nbytes + 2 * _GUARD_BYTES, _POISON, np.uint8)
+    weakref.finalize(block, gpu.give_back, device, nbytes)
+    array = block[_GUARD_BYTES : _GUARD_BYTES + nbytes].view(dtype).reshape(shape).view(DeviceArray)
+    array.gpu, array.device_index, array.block = gpu, device, block
+    return array
+
+
+def _check_guards(kernel: str, index: int, array: DeviceArray) -> None:
+    block = array.block
+    if (block[:_GUARD_BYTES] != _POISON).any() or (block[-_GUARD_BYTES:] != _POISON).any():
+        raise loader.LaunchError(f"{kernel}, argument {index}: the kernel wrote outside the array")
+
+
+class _Kernel:
+    """A kernel that takes device arrays of the current device only."""
+
+    def __init__(self, gpu: FakeGpu, kernel: loader.CpuKernel) -> None:
+        self._gpu, self._kernel = gpu, kernel
+
+    @property
+    def max_dynamic_shared_size_bytes(self) -> int:
+        """Upper limit of ``shared_mem``."""
+        return self._kernel.max_dynamic_shared_size_bytes
+
+    @max_dynamic_shared_size_bytes.setter
+    def max_dynamic_shared_size_bytes(self, value: int) -> None:
+        self._kernel.max_dynamic_shared_size_bytes = value
+
+    def __call__(
+        self, grid: Any, block: Any, args: Sequence[Any], shared_mem: int = 0, *, stream: Any = None
+    ) -> None:
+        gpu, name = self._gpu, self._kernel.name
+        gpu.log.append((gpu.current, name, tuple(grid), tuple(block)))
+        if gpu.kernel_error is not None:
+            raise gpu.kernel_error
+        arrays = [(i, a) for i, a in enumerate(args) if isinstance(a, DeviceArray)]
+        self._check_places(args)
+        if not gpu.dead_kernels:
+            self._kernel(grid, block, [_plain(a) for a in args], shared_mem)
+        for i, array in arrays:
+            _check_guards(name, i, array)
+
+    def _check_places(self, args: Sequence[Any]) -> None:
+        for i, (word, arg) in enumerate(zip(self._kernel.signature, args, strict=False)):
+            if type(arg) is np.ndarray and word[0] in "pq":
+                raise TypeError(f"{self._kernel.name}, argument {i}: a host array")
+            if isinstance(arg, DeviceArray) and arg.device_index != self._gpu.current:
+                raise RuntimeError(
+                    f"{self._kernel.name}, argument {i}: the array is on device {arg.device_index} "
+                    f"and the kernel runs on device {self._gpu.current}"
+                )
+
+
+class _Stream(contextlib.AbstractContextManager["_Stream"]):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.ptr = 0
+
+    def __exit__(self, *exc: object) -> None:
+        return None
+
+    def synchronize(self) -> None:
+        pass
+
+    def wait_event(self, event: Any) -> None:
+        pass
+
+    def record(self, event: Any = None) -> Any:
+        event = event or _Event()
+        event.record(self)
+        return event
+
+    use = contextlib.AbstractContextManager.__enter__
+    done = True
+
+
+class _Event:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.at = 0.0
+        self.done = True
+
+    def record(self, stream: Any = None) -> None:
+        self.at = time.perf_counter()
+
+    def synchronize(self) -> None:
+        pass
+
+
+def _device_class(gpu: FakeGpu) -> type:
+    class Device:
+        """A context that makes a device the current one of the thread."""
+
+        def __init__(self, device: Any = None) -> None:
+            self.id = gpu.current if device is None else int(device)
+            self._before: list[int] = []
+
+        def __int__(self) -> int:
+            return self.id
+
+        def __enter__(self) -> "Device":
+            self._before.append(gpu.current)
+            gpu.switch(self.id)
+            return self
+
+        def __exit__(self, *exc: object) -> None:
+            gpu.switch(self._before.pop())
+
+        def use(self) -> "Device":
+            gpu.switch(self.id)
+            return self
+
+        def synchronize(self) -> None:
+            pass
+
+        @property
+        def mem_info(self) -> tuple[int, int]:
+            return gpu.total_bytes - gpu.used_bytes.get(self.id, 0), gpu.total_bytes
+
+        compute_capability = "90"
+
+    return Device
+
+
+def _cuda_module(gpu: FakeGpu) -> types.ModuleType:
+    cuda, memory, runtime, compiler = (types.ModuleType(name) for name in _MODULES[1:])
+    cuda.memory, cuda.runtime, cuda.compiler = memory, runtime, compiler
+    cuda.Device, cuda.Stream, cuda.Event = _device_class(gpu), _Stream, _Event
+    _Stream.null = _Stream()
+    cuda.get_current_stream = lambda: _Stream.null
+    cuda.get_elapsed_time = lambda a, b: 1e3 * (b.at - a.at)
+    cuda.is_available = lambda: gpu.driver and gpu.count > 0
+    memory.OutOfMemoryError = OutOfMemoryError
+    compiler.CompileException = loader.CompileError
+    runtime.getDeviceCount = lambda: gpu.count
+    runtime.getDevice = lambda: gpu.current
+    runtime.setDevice = gpu.switch
+    runtime.deviceSynchronize = lambda: None
+    runtime.memGetInfo = lambda: cuda.Device().mem_info
+    runtime.runtimeGetVersion = runtime.driverGetVersion = lambda: 13000
+    runtime.getDeviceProperties = lambda i: {
+        "name": f"Fake GPU {i}".encode(),
+        "totalGlobalMem": gpu.total_bytes,
+        "multiProcessorCount": 4,
+        "sharedMemPerBlock": 48 * 1024,
+        "sharedMemPerBlockOptin": 227 * 1024,
+        "maxThreadsPerBlock": 1024,
+        "major": 9,
+        "minor": 0,
+    }
+    return cuda
+
+
+def _raw_module_class(gpu: FakeGpu) -> Callable[..., Any]:
+    class RawModule:
+        """Source text compiled by g++."""
+
+        def __init__(self, *, code: str, options: Sequence[str] = (), backend: str = "nvrtc", **more: Any) -> None:
+            if more or backend != "nvrtc":
+                raise NotImplementedError(f"fake_cupy knows code, options and NVRTC only, not {more or backend}")
+            self._module = loader.compile_text(code, options=options)
+
+        def get_function(self, name: str) -> _Kernel:
+            return _Kernel(gpu, self._module.get_function(name))
+
+    return RawModule
+
+
+def _pool(gpu: FakeGpu) -> Any:
+    return types.SimpleNamespace(
+        free_all_blocks=lambda stream=None: None,
+        free_bytes=lambda: 0,
+        used_bytes=lambda: gpu.used_bytes.get(gpu.current, 0),
+        total_bytes=lambda: gpu.used_bytes.get(gpu.current, 0),
+    )
+
+
+def _as_array(gpu: FakeGpu, copy: bool) -> Callable[..., Any]:
+    def convert(value: Any, dtype: Any = None, **kwargs: Any) -> DeviceArray:
+        wanted = np.dtype(dtype) if dtype is not None else None
+        if isinstance(value, DeviceArray) and not copy and wanted in (None, value.dtype):
+            return value
+        return _adopt(gpu, np.array(_plain(value), dtype=dtype))
+
+    return convert
+
+
+def _ascontiguousarray(gpu: FakeGpu) -> Callable[..., Any]:
+    def convert(value: Any, dtype: Any = None) -> DeviceArray:
+        array = _as_array(gpu, copy=False)(value, dtype)
+        return array if array.flags.c_contiguous else array.copy()
+
+    return convert
+
+
+def _asnumpy(value: Any, stream: Any = None, order: str = "C", out: Any = None, **kwargs: Any) -> Any:
+    return value.get(out=out, order=order) if isinstance(value, DeviceArray) else np.asarray(value)
+
+
+def _filled(gpu: FakeGpu, value: int | None) -> Callable[..., Any]:
+    def make(shape: Any, dtype: Any = float, order: str = "C") -> DeviceArray:
+        array = _allocate(gpu, shape, dtype)
+        if value is not None:
+            _plain(array)[...] = value
+        return array
+
+    return make
+
+
+def _like(gpu: FakeGpu, value: int | None) -> Callable[..., Any]:
+    def make(other: Any, dtype: Any = None, **kwargs: Any) -> DeviceArray:
+        return _filled(gpu, value)(other.shape, dtype or other.dtype)
+
+    return make
+
+
+def _other(gpu: FakeGpu) -> Callable[[str], Any]:
+    """Give ``cupy.name`` for everything that is NumPy's with arrays in other memory."""
+
+    def lookup(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(np, name)
+        if isinstance(found, type) or not callable(found):
+            return found
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            _refuse_host([*args, *kwargs.values()])
+            result = found(*_plain(args), **_plain(kwargs))
+            return kwargs["out"] if kwargs.get("out") is not None else _adopt(gpu, result)
+
+        return call
+
+    return lookup
+
+
+def _build_module(gpu: FakeGpu) -> types.ModuleType:
+    module = types.ModuleType("cupy")
+    module.__spec__ = importlib.machinery.ModuleSpec("cupy", None)
+    module.__path__ = []
+    module.__version__ = "14.2.0+fake"
+    module.ndarray, module.cuda = DeviceArray, _cuda_module(gpu)
+    for name, value in (("zeros", 0), ("ones", 1), ("empty", None)):
+        setattr(module, name, _filled(gpu, value))
+        setattr(module, name + "_like", _like(gpu, value))
+    module.asarray, module.array = _as_array(gpu, copy=False), _as_array(gpu, copy=True)
+    module.ascontiguousarray, module.asnumpy = _ascontiguousarray(gpu), _asnumpy
+    module.get_default_memory_pool = lambda: _pool(gpu)
+    module.get_default_pinned_memory_pool = lambda: types.SimpleNamespace(free_all_blocks=lambda: None)
+    module.RawModule = _raw_module_class(gpu)
+    module.RawKernel = lambda code, name, options=(), backend="nvrtc", **more: module.RawModule(
+        code=code, options=options, backend=backend, **more
+    ).get_function(name)
+    module.is_available = module.cuda.is_available
+    module.__getattr__ = _other(gpu)
+    return module
