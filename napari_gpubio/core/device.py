@@ -176,7 +176,9 @@ def _named_gpu(wish: str) -> Device:
     _, _, which = wish.partition(":")
     indices = tuple(range(count)) if which == "all" else tuple(int(i) for i in (which or "0").split(","))
     if missing := [i for i in indices if i >= count]:
-        raise GpuUnavailable(f"device {wish!r} was asked for, but there is no GPU {missing[0]}; this machine has {count}")
+        raise GpuUnavailable(
+            f"device {wish!r} was asked for, but there is no GPU {missing[0]}; this machine has {count}"
+        )
     return Device("cuda", tuple(dict.fromkeys(indices)))
 
 

@@ -1,7 +1,7 @@
 """Where the sample files are, and how a file is written without ever leaving half of one."""
 
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,9 +36,9 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     if not target.parent.is_dir():
         raise InvalidInput(f"the folder {target.parent} does not exist; create it or choose another place")
     suffix = "".join(target.suffixes[-2:])
-    handle, name = tempfile.mkstemp(prefix=".part-", suffix=suffix, dir=target.parent)
-    os.close(handle)
-    part = Path(name)
+    # a free name, but not mkstemp's file: that is readable by its owner only, whatever the umask says
+    part = target.parent / f".part-{secrets.token_hex(8)}{suffix}"
+    part.touch(exist_ok=False)
     try:
         yield part
         part.replace(target)

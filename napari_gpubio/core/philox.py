@@ -40,9 +40,7 @@ def _fill(seed: np.uint64, first_item: np.uint64, out: npt.NDArray[np.float32]) 
     for i in nb.prange(items):
         item = first_item + _U64(i)
         for block in range((draws + 3) // 4):
-            four = philox4x32(
-                key0, key1, _U32(block), _U32(item & _U64(0xFFFFFFFF)), _U32(item >> _U64(32)), _U32(0)
-            )
+            four = philox4x32(key0, key1, _U32(block), _U32(item & _U64(0xFFFFFFFF)), _U32(item >> _U64(32)), _U32(0))
             for d in range(4 * block, min(4 * block + 4, draws)):
                 out[i, d] = unit_float(four[d - 4 * block])
 

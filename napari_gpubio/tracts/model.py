@@ -5,7 +5,8 @@ in mm^2/s, b-values in s/mm^2. Six tensor components come in the order xx, yy, z
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -110,6 +111,7 @@ class TensorField:
     s0: Array | None = None
     path: Path | None = None
     notes: tuple[str, ...] = ()
+    cache: "Cache" = field(default_factory=lambda: Cache(), repr=False)
 
     def __post_init__(self) -> None:
         if self.tensors.ndim != 4 or self.tensors.shape[3] != 6:
@@ -141,6 +143,29 @@ class TensorField:
         from napari_gpubio.tracts.tensors.cpu import eigen_decompose
 
         return Eigen(*eigen_decompose(self.tensors))
+
+
+class Cache:
+    """A few costly things made from a tensor field (prepared volumes, on the host or a GPU); the oldest goes first."""
+
+    def __init__(self, capacity: int = 12) -> None:
+        self._capacity = capacity
+        self._kept: dict[Hashable, Any] = {}
+        self._lock = threading.RLock()
+
+    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return what is kept under a key, making it if it is not there."""
+        with self._lock:
+            value = self._kept.pop(key) if key in self._kept else make()
+            self._kept[key] = value
+            while len(self._kept) > self._capacity:
+                self._kept.pop(next(iter(self._kept)))
+            return value
+
+    def clear(self) -> None:
+        """Forget everything, which frees GPU memory too."""
+        with self._lock:
+            self._kept.clear()
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -133,9 +133,7 @@ def track_to_file(
     return written
 
 
-def _chunks(
-    problem: RayProblem, device: Device, stop: threading.Event | None
-) -> Iterator[tuple[int, list[Partial]]]:
+def _chunks(problem: RayProblem, device: Device, stop: threading.Event | None) -> Iterator[tuple[int, list[Partial]]]:
     """Drive one run on each device and hand over the fibers after each chunk."""
     runs = make_runs(problem, device)
     try:

@@ -54,7 +54,9 @@ def ball(centre_mm: npt.ArrayLike, radius_mm: float, count: int, *, seed: int = 
         Seed of the random numbers; the same gives the same points.
     """
     if count < 1 or not radius_mm >= 0:
-        raise InvalidInput(f"a ball of {count} points with radius {radius_mm} mm cannot be seeded; give at least 1 and 0 mm")
+        raise InvalidInput(
+            f"a ball of {count} points with radius {radius_mm} mm cannot be seeded; give at least 1 and 0 mm"
+        )
     u = uniform(seed, 0, count, 3).astype(np.float64)
     cos = 2 * u[:, 0] - 1
     sin, turn = np.sqrt(1 - cos**2), 2 * np.pi * u[:, 1]
@@ -164,7 +166,9 @@ def make_launch(field: TensorField, points_mm: npt.ArrayLike, directions: Direct
         raise InvalidInput(f"the seed at {where} lies outside the volume; place it in the brain")
     inside[inside] = field.mask[tuple(nearest[inside].T)]
     if not inside.any():
-        raise InvalidInput(f"the seed at {where} lies in the background, where there are no tensors; place it in the brain")
+        raise InvalidInput(
+            f"the seed at {where} lies in the background, where there are no tensors; place it in the brain"
+        )
     return Launch(points[inside], _principal_at(field, voxel[inside]), directions)
 
 
@@ -189,5 +193,3 @@ def _turned(fan: Array, axes: Array) -> npt.NDArray[np.float64]:
     first = np.stack([1.0 + sign * x * x * a, sign * b, -sign * x], axis=1)
     second = np.stack([b, sign + y * y * a, -y], axis=1)
     return np.asarray(fan[:, :1] * first + fan[:, 1:2] * second + fan[:, 2:] * axes)
-
-

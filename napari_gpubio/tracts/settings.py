@@ -72,8 +72,12 @@ class TrackSettings:
     )
     step_mm: float = param(0.5, "Step", "Length of an integration step.", unit="mm", above=0.0, maximum=10.0, step=0.1)
     fa_stop: float = param(
-        0.1, "Stop below FA", "Fibers end where fractional anisotropy falls below this; 0 = never.",
-        minimum=0.0, maximum=1.0, step=0.05,
+        0.1,
+        "Stop below FA",
+        "Fibers end where fractional anisotropy falls below this; 0 = never.",
+        minimum=0.0,
+        maximum=1.0,
+        step=0.05,
     )
     max_length_mm: float = param(
         250.0, "Longest", "Fibers end at this length.", unit="mm", above=0.0, maximum=100_000.0, step=10.0
@@ -82,15 +86,29 @@ class TrackSettings:
         10.0, "Shortest", "Shorter fibers are not kept.", unit="mm", minimum=0.0, maximum=1000.0, step=5.0
     )
     min_radius_mm: float = param(
-        0.0, "Tightest bend", "Fibers end where they bend more tightly than this radius; 0 = never.",
-        unit="mm", minimum=0.0, maximum=100.0, step=0.5,
+        0.0,
+        "Tightest bend",
+        "Fibers end where they bend more tightly than this radius; 0 = never.",
+        unit="mm",
+        minimum=0.0,
+        maximum=100.0,
+        step=0.5,
     )
     max_drift: float = param(
-        0.0, "Stop at drift", "Fibers end where g(v, v), constant on a geodesic, has drifted this far; 0 = never.",
-        minimum=0.0, maximum=100.0, step=0.01, advanced=True,
+        0.0,
+        "Stop at drift",
+        "Fibers end where g(v, v), constant on a geodesic, has drifted this far; 0 = never.",
+        minimum=0.0,
+        maximum=100.0,
+        step=0.01,
+        advanced=True,
     )
     integrator: str = param(
-        "rk4", "Integrator", "Runge-Kutta of fourth or second order, or Euler.", choices=tuple(INTEGRATORS), advanced=True
+        "rk4",
+        "Integrator",
+        "Runge-Kutta of fourth or second order, or Euler.",
+        choices=tuple(INTEGRATORS),
+        advanced=True,
     )
     interpolation: str = param(
         "smoothing",
@@ -101,21 +119,34 @@ class TrackSettings:
         advanced=True,
     )
     eigenvalue_floor_mm2_per_s: float = param(
-        1e-4, "Eigenvalue floor", "Smaller eigenvalues are raised to this before the metric is made.",
-        unit="mm²/s", above=0.0, maximum=1e-2, advanced=True,
+        1e-4,
+        "Eigenvalue floor",
+        "Smaller eigenvalues are raised to this before the metric is made.",
+        unit="mm²/s",
+        above=0.0,
+        maximum=1e-2,
+        advanced=True,
     )
     max_steps: int = param(
         10_000, "Most steps", "Rays end after this many steps.", minimum=1, maximum=1_000_000, advanced=True
     )
     points_every: int = param(
-        1, "Keep every", "Keep every n-th point of a fiber (its ends are always kept).",
-        unit="steps", minimum=1, maximum=1000, advanced=True,
+        1,
+        "Keep every",
+        "Keep every n-th point of a fiber (its ends are always kept).",
+        unit="steps",
+        minimum=1,
+        maximum=1000,
+        advanced=True,
     )
     precision: str = param(
         "single", "Precision", "Floating-point precision of the tracing.", choices=("single", "double"), advanced=True
     )
     texture: bool = param(
-        False, "Hardware texture", "CUDA, vanaart2011 only: interpolate in the texture unit (9-bit weights).", advanced=True
+        False,
+        "Hardware texture",
+        "CUDA, vanaart2011 only: interpolate in the texture unit (9-bit weights).",
+        advanced=True,
     )
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ on one thread and release the GIL: they share a process with engines that run Nu
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numba
@@ -60,7 +61,7 @@ class Lines:
         """Number of points of each line, shape (F,)."""
         return np.diff(self.offsets)
 
-    @property
+    @cached_property
     def extent(self) -> npt.NDArray[np.float64]:
         """Lowest and highest z, y, x, shape (2, 3); NaN if there is no point."""
         if not len(self.vertices):
@@ -291,9 +292,7 @@ def _boxes(vertices: Floats, offsets: npt.NDArray[np.int64], lows: Floats, highs
 
 
 @numba.njit(cache=True, nogil=True)
-def _write_segments(
-    offsets: npt.NDArray[np.int64], shown: npt.NDArray[np.bool_], out: npt.NDArray[np.uint32]
-) -> int:
+def _write_segments(offsets: npt.NDArray[np.int64], shown: npt.NDArray[np.bool_], out: npt.NDArray[np.uint32]) -> int:
     count = 0
     for line in range(len(shown)):
         if shown[line]:
@@ -368,7 +367,7 @@ def _closest_approach(start: tuple, step: tuple, half_slab: float) -> tuple[floa
 
 
 @numba.njit(cache=True, nogil=True)
-def _nearest_line(  # noqa: PLR0913 - a kernel takes its arrays one by one
+def _nearest_line(
     vertices: Floats,
     offsets: npt.NDArray[np.int64],
     lows: Floats,

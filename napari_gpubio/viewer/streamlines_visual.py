@@ -50,7 +50,7 @@ varying float v_distance;
 void main() {
     float fade = 1.0;
     if (u_half_slab > 0.0) {
-        fade = 1.0 - abs(v_distance) / u_half_slab;
+        fade = 1.0 - pow(v_distance / u_half_slab, 2.0);
         if (fade <= 0.0) discard;
     }
     gl_FragColor = vec4(v_color, fade);
@@ -72,23 +72,24 @@ class LinesVisual(Visual):
         self._draw_mode = draw_mode
         self._vertex_buffer = gloo.VertexBuffer()
         self._index_buffer = gloo.IndexBuffer() if draw_mode == "lines" else None
-        self._empty = True
+        self._count = 0
         self.set_view(np.eye(3), np.zeros(4), 0.0)
         self.freeze()
 
     def set_vertices(self, vertices: npt.NDArray[np.float32]) -> None:
-        """Upload vertices, shape (P, 4), float32; the array must stay as it is until the next frame."""
-        self._empty = not len(vertices)
-        if not self._empty:
+        """Upload vertices, shape (P, 4), float32; the array is read when the next frame is drawn."""
+        if len(vertices):
             self._vertex_buffer.set_data(vertices)
             self.shared_program["a_vertex"] = self._vertex_buffer
+        if self._index_buffer is None:
+            self._count = len(vertices)
         self.update()
 
     def set_segments(self, segments: npt.NDArray[np.uint32]) -> None:
-        """Upload the vertex pairs to draw, shape (S, 2), uint32."""
-        self._empty = not len(segments)
-        if not self._empty:
+        """Upload the vertex pairs to draw, shape (S, 2), uint32; the array is read when the next frame is drawn."""
+        if len(segments):
             self._index_buffer.set_data(segments)
+        self._count = len(segments)
         self.update()
 
     def set_view(self, display: npt.ArrayLike, slice_plane: npt.ArrayLike, half_slab: float) -> None:
@@ -103,7 +104,7 @@ class LinesVisual(Visual):
         view.view_program.vert["transform"] = view.transforms.get_transform()
 
     def _prepare_draw(self, view: Visual | None = None) -> bool:  # noqa: ARG002 - vispy's signature
-        return not self._empty
+        return self._count > 0
 
 
 class BundleVisual(CompoundVisual):
@@ -112,20 +113,20 @@ class BundleVisual(CompoundVisual):
     def __init__(self) -> None:
         self._lines = LinesVisual("lines")
         self._selected = LinesVisual("line_strip")
-        self._clipper = PlanesClipper()
+        self._plane_clipper = PlanesClipper()
         self._segments = np.empty((0, 2), np.uint32)
         self._line_width = 1.0
         super().__init__([self._lines, self._selected])
-        self.attach(self._clipper)
+        self.attach(self._plane_clipper)
 
     @property
     def clipping_planes(self) -> npt.NDArray[Any]:
         """Planes that cut the lines, shape (N, 2, 3): position and normal, x, y, z."""
-        return self._clipper.clipping_planes
+        return self._plane_clipper.clipping_planes
 
     @clipping_planes.setter
     def clipping_planes(self, planes: npt.NDArray[Any]) -> None:
-        self._clipper.clipping_planes = planes
+        self._plane_clipper.clipping_planes = planes
 
     @property
     def line_width(self) -> float:
@@ -147,7 +148,6 @@ class BundleVisual(CompoundVisual):
     def set_colors(self, lines: Lines) -> None:
         """Upload the vertices again after their colours have changed."""
         self._lines.set_vertices(lines.vertices)
-        self.set_shown(lines)
 
     def set_shown(self, lines: Lines) -> None:
         """Upload the index buffer of the shown streamlines."""

@@ -26,7 +26,7 @@ static_assert(std::is_same_v<decltype(sqrt(1.f)), float> && std::is_same_v<declt
               std::is_same_v<decltype(fmax(1.f, 1.f)), float> && std::is_same_v<decltype(sqrt(1.)), double>,
               "single precision must stay single, as in CUDA");
 
-#define CUDA_ON_CPU 1
+#define GPUBIO_ON_CPU 1
 #define __global__
 #define __device__
 #define __host__

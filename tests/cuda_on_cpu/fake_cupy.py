@@ -188,7 +188,21 @@ def _reduction(name: str) -> Callable[..., Any]:
     return method
 
 
-for _name in ("sum", "min", "max", "mean", "any", "all", "cumsum", "argmax", "argmin", "flatten", "take", "dot", "prod"):
+for _name in (
+    "sum",
+    "min",
+    "max",
+    "mean",
+    "any",
+    "all",
+    "cumsum",
+    "argmax",
+    "argmin",
+    "flatten",
+    "take",
+    "dot",
+    "prod",
+):
     setattr(DeviceArray, _name, _reduction(_name))
 
 
@@ -254,9 +268,7 @@ class _Kernel:
     def max_dynamic_shared_size_bytes(self, value: int) -> None:
         self._kernel.max_dynamic_shared_size_bytes = value
 
-    def __call__(
-        self, grid: Any, block: Any, args: Sequence[Any], shared_mem: int = 0, *, stream: Any = None
-    ) -> None:
+    def __call__(self, grid: Any, block: Any, args: Sequence[Any], shared_mem: int = 0, *, stream: Any = None) -> None:
         gpu, name = self._gpu, self._kernel.name
         gpu.log.append((gpu.current, name, tuple(grid), tuple(block)))
         if gpu.kernel_error is not None:

@@ -36,7 +36,7 @@ _DYNAMIC_SHARED = re.compile(
     r"extern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([A-Za-z_][\w ]*?)\s+(\w+)\s*\[\s*\]\s*;"
 )
 _FLAGS = ("-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Wdouble-promotion", "-Wno-unknown-pragmas")
-_QUIET = ("-Wno-unused-function", "-Wno-unused-parameter", "-Wno-psabi")
+_QUIET = ("-Wno-unused-function", "-Wno-unused-parameter", "-Wno-maybe-uninitialized", "-Wno-psabi")
 _MAX_SHARED, _MAX_SHARED_OPT_IN = 48 * 1024, 227 * 1024
 _launching = threading.RLock()  # the scheduler in the header has one state for the whole process
 _order = NATURAL
@@ -85,9 +85,7 @@ def thread_order(seed: int) -> Iterator[None]:
         _order = before
 
 
-def load(
-    path: Path, *, defines: tuple[str, ...] = (), sanitize: bool = False, fused: bool = False
-) -> "CpuModule":
+def load(path: Path, *, defines: tuple[str, ...] = (), sanitize: bool = False, fused: bool = False) -> "CpuModule":
     """Compile one of the project's ``.cu`` files: the text and the defines that CuPy would be given.
 
     Parameters
@@ -166,7 +164,7 @@ def _version() -> str:
 def _kernel_names(text: str, flags: tuple[str, ...]) -> tuple[str, ...]:
     """Names of the kernels, found after the macros have been expanded and the comments are gone."""
     macros = [flag for flag in flags if re.match(r"-[DU]|-std=", flag)]
-    plain = _run(["g++", "-E", "-P", "-x", "c++", "-DCUDA_ON_CPU=1", *macros, "-"], text).stdout
+    plain = _run(["g++", "-E", "-P", "-x", "c++", "-DGPUBIO_ON_CPU=1", *macros, "-"], text).stdout
     return tuple(found["name"] for found in _KERNEL.finditer(plain) if not found["template"])
 
 
@@ -297,7 +295,8 @@ class CpuKernel:
     def _values(self, args: Sequence[Any]) -> list[Any]:
         if len(args) != len(self.signature):
             raise TypeError(f"{self.name} has {len(self.signature)} parameters and was given {len(args)}")
-        return [_value(self.name, i, word, arg) for i, (word, arg) in enumerate(zip(self.signature, args))]
+        pairs = zip(self.signature, args, strict=True)
+        return [_value(self.name, i, word, arg) for i, (word, arg) in enumerate(pairs)]
 
 
 def _three(size: Sequence[int], what: str) -> tuple[int, int, int]:

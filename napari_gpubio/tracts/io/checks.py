@@ -61,9 +61,13 @@ class Grid(NamedTuple):
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn whatever a library raises on a damaged file into `InvalidInput` with the file's name and the library's text."""
+    """Turn what a library raises on a damaged file into `InvalidInput` with the file's name and the library's text.
+
+    Numbers that overflow are not warned about: they become infinite, and `check_finite` refuses them.
+    """
     try:
-        yield
+        with np.errstate(over="ignore", invalid="ignore"):
+            yield
     except InvalidInput as error:
         if path.name in str(error):
             raise
@@ -161,7 +165,7 @@ def walk_records(
     InvalidInput
         If a count is negative or the data end too early.
     """
-    view, limit = memoryview(words), len(words)
+    view, limit = words.data, len(words)
     starts, counts, position = array("q"), array("q"), 0
     while position < limit and (records is None or len(starts) < records):
         count = view[position]

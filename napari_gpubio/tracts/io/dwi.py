@@ -129,10 +129,11 @@ def _candidates(path: Path, kind: str) -> list[Path]:
 def _orientation_notes(image: Any) -> tuple[str, ...]:
     if int(image.header["sform_code"]) or int(image.header["qform_code"]):
         return ()
-    return (
+    note = (
         "the header gives no orientation (sform and qform codes are 0): left and right, and the gradient directions, "
-        "rest on an assumption",
+        "rest on an assumption"
     )
+    return (note,)
 
 
 def _finite(data: Array) -> tuple[Array, tuple[str, ...]]:

@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(eq=False, kw_only=True)
 class Found:
-    """What a file holds; see `Tractogram` for shapes and units. ``grid`` is None where the format has no place for it."""
+    """What a file holds; see `Tractogram` for shapes and units. ``grid`` is None where the format has none."""
 
     points: Array
     offsets: npt.NDArray[np.int64]
@@ -80,8 +80,9 @@ def numeric_columns(table: Mapping[str, Array], what: str) -> Iterator[tuple[str
     """Yield name and values, shape (rows, k), of the columns that are numbers; log the others."""
     for name, values in table.items():
         column = np.asarray(values)
-        if column.dtype.kind in "biuf" and column.dtype.itemsize <= 8 and column.size:
-            yield name, column.reshape(len(column), -1)
+        if column.dtype.kind in "biuf" and column.dtype.itemsize <= 8:
+            if column.size:
+                yield name, column.reshape(len(column), -1)
         else:
             logger.warning("%s of each %s has type %s and was left out", name, what, column.dtype)
 

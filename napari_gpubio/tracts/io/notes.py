@@ -1,7 +1,7 @@
 """What napari-gpubio writes into a header about how fibers were made, as one line of JSON.
 
-JSON's ``:`` and ``#`` are protected as in a URL: MRtrix ends a header line at ``#``, and nibabel refuses to write a header
-whose values hold ``:``, so a file of ours could be read but not saved again.
+JSON's ``:`` and ``#`` are protected as in a URL: MRtrix ends a header line at ``#``, and nibabel refuses to write a
+header whose values hold ``:``, so a file of ours could be read but not saved again.
 """
 
 import json

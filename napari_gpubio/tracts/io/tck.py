@@ -2,16 +2,17 @@
 
 The format holds points only. MRtrix keeps numbers of points in ``.tsf`` files and numbers of fibers in text files
 beside it; we leave them out and say so. Parameters and the grid go into one header line of our own.
+
+The header is read here, and not by nibabel, which has no public way to do that without reading fibers.
 """
 
-import io
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from nibabel.streamlines import TckFile
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.io.checks import check_finite, checked_magic, load_bytes, offsets_of
@@ -19,10 +20,16 @@ from napari_gpubio.tracts.io.found import Found, Sink
 from napari_gpubio.tracts.io.notes import KEY, Notes, decode
 from napari_gpubio.tracts.model import Tractogram
 
+Array = npt.NDArray[Any]
 logger = logging.getLogger(__name__)
 MAGIC = b"mrtrix tracks"
 LONGEST_HEADER = 16 * 2**20  # bytes
-_POINT_BYTES = 12
+DTYPES = {
+    f"Float{bits}{end}": np.dtype(f"{sign}f{bits // 8}")
+    for bits in (32, 64)
+    for end, sign in (("LE", "<"), ("BE", ">"))
+}
+_END = re.compile(rb"\nEND[ \r]*\n")
 
 
 def read_tck(path: Path) -> Found:
@@ -44,23 +51,33 @@ def read_tck(path: Path) -> Found:
     check_finite(points)
     _tell_count(header, len(ends))
     notes = decode(header[KEY]) if KEY in header else Notes()
-    return Found(points=points, offsets=offsets_of(np.diff(ends, prepend=-1) - 1), grid=notes.grid, notes=notes)
+    return Found(points=points, offsets=offsets_of(np.diff(ends, prepend=-1) - 1), notes=notes)
 
 
-def _header(data: bytes | bytearray) -> tuple[dict[str, Any], int, np.dtype[Any]]:
-    header = TckFile.load(io.BytesIO(data[:LONGEST_HEADER]), lazy_load=True).header
-    offset = int(header["file"].split()[1])
-    if not len(MAGIC) < offset <= len(data):
-        raise InvalidInput(f"the header puts the points at byte {offset} of {len(data)}; export the file again")
-    return header, offset, np.dtype(">f4" if header["datatype"].endswith("BE") else "<f4")
+def _header(data: bytes | bytearray) -> tuple[dict[str, str], int, np.dtype[Any]]:
+    """Entries of the header, the byte where the points begin, and their type."""
+    if (end := _END.search(data, 0, LONGEST_HEADER)) is None:
+        raise InvalidInput("its header has no END; the file is cut off, copy or export it again")
+    entries: dict[str, str] = {}
+    for line in data[: end.start()].decode("utf-8", "replace").split("\n")[1:]:
+        key, _, value = line.partition("#")[0].partition(":")
+        entries.setdefault(key.strip(), value.strip())
+    if (name := entries.get("datatype", "Float32LE")) not in DTYPES:
+        raise InvalidInput(f"its datatype is {name!r}; tck has {', '.join(DTYPES)}, export the file again")
+    where, _, offset = entries.get("file", f". {end.end()}").partition(" ")
+    if where != "." or not offset.strip().isdecimal() or not end.end() <= int(offset) <= len(data):
+        raise InvalidInput(
+            f"its header puts the points at {entries['file']!r}; they must lie between the header and byte {len(data)}"
+        )
+    return entries, int(offset), DTYPES[name]
 
 
-def _triples(data: bytes | bytearray, offset: int, dtype: np.dtype[Any]) -> npt.NDArray[np.float32]:
-    rows = (len(data) - offset) // _POINT_BYTES
+def _triples(data: bytes | bytearray, offset: int, dtype: np.dtype[Any]) -> Array:
+    rows = (len(data) - offset) // (3 * dtype.itemsize)
     return np.frombuffer(data, dtype, rows * 3, offset).reshape(-1, 3)
 
 
-def _fiber_ends(triples: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
+def _fiber_ends(triples: Array) -> npt.NDArray[np.int64]:
     """Rows that close a fiber: NaN, or the inf that closes the file where the last NaN is missing."""
     odd = np.flatnonzero(~np.isfinite(triples[:, 0]))
     last = odd[np.isinf(triples[odd]).all(axis=1)]
@@ -72,8 +89,8 @@ def _fiber_ends(triples: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
     return np.append(closing, end) if begun else closing
 
 
-def _tell_count(header: dict[str, Any], fibers: int) -> None:
-    if (count := str(header.get("count", ""))).isdigit() and int(count) != fibers:
+def _tell_count(header: dict[str, str], fibers: int) -> None:
+    if (count := header.get("count", "")).isdecimal() and int(count) != fibers:
         logger.warning("the tck header counts %s fibers and the file holds %d; all of them were read", count, fibers)
 
 

@@ -1,8 +1,9 @@
-"""TrackVis (``.trk``, ``.trk.gz``): a header of 1000 bytes, then [count, points with scalars, properties] of each fiber.
+"""TrackVis (``.trk``, ``.trk.gz``): a header of 1000 bytes, then count, points with scalars, properties of each fiber.
 
-Points lie in "voxel mm" from the corner of the first voxel; nibabel knows the way between them and the world (RAS), and
-reads the header. Up to ten named scalars of points and ten named properties of fibers, all float32, names of up to 20
-letters; nibabel's way to keep a column of several numbers is a zero byte and the number of them behind the name.
+Points lie in "voxel mm" from the corner of the first voxel; nibabel knows the way between them and the world (RAS),
+and reads the header. There are up to ten named scalars of points and ten named properties of fibers, all float32,
+with names of up to 20 letters; nibabel's way to keep a column of several numbers is a zero byte and the number of them
+behind the name.
 """
 
 import io
@@ -76,6 +77,7 @@ def read_trk(path: Path) -> Found:
 
 
 def _header(data: bytes | bytearray) -> dict[str, Any]:
+    """Read the header by nibabel, except for the count of fibers, which nibabel replaces by what it finds."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         header = TrkFile.load(io.BytesIO(data[:HEADER_BYTES]), lazy_load=True).header
@@ -102,14 +104,12 @@ def _body(
 ) -> tuple[npt.NDArray[np.int64], Array, Array, Array]:
     """Counts (F,), points (P, 3) in voxel mm, scalars (P, s), properties (F, p)."""
     order = header[Field.ENDIANNESS]
-    declared = int(header[Field.NB_STREAMLINES])
+    declared = int(np.frombuffer(data, header_2_dtype.newbyteorder(order), 1)[Field.NB_STREAMLINES][0])
     words = np.frombuffer(data, f"{order}i4", (len(data) - HEADER_BYTES) // 4, HEADER_BYTES).astype("=i4", copy=False)
     if declared < 0 or declared > len(words):
         raise InvalidInput(f"the header promises {declared} fibers for {len(words) * 4} bytes; copy or export it again")
     item = 3 + scalars
-    starts, counts = walk_records(
-        words, records=declared or None, words_per_item=item, words_after=properties
-    )
+    starts, counts = walk_records(words, records=declared or None, words_per_item=item, words_after=properties)
     used = int(starts[-1] + 1 + counts[-1] * item + properties) if len(starts) else 0
     words = words[:used]
     tails = (starts + 1 + counts * item)[:, None] + np.arange(properties)
@@ -121,9 +121,8 @@ def _body(
 
 def _to_world(points: Array, matrix: Array) -> npt.NDArray[np.float32]:
     world = np.empty(points.shape, np.float32)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for n in range(0, len(points), _ROWS):
-            world[n : n + _ROWS] = apply_affine(matrix, points[n : n + _ROWS])
+    for n in range(0, len(points), _ROWS):
+        world[n : n + _ROWS] = apply_affine(matrix, points[n : n + _ROWS])
     check_finite(world)
     return world
 
@@ -153,7 +152,7 @@ class TrkSink(Sink):
         if self.notes.parameters:
             logger.info("trk has no place for parameters; write trx or tck to keep them")
         self._header = empty_header(self.grid)
-        self._to_file = np.linalg.inv(get_affine_trackvis_to_rasmm(self._header))
+        self._to_file = np.linalg.inv(get_affine_trackvis_to_rasmm(self._header).astype(np.float64))
         self._file = path.open("wb")
         self._file.write(self._header.tobytes())
 
@@ -219,17 +218,24 @@ def _columns(table: Any, what: str) -> dict[str, Array]:
     if left := [name for name, _ in found[MOST_NAMES:]]:
         logger.warning("trk holds %d columns of each %s; left out: %s", MOST_NAMES, what, ", ".join(left))
     found = found[:MOST_NAMES]
-    names = unique_names([_short(name, values.shape[1]) for name, values in found])
-    for (name, _), short in zip(found, names, strict=True):
+    columns: dict[str, Array] = {}
+    for name, values in found:
+        short = _short(name, values.shape[1], set(columns))
+        columns[short] = values
         if short != name:
             logger.warning("trk holds names of %d letters; %r is written as %r", LONGEST_NAME, name, short)
-    return {name: values for name, (_, values) in zip(names, found, strict=True)}
+    return columns
 
 
-def _short(name: str, k: int) -> str:
-    plain = name.encode("ascii", "replace").decode().replace("\0", "_")
+def _short(name: str, k: int, taken: set[str]) -> str:
+    """Cut a name of a column of ``k`` numbers to the letters there is room for, and number it if it is taken."""
+    plain = name.encode("ascii", "replace").decode().replace("\0", "_") or "_"
     room = LONGEST_NAME - (len(str(k)) + 1 if k > 1 else 0)
-    return plain[: room - 2] if len(plain) > room else plain
+    short, copy = plain[:room], 2
+    while short in taken:
+        ending = f"_{copy}"
+        short, copy = plain[: room - len(ending)] + ending, copy + 1
+    return short
 
 
 def _records(offsets: npt.NDArray[np.int64], block: Array, after: Array) -> npt.NDArray[np.int32]:

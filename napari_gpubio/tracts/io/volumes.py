@@ -1,5 +1,6 @@
 """NIfTI volumes: scalar maps, labels and masks, in and out; and the size checks that every image reader shares."""
 
+import struct
 import zlib
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,19 @@ Affine = npt.NDArray[np.float64]
 NIFTI_SUFFIXES = (".nii", ".nii.gz")
 MIF_SUFFIXES = (".mif", ".mif.gz", ".mih")
 _MOST_GZIP_SHRINKS = 1100  # DEFLATE codes at most 258 bytes in 2 bits: a factor of 1032
-_READ_ERRORS = (OSError, EOFError, ValueError, KeyError, TypeError, OverflowError, MemoryError, zlib.error)
+# What nibabel, gzip and numpy raise on a damaged file.
+_READ_ERRORS = (
+    OSError,
+    EOFError,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    MemoryError,
+    struct.error,
+    zlib.error,
+    ImageFileError,
+    HeaderDataError,
+)
 
 
 def read_volume(path: str | Path) -> tuple[Array, Affine]:
@@ -119,7 +132,8 @@ def write_volume(path: str | Path, array: Array, affine: npt.ArrayLike, descript
     array = np.asarray(array)
     if array.ndim != 3:
         raise InvalidInput(f"a volume has 3 dimensions; this array has shape {array.shape}")
-    save_nifti(path, nib.Nifti1Image(_storable(array), checked_affine(affine)), description)
+    storable = _storable(array)
+    save_nifti(path, nib.Nifti1Image(storable, checked_affine(affine), dtype=storable.dtype), description)
 
 
 def save_nifti(path: str | Path, image: Any, description: str = "") -> None:
@@ -151,8 +165,8 @@ def open_nifti(path: str | Path) -> Any:
     if not path.name.lower().endswith(NIFTI_SUFFIXES):
         raise InvalidInput(f"{path.name} is not a file that can be read here; give .nii, .nii.gz, .mif or .mif.gz")
     try:
-        image = nib.load(path)
-    except (*_READ_ERRORS, ImageFileError, HeaderDataError) as error:
+        image = nib.load(path, mmap=False)
+    except _READ_ERRORS as error:
         raise damaged(path, error) from error
     if not isinstance(image, nib.Nifti1Image):
         raise InvalidInput(f"{path.name} is not a NIfTI file, whatever its name says; convert it to NIfTI")
@@ -169,10 +183,14 @@ def nifti_array(image: Any, path: Path) -> Array:
     """Read the data of an `open_nifti` image, scaled (to float32 at least) where the header says so."""
     proxy = image.dataobj
     try:
-        plain = proxy.slope == 1 and proxy.inter == 0
-        data = proxy.get_unscaled() if plain else proxy.get_scaled(np.float32)
+        data = proxy.get_unscaled()
     except _READ_ERRORS as error:
         raise damaged(path, error) from error
+    if not (proxy.slope == 1 and proxy.inter == 0):
+        data = data.astype(np.result_type(data.dtype, np.float32))
+        with np.errstate(over="ignore", invalid="ignore"):
+            data *= data.dtype.type(proxy.slope)
+            data += data.dtype.type(proxy.inter)
     wanted = np.dtype(np.float64) if data.dtype.itemsize > 8 else data.dtype.newbyteorder("=")
     return np.asarray(data).astype(wanted, copy=False)
 
@@ -194,10 +212,13 @@ def existing_file(path: str | Path) -> Path:
         If there is no such file.
     """
     path = Path(path)
-    if not path.is_file():
+    try:
+        if path.is_file():
+            return path
         what = "is a folder, not a file" if path.is_dir() else "does not exist"
-        raise InvalidInput(f"{path} {what}; check the path")
-    return path
+    except OSError as error:  # a name that is too long, a folder that may not be entered
+        what = f"cannot be opened ({error.strerror})"
+    raise InvalidInput(f"{str(path)[:200]} {what}; check the path")
 
 
 def check_declared_size(path: Path, offset: int, count: int) -> None:

@@ -1,0 +1,22 @@
+"""Samples with known truth: a brain-like diffusion scan, and tensor fields with closed-form geodesics."""
+
+from napari_gpubio.tracts.phantom.analytic import AnalyticField, Launch, analytic_fields, ring_field
+from napari_gpubio.tracts.phantom.sample import (
+    BrainPhantom,
+    CentreLine,
+    brain_phantom,
+    load_brain_phantom,
+    write_brain_phantom,
+)
+
+__all__ = [
+    "AnalyticField",
+    "BrainPhantom",
+    "CentreLine",
+    "Launch",
+    "analytic_fields",
+    "brain_phantom",
+    "load_brain_phantom",
+    "ring_field",
+    "write_brain_phantom",
+]

@@ -195,7 +195,7 @@ def _folds(points: Floats, wavelength: float) -> Floats:
 def _midline_fissure(points: Floats) -> Floats:
     """Distance to the plane between the hemispheres; it stops at the callosum, which fills its ellipse."""
     yz = points[..., 1:] - ARCH_CENTRE_YZ
-    semi_axes = ARCH_SEMI_AXES + 5.0
+    semi_axes = ARCH_SEMI_AXES + 8.0  # half of its thickness, and the cortex at the edge of the fissure
     flat = np.concatenate([np.zeros_like(yz[..., :1]), yz], axis=-1)
     core = ellipsoid(flat, (0, 0, 0), (1.0, *semi_axes))
     return np.maximum(np.abs(points[..., 0]), -core)
@@ -211,5 +211,5 @@ def _sylvian_fissure(points: Floats) -> Floats:
 
 def _uphill(level: Floats, affine: Floats) -> Floats:
     """Unit gradient of a volume in world axes, shape (X, Y, Z, 3)."""
-    slope = np.stack(np.gradient(level), axis=-1) @ np.linalg.inv(affine[:3, :3])
+    slope = np.stack(list(np.gradient(level)), axis=-1) @ np.linalg.inv(affine[:3, :3])
     return np.asarray(slope / np.maximum(np.linalg.norm(slope, axis=-1, keepdims=True), 1e-9))

@@ -1,4 +1,4 @@
-"""White-matter bundles of the phantom: families of smooth curves in world millimetres, and their share of each voxel."""
+"""White-matter bundles of the phantom: families of smooth curves in mm, and their share of each voxel."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.phantom.brain import ARCH_CENTRE_YZ, ARCH_SEMI_AXES, Array, Floats, cerebrum
 
 POINTS = 160  # on each curve
-_CORTICOSPINAL = [(5, -32, -66), (6, -27, -46), (8, -21, -28), (14, -17, -12), (21, -13, 4), (24, -15, 20)]
+_CORTICOSPINAL = [(6, -33, -66), (7, -27, -46), (9, -21, -28), (14, -17, -12), (21, -13, 4), (24, -15, 20)]
 _ARCUATE = [
     (49, 32, 16), (44, 17, 21), (38, -4, 27), (36, -24, 29), (38, -42, 22), (43, -49, 8), (46, -42, -5), (46, -26, -12),
     (45, -8, -16), (44, 6, -20),
@@ -113,7 +113,7 @@ def corticospinal_tract() -> tuple[Floats, Floats]:
 
 def cingulum() -> tuple[Floats, Floats]:
     """A belt around the callosum and on to the temporal lobe (right side)."""
-    belt = arch(np.deg2rad(np.linspace(-28.0, 178.0, 12)), 11.0) + [8.0, 0.0, 0.0]
+    belt = arch(np.deg2rad(np.linspace(-28.0, 178.0, 12)), 11.0) + np.array([8.0, 0.0, 0.0])
     curves = _tube_curves(np.vstack([belt, _PARAHIPPOCAMPAL]), 3.8, reference=(1, 0, 0), rings=4)
     return curves, np.full(len(curves), np.pi * 3.8**2 / len(curves))
 

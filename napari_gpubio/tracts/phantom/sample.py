@@ -3,19 +3,28 @@
 import gzip
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, sample_path
-from napari_gpubio.core.space import rotation_of
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.phantom.brain import Array, Floats, brain_anatomy, grid
 from napari_gpubio.tracts.phantom.bundles import Bundle, brain_bundles, rasterise
 from napari_gpubio.tracts.phantom.signals import B_VALUE, S0_WHITE, clean_signals, rician, spread_directions
 
+
+class SampleSettings(TypedDict):
+    """The choices of `brain_phantom` that keep the packaged files small."""
+
+    voxel_mm: float
+    n_directions: int
+
+
 FOLDER = "brain_phantom"
+SAMPLE = SampleSettings(voxel_mm=2.75, n_directions=24)  # what the files in sample_data were made with
 LABEL_SHARE = 0.2  # a voxel belongs to the bundle with the largest share if that is above this
 FULL_SHARE = 0.92  # of the white matter of a voxel, at most, is in bundles
 
@@ -50,9 +59,7 @@ class BrainPhantom:
     centre_lines: tuple[CentreLine, ...]
 
 
-def brain_phantom(
-    *, snr: float = 28.0, seed: int = 1, voxel_mm: float = 2.5, n_directions: int = 30
-) -> BrainPhantom:
+def brain_phantom(*, snr: float = 28.0, seed: int = 1, voxel_mm: float = 2.5, n_directions: int = 30) -> BrainPhantom:
     """Make a brain-like diffusion scan with bundles of known course.
 
     Parameters
@@ -98,16 +105,15 @@ def write_brain_phantom(folder: str | Path, phantom: BrainPhantom | None = None)
 
     The gradient table follows FSL: directions in image axes, the first one reversed for a right-handed affine.
     """
-    phantom = brain_phantom() if phantom is None else phantom
+    from napari_gpubio.tracts.io.gradients import world_to_fsl
+
+    phantom = brain_phantom(**SAMPLE) if phantom is None else phantom
     folder, scan = Path(folder), phantom.scan
     folder.mkdir(parents=True, exist_ok=True)
     _write_nifti(folder / "dwi.nii.gz", scan.data, scan.affine)
     _write_nifti(folder / "bundles.nii.gz", phantom.labels, scan.affine)
-    in_image = scan.directions @ rotation_of(scan.affine)
-    if np.linalg.det(scan.affine[:3, :3]) > 0:
-        in_image[:, 0] *= -1.0
     _write_table(folder / "dwi.bval", scan.bvals[None], "%.0f")
-    _write_table(folder / "dwi.bvec", in_image.T + 0.0, "%.6f")
+    _write_table(folder / "dwi.bvec", world_to_fsl(scan.directions, scan.affine).T + 0.0, "%.6f")
     _write_lines(folder / "bundles.trk", phantom)
 
 
@@ -131,12 +137,12 @@ def _labels(fibres: list[tuple[Floats, Floats]], where: npt.NDArray[np.bool_]) -
 
 
 def _centre_lines(bundles: tuple[Bundle, ...]) -> tuple[CentreLine, ...]:
-    """About twenty curves of each bundle (more of the callosum), thinned to 40 points."""
+    """A few curves of each bundle (more of the callosum), thinned to 32 points."""
     lines = []
     for label, bundle in enumerate(bundles, 1):
-        wanted = 64 if label == 1 else 16
+        wanted = 48 if label == 1 else 8
         which = np.unique(np.linspace(0, len(bundle.curves) - 1, wanted).astype(int))
-        at = np.linspace(0, bundle.curves.shape[1] - 1, 40).astype(int)
+        at = np.linspace(0, bundle.curves.shape[1] - 1, 32).astype(int)
         lines += [CentreLine(label, bundle.curves[f][at]) for f in which]
     return tuple(lines)
 
@@ -147,9 +153,12 @@ def _write_nifti(path: Path, data: Array, affine: Floats) -> None:
 
     image = nib.Nifti1Image(data, affine)
     image.header.set_xyzt_units("mm")
-    with atomic_write(path) as part, part.open("wb") as raw:
-        with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=raw, mtime=0) as packed:
-            packed.write(image.to_bytes())
+    with (
+        atomic_write(path) as part,
+        part.open("wb") as raw,
+        gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=raw, mtime=0) as packed,
+    ):
+        packed.write(image.to_bytes())
 
 
 def _write_table(path: Path, rows: Floats, form: str) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+STATS = 7  # numbers of a ray; see `Partial`
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -1,5 +1,6 @@
 """A tracing problem made ready for a twin: geometry, limits and the volumes that a ray reads."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -45,7 +46,9 @@ class RayProblem:
 
     def __post_init__(self) -> None:
         if min(self.field.shape) < 4:
-            raise InvalidInput(f"the tensor volume has shape {self.field.shape}; tracking needs 4 voxels along each axis")
+            raise InvalidInput(
+                f"the tensor volume has shape {self.field.shape}; tracking needs 4 voxels along each axis"
+            )
 
     @property
     def kind(self) -> int:
@@ -58,6 +61,16 @@ class RayProblem:
     def stages(self) -> int:
         """Stages of the Runge-Kutta method: 1, 2 or 4."""
         return INTEGRATORS[self.settings.integrator]
+
+    @property
+    def uses_texture(self) -> bool:
+        """Whether the GPU's texture unit interpolates."""
+        return self.settings.texture and self.kind == VANAART
+
+    @property
+    def rays_per_fiber(self) -> int:
+        """Two where fibers go both ways, else one."""
+        return 2 if self.launch.directions.both_ways else 1
 
     @property
     def real(self) -> type[np.floating[Any]]:
@@ -85,30 +98,51 @@ class RayProblem:
             np.ascontiguousarray(directions @ m[:3, :3].T, self.real),
         )
 
-    def eigen(self) -> tuple[Array, Array]:
-        """Eigenvalues (1e-3 mm^2/s) and eigenvectors, continued a few voxels beyond the mask.
+    @cached_property
+    def limits(self) -> Array:
+        """The numbers that end a ray: step (mm), least FA, longest (mm), sharpest bend (1/mm), largest drift."""
+        s = self.settings
+        bend = 1.0 / s.min_radius_mm if s.min_radius_mm > 0 else 0.0
+        return np.array([s.step_mm, s.fa_stop, s.max_length_mm, bend, s.max_drift], self.real)
+
+    def tensors(self) -> Array:
+        """Tensors in units of 1e-3 mm^2/s, world axes, continued a few voxels beyond the mask.
 
         Beyond the mask a voxel takes the tensor of the nearest masked one, so that the field has no cliff where it
         is read from inside.
         """
-        values, vectors = self.field.eigen.values, self.field.eigen.vectors
-        outside = ~self.field.mask
-        if outside.any():
-            nearest = nearest_inside(self.field.mask)
-            values = values.copy()
-            vectors = vectors.copy()
-            values[outside] = self.field.eigen.values[tuple(nearest)][outside]
-            vectors[outside] = self.field.eigen.vectors[tuple(nearest)][outside]
-        return values * 1e3, vectors
+        return self.prepared("tensors", lambda: continued(self.field.tensors, self.field.mask) * 1e3, metric=False)
+
+    def prepared(self, what: str, make: Callable[[], Any], *, metric: bool = True) -> Any:
+        """Keep something costly with the tensor field, so that the next click finds it ready.
+
+        Parameters
+        ----------
+        what
+            Its name.
+        make
+            Makes it if it is not there.
+        metric
+            Whether it depends on the metric, the method and the precision.
+        """
+        s = self.settings
+        key: tuple[Any, ...] = (what,)
+        if metric:
+            interpolation = s.interpolation if s.method == "hamiltonian" else ""
+            key += (self.kind, s.metric, s.sharpening, s.eigenvalue_floor_mm2_per_s, interpolation, s.precision)
+        return self.field.cache.get(key, make)
 
     def dual_eigenvalues(self, values: Any) -> Any:
         """Eigenvalues of the dual metric W from the tensors' (NumPy or CuPy array, units of 1e-3 mm^2/s)."""
         floor = self.settings.eigenvalue_floor_mm2_per_s * 1e3
         return METRICS[self.settings.metric](values.clip(floor, None), self.settings.sharpening)
 
-    @cached_property
+    @property
     def guide(self) -> npt.NDArray[np.float32]:
         """Principal direction (voxels per mm) and FA of every voxel, shape (X, Y, Z, 4), zero outside the mask."""
+        return np.asarray(self.prepared("guide", self._make_guide, metric=False))
+
+    def _make_guide(self) -> npt.NDArray[np.float32]:
         eigen = self.field.eigen
         guide = np.zeros((*self.field.shape, 4), np.float32)
         guide[..., :3] = eigen.vectors[..., 0, :] @ self.to_voxel[:3, :3].T
@@ -116,12 +150,29 @@ class RayProblem:
         guide[~self.field.mask] = 0
         return guide
 
+    @property
+    def mask(self) -> npt.NDArray[np.bool_]:
+        """Where rays may go, shape (X, Y, Z)."""
+        return np.ascontiguousarray(self.field.mask)
 
-def nearest_inside(mask: npt.NDArray[np.bool_]) -> Array:
-    """Index of the nearest masked voxel for every voxel, shape (3, X, Y, Z)."""
+    def fa_at(self, voxels: Array) -> Array:
+        """FA at voxel positions (count, 3), trilinear, shape (count,)."""
+        fa = ndimage.map_coordinates(self.guide[..., 3], voxels.T.astype(np.float64), order=1, mode="nearest")
+        return np.asarray(fa, self.real)
+
+
+def continued(tensors: Array, mask: npt.NDArray[np.bool_]) -> Array:
+    """Give the voxels up to three beyond the mask the tensor of the nearest masked voxel."""
     if not mask.any():
         raise InvalidInput("the tensor mask is empty; there is nothing to track in")
-    return np.asarray(ndimage.distance_transform_edt(~mask, return_distances=False, return_indices=True))
+    if mask.all():
+        return tensors
+    near = ndimage.binary_dilation(mask, np.ones((3, 3, 3)), iterations=MARGIN_VOXELS) & ~mask
+    box = tuple(slice(a.min(), a.max() + 1) for a in np.nonzero(near | mask))
+    nearest = ndimage.distance_transform_edt(~mask[box], return_distances=False, return_indices=True)
+    filled = tensors.copy()
+    filled[box][near[box]] = tensors[box][tuple(nearest[:, near[box]])]
+    return filled
 
 
 def spline_coefficients(field: Array, *, interpolating: bool) -> Array:

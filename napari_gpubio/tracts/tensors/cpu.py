@@ -251,8 +251,15 @@ def _log_signals(signals: Array, y: Array, weight: Array) -> bool:
 
 @_jit_parallel
 def _fit_rows(
-    signals: Array, design: Array, solver: Array, weighted: bool, iterations: int, start: int, count: int,
-    out: Array, raised: Array,
+    signals: Array,
+    design: Array,
+    solver: Array,
+    weighted: bool,
+    iterations: int,
+    start: int,
+    count: int,
+    out: Array,
+    raised: Array,
 ) -> None:
     volumes = len(design)
     for block in nb.prange((count + 63) // 64):
@@ -292,9 +299,7 @@ class Run:
     def advance(self, start: int, count: int) -> None:
         """Fit the voxels ``start`` to ``start + count - 1``."""
         p = self._problem
-        _fit_rows(
-            p.signals, p.design, p.solver, p.weighted, p.iterations, start, count, self._out, self._raised
-        )
+        _fit_rows(p.signals, p.design, p.solver, p.weighted, p.iterations, start, count, self._out, self._raised)
 
     def snapshot(self) -> tuple[Array, npt.NDArray[np.bool_]]:
         """Return the seven coefficients of each voxel, shape (M, 7), NaN where not fitted, and who had low signals."""

@@ -34,7 +34,9 @@ class FitSettings:
         maximum=1e-3,
         advanced=True,
     )
-    repair: bool = param(True, "Repair tensors", "Make every tensor positive definite; tracking needs it.", advanced=True)
+    repair: bool = param(
+        True, "Repair tensors", "Make every tensor positive definite; tracking needs it.", advanced=True
+    )
     shells: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:

@@ -1,0 +1,283 @@
+"""Tensor images of other programs, in and out: the order of the components and the axes they refer to.
+
+========  =======================  ==================================================  ===================
+order     volumes                  programs                                            axes (frame "auto")
+========  =======================  ==================================================  ===================
+mrtrix    xx yy zz xy xz yz        MRtrix3 ``dwi2tensor``; the order used here         world
+fsl       xx xy xz yy yz zz        FSL ``dtifit --save_tensor``                        FSL's
+dipy      xx xy yy xz yz zz        DIPY; the lower triangle of NIfTI's intent SYMMATRIX  FSL's
+full      3 x 3, row by row        9 volumes, or 5 dimensions (..., 3, 3)              world
+========  =======================  ==================================================  ===================
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import rotation_of
+from napari_gpubio.tracts.io.gradients import fsl_axes
+from napari_gpubio.tracts.io.mif import read_mif
+from napari_gpubio.tracts.io.volumes import (
+    MIF_SUFFIXES,
+    existing_file,
+    nifti_affine,
+    nifti_array,
+    open_nifti,
+    read_mask,
+    save_nifti,
+)
+from napari_gpubio.tracts.model import TensorField
+
+Array = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+_SYMMATRIX = 1005
+# For each order, where xx, yy, zz, xy, xz, yz are found in the file.
+_PLACES = {
+    "mrtrix": (0, 1, 2, 3, 4, 5),
+    "fsl": (0, 3, 5, 1, 2, 4),
+    "dipy": (0, 2, 5, 1, 3, 4),
+    "full": (0, 4, 8, 1, 2, 5),
+}
+_FULL = (0, 3, 4, 3, 1, 5, 4, 5, 2)  # our components as a 3 x 3 matrix, row by row
+_FRAMES = {"mrtrix": "world", "fsl": "fsl", "dipy": "fsl", "full": "world"}
+_PAIRS = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
+_CLEARLY_BETTER = 0.05
+_LARGEST_TRACE = 0.05  # mm^2/s; free water at 37 C has 0.009
+_FLOOR_MM2_PER_S = 1e-6
+
+
+def read_tensors(
+    path: str | Path, *, order: str = "auto", frame: str = "auto", mask: Array | str | Path | None = None
+) -> TensorField:
+    """Read a tensor image of MRtrix, FSL, DIPY or another program.
+
+    Parameters
+    ----------
+    path
+        A NIfTI or MRtrix image: (X, Y, Z, 6), (X, Y, Z, 1, 6), (X, Y, Z, 9) or (X, Y, Z, 3, 3).
+    order
+        ``"mrtrix"``, ``"fsl"``, ``"dipy"``, ``"full"`` (see above), or ``"auto"``: by the file's kind and shape, else
+        the order under which clearly the most tensors are positive definite.
+    frame
+        Axes that the components refer to: ``"world"``, ``"voxel"`` (the image's own), ``"fsl"`` (the same, the first
+        one reversed if the affine has a positive determinant), or ``"auto"``: the program's habit.
+    mask
+        Voxels to use, an array of shape (X, Y, Z) or a file. Without one: every tensor that is not zero.
+
+    Returns
+    -------
+    TensorField
+        World axes, mm^2/s (converted where the median trace shows um^2/ms); every tensor is positive definite, and
+        the notes say how many had to be mended.
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be read, the shape is not one of the above, the order cannot be told, or no voxel is left.
+    """
+    _check_choice("order", order, ("auto", *_PLACES))
+    _check_choice("frame", frame, ("auto", "world", "voxel", "fsl"))
+    path = existing_file(path)
+    components, affine, known = _components(path)
+    inside, mask_notes = _inside(components, affine, mask, path.name)
+    order, order_note = _order(order, known, components[inside], path.name)
+    frame = _FRAMES[order] if frame == "auto" else frame
+    rows = _symmetric(components[inside].astype(np.float64), path.name)
+    rows = np.take(rows, _PLACES[order], axis=1)
+    rows = rotate_tensors(rows, _axes(frame, affine))
+    rows, unit_notes = _in_mm2_per_s(rows)
+    tensors = np.zeros((*inside.shape, 6), np.result_type(components.dtype, np.float32))
+    tensors[inside] = rows
+    return _mended(
+        TensorField(
+            tensors=tensors,
+            mask=inside,
+            affine=affine,
+            path=path,
+            notes=(f"{order_note}; components refer to {frame} axes", *mask_notes, *unit_notes),
+        )
+    )
+
+
+def write_tensors(path: str | Path, field: TensorField, order: str = "mrtrix") -> None:
+    """Write a tensor field as NIfTI, in the order and the axes of a program; mm^2/s.
+
+    Parameters
+    ----------
+    path
+        Ends in ``.nii`` or ``.nii.gz``; an older file is replaced only when the new one is complete.
+    field
+        The tensors.
+    order
+        ``"mrtrix"``, ``"fsl"``, ``"dipy"`` (5 dimensions, intent SYMMATRIX) or ``"full"`` (9 volumes).
+
+    Raises
+    ------
+    InvalidInput
+        If the order or the ending is not known, or the folder does not exist.
+    """
+    _check_choice("order", order, tuple(_PLACES))
+    own = rotate_tensors(field.tensors, _axes(_FRAMES[order], field.affine).T)
+    if own.dtype not in (np.float32, np.float64):
+        own = own.astype(np.float32)
+    values = own[..., list(_FULL) if order == "full" else np.argsort(_PLACES[order])]
+    image = nib.Nifti1Image(values[:, :, :, None] if order == "dipy" else values, field.affine)
+    if order == "dipy":
+        image.header.set_intent("symmetric matrix", (3,))
+    save_nifti(path, image, f"diffusion tensors, mm2/s, {order} order")
+
+
+def rotate_tensors(tensors: Array, Q: npt.ArrayLike) -> Array:
+    """Turn tensors of components xx, yy, zz, xy, xz, yz into other axes: ``D -> Q D Q^T``.
+
+    Parameters
+    ----------
+    tensors
+        Shape (..., 6).
+    Q
+        3 x 3 matrix.
+
+    Returns
+    -------
+    ndarray
+        Shape (..., 6), the tensors' type.
+    """
+    q = np.asarray(Q, np.float64)
+    table = np.empty((6, 6))  # D'_ij = sum over k <= l of (q_ik q_jl + q_il q_jk) D_kl, halved on the diagonal
+    for row, (i, j) in enumerate(_PAIRS):
+        for column, (k, m) in enumerate(_PAIRS):
+            table[row, column] = q[i, k] * q[j, m] + (q[i, m] * q[j, k] if k != m else 0.0)
+    return np.asarray(tensors @ table.T.astype(tensors.dtype if tensors.dtype.kind == "f" else np.float64))
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise InvalidInput(f"{name} is {value!r}; choose one of {', '.join(map(repr, choices))}")
+
+
+def _components(path: Path) -> tuple[Array, npt.NDArray[np.float64], str | None]:
+    """Components (X, Y, Z, 6 or 9) as the file has them, the affine, and the order where the file's kind tells it."""
+    if path.name.lower().endswith(MIF_SUFFIXES):
+        mif = read_mif(path)
+        return _flat_components(mif.data, path.name), mif.affine, "mrtrix"
+    image = open_nifti(path)
+    data = _flat_components(nifti_array(image, path), path.name)
+    known = "dipy" if int(image.header["intent_code"]) == _SYMMATRIX else None
+    return data, nifti_affine(image, path), known
+
+
+def _flat_components(data: Array, name: str) -> Array:
+    shape = data.shape
+    fits = len(shape) == 4 and shape[3] in (6, 9)
+    if fits or (len(shape) == 5 and shape[3:] in ((1, 6), (1, 9), (3, 3))):
+        return data.reshape(*shape[:3], -1)
+    raise InvalidInput(
+        f"{name} has shape {shape}; a tensor image has 6 or 9 volumes, or 5 dimensions that end in 1, 6 or 3, 3"
+    )
+
+
+def _inside(
+    components: Array, affine: npt.NDArray[np.float64], mask: Array | str | Path | None, name: str
+) -> tuple[Mask, tuple[str, ...]]:
+    """Voxels that hold a tensor, and notes on those of the mask that do not."""
+    finite = np.isfinite(components).all(axis=3)
+    usable = finite & (components != 0).any(axis=3)
+    notes = [] if finite.all() else [f"{np.count_nonzero(~finite)} tensors are not finite; they were left out"]
+    if mask is not None:
+        wanted = _wanted(mask, components.shape[:3], affine)
+        if empty := int(np.count_nonzero(wanted & finite & ~usable)):
+            notes.append(f"{empty} voxels of the mask have a zero tensor; they were left out")
+        usable &= wanted
+    if not usable.any():
+        raise InvalidInput(f"{name} has no tensor in the mask that is finite and not zero; check the file and the mask")
+    return usable, tuple(notes)
+
+
+def _wanted(mask: Array | str | Path, shape: tuple[int, ...], affine: npt.NDArray[np.float64]) -> Mask:
+    if isinstance(mask, str | Path):
+        return read_mask(mask, shape, affine)
+    wanted = np.asarray(mask) != 0
+    if wanted.shape != tuple(shape):
+        raise InvalidInput(f"the mask has shape {wanted.shape} and the tensors {tuple(shape)}; they must be the same")
+    return wanted
+
+
+def _order(order: str, known: str | None, rows: Array, name: str) -> tuple[str, str]:
+    """Return the order of the components and a note on how it was found."""
+    if (rows.shape[1] == 9) != (order == "full") and order != "auto":
+        raise InvalidInput(f"{name} has {rows.shape[1]} components, which order={order!r} does not; choose another")
+    if order != "auto":
+        return order, f"components in {order} order, as asked"
+    if rows.shape[1] == 9:
+        return "full", "components are full 3 x 3 matrices"
+    if known is not None:
+        return known, f"components in {known} order, by the kind of the file"
+    return _order_by_definiteness(rows, name)
+
+
+def _order_by_definiteness(rows: Array, name: str) -> tuple[str, str]:
+    """Choose the order under which clearly the most tensors are positive definite."""
+    shares = {}
+    for order in ("mrtrix", "fsl", "dipy"):
+        shares[order] = positive_definite(np.take(rows, _PLACES[order], axis=1)).mean()
+    first, second, _ = sorted(shares, key=lambda o: -shares[o])
+    if shares[first] - shares[second] <= _CLEARLY_BETTER:
+        told = ", ".join(f"{order} {100 * share:.1f} %" for order, share in shares.items())
+        raise InvalidInput(
+            f"the order of the components of {name} cannot be told (positive definite tensors: {told}); "
+            "give order='mrtrix', 'fsl' or 'dipy'"
+        )
+    return first, f"components taken in {first} order ({100 * shares[first]:.1f} % positive definite)"
+
+
+def positive_definite(tensors: Array) -> Mask:
+    """Which tensors, shape (..., 6), are positive definite: all leading minors are positive (Sylvester)."""
+    xx, yy, zz, xy, xz, yz = np.moveaxis(np.asarray(tensors, np.float64), -1, 0)
+    minor = xx * yy - xy * xy
+    determinant = zz * minor - xx * yz * yz - yy * xz * xz + 2 * xy * xz * yz
+    return np.asarray((xx > 0) & (minor > 0) & (determinant > 0))
+
+
+def _axes(frame: str, affine: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Axes of a frame in world axes, as columns: the matrix that takes its components to the world's."""
+    if frame == "world":
+        return np.eye(3)
+    return rotation_of(affine) if frame == "voxel" else fsl_axes(affine)
+
+
+def _symmetric(rows: Array, name: str) -> Array:
+    """Check that full matrices are symmetric, and make them so to the last digit; six components stay as they are."""
+    if rows.shape[1] == 6:
+        return rows
+    turned = rows[:, [0, 3, 6, 1, 4, 7, 2, 5, 8]]
+    if np.median(np.abs(rows - turned).max(axis=1)) > 1e-3 * np.median(np.abs(rows).max(axis=1)):
+        raise InvalidInput(f"the 3 x 3 matrices of {name} are not symmetric, so they are no diffusion tensors")
+    return (rows + turned) / 2
+
+
+def _in_mm2_per_s(rows: Array) -> tuple[Array, tuple[str, ...]]:
+    trace = float(np.median(rows[:, :3].sum(axis=1)))
+    if trace > _LARGEST_TRACE:
+        return rows * 1e-3, (f"the median trace is {trace:.3g}, so um^2/ms were taken and converted to mm^2/s",)
+    if 0 < trace < 1e-4:
+        return rows, (f"the median trace is {trace:.3g} mm^2/s, far below that of tissue (0.002); check the unit",)
+    return rows, ()
+
+
+def _mended(field: TensorField) -> TensorField:
+    """Return a field whose tensors are all positive definite, with a note on how many were not."""
+    from napari_gpubio.tracts.tensors.cpu import repair_tensors
+
+    bad = int(np.count_nonzero(~positive_definite(field.tensors[field.mask])))
+    tensors, repaired = repair_tensors(field.tensors, field.mask, _FLOOR_MM2_PER_S)
+    note = (
+        f"{np.count_nonzero(repaired)} of {np.count_nonzero(field.mask)} tensors had an eigenvalue below "
+        f"{_FLOOR_MM2_PER_S:g} mm^2/s ({bad} were not positive definite); it was raised to that"
+    )
+    notes = (*field.notes, note) if repaired.any() else field.notes
+    return dataclasses.replace(field, tensors=tensors, repaired=repaired, notes=notes)

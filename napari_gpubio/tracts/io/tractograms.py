@@ -1,0 +1,296 @@
+"""Read and write tractograms: TrackVis, MRtrix, TRX and VTK files.
+
+=========== ============ =========== ============== ============== ========================= ==========
+suffix      points       grid        per point      per fiber      parameters, ``complete``  streamed
+=========== ============ =========== ============== ============== ========================= ==========
+``.trk``    float32      yes         10, as float32 10, as float32 no                        yes
+``.tck``    float32      in our line no             no             in our line               yes
+``.trx``    float32      yes         all            all            in our header entry       yes
+``.vtk``    float32      no          all            all            no                        no
+=========== ============ =========== ============== ============== ========================= ==========
+
+``.trk.gz`` and ``.tck.gz`` are read, too. Points of every file are world millimetres (RAS) here. What a format has no
+place for is left out and logged. Fibers without points are kept when read and left out when written, because nibabel
+and trx-python mistake them for something else.
+
+Where a file does not tell its **grid** (tck files of others, every vtk file) give ``reference``, a NIfTI file or
+(affine, shape). Without one the grid is a box of 1 mm voxels along the world axes around the fibers, and the parameter
+``reference`` is ``"none"``: the fibers lie right in world space, but not in the voxels of any image.
+"""
+
+import dataclasses
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.space import checked_affine, same_grid
+from napari_gpubio.tracts.io.checks import (
+    Grid,
+    Reference,
+    box_grid,
+    check_finite,
+    checked_shape,
+    existing_file,
+    reading,
+    reference_grid,
+)
+from napari_gpubio.tracts.io.found import Found, Sink
+from napari_gpubio.tracts.io.notes import Notes
+from napari_gpubio.tracts.io.tck import TckSink, read_tck
+from napari_gpubio.tracts.io.trk import TrkSink, read_trk
+from napari_gpubio.tracts.io.trx import read_trx
+from napari_gpubio.tracts.io.trx_sink import TrxSink
+from napari_gpubio.tracts.io.vtk import Space, read_vtk
+from napari_gpubio.tracts.io.vtk_writer import write_vtk
+from napari_gpubio.tracts.model import Tractogram
+
+logger = logging.getLogger(__name__)
+SUFFIXES = (".trk", ".trk.gz", ".tck", ".tck.gz", ".trx", ".vtk")
+SINKS: dict[str, type[Sink]] = {".trk": TrkSink, ".tck": TckSink, ".trx": TrxSink}
+WRITTEN_SUFFIXES = (*SINKS, ".vtk")
+PART_POINTS = 1_000_000  # points handed to a format at once
+
+
+def tractogram_suffix(path: str | os.PathLike[str]) -> str | None:
+    """Give the one of `SUFFIXES` that a path ends in (capitals do not count), or None."""
+    name = Path(path).name.lower()
+    return next((suffix for suffix in SUFFIXES if name.endswith(suffix)), None)
+
+
+def read_tractogram(
+    path: str | os.PathLike[str], *, reference: Reference | None = None, vtk_space: Space | None = None
+) -> Tractogram:
+    """Read a tractogram file.
+
+    Parameters
+    ----------
+    path
+        A ``.trk``, ``.trk.gz``, ``.tck``, ``.tck.gz``, ``.trx`` or ``.vtk`` file.
+    reference
+        The volume that the fibers belong to, for files that do not tell: a NIfTI path, or (affine, shape).
+        It wins over what a tck file tells; a trk or trx file is believed.
+    vtk_space
+        Axes of a vtk file, ``"RAS"`` or ``"LPS"``; None for what its title tells, or RAS.
+
+    Returns
+    -------
+    tractogram
+        Points in world mm, float32, with everything else that the file holds.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is not there, of another kind, damaged or cut off, or the reference cannot be used.
+    """
+    file = existing_file(path)
+    wanted = None if reference is None else reference_grid(reference)
+    with reading(file):
+        return _assembled(_found(file, vtk_space), wanted, reference)
+
+
+def _found(file: Path, vtk_space: Space | None) -> Found:
+    suffix = tractogram_suffix(file)
+    if suffix is None:
+        raise InvalidInput(f"its suffix {file.suffix!r} is unknown; tractograms are read from {', '.join(SUFFIXES)}")
+    if suffix == ".vtk":
+        return read_vtk(file, vtk_space)
+    readers = {".trk": read_trk, ".tck": read_tck, ".trx": read_trx}
+    return readers[suffix.removesuffix(".gz")](file)
+
+
+def _assembled(found: Found, wanted: Grid | None, reference: Reference | None) -> Tractogram:
+    parameters = dict(found.notes.parameters)
+    if found.grid is not None and wanted is not None and not _same(found.grid, wanted):
+        logger.warning("the reference has another grid than the file; the file is believed")
+    if found.grid is None and wanted is not None:
+        parameters["reference"] = "affine and shape" if isinstance(reference, tuple) else os.fspath(reference or "")
+    grid = found.grid or wanted or found.notes.grid
+    if grid is None:
+        grid = box_grid(found.points)
+        parameters["reference"] = "none"
+        logger.info("the file does not tell its volume; a box around the fibers takes its place, or give a reference")
+    return Tractogram(
+        points=found.points,
+        offsets=found.offsets,
+        per_point=found.per_point,
+        per_fiber=found.per_fiber,
+        affine=grid.affine,
+        shape=grid.shape,
+        parameters=parameters,
+        complete=found.notes.complete,
+    )
+
+
+def _same(one: Grid, other: Grid) -> bool:
+    return same_grid(one.shape, one.affine, other.shape, other.affine)
+
+
+def write_tractogram(path: str | os.PathLike[str], tractogram: Tractogram, *, vtk_space: Space = "RAS") -> None:
+    """Write a tractogram file; the name appears only when all of it is written.
+
+    Parameters
+    ----------
+    path
+        A ``.trk``, ``.tck``, ``.trx`` or ``.vtk`` file; an older one is replaced.
+    tractogram
+        The fibers; those without points are left out.
+    vtk_space
+        Axes to write a vtk file in, ``"RAS"`` or ``"LPS"``.
+
+    Raises
+    ------
+    InvalidInput
+        If the suffix is unknown, a point is not finite, or the format cannot hold the volume.
+    """
+    target, suffix = _target(path)
+    if suffix == ".vtk":
+        with atomic_write(target) as part:
+            write_vtk(part, _writable(tractogram), space=vtk_space)
+        return
+    with TractogramWriter(target, tractogram.affine, tractogram.shape, tractogram.parameters) as writer:
+        writer.append(tractogram)
+
+
+class TractogramWriter:
+    """Write a tractogram part by part; the file appears when the ``with`` block ends well, else nothing changes.
+
+    Parameters
+    ----------
+    path
+        A ``.trk``, ``.tck`` or ``.trx`` file (vtk cannot be streamed).
+    affine, shape
+        Grid of the volume that the fibers belong to (voxel to world, mm; dimensions).
+    parameters
+        How the fibers are made; only what JSON can hold.
+
+    Raises
+    ------
+    InvalidInput
+        If the suffix is unknown, or the format cannot hold the volume or the parameters.
+
+    Examples
+    --------
+    >>> with TractogramWriter("all.trx", affine, shape, {"step_mm": 0.5}) as writer:  # doctest: +SKIP
+    ...     for part in parts:
+    ...         writer.append(part)
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        affine: npt.ArrayLike,
+        shape: tuple[int, int, int],
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.path, self._suffix = _target(path)
+        if self._suffix not in SINKS:
+            raise InvalidInput(f"{self.path.name}: vtk cannot be written part by part; use {', '.join(SINKS)}")
+        self._grid = Grid(checked_affine(affine), checked_shape(shape))
+        self._notes = Notes(parameters=dict(parameters or {}), grid=self._grid)
+        self._notes.encode()
+        self._columns: dict[str, tuple[int, ...]] | None = None
+        self._sink: Sink | None = None
+        self._stack = ExitStack()
+        self._open = False
+
+    @property
+    def fibers(self) -> int:
+        """Number of fibers written so far."""
+        return 0 if self._sink is None else self._sink.fibers
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            part = stack.enter_context(atomic_write(self.path))
+            self._sink = stack.enter_context(SINKS[self._suffix](part, self._notes))
+            self._stack = stack.pop_all()
+        self._open = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open = False
+        self._stack.__exit__(kind, error, trace)
+
+    def append(self, tractogram: Tractogram) -> None:
+        """Write some more fibers.
+
+        Parameters
+        ----------
+        tractogram
+            Fibers of the writer's volume, with the same named numbers in every part.
+
+        Raises
+        ------
+        InvalidInput
+            If the volume or the named numbers are others, a point is not finite, or the writer is not open.
+        """
+        if self._sink is None or not self._open:
+            raise InvalidInput("the writer is not open; use it as `with TractogramWriter(...) as writer:`")
+        if not _same(Grid(tractogram.affine, tractogram.shape), self._grid):
+            raise InvalidInput("the fibers belong to another volume than the file; write them to a file of their own")
+        self._sink.complete = self._sink.complete and tractogram.complete
+        writable = _writable(tractogram)
+        if len(writable):
+            self._check_columns(writable)
+        for part in _parts(writable):
+            self._sink.append(part)
+
+    def _check_columns(self, part: Tractogram) -> None:
+        columns = {f"{name} of a point": np.asarray(v) for name, v in part.per_point.items()}
+        columns |= {f"{name} of a fiber": np.asarray(v) for name, v in part.per_fiber.items()}
+        shapes = {f"{what} ({v.dtype})": v.shape[1:] for what, v in columns.items()}
+        if self._columns is None:
+            self._columns = shapes
+        elif shapes != self._columns:
+            odd = sorted({what for what, _ in self._columns.items() ^ shapes.items()})
+            raise InvalidInput(f"the parts have different numbers: {', '.join(odd)}; give every part the same")
+
+
+def _target(path: str | os.PathLike[str]) -> tuple[Path, str]:
+    target, suffix = Path(path), tractogram_suffix(path)
+    if suffix not in WRITTEN_SUFFIXES:
+        raise InvalidInput(f"{target.name}: tractograms are written as {', '.join(WRITTEN_SUFFIXES)}; choose one")
+    if target.is_dir():
+        raise InvalidInput(f"{target} is a folder; give the name of a file")
+    return target, suffix
+
+
+def _writable(tractogram: Tractogram) -> Tractogram:
+    check_finite(tractogram.points)
+    filled = tractogram.counts > 0
+    if filled.all():
+        return tractogram
+    logger.warning("%d fibers without points were left out", int(np.count_nonzero(~filled)))
+    return tractogram.select(filled)
+
+
+def _parts(tractogram: Tractogram) -> Iterator[Tractogram]:
+    """Cut a tractogram into parts of about `PART_POINTS` points that share its memory."""
+    first = 0
+    while first < len(tractogram):
+        limit = tractogram.offsets[first] + PART_POINTS
+        last = max(first + 1, int(np.searchsorted(tractogram.offsets, limit, "right")) - 1)
+        yield _between(tractogram, first, last)
+        first = last
+
+
+def _between(tractogram: Tractogram, first: int, last: int) -> Tractogram:
+    fibers, offsets = slice(first, last), tractogram.offsets[first : last + 1]
+    points = slice(offsets[0], offsets[-1])
+    return dataclasses.replace(
+        tractogram,
+        points=tractogram.points[points],
+        offsets=offsets - offsets[0],
+        per_fiber={name: np.asarray(v)[fibers] for name, v in tractogram.per_fiber.items()},
+        per_point={name: np.asarray(v)[points] for name, v in tractogram.per_point.items()},
+    )

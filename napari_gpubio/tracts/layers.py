@@ -1,0 +1,213 @@
+"""Results as napari layers, and files as layers, without importing napari.
+
+A layer tuple is ``(data, keyword arguments, kind)``. What the engine needs again later travels in the layer's metadata
+under ``KEY``: the diffusion scan, the tensor field, a tractogram, or a volume's true affine.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import volume_layer_affine
+from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi
+from napari_gpubio.tracts.io.mif import read_mif
+from napari_gpubio.tracts.io.volumes import read_volume, write_volume
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
+from napari_gpubio.tracts.tensors.scalars import scalar_map
+
+Array = npt.NDArray[Any]
+LayerData = tuple[Any, dict[str, Any], str]
+KEY = "napari_gpubio"
+_DISPLAY: dict[str, dict[str, Any]] = {
+    "FA": {"contrast_limits": (0.0, 1.0), "colormap": "gray"},
+    "MD": {"contrast_limits": (0.0, 3e-3), "colormap": "magma"},
+    "AD": {"contrast_limits": (0.0, 3e-3), "colormap": "magma"},
+    "RD": {"contrast_limits": (0.0, 3e-3), "colormap": "magma"},
+    "DEC": {"rgb": True},
+    "S0": {"colormap": "gray"},
+}
+MAP_UNITS = {"FA": "", "MD": "mm²/s", "AD": "mm²/s", "RD": "mm²/s", "DEC": "", "S0": "signal"}
+
+
+def volume_layer(array: Array, affine: Array, name: str, **keywords: Any) -> LayerData:
+    """Return the layer of a volume (X, Y, Z) or of a colour volume (X, Y, Z, 3)."""
+    shape = array.shape[:3]
+    data = array.transpose(2, 1, 0, 3) if array.ndim == 4 else array.T
+    metadata = {KEY: {"affine": affine, "shape": shape, **keywords.pop("metadata", {})}}
+    return data, {"name": name, "affine": volume_layer_affine(affine, shape), "metadata": metadata, **keywords}, "image"
+
+
+def scan_layer(scan: DiffusionScan, name: str) -> LayerData:
+    """Return the layer of a diffusion scan: its volumes along the first axis, the scan itself in the metadata."""
+    affine = np.eye(5)
+    affine[1:, 1:] = volume_layer_affine(scan.affine, scan.shape)
+    first = np.asarray(scan.data[..., int(np.argmin(scan.bvals))], np.float32)
+    keywords = {
+        "name": name,
+        "affine": affine,
+        "contrast_limits": (0.0, float(np.percentile(first, 99.5)) or 1.0),
+        "colormap": "gray",
+        "metadata": {KEY: {"scan": scan, "affine": scan.affine, "shape": scan.shape}},
+    }
+    return scan.data.T, keywords, "image"
+
+
+def map_layer(field: TensorField, map_name: str, study: str, *, visible: bool = True) -> LayerData:
+    """Return the layer of one scalar map; the tensor field travels with it.
+
+    Parameters
+    ----------
+    field
+        The tensors.
+    map_name
+        ``"FA"``, ``"MD"``, ``"AD"``, ``"RD"``, ``"DEC"`` or ``"S0"``.
+    study
+        Beginning of the layer's name.
+    visible
+        Whether it is shown at once.
+    """
+    unit = MAP_UNITS[map_name]
+    name = f"{study} {map_name}" + (f" ({unit})" if unit else "")
+    values = scalar_map(field, map_name)
+    keywords = dict(_DISPLAY[map_name])
+    if map_name == "DEC":
+        values = values.clip(0, 1)
+    return volume_layer(values, field.affine, name, metadata={"field": field}, visible=visible, **keywords)
+
+
+def field_of(layer: Any) -> TensorField | None:
+    """Return the tensor field that a layer carries, or None."""
+    value = _carried(layer, "field")
+    return value if isinstance(value, TensorField) else None
+
+
+def scan_of(layer: Any) -> DiffusionScan | None:
+    """Return the diffusion scan that a layer carries, or None."""
+    value = _carried(layer, "scan")
+    return value if isinstance(value, DiffusionScan) else None
+
+
+def grid_of(layer: Any) -> tuple[Array, tuple[int, int, int]]:
+    """Return the true affine (voxel to world, mm) and the shape (X, Y, Z) of an image or labels layer.
+
+    A layer that some other plugin or the user made is taken by its own transform: data axes (z, y, x) in mm.
+    """
+    affine, shape = _carried(layer, "affine"), _carried(layer, "shape")
+    if affine is not None and shape is not None:
+        return np.asarray(affine), tuple(shape)
+    zyx = layer.data.shape[-4:-1] if getattr(layer, "rgb", False) else layer.data.shape[-3:]
+    origin = np.asarray(layer.data_to_world(np.zeros(layer.ndim)))[-3:]
+    columns = []
+    for axis in range(3):
+        step = np.zeros(layer.ndim)
+        step[layer.ndim - 3 + axis] = 1
+        columns.append(np.asarray(layer.data_to_world(step))[-3:] - origin)
+    matrix = np.eye(4)
+    matrix[:3, :3] = np.stack(columns, axis=1)[::-1, ::-1]
+    matrix[:3, 3] = origin[::-1]
+    return matrix, (zyx[2], zyx[1], zyx[0])
+
+
+def volume_of(layer: Any) -> Array:
+    """Return the array (X, Y, Z) of a three-dimensional image or labels layer."""
+    data = np.asarray(layer.data)
+    if data.ndim != 3:
+        raise InvalidInput(f"layer {layer.name!r} has {data.ndim} dimensions; choose a volume with three")
+    return data.T
+
+
+def _carried(layer: Any, what: str) -> Any:
+    ours = layer.metadata.get(KEY)
+    return ours.get(what) if isinstance(ours, dict) else None
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def get_reader(path: str | Sequence[str]) -> Callable[[str | Sequence[str]], list[LayerData]] | None:
+    """Return the reader of NIfTI and MRtrix volumes (napari's reader contribution), or None if the name does not fit."""
+    paths = [path] if isinstance(path, str) else list(path)
+    fits = all(p.lower().endswith((".nii", ".nii.gz", ".mif", ".mif.gz")) and Path(p).is_file() for p in paths)
+    return read_layers if fits and paths else None
+
+
+def read_layers(path: str | Sequence[str]) -> list[LayerData]:
+    """Read volumes as layers: a diffusion scan where a gradient table is found, else an image.
+
+    Raises
+    ------
+    InvalidInput
+        If a file cannot be read.
+    """
+    return [_read_one(Path(p)) for p in ([path] if isinstance(path, str) else path)]
+
+
+def _read_one(path: Path) -> LayerData:
+    name = path.name.split(".")[0]
+    if ".mif" in path.name.lower():
+        image = read_mif(path)
+        if image.gradients is not None and image.data.ndim == 4:
+            return scan_layer(read_dwi(path), name)
+        array, affine = np.asarray(image.data), image.affine
+    elif all(find_gradient_files(path)):
+        return scan_layer(read_dwi(path), name)
+    else:
+        array, affine = read_volume(path)
+    if array.ndim != 3:
+        raise InvalidInput(
+            f"{path.name} has {array.ndim} dimensions and no gradient table; put its bval and bvec files beside it "
+            "if it is a diffusion scan"
+        )
+    keywords: dict[str, Any] = {"metadata": {"path": str(path)}}
+    return volume_layer(array, affine, name, **keywords)
+
+
+def write_image(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
+    """Write an image or labels layer as NIfTI (napari's writer contribution); returns the path."""
+    ours = attributes.get("metadata", {}).get(KEY, {})
+    array = np.asarray(data)
+    array = array.transpose(2, 1, 0, 3) if attributes.get("rgb") else array.T
+    affine = ours.get("affine")
+    if affine is None:
+        affine = _affine_of(attributes, array.ndim)
+    write_volume(path, array, affine)
+    return [path]
+
+
+def _affine_of(attributes: dict[str, Any], ndim: int) -> Array:
+    """Voxel-to-world matrix of a layer that some other plugin made, from its scale, translation and affine."""
+    scale = np.asarray(attributes.get("scale", np.ones(ndim)), float)[-3:]
+    translate = np.asarray(attributes.get("translate", np.zeros(ndim)), float)[-3:]
+    own = np.eye(4)
+    own[:3, :3] = np.diag(scale[::-1])
+    own[:3, 3] = translate[::-1]
+    affine = attributes.get("affine")
+    if affine is None:
+        return own
+    full = np.asarray(affine)
+    reverse = np.eye(4)[[2, 1, 0, 3]]
+    last = np.eye(4)
+    last[:3, :3], last[:3, 3] = full[-4:-1, -4:-1], full[-4:-1, -1]
+    return np.asarray(reverse @ last @ reverse @ own)
+
+
+# -- sample data ------------------------------------------------------------------------------------------------------
+
+
+def brain_sample_layers() -> list[LayerData]:
+    """Return the brain phantom's diffusion scan (napari's sample-data contribution)."""
+    from napari_gpubio.tracts.phantom import load_brain_phantom
+
+    return [scan_layer(load_brain_phantom(), "brain phantom")]
+
+
+def ring_sample_layers() -> list[LayerData]:
+    """Return the FA and direction maps of an analytic ring-shaped bundle (napari's sample-data contribution)."""
+    from napari_gpubio.tracts.phantom import ring_field
+
+    field = ring_field()
+    return [map_layer(field, "FA", "ring", visible=False), map_layer(field, "DEC", "ring")]

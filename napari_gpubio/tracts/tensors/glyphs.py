@@ -1,0 +1,116 @@
+"""Tensor ellipsoids as a triangle mesh."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import apply_affine
+from napari_gpubio.tracts.model import TensorField
+from napari_gpubio.tracts.tensors.scalars import fractional_anisotropy
+
+Array = npt.NDArray[Any]
+MOST_GLYPHS = 4000
+
+
+def ellipsoids(
+    field: TensorField, voxels: npt.ArrayLike, *, size: float = 0.9
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    """Mesh of the diffusion ellipsoids of some voxels.
+
+    The half axes are proportional to the eigenvalues; each ellipsoid is scaled so that its longest axis spans ``size``
+    of the smallest voxel edge, so that shapes compare. Colours encode the principal direction, paler where FA is low.
+
+    Parameters
+    ----------
+    field
+        The tensors.
+    voxels
+        Voxel indices, shape (G, 3); those outside the mask are left out.
+    size
+        Length of the longest axis as a share of the smallest voxel edge.
+
+    Returns
+    -------
+    vertices, faces, colors
+        Vertices (V, 3) in world mm, triangles (F, 3), and RGBA (V, 4).
+
+    Raises
+    ------
+    InvalidInput
+        If no voxel lies in the mask, or there are more than 4000.
+    """
+    at = np.atleast_2d(np.asarray(voxels, np.int64))
+    at = at[((at >= 0) & (at < field.shape)).all(axis=1)]
+    at = at[field.mask[tuple(at.T)]]
+    if not len(at):
+        raise InvalidInput("there are no tensors here; move to a place inside the brain")
+    if len(at) > MOST_GLYPHS:
+        raise InvalidInput(f"{len(at)} ellipsoids are too many to draw; choose a region with at most {MOST_GLYPHS} voxels")
+    ball, triangles = icosphere()
+    values = field.eigen.values[tuple(at.T)]
+    vectors = field.eigen.vectors[tuple(at.T)]
+    half_axes = 0.5 * size * field.voxel_sizes_mm.min() * values / values[:, :1]
+    local = np.einsum("vi,gi,gik->gvk", ball, half_axes, vectors)
+    vertices = local + apply_affine(field.affine, at)[:, None, :]
+    faces = triangles[None] + (len(ball) * np.arange(len(at)))[:, None, None]
+    fa = fractional_anisotropy(values)[:, None]
+    rgb = np.abs(vectors[:, 0, :]) * fa + 0.6 * (1 - fa)
+    colors = np.concatenate([rgb, np.ones((len(at), 1))], axis=1).clip(0, 1)
+    return (
+        vertices.reshape(-1, 3).astype(np.float32),
+        faces.reshape(-1, 3).astype(np.int32),
+        np.repeat(colors, len(ball), axis=0).astype(np.float32),
+    )
+
+
+def icosphere() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Return a unit ball of 42 vertices and 80 triangles: an icosahedron, each triangle cut into four."""
+    golden = (1 + np.sqrt(5)) / 2
+    corners = [(-1, golden, 0), (1, golden, 0), (-1, -golden, 0), (1, -golden, 0)]
+    vertices = [np.roll(c, shift) for shift in range(3) for c in corners]
+    points = np.array(vertices, np.float64) / np.sqrt(1 + golden**2)
+    near = np.linalg.norm(points[:, None] - points[None], axis=2) < 1.1
+    triples = [
+        (i, j, k)
+        for i in range(12) for j in range(i + 1, 12) for k in range(j + 1, 12) if near[i, j] and near[j, k] and near[i, k]
+    ]  # fmt: skip
+    middles: dict[tuple[int, int], int] = {}
+    grown = list(points)
+
+    def middle(a: int, b: int) -> int:
+        key = (min(a, b), max(a, b))
+        if key not in middles:
+            between = grown[a] + grown[b]
+            middles[key] = len(grown)
+            grown.append(between / np.linalg.norm(between))
+        return middles[key]
+
+    faces: list[tuple[int, int, int]] = []
+    for a, b, c in triples:
+        ab, bc, ca = middle(a, b), middle(b, c), middle(c, a)
+        faces += [(a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)]
+    return np.array(grown), np.array(faces)
+
+
+def slice_voxels(field: TensorField, axis: int, index: int) -> npt.NDArray[np.int64]:
+    """Return the masked voxels of one slice, shape (G, 3), thinned evenly to at most 4000."""
+    chosen = [slice(None)] * 3
+    chosen[axis] = slice(index, index + 1)
+    shift = np.zeros(3, np.int64)
+    shift[axis] = index
+    voxels = np.argwhere(field.mask[tuple(chosen)]) + shift
+    step = int(np.ceil(np.sqrt(max(1, len(voxels)) / MOST_GLYPHS)))
+    keep = np.ones(len(voxels), bool)
+    for other in range(3):
+        if other != axis and step > 1:
+            keep &= voxels[:, other] % step == 0
+    return voxels[keep]
+
+
+def nearby_voxels(centre: npt.ArrayLike, radius: int) -> npt.NDArray[np.int64]:
+    """Voxel indices of the cube around a voxel, shape ((2 radius + 1)^3, 3)."""
+    reach = np.arange(-radius, radius + 1)
+    cube = np.stack(np.meshgrid(reach, reach, reach, indexing="ij"), -1).reshape(-1, 3)
+    return np.asarray(np.round(np.asarray(centre)).astype(np.int64) + cube)

@@ -1,0 +1,115 @@
+"""The named seeds of the tracking panel, with undo. It knows no Qt and no napari."""
+
+from dataclasses import dataclass, replace
+
+from napari_gpubio.core.errors import InvalidInput
+
+Position = tuple[float, float, float]
+COLORS = ("#ffd166", "#06d6a0", "#ef476f", "#4cc9f0", "#f78c6b", "#b388eb", "#c0ca33", "#ffffff")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """A seed with a name; its fibers are a layer of the same name.
+
+    Parameters
+    ----------
+    name
+        What the user calls it.
+    centre_mm
+        World position of the seed.
+    color
+        Colour of its marker.
+    """
+
+    name: str
+    centre_mm: Position
+    color: str
+
+
+class BundleList:
+    """Seeds side by side, one of them current; every change can be undone."""
+
+    def __init__(self) -> None:
+        self._bundles: tuple[Bundle, ...] = ()
+        self._current = -1
+        self._past: list[tuple[tuple[Bundle, ...], int]] = []
+
+    def __len__(self) -> int:
+        return len(self._bundles)
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(self._bundles)
+
+    @property
+    def current(self) -> Bundle | None:
+        """The bundle that clicks and settings speak of."""
+        return self._bundles[self._current] if self._bundles else None
+
+    @property
+    def current_index(self) -> int:
+        """Its place in the list, -1 if there is none."""
+        return self._current
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is a change to undo."""
+        return bool(self._past)
+
+    def choose(self, index: int) -> None:
+        """Make another bundle the current one (no change to undo)."""
+        if 0 <= index < len(self._bundles):
+            self._current = index
+
+    def add(self, centre_mm: Position, name: str | None = None) -> Bundle:
+        """Add a bundle and make it current."""
+        number = 1 + max((int(b.name[7:]) for b in self._bundles if _is_numbered(b.name)), default=0)
+        used = {b.color for b in self._bundles}
+        color = next((c for c in COLORS if c not in used), COLORS[len(self._bundles) % len(COLORS)])
+        bundle = Bundle(name=name or f"bundle {number}", centre_mm=centre_mm, color=color)
+        self._change((*self._bundles, bundle), len(self._bundles))
+        return bundle
+
+    def move(self, centre_mm: Position) -> None:
+        """Move the seed of the current bundle."""
+        self._replace_current(centre_mm=centre_mm)
+
+    def rename(self, name: str) -> None:
+        """Give the current bundle another name.
+
+        Raises
+        ------
+        InvalidInput
+            If the name is empty or taken.
+        """
+        name = name.strip()
+        others = [b.name for i, b in enumerate(self._bundles) if i != self._current]
+        if not name or name in others:
+            raise InvalidInput(f"{name!r} cannot be the bundle's name; choose one that is not empty and not taken")
+        self._replace_current(name=name)
+
+    def remove(self) -> None:
+        """Remove the current bundle."""
+        if self._bundles:
+            rest = self._bundles[: self._current] + self._bundles[self._current + 1 :]
+            self._change(rest, min(self._current, len(rest) - 1))
+
+    def undo(self) -> None:
+        """Go back to how the list was before the last change."""
+        if self._past:
+            self._bundles, self._current = self._past.pop()
+
+    def _replace_current(self, **changes: object) -> None:
+        if self.current is not None:
+            changed = list(self._bundles)
+            changed[self._current] = replace(self.current, **changes)  # type: ignore[arg-type]
+            if changed[self._current] != self._bundles[self._current]:
+                self._change(tuple(changed), self._current)
+
+    def _change(self, bundles: tuple[Bundle, ...], current: int) -> None:
+        self._past.append((self._bundles, self._current))
+        self._bundles, self._current = bundles, current
+
+
+def _is_numbered(name: str) -> bool:
+    return name.startswith("bundle ") and name[7:].isdigit()

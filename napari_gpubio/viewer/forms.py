@@ -1,0 +1,120 @@
+"""A form made from a settings dataclass: one row for each `param` field, the advanced ones folded away."""
+
+import dataclasses
+from typing import Any, Generic, TypeVar
+
+from magicgui.widgets import CheckBox, ComboBox, FloatSpinBox, SpinBox
+from magicgui.widgets.bases import ValueWidget
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QFormLayout, QVBoxLayout, QWidget
+from superqt import QCollapsible
+
+from napari_gpubio.core.params import ParamInfo, param_info
+
+Settings = TypeVar("Settings")
+
+
+class ParamForm(QWidget, Generic[Settings]):
+    """Show and edit an instance of a settings dataclass.
+
+    Parameters
+    ----------
+    settings
+        The instance to begin with.
+    skip
+        Names of fields that are not shown and keep their value.
+    """
+
+    changed = Signal()
+
+    def __init__(self, settings: Settings, *, skip: tuple[str, ...] = (), parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._settings = settings
+        self._widgets: dict[str, ValueWidget] = {}
+        self._rows: dict[str, tuple[QFormLayout, int]] = {}
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        plain, advanced = QWidget(self), QWidget(self)
+        layouts = {False: _form_layout(plain), True: _form_layout(advanced)}
+        for field in dataclasses.fields(settings):  # type: ignore[arg-type]
+            info = param_info(field)
+            if info is not None and field.name not in skip:
+                self._add_row(layouts[info.advanced], field.name, info)
+        layout.addWidget(plain)
+        if layouts[True].rowCount():
+            layout.addWidget(_folded("Advanced", advanced, self))
+        else:
+            advanced.deleteLater()
+
+    def value(self) -> Settings:
+        """Return the settings as the form shows them.
+
+        Raises
+        ------
+        InvalidInput
+            If the dataclass refuses them.
+        """
+        return dataclasses.replace(self._settings, **{n: w.value for n, w in self._widgets.items()})  # type: ignore[type-var]
+
+    def set_value(self, settings: Settings) -> None:
+        """Show other settings; ``changed`` is emitted once."""
+        self._settings = settings
+        was = self.blockSignals(True)
+        for name, widget in self._widgets.items():
+            widget.value = getattr(settings, name)
+        self.blockSignals(was)
+        self.changed.emit()
+
+    def widget(self, name: str) -> ValueWidget:
+        """The input of one field."""
+        return self._widgets[name]
+
+    def set_row_visible(self, name: str, *, visible: bool) -> None:
+        """Show or hide one row."""
+        layout, row = self._rows[name]
+        layout.setRowVisible(row, visible)
+
+    def _add_row(self, layout: QFormLayout, name: str, info: ParamInfo) -> None:
+        widget = _input(getattr(self._settings, name), info)
+        widget.native.setToolTip(info.help)
+        widget.changed.connect(lambda *_: self.changed.emit())
+        self._widgets[name] = widget
+        label = f"{info.label} ({info.unit})" if info.unit else info.label
+        self._rows[name] = (layout, layout.rowCount())
+        layout.addRow(label, widget.native)
+        layout.labelForField(widget.native).setToolTip(info.help)
+
+
+def _form_layout(owner: QWidget) -> QFormLayout:
+    layout = QFormLayout(owner)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setVerticalSpacing(3)
+    layout.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+    return layout
+
+
+def _folded(title: str, content: QWidget, parent: QWidget) -> QCollapsible:
+    box = QCollapsible(title, parent)
+    box.setDuration(0)
+    box.addWidget(content)
+    box.collapse(animate=False)
+    return box
+
+
+def _input(value: Any, info: ParamInfo) -> ValueWidget:
+    """Make the magicgui input that suits a value."""
+    if info.choices is not None:
+        return ComboBox(value=value, choices=list(info.choices))
+    if isinstance(value, bool):
+        return CheckBox(value=value, text="")
+    low = info.minimum if info.minimum is not None else info.above
+    if isinstance(value, int):
+        limits = {"min": int(low) if low is not None else -(2**31), "max": int(info.maximum or 2**31 - 1)}
+        return SpinBox(value=value, step=int(info.step or 1), **limits)
+    step = info.step or _step_for(value)
+    return FloatSpinBox(value=value, min=low if low is not None else -1e9, max=info.maximum or 1e9, step=step)
+
+
+def _step_for(value: float) -> float:
+    """A tenth of the value's order of magnitude."""
+    return 10.0 ** (int(f"{abs(value) or 1.0:e}".split("e")[1]) - 1)

@@ -1,0 +1,143 @@
+"""Run a generator of steps in a worker thread and hear of it in the GUI thread.
+
+A `Job` never closes a generator from outside: Stop sets the event that the generator watches, the generator returns
+what it has, and the worker thread itself closes it, so that GPU memory is freed where it was taken.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any
+
+from qtpy.QtCore import QObject, Signal
+
+from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.steps import Step
+
+logger = logging.getLogger(__name__)
+MakeSteps = Callable[[threading.Event], Generator[Step, None, Any]]
+JOIN_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a job ended: with a result, or with an error and a sentence for the user."""
+
+    result: Any = None
+    error: str = ""
+
+
+class Job(QObject):
+    """One run of a generator of steps.
+
+    Parameters
+    ----------
+    make_steps
+        Called in the worker thread with the stop event; returns the generator.
+    parent
+        Qt owner.
+    """
+
+    stepped = Signal(object)
+    finished = Signal(object)
+
+    def __init__(self, make_steps: MakeSteps, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.stop_event = threading.Event()
+        self._make_steps = make_steps
+        self._thread = threading.Thread(target=self._work, name="napari-gpubio job", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask the generator to return what it has; returns at once."""
+        self.stop_event.set()
+
+    def abandon(self) -> None:
+        """Stop, hear nothing more, and wait until the worker has freed what it holds."""
+        self.stop_event.set()
+        self.blockSignals(True)
+        if self._thread.is_alive():
+            self._thread.join(JOIN_SECONDS)
+
+    def _work(self) -> None:
+        outcome = self._outcome()
+        if not self.signalsBlocked():
+            self.finished.emit(outcome)
+
+    def _outcome(self) -> Outcome:
+        try:
+            steps = self._make_steps(self.stop_event)
+            try:
+                return Outcome(result=self._exhaust(steps))
+            finally:
+                steps.close()
+        except GpuBioError as error:
+            return Outcome(error=str(error))
+        except Exception as error:
+            logger.exception("a run failed")
+            return Outcome(error=f"Something unexpected went wrong ({type(error).__name__}: {error}); see the log.")
+
+    def _exhaust(self, steps: Generator[Step, None, Any]) -> Any:
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as end:
+                return end.value
+            if not self.signalsBlocked():
+                self.stepped.emit(step)
+
+
+class LatestJob(QObject):
+    """Runs the newest of many requests: while one runs, only the last one that came waits.
+
+    This is what a seed that is being dragged needs: the picture follows as fast as the machine can and never lags
+    behind a queue.
+    """
+
+    finished = Signal(object)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._running: Job | None = None
+        self._waiting: MakeSteps | None = None
+
+    def submit(self, make_steps: MakeSteps) -> None:
+        """Run this as soon as the current request is done, instead of any that waits."""
+        self._waiting = make_steps
+        if self._running is None:
+            self._next()
+
+    def cancel(self) -> None:
+        """Forget the waiting request and what the running one will say."""
+        self._waiting = None
+        if self._running is not None:
+            self._running.stop()
+            self._running.blockSignals(True)
+            self._running = None
+
+    def abandon(self) -> None:
+        """As `cancel`, and wait for the worker."""
+        running = self._running
+        self.cancel()
+        if running is not None:
+            running.abandon()
+
+    def _next(self) -> None:
+        make_steps, self._waiting = self._waiting, None
+        if make_steps is None:
+            return
+        self._running = Job(make_steps, self)
+        self._running.finished.connect(self._ended)
+        self._running.start()
+
+    def _ended(self, outcome: Outcome) -> None:
+        if self._running is not None:
+            self._running.deleteLater()
+        self._running = None
+        self.finished.emit(outcome)
+        if self._running is None:
+            self._next()

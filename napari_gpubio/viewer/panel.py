@@ -1,0 +1,241 @@
+"""The shared part of every dock widget: inputs on top; device, Run / Stop, progress, messages, Copy as Python below."""
+
+import threading
+import time
+from collections.abc import Generator
+from typing import Any
+
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtWidgets import (
+    QApplication,
+    QComboBox,
+    QHBoxLayout,
+    QLabel,
+    QProgressBar,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from napari_gpubio.core.device import gpu_problem, list_devices
+from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.steps import Step
+from napari_gpubio.viewer.jobs import Job, Outcome
+
+_ERROR, _NOTE = "color: #ff6b5e; font-weight: 600;", "color: #e0b040;"
+
+
+class EnginePanel(QWidget):
+    """Base of the dock widgets.
+
+    A subclass fills ``self.inputs`` (a vertical layout), and implements `make_steps`, `show_result`, `script` and, if
+    it wants, `show_preview`.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer (or its public proxy).
+    run_text
+        What the Run button says.
+    """
+
+    run_finished = Signal()
+
+    def __init__(self, viewer: Any, *, run_text: str = "Run", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.viewer = viewer
+        self._run_text = run_text
+        self._job: Job | None = None
+        self._begun = 0.0
+        self.inputs = QVBoxLayout()
+        self._build()
+
+    # -- what a subclass gives ------------------------------------------------------------------------------------
+
+    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Any]:
+        """Read the inputs (in the GUI thread) and return the generator to run; InvalidInput is shown as a sentence."""
+        raise NotImplementedError
+
+    def show_result(self, result: Any) -> None:
+        """Show what the generator returned."""
+        raise NotImplementedError
+
+    def show_preview(self, preview: Any) -> None:
+        """Show a partial result."""
+
+    def script(self) -> str:
+        """Return a Python script that does what the panel is set to do."""
+        raise NotImplementedError
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    @property
+    def running(self) -> bool:
+        """Whether a run is under way."""
+        return self._job is not None
+
+    @property
+    def device(self) -> str:
+        """The chosen device, as the API takes it."""
+        return str(self._device.currentData())
+
+    def run(self) -> None:
+        """Start a run with the inputs as they stand."""
+        if self.running:
+            return
+        self.clear_message()
+        try:
+            stop = threading.Event()
+            steps = self.make_steps(stop)
+        except GpuBioError as error:
+            self.show_error(str(error))
+            return
+        self._job = Job(lambda _: steps, self)
+        self._job.stop_event = stop
+        self._job.stepped.connect(self._on_step)
+        self._job.finished.connect(self._on_finished)
+        self._begun = time.perf_counter()
+        self._set_running(running=True)
+        self._job.start()
+
+    def stop(self) -> None:
+        """Ask the run to end; what was done is shown."""
+        if self._job is not None:
+            self._status.setText("stopping …")
+            self._job.stop()
+
+    def teardown(self) -> None:
+        """End every run, hear nothing more of it and free what it holds; called when the panel goes away."""
+        if self._job is not None:
+            self._job.abandon()
+            self._job = None
+
+    def closeEvent(self, event: Any) -> None:
+        """Qt: the panel is closed."""
+        self.teardown()
+        super().closeEvent(event)
+
+    # -- messages -------------------------------------------------------------------------------------------------
+
+    def show_error(self, sentence: str) -> None:
+        """Show a sentence that says what is wrong and what to do."""
+        self._say(sentence, _ERROR)
+
+    def show_note(self, sentence: str) -> None:
+        """Show a sentence that the user should know."""
+        self._say(sentence, _NOTE)
+
+    def clear_message(self) -> None:
+        """Take the sentence away."""
+        self._message.hide()
+
+    @property
+    def message(self) -> str:
+        """The sentence that is shown, or an empty text."""
+        return self._message.text() if not self._message.isHidden() else ""
+
+    def copy_script(self) -> None:
+        """Put the script on the clipboard."""
+        try:
+            QApplication.clipboard().setText(self.script())
+        except GpuBioError as error:
+            self.show_error(str(error))
+            return
+        self._status.setText("script copied to the clipboard")
+
+    # -- the inside -----------------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        content = QWidget(self)
+        content.setLayout(self.inputs)
+        self.inputs.setAlignment(Qt.AlignmentFlag.AlignTop)
+        scroll = QScrollArea(self)
+        scroll.setWidget(content)
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QScrollArea.Shape.NoFrame)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(6, 6, 6, 6)
+        layout.addWidget(scroll, 1)
+        self._message = QLabel(self)
+        self._message.setWordWrap(True)
+        self._message.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._message.hide()
+        layout.addWidget(self._message)
+        layout.addLayout(self._footer())
+        layout.addWidget(self._bar)
+        layout.addWidget(self._status)
+        self.setMinimumWidth(300)
+
+    def _footer(self) -> QHBoxLayout:
+        self._device = device_picker(self)
+        self.run_button = QPushButton(self._run_text, self)
+        self.run_button.clicked.connect(lambda: self.stop() if self.running else self.run())
+        self._copy = QPushButton("Copy as Python", self)
+        self._copy.setToolTip("Put a script that does exactly this on the clipboard")
+        self._copy.clicked.connect(self.copy_script)
+        self._bar = QProgressBar(self)
+        self._bar.setTextVisible(False)
+        self._bar.setMaximumHeight(6)
+        self._status = QLabel("", self)
+        self._status.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        row = QHBoxLayout()
+        for widget, stretch in ((self.run_button, 2), (self._device, 1), (self._copy, 1)):
+            row.addWidget(widget, stretch)
+        return row
+
+    def _say(self, sentence: str, style: str) -> None:
+        self._message.setStyleSheet(style)
+        self._message.setText(sentence)
+        self._message.show()
+
+    def _set_running(self, *, running: bool) -> None:
+        self.run_button.setText("Stop" if running else self._run_text)
+        self._bar.setRange(0, 0 if running else 1000)
+        self._bar.setValue(0)
+
+    def _on_step(self, step: Step) -> None:
+        if self._job is None:
+            return
+        spent = time.perf_counter() - self._begun
+        self._bar.setRange(0, 1000)
+        self._bar.setValue(int(1000 * step.fraction))
+        left = spent * (1 - step.fraction) / step.fraction if step.fraction > 0 else 0.0
+        estimate = f", {left:.0f} s left" if left >= 1 else ""
+        self._status.setText(f"{step.message} {step.done:,} of {step.total:,}{estimate}")
+        if step.preview is not None:
+            self.show_preview(step.preview)
+
+    def _on_finished(self, outcome: Outcome) -> None:
+        if self._job is None:
+            return
+        self._job.deleteLater()
+        self._job = None
+        self._set_running(running=False)
+        seconds = time.perf_counter() - self._begun
+        if outcome.error:
+            self._status.setText("")
+            self.show_error(outcome.error)
+        else:
+            self._status.setText(f"done in {seconds:.2f} s")
+            self.show_result(outcome.result)
+        self.run_finished.emit()
+
+
+def device_picker(parent: QWidget) -> QComboBox:
+    """Make a list of the devices of this machine; its tool tip says why there is no GPU where there is none."""
+    box = QComboBox(parent)
+    box.addItem("auto", "auto")
+    devices = list_devices()
+    for device in devices:
+        box.addItem(device.describe(), str(device))
+    if len(devices) > 2:
+        box.addItem("all GPUs", "cuda:all")
+    box.setToolTip(gpu_problem() or "Where to compute; auto takes the first GPU")
+    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+    box.setMinimumContentsLength(5)
+    return box
+
+

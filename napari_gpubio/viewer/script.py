@@ -1,0 +1,28 @@
+"""Pieces of "Copy as Python": settings as code, and layers as paths."""
+
+import dataclasses
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def call_text(module: str, settings: Any) -> str:
+    """Return the code that makes a settings instance, with only what differs from the defaults."""
+    parts = [
+        f"{field.name}={getattr(settings, field.name)!r}"
+        for field in dataclasses.fields(settings)
+        if field.init and getattr(settings, field.name) != field.default
+    ]
+    return f"{module}.{type(settings).__name__}({', '.join(parts)})"
+
+
+def points_text(points: Any) -> str:
+    """Return points in mm as a Python list, to a thousandth of a millimetre."""
+    return repr([tuple(round(float(v), 3) for v in point) for point in np.atleast_2d(points)])
+
+
+def checksum(path: Path) -> str:
+    """Return the SHA-256 of a file, in short."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

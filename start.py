@@ -1,0 +1,260 @@
+"""From a fresh clone to a running program in one command; needs nothing but Python 3.11 or newer.
+
+    python3 start.py demo [--headless]     install into .venv, then show the plugin on sample data
+    python3 start.py test [pytest args]    install into .venv, then run the tests
+
+The first call installs (some minutes, some hundred MB); later calls start at once. Delete .venv to start over.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+STAMP = VENV / "napari-gpubio-installed.json"
+EXTRAS = {"demo": ["all"], "test": ["all", "test"]}
+OLDEST = (3, 11)
+XVFB = ["xvfb-run", "-a", "-s", "-screen 0 1600x1000x24"]
+# What Qt needs of a Linux system: to be imported at all, and to open a window.
+QT_LIBRARIES = ("libGL.so.1", "libEGL.so.1", "libfontconfig.so.1", "libglib-2.0.so.0", "libdbus-1.so.3")
+WINDOW_LIBRARIES = (
+    "libxkbcommon-x11.so.0",
+    "libxcb-cursor.so.0",
+    "libxcb-icccm.so.4",
+    "libxcb-keysyms.so.1",
+    "libxcb-shape.so.0",
+)
+APT = (
+    "sudo apt-get update && sudo apt-get install -y xvfb xauth libgl1 libegl1 libxkbcommon-x11-0 libxcb-cursor0 "
+    "libxcb-icccm4 libxcb-keysyms1 libxcb-shape0 libdbus-1-3 libfontconfig1 libglib2.0-0 fonts-dejavu-core g++"
+)
+DNF = (
+    "sudo dnf install -y xorg-x11-server-Xvfb xorg-x11-xauth mesa-libGL mesa-libEGL libxkbcommon-x11 xcb-util-cursor "
+    "xcb-util-wm xcb-util-keysyms libxcb dbus-libs fontconfig glib2 dejavu-sans-fonts gcc-c++"
+)
+
+
+class SetupError(Exception):
+    """Something the user has to do first; the message says what."""
+
+
+def main(arguments: list[str]) -> int:
+    """Do what the command line says and return the exit status."""
+    if not arguments or arguments[0] not in EXTRAS:
+        print(__doc__)
+        return 0 if arguments and arguments[0] in ("-h", "--help") else 2
+    command, rest = arguments[0], arguments[1:]
+    try:
+        check_python()
+        install(EXTRAS[command] + cuda_extras())
+        return run_demo(rest) if command == "demo" else run_tests(rest)
+    except SetupError as problem:
+        print(f"\nstart.py: {problem}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def check_python() -> None:
+    """Refuse a Python that is too old."""
+    if sys.version_info[:2] >= OLDEST:
+        return
+    have = ".".join(map(str, sys.version_info[:2]))
+    how = "py -3.12 start.py" if os.name == "nt" else "python3.12 start.py"
+    raise SetupError(
+        f"this is Python {have} and napari-gpubio needs {OLDEST[0]}.{OLDEST[1]} or newer. Install one from "
+        f"https://www.python.org/downloads (Debian, Ubuntu: sudo apt-get install -y python3.12 python3.12-venv), "
+        f"then: {how}"
+    )
+
+
+# ------------------------------------------------------------------------------------------------------ installation
+
+
+def install(extras: list[str]) -> None:
+    """Make .venv and install the project with its extras, unless that is done already."""
+    extras = sorted(set(extras))
+    if not environment_works():
+        make_environment()
+    if is_installed(extras):
+        return
+    extras = sorted(set(extras) | set(read_stamp().get("extras", [])))
+    print(f"start.py: installing napari-gpubio[{','.join(extras)}] into {VENV}", flush=True)
+    pip = [str(venv_program("python")), "-m", "pip", "install", "--disable-pip-version-check"]
+    STAMP.unlink(missing_ok=True)
+    if subprocess.run([*pip, "-e", f"{ROOT}[{','.join(extras)}]"], check=False).returncode:
+        raise SetupError(
+            "pip could not install napari-gpubio; its reason is above. Without a way to pypi.org set HTTPS_PROXY "
+            "(or PIP_INDEX_URL for a mirror); where a package has no wheel for this Python, use Python 3.12. "
+            "Then run the same command again."
+        )
+    STAMP.write_text(json.dumps({"project": project_hash(), "extras": extras}), encoding="utf-8")
+
+
+def make_environment() -> None:
+    """Create .venv anew."""
+    missing = [name for name in ("venv", "ensurepip") if importlib.util.find_spec(name) is None]
+    version = ".".join(map(str, sys.version_info[:2]))
+    advice = (
+        f"Debian, Ubuntu: sudo apt-get install -y python{version}-venv; elsewhere take the whole Python "
+        "from https://www.python.org/downloads"
+    )
+    if missing:
+        raise SetupError(f"this Python comes without its module {missing[0]!r}. {advice}")
+    print(f"start.py: making {VENV}", flush=True)
+    if subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=False).returncode:
+        raise SetupError(f"python -m venv failed; its reason is above. {advice}")
+
+
+def environment_works() -> bool:
+    """Whether .venv has a Python that starts and is new enough."""
+    python = venv_program("python")
+    if not python.exists():
+        return False
+    try:
+        asked = [str(python), "-c", "import sys; print(*sys.version_info[:2])"]
+        said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return tuple(map(int, said)) >= OLDEST
+
+
+def venv_program(name: str) -> Path:
+    """Path of a program of .venv."""
+    return VENV / "Scripts" / f"{name}.exe" if os.name == "nt" else VENV / "bin" / name
+
+
+def is_installed(extras: list[str]) -> bool:
+    """Whether the stamp says that this project is installed with at least these extras."""
+    stamp = read_stamp()
+    return stamp.get("project") == project_hash() and set(extras) <= set(stamp.get("extras", []))
+
+
+def read_stamp() -> dict:
+    """What the last installation wrote down."""
+    try:
+        return json.loads(STAMP.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def project_hash() -> str:
+    """Hash of what decides which packages are installed, and where the project lies."""
+    return hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + str(ROOT).encode()).hexdigest()
+
+
+def cuda_extras() -> list[str]:
+    """Choose the CUDA packages that suit this machine's GPU and driver, and say so."""
+    text = ask_nvidia_smi([])
+    if text is None:
+        return []
+    capabilities = ask_nvidia_smi(["--query-gpu=compute_cap", "--format=csv,noheader"]) or ""
+    extra, why = choose_cuda(text, capabilities)
+    print(f"start.py: {why}", flush=True)
+    return [extra] if extra else []
+
+
+def choose_cuda(text: str, capabilities: str = "") -> tuple[str | None, str]:
+    """Choose between cuda13, cuda12 and neither from what nvidia-smi prints, and give the reason."""
+    found = re.search(r"CUDA(?:\s+\w+)?\s+Version:\s*(\d+)\.(\d+)", text)
+    if found is None:
+        return None, "nvidia-smi names no CUDA version; running without a GPU"
+    version = f"{found[1]}.{found[2]}"
+    old = [c for c in re.findall(r"^\s*(\d+\.\d+)\s*$", capabilities, re.MULTILINE) if float(c) < 7.5]
+    if int(found[1]) >= 13 and not old:
+        return "cuda13", f"the driver speaks CUDA {version}: taking cuda13"
+    if int(found[1]) >= 13:
+        return "cuda12", f"the driver speaks CUDA {version}, but a GPU of capability {old[0]} needs cuda12"
+    if int(found[1]) == 12:
+        return "cuda12", f"the driver speaks CUDA {version}: taking cuda12"
+    return None, f"the driver speaks CUDA {version} only; running without a GPU until it is 525 or newer"
+
+
+def ask_nvidia_smi(arguments: list[str]) -> str | None:
+    """What nvidia-smi prints, or None where it is not there or does not work."""
+    if sys.platform == "darwin" or shutil.which("nvidia-smi") is None:
+        return None
+    try:
+        done = subprocess.run(["nvidia-smi", *arguments], capture_output=True, text=True, check=False, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+# ----------------------------------------------------------------------------------------------------------- running
+
+
+def run_demo(arguments: list[str]) -> int:
+    """Run the demo where the user is; without a display, headless."""
+    if not has_display() and "--headless" not in arguments:
+        print("start.py: there is no display, so the demo runs with --headless", flush=True)
+        arguments = ["--headless", *arguments]
+    if "--headless" not in arguments:
+        require_libraries(QT_LIBRARIES + WINDOW_LIBRARIES)
+    program = venv_program("napari-gpubio")
+    if not program.exists():
+        raise SetupError(f"{program} is not there; delete {VENV} and run the same command again")
+    return subprocess.run([str(program), "demo", *arguments], check=False).returncode
+
+
+def run_tests(arguments: list[str]) -> int:
+    """Run pytest in the project's folder, under a virtual display where there is none."""
+    require_libraries(QT_LIBRARIES)
+    command, environment = [str(venv_program("python")), "-m", "pytest", *arguments], dict(os.environ)
+    if has_display():
+        require_libraries(WINDOW_LIBRARIES)
+    elif shutil.which("xvfb-run") and shutil.which("xauth"):
+        require_libraries(WINDOW_LIBRARIES)
+        command = XVFB + command
+        environment.setdefault("LIBGL_ALWAYS_SOFTWARE", "1")
+    else:
+        print(
+            "start.py: there is no display and no xvfb-run, so the tests that need one are skipped; "
+            f"to run them: {system_packages()}",
+            flush=True,
+        )
+    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+
+
+def has_display() -> bool:
+    """Whether a window could be shown."""
+    return not sys.platform.startswith("linux") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def require_libraries(names: tuple[str, ...]) -> None:
+    """Name the missing system libraries of Qt and the command that installs them."""
+    if not sys.platform.startswith("linux"):
+        return
+    missing = [name for name in names if not can_load(name)]
+    if missing:
+        raise SetupError(f"Qt needs the system libraries {', '.join(missing)}. Install them: {system_packages()}")
+
+
+def can_load(library: str) -> bool:
+    """Whether the system has a shared library."""
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
+
+
+def system_packages() -> str:
+    """Give the command that installs the system packages here."""
+    if shutil.which("apt-get") is None and shutil.which("dnf"):
+        return DNF
+    return APT
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,192 @@
+"""Chunks: every item once, whatever the cut, the stops, the failures and the number of devices."""
+
+import threading
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core import chunks, philox
+from napari_gpubio.core.chunks import advance_in_chunks
+from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.core.errors import OutOfGpuMemory
+
+MIB = 2**20
+GPU = Device("cuda", (0,))
+
+
+class Recorder:
+    """A run that writes down what it was asked to do."""
+
+    def __init__(self, *, device=CPU, seconds_per_item=0.0, item_bytes=8):
+        self.device = device
+        self.done: list[tuple[int, int]] = []
+        self._seconds, self._bytes = seconds_per_item, item_bytes
+
+    def advance(self, start, count):
+        time.sleep(self._seconds * count)
+        self.done.append((start, count))
+
+    def bytes_per_item(self):
+        return self._bytes
+
+
+def covered(*runs):
+    """The items that were done, sorted."""
+    return sorted(item for run in runs for start, count in run.done for item in range(start, start + count))
+
+
+class Numbers(Recorder):
+    """A run whose result is one row of random numbers for each item."""
+
+    def __init__(self, out, **facts):
+        super().__init__(**facts)
+        self.out = out
+
+    def advance(self, start, count):
+        self.out[start : start + count] = philox.uniform(7, start, count, 3)
+        super().advance(start, count)
+
+
+@pytest.mark.parametrize("first_chunk", [1, 7, 999, 10**6])
+def test_any_cut_gives_the_same_items(first_chunk):
+    out = np.zeros((5000, 3), np.float32)
+    run = Numbers(out)
+    steps = list(advance_in_chunks([run], 5000, first_chunk=first_chunk))
+    np.testing.assert_array_equal(out, philox.uniform(7, 0, 5000, 3))
+    assert covered(run) == list(range(5000))
+    assert run.done[0] == (0, min(first_chunk, 5000))
+    assert steps == np.cumsum([count for _, count in run.done]).tolist()
+
+
+def test_no_items_is_no_chunk():
+    run = Recorder()
+    assert list(advance_in_chunks([run], 0)) == []
+    assert run.done == []
+
+
+def test_chunks_are_fitted_to_a_tenth_of_a_second(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(chunks.time, "perf_counter", lambda: clock[0])
+
+    class Slow(Recorder):
+        def advance(self, start, count):
+            clock[0] += 0.001 * count
+            super().advance(start, count)
+
+    run = Slow()
+    list(advance_in_chunks([run], 3000, first_chunk=4))
+    lengths = [count for _, count in run.done]
+    assert lengths[:3] == [4, 16, 64]  # at most four times longer at once
+    assert set(lengths[3:-1]) <= {99, 100}
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_stop_begins_no_further_chunk(workers):
+    stop, runs = threading.Event(), [Recorder(seconds_per_item=1e-4) for _ in range(workers)]
+    steps = advance_in_chunks(runs, 10**6, stop=stop, first_chunk=10)
+    assert next(steps) == 10
+    stop.set()
+    begun_before = sum(len(run.done) for run in runs)
+    last = [10, *steps][-1]
+    assert covered(*runs) == list(range(last))  # what was begun is kept, and there is no hole
+    assert sum(len(run.done) for run in runs) <= begun_before + 2 * workers
+
+
+def test_stop_before_the_start_does_nothing():
+    stop, run = threading.Event(), Recorder()
+    stop.set()
+    assert list(advance_in_chunks([run], 100, stop=stop)) == []
+
+
+class Hungry(Numbers):
+    """A run that needs device memory for its items, from (pretended) CuPy."""
+
+    def __init__(self, gpu, out, *, device=GPU, item_bytes=MIB, claimed_bytes=8):
+        super().__init__(out, device=device, item_bytes=claimed_bytes)
+        self._cupy, self._need = gpu.module, item_bytes
+
+    def advance(self, start, count):
+        with self._cupy.cuda.Device(self.device.indices[0]):
+            self._cupy.empty(count * self._need, np.uint8)
+        super().advance(start, count)
+
+
+def test_out_of_memory_halves_the_chunk_and_loses_nothing(fake_gpu, caplog):
+    out = np.zeros((100, 3), np.float32)
+    run = Hungry(fake_gpu(total_bytes=10 * MIB), out)
+    assert list(advance_in_chunks([run], 100, first_chunk=64))[-1] == 100
+    np.testing.assert_array_equal(out, philox.uniform(7, 0, 100, 3))
+    assert covered(run) == list(range(100))
+    assert max(count for _, count in run.done) <= 10
+    assert "out of GPU memory with 64 items; trying again with 32" in caplog.text
+
+
+def test_one_failed_allocation_is_tried_again(fake_gpu):
+    gpu, out = fake_gpu(), np.zeros((64, 3), np.float32)
+    run = Hungry(gpu, out, item_bytes=8)
+    gpu.fail_allocations(1)
+    list(advance_in_chunks([run], 64, first_chunk=64))
+    assert run.done == [(0, 32), (32, 32)]
+
+
+def test_an_item_that_does_not_fit_is_an_error_with_numbers(fake_gpu):
+    gpu = fake_gpu(total_bytes=10 * MIB)
+    run = Hungry(gpu, np.zeros((4, 3), np.float32), item_bytes=12 * MIB, claimed_bytes=12 * MIB)
+    with pytest.raises(OutOfGpuMemory, match="needs about 12 MB of GPU memory and 10 MB are free") as caught:
+        list(advance_in_chunks([run], 4))
+    assert (caught.value.needed_mb, caught.value.free_mb) == (12, 10)
+    assert run.done == []
+
+
+def test_chunks_stay_within_free_memory(fake_gpu):
+    fake_gpu(total_bytes=100 * MIB)
+    run = Recorder(device=GPU, item_bytes=MIB)
+    list(advance_in_chunks([run], 300, first_chunk=1000))
+    assert {count for _, count in run.done} == {60}  # 60 % of what is free
+
+
+def test_a_memory_error_of_the_host_is_not_retried():
+    class Full(Recorder):
+        def advance(self, start, count):
+            raise MemoryError("host")
+
+    with pytest.raises(MemoryError, match="host"):
+        list(advance_in_chunks([Full()], 10))
+
+
+def test_several_runs_do_each_item_once():
+    runs = [Recorder(seconds_per_item=s) for s in (1e-5, 3e-5, 1e-4)]
+    steps = list(advance_in_chunks(runs, 5000, first_chunk=16))
+    assert covered(*runs) == list(range(5000))
+    assert all(run.done for run in runs)
+    assert all(a < b for a, b in pairwise(steps))
+    assert steps[-1] == 5000
+
+
+def test_several_gpus_give_the_numbers_of_one(fake_gpu):
+    gpu, out = fake_gpu(count=2, total_bytes=10 * MIB), np.zeros((200, 3), np.float32)
+    runs = [Hungry(gpu, out, device=Device("cuda", (i,))) for i in range(2)]
+    list(advance_in_chunks(runs, 200, first_chunk=16))
+    np.testing.assert_array_equal(out, philox.uniform(7, 0, 200, 3))
+    assert covered(*runs) == list(range(200))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_an_error_in_one_run_comes_out(workers):
+    class Broken(Recorder):
+        def advance(self, start, count):
+            raise ZeroDivisionError("broken")
+
+    runs = [Recorder(seconds_per_item=1e-5) for _ in range(workers - 1)] + [Broken()]
+    with pytest.raises(ZeroDivisionError, match="broken"):
+        list(advance_in_chunks(runs, 10**7, first_chunk=10))
+    assert not [t for t in threading.enumerate() if t.name.startswith("napari-gpubio")]
+
+
+def test_closing_early_leaves_no_thread():
+    steps = advance_in_chunks([Recorder(seconds_per_item=1e-5) for _ in range(3)], 10**7, first_chunk=10)
+    next(steps)
+    steps.close()
+    assert not [t for t in threading.enumerate() if t.name.startswith("napari-gpubio")]

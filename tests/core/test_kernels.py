@@ -1,0 +1,195 @@
+"""From a .cu file to a kernel: splicing, caching, compiling for every GPU in use, registers and spills."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core import kernels
+from napari_gpubio.core.errors import GpuBioError
+
+PACKAGE = Path(kernels.__file__).parents[1]
+SOURCES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.cu"))
+ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
+# The defines that an engine really compiles a file with; a file that is not named here is compiled with none.
+BOTH_REALS = [("REAL=float",), ("REAL=double",)]
+SPECIALISATIONS = {"tracts/rays/geodesic.cu": BOTH_REALS, "tracts/tensors/tensors.cu": BOTH_REALS}
+# Files that mix float with double because they mean double.
+DOUBLE_ON_PURPOSE = {"tracts/tensors/tensors.cu"}
+# Registers a kernel may use at most, on any architecture; 255 for one that is not named here. A tenth more than was
+# measured with NVRTC 13.5, since compilers differ.
+REGISTERS = {
+    "fill_uniform": 32,
+    "pack REAL=float": 56,
+    "pack REAL=double": 56,
+    "trace_cubic REAL=float": 208,
+    "trace_linear REAL=float": 144,
+    "trace_vanaart REAL=float": 160,
+    "trace_eudx REAL=float": 80,
+    "trace_eudx REAL=double": 176,
+    "trace_vanaart_texture": 112,
+    "fit_rows REAL=float": 144,
+    "fit_rows REAL=double": 144,
+    "compose_rows REAL=float": 64,
+    "compose_rows REAL=double": 64,
+    "eigen_rows REAL=float": 72,
+    "eigen_rows REAL=double": 72,
+}
+# Bytes a kernel may spill; none for one that is not named here. These are a few words around function calls.
+SPILLS = {"trace_eudx REAL=float": 32, "trace_vanaart REAL=float": 16, "trace_cubic REAL=double": 64}
+BUILDS = [
+    pytest.param(source, defines, id=" ".join((source, *defines)))
+    for source in SOURCES
+    for defines in SPECIALISATIONS.get(source, [()])
+]
+
+
+@pytest.fixture(autouse=True)
+def _fresh_texts():
+    kernels.source.cache_clear()
+    yield
+    kernels.source.cache_clear()
+
+
+def write(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        (folder / name.replace("_", ".")).write_text(text, encoding="utf-8")
+    return folder / "main.cu"
+
+
+def test_nested_includes_are_spliced_in_once(tmp_path):
+    main = write(
+        tmp_path,
+        main_cu='#include "a.cuh"\n#include "b.cuh"\n#include "a.cuh"  // again\nint main_text;\n',
+        a_cuh='#pragma once\n#include "b.cuh"\nint a_text;\n',
+        b_cuh="#pragma once\nint b_text;\n",
+    )
+    text = kernels.source(main)
+    assert re.findall(r"\w+_text", text) == ["b_text", "a_text", "main_text"]
+    assert "#include" not in text
+    assert "#pragma once" not in text
+
+
+def test_headers_of_the_ground_floor_are_found(tmp_path):
+    assert "struct Philox" in kernels.source(write(tmp_path, main_cu='#include "philox.cuh"\n'))
+
+
+def test_a_changed_header_changes_the_text(tmp_path):
+    main = write(tmp_path, main_cu='#include "a.cuh"\n', a_cuh="int one;\n")
+    before = kernels.source(main)
+    write(tmp_path, a_cuh="int two;\n")
+    kernels.source.cache_clear()  # as a new process would
+    assert before != kernels.source(main)
+    assert "two" in kernels.source(main)
+
+
+def test_a_missing_header_is_named(tmp_path):
+    with pytest.raises(GpuBioError, match=r"'gone\.cuh' is missing"):
+        kernels.source(write(tmp_path, main_cu='#include "gone.cuh"\n'))
+
+
+def test_options():
+    assert kernels.options() == ("-std=c++17",)
+    assert kernels.options(defines=("REAL=float", "N=3")) == ("-std=c++17", "-DREAL=float", "-DN=3")
+    assert "--fmad=false" in kernels.options(strict=True)
+
+
+def test_a_kernel_is_compiled_once_for_each_device(fake_gpu, tmp_path, monkeypatch):
+    gpu = fake_gpu(count=2)
+    compiled = []
+    whole = gpu.module.RawModule
+    monkeypatch.setattr(gpu.module, "RawModule", lambda **how: compiled.append(how) or whole(**how))
+    path = write(tmp_path, main_cu='extern "C" __global__ void put(REAL* x) { x[threadIdx.x] = REAL(7); }\n')
+    for index in (0, 1, 0):
+        with gpu.module.cuda.Device(index):
+            out = gpu.module.zeros(4, np.float64)
+            kernels.kernel(path, "put", defines=("REAL=double",), strict=True)((1,), (4,), (out,))
+            assert out.get().tolist() == [7, 7, 7, 7]
+    assert [how["options"] for how in compiled] == [("-std=c++17", "-DREAL=double", "--fmad=false")] * 2
+
+
+def test_there_are_kernels():
+    assert "core/philox.cu" in SOURCES
+    assert set(SPECIALISATIONS) <= set(SOURCES)
+
+
+@pytest.mark.parametrize(("source", "defines"), BUILDS)
+def test_gxx_has_nothing_to_say_about_a_kernel(cuda_on_cpu, source, defines):
+    if "cudaTextureObject_t" in kernels.source(PACKAGE / source):
+        return  # no textures on a CPU
+    module = cuda_on_cpu(PACKAGE / source, defines=defines)
+    assert module.kernels
+    kinds = set(re.findall(r"\[(-W\S+?)\]", module.warnings))
+    if source in DOUBLE_ON_PURPOSE or "REAL=double" in defines:
+        kinds -= {"-Wdouble-promotion"}  # elsewhere double by mistake costs a factor of 2 to 64
+    assert not kinds, module.warnings
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(("source", "defines"), BUILDS)
+def test_nvrtc_compiles_a_kernel_within_its_budget(source, defines, architecture):
+    log = compile_with_nvrtc(kernels.source(PACKAGE / source), kernels.options(defines=defines), architecture)
+    assert "warning" not in log
+    usages = list(read_usage(log))
+    assert usages, log
+    for usage in usages:
+        build = " ".join((usage.kernel, *defines))
+        assert usage.registers <= REGISTERS.get(build, 255), usage
+        assert usage.spilled_bytes <= SPILLS.get(build, 0), usage
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What ptxas says of one kernel."""
+
+    kernel: str
+    registers: int
+    spilled_bytes: int
+
+
+def read_usage(log: str):
+    """Find the kernels in ptxas' verbose log."""
+    for entry in re.split(r"Compiling entry function ", log)[1:]:
+        spills = re.findall(r"(\d+) bytes spill (?:stores|loads)", entry)
+        registers = re.search(r"Used (\d+) registers", entry)
+        assert registers is not None, log
+        yield Usage(re.match(r"'(\w+)'", entry)[1], int(registers[1]), max(map(int, spills), default=0))
+
+
+def compile_with_nvrtc(text: str, options: tuple[str, ...], architecture: str) -> str:
+    """Compile to machine code, as CuPy would on that GPU, and return the compiler's log."""
+    nvrtc = pytest.importorskip(
+        "cuda.bindings.nvrtc", reason="no NVRTC: python -m pip install cuda-bindings nvidia-cuda-nvrtc"
+    )
+
+    def done(answer):
+        assert answer[0] == nvrtc.nvrtcResult.NVRTC_SUCCESS, nvrtc.nvrtcGetErrorString(answer[0])[1].decode()
+        return answer[1] if len(answer) > 1 else None
+
+    program = done(nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], []))
+    words = [f"--gpu-architecture={architecture}", "-ftz=true", "--ptxas-options=-v", *options]
+    (status,) = nvrtc.nvrtcCompileProgram(program, len(words), [word.encode() for word in words])
+    log = b" " * done(nvrtc.nvrtcGetProgramLogSize(program))
+    done(nvrtc.nvrtcGetProgramLog(program, log))
+    done(nvrtc.nvrtcDestroyProgram(program))
+    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, log.decode()
+    return log.decode().strip("\0 \n")
+
+
+def test_the_budget_check_sees_spills():
+    # 300 numbers alive at once do not fit in the 64 registers that a block of 1024 threads leaves to each.
+    text = """extern "C" __global__ void __launch_bounds__(1024) greedy(const float* a, float* b, int n) {
+        float s[300] = {};
+        for (int k = 0; k < n; ++k) {
+            #pragma unroll
+            for (int i = 0; i < 300; ++i) s[i] = s[i] * s[(i + 1) % 300] + a[k * 300 + i];
+        }
+        #pragma unroll
+        for (int i = 0; i < 300; ++i) b[i] = s[i];
+    }"""
+    (usage,) = read_usage(compile_with_nvrtc(text, (), "sm_90"))
+    assert usage.kernel == "greedy"
+    assert usage.registers <= 64
+    assert usage.spilled_bytes > 0

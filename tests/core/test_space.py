@@ -1,0 +1,159 @@
+"""Axes: round trips through every kind of affine, and what napari is shown."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core import space
+from napari_gpubio.core.errors import InvalidInput
+
+SHAPE = (7, 9, 11)
+POINTS = np.random.default_rng(0).normal(size=(20, 3)) * 30
+
+
+def affine(matrix, origin=(-10.0, 20.0, 5.0)):
+    full = np.eye(4)
+    full[:3, :3], full[:3, 3] = matrix, origin
+    return full
+
+
+def rotation(x, y, z):
+    """Rotation by angles in degrees about x, then y, then z."""
+    (a, b, c), full = np.radians([x, y, z]), np.eye(3)
+    for angle, (i, j) in ((a, (1, 2)), (b, (2, 0)), (c, (0, 1))):
+        turn = np.eye(3)
+        turn[i, i] = turn[j, j] = np.cos(angle)
+        turn[j, i], turn[i, j] = np.sin(angle), -np.sin(angle)
+        full = turn @ full
+    return full
+
+
+SIZES = np.diag([2.0, 1.5, 3.0])
+SHEAR = np.array([[1.0, 0.2, 0.0], [0.0, 1.0, 0.1], [0.0, 0.0, 1.0]])
+FLIP = np.diag([-1.0, 1.0, 1.0])
+CYCLE = np.eye(3)[[2, 0, 1]]
+STRAIGHT = {
+    "isotropic": affine(np.eye(3)),
+    "anisotropic": affine(SIZES),
+    "left-handed": affine(FLIP @ SIZES),
+    "all reversed": affine(-SIZES),
+    "other axis order": affine(CYCLE @ SIZES),
+    "other axis order, left-handed": affine(CYCLE @ FLIP @ SIZES),
+}
+OBLIQUE = {
+    "rotated": affine(rotation(10, -15, 20) @ SIZES),
+    "rotated, left-handed": affine(rotation(-12, 8, 5) @ FLIP @ SIZES),
+    "rotated, other axis order": affine(rotation(5, 9, -20) @ CYCLE @ SIZES),
+    "sheared": affine(SIZES @ SHEAR),
+    "rotated and sheared": affine(rotation(5, 10, 15) @ SHEAR @ SIZES),
+}
+ALL = STRAIGHT | OBLIQUE
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_viewer_and_world_are_inverse(name):
+    shown = space.world_to_viewer(POINTS, ALL[name], SHAPE)
+    np.testing.assert_allclose(space.viewer_to_world(shown, ALL[name], SHAPE), POINTS, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_leading_axes_of_a_position_are_ignored(name):
+    shown = space.world_to_viewer(POINTS, ALL[name], SHAPE)
+    with_time = np.concatenate([np.full((20, 1), 99.0), shown], axis=1)
+    np.testing.assert_allclose(space.viewer_to_world(with_time, ALL[name], SHAPE), POINTS, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", STRAIGHT)
+def test_a_straight_volume_is_shown_as_it_is(name):
+    np.testing.assert_array_equal(space.display_affine(STRAIGHT[name], SHAPE), STRAIGHT[name])
+    assert not space.is_straightened(STRAIGHT[name], SHAPE)
+    np.testing.assert_allclose(space.world_to_viewer(POINTS, STRAIGHT[name], SHAPE), POINTS[:, ::-1])
+    np.testing.assert_allclose(space.world_layer_affine(STRAIGHT[name], SHAPE), np.eye(4), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", OBLIQUE)
+def test_an_oblique_volume_is_shown_straightened(name):
+    true, shown = OBLIQUE[name], space.display_affine(OBLIQUE[name], SHAPE)
+    assert space.is_straightened(true, SHAPE)
+    assert (np.count_nonzero(shown[:3, :3], axis=0) == 1).all()
+    assert (np.count_nonzero(shown[:3, :3], axis=1) == 1).all()
+    np.testing.assert_allclose(space.voxel_sizes_mm(shown), space.voxel_sizes_mm(true))
+    centre = (np.array(SHAPE) - 1) / 2
+    np.testing.assert_allclose(space.apply_affine(shown, centre), space.apply_affine(true, centre))
+    assert np.sign(np.linalg.det(shown[:3, :3])) == np.sign(np.linalg.det(true[:3, :3]))
+    assert (np.sum(shown[:3, :3] * true[:3, :3], axis=0) > 0).all()  # each axis still points its way
+
+
+def test_a_straightened_affine_is_straight():
+    for true in OBLIQUE.values():
+        shown = space.display_affine(true, SHAPE)
+        np.testing.assert_array_equal(space.display_affine(shown, SHAPE), shown)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_layers_of_one_volume_lie_together(name):
+    voxels = np.array([[0, 0, 0], [6, 0, 0], [0, 8, 0], [0, 0, 10], [3, 4, 5.5]])
+    volume_layer = space.volume_layer_affine(ALL[name], SHAPE)
+    world_layer = space.world_layer_affine(ALL[name], SHAPE)
+    world = space.apply_affine(ALL[name], voxels)
+    from_volume = space.apply_affine(volume_layer, voxels[:, ::-1])  # the layer holds array.T
+    from_world = space.apply_affine(world_layer, world[:, ::-1])
+    np.testing.assert_allclose(from_volume, from_world, atol=1e-9)
+    np.testing.assert_allclose(from_volume, space.world_to_viewer(world, ALL[name], SHAPE), atol=1e-9)
+
+
+def test_napari_draws_a_volume_where_it_says():
+    from napari.layers import Image
+
+    for true in ALL.values():
+        layer = Image(np.zeros(SHAPE).T, affine=space.volume_layer_affine(true, SHAPE))
+        clicked = space.viewer_to_world(layer.data_to_world((4, 3, 2)), true, SHAPE)
+        np.testing.assert_allclose(clicked, space.apply_affine(true, (2, 3, 4)), atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_directions_are_orthonormal_and_know_their_hand(name):
+    directions = space.rotation_of(ALL[name])
+    np.testing.assert_allclose(directions.T @ directions, np.eye(3), atol=1e-12)
+    assert np.linalg.det(directions) == pytest.approx(np.sign(np.linalg.det(ALL[name][:3, :3])))
+
+
+def test_directions_of_a_rotated_volume_are_its_rotation():
+    turn = rotation(10, 20, 30)
+    np.testing.assert_allclose(space.rotation_of(affine(turn @ SIZES)), turn, atol=1e-12)
+    np.testing.assert_allclose(space.voxel_sizes_mm(affine(turn @ SIZES)), [2.0, 1.5, 3.0])
+
+
+def test_apply_affine_keeps_the_shape_of_the_points():
+    grid = np.zeros((4, 5, 3))
+    assert space.apply_affine(ALL["sheared"], grid).shape == (4, 5, 3)
+    np.testing.assert_allclose(space.apply_affine(ALL["sheared"], (0, 0, 0)), (-10, 20, 5))
+
+
+def test_the_same_grid_is_the_same_to_a_micrometre():
+    true = ALL["rotated"]
+    moved = true.copy()
+    moved[0, 3] += 5e-4
+    assert space.same_grid((*SHAPE, 30), true, SHAPE, moved)
+    moved[0, 3] += 1e-2
+    assert not space.same_grid(SHAPE, true, SHAPE, moved)
+    assert not space.same_grid(SHAPE, true, (7, 9, 12), true)
+    turned = true.copy()
+    turned[:3, :3] = true[:3, :3] @ rotation(0, 0, 0.02)  # 0.35 mrad: 1 mm off at 3 m, 8 um in this small volume
+    assert not space.same_grid(SHAPE, true, SHAPE, turned)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "sentence"),
+    [
+        (np.eye(3), "shape .3, 3."),
+        (np.full((4, 4), np.nan), "not finite"),
+        (np.diag([1.0, 1.0, 0.0, 1.0]), "cannot be inverted"),
+    ],
+)
+def test_a_bad_affine_is_refused(matrix, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        space.checked_affine(matrix)
+
+
+def test_a_good_affine_becomes_float64():
+    assert space.checked_affine(np.eye(4, dtype=np.int16).tolist()).dtype == np.float64

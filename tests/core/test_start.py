@@ -1,0 +1,145 @@
+"""start.py: the decisions it takes before it installs and runs."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    """The script as a module, with an empty folder for its .venv and no process that really runs."""
+    spec = importlib.util.spec_from_file_location("start", ROOT / "start.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(module, "STAMP", tmp_path / ".venv" / "stamp.json")
+    module.calls = []
+
+    def run(command, **how):
+        module.calls.append([str(word) for word in command])
+        module.how = how
+        return module.subprocess.CompletedProcess(command, module.status, module.output, "")
+
+    module.status, module.output = 0, "3 12"
+    monkeypatch.setattr(module.subprocess, "run", run)
+    monkeypatch.setattr(module, "require_libraries", lambda names: None)
+    monkeypatch.setattr(module, "cuda_extras", list)
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    return module
+
+
+@pytest.fixture
+def with_environment(start):
+    """A .venv that works and has everything."""
+    for name in ("python", "napari-gpubio"):
+        start.venv_program(name).parent.mkdir(parents=True, exist_ok=True)
+        start.venv_program(name).touch()
+    start.STAMP.write_text(json.dumps({"project": start.project_hash(), "extras": ["all", "test"]}))
+    return start
+
+
+@pytest.mark.parametrize(
+    ("line", "capabilities", "extra"),
+    [
+        ("| NVIDIA-SMI 580.65.06   Driver Version: 580.65.06   CUDA Version: 13.0 |", "9.0\n", "cuda13"),
+        ("| NVIDIA-SMI 610.1   KMD Version: 610.1   CUDA UMD Version: 14.2 |", "12.0\n", "cuda13"),
+        ("| NVIDIA-SMI 580.65.06   Driver Version: 580.65.06   CUDA Version: 13.0 |", "9.0\n6.1\n", "cuda12"),
+        ("| NVIDIA-SMI 535.1   Driver Version: 535.1   CUDA Version: 12.2 |", "7.5\n", "cuda12"),
+        ("| NVIDIA-SMI 470.1   Driver Version: 470.1   CUDA Version: 11.4 |", "7.5\n", None),
+        ("No devices were found", "", None),
+    ],
+)
+def test_cuda_packages_follow_the_driver_and_the_gpu(start, line, capabilities, extra):
+    chosen, why = start.choose_cuda(line, capabilities)
+    assert chosen == extra
+    assert why
+
+
+def test_the_first_call_makes_and_fills_the_environment_the_second_does_not(start, with_environment):
+    start.STAMP.unlink()
+    start.venv_program("python").unlink()
+    assert start.main(["demo"]) == 0
+    venv, pip, demo = start.calls
+    assert venv[1:3] == ["-m", "venv"]
+    assert pip[-2:] == ["-e", f"{start.ROOT}[all]"]
+    assert demo[1:] == ["demo", "--headless"]
+    start.venv_program("python").touch()
+    start.calls.clear()
+    assert start.main(["demo"]) == 0
+    assert [call[1] for call in start.calls] == ["-c", "demo"]
+
+
+def test_more_extras_are_added_to_what_is_there(start, with_environment):
+    start.STAMP.write_text(json.dumps({"project": start.project_hash(), "extras": ["all", "cuda13"]}))
+    start.install(["all", "test"])
+    assert start.calls[-1][-1].endswith("[all,cuda13,test]")
+    assert start.is_installed(["test", "cuda13"])
+
+
+def test_a_changed_project_is_installed_again(start, with_environment):
+    start.STAMP.write_text(json.dumps({"project": "old", "extras": ["all", "test"]}))
+    assert not start.is_installed(["all"])
+
+
+def test_a_failed_installation_is_a_sentence_and_leaves_no_stamp(start, with_environment, monkeypatch, capsys):
+    start.STAMP.write_text("{}")
+    start.status = 1
+    monkeypatch.setattr(start, "environment_works", lambda: True)
+    assert start.main(["test"]) == 1
+    assert "pip could not install napari-gpubio; its reason is above" in capsys.readouterr().err
+    assert not start.STAMP.exists()
+
+
+@pytest.mark.parametrize("xvfb", [True, False])
+def test_tests_run_under_a_virtual_display_where_there_is_one(start, with_environment, monkeypatch, capsys, xvfb):
+    monkeypatch.setattr(start.shutil, "which", lambda name: f"/usr/bin/{name}" if xvfb else None)
+    monkeypatch.setattr(start.sys, "platform", "linux")
+    assert start.main(["test", "tests/core", "-q"]) == 0
+    assert start.calls[-1][0].endswith("xvfb-run" if xvfb else "python")
+    assert start.calls[-1][-3:] == ["pytest", "tests/core", "-q"]
+    assert ("apt-get install -y xvfb" in capsys.readouterr().out) is not xvfb
+    assert start.how["cwd"] == start.ROOT
+
+
+def test_exit_status_is_passed_on(start, with_environment, monkeypatch):
+    monkeypatch.setattr(start, "environment_works", lambda: True)
+    start.status = 5
+    assert start.main(["test"]) == start.main(["demo"]) == 5
+
+
+def test_a_demo_with_a_display_has_windows(start, with_environment, monkeypatch):
+    monkeypatch.setenv("DISPLAY", ":0")
+    start.main(["demo", "--seed", "3"])
+    assert start.calls[-1][1:] == ["demo", "--seed", "3"]
+
+
+def test_an_old_python_is_a_sentence(start, monkeypatch, capsys):
+    monkeypatch.setattr(start, "OLDEST", (9, 9))
+    assert start.main(["demo"]) == 1
+    assert "needs 9.9 or newer" in capsys.readouterr().err
+
+
+def test_a_python_without_venv_is_a_sentence(start, monkeypatch, capsys):
+    monkeypatch.setattr(start.importlib.util, "find_spec", lambda name: None if name == "ensurepip" else name)
+    assert start.main(["demo"]) == 1
+    assert "without its module 'ensurepip'. Debian, Ubuntu: sudo apt-get install -y python3" in capsys.readouterr().err
+
+
+def test_a_missing_library_is_named_with_the_way_to_get_it(start, monkeypatch):
+    spec = importlib.util.spec_from_file_location("start", ROOT / "start.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module.sys, "platform", "linux")
+    with pytest.raises(module.SetupError, match=r"needs the system libraries libgone\.so\.7\. Install them: sudo"):
+        module.require_libraries(("libgone.so.7",))
+
+
+@pytest.mark.parametrize("arguments", [[], ["nonsense"]])
+def test_without_a_verb_it_says_how_to_use_it(start, capsys, arguments):
+    assert start.main(arguments) == 2
+    assert "python3 start.py demo" in capsys.readouterr().out

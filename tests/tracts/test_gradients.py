@@ -1,0 +1,235 @@
+"""FSL's gradient files: the convention, the layouts met in the wild, what is refused."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy.linalg import polar
+from scipy.spatial.transform import Rotation
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.tracts.io.gradients import (
+    check_enough_directions,
+    count_directions,
+    fsl_to_world,
+    read_fsl_gradients,
+    tidy_gradients,
+    world_to_fsl,
+    write_fsl_gradients,
+)
+
+
+def affine_of(matrix):
+    affine = np.eye(4)
+    affine[:3, :3] = matrix
+    affine[:3, 3] = (-30.0, 12.5, 7.0)
+    return affine
+
+
+TURN = Rotation.from_euler("xyz", [20, -35, 50], degrees=True).as_matrix()
+AFFINES = {
+    "isotropic": affine_of(np.diag([2.0, 2.0, 2.0])),
+    "left-handed": affine_of(np.diag([-2.0, 2.0, 2.0])),
+    "anisotropic": affine_of(np.diag([1.0, 2.0, 5.0])),
+    "rotated": affine_of(TURN @ np.diag([1.5, 2.0, 3.0])),
+    "rotated left-handed": affine_of(TURN @ np.diag([1.5, -2.0, 3.0])),
+    "swapped axes": affine_of([[0, 0, 3.0], [-2.0, 0, 0], [0, 1.0, 0]]),
+    "sheared": affine_of(TURN @ np.array([[2.0, 0.3, 0], [0, 2.0, 0.2], [0, 0, 2.5]])),
+    "sheared left-handed": affine_of(TURN @ np.array([[-2.0, 0.3, 0], [0, 2.0, 0.2], [0, 0, 2.5]])),
+}
+SIX = np.array([[1, 1, 0], [1, -1, 0], [1, 0, 1], [1, 0, -1], [0, 1, 1], [0, 1, -1]]) / np.sqrt(2)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Write bval and bvec text and give their paths."""
+
+    def write(bval, bvec):
+        paths = tmp_path / "a.bval", tmp_path / "a.bvec"
+        for path, content in zip(paths, (bval, bvec), strict=True):
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return paths
+
+    return write
+
+
+GOOD_BVAL = "0 1000 1000 2000"
+GOOD_BVEC = "0 1 0 0\n0 0 1 0\n0 0 0 1\n"
+
+
+def test_convention_by_hand():
+    # LAS: the first voxel axis runs to the left, nothing is flipped.
+    np.testing.assert_allclose(fsl_to_world([[1, 0, 0]], AFFINES["left-handed"]), [[-1, 0, 0]])
+    # RAS: the first voxel axis runs to the right, and FSL turns it round.
+    np.testing.assert_allclose(fsl_to_world([[1, 0, 0]], AFFINES["isotropic"]), [[-1, 0, 0]])
+    np.testing.assert_allclose(fsl_to_world([[0, 0.6, 0.8]], AFFINES["isotropic"]), [[0, 0.6, 0.8]])
+    # i runs to -y, j to +z, k to +x: determinant -6, so left-handed.
+    np.testing.assert_allclose(fsl_to_world([[1, 2, 3]], AFFINES["swapped axes"]), [[3, -1, 2]])
+
+
+@pytest.mark.parametrize("name", AFFINES)
+def test_against_the_polar_decomposition(name):
+    affine = AFFINES[name]
+    cosines = affine[:3, :3] / np.linalg.norm(affine[:3, :3], axis=0)
+    rotation = polar(cosines)[0]
+    expected = SIX * [-1 if np.linalg.det(affine) > 0 else 1, 1, 1] @ rotation.T
+    np.testing.assert_allclose(fsl_to_world(SIX, affine), expected, atol=1e-14)
+    np.testing.assert_allclose(world_to_fsl(expected, affine), SIX, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", AFFINES)
+def test_storing_the_first_axis_backwards_keeps_the_file(name):
+    """A mirrored copy of the voxels, as fslswapdim makes, has the same bvec file."""
+    affine = AFFINES[name]
+    mirrored = affine @ np.diag([-1, 1, 1, 1.0])
+    np.testing.assert_allclose(fsl_to_world(SIX, mirrored), fsl_to_world(SIX, affine), atol=1e-14)
+
+
+@pytest.mark.parametrize("name", AFFINES)
+def test_round_trip(name, tmp_path):
+    bvals, directions = np.array([0, 700.5, 1000, 1000, 2000, 3000, 1e-3]), np.vstack([[0, 0, 0], SIX])
+    paths = tmp_path / "x.bval", tmp_path / "x.bvec"
+    write_fsl_gradients(*paths, bvals, directions, AFFINES[name])
+    b, g, notes = read_fsl_gradients(*paths, 7, AFFINES[name])
+    np.testing.assert_allclose(b, bvals, rtol=1e-14)
+    np.testing.assert_allclose(g, directions, atol=1e-14)
+    assert notes == ()
+
+
+@pytest.mark.parametrize(
+    ("bval", "bvec", "note"),
+    [
+        (GOOD_BVAL, GOOD_BVEC, None),
+        ("0,1000,1000,2000\n", GOOD_BVEC.replace(" ", ","), None),
+        ("0\t1000\t1000\t2000\r\n\r\n", GOOD_BVEC.replace(" ", " \t ").replace("\n", "\r\n"), None),
+        ("\ufeff" + GOOD_BVAL, "\ufeff" + GOOD_BVEC, None),
+        ("0\n1000\n1000\n2000\n", GOOD_BVEC, "a.bval is a column"),
+        (GOOD_BVAL, "0 0 0\n1 0 0\n0 1 0\n0 0 1\n", "a.bvec has a row for each volume"),
+    ],
+)
+def test_layouts(files, bval, bvec, note):
+    b, g, notes = read_fsl_gradients(*files(bval, bvec), 4, np.diag([-1.0, 1, 1, 1]))
+    np.testing.assert_array_equal(b, [0, 1000, 1000, 2000])
+    np.testing.assert_allclose(g, [[0, 0, 0], [-1, 0, 0], [0, 1, 0], [0, 0, 1]], atol=1e-15)
+    assert [n for n in notes if note and note in n] == list(notes)
+    assert bool(notes) == bool(note)
+
+
+def test_three_volumes_are_read_as_three_rows(files):
+    paths = files("1000 1000 1000", "0 0 1\n1 0 0\n0 1 0")
+    _, g, notes = read_fsl_gradients(*paths, 3, np.diag([-1.0, 1, 1, 1]))
+    np.testing.assert_allclose(g, [[0, 1, 0], [0, 0, 1], [-1, 0, 0]], atol=1e-15)
+    assert notes == ()
+
+
+@pytest.mark.parametrize(
+    ("bval", "bvec", "sentence"),
+    [
+        ("0 1000 1000", GOOD_BVEC, "a.bval has 3 b-values and the image 4 volumes"),
+        (GOOD_BVEC, GOOD_BVEC, "is it the bvec file"),
+        ("", GOOD_BVEC, "a.bval is empty"),
+        (GOOD_BVAL, " \n\n", "a.bvec is empty"),
+        ("b: 0 1000 1000 2000", GOOD_BVEC, "'b:' where a number should be"),
+        ("0 1000 nan 2000", GOOD_BVEC, "volume 2 .* the b-value nan"),
+        ("0 1000 inf 2000", GOOD_BVEC, "the b-value inf"),
+        ("0 1000 -5 2000", GOOD_BVEC, "the b-value -5"),
+        ("0 1e9 1e9 2e9", GOOD_BVEC, "in s/mm\\^2, from 0 to 1e6"),
+        (GOOD_BVAL, GOOD_BVEC.replace("1", "nan"), "3 volumes .* not finite"),
+        (GOOD_BVAL, GOOD_BVEC.replace("1", "1e30"), "longer than 1000"),
+        (GOOD_BVAL, "0 1 0\n0 0 1\n0 0 0\n", "3 rows of 3 numbers; for the image's 4 volumes it needs 3 rows of 4"),
+        (GOOD_BVAL, "0 1 0 0\n0 0 1\n0 0 0 1\n", "rows of 4, 3, 4 numbers"),
+        (GOOD_BVAL, "0 1 0 0\n0 0 0 0\n0 0 0 1\n", r"volume 2 .* b = 1000 s/mm\^2 and the direction \(0, 0, 0\)"),
+        (b"\xff\xfe\x00\x80", GOOD_BVEC, "a.bval is not a text file"),
+    ],
+)
+def test_refused(files, bval, bvec, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        read_fsl_gradients(*files(bval, bvec), 4, np.eye(4))
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(InvalidInput, match=r"no\.bval does not exist"):
+        read_fsl_gradients(tmp_path / "no.bval", tmp_path / "no.bvec", 4, np.eye(4))
+
+
+def test_lengths_scale_b_as_in_mrtrix():
+    b, g, notes = tidy_gradients([0, 3000, 3000, 3000], np.diag([1, 0.5, 1])[[0, 0, 1, 2]])
+    np.testing.assert_allclose(b, [0, 3000, 750, 3000])
+    np.testing.assert_allclose(g, [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    assert "lengths from 0.5 to 1" in notes[0]
+
+
+def test_rounding_of_lengths_does_not_scale_b():
+    b, g, notes = tidy_gradients([0, 1000, 1000, 1000], np.diag([1.009, 0.991, 1])[[0, 0, 1, 2]])
+    np.testing.assert_array_equal(b, [0, 1000, 1000, 1000])
+    np.testing.assert_allclose(np.linalg.norm(g[1:], axis=1), 1, rtol=1e-15)
+    assert notes == ()
+
+
+def test_low_b_keeps_its_direction_and_b0_loses_it():
+    b, g, _ = tidy_gradients([0, 5, 5, 1000], [[1, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 1]])
+    np.testing.assert_array_equal(g, [[0, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 1]])
+    np.testing.assert_array_equal(b, [0, 5, 5, 1000])
+
+
+def test_b_values_in_another_unit_are_noted():
+    _, _, notes = tidy_gradients([0, 1, 3], SIX[:3])
+    assert "multiply it by 1000" in notes[0]
+
+
+def test_enough_directions():
+    b = np.array([0] + [1000] * 6)
+    check_enough_directions(b, np.vstack([[0, 0, 0], SIX]))
+    check_enough_directions([700] * 6 + [1400] * 6, np.vstack([SIX, SIX]))  # two shells do without b = 0
+    with pytest.raises(InvalidInput, match="5 distinct gradient directions"):
+        check_enough_directions(b, np.vstack([[0, 0, 0], SIX[:5], -SIX[:1]]))
+    with pytest.raises(InvalidInput, match="no volume is diffusion weighted"):
+        check_enough_directions(np.zeros(7), np.zeros((7, 3)))
+
+
+def test_directions_that_do_not_determine_a_tensor():
+    angles = np.arange(8) * np.pi / 8
+    plane = np.column_stack([np.cos(angles), np.sin(angles), 0 * angles])
+    with pytest.raises(InvalidInput, match=r"rank 4 of 7"):
+        check_enough_directions([0] + [1000] * 8, np.vstack([[0, 0, 0], plane]))
+    with pytest.raises(InvalidInput, match=r"rank 6 of 7.*best b = 0"):
+        check_enough_directions(np.full(12, 1000.0), np.vstack([SIX, SIX @ TURN.T]))
+
+
+def test_count_directions():
+    assert count_directions(np.vstack([SIX, -SIX, np.zeros((2, 3)), SIX + 1e-4])) == 6
+
+
+def test_writing_refuses_what_cannot_be_read(tmp_path):
+    paths = tmp_path / "x.bval", tmp_path / "x.bvec"
+    with pytest.raises(InvalidInput, match="do not fit"):
+        write_fsl_gradients(*paths, [0, 1], [[0, 0, 0]], np.eye(4))
+    with pytest.raises(InvalidInput, match="not finite"):
+        write_fsl_gradients(*paths, [np.nan], [[0, 0, 0]], np.eye(4))
+    assert list(tmp_path.iterdir()) == []
+
+
+@settings(max_examples=400, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_damaged_files_give_a_sentence_or_a_good_table(data, tmp_path_factory):
+    texts = [bytearray(GOOD_BVAL.encode()), bytearray(GOOD_BVEC.encode())]
+    for text in texts:
+        for _ in range(data.draw(st.integers(0, 4))):
+            at = data.draw(st.integers(0, len(text) - 1))
+            text[at : at + data.draw(st.integers(0, 3))] = data.draw(
+                st.binary(max_size=3)
+                | st.sampled_from([b"1e308", b"-1e-300", b"nan", b"\n", b"9" * 30, b"\x85", b"_1"])
+            )
+            text.extend(b" " if not text else b"")
+    folder = tmp_path_factory.getbasetemp()
+    paths = folder / "f.bval", folder / "f.bvec"
+    for path, text in zip(paths, texts, strict=True):
+        path.write_bytes(text)
+    try:
+        b, g, _ = read_fsl_gradients(*paths, 4, AFFINES["rotated"])
+    except InvalidInput:
+        return
+    assert b.shape == (4,)
+    assert np.isfinite(b).all()
+    lengths = np.linalg.norm(g, axis=1)
+    assert ((np.abs(lengths - 1) < 1e-12) | (lengths == 0)).all()

@@ -1,0 +1,299 @@
+"""Damaged and hostile files: only `InvalidInput` may come out of a reader, which takes no more memory than they do."""
+
+import gzip
+import io
+import json
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.tracts.io import read_tractogram, write_tractogram
+from napari_gpubio.tracts.io.vtk_writer import write_vtk
+from napari_gpubio.tracts.model import Tractogram
+
+KINDS = ["a.trk", "a.trk.gz", "a.tck", "a.trx", "a.vtk", "text.vtk"]
+ODD_NUMBERS = [-1, 0, 1, 3, 255, 2**15 - 1, 2**31 - 1, -(2**31), 0x7FC00000, 0x7F800000]  # two are NaN and inf
+TEXTS = [b"nan", b"-1", b"99999999999999999999", b"1e308", b"\n\n", b"END", b'"', b"[", b"null", b"float", b" 0 "]
+MEGABYTE = 2**20
+
+
+def made(*, columns=True) -> Tractogram:
+    rng = np.random.default_rng(3)
+    points = rng.uniform(0, 9, (9, 3)).astype(np.float32)
+    return Tractogram(
+        points=points,
+        offsets=np.array([0, 4, 5, 9]),
+        affine=np.diag([1.0, 2, 3, 1]),
+        shape=(10, 5, 4),
+        per_point={"fa": points[:, 0], "dir": points} if columns else {},
+        per_fiber={"id": np.arange(3), "group/a": np.array([True, False, True])} if columns else {},
+        parameters={"step_mm": 0.5},
+    )
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory) -> dict[str, bytes]:
+    """Bytes of a good file of each kind."""
+    folder = tmp_path_factory.mktemp("good")
+    for name in ("a.trk", "a.tck", "a.trx", "a.vtk"):
+        write_tractogram(folder / name, made())
+    write_vtk(folder / "text.vtk", made(), binary=False)
+    (folder / "a.trk.gz").write_bytes(gzip.compress((folder / "a.trk").read_bytes(), mtime=0))
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@st.composite
+def mutations(draw):
+    """Some changes of bytes: (where as a fraction, what kind, what with)."""
+    change = st.tuples(
+        st.floats(0, 1, exclude_max=True),
+        st.sampled_from(["byte", "number", "text", "cut", "drop", "repeat"]),
+        st.integers(0, 255),
+    )
+    return draw(st.lists(change, min_size=1, max_size=4))
+
+
+def mutated(data: bytes, changes) -> bytes:
+    for where, kind, value in changes:
+        at = int(where * len(data))
+        if kind == "cut":
+            data = data[:at]
+        elif kind == "drop":
+            data = data[:at] + data[at + 1 + value % 13 :]
+        elif kind == "repeat":
+            data = data[: at + value] + data[at:]
+        else:
+            new = bytes([value])
+            if kind == "number":
+                new = np.array(ODD_NUMBERS[value % len(ODD_NUMBERS)] & 0xFFFFFFFF, "<u4").tobytes()
+                new = new if value % 2 else new[::-1]
+            elif kind == "text":
+                new = TEXTS[value % len(TEXTS)]
+            data = data[:at] + new + data[at + len(new) :]
+    return data
+
+
+def unpacked(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def packed(members: dict[str, bytes], compression=zipfile.ZIP_STORED) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", compression) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return stream.getvalue()
+
+
+def read_or_refuse(path, data: bytes) -> str:
+    """Give the sentence that a file is refused with, or nothing; any other error fails the test."""
+    path.write_bytes(data)
+    said = ""
+    try:
+        read_tractogram(path)
+    except InvalidInput as error:
+        said = str(error)
+    assert not said or path.name in said
+    return said
+
+
+fuzzed = settings(
+    max_examples=150,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_mutated_bytes(tmp_path, good, kind):
+    refused = []
+
+    @fuzzed
+    @given(mutations())
+    def run(changes):
+        refused.append(bool(read_or_refuse(tmp_path / kind, mutated(good[kind], changes))))
+
+    run()
+    assert sum(refused) > len(refused) // 10
+
+
+@pytest.mark.parametrize(
+    "kind", ["header.json", "offsets.uint64", "positions.3.float32", "groups/a.uint32", "dpv/fa.float32"]
+)
+def test_mutated_members_of_a_trx(tmp_path, good, kind):
+    members = unpacked(good["a.trx"])
+
+    @fuzzed
+    @given(mutations())
+    def run(changes):
+        read_or_refuse(tmp_path / "a.trx", packed(members | {kind: mutated(members[kind], changes)}))
+
+    run()
+
+
+def test_mutated_bytes_inside_gzip(tmp_path, good):
+    @fuzzed
+    @given(mutations())
+    def run(changes):
+        read_or_refuse(tmp_path / "a.trk.gz", gzip.compress(mutated(good["a.trk"], changes), 1))
+
+    run()
+
+
+@pytest.mark.parametrize("kind", ["a.trk", "a.trk.gz", "a.tck", "a.trx", "a.vtk"])
+def test_every_cut_is_seen(tmp_path, good, kind):
+    data = good[kind]
+    if kind == "a.vtk":  # a cut behind a section of numbers cannot be seen
+        write_tractogram(tmp_path / kind, made(columns=False))
+        data = (tmp_path / kind).read_bytes().rstrip(b"\n")
+    for length in {*range(0, len(data), 5), *range(len(data) - 20, len(data))}:
+        assert read_or_refuse(tmp_path / kind, data[:length])
+
+
+NOT_THERE = [
+    ("nothing.trk", None, "there is no file"),
+    ("folder.trx", "folder", "is a folder; give the tractogram file in it"),
+    ("empty.tck", b"", r"empty \(0 bytes\)"),
+    ("a.txt", b"x", "suffix '.txt' is unknown; tractograms are read from .trk, .trk.gz"),
+    ("a.trk", b"mrtrix tracks\n", r"a trk file begins with b'TRACK', this one with b'mrtrix"),
+    ("a.trk", b"TRACK\0", "a trk header has 1000 bytes, this file 6"),
+    ("a.tck", b"TRACK" * 9, "a tck file begins with"),
+    ("a.trx", b"TRACK" * 9, r"a trx \(zip\) file begins with"),
+    ("a.vtk", b"<?xml version='1.0'?>", "a vtk file begins with"),
+    ("a.trk.gz", b"TRACK" * 999, "cannot be read: Not a gzipped file"),
+    ("a.tck", b"mrtrix tracks\nfile: . 60\n", "its header has no END"),
+    (
+        "a.tck",
+        b"mrtrix tracks\ndatatype: Int32LE\nfile: . 60\nEND\n" + b"\0" * 99,
+        "datatype is 'Int32LE'; tck has Float32LE",
+    ),
+    ("a.tck", b"mrtrix tracks\ndatatype: Float32LE\nfile: . 999\nEND\n", "its header puts the points at .. 999"),
+    ("a.trx", packed({"x": b"1"}), "holds a header.json, this zip file does not"),
+    ("a.trx", packed({"header.json": b"[" * 100_000}), "cannot be read"),
+    ("a.vtk", b"# vtk DataFile Version 3.0\n\nASCII\nDATASET UNSTRUCTURED_GRID\n", "fibers are DATASET POLYDATA"),
+    (
+        "a.vtk",
+        b"# vtk DataFile Version 3.0\n\nASCII\nDATASET POLYDATA\nPOINTS 0 float\n",
+        "it has no LINES, only points",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "says"), NOT_THERE)
+def test_sentences(tmp_path, name, data, says):
+    if data == "folder":
+        (tmp_path / name).mkdir()
+    elif data is not None:
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(InvalidInput, match=says):
+        read_tractogram(tmp_path / name)
+
+
+def put(data: bytes, at: int, value: int | float, dtype: str) -> bytes:
+    new = np.array(value, dtype).tobytes()
+    return data[:at] + new + data[at + len(new) :]
+
+
+HOSTILE_TRK = [
+    (988, 2**31 - 1, "<i4", "promises 2147483647 fibers"),
+    (988, -5, "<i4", "promises -5 fibers"),
+    (988, 4, "<i4", "promises 4 fibers and the file ends after 3"),
+    (1000, 2**30, "<i4", "the file ends inside fiber 0"),
+    (1000, -7, "<i4", "fiber 0 claims -7 points"),
+    (1004, np.nan, "<f4", "1 points are not finite"),
+    (36, 32767, "<i2", "the file ends inside fiber 0"),
+    (36, -3, "<i2", "claims -3 scalars"),
+    (12, np.nan, "<f4", "voxel sizes of [nan"),
+    (12, 0, "<f4", "voxel sizes of [0.0"),
+    (440, np.nan, "<f4", "cannot be read"),
+    (996, 7, "<i4", "Invalid hdr_size"),
+]
+
+
+def refused_with_little_memory(path, data: bytes) -> str:
+    """Give the sentence that a file is refused with; the reader may take 1 MB of memory."""
+    tracemalloc.start()
+    try:
+        said = read_or_refuse(path, data)
+        assert tracemalloc.get_traced_memory()[1] < MEGABYTE
+    finally:
+        tracemalloc.stop()
+    return said
+
+
+@pytest.mark.parametrize(("at", "value", "dtype", "says"), HOSTILE_TRK)
+def test_hostile_trk(tmp_path, good, at, value, dtype, says):
+    assert says in refused_with_little_memory(tmp_path / "a.trk", put(good["a.trk"], at, value, dtype))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says", "says_of_text"),
+    [
+        ("POINTS 9", "POINTS 999999999", "promises 999999999 values", None),
+        ("POINTS 9", "POINTS -9", "promises -9 values", None),
+        ("POINTS 9", "POINTS 500", "the file is cut off", None),
+        ("POINTS 9 float", "POINTS 9 quad", "numbers of type 'quad' are not read", None),
+        ("LINES 3 12", "LINES 3 13", "the file is damaged", "invalid literal for int() with base 10: b'POINT_DATA'"),
+        ("LINES 3 12", "LINES 9 12", "promises 9 fibers and the file ends after 3", None),
+        ("LINES 3 12", "LINES 9 999", "promises 999 values", None),
+        ("dir 3 9", "dir 500 500", "the file is cut off", None),
+        ("POINT_DATA", "PAINT_DATA", "the section 'PAINT_DATA' is unknown", None),
+    ],
+)
+def test_hostile_vtk(tmp_path, good, old, new, says, says_of_text):
+    for kind in ("a.vtk", "text.vtk"):
+        data = good[kind].replace(old.encode(), new.encode())
+        assert data != good[kind]
+        wanted = says_of_text or says if kind == "text.vtk" else says
+        assert wanted in refused_with_little_memory(tmp_path / "a.vtk", data)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"NB_VERTICES": 10**15}, "positions.3.float32 has 108 bytes; 1000000000000000 rows"),
+        ({"NB_VERTICES": 9.5}, "NB_VERTICES = 9.5; it must be a whole number"),
+        ({"NB_STREAMLINES": -1}, "NB_STREAMLINES = -1"),
+        ({"NB_STREAMLINES": 7}, "the header counts 7 fibers of 9 points"),
+        ({"DIMENSIONS": [0, 1, 1]}, "dimensions (0, 1, 1)"),
+        ({"VOXEL_TO_RASMM": np.zeros((4, 4)).tolist()}, "the affine cannot be inverted"),
+        ({"VOXEL_TO_RASMM": [[np.nan] * 4] * 4}, "the affine has values that are not finite"),
+    ],
+)
+def test_hostile_trx_header(tmp_path, good, changes, says):
+    members = unpacked(good["a.trx"])
+    header = json.dumps(json.loads(members["header.json"]) | changes).encode()
+    assert says in read_or_refuse(tmp_path / "a.trx", packed(members | {"header.json": header}))
+
+
+def test_trx_with_members_it_does_not_know(tmp_path, good):
+    members = unpacked(good["a.trx"])
+    more = {"notes.txt": b"x", "dps/a.json": b"{}", "../../out.float32": b"1234", "dpg/a/x.float32": b"1234"}
+    assert not read_or_refuse(tmp_path / "a.trx", packed(members | more, zipfile.ZIP_DEFLATED))
+    assert list(tmp_path.iterdir()) == [tmp_path / "a.trx"]
+    assert "group 'a' names fibers" in read_or_refuse(
+        tmp_path / "a.trx", packed(members | {"groups/a.uint32": b"\x09\0\0\0"})
+    )
+    assert "compressed in a way" in read_or_refuse(tmp_path / "a.trx", packed(members, zipfile.ZIP_LZMA))
+
+
+def test_bombs(tmp_path, good):
+    zeros = bytes(70 * MEGABYTE)
+    header = {"NB_VERTICES": len(zeros) // 12, "NB_STREAMLINES": 1}
+    members = unpacked(good["a.trx"])
+    header = json.dumps(json.loads(members["header.json"]) | header).encode()
+    bomb = packed(
+        {"header.json": header, "positions.3.float32": zeros, "offsets.uint32": b"\0" * 8}, zipfile.ZIP_DEFLATED
+    )
+    tape = gzip.compress(good["a.trk"] + zeros, 1)
+    del zeros
+    for name, data in (("a.trx", bomb), ("a.trk.gz", tape)):
+        assert "as no tractogram does" in read_or_refuse(tmp_path / name, data)
