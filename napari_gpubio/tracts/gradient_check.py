@@ -100,10 +100,11 @@ def check_gradients(field: TensorField) -> GradientCheck:
         ``ok`` is False only if another table is 1.1 times better, and better by 4 standard errors over blocks of 20 mm;
         on small or noisy volumes the answer is that it cannot be told.
     """
-    values = field.eigen.values.astype(np.float64)
-    spread = ((values - values.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1)
-    fa = np.sqrt(np.clip(1.5 * spread / np.maximum((values**2).sum(axis=-1), 1e-300), 0.0, 1.0))
-    return judge_directions(field.eigen.vectors[..., 0, :], np.where(field.mask, fa, 0.0), field.affine)
+    values = field.eigen.values[field.mask].astype(np.float64)
+    spread = ((values - values.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+    fa = np.zeros(field.shape, np.float32)
+    fa[field.mask] = np.sqrt(np.clip(1.5 * spread / np.maximum((values**2).sum(axis=1), 1e-300), 0.0, 1.0))
+    return judge_directions(field.eigen.vectors[..., 0, :], fa, field.affine)
 
 
 def judge_directions(v1_world: Array, fa: Array, affine: npt.ArrayLike) -> GradientCheck:

@@ -20,6 +20,7 @@ from napari_gpubio.tracts.seeds import Launch, make_launch
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 
 Array = npt.NDArray[Any]
+Piece = tuple[int, Tractogram]  # index of the first launched fiber, and the fibers kept
 
 
 def track(
@@ -85,19 +86,15 @@ def track_steps(
     """
     directions, settings = directions or Directions(), settings or TrackSettings()
     launch = make_launch(field, seeds_mm, directions)
-    problem = RayProblem(field, launch, settings)
-    begun = time.perf_counter()
-    parts: list[Partial] = []
-    chosen = choose_device(device)
-    for done, fresh in _chunks(problem, chosen, stop):
-        parts += fresh
-        yield Step(done, len(launch), "tracing fibers", preview=[_tractogram(problem, p) for p in fresh])
-    parts.sort(key=lambda part: part.start)
-    whole = Tractogram.join([_tractogram(problem, p) for p in parts]) if parts else _empty(field)
+    chosen, begun, done = choose_device(device), time.perf_counter(), 0
+    pieces: list[Piece] = []
+    for done, fresh in _chunks(RayProblem(field, launch, settings), chosen, stop):
+        pieces += fresh
+        yield Step(done, len(launch), "tracing fibers", preview=[fibers for _, fibers in fresh])
     return dataclasses.replace(
-        whole,
-        complete=sum(map(len, parts)) == len(launch),
-        parameters=_parameters(launch, settings, chosen, sum(map(len, parts)), time.perf_counter() - begun),
+        _in_order(pieces) if pieces else _empty(field),
+        complete=done == len(launch),
+        parameters=_parameters(launch, settings, chosen, done, time.perf_counter() - begun),
     )
 
 
@@ -121,11 +118,9 @@ def track_to_file(
     launch = make_launch(field, seeds_mm, directions)
     chosen, written = choose_device(device), 0
     parameters = _parameters(launch, settings, chosen, len(launch), 0.0)
-    problem = RayProblem(field, launch, settings)
     with TractogramWriter(path, field.affine, field.shape, parameters) as writer:
-        for done, fresh in _chunks(problem, chosen, None):
-            for part in sorted(fresh, key=lambda p: p.start):
-                fibers = _tractogram(problem, part)
+        for done, fresh in _chunks(RayProblem(field, launch, settings), chosen, None):
+            for _, fibers in sorted(fresh, key=lambda piece: piece[0]):
                 writer.append(fibers)
                 written += len(fibers)
             if progress is not None:
@@ -133,15 +128,26 @@ def track_to_file(
     return written
 
 
-def _chunks(problem: RayProblem, device: Device, stop: threading.Event | None) -> Iterator[tuple[int, list[Partial]]]:
-    """Drive one run on each device and hand over the fibers after each chunk."""
+def trace_problem(problem: RayProblem, device: Device) -> Tractogram:
+    """Trace a problem that is already set up, with every fiber kept in order."""
+    return _in_order([piece for _, fresh in _chunks(problem, device, None) for piece in fresh])
+
+
+def _chunks(
+    problem: RayProblem, device: Device, stop: threading.Event | None
+) -> Iterator[tuple[int, list[Piece]]]:
+    """Drive one run on each device; hand over the number done and the fresh fibers after each chunk."""
     runs = make_runs(problem, device)
     try:
         for done in advance_in_chunks(runs, len(problem.launch), stop=stop, first_chunk=512):
-            yield done, [part for run in runs for part in run.take()]
+            yield done, [(part.start, _tractogram(problem, part)) for run in runs for part in run.take()]
     finally:
         for run in runs:
             run.close()
+
+
+def _in_order(pieces: list[Piece]) -> Tractogram:
+    return Tractogram.join([fibers for _, fibers in sorted(pieces, key=lambda piece: piece[0])])
 
 
 def make_runs(problem: RayProblem, device: Device) -> list[Any]:

@@ -72,7 +72,7 @@ class TrackSettings:
     )
     step_mm: float = param(0.5, "Step", "Length of an integration step.", unit="mm", above=0.0, maximum=10.0, step=0.1)
     fa_stop: float = param(
-        0.1,
+        0.2,
         "Stop below FA",
         "Fibers end where fractional anisotropy falls below this; 0 = never.",
         minimum=0.0,

@@ -81,6 +81,14 @@ class EnginePanel(QWidget):
         """The chosen device, as the API takes it."""
         return str(self._device.currentData())
 
+    def choose_device(self, device: str) -> None:
+        """Choose a device of the list by its name; a name that is not there is added, and judged when it is used."""
+        index = self._device.findData(device)
+        if index < 0:
+            self._device.addItem(device, device)
+            index = self._device.count() - 1
+        self._device.setCurrentIndex(index)
+
     def run(self) -> None:
         """Start a run with the inputs as they stand."""
         if self.running:
@@ -111,6 +119,12 @@ class EnginePanel(QWidget):
         if self._job is not None:
             self._job.abandon()
             self._job = None
+
+    def showEvent(self, event: Any) -> None:
+        """Qt: the panel comes on screen; make it wide enough for what it holds, now that this is known."""
+        super().showEvent(event)
+        bar = self._scroll.verticalScrollBar().sizeHint().width()
+        self.setMinimumWidth(max(self.minimumWidth(), self._content.minimumSizeHint().width() + bar + 16))
 
     def closeEvent(self, event: Any) -> None:
         """Qt: the panel is closed."""
@@ -156,6 +170,7 @@ class EnginePanel(QWidget):
         scroll.setWidgetResizable(True)
         scroll.setFrameShape(QScrollArea.Shape.NoFrame)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._content, self._scroll = content, scroll
         layout = QVBoxLayout(self)
         layout.setContentsMargins(6, 6, 6, 6)
         layout.addWidget(scroll, 1)

@@ -34,21 +34,13 @@ def clicked_position(
     """
     if len(event.dims_displayed) == 2:
         return _last_three(event.position)
-    if image.depiction == "plane":
-        return _on_image_plane(event, image)
-    near, far = image.get_ray_intersections(event.position, event.view_direction, list(event.dims_displayed))
-    if near is None or far is None:
-        return None
     axes = _layer_axes(event, image)
-    path = np.linspace(near, far, int(np.ceil(np.linalg.norm(far - near))) * _SAMPLES_PER_VOXEL + 2)
-    values = _values_along(image, path, axes)
-    low, high = image.contrast_limits
-    if mode == "maximum":
-        best = int(values.argmax())
-        found = np.array([best])[values[best] > low]
+    ray = _ray_in_data(event, image)
+    if image.depiction == "plane":
+        found = _on_image_plane(image, ray, axes)
     else:
-        found = np.flatnonzero(values > low + threshold * (high - low))
-    return _last_three(image.data_to_world(path[found[0]])) if len(found) else None
+        found = _in_volume(image, ray, axes, mode, threshold)
+    return None if found is None else _last_three(image.data_to_world(found))
 
 
 def drag_on_plane(event: Any, anchor: npt.ArrayLike) -> Position:
@@ -106,20 +98,57 @@ def _layer_axes(event: Any, image: Image) -> list[int]:
     return sorted(axis - (len(event.position) - image.ndim) for axis in event.dims_displayed)
 
 
-def _on_image_plane(event: Any, image: Image) -> Position | None:
-    """Where the ray meets an image that is shown as a plane; None beside the image."""
-    axes = _layer_axes(event, image)
+def _ray_in_data(event: Any, image: Image) -> tuple[Position, Position]:
+    """Return a point of the ray and its direction in data coordinates, both with all axes of the layer."""
     start = image.world_to_data(event.position)
-    step = image.world_to_data(np.add(event.position, event.view_direction)) - start
+    return start, image.world_to_data(np.add(event.position, event.view_direction)) - start
+
+
+def _on_image_plane(image: Image, ray: tuple[Position, Position], axes: list[int]) -> Position | None:
+    """Where the ray meets an image that is shown as a plane; None beside the image."""
+    start, step = ray
     normal = np.asarray(image.plane.normal)
     slope = normal @ step[axes]
     if abs(slope) < 1e-9 * np.linalg.norm(step):
         return None
     hit = start + step * (normal @ (np.asarray(image.plane.position) - start[axes]) / slope)
-    low, high = image.extent.data[:, axes]
-    if (hit[axes] < low - 0.5).any() or (hit[axes] > high + 0.5).any():
+    low, high = _box(image, axes)
+    return hit if (hit[axes] >= low).all() and (hit[axes] <= high).all() else None
+
+
+def _in_volume(
+    image: Image, ray: tuple[Position, Position], axes: list[int], mode: str, threshold: float
+) -> Position | None:
+    """First sample of the ray that is bright enough, or the brightest one."""
+    path = _path_through(image, ray, axes)
+    if path is None:
         return None
-    return _last_three(image.data_to_world(hit))
+    values = _values_along(image, path, axes)
+    low, high = image.contrast_limits
+    bright = values > low + (threshold * (high - low) if mode == "first" else 0.0)
+    if not bright.any():
+        return None
+    return path[(bright if mode == "first" else values).argmax()]
+
+
+def _path_through(image: Image, ray: tuple[Position, Position], axes: list[int]) -> Position | None:
+    """Evenly spaced points where the ray runs through the volume, front to back; None if it misses."""
+    start, step = ray
+    moving = [axis for axis in axes if abs(step[axis]) > 1e-9 * np.linalg.norm(step)]
+    low, high = _box(image, moving)
+    first, last = np.sort([(low - start[moving]) / step[moving], (high - start[moving]) / step[moving]], axis=0)
+    near, far = start + step * first.max(), start + step * last.min()
+    middle = (near + far)[axes] / 2
+    low, high = _box(image, axes)
+    if first.max() > last.min() or (middle < low).any() or (middle > high).any():
+        return None
+    return np.linspace(near, far, int(np.ceil(np.linalg.norm((far - near)[axes]))) * _SAMPLES_PER_VOXEL + 2)
+
+
+def _box(image: Image, axes: list[int]) -> tuple[Position, Position]:
+    """Outer faces of the first and the last voxels, data coordinates."""
+    low, high = image.extent.data[:, axes]
+    return low - 0.5, high + 0.5
 
 
 def _values_along(image: Image, path: Position, axes: list[int]) -> npt.NDArray[Any]:

@@ -1,5 +1,6 @@
 """From a .cu file to a kernel: splicing, caching, compiling for every GPU in use, registers and spills."""
 
+import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 
 from napari_gpubio.core import kernels
 from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.files import atomic_write
+from tests.cuda_on_cpu import loader
 
 PACKAGE = Path(kernels.__file__).parents[1]
 SOURCES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.cu"))
@@ -159,18 +162,28 @@ def read_usage(log: str):
 
 
 def compile_with_nvrtc(text: str, options: tuple[str, ...], architecture: str) -> str:
-    """Compile to machine code, as CuPy would on that GPU, and return the compiler's log."""
+    """Compile to machine code, as CuPy would on that GPU, and return the compiler's log (kept for the next run)."""
     nvrtc = pytest.importorskip(
         "cuda.bindings.nvrtc", reason="no NVRTC: python -m pip install cuda-bindings nvidia-cuda-nvrtc"
     )
+    words = [f"--gpu-architecture={architecture}", "-ftz=true", "--ptxas-options=-v", *options]
+    key = hashlib.sha256("\0".join([text, *words, str(nvrtc.nvrtcVersion())]).encode()).hexdigest()
+    kept = loader.cache_folder() / f"nvrtc-{key[:24]}.log"
+    if not kept.is_file():
+        with atomic_write(kept) as part:
+            part.write_text(nvrtc_log(nvrtc, text, words), encoding="utf-8")
+    return kept.read_text(encoding="utf-8")
+
+
+def nvrtc_log(nvrtc, text: str, options: list[str]) -> str:
+    """Compile for real."""
 
     def done(answer):
         assert answer[0] == nvrtc.nvrtcResult.NVRTC_SUCCESS, nvrtc.nvrtcGetErrorString(answer[0])[1].decode()
         return answer[1] if len(answer) > 1 else None
 
     program = done(nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], []))
-    words = [f"--gpu-architecture={architecture}", "-ftz=true", "--ptxas-options=-v", *options]
-    (status,) = nvrtc.nvrtcCompileProgram(program, len(words), [word.encode() for word in words])
+    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [word.encode() for word in options])
     log = b" " * done(nvrtc.nvrtcGetProgramLogSize(program))
     done(nvrtc.nvrtcGetProgramLog(program, log))
     done(nvrtc.nvrtcDestroyProgram(program))

@@ -149,7 +149,7 @@ def _compile(text: str, flags: tuple[str, ...], name: str) -> "CpuModule":
     names = _kernel_names(text, flags)
     unit = f'#include "{HEADER}"\n#line 1 "{name}"\n{text}\n#line 1 "launchers"\n{_launchers(names)}\n'
     key = hashlib.sha256("\0".join([unit, *flags, HEADER.read_text(encoding="utf-8"), _version()]).encode())
-    library = _cache_folder() / f"{Path(name).stem}-{key.hexdigest()[:24]}.so"
+    library = cache_folder() / f"{Path(name).stem}-{key.hexdigest()[:24]}.so"
     log = library.with_suffix(".log")
     if not (library.is_file() and log.is_file()):
         _build(unit, flags, library, log)
@@ -177,7 +177,8 @@ def _launchers(names: Sequence[str]) -> str:
     )
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
+    """Folder for what compilers made, kept from one run of the tests to the next."""
     user = os.getuid() if hasattr(os, "getuid") else 0
     default = Path(tempfile.gettempdir()) / f"napari-gpubio-cuda-on-cpu-{user}"
     folder = Path(os.environ.get(CACHE) or default)

@@ -136,15 +136,17 @@ def test_four_axes_in_the_image():
     data[1, 5, 9, 14] = data[2, 5, 9, 4] = 1.0
     affine = np.eye(5)
     affine[1:, 1:] = AFFINE
+    affine[0, 0] = 0.5  # s per volume
     image = Image(data, affine=affine, contrast_limits=(0, 1))
     viewer = shown_in_3d(image)
     x = ray_to(apply_affine(AFFINE, (5, 9, 10)), (0, 0, -1))
     for time, expected in ((1, (5, 9, 14)), (2, (5, 9, 4))):
-        viewer.dims.set_point(0, time)
-        click = event((time, *x.position), np.array([0, *x.view_direction]), [1, 2, 3])
+        seconds = time / 2
+        viewer.dims.set_point(0, seconds)
+        click = event((seconds, *x.position), np.array([0, *x.view_direction]), [1, 2, 3])
         found = clicked_position(click, image)
         assert found.shape == (3,)
-        assert voxel_of(image, (time, *found)) == (time, *expected)
+        assert voxel_of(image, (seconds, *found)) == (time, *expected)
     assert clicked_position(event((0, *x.position), np.array([0, *x.view_direction]), [1, 2, 3]), image) is None
 
 
@@ -181,9 +183,9 @@ def test_an_image_shown_as_a_plane_is_hit_on_the_plane():
     beside = apply_affine(AFFINE, (6, 9, 40))
     assert clicked_position(ray_to(beside, (1, 0, 0)), image) is None
     slanted = np.array([1.0, 1.0, 0.0])
-    image.plane.normal = tuple(slanted)
+    image.plane.position, image.plane.normal = (5, 9, 3), tuple(slanted)
     found = clicked_position(ray_to(target, (1, 0.4, -0.3)), image)
-    assert (image.world_to_data(found) - (6, 0, 0)) @ slanted == pytest.approx(0, abs=1e-9)
+    assert (image.world_to_data(found) - (5, 9, 3)) @ slanted == pytest.approx(0, abs=1e-9)
 
 
 def test_a_drag_stays_in_its_plane():

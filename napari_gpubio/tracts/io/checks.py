@@ -196,13 +196,13 @@ def check_finite(points: Array) -> None:
     InvalidInput
         With the first point that is not.
     """
-    good = np.isfinite(points).all(axis=1)
-    if not good.all():
-        bad = int(np.argmin(good))
-        raise InvalidInput(
-            f"{np.count_nonzero(~good)} points are not finite (the first is point {bad}, {points[bad].tolist()}); "
-            "remove their fibers or export the tractogram again"
-        )
+    if np.isfinite(points).all():
+        return
+    bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
+    raise InvalidInput(
+        f"{len(bad)} points are not finite (the first is point {bad[0]}, {points[bad[0]].tolist()}); "
+        "remove their fibers or export the tractogram again"
+    )
 
 
 def unique_names(names: list[str]) -> list[str]:

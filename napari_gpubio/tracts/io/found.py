@@ -48,6 +48,7 @@ class Sink(ABC):
         self.grid = notes.grid if notes.grid is not None else Grid(np.eye(4), (1, 1, 1))
         self.fibers = 0
         self.points = 0
+        self.complete = True
 
     @abstractmethod
     def append(self, part: Tractogram) -> None:
@@ -60,8 +61,6 @@ class Sink(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close every file; must work at any moment and never raise."""
-
-    complete = True
 
     def __enter__(self) -> Self:
         return self

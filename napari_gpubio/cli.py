@@ -1,0 +1,155 @@
+"""The command line: ``napari-gpubio demo | check | bench | info``, and a verb for each engine's batch work."""
+
+import argparse
+import importlib
+import json
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from napari_gpubio import ENGINES, __version__
+from napari_gpubio.core.cases import run_check, run_speed
+from napari_gpubio.core.device import choose_device, gpu_problem, list_devices, machine
+from napari_gpubio.core.errors import GpuBioError
+
+_EXAMPLES = """examples:
+  napari-gpubio demo                      the first minute: a brain, a click, its fibers
+  napari-gpubio check tracts              published and closed-form cases on this machine
+  napari-gpubio bench --json              speeds of this machine, for a script
+  napari-gpubio tracts dwi.nii.gz --seed 0 -5 22 --out callosum.trk
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    options = _parser().parse_args(arguments)
+    try:
+        status = options.run(options)
+    except GpuBioError as error:
+        print(f"napari-gpubio: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("napari-gpubio: stopped", file=sys.stderr)
+        return 130
+    return int(status or 0)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="napari-gpubio",
+        description="Interactive brain and tissue physics in napari.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"napari-gpubio {__version__}")
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+
+    demo = verbs.add_parser("demo", help="open napari with the sample brain, a click already made, fibers on screen")
+    demo.add_argument("--headless", action="store_true", help="no window: save a picture and the fibers instead")
+    demo.add_argument("--out", type=Path, default=Path("napari-gpubio-demo"), help="folder for --headless")
+    demo.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
+    demo.set_defaults(run=_demo)
+
+    check = verbs.add_parser("check", help="run the engines' published reference cases on this machine")
+    bench = verbs.add_parser("bench", help="measure the engines' speed cases on this machine")
+    for verb, run in ((check, _check), (bench, _bench)):
+        verb.add_argument("engine", nargs="?", choices=ENGINES, help="one engine; all of them if left out")
+        verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
+        verb.add_argument("--json", action="store_true", help="print JSON")
+        verb.set_defaults(run=run)
+
+    info = verbs.add_parser("info", help="devices, versions, and why a GPU is not used")
+    info.add_argument("--json", action="store_true", help="print JSON")
+    info.set_defaults(run=_info)
+
+    for engine in ENGINES:
+        importlib.import_module(f"napari_gpubio.{engine}.batch").add_verb(verbs)
+    return parser
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from napari_gpubio.demo import run_headless, run_window
+
+    if options.headless or not _has_display():
+        for path in run_headless(options.out, options.device):
+            print(path)
+        return 0
+    return run_window(options.device)
+
+
+def _has_display() -> bool:
+    """Whether a window can be opened; on Linux that needs an X server or Wayland."""
+    return sys.platform != "linux" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+
+
+def _engines(options: argparse.Namespace) -> list[Any]:
+    names = [options.engine] if options.engine else list(ENGINES)
+    return [importlib.import_module(f"napari_gpubio.{name}.cases") for name in names]
+
+
+def _check(options: argparse.Namespace) -> int:
+    device = choose_device(options.device)
+    rows: list[dict[str, Any]] = []
+    if not options.json:
+        print(f"on {device.describe()}\n{'case':42} {'quantity':22} {'reference':>11} {'result':>11} {'error':>10}  verdict")
+    for engine in _engines(options):
+        for check in engine.CHECKS:
+            for row in run_check(check, device):
+                rows.append(row)
+                if not options.json:
+                    verdict = "ok" if row["passed"] else f"FAILED (more than {row['tolerance']:g})"
+                    print(
+                        f"{row['case']:42} {row['quantity']:22} {row['reference']:11.5g} {row['result']:11.5g} "
+                        f"{row['error']:10.2g}  {verdict}"
+                    )
+    failed = sum(not row["passed"] for row in rows)
+    if options.json:
+        print(json.dumps({"device": device.describe(), "machine": machine(), "rows": rows}, indent=2))
+    else:
+        print(f"{len(rows) - failed} of {len(rows)} passed")
+    return 1 if failed else 0
+
+
+def _bench(options: argparse.Namespace) -> int:
+    device = choose_device(options.device)
+    rows = [run_speed(speed, device) for engine in _engines(options) for speed in engine.SPEEDS]
+    if options.json:
+        print(json.dumps({"machine": machine(), "rows": rows}, indent=2))
+        return 0
+    print(f"on {device.describe()}")
+    for row in rows:
+        print(f"{row['case']:55} {1e3 * row['seconds']:9.1f} ms  {row['per_second']:10.3g} {row['unit']}/s")
+    return 0
+
+
+def _info(options: argparse.Namespace) -> int:
+    facts: dict[str, Any] = {"napari-gpubio": __version__, **machine(), **_optional_versions()}
+    facts["devices"] = [d.describe() for d in list_devices()]
+    facts["gpu"] = gpu_problem() or "used"
+    facts["auto"] = choose_device().describe()
+    if options.json:
+        print(json.dumps(facts, indent=2))
+        return 0
+    for name, value in facts.items():
+        print(f"{name:16} {', '.join(value) if isinstance(value, list) else value}")
+    return 0
+
+
+def _optional_versions() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for name in ("napari", "vispy", "nibabel", "trx-python", "PyQt6", "PySide6"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

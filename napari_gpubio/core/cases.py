@@ -1,0 +1,107 @@
+"""Reference cases and speed cases: what `napari-gpubio check` and `napari-gpubio bench` run.
+
+An engine's ``cases.py`` holds two tuples, ``CHECKS`` and ``SPEEDS``; the command line finds them by the engine's name.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from napari_gpubio.core.device import Device
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a check found.
+
+    Parameters
+    ----------
+    quantity
+        What was compared, with its unit.
+    reference, result
+        The true and the computed value.
+    error
+        Their distance in the sense of the check (a difference, or a z-score where the check says so).
+    tolerance
+        The largest error that passes.
+    """
+
+    quantity: str
+    reference: float
+    result: float
+    error: float
+    tolerance: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the error is within the tolerance (not so for NaN)."""
+        return abs(self.error) <= self.tolerance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A published or closed-form case with a known answer.
+
+    Parameters
+    ----------
+    name
+        Short name.
+    source
+        Where the answer comes from.
+    run
+        Computes it on a device.
+    """
+
+    name: str
+    source: str
+    run: Callable[[Device], list[Finding]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """A case whose speed is measured.
+
+    Parameters
+    ----------
+    name
+        Short name.
+    unit
+        What is counted, for instance ``"steps"``.
+    prepare
+        Makes, for a device, the function to time; that function returns how much it did.
+    """
+
+    name: str
+    unit: str
+    prepare: Callable[[Device], Callable[[], float]]
+
+
+def run_check(check: Check, device: Device) -> list[dict[str, Any]]:
+    """Run a check; one row for each finding, as JSON can hold it."""
+    return [
+        {"case": check.name, "source": check.source, **dataclasses.asdict(finding), "passed": finding.passed}
+        for finding in check.run(device)
+    ]
+
+
+def run_speed(speed: Speed, device: Device, repeats: int = 5) -> dict[str, Any]:
+    """Time a speed case after one warm-up; the best of some repeats counts."""
+    work = speed.prepare(device)
+    work()
+    seconds, amount = [], 0.0
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        amount = work()
+        seconds.append(time.perf_counter() - begun)
+    best = min(seconds)
+    return {
+        "case": speed.name,
+        "device": device.describe(),
+        "seconds": best,
+        "spread": (max(seconds) - best) / best,
+        "amount": amount,
+        "unit": speed.unit,
+        "per_second": amount / best,
+    }

@@ -1,0 +1,70 @@
+"""The first minute: the sample brain, a click already made, its fibers; in a window or, with no display, as files."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from napari_gpubio import tracts
+from napari_gpubio.core.files import atomic_write
+from napari_gpubio.tracts.picture import fiber_picture, save_picture
+
+logger = logging.getLogger(__name__)
+CLICKS_MM = {"callosum": (0.0, -5.0, 22.0), "corticospinal": (-22.0, -18.0, 12.0)}
+RADIUS_MM, POINTS = 3.0, 100
+DIRECTIONS = tracts.Directions(count=10, cone_half_angle_deg=15.0)
+SETTINGS = tracts.TrackSettings(step_mm=0.55)
+
+
+def run_headless(folder: Path, device: str = "auto") -> list[Path]:
+    """Do the demonstration without a display.
+
+    Parameters
+    ----------
+    folder
+        Where the picture and the fibers are written; it is made if it is not there.
+    device
+        See `napari_gpubio.core.device.choose_device`.
+
+    Returns
+    -------
+    list of Path
+        The picture (PNG) and a tractogram (trk) for each click.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    field = tracts.fit_tensors(tracts.load_brain_phantom(), device=device)
+    bundles = {
+        name: tracts.track(field, tracts.ball(click, RADIUS_MM, POINTS), DIRECTIONS, SETTINGS, device=device)
+        for name, click in CLICKS_MM.items()
+    }
+    written = []
+    for name, fibers in bundles.items():
+        written.append(folder / f"{name}.trk")
+        fibers.save(written[-1])
+    everything = tracts.Tractogram.join(list(bundles.values()))
+    with atomic_write(folder / "fibers.png") as part:
+        save_picture(part, fiber_picture(field, everything, centre_mm=CLICKS_MM["callosum"]))
+    return [folder / "fibers.png", *written]
+
+
+def run_window(device: str = "auto") -> int:
+    """Open napari with the demonstration and wait until it is closed; returns the exit status."""
+    import napari
+
+    viewer = napari.Viewer(title="napari-gpubio")
+    panel = build_window(viewer, device)
+    panel.run_finished.connect(lambda: logger.info("demonstration ready"))
+    napari.run()
+    return 0
+
+
+def build_window(viewer: Any, device: str = "auto") -> Any:
+    """Set a viewer up for the demonstration and start it; returns the tracking panel."""
+    from napari_gpubio.viewer.orientation import set_view
+
+    viewer.open_sample("napari-gpubio", "brain_phantom")
+    _, panel = viewer.window.add_plugin_dock_widget("napari-gpubio", "Fiber tracking")
+    set_view(viewer, "neurological")
+    panel.choose_device(device)
+    panel.settings_form.set_value(SETTINGS)
+    panel.place_seed(CLICKS_MM["callosum"])
+    return panel
