@@ -59,6 +59,8 @@ def run_window(device: str = "auto") -> int:
 
 def build_window(viewer: Any, device: str = "auto") -> Any:
     """Set a viewer up for the demonstration and start it; returns the tracking panel."""
+    from qtpy.QtCore import Qt
+
     from napari_gpubio.viewer.orientation import set_view
 
     viewer.open_sample("napari-gpubio", "brain_phantom")
@@ -66,5 +68,21 @@ def build_window(viewer: Any, device: str = "auto") -> Any:
     set_view(viewer, "neurological")
     panel.choose_device(device)
     panel.settings_form.set_value(SETTINGS)
+    panel.run_finished.connect(lambda: show_result(viewer, panel), type=Qt.ConnectionType.SingleShotConnection)
     panel.place_seed(CLICKS_MM["callosum"])
     return panel
+
+
+def show_result(viewer: Any, panel: Any) -> None:
+    """Turn the demonstration's view to the fibers in 3-D, over a plane of FA."""
+    from napari_gpubio.viewer.orientation import camera_of
+
+    for layer in viewer.layers:
+        if layer.name.endswith("DEC"):
+            layer.visible = False
+    panel.context_box.choose("axial")
+    viewer.dims.ndisplay = 3
+    viewer.reset_view()
+    camera = camera_of(viewer)
+    camera.angles = (14.0, -28.0, 58.0)
+    camera.zoom *= 1.35

@@ -6,12 +6,13 @@ from typing import Any, Generic, TypeVar
 from magicgui.widgets import CheckBox, ComboBox, FloatSpinBox, SpinBox
 from magicgui.widgets.bases import ValueWidget
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QFormLayout, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QFormLayout, QLabel, QVBoxLayout, QWidget
 from superqt import QCollapsible
 
 from napari_gpubio.core.params import ParamInfo, param_info
 
 Settings = TypeVar("Settings")
+LABEL_WIDTH = 130  # pixels, so that the rows of several forms line up
 
 
 class ParamForm(QWidget, Generic[Settings]):
@@ -34,17 +35,12 @@ class ParamForm(QWidget, Generic[Settings]):
         self._rows: dict[str, tuple[QFormLayout, int]] = {}
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        plain, advanced = QWidget(self), QWidget(self)
-        layouts = {False: _form_layout(plain), True: _form_layout(advanced)}
-        for field in dataclasses.fields(settings):  # type: ignore[arg-type]
-            info = param_info(field)
-            if info is not None and field.name not in skip:
-                self._add_row(layouts[info.advanced], field.name, info)
-        layout.addWidget(plain)
-        if layouts[True].rowCount():
-            layout.addWidget(_folded("Advanced", advanced, self))
-        else:
-            advanced.deleteLater()
+        shown = [(f.name, param_info(f)) for f in dataclasses.fields(settings) if f.name not in skip]  # type: ignore[arg-type]
+        plain = [(name, info) for name, info in shown if info is not None and not info.advanced]
+        advanced = [(name, info) for name, info in shown if info is not None and info.advanced]
+        layout.addWidget(self._rows_of(plain))
+        if advanced:
+            layout.addWidget(_folded("Advanced", self._rows_of(advanced), self))
 
     def value(self) -> Settings:
         """Return the settings as the form shows them.
@@ -74,15 +70,23 @@ class ParamForm(QWidget, Generic[Settings]):
         layout, row = self._rows[name]
         layout.setRowVisible(row, visible)
 
+    def _rows_of(self, rows: list[tuple[str, ParamInfo]]) -> QWidget:
+        part = QWidget(self)
+        layout = _form_layout(part)
+        for name, info in rows:
+            self._add_row(layout, name, info)
+        return part
+
     def _add_row(self, layout: QFormLayout, name: str, info: ParamInfo) -> None:
         widget = _input(getattr(self._settings, name), info)
         widget.native.setToolTip(info.help)
         widget.changed.connect(lambda *_: self.changed.emit())
         self._widgets[name] = widget
-        label = f"{info.label} ({info.unit})" if info.unit else info.label
+        label = QLabel(f"{info.label} ({info.unit})" if info.unit else info.label, self)
+        label.setMinimumWidth(LABEL_WIDTH)
+        label.setToolTip(info.help)
         self._rows[name] = (layout, layout.rowCount())
         layout.addRow(label, widget.native)
-        layout.labelForField(widget.native).setToolTip(info.help)
 
 
 def _form_layout(owner: QWidget) -> QFormLayout:

@@ -239,6 +239,13 @@ class EnginePanel(QWidget):
         self.run_finished.emit()
 
 
+def heading(text: str, parent: QWidget) -> QLabel:
+    """Make the title of a part of a panel."""
+    label = QLabel(text, parent)
+    label.setStyleSheet("font-weight: 600; margin-top: 6px;")
+    return label
+
+
 def device_picker(parent: QWidget) -> QComboBox:
     """Make a list of the devices of this machine; its tool tip says why there is no GPU where there is none."""
     box = QComboBox(parent)

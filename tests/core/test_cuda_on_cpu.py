@@ -339,7 +339,9 @@ def test_new_memory_is_not_zero(cupy):
     [
         lambda cupy: cupy.zeros(3) + np.zeros(3),
         lambda cupy: np.zeros(3) + cupy.zeros(3),
-        lambda cupy: cupy.concatenate([cupy.zeros(3), cupy.zeros(3)]).__setitem__(slice(None), np.zeros(6)),
+        lambda cupy: cupy.zeros(6).__setitem__(slice(None), np.zeros(6)),
+        lambda cupy: cupy.zeros(6)[np.array([1, 2])],
+        lambda cupy: cupy.concatenate([cupy.zeros(3), np.zeros(3)]),
         lambda cupy: cupy.where(cupy.zeros(3) > 0, np.ones(3), cupy.zeros(3)),
         lambda cupy: cupy.RawKernel(FILL, "fill")((1,), (1,), (np.zeros(1, np.float32), np.int32(1))),
     ],

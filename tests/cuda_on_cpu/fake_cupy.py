@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 import types
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from tests.cuda_on_cpu import loader
+from tests.cuda_on_cpu.device_array import DeviceArray, adopt, allocate, check_guards, plain, refuse_host
 
-_POISON, _GUARD_BYTES = 0xA5, 128
 _MODULES = ("cupy", "cupy.cuda", "cupy.cuda.memory", "cupy.cuda.runtime", "cupy.cuda.compiler")
 
 
@@ -66,7 +65,7 @@ class FakeGpu:
     _lock: Any = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
-        self.module = _build_module(self)
+        self.module: Any = _build_module(self)
 
     def fail_allocations(self, *which: int) -> None:
         """Let coming allocations raise `OutOfMemoryError`: 1 is the next one."""
@@ -113,146 +112,6 @@ class FakeGpu:
             self.used_bytes[device] -= nbytes
 
 
-class DeviceArray(np.ndarray):
-    """An array that pretends to be in GPU memory."""
-
-    gpu: FakeGpu | None = None
-    device_index: int = 0
-    block: Any = None  # the bytes with their guards
-
-    def __array_finalize__(self, parent: Any) -> None:
-        for name in ("gpu", "device_index", "block"):
-            setattr(self, name, getattr(parent, name, getattr(DeviceArray, name)))
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
-        _refuse_host((*inputs, *(out or ())))
-        plain = [_plain(a) for a in inputs]
-        if out is not None:
-            kwargs["out"] = tuple(_plain(a) for a in out)
-        result = getattr(ufunc, method)(*plain, **kwargs)
-        return out[0] if out is not None else _adopt(self.gpu, result)
-
-    def __array_function__(self, func: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
-        _refuse_host([*args, *kwargs.values()])
-        return _adopt(self.gpu, func(*_plain(args), **_plain(kwargs)))
-
-    @property
-    def device(self) -> Any:
-        """The device that holds the array."""
-        return self.gpu.module.cuda.Device(self.device_index)
-
-    @property
-    def data(self) -> Any:
-        """An object whose ``ptr`` is the address."""
-        return types.SimpleNamespace(ptr=self.ctypes.data)
-
-    def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> Any:
-        """Copy to the host."""
-        if out is None:
-            return np.array(_plain(self), order=order)
-        out[...] = _plain(self)
-        return out
-
-    def set(self, host: Any, stream: Any = None) -> None:
-        """Copy from the host."""
-        if host.dtype != self.dtype or host.shape != self.shape:
-            raise ValueError(f"set: {host.dtype}{host.shape} into {self.dtype}{self.shape}")
-        _plain(self)[...] = host
-
-    def __setitem__(self, where: Any, value: Any) -> None:
-        _refuse_host((value, where))
-        _plain(self)[_plain(where)] = _plain(value)
-
-    def __getitem__(self, where: Any) -> Any:
-        _refuse_host((where,) if not isinstance(where, tuple) else where)
-        item = super().__getitem__(_plain(where))
-        return item if isinstance(item, DeviceArray) else _adopt(self.gpu, np.asarray(item))
-
-    # NumPy calls these methods without asking the hooks above.
-    def astype(self, dtype: Any, order: str = "C", copy: bool = True, **kwargs: Any) -> Any:
-        """As NumPy's."""
-        if not copy and self.dtype == np.dtype(dtype):
-            return self
-        return _adopt(self.gpu, _plain(self).astype(dtype, order=order))
-
-    def copy(self, order: str = "C") -> Any:
-        """As NumPy's."""
-        return _adopt(self.gpu, _plain(self).copy(order=order))
-
-
-def _reduction(name: str) -> Callable[..., Any]:
-    def method(self: DeviceArray, *args: Any, **kwargs: Any) -> Any:
-        return _adopt(self.gpu, getattr(_plain(self), name)(*args, **kwargs))
-
-    method.__name__ = name
-    return method
-
-
-for _name in (
-    "sum",
-    "min",
-    "max",
-    "mean",
-    "any",
-    "all",
-    "cumsum",
-    "argmax",
-    "argmin",
-    "flatten",
-    "take",
-    "dot",
-    "prod",
-):
-    setattr(DeviceArray, _name, _reduction(_name))
-
-
-def _plain(value: Any) -> Any:
-    """Replace device arrays by plain views, also inside tuples, lists and dicts."""
-    if isinstance(value, DeviceArray):
-        return value.view(np.ndarray)
-    if isinstance(value, (tuple, list)):
-        return type(value)(_plain(v) for v in value)
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
-    return value
-
-
-def _refuse_host(values: Sequence[Any]) -> None:
-    for value in values:
-        if type(value) is np.ndarray and value.ndim:
-            raise TypeError("Unsupported type <class 'numpy.ndarray'>: a host array among device arrays")
-
-
-def _adopt(gpu: FakeGpu, result: Any) -> Any:
-    """Put the arrays of a NumPy result into memory of the current device."""
-    if isinstance(result, (tuple, list)):
-        return type(result)(_adopt(gpu, r) for r in result)
-    if isinstance(result, np.ndarray | np.generic) and not isinstance(result, DeviceArray):
-        target = _allocate(gpu, np.shape(result), result.dtype)
-        _plain(target)[...] = result
-        return target
-    return result
-
-
-def _allocate(gpu: FakeGpu, shape: Any, dtype: Any) -> DeviceArray:
-    """Memory that is not zero, with guards on both sides."""
-    shape = (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)
-    dtype = np.dtype(dtype)
-    nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    device = gpu.take(nbytes)
-    block = np.full(nbytes + 2 * _GUARD_BYTES, _POISON, np.uint8)
-    weakref.finalize(block, gpu.give_back, device, nbytes)
-    array = block[_GUARD_BYTES : _GUARD_BYTES + nbytes].view(dtype).reshape(shape).view(DeviceArray)
-    array.gpu, array.device_index, array.block = gpu, device, block
-    return array
-
-
-def _check_guards(kernel: str, index: int, array: DeviceArray) -> None:
-    block = array.block
-    if (block[:_GUARD_BYTES] != _POISON).any() or (block[-_GUARD_BYTES:] != _POISON).any():
-        raise loader.LaunchError(f"{kernel}, argument {index}: the kernel wrote outside the array")
-
-
 class _Kernel:
     """A kernel that takes device arrays of the current device only."""
 
@@ -276,9 +135,9 @@ class _Kernel:
         arrays = [(i, a) for i, a in enumerate(args) if isinstance(a, DeviceArray)]
         self._check_places(args)
         if not gpu.dead_kernels:
-            self._kernel(grid, block, [_plain(a) for a in args], shared_mem)
+            self._kernel(grid, block, [plain(a) for a in args], shared_mem)
         for i, array in arrays:
-            _check_guards(name, i, array)
+            check_guards(name, i, array)
 
     def _check_places(self, args: Sequence[Any]) -> None:
         for i, (word, arg) in enumerate(zip(self._kernel.signature, args, strict=False)):
@@ -292,6 +151,8 @@ class _Kernel:
 
 
 class _Stream(contextlib.AbstractContextManager["_Stream"]):
+    null: Any = None
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.ptr = 0
 
@@ -323,6 +184,10 @@ class _Event:
 
     def synchronize(self) -> None:
         pass
+
+
+def _new_module(name: str) -> Any:
+    return types.ModuleType(name)
 
 
 def _device_class(gpu: FakeGpu) -> type:
@@ -360,8 +225,8 @@ def _device_class(gpu: FakeGpu) -> type:
     return Device
 
 
-def _cuda_module(gpu: FakeGpu) -> types.ModuleType:
-    cuda, memory, runtime, compiler = (types.ModuleType(name) for name in _MODULES[1:])
+def _cuda_module(gpu: FakeGpu) -> Any:
+    cuda, memory, runtime, compiler = (_new_module(name) for name in _MODULES[1:])
     cuda.memory, cuda.runtime, cuda.compiler = memory, runtime, compiler
     cuda.Device, cuda.Stream, cuda.Event = _device_class(gpu), _Stream, _Event
     _Stream.null = _Stream()
@@ -418,7 +283,7 @@ def _as_array(gpu: FakeGpu, copy: bool) -> Callable[..., Any]:
         wanted = np.dtype(dtype) if dtype is not None else None
         if isinstance(value, DeviceArray) and not copy and wanted in (None, value.dtype):
             return value
-        return _adopt(gpu, np.array(_plain(value), dtype=dtype))
+        return adopt(gpu, np.array(plain(value), dtype=dtype))
 
     return convert
 
@@ -437,9 +302,9 @@ def _asnumpy(value: Any, stream: Any = None, order: str = "C", out: Any = None, 
 
 def _filled(gpu: FakeGpu, value: int | None) -> Callable[..., Any]:
     def make(shape: Any, dtype: Any = float, order: str = "C") -> DeviceArray:
-        array = _allocate(gpu, shape, dtype)
+        array = allocate(gpu, shape, dtype)
         if value is not None:
-            _plain(array)[...] = value
+            plain(array)[...] = value
         return array
 
     return make
@@ -463,17 +328,17 @@ def _other(gpu: FakeGpu) -> Callable[[str], Any]:
             return found
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            _refuse_host([*args, *kwargs.values()])
-            result = found(*_plain(args), **_plain(kwargs))
-            return kwargs["out"] if kwargs.get("out") is not None else _adopt(gpu, result)
+            refuse_host([*args, *kwargs.values()])
+            result = found(*plain(args), **plain(kwargs))
+            return kwargs["out"] if kwargs.get("out") is not None else adopt(gpu, result)
 
         return call
 
     return lookup
 
 
-def _build_module(gpu: FakeGpu) -> types.ModuleType:
-    module = types.ModuleType("cupy")
+def _build_module(gpu: FakeGpu) -> Any:
+    module = _new_module("cupy")
     module.__spec__ = importlib.machinery.ModuleSpec("cupy", None)
     module.__path__ = []
     module.__version__ = "14.2.0+fake"

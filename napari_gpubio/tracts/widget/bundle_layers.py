@@ -11,7 +11,16 @@ from napari_gpubio.tracts.widget.bundles import Bundle
 from napari_gpubio.viewer.streamlines import Streamlines
 
 SEEDS_NAME = "seeds"
-PER_FIBER = ("length_mm", "riemannian_length_mm", "drift", "mean_fa", "alignment", "alignment_fa", "speed", "stop_reason")
+PER_FIBER = (
+    "length_mm",
+    "riemannian_length_mm",
+    "drift",
+    "mean_fa",
+    "alignment",
+    "alignment_fa",
+    "speed",
+    "stop_reason",
+)
 
 
 class BundleLayers:
@@ -93,6 +102,7 @@ class BundleLayers:
                 border_width=0.12,
                 out_of_slice_display=True,
                 symbol="o",
+                blending="translucent_no_depth",  # a seed inside its bundle must stay visible
                 metadata={KEY: {"seeds": True}},
             )
             if active is not None:

@@ -19,6 +19,7 @@ from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps
 from napari_gpubio.tracts.widget.bundle_layers import BundleLayers
 from napari_gpubio.tracts.widget.bundles import Bundle, BundleList
+from napari_gpubio.tracts.widget.context_box import ContextBox
 from napari_gpubio.tracts.widget.results import ResultBox
 from napari_gpubio.tracts.widget.seed_box import SeedBox, SeedSettings
 from napari_gpubio.tracts.widget.seed_tool import SeedTool, volume_to_click
@@ -26,7 +27,7 @@ from napari_gpubio.tracts.widget.tracking_script import tracking_script
 from napari_gpubio.viewer.forms import ParamForm
 from napari_gpubio.viewer.jobs import LatestJob, Outcome
 from napari_gpubio.viewer.layer_box import LayerBox
-from napari_gpubio.viewer.panel import EnginePanel
+from napari_gpubio.viewer.panel import EnginePanel, heading
 from napari_gpubio.viewer.view_box import ViewBox
 
 PREVIEW_FIBERS = 200
@@ -91,11 +92,19 @@ class TrackingPanel(EnginePanel):
         self.settings_form = ParamForm(TrackSettings(), parent=self)
         self.results = ResultBox(self)
         self.view_box = ViewBox(self.viewer, self)
+        self.context_box = ContextBox(self)
         top = QFormLayout()
         top.addRow("Tensors", self.source_box)
         self.inputs.addLayout(top)
-        for part in (self.seed_box, self.directions_form, self.settings_form, self.results, self.view_box):
-            self.inputs.addWidget(part)
+        for title, parts in (
+            ("Seeds", (self.seed_box, self.directions_form)),
+            ("Fibers", (self.settings_form,)),
+            ("Result", (self.results,)),
+            ("View", (self.view_box, self.context_box)),
+        ):
+            self.inputs.addWidget(heading(title, self))
+            for part in parts:
+                self.inputs.addWidget(part)
         self._show_fitting_rows()
 
     def _connect(self) -> None:
@@ -115,6 +124,7 @@ class TrackingPanel(EnginePanel):
         self.settings_form.changed.connect(self._show_fitting_rows)
         self.directions_form.changed.connect(self._show_fitting_rows)
         self.results.save_wanted.connect(self._on_save)
+        self.context_box.changed.connect(self._show_context)
         self._preview.finished.connect(self._on_preview)
 
     def _show_fitting_rows(self) -> None:
@@ -144,6 +154,9 @@ class TrackingPanel(EnginePanel):
     def field(self) -> TensorField | None:
         """The chosen tensors, or None while there is only a scan."""
         return self.source if isinstance(self.source, TensorField) else None
+
+    def _layer_of(self, scan: DiffusionScan) -> Any:
+        return next((x for x in self.viewer.layers if scan_of(x) is scan), self.source_box.layer)
 
     def _on_source(self, *_: Any) -> None:
         field = self.field
@@ -180,7 +193,25 @@ class TrackingPanel(EnginePanel):
             self.bundles.move(centre_mm)
         self.seed_box.use_ball()
         self._show_bundles()
+        self._go_to(centre_mm)
         self.run_again()
+
+    def _go_to(self, centre_mm: Position) -> None:
+        """Move the slices on screen, and the plane in 3-D, to a world position."""
+        if self.source is None:
+            return
+        position = world_to_viewer(centre_mm, self.source.affine, self.source.shape)
+        axes = range(self.viewer.dims.ndim - 3, self.viewer.dims.ndim)
+        self.viewer.dims.set_point(list(axes), [float(p) for p in position])
+        self._show_context()
+
+    def _show_context(self) -> None:
+        """Show FA as the user wants it in 3-D."""
+        layer = None if self.field is None else volume_to_click(self.viewer, self.field)
+        current = self.bundles.current
+        if layer is not None and self.source is not None and current is not None:
+            seed = world_to_viewer(current.centre_mm, self.source.affine, self.source.shape)
+            self.context_box.apply(layer, seed)
 
     def _on_placed(self, position: Any, new: bool) -> None:
         try:
@@ -308,12 +339,13 @@ class TrackingPanel(EnginePanel):
     def show_result(self, result: Traced) -> None:
         """Show the fibers, and the tensors if they were fitted."""
         if isinstance(result.request.source, DiffusionScan):
-            self._add_maps(result.field, self.source_box.layer.name)
+            self._add_maps(result.field, self._layer_of(result.request.source), result.request.device)
         if self._rerun:
             self._rerun = False
             self.run()
             return
         self._show_fibers(result)
+        self._show_context()
         launched = result.fibers.parameters.get("launched", 0)
         if not len(result.fibers):
             shortest = result.request.settings.min_length_mm
@@ -327,14 +359,20 @@ class TrackingPanel(EnginePanel):
         self.results.show_layer(layer)
         self.results.show_numbers(traced.fibers)
 
-    def _add_maps(self, field: TensorField, study: str) -> None:
+    def _add_maps(self, field: TensorField, scan_layer: Any, device: str) -> None:
+        recipe = (
+            f"scan = tracts.read_dwi({str(field.path)!r})",
+            f"field = tracts.fit_tensors(scan, device={device!r})",
+        )
         for name in ("FA", "DEC"):
-            data, keywords, _ = map_layer(field, name, study)
+            data, keywords, _ = map_layer(field, name, scan_layer.name)
+            keywords["metadata"][KEY]["recipe"] = recipe
             layer = self.viewer.add_image(data, **keywords)
             if name == "FA":
                 self.source_box.choose(layer)
-        for note in field.notes[-1:]:
-            self.show_note(note)
+        scan_layer.visible = False
+        if field.notes:
+            self.show_note(". ".join(field.notes) + ".")
 
     def _on_picked(self, layer: Any, fiber: int) -> None:
         layer.select_fiber(fiber)
