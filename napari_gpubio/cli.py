@@ -95,7 +95,10 @@ def _check(options: argparse.Namespace) -> int:
     device = choose_device(options.device)
     rows: list[dict[str, Any]] = []
     if not options.json:
-        print(f"on {device.describe()}\n{'case':42} {'quantity':22} {'reference':>11} {'result':>11} {'error':>10}  verdict")
+        print(
+            f"on {device.describe()}\n{'case':42} {'quantity':22} {'reference':>11} {'result':>11} "
+            f"{'error':>10}  verdict"
+        )
     for engine in _engines(options):
         for check in engine.CHECKS:
             for row in run_check(check, device):

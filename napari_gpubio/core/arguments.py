@@ -20,7 +20,9 @@ def add_settings(parser: argparse.ArgumentParser, settings: Any, title: str) -> 
         unit = f" [{info.unit}]" if info.unit else ""
         text = f"{info.help.replace('%', '%%')}{unit.replace('%', '%%')} (default: {default})"
         if isinstance(default, bool):
-            group.add_argument(option, dest=field.name, action=argparse.BooleanOptionalAction, default=default, help=text)
+            group.add_argument(
+                option, dest=field.name, action=argparse.BooleanOptionalAction, default=default, help=text
+            )
         else:
             group.add_argument(
                 option, dest=field.name, type=type(default), default=default, choices=info.choices, help=text

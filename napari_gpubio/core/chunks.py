@@ -64,6 +64,7 @@ class _Worker:
 
     def __init__(self, run: Runnable, first_chunk: int) -> None:
         self.run = run
+        self._ceiling = 1 << 30  # items that have proved too many for the memory are not tried again
         self.length = max(1, min(first_chunk, self._fits()))
 
     def do(self, start: int, count: int) -> int:
@@ -84,12 +85,12 @@ class _Worker:
             raise OutOfGpuMemory(needed / 2**20, free / 2**20)
         half = (count + 1) // 2
         logger.warning("out of GPU memory with %d items; trying again with %d", count, half)
-        self.length = half
+        self.length = self._ceiling = half
         return self.do(start, half) + self.do(start + half, count - half)
 
     def _fit_length(self, count: int, seconds: float) -> None:
         wanted = int(count * min(4.0, CHUNK_SECONDS / max(seconds, 1e-6)))
-        self.length = max(1, min(wanted, self._fits()))
+        self.length = max(1, min(wanted, self._ceiling, self._fits()))
 
     def _fits(self) -> int:
         if self.run.device.kind == CPU.kind:

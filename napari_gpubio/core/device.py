@@ -201,8 +201,9 @@ def _compile_problem(cupy: Any) -> str | None:
         if int(out[0]) != 7:
             return "a GPU was found but a test kernel gave a wrong result"
     except Exception as error:  # noqa: BLE001 - whatever breaks here is the answer to "why no GPU"
+        said = str(error).partition("\n")[0][:200]
         return (
-            f"a GPU was found but a test kernel failed ({type(error).__name__}: {str(error).splitlines()[0][:200]}); "
+            f"a GPU was found but a test kernel failed ({type(error).__name__}: {said}); "
             "install the CUDA wheels with pip install 'napari-gpubio[cuda13]' or 'napari-gpubio[cuda12]'"
         )
     return None
@@ -220,7 +221,7 @@ def _cpu_name() -> str:
 
 
 def _free_host_bytes() -> int:
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return 2 << 30  # a careful guess where the system does not tell
+    """Memory that can be had without swapping; the system's file cache counts as free, which it is."""
+    import psutil
+
+    return int(psutil.virtual_memory().available)

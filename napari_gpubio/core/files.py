@@ -25,6 +25,28 @@ def sample_path(name: str) -> Path:
     raise InvalidInput(f"there is no sample file {name!r}; reinstall napari-gpubio if it should be there")
 
 
+def existing_file(path: str | os.PathLike[str]) -> Path:
+    """Return the path of a file that is there and not empty.
+
+    Raises
+    ------
+    InvalidInput
+        If it does not exist, is a folder, cannot be reached, or has no bytes.
+    """
+    file = Path(path)
+    shown = str(file)[:200]
+    try:
+        if file.is_dir():
+            raise InvalidInput(f"{shown} is a folder; give the file in it")
+        if not file.is_file():
+            raise InvalidInput(f"{shown} does not exist; check the name and the folder")
+        if file.stat().st_size == 0:
+            raise InvalidInput(f"{shown} is empty (0 bytes); copy or export it again")
+    except OSError as error:  # a name that is too long, a folder that may not be entered
+        raise InvalidInput(f"{shown} cannot be opened ({error.strerror}); check the path") from error
+    return file
+
+
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary path beside ``path``; rename it to ``path`` when the block ends well.

@@ -67,6 +67,25 @@ def same_grid(shape_a: tuple[int, ...], affine_a: Array, shape_b: tuple[int, ...
     return bool(np.abs(apply_affine(affine_a, corners) - apply_affine(affine_b, corners)).max() < 1e-3)
 
 
+def world_axes_of(affine: Array) -> tuple[int, int, int]:
+    """World axis (0 = x, 1 = y, 2 = z) that each voxel axis i, j, k follows most closely; each is taken once."""
+    cosines = np.abs(rotation_of(affine))
+    axes, free = [0, 0, 0], [0, 1, 2]
+    for column in np.argsort(-cosines.max(axis=0)):
+        axes[column] = max(free, key=lambda row: cosines[row, column])
+        free.remove(axes[column])
+    return axes[0], axes[1], axes[2]
+
+
+def world_order(affine: Array) -> tuple[int, int, int]:
+    """Order of the voxel axes in which they follow x, y, z: ``array.transpose(order)`` of, say, a sagittal scan.
+
+    A layer needs this order, because napari cuts slices along the axes of the array as well as of the world.
+    """
+    axes = world_axes_of(affine)
+    return axes.index(0), axes.index(1), axes.index(2)
+
+
 def display_affine(affine: Array, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
     """Return the voxel-to-display matrix, mm: the affine itself where its axes follow the world's, else straightened.
 
@@ -79,13 +98,9 @@ def display_affine(affine: Array, shape: tuple[int, ...]) -> npt.NDArray[np.floa
     """
     affine = np.asarray(affine, np.float64)
     sizes = voxel_sizes_mm(affine)
-    cosines = rotation_of(affine)
     nearest = np.zeros((3, 3))
-    free = list(range(3))
-    for column in np.argsort(-np.abs(cosines).max(axis=0)):
-        row = max(free, key=lambda r: abs(cosines[r, column]))
-        free.remove(row)
-        nearest[row, column] = np.sign(cosines[row, column])
+    for column, row in enumerate(world_axes_of(affine)):
+        nearest[row, column] = np.sign(affine[row, column])
     straight = np.eye(4)
     straight[:3, :3] = nearest * sizes
     if np.allclose(affine[:3, :3], straight[:3, :3], atol=1e-3 * sizes.min()):

@@ -34,7 +34,9 @@ def add_verb(verbs: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="example:\n  napari-gpubio tracts dwi.nii.gz --seed 0 -5 22 --radius-mm 3 --points 100 --out cc.trk",
     )
-    verb.add_argument("input", type=Path, help="diffusion scan (NIfTI with bval and bvec beside it, .mif), or tensor image")
+    verb.add_argument(
+        "input", type=Path, help="diffusion scan (NIfTI with bval and bvec beside it, .mif), or tensor image"
+    )
     verb.add_argument("--tensor-order", default="auto", help="of a tensor image: auto, mrtrix, fsl, dipy, full")
     verb.add_argument("--mask", type=Path, help="brain mask on the same grid")
     verb.add_argument("--seed", type=float, nargs=3, action="append", metavar=("X", "Y", "Z"), help="seed, world mm")
@@ -117,4 +119,6 @@ def _progress(step: Step) -> None:
     if sys.stderr.isatty():
         filled = int(30 * step.fraction)
         end = "\n" if step.done >= step.total else ""
-        print(f"\r{step.message} [{'#' * filled}{'.' * (30 - filled)}] {step.done}/{step.total}", end=end, file=sys.stderr)
+        print(
+            f"\r{step.message} [{'#' * filled}{'.' * (30 - filled)}] {step.done}/{step.total}", end=end, file=sys.stderr
+        )

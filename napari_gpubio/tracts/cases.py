@@ -42,9 +42,7 @@ def shoot(
     """Trace one ray forwards from each start (world mm) along each direction."""
     axes = np.atleast_2d(np.asarray(directions, np.float64))
     axes = axes / np.linalg.norm(axes, axis=1, keepdims=True)
-    launch = Launch(
-        np.atleast_2d(np.asarray(starts, np.float64)), axes, Directions(kind="principal", both_ways=False)
-    )
+    launch = Launch(np.atleast_2d(np.asarray(starts, np.float64)), axes, Directions(kind="principal", both_ways=False))
     return trace_problem(RayProblem(field, launch, settings), device)
 
 
@@ -115,12 +113,20 @@ def _fit_speed(device: Device) -> Callable[[], float]:
 
 CHECKS = _checks()
 SPEEDS = (
-    Speed(name="1000 geodesics from a click (hamiltonian, cubic, RK4)", unit="points", prepare=_tracking_speed(TrackSettings())),
+    Speed(
+        name="1000 geodesics from a click (hamiltonian, cubic, RK4)",
+        unit="points",
+        prepare=_tracking_speed(TrackSettings()),
+    ),
     Speed(
         name="1000 geodesics from a click (vanaart2011, RK2)",
         unit="points",
         prepare=_tracking_speed(TrackSettings(method="vanaart2011", integrator="rk2")),
     ),
-    Speed(name="1000 streamlines from a click (EuDX)", unit="points", prepare=_tracking_speed(TrackSettings(method="eudx"))),
+    Speed(
+        name="1000 streamlines from a click (EuDX)",
+        unit="points",
+        prepare=_tracking_speed(TrackSettings(method="eudx")),
+    ),
     Speed(name="weighted tensor fit of the phantom, mask included", unit="voxels", prepare=_fit_speed),
 )

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import volume_layer_affine
+from napari_gpubio.core.space import volume_layer_affine, world_order
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi
 from napari_gpubio.tracts.io.mif import read_mif
 from napari_gpubio.tracts.io.volumes import read_volume, write_volume
@@ -35,16 +35,17 @@ MAP_UNITS = {"FA": "", "MD": "mm²/s", "AD": "mm²/s", "RD": "mm²/s", "DEC": ""
 
 def volume_layer(array: Array, affine: Array, name: str, **keywords: Any) -> LayerData:
     """Return the layer of a volume (X, Y, Z) or of a colour volume (X, Y, Z, 3)."""
-    shape = array.shape[:3]
-    data = array.transpose(2, 1, 0, 3) if array.ndim == 4 else array.T
-    metadata = {KEY: {"affine": affine, "shape": shape, **keywords.pop("metadata", {})}}
-    return data, {"name": name, "affine": volume_layer_affine(affine, shape), "metadata": metadata, **keywords}, "image"
+    shown, matrix = _shown(array, affine)
+    data = shown.transpose(2, 1, 0, 3) if array.ndim == 4 else shown.T
+    metadata = {KEY: {"affine": affine, "shape": array.shape[:3], **keywords.pop("metadata", {})}}
+    return data, {"name": name, "affine": matrix, "metadata": metadata, **keywords}, "image"
 
 
 def scan_layer(scan: DiffusionScan, name: str) -> LayerData:
     """Return the layer of a diffusion scan: its volumes along the first axis, the scan itself in the metadata."""
+    shown, matrix = _shown(scan.data, scan.affine)
     affine = np.eye(5)
-    affine[1:, 1:] = volume_layer_affine(scan.affine, scan.shape)
+    affine[1:, 1:] = matrix
     first = np.asarray(scan.data[..., int(np.argmin(scan.bvals))], np.float32)
     keywords = {
         "name": name,
@@ -53,7 +54,14 @@ def scan_layer(scan: DiffusionScan, name: str) -> LayerData:
         "colormap": "gray",
         "metadata": {KEY: {"scan": scan, "affine": scan.affine, "shape": scan.shape}},
     }
-    return scan.data.T, keywords, "image"
+    return shown.T, keywords, "image"
+
+
+def _shown(array: Array, affine: Array) -> tuple[Array, Array]:
+    """An array with its first three axes along x, y, z, and the affine of its layer."""
+    order = world_order(affine)
+    shown = array.transpose(*order, *range(3, array.ndim))
+    return shown, volume_layer_affine(affine[:, [*order, 3]], shown.shape[:3])
 
 
 def map_layer(field: TensorField, map_name: str, study: str, *, visible: bool = True) -> LayerData:
@@ -117,7 +125,14 @@ def volume_of(layer: Any) -> Array:
     data = np.asarray(layer.data)
     if data.ndim != 3:
         raise InvalidInput(f"layer {layer.name!r} has {data.ndim} dimensions; choose a volume with three")
-    return data.T
+    return _stored(data.T, _carried(layer, "affine"))
+
+
+def _stored(array: Array, affine: Array | None) -> Array:
+    """Undo the order of axes that a layer of ours was given."""
+    if affine is None:
+        return array
+    return array.transpose(*np.argsort(world_order(affine)), *range(3, array.ndim))
 
 
 def _carried(layer: Any, what: str) -> Any:
@@ -129,7 +144,7 @@ def _carried(layer: Any, what: str) -> Any:
 
 
 def get_reader(path: str | Sequence[str]) -> Callable[[str | Sequence[str]], list[LayerData]] | None:
-    """Return the reader of NIfTI and MRtrix volumes (napari's reader contribution), or None if the name does not fit."""
+    """Return the reader of NIfTI and MRtrix volumes (napari's reader contribution), or None if a name does not fit."""
     paths = [path] if isinstance(path, str) else list(path)
     fits = all(p.lower().endswith((".nii", ".nii.gz", ".mif", ".mif.gz")) and Path(p).is_file() for p in paths)
     return read_layers if fits and paths else None
@@ -172,9 +187,7 @@ def write_image(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
     array = np.asarray(data)
     array = array.transpose(2, 1, 0, 3) if attributes.get("rgb") else array.T
     affine = ours.get("affine")
-    if affine is None:
-        affine = _affine_of(attributes, array.ndim)
-    write_volume(path, array, affine)
+    write_volume(path, _stored(array, affine), _affine_of(attributes, np.ndim(data)) if affine is None else affine)
     return [path]
 
 

@@ -70,7 +70,7 @@ class DiffusionScan:
     @property
     def shape(self) -> tuple[int, int, int]:
         """Dimensions of one volume."""
-        return self.data.shape[:3]  # type: ignore[return-value]
+        return self.data.shape[:3]
 
     @property
     def is_b0(self) -> npt.NDArray[np.bool_]:
@@ -125,7 +125,7 @@ class TensorField:
     @property
     def shape(self) -> tuple[int, int, int]:
         """Dimensions of the grid."""
-        return self.tensors.shape[:3]  # type: ignore[return-value]
+        return self.tensors.shape[:3]
 
     @property
     def voxel_sizes_mm(self) -> npt.NDArray[np.float64]:

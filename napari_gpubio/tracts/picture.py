@@ -79,19 +79,34 @@ def _panel(
     x = (fibers.points[:, across] - low[across]) * scale
     y = height - (fibers.points[:, up] - low[up]) * scale
     colors = _direction_colors(fibers)
-    middle = np.add.reduceat(fibers.points[:, depth], fibers.offsets[:-1]) / fibers.counts if len(fibers) else []
-    for f in np.argsort(towards * np.asarray(middle)):
+    for f in _far_first(fibers, depth, towards):
         for n in range(fibers.offsets[f], fibers.offsets[f + 1] - 1):
             draw.line((x[n], y[n], x[n + 1], y[n + 1]), fill=tuple(colors[n]), width=SMOOTH)
     font = ImageFont.load_default(6 * scale)
     draw.text((4 * scale, height / 2), labels[0], font=font, fill="white", anchor="lm")
     draw.text((width - 4 * scale, height / 2), labels[1], font=font, fill="white", anchor="rm")
-    draw.text((width / 2, height - 2 * scale), name, font=ImageFont.load_default(5 * scale), fill="#b0b0b0", anchor="mb")
+    draw.text(
+        (width / 2, height - 2 * scale), name, font=ImageFont.load_default(5 * scale), fill="#b0b0b0", anchor="mb"
+    )
     return panel
 
 
+def _far_first(fibers: Tractogram, depth: int, towards: int) -> Array:
+    """Order of the fibers in which nearer ones are drawn over farther ones."""
+    if not len(fibers):
+        return np.empty(0, np.int64)
+    middle = np.add.reduceat(fibers.points[:, depth], fibers.offsets[:-1]) / fibers.counts
+    return np.argsort(towards * middle)
+
+
 def _slice(
-    field: TensorField, fa: Array, axes: tuple[int, int, int], low: Array, centre: Array, size: tuple[int, int], scale: float
+    field: TensorField,
+    fa: Array,
+    axes: tuple[int, int, int],
+    low: Array,
+    centre: Array,
+    size: tuple[int, int],
+    scale: float,
 ) -> npt.NDArray[np.uint8]:
     """FA in a plane of world axes through the centre, as a grey picture with the second axis up."""
     across, up, depth = axes

@@ -133,9 +133,7 @@ def trace_problem(problem: RayProblem, device: Device) -> Tractogram:
     return _in_order([piece for _, fresh in _chunks(problem, device, None) for piece in fresh])
 
 
-def _chunks(
-    problem: RayProblem, device: Device, stop: threading.Event | None
-) -> Iterator[tuple[int, list[Piece]]]:
+def _chunks(problem: RayProblem, device: Device, stop: threading.Event | None) -> Iterator[tuple[int, list[Piece]]]:
     """Drive one run on each device; hand over the number done and the fresh fibers after each chunk."""
     runs = make_runs(problem, device)
     try:

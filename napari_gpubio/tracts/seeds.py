@@ -102,7 +102,7 @@ def sphere_directions(count: int) -> npt.NDArray[np.float64]:
 
 
 def cap_directions(count: int, half_angle: float) -> npt.NDArray[np.float64]:
-    """Return ``count`` unit vectors spread evenly over a cap around +z with a half angle in radians, shape (count, 3)."""
+    """Return ``count`` unit vectors spread evenly over a cap around +z (half angle in radians), shape (count, 3)."""
     n = np.arange(count)
     cos = 1.0 - (1.0 - np.cos(half_angle)) * (n + 0.5) / count
     sin, turn = np.sqrt(np.maximum(0.0, 1.0 - cos**2)), n * _GOLDEN_ANGLE
@@ -135,7 +135,7 @@ class Launch:
         return np.arange(start, start + count, dtype=np.int64) // self.directions.per_seed
 
     def rays(self, start: int, count: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Start points and unit directions (world) of the fibers ``start`` to ``start + count - 1``, each (count, 3)."""
+        """Start points and unit directions (world) of the fibers from ``start`` on, each (count, 3)."""
         d = self.directions
         which = self.seed_of(start, count)
         if d.kind == "principal":
@@ -160,7 +160,7 @@ def make_launch(field: TensorField, points_mm: npt.ArrayLike, directions: Direct
     points = checked_points(points_mm)
     voxel = apply_affine(np.linalg.inv(field.affine), points)
     nearest = np.floor(voxel + 0.5).astype(np.int64)
-    inside = ((nearest >= 0) & (nearest < field.shape)).all(axis=1)
+    inside: npt.NDArray[np.bool_] = ((nearest >= 0) & (nearest < field.shape)).all(axis=1)
     where = f"({points[0][0]:.1f}, {points[0][1]:.1f}, {points[0][2]:.1f}) mm"
     if not inside.any():
         raise InvalidInput(f"the seed at {where} lies outside the volume; place it in the brain")

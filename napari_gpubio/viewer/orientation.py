@@ -1,4 +1,4 @@
-"""Left and right. napari counts axes z, y, x, so a volume in world axes is drawn as a mirror image unless told otherwise.
+"""Left and right: napari counts axes z, y, x, so a volume in world axes is drawn mirrored unless told otherwise.
 
 A view is a choice of the user and belongs to the whole viewer; arrays are never flipped.
 """

@@ -259,5 +259,3 @@ def device_picker(parent: QWidget) -> QComboBox:
     box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
     box.setMinimumContentsLength(5)
     return box
-
-

@@ -1,7 +1,6 @@
 """Reading diffusion series: world tensors come back from every affine; what is wrong is said in a sentence."""
 
 import gzip
-import sys
 
 import nibabel as nib
 import numpy as np
@@ -182,7 +181,7 @@ def test_damaged_files(tmp_path):
         read_dwi(packed)
     for content in (b"", b"hello\n" * 200, whole[:100]):
         path.write_bytes(content)
-        with pytest.raises(InvalidInput, match=r"dwi.nii cannot be read"):
+        with pytest.raises(InvalidInput, match=r"dwi.nii (cannot be read|is empty)"):
             read_dwi(path)
 
 
@@ -195,16 +194,9 @@ def test_a_header_that_promises_too_much(tmp_path, monkeypatch):
         with pytest.raises(InvalidInput, match="declares 3240000000000000 bytes"):
             read_dwi(tmp_path / name)
     path, _ = write_scan(tmp_path, AFFINES["isotropic"])
-    monkeypatch.setattr(volumes, "_available_memory_bytes", lambda: 2879)
+    monkeypatch.setattr(volumes, "free_memory_bytes", lambda _device: 2879)
     with pytest.raises(InvalidInput, match="of memory and"):
         read_dwi(path)
-
-
-def test_free_memory_is_known_without_psutil(monkeypatch):
-    with_psutil = volumes._available_memory_bytes()
-    monkeypatch.setitem(sys.modules, "psutil", None)
-    without = volumes._available_memory_bytes()
-    assert min(with_psutil, without) > 2**20
 
 
 def test_images_of_another_kind(tmp_path):

@@ -180,7 +180,7 @@ def test_sizes_are_checked_before_memory_is_taken(read, monkeypatch):
         read(mif_bytes(VALUES)[:-1])
     with pytest.raises(InvalidInput, match="ends after 479 of 480 bytes"):
         read(mif_bytes(VALUES)[:-1], "a.mif.gz")
-    monkeypatch.setattr(volumes, "_available_memory_bytes", lambda: 479)
+    monkeypatch.setattr(volumes, "free_memory_bytes", lambda _device: 479)
     with pytest.raises(InvalidInput, match="of memory and"):
         read(mif_bytes(VALUES))
 
@@ -195,7 +195,7 @@ def test_files_that_are_no_mrtrix_images(tmp_path):
         ("a.mif", "does not begin with 'mrtrix image'"),
         ("b.mif.gz", "cannot be read"),
         ("c.mif.gz", "cannot be read"),
-        ("d.mif", "does not begin with 'mrtrix image'"),
+        ("d.mif", "is empty"),
         ("e.txt", "its name must end in"),
         ("f.mif", "does not exist"),
     ]:

@@ -159,8 +159,8 @@ def test_every_cut_is_seen(tmp_path, good, kind):
 
 
 NOT_THERE = [
-    ("nothing.trk", None, "there is no file"),
-    ("folder.trx", "folder", "is a folder; give the tractogram file in it"),
+    ("nothing.trk", None, "does not exist"),
+    ("folder.trx", "folder", "is a folder; give the file in it"),
     ("empty.tck", b"", r"empty \(0 bytes\)"),
     ("a.txt", b"x", "suffix '.txt' is unknown; tractograms are read from .trk, .trk.gz"),
     ("a.trk", b"mrtrix tracks\n", r"a trk file begins with b'TRACK', this one with b'mrtrix"),

@@ -23,6 +23,7 @@ from nibabel.filebasedimages import ImageFileError
 from nibabel.streamlines.tractogram_file import DataError, HeaderError
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.space import checked_affine
 
 logger = logging.getLogger(__name__)
@@ -75,24 +76,6 @@ def reading(path: Path) -> Iterator[None]:
     except UNREADABLE as error:
         said = str(error) or type(error).__name__
         raise InvalidInput(f"{path.name} cannot be read: {said}. Export or copy the file again") from error
-
-
-def existing_file(path: str | os.PathLike[str]) -> Path:
-    """Return the path of a file that is there and not empty.
-
-    Raises
-    ------
-    InvalidInput
-        If it does not exist, is a folder, or has no bytes.
-    """
-    file = Path(path)
-    if file.is_dir():
-        raise InvalidInput(f"{file} is a folder; give the tractogram file in it")
-    if not file.is_file():
-        raise InvalidInput(f"there is no file {file}; check the name and the folder")
-    if file.stat().st_size == 0:
-        raise InvalidInput(f"{file} is empty (0 bytes); copy or export it again")
-    return file
 
 
 def load_bytes(path: Path) -> bytes | bytearray:

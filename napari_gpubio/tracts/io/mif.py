@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.space import checked_affine
-from napari_gpubio.tracts.io.volumes import MIF_SUFFIXES, check_declared_size, damaged, existing_file
+from napari_gpubio.tracts.io.volumes import MIF_SUFFIXES, check_declared_size, damaged
 
 Array = npt.NDArray[Any]
 Header = dict[str, list[str]]

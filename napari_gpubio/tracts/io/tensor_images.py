@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.space import rotation_of
 from napari_gpubio.tracts.io.gradients import fsl_axes
 from napari_gpubio.tracts.io.mif import read_mif
 from napari_gpubio.tracts.io.volumes import (
     MIF_SUFFIXES,
-    existing_file,
     nifti_affine,
     nifti_array,
     open_nifti,

@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import atomic_write, existing_file
 from napari_gpubio.core.space import checked_affine, same_grid
 from napari_gpubio.tracts.io.checks import (
     Grid,
@@ -39,7 +39,6 @@ from napari_gpubio.tracts.io.checks import (
     box_grid,
     check_finite,
     checked_shape,
-    existing_file,
     reading,
     reference_grid,
 )

@@ -13,7 +13,7 @@ from nibabel.spatialimages import HeaderDataError
 
 from napari_gpubio.core.device import CPU, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import atomic_write, existing_file
 from napari_gpubio.core.space import checked_affine, same_grid
 
 Array = npt.NDArray[Any]
@@ -118,7 +118,8 @@ def write_volume(path: str | Path, array: Array, affine: npt.ArrayLike, descript
     path
         Ends in ``.nii`` or ``.nii.gz``.
     array
-        Shape (X, Y, Z). Booleans are written as uint8, 64-bit integers as int32 where they fit, float16 as float32.
+        Shape (X, Y, Z), or (X, Y, Z, C) for colours or several maps. Booleans are written as uint8, 64-bit
+        integers as int32 where they fit, float16 as float32.
     affine
         Voxel to world, mm.
     description
@@ -130,8 +131,8 @@ def write_volume(path: str | Path, array: Array, affine: npt.ArrayLike, descript
         If the array is not a real volume, the name ends otherwise, or the folder does not exist.
     """
     array = np.asarray(array)
-    if array.ndim != 3:
-        raise InvalidInput(f"a volume has 3 dimensions; this array has shape {array.shape}")
+    if array.ndim not in (3, 4):
+        raise InvalidInput(f"a volume has 3 dimensions, or 4 with colours; this array has shape {array.shape}")
     storable = _storable(array)
     save_nifti(path, nib.Nifti1Image(storable, checked_affine(affine), dtype=storable.dtype), description)
 
@@ -203,24 +204,6 @@ def nifti_affine(image: Any, path: Path) -> Affine:
         raise InvalidInput(f"{path.name}: {error}") from None
 
 
-def existing_file(path: str | Path) -> Path:
-    """Return the path if it is a file; otherwise say so.
-
-    Raises
-    ------
-    InvalidInput
-        If there is no such file.
-    """
-    path = Path(path)
-    try:
-        if path.is_file():
-            return path
-        what = "is a folder, not a file" if path.is_dir() else "does not exist"
-    except OSError as error:  # a name that is too long, a folder that may not be entered
-        what = f"cannot be opened ({error.strerror})"
-    raise InvalidInput(f"{str(path)[:200]} {what}; check the path")
-
-
 def check_declared_size(path: Path, offset: int, count: int) -> None:
     """Check, before anything is allocated, that ``count`` bytes from ``offset`` can be in a file and in memory.
 
@@ -236,7 +219,7 @@ def check_declared_size(path: Path, offset: int, count: int) -> None:
             f"{path.name} has {size} bytes, but its header declares {count} bytes of data from byte {offset}; "
             "the file is incomplete or damaged: copy or download it again"
         )
-    if count > (free := _available_memory_bytes()):
+    if count > (free := free_memory_bytes(CPU)):
         raise InvalidInput(
             f"{path.name} needs {count / 2**20:.0f} MB of memory and {free / 2**20:.0f} MB are free; "
             "close other programs, or crop or resample the image"
@@ -256,15 +239,6 @@ def _bytes(shape: tuple[int, ...], itemsize: int) -> int:
     for length in shape:
         total *= int(length)
     return total
-
-
-def _available_memory_bytes() -> int:
-    """Memory that can be had without swapping; psutil counts the system's file cache as free, which it is."""
-    try:
-        import psutil  # type: ignore[import-untyped] # noqa: PLC0415, RUF100
-    except ImportError:
-        return free_memory_bytes(CPU)
-    return int(psutil.virtual_memory().available)
 
 
 def _storable(array: Array) -> Array:

@@ -75,9 +75,7 @@ class Run:
     def close(self) -> None:
         """Nothing to free on the CPU."""
 
-    def _packed(
-        self, start: int, seeds: Array, points: Array, written: Array, reasons: Array, stats: Array
-    ) -> Partial:
+    def _packed(self, start: int, seeds: Array, points: Array, written: Array, reasons: Array, stats: Array) -> Partial:
         p = self._problem
         per_ray = written.astype(np.int64).reshape(len(seeds), -1)
         offsets = np.concatenate([[0], np.cumsum(per_ray.sum(axis=1) + 1)])

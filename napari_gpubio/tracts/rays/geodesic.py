@@ -286,13 +286,8 @@ def trace_ray(
     real = x.dtype.type
     h, fa_stop, max_length, bend, max_drift = limits[0], limits[1], limits[2], limits[3], limits[4]
     zero, one = real(0), real(1)
-    y, k1, kn, total, out = (
-        np.empty(6, x.dtype),
-        np.empty(6, x.dtype),
-        np.empty(6, x.dtype),
-        np.empty(6, x.dtype),
-        np.empty(6, x.dtype),
-    )
+    rows = np.empty((5, 6), x.dtype)
+    y, k1, kn, total, out = rows[0], rows[1], rows[2], rows[3], rows[4]
     w, d = np.empty((3, 4), x.dtype), np.empty((3, 4), x.dtype)
     s, g = np.empty((4, 6), x.dtype), np.empty(4, x.dtype)
     ux, uy, uz = sign * direction[0], sign * direction[1], sign * direction[2]
@@ -408,5 +403,3 @@ def pack(affine, seeds, seed_fa, per_fiber, points, written, offsets, packed, pa
             for a in range(3):
                 packed[at, a] = affine[a, 0] * x + affine[a, 1] * y + affine[a, 2] * z + affine[a, 3]
             packed_fa[at] = fa
-
-

@@ -38,7 +38,7 @@ def prepare_field(problem: RayProblem) -> Any:
 
 
 def _spline_coefficients(field: Any, *, interpolating: bool) -> Any:
-    """Coefficients of the cubic B-spline, padded. The prefilter of the interpolating kind runs on the CPU (exact fields)."""
+    """Coefficients of the cubic B-spline, padded; the prefilter of the interpolating kind runs on the CPU."""
     import cupy
 
     from napari_gpubio.tracts.rays.problem import spline_coefficients
@@ -94,8 +94,8 @@ class Run:
         common = (
             self._guide, self._mask, self._euclid, np.int32(nx), np.int32(ny), np.int32(nz), seeds, directions,
             np.int32(rays), np.int32(p.rays_per_fiber), self._limits, np.int32(p.stages), np.int32(p.measure),
-            np.int32(settings.ray_steps), np.int32(settings.points_every), np.int32(settings.ray_points), points, written,
-            reasons, stats,
+            np.int32(settings.ray_steps), np.int32(settings.points_every), np.int32(settings.ray_points), points,
+            written, reasons, stats,
         )  # fmt: skip
         grid = ((rays + _THREADS - 1) // _THREADS,)
         if self._textures is not None:

@@ -47,7 +47,9 @@ def ellipsoids(
     if not len(at):
         raise InvalidInput("there are no tensors here; move to a place inside the brain")
     if len(at) > MOST_GLYPHS:
-        raise InvalidInput(f"{len(at)} ellipsoids are too many to draw; choose a region with at most {MOST_GLYPHS} voxels")
+        raise InvalidInput(
+            f"{len(at)} ellipsoids are too many to draw; choose a region with at most {MOST_GLYPHS} voxels"
+        )
     ball, triangles = icosphere()
     values = field.eigen.values[tuple(at.T)]
     vectors = field.eigen.vectors[tuple(at.T)]
@@ -74,7 +76,8 @@ def icosphere() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     near = np.linalg.norm(points[:, None] - points[None], axis=2) < 1.1
     triples = [
         (i, j, k)
-        for i in range(12) for j in range(i + 1, 12) for k in range(j + 1, 12) if near[i, j] and near[j, k] and near[i, k]
+        for i in range(12) for j in range(i + 1, 12) for k in range(j + 1, 12)
+        if near[i, j] and near[j, k] and near[i, k]
     ]  # fmt: skip
     middles: dict[tuple[int, int], int] = {}
     grown = list(points)

@@ -70,7 +70,7 @@ class FitProblem:
 
 
 def design_matrix(bvals: Array, directions: Array) -> npt.NDArray[np.float64]:
-    """Return the matrix of the log-linear tensor model, shape (N, 7); b-values in s/mm^2, directions unit, world axes."""
+    """Return the matrix of the log-linear tensor model, shape (N, 7); b in s/mm^2, unit directions in world axes."""
     b = np.asarray(bvals, np.float64) * 1e-3
     x, y, z = np.asarray(directions, np.float64).T
     columns = [-b * x * x, -b * y * y, -b * z * z, -2 * b * x * y, -2 * b * x * z, -2 * b * y * z, np.ones_like(b)]

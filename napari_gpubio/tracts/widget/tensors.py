@@ -70,11 +70,12 @@ class TensorPanel(EnginePanel):
 
     def _fill(self) -> None:
         self.scan_box = LayerBox(
-            self.viewer, lambda layer: scan_of(layer) is not None, empty="open a scan (NIfTI + bval + bvec)", parent=self
+            self.viewer,
+            lambda layer: scan_of(layer) is not None,
+            empty="open a scan (NIfTI + bval + bvec)",
+            parent=self,
         )
-        self.mask_box = LayerBox(
-            self.viewer, _is_volume, nothing="automatic brain mask", parent=self
-        )
+        self.mask_box = LayerBox(self.viewer, _is_volume, nothing="automatic brain mask", parent=self)
         opening = QHBoxLayout()
         for text, tip, slot in (
             ("Open scan…", "NIfTI with bval and bvec beside it, or MRtrix .mif", self._on_open_scan),
@@ -149,7 +150,9 @@ class TensorPanel(EnginePanel):
     # -- opening --------------------------------------------------------------------------------------------------
 
     def _on_open_scan(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Open a diffusion scan", "", "Scans (*.nii *.nii.gz *.mif *.mif.gz)")
+        path, _ = QFileDialog.getOpenFileName(
+            self, "Open a diffusion scan", "", "Scans (*.nii *.nii.gz *.mif *.mif.gz)"
+        )
         if path:
             self.open_scan(path)
 
@@ -163,7 +166,9 @@ class TensorPanel(EnginePanel):
             self.show_error(str(error))
 
     def _on_open_tensors(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Open a tensor image", "", "Tensors (*.nii *.nii.gz *.mif *.mif.gz)")
+        path, _ = QFileDialog.getOpenFileName(
+            self, "Open a tensor image", "", "Tensors (*.nii *.nii.gz *.mif *.mif.gz)"
+        )
         if path:
             self.open_tensors(path)
 
@@ -257,7 +262,11 @@ class TensorPanel(EnginePanel):
             self.viewer.layers.remove(layer.name)
         affine = world_layer_affine(field.affine, field.shape)
         self.viewer.add_surface(
-            (vertices[:, ::-1], faces[:, ::-1]), vertex_colors=colors, affine=affine, shading="smooth", name="ellipsoids"
+            (vertices[:, ::-1], faces[:, ::-1]),
+            vertex_colors=colors,
+            affine=affine,
+            shading="smooth",
+            name="ellipsoids",
         )
 
     def _slice(self, field: TensorField, centre: Any) -> tuple[int, int]:
