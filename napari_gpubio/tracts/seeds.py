@@ -160,7 +160,7 @@ def make_launch(field: TensorField, points_mm: npt.ArrayLike, directions: Direct
     points = checked_points(points_mm)
     voxel = apply_affine(np.linalg.inv(field.affine), points)
     nearest = np.floor(voxel + 0.5).astype(np.int64)
-    inside: npt.NDArray[np.bool_] = ((nearest >= 0) & (nearest < field.shape)).all(axis=1)
+    inside = np.asarray(((nearest >= 0) & (nearest < field.shape)).all(axis=1))
     where = f"({points[0][0]:.1f}, {points[0][1]:.1f}, {points[0][2]:.1f}) mm"
     if not inside.any():
         raise InvalidInput(f"the seed at {where} lies outside the volume; place it in the brain")
