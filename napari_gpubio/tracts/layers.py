@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import volume_layer_affine, world_order
+from napari_gpubio.core.space import same_grid, volume_layer_affine, world_order
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi
 from napari_gpubio.tracts.io.mif import read_mif
 from napari_gpubio.tracts.io.volumes import read_volume, write_volume
@@ -126,6 +126,27 @@ def volume_of(layer: Any) -> Array:
     if data.ndim != 3:
         raise InvalidInput(f"layer {layer.name!r} has {data.ndim} dimensions; choose a volume with three")
     return _stored(data.T, _carried(layer, "affine"))
+
+
+def saved_path(layer: Any) -> Path | None:
+    """Return the file that holds exactly what a volume layer shows, or None if it was painted or changed since."""
+    known = _carried(layer, "path") or layer.source.path
+    if known is None or not Path(known).is_file():
+        return None
+    try:
+        array, affine = read_volume(known)
+    except InvalidInput:
+        return None
+    own_affine, shape = grid_of(layer)
+    same = same_grid(array.shape, affine, shape, own_affine) and np.array_equal(array, volume_of(layer))
+    return Path(known) if same else None
+
+
+def save_layer(layer: Any, folder: Path) -> Path:
+    """Write a volume layer as NIfTI into a folder; the name is the layer's. Returns the path."""
+    path = folder / f"{''.join(c if c.isalnum() or c in '-_' else '_' for c in layer.name)}.nii.gz"
+    write_volume(path, volume_of(layer), grid_of(layer)[0])
+    return path
 
 
 def _stored(array: Array, affine: Array | None) -> Array:

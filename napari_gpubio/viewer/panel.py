@@ -2,13 +2,15 @@
 
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from pathlib import Path
 from typing import Any
 
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import (
     QApplication,
     QComboBox,
+    QFileDialog,
     QHBoxLayout,
     QLabel,
     QProgressBar,
@@ -19,10 +21,12 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_gpubio.core.device import gpu_problem, list_devices
+from napari_gpubio.core.device import CPU, gpu_problem, list_devices
 from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.steps import Step
 from napari_gpubio.viewer.jobs import Job, Outcome
+from napari_gpubio.viewer.script import checksum
 
 _ERROR, _NOTE = "color: #ff6b5e; font-weight: 600;", "color: #e0b040;"
 
@@ -65,8 +69,22 @@ class EnginePanel(QWidget):
     def show_preview(self, preview: Any) -> None:
         """Show a partial result."""
 
-    def script(self) -> str:
-        """Return a Python script that does what the panel is set to do."""
+    def script(self, saved: Mapping[str, Path]) -> str:
+        """Return a Python script that does what the panel is set to do.
+
+        Parameters
+        ----------
+        saved
+            Where painted layers have been saved, by layer name.
+        """
+        raise NotImplementedError
+
+    def painted_layers(self) -> list[Any]:
+        """Input layers that no file holds as they are; a script needs them saved beside it."""
+        return []
+
+    def save_painted(self, layer: Any, folder: Path) -> Path:
+        """Save a painted layer into a folder and return the path."""
         raise NotImplementedError
 
     # -- running --------------------------------------------------------------------------------------------------
@@ -116,6 +134,7 @@ class EnginePanel(QWidget):
 
     def teardown(self) -> None:
         """End every run, hear nothing more of it and free what it holds; called when the panel goes away."""
+        self._device.teardown()
         if self._job is not None:
             self._job.abandon()
             self._job = None
@@ -151,13 +170,31 @@ class EnginePanel(QWidget):
         return self._message.text() if not self._message.isHidden() else ""
 
     def copy_script(self) -> None:
-        """Put the script on the clipboard."""
+        """Put the script on the clipboard; if inputs were painted, save it with them beside it."""
         try:
-            QApplication.clipboard().setText(self.script())
-        except GpuBioError as error:
-            self.show_error(str(error))
+            painted = self.painted_layers()
+            text = self._script_with(painted) if painted else self.script({})
+        except (GpuBioError, OSError) as error:
+            self.show_error(f"The script could not be made: {error}")
             return
-        self._status.setText("script copied to the clipboard")
+        if text:
+            QApplication.clipboard().setText(text)
+            self._status.setText("script copied to the clipboard")
+
+    def _script_with(self, painted: list[Any]) -> str:
+        names = ", ".join(layer.name for layer in painted)
+        title = f"Save the script, and {names} beside it"
+        chosen, _ = QFileDialog.getSaveFileName(self, title, "script.py", "Python (*.py)")
+        return self.save_script(Path(chosen), painted) if chosen else ""
+
+    def save_script(self, path: Path, painted: list[Any]) -> str:
+        """Write the script, and painted layers beside it with their checksums; returns the text."""
+        saved = {layer.name: self.save_painted(layer, path.parent) for layer in painted}
+        sums = "".join(f"# {file.name}: SHA-256 {checksum(file)}…\n" for file in saved.values())
+        text = sums + self.script(saved)
+        with atomic_write(path) as part:
+            part.write_text(text, encoding="utf-8")
+        return text
 
     # -- the inside -----------------------------------------------------------------------------------------------
 
@@ -185,7 +222,7 @@ class EnginePanel(QWidget):
         self.setMinimumWidth(300)
 
     def _footer(self) -> QHBoxLayout:
-        self._device = device_picker(self)
+        self._device = DevicePicker(self)
         self.run_button = QPushButton(self._run_text, self)
         self.run_button.clicked.connect(lambda: self.stop() if self.running else self.run())
         self._copy = QPushButton("Copy as Python", self)
@@ -246,16 +283,36 @@ def heading(text: str, parent: QWidget) -> QLabel:
     return label
 
 
-def device_picker(parent: QWidget) -> QComboBox:
-    """Make a list of the devices of this machine; its tool tip says why there is no GPU where there is none."""
-    box = QComboBox(parent)
-    box.addItem("auto", "auto")
-    devices = list_devices()
-    for device in devices:
-        box.addItem(device.describe(), str(device))
-    if len(devices) > 2:
-        box.addItem("all GPUs", "cuda:all")
-    box.setToolTip(gpu_problem() or "Where to compute; auto takes the first GPU")
-    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-    box.setMinimumContentsLength(5)
-    return box
+class DevicePicker(QComboBox):
+    """A list of this machine's devices; its tool tip says why there is no GPU where there is none.
+
+    GPUs are looked for in a worker, because the first look may take seconds.
+    """
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.addItem("auto", "auto")
+        self.addItem(CPU.describe(), "cpu")
+        self.setToolTip("Where to compute; looking for GPUs …")
+        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.setMinimumContentsLength(5)
+        self._look = Job(_look_for_gpus, self)
+        self._look.finished.connect(self._found)
+        self._look.start()
+
+    def teardown(self) -> None:
+        """Wait for the look to end."""
+        self._look.abandon()
+
+    def _found(self, outcome: Outcome) -> None:
+        gpus, problem = outcome.result or ([], outcome.error)
+        for gpu in gpus:
+            self.addItem(gpu.describe(), str(gpu))
+        if len(gpus) > 1:
+            self.addItem("all GPUs", "cuda:all")
+        self.setToolTip(problem or "Where to compute; auto takes the first GPU")
+
+
+def _look_for_gpus(_stop: threading.Event) -> Generator[Step, None, Any]:
+    yield Step(0, 1, "looking for GPUs")
+    return list_devices()[1:], gpu_problem()

@@ -57,7 +57,7 @@ class SeedBox(QWidget):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._form = ParamForm(SeedSettings(), parent=self)
+        self.form = ParamForm(SeedSettings(), parent=self)
         self._labels = LayerBox(viewer, _is_labels, nothing="the clicked seed", parent=self)
         self._label = QSpinBox(self)
         self._label.setRange(1, 2**31 - 1)
@@ -67,7 +67,7 @@ class SeedBox(QWidget):
     @property
     def settings(self) -> SeedSettings:
         """The ball around a click."""
-        return self._form.value()
+        return self.form.value()
 
     @property
     def label_layer(self) -> Any | None:
@@ -136,7 +136,7 @@ class SeedBox(QWidget):
         layout.addLayout(buttons)
         layout.addWidget(self._list)
         layout.addLayout(form)
-        layout.addWidget(self._form)
+        layout.addWidget(self.form)
 
     def _button(self, text: str, tip: str, signal: Any) -> QPushButton:
         button = QPushButton(text, self)

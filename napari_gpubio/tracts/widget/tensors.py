@@ -2,7 +2,8 @@
 
 import dataclasses
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,17 @@ from napari_gpubio.core.space import apply_affine, same_grid, viewer_to_world, w
 from napari_gpubio.core.steps import Step
 from napari_gpubio.tracts.gradient_check import GradientCheck, check_gradients
 from napari_gpubio.tracts.io.tensor_images import read_tensors
-from napari_gpubio.tracts.layers import KEY, field_of, grid_of, map_layer, read_layers, scan_of, volume_of
+from napari_gpubio.tracts.layers import (
+    KEY,
+    field_of,
+    grid_of,
+    map_layer,
+    read_layers,
+    save_layer,
+    saved_path,
+    scan_of,
+    volume_of,
+)
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.tensors.glyphs import ellipsoids, nearby_voxels, slice_voxels
 from napari_gpubio.tracts.tensors.problem import FitSettings
@@ -194,7 +205,7 @@ class TensorPanel(EnginePanel):
         if not settings.shells and not any(box.isChecked() for box in self._shell_boxes.values()):
             raise InvalidInput("no b-value is chosen; tick b = 0 and at least one shell")
         mask = self._mask(scan)
-        recipe = tuple(self._recipe())
+        recipe = tuple(self._recipe({}))
 
         def steps() -> Generator[Step, None, Fitted]:
             field = yield from fit_steps(scan, mask, settings, device=device, stop=stop)
@@ -277,14 +288,23 @@ class TensorPanel(EnginePanel):
 
     # -- the script -----------------------------------------------------------------------------------------------
 
-    def script(self) -> str:
+    def script(self, saved: Mapping[str, Path]) -> str:
         """Return a script that fits the tensors as the panel would and saves FA."""
-        lines = ["from napari_gpubio import tracts", "", *self._recipe(), ""]
+        lines = ["from napari_gpubio import tracts", "", *self._recipe(saved), ""]
         lines += ["print(tracts.check_gradients(field).message)"]
         lines += ['tracts.write_volume("FA.nii.gz", tracts.scalar_map(field, "FA"), field.affine)']
         return "\n".join(lines) + "\n"
 
-    def _recipe(self) -> list[str]:
+    def painted_layers(self) -> list[Any]:
+        """The mask, if no file holds it as it is."""
+        mask = self.mask_box.layer
+        return [mask] if mask is not None and saved_path(mask) is None else []
+
+    def save_painted(self, layer: Any, folder: Path) -> Path:
+        """Save a mask as NIfTI into a folder."""
+        return save_layer(layer, folder)
+
+    def _recipe(self, saved: Mapping[str, Path]) -> list[str]:
         layer = self.scan_box.layer
         scan = None if layer is None else scan_of(layer)
         if scan is None:
@@ -292,7 +312,8 @@ class TensorPanel(EnginePanel):
         lines = [f"scan = tracts.read_dwi({str(scan.path)!r})"]
         mask, mask_text = self.mask_box.layer, "None"
         if mask is not None:
-            lines.append(f"mask = tracts.read_mask({_path_of(mask)!r}, scan.shape, scan.affine)")
+            path = saved.get(mask.name) or saved_path(mask) or f"{mask.name}.nii.gz"
+            lines.append(f"mask = tracts.read_mask({str(path)!r}, scan.shape, scan.affine)")
             mask_text = "mask"
         settings = call_text("tracts", self.settings)
         return [*lines, f"field = tracts.fit_tensors(scan, {mask_text}, {settings}, device={self.device!r})"]
@@ -306,8 +327,3 @@ class TensorPanel(EnginePanel):
 
 def _is_volume(layer: Any) -> bool:
     return isinstance(layer, Labels | Image) and layer.ndim == 3 and not getattr(layer, "rgb", False)
-
-
-def _path_of(layer: Any) -> str:
-    path = layer.metadata.get(KEY, {}).get("path") or layer.source.path
-    return str(path) if path is not None else f"{layer.name}.nii.gz"

@@ -2,26 +2,26 @@
 
 import dataclasses
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFileDialog, QFormLayout, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.space import viewer_to_world, world_to_viewer
 from napari_gpubio.core.steps import Step
-from napari_gpubio.tracts.layers import KEY, field_of, grid_of, map_layer, scan_of, volume_of
+from napari_gpubio.tracts.layers import KEY, field_of, grid_of, map_layer, save_layer, saved_path, scan_of, volume_of
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
-from napari_gpubio.tracts.run import track_steps
-from napari_gpubio.tracts.seeds import label_points
 from napari_gpubio.tracts.settings import Directions, TrackSettings
-from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps
 from napari_gpubio.tracts.widget.bundle_layers import BundleLayers
 from napari_gpubio.tracts.widget.bundles import Bundle, BundleList
 from napari_gpubio.tracts.widget.context_box import ContextBox
+from napari_gpubio.tracts.widget.request import Position, Region, Request, Traced, thinned, traced_steps
 from napari_gpubio.tracts.widget.results import ResultBox
-from napari_gpubio.tracts.widget.seed_box import SeedBox, SeedSettings
+from napari_gpubio.tracts.widget.seed_box import SeedBox
 from napari_gpubio.tracts.widget.seed_tool import SeedTool, volume_to_click
 from napari_gpubio.tracts.widget.tracking_script import tracking_script
 from napari_gpubio.viewer.forms import ParamForm
@@ -31,31 +31,8 @@ from napari_gpubio.viewer.panel import EnginePanel, heading
 from napari_gpubio.viewer.view_box import ViewBox
 
 PREVIEW_FIBERS = 200
+RETRACK_MS = 300
 WIDGET_DIRECTIONS = Directions(count=10, cone_half_angle_deg=15.0)
-Position = tuple[float, float, float]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Request:
-    """Everything that one run needs, read from the panel in the GUI thread."""
-
-    name: str
-    source: DiffusionScan | TensorField
-    seeds: SeedSettings
-    centre_mm: Position | None
-    labels: Any
-    directions: Directions
-    settings: TrackSettings
-    device: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Traced:
-    """What one run gave: fibers, and tensors if they had to be fitted first."""
-
-    request: Request
-    field: TensorField
-    fibers: Tractogram
 
 
 class TrackingPanel(EnginePanel):
@@ -72,6 +49,9 @@ class TrackingPanel(EnginePanel):
         self.bundles = BundleList()
         self._preview = LatestJob(self)
         self._rerun = False
+        self._retrack = QTimer(self)
+        self._retrack.setSingleShot(True)
+        self._retrack.setInterval(RETRACK_MS)
         self._fill()
         self.layers = BundleLayers(viewer)
         self.tool = SeedTool(viewer, self._marker_positions, self._clicked_layer, self)
@@ -83,7 +63,7 @@ class TrackingPanel(EnginePanel):
     def _fill(self) -> None:
         self.source_box = LayerBox(
             self.viewer,
-            lambda layer: field_of(layer) is not None or scan_of(layer) is not None,
+            _is_source,
             empty="open a diffusion scan, or File › Open Sample",
             parent=self,
         )
@@ -121,11 +101,18 @@ class TrackingPanel(EnginePanel):
         self.seed_box.add_wanted.connect(self._on_add)
         self.seed_box.remove_wanted.connect(self._on_remove)
         self.seed_box.undo_wanted.connect(self._on_undo)
-        self.settings_form.changed.connect(self._show_fitting_rows)
-        self.directions_form.changed.connect(self._show_fitting_rows)
+        for form in (self.settings_form, self.directions_form, self.seed_box.form):
+            form.changed.connect(self._on_settings)
+        self._retrack.timeout.connect(self.run_again)
         self.results.save_wanted.connect(self._on_save)
         self.context_box.changed.connect(self._show_context)
         self._preview.finished.connect(self._on_preview)
+
+    def _on_settings(self) -> None:
+        """Follow the settings: the fibers on screen are traced again, once the user pauses."""
+        self._show_fitting_rows()
+        if self.results.layer is not None:
+            self._retrack.start()
 
     def _show_fitting_rows(self) -> None:
         """Show only the inputs that matter for the chosen method and directions."""
@@ -239,16 +226,8 @@ class TrackingPanel(EnginePanel):
 
     def _preview_steps(self, bundle: Bundle) -> Any:
         """Fewer fibers of the same fan, to follow the mouse."""
-        request = self._request(bundle)
-        fibers = request.directions.per_seed * request.seeds.points
-        seeds, directions = request.seeds, request.directions
-        if fibers > PREVIEW_FIBERS:
-            share = (PREVIEW_FIBERS / fibers) ** 0.5
-            seeds = dataclasses.replace(seeds, points=max(1, int(seeds.points * share)))
-            count = max(1, min(directions.count, PREVIEW_FIBERS // seeds.points))
-            directions = dataclasses.replace(directions, count=count)
-        smaller = dataclasses.replace(request, seeds=seeds, directions=directions)
-        return lambda stop: _traced_steps(smaller, stop)
+        smaller = thinned(self._request(bundle), PREVIEW_FIBERS)
+        return lambda stop: traced_steps(smaller, stop)
 
     def _on_preview(self, outcome: Outcome) -> None:
         if outcome.result is not None:
@@ -316,7 +295,7 @@ class TrackingPanel(EnginePanel):
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Traced]:
         """Read the inputs and return the tracking of the current bundle."""
-        return _traced_steps(self._request(self.bundles.current), stop)
+        return traced_steps(self._request(self.bundles.current), stop)
 
     def _request(self, bundle: Bundle | None) -> Request:
         source = self.source
@@ -330,7 +309,9 @@ class TrackingPanel(EnginePanel):
             source=source,
             seeds=self.seed_box.settings,
             centre_mm=None if bundle is None else bundle.centre_mm,
-            labels=None if labels is None else (volume_of(labels), self.seed_box.label, labels),
+            region=None
+            if labels is None
+            else Region(volume_of(labels), grid_of(labels)[0], self.seed_box.label, labels.name),
             directions=self.directions_form.value(),
             settings=self.settings_form.value(),
             device=self.device,
@@ -397,12 +378,24 @@ class TrackingPanel(EnginePanel):
         except (GpuBioError, OSError) as error:
             self.show_error(f"The fibers could not be saved: {error}")
 
-    def script(self) -> str:
+    def script(self, saved: Mapping[str, Path]) -> str:
         """Return a script that tracks the current bundle as the panel would."""
-        return tracking_script(self._request(self.bundles.current), self.source_box.layer)
+        labels = self.seed_box.label_layer
+        labels_path = None if labels is None else saved.get(labels.name) or saved_path(labels)
+        return tracking_script(self._request(self.bundles.current), self.source_box.layer, labels_path)
+
+    def painted_layers(self) -> list[Any]:
+        """The label layer to seed from, if no file holds it as it is."""
+        labels = self.seed_box.label_layer
+        return [labels] if labels is not None and saved_path(labels) is None else []
+
+    def save_painted(self, layer: Any, folder: Path) -> Path:
+        """Save a label layer as NIfTI into a folder."""
+        return save_layer(layer, folder)
 
     def teardown(self) -> None:
         """End runs, give the mouse back and free what is kept on a GPU."""
+        self._retrack.stop()
         super().teardown()
         self._preview.abandon()
         self.tool.teardown()
@@ -413,22 +406,10 @@ class TrackingPanel(EnginePanel):
         self.source_box.teardown()
 
 
-def _traced_steps(request: Request, stop: threading.Event) -> Generator[Step, None, Traced]:
-    """Fit if there is only a scan, find the seeds, track."""
-    field = request.source
-    if isinstance(field, DiffusionScan):
-        field = yield from fit_steps(field, device=request.device, stop=stop)
-    fibers = yield from track_steps(
-        field, seed_points(request, field), request.directions, request.settings, device=request.device, stop=stop
-    )
-    return Traced(request, field, fibers)
+def _is_source(layer: Any) -> bool:
+    """Whether a layer can be tracked in: a scan, or a map of tensors that can be clicked in 3-D too."""
+    return scan_of(layer) is not None or (field_of(layer) is not None and not getattr(layer, "rgb", False))
 
 
-def seed_points(request: Request, field: TensorField) -> Any:
-    """Seed points of a request, world mm."""
-    if request.labels is not None:
-        array, label, layer = request.labels
-        affine, shape = grid_of(layer)
-        check_same_grid(field, shape, affine, f"the label layer {layer.name!r}")
-        return label_points(array, affine, label)
-    return request.seeds.points_around(request.centre_mm)
+def _region(layer: Any, label: int) -> Region:
+    return Region(volume_of(layer), grid_of(layer)[0], label, layer.name)

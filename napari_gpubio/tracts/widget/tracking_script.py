@@ -8,11 +8,20 @@ from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.viewer.script import call_text, points_text
 
 if TYPE_CHECKING:
-    from napari_gpubio.tracts.widget.tracking import Request
+    from napari_gpubio.tracts.widget.request import Request
 
 
-def tracking_script(request: "Request", layer: Any) -> str:
+def tracking_script(request: "Request", layer: Any, labels_path: Path | None) -> str:
     """Return the script that does what a request says.
+
+    Parameters
+    ----------
+    request
+        What to do.
+    layer
+        The layer that the tensors or the scan came with.
+    labels_path
+        File of the label region, if there is one.
 
     Raises
     ------
@@ -21,8 +30,11 @@ def tracking_script(request: "Request", layer: Any) -> str:
     """
     lines = ["from napari_gpubio import tracts", ""]
     lines += source_lines(request.source, layer)
-    if request.labels is not None:
-        lines += _label_lines(request)
+    if request.region is not None:
+        lines += [
+            f"labels, affine = tracts.read_volume({str(labels_path)!r})",
+            f"seeds = tracts.label_points(labels, affine, {request.region.label})",
+        ]
     elif request.seeds.points > 1 and request.seeds.radius_mm > 0:
         centre = points_text(request.centre_mm)[1:-1]
         lines.append(f"seeds = tracts.ball({centre}, {request.seeds.radius_mm!r}, {request.seeds.points})")
@@ -51,17 +63,3 @@ def source_lines(source: Any, layer: Any) -> list[str]:
     if isinstance(source, DiffusionScan):
         return [f"scan = tracts.read_dwi({str(path)!r})", "field = tracts.fit_tensors(scan)"]
     return [f"field = tracts.read_tensors({str(path)!r})"]
-
-
-def _label_lines(request: "Request") -> list[str]:
-    _, label, layer = request.labels
-    path = layer.metadata.get("napari_gpubio", {}).get("path") or layer.source.path
-    if path is None:
-        raise InvalidInput(
-            f"the label layer {layer.name!r} is not saved; save it (File › Save Selected Layers) as a .nii.gz file, "
-            "open that file, and copy again"
-        )
-    return [
-        f"labels, affine = tracts.read_volume({str(Path(path))!r})",
-        f"seeds = tracts.label_points(labels, affine, {label})",
-    ]

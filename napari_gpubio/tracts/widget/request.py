@@ -1,0 +1,80 @@
+"""What the tracking panel asks for, read in the GUI thread, and how it is answered in a worker."""
+
+import dataclasses
+import threading
+from collections.abc import Generator
+from typing import Any
+
+from napari_gpubio.core.steps import Step
+from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.run import track_steps
+from napari_gpubio.tracts.seeds import label_points
+from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps
+from napari_gpubio.tracts.widget.seed_box import SeedSettings
+
+Position = tuple[float, float, float]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Region:
+    """A label region to seed from, as it was when the run was asked for."""
+
+    array: Any
+    affine: Any
+    label: int
+    name: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """Everything that one run needs, read from the panel in the GUI thread."""
+
+    name: str
+    source: DiffusionScan | TensorField
+    seeds: SeedSettings
+    centre_mm: Position | None
+    region: Region | None
+    directions: Directions
+    settings: TrackSettings
+    device: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Traced:
+    """What one run gave: fibers, and tensors if they had to be fitted first."""
+
+    request: Request
+    field: TensorField
+    fibers: Tractogram
+
+
+def thinned(request: Request, fibers: int) -> Request:
+    """Return a request for at most so many fibers: fewer seed points and fewer directions alike."""
+    seeds, directions = request.seeds, request.directions
+    wanted = directions.per_seed * seeds.points
+    if wanted <= fibers:
+        return request
+    seeds = dataclasses.replace(seeds, points=max(1, int(seeds.points * (fibers / wanted) ** 0.5)))
+    count = max(1, min(directions.count, fibers // seeds.points))
+    return dataclasses.replace(request, seeds=seeds, directions=dataclasses.replace(directions, count=count))
+
+
+def traced_steps(request: Request, stop: threading.Event) -> Generator[Step, None, Traced]:
+    """Fit if there is only a scan, find the seeds, track."""
+    field = request.source
+    if isinstance(field, DiffusionScan):
+        field = yield from fit_steps(field, device=request.device, stop=stop)
+    fibers = yield from track_steps(
+        field, seed_points(request, field), request.directions, request.settings, device=request.device, stop=stop
+    )
+    return Traced(request, field, fibers)
+
+
+def seed_points(request: Request, field: TensorField) -> Any:
+    """Seed points of a request, world mm."""
+    region = request.region
+    if region is not None:
+        check_same_grid(field, region.array.shape, region.affine, f"the label layer {region.name!r}")
+        return label_points(region.array, region.affine, region.label)
+    return request.seeds.points_around(request.centre_mm)
