@@ -17,6 +17,7 @@ from napari_gpubio.core.errors import OutOfGpuMemory
 
 logger = logging.getLogger(__name__)
 CHUNK_SECONDS = 0.1
+MOST_CHUNK_BYTES = 400 << 20  # enough rays to fill the largest GPUs; more would only take memory from others
 
 
 class Runnable(Protocol):
@@ -95,7 +96,8 @@ class _Worker:
     def _fits(self) -> int:
         if self.run.device.kind == CPU.kind:
             return 1 << 30
-        return max(1, int(0.6 * free_memory_bytes(self.run.device) / max(1, self.run.bytes_per_item())))
+        usable = min(MOST_CHUNK_BYTES, 0.6 * free_memory_bytes(self.run.device))
+        return max(1, int(usable / max(1, self.run.bytes_per_item())))
 
 
 def _one(worker: _Worker, total: int, stop: threading.Event | None) -> Iterator[int]:

@@ -125,7 +125,7 @@ def judge_directions(v1_world: Array, fa: Array, affine: npt.ArrayLike) -> Gradi
         score_best=float(share[chosen]),
         ok=not wrong,
         sure=sure,
-        message=_wrong_message(CHANGES[best], ratio, affine) if wrong else _good_message(ratio, sure=sure),
+        message=_wrong_message(CHANGES[best], ratio, affine) if wrong else _good_message(ratio, sure=sure, first=best == given),
     )
 
 
@@ -247,9 +247,14 @@ def _wrong_message(change: AxisChange, ratio: float, affine: npt.ArrayLike) -> s
     )
 
 
-def _good_message(ratio: float, *, sure: bool) -> str:
+def _good_message(ratio: float, *, sure: bool, first: bool) -> str:
     if sure:
         return f"The gradient table fits the fibers {ratio:.2f} times better than any with flipped or swapped axes."
+    if first:
+        return (
+            "The gradient table as given fits the fibers best, but not so clearly that a flipped axis can be excluded. "
+            "Compare the directions with known anatomy."
+        )
     return (
         "Whether the gradient table fits the fibers cannot be told from this volume: it shows too few fibers, or too "
         "much noise. Compare the directions with known anatomy."

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 import pytest
-from qtpy.QtWidgets import QLabel
+from qtpy.QtCore import QPoint, QPointF, Qt
+from qtpy.QtGui import QWheelEvent
+from qtpy.QtWidgets import QApplication, QLabel
 from superqt import QCollapsible
 
 from napari_gpubio.core.errors import InvalidInput
@@ -38,6 +40,11 @@ def emissions(form):
     heard = []
     form.changed.connect(lambda: heard.append(form.value()))
     return heard
+
+
+def is_seen(form, name):
+    """Whether a row is on screen: not hidden, and not folded to no height."""
+    return not form.widget(name).native.visibleRegion().isEmpty()
 
 
 def labels(form):
@@ -109,12 +116,13 @@ def test_the_advanced_rows_are_folded_away_and_count_all_the_same(form):
     folded = form.findChild(QCollapsible)
     assert not folded.isExpanded()
     form.show()
-    assert not form.widget("leak").native.isVisible()
-    assert form.widget("heat").native.isVisible()
+    assert not is_seen(form, "leak")
+    assert is_seen(form, "heat")
     form.widget("leak").value = 3e-4
-    assert form.value().leak == pytest.approx(3e-4)
-    folded.expand(animate=False)
-    assert form.widget("leak").native.isVisible()
+    assert form.value().leak == 3e-4
+    folded.toggleButton().click()
+    QApplication.processEvents()
+    assert is_seen(form, "leak")
 
 
 def test_without_advanced_parameters_there_is_nothing_to_unfold(qtbot):
@@ -133,6 +141,22 @@ def test_rows_can_be_hidden_with_their_label(form):
     form.set_row_visible("heat", visible=True)
     assert form.widget("heat").native.isVisible()
     assert label.isVisible()
+
+
+@pytest.mark.parametrize("name", ["heat", "trays", "kind", "leak"])
+def test_scrolling_past_an_input_does_not_change_it(form, name):
+    form.show()
+    native = form.widget(name).native
+    heard = emissions(form)
+    middle = QPointF(native.rect().center())
+    turn = QWheelEvent(
+        middle, QPointF(native.mapToGlobal(middle.toPoint())), QPoint(0, 0), QPoint(0, -120),
+        Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase, False,
+    )  # fmt: skip
+    assert not native.hasFocus()
+    QApplication.sendEvent(native, turn)
+    assert not heard
+    assert form.value() == Oven()
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,10 @@ def prepare_field(problem: RayProblem) -> Any:
 
     if problem.kind == EUDX:
         return cupy.zeros((1, 1, 1, 6), problem.real)
-    tensors = cupy.asarray(problem.tensors().astype(problem.real, copy=False))
+    where, real = cupy.cuda.Device().id, problem.real
+    tensors = problem.prepared(
+        f"tensors on {where} as {real}", lambda: cupy.asarray(problem.tensors().astype(real)), metric=False
+    )
     values, vectors = eigen_decompose(tensors)
     dual = problem.dual_eigenvalues(values)
     field = compose(dual, vectors, problem.to_voxel[:3, :3])
@@ -34,6 +37,15 @@ def prepare_field(problem: RayProblem) -> Any:
         return cupy.ascontiguousarray(cupy.concatenate([field, *(cupy.gradient(g, axis=a) for a in range(3))], axis=-1))
     if problem.kind == CUBIC:
         return _spline_coefficients(field, interpolating=problem.settings.interpolation == "interpolating")
+    return field
+
+
+def _prepared_field(problem: RayProblem) -> Any:
+    """Prepare the field and give the memory of the steps in between back, so that it stays small on the GPU."""
+    import cupy
+
+    field = prepare_field(problem)
+    cupy.get_default_memory_pool().free_all_blocks()
     return field
 
 
@@ -58,7 +70,7 @@ class Run:
         self._problem = problem
         self._parts: list[Partial] = []
         with cupy.cuda.Device(device.indices[0]):
-            self._field = problem.prepared(f"field on {device}", lambda: prepare_field(problem))
+            self._field = problem.prepared(f"field on {device}", lambda: _prepared_field(problem))
             self._guide = problem.prepared(f"guide on {device}", lambda: cupy.asarray(problem.guide), metric=False)
             self._mask = problem.prepared(f"mask on {device}", lambda: cupy.asarray(problem.mask), metric=False)
             self._affine = cupy.asarray(problem.field.affine)

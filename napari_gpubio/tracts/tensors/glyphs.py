@@ -75,7 +75,7 @@ def icosphere() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     points = np.array(vertices, np.float64) / np.sqrt(1 + golden**2)
     near = np.linalg.norm(points[:, None] - points[None], axis=2) < 1.1
     triples = [
-        (i, j, k)
+        (i, j, k) if np.linalg.det(points[[i, j, k]]) > 0 else (i, k, j)  # counter-clockwise from outside
         for i in range(12) for j in range(i + 1, 12) for k in range(j + 1, 12)
         if near[i, j] and near[j, k] and near[i, k]
     ]  # fmt: skip

@@ -11,16 +11,7 @@ from napari_gpubio.tracts.widget.bundles import Bundle
 from napari_gpubio.viewer.streamlines import Streamlines
 
 SEEDS_NAME = "seeds"
-PER_FIBER = (
-    "length_mm",
-    "riemannian_length_mm",
-    "drift",
-    "mean_fa",
-    "alignment",
-    "alignment_fa",
-    "speed",
-    "stop_reason",
-)
+NOT_SHOWN = ("seed", "stop_reason_back")  # numbers that are kept and saved but mean little as a colour
 
 
 class BundleLayers:
@@ -42,12 +33,12 @@ class BundleLayers:
                 return layer
         return None
 
-    def show_fibers(self, name: str, fibers: Tractogram, field: TensorField) -> Any:
+    def show_fibers(self, name: str, fibers: Tractogram) -> Any:
         """Show a bundle's fibers, in its layer if it has one, else in a new one."""
         points = fibers.points[:, ::-1]
-        per_fiber = {n: fibers.per_fiber[n] for n in PER_FIBER if n in fibers.per_fiber}
-        per_point = dict(fibers.per_point)
-        carried = {"bundle": name, "tractogram": fibers, "field": None}
+        per_fiber = {n: v for n, v in fibers.per_fiber.items() if n not in NOT_SHOWN and np.ndim(v) == 1}
+        per_point = {n: v for n, v in fibers.per_point.items() if np.ndim(v) == 1}
+        carried = {"bundle": name, "tractogram": fibers}
         layer = self.fibers_of(name)
         if layer is not None:
             layer.set_streamlines(points, fibers.offsets, per_fiber, per_point)
@@ -58,7 +49,7 @@ class BundleLayers:
             fibers.offsets,
             per_fiber=per_fiber,
             per_point=per_point,
-            affine=world_layer_affine(field.affine, field.shape),
+            affine=world_layer_affine(fibers.affine, fibers.shape),
             name=name,
             metadata={KEY: carried},
         )

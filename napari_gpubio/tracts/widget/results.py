@@ -42,6 +42,7 @@ class ResultBox(QWidget):
     """Numbers and looks of one bundle's fibers."""
 
     save_wanted = Signal()
+    open_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -72,11 +73,12 @@ class ResultBox(QWidget):
         """Show counts, lengths, time and the histogram of drifts."""
         launched, seconds = fibers.parameters.get("launched", len(fibers)), fibers.parameters.get("seconds", 0.0)
         device = str(fibers.parameters.get("device", "")).split(" (")[0]
-        text = f"<b>{len(fibers):,}</b> of {launched:,} fibers · {seconds:.2f} s on {device}"
+        made = f" of {launched:,} fibers · {seconds:.2f} s on {device}" if device else " fibers"
+        text = f"<b>{len(fibers):,}</b>{made}"
         if len(fibers):
-            lengths, drift = fibers.per_fiber["length_mm"], fibers.per_fiber["drift"]
+            lengths, drift = fibers.lengths_mm(), fibers.per_fiber.get("drift")
             text += f"<br>mean length {lengths.mean():.0f} mm, longest {lengths.max():.0f} mm"
-            if drift.max() > 0:
+            if drift is not None and drift.max() > 0:
                 text += f" · drift: median {np.median(drift):.1e}, 99 % below {np.percentile(drift, 99):.1e}"
             if not fibers.complete:
                 text += " · stopped early"
@@ -131,8 +133,12 @@ class ResultBox(QWidget):
         self._save = QPushButton("Save fibers…", self)
         self._save.setToolTip("Write the current bundle as trk, tck, trx or vtk")
         self._save.clicked.connect(lambda: self.save_wanted.emit())
+        opening = QPushButton("Open fibers…", self)
+        opening.setToolTip("Show a trk, tck, trx or vtk file beside the bundles")
+        opening.clicked.connect(lambda: self.open_wanted.emit())
         row = QHBoxLayout()
         row.addStretch(1)
+        row.addWidget(opening)
         row.addWidget(self._save)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 6, 0, 0)

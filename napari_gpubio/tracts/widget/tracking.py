@@ -13,6 +13,7 @@ from qtpy.QtWidgets import QFileDialog, QFormLayout, QWidget
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.space import viewer_to_world, world_to_viewer
 from napari_gpubio.core.steps import Step
+from napari_gpubio.tracts.io.tractograms import read_tractogram
 from napari_gpubio.tracts.layers import KEY, field_of, grid_of, map_layer, save_layer, saved_path, scan_of, volume_of
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.settings import Directions, TrackSettings
@@ -105,6 +106,7 @@ class TrackingPanel(EnginePanel):
             form.changed.connect(self._on_settings)
         self._retrack.timeout.connect(self.run_again)
         self.results.save_wanted.connect(self._on_save)
+        self.results.open_wanted.connect(self._on_open)
         self.context_box.changed.connect(self._show_context)
         self._preview.finished.connect(self._on_preview)
 
@@ -336,7 +338,7 @@ class TrackingPanel(EnginePanel):
             )
 
     def _show_fibers(self, traced: Traced) -> None:
-        layer = self.layers.show_fibers(traced.request.name, traced.fibers, traced.field)
+        layer = self.layers.show_fibers(traced.request.name, traced.fibers)
         self.results.show_layer(layer)
         self.results.show_numbers(traced.fibers)
 
@@ -370,6 +372,23 @@ class TrackingPanel(EnginePanel):
         )
         if path:
             self.save(fibers, path)
+
+    def _on_open(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, "Open fibers", "", "Tractograms (*.trk *.trk.gz *.tck *.trx *.vtk)")
+        if path:
+            self.open_fibers(path)
+
+    def open_fibers(self, path: str) -> None:
+        """Show the fibers of a file in a layer of their own; what goes wrong is shown as a sentence."""
+        source = self.source
+        try:
+            reference = None if source is None else (source.affine, source.shape)
+            fibers = read_tractogram(path, reference=reference)
+        except GpuBioError as error:
+            self.show_error(str(error))
+            return
+        self.results.show_layer(self.layers.show_fibers(Path(path).name, fibers))
+        self.results.show_numbers(fibers)
 
     def save(self, fibers: Tractogram, path: str) -> None:
         """Write fibers to a file; what goes wrong is shown as a sentence."""

@@ -1,0 +1,363 @@
+"""Tensors: eigenvalues against LAPACK, fits against MRtrix, DIPY, Slicer and noise-free signals, and what is refused."""
+
+import threading
+
+import nibabel as nib
+import numpy as np
+import pytest
+from dipy.core.gradients import gradient_table
+from dipy.reconst.dti import TensorModel
+from scipy.spatial.transform import Rotation
+
+from napari_gpubio.core import chunks
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.tracts import DiffusionScan, FitSettings, brain_mask, fit_steps, fit_tensors, load_brain_phantom
+from napari_gpubio.tracts.io.dwi import read_dwi
+from napari_gpubio.tracts.io.gradients import world_to_fsl
+from napari_gpubio.tracts.io.volumes import read_mask
+from napari_gpubio.tracts.tensors.cpu import compose, eigen_decompose, repair_tensors
+
+UPPER = ((0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2))  # xx, yy, zz, xy, xz, yz
+TURNS = Rotation.random(500, random_state=1).as_matrix()
+
+
+def six(matrices):
+    """Components of symmetric matrices (..., 3, 3)."""
+    return np.asarray(matrices)[(..., *UPPER)]
+
+
+def matrices(tensors):
+    """Symmetric matrices of components (..., 6)."""
+    return tensors[..., [[0, 3, 4], [3, 1, 5], [4, 5, 2]]]
+
+
+def turned(eigenvalues, turns=TURNS):
+    """Matrices with given eigenvalues in many orientations."""
+    return (turns * np.asarray(eigenvalues, float)) @ turns.transpose(0, 2, 1)
+
+
+# -- eigenvalues ------------------------------------------------------------------------------------------------------
+
+
+def check_decomposition(tensors, scale, tolerance):
+    values, vectors = eigen_decompose(tensors)
+    assert (values.dtype, vectors.dtype) == (tensors.dtype, tensors.dtype)
+    expected = np.linalg.eigvalsh(matrices(tensors).astype(np.float64))[..., ::-1]
+    assert np.abs(values - expected).max() <= tolerance * scale
+    assert (np.diff(values, axis=-1) <= 0).all()
+    rebuilt = np.einsum("...ik,...i,...il->...kl", vectors, values, vectors)
+    assert np.abs(rebuilt - matrices(tensors)).max() <= tolerance * scale
+    assert np.abs(vectors @ vectors.swapaxes(-1, -2) - np.eye(3)).max() <= tolerance
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-12, 1.0, 1e12, 1e150])
+def test_random_tensors_are_decomposed_as_by_lapack(scale):
+    check_decomposition(scale * np.random.default_rng(2).normal(size=(7, 5, 9, 6)), scale, 1e-14)
+
+
+def test_single_precision_is_computed_in_double_and_rounded_once():
+    check_decomposition(np.random.default_rng(2).normal(size=(500, 6)).astype(np.float32), 1.0, 1e-6)
+
+
+@pytest.mark.parametrize(
+    "eigenvalues",
+    [(1, 1, 1), (2, 1, 1), (2, 2, 1), (1, 1 + 1e-12, 1), (1, 1e-8, 1e-16), (1e6, 1, 1e-6), (1, -1, 0), (-1, -2, -3)],
+    ids=str,
+)
+def test_equal_negative_and_far_apart_eigenvalues(eigenvalues):
+    check_decomposition(six(turned(eigenvalues)), max(map(abs, eigenvalues)), 1e-14)
+
+
+def test_diagonal_and_zero_tensors_are_exact():
+    tensors = np.array([[0.0] * 6, [1, 3, 2, 0, 0, 0], [5, 5, 5, 0, 0, 0], [-1, 0, 1, 0, 0, 0]])
+    values, vectors = eigen_decompose(tensors)
+    assert values.tolist() == [[0, 0, 0], [3, 2, 1], [5, 5, 5], [1, 0, -1]]
+    assert vectors[1].tolist() == [[0, 1, 0], [0, 0, 1], [1, 0, 0]]
+    assert vectors[0].tolist() == np.eye(3).tolist()
+
+
+def test_a_tensor_that_is_not_finite_spoils_no_other():
+    tensors = six(turned((1.7, 0.5, 0.2)))
+    broken = tensors.copy()
+    broken[100], broken[200, 3] = np.nan, np.inf
+    values, _ = eigen_decompose(broken)
+    others = np.delete(np.arange(len(tensors)), [100, 200])
+    np.testing.assert_array_equal(values[others], eigen_decompose(tensors)[0][others])
+    assert not np.isfinite(values[100]).any()
+
+
+# -- composition and repair -------------------------------------------------------------------------------------------
+
+
+def test_composition_undoes_decomposition_and_changes_the_frame():
+    d = turned((1.7, 0.5, 0.2)).reshape(10, 50, 3, 3)
+    values, vectors = eigen_decompose(six(d))
+    np.testing.assert_allclose(compose(values, vectors), six(d), atol=1e-14)
+    change = np.array([[0.5, 0.1, 0.0], [0.0, -2.0, 0.3], [0.2, 0.0, 1.0]])
+    np.testing.assert_allclose(compose(values, vectors, change), six(change @ d @ change.T), atol=1e-14)
+    small = compose(values.astype(np.float32), vectors.astype(np.float32), change)
+    assert small.dtype == np.float32
+    np.testing.assert_allclose(small, six(change @ d @ change.T), atol=2e-6)
+
+
+def test_repair_raises_low_eigenvalues_and_nothing_else():
+    good, low, negative = (turned(e)[:30] for e in ((1e-3, 5e-4, 1e-6), (1e-3, 5e-4, 9e-7), (1e-3, -1e-4, -2e-4)))
+    tensors = six(np.stack([good, low, negative])).reshape(3, 5, 6, 6)
+    before = tensors.copy()
+    mended, repaired = repair_tensors(tensors, np.ones((3, 5, 6), bool), floor_mm2_per_s=1e-6 - 1e-15)
+    np.testing.assert_array_equal(tensors, before)
+    assert repaired.reshape(3, -1).all(axis=1).tolist() == [False, True, True]
+    assert repaired.sum() == 60
+    np.testing.assert_array_equal(mended[0], tensors[0])
+    np.testing.assert_allclose(matrices(mended[1]).reshape(-1, 3, 3), turned((1e-3, 5e-4, 1e-6))[:30], atol=1e-17)
+    np.testing.assert_allclose(matrices(mended[2]).reshape(-1, 3, 3), turned((1e-3, 1e-6, 1e-6))[:30], atol=1e-17)
+
+
+def test_repair_clears_what_is_outside_the_mask():
+    tensors = np.broadcast_to(six(np.diag([1e-3, 1e-3, -1e-3])), (2, 2, 2, 6))
+    mask = np.zeros((2, 2, 2), bool)
+    mask[0, 1, 1] = True
+    mended, repaired = repair_tensors(tensors, mask)
+    np.testing.assert_array_equal(repaired, mask)
+    assert not mended[~mask].any()
+    assert repair_tensors(tensors, np.zeros_like(mask))[1].sum() == 0
+
+
+# -- golden fits ------------------------------------------------------------------------------------------------------
+
+
+def volume(path):
+    return np.asarray(nib.load(path).dataobj)
+
+
+@pytest.mark.parametrize(
+    ("reference", "settings"),
+    [
+        ("mrtrix_dwi2tensor_ols", FitSettings(estimator="ols", repair=False)),
+        ("mrtrix_dwi2tensor_wls_it0", FitSettings(iterations=0, repair=False)),
+        ("mrtrix_dwi2tensor_mask", FitSettings(iterations=2, repair=False)),
+        ("mrtrix_dwi2tensor", FitSettings(iterations=2, repair=False)),
+    ],
+)
+def test_mrtrix_gets_the_same_tensors(shared_data, device, reference, settings):
+    folder = shared_data / "dwi" / "mrtrix_small"
+    scan, expected = read_dwi(folder / "dwi.nii.gz"), volume(folder / f"{reference}.nii.gz")
+    there = expected.any(axis=-1)  # the files hold zeros outside their mask
+    if reference == "mrtrix_dwi2tensor":
+        assert there.all()
+        there &= (scan.data > 0).all(axis=-1)  # MRtrix treats signals of zero a little differently
+    else:
+        np.testing.assert_array_equal(there, volume(folder / "mask.nii.gz") > 0)
+    field = fit_tensors(scan, there, settings, device=device)
+    assert field.mask[there].all()
+    assert np.abs(field.tensors - expected)[there].max() < 1e-10
+
+
+def test_dipy_gets_the_same_tensors(shared_data, device):
+    folder = shared_data / "dwi" / "mrtrix_small"
+    scan = read_dwi(folder / "dwi.nii.gz")
+    mask = (volume(folder / "mask.nii.gz") > 0) & (scan.data > 0).all(axis=-1)
+    table = gradient_table(scan.bvals, bvecs=scan.directions)
+    theirs = TensorModel(table, fit_method="OLS").fit(scan.data[mask].astype(float)).quadratic_form
+    assert np.linalg.eigvalsh(theirs).min() > 1e-5  # where DIPY repairs nothing
+    ours = fit_tensors(scan, mask, FitSettings(estimator="ols", repair=False), device=device)
+    assert mask.sum() > 100
+    assert np.abs(ours.tensors[mask] - six(theirs)).max() < 1e-10
+
+
+@pytest.mark.parametrize("estimator", ["ols", "wls"])
+def test_slicer_gets_the_same_tensors_in_world_axes(shared_data, device, estimator):
+    """A helix with long voxels and a rotated frame; seven volumes, so every estimator has the same answer."""
+    folder = shared_data / "dwi" / "helix"
+    with np.load(folder / "helix_tensor_world.npz") as baseline:
+        expected, mask, affine = six(baseline["T"]), baseline["mask"], baseline["affine"]
+    scan = read_dwi(folder / "dwi.nii.gz")
+    np.testing.assert_allclose(scan.affine, affine, atol=1e-5)
+    field = fit_tensors(scan, mask, FitSettings(estimator=estimator, repair=False), device=device)
+    assert np.abs(field.tensors - expected)[mask].max() < 1e-8
+
+
+def test_tensors_of_a_real_brain_that_need_repair_are_counted(shared_data, device):
+    folder = shared_data / "dwi" / "whole_brain_b1000"
+    scan = read_dwi(folder / "dwi.nii.gz")
+    mask = read_mask(folder / "nodif_brain_mask.nii.gz", scan.shape, scan.affine)
+    field = fit_tensors(scan, mask, device=device)
+    assert field.repaired_count == 1335
+    assert field.mask.sum() == mask.sum() - (scan.data[mask].max(axis=1) <= 0).sum()
+    assert any(f"1335 of {field.mask.sum()} tensors were not positive definite" in note for note in field.notes)
+    assert field.eigen.values[field.mask].min() > 0.999e-6
+    raw = fit_tensors(scan, mask, FitSettings(repair=False), device=device)
+    assert (raw.eigen.values[..., 2][raw.mask] < 1e-6).sum() == 1335
+    np.testing.assert_array_equal(raw.tensors[~field.repaired], field.tensors[~field.repaired])
+
+
+# -- exact recovery ---------------------------------------------------------------------------------------------------
+
+B = np.array([0.0, 0.0] + [700.0] * 12 + [2000.0] * 12)
+GRADIENTS = Rotation.random(len(B), random_state=4).as_matrix()[:, 0]
+GRADIENTS[:2] = 0
+TRUE = six(turned((1.7e-3, 0.4e-3, 0.2e-3))[:48]).reshape(4, 3, 4, 6)
+TURN = Rotation.from_euler("xyz", [20, -35, 50], degrees=True).as_matrix()
+FRAMES = {
+    "cubic": np.diag([2.0, 2.0, 2.0]),
+    "left-handed": np.diag([-2.0, 2.0, 2.0]),
+    "anisotropic": np.diag([1.0, 2.0, 5.0]),
+    "rotated": TURN @ np.diag([1.5, 2.0, 3.0]),
+    "swapped": np.array([[0, 0, 3.0], [-2.0, 0, 0], [0, 1.0, 0]]),
+    "sheared left-handed": TURN @ np.array([[-2.0, 0.3, 0], [0, 2.0, 0.2], [0, 0, 2.5]]),
+}
+
+
+def signals(tensors=TRUE, b=B, gradients=GRADIENTS, s0=1000.0):
+    return s0 * np.exp(-b * np.einsum("ni,...ij,nj->...n", gradients, matrices(tensors), gradients))
+
+
+def scan_of(data, b=B, gradients=GRADIENTS, affine=None):
+    return DiffusionScan(data=data, bvals=b, directions=gradients, affine=np.eye(4) if affine is None else affine)
+
+
+EVERYWHERE = np.ones((4, 3, 4), bool)
+
+
+@pytest.mark.parametrize("estimator", ["ols", "wls"])
+@pytest.mark.parametrize("frame", FRAMES)
+def test_noise_free_tensors_come_back_from_files_in_every_frame(tmp_path, device, frame, estimator):
+    affine = np.eye(4)
+    affine[:3, :3], affine[:3, 3] = FRAMES[frame], (-30, 12.5, 7)
+    nib.save(nib.Nifti1Image(signals().astype(np.float32), affine), tmp_path / "dwi.nii.gz")
+    np.savetxt(tmp_path / "dwi.bval", B[None])
+    np.savetxt(tmp_path / "dwi.bvec", world_to_fsl(GRADIENTS, affine).T)
+    field = fit_tensors(read_dwi(tmp_path / "dwi.nii.gz"), EVERYWHERE, FitSettings(estimator=estimator), device=device)
+    assert np.abs(field.tensors - TRUE).max() < 5e-10  # signals in single precision
+    np.testing.assert_allclose(field.s0, 1000, rtol=1e-6)
+    assert (field.repaired_count, field.mask.all()) == (0, True)
+
+
+@pytest.mark.parametrize(("shells", "found"), [((), 1.0e-3), ((0, 700), 1.4e-3), ((0, 2000), 0.8e-3)])
+def test_only_the_chosen_shells_are_fitted(shells, found):
+    slow = np.zeros((*EVERYWHERE.shape, 6)) + six(0.8e-3 * np.eye(3))
+    fast = np.zeros((*EVERYWHERE.shape, 6)) + six(1.4e-3 * np.eye(3))
+    data = np.where(B == 2000, signals(slow), signals(fast))
+    field = fit_tensors(scan_of(data), EVERYWHERE, FitSettings(shells=shells), device="cpu")
+    if shells:
+        np.testing.assert_allclose(field.tensors, np.zeros((*EVERYWHERE.shape, 6)) + six(found * np.eye(3)), atol=1e-9)
+    else:  # neither of the two
+        assert 0.85e-3 < field.tensors[..., :3].mean() < 1.35e-3
+
+
+def test_a_shell_that_is_not_there_is_named():
+    with pytest.raises(InvalidInput, match="no shell b = 1000 s/mm²; this scan has 0, 700, 2000"):
+        fit_tensors(scan_of(signals()), EVERYWHERE, FitSettings(shells=(0, 1000)), device="cpu")
+
+
+# -- bad and odd input ------------------------------------------------------------------------------------------------
+
+
+def test_masks_that_do_not_fit_are_refused():
+    with pytest.raises(InvalidInput, match=r"the mask has shape \(4, 3, 5\) and the scan \(4, 3, 4\)"):
+        fit_tensors(scan_of(signals()), np.ones((4, 3, 5), bool), device="cpu")
+    with pytest.raises(InvalidInput, match="the mask is empty"):
+        fit_tensors(scan_of(signals()), np.zeros((4, 3, 4), bool), device="cpu")
+
+
+def test_a_mask_may_hold_numbers_and_stays_as_it_is():
+    mask = np.zeros((4, 3, 4), np.uint8)
+    mask[1:3] = 7
+    field = fit_tensors(scan_of(signals()), mask, device="cpu")
+    np.testing.assert_array_equal(field.mask, mask > 0)
+    assert mask.max() == 7
+    assert not field.tensors[mask == 0].any()
+
+
+def test_without_a_mask_the_brain_is_found():
+    scan = load_brain_phantom()
+    field = fit_tensors(scan, device="cpu")
+    np.testing.assert_array_equal(field.mask, brain_mask(np.asarray(scan.data[..., 0], np.float32)))
+
+
+def test_voxels_without_a_usable_signal_are_left_out_and_counted(device):
+    data = signals()
+    data[0, 0, 0, 5], data[0, 0, 1, 0], data[0, 0, 2], data[0, 0, 3] = np.nan, np.inf, 0, -3
+    field = fit_tensors(scan_of(data), EVERYWHERE, device=device)
+    assert not field.mask[0, 0].any()
+    assert field.mask.sum() == 44
+    assert "4 voxels of the mask have no usable signal (zero or not finite) and were left out" in field.notes
+    np.testing.assert_allclose(field.tensors[field.mask], TRUE[field.mask], atol=5e-10)
+    assert not field.tensors[~field.mask].any()
+
+
+def test_single_signals_at_or_below_zero_are_raised_and_counted(device):
+    data = signals()
+    data[2, 1, 0, 9], data[2, 1, 1, 20] = 0, -5
+    field = fit_tensors(scan_of(data), EVERYWHERE, FitSettings(repair=False), device=device)
+    assert "2 voxels had signals at or below zero; these were raised before the logarithm" in field.notes
+    assert np.isfinite(field.tensors).all()
+    assert field.mask.all()
+    lowest = signals()
+    lowest[2, 1, 0, 9], lowest[2, 1, 1, 20] = 1e-3, 1e-3  # a millionth of the largest
+    same = fit_tensors(scan_of(lowest), EVERYWHERE, FitSettings(repair=False), device=device)
+    np.testing.assert_allclose(field.tensors, same.tensors, atol=1e-9)
+
+
+def test_notes_of_the_scan_are_kept():
+    scan = DiffusionScan(data=signals(), bvals=B, directions=GRADIENTS, affine=np.eye(4), notes=("from a file",))
+    assert fit_tensors(scan, EVERYWHERE, device="cpu").notes == ("from a file",)
+
+
+SIX = Rotation.random(6, random_state=8).as_matrix()[:, 0]
+
+
+@pytest.mark.parametrize(
+    ("b", "gradients", "rank"),
+    [
+        ([0] + [1000] * 8, np.tile([[0, 0, 0]] + [[1, 0, 0]] * 8, 1), 2),
+        ([1000] * 12, GRADIENTS[2:14], 6),  # one shell and no b = 0: size and S0 cannot be told apart
+        ([0] + [1000] * 5, np.concatenate([np.zeros((1, 3)), SIX[:5]]), 6),
+        ([0] * 7, np.zeros((7, 3)), 1),
+    ],
+    ids=["one direction", "one shell", "five directions", "no weighting"],
+)
+def test_a_table_that_determines_no_tensor_is_refused(b, gradients, rank):
+    b, gradients = np.array(b, float), np.array(gradients, float)
+    data = np.full((4, 3, 4, len(b)), 100.0)
+    with pytest.raises(InvalidInput, match=rf"{len(b)} volumes .* determine {rank} of the 7 unknowns") as caught:
+        fit_tensors(scan_of(data, b, gradients), EVERYWHERE, device="cpu")
+    assert "use at least 6 different directions" in str(caught.value)
+
+
+def test_the_least_table_is_enough():
+    b, gradients = np.array([0.0] + [1000.0] * 6), np.concatenate([np.zeros((1, 3)), SIX])
+    field = fit_tensors(scan_of(signals(b=b, gradients=gradients), b, gradients), EVERYWHERE, device="cpu")
+    np.testing.assert_allclose(field.tensors, TRUE, atol=5e-9)
+
+
+# -- stop and progress ------------------------------------------------------------------------------------------------
+
+
+def test_a_stopped_fit_keeps_what_was_done(device):
+    scan, stop = load_brain_phantom(), threading.Event()
+    whole = fit_tensors(scan, device=device)
+    work = fit_steps(scan, device=device, stop=stop)
+    first = next(work)
+    stop.set()
+    with pytest.raises(StopIteration) as end:
+        while True:
+            next(work)
+    part = end.value.value
+    assert first.total == whole.mask.sum()
+    assert 0 < first.done == part.mask.sum() < first.total
+    np.testing.assert_array_equal(np.flatnonzero(part.mask), np.flatnonzero(whole.mask)[: first.done])
+    np.testing.assert_array_equal(part.tensors[part.mask], whole.tensors[part.mask])
+
+
+def test_progress_ends_with_all_voxels_and_chunks_change_nothing(monkeypatch):
+    scan, steps = load_brain_phantom(), []
+    mask = np.zeros(scan.shape, bool)
+    mask[20:24, 20:40, 20:40] = True
+    whole = fit_tensors(scan, mask, device="cpu", progress=steps.append)
+    assert steps[-1].done == steps[-1].total == whole.mask.sum()
+    monkeypatch.setattr(chunks, "CHUNK_SECONDS", 0.0)  # one voxel at a time
+    monkeypatch.setattr(chunks._Worker, "_fits", lambda self: 37)
+    again = fit_tensors(scan, mask, device="cpu", progress=steps.append)
+    assert len(steps) > 100
+    np.testing.assert_array_equal(again.tensors, whole.tensors)
