@@ -8,6 +8,8 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.parallel import cpu_threads
+
 _U32, _U64, _F32 = np.uint32, np.uint64, np.float32
 
 
@@ -63,5 +65,6 @@ def uniform(seed: int, first_item: int, items: int, draws: int) -> npt.NDArray[n
         Float32 array of shape ``(items, draws)``; row ``i`` depends on ``seed`` and ``first_item + i`` only.
     """
     out = np.empty((items, draws), np.float32)
-    _fill(np.uint64(seed), np.uint64(first_item), out)
+    with cpu_threads():
+        _fill(np.uint64(seed), np.uint64(first_item), out)
     return out

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.parallel import cpu_threads
 from napari_gpubio.core.space import checked_affine, rotation_of, voxel_sizes_mm
 from napari_gpubio.tracts.io.gradients import fsl_axes
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
@@ -125,7 +126,9 @@ def judge_directions(v1_world: Array, fa: Array, affine: npt.ArrayLike) -> Gradi
         score_best=float(share[chosen]),
         ok=not wrong,
         sure=sure,
-        message=_wrong_message(CHANGES[best], ratio, affine) if wrong else _good_message(ratio, sure=sure, first=best == given),
+        message=_wrong_message(CHANGES[best], ratio, affine)
+        if wrong
+        else _good_message(ratio, sure=sure, first=best == given),
     )
 
 
@@ -169,15 +172,16 @@ def _block_scores(v1_world: Array, fa: Array, affine: npt.ArrayLike) -> tuple[Fl
     # |C v . line| = |v . C^T line|: instead of every direction, the lines are turned, and from FSL's axes to the world.
     turned = np.stack([lines @ change.matrix @ axes.T for change in CHANGES])
     edges = np.clip(np.rint(_BLOCK_MM / voxel_sizes_mm(matrix)), *_BLOCK_VOXELS).astype(np.int64)
-    agree, possible = _count_pairs(
-        np.ascontiguousarray(v1_world, np.float32),
-        np.ascontiguousarray(fa, np.float32),
-        offsets,
-        turned.astype(np.float32),
-        edges,
-        np.float32(np.cos(np.deg2rad(CONE_DEGREES))),
-        np.float32(FA_LIMIT),
-    )
+    with cpu_threads():
+        agree, possible = _count_pairs(
+            np.ascontiguousarray(v1_world, np.float32),
+            np.ascontiguousarray(fa, np.float32),
+            offsets,
+            turned.astype(np.float32),
+            edges,
+            np.float32(np.cos(np.deg2rad(CONE_DEGREES))),
+            np.float32(FA_LIMIT),
+        )
     return agree.reshape(-1, len(CHANGES)), float(possible.sum())
 
 

@@ -1,4 +1,4 @@
-"""Tensors: eigenvalues against LAPACK, fits against MRtrix, DIPY, Slicer and noise-free signals, and what is refused."""
+"""Tensors: eigenvalues against LAPACK, fits against MRtrix, DIPY, Slicer and noise-free signals; what is refused."""
 
 import threading
 
@@ -11,10 +11,12 @@ from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core import chunks
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import drive
 from napari_gpubio.tracts import DiffusionScan, FitSettings, brain_mask, fit_steps, fit_tensors, load_brain_phantom
 from napari_gpubio.tracts.io.dwi import read_dwi
 from napari_gpubio.tracts.io.gradients import world_to_fsl
 from napari_gpubio.tracts.io.volumes import read_mask
+from napari_gpubio.tracts.phantom.signals import spread_directions
 from napari_gpubio.tracts.tensors.cpu import compose, eigen_decompose, repair_tensors
 
 UPPER = ((0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2))  # xx, yy, zz, xy, xz, yz
@@ -182,13 +184,24 @@ def test_tensors_of_a_real_brain_that_need_repair_are_counted(shared_data, devic
     scan = read_dwi(folder / "dwi.nii.gz")
     mask = read_mask(folder / "nodif_brain_mask.nii.gz", scan.shape, scan.affine)
     field = fit_tensors(scan, mask, device=device)
-    assert field.repaired_count == 1335
-    assert field.mask.sum() == mask.sum() - (scan.data[mask].max(axis=1) <= 0).sum()
-    assert any(f"1335 of {field.mask.sum()} tensors were not positive definite" in note for note in field.notes)
+    count = field.repaired_count
+    assert mask.sum() == 105_252
+    assert abs(count - 1335) <= (0 if device == "cpu" else 2)  # a GPU rounds otherwise
+    assert any(f"{count} of {field.mask.sum()} tensors were not positive definite" in note for note in field.notes)
     assert field.eigen.values[field.mask].min() > 0.999e-6
     raw = fit_tensors(scan, mask, FitSettings(repair=False), device=device)
-    assert (raw.eigen.values[..., 2][raw.mask] < 1e-6).sum() == 1335
+    assert (raw.eigen.values[..., 2][raw.mask] < 1e-6).sum() == count
     np.testing.assert_array_equal(raw.tensors[~field.repaired], field.tensors[~field.repaired])
+
+
+@pytest.mark.parametrize("iterations", [0, 2])
+def test_every_voxel_of_a_real_brain_is_fitted_or_counted_as_left_out(shared_data, iterations):
+    folder = shared_data / "dwi" / "whole_brain_b1000"
+    scan = read_dwi(folder / "dwi.nii.gz")
+    mask = read_mask(folder / "nodif_brain_mask.nii.gz", scan.shape, scan.affine)
+    field = fit_tensors(scan, mask, FitSettings(iterations=iterations), device="cpu")
+    counted = [int(note.split()[0]) for note in field.notes if "left out" in note]
+    assert mask.sum() - field.mask.sum() == sum(counted)
 
 
 # -- exact recovery ---------------------------------------------------------------------------------------------------
@@ -272,7 +285,8 @@ def test_a_mask_may_hold_numbers_and_stays_as_it_is():
 def test_without_a_mask_the_brain_is_found():
     scan = load_brain_phantom()
     field = fit_tensors(scan, device="cpu")
-    np.testing.assert_array_equal(field.mask, brain_mask(np.asarray(scan.data[..., 0], np.float32)))
+    found = brain_mask(np.asarray(scan.data[..., 0], np.float32))
+    np.testing.assert_array_equal(field.mask, found & (scan.data.max(axis=-1) > 0))
 
 
 def test_voxels_without_a_usable_signal_are_left_out_and_counted(device):
@@ -304,7 +318,7 @@ def test_notes_of_the_scan_are_kept():
     assert fit_tensors(scan, EVERYWHERE, device="cpu").notes == ("from a file",)
 
 
-SIX = Rotation.random(6, random_state=8).as_matrix()[:, 0]
+SIX = spread_directions(6)
 
 
 @pytest.mark.parametrize(
@@ -340,10 +354,7 @@ def test_a_stopped_fit_keeps_what_was_done(device):
     work = fit_steps(scan, device=device, stop=stop)
     first = next(work)
     stop.set()
-    with pytest.raises(StopIteration) as end:
-        while True:
-            next(work)
-    part = end.value.value
+    part = drive(work)
     assert first.total == whole.mask.sum()
     assert 0 < first.done == part.mask.sum() < first.total
     np.testing.assert_array_equal(np.flatnonzero(part.mask), np.flatnonzero(whole.mask)[: first.done])
@@ -356,8 +367,7 @@ def test_progress_ends_with_all_voxels_and_chunks_change_nothing(monkeypatch):
     mask[20:24, 20:40, 20:40] = True
     whole = fit_tensors(scan, mask, device="cpu", progress=steps.append)
     assert steps[-1].done == steps[-1].total == whole.mask.sum()
-    monkeypatch.setattr(chunks, "CHUNK_SECONDS", 0.0)  # one voxel at a time
     monkeypatch.setattr(chunks._Worker, "_fits", lambda self: 37)
     again = fit_tensors(scan, mask, device="cpu", progress=steps.append)
-    assert len(steps) > 100
+    assert len(steps) > 40
     np.testing.assert_array_equal(again.tensors, whole.tensors)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.core.parallel import cpu_lock
+from napari_gpubio.core.parallel import cpu_threads
 from napari_gpubio.tracts.rays.geodesic import pack, trace
 from napari_gpubio.tracts.rays.partial import STATS, Partial
 from napari_gpubio.tracts.rays.problem import CUBIC, EUDX, VANAART, RayProblem, spline_coefficients
@@ -41,7 +41,7 @@ class Run:
     def __init__(self, problem: RayProblem, *, device: Device = CPU) -> None:
         self.device = device
         self._problem = problem
-        with cpu_lock:
+        with cpu_threads():
             self._field = problem.prepared("field", lambda: prepare_field(problem))
             self._guide = problem.guide
         self._mask = problem.mask
@@ -59,7 +59,7 @@ class Run:
         points = np.empty((rays, settings.ray_points, 4), real)
         written, reasons = np.empty(rays, np.int32), np.empty(rays, np.uint8)
         stats = np.empty((rays, STATS), real)
-        with cpu_lock:
+        with cpu_threads():
             trace(
                 p.kind, p.stages, p.measure, self._field, self._guide, self._mask, p.euclid.astype(real),
                 np.array(p.field.shape), seeds, directions, p.rays_per_fiber, p.limits, settings.ray_steps,

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.core.parallel import cpu_threads
 from napari_gpubio.tracts.tensors.problem import FitProblem
 
 Array = npt.NDArray[Any]
@@ -109,7 +110,8 @@ def eigen_decompose(tensors: Array) -> tuple[Array, Array]:
     rows = np.ascontiguousarray(tensors).reshape(-1, 6)
     values = np.empty((len(rows), 3), rows.dtype)
     vectors = np.empty((len(rows), 3, 3), rows.dtype)
-    _eigen_rows(rows, values, vectors)
+    with cpu_threads():
+        _eigen_rows(rows, values, vectors)
     return values.reshape(*tensors.shape[:-1], 3), vectors.reshape(*tensors.shape[:-1], 3, 3)
 
 
@@ -146,7 +148,8 @@ def compose(values: Array, vectors: Array, change: Array | None = None) -> Array
     matrix = np.eye(3) if change is None else np.ascontiguousarray(change, np.float64)
     flat = np.ascontiguousarray(values).reshape(-1, 3)
     tensors = np.empty((len(flat), 6), flat.dtype)
-    _compose_rows(flat, np.ascontiguousarray(vectors).reshape(-1, 3, 3), matrix, tensors)
+    with cpu_threads():
+        _compose_rows(flat, np.ascontiguousarray(vectors).reshape(-1, 3, 3), matrix, tensors)
     return tensors.reshape(*values.shape[:-1], 6)
 
 
@@ -299,7 +302,8 @@ class Run:
     def advance(self, start: int, count: int) -> None:
         """Fit the voxels ``start`` to ``start + count - 1``."""
         p = self._problem
-        _fit_rows(p.signals, p.design, p.solver, p.weighted, p.iterations, start, count, self._out, self._raised)
+        with cpu_threads():
+            _fit_rows(p.signals, p.design, p.solver, p.weighted, p.iterations, start, count, self._out, self._raised)
 
     def snapshot(self) -> tuple[Array, npt.NDArray[np.bool_]]:
         """Return the seven coefficients of each voxel, shape (M, 7), NaN where not fitted, and who had low signals."""

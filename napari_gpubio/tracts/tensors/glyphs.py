@@ -12,6 +12,7 @@ from napari_gpubio.tracts.tensors.scalars import fractional_anisotropy
 
 Array = npt.NDArray[Any]
 MOST_GLYPHS = 4000
+_LIGHT = np.array([0.41, -0.41, 0.82])  # from the right, behind and above
 
 
 def ellipsoids(
@@ -58,13 +59,20 @@ def ellipsoids(
     vertices = local + apply_affine(field.affine, at)[:, None, :]
     faces = triangles[None] + (len(ball) * np.arange(len(at)))[:, None, None]
     fa = fractional_anisotropy(values)[:, None]
-    rgb = np.abs(vectors[:, 0, :]) * fa + 0.6 * (1 - fa)
-    colors = np.concatenate([rgb, np.ones((len(at), 1))], axis=1).clip(0, 1)
+    rgb = (np.abs(vectors[:, 0, :]) * fa + 0.6 * (1 - fa))[:, None, :] * _brightness(ball, half_axes, vectors)
+    colors = np.concatenate([rgb.clip(0, 1), np.ones((*rgb.shape[:2], 1))], axis=2)
     return (
         vertices.reshape(-1, 3).astype(np.float32),
         faces.reshape(-1, 3).astype(np.int32),
-        np.repeat(colors, len(ball), axis=0).astype(np.float32),
+        colors.reshape(-1, 4).astype(np.float32),
     )
+
+
+def _brightness(ball: Array, half_axes: Array, vectors: Array) -> Array:
+    """Light from a fixed side of the world, shape (glyphs, vertices, 1): a viewer's own light depends on handedness."""
+    normals = np.einsum("vi,gi,gik->gvk", ball, 1 / np.maximum(half_axes, 1e-9), vectors)
+    normals /= np.linalg.norm(normals, axis=2, keepdims=True)
+    return np.asarray(0.75 + 0.45 * (normals @ _LIGHT)[..., None])
 
 
 def icosphere() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:

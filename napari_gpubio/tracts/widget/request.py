@@ -2,8 +2,11 @@
 
 import dataclasses
 import threading
+import time
 from collections.abc import Generator
 from typing import Any
+
+import numpy as np
 
 from napari_gpubio.core.steps import Step
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
@@ -14,6 +17,7 @@ from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps
 from napari_gpubio.tracts.widget.seed_box import SeedSettings
 
 Position = tuple[float, float, float]
+LOOK_SECONDS, LOOK_FIBERS = 0.5, 3000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,6 +51,32 @@ class Traced:
     request: Request
     field: TensorField
     fibers: Tractogram
+
+
+class PartialFibers:
+    """Gathers the fibers of a run that is under way; hands them out twice a second, for a look.
+
+    Parameters
+    ----------
+    name
+        The bundle that is being traced.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._pieces: list[Tractogram] = []
+        self._shown = time.monotonic()
+
+    def add(self, fresh: list[Tractogram]) -> Tractogram | None:
+        """Take fresh fibers; return all so far (at most some thousand of them) when it is time to show them."""
+        self._pieces += fresh
+        if time.monotonic() - self._shown < LOOK_SECONDS or not self._pieces:
+            return None
+        self._shown = time.monotonic()
+        fibers = Tractogram.join(self._pieces)
+        if len(fibers) <= LOOK_FIBERS:
+            return fibers
+        return fibers.select(np.linspace(0, len(fibers) - 1, LOOK_FIBERS).astype(np.int64))
 
 
 def thinned(request: Request, fibers: int) -> Request:

@@ -276,7 +276,7 @@ class TensorPanel(EnginePanel):
             (vertices[:, ::-1], faces[:, ::-1]),
             vertex_colors=colors,
             affine=affine,
-            shading="smooth",
+            shading="none",
             name="ellipsoids",
         )
 

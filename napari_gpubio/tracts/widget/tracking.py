@@ -20,7 +20,7 @@ from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.widget.bundle_layers import BundleLayers
 from napari_gpubio.tracts.widget.bundles import Bundle, BundleList
 from napari_gpubio.tracts.widget.context_box import ContextBox
-from napari_gpubio.tracts.widget.request import Position, Region, Request, Traced, thinned, traced_steps
+from napari_gpubio.tracts.widget.request import PartialFibers, Position, Region, Request, Traced, thinned, traced_steps
 from napari_gpubio.tracts.widget.results import ResultBox
 from napari_gpubio.tracts.widget.seed_box import SeedBox
 from napari_gpubio.tracts.widget.seed_tool import SeedTool, volume_to_click
@@ -50,6 +50,7 @@ class TrackingPanel(EnginePanel):
         self.bundles = BundleList()
         self._preview = LatestJob(self)
         self._rerun = False
+        self._partial = PartialFibers("")
         self._retrack = QTimer(self)
         self._retrack.setSingleShot(True)
         self._retrack.setInterval(RETRACK_MS)
@@ -297,7 +298,15 @@ class TrackingPanel(EnginePanel):
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Traced]:
         """Read the inputs and return the tracking of the current bundle."""
-        return traced_steps(self._request(self.bundles.current), stop)
+        request = self._request(self.bundles.current)
+        self._partial = PartialFibers(request.name)
+        return traced_steps(request, stop)
+
+    def show_preview(self, preview: Any) -> None:
+        """Show what a long run has traced so far."""
+        fibers = self._partial.add(preview)
+        if fibers is not None:
+            self.results.show_layer(self.layers.show_fibers(self._partial.name, fibers))
 
     def _request(self, bundle: Bundle | None) -> Request:
         source = self.source
