@@ -8,14 +8,15 @@ result: items are named by their global index.
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from napari_gpubio.core.device import CPU, Device, free_gpu_pool, free_memory_bytes, is_out_of_gpu_memory
 from napari_gpubio.core.errors import OutOfGpuMemory
 
 logger = logging.getLogger(__name__)
+Run = TypeVar("Run")
 CHUNK_SECONDS = 0.1
 MOST_CHUNK_BYTES = 400 << 20  # enough rays to fill the largest GPUs; more would only take memory from others
 
@@ -30,6 +31,39 @@ class Runnable(Protocol):
 
     def bytes_per_item(self) -> int:
         """Memory that one item of a chunk takes on the device."""
+
+
+def open_run(make: Callable[[], Run], device: Device, needed_bytes: int, what: str) -> Run:
+    """Make a run, which uploads its data; say so with numbers if they do not fit on the GPU.
+
+    Parameters
+    ----------
+    make
+        Makes the run.
+    device
+        Where it will live.
+    needed_bytes
+        About what it keeps there.
+    what
+        The work, as the user knows it.
+
+    Raises
+    ------
+    OutOfGpuMemory
+        If there is too little memory, also after the reserve has been given back.
+    """
+    try:
+        return make()
+    except Exception as error:
+        if not is_out_of_gpu_memory(error):
+            raise
+    free_gpu_pool(device)
+    try:
+        return make()
+    except Exception as error:
+        if not is_out_of_gpu_memory(error):
+            raise
+        raise OutOfGpuMemory(needed_bytes / 2**20, free_memory_bytes(device) / 2**20, what) from error
 
 
 def advance_in_chunks(

@@ -265,8 +265,7 @@ class Tractogram:
 
     def select(self, keep: npt.ArrayLike) -> "Tractogram":
         """Return the fibers where ``keep`` (a boolean for each fiber, or indices) says so, with all their numbers."""
-        keep = np.asarray(keep)
-        which = np.flatnonzero(keep) if keep.dtype == bool else keep.astype(np.int64)
+        which = self._indices(np.asarray(keep))
         counts = self.counts[which]
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         rows = np.repeat(self.offsets[which] - offsets[:-1], counts) + np.arange(offsets[-1])
@@ -277,6 +276,19 @@ class Tractogram:
             per_fiber={name: np.asarray(values)[which] for name, values in self.per_fiber.items()},
             per_point={name: np.asarray(values)[rows] for name, values in self.per_point.items()},
         )
+
+    def _indices(self, keep: Array) -> npt.NDArray[np.int64]:
+        """Fiber indices from a boolean for each fiber, or from indices (negative ones count from the end)."""
+        if keep.dtype == bool:
+            if keep.shape != (len(self),):
+                raise InvalidInput(f"there are {keep.size} choices for {len(self)} fibers; give one for each")
+            return np.flatnonzero(keep)
+        if keep.size and not np.issubdtype(keep.dtype, np.integer):
+            raise InvalidInput(f"fibers are chosen by booleans or whole numbers, not by {keep.dtype} values")
+        which = keep.astype(np.int64)
+        if which.size and (which.min() < -len(self) or which.max() >= len(self)):
+            raise InvalidInput(f"fiber {which[np.argmax(np.abs(which))]} was asked for; there are {len(self)}")
+        return np.where(which < 0, which + len(self), which)
 
     @staticmethod
     def join(parts: Sequence["Tractogram"]) -> "Tractogram":

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.chunks import advance_in_chunks
+from napari_gpubio.core.chunks import advance_in_chunks, open_run
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.tracts.model import TensorField, Tractogram
@@ -154,7 +154,12 @@ def make_runs(problem: RayProblem, device: Device) -> list[Any]:
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.tracts.rays import gpu
 
-    return [gpu.Run(problem, device=Device("cuda", (i,))) for i in device.indices]
+    return [_on_gpu(gpu.Run, problem, Device("cuda", (i,))) for i in device.indices]
+
+
+def _on_gpu(run: Any, problem: RayProblem, gpu: Device) -> Any:
+    needed = problem.resident_bytes
+    return open_run(lambda: run(problem, device=gpu), gpu, needed, "fiber tracking in this volume")
 
 
 def _tractogram(problem: RayProblem, part: Partial) -> Tractogram:

@@ -196,7 +196,7 @@ def test_a_scan_that_does_not_fit_on_the_gpu_is_an_error_with_numbers(fake_gpu, 
 @pytest.mark.gpu
 @pytest.mark.parametrize("settings", SETTINGS, ids=["ols", "wls", "reweighted"])
 def test_a_real_gpu_fits_the_same_tensors(settings):
-    p = problem(dataclasses.replace(settings), voxels=3000)
+    p = problem(settings, voxels=3000)
     runs = [cpu.Run(p), gpu.Run(p, device=Device("cuda", (0,)))]
     for run in runs:
         run.advance(0, 1000)

@@ -73,6 +73,12 @@ class RayProblem:
         return 2 if self.launch.directions.both_ways else 1
 
     @property
+    def resident_bytes(self) -> int:
+        """About what a GPU must hold while the field is made: it, the tensors, their eigen-decomposition, the guide."""
+        numbers = {VANAART: 72, EUDX: 0}.get(self.kind, 36)
+        return int(np.prod(self.field.shape)) * (numbers * np.dtype(self.real).itemsize + 17)
+
+    @property
     def real(self) -> type[np.floating[Any]]:
         """Floating-point type of the tracing."""
         return np.float64 if self.settings.precision == "double" else np.float32

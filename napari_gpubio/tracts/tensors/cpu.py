@@ -267,23 +267,22 @@ def _fit_rows(
     volumes = len(design)
     for block in nb.prange((count + 63) // 64):
         y, weight = np.empty(volumes), np.empty(volumes)
-        normal, x = np.empty((7, 7)), np.empty(7)
+        normal, x, next_x = np.empty((7, 7)), np.empty(7), np.empty(7)
         for n in range(start + 64 * block, start + min(64 * block + 64, count)):
             raised[n] = _log_signals(signals[n], y, weight)
-            ok = True
-            if weighted:
-                ok = _weighted(design, y, weight, normal, x)
-                for _ in range(iterations):
-                    if ok:
-                        _predict(design, x, weight)
-                        ok = _weighted(design, y, weight, normal, x)
-            else:
-                for i in range(7):
-                    x[i] = 0.0
-                    for k in range(volumes):
-                        x[i] += solver[i, k] * y[k]
             for i in range(7):
-                out[n, i] = x[i] if ok else np.nan
+                x[i] = 0.0
+                for k in range(volumes):
+                    x[i] += solver[i, k] * y[k]
+            if weighted and _weighted(design, y, weight, normal, next_x):
+                x[:] = next_x
+                for _ in range(iterations):
+                    _predict(design, x, weight)
+                    if not _weighted(design, y, weight, normal, next_x):
+                        break  # the last good answer stays, as the ordinary one does above
+                    x[:] = next_x
+            for i in range(7):
+                out[n, i] = x[i]
 
 
 class Run:

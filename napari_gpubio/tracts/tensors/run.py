@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.chunks import advance_in_chunks
+from napari_gpubio.core.chunks import advance_in_chunks, open_run
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import same_grid
@@ -115,7 +115,12 @@ def _runs(problem: FitProblem, device: Device) -> list[Any]:
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.tracts.tensors import gpu
 
-    return [gpu.Run(problem, device=Device("cuda", (i,))) for i in device.indices]
+    return [_on_gpu(gpu.Run, problem, Device("cuda", (i,))) for i in device.indices]
+
+
+def _on_gpu(run: Any, problem: FitProblem, gpu: Device) -> Any:
+    needed = problem.signals.nbytes + 57 * len(problem.signals)
+    return open_run(lambda: run(problem, device=gpu), gpu, needed, "the tensor fit")
 
 
 def _merged(runs: list[Any]) -> tuple[Array, Array]:

@@ -189,16 +189,12 @@ extern "C" __global__ void fit_rows(
     for (int n = 0; n < volumes; ++n) low_signal |= !(signals[(size_t)n * voxels + m] >= least);
     raised[m] = low_signal;
     double x[7] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
-    bool ok = true;
-    if (use_weights) {
-        ok = weighted(signals, design, voxels, volumes, m, least, false, x);
-        for (int i = 0; i < iterations && ok; ++i) ok = weighted(signals, design, voxels, volumes, m, least, true, x);
-    } else {
-        for (int n = 0; n < volumes; ++n) {
-            const double y = log(raised_signal(signals, n, voxels, m, least));
-            for (int i = 0; i < 7; ++i) x[i] += solver[i * volumes + n] * y;
-        }
+    for (int i = 0; i < 7; ++i)
+        for (int n = 0; n < volumes; ++n)
+            x[i] += solver[i * volumes + n] * log(raised_signal(signals, n, voxels, m, least));
+    if (use_weights && weighted(signals, design, voxels, volumes, m, least, false, x)) {
+        for (int i = 0; i < iterations; ++i)  // where a reweighting fails, the last good answer stays
+            if (!weighted(signals, design, voxels, volumes, m, least, true, x)) break;
     }
-    const double nan = 0.0 / 0.0;
-    for (int i = 0; i < 7; ++i) out[7 * (size_t)m + i] = ok ? x[i] : nan;
+    for (int i = 0; i < 7; ++i) out[7 * (size_t)m + i] = x[i];
 }
