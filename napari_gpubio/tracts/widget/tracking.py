@@ -363,6 +363,7 @@ class TrackingPanel(EnginePanel):
             if name == "FA":
                 self.source_box.choose(layer)
         scan_layer.visible = False
+        self.layers.bring_to_front()
         if field.notes:
             self.show_note(". ".join(field.notes) + ".")
 
