@@ -4,13 +4,13 @@
 #define TRACE_KERNEL(NAME, KIND)                                                                                     \
     extern "C" __global__ void __launch_bounds__(64)                                                                 \
     NAME(const real* __restrict__ field, const float* __restrict__ guide, const unsigned char* __restrict__ mask,    \
-         const real* __restrict__ euclid, int nx, int ny, int nz, const real* __restrict__ seeds,                    \
+         int masked, const real* __restrict__ euclid, int nx, int ny, int nz, const real* __restrict__ seeds,                    \
          const real* __restrict__ directions, int rays, int per_fiber, const real* __restrict__ limits, int stages,  \
          int measure, int max_steps, int every, int ray_points, real* __restrict__ points,                           \
          int* __restrict__ written, unsigned char* __restrict__ reasons, real* __restrict__ stats)                   \
     {                                                                                                                \
-        trace<KIND>(GlobalField{field}, guide, mask, euclid, Shape{nx, ny, nz}, seeds, directions, rays, per_fiber,  \
-                    limits, stages, measure, max_steps, every, ray_points, points, written, reasons, stats);         \
+        trace<KIND>(GlobalField{field}, guide, mask, masked, euclid, Shape{nx, ny, nz}, seeds, directions, rays,     \
+                    per_fiber, limits, stages, measure, max_steps, every, ray_points, points, written, reasons, stats);         \
     }
 
 TRACE_KERNEL(trace_cubic, CUBIC)

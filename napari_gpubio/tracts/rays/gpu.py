@@ -104,7 +104,8 @@ class Run:
         nx, ny, nz = p.field.shape
         rays = len(written)
         common = (
-            self._guide, self._mask, self._euclid, np.int32(nx), np.int32(ny), np.int32(nz), seeds, directions,
+            self._guide, self._mask, np.int32(p.masked), self._euclid, np.int32(nx), np.int32(ny), np.int32(nz),
+            seeds, directions,
             np.int32(rays), np.int32(p.rays_per_fiber), self._limits, np.int32(p.stages), np.int32(p.measure),
             np.int32(settings.ray_steps), np.int32(settings.points_every), np.int32(settings.ray_points), points,
             written, reasons, stats,

@@ -161,6 +161,11 @@ class RayProblem:
         """Where rays may go, shape (X, Y, Z)."""
         return np.ascontiguousarray(self.field.mask)
 
+    @cached_property
+    def masked(self) -> bool:
+        """Whether some voxels are outside the mask."""
+        return not bool(self.field.mask.all())
+
     def fa_at(self, voxels: Array) -> Array:
         """FA at voxel positions (count, 3), trilinear, shape (count,)."""
         fa = ndimage.map_coordinates(self.guide[..., 3], voxels.T.astype(np.float64), order=1, mode="nearest")
