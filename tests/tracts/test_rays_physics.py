@@ -8,7 +8,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core.device import CPU, choose_device
-from napari_gpubio.tracts import Directions, StopReason, TensorField, TrackSettings, track
+from napari_gpubio.tracts import Directions, StopReason, TensorField, track
 from napari_gpubio.tracts.cases import (
     BEYOND_VANAART,
     EXACT,
@@ -29,11 +29,11 @@ from napari_gpubio.tracts.phantom.analytic import (
     pull_back,
     ring,
 )
-from napari_gpubio.tracts.phantom.analytic.field import DIFFUSIVITY
 from napari_gpubio.tracts.phantom.analytic.fibres import ACROSS, ALONG, RING_RADIUS
+from napari_gpubio.tracts.phantom.analytic.field import DIFFUSIVITY
 from napari_gpubio.tracts.phantom.brain import voxel_centres
 from napari_gpubio.tracts.rays.problem import RayProblem, continued
-from napari_gpubio.tracts.run import trace_problem
+from napari_gpubio.tracts.run import make_runs, trace_problem
 from napari_gpubio.tracts.seeds import Launch
 
 FIELDS = {field.name: field for field in analytic_fields()}
@@ -170,15 +170,13 @@ def tangent_at_end(path):
 
 @pytest.mark.parametrize("make", [pull_back, ring, half_space, adaptive_ring])
 def test_a_ray_that_turns_round_comes_home(make, device):
-    field, launch = make(), make().launches[-1]
-    there = one_ray(sampled(make), launch.start, launch.direction, ends_like(DOUBLE, max_length_mm=25), device)
-    back = one_ray(sampled(make), there[0][-1], -tangent_at_end(there[0]), ends_like(DOUBLE, max_length_mm=26), device)
-    assert field.name
-    distances = np.linalg.norm(back[0] - np.asarray(launch.start), axis=1)
-    n = int(np.argmin(distances))
-    assert distances[n] < 0.02  # the nearest of its points, which are 0.2 mm apart
-    length = float(there.per_fiber["length_mm"][0])
-    assert np.linalg.norm(np.diff(back[0][: n + 1], axis=0), axis=1).sum() == pytest.approx(length, abs=0.02)
+    launch, field = make().launches[-1], sampled(make)
+    there = one_ray(field, launch.start, launch.direction, ends_like(DOUBLE, max_length_mm=20), device)
+    assert there.per_fiber["stop_reason"][0] == StopReason.LENGTH
+    settings, home = ends_like(DOUBLE, max_length_mm=21), -tangent_at_end(there[0])
+    distance, length = passing(field, there[0][-1], home, launch.start, settings, device)
+    assert distance < 2e-3
+    assert length == pytest.approx(float(there.per_fiber["riemannian_length_mm"][0]), abs=2e-3)
 
 
 def turned_world(field, turn):
@@ -276,11 +274,11 @@ def on_grid(tensor_at, matrix, extent_mm):
 
 
 @pytest.mark.parametrize("grid", GRIDS)
-@pytest.mark.parametrize("settings", [DOUBLE, SEED_DOUBLE, ends_like(DOUBLE, interpolation="linear")], ids=lambda s: s.method)
-def test_rays_in_a_constant_field_are_straight_in_every_grid(grid, settings, device):
+@pytest.mark.parametrize("changes", [{}, {"interpolation": "linear"}, {"method": "vanaart2011"}], ids=str)
+def test_rays_in_a_constant_field_are_straight_in_every_grid(grid, changes, device):
     field = on_grid(constant().tensor_at, GRIDS[grid], 11.0)
     start, ahead = np.array([-3.0, -4.0, -5.0]), np.array([1.0, 2.0, 3.0]) / np.sqrt(14)
-    traced = one_ray(field, start, ahead, ends_like(settings, max_length_mm=14), device)
+    traced = one_ray(field, start, ahead, ends_like(DOUBLE, max_length_mm=14, **changes), device)
     steps = np.arange(len(traced.points))
     assert len(steps) > 60
     np.testing.assert_allclose(traced[0], start + 0.2 * steps[:, None] * ahead, atol=2e-6)
@@ -297,7 +295,7 @@ def test_streamlines_in_a_constant_field_follow_the_principal_direction(grid, de
     first = np.linalg.eigh(as_matrices(constant().tensor_at(np.zeros(3))))[1][:, -1]
     ahead = first + 0.3 * np.linalg.eigh(as_matrices(constant().tensor_at(np.zeros(3))))[1][:, 0]
     traced = one_ray(field, (0, 0, 0), ahead, ends_like(EUDX, max_length_mm=9), device)
-    np.testing.assert_allclose(traced[0], 0.2 * np.arange(len(traced.points))[:, None] * first, atol=1e-5)
+    np.testing.assert_allclose(traced[0], 0.2 * np.arange(len(traced.points))[:, None] * first, atol=5e-5)
     assert len(traced.points) > 40
 
 
@@ -319,10 +317,10 @@ def test_every_interpolation_is_exact_where_tensors_are_linear_in_space(device):
         GRIDS["everything"],
         14.0,
     )
-    paths = {
-        how: one_ray(field, (-5, -4, 3), (1, 1, -0.4), ends_like(DOUBLE, interpolation=how, max_length_mm=12), device)[0]
-        for how in ("interpolating", "smoothing", "linear")
-    }
+    paths = {}
+    for how in ("interpolating", "smoothing", "linear"):
+        settings = ends_like(DOUBLE, interpolation=how, max_length_mm=12)
+        paths[how] = one_ray(field, (-5, -4, 3), (1, 1, -0.4), settings, device)[0]
     straight = paths["linear"][-1] - paths["linear"][0]
     assert np.abs(np.cross(paths["linear"][30] - paths["linear"][0], straight)).max() > 0.1  # it does bend
     np.testing.assert_allclose(paths["smoothing"], paths["linear"], atol=1e-5)
@@ -391,8 +389,8 @@ def test_streamlines_stay_on_the_ring(device):
 
 @pytest.mark.parametrize(("integrator", "order"), [("euler", 1), ("rk2", 2), ("rk4", 4)])
 def test_the_drift_falls_with_the_order_of_the_integrator(integrator, order):
-    """From a step of 1.6 to 0.4 voxels; a cubic spline's third derivative jumps, which costs the last order a little."""
-    launch = pull_back().launches[0]
+    """From a step of 1.6 to 0.4 voxels; a cubic spline's third derivative jumps, which costs a little of the fourth."""
+    launch = pull_back().launches[1]
     drifts = [
         float(
             one_ray(
@@ -465,7 +463,7 @@ def test_a_ray_ends_at_the_side_of_the_volume(changes, integrator, device):
 def test_a_ray_ends_at_the_border_of_the_mask(changes, integrator, device):
     field = rod(masked_to=20)
     reason, end = end_of(field, ends_like(ROD, integrator=integrator, **changes), device)
-    assert reason == (StopReason.FA if changes.get("method") == "eudx" and end[0] < 20.2 else StopReason.MASK)
+    assert reason == StopReason.MASK
     assert 20 - 1e-4 < end[0] <= 20.5  # the last voxel reaches half a voxel beyond its centre
     np.testing.assert_allclose(end[1:], 6, atol=1e-5)
 
@@ -514,7 +512,7 @@ def test_a_ray_ends_where_it_bends_too_tightly(radius, reason, device):
 def test_bending_is_measured_in_millimetres(device):
     """A geodesic of the half space is a circle whose radius is known."""
     launch, grid = half_space().launches[0], GRIDS["everything"]
-    field = on_grid(lambda x: half_space().tensor_at(x + [0, 40, 0]), grid, 16.0)
+    field = on_grid(lambda x: half_space().tensor_at(x + np.array([0, 40, 0])), grid, 16.0)
     start = np.array([0.0, 0.0, 0.0])
     assert launch.direction[1] == 0  # level: a circle of radius 40
     for radius, reason in ((42.0, StopReason.CURVATURE), (38.0, StopReason.LENGTH)):
@@ -544,12 +542,11 @@ def test_a_ray_that_cannot_start_is_invalid_and_harms_no_other(settings, device)
     axes = [(1, 0, 0), (1, 0, 0), (1, 0, 0) if settings.method == "eudx" else (0, 0, 0)]
     limited = ends_like(settings, max_length_mm=5, min_length_mm=0)
     problem = RayProblem(rod(), Launch(np.array(points, float), np.array(axes, float), FORWARDS), limited)
-    from napari_gpubio.tracts.run import make_runs
-
     (run,) = make_runs(problem, choose_device(device))
     run.advance(0, 3)
     (part,) = run.take()
-    expected = [StopReason.LENGTH, StopReason.INVALID, StopReason.LENGTH if settings.method == "eudx" else StopReason.INVALID]
+    last = StopReason.LENGTH if settings.method == "eudx" else StopReason.INVALID
+    expected = [StopReason.LENGTH, StopReason.INVALID, last]
     assert part.reasons[:, 0].tolist() == expected
     assert np.isfinite(part.points).all()
     counts = np.diff(part.offsets)
@@ -590,7 +587,7 @@ def test_thinned_fibers_keep_their_ends(every, device):
     assert len(whole) == len(thin) == 16
     for f in range(16):
         np.testing.assert_array_equal(thin[f][[0, -1]], whole[f][[0, -1]])
-        seed = np.flatnonzero((np.abs(whole[f] - whole[f][len(whole[f]) // 2]) < 1e-4).all(axis=1))[0]
+        seed = int(np.argmin(np.linalg.norm(whole[f] - seeds[f // 8], axis=1)))
         kept = [n for n in range(len(whole[f])) if (n - seed) % every == 0 or n in (0, len(whole[f]) - 1)]
         np.testing.assert_array_equal(thin[f], whole[f][kept])
     for name in ("length_mm", "riemannian_length_mm", "stop_reason", "stop_reason_back", "drift"):
@@ -644,7 +641,7 @@ def test_the_border_of_the_mask_bends_no_ray(device):
     """A field that is cut by a mask gives the rays of the whole field, as long as it is the same everywhere."""
     plain, cut = rod(), rod(masked_to=20)
     for changes in ({}, {"interpolation": "smoothing"}, {"method": "vanaart2011"}):
-        settings = ends_like(ROD, max_length_mm=14, **changes)
+        settings = ends_like(ROD, max_length_mm=14.1, **changes)
         whole, part = (one_ray(f, (5, 3, 6), (1, 0.3, 0), settings, device) for f in (plain, cut))
         assert part.points[:, 0].max() > 18
-        np.testing.assert_allclose(part[0], whole[0], atol=2e-5)
+        np.testing.assert_allclose(part[0], whole[0], atol=1e-4)  # the prefilter feels the border a little

@@ -1,4 +1,8 @@
-"""The dock widget "Diffusion tensors", in a real (hidden) napari window."""
+"""The dock widget "Diffusion tensors".
+
+Most tests use napari's viewer model, without a window; what a window adds is tested in one, under the marker
+``display``.
+"""
 
 import functools
 import gc
@@ -11,7 +15,9 @@ import weakref
 import nibabel as nib
 import numpy as np
 import pytest
+from napari.components import ViewerModel
 from napari.layers import Image, Labels, Surface
+from napari.utils._proxies import PublicOnlyProxy
 from qtpy.QtWidgets import QApplication, QComboBox, QPushButton
 
 from napari_gpubio import tracts
@@ -24,7 +30,6 @@ from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.widget import TensorPanel
 from napari_gpubio.tracts.widget import tensors as module
 
-pytestmark = pytest.mark.display
 MILLISECONDS = 60_000
 KEY = "napari_gpubio"
 
@@ -69,14 +74,21 @@ def saved(scan, folder):
 
 
 @pytest.fixture
-def viewer(make_napari_viewer_proxy):
-    return make_napari_viewer_proxy()
+def viewer(request, qtbot, monkeypatch):
+    """A viewer as plugins see it; with a (hidden) window for tests marked ``display``."""
+    if request.node.get_closest_marker("display"):
+        return request.getfixturevalue("make_napari_viewer_proxy")()
+    monkeypatch.setenv("NAPARI_ENSURE_PLUGIN_MAIN_THREAD", "1")
+    return PublicOnlyProxy(ViewerModel())
 
 
 @pytest.fixture
-def panel(viewer):
+def panel(viewer, qtbot):
     panel = TensorPanel(viewer)
-    viewer.window.add_dock_widget(panel, name="Diffusion tensors")
+    if hasattr(viewer, "window"):
+        viewer.window.add_dock_widget(panel, name="Diffusion tensors")
+    else:
+        qtbot.addWidget(panel)
     yield panel
     panel.teardown()
 
@@ -122,6 +134,7 @@ def run_script(text, folder):
 # ------------------------------------------------------------------------------------------------- from scan to maps
 
 
+@pytest.mark.display
 def test_from_the_sample_to_fa_and_dec(viewer, panel, qtbot):
     viewer.open_sample("napari-gpubio", "brain_phantom")
     scan = viewer.layers[0]
@@ -348,12 +361,13 @@ def qt_errors(qtbot):
         yield errors
 
 
+@pytest.mark.display
 def test_removing_the_scan_during_a_run_does_no_harm(viewer, panel, qtbot, monkeypatch, qt_errors):
     go = held(monkeypatch)
     layer = add_scan(viewer, sticks())
     panel.run_button.click()
     viewer.layers.remove(layer.name)
-    with qtbot.waitSignal(panel.run_finished, timeout=5000, raising=False) as said:
+    with qtbot.waitSignal(panel.run_finished, timeout=2000, raising=False) as said:
         go.set()
     assert not qt_errors
     assert said.signal_triggered
@@ -451,6 +465,7 @@ def test_ellipsoids_of_the_slice_on_screen(viewer, panel, axis):
     assert names(viewer).count("ellipsoids") == 1
 
 
+@pytest.mark.display
 def test_ellipsoids_of_a_slice_beside_a_scan_of_four_axes(viewer, panel):
     field = phantom_field()
     add_scan(viewer, tracts.load_brain_phantom())
@@ -551,6 +566,7 @@ def test_a_script_for_a_scan_without_a_file_is_not_pretended(viewer, panel):
 # ----------------------------------------------------------------------------------------------------------- the end
 
 
+@pytest.mark.display
 @pytest.mark.parametrize("how", ["the viewer", "the dock"])
 def test_nothing_is_left_when_it_is_closed(make_napari_viewer_proxy, qtbot, how):
     viewer = make_napari_viewer_proxy(strict_qt="raise")
@@ -571,6 +587,7 @@ def test_nothing_is_left_when_it_is_closed(make_napari_viewer_proxy, qtbot, how)
     assert gone() is None
 
 
+@pytest.mark.display
 def test_the_manifest_opens_it(viewer):
     dock, panel = viewer.window.add_plugin_dock_widget("napari-gpubio", "Diffusion tensors")
     assert isinstance(panel, TensorPanel)

@@ -11,7 +11,7 @@ from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFileDialog, QFormLayout, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.space import viewer_to_world, world_to_viewer
+from napari_gpubio.core.space import viewer_to_world, voxel_sizes_mm, world_to_viewer
 from napari_gpubio.core.steps import Step
 from napari_gpubio.tracts.io.tractograms import read_tractogram
 from napari_gpubio.tracts.layers import KEY, field_of, grid_of, map_layer, save_layer, saved_path, scan_of, volume_of
@@ -49,7 +49,7 @@ class TrackingPanel(EnginePanel):
         super().__init__(viewer, run_text="Track", parent=parent)
         self.bundles = BundleList()
         self._preview = LatestJob(self)
-        self._rerun = False
+        self._rerun, self._voxel_edge = False, 0.0
         self._partial = PartialFibers("")
         self._retrack = QTimer(self)
         self._retrack.setSingleShot(True)
@@ -149,10 +149,12 @@ class TrackingPanel(EnginePanel):
         return next((x for x in self.viewer.layers if scan_of(x) is scan), self.source_box.layer)
 
     def _on_source(self, *_: Any) -> None:
-        field = self.field
-        if field is not None:
-            step = round(0.2 * float(field.voxel_sizes_mm.min()), 2)
-            self.settings_form.widget("step_mm").value = max(step, 0.01)
+        source = self.source
+        if source is not None:
+            edge = float(voxel_sizes_mm(source.affine).min())
+            if edge != self._voxel_edge:  # another grid; on the same one the user's own step stays
+                self._voxel_edge = edge
+                self.settings_form.widget("step_mm").value = max(round(0.2 * edge, 2), 0.01)
         self._show_bundles()
 
     def _clicked_layer(self) -> Any | None:

@@ -1,0 +1,207 @@
+"""Drift of g(v, v) on the real brain by scheme, integrator, step and precision, and single against double precision.
+
+Run::
+
+    python benchmarks/tracts_accuracy.py
+    python benchmarks/tracts_accuracy.py --device cuda:0 --brain b.npz     # the GPU's single precision as well
+
+g(v, v) is constant on a geodesic; the drift of a ray is the largest relative change along it. `benchmarks/README.md`
+says more.
+"""
+# ruff: noqa: I001 - tracts_speed makes the package importable, so it comes first
+
+import argparse
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tracts_speed import RESULTS, header, load_brain, white_matter_seeds
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.run import track
+from napari_gpubio.tracts.settings import Directions, TrackSettings
+
+Array = npt.NDArray[Any]
+Row = dict[str, Any]
+
+SEEDS = 600
+PATH_VOXELS = 60.0  # 300 steps of 0.2 voxel
+STEPS_VOXELS = (0.2, 0.1, 0.05)
+FORWARD = Directions(kind="principal", both_ways=False)
+SCHEMES = {
+    "seed's scheme": TrackSettings(method="vanaart2011"),
+    "hamiltonian, linear": TrackSettings(interpolation="linear"),
+    "hamiltonian, cubic": TrackSettings(interpolation="smoothing"),
+}
+# tracts.md, section 2.3, last row: real DWI, D^-1, p50 and p99 in double precision, by scheme, integrator, step in voxels
+REFERENCE = {
+    ("seed's scheme", "rk2", 0.2): (0.68, 4.0),
+    ("seed's scheme", "rk4", 0.2): (0.68, 4.0),
+    ("seed's scheme", "rk2", 0.05): (0.69, 4.4),
+    ("seed's scheme", "rk4", 0.05): (0.69, 4.4),
+    ("hamiltonian, linear", "rk4", 0.1): (0.036, 0.28),
+    ("hamiltonian, cubic", "rk4", 0.2): (3.9e-5, 2.0e-4),
+    ("hamiltonian, cubic", "rk4", 0.05): (5.8e-7, 3.2e-6),
+}
+
+
+def at_step(settings: TrackSettings, voxel_mm: float, step_voxels: float, fa_stop: float) -> TrackSettings:
+    """The same path length with another step."""
+    steps = round(PATH_VOXELS / step_voxels)
+    return replace(
+        settings,
+        step_mm=step_voxels * voxel_mm,
+        max_steps=steps,
+        max_length_mm=2 * PATH_VOXELS * voxel_mm,
+        min_length_mm=0.0,
+        fa_stop=fa_stop,
+    )
+
+
+def drift_rows(field: TensorField, seeds: Array, device: Device, fa_stop: float) -> Iterator[Row]:
+    """p50, p99 and the largest drift, one row for each scheme, integrator, step and precision."""
+    voxel_mm = float(field.voxel_sizes_mm.min())
+    for precision, (name, scheme), integrator, step in itertools.product(
+        ("double", "single"), SCHEMES.items(), ("rk2", "rk4"), STEPS_VOXELS
+    ):
+        settings = at_step(replace(scheme, integrator=integrator, precision=precision), voxel_mm, step, fa_stop)
+        fibers = track(field, seeds, FORWARD, settings, device=device)
+        drift = fibers.per_fiber["drift"].astype(np.float64)
+        finite = drift[np.isfinite(drift)]
+        p50, p99 = np.percentile(finite, [50, 99])
+        reference = REFERENCE.get((name, integrator, step), (None, None)) if precision == "double" else (None, None)
+        yield {
+            "scheme": name,
+            "integrator": integrator,
+            "step_voxels": step,
+            "precision": precision,
+            "fa_stop": fa_stop,
+            "device": device.describe(),
+            "rays": len(drift),
+            "not_finite": len(drift) - len(finite),
+            "mean_steps": float(fibers.counts.mean() - 1),
+            "p50": float(p50),
+            "p99": float(p99),
+            "max": float(finite.max()),
+            "reference_p50": reference[0],
+            "reference_p99": reference[1],
+        }
+
+
+def deviation(one: Tractogram, other: Tractogram, voxel_mm: float) -> dict[str, float]:
+    """How far two tracings of the same rays come apart, in voxels, step against step."""
+    place = {int(seed): n for n, seed in enumerate(other.per_fiber["seed"])}
+    worst, same_end = [], 0
+    for n, seed in enumerate(one.per_fiber["seed"]):
+        if int(seed) not in place:
+            continue
+        a, b = one[n], other[place[int(seed)]]
+        shared = min(len(a), len(b))
+        apart = np.linalg.norm(a[:shared].astype(np.float64) - b[:shared], axis=1)
+        worst.append(apart.max() / voxel_mm)
+        same_end += len(a) == len(b)
+    p50, p99 = np.percentile(worst, [50, 99])
+    return {
+        "rays": len(worst),
+        "p50_voxels": float(p50),
+        "p99_voxels": float(p99),
+        "max_voxels": float(np.max(worst)),
+        "within_1e-3_voxel": float(np.mean(np.array(worst) <= 1e-3)),
+        "same_length": same_end / len(worst),
+    }
+
+
+def deviation_rows(field: TensorField, seeds: Array, device: Device, fa_stop: float) -> Iterator[Row]:
+    """Single against double precision on the CPU over 300 steps of 0.2 voxel, and a GPU's single against the CPU's."""
+    voxel_mm = float(field.voxel_sizes_mm.min())
+    for (name, scheme), integrator in itertools.product(SCHEMES.items(), ("rk2", "rk4")):
+        single = at_step(replace(scheme, integrator=integrator), voxel_mm, 0.2, fa_stop)
+        on_cpu = track(field, seeds, FORWARD, single, device=CPU)
+        told = {"scheme": name, "integrator": integrator, "fa_stop": fa_stop}
+        exact = track(field, seeds, FORWARD, replace(single, precision="double"), device=CPU)
+        yield told | {"compared": "CPU single, CPU double"} | deviation(on_cpu, exact, voxel_mm)
+        if device.is_gpu:
+            on_gpu = track(field, seeds, FORWARD, single, device=device)
+            yield told | {"compared": "GPU single, CPU single"} | deviation(on_gpu, on_cpu, voxel_mm)
+
+
+def drift_line(r: Row) -> str:
+    """One line of the drift table."""
+    reference = "" if r["reference_p50"] is None else f"{r['reference_p50']:.2g} / {r['reference_p99']:.2g}"
+    return (
+        f"| {r['scheme']} | {r['integrator']} | {r['step_voxels']} | {r['precision']} | {r['p50']:.2g} | "
+        f"{r['p99']:.2g} | {r['max']:.2g} | {reference} |"
+    )
+
+
+def deviation_line(r: Row) -> str:
+    """One line of the deviation table."""
+    return (
+        f"| {r['compared']} | {r['scheme']} | {r['integrator']} | {r['p50_voxels']:.2g} | {r['p99_voxels']:.2g} | "
+        f"{r['max_voxels']:.2g} | {100 * r['within_1e-3_voxel']:.1f} % | {100 * r['same_length']:.1f} % |"
+    )
+
+
+def markdown(head: dict[str, Any], drifts: list[Row], deviations: list[Row]) -> str:
+    """Both tables to read."""
+    first = drifts[0]
+    return "\n".join(
+        [
+            "# Accuracy of the tracts engine on the real brain",
+            "",
+            f"napari-gpubio {head['napari_gpubio']}, commit {head['commit']}, {head['date']}. Metric D^-1, "
+            f"{first['rays']} seeds in white matter, along v1, {PATH_VOXELS:g} voxels at most, brain mask, "
+            f"FA stop {first['fa_stop']:g}, {first['device']}.",
+            "",
+            "## Drift: largest relative change of g(v, v) along a ray, over the rays",
+            "",
+            "| scheme | integrator | step (voxel) | precision | p50 | p99 | max | reference p50 / p99 |",
+            "|---|---|---|---|---|---|---|---|",
+            *map(drift_line, drifts),
+            "",
+            "## Deviation over 300 steps of 0.2 voxel, in voxels: largest distance along a ray, over the rays",
+            "",
+            "| compared | scheme | integrator | p50 | p99 | max | within 1e-3 voxel | same number of steps |",
+            "|---|---|---|---|---|---|---|---|",
+            *map(deviation_line, deviations),
+            "",
+        ]
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda:0")
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--fa-stop", type=float, default=0.1)
+    parser.add_argument("--brain", type=Path, metavar="NPZ", help="see tracts_speed.py --export-brain")
+    parser.add_argument("--json", type=Path, help="where to write; default: benchmarks/results, by device and date")
+    arguments = parser.parse_args()
+    brain = load_brain(arguments.brain)
+    if isinstance(brain, str):
+        raise SystemExit(brain)
+    device, seeds = choose_device(arguments.device), white_matter_seeds(brain.field, arguments.seeds)
+    head, drifts, deviations = header(quick=False), [], []
+    for made in drift_rows(brain.field, seeds, device, arguments.fa_stop):
+        drifts.append(made)
+        print(drift_line(made), flush=True)
+    for made in deviation_rows(brain.field, seeds, device, arguments.fa_stop):
+        deviations.append(made)
+        print(deviation_line(made), flush=True)
+    kind = "cuda" if device.is_gpu else "cpu"
+    path = arguments.json or RESULTS / f"tracts_accuracy_{kind}_{head['date']}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(head | {"drift": drifts, "deviation": deviations}, indent=1) + "\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(markdown(head, drifts, deviations), encoding="utf-8")
+    print(f"written: {path} and {path.with_suffix('.md').name}")
+
+
+if __name__ == "__main__":
+    main()
