@@ -20,7 +20,7 @@ from typing import Any
 import napari
 import numpy as np
 
-from napari_gpubio.viewer.line_buffers import pack_lines, paint_direction
+from napari_gpubio.viewer.lines import ByDirection, Lines, pack_lines
 from napari_gpubio.viewer.streamlines import Streamlines
 
 POINTS = 100
@@ -50,9 +50,13 @@ def measure(viewer: napari.Viewer, fibers: int, canvas: Any) -> dict[str, Any]:
     points, offsets = wavy_bundle(fibers, POINTS)
     rng = np.random.default_rng(1)
     numbers = {"per_fiber": {"length": rng.random(fibers)}, "per_point": {"fa": rng.random(len(points))}}
+    packed: list[Lines] = []
     made: list[Streamlines] = []
     figures: dict[str, Any] = {"fibers": fibers, "points": len(points)}
-    figures["construct_ms"] = round(milliseconds(lambda: made.append(Streamlines(points, offsets, **numbers))), 1)
+    figures["construct_ms"] = round(milliseconds(lambda: Streamlines(points, offsets, **numbers)), 1)
+    pack = partial(pack_lines, points, offsets, **numbers, paint=ByDirection())
+    figures["pack_in_worker_ms"] = round(milliseconds(lambda: packed.append(pack())), 1)
+    figures["construct_packed_ms"] = round(milliseconds(lambda: made.append(Streamlines(lines=packed[0]))), 1)
     layer = made[0]
     figures["add_ms"] = round(milliseconds(lambda: viewer.add_layer(layer)), 1)
     figures["first_draw_ms"] = round(milliseconds(canvas.grabFramebuffer), 1)
@@ -92,23 +96,27 @@ def measure_replace(viewer: napari.Viewer, canvas: Any) -> dict[str, Any]:
     layer = Streamlines(*bundles[0])
     viewer.add_layer(layer)
     canvas.grabFramebuffer()
-    replace, draw = [], []
+    replace, replace_packed, draw = [], [], []
     for bundle in bundles * 2:
         replace.append(milliseconds(lambda bundle=bundle: layer.set_streamlines(*bundle)))
         draw.append(milliseconds(canvas.grabFramebuffer))
+        lines = pack_lines(*bundle, paint=layer.paint)
+        replace_packed.append(milliseconds(lambda lines=lines: layer.set_lines(lines)))
     viewer.layers.remove(layer)
     return {
         "fibers": 1000,
         "points": 300_000,
         "replace_ms": round(float(np.median(replace)), 1),
         "replace_worst_ms": round(max(replace), 1),
+        "replace_packed_ms": round(float(np.median(replace_packed)), 1),
+        "replace_packed_worst_ms": round(max(replace_packed), 1),
         "draw_ms": round(float(np.median(draw)), 1),
     }
 
 
 def warm_up() -> None:
     """Load or compile the kernels, so that the figures are those of the work."""
-    paint_direction(pack_lines(np.zeros((2, 3)), [0, 2]), np.eye(3))
+    pack_lines(np.zeros((2, 3)), [0, 2], paint=ByDirection())
 
 
 def main() -> None:

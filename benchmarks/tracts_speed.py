@@ -132,6 +132,7 @@ def row(name: str, device: Device, timing: Timing, amount: float, unit: str, **m
         "cpu_seconds": timing.cpu_seconds,
         "amount": amount,
         "rate": amount / timing.seconds,
+        "rate_per_core": amount / timing.cpu_seconds if timing.cpu_seconds and not device.is_gpu else None,
         "unit": unit + "/s",
         **more,
     }
@@ -241,7 +242,7 @@ def seed_volume() -> TensorField:
     x, y, z = np.meshgrid(np.arange(nx), np.arange(ny) - (ny - 1) / 2, np.arange(nz) - (nz - 1) / 2, indexing="ij")
     wave = 1 + 0.01 * np.sin(2 * np.pi * x / 96) * np.cos(2 * np.pi * y / 48)
     tensors = np.zeros((*SEED_SHAPE, 6))
-    tensors[..., 0] = 1.7e-3 * wave * (1 - 0.05 * (y**2 + z**2) / (ny / 2) ** 2)
+    tensors[..., 0] = 1.7e-3 * wave * (1 + 0.05 * (y**2 + z**2) / (ny / 2) ** 2)  # rays bend to where D is low
     tensors[..., 1] = 0.3e-3 * wave
     tensors[..., 2] = 0.3e-3 * (2 - wave)
     return TensorField(tensors=tensors, mask=np.ones(SEED_SHAPE, bool), affine=np.eye(4))
@@ -718,17 +719,20 @@ def markdown(head: dict[str, Any], rows: list[Row]) -> str:
         f"napari-gpubio {head['napari_gpubio']}{commit_told}, {head['date']}{', quick run' if head['quick'] else ''}.",
         f"{facts}. Load average at the start {head['load_average']}.",
         "",
-        "Best of several runs; *cpu s* is processor time summed over threads (it leaves out other people's load).",
+        (
+            "Best of several runs. *cpu s*: processor time summed over threads; *per core*: the work per such second, "
+            "which other people's load spoils least."
+        ),
         "",
-        "| row | device | threads | fibers | mean steps | seconds | median | cpu s | rate | target, paper |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| row | device | threads | fibers | mean steps | seconds | median | cpu s | rate | per core | target, paper |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     return "\n".join([*lines, *map(_line, rows)]) + "\n"
 
 
 def _line(r: Row) -> str:
     if "skipped" in r:
-        return f"| {r['name']} | | | | | | | | | skipped: {r['skipped']} |"
+        return f"| {r['name']} | | | | | | | | | | skipped: {r['skipped']} |"
     early = f" ({r['ended_early']} ended early)" if r.get("ended_early") and r["name"].startswith("a") else ""
     notes = [r.get("target") and f"target {r['target']}", r.get("paper")]
     if "bytes_used" in r:
@@ -736,11 +740,12 @@ def _line(r: Row) -> str:
     rate = "" if "bytes_used" in r else f"{compact(r['rate'])}{r['unit']}"
     if "fibers_per_second" in r:
         rate += f", {compact(r['fibers_per_second'])}fibers/s"
+    per_core = f"{compact(r['rate_per_core'])}{r['unit']}" if r["rate_per_core"] else ""
     busy = "" if r["cpu_seconds"] is None else f"{r['cpu_seconds']:.4g}"
     cells = (
         r["name"], r["device"], r.get("threads") or "", r.get("fibers", ""),
         f"{r['mean_steps']:.0f}{early}" if "mean_steps" in r else "", f"{r['seconds']:.4g}",
-        f"{r['median_seconds']:.4g}", busy, rate, "; ".join(n for n in notes if n),
+        f"{r['median_seconds']:.4g}", busy, rate, per_core, "; ".join(n for n in notes if n),
     )  # fmt: skip
     return "| " + " | ".join(map(str, cells)) + " |"
 

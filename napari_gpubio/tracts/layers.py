@@ -15,7 +15,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import same_grid, volume_layer_affine, world_order
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi
 from napari_gpubio.tracts.io.mif import read_mif
-from napari_gpubio.tracts.io.volumes import read_volume, write_volume
+from napari_gpubio.tracts.io.volumes import read_array, read_volume, write_volume
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors.scalars import scalar_map
 
@@ -123,6 +123,8 @@ def grid_of(layer: Any) -> tuple[Array, tuple[int, int, int]]:
 def volume_of(layer: Any) -> Array:
     """Return the array (X, Y, Z) of a three-dimensional image or labels layer."""
     data = np.asarray(layer.data)
+    if data.ndim > 3 and data.dtype.kind in "iub" and not getattr(layer, "rgb", False):
+        data = data.max(axis=tuple(range(data.ndim - 3)))  # labels drawn while a series is open: on any of its volumes
     if data.ndim != 3:
         raise InvalidInput(f"layer {layer.name!r} has {data.ndim} dimensions; choose a volume with three")
     return _stored(data.T, _carried(layer, "affine"))
@@ -189,10 +191,11 @@ def _read_one(path: Path) -> LayerData:
         if image.gradients is not None and image.data.ndim == 4:
             return scan_layer(read_dwi(path), name)
         array, affine = np.asarray(image.data), image.affine
-    elif all(find_gradient_files(path)):
+    elif any(find_gradient_files(path)):
         return scan_layer(read_dwi(path), name)
     else:
-        array, affine = read_volume(path)
+        array, affine = read_array(path)
+        array = array.reshape(array.shape[:3]) if array.size == np.prod(array.shape[:3]) else array
     if array.ndim != 3:
         raise InvalidInput(
             f"{path.name} has {array.ndim} dimensions and no gradient table; put its bval and bvec files beside it "

@@ -102,6 +102,8 @@ class TensorField:
         The file it came from, or None.
     notes
         What a reader or the fit found or changed, in sentences for the user.
+    complete
+        False if the fit was stopped before its end.
     """
 
     tensors: Array
@@ -111,6 +113,7 @@ class TensorField:
     s0: Array | None = None
     path: Path | None = None
     notes: tuple[str, ...] = ()
+    complete: bool = True
     cache: "Cache" = field(default_factory=lambda: Cache(), repr=False)
 
     def __post_init__(self) -> None:

@@ -158,18 +158,34 @@ def make_launch(field: TensorField, points_mm: npt.ArrayLike, directions: Direct
         If no seed lies inside the volume and the mask.
     """
     points = checked_points(points_mm)
+    voxel, inside = _in_mask(field, points)
+    if not inside.any():
+        raise InvalidInput(_nothing_there(field, points.mean(axis=0)))
+    return Launch(points[inside], _principal_at(field, voxel[inside]), directions)
+
+
+def check_seed(field: TensorField, centre_mm: npt.ArrayLike) -> None:
+    """Raise InvalidInput, with the position, unless there is a tensor at a world position in mm."""
+    point = checked_points(centre_mm)
+    if not _in_mask(field, point)[1].any():
+        raise InvalidInput(_nothing_there(field, point[0]))
+
+
+def _in_mask(field: TensorField, points: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
+    """Voxel coordinates of world points, and which of them lie in the mask."""
     voxel = apply_affine(np.linalg.inv(field.affine), points)
     nearest = np.floor(voxel + 0.5).astype(np.int64)
     inside = np.asarray(((nearest >= 0) & (nearest < field.shape)).all(axis=1))
-    where = f"({points[0][0]:.1f}, {points[0][1]:.1f}, {points[0][2]:.1f}) mm"
-    if not inside.any():
-        raise InvalidInput(f"the seed at {where} lies outside the volume; place it in the brain")
     inside[inside] = field.mask[tuple(nearest[inside].T)]
-    if not inside.any():
-        raise InvalidInput(
-            f"the seed at {where} lies in the background, where there are no tensors; place it in the brain"
-        )
-    return Launch(points[inside], _principal_at(field, voxel[inside]), directions)
+    return voxel, inside
+
+
+def _nothing_there(field: TensorField, point: Array) -> str:
+    where = f"({point[0]:.1f}, {point[1]:.1f}, {point[2]:.1f}) mm"
+    voxel = apply_affine(np.linalg.inv(field.affine), point)
+    if ((voxel < -0.5) | (voxel >= np.array(field.shape) - 0.5)).any():
+        return f"the seed at {where} lies outside the volume; place it in the brain"
+    return f"the seed at {where} lies in the background, where there are no tensors; place it in the brain"
 
 
 def _principal_at(field: TensorField, voxel: Array) -> npt.NDArray[np.float64]:

@@ -35,9 +35,6 @@ class LayerBox(QComboBox):
         self.setPlaceholderText(empty)
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(12)
-        for event in self._events():
-            event.connect(self.refresh)
-        self.refresh()
 
     @property
     def layer(self) -> Any | None:
@@ -69,8 +66,14 @@ class LayerBox(QComboBox):
         if self.layer is not chosen:
             self.currentIndexChanged.emit(self.currentIndex())
 
-    def teardown(self) -> None:
-        """Hear no more of the viewer."""
+    def attach(self) -> None:
+        """Follow the viewer's layers."""
+        for event in self._events():
+            event.connect(self.refresh)
+        self.refresh()
+
+    def detach(self) -> None:
+        """Hear no more of the viewer, and hold none of its layers."""
         for event in self._events():
             event.disconnect(self.refresh)
         self.clear()

@@ -25,6 +25,7 @@ from napari_gpubio.core.device import CPU, gpu_problem, list_devices
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.steps import Step
+from napari_gpubio.viewer.closing import CloseGuard
 from napari_gpubio.viewer.jobs import Job, Outcome
 from napari_gpubio.viewer.script import checksum
 
@@ -52,9 +53,14 @@ class EnginePanel(QWidget):
         self.viewer = viewer
         self._run_text = run_text
         self._job: Job | None = None
+        self._rerun = False
         self._begun = 0.0
+        self._parts: list[Any] = []
         self.inputs = QVBoxLayout()
         self._build()
+        self._guard = CloseGuard(self)
+        self._guard.closing.connect(self.teardown)
+        self._guard.stayed.connect(self.revive)
 
     # -- what a subclass gives ------------------------------------------------------------------------------------
 
@@ -86,6 +92,15 @@ class EnginePanel(QWidget):
     def save_painted(self, layer: Any, folder: Path) -> Path:
         """Save a painted layer into a folder and return the path."""
         raise NotImplementedError
+
+    def keep_result(self, result: Any) -> None:
+        """Take from the result of a run what is worth keeping although newer inputs are about to be run."""
+
+    def own(self, part: Any) -> Any:
+        """Call ``part.attach()`` now and ``part.detach()`` when the panel goes away; returns the part."""
+        self._parts.append(part)
+        part.attach()
+        return part
 
     # -- running --------------------------------------------------------------------------------------------------
 
@@ -126,6 +141,15 @@ class EnginePanel(QWidget):
         self._set_running(running=True)
         self._job.start()
 
+    def run_again(self, *, end_first: bool = True) -> None:
+        """Run with the inputs as they stand; a run that is under way is ended first (or waited for), and not shown."""
+        if not self.running:
+            self.run()
+            return
+        self._rerun = True
+        if end_first:
+            self.stop()
+
     def stop(self) -> None:
         """Ask the run to end; what was done is shown."""
         if self._job is not None:
@@ -133,22 +157,26 @@ class EnginePanel(QWidget):
             self._job.stop()
 
     def teardown(self) -> None:
-        """End every run, hear nothing more of it and free what it holds; called when the panel goes away."""
+        """End every run, hear nothing more of it, and let the viewer go; called when the panel goes away."""
         self._device.teardown()
+        self._rerun = False
         if self._job is not None:
             self._job.abandon()
             self._job = None
+            self._set_running(running=False)
+        for part in self._parts:
+            part.detach()
+
+    def revive(self) -> None:
+        """Listen to the viewer again, after the user decided not to close it."""
+        for part in self._parts:
+            part.attach()
 
     def showEvent(self, event: Any) -> None:
         """Qt: the panel comes on screen; make it wide enough for what it holds, now that this is known."""
         super().showEvent(event)
         bar = self._scroll.verticalScrollBar().sizeHint().width()
         self.setMinimumWidth(max(self.minimumWidth(), self._content.minimumSizeHint().width() + bar + 16))
-
-    def closeEvent(self, event: Any) -> None:
-        """Qt: the panel is closed."""
-        self.teardown()
-        super().closeEvent(event)
 
     # -- messages -------------------------------------------------------------------------------------------------
 
@@ -159,6 +187,10 @@ class EnginePanel(QWidget):
     def show_note(self, sentence: str) -> None:
         """Show a sentence that the user should know."""
         self._say(sentence, _NOTE)
+
+    def say(self, text: str) -> None:
+        """Show a short text in the status line."""
+        self._status.setText(text)
 
     def clear_message(self) -> None:
         """Take the sentence away."""
@@ -213,6 +245,7 @@ class EnginePanel(QWidget):
         layout.addWidget(scroll, 1)
         self._message = QLabel(self)
         self._message.setWordWrap(True)
+        self._message.setTextFormat(Qt.TextFormat.PlainText)
         self._message.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._message.hide()
         layout.addWidget(self._message)
@@ -266,12 +299,17 @@ class EnginePanel(QWidget):
         self._job.deleteLater()
         self._job = None
         self._set_running(running=False)
-        seconds = time.perf_counter() - self._begun
+        if self._rerun:
+            self._rerun = False
+            if outcome.result is not None:
+                self.keep_result(outcome.result)
+            self.run()
+            return
         if outcome.error:
             self._status.setText("")
             self.show_error(outcome.error)
         else:
-            self._status.setText(f"done in {seconds:.2f} s")
+            self._status.setText(f"done in {time.perf_counter() - self._begun:.2f} s")
             self.show_result(outcome.result)
         self.run_finished.emit()
 
@@ -306,10 +344,10 @@ class DevicePicker(QComboBox):
 
     def _found(self, outcome: Outcome) -> None:
         gpus, problem = outcome.result or ([], outcome.error)
-        for gpu in gpus:
-            self.addItem(gpu.describe(), str(gpu))
-        if len(gpus) > 1:
-            self.addItem("all GPUs", "cuda:all")
+        several = [("all GPUs", "cuda:all")] if len(gpus) > 1 else []
+        for text, name in [(gpu.describe(), str(gpu)) for gpu in gpus] + several:
+            if self.findData(name) < 0:
+                self.addItem(text, name)
         self.setToolTip(problem or "Where to compute; auto takes the first GPU")
 
 

@@ -23,6 +23,11 @@ def points_text(points: Any) -> str:
     return repr([tuple(round(float(v), 3) for v in point) for point in np.atleast_2d(points)])
 
 
+def file_name(text: str) -> str:
+    """Return a layer's name as a file name that every system takes."""
+    return "".join(c if c.isalnum() or c in " -_." else "_" for c in text).strip(" .") or "unnamed"
+
+
 def checksum(path: Path) -> str:
     """Return the SHA-256 of a file, in short."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

@@ -24,10 +24,13 @@ class ViewBox(QWidget):
         form.setContentsMargins(0, 0, 0, 0)
         form.addRow("Left–right", self._box)
         self._box.activated.connect(self._on_chosen)
-        camera_of(viewer).events.orientation.connect(self._show)
+
+    def attach(self) -> None:
+        """Follow the viewer's camera."""
+        camera_of(self._viewer).events.orientation.connect(self._show)
         self._show()
 
-    def teardown(self) -> None:
+    def detach(self) -> None:
         """Hear no more of the camera."""
         camera_of(self._viewer).events.orientation.disconnect(self._show)
 

@@ -28,6 +28,7 @@ def viewer():
 def make_box(qtbot, viewer):
     def make(accepts=is_labels, **options):
         box = LayerBox(viewer, accepts, **options)
+        box.attach()
         qtbot.addWidget(box)
         box.heard = []
         box.currentIndexChanged.connect(lambda *_: box.heard.append(box.layer))
@@ -168,18 +169,20 @@ def test_refreshing_without_a_change_says_nothing(viewer, make_box):
     add_labels(viewer, "region")
     for seen in (viewer, PublicOnlyProxy(viewer)):
         box = LayerBox(seen, is_labels)
+        box.attach()
         heard = []
         box.currentIndexChanged.connect(lambda *_, heard=heard: heard.append(1))
         box.refresh()
         viewer.add_image(np.zeros((2, 2, 2)))
         assert not heard
-        box.teardown()
+        box.detach()
 
 
 def test_after_teardown_it_hears_no_more_and_holds_no_layer(qtbot, viewer):
     add_labels(viewer, "region")
     box = LayerBox(viewer, is_labels)
-    box.teardown()
+    box.attach()
+    box.detach()
     add_labels(viewer, "another")
     assert box.count() == 0
     assert box.layer is None

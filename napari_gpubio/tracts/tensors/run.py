@@ -1,5 +1,6 @@
 """Fit tensors to a diffusion scan, on any device."""
 
+import dataclasses
 import threading
 from collections.abc import Callable, Generator
 from typing import Any
@@ -72,14 +73,15 @@ def fit_steps(
     inside[inside] = usable
     runs = _runs(problem, chosen)
     try:
-        total = len(problem.signals)
+        total, done = len(problem.signals), 0
         for done in advance_in_chunks(runs, total, stop=stop, first_chunk=8192):
             yield Step(done, total, "fitting tensors")
         coefficients, raised = _merged(runs)
     finally:
         for run in runs:
             run.close()
-    return _field(scan, inside, coefficients, raised, settings, int((~usable).sum()))
+    field = _field(scan, inside, coefficients, raised, settings, int((~usable).sum()))
+    return field if done == total else dataclasses.replace(field, complete=False)
 
 
 def select_volumes(scan: DiffusionScan, shells: tuple[int, ...]) -> npt.NDArray[np.intp]:

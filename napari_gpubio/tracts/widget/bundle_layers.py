@@ -7,7 +7,8 @@ import numpy as np
 from napari_gpubio.core.space import world_layer_affine, world_to_viewer
 from napari_gpubio.tracts.layers import KEY
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
-from napari_gpubio.tracts.widget.bundles import Bundle
+from napari_gpubio.tracts.widget.bundles import Bundle, BundleList
+from napari_gpubio.tracts.widget.seed_tool import MARKER_MM
 from napari_gpubio.viewer.streamlines import Streamlines
 
 SEEDS_NAME = "seeds"
@@ -26,20 +27,17 @@ class BundleLayers:
     def __init__(self, viewer: Any) -> None:
         self._viewer = viewer
 
-    def fibers_of(self, name: str) -> Any | None:
-        """Return the layer of a bundle's fibers, or None if there is none (any more)."""
-        for layer in self._viewer.layers:
-            if isinstance(layer, Streamlines) and layer.metadata.get(KEY, {}).get("bundle") == name:
-                return layer
-        return None
+    def fibers_of(self, key: object) -> Any | None:
+        """Return the layer of a bundle's (a region's, a file's) fibers, or None if there is none (any more)."""
+        return next((x for x in self._viewer.layers if isinstance(x, Streamlines) and key_of(x) == key), None)
 
-    def show_fibers(self, name: str, fibers: Tractogram) -> Any:
-        """Show a bundle's fibers, in its layer if it has one, else in a new one."""
+    def show_fibers(self, key: object, name: str, fibers: Tractogram) -> Any:
+        """Show fibers in their layer if they have one, else in a new one."""
         points = fibers.points[:, ::-1]
         per_fiber = {n: v for n, v in fibers.per_fiber.items() if n not in NOT_SHOWN and np.ndim(v) == 1}
         per_point = {n: v for n, v in fibers.per_point.items() if np.ndim(v) == 1}
-        carried = {"bundle": name, "tractogram": fibers}
-        layer = self.fibers_of(name)
+        carried = {"bundle": key, "tractogram": fibers}
+        layer = self.fibers_of(key)
         if layer is not None:
             layer.set_streamlines(points, fibers.offsets, per_fiber, per_point)
             layer.metadata[KEY] = carried
@@ -60,18 +58,14 @@ class BundleLayers:
         self.bring_to_front()
         return layer
 
-    def rename(self, old: str, new: str) -> None:
-        """Follow a bundle's new name."""
-        layer = self.fibers_of(old)
-        if layer is not None:
-            layer.metadata[KEY] = {**layer.metadata[KEY], "bundle": new}
-            layer.name = new
-
-    def remove(self, name: str) -> None:
-        """Take a bundle's fibers away."""
-        layer = self.fibers_of(name)
-        if layer is not None:
-            self._viewer.layers.remove(layer.name)
+    def follow(self, bundles: BundleList) -> None:
+        """Take fibers away whose bundle is gone, and give the others the names of their bundles."""
+        for layer in [x for x in self._viewer.layers if isinstance(x, Streamlines) and isinstance(key_of(x), int)]:
+            bundle = bundles.find(key_of(layer))
+            if bundle is None:
+                self._viewer.layers.remove(layer.name)
+            elif layer.name != bundle.name:
+                layer.name = bundle.name
 
     def show_seeds(self, bundles: list[Bundle], centres_mm: list[Any], source: DiffusionScan | TensorField) -> None:
         """Show the markers of all bundles at these world positions."""
@@ -87,7 +81,7 @@ class BundleLayers:
             self._viewer.add_points(
                 positions,
                 name=SEEDS_NAME,
-                size=4.0,
+                size=MARKER_MM,
                 face_color=colors,
                 border_color="black",
                 border_width=0.12,
@@ -108,6 +102,11 @@ class BundleLayers:
         ours = [x for x in layers if isinstance(x, Streamlines)] + [x for x in layers if _is_seeds(x)]
         for layer in ours:
             layers.move(layers.index(layer.name), len(layers))
+
+
+def key_of(layer: Any) -> object:
+    """Return the key of a fiber layer: a number for a bundle, a text for a region or a file, None for others."""
+    return layer.metadata.get(KEY, {}).get("bundle")
 
 
 def _is_seeds(layer: Any) -> bool:

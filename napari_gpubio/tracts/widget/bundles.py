@@ -1,5 +1,6 @@
 """The named seeds of the tracking panel, with undo. It knows no Qt and no napari."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from napari_gpubio.core.errors import InvalidInput
@@ -14,6 +15,8 @@ class Bundle:
 
     Parameters
     ----------
+    key
+        What stays the same when it is renamed or moved.
     name
         What the user calls it.
     centre_mm
@@ -22,6 +25,7 @@ class Bundle:
         Colour of its marker.
     """
 
+    key: int
     name: str
     centre_mm: Position
     color: str
@@ -33,12 +37,13 @@ class BundleList:
     def __init__(self) -> None:
         self._bundles: tuple[Bundle, ...] = ()
         self._current = -1
+        self._made = 0
         self._past: list[tuple[tuple[Bundle, ...], int]] = []
 
     def __len__(self) -> int:
         return len(self._bundles)
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
+    def __iter__(self) -> Iterator[Bundle]:
         return iter(self._bundles)
 
     @property
@@ -50,6 +55,10 @@ class BundleList:
     def current_index(self) -> int:
         """Its place in the list, -1 if there is none."""
         return self._current
+
+    def find(self, key: object) -> Bundle | None:
+        """Return the bundle of a key, or None if it is not in the list (any more)."""
+        return next((b for b in self._bundles if b.key == key), None)
 
     @property
     def can_undo(self) -> bool:
@@ -66,7 +75,8 @@ class BundleList:
         number = 1 + max((int(b.name[7:]) for b in self._bundles if _is_numbered(b.name)), default=0)
         used = {b.color for b in self._bundles}
         color = next((c for c in COLORS if c not in used), COLORS[len(self._bundles) % len(COLORS)])
-        bundle = Bundle(name=name or f"bundle {number}", centre_mm=centre_mm, color=color)
+        self._made += 1
+        bundle = Bundle(key=self._made, name=name or f"bundle {number}", centre_mm=centre_mm, color=color)
         self._change((*self._bundles, bundle), len(self._bundles))
         return bundle
 

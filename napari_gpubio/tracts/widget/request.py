@@ -34,7 +34,9 @@ class Region:
 class Request:
     """Everything that one run needs, read from the panel in the GUI thread."""
 
+    key: object
     name: str
+    study: str
     source: DiffusionScan | TensorField
     seeds: SeedSettings
     centre_mm: Position | None
@@ -46,11 +48,11 @@ class Request:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Traced:
-    """What one run gave: fibers, and tensors if they had to be fitted first."""
+    """What one run gave: tensors if they had to be fitted first, and fibers unless it was stopped before."""
 
     request: Request
     field: TensorField
-    fibers: Tractogram
+    fibers: Tractogram | None
 
 
 class PartialFibers:
@@ -58,12 +60,12 @@ class PartialFibers:
 
     Parameters
     ----------
-    name
-        The bundle that is being traced.
+    request
+        What is being traced.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, request: Request) -> None:
+        self.request = request
         self._pieces: list[Tractogram] = []
         self._shown = time.monotonic()
 
@@ -95,6 +97,8 @@ def traced_steps(request: Request, stop: threading.Event) -> Generator[Step, Non
     field = request.source
     if isinstance(field, DiffusionScan):
         field = yield from fit_steps(field, device=request.device, stop=stop)
+        if not field.complete:
+            return Traced(request, field, None)
     fibers = yield from track_steps(
         field, seed_points(request, field), request.directions, request.settings, device=request.device, stop=stop
     )

@@ -9,6 +9,7 @@ from qtpy.QtGui import QImage, QPixmap
 from qtpy.QtWidgets import QComboBox, QFormLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 from superqt import QLabeledDoubleRangeSlider
 
+from napari_gpubio.tracts.layers import KEY
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.settings import StopReason
 
@@ -51,14 +52,14 @@ class ResultBox(QWidget):
         self.show_layer(None)
 
     def show_layer(self, layer: Any | None) -> None:
-        """Speak of another fiber layer from now on."""
+        """Speak of another fiber layer from now on: its looks, and the numbers of the fibers it carries."""
         self.layer = layer
         self._looks.setVisible(layer is not None)
         self._save.setEnabled(layer is not None)
+        self._fiber.hide()
         if layer is None:
             self._numbers.setText("Click in the brain to see the fibers that pass there.")
             self._plot.hide()
-            self._fiber.hide()
             return
         was = self._color.blockSignals(True)
         self._color.clear()
@@ -67,24 +68,13 @@ class ResultBox(QWidget):
         self._color.setCurrentIndex(self._color.findData(layer.color_by))
         self._color.blockSignals(was)
         self._show_bar()
-        self._show_range()
+        self._show_filter()
+        self._show_numbers(layer.metadata[KEY]["tractogram"])
 
-    def show_numbers(self, fibers: Tractogram) -> None:
+    def _show_numbers(self, fibers: Tractogram) -> None:
         """Show counts, lengths, time and the histogram of drifts."""
-        launched, seconds = fibers.parameters.get("launched", len(fibers)), fibers.parameters.get("seconds", 0.0)
-        device = str(fibers.parameters.get("device", "")).split(" (")[0]
-        made = f" of {launched:,} fibers · {seconds:.2f} s on {device}" if device else " fibers"
-        text = f"<b>{len(fibers):,}</b>{made}"
-        if len(fibers):
-            lengths, drift = fibers.lengths_mm(), fibers.per_fiber.get("drift")
-            text += f"<br>mean length {lengths.mean():.0f} mm, longest {lengths.max():.0f} mm"
-            if drift is not None and drift.max() > 0:
-                text += f" · drift: median {np.median(drift):.1e}, 99 % below {np.percentile(drift, 99):.1e}"
-            if not fibers.complete:
-                text += " · stopped early"
-        self._numbers.setText(text)
+        self._numbers.setText(numbers_text(fibers))
         self._show_drift(fibers)
-        self._fiber.hide()
 
     def show_fiber(self, layer: Any, fiber: int) -> None:
         """Show the numbers of a picked fiber."""
@@ -174,14 +164,30 @@ class ResultBox(QWidget):
         self._bar.setPixmap(QPixmap.fromImage(drawn))
         self._limits.setText(f"{limits[0]:.3g}  to  {limits[1]:.3g}   {self._color.currentText()}")
 
+    def _show_filter(self) -> None:
+        """Show the filter that the layer has, or one that lets everything through."""
+        ours = self._filter_of_layer()
+        if ours is not None:
+            was = self._measure.blockSignals(True)
+            self._measure.setCurrentIndex(self._measure.findData(ours[0]))
+            self._measure.blockSignals(was)
+        self._show_range()
+
     def _show_range(self) -> None:
         values = self._filter_values()
         was = self._range.blockSignals(True)
         low, high = (float(values.min()), float(values.max())) if values is not None and len(values) else (0.0, 1.0)
-        self._range.setRange(low, max(high, low + 1e-9))
-        self._range.setValue((low, high))
-        self._range.setDecimals(1 if high > 10 else 4)
+        self._range.setDecimals(_decimals(high))
+        self._range.setRange(low, max(high, low + 10.0 ** -_decimals(high)))
+        ours = self._filter_of_layer()
+        kept = ours is not None and ours[0] == self._measure.currentData()
+        self._range.setValue(ours[1] if ours is not None and kept else (low, high))
         self._range.blockSignals(was)
+        if not kept and self.layer is not None:
+            self._on_filter((low, high))
+
+    def _filter_of_layer(self) -> tuple[str, tuple[float, float]] | None:
+        return None if self.layer is None else self.layer.metadata[KEY].get("filter")
 
     def _filter_values(self) -> Any | None:
         return None if self.layer is None else self.layer.per_fiber.get(self._measure.currentData())
@@ -189,5 +195,25 @@ class ResultBox(QWidget):
     def _on_filter(self, limits: tuple[float, float]) -> None:
         values = self._filter_values()
         if values is not None and self.layer is not None:
-            slack = 1e-6 * (abs(limits[0]) + abs(limits[1])) + (0.06 if limits[1] > 10 else 6e-5)
-            self.layer.shown = (values >= limits[0] - slack) & (values <= limits[1] + slack)
+            half = 0.51 * 10.0 ** -self._range.decimals()  # the slider rounds
+            self.layer.shown = (values >= limits[0] - half) & (values <= limits[1] + half)
+            self.layer.metadata[KEY]["filter"] = (self._measure.currentData(), tuple(limits))
+
+
+def numbers_text(fibers: Tractogram) -> str:
+    """Return what is worth saying of some fibers: how many, how long, how fast, how far g(v, v) drifted."""
+    launched, seconds = fibers.parameters.get("launched", len(fibers)), fibers.parameters.get("seconds", 0.0)
+    device = str(fibers.parameters.get("device", "")).split(" (")[0]
+    made = f" of {launched:,} fibers · {seconds:.2f} s on {device}" if device else " fibers"
+    text = f"<b>{len(fibers):,}</b>{made}"
+    if len(fibers):
+        lengths, drift = fibers.lengths_mm(), fibers.per_fiber.get("drift")
+        text += f"<br>mean length {lengths.mean():.0f} mm, longest {lengths.max():.0f} mm"
+        if drift is not None and drift.max() > 0:
+            text += f" · drift: median {np.median(drift):.1e}, 99 % below {np.percentile(drift, 99):.1e}"
+    return text + ("" if fibers.complete else " · stopped early")
+
+
+def _decimals(largest: float) -> int:
+    """Digits behind the point that show three figures of a number."""
+    return int(np.clip(2 - np.floor(np.log10(largest)), 0, 9)) if largest > 0 else 2

@@ -98,9 +98,13 @@ class SeedBox(QWidget):
         self._remove.setEnabled(len(bundles) > 0)
         self._undo.setEnabled(bundles.can_undo)
 
-    def teardown(self) -> None:
+    def attach(self) -> None:
+        """Follow the viewer's labels layers."""
+        self._labels.attach()
+
+    def detach(self) -> None:
         """Hear no more of the viewer."""
-        self._labels.teardown()
+        self._labels.detach()
 
     def _build(self) -> None:
         self._placing = QPushButton("Click to seed", self)

@@ -14,6 +14,7 @@ from napari_gpubio.viewer.streamlines import Streamlines
 
 Position = npt.NDArray[np.float64]
 GRAB_PIXELS = 14.0
+MARKER_MM = 4.0  # diameter of a marker
 
 
 class SeedTool(QObject):
@@ -44,32 +45,43 @@ class SeedTool(QObject):
         super().__init__(parent)
         self.placing = True
         self._viewer, self._markers, self._target = viewer, markers, target
-        viewer.mouse_drag_callbacks.append(self._on_press)
 
-    def teardown(self) -> None:
+    def attach(self) -> None:
+        """Listen to the viewer's mouse."""
+        if self._on_press not in self._viewer.mouse_drag_callbacks:
+            self._viewer.mouse_drag_callbacks.append(self._on_press)
+
+    def detach(self) -> None:
         """Hear no more of the mouse."""
         if self._on_press in self._viewer.mouse_drag_callbacks:
             self._viewer.mouse_drag_callbacks.remove(self._on_press)
 
     def _on_press(self, _viewer: Any, event: Any) -> Generator[None, None, None]:
         """Napari's drag callback: runs to the first yield on press, on at each move, and past the last on release."""
-        if event.button != 1:
+        if event.button != 1 or self._is_editing():
             return
-        marker = self._marker_under(event) if self.placing else None
+        picking = not self.placing or "Control" in event.modifiers
+        marker = None if picking else self._marker_under(event)
         if marker is not None:
             yield from self._drag(event, marker)
             return
         yield
         if event.type == "mouse_move":
             return  # the view is being moved
-        if self.placing and "Control" not in event.modifiers:
-            self._place(event)
-        else:
+        if picking:
             self._pick(event)
+        else:
+            self._place(event)
+
+    def _is_editing(self) -> bool:
+        """Whether clicks belong to the active layer, because it is being painted or drawn on."""
+        active = self._viewer.layers.selection.active
+        return active is not None and str(getattr(active, "mode", "pan_zoom")) not in ("pan_zoom", "transform")
 
     def _drag(self, event: Any, marker: int) -> Generator[None, None, None]:
         self.grabbed.emit(marker)
-        anchor = position = self._markers()[marker]
+        anchor = self._markers()[marker]
+        position = None
         camera = camera_of(self._viewer)
         could_pan, camera.mouse_pan = camera.mouse_pan, False
         try:
@@ -80,12 +92,23 @@ class SeedTool(QObject):
                 yield
         finally:
             camera.mouse_pan = could_pan
-        self.dropped.emit(position)
+        if position is not None:
+            self.dropped.emit(position)
 
     def _marker_under(self, event: Any) -> int | None:
-        distances = [screen_distance(event, marker) for marker in self._markers()]
+        """The marker that is drawn where the mouse is; in 2-D only one that the slice cuts."""
+        distances = [
+            screen_distance(event, marker) if self._is_drawn(event, marker) else np.inf for marker in self._markers()
+        ]
         nearest = int(np.argmin(distances)) if distances else -1
         return nearest if distances and distances[nearest] <= GRAB_PIXELS else None
+
+    def _is_drawn(self, event: Any, marker: Position) -> bool:
+        if event.view_direction is not None:
+            return True
+        first = len(event.position) - 3
+        away = [marker[a] - event.position[first + a] for a in range(3) if first + a not in event.dims_displayed]
+        return all(abs(distance) <= MARKER_MM / 2 for distance in away)
 
     def _place(self, event: Any) -> None:
         layer = self._target()

@@ -37,7 +37,7 @@ from napari_gpubio.tracts.layers import (
     scan_of,
     volume_of,
 )
-from napari_gpubio.tracts.model import TensorField
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors.glyphs import ellipsoids, nearby_voxels, slice_voxels
 from napari_gpubio.tracts.tensors.problem import FitSettings
 from napari_gpubio.tracts.tensors.run import fit_steps
@@ -55,6 +55,7 @@ PLACES = {"slice": "the slice on screen", "point": "around the middle of the vie
 class Fitted:
     """What one run gave."""
 
+    scan: DiffusionScan
     field: TensorField
     check: GradientCheck
     study: str
@@ -75,6 +76,8 @@ class TensorPanel(EnginePanel):
         self._shell_boxes: dict[int, QCheckBox] = {}
         self._fill()
         self.scan_box.currentIndexChanged.connect(self._on_scan)
+        self.own(self.scan_box)
+        self.own(self.mask_box)
         self._on_scan()
 
     # -- the inside of the panel ----------------------------------------------------------------------------------
@@ -201,7 +204,7 @@ class TensorPanel(EnginePanel):
         layer = self.scan_box.layer
         if layer is None:
             raise InvalidInput("there is no diffusion scan; open a NIfTI file with its bval and bvec files beside it")
-        scan, settings, device = scan_of(layer), self.settings, self.device
+        scan, study, settings, device = scan_of(layer), layer.name, self.settings, self.device
         if not settings.shells and not any(box.isChecked() for box in self._shell_boxes.values()):
             raise InvalidInput("no b-value is chosen; tick b = 0 and at least one shell")
         mask = self._mask(scan)
@@ -210,7 +213,7 @@ class TensorPanel(EnginePanel):
         def steps() -> Generator[Step, None, Fitted]:
             field = yield from fit_steps(scan, mask, settings, device=device, stop=stop)
             yield Step(1, 1, "checking the gradient table")
-            return Fitted(field, check_gradients(field), layer.name, recipe)
+            return Fitted(scan, field, check_gradients(field), study, recipe)
 
         return steps()
 
@@ -229,12 +232,17 @@ class TensorPanel(EnginePanel):
     def show_result(self, result: Fitted) -> None:
         """Add the maps, say what was repaired and what the gradient check found."""
         self._add_maps(result.field, result.study, result.recipe)
-        self.scan_box.layer.visible = False
+        for layer in self.viewer.layers:
+            if scan_of(layer) is result.scan:
+                layer.visible = False
         self.check_label.setText(result.check.message)
         self.check_label.setStyleSheet("" if result.check.ok else "color: #ff6b5e; font-weight: 600;")
         self.check_label.show()
-        if result.field.notes:
-            self.show_note(". ".join(result.field.notes) + ".")
+        notes = list(result.field.notes)
+        if not result.field.complete:
+            notes.insert(0, "The fit was stopped: only a part of the volume has tensors")
+        if notes:
+            self.show_note(". ".join(notes) + ".")
 
     def _add_maps(self, field: TensorField, study: str, recipe: tuple[str, ...]) -> None:
         for name in MAPS:
@@ -317,12 +325,6 @@ class TensorPanel(EnginePanel):
             mask_text = "mask"
         settings = call_text("tracts", self.settings)
         return [*lines, f"field = tracts.fit_tensors(scan, {mask_text}, {settings}, device={self.device!r})"]
-
-    def teardown(self) -> None:
-        """End runs and hear no more of the viewer."""
-        super().teardown()
-        self.scan_box.teardown()
-        self.mask_box.teardown()
 
 
 def _is_volume(layer: Any) -> bool:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.model import DiffusionScan
-from napari_gpubio.viewer.script import call_text, points_text
+from napari_gpubio.viewer.script import call_text, file_name, points_text
 
 if TYPE_CHECKING:
     from napari_gpubio.tracts.widget.request import Request
@@ -44,7 +44,7 @@ def tracking_script(request: "Request", layer: Any, labels_path: Path | None) ->
         f"directions = {call_text('tracts', request.directions)}",
         f"settings = {call_text('tracts', request.settings)}",
         f"fibers = tracts.track(field, seeds, directions, settings, device={request.device!r})",
-        f"fibers.save({request.name + '.trk'!r})",
+        f"fibers.save({file_name(request.name) + '.trk'!r})",
     ]
     return "\n".join(lines) + "\n"
 

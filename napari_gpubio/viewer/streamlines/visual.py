@@ -1,15 +1,11 @@
-"""How a streamlines layer is drawn: a vispy visual, and its registration with napari.
+"""How streamlines are drawn: a vispy visual that knows nothing of napari.
 
 One vertex buffer of vec4 (x, y, z, packed colour) in data coordinates stays on the graphics card; an index buffer says
 which segments are drawn, so that a filter never uploads a vertex. Projection on the displayed axes and the slab
 around a slice are uniforms, so that neither slicing nor turning the axes uploads anything at all.
-
-napari has no public way to register a visual. Where its internals have moved, `register_visual` says so in the log
-and napari draws the layer with its own (slower) Tracks visual.
 """
 
-import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +14,10 @@ from vispy.scene.visuals import create_visual_node
 from vispy.visuals import CompoundVisual, Visual
 from vispy.visuals.filters.clipping_planes import PlanesClipper
 
-from napari_gpubio.viewer.line_buffers import Lines, display_matrix, pack_rgb, segment_buffer, write_segments
-
-if TYPE_CHECKING:
-    from napari_gpubio.viewer.streamlines import Streamlines
-
-logger = logging.getLogger(__name__)
+from napari_gpubio.viewer.lines import Lines
+from napari_gpubio.viewer.lines.packed import write_segments
+from napari_gpubio.viewer.lines.paint import pack_rgb
+from napari_gpubio.viewer.streamlines.uploads import FrontIndexBuffer, Pace, Screen, Upload, drawable
 
 _VERTEX_SHADER = """
 attribute vec4 a_vertex;      // x, y, z in data units; colour as red * 65536 + green * 256 + blue
@@ -65,31 +59,41 @@ class LinesVisual(Visual):
     ----------
     draw_mode
         ``'lines'`` draws pairs of the index buffer, ``'line_strip'`` all vertices in order.
+
+    Attributes
+    ----------
+    screen
+        The window that shows the lines, or None: then everything is uploaded with the first draw.
     """
 
     def __init__(self, draw_mode: str) -> None:
         super().__init__(vcode=_VERTEX_SHADER, fcode=_FRAGMENT_SHADER)
+        self.screen: Screen | None = None
         self._draw_mode = draw_mode
-        self._vertex_buffer = gloo.VertexBuffer()
-        self._index_buffer = gloo.IndexBuffer() if draw_mode == "lines" else None
-        self._count = 0
+        self._vertices = Upload(gloo.VertexBuffer())
+        self._segments = Upload(FrontIndexBuffer()) if draw_mode == "lines" else None
+        self._index_buffer = None if self._segments is None else self._segments.buffer
+        self._pace = Pace()
         self.set_view(np.eye(3), np.zeros(4), 0.0)
         self.freeze()
 
     def set_vertices(self, vertices: npt.NDArray[np.float32]) -> None:
-        """Upload vertices, shape (P, 4), float32; the array is read when the next frame is drawn."""
+        """Take other vertices, shape (P, 4), float32; the array is read when the next frames are drawn."""
+        self._vertices.replace(vertices)
+        self._pace = Pace()
         if len(vertices):
-            self._vertex_buffer.set_data(vertices)
-            self.shared_program["a_vertex"] = self._vertex_buffer
-        if self._index_buffer is None:
-            self._count = len(vertices)
+            self.shared_program["a_vertex"] = self._vertices.buffer
+        self.update()
+
+    def renew_vertices(self, vertices: npt.NDArray[np.float32]) -> None:
+        """Take as many vertices with other contents; the old ones are drawn until the new ones are there."""
+        self._vertices.renew(vertices)
+        self._pace.begin()
         self.update()
 
     def set_segments(self, segments: npt.NDArray[np.uint32]) -> None:
-        """Upload the vertex pairs to draw, shape (S, 2), uint32; the array is read when the next frame is drawn."""
-        if len(segments):
-            self._index_buffer.set_data(segments)
-        self._count = len(segments)
+        """Take the vertex pairs to draw, in order, shape (S, 2), uint32; read when the next frames are drawn."""
+        self._segments.replace(segments)
         self.update()
 
     def set_view(self, display: npt.ArrayLike, slice_plane: npt.ArrayLike, half_slab: float) -> None:
@@ -104,7 +108,24 @@ class LinesVisual(Visual):
         view.view_program.vert["transform"] = view.transforms.get_transform()
 
     def _prepare_draw(self, view: Visual | None = None) -> bool:  # noqa: ARG002 - vispy's signature
-        return self._count > 0
+        uploads = [upload for upload in (self._vertices, self._segments) if upload is not None]
+        if not all(upload.rows for upload in uploads):
+            return False
+        self._send(uploads)
+        if self._segments is not None:
+            self._index_buffer.front = 2 * drawable(self._segments, self._vertices)
+        return True
+
+    def _send(self, uploads: list[Upload]) -> None:
+        """Upload what this frame may, and ask for another frame if something is left."""
+        if not self._vertices.pending:  # then a filter has changed: segments in pieces would flicker
+            uploads[-1].send(uploads[-1].rows)
+            return
+        rows = self._pace.rows(on_screen=self.screen is not None and self.screen.painting)
+        for upload in uploads:
+            upload.send(rows)
+        if any(upload.pending for upload in uploads):
+            self.screen.paint_again()
 
 
 class BundleVisual(CompoundVisual):
@@ -114,10 +135,14 @@ class BundleVisual(CompoundVisual):
         self._lines = LinesVisual("lines")
         self._selected = LinesVisual("line_strip")
         self._plane_clipper = PlanesClipper()
-        self._segments = np.empty((0, 2), np.uint32)
+        self._memory = np.empty((0, 2), np.uint32)  # for the segments that a filter leaves
         self._line_width = 1.0
         super().__init__([self._lines, self._selected])
         self.attach(self._plane_clipper)
+
+    def set_screen(self, screen: Screen | None) -> None:
+        """Say which window shows the lines, so that many of them can appear piece by piece; None if there is none."""
+        self._lines.screen = screen
 
     @property
     def clipping_planes(self) -> npt.NDArray[Any]:
@@ -141,17 +166,21 @@ class BundleVisual(CompoundVisual):
 
     def set_lines(self, lines: Lines) -> None:
         """Upload other streamlines."""
-        self._segments = segment_buffer(lines)
         self._lines.set_vertices(lines.vertices)
         self.set_shown(lines)
 
     def set_colors(self, lines: Lines) -> None:
         """Upload the vertices again after their colours have changed."""
-        self._lines.set_vertices(lines.vertices)
+        self._lines.renew_vertices(lines.vertices)
 
     def set_shown(self, lines: Lines) -> None:
         """Upload the index buffer of the shown streamlines."""
-        self._lines.set_segments(write_segments(lines, self._segments))
+        self._lines.set_segments(lines.segments if lines.shown.all() else self._write_segments(lines))
+
+    def _write_segments(self, lines: Lines) -> npt.NDArray[np.uint32]:
+        if len(self._memory) != len(lines.segments):
+            self._memory = np.empty_like(lines.segments)
+        return write_segments(lines, self._memory)
 
     def set_selected(self, lines: Lines, selected: int | None) -> None:
         """Draw one streamline in white over the others, or none."""
@@ -179,92 +208,3 @@ class BundleVisual(CompoundVisual):
 
 
 Bundle = create_visual_node(BundleVisual)
-
-
-def register_visual() -> bool:
-    """Tell napari to draw `Streamlines` layers with the visual of this module; doing it again changes nothing.
-
-    Returns
-    -------
-    bool
-        Whether it worked. If not, the log says why and napari draws the layer with its own Tracks visual.
-    """
-    from napari_gpubio.viewer.streamlines import Streamlines
-
-    try:
-        from napari._vispy.utils.visual import layer_to_visual
-
-        create_visual = _visual_factory()
-        layer_to_visual[Streamlines] = create_visual
-    except (ImportError, AttributeError, TypeError) as error:
-        logger.warning("napari draws streamlines with its own Tracks visual, which is slower: %s", error)
-        return False
-    return True
-
-
-def _visual_factory() -> Any:
-    """Return a function that makes the napari visual of a layer, or napari's own one if that fails."""
-    from napari._vispy.layers.base import VispyBaseLayer
-    from napari._vispy.layers.tracks import VispyTracksLayer
-
-    class VispyStreamlines(VispyBaseLayer):
-        """What stands between a `Streamlines` layer and its visual."""
-
-        def __init__(self, layer: "Streamlines", *args: Any, **kwargs: Any) -> None:
-            super().__init__(layer, Bundle(), *args, **kwargs)
-            layer.events.streamlines.connect(self._on_streamlines_change)
-            layer.events.coloring.connect(self._on_coloring_change)
-            layer.events.shown.connect(self._on_shown_change)
-            layer.events.picked.connect(self._on_picked)
-            layer.events.slab_mm.connect(self._on_view_change)
-            layer.events.tail_width.connect(self._on_line_width_change)
-            self.reset()
-
-        def reset(self) -> None:
-            super().reset()
-            self._on_streamlines_change()
-            self._on_line_width_change()
-
-        def _on_data_change(self) -> None:
-            # napari calls this for every other slice or order of axes
-            self._on_matrix_change()
-
-        def _on_matrix_change(self) -> None:
-            super()._on_matrix_change()
-            self._on_view_change()
-
-        def _on_streamlines_change(self) -> None:
-            self.node.set_lines(self.layer.lines)
-            self._on_picked()
-
-        def _on_coloring_change(self) -> None:
-            self.node.set_colors(self.layer.lines)
-
-        def _on_shown_change(self) -> None:
-            self.node.set_shown(self.layer.lines)
-            self._on_picked()
-
-        def _on_picked(self) -> None:
-            self.node.set_selected(self.layer.lines, self.layer.selected_fiber)
-
-        def _on_line_width_change(self) -> None:
-            self.node.line_width = self.layer.line_width
-
-        def _on_view_change(self) -> None:
-            linear, translate = self.layer.data_to_world_matrix()
-            where = self.layer._slice_input
-            plane, half_slab = np.zeros(4), 0.0
-            if where.ndisplay == 2:
-                axis = where.not_displayed[0]
-                plane = np.append(linear[axis, ::-1], translate[axis] - where.world_slice.point[axis])
-                half_slab = self.layer.slab_mm
-            self.node.set_view(display_matrix(linear, where.displayed), plane, half_slab)
-
-    def create(layer: "Streamlines", *args: Any, **kwargs: Any) -> Any:
-        try:
-            return VispyStreamlines(layer, *args, **kwargs)
-        except (ImportError, AttributeError, TypeError) as error:
-            logger.warning("napari draws %s with its own Tracks visual, which is slower: %s", layer.name, error)
-            return VispyTracksLayer(layer, *args, **kwargs)
-
-    return create

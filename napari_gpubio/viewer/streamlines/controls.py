@@ -6,10 +6,10 @@ they change colours and line width, and their time sliders do nothing.
 
 import logging
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from napari_gpubio.viewer.streamlines import Streamlines
+from napari_gpubio.viewer.lines import DIRECTION, UNIFORM
+from napari_gpubio.viewer.streamlines.layer import Streamlines
 
 logger = logging.getLogger(__name__)
 
@@ -22,8 +22,6 @@ def register_controls() -> bool:
     bool
         Whether it worked. Without Qt it cannot, and need not.
     """
-    from napari_gpubio.viewer.streamlines import Streamlines
-
     try:
         from napari._qt.layer_controls.qt_layer_controls_container import layer_to_controls
 
@@ -49,7 +47,7 @@ def _controls_factory() -> Any:
         PAN_ZOOM_ACTION_NAME = QtTracksControls.PAN_ZOOM_ACTION_NAME
         TRANSFORM_ACTION_NAME = QtTracksControls.TRANSFORM_ACTION_NAME
 
-        def __init__(self, layer: "Streamlines") -> None:
+        def __init__(self, layer: Streamlines) -> None:
             super().__init__(layer)
             self.color_by = QComboBox()
             self.colormap = QComboBox()
@@ -95,7 +93,7 @@ def _controls_factory() -> Any:
                     self.colormap.addItem(self.layer.colormap)
                 self.color_by.setCurrentText(self.layer.color_by)
                 self.colormap.setCurrentText(self.layer.colormap)
-                self.colormap.setEnabled(self.layer.color_by not in ("direction", "uniform"))
+                self.colormap.setEnabled(self.layer.color_by not in (DIRECTION, UNIFORM))
                 self.slab_mm.setValue(self.layer.slab_mm)
                 self.line_width.setValue(self.layer.line_width)
 
@@ -107,7 +105,7 @@ def _controls_factory() -> Any:
         box.setKeyboardTracking(False)
         return box
 
-    def create(layer: "Streamlines") -> Any:
+    def create(layer: Streamlines) -> Any:
         try:
             return QtStreamlinesControls(layer)
         except (ImportError, AttributeError, TypeError) as error:
@@ -117,7 +115,7 @@ def _controls_factory() -> Any:
     return create
 
 
-def _set(layer: "Streamlines", name: str, value: Any) -> None:
+def _set(layer: Streamlines, name: str, value: Any) -> None:
     """Set a display setting, unless it is that already."""
     if getattr(layer, name) != value:
         setattr(layer, name, value)

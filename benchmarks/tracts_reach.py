@@ -1,0 +1,318 @@
+"""How often fibers from one end of a bundle reach its other end, by method and metric, on the real brain.
+
+Repeats the like-for-like table of ``tracts.md``, section 2.5, beside its figures::
+
+    python benchmarks/tracts_reach.py
+
+`benchmarks/README.md` tells the protocol, and what is known about the differences.
+"""
+# ruff: noqa: I001 - the neighbours make the package importable, so they come first
+
+import argparse
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracts_accuracy import CEILING, capped
+from tracts_speed import BRAIN, RESULTS, header, load_brain
+
+import numpy as np
+import numpy.typing as npt
+from scipy import ndimage
+
+from napari_gpubio.core.philox import uniform
+from napari_gpubio.core.space import apply_affine
+from napari_gpubio.tracts.io.volumes import read_mask
+from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.rays.problem import continued
+from napari_gpubio.tracts.run import track
+from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.tensors.cpu import eigen_decompose
+from napari_gpubio.tracts.tensors.scalars import fa_map, fractional_anisotropy
+
+Array = npt.NDArray[Any]
+Cell = dict[str, float]
+Tracer = Callable[[TensorField, Array], Tractogram]
+
+SEEDS, FA_STOP, IN_BUNDLE = 1000, 0.1, 0.8
+# Which end the seeds lie in. The reference does not say; this choice comes nearest to its figures.
+START = {"CST_left": "e", "CC_2": "b", "CC_7": "b", "AF_left": "b", "CG_left": "e"}
+BASE = TrackSettings(step_mm=0.5, fa_stop=FA_STOP, min_length_mm=0.0)
+BOTH_WAYS = Directions(kind="principal")
+# tracts.md, section 2.5: reach %, share of arrivals that are at least 80 % in the bundle, %
+REFERENCE: dict[str, tuple[tuple[float, float], ...]] = {
+    "EuDX": ((27.3, 85), (20.5, 95), (19.4, 89), (10.2, 30), (36.7, 61)),
+    "D^-1": ((3.9, 15), (4.4, 82), (4.9, 71), (3.7, 30), (23.2, 34)),
+    "D^-2": ((3.7, 16), (5.9, 85), (6.2, 73), (3.7, 11), (23.6, 37)),
+    "D^-3": ((4.7, 17), (4.1, 80), (6.3, 81), (5.3, 15), (21.8, 44)),
+    "D^-4": ((6.0, 5), (3.5, 83), (6.2, 69), (5.4, 22), (22.1, 42)),
+    "adjugate": ((0.0, math.nan), (3.4, 68), (3.5, 89), (1.0, 10), (15.8, 28)),
+}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Bundle:
+    """One bundle of the silver standard.
+
+    Parameters
+    ----------
+    starts
+        Voxels of the end region that seeds may lie in, shape (n, 3).
+    target
+        The other end region.
+    near
+        The bundle, one voxel wider.
+    """
+
+    name: str
+    starts: Array
+    target: Array
+    near: Array
+
+
+def load_bundle(name: str, field: TensorField, start: str) -> Bundle:
+    """Read a bundle's end regions and mask; seeds lie where FA passes the stop."""
+
+    def mask(path: str) -> Array:
+        return read_mask(BRAIN / path, field.shape, field.affine)
+
+    other = "e" if start == "b" else "b"
+    allowed = mask(f"endings/{name}_{start}.nii.gz") & (fa_map(field) > FA_STOP)
+    near = ndimage.binary_dilation(mask(f"bundle_masks/{name}.nii.gz"), np.ones((3, 3, 3)))
+    return Bundle(name, np.argwhere(allowed), mask(f"endings/{name}_{other}.nii.gz"), near)
+
+
+def random_points(bundle: Bundle, affine: Array, count: int, draw: int) -> Array:
+    """Random points in the start region, world mm."""
+    u = uniform(1000 + draw, 0, count, 4).astype(np.float64)
+    return apply_affine(affine, bundle.starts[(u[:, 0] * len(bundle.starts)).astype(int)] + u[:, 1:] - 0.5)
+
+
+def per_fiber_share(fibers: Tractogram, region: Array) -> npt.NDArray[np.float64]:
+    """Share of each fiber's points whose voxel is in a region."""
+    voxel = np.floor(apply_affine(np.linalg.inv(fibers.affine), fibers.points) + 0.5).astype(int)
+    inside = region[tuple(np.clip(voxel, 0, np.array(region.shape) - 1).T)]
+    return np.add.reduceat(inside, fibers.offsets[:-1], dtype=np.float64) / fibers.counts
+
+
+# ------------------------------------------------------------------------------------------------------------- methods
+def traced(**changes: Any) -> Tracer:
+    """Track both ways along v1 with changes to the base settings."""
+    settings = dataclasses.replace(BASE, **changes)
+    return lambda field, seeds: track(field, seeds, BOTH_WAYS, settings, device="cpu")
+
+
+def tensor_fa_stop(**changes: Any) -> Tracer:
+    """The same, but ended where the FA of the interpolated tensor (not the interpolated FA) falls below the stop."""
+    settings = dataclasses.replace(BASE, fa_stop=0.0, **changes)
+
+    def work(field: TensorField, seeds: Array) -> Tractogram:
+        fibers = track(field, seeds, BOTH_WAYS, settings, device="cpu")
+        return cut(fibers, seeds, tensor_fa(field, fibers.points) >= FA_STOP)
+
+    return work
+
+
+def tensor_fa(field: TensorField, points: Array) -> Array:
+    """FA of the trilinearly interpolated tensor at world positions."""
+    voxel = apply_affine(np.linalg.inv(field.affine), points).T
+    whole = continued(field.tensors, field.mask)
+    tensors = [ndimage.map_coordinates(whole[..., c], voxel, order=1, mode="nearest") for c in range(6)]
+    return fractional_anisotropy(eigen_decompose(np.stack(tensors, axis=-1))[0])
+
+
+def cut(fibers: Tractogram, seeds: Array, good: Array) -> Tractogram:
+    """Keep of each fiber the stretch around its seed where every point is good."""
+    kept, counts = np.zeros(len(fibers.points), bool), [0]
+    for n, seed in enumerate(fibers.per_fiber["seed"]):
+        first, last = fibers.offsets[n], fibers.offsets[n + 1]
+        middle = int(np.abs(fibers.points[first:last] - seeds[seed]).sum(axis=1).argmin())
+        bad = np.flatnonzero(~good[first:last])
+        low = int(max((b for b in bad if b < middle), default=-1)) + 1
+        high = int(min((b for b in bad if b > middle), default=last - first))
+        kept[first + low : first + high] = True
+        counts.append(high - low)
+    return dataclasses.replace(fibers, points=fibers.points[kept], offsets=np.cumsum(counts), per_point={})
+
+
+def on_capped(tracer: Tracer) -> Tracer:
+    """The same on tensors whose eigenvalues have a ceiling."""
+    made: dict[int, TensorField] = {}
+
+    def work(field: TensorField, seeds: Array) -> Tractogram:
+        if id(field) not in made:
+            made[id(field)] = capped(field)
+        return tracer(made[id(field)], seeds)
+
+    return work
+
+
+def fan(half_angle_deg: float, count: int, **changes: Any) -> Tracer:
+    """A cone of directions at each seed instead of v1 alone."""
+    settings = dataclasses.replace(BASE, **changes)
+    directions = Directions(kind="cone", count=count, cone_half_angle_deg=half_angle_deg)
+    return lambda field, seeds: track(field, seeds, directions, settings, device="cpu")
+
+
+EUDX = {"method": "eudx", "integrator": "euler"}
+METHODS: dict[str, Tracer] = {
+    "EuDX": traced(**EUDX),
+    "D^-1": traced(),
+    **{f"D^-{p}": traced(metric="sharpened", sharpening=float(p)) for p in (2, 3, 4)},
+    "adjugate": traced(metric="adjugate"),
+}
+VARIANTS: dict[str, Tracer] = {
+    "EuDX, RK4": traced(method="eudx", integrator="rk4"),
+    "EuDX, FA of the interpolated tensor": tensor_fa_stop(**EUDX),
+    "EuDX, FA stop 0.2": traced(**EUDX | {"fa_stop": 0.2}),
+    "D^-1, seed's scheme": traced(method="vanaart2011", integrator="rk2"),
+    "D^-1, trilinear": traced(interpolation="linear"),
+    "D^-1, step 0.2 mm": traced(step_mm=0.2),
+    "D^-1, eigenvalue floor 1e-6": traced(eigenvalue_floor_mm2_per_s=1e-6),
+    f"D^-1, eigenvalue ceiling {CEILING:g}": on_capped(traced()),
+    "D^-1, FA of the interpolated tensor": tensor_fa_stop(),
+    "D^-1, FA stop 0.2": traced(fa_stop=0.2),
+    "adjugate, eigenvalue floor 1e-6": traced(metric="adjugate", eigenvalue_floor_mm2_per_s=1e-6),
+    "adjugate, eigenvalue floor 5e-4": traced(metric="adjugate", eigenvalue_floor_mm2_per_s=5e-4),
+}
+FANS: dict[str, Tracer] = {
+    "D^-1, 20 directions in 15 degrees": fan(15.0, 20),
+    "D^-2, 20 directions in 15 degrees": fan(15.0, 20, metric="sharpened"),
+    "D^-2, 20 directions in 30 degrees": fan(30.0, 20, metric="sharpened"),
+    "adjugate, 20 directions in 15 degrees": fan(15.0, 20, metric="adjugate"),
+}
+
+
+# --------------------------------------------------------------------------------------------------------------- score
+def arrivals(fibers: Tractogram, bundle: Bundle) -> npt.NDArray[np.bool_]:
+    """For each seed that arrives, whether its best fiber (alignment x FA) is in the bundle."""
+    hits = np.flatnonzero(per_fiber_share(fibers, bundle.target) > 0)
+    best_first = hits[np.argsort(-fibers.per_fiber["alignment_fa"][hits], kind="stable")]
+    _, first = np.unique(fibers.per_fiber["seed"][best_first], return_index=True)
+    return per_fiber_share(fibers, bundle.near)[best_first[first]] >= IN_BUNDLE
+
+
+def measured(tracer: Tracer, field: TensorField, bundle: Bundle, count: int, draws: int) -> Cell:
+    """Reach and in-bundle share of one method in one bundle, over some draws of the seeds."""
+    found = [arrivals(tracer(field, random_points(bundle, field.affine, count, n)), bundle) for n in range(draws)]
+    reach = np.array([len(f) / count for f in found])
+    pooled = np.concatenate(found)
+    return {
+        "reach_percent": 100 * float(reach.mean()),
+        "reach_sd_percent": 100 * float(reach.std(ddof=1)) if draws > 1 else math.nan,
+        "in_bundle_percent": 100 * float(pooled.mean()) if len(pooled) else math.nan,
+        "arrivals": len(pooled),
+        "seeds": count * draws,
+    }
+
+
+def beside_reference(cell: Cell, reference: tuple[float, float]) -> Cell:
+    """Add the reference's figures and the z-score of the reach (binomial errors of both)."""
+    p, q = cell["reach_percent"] / 100, reference[0] / 100
+    error = math.sqrt(max(p * (1 - p), 1e-4) / cell["seeds"] + max(q * (1 - q), 1e-4) / SEEDS)
+    told = {"reference_reach_percent": reference[0], "reference_in_bundle_percent": reference[1]}
+    return cell | told | {"z": (p - q) / error}
+
+
+def rows(field: TensorField, methods: dict[str, Tracer], count: int, draws: int) -> Iterator[tuple[str, list[Cell]]]:
+    """Every method in every bundle."""
+    bundles = [load_bundle(name, field, start) for name, start in START.items()]
+    for label, tracer in methods.items():
+        cells = [measured(tracer, field, bundle, count, draws) for bundle in bundles]
+        if label in REFERENCE:
+            cells = [beside_reference(c, r) for c, r in zip(cells, REFERENCE[label], strict=True)]
+        yield label, cells
+
+
+def both_ends(field: TensorField, count: int) -> Iterator[tuple[str, list[Cell]]]:
+    """EuDX and D^-1 with the seeds in either end: how much the choice of the end matters."""
+    for start in "be":
+        bundles = [load_bundle(name, field, start) for name in START]
+        for label in ("EuDX", "D^-1"):
+            yield f"{label}, seeds in _{start}", [measured(METHODS[label], field, b, count, 1) for b in bundles]
+
+
+# -------------------------------------------------------------------------------------------------------------- report
+def percent(value: float) -> str:
+    """A percentage, or a dash."""
+    return "-" if math.isnan(value) else f"{value:.0f}"
+
+
+def cell_text(cell: Cell) -> str:
+    """Reach and share as the reference writes them, and the reference's own in brackets."""
+    spread = "" if math.isnan(cell["reach_sd_percent"]) else f" ± {cell['reach_sd_percent']:.1f}"
+    text = f"{cell['reach_percent']:.1f}{spread} / {percent(cell['in_bundle_percent'])}"
+    if "z" in cell:
+        told = f"{cell['reference_reach_percent']:.1f} / {percent(cell['reference_in_bundle_percent'])}"
+        text += f" ({told}; z {cell['z']:+.1f})"
+    return text
+
+
+def line(label: str, cells: list[Cell]) -> str:
+    """One line of a table."""
+    return f"| {label} | " + " | ".join(map(cell_text, cells)) + " |"
+
+
+def table(made: dict[str, list[Cell]]) -> list[str]:
+    """One table."""
+    return [
+        "| | " + " | ".join(START) + " |",
+        "|---" * (len(START) + 1) + "|",
+        *(line(label, cells) for label, cells in made.items()),
+    ]
+
+
+def markdown(head: dict[str, Any], parts: dict[str, dict[str, list[Cell]]], draws: int) -> str:
+    """All tables to read."""
+    starts = ", ".join(f"{name} _{start}" for name, start in START.items())
+    told = (
+        f"napari-gpubio {head['napari_gpubio']}, commit {head['commit']}, {head['date']}. {SEEDS} seeds in each of "
+        f"{draws} draws, random in the end region ({starts}) where FA > {FA_STOP}; both ways along v1; step 0.5 mm, "
+        f"stops: brain mask and FA {FA_STOP}. Cells: share of seeds whose fiber enters the other end region, % ± the "
+        f"spread of the draws / share of those with {100 * IN_BUNDLE:g} % of their points in the bundle widened by one "
+        "voxel, % (the reference's figures; z of the reach from binomial errors)."
+    )
+    lines = ["# Reach of five bundles by method and metric", "", told]
+    for title, made in parts.items():
+        lines += ["", f"## {title}", "", *table(made)]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draws", type=int, default=3, help="independent draws of the 1000 seeds")
+    parser.add_argument("--quick", action="store_true", help="the reference's rows only, one draw")
+    parser.add_argument("--json", type=Path, help="where to write; default: benchmarks/results, by date")
+    arguments = parser.parse_args()
+    brain = load_brain(None)
+    if isinstance(brain, str):
+        raise SystemExit(brain)
+    draws = 1 if arguments.quick else arguments.draws
+    head, parts = header(arguments.quick), {}
+    wanted: dict[str, Iterator[tuple[str, list[Cell]]]] = {
+        "The reference's table": rows(brain.field, METHODS, SEEDS, draws)
+    }
+    if not arguments.quick:
+        wanted["What changes it"] = rows(brain.field, VARIANTS, SEEDS, draws)
+        wanted["Seeds in either end"] = both_ends(brain.field, SEEDS)
+        wanted["Fans: a seed counts if one fiber of its fan arrives, the best by alignment x FA"] = rows(
+            brain.field, FANS, SEEDS, 1
+        )
+    for title, made in wanted.items():
+        parts[title] = {}
+        for label, cells in made:
+            parts[title][label] = cells
+            print(line(label, cells), flush=True)
+    path = arguments.json or RESULTS / f"tracts_reach_{head['date']}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(head | {"start": START, "tables": parts}, indent=1) + "\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(markdown(head, parts, draws), encoding="utf-8")
+    print(f"written: {path} and {path.with_suffix('.md').name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,355 @@
+"""The command line: what it prints and writes, and the status it leaves."""
+
+import argparse
+import json
+import math
+
+import nibabel as nib
+import numpy as np
+import pytest
+from PIL import Image
+
+from napari_gpubio import __version__, cli, demo, tracts
+from napari_gpubio.core.arguments import add_settings, read_settings
+from napari_gpubio.core.cases import Check, Finding, Speed
+from napari_gpubio.core.files import sample_path
+from napari_gpubio.tracts import Directions, FitSettings, TrackSettings, cases
+
+DWI = str(sample_path("brain_phantom/dwi.nii.gz"))
+LABELS = str(sample_path("brain_phantom/bundles.nii.gz"))
+SEED = ("--seed", "0", "-5", "22")
+QUICK = ("--max-length-mm", "40", "--device", "cpu")
+
+
+def fails(capsys, *arguments):
+    """The last line on stderr of a call that must end with status 2."""
+    assert cli.main(arguments) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("napari-gpubio: ")
+    return last
+
+
+# -- info and help ----------------------------------------------------------------------------------------------------
+
+
+def test_info_tells_versions_and_devices(capsys):
+    assert cli.main(["info"]) == 0
+    said = capsys.readouterr().out
+    for word in ("napari-gpubio", __version__, "numba", "cpu (", "gpu", "auto"):
+        assert word in said
+
+
+def test_info_as_json(capsys):
+    assert cli.main(["info", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["napari-gpubio"] == __version__
+    assert facts["numpy"] == np.__version__
+    assert facts["devices"][0].startswith("cpu (")
+    assert facts["gpu"]
+    assert {"platform", "python", "cores", "auto", "napari", "nibabel"} <= set(facts)
+
+
+def test_info_says_what_auto_will_take(capsys, monkeypatch):
+    monkeypatch.setenv("NAPARI_GPUBIO_DEVICE", "cpu")
+    assert cli.main(["info", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["auto"].startswith("cpu")
+
+
+@pytest.mark.parametrize("verb", [[], ["demo"], ["check"], ["bench"], ["info"], ["tracts"]])
+def test_every_verb_has_help(capsys, verb):
+    with pytest.raises(SystemExit) as end:
+        cli.main([*verb, "--help"])
+    assert end.value.code == 0
+    assert "usage: napari-gpubio" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["dance"], ["check", "dance"], ["tracts"], ["tracts", DWI, "--step-mm", "x"]]
+)
+def test_arguments_that_make_no_sense_have_status_two(capsys, arguments):
+    with pytest.raises(SystemExit) as end:
+        cli.main(arguments)
+    assert end.value.code == 2
+    assert "usage: napari-gpubio" in capsys.readouterr().err
+
+
+def test_the_version_is_told(capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main(["--version"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out.strip() == f"napari-gpubio {__version__}"
+
+
+def test_an_interrupted_run_has_its_own_status(capsys, monkeypatch):
+    def interrupted(device):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cases, "CHECKS", (Check(name="long", source="-", run=interrupted),))
+    assert cli.main(["check", "--device", "cpu"]) == 130
+    assert capsys.readouterr().err == "napari-gpubio: stopped\n"
+
+
+# -- check and bench --------------------------------------------------------------------------------------------------
+
+
+def finding(error, tolerance=1e-3):
+    return Finding(quantity="end point (mm)", reference=1.0, result=1.0 + error, error=error, tolerance=tolerance)
+
+
+def made_up(*errors):
+    return (Check(name="made up", source="nowhere", run=lambda device: [finding(e) for e in errors]),)
+
+
+def test_check_runs_the_reference_cases(capsys, monkeypatch):
+    kept = [check for check in cases.CHECKS if check.name in ("constant, hamiltonian", "ring, power 1, vanaart2011")]
+    assert len(kept) == 2
+    monkeypatch.setattr(cases, "CHECKS", kept)
+    assert cli.main(["check", "tracts", "--device", "cpu"]) == 0
+    said = capsys.readouterr().out
+    assert "on cpu (" in said
+    assert "4 of 4 passed" in said
+    assert said.count("  ok\n") == 4
+
+
+@pytest.mark.parametrize("error", [-2e-3, 2e-3, math.nan, math.inf])
+def test_a_case_that_fails_is_told_and_gives_status_one(capsys, monkeypatch, error):
+    monkeypatch.setattr(cases, "CHECKS", made_up(1e-4, error))
+    assert cli.main(["check", "--device", "cpu"]) == 1
+    said = capsys.readouterr().out
+    assert "FAILED (more than 0.001)" in said
+    assert "1 of 2 passed" in said
+    assert cli.main(["check", "tracts", "--json", "--device", "cpu"]) == 1
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["passed"] for row in rows] == [True, False]
+
+
+def test_check_as_json_holds_all_there_is_to_know(capsys, monkeypatch):
+    monkeypatch.setattr(cases, "CHECKS", made_up(5e-4))
+    assert cli.main(["check", "--json", "--device", "cpu"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["device"].startswith("cpu (")
+    assert report["machine"]["numpy"] == np.__version__
+    assert report["rows"] == [
+        {
+            "case": "made up",
+            "source": "nowhere",
+            "quantity": "end point (mm)",
+            "reference": 1.0,
+            "result": 1.0005,
+            "error": 5e-4,
+            "tolerance": 1e-3,
+            "passed": True,
+        }
+    ]
+
+
+def test_every_closed_form_is_a_case():
+    names = {check.name for check in cases.CHECKS}
+    assert len(names) == len(cases.CHECKS)
+    for field in tracts.phantom.analytic_fields():
+        assert f"{field.name}, hamiltonian" in names
+
+
+@pytest.mark.parametrize("arguments", [["bench", "tracts", "--json"], ["bench"]])
+def test_bench_measures_the_speed_cases(capsys, monkeypatch, arguments):
+    done = []
+
+    def prepare(device):
+        def work():
+            done.append(str(device))
+            return 12.0
+
+        return work
+
+    monkeypatch.setattr(cases, "SPEEDS", (Speed(name="a dozen", unit="points", prepare=prepare),))
+    assert cli.main([*arguments, "--device", "cpu"]) == 0
+    said = capsys.readouterr().out
+    assert set(done) == {"cpu"}
+    assert len(done) > 2  # a warm-up and some repeats
+    if "--json" in arguments:
+        (row,) = json.loads(said)["rows"]
+        assert (row["case"], row["amount"], row["unit"]) == ("a dozen", 12.0, "points")
+        assert row["per_second"] == pytest.approx(12.0 / row["seconds"])
+        assert row["spread"] >= 0
+    else:
+        assert "a dozen" in said
+        assert "points/s" in said
+
+
+def test_the_speed_cases_count_what_they_do():
+    fit = cases.SPEEDS[-1]
+    assert (fit.unit, fit.prepare(cli.choose_device("cpu"))()) == ("voxels", float(tracted().mask.sum()))
+
+
+# -- tracts -----------------------------------------------------------------------------------------------------------
+
+
+def tracted():
+    return tracts.fit_tensors(tracts.load_brain_phantom(), device="cpu")
+
+
+def test_fibers_and_maps_of_a_scan(capsys, tmp_path):
+    out, maps = tmp_path / "cc.trk", tmp_path / "maps"
+    arguments = ["tracts", DWI, *SEED, "--radius-mm", "2", "--points", "3", "--count", "20", *QUICK]
+    assert cli.main([*arguments, "--out", str(out), "--maps", str(maps)]) == 0
+    said = capsys.readouterr()
+    field, found = tracted(), tracts.read_tractogram(out)
+    expected = tracts.track(
+        field,
+        tracts.ball((0, -5, 22), 2.0, 3),
+        Directions(count=20),
+        TrackSettings(max_length_mm=40.0),
+        device="cpu",
+    )
+    assert f"{len(expected)} fibers in {out}" in said.out
+    np.testing.assert_array_equal(found.offsets, expected.offsets)
+    np.testing.assert_allclose(found.points, expected.points, atol=1e-4)
+    for name in ("FA", "MD", "DEC"):
+        assert str(maps / f"{name}.nii.gz") in said.out
+        image = nib.load(maps / f"{name}.nii.gz")
+        np.testing.assert_allclose(image.affine, field.affine, atol=1e-5)
+        np.testing.assert_array_equal(image.get_fdata(dtype=np.float32), tracts.scalar_map(field, name))
+
+
+def test_settings_are_options(capsys, tmp_path):
+    out = tmp_path / "cc.trx"
+    options = [
+        "--method",
+        "eudx",
+        "--step-mm",
+        "1",
+        "--no-both-ways",
+        "--kind",
+        "sphere",
+        "--count",
+        "9",
+        "--fa-stop",
+        "0",
+    ]
+    assert cli.main(["tracts", DWI, *SEED, *QUICK, *options, "--estimator", "ols", "--out", str(out)]) == 0
+    parameters = tracts.read_tractogram(out).parameters
+    assert parameters["tracking"]["method"] == "eudx"
+    assert (parameters["tracking"]["step_mm"], parameters["tracking"]["max_length_mm"]) == (1.0, 40.0)
+    assert (parameters["directions"]["both_ways"], parameters["directions"]["kind"]) == (False, "sphere")
+    assert parameters["launched"] == 9
+    assert "9 fibers" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("settings", [Directions(), TrackSettings(), FitSettings()], ids=lambda s: type(s).__name__)
+def test_every_parameter_is_an_option_with_its_default(settings):
+    parser = argparse.ArgumentParser()
+    add_settings(parser, settings, "settings")
+    assert read_settings(parser.parse_args([]), settings) == settings
+
+
+def test_seeds_from_a_label_volume(capsys, tmp_path):
+    out = tmp_path / "bundle.tck"
+    options = ["--labels", LABELS, "--label", "2", "--kind", "principal", "--max-length-mm", "20", "--device", "cpu"]
+    assert cli.main(["tracts", DWI, *options, "--out", str(out)]) == 0
+    voxels = int((np.asarray(nib.load(LABELS).dataobj) == 2).sum())
+    assert tracts.read_tractogram(out).parameters["launched"] <= voxels
+    once = int(capsys.readouterr().out.split(" fibers in")[0].split()[-1])
+    assert cli.main(["tracts", DWI, *options, "--per-voxel", "2", "--out", str(out)]) == 0
+    twice = int(capsys.readouterr().out.split(" fibers in")[0].split()[-1])
+    assert 0.5 * voxels < once <= voxels < twice <= 2 * voxels
+
+
+def test_fibers_of_a_tensor_image(capsys, tmp_path):
+    field = tracted()
+    tracts.write_tensors(tmp_path / "tensors.nii.gz", field)
+    out = tmp_path / "cc.trk"
+    arguments = ["tracts", str(tmp_path / "tensors.nii.gz"), *SEED, "--count", "10", *QUICK, "--out", str(out)]
+    assert cli.main(arguments) == 0
+    assert "fibers in" in capsys.readouterr().out
+    expected = tracts.track(field, [(0, -5, 22)], Directions(count=10), TrackSettings(max_length_mm=40.0), device="cpu")
+    found = tracts.read_tractogram(out)
+    assert len(found) == len(expected) > 0
+    np.testing.assert_allclose(found.lengths_mm(), expected.lengths_mm(), rtol=0.02)
+
+
+def test_a_mask_is_used_and_checked(capsys, tmp_path):
+    field = tracted()
+    left = field.mask.copy()
+    left[: left.shape[0] // 2] = False
+    tracts.write_volume(tmp_path / "mask.nii.gz", left, field.affine)
+    shifted = field.affine + 5 * np.eye(4, k=3)
+    tracts.write_volume(tmp_path / "other.nii.gz", left, shifted)
+    call = ["tracts", DWI, "--maps", str(tmp_path / "maps"), "--device", "cpu", "--mask"]
+    assert cli.main([*call, str(tmp_path / "mask.nii.gz")]) == 0
+    assert not np.asarray(nib.load(tmp_path / "maps" / "MD.nii.gz").dataobj)[~left].any()
+    capsys.readouterr()
+    assert "lies elsewhere" in fails(capsys, *call, str(tmp_path / "other.nii.gz"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nowhere.nii.gz", *SEED, "--out", "x.trk"], "nowhere.nii.gz does not exist"),
+        ([DWI, *SEED], "there is nothing to write; give --out"),
+        ([DWI, "--out", "x.trk"], "there are no seeds; give --seed X Y Z"),
+        ([DWI, "--seed", "500", "0", "0", "--out", "x.trk"], "outside the volume"),
+        ([DWI, "--seed", "nan", "0", "0", "--out", "x.trk"], "not finite"),
+        ([DWI, *SEED, "--points", "0", "--out", "x.trk"], "a ball of 0 points"),
+        ([DWI, *SEED, "--points", "5", "--radius-mm", "-1", "--out", "x.trk"], "radius -1.0 mm"),
+        ([DWI, *SEED, "--step-mm", "0", "--out", "x.trk"], "step_mm is 0 mm; it must be greater than 0 mm"),
+        ([DWI, *SEED, "--device", "gpu", "--out", "x.trk"], "device is 'gpu'; choose"),
+        ([DWI, *SEED, "--out", "no/such/folder/x.trk"], "the folder"),
+        ([DWI, *SEED, "--out", "x.docx"], "x.docx"),
+        ([DWI, "--labels", LABELS, "--label", "77", "--out", "x.trk"], "no voxel has label 77"),
+        ([DWI, "--labels", LABELS, "--per-voxel", "0", "--out", "x.trk"], "0"),
+        ([DWI, "--labels", "nowhere.nii", "--out", "x.trk"], "nowhere.nii does not exist"),
+        ([LABELS, *SEED, "--out", "x.trk"], "bundles.nii.gz"),
+    ],
+)
+def test_bad_input_gives_status_two_and_a_sentence(capsys, tmp_path, monkeypatch, arguments, sentence):
+    monkeypatch.chdir(tmp_path)
+    device = () if "--device" in arguments else ("--device", "cpu")
+    assert sentence in fails(capsys, "tracts", *arguments, "--count", "3", *device)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_for_maps_that_is_a_file_is_bad_input(capsys, tmp_path):
+    (tmp_path / "maps").write_text("not a folder")
+    assert "maps" in fails(capsys, "tracts", DWI, "--maps", str(tmp_path / "maps"), "--device", "cpu")
+
+
+# -- demo -------------------------------------------------------------------------------------------------------------
+
+
+def check_demo(capsys, folder):
+    written = capsys.readouterr().out.split()
+    assert written == [str(folder / name) for name in ("fibers.png", "callosum.trk", "corticospinal.trk")]
+    for name, crosses in (("callosum", True), ("corticospinal", False)):
+        fibers = tracts.read_tractogram(folder / f"{name}.trk")
+        assert len(fibers) > 100
+        both_sides = [f[:, 0].min() < -5 and f[:, 0].max() > 5 for f in fibers]
+        assert (np.mean(both_sides) > 0.5) == crosses
+    picture = np.asarray(Image.open(folder / "fibers.png"))
+    assert picture.ndim == 3
+    assert (picture.max(axis=2) > picture.min(axis=2) + 60).mean() > 0.005  # colours, not only grey
+
+
+def test_the_demonstration_without_a_window_writes_its_files(capsys, tmp_path):
+    assert cli.main(["demo", "--headless", "--out", str(tmp_path / "new" / "demo"), "--device", "cpu"]) == 0
+    check_demo(capsys, tmp_path / "new" / "demo")
+
+
+def test_the_demonstration_needs_no_window_where_there_is_no_display(capsys, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(cli, "_has_display", lambda: False)
+    monkeypatch.setattr(demo, "run_headless", lambda *arguments: asked.append(arguments) or [tmp_path / "a.png"])
+    assert cli.main(["demo", "--out", str(tmp_path), "--device", "cpu"]) == 0
+    assert asked == [(tmp_path, "cpu")]
+    assert capsys.readouterr().out == f"{tmp_path / 'a.png'}\n"
+
+
+@pytest.mark.parametrize(
+    ("variables", "there"), [({}, False), ({"DISPLAY": ":0"}, True), ({"WAYLAND_DISPLAY": "w"}, True)]
+)
+def test_a_display_is_known_by_its_variables_on_linux(monkeypatch, variables, there):
+    monkeypatch.setattr(cli.sys, "platform", "linux")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert cli._has_display() == there

@@ -1,0 +1,184 @@
+"""The demonstration's window, and everything the manifest contributes, opened as a user would."""
+
+import shutil
+
+import nibabel as nib
+import numpy as np
+import pytest
+from napari.layers import Labels, Tracks
+
+from napari_gpubio import demo, tracts
+from napari_gpubio.core.files import sample_path
+from napari_gpubio.core.space import world_to_viewer
+from napari_gpubio.tracts.layers import KEY, field_of, scan_of, volume_of
+from napari_gpubio.tracts.widget import TensorPanel, TrackingPanel
+from napari_gpubio.viewer.orientation import view_of
+from napari_gpubio.viewer.streamlines import Streamlines
+
+pytestmark = pytest.mark.display
+PLUGIN = "napari-gpubio"
+MILLISECONDS = 60_000
+
+
+@pytest.fixture
+def viewer(make_napari_viewer):
+    return make_napari_viewer()
+
+
+@pytest.fixture
+def scan_file(tmp_path):
+    """The sample scan in a folder of its own, with its bval and bvec."""
+    for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec"):
+        shutil.copy(sample_path("brain_phantom") / name, tmp_path / name)
+    return tmp_path / "dwi.nii.gz"
+
+
+def streamlines(viewer):
+    return [layer for layer in viewer.layers if isinstance(layer, Streamlines)]
+
+
+# ------------------------------------------------------------------------------------------------- the demonstration
+
+
+def test_the_demonstration(viewer, qtbot):
+    panel = demo.build_window(viewer, device="cpu")
+    with qtbot.waitSignal(panel.run_finished, timeout=MILLISECONDS):
+        pass
+    qtbot.wait(10)
+    assert isinstance(panel, TrackingPanel)
+    (layer,) = streamlines(viewer)
+    fibers = layer.metadata[KEY]["tractogram"]
+    # what the window shows is what the demonstration without a display writes
+    field = tracts.fit_tensors(tracts.load_brain_phantom(), device="cpu")
+    seeds = tracts.ball(demo.CLICKS_MM["callosum"], demo.RADIUS_MM, demo.POINTS)
+    expected = tracts.track(field, seeds, demo.DIRECTIONS, demo.SETTINGS, device="cpu")
+    assert len(fibers) == len(expected) > 100
+    assert np.array_equal(fibers.points, expected.points)
+    assert panel.device == "cpu"
+    assert viewer.dims.ndisplay == 3
+    assert view_of(viewer) == "neurological"
+    assert not viewer.layers["brain phantom DEC"].visible
+    fa = viewer.layers["brain phantom FA"]
+    assert fa.visible
+    assert fa.depiction == "plane"
+    assert np.allclose(
+        fa.data_to_world(fa.plane.position), world_to_viewer(demo.CLICKS_MM["callosum"], field.affine, field.shape)
+    )
+    panel.teardown()
+
+
+def test_later_runs_leave_the_view_alone(viewer, qtbot):
+    panel = demo.build_window(viewer, device="cpu")
+    with qtbot.waitSignal(panel.run_finished, timeout=MILLISECONDS):
+        pass
+    viewer.dims.ndisplay = 2
+    with qtbot.waitSignal(panel.run_finished, timeout=MILLISECONDS):
+        panel.place_seed(demo.CLICKS_MM["corticospinal"], new=True)
+    assert viewer.dims.ndisplay == 2
+    assert len(streamlines(viewer)) == 2
+    panel.teardown()
+
+
+# --------------------------------------------------------------------------------------------------------- samples
+
+
+def test_the_brain_phantom(viewer):
+    (layer,) = viewer.open_sample(PLUGIN, "brain_phantom")
+    scan = scan_of(layer)
+    assert scan.shells() == [0, 1000]
+    assert layer.data.shape == (25, 51, 65, 51)
+    assert layer.data[0].max() > 0
+
+
+def test_the_ring(viewer):
+    layers = viewer.open_sample(PLUGIN, "ring_bundle")
+    assert [layer.name for layer in layers] == ["ring FA", "ring DEC"]
+    assert field_of(layers[0]) is field_of(layers[1])
+    assert 0.5 < np.asarray(layers[0].data).max() <= 1
+
+
+# ----------------------------------------------------------------------------------------------------------- files
+
+
+def test_a_scan_with_its_gradient_table(viewer, scan_file):
+    (layer,) = viewer.open(str(scan_file), plugin=PLUGIN)
+    scan, sample = scan_of(layer), tracts.load_brain_phantom()
+    assert scan.path == scan_file
+    assert np.array_equal(scan.data, sample.data)
+    assert np.allclose(scan.directions, sample.directions)
+    for panel in (TensorPanel(viewer), TrackingPanel(viewer)):
+        box = panel.scan_box if isinstance(panel, TensorPanel) else panel.source_box
+        assert box.layer is layer
+        panel.teardown()
+        panel.deleteLater()
+
+
+def test_a_scan_without_its_gradient_table_says_what_is_missing(viewer, scan_file):
+    (scan_file.parent / "dwi.bvec").unlink()
+    with pytest.raises(Exception, match="bvec"):
+        viewer.open(str(scan_file), plugin=PLUGIN)
+
+
+def test_a_volume_and_back(viewer, tmp_path):
+    affine = np.array([[0, 0, 2.0, -10], [-1.5, 0, 0, 20], [0, 3.0, 0, 5], [0, 0, 0, 1]])  # a sagittal scan
+    array = np.random.default_rng(0).random((5, 6, 7)).astype(np.float32)
+    nib.save(nib.Nifti1Image(array, affine), tmp_path / "t1.nii.gz")
+    (layer,) = viewer.open(str(tmp_path / "t1.nii.gz"), plugin=PLUGIN)
+    assert np.array_equal(volume_of(layer), array)
+    i, j, k = 1, 2, 3
+    x, y, z = affine[:3, :3] @ (i, j, k) + affine[:3, 3]
+    assert layer.get_value((z, y, x), world=True) == array[i, j, k]
+    assert viewer.layers.save(str(tmp_path / "again.nii.gz"), plugin=PLUGIN)
+    again = nib.load(tmp_path / "again.nii.gz")
+    assert np.array_equal(np.asarray(again.dataobj), array)
+    assert np.allclose(again.affine, affine)
+
+
+def test_labels_drawn_on_a_volume_are_saved_on_its_grid(viewer, tmp_path):
+    affine = np.diag([-2.0, 2.0, 2.5, 1.0])
+    affine[:3, 3] = (10, -12, 4)
+    array = np.random.default_rng(0).random((5, 6, 7)).astype(np.float32)
+    nib.save(nib.Nifti1Image(array, affine), tmp_path / "t1.nii.gz")
+    (image,) = viewer.open(str(tmp_path / "t1.nii.gz"), plugin=PLUGIN)
+    viewer._new_labels()
+    labels = viewer.layers[-1]
+    assert isinstance(labels, Labels)
+    world = image.data_to_world((3, 2, 1))  # voxel (1, 2, 3)
+    labels.data_setitem(tuple(np.array([c]) for c in np.round(labels.world_to_data(world)).astype(int)), 7)
+    viewer.layers.selection = {labels}
+    assert viewer.layers.save(str(tmp_path / "region.nii.gz"), selected=True, plugin=PLUGIN)
+    saved = nib.load(tmp_path / "region.nii.gz")
+    at = np.argwhere(np.asarray(saved.dataobj) == 7)
+    assert np.allclose(saved.affine @ [*at[0], 1], affine @ [1, 2, 3, 1])
+
+
+def test_a_tractogram(viewer):
+    path = sample_path("brain_phantom") / "bundles.trk"
+    (layer,) = viewer.open(str(path), plugin=PLUGIN)
+    assert isinstance(layer, Tracks)
+    fibers = tracts.read_tractogram(path)
+    assert len(np.unique(layer.data[:, 0])) == len(fibers)
+    first = layer.data_to_world(np.asarray(layer.data)[0, 1:])[-3:]
+    assert np.allclose(first, world_to_viewer(fibers.points[0], fibers.affine, fibers.shape), atol=1e-3)
+
+
+@pytest.mark.parametrize("suffix", [".trk", ".tck", ".trx", ".vtk"])
+def test_fibers_are_saved_by_naparis_own_save(viewer, tmp_path, suffix):
+    fibers = tracts.read_tractogram(sample_path("brain_phantom") / "bundles.trk")
+    layer = Streamlines(fibers.points[:, ::-1], fibers.offsets, name="fibers", metadata={KEY: {"tractogram": fibers}})
+    viewer.add_layer(layer)
+    path = tmp_path / f"fibers{suffix}"
+    assert viewer.layers.save(str(path)) == [str(path)]
+    back = tracts.read_tractogram(path)
+    assert len(back) == len(fibers)
+    assert np.abs(back.points - fibers.points).max() < 1e-3
+
+
+def test_fibers_that_carry_no_tractogram_are_saved_as_they_are_shown(viewer, tmp_path):
+    points = np.array([[0.0, 0, 0], [0, 0, 5], [1, 2, 3], [4, 5, 6], [7, 8, 9]])
+    viewer.add_layer(Streamlines(points, [0, 2, 5], translate=(10, 0, 0)))
+    path = tmp_path / "fibers.tck"
+    assert viewer.layers.save(str(path)) == [str(path)]
+    back = tracts.read_tractogram(path)
+    assert [len(fiber) for fiber in back] == [2, 3]
+    assert np.allclose(back.points, (points + (10, 0, 0))[:, ::-1], atol=1e-4)
