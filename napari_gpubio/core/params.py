@@ -5,8 +5,11 @@ The checks of a settings class and the form that a dock widget shows are both ma
 
 import dataclasses
 import math
+import numbers
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 
@@ -52,7 +55,7 @@ def param_info(field: dataclasses.Field[Any]) -> ParamInfo | None:
 
 
 def check_params(settings: Any) -> None:
-    """Check every `param` field of a dataclass instance against its own limits.
+    """Check every `param` field of a dataclass instance against its own limits; NumPy scalars become Python's.
 
     Raises
     ------
@@ -61,18 +64,35 @@ def check_params(settings: Any) -> None:
     """
     for field in dataclasses.fields(settings):
         if (info := param_info(field)) is not None:
-            _check(field.name, getattr(settings, field.name), info)
+            value = getattr(settings, field.name)
+            if value is None and field.default is None:
+                continue
+            value = _as_kind(field.name, value, type(value if field.default is None else field.default))
+            object.__setattr__(settings, field.name, value)
+            _check(field.name, value, info)
+
+
+_KINDS: dict[type, Any] = {bool: (bool, np.bool_), int: numbers.Integral, float: numbers.Real, str: str}
+_KIND_NAMES = {bool: "True or False", int: "a whole number", float: "a number", str: "a text"}
+
+
+def _as_kind(name: str, value: Any, kind: type) -> Any:
+    """The value as the type that the default has."""
+    is_truth = isinstance(value, (bool, np.bool_))
+    if isinstance(value, numbers.Real) and not math.isfinite(value):
+        raise InvalidInput(f"{name} is {value}; give a finite number")
+    if not isinstance(value, _KINDS[kind]) or (is_truth and kind is not bool):
+        raise InvalidInput(f"{name} is {value!r}; give {_KIND_NAMES[kind]}")
+    return kind(value)
 
 
 def _check(name: str, value: Any, info: ParamInfo) -> None:
     if info.choices is not None:
         _check_choice(name, value, info.choices)
         return
-    if isinstance(value, (bool, str)) or not isinstance(value, (int, float)):
+    if isinstance(value, (bool, str)):
         return
     unit = f" {info.unit}" if info.unit else ""
-    if not math.isfinite(value):
-        raise InvalidInput(f"{name} is {value}; give a finite number{unit and ' in' + unit}")
     if info.above is not None and value <= info.above:
         raise InvalidInput(f"{name} is {value:g}{unit}; it must be greater than {info.above:g}{unit}")
     if info.minimum is not None and value < info.minimum:

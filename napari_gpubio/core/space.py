@@ -10,6 +10,7 @@
   and numbers always use the true affine.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,35 @@ def volume_layer_affine(affine: Array, shape: tuple[int, ...]) -> npt.NDArray[np
 def world_layer_affine(affine: Array, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
     """Return the ``affine`` of a napari layer whose data are world millimetres (z, y, x) of the volume's study."""
     return to_layer(display_affine(affine, shape) @ np.linalg.inv(affine))
+
+
+def layer_matrix(attributes: Mapping[str, Any], ndim: int) -> npt.NDArray[np.float64]:
+    """Data-to-world matrix, (ndim + 1) x (ndim + 1), of a napari layer, from what napari hands a writer.
+
+    Parameters
+    ----------
+    attributes
+        The layer's ``scale``, ``rotate``, ``shear``, ``translate`` and ``affine``, as far as they are given.
+    ndim
+        Dimensions of the layer.
+    """
+    scale = np.diag(np.asarray(attributes.get("scale", np.ones(ndim)), np.float64))
+    rotate = np.asarray(attributes.get("rotate", np.eye(ndim)), np.float64)
+    own = np.eye(ndim + 1)
+    own[:ndim, :ndim] = rotate @ _shear_matrix(attributes.get("shear"), ndim) @ scale
+    own[:ndim, ndim] = attributes.get("translate", np.zeros(ndim))
+    return np.asarray(np.asarray(attributes.get("affine", np.eye(ndim + 1)), np.float64) @ own)
+
+
+def _shear_matrix(values: Any, ndim: int) -> Array:
+    shear = np.eye(ndim)
+    if values is None:
+        return shear
+    given = np.asarray(values, np.float64)
+    if given.ndim == 2:
+        return given
+    shear[np.triu_indices(ndim, 1)] = given
+    return shear
 
 
 def viewer_to_world(position: npt.ArrayLike, affine: Array, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:

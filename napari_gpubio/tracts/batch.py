@@ -82,7 +82,10 @@ def _field(options: argparse.Namespace) -> TensorField:
 
 
 def _write_maps(field: TensorField, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"the folder {folder} for maps cannot be made: {error.strerror}; choose another") from error
     for name in ("FA", "MD", "DEC"):
         write_volume(folder / f"{name}.nii.gz", scalar_map(field, name), field.affine)
         print(folder / f"{name}.nii.gz")

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import same_grid, volume_layer_affine, world_order
+from napari_gpubio.core.space import layer_matrix, same_grid, to_layer, volume_layer_affine, world_order
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi
 from napari_gpubio.tracts.io.mif import read_mif
 from napari_gpubio.tracts.io.volumes import read_array, read_volume, write_volume
@@ -107,17 +107,11 @@ def grid_of(layer: Any) -> tuple[Array, tuple[int, int, int]]:
     affine, shape = _carried(layer, "affine"), _carried(layer, "shape")
     if affine is not None and shape is not None:
         return np.asarray(affine), tuple(shape)
-    zyx = layer.data.shape[-4:-1] if getattr(layer, "rgb", False) else layer.data.shape[-3:]
-    origin = np.asarray(layer.data_to_world(np.zeros(layer.ndim)))[-3:]
-    columns = []
-    for axis in range(3):
-        step = np.zeros(layer.ndim)
-        step[layer.ndim - 3 + axis] = 1
-        columns.append(np.asarray(layer.data_to_world(step))[-3:] - origin)
-    matrix = np.eye(4)
-    matrix[:3, :3] = np.stack(columns, axis=1)[::-1, ::-1]
-    matrix[:3, 3] = origin[::-1]
-    return matrix, (zyx[2], zyx[1], zyx[0])
+    rgb = bool(getattr(layer, "rgb", False))
+    zyx = layer.data.shape[-4:-1] if rgb else layer.data.shape[-3:]
+    attributes = {name: getattr(layer, name) for name in ("scale", "rotate", "shear", "translate")}
+    matrix = layer_matrix({**attributes, "affine": layer.affine.affine_matrix}, layer.ndim)
+    return to_layer(_last_three(matrix)), (zyx[2], zyx[1], zyx[0])
 
 
 def volume_of(layer: Any) -> Array:
@@ -209,27 +203,24 @@ def write_image(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
     """Write an image or labels layer as NIfTI (napari's writer contribution); returns the path."""
     ours = attributes.get("metadata", {}).get(KEY, {})
     array = np.asarray(data)
+    ndim = array.ndim - bool(attributes.get("rgb"))
+    if ndim < 3:
+        raise InvalidInput(f"a volume has at least 3 dimensions; this layer has {ndim}: save it as TIFF or PNG")
     array = array.transpose(2, 1, 0, 3) if attributes.get("rgb") else array.T
-    affine = ours.get("affine")
-    write_volume(path, _stored(array, affine), _affine_of(attributes, np.ndim(data)) if affine is None else affine)
+    affine = ours.get("affine") if isinstance(ours, dict) else None
+    if affine is None:
+        affine = to_layer(_last_three(layer_matrix(attributes, ndim)))  # (z, y, x) turned round is (x, y, z)
+    else:
+        array = _stored(array, affine)
+    write_volume(path, array, affine)
     return [path]
 
 
-def _affine_of(attributes: dict[str, Any], ndim: int) -> Array:
-    """Voxel-to-world matrix of a layer that some other plugin made, from its scale, translation and affine."""
-    scale = np.asarray(attributes.get("scale", np.ones(ndim)), float)[-3:]
-    translate = np.asarray(attributes.get("translate", np.zeros(ndim)), float)[-3:]
-    own = np.eye(4)
-    own[:3, :3] = np.diag(scale[::-1])
-    own[:3, 3] = translate[::-1]
-    affine = attributes.get("affine")
-    if affine is None:
-        return own
-    full = np.asarray(affine)
-    reverse = np.eye(4)[[2, 1, 0, 3]]
-    last = np.eye(4)
-    last[:3, :3], last[:3, 3] = full[-4:-1, -4:-1], full[-4:-1, -1]
-    return np.asarray(reverse @ last @ reverse @ own)
+def _last_three(matrix: Array) -> Array:
+    """The part of a layer's matrix that moves its last three axes, 4 x 4."""
+    part = np.eye(4)
+    part[:3, :3], part[:3, 3] = matrix[-4:-1, -4:-1], matrix[-4:-1, -1]
+    return part
 
 
 # -- sample data ------------------------------------------------------------------------------------------------------

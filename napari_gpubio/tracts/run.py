@@ -14,8 +14,8 @@ from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.rays import cpu
-from napari_gpubio.tracts.rays.partial import Partial
-from napari_gpubio.tracts.rays.problem import RayProblem
+from napari_gpubio.tracts.rays.partial import Partial, no_fibers
+from napari_gpubio.tracts.rays.problem import RayProblem, check_finite
 from napari_gpubio.tracts.seeds import Launch, make_launch
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 
@@ -37,7 +37,7 @@ def track(
     Examples
     --------
     >>> from napari_gpubio import tracts
-    >>> field = tracts.fit_tensors(tracts.brain_sample())
+    >>> field = tracts.fit_tensors(tracts.load_brain_phantom())
     >>> fibers = tracts.track(field, [(0.0, -5.0, 22.0)], tracts.Directions(count=50), device="cpu")
     >>> len(fibers) > 0
     True
@@ -85,14 +85,15 @@ def track_steps(
         If no seed lies in the mask or a parameter is out of range.
     """
     directions, settings = directions or Directions(), settings or TrackSettings()
+    check_finite(field)
     launch = make_launch(field, seeds_mm, directions)
     chosen, begun, done = choose_device(device), time.perf_counter(), 0
-    pieces: list[Piece] = []
-    for done, fresh in _chunks(RayProblem(field, launch, settings), chosen, stop):
+    problem, pieces = RayProblem(field, launch, settings), list[Piece]()
+    for done, fresh in _chunks(problem, chosen, stop):
         pieces += fresh
         yield Step(done, len(launch), "tracing fibers", preview=[fibers for _, fibers in fresh])
     return dataclasses.replace(
-        _in_order(pieces) if pieces else _empty(field),
+        _in_order(pieces or [(0, _tractogram(problem, no_fibers(problem.launch.directions.both_ways)))]),
         complete=done == len(launch),
         parameters=_parameters(launch, settings, chosen, done, time.perf_counter() - begun),
     )
@@ -115,6 +116,7 @@ def track_to_file(
     from napari_gpubio.tracts.io import TractogramWriter
 
     directions, settings = directions or Directions(), settings or TrackSettings()
+    check_finite(field)
     launch = make_launch(field, seeds_mm, directions)
     chosen, written = choose_device(device), 0
     parameters = _parameters(launch, settings, chosen, len(launch), 0.0)
@@ -190,12 +192,6 @@ def _tractogram(problem: RayProblem, part: Partial) -> Tractogram:
     )
     long_enough = (length >= problem.settings.min_length_mm) & (whole.counts >= 2)
     return whole if long_enough.all() else whole.select(long_enough)
-
-
-def _empty(field: TensorField) -> Tractogram:
-    return Tractogram(
-        points=np.empty((0, 3), np.float32), offsets=np.zeros(1, np.int64), affine=field.affine, shape=field.shape
-    )
 
 
 def _parameters(

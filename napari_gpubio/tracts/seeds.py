@@ -87,6 +87,8 @@ def label_points(
     ndarray
         Shape (S, 3), world mm.
     """
+    if per_voxel < 1:
+        raise InvalidInput(f"{per_voxel} seed points in each voxel are none; give at least 1")
     voxels = np.argwhere(labels == label)
     if not len(voxels):
         raise InvalidInput(f"no voxel has label {label}; the volume has labels {np.unique(labels)[:20].tolist()}")
@@ -160,7 +162,8 @@ def make_launch(field: TensorField, points_mm: npt.ArrayLike, directions: Direct
     points = checked_points(points_mm)
     voxel, inside = _in_mask(field, points)
     if not inside.any():
-        raise InvalidInput(_nothing_there(field, points.mean(axis=0)))
+        in_volume = [p for p, v in zip(points, voxel, strict=True) if _in_volume(field, v)]
+        raise InvalidInput(_nothing_there(field, in_volume[0] if in_volume else points[0]))
     return Launch(points[inside], _principal_at(field, voxel[inside]), directions)
 
 
@@ -176,14 +179,18 @@ def _in_mask(field: TensorField, points: Array) -> tuple[Array, npt.NDArray[np.b
     voxel = apply_affine(np.linalg.inv(field.affine), points)
     nearest = np.floor(voxel + 0.5).astype(np.int64)
     inside = np.asarray(((nearest >= 0) & (nearest < field.shape)).all(axis=1))
-    inside[inside] = field.mask[tuple(nearest[inside].T)]
+    at = tuple(nearest[inside].T)
+    inside[inside] = field.mask[at] & (field.tensors[at][:, :3].sum(axis=1) > 0)
     return voxel, inside
+
+
+def _in_volume(field: TensorField, voxel: Array) -> bool:
+    return bool(((voxel >= -0.5) & (voxel < np.array(field.shape) - 0.5)).all())
 
 
 def _nothing_there(field: TensorField, point: Array) -> str:
     where = f"({point[0]:.1f}, {point[1]:.1f}, {point[2]:.1f}) mm"
-    voxel = apply_affine(np.linalg.inv(field.affine), point)
-    if ((voxel < -0.5) | (voxel >= np.array(field.shape) - 0.5)).any():
+    if not _in_volume(field, apply_affine(np.linalg.inv(field.affine), point)):
         return f"the seed at {where} lies outside the volume; place it in the brain"
     return f"the seed at {where} lies in the background, where there are no tensors; place it in the brain"
 

@@ -125,9 +125,8 @@ def test_a_straightened_volume_keeps_its_centre_and_voxel_sizes(affine):
     centre = (np.array(layer.data.shape) - 1) / 2
     shown = np.asarray(layer.data_to_world(centre))[::-1]
     np.testing.assert_allclose(shown, apply_affine(affine, (np.array(SHAPE) - 1) / 2), atol=1e-4)
-    for voxel, axis in (((0, 0, 0), 0), ((0, 0, 0), 1), ((0, 0, 0), 2)):
-        neighbour = tuple(np.array(voxel) + np.eye(3, dtype=int)[axis])
-        step = shown_at(layer, VOLUME[neighbour]) - shown_at(layer, VOLUME[voxel])
+    for axis, neighbour in enumerate(map(tuple, np.eye(3, dtype=int))):
+        step = shown_at(layer, VOLUME[neighbour]) - shown_at(layer, VOLUME[0, 0, 0])
         assert np.linalg.norm(step) == pytest.approx(np.linalg.norm(affine[:3, axis]), rel=1e-5)
         true = affine[:3, axis] / np.linalg.norm(affine[:3, axis])
         assert step[::-1] @ true > 0.55 * np.linalg.norm(step)  # the nearest direction of the world

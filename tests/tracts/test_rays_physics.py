@@ -50,7 +50,7 @@ def sampled(make, *arguments):
     return make(*arguments).sample()
 
 
-def ends_like(settings, **changes):
+def changed(settings, **changes):
     return dataclasses.replace(settings, **changes)
 
 
@@ -77,7 +77,7 @@ def check_errors(errors, limits):
 @SINGLE_AND_DOUBLE
 @pytest.mark.parametrize("name", FIELDS)
 def test_hamiltonian_rays_follow_the_closed_form(name, precision, device):
-    errors = ray_errors(FIELDS[name], ends_like(EXACT, precision=precision), choose_device(device))
+    errors = ray_errors(FIELDS[name], changed(EXACT, precision=precision), choose_device(device))
     assert "position" in errors or name == "helix"
     check_errors(errors, SHARP if name == "ring, power 3" else HAMILTONIAN)
 
@@ -101,7 +101,7 @@ def test_all_rays_of_the_fish_eye_meet_at_the_antipode(device):
     for degrees in (-30, -10, 10, 30):
         t = np.deg2rad(degrees)
         direction = (np.sin(t), 0.8 * np.cos(t), 0.6 * np.cos(t))
-        distance, length = passing(field, (a, 0, 0), direction, (-a, 0, 0), ends_like(EXACT, max_length_mm=110), device)
+        distance, length = passing(field, (a, 0, 0), direction, (-a, 0, 0), changed(EXACT, max_length_mm=110), device)
         assert distance < 2e-3
         assert length == pytest.approx(np.pi * a, abs=2e-3)
 
@@ -111,7 +111,7 @@ def test_tangential_rays_leave_the_ring_as_on_a_cone(power, device):
     """T7: r(90 deg)/r0 = 1/cos(k^p 90 deg): how badly geodesics follow a bent bundle."""
     expected = {1: 1.26570, 2: 1.03969, 3: 1.00682}[power]
     field = sampled(ring)
-    settings = ends_like(EXACT, max_length_mm=36, metric="sharpened", sharpening=float(power))
+    settings = changed(EXACT, max_length_mm=36, metric="sharpened", sharpening=float(power))
     path = one_ray(field, (RING_RADIUS, 0, 0), (0, 1, 0), settings, device)[0]
     n = np.searchsorted(-path[:, 0], 0.0)
     share = path[n - 1, 0] / (path[n - 1, 0] - path[n, 0])
@@ -132,7 +132,7 @@ def passing(field, start, direction, target, settings, device="cpu"):
     lengths = [0.0, 0.0]
     for m in (n, n + 1):
         if m:
-            some = one_ray(field, start, direction, ends_like(settings, max_steps=m), device)
+            some = one_ray(field, start, direction, changed(settings, max_steps=m), device)
             lengths[m - n] = float(some.per_fiber["riemannian_length_mm"][0])
     return distances[n], lengths[0] + share[n] * (lengths[1] - lengths[0])
 
@@ -149,7 +149,7 @@ def test_two_routes_join_two_points_of_the_ring(winding, length, degrees, neares
     assert 2 * RING_RADIUS * np.sin(abs(opened) / 2) / np.sqrt(ACROSS) == pytest.approx(length, abs=1e-7)
 
     target = RING_RADIUS * np.array([np.cos(apart), np.sin(apart), 0])
-    settings = ends_like(DOUBLE, max_length_mm=80)
+    settings = changed(DOUBLE, max_length_mm=80)
     distance, found = passing(sampled(ring), (RING_RADIUS, 0, 0), direction, target, settings, device)
     assert distance < 0.02
     assert found == pytest.approx(length, abs=1e-3)
@@ -160,7 +160,7 @@ def test_two_routes_join_two_points_of_the_ring(winding, length, degrees, neares
 # -- T12: symmetries --------------------------------------------------------------------------------------------------
 
 START, AHEAD = (10.0, 5.0, 8.0), (-0.7, -0.6, 0.2)
-METHODS = {"hamiltonian": DOUBLE, "vanaart2011": SEED_DOUBLE, "eudx": ends_like(EUDX, precision="double")}
+METHODS = {"hamiltonian": DOUBLE, "vanaart2011": SEED_DOUBLE, "eudx": changed(EUDX, precision="double")}
 
 
 def tangent_at_end(path):
@@ -171,9 +171,9 @@ def tangent_at_end(path):
 @pytest.mark.parametrize("make", [pull_back, ring, half_space, adaptive_ring])
 def test_a_ray_that_turns_round_comes_home(make, device):
     launch, field = make().launches[-1], sampled(make)
-    there = one_ray(field, launch.start, launch.direction, ends_like(DOUBLE, max_length_mm=20), device)
+    there = one_ray(field, launch.start, launch.direction, changed(DOUBLE, max_length_mm=20), device)
     assert there.per_fiber["stop_reason"][0] == StopReason.LENGTH
-    settings, home = ends_like(DOUBLE, max_length_mm=21), -tangent_at_end(there[0])
+    settings, home = changed(DOUBLE, max_length_mm=21), -tangent_at_end(there[0])
     distance, length = passing(field, there[0][-1], home, launch.start, settings, device)
     assert distance < 2e-3
     assert length == pytest.approx(float(there.per_fiber["riemannian_length_mm"][0]), abs=2e-3)
@@ -214,7 +214,7 @@ TURNS = {
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("turn", TURNS)
 def test_turning_the_world_turns_the_rays(method, turn, device):
-    matrix, settings = TURNS[turn], ends_like(METHODS[method], max_length_mm=30)
+    matrix, settings = TURNS[turn], changed(METHODS[method], max_length_mm=30)
     expected = one_ray(sampled(pull_back), START, AHEAD, settings, device)
     found = one_ray(turned_world(sampled(pull_back), matrix), matrix @ START, matrix @ AHEAD, settings, device)
     assert len(expected.points) > 100
@@ -228,7 +228,7 @@ def test_turning_the_world_turns_the_rays(method, turn, device):
     ("order", "flips"), [((1, 0, 2), (0, 0, 0)), ((2, 0, 1), (0, 0, 0)), ((0, 1, 2), (1, 0, 1)), ((1, 2, 0), (0, 1, 0))]
 )
 def test_how_the_array_is_stored_does_not_matter(method, order, flips, device):
-    settings = ends_like(METHODS[method], max_length_mm=30)
+    settings = changed(METHODS[method], max_length_mm=30)
     field = sampled(pull_back)
     again = stored_otherwise(field, order, flips)
     at = np.array([40, 11, 30])
@@ -243,7 +243,7 @@ def test_how_the_array_is_stored_does_not_matter(method, order, flips, device):
 @pytest.mark.parametrize("method", METHODS)
 def test_faster_diffusion_bends_no_ray(method, device):
     """Scaling D by c leaves curves and divides Riemannian lengths by sqrt(c)."""
-    settings, field, c = ends_like(METHODS[method], max_length_mm=30), sampled(pull_back), 2.5
+    settings, field, c = changed(METHODS[method], max_length_mm=30), sampled(pull_back), 2.5
     faster = dataclasses.replace(field, tensors=c * field.tensors, cache=type(field.cache)())
     expected, found = (one_ray(f, START, AHEAD, settings, device) for f in (field, faster))
     np.testing.assert_allclose(found[0], expected[0], atol=1e-4)
@@ -278,7 +278,7 @@ def on_grid(tensor_at, matrix, extent_mm):
 def test_rays_in_a_constant_field_are_straight_in_every_grid(grid, changes, device):
     field = on_grid(constant().tensor_at, GRIDS[grid], 11.0)
     start, ahead = np.array([-3.0, -4.0, -5.0]), np.array([1.0, 2.0, 3.0]) / np.sqrt(14)
-    traced = one_ray(field, start, ahead, ends_like(DOUBLE, max_length_mm=14, **changes), device)
+    traced = one_ray(field, start, ahead, changed(DOUBLE, max_length_mm=14, **changes), device)
     steps = np.arange(len(traced.points))
     assert len(steps) > 60
     np.testing.assert_allclose(traced[0], start + 0.2 * steps[:, None] * ahead, atol=2e-6)
@@ -294,7 +294,7 @@ def test_streamlines_in_a_constant_field_follow_the_principal_direction(grid, de
     field = on_grid(constant().tensor_at, GRIDS[grid], 11.0)
     first = np.linalg.eigh(as_matrices(constant().tensor_at(np.zeros(3))))[1][:, -1]
     ahead = first + 0.3 * np.linalg.eigh(as_matrices(constant().tensor_at(np.zeros(3))))[1][:, 0]
-    traced = one_ray(field, (0, 0, 0), ahead, ends_like(EUDX, max_length_mm=9), device)
+    traced = one_ray(field, (0, 0, 0), ahead, changed(EUDX, max_length_mm=9), device)
     np.testing.assert_allclose(traced[0], 0.2 * np.arange(len(traced.points))[:, None] * first, atol=5e-5)
     assert len(traced.points) > 40
 
@@ -303,7 +303,7 @@ def test_streamlines_in_a_constant_field_follow_the_principal_direction(grid, de
 def test_the_same_world_gives_the_same_rays_on_every_grid(grid, device):
     analytic = pull_back()
     field = on_grid(analytic.tensor_at, GRIDS[grid], 22.0)
-    traced = one_ray(field, START, AHEAD, ends_like(DOUBLE, max_length_mm=25), device)
+    traced = one_ray(field, START, AHEAD, changed(DOUBLE, max_length_mm=25), device)
     length = float(traced.per_fiber["riemannian_length_mm"][0])
     expected = analytic.path(START, AHEAD, [length])[0]
     assert traced.per_fiber["length_mm"][0] > 24.9
@@ -319,7 +319,7 @@ def test_every_interpolation_is_exact_where_tensors_are_linear_in_space(device):
     )
     paths = {}
     for how in ("interpolating", "smoothing", "linear"):
-        settings = ends_like(DOUBLE, interpolation=how, max_length_mm=12)
+        settings = changed(DOUBLE, interpolation=how, max_length_mm=12)
         paths[how] = one_ray(field, (-5, -4, 3), (1, 1, -0.4), settings, device)[0]
     straight = paths["linear"][-1] - paths["linear"][0]
     assert np.abs(np.cross(paths["linear"][30] - paths["linear"][0], straight)).max() > 0.1  # it does bend
@@ -329,7 +329,7 @@ def test_every_interpolation_is_exact_where_tensors_are_linear_in_space(device):
 
 def test_the_smoothing_spline_blurs_and_the_interpolating_one_does_not():
     smooth, exact = (
-        ray_errors(adaptive_ring(), ends_like(DOUBLE, interpolation=how), CPU) for how in ("smoothing", "interpolating")
+        ray_errors(adaptive_ring(), changed(DOUBLE, interpolation=how), CPU) for how in ("smoothing", "interpolating")
     )
     assert smooth["position"] > 10 * exact["position"]
     assert smooth["drift"] < 1e-7  # it is a metric all the same, and its geodesics keep g(v, v)
@@ -342,7 +342,7 @@ def test_the_smoothing_spline_blurs_and_the_interpolating_one_does_not():
 def test_with_a_constant_determinant_the_adjugate_metric_has_the_same_curves(make, determinant, device):
     launch = make().launches[0]
     inverse, adjugate = (
-        one_ray(sampled(make), launch.start, launch.direction, ends_like(DOUBLE, metric=m, max_length_mm=30), device)
+        one_ray(sampled(make), launch.start, launch.direction, changed(DOUBLE, metric=m, max_length_mm=30), device)
         for m in ("inverse", "adjugate")
     )
     np.testing.assert_allclose(adjugate[0], inverse[0], atol=1e-4)
@@ -351,13 +351,13 @@ def test_with_a_constant_determinant_the_adjugate_metric_has_the_same_curves(mak
 
 
 def test_sharpening_by_one_changes_nothing_and_by_three_is_the_cube(device):
-    settings = ends_like(DOUBLE, max_length_mm=25)
+    settings = changed(DOUBLE, max_length_mm=25)
     plain = one_ray(sampled(ring), (20, 0, 0), (-0.2, 1, 0.1), settings, device)
     one = one_ray(
-        sampled(ring), (20, 0, 0), (-0.2, 1, 0.1), ends_like(settings, metric="sharpened", sharpening=1.0), device
+        sampled(ring), (20, 0, 0), (-0.2, 1, 0.1), changed(settings, metric="sharpened", sharpening=1.0), device
     )
     np.testing.assert_allclose(one[0], plain[0], atol=1e-5)
-    cubed = ends_like(settings, metric="sharpened", sharpening=3.0)
+    cubed = changed(settings, metric="sharpened", sharpening=3.0)
     sharp = one_ray(sampled(ring), (20, 0, 0), (-0.2, 1, 0.1), cubed, device)
     cube = one_ray(sampled(ring, 3), (20, 0, 0), (-0.2, 1, 0.1), settings, device)
     np.testing.assert_allclose(sharp[0], cube[0], atol=1e-4)
@@ -366,7 +366,7 @@ def test_sharpening_by_one_changes_nothing_and_by_three_is_the_cube(device):
 def test_eigenvalues_below_the_floor_are_raised(device):
     flat = on_grid(lambda x: 0 * x[..., :1] + np.array([1.7, 0.3, 0.0, 0, 0, 0]), np.eye(3), 10.0)
     floored = on_grid(lambda x: 0 * x[..., :1] + np.array([1.7, 0.3, 0.1, 0, 0, 0]), np.eye(3), 10.0)
-    settings = ends_like(DOUBLE, eigenvalue_floor_mm2_per_s=1e-4, max_length_mm=8)
+    settings = changed(DOUBLE, eigenvalue_floor_mm2_per_s=1e-4, max_length_mm=8)
     expected, found = (one_ray(field, (0, 0, 0), (1, 2, 3), settings, device) for field in (floored, flat))
     np.testing.assert_allclose(found[0], expected[0], atol=1e-6)
     np.testing.assert_allclose(
@@ -375,7 +375,7 @@ def test_eigenvalues_below_the_floor_are_raised(device):
 
 
 def test_streamlines_stay_on_the_ring(device):
-    fiber = one_ray(sampled(ring), (RING_RADIUS, 0, 0), (0, 1, 0), ends_like(EUDX, max_length_mm=130), device)
+    fiber = one_ray(sampled(ring), (RING_RADIUS, 0, 0), (0, 1, 0), changed(EUDX, max_length_mm=130), device)
     radius = np.linalg.norm(fiber[0][:, :2], axis=1)
     assert fiber.per_fiber["length_mm"][0] > 125.6  # once around
     assert np.abs(radius - RING_RADIUS).max() < 0.05
@@ -397,7 +397,7 @@ def test_the_drift_falls_with_the_order_of_the_integrator(integrator, order):
                 sampled(pull_back),
                 launch.start,
                 launch.direction,
-                ends_like(DOUBLE, integrator=integrator, step_mm=step, max_length_mm=32),
+                changed(DOUBLE, integrator=integrator, step_mm=step, max_length_mm=32),
             ).per_fiber["drift"][0]
         )
         for step in (1.6, 0.4)
@@ -410,10 +410,10 @@ def test_the_drift_of_the_paper_has_a_floor_and_ours_has_none():
     launch = adaptive_ring().launches[0]
 
     def drift(settings, step):
-        limited = ends_like(settings, step_mm=step, max_length_mm=40)
+        limited = changed(settings, step_mm=step, max_length_mm=40)
         return float(one_ray(sampled(adaptive_ring), launch.start, launch.direction, limited).per_fiber["drift"][0])
 
-    rk4 = ends_like(SEED_DOUBLE, integrator="rk4")
+    rk4 = changed(SEED_DOUBLE, integrator="rk4")
     assert drift(rk4, 0.1) > 0.8 * drift(rk4, 0.4) > 1e-3
     assert drift(DOUBLE, 0.1) < drift(DOUBLE, 0.4) / 30 < 1e-8
 
@@ -433,7 +433,7 @@ def rod(shape=(40, 12, 12), *, isotropic_from=None, masked_to=None):
     return TensorField(tensors=np.where(mask[..., None], tensors, 0), mask=mask, affine=np.eye(4))
 
 
-ROD = ends_like(EXACT, step_mm=0.25, max_length_mm=100)
+ROD = changed(EXACT, step_mm=0.25, max_length_mm=100)
 
 
 def end_of(field, settings, device, start=(5.0, 6.0, 6.0), ahead=(1, 0, 0)):
@@ -453,7 +453,7 @@ INTEGRATORS = pytest.mark.parametrize("integrator", ["rk4", "rk2", "euler"])
 @ALL_METHODS
 @INTEGRATORS
 def test_a_ray_ends_at_the_side_of_the_volume(changes, integrator, device):
-    reason, end = end_of(rod(), ends_like(ROD, integrator=integrator, **changes), device)
+    reason, end = end_of(rod(), changed(ROD, integrator=integrator, **changes), device)
     assert reason == StopReason.VOLUME
     np.testing.assert_allclose(end, (39, 6, 6), atol=0.26)
 
@@ -462,7 +462,7 @@ def test_a_ray_ends_at_the_side_of_the_volume(changes, integrator, device):
 @INTEGRATORS
 def test_a_ray_ends_at_the_border_of_the_mask(changes, integrator, device):
     field = rod(masked_to=20)
-    reason, end = end_of(field, ends_like(ROD, integrator=integrator, **changes), device)
+    reason, end = end_of(field, changed(ROD, integrator=integrator, **changes), device)
     assert reason == StopReason.MASK
     assert 20 - 1e-4 < end[0] <= 20.5  # the last voxel reaches half a voxel beyond its centre
     np.testing.assert_allclose(end[1:], 6, atol=1e-5)
@@ -470,7 +470,7 @@ def test_a_ray_ends_at_the_border_of_the_mask(changes, integrator, device):
 
 @ALL_METHODS
 def test_a_ray_ends_where_anisotropy_falls_below_the_limit(changes, device):
-    reason, end = end_of(rod(isotropic_from=20), ends_like(ROD, fa_stop=0.4, **changes), device)
+    reason, end = end_of(rod(isotropic_from=20), changed(ROD, fa_stop=0.4, **changes), device)
     assert reason == StopReason.FA
     full = 1.4 / np.linalg.norm([1.7, 0.3, 0.3])
     limit = 19 + (full - 0.4) / full  # FA falls linearly from voxel 19 to voxel 20
@@ -479,14 +479,14 @@ def test_a_ray_ends_where_anisotropy_falls_below_the_limit(changes, device):
 
 @ALL_METHODS
 def test_a_ray_ends_after_its_steps(changes, device):
-    reason, end = end_of(rod(), ends_like(ROD, max_steps=17, **changes), device)
+    reason, end = end_of(rod(), changed(ROD, max_steps=17, **changes), device)
     assert reason == StopReason.STEPS
     np.testing.assert_allclose(end, (5 + 17 * 0.25, 6, 6), atol=1e-4)
 
 
 @ALL_METHODS
 def test_a_ray_ends_at_its_longest_length(changes, device):
-    reason, end = end_of(rod(), ends_like(ROD, max_length_mm=7.6, **changes), device)
+    reason, end = end_of(rod(), changed(ROD, max_length_mm=7.6, **changes), device)
     assert reason == StopReason.LENGTH
     np.testing.assert_allclose(end, (5 + 7.75, 6, 6), atol=1e-4)  # the first point at least so far
 
@@ -497,7 +497,7 @@ def test_a_ray_may_be_as_long_as_allowed_in_every_method(settings, device):
     for ahead in ((1, 1, 0), (1, -0.6, 0)):
         field = sampled(ring) if settings.method == "eudx" else sampled(half_space)
         start = (20, 0, 0) if settings.method == "eudx" else (-20, 45, 0)
-        traced = one_ray(field, start, ahead, ends_like(settings, max_length_mm=25.0), device)
+        traced = one_ray(field, start, ahead, changed(settings, max_length_mm=25.0), device)
         assert StopReason(int(traced.per_fiber["stop_reason"][0])) == StopReason.LENGTH
         assert 25.0 <= traced.per_fiber["length_mm"][0] < 25.5
 
@@ -505,7 +505,7 @@ def test_a_ray_may_be_as_long_as_allowed_in_every_method(settings, device):
 @pytest.mark.parametrize(("radius", "reason"), [(25.0, StopReason.CURVATURE), (15.0, StopReason.LENGTH)])
 def test_a_ray_ends_where_it_bends_too_tightly(radius, reason, device):
     """Streamlines on the ring bend with a radius of 20 mm."""
-    settings = ends_like(EUDX, min_radius_mm=radius, max_length_mm=20, step_mm=0.5)
+    settings = changed(EUDX, min_radius_mm=radius, max_length_mm=20, step_mm=0.5)
     assert end_of(sampled(ring), settings, device, (20, 0, 0), (0, 1, 0))[0] == reason
 
 
@@ -516,15 +516,15 @@ def test_bending_is_measured_in_millimetres(device):
     start = np.array([0.0, 0.0, 0.0])
     assert launch.direction[1] == 0  # level: a circle of radius 40
     for radius, reason in ((42.0, StopReason.CURVATURE), (38.0, StopReason.LENGTH)):
-        settings = ends_like(DOUBLE, min_radius_mm=radius, max_length_mm=12)
+        settings = changed(DOUBLE, min_radius_mm=radius, max_length_mm=12)
         assert end_of(field, settings, device, start, launch.direction)[0] == reason
 
 
 def test_a_ray_ends_at_its_largest_drift(device):
     field, launch = sampled(adaptive_ring), adaptive_ring().launches[0]
-    free = one_ray(field, launch.start, launch.direction, ends_like(SEED_SCHEME, max_length_mm=40), device)
+    free = one_ray(field, launch.start, launch.direction, changed(SEED_SCHEME, max_length_mm=40), device)
     drift = float(free.per_fiber["drift"][0])
-    limited = ends_like(SEED_SCHEME, max_length_mm=40, max_drift=drift / 2)
+    limited = changed(SEED_SCHEME, max_length_mm=40, max_drift=drift / 2)
     stopped = one_ray(field, launch.start, launch.direction, limited, device)
     assert stopped.per_fiber["stop_reason"][0] == StopReason.DRIFT
     assert 1 < len(stopped.points) < len(free.points)
@@ -540,7 +540,7 @@ def launched(field, settings, points, axes, device, directions=FORWARDS):
 def test_a_ray_that_cannot_start_is_invalid_and_harms_no_other(settings, device):
     points = [(5, 6, 6), (-3, 6, 6), (5, 6, 6)]
     axes = [(1, 0, 0), (1, 0, 0), (1, 0, 0) if settings.method == "eudx" else (0, 0, 0)]
-    limited = ends_like(settings, max_length_mm=5, min_length_mm=0)
+    limited = changed(settings, max_length_mm=5, min_length_mm=0)
     problem = RayProblem(rod(), Launch(np.array(points, float), np.array(axes, float), FORWARDS), limited)
     (run,) = make_runs(problem, choose_device(device))
     run.advance(0, 3)
@@ -559,7 +559,7 @@ def test_a_ray_that_cannot_start_is_invalid_and_harms_no_other(settings, device)
 
 @ALL_METHODS
 def test_both_ways_is_backwards_and_forwards_joined_at_the_seed(changes, device):
-    settings = ends_like(EXACT, step_mm=0.5, max_length_mm=15, fa_stop=0.1, **changes)
+    settings = changed(EXACT, step_mm=0.5, max_length_mm=15, fa_stop=0.1, **changes)
     field, seeds = sampled(ring), np.array([(20.0, 0.3, 0.2), (0.1, -18.2, 3.0)])
     axes = np.array([(0.1, 1.0, 0.1), (1.0, 0.0, 0.2)])
     axes /= np.linalg.norm(axes, axis=1, keepdims=True)
@@ -581,9 +581,9 @@ def test_both_ways_is_backwards_and_forwards_joined_at_the_seed(changes, device)
 @pytest.mark.parametrize("every", [2, 7, 1000])
 def test_thinned_fibers_keep_their_ends(every, device):
     seeds, directions = [(20.0, 0, 0), (0.0, 18.0, 2.0)], Directions(count=8)
-    settings = ends_like(EXACT, step_mm=0.25, max_length_mm=13, min_length_mm=1)
+    settings = changed(EXACT, step_mm=0.25, max_length_mm=13, min_length_mm=1)
     whole = track(sampled(ring), seeds, directions, settings, device=device)
-    thin = track(sampled(ring), seeds, directions, ends_like(settings, points_every=every), device=device)
+    thin = track(sampled(ring), seeds, directions, changed(settings, points_every=every), device=device)
     assert len(whole) == len(thin) == 16
     for f in range(16):
         np.testing.assert_array_equal(thin[f][[0, -1]], whole[f][[0, -1]])
@@ -595,7 +595,7 @@ def test_thinned_fibers_keep_their_ends(every, device):
 
 
 def test_lengths_are_those_of_the_points(device):
-    settings = ends_like(EXACT, max_length_mm=20)
+    settings = changed(EXACT, max_length_mm=20)
     fibers = track(sampled(pull_back), [START, (0, 3, -4)], Directions(count=10), settings, device=device)
     np.testing.assert_allclose(fibers.per_fiber["length_mm"], fibers.lengths_mm(), rtol=1e-4)
     speed = fibers.per_fiber["length_mm"] / fibers.per_fiber["riemannian_length_mm"]
@@ -605,7 +605,7 @@ def test_lengths_are_those_of_the_points(device):
 
 def test_anisotropy_along_a_fiber_is_that_of_the_volume(device):
     field = rod(isotropic_from=20)
-    fiber = one_ray(field, (5, 6, 6), (1, 0, 0), ends_like(ROD, fa_stop=0.05), device)
+    fiber = one_ray(field, (5, 6, 6), (1, 0, 0), changed(ROD, fa_stop=0.05), device)
     full = 1.4 / np.linalg.norm([1.7, 0.3, 0.3])
     expected = full * np.clip(20 - fiber.points[:, 0], 0, 1)
     np.testing.assert_allclose(fiber.per_point["fa"], expected, atol=1e-5)
@@ -616,7 +616,7 @@ def test_anisotropy_along_a_fiber_is_that_of_the_volume(device):
 
 def test_alignment_is_the_cosine_with_the_principal_direction(device):
     ahead = np.array([2.0, 1.0, 0.0])
-    fiber = one_ray(rod(), (5, 3, 6), ahead, ends_like(ROD, max_length_mm=10), device)
+    fiber = one_ray(rod(), (5, 3, 6), ahead, changed(ROD, max_length_mm=10), device)
     assert fiber.per_fiber["alignment"][0] == pytest.approx(2 / np.sqrt(5), rel=1e-5)
 
 
@@ -641,7 +641,7 @@ def test_the_border_of_the_mask_bends_no_ray(device):
     """A field that is cut by a mask gives the rays of the whole field, as long as it is the same everywhere."""
     plain, cut = rod(), rod(masked_to=20)
     for changes in ({}, {"interpolation": "smoothing"}, {"method": "vanaart2011"}):
-        settings = ends_like(ROD, max_length_mm=14.1, **changes)
+        settings = changed(ROD, max_length_mm=14.1, **changes)
         whole, part = (one_ray(f, (5, 3, 6), (1, 0.3, 0), settings, device) for f in (plain, cut))
         assert part.points[:, 0].max() > 18
         np.testing.assert_allclose(part[0], whole[0], atol=1e-4)  # the prefilter feels the border a little

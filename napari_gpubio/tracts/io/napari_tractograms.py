@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import world_layer_affine
+from napari_gpubio.core.space import layer_matrix, world_layer_affine
 from napari_gpubio.tracts.io.checks import box_grid, offsets_of
 from napari_gpubio.tracts.io.tractograms import read_tractogram, tractogram_suffix, write_tractogram
 from napari_gpubio.tracts.model import Tractogram
@@ -152,21 +152,5 @@ def tractogram_of_tracks(data: Any, attributes: Mapping[str, Any]) -> Tractogram
 def _shown(points: Array, attributes: Mapping[str, Any]) -> Array:
     """Take layer coordinates, shape (N, d), through the layer's transforms, as napari does."""
     d = points.shape[1]
-    scale = np.diag(np.asarray(attributes.get("scale", np.ones(d)), np.float64))
-    rotate = np.asarray(attributes.get("rotate", np.eye(d)), np.float64)
-    own = np.eye(d + 1)
-    own[:d, :d] = rotate @ _shear(attributes.get("shear"), d) @ scale
-    own[:d, d] = attributes.get("translate", np.zeros(d))
-    matrix = np.asarray(attributes.get("affine", np.eye(d + 1)), np.float64) @ own
+    matrix = layer_matrix(attributes, d)
     return points @ matrix[:d, :d].T + matrix[:d, d]
-
-
-def _shear(values: Any, d: int) -> Array:
-    shear = np.eye(d)
-    if values is None:
-        return shear
-    given = np.asarray(values, np.float64)
-    if given.ndim == 2:
-        return given
-    shear[np.triu_indices(d, 1)] = given
-    return shear

@@ -40,3 +40,16 @@ class Partial:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+
+def no_fibers(both_ways: bool) -> Partial:  # noqa: FBT001 - its only argument
+    """Return a chunk of no fibers."""
+    rays = 2 if both_ways else 1
+    return Partial(
+        start=0,
+        points=np.empty((0, 3), np.float32),
+        fa=np.empty(0, np.float32),
+        offsets=np.zeros(1, np.int64),
+        reasons=np.empty((0, rays), np.uint8),
+        stats=np.empty((0, rays, STATS), np.float32),
+    )

@@ -172,6 +172,12 @@ class RayProblem:
         return np.asarray(fa, self.real)
 
 
+def check_finite(field: TensorField) -> None:
+    """Raise InvalidInput if a tensor is not finite (looked at once for each field)."""
+    if not field.cache.get("finite", lambda: bool(np.isfinite(field.tensors).all())):
+        raise InvalidInput("some tensors are not finite; fit them again, or leave those voxels out of the mask")
+
+
 def continued(tensors: Array, mask: npt.NDArray[np.bool_]) -> Array:
     """Give the voxels up to three beyond the mask the tensor of the nearest masked voxel."""
     if not mask.any():

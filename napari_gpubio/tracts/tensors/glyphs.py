@@ -112,12 +112,12 @@ def slice_voxels(field: TensorField, axis: int, index: int) -> npt.NDArray[np.in
     shift = np.zeros(3, np.int64)
     shift[axis] = index
     voxels = np.argwhere(field.mask[tuple(chosen)]) + shift
-    step = int(np.ceil(np.sqrt(max(1, len(voxels)) / MOST_GLYPHS)))
-    keep = np.ones(len(voxels), bool)
-    for other in range(3):
-        if other != axis and step > 1:
-            keep &= voxels[:, other] % step == 0
-    return voxels[keep]
+    others = [a for a in range(3) if a != axis]
+    step, kept = 1, voxels
+    while len(kept) > MOST_GLYPHS:
+        step += 1
+        kept = voxels[(voxels[:, others] % step == 0).all(axis=1)]
+    return kept
 
 
 def nearby_voxels(centre: npt.ArrayLike, radius: int) -> npt.NDArray[np.int64]:
