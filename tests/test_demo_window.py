@@ -97,6 +97,12 @@ def test_the_ring(viewer):
     assert 0.5 < np.asarray(layers[0].data).max() <= 1
 
 
+def test_axes_have_names(viewer):
+    """Without, the sliders are called -4 and -3."""
+    viewer.open_sample(PLUGIN, "brain_phantom")
+    assert not any(label.lstrip("-").isdigit() for label in viewer.dims.axis_labels)
+
+
 # ----------------------------------------------------------------------------------------------------------- files
 
 
@@ -181,4 +187,4 @@ def test_fibers_that_carry_no_tractogram_are_saved_as_they_are_shown(viewer, tmp
     assert viewer.layers.save(str(path)) == [str(path)]
     back = tracts.read_tractogram(path)
     assert [len(fiber) for fiber in back] == [2, 3]
-    assert np.allclose(back.points, (points + (10, 0, 0))[:, ::-1], atol=1e-4)
+    assert np.allclose(back.points, (points + np.array([10, 0, 0]))[:, ::-1], atol=1e-4)

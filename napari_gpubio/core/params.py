@@ -67,7 +67,7 @@ def check_params(settings: Any) -> None:
             value = getattr(settings, field.name)
             if value is None and field.default is None:
                 continue
-            value = _as_kind(field.name, value, type(value if field.default is None else field.default))
+            value = _as_kind(field.name, value, info.unit, type(value if field.default is None else field.default))
             object.__setattr__(settings, field.name, value)
             _check(field.name, value, info)
 
@@ -76,11 +76,11 @@ _KINDS: dict[type, Any] = {bool: (bool, np.bool_), int: numbers.Integral, float:
 _KIND_NAMES = {bool: "True or False", int: "a whole number", float: "a number", str: "a text"}
 
 
-def _as_kind(name: str, value: Any, kind: type) -> Any:
+def _as_kind(name: str, value: Any, unit: str, kind: type) -> Any:
     """The value as the type that the default has."""
     is_truth = isinstance(value, (bool, np.bool_))
     if isinstance(value, numbers.Real) and not math.isfinite(value):
-        raise InvalidInput(f"{name} is {value}; give a finite number")
+        raise InvalidInput(f"{name} is {value}; give a finite number{unit and ' in ' + unit}")
     if not isinstance(value, _KINDS[kind]) or (is_truth and kind is not bool):
         raise InvalidInput(f"{name} is {value!r}; give {_KIND_NAMES[kind]}")
     return kind(value)

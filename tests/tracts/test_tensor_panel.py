@@ -4,6 +4,7 @@ Most tests use napari's viewer model, without a window; what a window adds is te
 ``display``.
 """
 
+import dataclasses
 import functools
 import gc
 import shutil
@@ -226,7 +227,7 @@ def test_the_shells_follow_the_scan(viewer, panel, qtbot):
 
 
 def mask_layer(viewer, field, mask):
-    data, keywords, _ = map_layer(field, "FA", "mask")
+    _, keywords, _ = map_layer(field, "FA", "mask")
     return viewer.add_labels(mask.T.astype(int), name="mask", affine=keywords["affine"], metadata=keywords["metadata"])
 
 
@@ -377,7 +378,8 @@ def test_removing_the_scan_during_a_run_does_no_harm(viewer, panel, qtbot, monke
 
 def test_choosing_another_scan_during_a_run_hides_the_one_that_was_fitted(viewer, panel, qtbot, monkeypatch):
     go = held(monkeypatch)
-    fitted, other = add_scan(viewer, sticks(), "fitted"), add_scan(viewer, sticks(), "other")
+    fitted = add_scan(viewer, sticks(), "fitted")
+    other = add_scan(viewer, dataclasses.replace(sticks()), "other")
     panel.scan_box.choose(fitted)
     panel.run_button.click()
     panel.scan_box.choose(other)
@@ -497,6 +499,21 @@ def test_ellipsoids_lie_along_the_fibers(viewer, panel):
     centres = vertices.mean(axis=1)[:, ::-1]
     nearest = vertices[np.linalg.norm(centres - (0.0, -5.0, 22.0), axis=1).argmin()]
     assert np.ptp(nearest, axis=0).argmax() == 2  # z, y, x
+
+
+@pytest.mark.display
+def test_removing_the_ellipsoids_does_not_move_the_slices(viewer, panel, qtbot):
+    """The slices jump to the end if a slider has fewer steps than before: ellipsoids must not bring smaller ones."""
+    field = phantom_field()
+    add_map(viewer, field)
+    viewer.dims.set_point([0, 1, 2], world_to_viewer((0.0, -5.0, 22.0), field.affine, field.shape))
+    qtbot.wait(20)
+    place = viewer.dims.point
+    show_ellipsoids(panel, "slice")
+    qtbot.wait(20)
+    viewer.layers.remove("ellipsoids")
+    qtbot.wait(20)
+    assert np.allclose(viewer.dims.point, place, atol=1.5)
 
 
 def test_ellipsoids_outside_and_without_tensors_are_sentences(viewer, panel):

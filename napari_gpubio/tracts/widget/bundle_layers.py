@@ -8,11 +8,12 @@ from napari_gpubio.core.space import world_layer_affine, world_to_viewer
 from napari_gpubio.tracts.layers import KEY
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.widget.bundles import Bundle, BundleList
+from napari_gpubio.tracts.widget.request import packed_fibers
 from napari_gpubio.tracts.widget.seed_tool import MARKER_MM
+from napari_gpubio.viewer.lines import Lines
 from napari_gpubio.viewer.streamlines import Streamlines
 
 SEEDS_NAME = "seeds"
-NOT_SHOWN = ("seed", "stop_reason_back")  # numbers that are kept and saved but mean little as a colour
 
 
 class BundleLayers:
@@ -31,26 +32,18 @@ class BundleLayers:
         """Return the layer of a bundle's (a region's, a file's) fibers, or None if there is none (any more)."""
         return next((x for x in self._viewer.layers if isinstance(x, Streamlines) and key_of(x) == key), None)
 
-    def show_fibers(self, key: object, name: str, fibers: Tractogram) -> Any:
-        """Show fibers in their layer if they have one, else in a new one."""
-        points = fibers.points[:, ::-1]
-        per_fiber = {n: v for n, v in fibers.per_fiber.items() if n not in NOT_SHOWN and np.ndim(v) == 1}
-        per_point = {n: v for n, v in fibers.per_point.items() if np.ndim(v) == 1}
-        carried = {"bundle": key, "tractogram": fibers}
+    def show_fibers(self, key: object, name: str, fibers: Tractogram, lines: Lines | None = None) -> Any:
+        """Show fibers in their layer if they have one, else in a new one; ``lines``: as a worker packed them."""
         layer = self.fibers_of(key)
+        carried = {"bundle": key, "tractogram": fibers}
+        if lines is None:
+            lines = packed_fibers(fibers, None if layer is None else layer.paint)
         if layer is not None:
-            layer.set_streamlines(points, fibers.offsets, per_fiber, per_point)
+            layer.set_lines(lines)
             layer.metadata[KEY] = carried
             return layer
-        layer = Streamlines(
-            points,
-            fibers.offsets,
-            per_fiber=per_fiber,
-            per_point=per_point,
-            affine=world_layer_affine(fibers.affine, fibers.shape),
-            name=name,
-            metadata={KEY: carried},
-        )
+        affine = world_layer_affine(fibers.affine, fibers.shape)
+        layer = Streamlines(lines=lines, affine=affine, name=name, metadata={KEY: carried})
         active = self._viewer.layers.selection.active
         self._viewer.add_layer(layer)
         if active is not None and active in self._viewer.layers:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from napari_gpubio.core.space import world_layer_affine
 from napari_gpubio.core.steps import Step
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.run import track_steps
@@ -15,9 +16,11 @@ from napari_gpubio.tracts.seeds import label_points
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps
 from napari_gpubio.tracts.widget.seed_box import SeedSettings
+from napari_gpubio.viewer.lines import ByDirection, Lines, Paint, pack_lines
 
 Position = tuple[float, float, float]
 LOOK_SECONDS, LOOK_FIBERS = 0.5, 3000
+NOT_SHOWN = ("seed", "stop_reason_back")  # numbers that are kept and saved but mean little as a colour
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class Request:
     directions: Directions
     settings: TrackSettings
     device: str
+    paint: Paint | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class Traced:
     request: Request
     field: TensorField
     fibers: Tractogram | None
+    lines: Lines | None
 
 
 class PartialFibers:
@@ -98,11 +103,22 @@ def traced_steps(request: Request, stop: threading.Event) -> Generator[Step, Non
     if isinstance(field, DiffusionScan):
         field = yield from fit_steps(field, device=request.device, stop=stop)
         if not field.complete:
-            return Traced(request, field, None)
+            return Traced(request, field, None, None)
     fibers = yield from track_steps(
         field, seed_points(request, field), request.directions, request.settings, device=request.device, stop=stop
     )
-    return Traced(request, field, fibers)
+    return Traced(request, field, fibers, packed_fibers(fibers, request.paint))
+
+
+def packed_fibers(fibers: Tractogram, paint: Paint | None) -> Lines:
+    """Bring fibers into the layout of the graphics card; ``paint`` is the layer's, None for a new layer."""
+    return pack_lines(
+        fibers.points[:, ::-1],
+        fibers.offsets,
+        per_fiber={n: v for n, v in fibers.per_fiber.items() if n not in NOT_SHOWN and np.ndim(v) == 1},
+        per_point={n: v for n, v in fibers.per_point.items() if np.ndim(v) == 1},
+        paint=paint or ByDirection(world_layer_affine(fibers.affine, fibers.shape)),
+    )
 
 
 def seed_points(request: Request, field: TensorField) -> Any:

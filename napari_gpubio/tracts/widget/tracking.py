@@ -27,6 +27,7 @@ from napari_gpubio.tracts.widget.tracking_script import tracking_script
 from napari_gpubio.viewer.forms import ParamForm
 from napari_gpubio.viewer.jobs import LatestJob, Outcome
 from napari_gpubio.viewer.layer_box import LayerBox
+from napari_gpubio.viewer.lines import Lines
 from napari_gpubio.viewer.panel import EnginePanel, heading
 from napari_gpubio.viewer.script import file_name
 from napari_gpubio.viewer.view_box import ViewBox
@@ -196,7 +197,7 @@ class TrackingPanel(EnginePanel):
 
     def _on_preview(self, outcome: Outcome) -> None:
         if outcome.result is not None:
-            self._show_fibers(outcome.result.request, outcome.result.fibers)
+            self._show_fibers(outcome.result.request, outcome.result.fibers, outcome.result.lines)
 
     # -- running --------------------------------------------------------------------------------------------------
 
@@ -228,8 +229,10 @@ class TrackingPanel(EnginePanel):
         if labels is not None:
             region = Region(volume_of(labels), grid_of(labels)[0], self.seed_box.label, labels.name)
             name = f"{labels.name} {region.label}"
+        key = self._key() if labels is not None or bundle is None else bundle.key
+        shown = self.desk.layers.fibers_of(key)
         return Request(
-            key=self._key() if labels is not None or bundle is None else bundle.key,
+            key=key,
             name=name,
             study=self.source_box.layer.name,
             source=source,
@@ -239,6 +242,7 @@ class TrackingPanel(EnginePanel):
             directions=self.directions_form.value(),
             settings=self.settings_form.value(),
             device=self.device,
+            paint=None if shown is None else shown.paint,
         )
 
     def keep_result(self, result: Traced) -> None:
@@ -252,7 +256,7 @@ class TrackingPanel(EnginePanel):
         if result.fibers is None:
             self.show_note("The fit was stopped before its end, so there are no tensors yet. Press Track to fit again.")
             return
-        self._show_fibers(result.request, result.fibers)
+        self._show_fibers(result.request, result.fibers, result.lines)
         self._show_context()
         launched = result.fibers.parameters.get("launched", 0)
         if not len(result.fibers):
@@ -262,7 +266,7 @@ class TrackingPanel(EnginePanel):
                 "or lower 'Stop below FA' or 'Shortest'."
             )
 
-    def _show_fibers(self, request: Request, fibers: Tractogram | None) -> None:
+    def _show_fibers(self, request: Request, fibers: Tractogram | None, lines: Lines | None = None) -> None:
         """Show fibers in their layer, unless their bundle is gone; speak of them if they are the current ones."""
         name = request.name
         if isinstance(request.key, int):
@@ -271,7 +275,7 @@ class TrackingPanel(EnginePanel):
                 return
             name = bundle.name
         if fibers is not None:
-            layer = self.desk.layers.show_fibers(request.key, name, fibers)
+            layer = self.desk.layers.show_fibers(request.key, name, fibers, lines)
             if request.key == self._key():
                 self.results.show_layer(layer)
 
