@@ -237,6 +237,14 @@ def both_ends(field: TensorField, count: int) -> Iterator[tuple[str, list[Cell]]
 
 
 # -------------------------------------------------------------------------------------------------------------- report
+def without_nan(made: dict[str, list[Cell]]) -> dict[str, list[dict[str, float | None]]]:
+    """Cells as JSON can hold them."""
+    return {
+        label: [{k: None if math.isnan(v) else v for k, v in cell.items()} for cell in cells]
+        for label, cells in made.items()
+    }
+
+
 def percent(value: float) -> str:
     """A percentage, or a dash."""
     return "-" if math.isnan(value) else f"{value:.0f}"
@@ -309,7 +317,8 @@ def main() -> None:
             print(line(label, cells), flush=True)
     path = arguments.json or RESULTS / f"tracts_reach_{head['date']}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(head | {"start": START, "tables": parts}, indent=1) + "\n", encoding="utf-8")
+    tables = {title: without_nan(made) for title, made in parts.items()}
+    path.write_text(json.dumps(head | {"start": START, "tables": tables}, indent=1) + "\n", encoding="utf-8")
     path.with_suffix(".md").write_text(markdown(head, parts, draws), encoding="utf-8")
     print(f"written: {path} and {path.with_suffix('.md').name}")
 

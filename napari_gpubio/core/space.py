@@ -131,6 +131,15 @@ def world_layer_affine(affine: Array, shape: tuple[int, ...]) -> npt.NDArray[np.
     return to_layer(display_affine(affine, shape) @ np.linalg.inv(affine))
 
 
+def slice_steps_mm(affine: Array, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    """Distance between the slices of a volume along the viewer's axes (z, y, x), mm.
+
+    Points, lines and meshes of a study take it as their step, else a slider of the viewer would stop between slices.
+    """
+    displayed = display_affine(affine, shape)[:3, :3]
+    return np.asarray(np.abs(displayed).max(axis=1)[::-1])
+
+
 def layer_matrix(attributes: Mapping[str, Any], ndim: int) -> npt.NDArray[np.float64]:
     """Data-to-world matrix, (ndim + 1) x (ndim + 1), of a napari layer, from what napari hands a writer.
 

@@ -32,6 +32,7 @@ EXACT = TrackSettings(
     fa_stop=0.0,
     min_length_mm=0.0,
     eigenvalue_floor_mm2_per_s=1e-9,
+    eigenvalue_ceiling_mm2_per_s=1e6,
 )
 SEED_SCHEME = dataclasses.replace(EXACT, method="vanaart2011", integrator="rk2")
 

@@ -22,6 +22,7 @@ from napari_gpubio.tracts.tensors.scalars import scalar_map
 Array = npt.NDArray[Any]
 LayerData = tuple[Any, dict[str, Any], str]
 KEY = "napari_gpubio"
+AXES = ("z", "y", "x")
 _DISPLAY: dict[str, dict[str, Any]] = {
     "FA": {"contrast_limits": (0.0, 1.0), "colormap": "gray"},
     "MD": {"contrast_limits": (0.0, 3e-3), "colormap": "magma"},
@@ -38,7 +39,8 @@ def volume_layer(array: Array, affine: Array, name: str, **keywords: Any) -> Lay
     shown, matrix = _shown(array, affine)
     data = shown.transpose(2, 1, 0, 3) if array.ndim == 4 else shown.T
     metadata = {KEY: {"affine": affine, "shape": array.shape[:3], **keywords.pop("metadata", {})}}
-    return data, {"name": name, "affine": matrix, "metadata": metadata, **keywords}, "image"
+    keywords = {"name": name, "affine": matrix, "axis_labels": AXES, "metadata": metadata, **keywords}
+    return data, keywords, "image"
 
 
 def scan_layer(scan: DiffusionScan, name: str) -> LayerData:
@@ -50,6 +52,7 @@ def scan_layer(scan: DiffusionScan, name: str) -> LayerData:
     keywords = {
         "name": name,
         "affine": affine,
+        "axis_labels": ("volume", *AXES),
         "contrast_limits": (0.0, float(np.percentile(first, 99.5)) or 1.0),
         "colormap": "gray",
         "metadata": {KEY: {"scan": scan, "affine": scan.affine, "shape": scan.shape}},
@@ -84,7 +87,14 @@ def map_layer(field: TensorField, map_name: str, study: str, *, visible: bool = 
     keywords = dict(_DISPLAY[map_name])
     if map_name == "DEC":
         values = values.clip(0, 1)
-    return volume_layer(values, field.affine, name, metadata={"field": field}, visible=visible, **keywords)
+    return volume_layer(
+        values,
+        field.affine,
+        name,
+        metadata={"field": field, "parameters": dict(field.parameters)},
+        visible=visible,
+        **keywords,
+    )
 
 
 def field_of(layer: Any) -> TensorField | None:

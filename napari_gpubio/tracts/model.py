@@ -102,6 +102,8 @@ class TensorField:
         The file it came from, or None.
     notes
         What a reader or the fit found or changed, in sentences for the user.
+    parameters
+        How it was made; only what JSON can hold.
     complete
         False if the fit was stopped before its end.
     """
@@ -113,6 +115,7 @@ class TensorField:
     s0: Array | None = None
     path: Path | None = None
     notes: tuple[str, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
     complete: bool = True
     cache: "Cache" = field(default_factory=lambda: Cache(), repr=False)
 

@@ -4,11 +4,12 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, open_run
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.steps import Step, drive
@@ -20,7 +21,14 @@ from napari_gpubio.tracts.seeds import Launch, make_launch
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 
 Array = npt.NDArray[Any]
-Piece = tuple[int, Tractogram]  # index of the first launched fiber, and the fibers kept
+
+
+class Piece(NamedTuple):
+    """Finished fibers of one chunk: index of the first one launched, how many were launched, and those kept."""
+
+    start: int
+    launched: int
+    fibers: Tractogram
 
 
 def track(
@@ -91,9 +99,9 @@ def track_steps(
     problem, pieces = RayProblem(field, launch, settings), list[Piece]()
     for done, fresh in _chunks(problem, chosen, stop):
         pieces += fresh
-        yield Step(done, len(launch), "tracing fibers", preview=[fibers for _, fibers in fresh])
+        yield Step(done, len(launch), "tracing fibers", preview=[piece.fibers for piece in fresh])
     return dataclasses.replace(
-        _in_order(pieces or [(0, _tractogram(problem, no_fibers(problem.launch.directions.both_ways)))]),
+        _in_order(pieces or [Piece(0, 0, _tractogram(problem, no_fibers(directions.both_ways)))]),
         complete=done == len(launch),
         parameters=_parameters(launch, settings, chosen, done, time.perf_counter() - begun),
     )
@@ -121,10 +129,15 @@ def track_to_file(
     chosen, written = choose_device(device), 0
     parameters = _parameters(launch, settings, chosen, len(launch), 0.0)
     with TractogramWriter(path, field.affine, field.shape, parameters) as writer:
+        waiting: dict[int, Piece] = {}
+        following = 0
         for done, fresh in _chunks(RayProblem(field, launch, settings), chosen, None):
-            for _, fibers in sorted(fresh, key=lambda piece: piece[0]):
-                writer.append(fibers)
-                written += len(fibers)
+            waiting |= {piece.start: piece for piece in fresh}
+            while following in waiting:  # several GPUs finish in any order; the file keeps the order of the launch
+                piece = waiting.pop(following)
+                writer.append(piece.fibers)
+                written += len(piece.fibers)
+                following += piece.launched
             if progress is not None:
                 progress(Step(done, len(launch), "tracing fibers"))
     return written
@@ -140,14 +153,17 @@ def _chunks(problem: RayProblem, device: Device, stop: threading.Event | None) -
     runs = make_runs(problem, device)
     try:
         for done in advance_in_chunks(runs, len(problem.launch), stop=stop, first_chunk=512):
-            yield done, [(part.start, _tractogram(problem, part)) for run in runs for part in run.take()]
+            yield (
+                done,
+                [Piece(part.start, len(part), _tractogram(problem, part)) for run in runs for part in run.take()],
+            )
     finally:
         for run in runs:
             run.close()
 
 
 def _in_order(pieces: list[Piece]) -> Tractogram:
-    return Tractogram.join([fibers for _, fibers in sorted(pieces, key=lambda piece: piece[0])])
+    return Tractogram.join([piece.fibers for piece in sorted(pieces, key=lambda piece: piece.start)])
 
 
 def make_runs(problem: RayProblem, device: Device) -> list[Any]:
@@ -198,8 +214,6 @@ def _parameters(
     launch: Launch, settings: TrackSettings, device: Device, launched: int, seconds: float
 ) -> dict[str, Any]:
     """Everything needed to do it again, as JSON can hold it."""
-    from napari_gpubio import __version__
-
     return {
         "software": f"napari-gpubio {__version__}",
         "tracking": dataclasses.asdict(settings),

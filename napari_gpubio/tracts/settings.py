@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.params import check_params, param
 from napari_gpubio.tracts.metrics import METRICS
 
@@ -127,6 +128,16 @@ class TrackSettings:
         maximum=1e-2,
         advanced=True,
     )
+    eigenvalue_ceiling_mm2_per_s: float = param(
+        5e-3,
+        "Eigenvalue ceiling",
+        "Larger eigenvalues, which no water at body temperature has, are lowered to this before the metric is made.",
+        unit="mm²/s",
+        above=0.0,
+        maximum=1e6,
+        step=1e-3,
+        advanced=True,
+    )
     max_steps: int = param(
         10_000, "Most steps", "Rays end after this many steps.", minimum=1, maximum=1_000_000, advanced=True
     )
@@ -151,11 +162,17 @@ class TrackSettings:
 
     def __post_init__(self) -> None:
         check_params(self)
+        if self.texture and self.precision == "double":
+            raise InvalidInput("texture is True and precision is 'double'; textures hold single precision only")
 
     @property
     def ray_steps(self) -> int:
-        """Steps after which a ray ends at the latest: ``max_steps``, or the longest length in steps."""
-        return min(self.max_steps, int(self.max_length_mm / self.step_mm) + 2)
+        """Steps after which a ray ends at the latest: ``max_steps``, or the longest length in steps.
+
+        The steps of ``vanaart2011`` are equal in the curve's parameter and get shorter where diffusion is slower.
+        """
+        slower = 4 if self.method == "vanaart2011" else 1
+        return min(self.max_steps, int(slower * self.max_length_mm / self.step_mm) + 2)
 
     @property
     def ray_points(self) -> int:

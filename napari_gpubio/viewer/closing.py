@@ -10,7 +10,7 @@ class CloseGuard(QObject):
     """Watches a panel and everything it sits in.
 
     ``closing`` comes when the panel is taken out of its dock or a window around it is about to close, in time to end
-    what runs; ``stayed`` comes after it if the user decided not to close the window after all.
+    what runs; ``stayed`` comes after it if the panel is on screen again, because the user did not close after all.
     """
 
     closing = Signal()
@@ -19,6 +19,7 @@ class CloseGuard(QObject):
     def __init__(self, panel: QWidget) -> None:
         super().__init__(panel)
         self._panel = panel
+        self._gone = False
         self._watched: set[int] = set()
         self._later = QTimer(self)
         self._later.setSingleShot(True)
@@ -30,11 +31,13 @@ class CloseGuard(QObject):
         kind = event.type()
         if kind == QEvent.Type.ParentChange:
             if self._panel.parent() is None:
-                self.closing.emit()
+                self._go()
             self._watch_upwards()
         elif kind == QEvent.Type.Close and watched.isWindow():
-            self.closing.emit()
+            self._go()
             self._later.start(0)
+        elif kind == QEvent.Type.Show and watched is self._panel:
+            self._look_again()
         return False
 
     def _watch_upwards(self) -> None:
@@ -45,6 +48,11 @@ class CloseGuard(QObject):
                 widget.installEventFilter(self)
             widget = widget.parentWidget()
 
+    def _go(self) -> None:
+        self._gone = True
+        self.closing.emit()
+
     def _look_again(self) -> None:
-        if self._panel.isVisible():
+        if self._gone and self._panel.isVisible():
+            self._gone = False
             self.stayed.emit()

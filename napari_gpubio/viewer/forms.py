@@ -1,11 +1,12 @@
 """A form made from a settings dataclass: one row for each `param` field, the advanced ones folded away."""
 
 import dataclasses
+from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
 from magicgui.widgets import CheckBox, ComboBox, FloatSpinBox, SpinBox
 from magicgui.widgets.bases import ValueWidget
-from qtpy.QtCore import Signal
+from qtpy.QtCore import QEvent, Qt, Signal
 from qtpy.QtWidgets import QFormLayout, QLabel, QVBoxLayout, QWidget
 from superqt import QCollapsible
 
@@ -57,6 +58,7 @@ class ParamForm(QWidget, Generic[Settings]):
         self._settings = settings
         was = self.blockSignals(True)
         for name, widget in self._widgets.items():
+            _show_all_digits(widget, getattr(settings, name))
             widget.value = getattr(settings, name)
         self.blockSignals(was)
         self.changed.emit()
@@ -64,6 +66,13 @@ class ParamForm(QWidget, Generic[Settings]):
     def widget(self, name: str) -> ValueWidget:
         """The input of one field."""
         return self._widgets[name]
+
+    def eventFilter(self, watched: Any, event: Any) -> bool:
+        """Qt: an event of an input; the wheel scrolls the panel unless the input was clicked before."""
+        if event.type() == QEvent.Type.Wheel and not watched.hasFocus():
+            event.ignore()
+            return True
+        return False
 
     def set_row_visible(self, name: str, *, visible: bool) -> None:
         """Show or hide one row."""
@@ -80,6 +89,8 @@ class ParamForm(QWidget, Generic[Settings]):
     def _add_row(self, layout: QFormLayout, name: str, info: ParamInfo) -> None:
         widget = _input(getattr(self._settings, name), info)
         widget.native.setToolTip(info.help)
+        widget.native.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        widget.native.installEventFilter(self)
         widget.changed.connect(lambda *_: self.changed.emit())
         self._widgets[name] = widget
         label = QLabel(f"{info.label} ({info.unit})" if info.unit else info.label, self)
@@ -116,7 +127,17 @@ def _input(value: Any, info: ParamInfo) -> ValueWidget:
         limits = {"min": int(low) if low is not None else -(2**31), "max": int(info.maximum or 2**31 - 1)}
         return SpinBox(value=value, step=int(info.step or 1), **limits)
     step = info.step or _step_for(value)
-    return FloatSpinBox(value=value, min=low if low is not None else -1e9, max=info.maximum or 1e9, step=step)
+    box = FloatSpinBox(min=low if low is not None else -1e9, max=info.maximum or 1e9, step=step)
+    _show_all_digits(box, value)
+    box.value = value
+    return box
+
+
+def _show_all_digits(widget: ValueWidget, value: Any) -> None:
+    """Give an input as many digits behind the point as a value has, so that it keeps it as it is."""
+    if isinstance(widget, FloatSpinBox):
+        digits = max(0, -int(Decimal(repr(float(value))).as_tuple().exponent))
+        widget.native.setDecimals(max(widget.native.decimals(), digits))
 
 
 def _step_for(value: float) -> float:

@@ -4,6 +4,7 @@ A `Job` never closes a generator from outside: Stop sets the event that the gene
 what it has, and the worker thread itself closes it, so that GPU memory is freed where it was taken.
 """
 
+import functools
 import logging
 import threading
 from collections.abc import Callable, Generator
@@ -104,6 +105,7 @@ class LatestJob(QObject):
         super().__init__(parent)
         self._running: Job | None = None
         self._waiting: MakeSteps | None = None
+        self._alive: set[Job] = set()  # the running one, and cancelled ones that have not ended yet
 
     def submit(self, make_steps: MakeSteps) -> None:
         """Run this as soon as the current request is done, instead of any that waits."""
@@ -116,27 +118,29 @@ class LatestJob(QObject):
         self._waiting = None
         if self._running is not None:
             self._running.stop()
-            self._running.blockSignals(True)
             self._running = None
 
     def abandon(self) -> None:
-        """As `cancel`, and wait for the worker."""
-        running = self._running
+        """As `cancel`, and wait for the workers."""
         self.cancel()
-        if running is not None:
-            running.abandon()
+        for job in self._alive:
+            job.abandon()
+        self._alive.clear()
 
     def _next(self) -> None:
         make_steps, self._waiting = self._waiting, None
         if make_steps is None:
             return
-        self._running = Job(make_steps, self)
-        self._running.finished.connect(self._ended)
-        self._running.start()
+        job = self._running = Job(make_steps, self)
+        self._alive.add(job)
+        job.finished.connect(functools.partial(self._ended, job))
+        job.start()
 
-    def _ended(self, outcome: Outcome) -> None:
-        if self._running is not None:
-            self._running.deleteLater()
+    def _ended(self, job: Job, outcome: Outcome) -> None:
+        self._alive.discard(job)
+        job.deleteLater()
+        if job is not self._running:
+            return  # it was cancelled
         self._running = None
         self.finished.emit(outcome)
         if self._running is None:

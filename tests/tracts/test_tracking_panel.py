@@ -176,7 +176,8 @@ def tractogram(layer):
 
 def markers(viewer):
     """World positions (mm) of the markers on screen."""
-    data = np.asarray(viewer.layers["seeds"].data)
+    layer = viewer.layers["seeds"]
+    data = np.array([layer.data_to_world(point) for point in layer.data])
     return viewer_to_world(data, field().affine, field().shape)
 
 

@@ -84,8 +84,8 @@ def panel(qtbot):
     panel.teardown()
 
 
-def bar_and_status(panel):
-    return panel.findChild(QProgressBar), panel.findChildren(QLabel)[-1]
+def bar_of(panel):
+    return panel.findChild(QProgressBar)
 
 
 def finished(qtbot, panel):
@@ -142,7 +142,7 @@ def test_stop_without_a_run_does_nothing(panel):
 def test_progress_and_the_estimate(qtbot, panel, monkeypatch):
     clock = [100.0]
     monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
-    bar, _ = bar_and_status(panel)
+    bar = bar_of(panel)
     panel.run()
     assert (bar.minimum(), bar.maximum()) == (0, 0)  # busy: nothing is known yet
     clock[0] = 110.0
@@ -157,6 +157,19 @@ def test_progress_and_the_estimate(qtbot, panel, monkeypatch):
         clock[0] = 112.5
     assert (bar.value(), bar.maximum()) == (0, 1000)
     assert "done in 12.50 s" in [label.text() for label in panel.findChildren(QLabel)]
+
+
+def test_until_the_first_step_it_says_that_it_has_begun(qtbot, panel):
+    """The first run of all compiles for many seconds before there is a step."""
+    panel.go.set()
+    with finished(qtbot, panel):
+        panel.run()
+    panel.go.clear()
+    panel.run()
+    assert panel.begun.wait(SECONDS)
+    shown = [label.text() for label in panel.findChildren(QLabel)]
+    assert not any(text.startswith("done in") for text in shown)
+    assert any("starting" in text.lower() or "preparing" in text.lower() for text in shown)
 
 
 def test_invalid_input_is_a_sentence_and_nothing_is_lost(qtbot, panel):
@@ -192,7 +205,7 @@ def test_an_error_in_the_run_is_a_sentence_and_the_panel_is_ready_again(qtbot, p
     assert sentence in panel.message
     assert panel.results == []
     assert panel.run_button.text() == "Count"
-    assert bar_and_status(panel)[0].maximum() == 1000
+    assert bar_of(panel).maximum() == 1000
     panel.failure = None
     with finished(qtbot, panel):
         panel.run()

@@ -1,5 +1,6 @@
 """Ray tracing on all CPU cores (Numba), the twin of ``gpu.py``; the numerics are in ``geodesic.py``."""
 
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ class Run:
             self._field = problem.prepared("field", lambda: prepare_field(problem))
             self._guide = problem.guide
         self._mask = problem.mask
-        self._parts: list[Partial] = []
+        self._parts: deque[Partial] = deque()  # taken from another thread than it is filled from
 
     def bytes_per_item(self) -> int:
         """Bytes of the buffers that one fiber takes."""
@@ -69,8 +70,7 @@ class Run:
 
     def take(self) -> list[Partial]:
         """Hand over the fibers finished so far, and forget them."""
-        parts, self._parts = self._parts, []
-        return parts
+        return [self._parts.popleft() for _ in range(len(self._parts))]
 
     def close(self) -> None:
         """Nothing to free on the CPU."""

@@ -280,7 +280,7 @@ __device__ __forceinline__ bool start_ray(
         y[3] = p[0] * unit; y[4] = p[1] * unit; y[5] = p[2] * unit;
         return derivative<KIND>(field, guide, euclid, n, y, s, dy);
     }
-    return true;
+    return quadratic(euclid, dy[0], dy[1], dy[2]) > real(0);
 }
 
 // One step of Euler (1 stage), the midpoint rule (2) or classical Runge-Kutta (4) from y to out; k1 is given.
@@ -348,7 +348,7 @@ __device__ int trace_ray(
             }
         }
         if (!runge_kutta<KIND>(field, guide, euclid, n, stages, dt, y, k1, s, out)) {
-            reason = KIND == EUDX ? FA : VOLUME;
+            reason = KIND == EUDX && inside(n, out[0], out[1], out[2]) ? FA : VOLUME;
             break;
         }
         real dx = out[0] - y[0], dy = out[1] - y[1], dz = out[2] - y[2];

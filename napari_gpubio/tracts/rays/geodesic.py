@@ -235,7 +235,7 @@ def start_ray(kind, field, guide, euclid, shape, x, direction, sign, w, d, s, y,
         unit = real(1) / math.sqrt(squared)
         y[3], y[4], y[5] = px * unit, py * unit, pz * unit
         return derivative(kind, field, guide, euclid, shape, y, w, d, s, dy)
-    return True
+    return quadratic(euclid, dy[0], dy[1], dy[2]) > real(0)
 
 
 @_jit
@@ -312,7 +312,7 @@ def trace_ray(
                     reason = DRIFT
                     break
         if not runge_kutta(kind, field, guide, euclid, shape, stages, dt, y, k1, kn, total, w, d, s, out):
-            reason = VOLUME if kind != EUDX else FA
+            reason = FA if kind == EUDX and inside(shape, out[0], out[1], out[2]) else VOLUME
             break
         dx, dy, dz = out[0] - y[0], out[1] - y[1], out[2] - y[2]
         length = math.sqrt(quadratic(euclid, dx, dy, dz))

@@ -1,5 +1,6 @@
 """Ray tracing in CUDA, the twin of ``cpu.py``; the kernels are in ``geodesic.cu`` and ``geodesic_texture.cu``."""
 
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,8 @@ def _spline_coefficients(field: Any, *, interpolating: bool) -> Any:
     from napari_gpubio.tracts.rays.problem import spline_coefficients
 
     if interpolating:
-        return cupy.asarray(spline_coefficients(cupy.asnumpy(field), interpolating=True))
+        coefficients = spline_coefficients(cupy.asnumpy(field), interpolating=True)
+        return cupy.asarray(np.ascontiguousarray(coefficients, field.dtype))
     return cupy.ascontiguousarray(cupy.pad(field, ((1, 2), (1, 2), (1, 2), (0, 0)), mode="reflect"))
 
 
@@ -68,7 +70,7 @@ class Run:
 
         self.device = device
         self._problem = problem
-        self._parts: list[Partial] = []
+        self._parts: deque[Partial] = deque()  # taken from another thread than it is filled from
         with cupy.cuda.Device(device.indices[0]):
             self._field = problem.prepared(f"field on {device}", lambda: _prepared_field(problem))
             self._guide = problem.prepared(f"guide on {device}", lambda: cupy.asarray(problem.guide), metric=False)
@@ -91,8 +93,7 @@ class Run:
 
     def take(self) -> list[Partial]:
         """Hand over the fibers finished so far, and forget them."""
-        parts, self._parts = self._parts, []
-        return parts
+        return [self._parts.popleft() for _ in range(len(self._parts))]
 
     def close(self) -> None:
         """Let the device arrays go; those that the tensor field keeps for the next run stay with it."""

@@ -135,13 +135,21 @@ class RayProblem:
         key: tuple[Any, ...] = (what,)
         if metric:
             interpolation = s.interpolation if s.method == "hamiltonian" else ""
-            key += (self.kind, s.metric, s.sharpening, s.eigenvalue_floor_mm2_per_s, interpolation, s.precision)
+            key += (
+                self.kind,
+                s.metric,
+                s.sharpening,
+                s.eigenvalue_floor_mm2_per_s,
+                s.eigenvalue_ceiling_mm2_per_s,
+                interpolation,
+                s.precision,
+            )
         return self.field.cache.get(key, make)
 
     def dual_eigenvalues(self, values: Any) -> Any:
         """Eigenvalues of the dual metric W from the tensors' (NumPy or CuPy array, units of 1e-3 mm^2/s)."""
-        floor = self.settings.eigenvalue_floor_mm2_per_s * 1e3
-        return METRICS[self.settings.metric](values.clip(floor, None), self.settings.sharpening)
+        low, high = self.settings.eigenvalue_floor_mm2_per_s * 1e3, self.settings.eigenvalue_ceiling_mm2_per_s * 1e3
+        return METRICS[self.settings.metric](values.clip(low, high), self.settings.sharpening)
 
     @property
     def guide(self) -> npt.NDArray[np.float32]:

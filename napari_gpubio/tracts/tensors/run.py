@@ -2,12 +2,14 @@
 
 import dataclasses
 import threading
+import time
 from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, open_run
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
@@ -63,7 +65,7 @@ def fit_steps(
         If the mask does not fit, or the gradient table cannot determine a tensor.
     """
     settings = settings or FitSettings()
-    chosen = choose_device(device)
+    chosen, begun = choose_device(device), time.perf_counter()
     volumes = select_volumes(scan, settings.shells)
     inside = _checked_mask(scan, mask)
     signals = np.asarray(scan.data[inside][:, volumes], np.float32)
@@ -81,7 +83,13 @@ def fit_steps(
         for run in runs:
             run.close()
     field = _field(scan, inside, coefficients, raised, settings, int((~usable).sum()))
-    return field if done == total else dataclasses.replace(field, complete=False)
+    parameters = {
+        "software": f"napari-gpubio {__version__}",
+        "fit": dataclasses.asdict(settings),
+        "device": chosen.describe(),
+        "seconds": round(time.perf_counter() - begun, 4),
+    }
+    return dataclasses.replace(field, parameters=parameters, complete=done == total)
 
 
 def select_volumes(scan: DiffusionScan, shells: tuple[int, ...]) -> npt.NDArray[np.intp]:

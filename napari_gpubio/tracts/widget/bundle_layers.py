@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.space import world_layer_affine, world_to_viewer
+from napari_gpubio.core.space import slice_steps_mm, world_layer_affine, world_to_viewer
 from napari_gpubio.tracts.layers import KEY
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.widget.bundles import Bundle, BundleList
@@ -43,7 +43,8 @@ class BundleLayers:
             layer.metadata[KEY] = carried
             return layer
         affine = world_layer_affine(fibers.affine, fibers.shape)
-        layer = Streamlines(lines=lines, affine=affine, name=name, metadata={KEY: carried})
+        step = slice_steps_mm(fibers.affine, fibers.shape)
+        layer = Streamlines(lines=lines, affine=affine, slider_step=step, name=name, metadata={KEY: carried})
         active = self._viewer.layers.selection.active
         self._viewer.add_layer(layer)
         if active is not None and active in self._viewer.layers:
@@ -67,14 +68,16 @@ class BundleLayers:
             if layer is not None:
                 layer.data = np.empty((0, 3))
             return
-        positions = world_to_viewer(centres_mm, source.affine, source.shape)
+        step = slice_steps_mm(source.affine, source.shape)
+        positions = world_to_viewer(centres_mm, source.affine, source.shape) / step
         colors = [b.color for b in bundles]
         if layer is None:
             active = self._viewer.layers.selection.active
             self._viewer.add_points(
                 positions,
                 name=SEEDS_NAME,
-                size=MARKER_MM,
+                scale=step,
+                size=MARKER_MM / float(step.mean()),
                 face_color=colors,
                 border_color="black",
                 border_width=0.12,
@@ -86,6 +89,7 @@ class BundleLayers:
             if active is not None:
                 self._viewer.layers.selection.active = active
             return
+        layer.scale = step
         layer.data = positions
         layer.face_color = colors
 

@@ -93,7 +93,7 @@ class SeedTool(QObject):
         finally:
             camera.mouse_pan = could_pan
         if position is not None:
-            self.dropped.emit(position)
+            self.dropped.emit(drag_on_plane(event, anchor))  # the last move may be some way before the release
 
     def _marker_under(self, event: Any) -> int | None:
         """The marker that is drawn where the mouse is; in 2-D only one that the slice cuts."""

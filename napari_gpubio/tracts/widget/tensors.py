@@ -22,7 +22,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.space import apply_affine, same_grid, viewer_to_world, world_layer_affine
+from napari_gpubio.core.space import apply_affine, same_grid, slice_steps_mm, viewer_to_world, world_layer_affine
 from napari_gpubio.core.steps import Step
 from napari_gpubio.tracts.gradient_check import GradientCheck, check_gradients
 from napari_gpubio.tracts.io.tensor_images import read_tensors
@@ -151,8 +151,9 @@ class TensorPanel(EnginePanel):
             box.setToolTip(f"{int(np.sum(np.abs(scan.bvals - shell) <= 50))} volumes near b = {shell} s/mm²")
             self._shells.addWidget(box)
             self._shell_boxes[shell] = box
+        self.clear_message()
         if scan is not None and scan.notes:
-            self.show_note(" ".join(scan.notes))
+            self.show_note(". ".join(scan.notes) + ".")
 
     @property
     def settings(self) -> FitSettings:
@@ -208,7 +209,7 @@ class TensorPanel(EnginePanel):
         if not settings.shells and not any(box.isChecked() for box in self._shell_boxes.values()):
             raise InvalidInput("no b-value is chosen; tick b = 0 and at least one shell")
         mask = self._mask(scan)
-        recipe = tuple(self._recipe({}))
+        recipe = () if scan.path is None else tuple(self._recipe({}))
 
         def steps() -> Generator[Step, None, Fitted]:
             field = yield from fit_steps(scan, mask, settings, device=device, stop=stop)
@@ -279,14 +280,16 @@ class TensorPanel(EnginePanel):
             return
         for layer in [x for x in self.viewer.layers if x.name == "ellipsoids"]:
             self.viewer.layers.remove(layer.name)
-        affine = world_layer_affine(field.affine, field.shape)
+        step = slice_steps_mm(field.affine, field.shape)
+        matrix = world_layer_affine(field.affine, field.shape) @ np.diag([*step, 1.0])
         self.viewer.add_surface(
-            (vertices[:, ::-1], faces[:, ::-1]),
+            (vertices[:, ::-1] / step, faces[:, ::-1]),
             vertex_colors=colors,
-            affine=affine,
+            affine=matrix,
             shading="none",
             name="ellipsoids",
         )
+        self.clear_message()
 
     def _slice(self, field: TensorField, centre: Any) -> tuple[int, int]:
         """Voxel axis and index of the slice on screen (of the last one, in 3-D)."""
@@ -317,6 +320,11 @@ class TensorPanel(EnginePanel):
         scan = None if layer is None else scan_of(layer)
         if scan is None:
             raise InvalidInput("there is no diffusion scan; open a NIfTI file with its bval and bvec files beside it")
+        if scan.path is None:
+            raise InvalidInput(
+                f"the scan of layer {layer.name!r} does not come from a file, so a script cannot find it; "
+                "save it as NIfTI with its bval and bvec files, and open that"
+            )
         lines = [f"scan = tracts.read_dwi({str(scan.path)!r})"]
         mask, mask_text = self.mask_box.layer, "None"
         if mask is not None:
@@ -328,4 +336,6 @@ class TensorPanel(EnginePanel):
 
 
 def _is_volume(layer: Any) -> bool:
-    return isinstance(layer, Labels | Image) and layer.ndim == 3 and not getattr(layer, "rgb", False)
+    if isinstance(layer, Labels):
+        return layer.ndim >= 3  # labels drawn while a series is open have its axis too
+    return isinstance(layer, Image) and layer.ndim == 3 and not layer.rgb

@@ -54,6 +54,9 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
         Values at the ends of the colormap; by default the 2nd and the 98th percentile.
     slab_mm
         In 2-D, show what lies within this distance on either side of the slice, fading; 0 shows everything.
+    slider_step
+        How far one tick of the viewer's sliders should go, shape (3,), world units; by default one data unit. Give the
+        distance between slices of the volume that the lines belong to.
     line_width
         Pixels, as far as the graphics driver draws lines wider than 1.
     blending, name, **layer_options
@@ -90,6 +93,7 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
         colormap: Any = "viridis",
         contrast_limits: tuple[float, float] | None = None,
         slab_mm: float = 5.0,
+        slider_step: npt.ArrayLike | None = None,
         line_width: float = 1.0,
         blending: str = "translucent",
         name: str = "Streamlines",
@@ -102,6 +106,7 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
         self._coloring.choose(color_by, lines)
         self._coloring.set_limits(contrast_limits, lines)
         self._manager = TracksView(lines)
+        self._slider_step = None if slider_step is None else np.asarray(slider_step, np.float64)
         self._ready = True
         self.slab_mm = slab_mm
         self._recolor_tracks()
@@ -115,6 +120,12 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
     def lines(self) -> Lines:
         """The lines as the graphics card has them."""
         return self._manager.lines
+
+    @property
+    def extent(self) -> Any:
+        """Bounds in data and world, and the step that the viewer's sliders should make."""
+        own = super().extent
+        return own if self._slider_step is None else own._replace(step=self._slider_step)
 
     @property
     def points(self) -> npt.NDArray[np.float32]:
