@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 from qtpy.QtCore import QPoint, QPointF, Qt
 from qtpy.QtGui import QWheelEvent
+from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QLabel
 from superqt import QCollapsible
 
@@ -143,6 +144,20 @@ def test_rows_can_be_hidden_with_their_label(form):
     assert label.isVisible()
 
 
+@pytest.mark.parametrize(
+    ("name", "typed"),
+    [("max_drift", 0.0005), ("fa_stop", 0.175), ("step_mm", 0.125), ("eigenvalue_floor_mm2_per_s", 2.5e-6)],
+)
+def test_useful_numbers_can_be_typed(qtbot, name, typed):
+    form = ParamForm(TrackSettings())
+    qtbot.addWidget(form)
+    native = form.widget(name).native
+    native.selectAll()
+    QTest.keyClicks(native, f"{typed:.7f}".rstrip("0"))
+    QTest.keyClick(native, Qt.Key.Key_Return)
+    assert getattr(form.value(), name) == typed
+
+
 @pytest.mark.parametrize("name", ["heat", "trays", "kind", "leak"])
 def test_scrolling_past_an_input_does_not_change_it(form, name):
     form.show()
@@ -166,9 +181,9 @@ def test_scrolling_past_an_input_does_not_change_it(form, name):
         TrackSettings(
             method="vanaart2011", metric="sharpened", sharpening=3.5, step_mm=0.55, fa_stop=0.15, max_length_mm=321.0,
             min_length_mm=12.5, min_radius_mm=0.5, max_drift=0.01, integrator="euler", interpolation="linear",
-            eigenvalue_floor_mm2_per_s=5e-5, max_steps=123, points_every=3, precision="double", texture=True,
+            eigenvalue_floor_mm2_per_s=5e-5, max_steps=123, points_every=3, precision="double",
         ),
-        TrackSettings(eigenvalue_floor_mm2_per_s=1e-6, max_drift=0.001),
+        TrackSettings(eigenvalue_floor_mm2_per_s=1e-6, max_drift=0.001, texture=True),
         Directions(kind="sphere", count=77, cone_half_angle_deg=12.5, both_ways=False),
         FitSettings(),
         FitSettings(estimator="ols", iterations=0, floor_mm2_per_s=1e-5, repair=False, shells=(0, 1000)),

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.core.lanes import LANES
 from napari_gpubio.core.parallel import cpu_threads
 from napari_gpubio.tracts.rays.geodesic import pack, trace
 from napari_gpubio.tracts.rays.partial import STATS, Partial
@@ -33,7 +34,15 @@ def prepare_field(problem: RayProblem) -> Array:
         field = np.concatenate([field, *(np.gradient(g, axis=a) for a in range(3))], axis=-1)
     elif problem.kind == CUBIC:
         field = spline_coefficients(field, interpolating=problem.settings.interpolation == "interpolating")
-    return np.ascontiguousarray(field, problem.real)
+    return with_spare(field, problem.real)
+
+
+def with_spare(field: Array, real: type[np.floating[Any]]) -> Array:
+    """Return a contiguous copy with some readable memory behind its end: the tracer reads eight numbers at a time."""
+    memory = np.zeros(field.size + LANES, real)
+    copy = memory[: field.size].reshape(field.shape)
+    copy[...] = field
+    return copy
 
 
 class Run:

@@ -1,7 +1,8 @@
 """Ray tracing numerics for all CPU cores (Numba), the twin of ``geodesic.cuh``: same names, same operation order.
 
 Every function works in the type of its arrays, float32 or float64. Positions are in voxels; ``euclid`` (A^T A) measures
-voxel vectors in mm.
+voxel vectors in mm. Volumes of six components are read eight numbers at a time, so they need two spare numbers behind
+their end (`cpu.prepare_field` sees to it).
 """
 
 import math
@@ -11,6 +12,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.lanes import load, spread, unpack
 from napari_gpubio.tracts.rays.partial import STATS
 from napari_gpubio.tracts.rays.problem import CUBIC, EUDX, LINEAR, VANAART
 from napari_gpubio.tracts.settings import StopReason
@@ -57,220 +59,227 @@ def inside(shape, x, y, z):
 
 
 @_jit
-def spline_weights(t, w, d):
+def spline_weights(t):
     """Weights of the four nodes of a cubic B-spline at fraction t, and their derivatives."""
-    real = w.dtype.type
+    real = type(t)
     u, sixth, half = real(1) - t, real(1) / real(6), real(0.5)
-    w[0] = u * u * u * sixth
-    w[1] = (real(4) - real(6) * t * t + real(3) * t * t * t) * sixth
-    w[2] = (real(4) - real(6) * u * u + real(3) * u * u * u) * sixth
-    w[3] = t * t * t * sixth
-    d[0] = -u * u * half
-    d[1] = (real(3) * t * t - real(4) * t) * half
-    d[2] = (real(4) * u - real(3) * u * u) * half
-    d[3] = t * t * half
+    weights = (
+        u * u * u * sixth,
+        (real(4) - real(6) * t * t + real(3) * t * t * t) * sixth,
+        (real(4) - real(6) * u * u + real(3) * u * u * u) * sixth,
+        t * t * t * sixth,
+    )
+    slopes = (
+        -u * u * half,
+        (real(3) * t * t - real(4) * t) * half,
+        (real(4) * u - real(3) * u * u) * half,
+        t * t * half,
+    )
+    return weights, slopes
 
 
 @_jit
-def sample_cubic(field, x, y, z, w, d, out):
-    """Value (out[0]) and gradient (out[1:4]) of the spline of six components; nodes are padded by one voxel."""
+def sample_cubic(field, x, y, z):
+    """Value and gradient of the spline of six components, as four tuples; nodes are padded by one voxel."""
     real = field.dtype.type
     i, j, k = int(x), int(y), int(z)
-    spline_weights(x - real(i), w[0], d[0])
-    spline_weights(y - real(j), w[1], d[1])
-    spline_weights(z - real(k), w[2], d[2])
-    w0, w1, w2, w3 = w[2, 0], w[2, 1], w[2, 2], w[2, 3]
-    d0, d1, d2, d3 = d[2, 0], d[2, 1], d[2, 2], d[2, 3]
-    for q in range(4):
-        for n in range(6):
-            out[q, n] = real(0)
+    wx, gx = spline_weights(x - real(i))
+    wy, gy = spline_weights(y - real(j))
+    wz, gz = spline_weights(z - real(k))
+    ny, nz = field.shape[1], field.shape[2]
+    s0 = s1 = s2 = s3 = spread(real(0))
     for a in range(4):
         for b in range(4):
-            row = field[i + a, j + b]
-            wab, dx, dy = w[0, a] * w[1, b], d[0, a] * w[1, b], w[0, a] * d[1, b]
-            for n in range(6):
-                f0, f1, f2, f3 = row[k, n], row[k + 1, n], row[k + 2, n], row[k + 3, n]
-                value = w0 * f0 + w1 * f1 + w2 * f2 + w3 * f3
-                slope = d0 * f0 + d1 * f1 + d2 * f2 + d3 * f3
-                out[0, n] += wab * value
-                out[1, n] += dx * value
-                out[2, n] += dy * value
-                out[3, n] += wab * slope
+            row = 6 * (((i + a) * ny + j + b) * nz + k)
+            f0, f1, f2, f3 = load(field, row), load(field, row + 6), load(field, row + 12), load(field, row + 18)
+            value = wz[0] * f0 + wz[1] * f1 + wz[2] * f2 + wz[3] * f3
+            slope = gz[0] * f0 + gz[1] * f1 + gz[2] * f2 + gz[3] * f3
+            wab = wx[a] * wy[b]
+            s0 = s0 + wab * value
+            s1 = s1 + (gx[a] * wy[b]) * value
+            s2 = s2 + (wx[a] * gy[b]) * value
+            s3 = s3 + wab * slope
+    return unpack(s0), unpack(s1), unpack(s2), unpack(s3)
 
 
 @_jit
-def sample_linear(field, x, y, z, out):
-    """Value and gradient of the trilinear interpolant of six components."""
+def sample_linear(field, x, y, z):
+    """Value and gradient of the trilinear interpolant of six components, as four tuples."""
     real = field.dtype.type
-    i, j, k = min(int(x), field.shape[0] - 2), min(int(y), field.shape[1] - 2), min(int(z), field.shape[2] - 2)
+    ny, nz = field.shape[1], field.shape[2]
+    i, j, k = min(int(x), field.shape[0] - 2), min(int(y), ny - 2), min(int(z), nz - 2)
     a, b, c = x - real(i), y - real(j), z - real(k)
-    for n in range(6):
-        f000, f001, f010, f011 = (
-            field[i, j, k, n],
-            field[i, j, k + 1, n],
-            field[i, j + 1, k, n],
-            field[i, j + 1, k + 1, n],
-        )
-        f100, f101 = field[i + 1, j, k, n], field[i + 1, j, k + 1, n]
-        f110, f111 = field[i + 1, j + 1, k, n], field[i + 1, j + 1, k + 1, n]
-        x00, x10 = f000 + (f100 - f000) * a, f010 + (f110 - f010) * a
-        x01, x11 = f001 + (f101 - f001) * a, f011 + (f111 - f011) * a
-        y0, y1 = x00 + (x10 - x00) * b, x01 + (x11 - x01) * b
-        g0, g1 = (
-            (f100 - f000) + ((f110 - f010) - (f100 - f000)) * b,
-            (f101 - f001) + ((f111 - f011) - (f101 - f001)) * b,
-        )
-        h0, h1 = x10 - x00, x11 - x01
-        out[0, n] = y0 + (y1 - y0) * c
-        out[1, n] = g0 + (g1 - g0) * c
-        out[2, n] = h0 + (h1 - h0) * c
-        out[3, n] = y1 - y0
+    at, sx, sy = 6 * ((i * ny + j) * nz + k), 6 * ny * nz, 6 * nz
+    f000, f001, f010, f011 = load(field, at), load(field, at + 6), load(field, at + sy), load(field, at + sy + 6)
+    at += sx
+    f100, f101, f110, f111 = load(field, at), load(field, at + 6), load(field, at + sy), load(field, at + sy + 6)
+    x00, x10 = f000 + (f100 - f000) * a, f010 + (f110 - f010) * a
+    x01, x11 = f001 + (f101 - f001) * a, f011 + (f111 - f011) * a
+    y0, y1 = x00 + (x10 - x00) * b, x01 + (x11 - x01) * b
+    g0, g1 = (f100 - f000) + ((f110 - f010) - (f100 - f000)) * b, (f101 - f001) + ((f111 - f011) - (f101 - f001)) * b
+    h0, h1 = x10 - x00, x11 - x01
+    return unpack(y0 + (y1 - y0) * c), unpack(g0 + (g1 - g0) * c), unpack(h0 + (h1 - h0) * c), unpack(y1 - y0)
 
 
 @_jit
-def sample_four(field, x, y, z, out):
-    """Trilinear values of W and of the three differences of g: 24 components, four rows of six."""
+def eight_of_24(field, at, sx, sy, a, b, c):
+    """Trilinear values of eight components of a volume of 24, as a tuple; ``at`` is the flat index of the first."""
+    f000, f001, f010, f011 = load(field, at), load(field, at + 24), load(field, at + sy), load(field, at + sy + 24)
+    at += sx
+    f100, f101, f110, f111 = load(field, at), load(field, at + 24), load(field, at + sy), load(field, at + sy + 24)
+    x00, x10 = f000 + (f100 - f000) * a, f010 + (f110 - f010) * a
+    x01, x11 = f001 + (f101 - f001) * a, f011 + (f111 - f011) * a
+    y0, y1 = x00 + (x10 - x00) * b, x01 + (x11 - x01) * b
+    return unpack(y0 + (y1 - y0) * c)
+
+
+@_jit
+def sample_four(field, x, y, z):
+    """Trilinear values of W and of the three differences of g, as four tuples of six."""
     real = field.dtype.type
-    i, j, k = min(int(x), field.shape[0] - 2), min(int(y), field.shape[1] - 2), min(int(z), field.shape[2] - 2)
+    ny, nz = field.shape[1], field.shape[2]
+    i, j, k = min(int(x), field.shape[0] - 2), min(int(y), ny - 2), min(int(z), nz - 2)
     a, b, c = x - real(i), y - real(j), z - real(k)
-    for q in range(4):
-        for m in range(6):
-            n = 6 * q + m
-            f000, f100 = field[i, j, k, n], field[i + 1, j, k, n]
-            f010, f110 = field[i, j + 1, k, n], field[i + 1, j + 1, k, n]
-            f001, f101 = field[i, j, k + 1, n], field[i + 1, j, k + 1, n]
-            f011, f111 = field[i, j + 1, k + 1, n], field[i + 1, j + 1, k + 1, n]
-            x00, x10 = f000 + (f100 - f000) * a, f010 + (f110 - f010) * a
-            x01, x11 = f001 + (f101 - f001) * a, f011 + (f111 - f011) * a
-            y0, y1 = x00 + (x10 - x00) * b, x01 + (x11 - x01) * b
-            out[q, m] = y0 + (y1 - y0) * c
+    at, sx, sy = 24 * ((i * ny + j) * nz + k), 24 * ny * nz, 24 * nz
+    u = eight_of_24(field, at, sx, sy, a, b, c)
+    v = eight_of_24(field, at + 8, sx, sy, a, b, c)
+    w = eight_of_24(field, at + 16, sx, sy, a, b, c)
+    return (
+        (u[0], u[1], u[2], u[3], u[4], u[5]),
+        (u[6], u[7], v[0], v[1], v[2], v[3]),
+        (v[4], v[5], v[6], v[7], w[0], w[1]),
+        (w[2], w[3], w[4], w[5], w[6], w[7]),
+    )
 
 
 @_jit
-def sample_guide(guide, x, y, z, ux, uy, uz, euclid, out):
-    """Trilinear principal direction (each voxel's sign made to agree with u) and FA; out has four numbers."""
-    real = out.dtype.type
+def sample_guide(guide, x, y, z, ux, uy, uz, euclid):
+    """Trilinear principal direction (each voxel's sign made to agree with u) and FA: four numbers."""
+    real = type(x)
     i, j, k = min(int(x), guide.shape[0] - 2), min(int(y), guide.shape[1] - 2), min(int(z), guide.shape[2] - 2)
     a, b, c = x - real(i), y - real(j), z - real(k)
     mx, my, mz = multiply(euclid, ux, uy, uz)
-    for n in range(4):
-        out[n] = real(0)
+    out0 = out1 = out2 = out3 = real(0)
     for corner in range(8):
         di, dj, dk = corner >> 2, (corner >> 1) & 1, corner & 1
         w = (a if di else real(1) - a) * (b if dj else real(1) - b) * (c if dk else real(1) - c)
         e0, e1 = real(guide[i + di, j + dj, k + dk, 0]), real(guide[i + di, j + dj, k + dk, 1])
         e2, fa = real(guide[i + di, j + dj, k + dk, 2]), real(guide[i + di, j + dj, k + dk, 3])
         signed = w if e0 * mx + e1 * my + e2 * mz >= real(0) else -w
-        out[0] += signed * e0
-        out[1] += signed * e1
-        out[2] += signed * e2
-        out[3] += w * fa
+        out0 += signed * e0
+        out1 += signed * e1
+        out2 += signed * e2
+        out3 += w * fa
+    return out0, out1, out2, out3
 
 
 @_jit
-def derivative(kind, field, guide, euclid, shape, y, w, d, s, dy):
-    """Right-hand side of the system at y; returns whether it exists (False outside the volume).
+def six(values):
+    """The first six of eight numbers."""
+    return values[0], values[1], values[2], values[3], values[4], values[5]
 
-    ``s`` is left holding the samples: row 0 is W (or the guide's four numbers).
+
+@_jit
+def derivative(kind, field, guide, euclid, shape, y):
+    """Right-hand side of the system at y.
+
+    Returns whether it exists (not so outside the volume), the six derivatives, and W (zeros for streamlines).
     """
-    real = y.dtype.type
-    half = real(0.5)
+    real = type(y[0])
+    half, zero = real(0.5), real(0)
+    nothing = (zero, zero, zero, zero, zero, zero)
     if not inside(shape, y[0], y[1], y[2]):
-        return False
+        return False, nothing, nothing
     if kind == CUBIC or kind == LINEAR:
         if kind == CUBIC:
-            sample_cubic(field, y[0], y[1], y[2], w, d, s)
+            s0, s1, s2, s3 = sample_cubic(field, y[0], y[1], y[2])
         else:
-            sample_linear(field, y[0], y[1], y[2], s)
-        dy[0], dy[1], dy[2] = multiply(s[0], y[3], y[4], y[5])
-        dy[3] = -half * quadratic(s[1], y[3], y[4], y[5])
-        dy[4] = -half * quadratic(s[2], y[3], y[4], y[5])
-        dy[5] = -half * quadratic(s[3], y[3], y[4], y[5])
-    elif kind == VANAART:
-        sample_four(field, y[0], y[1], y[2], s)
-        ax, ay, az = multiply(s[1], y[3], y[4], y[5])
-        bx, by, bz = multiply(s[2], y[3], y[4], y[5])
-        cx, cy, cz = multiply(s[3], y[3], y[4], y[5])
+            s0, s1, s2, s3 = sample_linear(field, y[0], y[1], y[2])
+        vx, vy, vz = multiply(s0, y[3], y[4], y[5])
+        fx = -half * quadratic(s1, y[3], y[4], y[5])
+        fy = -half * quadratic(s2, y[3], y[4], y[5])
+        fz = -half * quadratic(s3, y[3], y[4], y[5])
+        return True, (vx, vy, vz, fx, fy, fz), six(s0)
+    if kind == VANAART:
+        t0, t1, t2, t3 = sample_four(field, y[0], y[1], y[2])
+        ax, ay, az = multiply(t1, y[3], y[4], y[5])
+        bx, by, bz = multiply(t2, y[3], y[4], y[5])
+        cx, cy, cz = multiply(t3, y[3], y[4], y[5])
         wx = y[3] * ax + y[4] * bx + y[5] * cx - half * (y[3] * ax + y[4] * ay + y[5] * az)
         wy = y[3] * ay + y[4] * by + y[5] * cy - half * (y[3] * bx + y[4] * by + y[5] * bz)
         wz = y[3] * az + y[4] * bz + y[5] * cz - half * (y[3] * cx + y[4] * cy + y[5] * cz)
-        ax, ay, az = multiply(s[0], wx, wy, wz)
-        dy[0], dy[1], dy[2], dy[3], dy[4], dy[5] = y[3], y[4], y[5], -ax, -ay, -az
-    else:
-        sample_guide(guide, y[0], y[1], y[2], y[3], y[4], y[5], euclid, s[0])
-        size = math.sqrt(quadratic(euclid, s[0, 0], s[0, 1], s[0, 2]))
-        if not size > real(1e-3):
-            return False
-        dy[0], dy[1], dy[2] = s[0, 0] / size, s[0, 1] / size, s[0, 2] / size
-        dy[3], dy[4], dy[5] = real(0), real(0), real(0)
-    return True
+        ax, ay, az = multiply(t0, wx, wy, wz)
+        return True, (y[3], y[4], y[5], -ax, -ay, -az), t0
+    g0, g1, g2, _ = sample_guide(guide, y[0], y[1], y[2], y[3], y[4], y[5], euclid)
+    size = math.sqrt(quadratic(euclid, g0, g1, g2))
+    if not size > real(1e-3):
+        return False, nothing, nothing
+    return True, (g0 / size, g1 / size, g2 / size, zero, zero, zero), nothing
 
 
 @_jit
-def squared_speed(kind, y, dy, s):
+def squared_speed(kind, y, dy, w):
     """g(v, v), constant along a geodesic: p.W p, or v.W^-1 v; 1 for streamlines."""
     if kind == VANAART:
-        a, b, c = solve_symmetric(s[0], y[3], y[4], y[5])
+        a, b, c = solve_symmetric(w, y[3], y[4], y[5])
         return y[3] * a + y[4] * b + y[5] * c
     if kind == EUDX:
-        return y.dtype.type(1)
+        return type(y[0])(1)
     return y[3] * dy[0] + y[4] * dy[1] + y[5] * dy[2]
 
 
 @_jit
-def start_ray(kind, field, guide, euclid, shape, x, direction, sign, w, d, s, y, dy):
-    """Set y for a ray from x along a unit direction (voxels per mm); False if the ray cannot start."""
-    real = y.dtype.type
-    for a in range(3):
-        y[a] = x[a]
-        y[3 + a] = sign * direction[a]
-    if not derivative(kind, field, guide, euclid, shape, y, w, d, s, dy):
-        return False
+def start_ray(kind, field, guide, euclid, shape, x, direction, sign):
+    """State, derivatives and W of a ray from x along a unit direction (voxels per mm), after whether it can start."""
+    real = type(sign)
+    y = (x[0], x[1], x[2], sign * direction[0], sign * direction[1], sign * direction[2])
+    ok, dy, w = derivative(kind, field, guide, euclid, shape, y)
+    if not ok:
+        return False, y, dy, w
     if kind == CUBIC or kind == LINEAR:
-        vx, vy, vz = y[3], y[4], y[5]
-        px, py, pz = solve_symmetric(s[0], vx, vy, vz)
-        squared = px * vx + py * vy + pz * vz
+        px, py, pz = solve_symmetric(w, y[3], y[4], y[5])
+        squared = px * y[3] + py * y[4] + pz * y[5]
         if not (squared > real(0) and squared < real(np.inf)):
-            return False
+            return False, y, dy, w
         unit = real(1) / math.sqrt(squared)
-        y[3], y[4], y[5] = px * unit, py * unit, pz * unit
-        return derivative(kind, field, guide, euclid, shape, y, w, d, s, dy)
-    return quadratic(euclid, dy[0], dy[1], dy[2]) > real(0)
+        y = (y[0], y[1], y[2], px * unit, py * unit, pz * unit)
+        ok, dy, w = derivative(kind, field, guide, euclid, shape, y)
+        return ok, y, dy, w
+    return quadratic(euclid, dy[0], dy[1], dy[2]) > real(0), y, dy, w
 
 
 @_jit
-def runge_kutta(kind, field, guide, euclid, shape, stages, dt, y, k1, kn, total, w, d, s, out):
-    """One step of Euler (1 stage), the midpoint rule (2) or classical Runge-Kutta (4) from y to out; k1 is given.
+def advanced(y, t, k):
+    """y + t k."""
+    return y[0] + t * k[0], y[1] + t * k[1], y[2] + t * k[2], y[3] + t * k[3], y[4] + t * k[4], y[5] + t * k[5]
 
-    Returns False if a stage lies outside.
+
+@_jit
+def runge_kutta(kind, field, guide, euclid, shape, stages, dt, y, k1):
+    """One step of Euler (1 stage), the midpoint rule (2) or classical Runge-Kutta (4) from y; k1 is given.
+
+    Returns whether all stages exist, and the new state (where a stage does not, that stage's place).
     """
-    real = y.dtype.type
-    half = real(0.5)
+    real = type(dt)
+    half, two = real(0.5), real(2)
     if stages == 1:
-        for a in range(6):
-            out[a] = y[a] + dt * k1[a]
-        return True
-    for a in range(6):
-        out[a] = y[a] + half * dt * k1[a]
-    if not derivative(kind, field, guide, euclid, shape, out, w, d, s, kn):
-        return False
+        return True, advanced(y, dt, k1)
+    at = advanced(y, half * dt, k1)
+    ok, k2, _ = derivative(kind, field, guide, euclid, shape, at)
+    if not ok:
+        return False, at
     if stages == 2:
-        for a in range(6):
-            out[a] = y[a] + dt * kn[a]
-        return True
-    for a in range(6):
-        total[a] = k1[a] + real(2) * kn[a]
-        out[a] = y[a] + half * dt * kn[a]
-    if not derivative(kind, field, guide, euclid, shape, out, w, d, s, kn):
-        return False
-    for a in range(6):
-        total[a] += real(2) * kn[a]
-        out[a] = y[a] + dt * kn[a]
-    if not derivative(kind, field, guide, euclid, shape, out, w, d, s, kn):
-        return False
-    for a in range(6):
-        out[a] = y[a] + dt / real(6) * (total[a] + kn[a])
-    return True
+        return True, advanced(y, dt, k2)
+    at = advanced(y, half * dt, k2)
+    ok, k3, _ = derivative(kind, field, guide, euclid, shape, at)
+    if not ok:
+        return False, at
+    at = advanced(y, dt, k3)
+    ok, k4, _ = derivative(kind, field, guide, euclid, shape, at)
+    if not ok:
+        return False, at
+    total = advanced(advanced(k1, two, k2), two, k3)
+    return True, advanced(y, dt / real(6), advanced(total, real(1), k4))
 
 
 # fmt: off
@@ -286,32 +295,33 @@ def trace_ray(
     real = x.dtype.type
     h, fa_stop, max_length, bend, max_drift = limits[0], limits[1], limits[2], limits[3], limits[4]
     zero, one = real(0), real(1)
-    rows = np.empty((5, 6), x.dtype)
-    y, k1, kn, total, out = rows[0], rows[1], rows[2], rows[3], rows[4]
-    w, d = np.empty((3, 4), x.dtype), np.empty((3, 4), x.dtype)
-    s, g = np.empty((4, 6), x.dtype), np.empty(4, x.dtype)
+    euclid, shape = six(euclid), (shape[0], shape[1], shape[2])  # values stay in registers, arrays do not
     ux, uy, uz = sign * direction[0], sign * direction[1], sign * direction[2]
     written, kept = 0, True
     fa = zero
-    if not start_ray(kind, field, guide, euclid, shape, x, direction, sign, w, d, s, y, k1):
+    g = (zero, zero, zero, zero)
+    ok, y, k1, w = start_ray(kind, field, guide, euclid, shape, x, direction, sign)
+    if not ok:
         return written, INVALID
-    first = squared_speed(kind, y, k1, s) if measure else one
+    first = squared_speed(kind, y, k1, w) if measure else one
     dt = h / math.sqrt(quadratic(euclid, k1[0], k1[1], k1[2]))
     reason = STEPS
     for step in range(1, max_steps + 1):
         if step > 1:
-            if not derivative(kind, field, guide, euclid, shape, y, w, d, s, k1):
+            ok, k1, w = derivative(kind, field, guide, euclid, shape, y)
+            if not ok:
                 reason = VOLUME if kind != EUDX else FA
                 break
             if kind != VANAART:
                 dt = h / math.sqrt(quadratic(euclid, k1[0], k1[1], k1[2]))
             if measure:
-                drift = abs(squared_speed(kind, y, k1, s) / first - one)
+                drift = abs(squared_speed(kind, y, k1, w) / first - one)
                 stats[2] = max(stats[2], drift)
                 if max_drift > zero and not drift <= max_drift:
                     reason = DRIFT
                     break
-        if not runge_kutta(kind, field, guide, euclid, shape, stages, dt, y, k1, kn, total, w, d, s, out):
+        ok, out = runge_kutta(kind, field, guide, euclid, shape, stages, dt, y, k1)
+        if not ok:
             reason = FA if kind == EUDX and inside(shape, out[0], out[1], out[2]) else VOLUME
             break
         dx, dy, dz = out[0] - y[0], out[1] - y[1], out[2] - y[2]
@@ -333,18 +343,17 @@ def trace_ray(
                 break
         now = step % every == 0
         if fa_stop > zero or (measure and now):
-            sample_guide(guide, out[0], out[1], out[2], dx, dy, dz, euclid, g)
+            g = sample_guide(guide, out[0], out[1], out[2], dx, dy, dz, euclid)
             fa = g[3]
             if fa < fa_stop:
                 reason = FA
                 break
         stats[0] += length
         stats[1] += dt * math.sqrt(first)
-        for a in range(6):
-            y[a] = out[a]
+        y = out
         ux, uy, uz = dx, dy, dz
         if kind == EUDX:
-            y[3], y[4], y[5] = dx, dy, dz
+            y = (y[0], y[1], y[2], dx, dy, dz)
         if now:
             points[written, 0], points[written, 1], points[written, 2], points[written, 3] = y[0], y[1], y[2], fa
             written += 1

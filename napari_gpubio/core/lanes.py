@@ -1,0 +1,108 @@
+"""Eight numbers at once in Numba: a value type over LLVM's ``<8 x real>`` with +, - and x.
+
+Numba leaves short inner loops (six tensor components, say) to LLVM, which does not put them into vector registers. With
+`load`, arithmetic and `unpack` they get there, and each lane is computed exactly as a scalar would be: no fast math, no
+other order of operations. Wider or narrower hardware makes of it what it can.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic, models, overload, register_model
+
+LANES = 8
+
+
+class Lanes(types.Type):
+    """The Numba type of eight reals."""
+
+    def __init__(self, real: types.Float) -> None:
+        self.real = real
+        super().__init__(name=f"Lanes8({real})")
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Lanes) -> None:
+        super().__init__(manager, kind, ir.VectorType(manager.lookup(kind.real).get_value_type(), LANES))
+
+
+def _spread(builder: Any, value: Any, vector: ir.VectorType) -> Any:
+    i32 = ir.IntType(32)
+    unset = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(unset, value, i32(0))
+    return builder.shuffle_vector(first, unset, ir.Constant(ir.VectorType(i32, LANES), [0] * LANES))
+
+
+@intrinsic
+def spread(typing: Any, value: Any) -> Any:  # noqa: ARG001 - Numba's signature
+    """All eight lanes the same number."""
+    lanes = Lanes(value)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        return _spread(builder, arguments[0], context.get_value_type(lanes))
+
+    return lanes(value), generate
+
+
+@intrinsic
+def load(typing: Any, array: Any, index: Any) -> Any:  # noqa: ARG001
+    """Eight numbers of a C-contiguous array's memory, from a flat index on; all eight must be in the array's memory."""
+    lanes = Lanes(array.dtype)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        vector = context.get_value_type(lanes)
+        pointer = builder.bitcast(builder.gep(data, [arguments[1]]), vector.as_pointer())
+        value = builder.load(pointer)
+        value.align = context.get_abi_sizeof(context.get_value_type(array.dtype))
+        return value
+
+    return lanes(array, types.intp), generate
+
+
+@intrinsic
+def unpack(typing: Any, lanes: Any) -> Any:  # noqa: ARG001
+    """All eight lanes as a tuple."""
+    kind = types.UniTuple(lanes.real, LANES)  # type: ignore[attr-defined]
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        values = [builder.extract_element(arguments[0], ir.IntType(32)(n)) for n in range(LANES)]
+        return context.make_tuple(builder, kind, values)
+
+    return kind(lanes), generate
+
+
+def _arithmetic(instruction: str) -> Any:
+    """Make an operation on two Lanes, or on one and a number."""
+
+    @intrinsic
+    def operation(typing: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
+        lanes = a if isinstance(a, Lanes) else b
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            vector = context.get_value_type(lanes)
+            x, y = (
+                value if isinstance(kind, Lanes) else _spread(builder, value, vector)
+                for value, kind in zip(arguments, signature.args, strict=True)
+            )
+            return getattr(builder, instruction)(x, y)
+
+        return lanes(*(kind if isinstance(kind, Lanes) else lanes.real for kind in (a, b))), generate
+
+    return operation
+
+
+def _overload_operator(symbol: Callable[..., Any], operation: Any) -> None:
+    @overload(symbol)
+    def choose(a, b):  # type: ignore[no-untyped-def] # Numba compares this signature with the lambda's
+        if isinstance(a, Lanes) or isinstance(b, Lanes):
+            return lambda a, b: operation(a, b)
+        return None
+
+
+for _symbol, _instruction in ((operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul")):
+    _overload_operator(_symbol, _arithmetic(_instruction))
