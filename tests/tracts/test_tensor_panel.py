@@ -495,7 +495,7 @@ def test_ellipsoids_lie_along_the_fibers(viewer, panel):
     viewer.dims.set_point([0, 1, 2], world_to_viewer((0.0, -5.0, 22.0), field.affine, field.shape))
     show_ellipsoids(panel, "point")
     (layer,) = [layer for layer in viewer.layers if isinstance(layer, Surface)]
-    vertices = np.asarray(layer.data[0]).reshape(-1, 42, 3)  # an icosphere each
+    vertices = apply_affine(layer.affine.affine_matrix, layer.data[0]).reshape(-1, 42, 3)  # an icosphere each
     centres = vertices.mean(axis=1)[:, ::-1]
     nearest = vertices[np.linalg.norm(centres - (0.0, -5.0, 22.0), axis=1).argmin()]
     assert np.ptp(nearest, axis=0).argmax() == 2  # z, y, x

@@ -5,6 +5,7 @@ drawing and its own controls; where napari's internals have moved it falls back 
 right. The numbers behind it are `napari_gpubio.viewer.lines`.
 """
 
+import functools
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -121,7 +122,7 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
         """The lines as the graphics card has them."""
         return self._manager.lines
 
-    @property
+    @functools.cached_property
     def extent(self) -> Any:
         """Bounds in data and world, and the step that the viewer's sliders should make."""
         own = super().extent
