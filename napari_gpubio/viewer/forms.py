@@ -128,6 +128,7 @@ def _input(value: Any, info: ParamInfo) -> ValueWidget:
         return SpinBox(value=value, step=int(info.step or 1), **limits)
     step = info.step or _step_for(value)
     box = FloatSpinBox(min=low if low is not None else -1e9, max=info.maximum or 1e9, step=step)
+    box.native.setDecimals(_digits(step) + 2)  # finer values than a click on the arrows makes can be typed
     _show_all_digits(box, value)
     box.value = value
     return box
@@ -136,8 +137,12 @@ def _input(value: Any, info: ParamInfo) -> ValueWidget:
 def _show_all_digits(widget: ValueWidget, value: Any) -> None:
     """Give an input as many digits behind the point as a value has, so that it keeps it as it is."""
     if isinstance(widget, FloatSpinBox):
-        digits = max(0, -int(Decimal(repr(float(value))).as_tuple().exponent))
-        widget.native.setDecimals(max(widget.native.decimals(), digits))
+        widget.native.setDecimals(max(widget.native.decimals(), _digits(value)))
+
+
+def _digits(value: float) -> int:
+    """Digits behind the point."""
+    return max(0, -int(Decimal(repr(float(value))).normalize().as_tuple().exponent))
 
 
 def _step_for(value: float) -> float:
