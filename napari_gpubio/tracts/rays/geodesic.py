@@ -103,6 +103,16 @@ def sample_cubic(field, x, y, z):
 
 
 @_jit
+def cell_nodes(field, at, sz, sy, sx):
+    """Eight components at each corner of a cell; ``at`` is a flat index, ``sz, sy, sx`` strides to the next nodes."""
+    near, far = at + sy, at + sx + sy
+    return (
+        load(field, at), load(field, at + sz), load(field, near), load(field, near + sz),
+        load(field, at + sx), load(field, at + sx + sz), load(field, far), load(field, far + sz),
+    )  # fmt: skip
+
+
+@_jit
 def sample_linear(field, x, y, z):
     """Value and gradient of the trilinear interpolant of six components, as four tuples."""
     real = field.dtype.type
@@ -110,9 +120,7 @@ def sample_linear(field, x, y, z):
     i, j, k = min(int(x), field.shape[0] - 2), min(int(y), ny - 2), min(int(z), nz - 2)
     a, b, c = x - real(i), y - real(j), z - real(k)
     at, sx, sy = 6 * ((i * ny + j) * nz + k), 6 * ny * nz, 6 * nz
-    f000, f001, f010, f011 = load(field, at), load(field, at + 6), load(field, at + sy), load(field, at + sy + 6)
-    at += sx
-    f100, f101, f110, f111 = load(field, at), load(field, at + 6), load(field, at + sy), load(field, at + sy + 6)
+    f000, f001, f010, f011, f100, f101, f110, f111 = cell_nodes(field, at, 6, sy, sx)
     x00, x10 = f000 + (f100 - f000) * a, f010 + (f110 - f010) * a
     x01, x11 = f001 + (f101 - f001) * a, f011 + (f111 - f011) * a
     y0, y1 = x00 + (x10 - x00) * b, x01 + (x11 - x01) * b
@@ -124,9 +132,7 @@ def sample_linear(field, x, y, z):
 @_jit
 def eight_of_24(field, at, sx, sy, a, b, c):
     """Trilinear values of eight components of a volume of 24, as a tuple; ``at`` is the flat index of the first."""
-    f000, f001, f010, f011 = load(field, at), load(field, at + 24), load(field, at + sy), load(field, at + sy + 24)
-    at += sx
-    f100, f101, f110, f111 = load(field, at), load(field, at + 24), load(field, at + sy), load(field, at + sy + 24)
+    f000, f001, f010, f011, f100, f101, f110, f111 = cell_nodes(field, at, 24, sy, sx)
     x00, x10 = f000 + (f100 - f000) * a, f010 + (f110 - f010) * a
     x01, x11 = f001 + (f101 - f001) * a, f011 + (f111 - f011) * a
     y0, y1 = x00 + (x10 - x00) * b, x01 + (x11 - x01) * b
