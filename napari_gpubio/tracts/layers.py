@@ -87,6 +87,9 @@ def map_layer(field: TensorField, map_name: str, study: str, *, visible: bool = 
     keywords = dict(_DISPLAY[map_name])
     if map_name == "DEC":
         values = values.clip(0, 1)
+        middle = [(n - 1) / 2 for n in np.array(field.shape)[list(world_order(field.affine))][::-1]]
+        # as a volume it would hide everything in 3-D
+        keywords |= {"depiction": "plane", "plane": {"position": middle, "normal": (1, 0, 0), "thickness": 1}}
     return volume_layer(
         values,
         field.affine,

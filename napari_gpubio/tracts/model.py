@@ -154,7 +154,7 @@ class TensorField:
 class Cache:
     """A few costly things made from a tensor field (prepared volumes, on the host or a GPU); the oldest goes first."""
 
-    def __init__(self, capacity: int = 12) -> None:
+    def __init__(self, capacity: int = 16) -> None:
         self._capacity = capacity
         self._kept: dict[Hashable, Any] = {}
         self._lock = threading.RLock()

@@ -29,7 +29,7 @@ from napari_gpubio.viewer.closing import CloseGuard
 from napari_gpubio.viewer.jobs import Job, Outcome
 from napari_gpubio.viewer.script import checksum
 
-_ERROR, _NOTE = "color: #ff6b5e; font-weight: 600;", "color: #e0b040;"
+_ERROR, _NOTE = "color: #ff6b5e; font-weight: 600;", "color: #8fb3d9;"
 
 
 class EnginePanel(QWidget):
@@ -139,6 +139,7 @@ class EnginePanel(QWidget):
         self._job.finished.connect(self._on_finished)
         self._begun = time.perf_counter()
         self._set_running(running=True)
+        self._status.setText("starting … (the first run on a machine compiles, up to a minute)")
         self._job.start()
 
     def run_again(self, *, end_first: bool = True) -> None:

@@ -539,7 +539,7 @@ def test_a_message_goes_when_the_ellipsoids_come(viewer, panel):
 
 
 def test_the_script_gives_the_same_fa(viewer, panel, qtbot, tmp_path):
-    viewer.open_sample("napari-gpubio", "brain_phantom")
+    add_scan(viewer, tracts.load_brain_phantom())
     panel.form.widget("iterations").value = 1
     fit(qtbot, panel)
     text = script_of(panel)
@@ -554,7 +554,7 @@ def test_the_script_gives_the_same_fa(viewer, panel, qtbot, tmp_path):
 
 def test_the_script_with_a_painted_mask_and_one_shell(viewer, panel, qtbot, tmp_path, monkeypatch):
     path = saved(sticks(), tmp_path)
-    viewer.open(str(path), plugin="napari-gpubio")
+    panel.open_scan(str(path))
     panel._shell_boxes[2000].setChecked(False)
     mask = np.zeros((40, 40, 40), int)
     mask[10:30, 12:28, 5:35] = 1

@@ -295,7 +295,7 @@ def test_voxels_without_a_usable_signal_are_left_out_and_counted(device):
     field = fit_tensors(scan_of(data), EVERYWHERE, device=device)
     assert not field.mask[0, 0].any()
     assert field.mask.sum() == 44
-    assert "4 voxels of the mask have no usable signal (zero or not finite) and were left out" in field.notes
+    assert "4 voxels of the mask without a usable signal (zero or not finite) were left out" in field.notes
     np.testing.assert_allclose(field.tensors[field.mask], TRUE[field.mask], atol=5e-10)
     assert not field.tensors[~field.mask].any()
 

@@ -27,8 +27,8 @@ from napari_gpubio import tracts
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine, viewer_to_world, volume_layer_affine, world_to_viewer
 from napari_gpubio.core.steps import Step
-from napari_gpubio.tracts.layers import KEY, field_of, map_layer, scan_layer
-from napari_gpubio.tracts.widget import TrackingPanel, request
+from napari_gpubio.tracts.layers import KEY, brain_sample_layers, field_of, map_layer, ring_sample_layers, scan_layer
+from napari_gpubio.tracts.widget import TensorPanel, TrackingPanel, request
 from napari_gpubio.viewer.orientation import camera_of, set_view, view_of
 from napari_gpubio.viewer.streamlines import Streamlines
 
@@ -95,6 +95,12 @@ def add_maps(viewer):
 def add_scan(viewer):
     data, keywords, _ = scan_layer(tracts.load_brain_phantom(), "scan")
     return viewer.add_image(data, **keywords)
+
+
+def add_sample(viewer, sample):
+    """What File › Open Sample does, which needs a window."""
+    for data, keywords, _ in sample():
+        viewer.add_image(data, **keywords)
 
 
 def add_labels(viewer, centre, size=2, label=1, name="region"):
@@ -1264,7 +1270,7 @@ def run_script(text, folder):
 
 
 def test_the_script_gives_the_same_fibers(viewer, empty, qtbot, tmp_path):
-    viewer.open_sample("napari-gpubio", "brain_phantom")
+    add_sample(viewer, brain_sample_layers)
     click(viewer, CALLOSUM)
     settle(qtbot, empty)
     click(viewer, moved(CALLOSUM, 0.123456, -6.654321, 0.0))
@@ -1279,7 +1285,7 @@ def test_the_script_gives_the_same_fibers(viewer, empty, qtbot, tmp_path):
 
 def test_the_script_of_a_label_region_saves_the_region(viewer, panel, qtbot, tmp_path, monkeypatch):
     viewer.layers.clear()
-    viewer.open_sample("napari-gpubio", "brain_phantom")
+    add_sample(viewer, brain_sample_layers)
     layer, _ = add_labels(viewer, CALLOSUM)
     panel.settings_form.widget("method").value = "eudx"
     panel.directions_form.widget("kind").value = "principal"
@@ -1297,8 +1303,27 @@ def test_the_script_of_a_label_region_saves_the_region(viewer, panel, qtbot, tmp
     assert len(made) == len(tractogram(fibers_layers(viewer)["region 1"])) > 0
 
 
+def test_the_script_of_tensors_fitted_in_a_painted_mask_runs_or_says_why_not(viewer, empty, qtbot, tmp_path):
+    add_sample(viewer, brain_sample_layers)
+    fitting = TensorPanel(PublicOnlyProxy(viewer))
+    qtbot.addWidget(fitting)
+    mask, _ = add_labels(viewer, moved(CALLOSUM, 20, -20, -10), size=15, name="painted")
+    fitting.mask_box.choose(mask)
+    with qtbot.waitSignal(fitting.run_finished, timeout=MILLISECONDS):
+        fitting.run()
+    fitting.teardown()
+    empty.source_box.choose(viewer.layers["brain phantom FA"])
+    click(viewer, CALLOSUM)
+    settle(qtbot, empty)
+    text = script_of(empty)
+    if text == "nothing was copied":
+        assert "painted" in empty.message
+    else:
+        run_script(text, tmp_path)
+
+
 def test_a_bundle_name_that_is_no_file_name(viewer, empty, qtbot, tmp_path):
-    viewer.open_sample("napari-gpubio", "brain_phantom")
+    add_sample(viewer, brain_sample_layers)
     empty.settings_form.widget("method").value = "eudx"
     empty.directions_form.widget("kind").value = "principal"
     click(viewer, CALLOSUM)
@@ -1309,7 +1334,7 @@ def test_a_bundle_name_that_is_no_file_name(viewer, empty, qtbot, tmp_path):
 
 
 def test_tensors_that_come_from_no_file_are_a_sentence(viewer, empty, qtbot):
-    viewer.open_sample("napari-gpubio", "ring_bundle")
+    add_sample(viewer, ring_sample_layers)
     empty.place_seed(tuple(ring_seed(viewer)))
     settle(qtbot, empty)
     assert script_of(empty) == "nothing was copied"

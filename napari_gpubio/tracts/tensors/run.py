@@ -163,12 +163,17 @@ def _field(
             f"(eigenvalues raised to {settings.floor_mm2_per_s:g} mm²/s)"
         )
     if raised.any():
-        notes.append(f"{int(raised.sum())} voxels had signals at or below zero; these were raised before the logarithm")
+        low = _voxels(int(raised.sum()))
+        notes.append(f"{low} had signals at or below zero; these were raised before the logarithm")
     if skipped:
-        notes.append(f"{skipped} voxels of the mask have no usable signal (zero or not finite) and were left out")
+        notes.append(f"{_voxels(skipped)} of the mask without a usable signal (zero or not finite) were left out")
     return TensorField(
         tensors=tensors, mask=mask, affine=scan.affine, repaired=repaired, s0=s0, path=scan.path, notes=tuple(notes)
     )
+
+
+def _voxels(count: int) -> str:
+    return "1 voxel" if count == 1 else f"{count} voxels"
 
 
 def check_same_grid(field: TensorField, shape: tuple[int, ...], affine: Array, what: str) -> None:

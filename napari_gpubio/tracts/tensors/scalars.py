@@ -48,7 +48,7 @@ def scalar_map(field: TensorField, name: str) -> Array:
     """
     if name not in SCALARS:
         raise InvalidInput(f"{name!r} is not a map of a tensor; choose one of {', '.join(SCALARS)}")
-    return np.asarray(SCALARS[name](field), np.float32)
+    return np.asarray(field.cache.get(("map", name), lambda: np.asarray(SCALARS[name](field), np.float32)))
 
 
 def _mean(field: TensorField) -> Array:

@@ -15,6 +15,7 @@ from napari_gpubio.tracts.run import track_steps
 from napari_gpubio.tracts.seeds import label_points
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps
+from napari_gpubio.tracts.tensors.scalars import scalar_map
 from napari_gpubio.tracts.widget.seed_box import SeedSettings
 from napari_gpubio.viewer.lines import ByDirection, Lines, Paint, pack_lines
 
@@ -104,6 +105,8 @@ def traced_steps(request: Request, stop: threading.Event) -> Generator[Step, Non
         field = yield from fit_steps(field, device=request.device, stop=stop)
         if not field.complete:
             return Traced(request, field, None, None)
+        for name in ("FA", "DEC"):
+            scalar_map(field, name)  # made here, kept with the field, and only shown in the GUI thread
     fibers = yield from track_steps(
         field, seed_points(request, field), request.directions, request.settings, device=request.device, stop=stop
     )

@@ -96,7 +96,7 @@ class ResultBox(QWidget):
         self._fiber = QLabel(self)
         self._fiber.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._plot = pyqtgraph.PlotWidget(self, background=None)
-        self._plot.setFixedHeight(110)
+        self._plot.setFixedHeight(96)
         self._plot.setLabel("bottom", "drift of g(v, v), log₁₀")
         self._plot.setLabel("left", "fibers")
         self._plot.setMouseEnabled(x=False, y=False)

@@ -41,10 +41,12 @@ from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors.glyphs import ellipsoids, nearby_voxels, slice_voxels
 from napari_gpubio.tracts.tensors.problem import FitSettings
 from napari_gpubio.tracts.tensors.run import fit_steps
+from napari_gpubio.tracts.tensors.scalars import scalar_map
 from napari_gpubio.viewer.forms import ParamForm
 from napari_gpubio.viewer.layer_box import LayerBox
 from napari_gpubio.viewer.panel import EnginePanel
 from napari_gpubio.viewer.script import call_text
+from napari_gpubio.viewer.view_box import ViewBox
 
 MAPS = ("FA", "MD", "AD", "RD", "DEC", "S0")
 SHOWN_AT_FIRST = ("FA", "DEC")
@@ -59,7 +61,7 @@ class Fitted:
     field: TensorField
     check: GradientCheck
     study: str
-    recipe: tuple[str, ...]
+    recipe: tuple[str, ...] | str
 
 
 class TensorPanel(EnginePanel):
@@ -78,6 +80,7 @@ class TensorPanel(EnginePanel):
         self.scan_box.currentIndexChanged.connect(self._on_scan)
         self.own(self.scan_box)
         self.own(self.mask_box)
+        self.own(self.view_box)
         self._on_scan()
 
     # -- the inside of the panel ----------------------------------------------------------------------------------
@@ -99,6 +102,8 @@ class TensorPanel(EnginePanel):
             button.setToolTip(tip)
             button.clicked.connect(slot)
             opening.addWidget(button)
+        self.view_box = ViewBox(self.viewer, self)
+        self.inputs.addWidget(self.view_box)
         top = QFormLayout()
         top.addRow(opening)
         top.addRow("Scan", self.scan_box)
@@ -209,11 +214,14 @@ class TensorPanel(EnginePanel):
         if not settings.shells and not any(box.isChecked() for box in self._shell_boxes.values()):
             raise InvalidInput("no b-value is chosen; tick b = 0 and at least one shell")
         mask = self._mask(scan)
-        recipe = () if scan.path is None else tuple(self._recipe({}))
+        maps = [name for name, box in self.map_boxes.items() if box.isChecked()]
+        recipe = self._recipe_or_reason()
 
         def steps() -> Generator[Step, None, Fitted]:
             field = yield from fit_steps(scan, mask, settings, device=device, stop=stop)
             yield Step(1, 1, "checking the gradient table")
+            for name in maps:
+                scalar_map(field, name)  # made here, kept with the field, and only shown in the GUI thread
             return Fitted(scan, field, check_gradients(field), study, recipe)
 
         return steps()
@@ -245,7 +253,7 @@ class TensorPanel(EnginePanel):
         if notes:
             self.show_note(". ".join(notes) + ".")
 
-    def _add_maps(self, field: TensorField, study: str, recipe: tuple[str, ...]) -> None:
+    def _add_maps(self, field: TensorField, study: str, recipe: tuple[str, ...] | str) -> None:
         for name in MAPS:
             if self.map_boxes[name].isChecked() and not (name == "S0" and field.s0 is None):
                 data, keywords, _ = map_layer(field, name, study)
@@ -314,6 +322,19 @@ class TensorPanel(EnginePanel):
     def save_painted(self, layer: Any, folder: Path) -> Path:
         """Save a mask as NIfTI into a folder."""
         return save_layer(layer, folder)
+
+    def _recipe_or_reason(self) -> tuple[str, ...] | str:
+        """The lines of a script that make these tensors, or a sentence that says why there are none."""
+        mask = self.mask_box.layer
+        if mask is not None and saved_path(mask) is None:
+            return (
+                f"these tensors were fitted in the mask {mask.name!r}, which no file holds; save the mask, open the "
+                "file, fit in it, and copy again"
+            )
+        try:
+            return tuple(self._recipe({}))
+        except InvalidInput as error:
+            return str(error)
 
     def _recipe(self, saved: Mapping[str, Path]) -> list[str]:
         layer = self.scan_box.layer

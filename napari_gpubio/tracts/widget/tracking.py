@@ -79,11 +79,12 @@ class TrackingPanel(EnginePanel):
         top = QFormLayout()
         top.addRow("Tensors", self.source_box)
         self.inputs.addLayout(top)
+        self.inputs.addWidget(self.view_box)
         for title, parts in (
-            ("Seeds", (self.seed_box, self.directions_form)),
-            ("Fibers", (self.settings_form,)),
+            ("Seeds", (self.seed_box,)),
             ("Result", (self.results,)),
-            ("View", (self.view_box, self.context_box)),
+            ("Fibers", (self.directions_form, self.settings_form)),
+            ("3-D", (self.context_box,)),
         ):
             self.inputs.addWidget(heading(title, self))
             for part in parts:
@@ -307,8 +308,13 @@ class TrackingPanel(EnginePanel):
         if fibers is None:
             self.show_error("there are no fibers to save; click a seed first")
             return
+        if not layer.shown.all():
+            fibers = fibers.select(layer.shown)
         path, _ = QFileDialog.getSaveFileName(
-            self, "Save fibers", file_name(layer.name) + ".trk", "Tractograms (*.trk *.tck *.trx *.vtk)"
+            self,
+            f"Save the {len(fibers):,} fibers that are shown",
+            file_name(layer.name) + ".trk",
+            "Tractograms (*.trk *.tck *.trx *.vtk)",
         )
         if path:
             self.save(fibers, path)

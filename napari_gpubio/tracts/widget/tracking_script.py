@@ -58,6 +58,8 @@ def source_lines(source: Any, layer: Any) -> list[str]:
             "save the scan or the tensors and open the file"
         )
     recipe = layer.metadata.get("napari_gpubio", {}).get("recipe")
+    if isinstance(recipe, str):
+        raise InvalidInput(recipe)
     if recipe:
         return list(recipe)
     if isinstance(source, DiffusionScan):
