@@ -156,7 +156,7 @@ def test_from_the_sample_to_fa_and_dec(viewer, panel, qtbot):
     assert np.allclose(fa.extent.world, dec.extent.world)
     assert panel.check_label.text() == tracts.check_gradients(phantom_field()).message
     assert not panel.check_label.isHidden()
-    assert "no usable signal" in panel.message
+    assert "without a usable signal" in panel.message
 
 
 def test_the_chosen_maps_are_made_with_their_units(viewer, panel, qtbot):
