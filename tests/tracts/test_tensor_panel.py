@@ -617,3 +617,11 @@ def test_a_volume_that_is_not_ours_is_no_scan(viewer, panel):
     assert panel.scan_box.layer is None
     assert isinstance(viewer.layers[0], Image)
     assert panel.mask_box.count() == 1
+
+
+@pytest.mark.display
+def test_tracking_opens_beside_the_panel(make_napari_viewer):
+    viewer = make_napari_viewer()
+    _, panel = viewer.window.add_plugin_dock_widget("napari-gpubio", "Diffusion tensors")
+    panel.open_tracking()
+    assert any("Fiber tracking" in name for name in viewer.window.dock_widgets)

@@ -115,6 +115,10 @@ class TensorPanel(EnginePanel):
         self.inputs.addWidget(self.form)
         self.inputs.addWidget(self._map_choices())
         self.inputs.addWidget(self._glyph_controls())
+        track = QPushButton("Track fibers…", self)
+        track.setToolTip("Open the panel Fiber tracking beside this one")
+        track.clicked.connect(self.open_tracking)
+        self.inputs.addWidget(track)
         self.check_label = QLabel(self)
         self.check_label.setWordWrap(True)
         self.check_label.hide()
@@ -304,6 +308,10 @@ class TensorPanel(EnginePanel):
         world_axis = 2 - (self.viewer.dims.order[-3] - (self.viewer.dims.ndim - 3))
         axis = int(np.argmax(np.abs(field.affine[world_axis, :3] / field.voxel_sizes_mm)))
         return axis, int(np.clip(round(float(centre[axis])), 0, field.shape[axis] - 1))
+
+    def open_tracking(self) -> None:
+        """Open the panel "Fiber tracking" as a tab beside this one."""
+        self.viewer.window.add_plugin_dock_widget("napari-gpubio", "Fiber tracking", tabify=True)
 
     # -- the script -----------------------------------------------------------------------------------------------
 
