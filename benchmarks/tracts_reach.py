@@ -282,7 +282,8 @@ def markdown(head: dict[str, Any], parts: dict[str, dict[str, list[Cell]]], draw
         f"{draws} draws, random in the end region ({starts}) where FA > {FA_STOP}; both ways along v1; step 0.5 mm, "
         f"stops: brain mask and FA {FA_STOP}. Cells: share of seeds whose fiber enters the other end region, % ± the "
         f"spread of the draws / share of those with {100 * IN_BUNDLE:g} % of their points in the bundle widened by one "
-        "voxel, % (the reference's figures; z of the reach from binomial errors)."
+        "voxel, % (the reference's figures; z of the reach from binomial errors). The start end of each bundle was "
+        "chosen as the one that comes nearest to the reference, so the agreement is partly fitted; both ends are below."
     )
     lines = ["# Reach of five bundles by method and metric", "", told]
     for title, made in parts.items():

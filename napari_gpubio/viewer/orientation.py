@@ -30,8 +30,3 @@ def view_of(viewer: Any) -> str | None:
 def set_view(viewer: Any, name: str) -> None:
     """Show left and right in a named way; see `VIEWS`."""
     camera_of(viewer).orientation = VIEWS[name]
-
-
-def label_axes(viewer: Any) -> None:
-    """Show axes named by anatomy: S for up, A for the front, R for the right."""
-    viewer.dims.axis_labels = (*viewer.dims.axis_labels[:-3], "S", "A", "R")

@@ -391,8 +391,9 @@ def on_both(field, seeds, directions, settings):
 # Rays in a noisy metric part exponentially, so rounding alone moves some of them. Shares of fibers within 1e-3 voxel
 # over 300 steps that fused products and sums (g++ -mfma) left, on the phantom and on a real brain: cubic 1.000 and
 # 0.991, linear 0.989 and 0.952 (its gradient jumps), vanaart2011 1.000 and 0.979, eudx 1.000 and 0.981. Double: all 1.
+# The aim is 0.99; only the default, cubic, is held to it on a real brain. The other bounds are what rounding leaves.
 LEAST_PHANTOM = {"cubic": 0.99, "linear": 0.97, "vanaart2011": 0.99, "eudx": 0.97}
-LEAST_REAL = {"cubic": 0.98, "linear": 0.92, "vanaart2011": 0.96, "eudx": 0.96}
+LEAST_REAL = {"cubic": 0.99, "linear": 0.92, "vanaart2011": 0.96, "eudx": 0.96}
 
 
 def shares_near(field, seeds, kind, precision):
