@@ -1,0 +1,139 @@
+"""Detectors on the surface, and the photons that they caught."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.params import check_params, param
+
+Array = npt.NDArray[Any]
+Vector = tuple[float, float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detector:
+    """A place on the surface that catches escaping photons.
+
+    Parameters
+    ----------
+    position_mm
+        Centre, world mm.
+    radius_mm
+        Radius, mm.
+    normal
+        For a flat disc: its normal in world axes; a photon counts that escapes within the radius of the axis and within
+        half a radius of the plane. None: a sphere; a photon counts that escapes inside it.
+    name
+        For tables.
+
+    Raises
+    ------
+    InvalidInput
+        If a number is not finite, or the radius not positive.
+    """
+
+    position_mm: Vector
+    radius_mm: float = param(1.5, "Radius", "Of the detector.", unit="mm", above=0.0, maximum=1e4, step=0.1)
+    normal: Vector | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        check_params(self)
+        for what in ("position_mm", "normal"):
+            value = getattr(self, what)
+            if value is None:
+                continue
+            numbers = np.asarray(value, np.float64).ravel()
+            if numbers.shape != (3,) or not np.isfinite(numbers).all():
+                raise InvalidInput(f"the detector's {what} is {value!r}; give three finite numbers (x, y, z)")
+            object.__setattr__(self, what, tuple(float(v) for v in numbers))
+        if self.normal is not None and not any(self.normal):
+            raise InvalidInput("the detector's normal is (0, 0, 0); give a direction, or None for a sphere")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DetectedPhotons:
+    """Photons that detectors caught, ordered by photon.
+
+    Parameters
+    ----------
+    photon
+        Index of the photon, shape (N,), uint64.
+    detector
+        Index of the detector, shape (N,).
+    weight
+        Weight at escape, shape (N,).
+    path_mm
+        Path length in each medium, shape (N, M), in the order of ``labels``.
+    scatterings
+        Number of scattering events, shape (N,).
+    position_mm, direction
+        Where and in which direction it escaped, world, shape (N, 3); the direction is that after refraction.
+    time_ns
+        Time of flight, shape (N,).
+    labels
+        Label of each medium, length M.
+    launched
+        Number of photons launched in all.
+    dropped
+        Photons that were caught but not listed, because the list was full; `count` has them.
+    """
+
+    photon: npt.NDArray[np.uint64]
+    detector: npt.NDArray[np.int32]
+    weight: npt.NDArray[np.float32]
+    path_mm: npt.NDArray[np.float32]
+    scatterings: npt.NDArray[np.int32]
+    position_mm: npt.NDArray[np.float64]
+    direction: npt.NDArray[np.float64]
+    time_ns: npt.NDArray[np.float64]
+    labels: tuple[int, ...]
+    launched: int
+    dropped: int = 0
+
+    def __len__(self) -> int:
+        return len(self.photon)
+
+    def of(self, detector: int) -> "DetectedPhotons":
+        """Return the photons of one detector."""
+        chosen = self.detector == detector
+        rows = {
+            name: getattr(self, name)[chosen]
+            for name in (
+                "photon", "detector", "weight", "path_mm", "scatterings", "position_mm", "direction", "time_ns",
+            )
+        }  # fmt: skip
+        return DetectedPhotons(**rows, labels=self.labels, launched=self.launched, dropped=self.dropped)
+
+    @property
+    def detected_weight(self) -> float:
+        """Weight per launched photon."""
+        return float(self.weight.sum(dtype=np.float64)) / max(1, self.launched)
+
+    def mean_path_mm(self) -> npt.NDArray[np.float64]:
+        """Mean partial path length in each medium, weighted by the photons' weight, mm, shape (M,)."""
+        total = self.weight.sum(dtype=np.float64)
+        if total == 0:
+            return np.full(len(self.labels), np.nan)
+        return np.asarray(self.weight.astype(np.float64) @ self.path_mm / total)
+
+    def mean_time_ns(self) -> float:
+        """Mean time of flight, weighted, ns."""
+        total = self.weight.sum(dtype=np.float64)
+        return float(self.weight.astype(np.float64) @ self.time_ns / total) if total else float("nan")
+
+    def differential_pathlength_factor(self, separation_mm: float) -> float:
+        """Mean total path over the distance between source and detector (DPF)."""
+        if not separation_mm > 0:
+            raise InvalidInput(f"the source-detector separation is {separation_mm} mm; it must be greater than 0")
+        return float(self.mean_path_mm().sum() / separation_mm)
+
+    def time_point_spread(self, edges_ns: Sequence[float] | Array) -> npt.NDArray[np.float64]:
+        """Weight per launched photon and ns in each interval between edges (TPSF), shape (len(edges) - 1,)."""
+        edges = np.asarray(edges_ns, np.float64)
+        sums, _ = np.histogram(self.time_ns, edges, weights=self.weight.astype(np.float64))
+        return np.asarray(sums / np.diff(edges) / max(1, self.launched))

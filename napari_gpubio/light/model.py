@@ -1,0 +1,232 @@
+"""What light travels through: optical properties and the volume that has them.
+
+Lengths are in mm, mu_a and mu_s in 1/mm. A **grid position** is measured in mm from the outer corner of the first voxel
+along the volume's own axes (i, j, k); the engine works in it. World positions are mm (RAS) through the affine, which
+takes the index of a voxel's centre to the world.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.params import check_params, param
+from napari_gpubio.core.space import apply_affine, checked_affine, rotation_of, voxel_sizes_mm
+
+Array = npt.NDArray[Any]
+OUTSIDE = 0  # the label of what light does not travel through
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Medium:
+    """Optical properties of one label.
+
+    Parameters
+    ----------
+    label
+        The voxels' value, 1 to 65535.
+    name
+        What it is.
+    mua_per_mm, mus_per_mm
+        Absorption and scattering coefficient, 1/mm.
+    g
+        Anisotropy: mean cosine of the scattering angle, -1 to 1.
+    n
+        Refractive index, at least 1.
+    source
+        Where the numbers come from, for the user.
+
+    Raises
+    ------
+    InvalidInput
+        If a property is negative, not finite or out of its range.
+    """
+
+    label: int = param(1, "Label", "Value of the voxels.", minimum=1, maximum=65535)
+    name: str = param("", "Name", "What the label stands for.")
+    mua_per_mm: float = param(0.0, "µa", "Absorption coefficient.", unit="1/mm", minimum=0.0, step=0.001)
+    mus_per_mm: float = param(0.0, "µs", "Scattering coefficient.", unit="1/mm", minimum=0.0, step=0.1)
+    g: float = param(0.0, "g", "Mean cosine of the scattering angle.", minimum=-1.0, maximum=1.0, step=0.01)
+    n: float = param(1.37, "n", "Refractive index.", minimum=1.0, maximum=10.0, step=0.01)
+    source: str = param("", "Source", "Where the numbers come from.")
+
+    def __post_init__(self) -> None:
+        try:
+            check_params(self)
+        except InvalidInput as error:
+            raise InvalidInput(f"label {self.label}{self.name and f' ({self.name})'}: {error}") from error
+
+    @property
+    def musp_per_mm(self) -> float:
+        """Reduced scattering coefficient mu_s' = mu_s (1 - g), 1/mm."""
+        return self.mus_per_mm * (1.0 - self.g)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Domain:
+    """A label volume with optical properties.
+
+    Parameters
+    ----------
+    labels
+        Shape (X, Y, Z), whole numbers 0 to 65535; 0 is outside. Voxels may be anisotropic.
+    affine
+        Voxel to world, mm; its axes must be perpendicular.
+    media
+        Properties of each label that occurs; others may be there too.
+    outside_n
+        Refractive index of what surrounds the labels.
+    mua_per_mm, mus_per_mm
+        Coefficients voxel by voxel, shape (X, Y, Z), 1/mm, instead of the media's (continuous media); g and n are
+        still the label's.
+    path
+        The file of the labels, or None.
+    notes
+        What a reader found or changed, in sentences for the user.
+
+    Raises
+    ------
+    InvalidInput
+        If shapes do not fit, a label has no properties, a number is out of range, or the affine is sheared.
+    """
+
+    labels: Array
+    affine: npt.NDArray[np.float64]
+    media: tuple[Medium, ...]
+    outside_n: float = 1.0
+    mua_per_mm: Array | None = None
+    mus_per_mm: Array | None = None
+    path: Path | None = None
+    notes: tuple[str, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", _checked_labels(self.labels))
+        object.__setattr__(self, "affine", _perpendicular(self.affine))
+        object.__setattr__(self, "media", tuple(self.media))
+        if not (np.isfinite(self.outside_n) and self.outside_n >= 1.0):
+            raise InvalidInput(f"the refractive index outside is {self.outside_n}; it must be at least 1")
+        self._check_media()
+        for name in ("mua_per_mm", "mus_per_mm"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, self._checked_volume(name))
+
+    def _check_media(self) -> None:
+        known = [medium.label for medium in self.media]
+        if twice := {label for label in known if known.count(label) > 1}:
+            raise InvalidInput(f"label {min(twice)} has two rows of optical properties; remove one")
+        if missing := [label for label in self.labels_present if label not in known]:
+            listed = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
+            raise InvalidInput(
+                f"no optical properties for label {listed}; add a row, or set those voxels to 0 (outside)"
+            )
+
+    def _checked_volume(self, name: str) -> Array:
+        values = np.asarray(getattr(self, name))
+        if values.shape != self.labels.shape:
+            raise InvalidInput(
+                f"{name} has shape {values.shape} and the labels {self.labels.shape}; make them the same"
+            )
+        inside = values[self.labels != OUTSIDE]
+        if not np.isfinite(inside).all() or (inside < 0).any():
+            worst = inside[~np.isfinite(inside) | (inside < 0)][0]
+            raise InvalidInput(f"{name} has the value {worst} in tissue; coefficients are finite and not negative")
+        return np.where(self.labels == OUTSIDE, 0.0, values).astype(np.float32)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Dimensions of the grid."""
+        x, y, z = self.labels.shape
+        return x, y, z
+
+    @property
+    def voxel_sizes_mm(self) -> npt.NDArray[np.float64]:
+        """Edge lengths of a voxel in mm."""
+        return voxel_sizes_mm(self.affine)
+
+    @property
+    def voxel_volume_mm3(self) -> float:
+        """Volume of a voxel."""
+        return float(np.prod(self.voxel_sizes_mm))
+
+    @cached_property
+    def labels_present(self) -> tuple[int, ...]:
+        """Labels that occur, without the outside."""
+        counts = np.bincount(self.labels.ravel(), minlength=1)
+        return tuple(int(label) for label in np.flatnonzero(counts) if label != OUTSIDE)
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether a coefficient is given voxel by voxel."""
+        return self.mua_per_mm is not None or self.mus_per_mm is not None
+
+    def medium(self, label: int) -> Medium:
+        """Properties of a label.
+
+        Raises
+        ------
+        InvalidInput
+            If it has none.
+        """
+        for medium in self.media:
+            if medium.label == label:
+                return medium
+        raise InvalidInput(f"label {label} has no optical properties; there are {[m.label for m in self.media]}")
+
+    def absorption(self) -> npt.NDArray[np.float32]:
+        """mu_a of every voxel, 1/mm, shape (X, Y, Z)."""
+        if self.mua_per_mm is not None:
+            return self.mua_per_mm
+        table = np.zeros(65536, np.float32)
+        for medium in self.media:
+            table[medium.label] = medium.mua_per_mm
+        return table[self.labels]
+
+    def world_to_grid(self, points_mm: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Grid positions (mm from the outer corner of the first voxel) of world positions, shape (..., 3)."""
+        return (apply_affine(np.linalg.inv(self.affine), points_mm) + 0.5) * self.voxel_sizes_mm
+
+    def grid_to_world(self, points_mm: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """World positions of grid positions, shape (..., 3)."""
+        return apply_affine(self.affine, np.asarray(points_mm, np.float64) / self.voxel_sizes_mm - 0.5)
+
+    def direction_to_grid(self, directions: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """World directions along the volume's own axes, shape (..., 3)."""
+        return np.asarray(directions, np.float64) @ rotation_of(self.affine)
+
+    def direction_to_world(self, directions: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Directions along the volume's own axes in world axes, shape (..., 3)."""
+        return np.asarray(directions, np.float64) @ rotation_of(self.affine).T
+
+
+def _checked_labels(labels: Array) -> Array:
+    values = np.asarray(labels)
+    if values.ndim != 3 or not values.size:
+        raise InvalidInput(f"the labels have shape {values.shape}; give a volume with three dimensions")
+    if values.dtype.kind == "f":
+        if not np.isfinite(values).all() or (values != np.round(values)).any():
+            raise InvalidInput("the labels have values that are not whole numbers; give a segmentation, not an image")
+    elif values.dtype.kind not in "iub":
+        raise InvalidInput(f"the labels are of type {values.dtype}; give whole numbers")
+    low, high = int(values.min()), int(values.max())
+    if low < 0 or high > 65535:
+        raise InvalidInput(f"the labels run from {low} to {high}; they must lie between 0 and 65535")
+    if high == 0:
+        raise InvalidInput("every voxel is 0, which is outside; label the tissue with 1 or more")
+    return np.ascontiguousarray(values, np.uint8 if high < 256 else np.uint16)
+
+
+def _perpendicular(affine: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return the affine, if its axes are perpendicular."""
+    matrix = checked_affine(affine)
+    axes = matrix[:3, :3] / voxel_sizes_mm(matrix)
+    if np.abs(axes.T @ axes - np.eye(3)).max() > 1e-3:
+        raise InvalidInput(
+            "the volume is sheared (its axes are not perpendicular); resample it to a straight grid first"
+        )
+    return matrix

@@ -1,0 +1,192 @@
+"""What a voxel simulation gives: fluence with its error, the energy balance, detected photons; in users' units."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.detectors import DetectedPhotons, Detector
+from napari_gpubio.light.model import OUTSIDE, Domain
+from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.source import Source
+
+Array = npt.NDArray[Any]
+UNITS = {
+    "1/mm²": "per launched photon",
+    "mW/mm²": "fluence rate at the source's power",
+    "J/cm²": "fluence of the source's energy",
+}
+
+
+class Estimate(NamedTuple):
+    """A number and its standard error."""
+
+    value: float
+    error: float
+
+    def z_score(self, reference: float, reference_error: float = 0.0) -> float:
+        """Distance to a reference in standard errors of both."""
+        return (self.value - reference) / float(np.hypot(self.error, reference_error))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnergyBalance:
+    """Where the energy of a launched photon went, as fractions; all of them together are 1.
+
+    Parameters
+    ----------
+    specular
+        Reflected where it met the tissue from outside.
+    missed
+        Never met the tissue.
+    absorbed
+        In the tissue, within the time gates and before the first one.
+    escaped
+        Left the tissue (diffuse reflectance and transmittance).
+    truncated
+        Still under way at the end of the last time gate.
+    roulette
+        What Russian roulette took less what it gave; zero within its error.
+    """
+
+    specular: Estimate
+    missed: Estimate
+    absorbed: Estimate
+    escaped: Estimate
+    truncated: Estimate
+    roulette: Estimate
+
+    @property
+    def total(self) -> float:
+        """Sum of all parts, 1 but for rounding."""
+        return sum(getattr(self, name).value for name in self.__dataclass_fields__)
+
+    @property
+    def entered(self) -> float:
+        """Fraction that entered the tissue, by which MCX normalises."""
+        return 1.0 - self.specular.value - self.missed.value
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LightResult:
+    """Result of a voxel simulation.
+
+    Parameters
+    ----------
+    domain, source, settings, detectors
+        What was simulated.
+    gates
+        Fluence of each time gate per launched photon, 1/mm^2, shape (X, Y, Z, G).
+    gates_error
+        Its standard error, from the spread of the batches; NaN with fewer than two whole batches.
+    fluence_error
+        Standard error of the fluence of all gates together, shape (X, Y, Z).
+    half_fluences
+        Fluence of even and of odd photons, each per photon of its half, shape (2, X, Y, Z, G); None unless asked for.
+    escaped_weight
+        Weight per launched photon that left the tissue from each voxel, shape (X, Y, Z); None unless asked for.
+    energy
+        The energy balance.
+    absorbed
+        Absorbed fraction of a launched photon for each label, within the time gates.
+    detected
+        Photons that the detectors caught.
+    launched
+        Photons done.
+    complete
+        False if the run was stopped before its end.
+    parameters
+        Device, seconds, versions and settings, as JSON can hold them.
+    state
+        The integer tallies, from which a run is resumed and results are merged.
+    """
+
+    domain: Domain
+    source: Source
+    settings: Settings
+    detectors: tuple[Detector, ...]
+    gates: npt.NDArray[np.float32]
+    gates_error: npt.NDArray[np.float32]
+    fluence_error: npt.NDArray[np.float32]
+    half_fluences: npt.NDArray[np.float32] | None
+    escaped_weight: npt.NDArray[np.float32] | None
+    energy: EnergyBalance
+    absorbed: Mapping[int, Estimate]
+    detected: DetectedPhotons
+    launched: int
+    complete: bool
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    state: Any = field(default=None, repr=False)
+
+    @cached_property
+    def fluence(self) -> npt.NDArray[np.float32]:
+        """Fluence of all time gates together (continuous wave) per launched photon, 1/mm^2, shape (X, Y, Z)."""
+        if self.gates.shape[3] == 1:
+            return self.gates[..., 0]
+        return np.asarray(self.gates.sum(axis=3, dtype=np.float64).astype(np.float32))
+
+    @cached_property
+    def fluence_rate(self) -> npt.NDArray[np.float32]:
+        """Fluence rate in each time gate per launched photon, 1/(mm^2 s), shape (X, Y, Z, G)."""
+        seconds = np.diff(self.settings.time_gates_ns) * 1e-9
+        return (self.gates / seconds).astype(np.float32)
+
+    @cached_property
+    def relative_error(self) -> npt.NDArray[np.float32]:
+        """Standard error over fluence; infinite where no light came."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.fluence > 0, self.fluence_error / self.fluence, np.inf).astype(np.float32)
+
+    @cached_property
+    def absorbed_density(self) -> npt.NDArray[np.float32]:
+        """Absorbed energy per volume and launched photon, 1/mm^3: mu_a times fluence, shape (X, Y, Z)."""
+        return np.asarray(self.fluence * self.domain.absorption())
+
+    def diffuse_reflectance(self) -> npt.NDArray[np.float32]:
+        """Escaped weight per launched photon and area of the voxel's faces to the outside, 1/mm^2, shape (X, Y, Z).
+
+        Raises
+        ------
+        InvalidInput
+            If the run did not keep the map of escaping light.
+        """
+        if self.escaped_weight is None:
+            raise InvalidInput("the map of escaping light was not kept; run again with exit_map=True")
+        area = exposed_area_mm2(self.domain)
+        return np.divide(self.escaped_weight, area, out=np.zeros(area.shape, np.float32), where=area > 0)
+
+    def irradiance_mw_per_mm2(self, power_mw: float) -> npt.NDArray[np.float32]:
+        """Fluence rate of a continuous source of this power, mW/mm^2."""
+        return self.fluence * np.float32(_positive("the source's power", power_mw, "mW"))
+
+    def fluence_j_per_cm2(self, energy_j: float) -> npt.NDArray[np.float32]:
+        """Fluence of a source that gave this energy (power times exposure), J/cm^2."""
+        return self.fluence * np.float32(100.0 * _positive("the source's energy", energy_j, "J"))
+
+    def volume_above_mm3(self, values: Array, threshold: float) -> dict[int, float]:
+        """Volume of each label in which ``values`` (a fluence in any unit) reaches a threshold, mm^3."""
+        labels = self.domain.labels[np.asarray(values) >= threshold]
+        counts = np.bincount(labels.ravel(), minlength=65536)
+        return {label: float(counts[label]) * self.domain.voxel_volume_mm3 for label in self.domain.labels_present}
+
+
+def exposed_area_mm2(domain: Domain) -> npt.NDArray[np.float32]:
+    """Area of each tissue voxel's faces that meet the outside or the edge of the grid, mm^2, shape (X, Y, Z)."""
+    tissue = np.pad(domain.labels != OUTSIDE, 1)
+    sizes = domain.voxel_sizes_mm
+    area = np.zeros(domain.shape, np.float32)
+    for axis in range(3):
+        face = float(np.prod(sizes) / sizes[axis])
+        for shift in (1, -1):
+            area += face * ~np.roll(tissue, shift, axis)[1:-1, 1:-1, 1:-1]
+    return np.where(domain.labels != OUTSIDE, area, 0).astype(np.float32)
+
+
+def _positive(what: str, value: float, unit: str) -> float:
+    if not (np.isfinite(value) and value > 0):
+        raise InvalidInput(f"{what} is {value} {unit}; it must be greater than 0")
+    return float(value)

@@ -1,0 +1,95 @@
+"""Settings of a voxel simulation, written once: the API, the command line and the dock widget read them here."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.params import check_params, param
+
+FACES = ("-i", "+i", "-j", "+j", "-k", "+k")
+FACE_RULES = ("default", "escape", "fresnel", "mirror", "cyclic")
+MOST_PHOTONS = 10**12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How photons are traced and what is tallied.
+
+    Parameters
+    ----------
+    time_gates_ns
+        Edges of the time gates, increasing, ns after launch. Photons older than the last edge are truncated.
+    faces
+        What happens at the six outer faces of the grid, in the order of `FACES`: ``escape``, ``fresnel`` (escape or
+        reflection at the index step to the outside), ``mirror``, ``cyclic``, or ``default`` (``fresnel`` with
+        ``refraction``, else ``escape``). Both faces of an axis must be cyclic, or neither.
+
+    Raises
+    ------
+    InvalidInput
+        If a number is out of range, gates do not increase, or faces do not fit.
+    """
+
+    photons: int = param(
+        1_000_000, "Photons", "Number of photon packets.", minimum=1, maximum=MOST_PHOTONS, step=100_000
+    )
+    seed: int = param(1, "Seed", "Of the random numbers; the same seed gives the same result.", minimum=0)
+    refraction: bool = param(
+        True, "Refraction", "Fresnel reflection and refraction wherever the refractive index changes."
+    )
+    specular: bool = param(
+        True, "Specular loss", "Reflect part of the light where it enters from outside; needs refraction."
+    )
+    roulette_threshold: float = param(
+        1e-4,
+        "Roulette below",
+        "Packets of less weight play Russian roulette (survive with chance 1/10, ten times heavier); 0 = never.",
+        minimum=0.0,
+        maximum=1.0,
+        advanced=True,
+    )
+    batches: int = param(
+        16, "Batches", "Groups of photons from whose spread the standard errors come.", minimum=2, maximum=256,
+        advanced=True,
+    )  # fmt: skip
+    halves: bool = param(False, "Half buffers", "Keep even and odd photons apart too, for the denoiser.", advanced=True)
+    exit_map: bool = param(False, "Map of escaping light", "Diffuse reflectance at the surface.", advanced=True)
+    max_detected: int = param(
+        1_000_000, "Most detected photons", "How many detected photons are listed one by one.", minimum=0,
+        maximum=10**8, advanced=True,
+    )  # fmt: skip
+    time_gates_ns: tuple[float, ...] = (0.0, 5.0)
+    faces: tuple[str, ...] = ("default",) * 6
+
+    def __post_init__(self) -> None:
+        check_params(self)
+        if self.photons < 1:
+            raise InvalidInput(f"photons is {self.photons}; give at least 1")
+        self._check_gates()
+        self._check_faces()
+
+    def _check_gates(self) -> None:
+        edges = np.asarray(self.time_gates_ns, np.float64).ravel()
+        if edges.size < 2 or not np.isfinite(edges).all() or edges[0] < 0 or (np.diff(edges) <= 0).any():
+            raise InvalidInput(
+                f"the time gates are {list(self.time_gates_ns)} ns; give at least two edges, from 0 up, each later than "
+                "the one before"
+            )
+        object.__setattr__(self, "time_gates_ns", tuple(float(edge) for edge in edges))
+
+    def _check_faces(self) -> None:
+        faces = tuple(self.faces)
+        object.__setattr__(self, "faces", faces)
+        if len(faces) != 6 or any(face not in FACE_RULES for face in faces):
+            raise InvalidInput(
+                f"faces is {faces}; give six of {', '.join(FACE_RULES)}, in the order {', '.join(FACES)}"
+            )
+        for axis in range(3):
+            if (faces[2 * axis] == "cyclic") != (faces[2 * axis + 1] == "cyclic"):
+                raise InvalidInput(f"only one face of axis {'ijk'[axis]} is cyclic; make both cyclic or neither")
+
+    @property
+    def gate_count(self) -> int:
+        """Number of time gates."""
+        return len(self.time_gates_ns) - 1
