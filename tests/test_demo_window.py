@@ -9,8 +9,9 @@ from napari.layers import Labels, Tracks
 
 from napari_gpubio import demo, tracts
 from napari_gpubio.core.files import sample_path
+from napari_gpubio.core.layers import KEY, volume_of
 from napari_gpubio.core.space import world_to_viewer
-from napari_gpubio.tracts.layers import KEY, field_of, scan_of, volume_of
+from napari_gpubio.tracts.layers import field_of, scan_of
 from napari_gpubio.tracts.widget import TensorPanel, TrackingPanel
 from napari_gpubio.viewer.orientation import view_of
 from napari_gpubio.viewer.streamlines import Streamlines

@@ -87,11 +87,28 @@ def advance_in_chunks(
     OutOfGpuMemory
         If a single item does not fit on a GPU.
     """
-    workers = [_Worker(run, first_chunk) for run in runs]
-    if len(workers) == 1:
-        yield from _one(workers[0], total, stop)
-    else:
-        yield from _several(workers, total, stop)
+    yield from _share(runs, _Line([(0, total)]), stop, first_chunk)
+
+
+def advance_in_pieces(
+    runs: Sequence[Runnable],
+    pieces: Sequence[tuple[int, int]],
+    *,
+    stop: threading.Event | None = None,
+    first_chunk: int = 1024,
+) -> Iterator[int]:
+    """Do pieces of the items, each of them on one run from its start to its end; yield the number done.
+
+    For runs that gather over a piece (a batch of photons, say): no chunk crosses the border of a piece.
+
+    Parameters
+    ----------
+    pieces
+        Ranges (start, stop) of items.
+    runs, stop, first_chunk
+        See `advance_in_chunks`.
+    """
+    yield from _share(runs, _Pieces(pieces), stop, first_chunk)
 
 
 class _Worker:
@@ -134,25 +151,66 @@ class _Worker:
         return max(1, int(usable / max(1, self.run.bytes_per_item())))
 
 
-def _one(worker: _Worker, total: int, stop: threading.Event | None) -> Iterator[int]:
+class _Line:
+    """Work that any worker continues where another left off."""
+
+    def __init__(self, ranges: Sequence[tuple[int, int]]) -> None:
+        self._ranges = [(start, stop) for start, stop in ranges if stop > start]
+
+    def take(self, worker: _Worker) -> tuple[int, int] | None:
+        """Return start and length of the next chunk for a worker, None when nothing is left."""
+        if not self._ranges:
+            return None
+        start, stop = self._ranges[0]
+        count = min(worker.length, stop - start)
+        self._ranges[:1] = [(start + count, stop)] if start + count < stop else []
+        return start, count
+
+
+class _Pieces:
+    """Work in pieces; a worker that has begun one finishes it."""
+
+    def __init__(self, pieces: Sequence[tuple[int, int]]) -> None:
+        self._waiting = _Line(pieces)._ranges
+        self._own: dict[_Worker, _Line] = {}
+
+    def take(self, worker: _Worker) -> tuple[int, int] | None:
+        """Return start and length of the next chunk for a worker, None when nothing is left for it."""
+        if (chunk := self._own.setdefault(worker, _Line([])).take(worker)) is not None:
+            return chunk
+        if not self._waiting:
+            return None
+        self._own[worker] = _Line([self._waiting.pop(0)])
+        return self._own[worker].take(worker)
+
+
+def _share(
+    runs: Sequence[Runnable], work: _Line | _Pieces, stop: threading.Event | None, first_chunk: int
+) -> Iterator[int]:
+    workers = [_Worker(run, first_chunk) for run in runs]
+    if len(workers) == 1:
+        yield from _one(workers[0], work, stop)
+    else:
+        yield from _several(workers, work, stop)
+
+
+def _one(worker: _Worker, work: _Line | _Pieces, stop: threading.Event | None) -> Iterator[int]:
     done = 0
-    while done < total and not (stop is not None and stop.is_set()):
-        done += worker.do(done, min(worker.length, total - done))
+    while not (stop is not None and stop.is_set()) and (chunk := work.take(worker)) is not None:
+        done += worker.do(*chunk)
         yield done
 
 
-def _several(workers: Sequence[_Worker], total: int, stop: threading.Event | None) -> Iterator[int]:
+def _several(workers: Sequence[_Worker], work: _Line | _Pieces, stop: threading.Event | None) -> Iterator[int]:
     """One thread for each GPU; a worker that has finished takes the next chunk."""
-    begun, done = 0, 0
+    done = 0
     with ThreadPoolExecutor(len(workers), thread_name_prefix="napari-gpubio") as pool:
         busy: dict[Future[int], _Worker] = {}
 
         def give(worker: _Worker) -> None:
-            nonlocal begun
-            if begun < total and not (stop is not None and stop.is_set()):
-                count = min(worker.length, total - begun)
-                busy[pool.submit(worker.do, begun, count)] = worker
-                begun += count
+            stopped = stop is not None and stop.is_set()
+            if not stopped and (chunk := work.take(worker)) is not None:
+                busy[pool.submit(worker.do, *chunk)] = worker
 
         for worker in workers:
             give(worker)

@@ -40,9 +40,14 @@ def _find(name: str, folder: Path) -> Path:
     raise GpuBioError(f"kernel header {name!r} is missing; reinstall napari-gpubio")
 
 
-def options(*, defines: tuple[str, ...] = (), strict: bool = False) -> tuple[str, ...]:
-    """NVRTC options. ``strict`` keeps the operation order of the CPU twin (no fused multiply-add)."""
-    return ("-std=c++17", *(f"-D{d}" for d in defines), *(("--fmad=false",) if strict else ()))
+def options(*, defines: tuple[str, ...] = (), strict: bool = False, fast: bool = False) -> tuple[str, ...]:
+    """NVRTC options.
+
+    ``strict`` keeps the operation order of the CPU twin (no fused multiply-add). ``fast`` lets the special function
+    unit compute divisions, roots and the functions of ``fastmath.cuh``, a few units in the last place off.
+    """
+    chosen = (("--fmad=false",) if strict else ()) + (("--use_fast_math", "-DFAST_MATH") if fast else ())
+    return ("-std=c++17", *(f"-D{d}" for d in defines), *chosen)
 
 
 @functools.lru_cache(maxsize=64)
@@ -52,7 +57,9 @@ def _module(path: Path, opts: tuple[str, ...], device_index: int) -> Any:  # noq
     return cupy.RawModule(code=source(path), options=opts, backend="nvrtc")
 
 
-def kernel(path: Path, name: str, *, defines: tuple[str, ...] = (), strict: bool = False) -> Any:
+def kernel(
+    path: Path, name: str, *, defines: tuple[str, ...] = (), strict: bool = False, fast: bool = False
+) -> Any:
     """Compile (once per device) and return a kernel.
 
     Parameters
@@ -61,7 +68,7 @@ def kernel(path: Path, name: str, *, defines: tuple[str, ...] = (), strict: bool
         The ``.cu`` file.
     name
         An ``extern "C"`` function in it.
-    defines, strict
+    defines, strict, fast
         See `options`.
 
     Returns
@@ -71,4 +78,5 @@ def kernel(path: Path, name: str, *, defines: tuple[str, ...] = (), strict: bool
     """
     import cupy
 
-    return _module(path, options(defines=defines, strict=strict), cupy.cuda.Device().id).get_function(name)
+    chosen = options(defines=defines, strict=strict, fast=fast)
+    return _module(path, chosen, cupy.cuda.Device().id).get_function(name)

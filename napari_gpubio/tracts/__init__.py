@@ -8,12 +8,13 @@ From a diffusion scan to fibers in four calls::
     fibers.save("callosum.trk")
 """
 
+from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts.brain_mask import brain_mask
 from napari_gpubio.tracts.gradient_check import GradientCheck, check_gradients, corrected_scan
 from napari_gpubio.tracts.io.dwi import read_dwi
 from napari_gpubio.tracts.io.tensor_images import read_tensors, write_tensors
 from napari_gpubio.tracts.io.tractograms import TractogramWriter, read_tractogram, write_tractogram
-from napari_gpubio.tracts.io.volumes import read_mask, read_volume, write_volume
+from napari_gpubio.tracts.io.volumes import read_mask, read_volume
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.phantom import brain_phantom, load_brain_phantom
 from napari_gpubio.tracts.run import track, track_steps, track_to_file

@@ -10,10 +10,11 @@ import numpy as np
 from napari_gpubio.core.arguments import add_settings, read_settings
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts.gradient_check import check_gradients
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi
 from napari_gpubio.tracts.io.tensor_images import read_tensors
-from napari_gpubio.tracts.io.volumes import read_mask, read_volume, write_volume
+from napari_gpubio.tracts.io.volumes import read_mask, read_volume
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.run import track, track_to_file
 from napari_gpubio.tracts.seeds import ball, label_points

@@ -11,9 +11,10 @@ from napari.utils.interactions import mouse_move_callbacks, mouse_press_callback
 from qtpy.QtWidgets import QComboBox, QLabel, QListWidget, QPushButton
 
 from napari_gpubio import tracts
+from napari_gpubio.core.layers import KEY
 from napari_gpubio.core.space import apply_affine, viewer_to_world, volume_layer_affine, world_to_viewer
 from napari_gpubio.core.steps import Step
-from napari_gpubio.tracts.layers import KEY, map_layer, scan_layer
+from napari_gpubio.tracts.layers import map_layer, scan_layer
 from napari_gpubio.tracts.widget import TrackingPanel, request
 from napari_gpubio.viewer.streamlines import Streamlines
 

@@ -8,10 +8,10 @@ import pytest
 from scipy.linalg import polar
 from scipy.spatial.transform import Rotation
 
+from napari_gpubio.core import volumes
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.io import volumes
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi
-from napari_gpubio.tracts.io.volumes import read_mask
+from napari_gpubio.tracts.io.volumes import read_array, read_mask
 
 
 def affine_of(matrix):
@@ -244,7 +244,7 @@ def test_real_small_scan_equals_mrtrix(shared_data):
     """Weighted least squares on what was read gives MRtrix's own tensors (world axes)."""
     folder = shared_data / "dwi" / "mrtrix_small"
     scan = read_dwi(folder / "dwi.nii.gz")
-    reference, affine = volumes.read_array(folder / "mrtrix_dwi2tensor_wls_it0.nii.gz")
+    reference, affine = read_array(folder / "mrtrix_dwi2tensor_wls_it0.nii.gz")
     good = read_mask(folder / "mask.nii.gz", scan.shape, scan.affine) & (scan.data > 0).all(axis=3)
     signals = scan.data[good]
     found = fitted(signals, scan.bvals, scan.directions, weights=signals)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from napari_gpubio.core import volumes
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.io import volumes
 from napari_gpubio.tracts.io.mif import read_mif
 
 TRANSFORM = np.array([[0.8, -0.6, 0, 10], [0.6, 0.8, 0, -20], [0, 0, 1, 30.5]])

@@ -12,8 +12,8 @@ from scipy.linalg import polar
 from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts.io.tensor_images import positive_definite, read_tensors, rotate_tensors, write_tensors
-from napari_gpubio.tracts.io.volumes import write_volume
 from napari_gpubio.tracts.model import TensorField
 
 SHAPE = (4, 5, 6)

@@ -13,8 +13,9 @@ import pytest
 from napari.layers import Image, Labels
 
 from napari_gpubio import tracts
+from napari_gpubio.core.layers import volume_of
 from napari_gpubio.core.space import apply_affine, world_to_viewer
-from napari_gpubio.tracts.layers import field_of, map_layer, volume_of
+from napari_gpubio.tracts.layers import field_of, map_layer
 from napari_gpubio.tracts.widget import TensorPanel
 from tests.tracts.tensor_panel_samples import (
     KEY,

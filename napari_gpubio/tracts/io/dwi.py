@@ -8,9 +8,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.volumes import nifti_affine, nifti_array, open_nifti
 from napari_gpubio.tracts.io.gradients import read_fsl_gradients, tidy_gradients
-from napari_gpubio.tracts.io.mif import read_mif
-from napari_gpubio.tracts.io.volumes import MIF_SUFFIXES, nifti_affine, nifti_array, open_nifti
+from napari_gpubio.tracts.io.mif import MIF_SUFFIXES, read_mif
 from napari_gpubio.tracts.model import DiffusionScan
 
 Array = npt.NDArray[Any]

@@ -19,10 +19,11 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.space import checked_affine
-from napari_gpubio.tracts.io.volumes import MIF_SUFFIXES, check_declared_size, damaged
+from napari_gpubio.core.volumes import check_declared_size, damaged
 
 Array = npt.NDArray[Any]
 Header = dict[str, list[str]]
+MIF_SUFFIXES = (".mif", ".mif.gz", ".mih")
 _MAGIC = b"mrtrix image"
 _END = re.compile(rb"\r?\n *END[ \r]*\n")
 _LONGEST_HEADER = 1 << 24

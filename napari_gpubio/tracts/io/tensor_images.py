@@ -21,16 +21,10 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.space import rotation_of
+from napari_gpubio.core.volumes import nifti_affine, nifti_array, open_nifti, save_nifti
 from napari_gpubio.tracts.io.gradients import fsl_axes
-from napari_gpubio.tracts.io.mif import read_mif
-from napari_gpubio.tracts.io.volumes import (
-    MIF_SUFFIXES,
-    nifti_affine,
-    nifti_array,
-    open_nifti,
-    read_mask,
-    save_nifti,
-)
+from napari_gpubio.tracts.io.mif import MIF_SUFFIXES, read_mif
+from napari_gpubio.tracts.io.volumes import read_mask
 from napari_gpubio.tracts.model import TensorField
 
 Array = npt.NDArray[Any]

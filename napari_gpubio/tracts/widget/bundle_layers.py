@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from napari_gpubio.core.layers import KEY
 from napari_gpubio.core.space import slice_steps_mm, world_layer_affine, world_to_viewer
-from napari_gpubio.tracts.layers import KEY
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.widget.bundles import Bundle, BundleList
 from napari_gpubio.tracts.widget.request import packed_fibers

@@ -9,7 +9,7 @@ from qtpy.QtGui import QImage, QPixmap
 from qtpy.QtWidgets import QComboBox, QFormLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 from superqt import QLabeledDoubleRangeSlider
 
-from napari_gpubio.tracts.layers import KEY
+from napari_gpubio.core.layers import KEY
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.settings import StopReason
 

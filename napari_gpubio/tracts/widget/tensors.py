@@ -22,21 +22,13 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.layers import KEY, grid_of, save_layer, saved_path, volume_of
 from napari_gpubio.core.space import apply_affine, same_grid, slice_steps_mm, viewer_to_world, world_layer_affine
 from napari_gpubio.core.steps import Step
 from napari_gpubio.tracts.gradient_check import GradientCheck, check_gradients
 from napari_gpubio.tracts.io.tensor_images import read_tensors
-from napari_gpubio.tracts.layers import (
-    KEY,
-    field_of,
-    grid_of,
-    map_layer,
-    read_layers,
-    save_layer,
-    saved_path,
-    scan_of,
-    volume_of,
-)
+from napari_gpubio.tracts.io.volumes import read_volume
+from napari_gpubio.tracts.layers import field_of, map_layer, read_layers, scan_of
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors.glyphs import ellipsoids, nearby_voxels, slice_voxels
 from napari_gpubio.tracts.tensors.problem import FitSettings
@@ -325,7 +317,7 @@ class TensorPanel(EnginePanel):
     def painted_layers(self) -> list[Any]:
         """The mask, if no file holds it as it is."""
         mask = self.mask_box.layer
-        return [mask] if mask is not None and saved_path(mask) is None else []
+        return [mask] if mask is not None and saved_path(mask, read_volume) is None else []
 
     def save_painted(self, layer: Any, folder: Path) -> Path:
         """Save a mask as NIfTI into a folder."""
@@ -334,7 +326,7 @@ class TensorPanel(EnginePanel):
     def _recipe_or_reason(self) -> tuple[str, ...] | str:
         """The lines of a script that make these tensors, or a sentence that says why there are none."""
         mask = self.mask_box.layer
-        if mask is not None and saved_path(mask) is None:
+        if mask is not None and saved_path(mask, read_volume) is None:
             return (
                 f"these tensors were fitted in the mask {mask.name!r}, which no file holds; save the mask, open the "
                 "file, fit in it, and copy again"
@@ -357,7 +349,7 @@ class TensorPanel(EnginePanel):
         lines = [f"scan = tracts.read_dwi({str(scan.path)!r})"]
         mask, mask_text = self.mask_box.layer, "None"
         if mask is not None:
-            path = saved.get(mask.name) or saved_path(mask) or f"{mask.name}.nii.gz"
+            path = saved.get(mask.name) or saved_path(mask, read_volume) or f"{mask.name}.nii.gz"
             lines.append(f"mask = tracts.read_mask({str(path)!r}, scan.shape, scan.affine)")
             mask_text = "mask"
         settings = call_text("tracts", self.settings)

@@ -9,10 +9,12 @@ from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFileDialog, QFormLayout, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.layers import KEY, grid_of, save_layer, saved_path, volume_of
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.core.steps import Step
 from napari_gpubio.tracts.io.tractograms import read_tractogram
-from napari_gpubio.tracts.layers import KEY, field_of, grid_of, map_layer, save_layer, saved_path, scan_of, volume_of
+from napari_gpubio.tracts.io.volumes import read_volume
+from napari_gpubio.tracts.layers import field_of, map_layer, scan_of
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.widget.bundle_layers import key_of
@@ -347,14 +349,14 @@ class TrackingPanel(EnginePanel):
     def script(self, saved: Mapping[str, Path]) -> str:
         """Return a script that tracks the current bundle as the panel would."""
         labels = self.seed_box.label_layer
-        labels_path = None if labels is None else saved.get(labels.name) or saved_path(labels)
+        labels_path = None if labels is None else saved.get(labels.name) or saved_path(labels, read_volume)
         request = self._request(self.bundles.current, labels)
         return tracking_script(request, self.source_box.layer, labels_path)
 
     def painted_layers(self) -> list[Any]:
         """The label layer to seed from, if no file holds it as it is."""
         labels = self.seed_box.label_layer
-        return [labels] if labels is not None and saved_path(labels) is None else []
+        return [labels] if labels is not None and saved_path(labels, read_volume) is None else []
 
     def save_painted(self, layer: Any, folder: Path) -> Path:
         """Save a label layer as NIfTI into a folder."""

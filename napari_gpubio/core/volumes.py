@@ -1,0 +1,222 @@
+"""NIfTI volumes in and out, and the size checks that every image reader shares."""
+
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+import numpy.typing as npt
+from nibabel.filebasedimages import ImageFileError
+from nibabel.spatialimages import HeaderDataError
+
+from napari_gpubio.core.device import CPU, free_memory_bytes
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.core.space import checked_affine
+
+Array = npt.NDArray[Any]
+Affine = npt.NDArray[np.float64]
+NIFTI_SUFFIXES = (".nii", ".nii.gz")
+_MOST_GZIP_SHRINKS = 1100  # DEFLATE codes at most 258 bytes in 2 bits: a factor of 1032
+# What nibabel, gzip and numpy raise on a damaged file.
+_READ_ERRORS = (
+    OSError,
+    EOFError,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    MemoryError,
+    struct.error,
+    zlib.error,
+    ImageFileError,
+    HeaderDataError,
+)
+
+
+def read_volume(path: str | Path) -> tuple[Array, Affine]:
+    """Read one three-dimensional volume (a scalar map, labels, a mask) from NIfTI.
+
+    Parameters
+    ----------
+    path
+        A ``.nii`` or ``.nii.gz`` file. Further axes of length 1 are dropped.
+
+    Returns
+    -------
+    array
+        Shape (X, Y, Z), any real type, in the machine's byte order.
+    affine
+        Voxel to world, mm.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is missing, damaged, too large for the memory, of another kind, or not three-dimensional.
+    """
+    array, affine = read_array(path)
+    return one_volume(array, Path(path).name), affine
+
+
+def read_array(path: str | Path) -> tuple[Array, Affine]:
+    """Read the whole array of an image, of any number of dimensions, and its affine (mm); errors as `read_volume`."""
+    path = Path(path)
+    image = open_nifti(path)
+    return nifti_array(image, path), nifti_affine(image, path)
+
+
+def one_volume(array: Array, name: str) -> Array:
+    """Return an image's array as one volume (X, Y, Z), without further axes of length 1.
+
+    Raises
+    ------
+    InvalidInput
+        If it has fewer than three dimensions or holds several volumes; ``name`` is the file's.
+    """
+    if array.ndim < 3 or array.size != np.prod(array.shape[:3]):
+        raise InvalidInput(f"{name} has shape {array.shape}; one volume (x, y, z) is needed: take one out of a series")
+    return array.reshape(array.shape[:3])
+
+
+def write_volume(path: str | Path, array: Array, affine: npt.ArrayLike, description: str = "") -> None:
+    """Write a volume as NIfTI; an older file is replaced only when the new one is complete.
+
+    Parameters
+    ----------
+    path
+        Ends in ``.nii`` or ``.nii.gz``.
+    array
+        Shape (X, Y, Z), or (X, Y, Z, C) for colours or several maps. Booleans are written as uint8, 64-bit
+        integers as int32 where they fit, float16 as float32.
+    affine
+        Voxel to world, mm.
+    description
+        Goes to the header's ``descrip`` (its first 79 bytes).
+
+    Raises
+    ------
+    InvalidInput
+        If the array is not a real volume, the name ends otherwise, or the folder does not exist.
+    """
+    array = np.asarray(array)
+    if array.ndim not in (3, 4):
+        raise InvalidInput(f"a volume has 3 dimensions, or 4 with colours; this array has shape {array.shape}")
+    storable = _storable(array)
+    save_nifti(path, nib.Nifti1Image(storable, checked_affine(affine), dtype=storable.dtype), description)
+
+
+def save_nifti(path: str | Path, image: Any, description: str = "") -> None:
+    """Write a nibabel image atomically, in mm and with its affine as both sform and (without shear) qform."""
+    if not str(path).lower().endswith(NIFTI_SUFFIXES):
+        raise InvalidInput(f"{Path(path).name} does not end in .nii or .nii.gz; give it one of these endings")
+    image.set_sform(image.affine, code="scanner")
+    image.set_qform(image.affine, code="scanner")
+    image.header.set_xyzt_units("mm")
+    image.header["descrip"] = description.encode("ascii", "replace")[:79]
+    with atomic_write(path) as part:
+        nib.save(image, part)
+
+
+def open_nifti(path: str | Path) -> Any:
+    """Read the header of a NIfTI file and check that its data can be there and fit into memory.
+
+    Returns
+    -------
+    nibabel.Nifti1Image
+        Nothing but the header has been read.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is missing, of another kind, damaged, shorter than its header says, or too large.
+    """
+    path = existing_file(path)
+    if not path.name.lower().endswith(NIFTI_SUFFIXES):
+        raise InvalidInput(f"{path.name} is not a file that can be read here; convert it to NIfTI (.nii, .nii.gz)")
+    try:
+        image = nib.load(path, mmap=False)
+    except _READ_ERRORS as error:
+        raise damaged(path, error) from error
+    if not isinstance(image, nib.Nifti1Image):
+        raise InvalidInput(f"{path.name} is not a NIfTI file, whatever its name says; convert it to NIfTI")
+    dtype = image.get_data_dtype()
+    if dtype.kind not in "iuf":
+        raise InvalidInput(f"{path.name} holds values of type {dtype}; only real numbers can be used: convert it")
+    if min(image.shape, default=0) < 1:
+        raise InvalidInput(f"{path.name} declares the shape {image.shape}, which holds nothing; write it again")
+    check_declared_size(path, int(image.dataobj.offset), _bytes(image.shape, dtype.itemsize))
+    return image
+
+
+def nifti_array(image: Any, path: Path) -> Array:
+    """Read the data of an `open_nifti` image, scaled (to float32 at least) where the header says so."""
+    proxy = image.dataobj
+    try:
+        data = proxy.get_unscaled()
+    except _READ_ERRORS as error:
+        raise damaged(path, error) from error
+    if not (proxy.slope == 1 and proxy.inter == 0):
+        data = data.astype(np.result_type(data.dtype, np.float32))
+        with np.errstate(over="ignore", invalid="ignore"):
+            data *= data.dtype.type(proxy.slope)
+            data += data.dtype.type(proxy.inter)
+    wanted = np.dtype(np.float64) if data.dtype.itemsize > 8 else data.dtype.newbyteorder("=")
+    return np.asarray(data).astype(wanted, copy=False)
+
+
+def nifti_affine(image: Any, path: Path) -> Affine:
+    """Return the checked voxel-to-world matrix (mm) of an `open_nifti` image."""
+    try:
+        return checked_affine(image.affine)
+    except InvalidInput as error:
+        raise InvalidInput(f"{path.name}: {error}") from None
+
+
+def check_declared_size(path: Path, offset: int, count: int) -> None:
+    """Check, before anything is allocated, that ``count`` bytes from ``offset`` can be in a file and in memory.
+
+    Raises
+    ------
+    InvalidInput
+        If a plain file is too short, a gzip file could not hold so much at its best, or the memory is too small.
+    """
+    size = path.stat().st_size
+    most = size * _MOST_GZIP_SHRINKS if path.suffix.lower() == ".gz" else size
+    if offset < 0 or offset + count > most:
+        raise InvalidInput(
+            f"{path.name} has {size} bytes, but its header declares {count} bytes of data from byte {offset}; "
+            "the file is incomplete or damaged: copy or download it again"
+        )
+    if count > (free := free_memory_bytes(CPU)):
+        raise InvalidInput(
+            f"{path.name} needs {count / 2**20:.0f} MB of memory and {free / 2**20:.0f} MB are free; "
+            "close other programs, or crop or resample the image"
+        )
+
+
+def damaged(path: Path, error: Exception) -> InvalidInput:
+    """Return the error to raise when a library fails on a file."""
+    return InvalidInput(
+        f"{path.name} cannot be read ({type(error).__name__}: {str(error)[:200]}); "
+        "it is incomplete, damaged or of another kind: copy or download it again"
+    )
+
+
+def _bytes(shape: tuple[int, ...], itemsize: int) -> int:
+    total = itemsize
+    for length in shape:
+        total *= int(length)
+    return total
+
+
+def _storable(array: Array) -> Array:
+    if array.dtype.kind not in "biuf":
+        raise InvalidInput(f"values of type {array.dtype} cannot be written as NIfTI; convert them to real numbers")
+    if array.dtype == bool:
+        return array.astype(np.uint8)
+    if array.dtype == np.float16:
+        return array.astype(np.float32)
+    if array.dtype in (np.int64, np.uint64) and (not array.size or abs(int(array.max())) < 2**31 > -int(array.min())):
+        return array.astype(np.int32)
+    return array

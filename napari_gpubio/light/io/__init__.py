@@ -1,0 +1,7 @@
+"""Files of the light engine: labels, tables of optical properties, results."""
+
+from napari_gpubio.light.io.results import load_result, save_result
+from napari_gpubio.light.io.table import read_table, write_table
+from napari_gpubio.light.io.volumes import read_domain, write_fluence
+
+__all__ = ["load_result", "read_domain", "read_table", "save_result", "write_fluence", "write_table"]

@@ -1,0 +1,191 @@
+"""Arrays in JSON as the JData standard annotates them (``_ArrayType_``, ``_ArraySize_``, ``_ArrayZipData_``).
+
+An annotated array is a JSON object: the type and the size, and either the values (``_ArrayData_``) or their bytes,
+compressed and in base64 (``_ArrayZipType_``, ``_ArrayZipSize_``, ``_ArrayZipData_``). Values are row-major (the last
+index is fastest) unless ``_ArrayOrder_`` says column-major, and little-endian. MCX and NeuroJSON files hold volumes so.
+"""
+
+import base64
+import binascii
+import lzma
+import math
+import reprlib
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.device import CPU, free_memory_bytes
+from napari_gpubio.core.errors import InvalidInput
+
+Array = npt.NDArray[Any]
+_DTYPES = {
+    "uint8": "<u1", "uint16": "<u2", "uint32": "<u4", "uint64": "<u8", "int8": "<i1", "int16": "<i2", "int32": "<i4",
+    "int64": "<i8", "half": "<f2", "float16": "<f2", "single": "<f4", "float32": "<f4", "double": "<f8",
+    "float64": "<f8", "logical": "<u1", "bool": "<u1",
+}  # fmt: skip
+_NAMES = {"f2": "half", "f4": "single", "f8": "double"}
+_COLUMN_MAJOR = ("c", "col", "column")
+_MOST_AXES = 8
+_LZMA_MEMORY = 1 << 30  # bytes; a damaged header may ask for a dictionary of 4 GB
+_NOT_REAL = ("_ArrayIsComplex_", "_ArrayIsSparse_", "_ArrayShape_")
+
+
+def is_array(node: object) -> bool:
+    """Whether a JSON value is an annotated array."""
+    return isinstance(node, Mapping) and "_ArraySize_" in node
+
+
+def decode_array(node: Mapping[str, Any], what: str) -> Array:
+    """Return the array that a JSON object holds.
+
+    Parameters
+    ----------
+    node
+        The object.
+    what
+        Its place in the file, for errors.
+
+    Returns
+    -------
+    ndarray
+        Of the shape and type that are declared, in the machine's byte order.
+
+    Raises
+    ------
+    InvalidInput
+        If a field is missing or of the wrong kind, the array is complex, sparse or too large, its bytes cannot be
+        decompressed, or there are more or fewer of them than declared.
+    """
+    if odd := [key for key in _NOT_REAL if node.get(key)]:
+        raise InvalidInput(f"{what} has {odd[0]}; only full real arrays can be read, store it as one")
+    dtype, shape = _dtype(node, what), _shape(node, what)
+    order = str(node.get("_ArrayOrder_", "r")).lower()
+    values = _packed(node, dtype, shape, what) if "_ArrayZipData_" in node else _plain(node, dtype, shape, what)
+    return values.reshape(shape, order="F" if order in _COLUMN_MAJOR else "C")
+
+
+def encode_array(array: npt.ArrayLike) -> dict[str, Any]:
+    """Return the JSON object of an array, its bytes compressed with zlib.
+
+    Parameters
+    ----------
+    array
+        Of integers, booleans or real numbers, any shape.
+
+    Raises
+    ------
+    InvalidInput
+        If it is of another type.
+    """
+    values = np.asarray(array)
+    values = values.astype(np.uint8) if values.dtype == bool else values
+    if values.dtype.kind not in "iuf" or values.dtype.itemsize > 8:
+        raise InvalidInput(f"an array of type {values.dtype} cannot be written as JData; convert it to real numbers")
+    little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+    return {
+        "_ArrayType_": _NAMES.get(values.dtype.str[1:], values.dtype.name),
+        "_ArraySize_": list(values.shape),
+        "_ArrayZipType_": "zlib",
+        "_ArrayZipSize_": values.size,
+        "_ArrayZipData_": base64.b64encode(zlib.compress(little.tobytes(), 6)).decode("ascii"),
+    }
+
+
+def _dtype(node: Mapping[str, Any], what: str) -> np.dtype[Any]:
+    name = node.get("_ArrayType_")
+    if not isinstance(name, str) or name.lower() not in _DTYPES:
+        raise InvalidInput(f"{what}._ArrayType_ is {shown(name)}; it must be one of {', '.join(_DTYPES)}")
+    return np.dtype(_DTYPES[name.lower()])
+
+
+def _shape(node: Mapping[str, Any], what: str) -> tuple[int, ...]:
+    sizes = node.get("_ArraySize_")
+    sizes = sizes if isinstance(sizes, list) else [sizes]
+    if not 1 <= len(sizes) <= _MOST_AXES or not all(type(size) is int and 0 < size < 2**40 for size in sizes):
+        raise InvalidInput(f"{what}._ArraySize_ is {shown(sizes)}; 1 to {_MOST_AXES} positive whole numbers are needed")
+    return tuple(sizes)
+
+
+def _plain(node: Mapping[str, Any], dtype: np.dtype[Any], shape: Sequence[int], what: str) -> Array:
+    """Values that are written out as numbers."""
+    values = node.get("_ArrayData_")
+    values = values if isinstance(values, list) else [values]
+    if len(values) != math.prod(shape):
+        raise InvalidInput(
+            f"{what}._ArrayData_ has {len(values)} values and _ArraySize_ {shown(list(shape))} needs "
+            f"{math.prod(shape)}; the file is incomplete, write it again"
+        )
+    native = dtype.newbyteorder("=")
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            numbers = np.array(values)
+            array = numbers.astype(native)
+    except (ValueError, TypeError, OverflowError):  # texts, lists of unequal length, numbers of 400 digits
+        numbers, array = np.zeros(1), np.ones(1)
+    if array.ndim != 1 or not (dtype.kind == "f" or np.array_equal(array, numbers)):
+        raise InvalidInput(f"{what}._ArrayData_ has values that are no {native.name} numbers; write it again")
+    return array
+
+
+def _packed(node: Mapping[str, Any], dtype: np.dtype[Any], shape: Sequence[int], what: str) -> Array:
+    """Values from compressed bytes in base64."""
+    count = math.prod(shape) * dtype.itemsize
+    if count > (free := free_memory_bytes(CPU)):
+        raise InvalidInput(
+            f"{what} declares {count / 2**20:.0f} MB and {free / 2**20:.0f} MB of memory are free; crop the volume"
+        )
+    zip_type = node.get("_ArrayZipType_")
+    if not isinstance(zip_type, str) or zip_type.lower() not in _UNZIP:
+        raise InvalidInput(
+            f"{what}._ArrayZipType_ is {shown(zip_type)}; {', '.join(_UNZIP)} can be read, save it with one of these"
+        )
+    try:
+        data = _UNZIP[zip_type.lower()](_bytes_of(node["_ArrayZipData_"], what), count)
+    except (zlib.error, lzma.LZMAError, EOFError) as error:
+        raise InvalidInput(f"{what} cannot be decompressed ({error}); it is damaged, write it again") from error
+    if len(data) != count:
+        more = "more" if len(data) > count else len(data)
+        raise InvalidInput(
+            f"{what} holds {more} bytes and its size and type need {count}; it is damaged, write it again"
+        )
+    stored = np.frombuffer(data, dtype.newbyteorder(">") if _is_big_endian(node) else dtype)
+    return stored.astype(dtype.newbyteorder("="))
+
+
+def _is_big_endian(node: Mapping[str, Any]) -> bool:
+    return str(node.get("_ArrayZipEndian_", "little")).lower().startswith("b")
+
+
+def _bytes_of(text: object, what: str) -> bytes:
+    if not isinstance(text, str):
+        raise InvalidInput(f"{what}._ArrayZipData_ is {shown(text)}; base64 text is needed")
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidInput(f"{what}._ArrayZipData_ is not base64 ({error}); it is damaged, write it again") from error
+
+
+# Each takes at most one byte more than it should find, so that a bomb cannot fill the memory.
+def _inflate(data: bytes, count: int) -> bytes:
+    return zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(data, count + 1)  # 32: zlib or gzip, by its header
+
+
+def _unlzma(data: bytes, count: int) -> bytes:
+    return lzma.LZMADecompressor(lzma.FORMAT_AUTO, memlimit=_LZMA_MEMORY).decompress(data, count + 1)
+
+
+def _as_it_is(data: bytes, count: int) -> bytes:
+    return data[: count + 1]
+
+
+_UNZIP: dict[str, Callable[[bytes, int], bytes]] = {
+    "zlib": _inflate, "gzip": _inflate, "lzma": _unlzma, "base64": _as_it_is,
+}  # fmt: skip
+
+
+def shown(value: object) -> str:
+    """A JSON value as an error tells it, not too long."""
+    return "absent" if value is None else reprlib.repr(value)

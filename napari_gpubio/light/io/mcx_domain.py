@@ -1,0 +1,212 @@
+"""The medium of an MCX file: properties, unit and labels, to and from a `Domain`.
+
+MCX counts in voxels, and its coefficients are per mm. Its volume becomes a domain whose affine is ``diag(unit)`` with
+the offset of half a voxel, so that the grid's corner is the world's origin: MCX's position p (from 0, in voxels) is the
+world position p x unit, and ``domain.world_to_grid(p * unit) == p * unit``.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.io.jdata import encode_array, is_array, shown
+from napari_gpubio.light.io.mcx_json import Section
+from napari_gpubio.light.io.mcx_shapes import rasterize
+from napari_gpubio.light.io.mcx_volume import CONTINUOUS, read_volume_file, volume_of_array
+from napari_gpubio.light.model import Domain, Medium
+
+Array = npt.NDArray[Any]
+MOST_ROWS = 4000  # media and detectors that MCX takes
+_SAME_SIZE = 1e-5  # how much the edges of a voxel may differ, relative
+_PROPERTIES = ("mua", "mus", "g", "n")
+_MEDIUM_KEYS = dict(zip(_PROPERTIES, ("mua_per_mm", "mus_per_mm", "g", "n"), strict=True))
+_REFUSED = {
+    "InverseCDF": "a phase function of its own; this engine scatters by Henyey and Greenstein",
+    "MieScatter": "polarised light, which this engine does not trace",
+    "VoxelSize": "edges of its own for every layer of voxels; resample the volume to equal voxels",
+}
+
+
+@dataclass(frozen=True)
+class McxFrame:
+    """How the file counts positions.
+
+    Parameters
+    ----------
+    unit_mm
+        Edge length of a voxel.
+    from_zero
+        Whether the corner of the first voxel is (0, 0, 0) (``OriginType`` 1), or (1, 1, 1), MCX's default.
+    """
+
+    unit_mm: float
+    from_zero: bool
+
+    def position_mm(self, position: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """World position of a position in the file."""
+        return (np.asarray(position, np.float64) - (0.0 if self.from_zero else 1.0)) * self.unit_mm
+
+    @property
+    def affine(self) -> npt.NDArray[np.float64]:
+        """Voxel to world."""
+        matrix = np.diag([self.unit_mm] * 3 + [1.0])
+        matrix[:3, 3] = 0.5 * self.unit_mm
+        return matrix
+
+
+def read_frame(domain: Section) -> McxFrame:
+    """Take unit and origin from the section Domain.
+
+    Raises
+    ------
+    InvalidInput
+        If a number is wrong or the voxels are anisotropic.
+    """
+    unit = domain.number("LengthUnit", 1.0)
+    steps = domain.numbers("Step", 3, 3, (1.0, 1.0, 1.0))
+    if len(set(steps)) > 1:
+        raise InvalidInput(f"Domain.Step is {list(steps)}; MCX has cubic voxels only, give three equal numbers")
+    unit = steps[0] if unit == 1.0 else unit  # as MCX does
+    if not 1e-9 <= unit <= 1e6:
+        raise InvalidInput(f"Domain.LengthUnit is {unit:g}; give the edge length of a voxel in mm")
+    return McxFrame(unit, domain.flag("OriginType", default=False))
+
+
+def read_domain(root: Section, frame: McxFrame, folder: Path) -> tuple[Domain, tuple[str, ...]]:
+    """Read media and volume.
+
+    Parameters
+    ----------
+    root
+        The whole file.
+    frame
+        From `read_frame`.
+    folder
+        Where the file is; ``VolumeFile`` counts from there.
+
+    Returns
+    -------
+    domain
+        With the affine of ``frame``.
+    notes
+        What a person should know.
+
+    Raises
+    ------
+    InvalidInput
+        If something is missing, wrong or not supported.
+    """
+    section = root.section("Domain")
+    for key, what in _REFUSED.items():
+        if section.get(key) is not None:
+            raise InvalidInput(f"Domain.{key} asks for {what}")
+    outside_n, media = _read_media(section)
+    volume, notes = _read_volume(root, section, frame, folder)
+    if section.text("MediaFormat", "byte").lower() in CONTINUOUS:
+        return _continuous(volume, media, outside_n, frame), notes
+    return Domain(labels=volume, affine=frame.affine, media=media, outside_n=outside_n), notes
+
+
+def _read_media(domain: Section) -> tuple[float, tuple[Medium, ...]]:
+    """Refractive index of row 0 (outside), and the media of the other rows."""
+    rows = domain.get("Media")
+    if not isinstance(rows, list) or len(rows) < 2:
+        raise InvalidInput(f"Domain.Media is {shown(rows)}; give a list: the outside, then the medium of each label")
+    numbers = [_row(row, f"Domain.Media[{label}]") for label, row in enumerate(rows)]
+    media = [
+        Medium(label=label, name=_words(rows[label], "name"), source=_words(rows[label], "source"), **properties)
+        for label, properties in enumerate(numbers)
+        if label
+    ]
+    return numbers[0]["n"], tuple(media)
+
+
+def _row(row: Any, place: str) -> dict[str, float]:
+    if isinstance(row, list):
+        values: tuple[float, ...] = Section(place, {"row": row}).numbers("row", 4, 4)
+    elif isinstance(row, dict):
+        values = tuple(Section(place, row).number(key) for key in _PROPERTIES)
+    else:
+        raise InvalidInput(f"{place} is {shown(row)}; give mua, mus, g and n")
+    return {_MEDIUM_KEYS[key]: value for key, value in zip(_PROPERTIES, values, strict=True)}
+
+
+def _words(row: Any, key: str) -> str:
+    """A text that this package writes beside the four numbers; MCX does not look at it."""
+    return Section("", row).text(key, "") if isinstance(row, dict) else ""
+
+
+def _read_volume(root: Section, domain: Section, frame: McxFrame, folder: Path) -> tuple[Array, tuple[str, ...]]:
+    file, shapes = domain.text("VolumeFile", ""), root.get("Shapes")
+    dim = None if domain.get("Dim") is None else domain.wholes("Dim", 3)
+    form = domain.text("MediaFormat", "byte").lower()
+    if file and shapes is not None:
+        raise InvalidInput("the file has both Domain.VolumeFile and Shapes; MCX takes one of them, remove the other")
+    if file:
+        return read_volume_file(folder / file, form, dim, from_zero=frame.from_zero)
+    if is_array(shapes):
+        return volume_of_array(shapes, form), ()
+    if isinstance(shapes, list):
+        return rasterize(shapes, dim, from_zero=frame.from_zero), ()
+    raise InvalidInput(
+        f"Shapes is {shown(shapes)}; give a list of shapes or an array with _ArraySize_, or name a Domain.VolumeFile"
+    )
+
+
+def _continuous(volume: Array, media: tuple[Medium, ...], outside_n: float, frame: McxFrame) -> Domain:
+    """Coefficients voxel by voxel: NaN is outside, all else has the other properties of row 1."""
+    outside = np.isnan(volume).any(axis=-1)
+    mua = np.where(outside, 0.0, volume[..., 0])
+    mus = np.where(outside, 0.0, volume[..., 1]) if volume.shape[-1] == 2 else None
+    labels = np.where(outside, 0, 1).astype(np.uint8)
+    return Domain(
+        labels=labels, affine=frame.affine, media=media[:1], outside_n=outside_n, mua_per_mm=mua, mus_per_mm=mus
+    )
+
+
+def frame_of(domain: Domain) -> McxFrame:
+    """Return how a written file counts: from 0, in voxels.
+
+    Raises
+    ------
+    InvalidInput
+        If voxels are not cubes.
+    """
+    sizes = domain.voxel_sizes_mm
+    if np.ptp(sizes) > _SAME_SIZE * sizes.max():
+        told = " x ".join(f"{size:g}" for size in sizes)
+        raise InvalidInput(f"the voxels are {told} mm; MCX has cubic voxels only: resample the labels first")
+    return McxFrame(float(sizes.mean()), from_zero=True)
+
+
+def write_domain(domain: Domain, frame: McxFrame) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the sections Domain and Shapes.
+
+    Raises
+    ------
+    InvalidInput
+        If the media are continuous, or labels are too high for MCX.
+    """
+    if domain.is_continuous:
+        raise InvalidInput("coefficients given voxel by voxel cannot be written for MCX; use a label for each tissue")
+    highest = max(medium.label for medium in domain.media)
+    if highest >= MOST_ROWS:
+        raise InvalidInput(f"the highest label is {highest}; MCX takes less than {MOST_ROWS}: number the labels anew")
+    rows = [{"mua": 0.0, "mus": 0.0, "g": 1.0, "n": domain.outside_n}] + [
+        {"mua": 0.0, "mus": 0.0, "g": 1.0, "n": 1.0, "name": "unused"} for _ in range(highest)
+    ]
+    for medium in domain.media:
+        row = {key: getattr(medium, name) for key, name in _MEDIUM_KEYS.items()}
+        rows[medium.label] = row | {key: getattr(medium, key) for key in ("name", "source") if getattr(medium, key)}
+    section = {
+        "OriginType": 1,
+        "LengthUnit": frame.unit_mm,
+        "MediaFormat": "byte" if domain.labels.dtype == np.uint8 else "short",
+        "Dim": list(domain.shape),
+        "Media": rows,
+    }
+    return section, encode_array(domain.labels)

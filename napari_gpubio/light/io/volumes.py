@@ -1,0 +1,137 @@
+"""Labels from NIfTI, and fluence to NIfTI with a JSON file beside it."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.space import same_grid
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES, read_volume, write_volume
+from napari_gpubio.light.io.description import describe
+from napari_gpubio.light.io.failures import explain_failure
+from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.numbers.units import PER_PHOTON, FluenceUnit
+from napari_gpubio.light.result import UNITS, LightResult
+
+Array = npt.NDArray[Any]
+
+
+def read_domain(
+    path: str | Path,
+    media: Iterable[Medium],
+    *,
+    outside_n: float = 1.0,
+    mua_path: str | Path | None = None,
+    mus_path: str | Path | None = None,
+) -> Domain:
+    """Read a label volume and give it optical properties.
+
+    Parameters
+    ----------
+    path
+        A ``.nii`` or ``.nii.gz`` file of whole numbers, 0 to 65535; 0 is outside.
+    media
+        Properties of each label; see `napari_gpubio.light.io.read_table`.
+    outside_n
+        Refractive index of what surrounds the labels.
+    mua_path, mus_path
+        Volumes of absorption and scattering coefficients, 1/mm, on the same grid, instead of the media's.
+
+    Raises
+    ------
+    InvalidInput
+        If a file is missing, damaged or no such volume, a label has no properties, or the volume is sheared.
+    """
+    path = Path(path)
+    labels, affine = read_volume(path)
+    mua = _coefficients(mua_path, labels.shape, affine, path.name)
+    mus = _coefficients(mus_path, labels.shape, affine, path.name)
+    try:
+        return Domain(
+            labels=labels,
+            affine=affine,
+            media=tuple(media),
+            outside_n=outside_n,
+            mua_per_mm=mua,
+            mus_per_mm=mus,
+            path=path,
+        )
+    except InvalidInput as error:
+        raise InvalidInput(f"{path.name}: {error}") from error
+
+
+def _coefficients(path: str | Path | None, shape: tuple[int, ...], affine: Array, labels_name: str) -> Array | None:
+    if path is None:
+        return None
+    values, own_affine = read_volume(path)
+    if not same_grid(values.shape, own_affine, shape, affine):
+        raise InvalidInput(f"{Path(path).name} lies on another grid than the labels of {labels_name}; resample it")
+    return values
+
+
+def write_fluence(
+    path: str | Path, result: LightResult, *, unit: FluenceUnit = PER_PHOTON, gates: bool = False
+) -> Path:
+    """Write fluence as NIfTI (float32), and all parameters as JSON beside it.
+
+    Both are there in the end or neither; older files are replaced only when the new ones are complete.
+
+    Parameters
+    ----------
+    path
+        Ends in ``.nii`` or ``.nii.gz``.
+    result
+        What a simulation gave.
+    unit
+        Per launched photon, or one of `napari_gpubio.light.numbers.fluence_units`.
+    gates
+        Each time gate as a volume of its own, shape (X, Y, Z, G), instead of all of them together.
+
+    Returns
+    -------
+    Path
+        The JSON file: for ``fluence.nii.gz`` it is ``fluence.json``.
+
+    Raises
+    ------
+    InvalidInput
+        If the name ends otherwise, the folder does not exist or may not be written, or the disk is full.
+    """
+    sidecar = sidecar_path(path)
+    values = np.asarray((result.gates if gates else result.fluence) * np.float32(unit.factor), np.float32)
+    told = {
+        "quantity": "fluence in each time gate" if gates else "fluence",
+        "unit": unit.name,
+        "meaning": UNITS[unit.name],
+        "factor": unit.factor,
+        **describe(result),
+    }
+    with explain_failure(path), atomic_write(sidecar) as part:
+        part.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_volume(path, values, result.domain.affine, f"{told['quantity']}, {_ascii(unit.name)}")
+    return sidecar
+
+
+def sidecar_path(path: str | Path) -> Path:
+    """Return the name of the JSON file beside a NIfTI file.
+
+    Raises
+    ------
+    InvalidInput
+        If the file's name does not end in ``.nii`` or ``.nii.gz``.
+    """
+    path = Path(path)
+    for suffix in reversed(NIFTI_SUFFIXES):
+        if path.name.lower().endswith(suffix):
+            return path.with_name(path.name[: -len(suffix)] + ".json")
+    raise InvalidInput(f"{path.name} does not end in .nii or .nii.gz; give it one of these endings")
+
+
+def _ascii(unit: str) -> str:
+    """A unit in a NIfTI header, which holds plain letters only."""
+    return unit.replace("²", "2")

@@ -1,0 +1,95 @@
+"""Smooth outlines of the head's parts, as signed distances in mm (negative inside) at world points."""
+
+import numpy as np
+
+from napari_gpubio.light.phantom.shapes import (
+    Floats,
+    blended_union,
+    ellipsoid,
+    folded_right,
+    rounded_overlap,
+    tube,
+)
+
+HALF_FISSURE_MM = 1.1  # each hemisphere keeps this distance from the midline
+CEREBELLUM_CENTRE = (18.0, -58.0, -31.0)
+_STEM = [(0, -14, -7, 11), (0, -18, -16, 12.5), (0, -22, -26, 14), (0, -26, -38, 9), (0, -28, -46, 7.5)]
+_LATERAL_VENTRICLE = [  # of the right side: x, y, z, radius
+    (6, 26, 4, 2.2), (7, 18, 10, 3.6), (7, 5, 15, 4), (8, -9, 16, 4), (12, -23, 14, 4.5), (18, -34, 8, 5),
+    (22, -43, 5, 4.5), (23, -54, 4, 2.5),
+]  # fmt: skip
+_NUCLEI = [  # ellipsoids of the right side: centre, semi-axes
+    ((9.5, -17, 5), (8, 13, 8)),  # thalamus
+    ((12, 13, 7), (4.5, 8, 7)),  # head of the caudate
+    ((26, 2, 0), (4.5, 14, 9)),  # putamen
+]
+_FACE_FLOOR_MM = -64.0  # the head ends here, at the level of the upper jaw
+_BLEND_MM = 12.0
+
+
+def hemisphere(points: Floats) -> Floats:
+    """Right hemisphere of the cerebrum with its temporal lobe, without folds."""
+    whole = blended_union(_dome(points), _temporal_lobe(points), 5.0)
+    return rounded_overlap(whole, HALF_FISSURE_MM - points[..., 0], 5.0)
+
+
+def cerebellum(points: Floats) -> Floats:
+    """Both hemispheres of the cerebellum."""
+    return ellipsoid(folded_right(points), CEREBELLUM_CENTRE, (30.0, 25.0, 20.0))
+
+
+def brain_hull(points: Floats) -> Floats:
+    """Hull of the whole brain: what the dura would follow if it had no thickness."""
+    right = folded_right(points)
+    hemispheres = blended_union(_dome(points), _temporal_lobe(right), _BLEND_MM)
+    below = blended_union(cerebellum(points), tube(points, _STEM), _BLEND_MM)
+    return blended_union(hemispheres, below, _BLEND_MM)
+
+
+def white_core(points: Floats) -> Floats:
+    """White matter that joins the hemispheres: callosum, surroundings of the thalami, brain stem."""
+    right = folded_right(points)
+    x, y, z = np.moveaxis(right, -1, 0)
+    along_arch = np.hypot((y + 4.0) / 32.0, (z - 5.0) / 19.0)
+    arch = np.abs(along_arch - 1.0) * 23.0 - (2.6 + 0.2 * x)  # thicker to the sides, where its fibres fan out
+    callosum = rounded_overlap(rounded_overlap(arch, -3.0 - z, 5.0), x - 14.0, 5.0)
+    thalami = ellipsoid(right, (9, -16, 4), (9, 13, 8))
+    return np.asarray(np.min([callosum, thalami, tube(points, _STEM)], axis=0))
+
+
+def deep_nuclei(points: Floats) -> Floats:
+    """Grey matter in the depth."""
+    right = folded_right(points)
+    return np.asarray(np.min([ellipsoid(right, centre, semi_axes) for centre, semi_axes in _NUCLEI], axis=0))
+
+
+def ventricles(points: Floats) -> Floats:
+    """Lateral ventricles and the third."""
+    third = ellipsoid(points, (0, -11, 1), (1.8, 14, 9))
+    return np.minimum(tube(folded_right(points), _LATERAL_VENTRICLE), third)
+
+
+def soft_tissue(points: Floats, vault: Floats) -> Floats:
+    """Outer surface of the head: the scalp of the vault, with the stump of face and neck below it.
+
+    Parameters
+    ----------
+    points
+        World mm.
+    vault
+        Signed distance to the scalp's outer surface as it would be without a face.
+    """
+    face = ellipsoid(points, (0, -13, -28), (62, 85, 46))
+    return rounded_overlap(blended_union(vault, face, 25.0), _FACE_FLOOR_MM - points[..., 2], 10.0)
+
+
+def _dome(points: Floats) -> Floats:
+    """Cerebrum above the base of the skull, without temporal lobes."""
+    x, y, z = np.moveaxis(points, -1, 0)
+    egg = np.stack([x * (1.0 + 0.0011 * (y + 25.0)), y, z], axis=-1)  # narrower in front
+    floor = -17.0 + 0.16 * np.maximum(0.0, -35.0 - y) + 0.10 * np.maximum(0.0, y - 10.0) - z
+    return rounded_overlap(ellipsoid(egg, (0, -15, 13), (60, 77, 55)), floor, 12.0)
+
+
+def _temporal_lobe(points: Floats) -> Floats:
+    return ellipsoid(points, (38, -14, -15), (20, 36, 19))

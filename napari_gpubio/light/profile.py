@@ -1,0 +1,242 @@
+"""Fluence along a line, with its error, and what diffusion theory says of the same points.
+
+Fluence falls by decades, nearly exponentially, so it is interpolated on its logarithm: the values of the eight voxel
+centres around a point are averaged geometrically with trilinear weights, which is exact for an exponential in any
+direction. (The nearest voxel alone would be off by half a voxel, a factor e^(mu_eff d / 2); a plain trilinear mean is
+always too high.) Only voxels of the label in which the point lies take part: fluence may jump where the refractive
+index does, and outside there is none.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import apply_affine
+from napari_gpubio.light.model import OUTSIDE, Domain, Medium
+from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.surface import ALL_ROUND, first_tissue
+from napari_gpubio.light.theory import fluence_semi_infinite
+
+Array = npt.NDArray[Any]
+SAMPLES_PER_VOXEL = 2
+MOST_SAMPLES = 2000
+FAR_ENOUGH = 3.0  # transport mean free paths from the source, where diffusion theory begins to hold
+_CORNERS = np.stack(np.meshgrid((0, 1), (0, 1), (0, 1), indexing="ij"), -1).reshape(8, 3)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Profile:
+    """Fluence along a line.
+
+    Parameters
+    ----------
+    distance_mm
+        Distance from the beginning of the line, shape (N,).
+    points_mm
+        Where the samples are, world, shape (N, 3).
+    labels
+        Label of the voxel at each sample, shape (N,); 0 outside.
+    fluence
+        Fluence of all time gates per launched photon, 1/mm^2, shape (N,); 0 where no light came.
+    error
+        Its standard error, 1/mm^2, shape (N,); an upper bound, because neighbouring voxels are taken to vary together.
+    """
+
+    distance_mm: npt.NDArray[np.float64]
+    points_mm: npt.NDArray[np.float64]
+    labels: npt.NDArray[np.int64]
+    fluence: npt.NDArray[np.float64]
+    error: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TheoryCurve:
+    """Fluence by diffusion theory at the points of a profile.
+
+    Parameters
+    ----------
+    fluence
+        Per launched photon, 1/mm^2, shape (N,); NaN above the surface.
+    medium
+        Of which the semi-infinite medium is made.
+    valid_from_mm
+        Distance from the source within which diffusion theory does not hold.
+    valid
+        Whether a point is farther away than that, and below the surface, shape (N,).
+    """
+
+    fluence: npt.NDArray[np.float64]
+    medium: Medium
+    valid_from_mm: float
+    valid: npt.NDArray[np.bool_]
+
+    @property
+    def text(self) -> str:
+        """What the curve is and where it holds, for a legend of three lines."""
+        name = self.medium.name or f"label {self.medium.label}"
+        return (
+            f"diffusion theory for {name} alone\nbelow a flat surface at the source;\n"
+            f"holds {self.valid_from_mm:.2g} mm or more from it"
+        )
+
+
+def line_profile(result: LightResult, start_mm: npt.ArrayLike, end_mm: npt.ArrayLike) -> Profile:
+    """Fluence along a straight line.
+
+    Parameters
+    ----------
+    result
+        What a simulation gave.
+    start_mm, end_mm
+        Ends of the line, world mm. Samples lie half a voxel apart.
+
+    Raises
+    ------
+    InvalidInput
+        If the ends are the same point or not finite.
+    """
+    start, end = np.asarray(start_mm, np.float64), np.asarray(end_mm, np.float64)
+    length = float(np.linalg.norm(end - start))
+    if not (np.isfinite(length) and length > 0):
+        raise InvalidInput(f"the line runs from {start.tolist()} to {end.tolist()} mm; give two different points")
+    spacing = float(result.domain.voxel_sizes_mm.min()) / SAMPLES_PER_VOXEL
+    count = int(np.clip(np.ceil(length / spacing), 1, MOST_SAMPLES - 1)) + 1
+    distance = np.linspace(0.0, length, count)
+    points = start + (end - start) * (distance / length)[:, None]
+    labels, fluence, error = sample_fluence(result, points)
+    return Profile(distance_mm=distance, points_mm=points, labels=labels, fluence=fluence, error=error)
+
+
+def depth_profile(result: LightResult) -> Profile:
+    """Fluence from where the source's axis enters the tissue along its direction to the other side of the volume.
+
+    Raises
+    ------
+    InvalidInput
+        If the axis meets no tissue.
+    """
+    start, axis = entry_point(result), _axis(result)
+    corners = _CORNERS * result.domain.shape - 0.5
+    depths = (apply_affine(result.domain.affine, corners) - start) @ axis
+    profile = line_profile(result, start, start + axis * depths.max())
+    inside = np.flatnonzero(profile.labels != OUTSIDE)
+    kept = slice(0, inside[-1] + 1)
+    return replace(profile, **{name: getattr(profile, name)[kept] for name in Profile.__dataclass_fields__})
+
+
+def detector_profile(result: LightResult, detector: int) -> Profile:
+    """Fluence from the source straight to a detector; the argument is the detector's index."""
+    return line_profile(result, result.source.position_mm, result.detectors[detector].position_mm)
+
+
+def sample_fluence(
+    result: LightResult, points_mm: npt.ArrayLike
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Label, fluence and its standard error at world positions; how is told at the head of this file.
+
+    Parameters
+    ----------
+    result
+        What a simulation gave.
+    points_mm
+        World positions, shape (N, 3).
+    """
+    domain = result.domain
+    place = apply_affine(np.linalg.inv(domain.affine), points_mm)
+    label = _labels_at(domain, np.floor(place + 0.5).astype(np.int64))
+    low = np.floor(place).astype(np.int64)
+    voxels = low[:, None, :] + _CORNERS
+    weights = np.where(_CORNERS, (place - low)[:, None, :], 1 - (place - low)[:, None, :]).prod(axis=2)
+    counts = (_labels_at(domain, voxels) == label[:, None]) & (label != OUTSIDE)[:, None]
+    inside = tuple(np.moveaxis(np.clip(voxels, 0, np.array(domain.shape) - 1), 2, 0))
+    values = result.gates[inside].sum(axis=2, dtype=np.float64)  # not `fluence`, which sums the whole volume
+    weights = weights * (counts & (values > 0))
+    total = weights.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.where(total[:, None] > 0, weights / total[:, None], 0.0)
+        logarithm = (shares * np.where(values > 0, np.log(values), 0.0)).sum(axis=1)
+        relative = (shares * np.where(values > 0, result.fluence_error[inside] / values, 0.0)).sum(axis=1)
+    fluence = np.where(total > 0, np.exp(logarithm), 0.0)
+    return label, fluence, fluence * relative
+
+
+def _labels_at(domain: Domain, voxels: Array) -> npt.NDArray[np.int64]:
+    """Labels of voxels, shape (..., 3); those beyond the grid are outside."""
+    within = ((voxels >= 0) & (voxels < domain.shape)).all(axis=-1)
+    inside = np.clip(voxels, 0, np.array(domain.shape) - 1)
+    return np.where(within, domain.labels[tuple(np.moveaxis(inside, -1, 0))], OUTSIDE).astype(np.int64)
+
+
+# -- diffusion theory -------------------------------------------------------------------------------------------------
+
+
+def entry_point(result: LightResult) -> npt.NDArray[np.float64]:
+    """Where the source's axis first is in tissue, world mm.
+
+    Raises
+    ------
+    InvalidInput
+        If it never is.
+    """
+    domain, source = result.domain, result.source
+    found = first_tissue(domain.labels, domain.affine, source.position_mm, source.direction)
+    if found is None:
+        raise InvalidInput("the source's axis meets no tissue; turn it towards the tissue")
+    return found
+
+
+def theory_curve(result: LightResult, points_mm: npt.ArrayLike) -> TheoryCurve:
+    """Fluence at world positions if all tissue were the one that the source enters, below a flat surface.
+
+    The surface lies where the source's axis enters, across the axis, and the source is taken as a pencil beam. This is
+    right for a homogeneous block, far from its sides and a few transport mean free paths from the source; elsewhere
+    the difference shows what the other tissues do.
+
+    Parameters
+    ----------
+    result
+        What a simulation gave; its specular loss and what missed the tissue are left out here too.
+    points_mm
+        World positions, shape (N, 3).
+
+    Raises
+    ------
+    InvalidInput
+        If the source shines to all sides, its axis meets no tissue, or the tissue there does not scatter.
+    """
+    if result.source.kind in ALL_ROUND:
+        raise InvalidInput(f"there is no curve for a source of kind {result.source.kind!r}: it is no beam")
+    start, axis = entry_point(result), _axis(result)
+    medium = _medium_at(result.domain, start + 1e-6 * axis)
+    if medium.musp_per_mm <= 0:
+        name = medium.name or f"label {medium.label}"
+        raise InvalidInput(f"there is no curve for {name}: diffusion theory needs a medium that scatters")
+    offsets = np.asarray(points_mm, np.float64) - start
+    depth = offsets @ axis
+    across = np.linalg.norm(offsets - depth[:, None] * axis, axis=1)
+    below = depth >= -1e-6
+    outside_n = result.domain.outside_n if result.settings.refraction else medium.n
+    fluence = fluence_semi_infinite(across, np.where(below, depth.clip(0.0), 0.0), medium, outside_n)
+    valid_from = FAR_ENOUGH / (medium.mua_per_mm + medium.musp_per_mm)
+    return TheoryCurve(
+        fluence=np.where(below, result.energy.entered * fluence, np.nan),
+        medium=medium,
+        valid_from_mm=valid_from,
+        valid=below & (np.linalg.norm(offsets, axis=1) >= valid_from),
+    )
+
+
+def _axis(result: LightResult) -> npt.NDArray[np.float64]:
+    return result.source.frame()[2]
+
+
+def _medium_at(domain: Domain, position_mm: Array) -> Medium:
+    """Properties at a world position, those given voxel by voxel included."""
+    voxel = np.floor(apply_affine(np.linalg.inv(domain.affine), position_mm) + 0.5).astype(int)
+    place = tuple(np.clip(voxel, 0, np.array(domain.shape) - 1))
+    own = {name: getattr(domain, name) for name in ("mua_per_mm", "mus_per_mm")}
+    given = {name: float(values[place]) for name, values in own.items() if values is not None}
+    return replace(domain.medium(int(domain.labels[place])), **given)

@@ -1,0 +1,222 @@
+"""The surface of a label volume: where a ray meets it, the nearest point of it, its inward normal; and what lies there.
+
+The surface is made of the faces between tissue (any label) and the outside (label 0, or beyond the grid), as the engine
+sees it. Positions and directions are world mm; ``affine`` takes the index of a voxel's centre to the world.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import apply_affine, rotation_of, voxel_sizes_mm
+from napari_gpubio.light.model import OUTSIDE
+from napari_gpubio.light.source import Source
+
+Array = npt.NDArray[Any]
+Point = npt.NDArray[np.float64]
+ALL_ROUND = ("isotropic", "line", "cylinder")  # kinds that shine to every side
+LIFT = 1e-3  # a source on the surface floats above it by this share of a voxel's smallest edge, so it is not in tissue
+_SIGMA_VOXELS = 2.5  # fewer leave the steps of the voxels in the normal, more round off what is truly curved
+_FIRST_BOX = 8  # voxels to each side; most points that are looked for are that near
+
+
+def label_at(labels: Array, affine: Array, position_mm: npt.ArrayLike) -> int:
+    """Label at a world position; 0 outside the grid."""
+    voxel = np.floor(apply_affine(np.linalg.inv(affine), position_mm) + 0.5).astype(int)
+    if (voxel < 0).any() or (voxel >= labels.shape).any():
+        return OUTSIDE
+    return int(labels[tuple(voxel)])
+
+
+def first_tissue(
+    labels: Array, affine: Array, start_mm: npt.ArrayLike, direction: npt.ArrayLike, *, whole_line: bool = False
+) -> Point | None:
+    """Where a ray first is in tissue, or None if it never is.
+
+    Parameters
+    ----------
+    labels, affine
+        The volume, shape (X, Y, Z).
+    start_mm, direction
+        The ray, world; a start in tissue is the answer itself.
+    whole_line
+        Begin infinitely far behind ``start_mm``, as for the line of sight through a pixel.
+    """
+    # in voxels, from the outer corner of the first one: the voxel i lies between i and i + 1
+    inverse = np.linalg.inv(affine)
+    start = apply_affine(inverse, start_mm) + 0.5
+    step = inverse[:3, :3] @ np.asarray(direction, np.float64)
+    crossings = _crossings(start, step, labels.shape, -np.inf if whole_line else 0.0)
+    if crossings is None:
+        return None
+    middles = start + step * ((crossings[:-1] + crossings[1:]) / 2)[:, None]
+    voxels = np.clip(np.floor(middles).astype(int), 0, np.array(labels.shape) - 1)
+    hits = np.flatnonzero(labels[tuple(voxels.T)] != OUTSIDE)
+    if not len(hits):
+        return None
+    return np.asarray(start_mm, np.float64) + crossings[hits[0]] * np.asarray(direction, np.float64)
+
+
+def _crossings(start: Point, step: Point, shape: tuple[int, ...], earliest: float) -> Array | None:
+    """Parameters of a line where it passes from voxel to voxel, with both ends; None if it misses the grid."""
+    moving = np.flatnonzero(np.abs(step) > 1e-12 * np.linalg.norm(step))
+    still = np.setdiff1d(range(3), moving)
+    if (start[still] < 0).any() or (start[still] >= np.array(shape)[still]).any():
+        return None
+    faces = np.sort([-start[moving] / step[moving], (np.array(shape) - start)[moving] / step[moving]], axis=0)
+    first, last = max(faces[0].max(), earliest), faces[1].min()
+    if first >= last:
+        return None
+    inner = np.concatenate([(np.arange(1, shape[axis]) - start[axis]) / step[axis] for axis in moving])
+    return np.concatenate([[first], np.sort(inner[(inner > first) & (inner < last)]), [last]])
+
+
+def nearest_surface(labels: Array, affine: Array, position_mm: npt.ArrayLike, *, across: int | None = None) -> Point:
+    """The point of the surface nearest to a world position.
+
+    Parameters
+    ----------
+    labels, affine
+        The volume, shape (X, Y, Z); its axes must be perpendicular.
+    position_mm
+        World position.
+    across
+        A voxel axis: stay in the slice across it that the position lies in.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no tissue (in that slice).
+    """
+    sizes = voxel_sizes_mm(affine)
+    place = (apply_affine(np.linalg.inv(affine), position_mm) + 0.5) * sizes  # mm along the axes of the volume
+    if across is not None and not 0 <= place[across] < labels.shape[across] * sizes[across]:
+        raise InvalidInput("the click is beside the volume; click near the tissue")
+    reach = _FIRST_BOX * float(sizes.min())
+    while True:
+        found, covered = _nearest_in_box(labels, sizes, place, reach, across)
+        if found is not None and (covered or np.linalg.norm(found - place) <= reach):
+            return apply_affine(affine, found / sizes - 0.5)
+        if covered:
+            raise InvalidInput("there is no tissue here (every voxel is 0); choose another slice, or label the tissue")
+        reach *= 2
+
+
+def _nearest_in_box(
+    labels: Array, sizes: Point, place: Point, reach: float, across: int | None
+) -> tuple[Point | None, bool]:
+    """Nearest point on a face of the voxels within ``reach`` mm, and whether these are all there are."""
+    shape = np.array(labels.shape)
+    low, high = np.floor((place - reach) / sizes).astype(int), np.floor((place + reach) / sizes).astype(int) + 1
+    if across is not None:
+        low[across] = np.floor(place[across] / sizes[across])
+        high[across] = low[across] + 1
+    free = [axis for axis in range(3) if axis != across]
+    covered = bool((low[free] <= 0).all() and (high[free] >= shape[free]).all())
+    low, high = np.clip(low, 0, shape), np.clip(high, 0, shape)
+    if (low >= high).any():
+        return None, covered
+    # one voxel more to each side, to see the neighbours; beyond the grid is the outside
+    outer = tuple(slice(max(a - 1, 0), b + 1) for a, b in zip(low, high, strict=True))
+    missing = [(int(a == 0), int(b == n)) for a, b, n in zip(low, high, shape, strict=True)]
+    tissue = np.pad(labels[outer] != OUTSIDE, missing)
+    candidates = [_nearest_on_faces(tissue, low, sizes, place, axis, side) for axis in free for side in (0, 1)]
+    points = [point for point in candidates if point is not None]
+    return min(points, key=lambda point: float(np.linalg.norm(point - place)), default=None), covered
+
+
+def _nearest_on_faces(tissue: Array, low: Array, sizes: Point, place: Point, axis: int, side: int) -> Point | None:
+    """Nearest point on the faces that look along one axis to one side; ``tissue`` has a border of one voxel."""
+    inner = (slice(1, -1),) * 3
+    neighbour = list(inner)
+    neighbour[axis] = slice(2, None) if side else slice(0, -2)
+    corners = (np.argwhere(tissue[inner] & ~tissue[tuple(neighbour)]) + low) * sizes
+    if not len(corners):
+        return None
+    points = np.clip(place, corners, corners + sizes)
+    points[:, axis] = corners[:, axis] + side * sizes[axis]
+    return np.asarray(points[np.argmin(((points - place) ** 2).sum(axis=1))])
+
+
+def inward_normal(
+    labels: Array, affine: Array, position_mm: npt.ArrayLike, *, smoothing_mm: float | None = None
+) -> Point:
+    """Unit vector into the tissue: the gradient of the tissue mask, smoothed with a Gaussian, at a world position.
+
+    Parameters
+    ----------
+    labels, affine
+        The volume, shape (X, Y, Z); its axes must be perpendicular.
+    position_mm
+        World position, on the surface or near it.
+    smoothing_mm
+        Standard deviation of the Gaussian; by default 2.5 of the voxel's longest edges.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no surface within three standard deviations.
+
+    Notes
+    -----
+    The Gaussian is integrated over each voxel, so that the normal is exact for the voxels as they are, whatever their
+    shape, and changes smoothly with the position.
+    """
+    sizes = voxel_sizes_mm(affine)
+    sigma = _SIGMA_VOXELS * float(sizes.max()) if smoothing_mm is None else float(smoothing_mm)
+    if not (np.isfinite(sigma) and sigma > 0):
+        raise InvalidInput(f"smoothing_mm is {smoothing_mm}; it must be greater than 0")
+    place = (apply_affine(np.linalg.inv(affine), position_mm) + 0.5) * sizes
+    low = np.clip(np.floor((place - 3 * sigma) / sizes).astype(int), 0, labels.shape)
+    high = np.clip(np.ceil((place + 3 * sigma) / sizes).astype(int), 0, labels.shape)
+    tissue = (labels[tuple(slice(a, b) for a, b in zip(low, high, strict=True))] != OUTSIDE).astype(np.float64)
+    edges = [(np.arange(low[a], high[a] + 1) * sizes[a] - place[a]) / sigma for a in range(3)]
+    whole = [np.diff(ndtr(edge)) for edge in edges]
+    slope = [-np.diff(np.exp(-(edge**2) / 2)) for edge in edges]  # of the integral, when the position moves
+    gradient = np.array(
+        [
+            np.einsum("ijk,i,j,k->", tissue, *[slope[b] if b == a else whole[b] for b in range(3)], optimize=True)
+            for a in range(3)
+        ]
+    )
+    length = np.linalg.norm(gradient)
+    if length < 1e-6:
+        raise InvalidInput(
+            "there is no surface near this position, so it has no normal; move it to the surface, or give a direction"
+        )
+    return np.asarray(rotation_of(affine) @ (gradient / length))
+
+
+def above_surface(affine: Array, point_mm: npt.ArrayLike, normal: npt.ArrayLike) -> Point:
+    """A hair outside a point of the surface, so that what is there counts as outside (and loses its specular part)."""
+    lift = LIFT * float(voxel_sizes_mm(affine).min())
+    return np.asarray(point_mm, np.float64) - lift * np.asarray(normal, np.float64)
+
+
+def source_problem(labels: Array, affine: Array, source: Source) -> str:
+    """Return what the user should know about where a source is, or an empty text.
+
+    Parameters
+    ----------
+    labels, affine
+        The volume, shape (X, Y, Z).
+    source
+        The source.
+    """
+    if label_at(labels, affine, source.position_mm) != OUTSIDE:
+        return ""
+    if source.kind in ALL_ROUND:
+        return (
+            f"The source is outside the tissue (label 0), and a source of kind '{source.kind}' shines to every side: "
+            "the light that goes away from the tissue is lost. Give it a depth to bring it inside."
+        )
+    hit = first_tissue(labels, affine, source.position_mm, source.direction)
+    if hit is None:
+        return "The source is outside the tissue and points away from it, so no light enters. Turn it round (Flip)."
+    gap = float(np.linalg.norm(hit - source.position_mm))
+    if gap > 2 * voxel_sizes_mm(affine).max():
+        return f"The source is {gap:.3g} mm away from the tissue it points at (it is in label 0)."
+    return ""

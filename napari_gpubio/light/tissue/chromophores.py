@@ -1,0 +1,156 @@
+"""Absorption of a tissue from what it is made of: haemoglobin, water, fat and melanin."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.params import check_params, param
+from napari_gpubio.light.tissue.tables import read_rows, read_source
+
+Floats = npt.NDArray[np.float64]
+
+SHORTEST_NM, LONGEST_NM = 450.0, 1000.0  # where every spectrum is known
+HAEMOGLOBIN_G_PER_MOLE = 64_500.0  # of the tetramer, as the molar extinction is tabulated (Prahl)
+_PER_CM, _PER_M = 0.1, 0.001  # in 1/mm
+_MELANOSOME_PER_MM, _MELANOSOME_POWER = 1.70e12 * _PER_CM, -3.48
+_COLUMNS = {
+    "oxyhaemoglobin": ("haemoglobin.csv", "oxy_per_cm_molar", _PER_CM),
+    "deoxyhaemoglobin": ("haemoglobin.csv", "deoxy_per_cm_molar", _PER_CM),
+    "water": ("water.csv", "mua_per_cm", _PER_CM),
+    "fat": ("fat.csv", "mua_per_m", _PER_M),
+}
+SOURCES = {name: read_source(table) for name, (table, _, _) in _COLUMNS.items()} | {
+    "melanosomes": "S. L. Jacques 1998, omlc.org/spectra/melanin: 1.70e12 (wavelength / nm)^-3.48 / cm, skin"
+}
+
+
+def absorption_per_mm(chromophore: str, wavelength_nm: npt.ArrayLike) -> Floats:
+    """Absorption of a pure chromophore, linear between the rows of its table.
+
+    Parameters
+    ----------
+    chromophore
+        A key of `SOURCES`.
+    wavelength_nm
+        Any shape, `SHORTEST_NM` to `LONGEST_NM`.
+
+    Returns
+    -------
+    ndarray
+        The shape of ``wavelength_nm``. 1/mm; for haemoglobin 1/mm per mole and litre, with base e.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such chromophore, or a wavelength is outside the tables.
+    """
+    wavelengths = _checked_wavelengths(wavelength_nm)
+    if chromophore == "melanosomes":
+        return np.asarray(_MELANOSOME_PER_MM * wavelengths**_MELANOSOME_POWER)
+    if chromophore not in _COLUMNS:
+        raise InvalidInput(f"there is no chromophore {chromophore!r}; choose one of {', '.join(SOURCES)}")
+    return np.asarray(np.interp(wavelengths, *_table(chromophore)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chromophores:
+    """What absorbs in a tissue, as fractions of its volume.
+
+    The absorption is the sum of the parts (Jacques 2013, Phys. Med. Biol. 58:R37):
+    ``mu_a = B S mu_oxy + B (1 - S) mu_deoxy + W mu_water + F mu_fat + M mu_melanosome``, where ``mu_oxy`` and
+    ``mu_deoxy`` are those of whole blood, ln(10) times molar extinction times concentration of haemoglobin.
+
+    Parameters
+    ----------
+    blood_fraction
+        Whole blood, B.
+    oxygen_saturation
+        Oxygenated share of the haemoglobin, S.
+    water_fraction
+        All water, also that of the blood, W.
+    fat_fraction
+        Fat, F.
+    melanosome_fraction
+        Melanosomes, M; of the epidermis some percent.
+    haemoglobin_g_per_l
+        Haemoglobin in whole blood.
+
+    Raises
+    ------
+    InvalidInput
+        If a fraction is not between 0 and 1, or water, fat and melanosomes fill more than the whole.
+    """
+
+    blood_fraction: float = param(0.0, "Blood", "Whole blood, part of the volume.", minimum=0.0, maximum=1.0, step=0.01)
+    oxygen_saturation: float = param(
+        0.7, "Saturation", "Oxygenated share of the haemoglobin.", minimum=0.0, maximum=1.0, step=0.05
+    )
+    water_fraction: float = param(0.0, "Water", "Part of the volume.", minimum=0.0, maximum=1.0, step=0.05)
+    fat_fraction: float = param(0.0, "Fat", "Part of the volume.", minimum=0.0, maximum=1.0, step=0.05)
+    melanosome_fraction: float = param(
+        0.0, "Melanosomes", "Part of the volume; of the epidermis some percent.", minimum=0.0, maximum=1.0, step=0.01
+    )
+    haemoglobin_g_per_l: float = param(
+        150.0, "Haemoglobin", "In whole blood.", unit="g/L", minimum=0.0, maximum=400.0, step=5.0, advanced=True
+    )
+
+    def __post_init__(self) -> None:
+        check_params(self)
+        if (filled := self.water_fraction + self.fat_fraction + self.melanosome_fraction) > 1 + 1e-9:
+            raise InvalidInput(
+                f"water, fat and melanosomes fill {filled:.4g} of the volume; together they must be at most 1"
+            )
+
+    def contributions_per_mm(self, wavelength_nm: npt.ArrayLike) -> dict[str, Floats]:
+        """mu_a of each chromophore in the tissue, 1/mm, in the shape of ``wavelength_nm``.
+
+        Raises
+        ------
+        InvalidInput
+            If a wavelength is outside the tables.
+        """
+        haemoglobin = (
+            self.blood_fraction * self.haemoglobin_g_per_l / HAEMOGLOBIN_G_PER_MOLE
+        )  # mole per litre of tissue
+        amounts = {
+            "oxyhaemoglobin": haemoglobin * self.oxygen_saturation,
+            "deoxyhaemoglobin": haemoglobin * (1.0 - self.oxygen_saturation),
+            "water": self.water_fraction,
+            "fat": self.fat_fraction,
+            "melanosomes": self.melanosome_fraction,
+        }
+        return {name: amount * absorption_per_mm(name, wavelength_nm) for name, amount in amounts.items()}
+
+    def mua_per_mm(self, wavelength_nm: npt.ArrayLike) -> Floats:
+        """mu_a of the tissue, 1/mm, in the shape of ``wavelength_nm``.
+
+        Raises
+        ------
+        InvalidInput
+            If a wavelength is outside the tables.
+        """
+        return np.asarray(sum(self.contributions_per_mm(wavelength_nm).values()))
+
+
+@cache
+def _table(chromophore: str) -> tuple[Floats, Floats]:
+    """Wavelengths in nm, and absorption as `absorption_per_mm` gives it."""
+    table, column, per_mm = _COLUMNS[chromophore]
+    rows = read_rows(table)
+    to_base_e = np.log(10.0) if column.endswith("_molar") else 1.0  # molar extinction is for the decadic logarithm
+    wavelengths = np.array([float(row["wavelength_nm"]) for row in rows])
+    return wavelengths, np.array([float(row[column]) for row in rows]) * per_mm * to_base_e
+
+
+def _checked_wavelengths(wavelength_nm: npt.ArrayLike) -> Floats:
+    wavelengths = np.asarray(wavelength_nm, np.float64)
+    inside = (wavelengths >= SHORTEST_NM) & (wavelengths <= LONGEST_NM)
+    if not inside.all():
+        raise InvalidInput(
+            f"the spectra of the chromophores are known from {SHORTEST_NM:g} to {LONGEST_NM:g} nm, not at "
+            f"{wavelengths[~inside].flat[0]:g} nm; choose a wavelength between, or give the absorption itself"
+        )
+    return wavelengths

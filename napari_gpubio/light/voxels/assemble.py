@@ -1,0 +1,200 @@
+"""From integer tallies to fluence with its error, the energy balance and detected photons."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numba as nb
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.parallel import cpu_threads
+from napari_gpubio.light.detectors import DetectedPhotons
+from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
+from napari_gpubio.light.voxels.fold import row_energy
+from napari_gpubio.light.voxels.partial import Partial
+from napari_gpubio.light.voxels.photon import BEFORE, ESCAPED, LEDGER, MISSED, ROULETTE, SPECULAR, TRUNCATED
+from napari_gpubio.light.voxels.problem import FIRST_MEDIUM, LIGHT_MM_PER_NS, VoxelProblem
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float32]
+
+
+@nb.njit(parallel=True, nogil=True, cache=True)
+def _mean_and_error(total, whole, squares, nx, ny, nz, per_photon, whole_share, batches, mean, error):
+    """Fluence and its standard error of one gate, without the rim.
+
+    Parameters
+    ----------
+    total, whole
+        Tally of all photons, and of those in whole batches, flat with the rim.
+    squares
+        Sum of the squares of the batches' tallies, two words.
+    per_photon
+        Fluence per photon of one quantum.
+    whole_share
+        Share of the photons that are in whole batches.
+    batches
+        Number of batches of the common length that those photons make (the last may be shorter).
+    """
+    for i in nb.prange(nx):
+        for j in range(ny):
+            for k in range(nz):
+                cell = ((i + 1) * (ny + 2) + j + 1) * (nz + 2) + k + 1
+                mean[i, j, k] = np.float64(total[cell]) * per_photon
+                if batches < 2:
+                    error[i, j, k] = np.nan
+                    continue
+                square = np.float64(squares[cell, 1]) * 2.0**64 + np.float64(squares[cell, 0])
+                spread = max(0.0, square - np.float64(whole[cell]) ** 2 / batches)
+                deviation = np.sqrt(spread * batches / (batches - 1.0))
+                error[i, j, k] = deviation * per_photon / np.sqrt(whole_share)
+
+
+def assemble(problem: VoxelProblem, partial: Partial, parameters: Mapping[str, Any]) -> LightResult:
+    """Turn the tallies of the photons that are done into a result."""
+    launched = partial.photons(problem)
+    gates, gates_error, fluence_error, halves = _volumes(problem, partial, launched)
+    energy, absorbed = _energy(problem, partial, launched)
+    return LightResult(
+        domain=problem.domain,
+        source=problem.source,
+        settings=problem.settings,
+        detectors=tuple(problem.detectors),
+        gates=gates,
+        gates_error=gates_error,
+        fluence_error=fluence_error,
+        half_fluences=halves,
+        escaped_weight=_escaped(problem, partial, launched),
+        energy=energy,
+        absorbed=absorbed,
+        detected=_detected(problem, partial, launched),
+        launched=launched,
+        complete=launched == problem.settings.photons,
+        parameters=parameters,
+        state=partial,
+    )
+
+
+# -- fluence ----------------------------------------------------------------------------------------------------------
+
+
+def _volumes(problem: VoxelProblem, partial: Partial, launched: int) -> tuple[Floats, Floats, Floats, Floats | None]:
+    shape = (problem.halves, problem.gates, problem.cells)
+    whole = partial.sums.reshape(shape)
+    total = whole
+    for batch in partial.open.values():
+        total = total + batch.tally.reshape(shape)
+    squares = partial.squares.reshape(problem.square_gates, problem.cells, 2)
+    means = np.empty((problem.gates, *problem.size), np.float32)
+    errors = np.empty((problem.gates, *problem.size), np.float32)
+    for g in range(problem.gates):
+        tallies = total[:, g].sum(axis=0), whole[:, g].sum(axis=0), squares[g]
+        _one_volume(problem, partial, launched, *tallies, means[g], errors[g])
+    fluence_error = errors[0]
+    if problem.gates > 1:
+        fluence_error = np.empty(problem.size, np.float32)
+        everything = total.sum(axis=(0, 1)), whole.sum(axis=(0, 1)), squares[-1]
+        _one_volume(problem, partial, launched, *everything, np.empty(problem.size, np.float32), fluence_error)
+    halves = _halves(problem, total, launched) if problem.halves > 1 else None
+    return np.moveaxis(means, 0, -1), np.moveaxis(errors, 0, -1), fluence_error, halves
+
+
+def _one_volume(
+    problem: VoxelProblem,
+    partial: Partial,
+    launched: int,
+    total: Array,
+    whole: Array,
+    squares: Array,
+    mean: Floats,
+    error: Floats,
+) -> None:
+    in_batches = sum(problem.batch_photons(batch) for batch in partial.batches)
+    per_photon = 1.0 / (problem.scale * problem.domain.voxel_volume_mm3 * max(1, launched))
+    share = in_batches / max(1, launched)
+    batches = in_batches / problem.batch_size if len(partial.batches) > 1 else 0.0
+    with cpu_threads():
+        _mean_and_error(total, whole, squares, *problem.size, per_photon, max(share, 1e-300), batches, mean, error)
+
+
+def _halves(problem: VoxelProblem, total: Array, launched: int) -> Floats:
+    """Fluence of even and of odd photons, shape (2, X, Y, Z, G)."""
+    inside = total.reshape(2, problem.gates, *problem.padded)[:, :, 1:-1, 1:-1, 1:-1]
+    quantum = 2.0 / (problem.scale * problem.domain.voxel_volume_mm3 * max(1, launched))
+    return np.moveaxis((inside * quantum).astype(np.float32), 1, -1)
+
+
+def _escaped(problem: VoxelProblem, partial: Partial, launched: int) -> Floats | None:
+    if not problem.exit_cells:
+        return None
+    inside = partial.exits.reshape(problem.padded)[1:-1, 1:-1, 1:-1]
+    return (inside / (problem.ledger_scale * max(1, launched))).astype(np.float32)
+
+
+# -- energy -----------------------------------------------------------------------------------------------------------
+
+
+def _energy(problem: VoxelProblem, partial: Partial, launched: int) -> tuple[EnergyBalance, dict[int, Estimate]]:
+    units = np.full(LEDGER + problem.media_rows, 1.0 / problem.ledger_scale)
+    units[LEDGER:] = 1.0 / (problem.scale * problem.energy_scale)
+    columns = len(units)
+    whole = [partial.batches[batch] for batch in sorted(partial.batches)]
+    batches = np.array(whole, np.uint64).reshape(-1, columns).astype(np.int64) * units
+    sizes = np.array([problem.batch_photons(batch) for batch in sorted(partial.batches)], np.float64)
+    rest = np.zeros(columns)
+    for part in partial.open.values():
+        rest += np.concatenate([part.ledger, row_energy_of(problem, part.tally)]).astype(np.int64) * units
+
+    def estimate(numbers: Array) -> Estimate:
+        """Fraction per photon of a column, or of several columns together."""
+        per_batch = batches[:, numbers].sum(axis=1)
+        value = (per_batch.sum() + rest[numbers].sum()) / max(1, launched)
+        if len(sizes) < 2:
+            return Estimate(float(value), float("nan"))
+        mean = per_batch.sum() / sizes.sum()
+        variance = ((per_batch - mean * sizes) ** 2).sum() * len(sizes) / (len(sizes) - 1) / sizes.sum() ** 2
+        return Estimate(float(value), float(np.sqrt(variance * sizes.sum() / launched)))
+
+    rows = LEDGER + np.arange(problem.media_rows)
+    balance = EnergyBalance(
+        specular=estimate(np.array([SPECULAR])),
+        missed=estimate(np.array([MISSED])),
+        absorbed=estimate(np.array([BEFORE, *rows])),
+        escaped=estimate(np.array([ESCAPED])),
+        truncated=estimate(np.array([TRUNCATED])),
+        roulette=estimate(np.array([ROULETTE])),
+    )
+    labels = enumerate(problem.label_of_row, LEDGER + FIRST_MEDIUM)
+    return balance, {label: estimate(np.array([column])) for column, label in labels}
+
+
+def row_energy_of(problem: VoxelProblem, tally: Array) -> npt.NDArray[np.uint64]:
+    """Energy that each media row has absorbed by a tally, in units of 1 / (scale * energy_scale)."""
+    energy = np.zeros(problem.media_rows, np.uint64)
+    with cpu_threads():
+        row_energy(
+            tally, problem.cells, problem.gates * problem.halves, problem.rows, problem.media, problem.mua,
+            problem.energy_scale, energy,
+        )  # fmt: skip
+    return energy
+
+
+# -- detected photons -------------------------------------------------------------------------------------------------
+
+
+def _detected(problem: VoxelProblem, partial: Partial, launched: int) -> DetectedPhotons:
+    order = np.argsort(partial.caught_photons)
+    numbers = partial.caught_numbers[order]
+    return DetectedPhotons(
+        photon=partial.caught_photons[order],
+        detector=numbers[:, 0].astype(np.int32),
+        weight=numbers[:, 1],
+        path_mm=numbers[:, 10 + FIRST_MEDIUM :],
+        scatterings=numbers[:, 2].astype(np.int32),
+        position_mm=problem.domain.grid_to_world(numbers[:, 3:6]),
+        direction=problem.domain.direction_to_world(numbers[:, 6:9]),
+        time_ns=numbers[:, 9].astype(np.float64) / LIGHT_MM_PER_NS,
+        labels=problem.label_of_row,
+        launched=launched,
+        dropped=partial.dropped,
+    )

@@ -1,0 +1,156 @@
+"""Photons through voxels in CUDA, the twin of ``cpu.py``; the kernels are in ``voxels.cu``."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.kernels import kernel
+from napari_gpubio.light.voxels.partial import OpenBatch, Partial, append_range
+from napari_gpubio.light.voxels.photon import DETECTED_NUMBERS, LEDGER
+from napari_gpubio.light.voxels.problem import VoxelProblem
+
+_SOURCE = Path(__file__).with_name("voxels.cu")
+_THREADS = 128
+_BLOCKS_PER_PROCESSOR = 8  # 1024 threads each: what the kernel's registers leave room for
+_FOLD_CELLS_PER_THREAD = 32
+_SLOT_BYTES = 256 << 20  # for the tallies of batches that are traced together
+
+
+class Run:
+    """The simulation of one problem on one GPU; items are photons.
+
+    A launch with few photons leaves most of a GPU waiting for its longest ones. Several batches are therefore traced
+    at once, each with its own tally (a slot), as far as the memory goes. A span is that many batches; a chunk lies
+    within one span.
+
+    Parameters
+    ----------
+    problem
+        What is simulated.
+    device
+        The GPU.
+    sharers
+        Number of GPUs that share the batches.
+    """
+
+    def __init__(self, problem: VoxelProblem, *, device: Device, sharers: int = 1) -> None:
+        import cupy
+
+        self.device = device
+        self._problem = problem
+        p = problem
+        share = -(-p.batch_count // sharers)
+        self._slots = max(1, min(_SLOT_BYTES // (8 * p.tally_size), share))
+        self.span = p.batch_size * self._slots
+        self._open: dict[int, list[tuple[int, int]]] = {}
+        self._whole: set[int] = set()
+        self._lists = Partial.nothing(p)
+        with cupy.cuda.Device(device.indices[0]) as here:
+            self._processors = here.attributes["MultiProcessorCount"]
+            inputs = (p.rows, p.media, p.mua, p.mus, p.gate_edges, p.source_numbers, p.pattern, p.detector_numbers)
+            self._inputs = [cupy.asarray(array) for array in inputs]
+            self._tally = cupy.zeros((self._slots, p.tally_size), np.uint64)
+            self._sums = cupy.zeros(p.tally_size, np.uint64)
+            self._squares = cupy.zeros((p.square_gates * p.cells, 2), np.uint64)
+            self._exits = cupy.zeros(p.exit_cells, np.uint64) if p.exit_cells else None
+            self._ledger = cupy.zeros((p.batch_count, LEDGER), np.uint64)
+            self._energy = cupy.zeros((p.batch_count, p.media_rows), np.uint64)
+
+    def bytes_per_item(self) -> int:
+        """Bytes of the list of detected photons that one photon may take."""
+        return self._problem.detected_bytes if self._problem.detectors else 1
+
+    def advance(self, start: int, count: int) -> None:
+        """Trace the photons ``start`` to ``start + count - 1``, all of one span."""
+        import cupy
+
+        with cupy.cuda.Device(self.device.indices[0]):
+            self._trace(start, count)
+            size = self._problem.batch_size
+            for batch in range(start // size, (start + count - 1) // size + 1):
+                first, last = self._problem.batch_range(batch)
+                done = self._open.setdefault(batch, [])
+                append_range(done, max(start, first), min(start + count, last))
+                if sum(b - a for a, b in done) == last - first:
+                    self._fold(batch)
+            cupy.cuda.get_current_stream().synchronize()
+
+    def snapshot(self) -> Partial:
+        """Tallies so far, as NumPy; the run goes on."""
+        import cupy
+
+        p = self._problem
+        with cupy.cuda.Device(self.device.indices[0]):
+            ledger, energy = cupy.asnumpy(self._ledger), cupy.asnumpy(self._energy)
+            part = Partial(
+                batch_size=p.batch_size,
+                key=p.key,
+                sums=cupy.asnumpy(self._sums),
+                squares=cupy.asnumpy(self._squares),
+                exits=np.zeros(0, np.uint64) if self._exits is None else cupy.asnumpy(self._exits),
+                caught_photons=self._lists.caught_photons,
+                caught_numbers=self._lists.caught_numbers,
+                batches={batch: np.concatenate([ledger[batch], energy[batch]]) for batch in self._whole},
+                dropped=self._lists.dropped,
+            )
+            for batch, done in self._open.items():
+                tally = cupy.asnumpy(self._tally[batch % self._slots])
+                part.open[batch] = OpenBatch(list(done), tally, ledger[batch])
+        return part
+
+    def close(self) -> None:
+        """Let the device arrays go."""
+        self._inputs = []
+        self._tally = self._sums = self._squares = self._exits = self._ledger = self._energy = None
+
+    def _trace(self, start: int, count: int) -> None:
+        import cupy
+
+        p, s = self._problem, self._problem.settings
+        rows, media, mua, mus, edges, source, pattern, detectors = self._inputs
+        blocks = min(self._processors * _BLOCKS_PER_PROCESSOR, -(-count // _THREADS))
+        capacity = count if p.detectors else 0
+        counters = cupy.zeros(2, np.uint32)  # photons taken, photons caught
+        photons = cupy.empty(max(1, capacity), np.uint64)
+        numbers = cupy.empty((max(1, capacity), DETECTED_NUMBERS + p.media_rows), np.float32)
+        paths = cupy.empty(max(1, blocks * _THREADS * p.media_rows if p.detectors else 0), np.float32)
+        first_batch = start // self.span * self._slots
+        i, f, q = np.int32, np.float32, np.uint64
+        arguments = (
+            rows, media, mua if mua.size else None, mus if mus.size else None, *map(i, p.size), *map(f, p.edges_mm),
+            i(p.faces), i(s.refraction), i(p.specular), f(s.roulette_threshold), edges, i(p.gates), i(p.kind), source,
+            pattern, i(len(p.pattern) // p.pattern_columns), i(p.pattern_columns), q(s.seed), q(start),
+            np.uint32(count), counters, q(first_batch * p.batch_size), q(p.batch_size), self._tally,
+            np.int64(p.tally_size), np.int64(p.gates * p.cells if p.halves > 1 else 0), np.int64(p.cells), f(p.scale),
+            self._ledger[first_batch:], f(p.ledger_scale), self._exits, detectors if p.detectors else None,
+            i(len(p.detectors)), np.uint32(capacity), counters[1:], photons, numbers, i(p.media_rows), paths,
+        )  # fmt: skip
+        self._kernel("trace_photons", fast=True)((blocks,), (_THREADS,), arguments)
+        if capacity and (found := int(counters[1])):
+            self._lists.add_caught(cupy.asnumpy(photons[:found]), cupy.asnumpy(numbers[:found]), s.max_detected)
+
+    def _fold(self, batch: int) -> None:
+        p = self._problem
+        rows, media, mua, *_ = self._inputs
+        grid = (-(-p.cells // (_THREADS * _FOLD_CELLS_PER_THREAD)),)
+        arguments = (
+            self._tally[batch % self._slots], np.int32(p.cells), np.int32(p.gates), np.int32(p.halves),
+            np.int64(p.gates * p.cells), np.int64(p.cells), self._sums, self._squares, rows, media,
+            mua if mua.size else None, np.float64(p.energy_scale), self._energy[batch],
+        )  # fmt: skip
+        self._kernel("fold_batch")(grid, (_THREADS,), arguments)
+        self._whole.add(batch)
+        del self._open[batch]
+
+    def _kernel(self, name: str, *, fast: bool = False) -> Any:
+        return kernel(_SOURCE, name, defines=defines_of(self._problem), fast=fast)
+
+
+def defines_of(problem: VoxelProblem) -> tuple[str, ...]:
+    """What the kernels are compiled with: the type of the volume, continuous media or not, detectors or not."""
+    label = "unsigned char" if problem.rows.itemsize == 1 else "unsigned short"
+    return (f"LABEL={label}", f"CONTINUOUS={int(problem.domain.is_continuous)}", f"DETECT={int(bool(problem.detectors))}")
+
+

@@ -1,0 +1,247 @@
+"""The integer tallies of a voxel simulation: what a run hands over, what is merged, saved and resumed.
+
+Everything is whole numbers (but for the list of detected photons), so sums do not depend on their order.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.parallel import cpu_threads
+from napari_gpubio.light.voxels.fold import fold_batch
+from napari_gpubio.light.voxels.photon import DETECTED_NUMBERS, LEDGER
+from napari_gpubio.light.voxels.problem import VoxelProblem
+
+Words = npt.NDArray[np.uint64]
+
+
+def append_range(ranges: list[tuple[int, int]], start: int, stop: int) -> None:
+    """Add a range behind the others; one that follows the last is joined to it."""
+    if ranges and ranges[-1][1] == start:
+        ranges[-1] = (ranges[-1][0], stop)
+    else:
+        ranges.append((start, stop))
+
+
+@dataclass(eq=False)
+class OpenBatch:
+    """A batch of which not all photons are done.
+
+    Parameters
+    ----------
+    done
+        Ranges (start, stop) of the photons that are done.
+    tally
+        As `Partial.sums`.
+    ledger
+        Shape (LEDGER,).
+    """
+
+    done: list[tuple[int, int]]
+    tally: Words
+    ledger: Words
+
+    @property
+    def photons(self) -> int:
+        """Number of photons done."""
+        return sum(stop - start for start, stop in self.done)
+
+
+@dataclass(eq=False)
+class Partial:
+    """Tallies of some photons of a problem.
+
+    Parameters
+    ----------
+    sums
+        Tally of the whole batches, shape (halves * gates * cells,).
+    squares
+        Sums of the squares of the batches' tallies, 128 bits as two words; see `fold_batch`.
+    batches
+        For each whole batch: the ledger, then the energy that each media row absorbed.
+    open
+        Batches of which not all photons are done.
+    exits
+        Escaped weight by voxel, empty unless asked for.
+    caught_photons, caught_numbers
+        Detected photons in any order: index, shape (N,), and numbers, shape (N, DETECTED_NUMBERS + rows).
+    batch_size
+        Photons of a batch.
+    key
+        Fingerprint of the problem but for the number of photons; see `VoxelProblem.key`.
+    dropped
+        Detected photons that are not in the list, because it was full.
+    """
+
+    batch_size: int
+    key: str
+    sums: Words
+    squares: Words
+    exits: Words
+    caught_photons: Words
+    caught_numbers: npt.NDArray[np.float32]
+    batches: dict[int, Words] = field(default_factory=dict)
+    open: dict[int, OpenBatch] = field(default_factory=dict)
+    dropped: int = 0
+
+    @classmethod
+    def empty(cls, problem: VoxelProblem) -> "Partial":
+        """Return the tallies of no photons."""
+        return cls(
+            batch_size=problem.batch_size,
+            key=problem.key,
+            sums=np.zeros(problem.tally_size, np.uint64),
+            squares=np.zeros((problem.square_gates * problem.cells, 2), np.uint64),
+            exits=np.zeros(problem.exit_cells, np.uint64),
+            caught_photons=np.zeros(0, np.uint64),
+            caught_numbers=np.zeros((0, DETECTED_NUMBERS + problem.media_rows), np.float32),
+        )
+
+    def photons(self, problem: VoxelProblem) -> int:
+        """Number of photons done."""
+        whole = sum(problem.batch_photons(batch) for batch in self.batches)
+        return whole + sum(batch.photons for batch in self.open.values())
+
+    @property
+    def last_photon(self) -> int:
+        """One more than the largest index of a photon that is done, but for a shorter last batch."""
+        whole = [(batch + 1) * self.batch_size for batch in self.batches]
+        return max([0, *whole, *(part.done[-1][1] for part in self.open.values())])
+
+    def copy(self) -> "Partial":
+        """Return a copy that further photons do not change."""
+        return Partial(
+            batch_size=self.batch_size,
+            key=self.key,
+            sums=self.sums.copy(),
+            squares=self.squares.copy(),
+            exits=self.exits.copy(),
+            caught_photons=self.caught_photons,
+            caught_numbers=self.caught_numbers,
+            batches=dict(self.batches),
+            open=dict(self.open),
+            dropped=self.dropped,
+        )
+
+    def add(self, other: "Partial", problem: VoxelProblem) -> None:
+        """Add the tallies of other photons of the same problem; a batch that becomes whole is folded."""
+        self.sums += other.sums
+        self._add_squares(other.squares)
+        self.exits += other.exits
+        self.batches |= other.batches
+        for batch, part in other.open.items():
+            self.merge_open(batch, part)
+            if self.open[batch].photons == problem.batch_photons(batch):
+                self._close(batch, problem)
+        self.dropped += other.dropped
+        self.add_caught(other.caught_photons, other.caught_numbers, problem.settings.max_detected)
+
+    def merge_open(self, batch: int, part: OpenBatch) -> None:
+        """Add a part of a batch to what there is of it."""
+        if batch not in self.open:
+            self.open[batch] = part
+            return
+        mine, done = self.open[batch], list[tuple[int, int]]()
+        for start, stop in sorted(mine.done + part.done):
+            append_range(done, start, stop)
+        self.open[batch] = OpenBatch(done, mine.tally + part.tally, mine.ledger + part.ledger)
+
+    def add_caught(self, photons: Words, numbers: npt.NDArray[np.float32], most: int) -> None:
+        """Add detected photons to the list; of more than ``most``, those with the smallest indices are kept."""
+        photons = np.concatenate([self.caught_photons, photons])
+        numbers = np.concatenate([self.caught_numbers, numbers])
+        if len(photons) > most:
+            kept = np.argsort(photons)[:most]
+            self.dropped += len(photons) - most
+            photons, numbers = photons[kept], numbers[kept]
+        self.caught_photons, self.caught_numbers = photons, numbers
+
+    def _add_squares(self, squares: Words) -> None:
+        low = self.squares[:, 0] + squares[:, 0]
+        self.squares[:, 1] += squares[:, 1] + (low < squares[:, 0])
+        self.squares[:, 0] = low
+
+    def _close(self, batch: int, problem: VoxelProblem) -> None:
+        part = self.open.pop(batch)
+        tally = part.tally.copy()  # somebody's copy may share it, and folding clears it
+        energy = np.zeros(problem.media_rows, np.uint64)
+        with cpu_threads():
+            fold_batch(
+                tally, problem.cells, problem.gates, problem.halves, self.sums, self.squares, problem.rows,
+                problem.media, problem.mua, problem.energy_scale, energy,
+            )  # fmt: skip
+        self.batches[batch] = np.concatenate([part.ledger, energy])
+
+    def missing(self, problem: VoxelProblem) -> list[tuple[int, int]]:
+        """Ranges (start, stop) of photons that are not done, each within one batch, in order."""
+        ranges = []
+        for batch in range(problem.batch_count):
+            if batch in self.batches:
+                continue
+            start, end = problem.batch_range(batch)
+            for done_start, done_stop in self.open[batch].done if batch in self.open else []:
+                if start < done_start:
+                    ranges.append((start, done_start))
+                start = done_stop
+            if start < end:
+                ranges.append((start, end))
+        return ranges
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything as named arrays, for a file."""
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "batch_size": np.array(self.batch_size),
+            "key": np.array(self.key),
+            "sums": self.sums,
+            "squares": self.squares,
+            "exits": self.exits,
+            "caught_photons": self.caught_photons,
+            "caught_numbers": self.caught_numbers,
+            "batch_indices": np.array(sorted(self.batches), np.int64),
+            "batch_numbers": np.array([self.batches[batch] for batch in sorted(self.batches)], np.uint64),
+            "open_indices": np.array(sorted(self.open), np.int64),
+            "dropped": np.array(self.dropped),
+        }
+        for batch, part in self.open.items():
+            arrays |= {
+                f"open_{batch}_done": np.array(part.done, np.int64),
+                f"open_{batch}_tally": part.tally,
+                f"open_{batch}_ledger": part.ledger,
+            }
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "Partial":
+        """Undo `to_arrays`.
+
+        Raises
+        ------
+        InvalidInput
+            If an array is missing.
+        """
+        try:
+            return cls(
+                batch_size=int(arrays["batch_size"]),
+                key=str(arrays["key"]),
+                sums=arrays["sums"],
+                squares=arrays["squares"],
+                exits=arrays["exits"],
+                caught_photons=arrays["caught_photons"],
+                caught_numbers=arrays["caught_numbers"],
+                batches=dict(zip(arrays["batch_indices"].tolist(), arrays["batch_numbers"], strict=True)),
+                open={
+                    batch: OpenBatch(
+                        done=[(start, stop) for start, stop in arrays[f"open_{batch}_done"].tolist()],
+                        tally=arrays[f"open_{batch}_tally"],
+                        ledger=arrays[f"open_{batch}_ledger"],
+                    )
+                    for batch in arrays["open_indices"].tolist()
+                },
+                dropped=int(arrays["dropped"]),
+            )
+        except KeyError as error:
+            raise InvalidInput(f"the saved state lacks {error}; it was not written by this version") from error

@@ -1,0 +1,404 @@
+// Photons through voxels, and the folding of finished batches. Twins: photon.py, fold.py.
+// Defines: LABEL (the type of the volume), CONTINUOUS (coefficients voxel by voxel), DETECT (detectors are there).
+#include "photon.cuh"
+#ifndef LABEL
+#define LABEL unsigned char
+#endif
+#ifndef CONTINUOUS
+#define CONTINUOUS 0
+#endif
+#ifndef DETECT
+#define DETECT 0
+#endif
+
+struct Medium { float mua, mus, inverse_mus, g, half_over_g, n, reach; };
+
+// The padded volume of media rows and what belongs to it.
+struct Grid {
+    const LABEL* __restrict__ rows;
+    const float* __restrict__ media;
+    const float* __restrict__ mua;
+    const float* __restrict__ mus;
+    int nx, ny, nz, sx, sy;  // size without the rim, and strides with it
+    float hx, hy, hz;
+    int faces;
+
+    __device__ __forceinline__ float n_of(int row) const { return media[MEDIUM_NUMBERS * row + 5]; }
+
+    __device__ __forceinline__ Medium medium(int row, int cell) const
+    {
+        const float* m = media + MEDIUM_NUMBERS * row;
+        Medium found{m[0], m[1], m[2], m[3], m[4], m[5], m[6]};
+#if CONTINUOUS
+        found.mua = mua[cell];
+        found.mus = mus[cell];
+        found.inverse_mus = found.mus > 0.0f ? 1.0f / found.mus : 0.0f;
+        found.reach = found.mua > 0.0f ? 2.0f / found.mua : NEVER;
+#endif
+        return found;
+    }
+
+    __device__ __forceinline__ int stride(int axis) const { return axis == 0 ? sx : axis == 1 ? sy : 1; }
+
+    __device__ __forceinline__ int rule(int axis, bool forward) const
+    {
+        return faces >> (3 * (2 * axis + (forward ? 1 : 0))) & 7;
+    }
+};
+
+struct Packet { int cell, row; Vector p, u; float w; };
+
+__device__ __forceinline__ float part(Vector v, int axis) { return axis == 0 ? v.x : axis == 1 ? v.y : v.z; }
+
+__device__ __forceinline__ void put(Vector* v, int axis, float value)
+{
+    if (axis == 0) v->x = value;
+    else if (axis == 1) v->y = value;
+    else v->z = value;
+}
+
+// Distance (mm) along the path to the voxel's face, and the axis of that face. `slow` is 1 / |u|.
+__device__ __forceinline__ float to_face(const Grid& grid, Vector p, Vector u, Vector slow, int* axis)
+{
+    const float tx = (u.x > 0.0f ? grid.hx - p.x : p.x) * slow.x;
+    const float ty = (u.y > 0.0f ? grid.hy - p.y : p.y) * slow.y;
+    const float tz = (u.z > 0.0f ? grid.hz - p.z : p.z) * slow.z;
+    float nearest = tx;
+    *axis = 0;
+    if (ty < nearest) {
+        nearest = ty;
+        *axis = 1;
+    }
+    if (tz < nearest) {
+        nearest = tz;
+        *axis = 2;
+    }
+    return nearest;
+}
+
+__device__ __forceinline__ float within(float value, float high) { return fminf(fmaxf(value, 0.0f), high); }
+
+__device__ __forceinline__ Vector moved(const Grid& grid, Vector p, Vector u, float length)
+{
+    return Vector{within(p.x + length * u.x, grid.hx), within(p.y + length * u.y, grid.hy),
+                  within(p.z + length * u.z, grid.hz)};
+}
+
+__device__ __forceinline__ Vector refracted(Vector u, int axis, float ct, float ratio)
+{
+    Vector v{u.x * ratio, u.y * ratio, u.z * ratio};
+    put(&v, axis, part(u, axis) > 0.0f ? ct : -ct);
+    return v;
+}
+
+// From a starting point to the first tissue: through the outside in a straight line, with the specular loss at the
+// surface. False if there is no tissue on the way; `lost` is what the surface reflected.
+__device__ __forceinline__ bool enter(const Grid& grid, Vector at, bool specular, Packet* photon, float* lost)
+{
+    Vector u = photon->u;
+    const Vector slow{slowness(u.x), slowness(u.y), slowness(u.z)};
+    const float ex = (float)grid.nx * grid.hx, ey = (float)grid.ny * grid.hy, ez = (float)grid.nz * grid.hz;
+    const float ax = (u.x > 0.0f ? -at.x : at.x - ex) * slow.x, bx = (u.x > 0.0f ? ex - at.x : at.x) * slow.x;
+    const float ay = (u.y > 0.0f ? -at.y : at.y - ey) * slow.y, by = (u.y > 0.0f ? ey - at.y : at.y) * slow.y;
+    const float az = (u.z > 0.0f ? -at.z : at.z - ez) * slow.z, bz = (u.z > 0.0f ? ez - at.z : at.z) * slow.z;
+    const float first = fmaxf(ax, fmaxf(ay, az)), last = fminf(bx, fminf(by, bz));
+    *lost = 0.0f;
+    if (first > last || last < 0.0f) return false;
+    int entered = -1;
+    if (first > 0.0f) {  // from beyond the grid to its face
+        entered = first == ax ? 0 : first == ay ? 1 : 2;
+        at = Vector{at.x + first * u.x, at.y + first * u.y, at.z + first * u.z};
+    }
+    int i = (int)floorf(at.x / grid.hx), j = (int)floorf(at.y / grid.hy), k = (int)floorf(at.z / grid.hz);
+    i = i < 0 ? 0 : i > grid.nx - 1 ? grid.nx - 1 : i;
+    j = j < 0 ? 0 : j > grid.ny - 1 ? grid.ny - 1 : j;
+    k = k < 0 ? 0 : k > grid.nz - 1 ? grid.nz - 1 : k;
+    Vector p{within(at.x - (float)i * grid.hx, grid.hx), within(at.y - (float)j * grid.hy, grid.hy),
+             within(at.z - (float)k * grid.hz, grid.hz)};
+    int cell = (i + 1) * grid.sx + (j + 1) * grid.sy + k + 1;
+    int row = grid.rows[cell];
+    while (row == OUTSIDE) {
+        int axis;
+        const float d = to_face(grid, p, u, slow, &axis);
+        const bool forward = part(u, axis) > 0.0f;
+        p = moved(grid, p, u, d);
+        put(&p, axis, forward ? 0.0f : axis == 0 ? grid.hx : axis == 1 ? grid.hy : grid.hz);
+        cell += forward ? grid.stride(axis) : -grid.stride(axis);
+        row = grid.rows[cell];
+        entered = axis;
+    }
+    if (row == EDGE) return false;
+    if (entered < 0) {  // a start on the outer face of the tissue counts as coming from outside
+        for (int axis = 2; axis >= 0; --axis) {
+            const float h = axis == 0 ? grid.hx : axis == 1 ? grid.hy : grid.hz;
+            const bool forward = part(u, axis) > 0.0f;
+            const float depth = forward ? part(p, axis) : h - part(p, axis);
+            const int behind = grid.rows[forward ? cell - grid.stride(axis) : cell + grid.stride(axis)];
+            const bool open = behind == OUTSIDE || (behind == EDGE && grid.rule(axis, !forward) < MIRROR);
+            if (open && depth < 1e-3f * h) entered = axis;
+        }
+    }
+    const float n1 = grid.n_of(OUTSIDE), n2 = grid.n_of(row);
+    if (specular && entered >= 0 && n1 != n2) {
+        float ct;
+        *lost = fresnel(fabsf(part(u, entered)), n1, n2, &ct);
+        u = refracted(u, entered, ct, n1 / n2);
+    }
+    photon->cell = cell;
+    photon->row = row;
+    photon->p = p;
+    photon->u = u;
+    photon->w = 1.0f - *lost;
+    return photon->w > 0.0f;
+}
+
+// Which detector an escaping photon hits, or -1. A detector: centre, radius^2, normal (0 for a sphere), half thickness.
+__device__ __forceinline__ int detector_at(const float* __restrict__ detectors, int count, Vector at)
+{
+    for (int d = 0; d < count; ++d) {
+        const float* one = detectors + DETECTOR_NUMBERS * d;
+        const float x = at.x - one[0], y = at.y - one[1], z = at.z - one[2];
+        const float axial = x * one[4] + y * one[5] + z * one[6];
+        if (x * x + y * y + z * z - axial * axial <= one[3] && fabsf(axial) <= one[7]) return d;
+    }
+    return -1;
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, const float* __restrict__ mua,
+              const float* __restrict__ mus, int nx, int ny, int nz, float hx, float hy, float hz, int faces,
+              int refraction, int specular, float threshold, const float* __restrict__ edges, int gates, int kind,
+              const float* __restrict__ source, const float* __restrict__ pattern, int pattern_rows,
+              int pattern_columns, unsigned long long seed, unsigned long long first, unsigned int count,
+              unsigned int* counter, unsigned long long slot_first, unsigned long long batch_size,
+              unsigned long long* tally, long long slot_stride, long long half_stride, long long gate_stride,
+              float scale, unsigned long long* ledger, float ledger_scale, unsigned long long* exits,
+              const float* __restrict__ detectors, int detector_count, unsigned int capacity, unsigned int* caught,
+              unsigned long long* caught_photons, float* caught_numbers, int media_rows, float* paths)
+{
+    const Grid grid{rows, media, mua, mus, nx, ny, nz, (ny + 2) * (nz + 2), nz + 2, hx, hy, hz, faces};
+    const float begin = edges[0], end = edges[gates];
+    Draws draws{(unsigned int)seed, (unsigned int)(seed >> 32), 0u, 0u, 0u, 0u, 0u, 0u, 0u};
+    Packet photon{};
+    Medium m{};
+    Vector slow{};
+    bool alive = false;
+    unsigned long long item = 0;
+    unsigned long long *book = tally, *account = ledger;
+    unsigned int dither = 0u;
+    float s = 0.0f, path = 0.0f, limit = 0.0f, optical = 0.0f;  // depth to go, path not booked yet, optical path
+    int gate = -1;
+#if DETECT
+    float* own_paths = paths + ((size_t)blockIdx.x * blockDim.x + threadIdx.x) * media_rows;
+    int scatterings = 0;
+#endif
+    for (;;) {
+        if (!alive) {
+            const unsigned int taken = atomicAdd(counter, 1u);
+            if (taken >= count) return;
+            item = first + taken;
+            const unsigned int slot = (unsigned int)((item - slot_first) / batch_size);
+            book = tally + slot * slot_stride + (item & 1u) * half_stride;
+            account = ledger + slot * LEDGER;
+            draws.item0 = (unsigned int)item;
+            draws.item1 = (unsigned int)(item >> 32);
+            draws.block = 0u;
+            Vector at;
+            start(kind, source, pattern, pattern_rows, pattern_columns, &draws, &at, &photon.u);
+            float lost;
+            const bool inside = enter(grid, at, specular, &photon, &lost);
+            if (lost > 0.0f) atomicAdd(account + SPECULAR, __float2ull_rn(lost * ledger_scale));
+            if (!inside) {
+                if (lost < 1.0f) atomicAdd(account + MISSED, __float2ull_rn((1.0f - lost) * ledger_scale));
+                continue;
+            }
+            m = grid.medium(photon.row, photon.cell);
+            slow = Vector{slowness(photon.u.x), slowness(photon.u.y), slowness(photon.u.z)};
+            draws.next();
+            s = minus_log(unit_float(draws.a));
+            dither = draws.b;
+            path = 0.0f;
+            optical = 0.0f;
+            gate = -1;
+            limit = fminf(end / m.n, m.reach);
+            alive = true;
+#if DETECT
+            scatterings = 0;
+            for (int r = 0; r < media_rows; ++r) own_paths[r] = 0.0f;
+#endif
+        }
+        int axis;
+        const float d = fmaxf(to_face(grid, photon.p, photon.u, slow, &axis), 0.0f);
+        const bool scatters = s < d * m.mus;
+        const float length = scatters ? s * m.inverse_mus : d;
+        photon.p = moved(grid, photon.p, photon.u, length);
+        path += length;
+        if (scatters) {
+            draws.next();
+            float cp, sp;
+            turn(draws.b, &cp, &sp);
+            photon.u = turned(photon.u, scattering_cosine(m.g, m.half_over_g, unit_float(draws.a)), cp, sp);
+            slow = Vector{slowness(photon.u.x), slowness(photon.u.y), slowness(photon.u.z)};
+            s = minus_log(unit_float(draws.c));
+            dither = draws.d;
+#if DETECT
+            ++scatterings;
+#endif
+            if (path < limit) continue;
+        } else {
+            s -= d * m.mus;
+        }
+
+        // Book what the path in this voxel has absorbed.
+        const float booked = photon.w * path * mean_decay(m.mua * path);
+        const float absorbed = fminf(m.mua * booked, photon.w);
+        photon.w -= absorbed;
+        optical += m.n * path;
+#if DETECT
+        own_paths[photon.row] += path;
+#endif
+        path = 0.0f;
+        if (optical >= begin && gate < 0) gate = 0;
+        while (gate >= 0 && gate < gates - 1 && optical >= edges[gate + 1]) ++gate;
+        if (gate >= 0) {
+            const unsigned int amount = quanta(booked * scale, &dither);
+            if (amount) atomicAdd(book + gate * gate_stride + photon.cell, (unsigned long long)amount);
+        } else {
+            atomicAdd(account + BEFORE, __float2ull_rn(absorbed * ledger_scale));
+        }
+        if (optical >= end) {
+            atomicAdd(account + TRUNCATED, __float2ull_rn(photon.w * ledger_scale));
+            alive = false;
+            continue;
+        }
+        if (photon.w < threshold) {
+            draws.next();
+            if (unit_float(draws.a) < SURVIVAL) {
+                const float gained = photon.w * (1.0f / SURVIVAL - 1.0f);
+                atomicAdd(account + ROULETTE, 0ull - __float2ull_rn(gained * ledger_scale));
+                photon.w += gained;
+            } else {
+                atomicAdd(account + ROULETTE, __float2ull_rn(photon.w * ledger_scale));
+                alive = false;
+                continue;
+            }
+        }
+        limit = fminf((end - optical) / m.n, m.reach);
+        if (scatters) continue;
+
+        // Cross the face; whatever happens there, the next path begins at it.
+        const bool forward = part(photon.u, axis) > 0.0f;
+        const float h = axis == 0 ? hx : axis == 1 ? hy : hz;
+        const int stride = forward ? grid.stride(axis) : -grid.stride(axis);
+        int next = photon.cell + stride;
+        int row = rows[next], rule = DEFAULT;
+        if (row == EDGE) {
+            rule = grid.rule(axis, forward);
+            if (rule == CYCLIC) {
+                next -= (axis == 0 ? nx : axis == 1 ? ny : nz) * stride;
+                row = rows[next];
+            } else {
+                row = OUTSIDE;
+            }
+        }
+        bool reflected = rule == MIRROR;
+        if (!reflected && row != photon.row && (rule == FRESNEL || (refraction && rule != ESCAPE))) {
+            const float n2 = grid.n_of(row);
+            if (n2 != m.n) {
+                float ct;
+                const float r = fresnel(fabsf(part(photon.u, axis)), m.n, n2, &ct);
+                draws.next();
+                reflected = unit_float(draws.a) < r;
+                if (!reflected) photon.u = refracted(photon.u, axis, ct, m.n / n2);
+                slow = Vector{slowness(photon.u.x), slowness(photon.u.y), slowness(photon.u.z)};
+            }
+        }
+        if (reflected) {
+            put(&photon.u, axis, -part(photon.u, axis));
+            put(&photon.p, axis, forward ? h : 0.0f);
+            continue;
+        }
+        if (row == OUTSIDE) {
+            atomicAdd(account + ESCAPED, __float2ull_rn(photon.w * ledger_scale));
+            if (exits) atomicAdd(exits + photon.cell, __float2ull_rn(photon.w * ledger_scale));
+#if DETECT
+            const int i = photon.cell / grid.sx - 1, j = photon.cell / grid.sy % (ny + 2) - 1;
+            const int k = photon.cell % grid.sy - 1;
+            put(&photon.p, axis, forward ? h : 0.0f);
+            const Vector at{(float)i * hx + photon.p.x, (float)j * hy + photon.p.y, (float)k * hz + photon.p.z};
+            const int detector = detector_at(detectors, detector_count, at);
+            const unsigned int place = detector < 0 ? capacity : atomicAdd(caught, 1u);
+            if (place < capacity) {
+                const float numbers[DETECTED_NUMBERS] = {(float)detector, photon.w, (float)scatterings, at.x, at.y, at.z,
+                                                         photon.u.x, photon.u.y, photon.u.z, optical};
+                float* line = caught_numbers + (size_t)place * (DETECTED_NUMBERS + media_rows);
+                caught_photons[place] = item;
+                for (int q = 0; q < DETECTED_NUMBERS; ++q) line[q] = numbers[q];
+                for (int q = 0; q < media_rows; ++q) line[DETECTED_NUMBERS + q] = own_paths[q];
+            }
+#endif
+            alive = false;
+            continue;
+        }
+        put(&photon.p, axis, forward ? 0.0f : h);
+        photon.cell = next;
+        if (CONTINUOUS || row != photon.row) {
+            photon.row = row;
+            m = grid.medium(row, next);
+            limit = fminf((end - optical) / m.n, m.reach);
+        }
+    }
+}
+
+// Add a finished batch to the sums and, squared, to the sums of squares (128 bits), and clear it. One thread a voxel.
+// `energy` gets what each row absorbed: mu_a times the tally, in units of 1 / energy_scale.
+extern "C" __global__ void fold_batch(unsigned long long* __restrict__ tally, int cells, int gates, int halves,
+                                      long long half_stride, long long gate_stride,
+                                      unsigned long long* __restrict__ sums, unsigned long long* __restrict__ squares,
+                                      const LABEL* __restrict__ rows, const float* __restrict__ media,
+                                      const float* __restrict__ mua, double energy_scale,
+                                      unsigned long long* __restrict__ energy)
+{
+    const int lane = threadIdx.x, length = blockDim.x * 32;
+    int row = -1;
+    unsigned long long gathered = 0;
+    for (int q = 0; q < 32; ++q) {  // a thread gathers over 32 voxels before it adds to its row
+        const long long cell = (long long)blockIdx.x * length + q * blockDim.x + lane;
+        if (cell >= cells) break;
+        unsigned long long whole = 0;
+        for (int g = 0; g < gates; ++g) {
+            unsigned long long batch = 0;
+            for (int h = 0; h < halves; ++h) {
+                const long long place = h * half_stride + g * gate_stride + cell;
+                const unsigned long long value = tally[place];
+                if (!value) continue;
+                tally[place] = 0;
+                sums[place] += value;
+                batch += value;
+            }
+            whole += batch;
+            if (batch) {
+                unsigned long long* square = squares + 2 * (g * gate_stride + cell);
+                const unsigned long long low = batch * batch, before = square[0];
+                square[0] = before + low;
+                square[1] += __umul64hi(batch, batch) + (before + low < low ? 1ull : 0ull);
+            }
+        }
+        if (!whole) continue;
+        if (gates > 1) {
+            unsigned long long* square = squares + 2 * (gates * gate_stride + cell);
+            const unsigned long long low = whole * whole, before = square[0];
+            square[0] = before + low;
+            square[1] += __umul64hi(whole, whole) + (before + low < low ? 1ull : 0ull);
+        }
+        const int here = rows[cell];
+        if (here != row && gathered) {
+            atomicAdd(energy + row, gathered);
+            gathered = 0;
+        }
+        row = here;
+        const double absorption = CONTINUOUS ? mua[cell] : media[MEDIUM_NUMBERS * here];
+        gathered += (unsigned long long)((double)whole * absorption * energy_scale + 0.5);
+    }
+    if (gathered) atomicAdd(energy + row, gathered);
+}

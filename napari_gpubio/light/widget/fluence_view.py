@@ -1,0 +1,97 @@
+"""The layers of the picture: fluence, and its relative error if wanted; changed in place while a run goes on."""
+
+from typing import Any
+
+import numpy as np
+
+from napari_gpubio.core.layers import KEY, LayerData, carried
+from napari_gpubio.light.widget.request import Picture
+
+_OURS = {"fluence": {"blending": "additive"}, "error": {"blending": "translucent", "opacity": 0.7}}
+
+
+class FluenceView:
+    """Shows pictures in the panel's own layers; what the user set on a layer (colours, limits, opacity) stays.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    """
+
+    def __init__(self, viewer: Any) -> None:
+        self._viewer = viewer
+        self._limits: dict[str, tuple[float, float]] = {}  # as they were set here last
+        self.picture: Picture | None = None
+
+    def show(self, picture: Picture) -> None:
+        """Show a picture in place of the last one."""
+        self.picture = picture
+        self._show("fluence", picture.fluence)
+        if picture.error is not None:
+            self._show("error", picture.error)
+        elif (layer := self.layer("error")) is not None:
+            self._viewer.layers.remove(layer.name)
+
+    def layer(self, part: str = "fluence") -> Any | None:
+        """The layer of a part of the picture (``fluence`` or ``error``), or None."""
+        return next((layer for layer in self._viewer.layers if carried(layer, "panel") == part), None)
+
+    def keep(self) -> str:
+        """Let go of the layers as they are, so that the next run makes new ones; returns the name of the fluence."""
+        names = []
+        for part in _OURS:
+            layer = self.layer(part)
+            if layer is not None:
+                del layer.metadata[KEY]["panel"]
+                names.append(layer.name)
+        self.picture = None
+        return names[0] if names else ""
+
+    # -- the inside -----------------------------------------------------------------------------------------------
+
+    def _show(self, part: str, made: LayerData) -> None:
+        data, keywords, _ = made
+        keywords["metadata"][KEY]["panel"] = part
+        layer = self.layer(part)
+        if layer is not None and not _fits(layer, data, keywords):
+            self._viewer.layers.remove(layer.name)
+            layer = None
+        if layer is None:
+            self._add(part, data, keywords)
+        else:
+            self._change(part, layer, data, keywords)
+
+    def _add(self, part: str, data: Any, keywords: dict[str, Any]) -> None:
+        active = self._viewer.layers.selection.active
+        self._viewer.add_image(data, **{**keywords, **_OURS[part]})
+        self._limits[part] = keywords["contrast_limits"]
+        if active is not None and active in self._viewer.layers:
+            self._viewer.layers.selection.active = active
+
+    def _change(self, part: str, layer: Any, data: Any, keywords: dict[str, Any]) -> None:
+        told, new = layer.metadata[KEY], keywords["metadata"][KEY]
+        layer.data = data
+        if told.get("unit") != new.get("unit"):
+            layer.name = keywords["name"]
+        limits = keywords["contrast_limits"]
+        if np.allclose(layer.contrast_limits, self._limits.get(part, limits)):
+            if not np.allclose(layer.contrast_limits, limits):
+                layer.contrast_limits_range = limits
+                layer.contrast_limits = limits
+        elif (shift := _shift(told, new)) != 0:  # another unit: the user's own limits go with it
+            own = tuple(limit + shift for limit in layer.contrast_limits)
+            layer.contrast_limits_range = (min(own[0], limits[0]), max(own[1], limits[1]))
+            layer.contrast_limits = own
+        self._limits[part] = limits
+        layer.metadata[KEY] = new
+
+
+def _fits(layer: Any, data: Any, keywords: dict[str, Any]) -> bool:
+    """Whether a layer can take other data: the same grid in the same place."""
+    return layer.data.shape == data.shape and np.allclose(layer.affine.affine_matrix, keywords["affine"])
+
+
+def _shift(told: dict[str, Any], new: dict[str, Any]) -> float:
+    """By how much the logarithm moves from one unit to another."""
+    return float(np.log10(new.get("factor", 1.0) / told.get("factor", 1.0)))

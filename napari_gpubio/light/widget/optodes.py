@@ -1,0 +1,156 @@
+"""Sources and detectors as the user has placed them; unchangeable, so that a change can be taken back."""
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.surface import above_surface, inward_normal
+from napari_gpubio.light.widget.tissue import Position, Tissue, Vector, vector
+
+DETECTOR_RADIUS_MM = 1.5
+MOST_DETECTOR_SHARE = 0.05  # of the volume's longest side, so that a detector on a mouse is not as large as its head
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where a source is and whereto it shines.
+
+    Parameters
+    ----------
+    entry_mm
+        Where its axis passes the surface, world mm.
+    direction
+        Unit vector, world.
+    depth_mm
+        How far the source lies beyond the entry along its direction; negative: before it.
+    follows_normal
+        Whether the direction is the inward normal wherever the source is put.
+    name
+        For the list.
+    """
+
+    entry_mm: Vector
+    direction: Vector
+    depth_mm: float = 0.0
+    follows_normal: bool = True
+    name: str = "S1"
+
+    @property
+    def position_mm(self) -> Vector:
+        """Where light starts, world mm."""
+        return vector(np.asarray(self.entry_mm) + self.depth_mm * np.asarray(self.direction))
+
+    def at(self, position_mm: Position) -> "Placement":
+        """Return it shifted to another position, its direction kept."""
+        return dataclasses.replace(
+            self, entry_mm=vector(np.asarray(position_mm) - self.depth_mm * np.asarray(self.direction))
+        )
+
+    def on_surface(self, tissue: Tissue, point_mm: Position) -> "Placement":
+        """Return it put on a point of the surface, along the normal there if it follows the normal.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no surface.
+        """
+        normal = inward_normal(tissue.labels, tissue.affine, point_mm)
+        entry = vector(above_surface(tissue.affine, point_mm, normal))
+        direction = vector(normal) if self.follows_normal else self.direction
+        return dataclasses.replace(self, entry_mm=entry, direction=direction)
+
+    def along_normal(self, tissue: Tissue) -> "Placement":
+        """Return it shining along the inward normal at its entry.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no surface near its entry.
+        """
+        normal = vector(inward_normal(tissue.labels, tissue.affine, self.entry_mm))
+        return dataclasses.replace(self, direction=normal, follows_normal=True)
+
+    def towards(self, direction: Any) -> "Placement":
+        """Return it shining in another direction from where it is.
+
+        Raises
+        ------
+        InvalidInput
+            If the direction is zero or not finite.
+        """
+        numbers = np.asarray(direction, np.float64)
+        length = np.linalg.norm(numbers)
+        if not (np.isfinite(length) and length > 0):
+            raise InvalidInput("the source's direction is (0, 0, 0); give the direction in which it shines")
+        turned = dataclasses.replace(self, direction=vector(numbers / length), follows_normal=False)
+        return turned.at(np.asarray(self.position_mm))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optodes:
+    """All sources, of which one shines, and all detectors."""
+
+    sources: tuple[Placement, ...] = ()
+    active: int = 0
+    detectors: tuple[Detector, ...] = ()
+
+    def __iter__(self) -> Iterator[Vector]:
+        """Positions of all of them, sources first."""
+        yield from (source.position_mm for source in self.sources)
+        yield from (detector.position_mm for detector in self.detectors)
+
+    @property
+    def source(self) -> Placement | None:
+        """The source that shines, or None if none is placed."""
+        return self.sources[self.active] if self.sources else None
+
+    def with_source(self, source: Placement) -> "Optodes":
+        """Return them with the active source replaced, or with a first one."""
+        sources = list(self.sources) or [source]
+        sources[self.active] = source
+        return dataclasses.replace(self, sources=tuple(sources))
+
+    def activate(self, index: int) -> "Optodes":
+        """Return them with another source shining."""
+        return dataclasses.replace(self, active=index)
+
+    def add_detector(self, position_mm: Position, tissue: Tissue) -> "Optodes":
+        """Return them with one detector more, as large as the one before."""
+        radius = min(DETECTOR_RADIUS_MM, float(f"{MOST_DETECTOR_SHARE * tissue.extent_mm:.1g}"))
+        if self.detectors:
+            radius = self.detectors[-1].radius_mm
+        detector = Detector(position_mm=vector(position_mm), radius_mm=radius, name=self._free_name())
+        return dataclasses.replace(self, detectors=(*self.detectors, detector))
+
+    def change_detector(self, index: int, **changes: Any) -> "Optodes":
+        """Return them with a detector's position, radius or name changed.
+
+        Raises
+        ------
+        InvalidInput
+            If a value is out of range.
+        """
+        changed = dataclasses.replace(self.detectors[index], **changes)
+        detectors = (*self.detectors[:index], changed, *self.detectors[index + 1 :])
+        return dataclasses.replace(self, detectors=detectors)
+
+    def remove_detectors(self, indices: set[int]) -> "Optodes":
+        """Return them without some detectors."""
+        kept = tuple(d for index, d in enumerate(self.detectors) if index not in indices)
+        return dataclasses.replace(self, detectors=kept)
+
+    def separation_mm(self, detector: int) -> float | None:
+        """Distance between the entry of the active source and a detector, or None without a source."""
+        if self.source is None:
+            return None
+        away = np.subtract(self.detectors[detector].position_mm, self.source.entry_mm)
+        return float(np.linalg.norm(away))
+
+    def _free_name(self) -> str:
+        taken = {detector.name for detector in self.detectors}
+        return next(name for n in range(1, len(taken) + 2) if (name := f"D{n}") not in taken)

@@ -1,0 +1,42 @@
+"""What a click places: a switch on top of the source and the detectors."""
+
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QPushButton, QWidget
+
+CHOICES = {
+    "source": ("Source", "A click on the surface puts the source there; drag its marker to move it"),
+    "detector": ("Detector", "A click on the surface adds a detector; drag its marker to move it (or Shift+click at any time)"),
+    "nothing": ("Nothing", "Clicks and drags only move the view"),
+}  # fmt: skip
+
+
+class PlaceBar(QWidget):
+    """Three buttons, one of them down."""
+
+    changed = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(3)
+        row.addWidget(QLabel("A click places", self))
+        self._group = QButtonGroup(self)
+        self._buttons: dict[str, QPushButton] = {}
+        for name, (text, tip) in CHOICES.items():
+            button = self._buttons[name] = QPushButton(text, self)
+            button.setCheckable(True)
+            button.setToolTip(tip)
+            button.toggled.connect(lambda down, name=name: self.changed.emit(name) if down else None)
+            self._group.addButton(button)
+            row.addWidget(button, 1)
+        self._buttons["source"].setChecked(True)
+
+    @property
+    def choice(self) -> str:
+        """``source``, ``detector`` or ``nothing``."""
+        return next(name for name, button in self._buttons.items() if button.isChecked())
+
+    def choose(self, name: str) -> None:
+        """Let a click place something else."""
+        self._buttons[name].setChecked(True)

@@ -1,0 +1,121 @@
+"""The plots of a light result, in a dock of their own that is made when it is first asked for."""
+
+from typing import Any
+
+from qtpy.QtCore import QObject, QSize, Qt, Signal
+from qtpy.QtWidgets import QTabWidget, QVBoxLayout, QWidget
+
+from napari_gpubio.light.numbers import PER_PHOTON, FluenceUnit
+from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.widget.plots_detectors import DetectorPlot
+from napari_gpubio.light.widget.plots_profile import ProfilePlot
+
+TITLE = "Light plots"
+
+
+class PlotWindow(QWidget):
+    """The profile and the detectors of a result, on two tabs; drawn only while it is on screen.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    """
+
+    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.profile = ProfilePlot(viewer, self)
+        self.detectors = DetectorPlot(self)
+        self._shown: tuple[LightResult | None, FluenceUnit] = (None, PER_PHOTON)
+        self._drawn: tuple[LightResult | None, FluenceUnit] | None = None
+        tabs = QTabWidget(self)
+        tabs.addTab(self.profile, "Profile")
+        tabs.addTab(self.detectors, "Detectors")
+        self.tabs = tabs
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(tabs)
+        self.setMinimumSize(320, 220)
+
+    def sizeHint(self) -> QSize:
+        """Qt: the size to begin with."""
+        return QSize(640, 320)
+
+    def show_result(self, result: LightResult | None, unit: FluenceUnit) -> None:
+        """Show another result, now or when the window comes on screen."""
+        self._shown = (result, unit)
+        if self.isVisible():
+            self._draw()
+
+    def showEvent(self, event: Any) -> None:
+        """Qt: the window comes on screen."""
+        super().showEvent(event)
+        self._draw()
+
+    def finish(self) -> None:
+        """End what runs and let the viewer go."""
+        self.detectors.finish()
+        self.profile.line.detach()
+
+    def _draw(self) -> None:
+        if self._drawn is not None and all(a is b for a, b in zip(self._drawn, self._shown, strict=True)):
+            return
+        self._drawn = self._shown
+        result, unit = self._shown
+        self.profile.show_result(result, unit)
+        self.detectors.show_result(result)
+
+
+class PlotDesk(QObject):
+    """Opens the plots, and keeps them in step with the result.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer; without a window of its own, the plots open in one.
+    """
+
+    complained = Signal(str)
+
+    def __init__(self, viewer: Any, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.window: PlotWindow | None = None
+        self._viewer = viewer
+        self._shown: tuple[LightResult | None, FluenceUnit] = (None, PER_PHOTON)
+
+    def show_result(self, result: LightResult | None, unit: FluenceUnit) -> None:
+        """Show another result, if and when the plots are open."""
+        self._shown = (result, unit)
+        if self.window is not None:
+            self.window.show_result(result, unit)
+
+    def open(self) -> None:
+        """Bring the plots on screen; they are docked below the picture."""
+        if self.window is None:
+            self.window = PlotWindow(self._viewer)
+            self.window.profile.line.attach()
+            self.window.show_result(*self._shown)
+        around = self.window.parentWidget()
+        if around is not None:
+            around.show()
+            around.raise_()
+        elif hasattr(self._viewer, "window"):
+            self._viewer.window.add_dock_widget(self.window, name=TITLE, area="bottom", add_vertical_stretch=False)
+        else:
+            self.window.setWindowTitle(TITLE)
+            self.window.setAttribute(Qt.WidgetAttribute.WA_QuitOnClose, False)
+            self.window.show()
+
+    def attach(self) -> None:
+        """Do nothing yet: the plots follow the viewer from when they are opened."""
+
+    def detach(self) -> None:
+        """Take the plots away and let the viewer go."""
+        window, self.window = self.window, None
+        if window is None:
+            return
+        window.finish()
+        if window.parentWidget() is not None:
+            self._viewer.window.remove_dock_widget(window)
+        window.close()
+        window.deleteLater()

@@ -1,0 +1,131 @@
+"""A plot whose values span decades: curves with error bands, and the tissues behind them."""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyqtgraph
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QColor
+from qtpy.QtWidgets import QWidget
+
+Array = npt.NDArray[Any]
+COLOURS = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#9f9fff")  # told apart by everybody
+TEXT = "#a8adb3"  # read on a dark and on a light ground
+MOST_DECADES = 8.0
+_BAND_OPACITY = 60
+_PIXELS_PER_LABEL = 18.0
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_FLOOR = 1e-3  # an error band that reaches 0 ends here, as a fraction of the value
+
+
+class DecadeAxis(pyqtgraph.AxisItem):
+    """A vertical axis of decimal logarithms that is labelled with what they stand for."""
+
+    def tickValues(self, low: float, high: float, size: float) -> list[tuple[float, list[float]]]:
+        """pyqtgraph: where the ticks are, at each level."""
+        every = max(1, math.ceil((high - low) * _PIXELS_PER_LABEL / max(size, 1.0)))
+        decades = [float(d) for d in range(math.ceil(low), math.floor(high) + 1) if d % every == 0]
+        between = [d + math.log10(m) for d in range(math.floor(low), math.ceil(high)) for m in range(2, 10)]
+        return [(1.0, decades), (0.1, [at for at in between if every == 1 and low <= at <= high])]
+
+    def tickStrings(self, values: list[float], _scale: float, spacing: float) -> list[str]:
+        """pyqtgraph: what is written at the ticks of one level; between decades only where few are in sight."""
+        if spacing >= 1:
+            return [f"10{_superscript(round(at))}" for at in values]
+        low, high = self.range
+        told = (2, 5) if high - low < 2 else ()
+        return [_between(at) if round(10 ** (at % 1)) in told else "" for at in values]
+
+
+class LogPlot(pyqtgraph.PlotWidget):
+    """Draws positive values over a linear axis, on a logarithmic scale.
+
+    Parameters
+    ----------
+    x_text, y_text
+        What is on the axes, with units.
+    """
+
+    def __init__(self, x_text: str, y_text: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent, background=None, axisItems={"left": DecadeAxis("left")})
+        self.showGrid(x=True, y=True, alpha=0.15)
+        self.setMenuEnabled(False)
+        for side in ("bottom", "left"):
+            self.getAxis(side).setPen(TEXT)
+            self.getAxis(side).setTextPen(TEXT)
+            self.getAxis(side).enableAutoSIPrefix(False)
+        self.getAxis("left").setWidth(64)
+        self.getAxis("bottom").setHeight(40)
+        self.legend = self.addLegend(offset=(-8, 8), labelTextColor=TEXT, brush="#26293088", verSpacing=-4)
+        self._top = -np.inf
+        self.name_axes(x_text, y_text)
+
+    def name_axes(self, x_text: str, y_text: str) -> None:
+        """Say what is on the axes."""
+        self.setLabel("bottom", x_text)
+        self.setLabel("left", y_text)
+
+    def empty(self) -> None:
+        """Take every curve away."""
+        self.clear()
+        self.legend.clear()
+        self._top = -np.inf
+
+    def add_curve(
+        self, x: Array, y: Array, *, error: Array | None = None, colour: str, name: str, dashed: bool = False
+    ) -> None:
+        """Draw a curve, with a band of plus and minus its error; values that are not positive leave gaps."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logarithm = np.where(y > 0, np.log10(y), np.nan)
+        if error is not None:
+            self._add_band(x, y, error, colour)
+        style = Qt.PenStyle.DashLine if dashed else Qt.PenStyle.SolidLine
+        pen = pyqtgraph.mkPen(colour, width=1.5, style=style)
+        self.plot(x, logarithm, pen=pen, name=name, connect="finite")
+        if np.isfinite(logarithm).any():
+            self._top = max(self._top, float(np.nanmax(logarithm)))
+
+    def frame(self, x: Array, lowest: float) -> None:
+        """Show this range of x, and y from its highest value down to ``lowest``, but not too many decades."""
+        if not np.isfinite(self._top):
+            return
+        low = np.log10(lowest) if lowest > 0 else self._top - 1
+        self.setYRange(max(low, self._top - MOST_DECADES), self._top, padding=0.06)
+        self.setXRange(float(np.min(x)), float(np.max(x)), padding=0.01)
+
+    def add_tissues(self, x: Array, labels: Array, names: dict[int, str]) -> None:
+        """Mark where another label begins, and name it."""
+        begins = np.flatnonzero(np.diff(labels, prepend=labels[0] - 1))
+        for first in begins:
+            at = float(x[first]) if first == 0 else float(x[first - 1] + x[first]) / 2
+            name = names.get(int(labels[first]), "outside")
+            line = pyqtgraph.InfiniteLine(
+                at, pen=pyqtgraph.mkPen(TEXT, width=1, style=Qt.PenStyle.DotLine), label=name,
+                labelOpts={"position": 0.03, "color": TEXT, "anchors": [(0, 1), (0, 1)]},
+            )  # fmt: skip
+            self.addItem(line, ignoreBounds=True)
+
+    def _add_band(self, x: Array, y: Array, error: Array, colour: str) -> None:
+        fill = QColor(colour)
+        fill.setAlpha(_BAND_OPACITY)
+        for run in _runs((y > 0) & np.isfinite(error)):
+            high, low = y[run] + error[run], np.maximum(y[run] - error[run], _FLOOR * y[run])
+            edges = [pyqtgraph.PlotCurveItem(x[run], np.log10(values)) for values in (high, low)]
+            self.addItem(pyqtgraph.FillBetweenItem(*edges, brush=fill), ignoreBounds=True)
+
+
+def _runs(good: Array) -> list[slice]:
+    """Stretches of at least two samples that are all good."""
+    edges = np.flatnonzero(np.diff(good.astype(np.int8), prepend=0, append=0))
+    return [slice(a, b) for a, b in edges.reshape(-1, 2) if b - a > 1]
+
+
+def _superscript(number: int) -> str:
+    return str(number).translate(_SUPERSCRIPT)
+
+
+def _between(at: float) -> str:
+    """A value between two decades, given as its logarithm."""
+    return f"{round(10 ** (at % 1))}·10{_superscript(math.floor(at))}"

@@ -1,0 +1,307 @@
+"""The Qt model of the optical property table: rows by label, their text and colours, undo."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from qtpy.QtCore import QAbstractTableModel, QModelIndex, Qt, Signal
+from qtpy.QtGui import QColor
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.model import OUTSIDE, Medium
+from napari_gpubio.light.widget.property_rows import NUMBERS, UNITS, WITH_UNIT, PropertyRow, Recipe
+
+Rgba = Sequence[float]
+Rows = dict[int, PropertyRow]
+NO_LABELS = "choose a Labels layer, or File › Open Sample › napari-gpubio › Head phantom"
+WRONG, MISSING, DIM = QColor(255, 107, 94, 110), QColor(255, 193, 94), QColor(150, 153, 160)
+_MOST_UNDO = 100
+_Role = Qt.ItemDataRole
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table."""
+
+    field: str
+    title: str
+    help: str
+    editable: bool = True
+
+
+COLUMNS = (
+    Column("label", "Label", "The label, in its colour in the layer", editable=False),
+    Column("name", "Name", "What the label stands for"),
+    Column("mua_per_mm", "µa", "Absorption coefficient, at least 0"),
+    Column("mus_per_mm", "µs", "Scattering coefficient, at least 0"),
+    Column("g", "g", "Anisotropy: mean cosine of the scattering angle, -1 to 1"),
+    Column("n", "n", "Refractive index, at least 1"),
+    Column("musp_per_mm", "µs′", "Reduced scattering coefficient, µs (1 - g)", editable=False),
+    Column("source", "Source", "Where the numbers come from"),
+)
+FIELDS = tuple(column.field for column in COLUMNS)
+
+
+class PropertyModel(QAbstractTableModel):
+    """Rows of optical properties for the labels of a layer.
+
+    A row is kept when its label goes and shown again when it comes back. ``changed`` says that `media` may give
+    something else, ``judged`` that what is wrong with the table, or its unit, is another.
+    """
+
+    changed = Signal()
+    judged = Signal()
+
+    def __init__(self, parent: Any = None) -> None:
+        super().__init__(parent)
+        self._known: Rows = {}
+        self._given: Rows = {}
+        self._labels: tuple[int, ...] = ()
+        self._colours: dict[int, QColor] = {}
+        self._undo: list[Rows] = []
+        self._unit = "1/mm"
+        self._wavelength_nm = 690.0
+        self._shows = {
+            _Role.DisplayRole: self._shown_text,
+            _Role.EditRole: lambda row, field: row.text(field, self._unit),
+            _Role.ToolTipRole: self._tip,
+            _Role.DecorationRole: lambda row, field: self._colours.get(row.label) if field == "label" else None,
+            _Role.BackgroundRole: _background,
+            _Role.ForegroundRole: _foreground,
+            _Role.TextAlignmentRole: lambda _, field: _alignment(field),
+        }
+
+    # -- rows -----------------------------------------------------------------------------------------------------
+
+    @property
+    def labels(self) -> tuple[int, ...]:
+        """The labels that have a row, in order."""
+        return self._labels
+
+    @property
+    def rows(self) -> tuple[PropertyRow, ...]:
+        """The rows as they stand."""
+        return tuple(self.row(index) for index in range(len(self._labels)))
+
+    def row(self, index: int) -> PropertyRow:
+        """The row at an index."""
+        label = self._labels[index]
+        return self._known.get(label) or PropertyRow(label=label)
+
+    def set_labels(self, labels: Iterable[int], colours: Mapping[int, Rgba | None]) -> None:
+        """Show a row for each label but the outside; ``colours`` are RGBA from 0 to 1."""
+        new = tuple(sorted({int(label) for label in labels} - {OUTSIDE}))
+        self._colours = {label: colour for label in new if (colour := _chip(colours.get(label))) is not None}
+        if new == self._labels:  # an open editor stays open while the user paints
+            self._tell((_Role.DecorationRole,))
+            return
+        self.beginResetModel()
+        self._labels = new
+        self.endResetModel()
+        self._tell_all()
+
+    def media(self) -> tuple[Medium, ...]:
+        """Return the properties of the labels that are shown.
+
+        Raises
+        ------
+        InvalidInput
+            With the first thing that is wrong, or if there are no labels.
+        """
+        if not self._labels:
+            raise InvalidInput(f"there are no labels; {NO_LABELS}")
+        return tuple(row.medium() for row in self.rows)
+
+    def set_media(self, media: Iterable[Medium], recipes: Mapping[int, Recipe] | None = None) -> None:
+        """Take properties over; labels that are not among them keep theirs. `reset` comes back to them.
+
+        Parameters
+        ----------
+        media
+            Properties of some labels, shown or not.
+        recipes
+            What gave the properties of a label, where they shall follow the wavelength.
+        """
+        recipes = recipes or {}
+        self._given = {m.label: _with_recipe(PropertyRow.of(m), recipes.get(m.label)) for m in media}
+        self._replace(self._known | self._given)
+
+    def reset(self) -> None:
+        """Come back to what `set_media` gave last; every other row is emptied."""
+        self._replace(self._follow_wavelength(self._given))
+
+    def fill(self, indexes: Iterable[int], recipe: Recipe) -> None:
+        """Give rows the properties of a recipe at the wavelength."""
+        rows = [self.row(index).filled(recipe, self._wavelength_nm) for index in indexes]
+        self._replace(self._known | {row.label: row for row in rows})
+
+    def type_in(self, texts: Mapping[tuple[int, int], str]) -> None:
+        """Put texts into cells (row, column) as if the user had typed them, from left to right, in one step."""
+        rows: Rows = {}
+        for (index, column), text in sorted(texts.items()):
+            if COLUMNS[column].editable:
+                row = rows.get(self._labels[index]) or self.row(index)
+                rows[row.label] = row.with_text(FIELDS[column], text, self._unit)
+        self._replace(self._known | rows)
+
+    def undo(self) -> None:
+        """Take the last change of the rows back."""
+        if self._undo:
+            self._known = self._follow_wavelength(self._undo.pop())
+            self._tell_all()
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is a change to take back."""
+        return bool(self._undo)
+
+    # -- unit and wavelength --------------------------------------------------------------------------------------
+
+    @property
+    def unit(self) -> str:
+        """What coefficients are shown and typed in: ``1/mm`` or ``1/cm``."""
+        return self._unit
+
+    def set_unit(self, unit: str) -> None:
+        """Show coefficients in another unit; the stored numbers stay."""
+        if unit not in UNITS:
+            raise InvalidInput(f"the unit is {unit!r}; choose one of {', '.join(UNITS)}")
+        self._unit = unit
+        self._tell(())
+        self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(COLUMNS) - 1)
+        self.judged.emit()
+
+    @property
+    def wavelength_nm(self) -> float:
+        """The wavelength that rows with a recipe are for."""
+        return self._wavelength_nm
+
+    def set_wavelength(self, wavelength_nm: float) -> None:
+        """Let every row that came from a recipe follow to a wavelength."""
+        if wavelength_nm != self._wavelength_nm:
+            self._wavelength_nm = float(wavelength_nm)
+            self._known = self._follow_wavelength(self._known)
+            self._tell_all()
+
+    def _follow_wavelength(self, rows: Rows) -> Rows:
+        nm = self._wavelength_nm
+        return {label: row if row.recipe is None else row.filled(row.recipe, nm) for label, row in rows.items()}
+
+    # -- what is wrong --------------------------------------------------------------------------------------------
+
+    def first_problem(self) -> tuple[int, int] | None:
+        """The first cell (row, column) that keeps `media` from being given."""
+        cells = ((index, row, field) for index, row in enumerate(self.rows) for field in NUMBERS)
+        return next(((index, FIELDS.index(field)) for index, row, field in cells if row.problem(field)), None)
+
+    @property
+    def problem_count(self) -> int:
+        """How many rows keep `media` from being given."""
+        return sum(bool(row.first_problem()) for row in self.rows)
+
+    def problem(self, index: int, column: int) -> str:
+        """What is wrong with a cell, as a sentence, or an empty text."""
+        return self.row(index).problem(FIELDS[column], self._unit)
+
+    def judge(self, index: int, column: int, text: str) -> str:
+        """What would be wrong with a cell if the text were typed into it."""
+        field = FIELDS[column]
+        return self.row(index).with_text(field, text, self._unit).problem(field, self._unit)
+
+    def warnings(self) -> list[str]:
+        """Sentences about rows whose numbers are not those of the wavelength."""
+        return [row.warning for row in self.rows if row.warning]
+
+    # -- Qt -------------------------------------------------------------------------------------------------------
+
+    def rowCount(self, parent: QModelIndex | None = None) -> int:
+        """Qt: number of rows."""
+        return 0 if parent is not None and parent.isValid() else len(self._labels)
+
+    def columnCount(self, parent: QModelIndex | None = None) -> int:
+        """Qt: number of columns."""
+        return 0 if parent is not None and parent.isValid() else len(COLUMNS)
+
+    def data(self, index: QModelIndex, role: int = _Role.DisplayRole) -> Any:
+        """Qt: text, colour or tool tip of a cell."""
+        show = self._shows.get(role)
+        return None if show is None or not index.isValid() else show(self.row(index.row()), FIELDS[index.column()])
+
+    def setData(self, index: QModelIndex, value: Any, role: int = _Role.EditRole) -> bool:
+        """Qt: the user typed into a cell."""
+        if role != _Role.EditRole or not index.isValid() or not COLUMNS[index.column()].editable:
+            return False
+        self.type_in({(index.row(), index.column()): str(value)})
+        return True
+
+    def flags(self, index: QModelIndex) -> Qt.ItemFlag:
+        """Qt: what can be done with a cell."""
+        flags = super().flags(index)
+        editable = index.isValid() and COLUMNS[index.column()].editable
+        return flags | Qt.ItemFlag.ItemIsEditable if editable else flags
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = _Role.DisplayRole) -> Any:
+        """Qt: title and help of a column."""
+        if orientation != Qt.Orientation.Horizontal:
+            return None
+        column = COLUMNS[section]
+        if role == _Role.DisplayRole:
+            return f"{column.title}\n{self._unit}" if column.field in WITH_UNIT else column.title
+        if role == _Role.ToolTipRole:
+            return column.help + (f" ({self._unit})" if column.field in WITH_UNIT else "")
+        return _alignment(column.field) if role == _Role.TextAlignmentRole else None
+
+    def _shown_text(self, row: PropertyRow, field: str) -> str:
+        return "–" if row.is_missing(field) else row.short_text(field, self._unit)
+
+    def _tip(self, row: PropertyRow, field: str) -> str:
+        if problem := row.problem(field, self._unit):
+            return problem
+        if field in WITH_UNIT and row.text(field):
+            return "\n".join([*(f"{row.text(field, unit)} {unit}" for unit in UNITS), row.source])
+        return row.warning or row.source or row.title if field in ("source", *NUMBERS) else row.title
+
+    def _replace(self, rows: Rows) -> None:
+        """Take rows over as a step that can be undone; nothing happens where nothing changes."""
+        if rows == self._known:
+            return
+        self._undo = [*self._undo[1 - _MOST_UNDO :], self._known]
+        self._known = rows
+        self._tell_all()
+
+    def _tell_all(self) -> None:
+        self._tell(())
+        self.changed.emit()
+        self.judged.emit()
+
+    def _tell(self, roles: Iterable[_Role]) -> None:
+        if self._labels:
+            last = self.index(len(self._labels) - 1, len(COLUMNS) - 1)
+            self.dataChanged.emit(self.index(0, 0), last, [role.value for role in roles])
+
+
+def _with_recipe(row: PropertyRow, recipe: Recipe | None) -> PropertyRow:
+    return dataclasses.replace(row, recipe=recipe)
+
+
+def _chip(colour: Rgba | None) -> QColor | None:
+    """The colour of a label, opaque; None where the layer does not draw it."""
+    if colour is None or float(colour[3]) == 0:
+        return None
+    return QColor.fromRgbF(*(float(c) for c in colour[:3]))
+
+
+def _background(row: PropertyRow, field: str) -> QColor | None:
+    return WRONG if row.problem(field) and not row.is_missing(field) else None
+
+
+def _foreground(row: PropertyRow, field: str) -> QColor | None:
+    if row.is_missing(field):
+        return MISSING
+    return DIM if field in ("musp_per_mm", "source") else None
+
+
+def _alignment(field: str) -> Qt.AlignmentFlag:
+    side = Qt.AlignmentFlag.AlignLeft if field in ("label", "name", "source") else Qt.AlignmentFlag.AlignRight
+    return side | Qt.AlignmentFlag.AlignVCenter

@@ -1,0 +1,159 @@
+"""What the light panel asks for, read in the GUI thread, and how it is answered in a worker."""
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Generator
+
+import numpy as np
+
+from napari_gpubio.core.layers import LayerData
+from napari_gpubio.core.steps import Step
+from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.layers import error_layer, fluence_layer
+from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.numbers import PER_PHOTON, FluenceUnit
+from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.run import needed_memory_mb, simulate_steps
+from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.source import Source
+from napari_gpubio.light.widget.display_box import DECADES
+from napari_gpubio.light.widget.tissue import Tissue
+
+QUICK_PHOTONS = 100_000
+LOOK_SECONDS = 0.2  # between two pictures of a run
+_LOOK_SHARE = 4.0  # and at least so many times as long as it takes to make one
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How a result is drawn."""
+
+    unit: FluenceUnit = PER_PHOTON
+    decades: int = DECADES
+    masks: bool = False
+    shows_error: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Request:
+    """Everything that one run needs, read from the panel in the GUI thread."""
+
+    study: str
+    tissue: Tissue
+    media: tuple[Medium, ...]
+    carried: Domain | None
+    source: Source
+    detectors: tuple[Detector, ...]
+    settings: Settings
+    device: str
+    look: Look
+
+    def quick(self) -> "Request":
+        """Return the same with few photons, for a first look."""
+        photons = min(QUICK_PHOTONS, self.settings.photons)
+        return dataclasses.replace(self, settings=dataclasses.replace(self.settings, photons=photons))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Picture:
+    """A result made ready to be shown: arrays of layers, so that the GUI thread only hands them over."""
+
+    result: LightResult
+    look: Look
+    fluence: LayerData
+    error: LayerData | None
+    quick: bool = False
+
+
+class Domains:
+    """Makes domains in the worker, and keeps the last one: its checks take a while for large volumes."""
+
+    def __init__(self) -> None:
+        self._tissue: Tissue | None = None
+        self._media: tuple[Medium, ...] = ()
+        self._domain: Domain | None = None
+
+    def of(self, request: Request) -> Domain:
+        """Return the domain of a request.
+
+        Raises
+        ------
+        InvalidInput
+            If labels and properties do not make one.
+        """
+        if self._domain is None or self._tissue is not request.tissue or self._media != request.media:
+            self._domain = _domain_of(request)
+            self._tissue, self._media = request.tissue, request.media
+        return self._domain
+
+
+def _domain_of(request: Request) -> Domain:
+    tissue, carried = request.tissue, request.carried
+    labels = np.array(tissue.labels)  # a copy: the user may go on painting
+    if carried is None or carried.shape != labels.shape:
+        return Domain(labels=labels, affine=tissue.affine, media=request.media)
+    return dataclasses.replace(carried, labels=labels, affine=tissue.affine, media=request.media)
+
+
+def picture_of(result: LightResult, study: str, look: Look, *, quick: bool = False) -> Picture:
+    """Make the layers of a result; takes a moment for large volumes."""
+    fluence = fluence_layer(
+        result,
+        study,
+        unit=look.unit,
+        gates=result.settings.gate_count > 1,
+        hide_uncertain=look.masks,
+        decades=look.decades,
+    )
+    error = error_layer(result, study) if look.shows_error else None
+    return Picture(result, look, fluence, error, quick)
+
+
+def light_steps(
+    request: Request, domains: Domains, stop: threading.Event, *, outdated: Callable[[], bool] | None = None
+) -> Generator[Step, None, Picture]:
+    """Simulate; previews are pictures.
+
+    Parameters
+    ----------
+    request
+        What to simulate.
+    domains
+        Where the domain is kept for the next run.
+    stop
+        Ends the run; what was done is the result.
+    outdated
+        Says whether a newer request waits; the run then ends with its first picture.
+    """
+    photons = request.settings.photons
+    quick = photons <= QUICK_PHOTONS and outdated is not None
+    yield Step(0, photons, "reading the labels …")
+    domain = domains.of(request)
+    needed = needed_memory_mb(domain, request.settings, request.device)
+    yield Step(0, photons, f"starting, needs about {memory_text(needed)} …")
+    steps = simulate_steps(
+        domain, request.source, request.settings, detectors=request.detectors, device=request.device, stop=stop
+    )
+    looked, cost = -np.inf, 0.0
+    try:
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as end:
+                return picture_of(end.value, request.study, request.look, quick=quick)
+            preview, begun = None, time.monotonic()
+            if step.preview is not None and begun - looked > max(LOOK_SECONDS, _LOOK_SHARE * cost):
+                preview = picture_of(step.preview, request.study, request.look, quick=quick)
+                looked = time.monotonic()
+                cost = looked - begun
+            yield dataclasses.replace(step, preview=preview)
+            if preview is not None and outdated is not None and outdated():
+                return preview
+    finally:
+        steps.close()
+
+
+def memory_text(megabytes: float) -> str:
+    """An amount of memory for people."""
+    return f"{megabytes / 1024:.1f} GB" if megabytes >= 1024 else f"{max(1.0, megabytes):.0f} MB"

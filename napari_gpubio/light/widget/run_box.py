@@ -1,0 +1,110 @@
+"""The part of the panel that says how to run: photons, time gates, the settings of the engine, live preview."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QSpinBox, QVBoxLayout, QWidget
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.widget.number_row import NumberBox, aligned_form, row_label
+from napari_gpubio.light.widget.photon_box import PhotonBox
+from napari_gpubio.viewer.forms import ParamForm
+
+MOST_GATES = 200
+
+
+class RunBox(QWidget):
+    """Settings of a run."""
+
+    changed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.photons = PhotonBox(Settings().photons, self)
+        self.form = ParamForm(Settings(), skip=("photons",), parent=self)
+        self._build()
+        for signal in (self.photons.changed, self.form.changed, self._end.edited, self._gates.valueChanged):
+            signal.connect(lambda *_: self.changed.emit())
+
+    @property
+    def settings(self) -> Settings:
+        """The settings as shown.
+
+        Raises
+        ------
+        InvalidInput
+            If they cannot be run.
+        """
+        edges = np.linspace(0.0, self._end.value(), self._gates.value() + 1)
+        if not self._end.value() > 0:
+            raise InvalidInput("the time window ends at 0 ns; let it end later, 5 ns for example")
+        gates = tuple(float(f"{edge:.9g}") for edge in edges)
+        return dataclasses.replace(self.form.value(), photons=self.photons.value(), time_gates_ns=gates)
+
+    @property
+    def live(self) -> bool:
+        """Whether a quick run follows every change."""
+        return self._live.isChecked()
+
+    def set_gates(self, end_ns: float, count: int) -> None:
+        """Show another time window and number of gates."""
+        self._end.setValue(end_ns)
+        self._gates.setValue(count)
+
+    def say_need(self, text: str) -> None:
+        """Show what a run needs."""
+        self._need.setText(text)
+        self._need.setVisible(bool(text))
+
+    def _build(self) -> None:
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(3)
+        top = QWidget(self)
+        form = aligned_form(top)
+        form.addRow(row_label("Photons", "Number of photon packets; more photons, less noise.", self), self.photons)
+        form.addRow(row_label("Time window (ns)", "Photons older than this are cut off (truncated).", self), self._window())
+        self._live = QCheckBox("quick run after every change", self)
+        self._live.setChecked(True)
+        self._live.setToolTip("At most 100,000 photons, as soon as the source is placed or moved or a property changes")
+        form.addRow(row_label("Preview", self._live.toolTip(), self), self._live)
+        self._need = QLabel(self)
+        self._need.setStyleSheet("color: #9a9da5;")
+        self._need.setWordWrap(True)
+        self._need.hide()
+        for part in (top, self.form, self._need):
+            layout.addWidget(part)
+
+    def _window(self) -> QWidget:
+        part = QWidget(self)
+        row = QHBoxLayout(part)
+        row.setContentsMargins(0, 0, 0, 0)
+        self._end = NumberBox(0.0, 1000.0, 1.0, 4, self)
+        self._end.setValue(Settings().time_gates_ns[-1])
+        self._end.setToolTip("End of the last time gate")
+        self._gates = _Count(1, MOST_GATES, self)
+        self._gates.setToolTip("Number of equal time gates; with more than one a slider below the view steps through them")
+        row.addWidget(self._end, 1)
+        row.addWidget(QLabel("in", self))
+        row.addWidget(self._gates)
+        row.addWidget(QLabel("gates", self))
+        return part
+
+
+class _Count(QSpinBox):
+    """A whole number that the wheel leaves alone unless it was clicked before."""
+
+    def __init__(self, low: int, high: int, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setRange(low, high)
+        self.setKeyboardTracking(False)
+
+    def wheelEvent(self, event: Any) -> None:
+        """Qt: the wheel was turned over it."""
+        if self.hasFocus():
+            super().wheelEvent(event)
+        else:
+            event.ignore()

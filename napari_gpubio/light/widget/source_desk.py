@@ -1,0 +1,306 @@
+"""Everything about sources and detectors between the mouse, the boxes in the panel and the layers on screen."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from qtpy.QtCore import QObject, Signal
+
+from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.light.source import Source
+from napari_gpubio.light.surface import above_surface, inward_normal, nearest_surface, source_problem
+from napari_gpubio.light.widget.detector_box import DetectorBox
+from napari_gpubio.light.widget.optode_layers import OptodeLayers
+from napari_gpubio.light.widget.optode_tool import OptodeTool
+from napari_gpubio.light.widget.optodes import Optodes, Placement
+from napari_gpubio.light.widget.place_bar import PlaceBar
+from napari_gpubio.light.widget.source_box import SourceBox
+from napari_gpubio.light.widget.tissue import Position, Sight, Tissue
+
+NO_LABELS = "there are no labels; choose a Labels layer, or File › Open Sample › napari-gpubio › Head phantom"
+MISSED = "The click met no tissue; click on the surface of the labels."
+NO_SOURCE = "there is no source; click on the surface of the labels to place it"
+_MOST_UNDO = 100
+
+
+class SourceDesk(QObject):
+    """Keeps sources, detectors, the boxes and the drawing in step.
+
+    ``changed`` says that another run would give something else; ``dragged`` the same while the mouse is still down.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    bar, source_box, detector_box
+        The parts of the panel.
+    tissue
+        Gives the labels that are simulated, or None.
+    """
+
+    changed = Signal()
+    dragged = Signal()
+    complained = Signal(str)
+
+    def __init__(
+        self,
+        viewer: Any,
+        bar: PlaceBar,
+        source_box: SourceBox,
+        detector_box: DetectorBox,
+        tissue: Callable[[], Tissue | None],
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.optodes = Optodes()
+        self.layers = OptodeLayers(viewer)
+        self.tool = OptodeTool(viewer, self._markers, lambda: self.layers.reach, self)
+        self._viewer, self._bar, self._source_box, self._detector_box = viewer, bar, source_box, detector_box
+        self._tissue = tissue
+        self._before: list[Optodes] = []  # to take changes back
+        self._while_dragged: Optodes | None = None
+        self._connect()
+
+    # -- what a run needs -----------------------------------------------------------------------------------------
+
+    def source(self) -> Source:
+        """Return the source that shines, where it is now (even if it is being dragged).
+
+        Raises
+        ------
+        InvalidInput
+            If none is placed, or it is not complete.
+        """
+        placement = self.shown.source
+        if placement is None:
+            raise InvalidInput(NO_SOURCE)
+        return self._source_box.complete_source(placement)
+
+    @property
+    def shown(self) -> Optodes:
+        """What is on screen: while something is dragged, where it is at the moment."""
+        return self._while_dragged or self.optodes
+
+    # -- placing --------------------------------------------------------------------------------------------------
+
+    def place_source(self, position_mm: Any, *, snap: bool = True) -> None:
+        """Put the source at a world position, mm, or at the nearest point of the surface.
+
+        Raises
+        ------
+        InvalidInput
+            If there are no labels or no surface.
+        """
+        if snap:
+            tissue = self._needed_tissue()
+            position_mm = nearest_surface(tissue.labels, tissue.affine, position_mm)
+            self._take(self.optodes.with_source(self._placement().on_surface(tissue, position_mm)))
+        else:
+            self._take(self.optodes.with_source(self._placement().at(np.asarray(position_mm, np.float64))))
+
+    def add_detector(self, position_mm: Any) -> None:
+        """Add a detector at the point of the surface nearest to a world position, mm.
+
+        Raises
+        ------
+        InvalidInput
+            If there are no labels or no surface.
+        """
+        tissue = self._needed_tissue()
+        point = nearest_surface(tissue.labels, tissue.affine, position_mm)
+        self._take(self.optodes.add_detector(_lifted(tissue, point), tissue))
+
+    def load(self, optodes: Optodes) -> None:
+        """Replace all sources and detectors."""
+        self._take(optodes)
+
+    def show(self) -> None:
+        """Show sources and detectors in the boxes and on screen."""
+        optodes, tissue = self.shown, self._tissue()
+        self._source_box.show_optodes(optodes)
+        self._detector_box.show_optodes(optodes, can_undo=bool(self._before))
+        if tissue is None:
+            self.layers.clear()
+            self._source_box.warn("")
+            return
+        source = None if optodes.source is None else self._source_box.source_at(optodes.source)
+        self.layers.show(optodes, source, tissue)
+        self._source_box.warn("" if source is None else source_problem(tissue.labels, tissue.affine, source))
+
+    def go_to(self, position_mm: Any) -> None:
+        """Move the slices on screen to a world position."""
+        tissue = self._tissue()
+        if tissue is not None:
+            axes = range(self._viewer.dims.ndim - 3, self._viewer.dims.ndim)
+            self._viewer.dims.set_point(list(axes), [float(p) for p in tissue.to_viewer(position_mm)])
+
+    def attach(self) -> None:
+        """Take the mouse, and follow the slice."""
+        self.tool.attach()
+        for event in self._dims_events():
+            event.connect(self.layers.follow_slice)
+
+    def detach(self) -> None:
+        """Give the mouse back."""
+        self.tool.detach()
+        for event in self._dims_events():
+            event.disconnect(self.layers.follow_slice)
+
+    # -- the inside -----------------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        self.tool.placed.connect(self._guarded(self._on_placed))
+        self.tool.dragged.connect(self._guarded(self._on_dragged))
+        self.tool.dropped.connect(self._guarded(self._on_dropped))
+        self.tool.grabbed.connect(self._on_grabbed)
+        self._bar.changed.connect(self._on_choice)
+        box = self._source_box
+        box.changed.connect(self._on_sizes)
+        box.moved.connect(self._guarded(lambda position: self.place_source(position, snap=False)))
+        box.turned.connect(self._guarded(lambda direction: self._turn(self._placement().towards(direction))))
+        box.deepened.connect(lambda mm: self._turn(dataclasses.replace(self._placement(), depth_mm=mm)))
+        box.normal_wanted.connect(self._guarded(self._on_normal))
+        box.flip_wanted.connect(self._on_flip)
+        box.chosen.connect(lambda index: self._take(self.optodes.activate(index)))
+        self._detector_box.changed.connect(self._guarded(self._on_detector))
+        self._detector_box.remove_wanted.connect(lambda rows: self._take(self.optodes.remove_detectors(rows)))
+        self._detector_box.undo_wanted.connect(self._on_undo)
+
+    def _guarded(self, act: Callable[..., None]) -> Callable[..., None]:
+        """What the user does: if it cannot be done, a sentence is shown and everything stays as it was."""
+
+        def guarded(*arguments: Any) -> None:
+            try:
+                act(*arguments)
+            except GpuBioError as error:
+                self._while_dragged = None
+                self.show()
+                self.complained.emit(str(error))
+
+        return guarded
+
+    def _dims_events(self) -> list[Any]:
+        events = self._viewer.dims.events
+        return [events.point, events.order, events.ndisplay]
+
+    def _placement(self) -> Placement:
+        return self.optodes.source or Placement(entry_mm=(0.0, 0.0, 0.0), direction=(0.0, 0.0, -1.0))
+
+    def _needed_tissue(self) -> Tissue:
+        tissue = self._tissue()
+        if tissue is None:
+            raise InvalidInput(NO_LABELS)
+        return tissue
+
+    def _take(self, optodes: Optodes) -> None:
+        """Take a change over as a step that can be undone."""
+        self._while_dragged = None
+        if optodes != self.optodes:
+            self._before = [*self._before[1 - _MOST_UNDO :], self.optodes]
+            self.optodes = optodes
+        self.show()
+        self.changed.emit()
+
+    def _turn(self, placement: Placement) -> None:
+        if self.optodes.source is not None:
+            self._take(self.optodes.with_source(placement))
+
+    def _markers(self) -> Any:
+        tissue = self._tissue()
+        positions = list(self.optodes)
+        return [] if tissue is None or not positions else tissue.to_viewer(positions)
+
+    def _put(self, marker: int, point: Position, tissue: Tissue) -> Optodes:
+        """Return sources and detectors with one of them on a point of the surface."""
+        if marker < len(self.optodes.sources):
+            source = self.optodes.sources[marker].on_surface(tissue, point)
+            return self.optodes.activate(marker).with_source(source)
+        index = marker - len(self.optodes.sources)
+        return self.optodes.change_detector(index, position_mm=tuple(_lifted(tissue, point)))
+
+    # -- what the user does ---------------------------------------------------------------------------------------
+
+    def _on_placed(self, sight: Sight, shift: bool) -> None:
+        tissue = self._needed_tissue()
+        point = tissue.surface_under(sight)
+        if point is None:
+            raise InvalidInput(MISSED)
+        if shift or self._bar.choice == "detector":
+            self._take(self.optodes.add_detector(_lifted(tissue, point), tissue))
+        else:
+            self._take(self.optodes.with_source(self._placement().on_surface(tissue, point)))
+
+    def _on_grabbed(self, marker: int) -> None:
+        if marker < len(self.optodes.sources) and marker != self.optodes.active:
+            self._take(self.optodes.activate(marker))
+
+    def _on_dragged(self, marker: int, sight: Sight) -> None:
+        moved = self._moved(marker, sight)
+        if moved is not None:
+            self._while_dragged = moved
+            self.show()
+            self.dragged.emit()
+
+    def _on_dropped(self, marker: int, sight: Sight) -> None:
+        moved = self._moved(marker, sight) or self._while_dragged  # beside the tissue it stays where it was last
+        if moved is not None:
+            self._take(moved)
+
+    def _moved(self, marker: int, sight: Sight) -> Optodes | None:
+        """Return where a marker has been dragged to, or None beside the tissue."""
+        tissue = self._needed_tissue()
+        point = tissue.surface_under(self._of_entry(marker, sight, tissue))
+        return None if point is None else self._put(marker, point, tissue)
+
+    def _of_entry(self, marker: int, sight: Sight, tissue: Tissue) -> Sight:
+        """The same view through a source's entry: it slides on the surface, however deep the source itself is."""
+        if marker >= len(self.optodes.sources):
+            return sight
+        source = self.optodes.sources[marker]
+        offset = np.subtract(*tissue.to_viewer([source.entry_mm, source.position_mm]))
+        if sight.hidden is not None:
+            offset[sight.hidden] = 0.0
+        return sight.moved(offset)
+
+    def _on_choice(self, choice: str) -> None:
+        self.tool.placing = choice != "nothing"
+
+    def _on_sizes(self) -> None:
+        self.show()
+        if self.optodes.source is not None:
+            self.changed.emit()
+
+    def _on_normal(self, wanted: bool) -> None:
+        source = self.optodes.source
+        if source is not None:
+            follows = dataclasses.replace(source, follows_normal=wanted)
+            self._turn(source.along_normal(self._needed_tissue()) if wanted else follows)
+
+    def _on_flip(self) -> None:
+        source = self.optodes.source
+        if source is not None:
+            self._turn(source.towards(-np.asarray(source.direction)))
+
+    def _on_detector(self, index: int, changes: dict[str, str]) -> None:
+        values: dict[str, Any] = dict(changes)
+        if "radius_mm" in changes:
+            try:
+                values["radius_mm"] = float(changes["radius_mm"].replace(",", "."))
+            except ValueError:
+                raise InvalidInput(
+                    f"the radius of a detector is {changes['radius_mm']!r}; give a number in mm"
+                ) from None
+        self._take(self.optodes.change_detector(index, **values))
+
+    def _on_undo(self) -> None:
+        if self._before:
+            self.optodes = self._before.pop()
+            self._while_dragged = None
+            self.show()
+            self.changed.emit()
+
+
+def _lifted(tissue: Tissue, point_mm: Position) -> Position:
+    """A point of the surface, a hair outside it."""
+    return above_surface(tissue.affine, point_mm, inward_normal(tissue.labels, tissue.affine, point_mm))

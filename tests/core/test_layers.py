@@ -1,0 +1,225 @@
+"""Layers: what belongs together lies together, whatever the affine, and files come back as they were."""
+
+import nibabel as nib
+import numpy as np
+import pytest
+from napari.layers import Image, Labels
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.layers import (
+    KEY,
+    carried,
+    grid_of,
+    save_layer,
+    saved_path,
+    series_layer,
+    volume_layer,
+    volume_of,
+    write_image,
+)
+from napari_gpubio.core.space import apply_affine, is_straightened, viewer_to_world, world_to_viewer
+from napari_gpubio.core.volumes import read_volume
+from tests.volume_samples import (
+    AFFINES,
+    EVERY_AFFINE,
+    OBLIQUE,
+    SHAPE,
+    SOME_VOXELS,
+    STRAIGHT,
+    TURN,
+    VOLUME,
+    built,
+    shown_at,
+    written,
+)
+
+# -- where things lie -------------------------------------------------------------------------------------------------
+
+
+@EVERY_AFFINE
+def test_a_clicked_voxel_is_the_right_one(affine):
+    layer = built(volume_layer(VOLUME, affine, "volume"))
+    for voxel in SOME_VOXELS:
+        position = shown_at(layer, VOLUME[voxel])
+        np.testing.assert_allclose(
+            viewer_to_world(position, affine, SHAPE), apply_affine(affine, voxel), atol=1e-4, err_msg=str(voxel)
+        )
+        np.testing.assert_allclose(world_to_viewer(apply_affine(affine, voxel), affine, SHAPE), position, atol=1e-4)
+
+
+@pytest.mark.parametrize("affine", STRAIGHT.values(), ids=list(STRAIGHT))
+def test_the_viewer_shows_world_millimetres_where_it_can(affine):
+    layer = built(volume_layer(VOLUME, affine, "volume"))
+    assert not is_straightened(affine, SHAPE)
+    for voxel in SOME_VOXELS:
+        np.testing.assert_allclose(shown_at(layer, VOLUME[voxel])[::-1], apply_affine(affine, voxel), atol=1e-5)
+
+
+@EVERY_AFFINE
+def test_slices_are_cut_along_the_axes_of_the_world(affine):
+    """The layer's affine has no rotation left, and its axes are z, y, x."""
+    matrix = volume_layer(VOLUME, affine, "volume")[1]["affine"][:3, :3]
+    assert np.abs(matrix - np.diag(np.diag(matrix))).max() < 1e-5
+
+
+@pytest.mark.parametrize("affine", OBLIQUE.values(), ids=list(OBLIQUE))
+def test_a_straightened_volume_keeps_its_centre_and_voxel_sizes(affine):
+    layer = built(volume_layer(VOLUME, affine, "volume"))
+    assert is_straightened(affine, SHAPE)
+    centre = (np.array(layer.data.shape) - 1) / 2
+    shown = np.asarray(layer.data_to_world(centre))[::-1]
+    np.testing.assert_allclose(shown, apply_affine(affine, (np.array(SHAPE) - 1) / 2), atol=1e-4)
+    for axis, neighbour in enumerate(map(tuple, np.eye(3, dtype=int))):
+        step = shown_at(layer, VOLUME[neighbour]) - shown_at(layer, VOLUME[0, 0, 0])
+        assert np.linalg.norm(step) == pytest.approx(np.linalg.norm(affine[:3, axis]), rel=1e-5)
+        true = affine[:3, axis] / np.linalg.norm(affine[:3, axis])
+        assert step[::-1] @ true > 0.55 * np.linalg.norm(step)  # the nearest direction of the world
+
+
+# -- what a layer carries ---------------------------------------------------------------------------------------------
+
+
+@EVERY_AFFINE
+def test_a_layer_of_ours_gives_back_its_volume_and_grid(affine):
+    layer = built(volume_layer(VOLUME, affine, "volume", colormap="magma"))
+    np.testing.assert_array_equal(volume_of(layer), VOLUME)
+    found, shape = grid_of(layer)
+    np.testing.assert_array_equal(found, affine)
+    assert shape == SHAPE
+    assert (layer.name, layer.colormap.name) == ("volume", "magma")
+
+
+@EVERY_AFFINE
+def test_labels_and_a_series_lie_where_their_volume_lies(affine):
+    volume = built(volume_layer(VOLUME, affine, "volume"))
+    labels = built(volume_layer(VOLUME.astype(np.uint16), affine, "labels", kind="labels"))
+    series = built(series_layer(np.stack([VOLUME, -VOLUME], axis=-1), affine, "series", "time"))
+    assert (labels.ndim, series.data.shape[0], series.axis_labels) == (3, 2, ("time", "z", "y", "x"))
+    for voxel in SOME_VOXELS:
+        expected = shown_at(volume, VOLUME[voxel])
+        np.testing.assert_allclose(shown_at(labels, VOLUME[voxel]), expected, atol=1e-5)
+        np.testing.assert_allclose(shown_at(series, -VOLUME[voxel], volume=1), expected, atol=1e-5)
+    np.testing.assert_array_equal(volume_of(labels), VOLUME)
+    np.testing.assert_array_equal(grid_of(series)[0], affine)
+    assert grid_of(series)[1] == SHAPE
+
+
+def test_what_a_layer_carries_is_given_back_as_it_is():
+    thing = object()
+    layer = built(volume_layer(VOLUME, AFFINES["cubic"], "volume", metadata={"thing": thing}))
+    assert carried(layer, "thing") is thing
+    assert carried(layer, "nothing") is None
+    assert carried(Image(VOLUME), "thing") is None
+
+
+# -- layers of others -------------------------------------------------------------------------------------------------
+
+FOREIGN = {
+    "nothing": {},
+    "scale": {"scale": (3.0, 2.0, 1.5)},
+    "scale and place": {"scale": (3.0, 2.0, 1.5), "translate": (-7.0, 8.0, 9.5)},
+    "affine": {"affine": np.array([[3.0, 0.2, 0, -7], [0, -2.0, 0.1, 8], [0, 0, 1.5, 9.5], [0, 0, 0, 1]])},
+    "affine and scale": {"affine": np.eye(4)[[1, 0, 2, 3]] + np.eye(4, k=3), "scale": (3.0, 2.0, 1.0)},
+    "rotated": {"scale": (3.0, 2.0, 1.5), "rotate": TURN, "translate": (1.0, 2.0, 3.0)},
+    "sheared": {"scale": (3.0, 2.0, 1.5), "shear": (0.1, 0.2, 0.3)},
+}  # fmt: skip
+EVERY_FOREIGN = pytest.mark.parametrize("keywords", FOREIGN.values(), ids=list(FOREIGN))
+
+
+def check_grid(layer, affine, shape=SHAPE):
+    """A grid is right if it takes voxels where the viewer shows them."""
+    for voxel in SOME_VOXELS:
+        index = np.zeros(layer.ndim)
+        index[-3:] = voxel[::-1]
+        shown = np.asarray(layer.data_to_world(index))[-3:]
+        np.testing.assert_allclose(apply_affine(affine, voxel), shown[::-1], atol=1e-4)
+    assert shape == SHAPE
+
+
+@EVERY_FOREIGN
+@pytest.mark.parametrize("kind", [Image, Labels])
+def test_the_grid_of_a_layer_of_others_is_its_own_transform(keywords, kind):
+    layer = kind(VOLUME.T.astype(np.uint16), **keywords)
+    check_grid(layer, *grid_of(layer))
+    np.testing.assert_array_equal(volume_of(layer), VOLUME)
+
+
+def test_the_grid_of_colours_and_of_a_series_of_others():
+    colours = Image(np.zeros((7, 6, 5, 3)), rgb=True, scale=(3, 2, 1.5), translate=(1, 2, 3))
+    check_grid(colours, *grid_of(colours))
+    series = Image(np.zeros((9, 7, 6, 5)), scale=(1, 3, 2, 1.5), translate=(0, 1, 2, 3))
+    check_grid(series, *grid_of(series))
+
+
+def test_metadata_of_others_do_no_harm():
+    layer = Image(VOLUME.T, metadata={KEY: "something else", "field": 3})
+    assert carried(layer, "field") is None
+    np.testing.assert_array_equal(grid_of(layer)[0], np.eye(4))
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+@EVERY_AFFINE
+def test_a_layer_of_ours_comes_back_from_a_file(tmp_path, affine):
+    array, found = written(tmp_path / "volume.nii.gz", built(volume_layer(VOLUME, affine, "volume")))
+    np.testing.assert_array_equal(array, VOLUME)
+    np.testing.assert_allclose(found, affine, atol=1e-5)
+
+
+@EVERY_FOREIGN
+@pytest.mark.parametrize("kind", [Image, Labels])
+def test_a_layer_of_others_is_written_where_the_viewer_shows_it(tmp_path, keywords, kind):
+    layer = kind(VOLUME.T.astype(np.uint16), **keywords)
+    array, affine = written(tmp_path / "volume.nii.gz", layer)
+    np.testing.assert_array_equal(array, VOLUME)
+    check_grid(layer, affine)
+
+
+def test_colours_of_others_are_written_where_the_viewer_shows_them(tmp_path):
+    colours = np.random.default_rng(1).uniform(size=(*SHAPE, 3)).astype(np.float32)
+    layer = Image(colours.transpose(2, 1, 0, 3), rgb=True, scale=(3, 2, 1.5), translate=(1, 2, 3))
+    array, affine = written(tmp_path / "colours.nii.gz", layer)
+    np.testing.assert_array_equal(array, colours)
+    check_grid(layer, affine)
+
+
+def test_what_is_no_volume_is_not_written(tmp_path):
+    data, attributes, _ = Image(np.zeros((6, 5))).as_layer_data_tuple()
+    with pytest.raises(InvalidInput, match="3 dimensions"):
+        write_image(str(tmp_path / "flat.nii.gz"), data, attributes)
+    assert list(tmp_path.iterdir()) == []
+
+
+@EVERY_AFFINE
+def test_a_file_behind_a_layer_is_known_until_the_layer_changes(tmp_path, affine):
+    path = tmp_path / "volume.nii.gz"
+    nib.save(nib.Nifti1Image(VOLUME, affine), path)
+    layer = built(volume_layer(*read_volume(path), "volume", metadata={"path": str(path)}))
+    assert saved_path(layer) == path
+    layer.data = np.asarray(layer.data) + 1
+    assert saved_path(layer) is None
+    assert saved_path(built(volume_layer(VOLUME, affine, "volume"))) is None
+
+
+def test_a_file_of_another_format_is_known_through_its_reader(tmp_path):
+    path = tmp_path / "volume.raw"
+    VOLUME.tofile(path)
+    layer = built(volume_layer(VOLUME, AFFINES["sagittal"], "volume", metadata={"path": str(path)}))
+    assert saved_path(layer) is None
+
+    def read_raw(file):
+        return np.fromfile(file, np.float32).reshape(SHAPE), AFFINES["sagittal"]
+
+    assert saved_path(layer, read_raw) == path
+
+
+@EVERY_AFFINE
+def test_a_painted_layer_is_saved_under_its_name(tmp_path, affine):
+    layer = built(volume_layer(VOLUME, affine, "my mask: left/right"))
+    path = save_layer(layer, tmp_path)
+    assert path.parent == tmp_path
+    assert path.name == "my_mask__left_right.nii.gz"
+    array, found = read_volume(path)
+    np.testing.assert_array_equal(array, VOLUME)
+    np.testing.assert_allclose(found, affine, atol=1e-5)

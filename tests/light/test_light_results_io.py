@@ -1,0 +1,263 @@
+"""Result files: everything comes back to the last bit, damage is refused in a sentence, and nothing is half-written."""
+
+import dataclasses
+import errno
+import json
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.io import load_result, results, save_result
+from napari_gpubio.light.numbers import number_rows
+from napari_gpubio.light.result import Estimate
+from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.source import Source
+from napari_gpubio.light.voxels.partial import OpenBatch, Partial
+from tests.light.full_disk import full_disk
+from tests.light.result_samples import sample_result
+
+RANDOM = np.random.default_rng(7)
+
+
+def words(*shape):
+    return RANDOM.integers(0, 2**64, shape, np.uint64)
+
+
+def state():
+    return Partial(
+        sums=words(60), squares=words(60, 2), exits=words(0), caught_photons=words(3),
+        caught_numbers=RANDOM.random((3, 9), np.float32), batches={0: words(12), 5: words(12)},
+        open={2: OpenBatch(done=[(20, 25), (28, 30)], tally=words(60), ledger=words(8))}, dropped=4,
+    )  # fmt: skip
+
+
+def rich_result():
+    """A result with everything that one can have, in the rarest form."""
+    plain = sample_result((6, 5, 4), (0.0, 0.5, 5.0), photons=20_000, complete=False)
+    shape = plain.domain.shape
+    domain = dataclasses.replace(
+        plain.domain, mua_per_mm=RANDOM.random(shape), mus_per_mm=RANDOM.random(shape), outside_n=1.33,
+        path=Path("a folder") / "head µ.nii.gz", notes=("one thing", "another"), parameters={"made": [1, 2.5]},
+    )  # fmt: skip
+    return dataclasses.replace(
+        plain,
+        domain=domain,
+        source=Source(kind="pattern", direction=(0.3, 0, -1), width_axis=(1, 0, 0), pattern=RANDOM.random((3, 4))),
+        settings=Settings(
+            photons=20_000, seed=2**40, faces=("cyclic", "cyclic", "mirror", "escape", "fresnel", "default"),
+            time_gates_ns=(0.0, 0.1 + 0.2, 5.0), halves=True, exit_map=True,
+        ),
+        detectors=(Detector(position_mm=(1, 2, 3), normal=(0, 0, 1), name="D1"), Detector(position_mm=(4, 5, 6))),
+        half_fluences=RANDOM.random((2, *shape, 2), np.float32),
+        escaped_weight=RANDOM.random(shape, np.float32),
+        energy=dataclasses.replace(plain.energy, roulette=Estimate(1e-300, float("nan"))),
+        parameters={"device": "cpu", "seconds": 1.25, "gpu": None, "batches": [1, 2]},
+        state=state(),
+    )  # fmt: skip
+
+
+def check_same(found, expected):
+    """Compare any two things, down to the last bit of every number in them."""
+    assert type(found) is type(expected)
+    if dataclasses.is_dataclass(expected):
+        for field in dataclasses.fields(expected):
+            check_same(getattr(found, field.name), getattr(expected, field.name))
+    elif isinstance(expected, dict):
+        assert list(found) == list(expected)
+        for name, value in expected.items():
+            check_same(found[name], value)
+    elif isinstance(expected, (list, tuple)):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            check_same(one, other)
+    elif isinstance(expected, np.ndarray):
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        assert found.tobytes() == expected.tobytes()
+    else:
+        assert found == expected or (found != found and expected != expected)
+
+
+# -- what comes back --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compress", [False, True])
+@pytest.mark.parametrize("make", [rich_result, lambda: sample_result((6, 5, 4))], ids=["rich", "plain"])
+def test_everything_comes_back(tmp_path, make, compress):
+    result = make()
+    save_result(tmp_path / "r.npz", result, compress=compress)
+    check_same(load_result(str(tmp_path / "r.npz")), result)
+    assert [path.name for path in tmp_path.iterdir()] == ["r.npz"]
+
+
+def test_a_loaded_result_can_be_used_in_everything(tmp_path):
+    result = rich_result()
+    save_result(tmp_path / "r.npz", result)
+    found = load_result(tmp_path / "r.npz")
+    check_same(found.relative_error, result.relative_error)
+    check_same(found.absorbed_density, result.absorbed_density)
+    check_same(found.diffuse_reflectance(), result.diffuse_reflectance())
+    check_same(found.detected.mean_path_mm(), result.detected.mean_path_mm())
+    check_same(number_rows(found, threshold=1e-3), number_rows(result, threshold=1e-3))
+    found.state.sums += np.uint64(1)  # arrays can be written, as a resumed run does
+
+
+def test_the_tallies_can_be_left_out(tmp_path):
+    result = rich_result()
+    save_result(tmp_path / "r.npz", result, resumable=False)
+    check_same(load_result(tmp_path / "r.npz"), dataclasses.replace(result, state=None))
+
+
+def test_a_compressed_file_is_smaller(tmp_path):
+    result = sample_result()
+    save_result(tmp_path / "a.npz", result)
+    save_result(tmp_path / "b.npz", result, compress=True)
+    sizes = [(tmp_path / name).stat().st_size for name in ("a.npz", "b.npz")]
+    assert sizes[1] < 0.9 * sizes[0]
+
+
+def test_numpy_opens_the_file(tmp_path):
+    result = rich_result()
+    save_result(tmp_path / "r.npz", result)
+    with np.load(tmp_path / "r.npz") as file:
+        np.testing.assert_array_equal(file["result/gates"], result.gates)
+        told = json.loads(file["result.json"])
+    assert (told["format"], told["settings"]["seed"]) == ("napari-gpubio light result", 2**40)
+    assert told["energy"]["roulette"] == {"value": 1e-300, "error": None}
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "r.npz"
+    save_result(path, sample_result((6, 5, 4), photons=1000))
+    return path
+
+
+def test_a_truncated_file_is_refused(saved):
+    whole = saved.read_bytes()
+    for length in range(1, len(whole), max(1, len(whole) // 60)):
+        saved.write_bytes(whole[:length])
+        with pytest.raises(InvalidInput, match=r"r\.npz cannot be read .*; it is incomplete, damaged"):
+            load_result(saved)
+    saved.write_bytes(b"")
+    with pytest.raises(InvalidInput, match="is empty"):
+        load_result(saved)
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_changed_byte_never_goes_unnoticed_in_the_numbers(tmp_path, compress):
+    """Zip keeps a checksum of every array; what a changed byte elsewhere does is refused or changes nothing."""
+    result, path = sample_result((6, 5, 4), photons=1000), tmp_path / "r.npz"
+    save_result(path, result, compress=compress)
+    whole, refused = bytearray(path.read_bytes()), 0
+    places = np.random.default_rng(3).integers(0, len(whole), 150)
+    for place in places:
+        changed = bytearray(whole)
+        changed[place] ^= 0x10
+        path.write_bytes(changed)
+        try:
+            found = load_result(path)
+        except InvalidInput as error:
+            assert "r.npz" in str(error)
+            refused += 1
+        else:
+            check_same(found, result)
+    assert refused > 100
+
+
+def rewritten(path, **changes):
+    """Change what the file says of itself."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    told = json.loads(members["result.json"])
+    for name, value in changes.items():
+        if isinstance(value, dict):
+            told[name] |= value
+        else:
+            told[name] = value
+    members["result.json"] = json.dumps(told)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"version": 2}, "has version 2 of its format and only version 1 can be read here; update napari-gpubio"),
+        ({"format": "tractogram"}, "is not a result of light transport; give a file that save_result has written"),
+        ({"settings": {"polarised": True}}, r"r\.npz cannot be used: 'polarised' of its Settings is not known here"),
+        ({"settings": {"photons": -1}}, r"r\.npz cannot be used: photons is -1"),
+        ({"source": {"direction": [0, 0, 0]}}, r"r\.npz cannot be used: the source's direction is \(0, 0, 0\)"),
+        ({"domain": {"media": []}}, r"r\.npz cannot be used: no optical properties for label 1"),
+        ({"launched": None, "energy": {"absorbed": 3}}, r"r\.npz cannot be read \(TypeError"),
+    ],
+)
+def test_what_the_file_says_of_itself_is_checked(saved, changes, sentence):
+    rewritten(saved, **changes)
+    with pytest.raises(InvalidInput, match=sentence):
+        load_result(saved)
+
+
+def test_files_of_other_kinds_are_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", gates=np.ones(3))
+    with pytest.raises(InvalidInput, match=r"a\.npz is not a result of light transport"):
+        load_result(tmp_path / "a.npz")
+    (tmp_path / "b.npz").write_text("hello")
+    with pytest.raises(InvalidInput, match=r"b\.npz cannot be read \(BadZipFile"):
+        load_result(tmp_path / "b.npz")
+    with zipfile.ZipFile(tmp_path / "c.npz", "w") as archive:
+        archive.writestr("result.json", "[1, 2")
+    with pytest.raises(InvalidInput, match=r"c\.npz cannot be read"):
+        load_result(tmp_path / "c.npz")
+    with pytest.raises(InvalidInput, match="does not exist"):
+        load_result(tmp_path / "d.npz")
+
+
+def test_objects_of_python_are_never_unpacked(saved):
+    with zipfile.ZipFile(saved, "a") as archive, archive.open("result/extra.npy", "w") as stream:
+        np.lib.format.write_array(stream, np.array([{}], object), allow_pickle=True)
+    with pytest.raises(InvalidInput, match=r"r\.npz cannot be read .*pickle"):
+        load_result(saved)
+
+
+def test_a_file_larger_than_the_memory_is_refused_before_it_is_read(saved, monkeypatch):
+    monkeypatch.setattr(results, "free_memory_bytes", lambda _device: 1000)
+    with pytest.raises(InvalidInput, match=r"r\.npz needs \d+ MB of memory and 0 MB are free"):
+        load_result(saved)
+
+
+# -- what is written --------------------------------------------------------------------------------------------------
+
+
+def test_the_name_ends_in_npz(tmp_path):
+    with pytest.raises(InvalidInput, match=r"r\.zip does not end in \.npz"):
+        save_result(tmp_path / "r.zip", sample_result((4, 4, 4)))
+    with pytest.raises(InvalidInput, match=r"folder .*none does not exist"):
+        save_result(tmp_path / "none" / "r.npz", sample_result((4, 4, 4)))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process's files have no limit there")
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_full_disk_leaves_the_old_result(saved, compress):
+    before = saved.read_bytes()
+    with full_disk(8192), pytest.raises(InvalidInput, match=r"r\.npz could not be written \(File too large\); free"):
+        save_result(saved, sample_result(), compress=compress)
+    assert saved.read_bytes() == before
+    assert [path.name for path in saved.parent.iterdir()] == ["r.npz"]
+
+
+def test_a_folder_that_may_not_be_written_is_named(tmp_path, monkeypatch):
+    def refuse(*_args, **_keywords):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "touch", refuse)
+    with pytest.raises(InvalidInput, match=r"r\.npz could not be written \(Permission denied\)"):
+        save_result(tmp_path / "r.npz", sample_result((4, 4, 4)))

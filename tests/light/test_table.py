@@ -1,0 +1,178 @@
+"""Tables of optical properties: what is written is read back, other dialects too, and every wrong cell is named."""
+
+import dataclasses
+import errno
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.io.table import COLUMNS, read_table, write_table
+from napari_gpubio.light.model import Medium
+from tests.light.full_disk import full_disk
+
+MEDIA = (
+    Medium(label=1, name="scalp, µ", mua_per_mm=0.018, mus_per_mm=19.0, g=0.9, n=1.37, source='said "so"; p. 3'),
+    Medium(label=300, name="", mua_per_mm=1e-300, mus_per_mm=0.1 + 0.2, g=-1.0, n=1.0),
+    Medium(label=65535, name="Liquor\n(clear)", mua_per_mm=0.0, mus_per_mm=1 / 3, g=1 / 7, n=10.0),
+)
+HEADER = "label,name,mua_per_mm,mus_per_mm,g,n,source\n"
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.JSON"])
+def test_what_is_written_is_read_back(tmp_path, name):
+    write_table(tmp_path / name, MEDIA)
+    assert read_table(str(tmp_path / name)) == MEDIA
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+numbers = st.floats(0, 1e6)
+texts = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=20).map(str.strip)
+
+
+@given(
+    media=st.lists(
+        st.builds(
+            Medium, label=st.integers(1, 65535), name=texts, mua_per_mm=numbers, mus_per_mm=numbers,
+            g=st.floats(-1, 1), n=st.floats(1, 10), source=texts,
+        ),
+        min_size=1, max_size=4, unique_by=lambda medium: medium.label,
+    )
+)  # fmt: skip
+def test_any_table_comes_back_to_the_last_bit(tmp_path_factory, media):
+    folder = tmp_path_factory.mktemp("table")
+    for name in ("a.csv", "a.json"):
+        write_table(folder / name, media)
+        assert read_table(folder / name) == tuple(media)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "label,mua_per_mm,mus_per_mm,g,n\n2,0.5,10,0.9,1.4\n",
+        "\ufefflabel;mua_per_mm;mus_per_mm;g;n\r\n2;0,5;10;0,9;1,4\r\n",
+        "# head, 810 nm; made by hand\n\nn\tg\tLABEL\tmus_per_mm \tmua_per_mm\n1.4\t.9\t2.0\t1e1\t5e-1\n\n",
+        "label, mua_per_mm, mus_per_mm, g, n,,\n2, 0.5, 10, 0.9, 1.4,,\n",
+        '"label","mua_per_mm","mus_per_mm","g","n"\n"2","0.5","10","0.9","1.4"\n',
+    ],
+    ids=["plain", "spreadsheet with decimal commas", "tabs and comments", "blanks and empty columns", "quotes"],
+)
+def test_tables_of_other_programs_are_read(tmp_path, text):
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8", newline="")
+    assert read_table(tmp_path / "t.csv") == (Medium(label=2, mua_per_mm=0.5, mus_per_mm=10.0, g=0.9, n=1.4),)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (HEADER + "1,a,0.1,10,0.9,1.4,\n2,b,0.1,ten,0.9,1.4,\n", r"t\.csv, line 3: mus_per_mm is 'ten'; give a number"),
+        (HEADER + "1,a,-0.1,10,0.9,1.4,\n", r"line 2: label 1 \(a\): mua_per_mm is -0.1 1/mm; it must be at least 0"),
+        (HEADER + "1,a,nan,10,0.9,1.4,\n", "line 2: label 1 .*mua_per_mm is nan; give a finite number"),
+        (HEADER + "1,a,0.1,10,1.1,1.4,\n", "line 2: label 1 .*g is 1.1; it must be at most 1"),
+        (HEADER + "1,a,0.1,10,0.9,0.9,\n", "line 2: label 1 .*n is 0.9; it must be at least 1"),
+        (HEADER + "1.5,a,0.1,10,0.9,1.4,\n", "line 2: label is '1.5'; give a whole number"),
+        (HEADER + "inf,a,0.1,10,0.9,1.4,\n", "line 2: label is 'inf'; give a whole number"),
+        (HEADER + "0,a,0.1,10,0.9,1.4,\n", "line 2: label 0 .*label is 0; it must be at least 1"),
+        (HEADER + "1,a,0.1,,0.9,1.4,\n", "line 2: mus_per_mm has no value"),
+        (HEADER + "1,a,0.1\n", "line 2: mus_per_mm has no value"),
+        (HEADER + "1,a,0.1,10,0.9,1.4,,9\n", "line 2: '9' stands beyond the last column; put texts with ',' in quotes"),
+        (HEADER + '1,"a\nb",0.1,10,0.9,1.4,\n1,c,0.1,10,0.9,1.4,\n', r"line 4: label 1 has a row already \(line 3\)"),
+        ("label,mua_per_cm,mus_per_mm,g,n\n", "column 'mua_per_cm' is not known; the first line must name the columns"),
+        ("label,mua_per_mm,mus_per_mm,g\n1,2,3,0\n", "column 'n' is missing"),
+        ("label,g,mua_per_mm,mus_per_mm,g,n\n", "column 'g' is there twice"),
+        (HEADER, "has no rows"),
+        ("", "is empty"),
+    ],
+)
+def test_what_is_wrong_in_a_csv_file_is_named(tmp_path, text, sentence):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(InvalidInput, match=sentence):
+        read_table(tmp_path / "t.csv")
+
+
+def test_all_wrong_cells_are_named_up_to_a_few(tmp_path):
+    (tmp_path / "t.csv").write_text(HEADER + "1,a,x,y,0.9,1.4,\n" + "2,b,0.1,10,0.9,z,\n" * 5)
+    with pytest.raises(InvalidInput) as caught:
+        read_table(tmp_path / "t.csv")
+    lines = str(caught.value).splitlines()
+    assert [line.split(":")[0] for line in lines[:5]] == [f"t.csv, line {n}" for n in (2, 2, 3, 4, 5)]
+    assert lines[5] == "… and 2 more"
+
+
+ROW = {"label": 1, "mua_per_mm": 0.1, "mus_per_mm": 10, "g": 0.9, "n": 1.4}
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ([ROW, {**ROW, "label": 2, "g": "high"}], r"t\.json, entry 2: g is 'high'; give a number"),
+        ([{**ROW, "n": True}], "entry 1: n is True; give a number"),
+        ([{**ROW, "n": None}], "entry 1: n has no value"),
+        ([{**ROW, "n": [1.4]}], r"entry 1: n is \[1.4\]; give a number"),
+        ([{**ROW, "mus": 1}], "entry 1: 'mus' is not known; the keys are label, name"),
+        ([{**ROW, "mua_per_mm": -1}], "entry 1: label 1: mua_per_mm is -1"),
+        ([ROW, ROW], r"entry 2: label 1 has a row already \(entry 1\)"),
+        ([ROW, 3], "is not a list of objects"),
+        ({"media": [ROW]}, "is not a list of objects"),
+        ([], "has no rows"),
+    ],
+)
+def test_what_is_wrong_in_a_json_file_is_named(tmp_path, rows, sentence):
+    (tmp_path / "t.json").write_text(json.dumps(rows))
+    with pytest.raises(InvalidInput, match=sentence):
+        read_table(tmp_path / "t.json")
+
+
+def test_a_truncated_or_foreign_file_is_refused(tmp_path):
+    write_table(tmp_path / "t.json", MEDIA)
+    text = (tmp_path / "t.json").read_bytes()
+    (tmp_path / "t.json").write_bytes(text[:-30])
+    with pytest.raises(InvalidInput, match=r"t\.json is no JSON .*cut off"):
+        read_table(tmp_path / "t.json")
+    for name in ("t.json", "t.csv"):
+        (tmp_path / name).write_bytes(np.random.default_rng(1).bytes(1000))
+        with pytest.raises(InvalidInput, match="cannot be read as text"):
+            read_table(tmp_path / name)
+    (tmp_path / "t.csv").write_bytes(b"\0" * 100)
+    with pytest.raises(InvalidInput, match=r"t\.csv"):
+        read_table(tmp_path / "t.csv")
+    with pytest.raises(InvalidInput, match="does not exist"):
+        read_table(tmp_path / "none.csv")
+    (tmp_path / "t.xlsx").write_bytes(b"PK")
+    with pytest.raises(InvalidInput, match=r"does not end in \.csv or \.json"):
+        read_table(tmp_path / "t.xlsx")
+
+
+def test_a_table_is_written_whole_or_not_at_all(tmp_path):
+    with pytest.raises(InvalidInput, match=r"does not end in \.csv or \.json"):
+        write_table(tmp_path / "t.txt", MEDIA)
+    with pytest.raises(InvalidInput, match=r"folder .*none does not exist"):
+        write_table(tmp_path / "none" / "t.csv", MEDIA)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_may_not_be_written_is_named(tmp_path, monkeypatch):
+    def refuse(*_args, **_keywords):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "touch", refuse)
+    with pytest.raises(InvalidInput, match=r"t\.csv could not be written \(Permission denied\)"):
+        write_table(tmp_path / "t.csv", MEDIA)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process's files have no limit there")
+def test_a_full_disk_leaves_the_old_table(tmp_path):
+    write_table(tmp_path / "t.csv", MEDIA)
+    with full_disk(), pytest.raises(InvalidInput, match=r"t\.csv could not be written \(.+\)"):
+        write_table(tmp_path / "t.csv", [dataclasses.replace(MEDIA[0], name="x" * 100_000)])
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+    assert read_table(tmp_path / "t.csv") == MEDIA
+
+
+def test_the_columns_are_those_of_a_medium():
+    assert list(COLUMNS) == ["label", "name", "mua_per_mm", "mus_per_mm", "g", "n", "source"]
