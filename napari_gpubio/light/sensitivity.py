@@ -124,14 +124,18 @@ def sensitivity(
     place = diffuse_position(detector_run) if detector_mm is None else np.asarray(detector_mm, np.float64)
     detected = _detected(source_run, place)
     entered = detector_run.energy.entered
+    if not entered > 0:
+        raise InvalidInput("no light of the detector's run entered the tissue; turn its source towards the tissue")
     scale = np.float32(detector_run.domain.voxel_volume_mm3 / entered)
     # each factor is of the order of 1 before they meet, so that single precision does not underflow deep in the tissue
     jacobian = -(source_run.fluence / np.float32(detected.value)) * (detector_run.fluence * scale)
-    squares = source_run.relative_error**2 + detector_run.relative_error**2
     return Sensitivity(
         domain=source_run.domain,
         jacobian_mm=jacobian.astype(np.float32),
-        relative_error=np.sqrt(squares + np.float32((detected.error / detected.value) ** 2)),
+        relative_error=np.hypot(
+            np.hypot(source_run.relative_error, detector_run.relative_error),
+            np.float32(detected.error / detected.value),
+        ),
         detected=detected,
         detector_mm=place,
     )
@@ -167,7 +171,7 @@ def _detected(source_run: LightResult, place: Array) -> Estimate:
     if not fluence[0] > 0:
         where = ", ".join(f"{x:.4g}" for x in place)
         raise InvalidInput(
-            f"no light of the source reached the detector at ({where}) mm; simulate more photons, or move it into tissue"
+            f"no light of the source reached the detector at ({where}) mm; simulate more photons, or move it to tissue"
         )
     return Estimate(float(fluence[0]), float(error[0]))
 

@@ -18,16 +18,20 @@ from napari_gpubio.light.source import Source
 
 Made = TypeVar("Made")
 _DOMAIN_ARRAYS = ("labels", "mua_per_mm", "mus_per_mm")
+_TOLD_BY_DOMAIN = ("media", "outside_n")
 
 
 def describe(result: LightResult) -> dict[str, Any]:
     """Return what was simulated, how, and the numbers that came out, as JSON holds it.
 
-    Arrays are left out, but for the affine; numbers that are not known (NaN) are None.
+    What the run said of itself (device, seconds, versions) is there too. Arrays are left out, but for the affine;
+    numbers that are not known (NaN) are None.
     """
+    run = {name: value for name, value in result.parameters.items() if name not in _TOLD_BY_DOMAIN}
     domain = {name: value for name, value in _fields(result.domain).items() if name not in _DOMAIN_ARRAYS}
     described = {
         "software": f"napari-gpubio {__version__}",
+        **run,
         "domain": {"shape": result.domain.shape, **domain, "media": [_fields(m) for m in result.domain.media]},
         "source": {name: value for name, value in _fields(result.source).items() if name != "pattern"},
         "settings": _fields(result.settings),
@@ -37,7 +41,6 @@ def describe(result: LightResult) -> dict[str, Any]:
         "energy": {name: part._asdict() for name, part in _fields(result.energy).items()},
         "absorbed": {label: part._asdict() for label, part in result.absorbed.items()},
         "detected": {name: getattr(result.detected, name) for name in ("labels", "launched", "dropped")},
-        "run": result.parameters,
     }
     return {name: as_json(value) for name, value in described.items()}
 

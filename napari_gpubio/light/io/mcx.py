@@ -1,8 +1,8 @@
 """Input files of Monte Carlo eXtreme (MCX), as JSON: read into a case that can be simulated, and written.
 
-What MCX and this engine count differently is turned on the way; see the modules beside this one: `mcx_domain` (positions
-and unit), `mcx_shapes` (voxels of shapes), `mcx_source` (kinds of sources), `mcx_settings`. What has no counterpart here
-is refused with a sentence that names it; what is left out is told in the notes.
+What MCX and this engine count differently is turned on the way; see the modules beside this one: `mcx_domain`
+(positions and unit), `mcx_shapes` (voxels of shapes), `mcx_source` (kinds of sources), `mcx_settings`. What has no
+counterpart here is refused with a sentence that names it; what is left out is told in the notes.
 """
 
 import json
@@ -115,8 +115,8 @@ def _unused(root: Section) -> list[str]:
     keys = [
         f"{name}.{key}"[:60]
         for name, section in sections.items()
-        for key in section.fields
-        if key.lower() not in _KEYS[name].lower().split()
+        for key, value in section.fields.items()
+        if value and key.lower() not in _KEYS[name].lower().split()
     ]
     more = f" and {len(keys) - _MOST_TOLD} more" if len(keys) > _MOST_TOLD else ""
     return [f"Not used here: {', '.join(keys[:_MOST_TOLD])}{more}."] if keys else []

@@ -64,9 +64,9 @@ def save_result(path: str | Path, result: LightResult, *, resumable: bool = True
     """
     if Path(path).suffix.lower() != ".npz":
         raise InvalidInput(f"{Path(path).name} does not end in .npz; give it this ending")
-    described = {"format": FORMAT, "version": VERSION, **description.describe(result)}
+    told = {"format": FORMAT, "version": VERSION, **description.describe(result)}
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
-    text = json.dumps(described, indent=1, allow_nan=False)
+    text = json.dumps({**told, "parameters": description.as_json(result.parameters)}, indent=1, allow_nan=False)
     with (
         explain_failure(path),
         atomic_write(path) as part,
@@ -124,7 +124,7 @@ def _result(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> LightR
         detected=description.made(DetectedPhotons, {**described["detected"], **detected, "labels": labels}),
         launched=described["launched"],
         complete=described["complete"],
-        parameters=described["run"],
+        parameters=described["parameters"],
         state=Partial.from_arrays(state) if state else None,
     )
 

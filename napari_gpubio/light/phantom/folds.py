@@ -120,5 +120,4 @@ def _smoother(surface: Floats, width_mm: float) -> csr_matrix:
 def _gaussian(tree: cKDTree, width_mm: float) -> csr_matrix:
     pairs = tree.sparse_distance_matrix(tree, 3.0 * width_mm, output_type="coo_matrix")
     values = np.exp(-0.5 * (pairs.data / width_mm) ** 2)
-    # the points themselves, at distance 0, are not stored among the pairs
-    return csr_matrix((values, (pairs.row, pairs.col)), shape=pairs.shape) + csr_matrix(diags_array(np.ones(tree.n)))
+    return csr_matrix((values, (pairs.row, pairs.col)), shape=pairs.shape)

@@ -12,7 +12,7 @@ from napari_gpubio.light.detectors import DetectedPhotons
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
 from napari_gpubio.light.voxels.fold import row_energy
 from napari_gpubio.light.voxels.partial import Partial
-from napari_gpubio.light.voxels.photon import BEFORE, ESCAPED, LEDGER, MISSED, ROULETTE, SPECULAR, TRUNCATED
+from napari_gpubio.light.voxels.photon import BEFORE, DETECTED_NUMBERS, ESCAPED, LEDGER, MISSED, ROULETTE, SPECULAR, TRUNCATED
 from napari_gpubio.light.voxels.problem import FIRST_MEDIUM, LIGHT_MM_PER_NS, VoxelProblem
 
 Array = npt.NDArray[Any]
@@ -183,18 +183,19 @@ def row_energy_of(problem: VoxelProblem, tally: Array) -> npt.NDArray[np.uint64]
 
 
 def _detected(problem: VoxelProblem, partial: Partial, launched: int) -> DetectedPhotons:
-    order = np.argsort(partial.caught_photons)
-    numbers = partial.caught_numbers[order]
+    caught = partial.caught
+    order = np.argsort(caught.photons)
+    numbers = caught.numbers[order]
     return DetectedPhotons(
-        photon=partial.caught_photons[order],
+        photon=caught.photons[order],
         detector=numbers[:, 0].astype(np.int32),
         weight=numbers[:, 1],
-        path_mm=numbers[:, 10 + FIRST_MEDIUM :],
+        path_mm=numbers[:, DETECTED_NUMBERS + FIRST_MEDIUM :],
         scatterings=numbers[:, 2].astype(np.int32),
         position_mm=problem.domain.grid_to_world(numbers[:, 3:6]),
         direction=problem.domain.direction_to_world(numbers[:, 6:9]),
         time_ns=numbers[:, 9].astype(np.float64) / LIGHT_MM_PER_NS,
         labels=problem.label_of_row,
         launched=launched,
-        dropped=partial.dropped,
+        dropped=caught.dropped,
     )

@@ -6,7 +6,7 @@ import numpy as np
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.parallel import cpu_threads
 from napari_gpubio.light.voxels.fold import fold_batch
-from napari_gpubio.light.voxels.partial import OpenBatch, Partial, append_range
+from napari_gpubio.light.voxels.partial import CaughtPhotons, OpenBatch, Partial, append_range
 from napari_gpubio.light.voxels.photon import DETECTED_NUMBERS, LEDGER, trace_range
 from napari_gpubio.light.voxels.problem import VoxelProblem
 
@@ -66,7 +66,7 @@ class Run:
                 p.detector_numbers, caught, photons, numbers,
             )  # fmt: skip
         if found := int(caught[0]):
-            self._whole.add_caught(photons[:found], numbers[:found], settings.max_detected)
+            self._whole.caught.add(CaughtPhotons(photons[:found], numbers[:found]), settings.max_detected)
 
     def _close(self, batch: int) -> None:
         p = self._problem

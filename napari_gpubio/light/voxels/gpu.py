@@ -1,5 +1,6 @@
 """Photons through voxels in CUDA, the twin of ``cpu.py``; the kernels are in ``voxels.cu``."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.kernels import kernel
-from napari_gpubio.light.voxels.partial import OpenBatch, Partial, append_range
+from napari_gpubio.light.voxels.partial import CaughtPhotons, OpenBatch, Partial, append_range
 from napari_gpubio.light.voxels.photon import DETECTED_NUMBERS, LEDGER
 from napari_gpubio.light.voxels.problem import VoxelProblem
 
@@ -46,9 +47,10 @@ class Run:
         self.span = p.batch_size * self._slots
         self._open: dict[int, list[tuple[int, int]]] = {}
         self._whole: set[int] = set()
-        self._lists = Partial.nothing(p)
-        with cupy.cuda.Device(device.indices[0]) as here:
-            self._processors = here.attributes["MultiProcessorCount"]
+        self._caught = CaughtPhotons.none(p)
+        self._parts: dict[int, OpenBatch] = {}  # of batches that another run has begun or will finish
+        with cupy.cuda.Device(device.indices[0]):
+            self._processors = cupy.cuda.runtime.getDeviceProperties(device.indices[0])["multiProcessorCount"]
             inputs = (p.rows, p.media, p.mua, p.mus, p.gate_edges, p.source_numbers, p.pattern, p.detector_numbers)
             self._inputs = [cupy.asarray(array) for array in inputs]
             self._tally = cupy.zeros((self._slots, p.tally_size), np.uint64)
@@ -67,6 +69,7 @@ class Run:
         import cupy
 
         with cupy.cuda.Device(self.device.indices[0]):
+            self._set_aside(start // self.span)
             self._trace(start, count)
             size = self._problem.batch_size
             for batch in range(start // size, (start + count - 1) // size + 1):
@@ -90,20 +93,32 @@ class Run:
                 sums=cupy.asnumpy(self._sums),
                 squares=cupy.asnumpy(self._squares),
                 exits=np.zeros(0, np.uint64) if self._exits is None else cupy.asnumpy(self._exits),
-                caught_photons=self._lists.caught_photons,
-                caught_numbers=self._lists.caught_numbers,
+                caught=dataclasses.replace(self._caught),
                 batches={batch: np.concatenate([ledger[batch], energy[batch]]) for batch in self._whole},
-                dropped=self._lists.dropped,
+                open=dict(self._parts),
             )
-            for batch, done in self._open.items():
-                tally = cupy.asnumpy(self._tally[batch % self._slots])
-                part.open[batch] = OpenBatch(list(done), tally, ledger[batch])
+            for batch in self._open:
+                part.merge_open(batch, self._open_batch(batch))
         return part
 
     def close(self) -> None:
         """Let the device arrays go."""
         self._inputs = []
         self._tally = self._sums = self._squares = self._exits = self._ledger = self._energy = None
+
+    def _open_batch(self, batch: int) -> OpenBatch:
+        import cupy
+
+        tally, ledger = cupy.asnumpy(self._tally[batch % self._slots]), cupy.asnumpy(self._ledger[batch])
+        return OpenBatch(list(self._open[batch]), tally, ledger)
+
+    def _set_aside(self, span: int) -> None:
+        """Free the slots of batches that belong to another span: nobody will give this run the rest of them."""
+        for batch in [b for b in self._open if b // self._slots != span]:
+            self._parts[batch] = self._open_batch(batch)
+            self._tally[batch % self._slots] = 0
+            self._ledger[batch] = 0
+            del self._open[batch]
 
     def _trace(self, start: int, count: int) -> None:
         import cupy
@@ -129,7 +144,8 @@ class Run:
         )  # fmt: skip
         self._kernel("trace_photons", fast=True)((blocks,), (_THREADS,), arguments)
         if capacity and (found := int(counters[1])):
-            self._lists.add_caught(cupy.asnumpy(photons[:found]), cupy.asnumpy(numbers[:found]), s.max_detected)
+            fresh = CaughtPhotons(cupy.asnumpy(photons[:found]), cupy.asnumpy(numbers[:found]))
+            self._caught.add(fresh, s.max_detected)
 
     def _fold(self, batch: int) -> None:
         p = self._problem

@@ -3,6 +3,7 @@
 Everything is whole numbers (but for the list of detected photons), so sums do not depend on their order.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parallel import cpu_threads
 from napari_gpubio.light.voxels.fold import fold_batch
-from napari_gpubio.light.voxels.photon import DETECTED_NUMBERS, LEDGER
+from napari_gpubio.light.voxels.photon import DETECTED_NUMBERS
 from napari_gpubio.light.voxels.problem import VoxelProblem
 
 Words = npt.NDArray[np.uint64]
@@ -52,6 +53,41 @@ class OpenBatch:
 
 
 @dataclass(eq=False)
+class CaughtPhotons:
+    """Detected photons, in any order.
+
+    Parameters
+    ----------
+    photons
+        Their indices, shape (N,).
+    numbers
+        What `trace` lists of each, shape (N, DETECTED_NUMBERS + rows).
+    dropped
+        Photons that are not in the list, because it was full.
+    """
+
+    photons: Words
+    numbers: npt.NDArray[np.float32]
+    dropped: int = 0
+
+    @classmethod
+    def none(cls, problem: VoxelProblem) -> "CaughtPhotons":
+        """Return an empty list."""
+        return cls(np.zeros(0, np.uint64), np.zeros((0, DETECTED_NUMBERS + problem.media_rows), np.float32))
+
+    def add(self, other: "CaughtPhotons", most: int) -> None:
+        """Add photons; of more than ``most``, those with the smallest indices are kept."""
+        photons = np.concatenate([self.photons, other.photons])
+        numbers = np.concatenate([self.numbers, other.numbers])
+        self.dropped += other.dropped
+        if len(photons) > most:
+            kept = np.argsort(photons)[:most]
+            self.dropped += len(photons) - most
+            photons, numbers = photons[kept], numbers[kept]
+        self.photons, self.numbers = photons, numbers
+
+
+@dataclass(eq=False)
 class Partial:
     """Tallies of some photons of a problem.
 
@@ -67,14 +103,12 @@ class Partial:
         Batches of which not all photons are done.
     exits
         Escaped weight by voxel, empty unless asked for.
-    caught_photons, caught_numbers
-        Detected photons in any order: index, shape (N,), and numbers, shape (N, DETECTED_NUMBERS + rows).
+    caught
+        Detected photons.
     batch_size
         Photons of a batch.
     key
         Fingerprint of the problem but for the number of photons; see `VoxelProblem.key`.
-    dropped
-        Detected photons that are not in the list, because it was full.
     """
 
     batch_size: int
@@ -82,11 +116,9 @@ class Partial:
     sums: Words
     squares: Words
     exits: Words
-    caught_photons: Words
-    caught_numbers: npt.NDArray[np.float32]
+    caught: CaughtPhotons
     batches: dict[int, Words] = field(default_factory=dict)
     open: dict[int, OpenBatch] = field(default_factory=dict)
-    dropped: int = 0
 
     @classmethod
     def empty(cls, problem: VoxelProblem) -> "Partial":
@@ -97,8 +129,7 @@ class Partial:
             sums=np.zeros(problem.tally_size, np.uint64),
             squares=np.zeros((problem.square_gates * problem.cells, 2), np.uint64),
             exits=np.zeros(problem.exit_cells, np.uint64),
-            caught_photons=np.zeros(0, np.uint64),
-            caught_numbers=np.zeros((0, DETECTED_NUMBERS + problem.media_rows), np.float32),
+            caught=CaughtPhotons.none(problem),
         )
 
     def photons(self, problem: VoxelProblem) -> int:
@@ -120,11 +151,9 @@ class Partial:
             sums=self.sums.copy(),
             squares=self.squares.copy(),
             exits=self.exits.copy(),
-            caught_photons=self.caught_photons,
-            caught_numbers=self.caught_numbers,
+            caught=dataclasses.replace(self.caught),
             batches=dict(self.batches),
             open=dict(self.open),
-            dropped=self.dropped,
         )
 
     def add(self, other: "Partial", problem: VoxelProblem) -> None:
@@ -137,8 +166,7 @@ class Partial:
             self.merge_open(batch, part)
             if self.open[batch].photons == problem.batch_photons(batch):
                 self._close(batch, problem)
-        self.dropped += other.dropped
-        self.add_caught(other.caught_photons, other.caught_numbers, problem.settings.max_detected)
+        self.caught.add(other.caught, problem.settings.max_detected)
 
     def merge_open(self, batch: int, part: OpenBatch) -> None:
         """Add a part of a batch to what there is of it."""
@@ -149,16 +177,6 @@ class Partial:
         for start, stop in sorted(mine.done + part.done):
             append_range(done, start, stop)
         self.open[batch] = OpenBatch(done, mine.tally + part.tally, mine.ledger + part.ledger)
-
-    def add_caught(self, photons: Words, numbers: npt.NDArray[np.float32], most: int) -> None:
-        """Add detected photons to the list; of more than ``most``, those with the smallest indices are kept."""
-        photons = np.concatenate([self.caught_photons, photons])
-        numbers = np.concatenate([self.caught_numbers, numbers])
-        if len(photons) > most:
-            kept = np.argsort(photons)[:most]
-            self.dropped += len(photons) - most
-            photons, numbers = photons[kept], numbers[kept]
-        self.caught_photons, self.caught_numbers = photons, numbers
 
     def _add_squares(self, squares: Words) -> None:
         low = self.squares[:, 0] + squares[:, 0]
@@ -199,12 +217,12 @@ class Partial:
             "sums": self.sums,
             "squares": self.squares,
             "exits": self.exits,
-            "caught_photons": self.caught_photons,
-            "caught_numbers": self.caught_numbers,
+            "caught_photons": self.caught.photons,
+            "caught_numbers": self.caught.numbers,
             "batch_indices": np.array(sorted(self.batches), np.int64),
             "batch_numbers": np.array([self.batches[batch] for batch in sorted(self.batches)], np.uint64),
             "open_indices": np.array(sorted(self.open), np.int64),
-            "dropped": np.array(self.dropped),
+            "dropped": np.array(self.caught.dropped),
         }
         for batch, part in self.open.items():
             arrays |= {
@@ -230,8 +248,7 @@ class Partial:
                 sums=arrays["sums"],
                 squares=arrays["squares"],
                 exits=arrays["exits"],
-                caught_photons=arrays["caught_photons"],
-                caught_numbers=arrays["caught_numbers"],
+                caught=CaughtPhotons(arrays["caught_photons"], arrays["caught_numbers"], int(arrays["dropped"])),
                 batches=dict(zip(arrays["batch_indices"].tolist(), arrays["batch_numbers"], strict=True)),
                 open={
                     batch: OpenBatch(
@@ -241,7 +258,6 @@ class Partial:
                     )
                     for batch in arrays["open_indices"].tolist()
                 },
-                dropped=int(arrays["dropped"]),
             )
         except KeyError as error:
             raise InvalidInput(f"the saved state lacks {error}; it was not written by this version") from error

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QSpinBox, QWidget
+from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QSpinBox, QWidget
 
 from napari_gpubio.light.widget.number_row import NumberBox, aligned_form, row_label
 
@@ -33,6 +33,7 @@ class DisplayBox(QWidget):
 
     strength_changed = Signal()
     changed = Signal()
+    keep_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -56,6 +57,10 @@ class DisplayBox(QWidget):
         form.addRow(row_label("Colours", self._decades.toolTip(), self), row)
         form.addRow(row_label("Noise", self._mask.toolTip(), self), self._mask)
         form.addRow("", self._error)
+        keep = QPushButton("Keep this picture", self)
+        keep.setToolTip("Leave the layer as it is; the next run makes a new one, to compare")
+        keep.clicked.connect(lambda: self.keep_wanted.emit())
+        form.addRow("", keep)
         self._connect()
 
     @property

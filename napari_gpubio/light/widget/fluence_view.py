@@ -24,6 +24,11 @@ class FluenceView:
         self._limits: dict[str, tuple[float, float]] = {}  # as they were set here last
         self.picture: Picture | None = None
 
+    @property
+    def study(self) -> str:
+        """With what the names of the layers begin."""
+        return "" if self.picture is None else self.picture.study
+
     def show(self, picture: Picture) -> None:
         """Show a picture in place of the last one."""
         self.picture = picture

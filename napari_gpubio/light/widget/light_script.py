@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.numbers import FluenceUnit
 from napari_gpubio.light.source import KINDS, Source
 from napari_gpubio.viewer.script import file_name
 
@@ -16,24 +18,38 @@ if TYPE_CHECKING:
 _ALWAYS = ("label", "position_mm", "direction", "kind")
 
 
-def light_script(request: "Request", labels_path: Path, pattern_path: Path | None = None) -> str:
+def light_script(
+    request: "Request", unit: FluenceUnit, labels_path: Path, pattern_path: Path | None = None
+) -> str:
     """Return the script that does what a request says.
 
     Parameters
     ----------
     request
         What to do.
+    unit
+        In which fluence is written.
     labels_path
         File of the labels.
     pattern_path
         File (``.npy``) of the source's pattern, if it has one.
+
+    Raises
+    ------
+    InvalidInput
+        If the coefficients are given voxel by voxel.
     """
-    name = file_name(request.study)
+    if request.volume.carried is not None and request.volume.carried.is_continuous:
+        raise InvalidInput(
+            "the labels carry coefficients voxel by voxel, which this script cannot hold; use light.read_domain with "
+            "mua_path and mus_path"
+        )
+    name = file_name(request.volume.study)
     lines = [
         "from napari_gpubio import light",
         "",
         "media = (",
-        *[f"    {_call(medium)}," for medium in request.media],
+        *[f"    {_call(medium)}," for medium in request.volume.media],
         ")",
         f"domain = light.read_domain({str(labels_path)!r}, media{_more(request)})",
         *_source_lines(request.source, pattern_path),
@@ -42,7 +58,6 @@ def light_script(request: "Request", labels_path: Path, pattern_path: Path | Non
         lines += ["detectors = (", *[f"    {_call(detector)}," for detector in request.detectors], ")"]
     else:
         lines.append("detectors = ()")
-    unit = request.look.unit
     lines += [
         f"settings = {_call(request.settings, always=('photons',))}",
         f"result = light.simulate(domain, source, settings, detectors=detectors, device={request.device!r})",
@@ -89,5 +104,5 @@ def _plain(value: Any) -> Any:
 
 
 def _more(request: "Request") -> str:
-    carried = request.carried
+    carried = request.volume.carried
     return f", outside_n={carried.outside_n!r}" if carried is not None and carried.outside_n != 1.0 else ""

@@ -1,24 +1,24 @@
 """A small plot of mu_a and mu_s' over the wavelength."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyqtgraph
+from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.tissue import Composition, Preset
 from napari_gpubio.light.widget.property_rows import UNITS
 
-TissueRecipe = Preset | Composition
 COLOURS = {"µa": "#ffb454", "µs′": "#4cc9f0"}
-_STEP_NM = 5.0
+_STEP_NM, _MARGIN_NM = 5.0, 15.0
+_EMPTY_NM, _EMPTY_DECADES = (400.0, 1000.0), (-3.0, 1.0)
 
 
 class PresetPlot(pyqtgraph.PlotWidget):
-    """mu_a and mu_s' of a recipe, with a mark at the wavelength and dots where a table has its rows.
+    """mu_a and mu_s' of a recipe, with a line at the wavelength and dots where a table has its rows.
 
     Parameters
     ----------
@@ -34,44 +34,59 @@ class PresetPlot(pyqtgraph.PlotWidget):
         self.setMenuEnabled(False)
         self.hideButtons()
         self.setLogMode(x=False, y=True)
-        self.setLabel("bottom", "wavelength (nm)")
-        self.setLabel("left", f"{unit}, logarithmic")
-        self.getAxis("left").enableAutoSIPrefix(False)
-        self.getAxis("bottom").enableAutoSIPrefix(False)
-        legend = self.addLegend(offset=(-6, 6))
-        self._curves = {name: self._curve(name, colour) for name, colour in COLOURS.items()}
-        legend.setBrush(None)
-        self._mark = pyqtgraph.InfiniteLine(pen=pyqtgraph.mkPen("#9a9da5", style=pyqtgraph.QtCore.Qt.PenStyle.DashLine))
-        self.addItem(self._mark)
+        names = " and ".join(f'<span style="color: {colour}">{name}</span>' for name, colour in COLOURS.items())
+        self.setTitle(f"{names} ({unit}) over the wavelength (nm)", size="9pt")
+        self._curves = [self._curve(colour) for colour in COLOURS.values()]
+        self._line = pyqtgraph.InfiniteLine(pen=pyqtgraph.mkPen("#9a9da5", style=Qt.PenStyle.DashLine))
+        self.addItem(self._line)
 
-    def show_recipe(self, recipe: TissueRecipe | None, wavelength_nm: float) -> None:
+    def show_recipe(self, recipe: Preset | Composition | None, wavelength_nm: float) -> None:
         """Draw a recipe, or nothing but the wavelength."""
-        self._mark.setValue(wavelength_nm)
-        at = np.empty(0) if recipe is None else sample_wavelengths(recipe)
-        rows = recipe.rows if isinstance(recipe, Preset) else ()
-        is_row = np.isin(at, [row.wavelength_nm for row in rows])
-        for curve, values in zip(self._curves.values(), spectra(recipe, at), strict=True):
-            curve.setData(at, values * self._factor, connect="finite", symbolSize=np.where(is_row, 6, 0))
+        self._line.setValue(wavelength_nm)
+        at = sample_wavelengths(recipe)
+        values = spectra(recipe, at) * self._factor
+        is_row = np.isin(at, table_wavelengths(recipe))
+        for curve, one in zip(self._curves, values, strict=True):
+            curve.setData(at, one, connect="finite", symbolSize=np.where(is_row, 6, 0))
+        self._set_range([*at, wavelength_nm], values[np.isfinite(values)])
 
-    def _curve(self, name: str, colour: str) -> pyqtgraph.PlotDataItem:
-        return self.plot([], [], name=name, pen=pyqtgraph.mkPen(colour, width=1), symbol="o", symbolSize=0,
-                         symbolBrush=colour, symbolPen=None)  # fmt: skip
+    def _set_range(self, wavelengths_nm: list[float], values: npt.NDArray[np.float64]) -> None:
+        """Show whole decades, so that the axis has few and round numbers."""
+        across = wavelengths_nm if len(wavelengths_nm) > 1 else [*wavelengths_nm, *_EMPTY_NM]
+        low, high = _EMPTY_DECADES
+        if len(values):
+            low, high = math.floor(math.log10(values.min())), math.ceil(math.log10(values.max()) + 1e-9)
+        self.setXRange(min(across) - _MARGIN_NM, max(across) + _MARGIN_NM, padding=0)
+        self.setYRange(low, max(high, low + 1), padding=0.04)
+
+    def _curve(self, colour: str) -> pyqtgraph.PlotDataItem:
+        return self.plot([], [], pen=pyqtgraph.mkPen(colour, width=1), symbol="o", symbolBrush=colour, symbolPen=None)
 
 
-def sample_wavelengths(recipe: TissueRecipe) -> npt.NDArray[np.float64]:
+def table_wavelengths(recipe: Preset | Composition | None) -> list[float]:
+    """Wavelengths at which a preset is tabulated, nm."""
+    return [row.wavelength_nm for row in recipe.rows] if isinstance(recipe, Preset) else []
+
+
+def sample_wavelengths(recipe: Preset | Composition | None) -> npt.NDArray[np.float64]:
     """Wavelengths at which a recipe is drawn, nm: those of its table, and steps between."""
+    if recipe is None:
+        return np.empty(0)
     low, high = recipe.range_nm
-    rows: Sequence[float] = [row.wavelength_nm for row in recipe.rows] if isinstance(recipe, Preset) else []
-    return np.unique(np.concatenate([np.arange(low, high + _STEP_NM / 2, _STEP_NM), rows]))
+    return np.unique([*np.arange(low, high, _STEP_NM), high, *table_wavelengths(recipe)])
 
 
-def spectra(recipe: TissueRecipe | None, wavelengths_nm: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """mu_a and mu_s' in 1/mm, shape (2, wavelengths); NaN where the recipe has none, or 0, which has no logarithm."""
+def spectra(recipe: Preset | Composition | None, wavelengths_nm: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """mu_a and mu_s' in 1/mm, shape (2, wavelengths); NaN where they are not known, or 0, which has no logarithm."""
     found = np.full((2, len(wavelengths_nm)), math.nan)
-    for index, wavelength in enumerate(wavelengths_nm if recipe is not None else ()):
-        try:
-            medium = recipe.medium(float(wavelength))
-        except InvalidInput:
-            continue
-        found[:, index] = medium.mua_per_mm, medium.musp_per_mm
+    for index, wavelength in enumerate(wavelengths_nm):
+        found[:, index] = _pair(recipe, float(wavelength))
     return np.where(found > 0, found, math.nan)
+
+
+def _pair(recipe: Preset | Composition | None, wavelength_nm: float) -> tuple[float, float]:
+    try:
+        medium = None if recipe is None else recipe.medium(wavelength_nm)
+    except InvalidInput:
+        medium = None
+    return (math.nan, math.nan) if medium is None else (medium.mua_per_mm, medium.musp_per_mm)

@@ -36,6 +36,7 @@ class TissueList(QWidget):
         self._tree = QTreeWidget(self)
         self._tree.setRootIsDecorated(False)
         self._tree.setUniformRowHeights(True)
+        self._tree.setStyleSheet("QTreeView::item { padding: 2px 4px; }")
         self._tree.setHeaderLabels(["Tissue", "From", f"µa {unit}", f"µs′ {unit}", "g", "n", "Known at (nm)"])
         self._tree.header().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         self._tree.currentItemChanged.connect(lambda *_: self.changed.emit())
@@ -56,7 +57,7 @@ class TissueList(QWidget):
             item = self._tree.topLevelItem(index)
             if item.data(0, Qt.ItemDataRole.UserRole) == name:
                 self._tree.setCurrentItem(item)
-                self._tree.scrollToItem(item)
+                self._tree.scrollToItem(item, QTreeWidget.ScrollHint.PositionAtCenter)
 
     def show_wavelength(self, wavelength_nm: float) -> None:
         """Show the numbers at a wavelength."""

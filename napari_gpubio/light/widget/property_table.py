@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from napari_gpubio.light.widget.preset_dialog import PresetDialog
 from qtpy.QtCore import QModelIndex, Qt, Signal
 from qtpy.QtWidgets import (
     QComboBox,
@@ -12,7 +11,6 @@ from qtpy.QtWidgets import (
     QLabel,
     QMenu,
     QPushButton,
-    QSpinBox,
     QVBoxLayout,
     QWidget,
 )
@@ -20,13 +18,13 @@ from qtpy.QtWidgets import (
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.light.io.table import read_table, write_table
 from napari_gpubio.light.model import Medium
+from napari_gpubio.light.widget.preset_dialog import PresetDialog, wavelength_box
 from napari_gpubio.light.widget.property_message import PropertyMessage
 from napari_gpubio.light.widget.property_model import NO_LABELS, PropertyModel, Rgba
 from napari_gpubio.light.widget.property_rows import UNITS, Recipe
 from napari_gpubio.light.widget.property_view import PropertyView
 
 FILES = "Optical properties (*.csv *.json)"
-SHORTEST_NM, LONGEST_NM = 250, 1600
 
 
 class PropertyTable(QWidget):
@@ -124,7 +122,7 @@ class PropertyTable(QWidget):
         rows = self.view.selected_rows()
         if not rows:
             return
-        dialog = PresetDialog([self.model.row(row) for row in rows], self.wavelength_nm, self)
+        dialog = PresetDialog([self.model.row(row) for row in rows], self.wavelength_nm, self.unit, self)
         if dialog.exec() and (recipe := dialog.recipe) is not None:
             self.set_wavelength(dialog.wavelength_nm)
             self.model.fill(rows, recipe)
@@ -177,12 +175,7 @@ class PropertyTable(QWidget):
                 layout.addWidget(part)
 
     def _top_row(self) -> QWidget:
-        self._wavelength = QSpinBox(self)
-        self._wavelength.setRange(SHORTEST_NM, LONGEST_NM)
-        self._wavelength.setSuffix(" nm")
-        self._wavelength.setSingleStep(10)
-        self._wavelength.setKeyboardTracking(False)
-        self._wavelength.setValue(round(self.model.wavelength_nm))
+        self._wavelength = wavelength_box(self.wavelength_nm, self)
         self._wavelength.setToolTip("Rows that came from presets follow the wavelength; typed ones stay")
         self._unit = QComboBox(self)
         self._unit.addItems(list(UNITS))

@@ -36,18 +36,36 @@ class Look:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Request:
-    """Everything that one run needs, read from the panel in the GUI thread."""
+class Volume:
+    """What a domain is made of: labels and their optical properties.
+
+    Parameters
+    ----------
+    study
+        Name of the labels, with which the names of layers and files begin.
+    tissue
+        The labels and where they are.
+    media
+        Their optical properties.
+    carried
+        The domain that came with the labels, for what the panel does not show, or None.
+    """
 
     study: str
     tissue: Tissue
     media: tuple[Medium, ...]
     carried: Domain | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Request:
+    """Everything that one run needs, read from the panel in the GUI thread."""
+
+    volume: Volume
     source: Source
     detectors: tuple[Detector, ...]
     settings: Settings
     device: str
-    look: Look
 
     def quick(self) -> "Request":
         """Return the same with few photons, for a first look."""
@@ -60,7 +78,7 @@ class Picture:
     """A result made ready to be shown: arrays of layers, so that the GUI thread only hands them over."""
 
     result: LightResult
-    look: Look
+    study: str
     fluence: LayerData
     error: LayerData | None
     quick: bool = False
@@ -73,27 +91,29 @@ class Domains:
         self._tissue: Tissue | None = None
         self._media: tuple[Medium, ...] = ()
         self._domain: Domain | None = None
+        self._lock = threading.Lock()  # a quick run may still be ending while the next run begins
 
-    def of(self, request: Request) -> Domain:
-        """Return the domain of a request.
+    def of(self, volume: Volume) -> Domain:
+        """Return the domain of a volume.
 
         Raises
         ------
         InvalidInput
             If labels and properties do not make one.
         """
-        if self._domain is None or self._tissue is not request.tissue or self._media != request.media:
-            self._domain = _domain_of(request)
-            self._tissue, self._media = request.tissue, request.media
-        return self._domain
+        with self._lock:
+            if self._domain is None or self._tissue is not volume.tissue or self._media != volume.media:
+                self._domain = _domain_of(volume)
+                self._tissue, self._media = volume.tissue, volume.media
+            return self._domain
 
 
-def _domain_of(request: Request) -> Domain:
-    tissue, carried = request.tissue, request.carried
+def _domain_of(volume: Volume) -> Domain:
+    tissue, carried = volume.tissue, volume.carried
     labels = np.array(tissue.labels)  # a copy: the user may go on painting
     if carried is None or carried.shape != labels.shape:
-        return Domain(labels=labels, affine=tissue.affine, media=request.media)
-    return dataclasses.replace(carried, labels=labels, affine=tissue.affine, media=request.media)
+        return Domain(labels=labels, affine=tissue.affine, media=volume.media)
+    return dataclasses.replace(carried, labels=labels, affine=tissue.affine, media=volume.media)
 
 
 def picture_of(result: LightResult, study: str, look: Look, *, quick: bool = False) -> Picture:
@@ -107,11 +127,16 @@ def picture_of(result: LightResult, study: str, look: Look, *, quick: bool = Fal
         decades=look.decades,
     )
     error = error_layer(result, study) if look.shows_error else None
-    return Picture(result, look, fluence, error, quick)
+    return Picture(result, study, fluence, error, quick)
 
 
 def light_steps(
-    request: Request, domains: Domains, stop: threading.Event, *, outdated: Callable[[], bool] | None = None
+    request: Request,
+    domains: Domains,
+    stop: threading.Event,
+    look: Callable[[], Look],
+    *,
+    outdated: Callable[[], bool] | None = None,
 ) -> Generator[Step, None, Picture]:
     """Simulate; previews are pictures.
 
@@ -123,15 +148,15 @@ def light_steps(
         Where the domain is kept for the next run.
     stop
         Ends the run; what was done is the result.
+    look
+        Says how pictures are to be drawn; asked for each, because the user may change it during a run.
     outdated
         Says whether a newer request waits; the run then ends with its first picture.
     """
     photons = request.settings.photons
-    quick = photons <= QUICK_PHOTONS and outdated is not None
+    quick = outdated is not None
     yield Step(0, photons, "reading the labels …")
-    domain = domains.of(request)
-    needed = needed_memory_mb(domain, request.settings, request.device)
-    yield Step(0, photons, f"starting, needs about {memory_text(needed)} …")
+    domain = domains.of(request.volume)
     steps = simulate_steps(
         domain, request.source, request.settings, detectors=request.detectors, device=request.device, stop=stop
     )
@@ -141,10 +166,10 @@ def light_steps(
             try:
                 step = next(steps)
             except StopIteration as end:
-                return picture_of(end.value, request.study, request.look, quick=quick)
+                return picture_of(end.value, request.volume.study, look(), quick=quick)
             preview, begun = None, time.monotonic()
             if step.preview is not None and begun - looked > max(LOOK_SECONDS, _LOOK_SHARE * cost):
-                preview = picture_of(step.preview, request.study, request.look, quick=quick)
+                preview = picture_of(step.preview, request.volume.study, look(), quick=quick)
                 looked = time.monotonic()
                 cost = looked - begun
             yield dataclasses.replace(step, preview=preview)
@@ -154,6 +179,11 @@ def light_steps(
         steps.close()
 
 
-def memory_text(megabytes: float) -> str:
-    """An amount of memory for people."""
-    return f"{megabytes / 1024:.1f} GB" if megabytes >= 1024 else f"{max(1.0, megabytes):.0f} MB"
+def needed_memory_steps(
+    volume: Volume, domains: Domains, settings: Settings, device: str
+) -> Generator[Step, None, str]:
+    """Find out, in a worker, how much memory a run needs; returns a sentence."""
+    yield Step(0, 1, "reading the labels …")
+    megabytes = needed_memory_mb(domains.of(volume), settings, device)
+    amount = f"{megabytes / 1024:.1f} GB" if megabytes >= 1024 else f"{max(1.0, megabytes):.0f} MB"
+    return f"Needs about {amount} of memory."

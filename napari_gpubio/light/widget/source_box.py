@@ -18,6 +18,7 @@ from napari_gpubio.viewer.layer_box import LayerBox
 SIZES = tuple(dict.fromkeys(name for names in KINDS.values() for name in names))
 _RECTANGLES = ("planar", "pattern")
 _NO_PATTERN = np.ones((1, 1))  # stands for the image until a run reads it
+_EMPTY = "Click the surface of the labels, in 2-D or 3-D, to place the source."
 _WARNING = "color: #ffb454;"
 
 
@@ -76,7 +77,8 @@ class SourceBox(QWidget):
     def show_optodes(self, optodes: Optodes) -> None:
         """Show where the active source is, and the list of sources if there are several."""
         placement = optodes.source
-        self._place.setEnabled(placement is not None)
+        self._hint.setVisible(placement is None)
+        self._place.setVisible(placement is not None)
         self._which_row.setVisible(len(optodes.sources) > 1)
         was = self._which.blockSignals(True)
         self._which.clear()
@@ -91,6 +93,11 @@ class SourceBox(QWidget):
         was = self._normal.blockSignals(True)
         self._normal.setChecked(placement.follows_normal)
         self._normal.blockSignals(was)
+
+    @property
+    def pattern_layer(self) -> Any | None:
+        """The image that is the source's pattern, if the source is of that kind."""
+        return self.pattern_box.layer if self.form.widget("kind").value == "pattern" else None
 
     def warn(self, sentence: str) -> None:
         """Show what is wrong with where the source is; an empty text takes it away."""
@@ -116,7 +123,11 @@ class SourceBox(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(3)
-        for part in (self._which_part(), self.form, self._extra_part(), self._place_part(), self._warning_part()):
+        self._hint = QLabel(_EMPTY, self)
+        self._hint.setWordWrap(True)
+        self._hint.setStyleSheet("color: #9a9da5;")
+        parts = (self._which_part(), self.form, self._extra_part(), self._hint, self._place_part(), self._warning_part())
+        for part in parts:
             layout.addWidget(part)
         self.form.changed.connect(self._on_form)
         self.pattern_box.currentIndexChanged.connect(lambda *_: self.changed.emit())

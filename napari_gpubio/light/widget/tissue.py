@@ -6,14 +6,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layers import grid_of, volume_of
 from napari_gpubio.core.space import voxel_sizes_mm, world_axes_of
 from napari_gpubio.core.space import viewer_to_world as to_world
 from napari_gpubio.core.space import world_to_viewer as to_viewer
+from napari_gpubio.light.model import OUTSIDE
 from napari_gpubio.light.surface import first_tissue, nearest_surface
 
 Position = npt.NDArray[np.float64]
 Vector = tuple[float, float, float]
+MOST_LABEL = 65535
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +97,24 @@ class Tissue:
             return first_tissue(self.labels, self.affine, start, direction, whole_line=True)
         across = None if sight.hidden is None else world_axes_of(self.affine).index(2 - sight.hidden)
         return nearest_surface(self.labels, self.affine, start, across=across)
+
+
+def labels_in(array: npt.NDArray[Any]) -> tuple[int, ...]:
+    """Labels that occur in a volume (X, Y, Z), without the outside; slice by slice, to save memory.
+
+    Raises
+    ------
+    InvalidInput
+        If a value is no label.
+    """
+    counts = np.zeros(MOST_LABEL + 1, np.int64)
+    for plane in np.moveaxis(array, int(np.argmax(array.strides)), 0):
+        if plane.size and not 0 <= int(plane.min()) <= int(plane.max()) <= MOST_LABEL:
+            raise InvalidInput(
+                f"the labels run from {plane.min()} to {plane.max()}; they must lie between 0 and {MOST_LABEL}"
+            )
+        counts += np.bincount(plane.ravel(), minlength=MOST_LABEL + 1)
+    return tuple(int(label) for label in np.flatnonzero(counts) if label != OUTSIDE)
 
 
 def vector(values: npt.ArrayLike) -> Vector:
