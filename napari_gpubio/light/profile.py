@@ -3,8 +3,8 @@
 Fluence falls by decades, nearly exponentially, so it is interpolated on its logarithm: the values of the eight voxel
 centres around a point are averaged geometrically with trilinear weights, which is exact for an exponential in any
 direction. (The nearest voxel alone would be off by half a voxel, a factor e^(mu_eff d / 2); a plain trilinear mean is
-always too high.) Only voxels of the label in which the point lies take part: fluence may jump where the refractive
-index does, and outside there is none.
+always too high.) Only voxels of the refractive index at the point take part: where it changes, fluence may jump, and
+outside there is none.
 """
 
 from dataclasses import dataclass, replace
@@ -17,13 +17,15 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.light.model import OUTSIDE, Domain, Medium
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.surface import ALL_ROUND, first_tissue
-from napari_gpubio.light.theory import fluence_semi_infinite
+from napari_gpubio.light.surface import first_tissue
+from napari_gpubio.light.theory import fluence_infinite, fluence_semi_infinite, transport_mean_free_path_mm
 
 Array = npt.NDArray[Any]
 SAMPLES_PER_VOXEL = 2
 MOST_SAMPLES = 2000
 FAR_ENOUGH = 3.0  # transport mean free paths from the source, where diffusion theory begins to hold
+_NO_THEORY = ("line", "cylinder")
+_INWARD_MM = 1e-6  # so far inside, a point of the surface is surely in tissue
 _CORNERS = np.stack(np.meshgrid((0, 1), (0, 1), (0, 1), indexing="ij"), -1).reshape(8, 3)
 
 
@@ -61,7 +63,9 @@ class TheoryCurve:
     fluence
         Per launched photon, 1/mm^2, shape (N,); NaN above the surface.
     medium
-        Of which the semi-infinite medium is made.
+        What the medium consists of.
+    surface
+        Whether it ends at a flat surface; else it is infinite.
     valid_from_mm
         Distance from the source within which diffusion theory does not hold.
     valid
@@ -70,6 +74,7 @@ class TheoryCurve:
 
     fluence: npt.NDArray[np.float64]
     medium: Medium
+    surface: bool
     valid_from_mm: float
     valid: npt.NDArray[np.bool_]
 
@@ -77,10 +82,8 @@ class TheoryCurve:
     def text(self) -> str:
         """What the curve is and where it holds, for a legend of three lines."""
         name = self.medium.name or f"label {self.medium.label}"
-        return (
-            f"diffusion theory for {name} alone\nbelow a flat surface at the source;\n"
-            f"holds {self.valid_from_mm:.2g} mm or more from it"
-        )
+        where = "below a flat surface at the source" if self.surface else "on all sides of the source"
+        return f"diffusion theory for {name} alone\n{where};\nholds {self.valid_from_mm:.2g} mm or more from it"
 
 
 def line_profile(result: LightResult, start_mm: npt.ArrayLike, end_mm: npt.ArrayLike) -> Profile:
@@ -150,7 +153,8 @@ def sample_fluence(
     low = np.floor(place).astype(np.int64)
     voxels = low[:, None, :] + _CORNERS
     weights = np.where(_CORNERS, (place - low)[:, None, :], 1 - (place - low)[:, None, :]).prod(axis=2)
-    counts = (_labels_at(domain, voxels) == label[:, None]) & (label != OUTSIDE)[:, None]
+    index = _indices(result)
+    counts = (index[_labels_at(domain, voxels)] == index[label][:, None]) & (label != OUTSIDE)[:, None]
     inside = tuple(np.moveaxis(np.clip(voxels, 0, np.array(domain.shape) - 1), 2, 0))
     values = result.gates[inside].sum(axis=2, dtype=np.float64)  # not `fluence`, which sums the whole volume
     weights = weights * (counts & (values > 0))
@@ -168,6 +172,14 @@ def _labels_at(domain: Domain, voxels: Array) -> npt.NDArray[np.int64]:
     within = ((voxels >= 0) & (voxels < domain.shape)).all(axis=-1)
     inside = np.clip(voxels, 0, np.array(domain.shape) - 1)
     return np.where(within, domain.labels[tuple(np.moveaxis(inside, -1, 0))], OUTSIDE).astype(np.int64)
+
+
+def _indices(result: LightResult) -> npt.NDArray[np.float64]:
+    """Refractive index of every label, as far as light notices it; 0 outside."""
+    table = np.zeros(65536)
+    for medium in result.domain.media:
+        table[medium.label] = medium.n if result.settings.refraction else 1.0
+    return table
 
 
 # -- diffusion theory -------------------------------------------------------------------------------------------------
@@ -189,11 +201,12 @@ def entry_point(result: LightResult) -> npt.NDArray[np.float64]:
 
 
 def theory_curve(result: LightResult, points_mm: npt.ArrayLike) -> TheoryCurve:
-    """Fluence at world positions if all tissue were the one that the source enters, below a flat surface.
+    """Fluence at world positions by diffusion theory, if all tissue were the one in which the source's light begins.
 
-    The surface lies where the source's axis enters, across the axis, and the source is taken as a pencil beam. This is
-    right for a homogeneous block, far from its sides and a few transport mean free paths from the source; elsewhere
-    the difference shows what the other tissues do.
+    A beam is taken as a pencil beam into a semi-infinite medium, whose surface lies where the beam's axis enters the
+    tissue, across the axis; a point source as one in an infinite medium. This is right for a homogeneous block, far
+    from its sides and a few transport mean free paths from the source; elsewhere the difference shows what the other
+    tissues do.
 
     Parameters
     ----------
@@ -205,27 +218,29 @@ def theory_curve(result: LightResult, points_mm: npt.ArrayLike) -> TheoryCurve:
     Raises
     ------
     InvalidInput
-        If the source shines to all sides, its axis meets no tissue, or the tissue there does not scatter.
+        If the source is a line or a cylinder, its axis meets no tissue, or the tissue there does not scatter.
     """
-    if result.source.kind in ALL_ROUND:
-        raise InvalidInput(f"there is no curve for a source of kind {result.source.kind!r}: it is no beam")
-    start, axis = entry_point(result), _axis(result)
-    medium = _medium_at(result.domain, start + 1e-6 * axis)
-    if medium.musp_per_mm <= 0:
-        name = medium.name or f"label {medium.label}"
-        raise InvalidInput(f"there is no curve for {name}: diffusion theory needs a medium that scatters")
+    kind = result.source.kind
+    if kind in _NO_THEORY:
+        raise InvalidInput(f"there is no curve by diffusion theory for a source of kind {kind!r}")
+    start, axis, beam = entry_point(result), _axis(result), kind != "isotropic"
+    medium = _medium_at(result.domain, start + _INWARD_MM * axis)
     offsets = np.asarray(points_mm, np.float64) - start
-    depth = offsets @ axis
-    across = np.linalg.norm(offsets - depth[:, None] * axis, axis=1)
-    below = depth >= -1e-6
-    outside_n = result.domain.outside_n if result.settings.refraction else medium.n
-    fluence = fluence_semi_infinite(across, np.where(below, depth.clip(0.0), 0.0), medium, outside_n)
-    valid_from = FAR_ENOUGH / (medium.mua_per_mm + medium.musp_per_mm)
+    distance, depth = np.linalg.norm(offsets, axis=1), offsets @ axis
+    below = (depth >= -_INWARD_MM) if beam else np.ones(len(offsets), np.bool_)
+    if beam:
+        outside_n = result.domain.outside_n if result.settings.refraction else medium.n
+        across = np.linalg.norm(offsets - depth[:, None] * axis, axis=1)
+        fluence = fluence_semi_infinite(across, depth.clip(0.0), medium, outside_n)
+    else:
+        fluence = fluence_infinite(distance, medium)
+    valid_from = FAR_ENOUGH * transport_mean_free_path_mm(medium)
     return TheoryCurve(
         fluence=np.where(below, result.energy.entered * fluence, np.nan),
         medium=medium,
+        surface=beam,
         valid_from_mm=valid_from,
-        valid=below & (np.linalg.norm(offsets, axis=1) >= valid_from),
+        valid=below & (distance >= valid_from),
     )
 
 
@@ -238,5 +253,5 @@ def _medium_at(domain: Domain, position_mm: Array) -> Medium:
     voxel = np.floor(apply_affine(np.linalg.inv(domain.affine), position_mm) + 0.5).astype(int)
     place = tuple(np.clip(voxel, 0, np.array(domain.shape) - 1))
     own = {name: getattr(domain, name) for name in ("mua_per_mm", "mus_per_mm")}
-    given = {name: float(values[place]) for name, values in own.items() if values is not None}
+    given: dict[str, Any] = {name: float(values[place]) for name, values in own.items() if values is not None}
     return replace(domain.medium(int(domain.labels[place])), **given)

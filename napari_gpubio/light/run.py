@@ -51,9 +51,7 @@ def simulate(
     >>> result.fluence.shape == head.shape
     True
     """
-    steps = simulate_steps(
-        domain, source, settings, detectors=detectors, device=device, resume=resume, client=client
-    )
+    steps = simulate_steps(domain, source, settings, detectors=detectors, device=device, resume=resume, client=client)
     return drive(steps, progress)
 
 
@@ -114,8 +112,10 @@ def simulate_steps(
     describe = _Description(problem, "a Dask cluster" if client is not None else chosen.describe())
     already, total = partial.photons(problem), settings.photons
     yield Step(already, total, f"photons ({needed_memory_mb(domain, settings, chosen):.0f} MB on {describe.device})")
-    parts = _on_dask(problem, partial, client, device, stop) if client is not None else _on_device(
-        problem, partial, chosen, stop
+    parts = (
+        _on_dask(problem, partial, client, device, stop)
+        if client is not None
+        else _on_device(problem, partial, chosen, stop)
     )
     previews = _Previews()
     for done, part in parts:

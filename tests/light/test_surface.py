@@ -97,7 +97,9 @@ def test_more_smoothing_gives_a_smoother_normal():
     points = [nearest_surface(labels, affine, CENTRE + radius * out) for out in directions()]
     worst = [
         max(
-            degrees_between(inward_normal(labels, affine, p, smoothing_mm=mm), (CENTRE - p) / np.linalg.norm(CENTRE - p))
+            degrees_between(
+                inward_normal(labels, affine, p, smoothing_mm=mm), (CENTRE - p) / np.linalg.norm(CENTRE - p)
+            )
             for p in points
         )
         for mm in (1.0, 2.0, 4.0)

@@ -12,7 +12,7 @@ from napari_gpubio.light.detectors import DetectedPhotons
 from napari_gpubio.light.result import Estimate, LightResult
 
 Array = npt.NDArray[Any]
-FEWEST_BINS, MOST_BINS = 8, 100
+MOST_BINS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,10 +115,10 @@ class TimeSpread(NamedTuple):
 
 
 def time_spread(caught: DetectedPhotons) -> TimeSpread:
-    """Temporal point spread function (TPSF) of the photons of one detector, in as many intervals as they can fill."""
+    """Temporal point spread function (TPSF) of the photons of one detector, in as many equal intervals as they fill."""
     if not len(caught):
         return TimeSpread(np.empty(0), np.empty(0), np.empty(0))
-    bins = int(np.clip(np.sqrt(len(caught)), FEWEST_BINS, MOST_BINS))
+    bins = min(math.ceil(2 * len(caught) ** (1 / 3)), MOST_BINS)  # Rice's rule
     edges = np.linspace(caught.time_ns.min(), np.nextafter(caught.time_ns.max(), np.inf), bins + 1)
     squares, _ = np.histogram(caught.time_ns, edges, weights=caught.weight.astype(np.float64) ** 2)
     error = np.sqrt(squares) / np.diff(edges) / max(1, caught.launched)

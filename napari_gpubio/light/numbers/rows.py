@@ -15,6 +15,7 @@ from napari_gpubio.light.numbers.text import number_text
 from napari_gpubio.light.numbers.units import PER_PHOTON, FluenceUnit
 from napari_gpubio.light.result import Estimate, LightResult
 
+RUN = "Run"
 ENERGY, ABSORBED = "Energy, per launched photon", "Absorbed, per launched photon"
 MEAN, HIGHEST = "Mean fluence", "Highest fluence"
 _COLUMNS = ("group", "name", "label", "value", "standard_error", "unit", "note")
@@ -76,7 +77,8 @@ def number_rows(
     InvalidInput
         If the threshold is negative or not a number.
     """
-    return (*energy_rows(result), *fluence_rows(result, unit=unit, threshold=threshold), *detector_rows(result))
+    run = NumberRow(group=RUN, name="Photons", value=result.launched, note="" if result.complete else "stopped early")
+    return (run, *energy_rows(result), *fluence_rows(result, unit=unit, threshold=threshold), *detector_rows(result))
 
 
 def energy_rows(result: LightResult) -> tuple[NumberRow, ...]:
@@ -96,7 +98,7 @@ def energy_rows(result: LightResult) -> tuple[NumberRow, ...]:
     for label, part in result.absorbed.items():
         name = label_name(result.domain, label)
         rows.append(NumberRow(group=ABSORBED, name=name, value=part.value, error=part.error, label=label))
-    return (NumberRow(group=ENERGY, name="Photons", value=result.launched), *rows)
+    return tuple(rows)
 
 
 def fluence_rows(

@@ -22,7 +22,7 @@ SCALP, SKULL, CSF, GREY, WHITE = 1, 2, 3, 4, 5
 WAVELENGTH_NM = 690.0
 VOXEL_MM = 2.0
 CSF_MM = 2.5  # between the hull of the brain and the skull
-_LOWEST, _HIGHEST = (-78.0, -110.0, -66.0), (78.0, 80.0, 86.0)  # field of view
+_LOWEST, _HIGHEST = (-80.0, -112.0, -68.0), (80.0, 82.0, 88.0)  # field of view
 _MOST_POINTS = 2_000_000  # at once
 _NOTE = "A phantom made of formulas; it looks like a head and is nobody's."
 

@@ -79,7 +79,7 @@ def soft_tissue(points: Floats, vault: Floats) -> Floats:
     vault
         Signed distance to the scalp's outer surface as it would be without a face.
     """
-    face = ellipsoid(points, (0, -13, -28), (62, 85, 46))
+    face = ellipsoid(points, (0, -18, -25), (69, 88, 46))
     return rounded_overlap(blended_union(vault, face, 25.0), _FACE_FLOOR_MM - points[..., 2], 10.0)
 
 

@@ -12,7 +12,16 @@ from napari_gpubio.light.detectors import DetectedPhotons
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
 from napari_gpubio.light.voxels.fold import row_energy
 from napari_gpubio.light.voxels.partial import Partial
-from napari_gpubio.light.voxels.photon import BEFORE, DETECTED_NUMBERS, ESCAPED, LEDGER, MISSED, ROULETTE, SPECULAR, TRUNCATED
+from napari_gpubio.light.voxels.photon import (
+    BEFORE,
+    DETECTED_NUMBERS,
+    ESCAPED,
+    LEDGER,
+    MISSED,
+    ROULETTE,
+    SPECULAR,
+    TRUNCATED,
+)
 from napari_gpubio.light.voxels.problem import FIRST_MEDIUM, LIGHT_MM_PER_NS, VoxelProblem
 
 Array = npt.NDArray[Any]

@@ -132,15 +132,15 @@ class Run:
         numbers = cupy.empty((max(1, capacity), DETECTED_NUMBERS + p.media_rows), np.float32)
         paths = cupy.empty(max(1, blocks * _THREADS * p.media_rows if p.detectors else 0), np.float32)
         first_batch = start // self.span * self._slots
-        i, f, q = np.int32, np.float32, np.uint64
+        i, u, f, q = np.int32, np.uint32, np.float32, np.uint64
         arguments = (
             rows, media, mua if mua.size else None, mus if mus.size else None, *map(i, p.size), *map(f, p.edges_mm),
             i(p.faces), i(s.refraction), i(p.specular), f(s.roulette_threshold), edges, i(p.gates), i(p.kind), source,
             pattern, i(len(p.pattern) // p.pattern_columns), i(p.pattern_columns), q(s.seed), q(start),
-            np.uint32(count), counters, q(first_batch * p.batch_size), q(p.batch_size), self._tally,
-            np.int64(p.tally_size), np.int64(p.gates * p.cells if p.halves > 1 else 0), np.int64(p.cells), f(p.scale),
+            u(count), counters, q(first_batch * p.batch_size), q(p.batch_size), self._tally,
+            u(p.tally_size), u(p.gates * p.cells if p.halves > 1 else 0), u(p.cells), f(p.scale),
             self._ledger[first_batch:], f(p.ledger_scale), self._exits, detectors if p.detectors else None,
-            i(len(p.detectors)), np.uint32(capacity), counters[1:], photons, numbers, i(p.media_rows), paths,
+            i(len(p.detectors)), u(capacity), counters[1:], photons, numbers, i(p.media_rows), paths,
         )  # fmt: skip
         self._kernel("trace_photons", fast=True)((blocks,), (_THREADS,), arguments)
         if capacity and (found := int(counters[1])):
@@ -167,6 +167,8 @@ class Run:
 def defines_of(problem: VoxelProblem) -> tuple[str, ...]:
     """What the kernels are compiled with: the type of the volume, continuous media or not, detectors or not."""
     label = "unsigned char" if problem.rows.itemsize == 1 else "unsigned short"
-    return (f"LABEL={label}", f"CONTINUOUS={int(problem.domain.is_continuous)}", f"DETECT={int(bool(problem.detectors))}")
-
-
+    return (
+        f"LABEL={label}",
+        f"CONTINUOUS={int(problem.domain.is_continuous)}",
+        f"DETECT={int(bool(problem.detectors))}",
+    )

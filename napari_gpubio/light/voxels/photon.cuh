@@ -13,7 +13,7 @@ enum SourceKind {
     PENCIL = 0, ISOTROPIC, CONE, FIBRE, GAUSSIAN, DISK, PLANAR, PATTERN, LINE, CYLINDER, LAMBERTIAN
 };
 enum Ledger { SPECULAR = 0, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE, LEDGER };
-enum { MEDIUM_NUMBERS = 8, SOURCE_NUMBERS = 16, DETECTOR_NUMBERS = 8, DETECTED_NUMBERS = 10 };
+enum { MEDIUM_NUMBERS = 4, SOURCE_NUMBERS = 16, DETECTOR_NUMBERS = 8, DETECTED_NUMBERS = 10 };
 
 #define SURVIVAL 0.1f
 #define NEVER 1e30f
@@ -64,12 +64,12 @@ __device__ __forceinline__ float fresnel(float ci, float n1, float n2, float* ct
 }
 
 // Cosine of the scattering angle of Henyey and Greenstein (1941); to first order in g where g is tiny.
-__device__ __forceinline__ float scattering_cosine(float g, float half_over_g, float u)
+__device__ __forceinline__ float scattering_cosine(float g, float u)
 {
     const float v = 2.0f * u - 1.0f;
-    if (half_over_g == 0.0f) return v + 1.5f * g * (1.0f - v * v);
+    if (fabsf(g) < 1e-3f) return v + 1.5f * g * (1.0f - v * v);
     const float q = (1.0f - g * g) / (1.0f + g * v);
-    return fminf(1.0f, fmaxf(-1.0f, (1.0f + g * g - q * q) * half_over_g));
+    return fminf(1.0f, fmaxf(-1.0f, (1.0f + g * g - q * q) / (2.0f * g)));
 }
 
 // Turn a direction by the scattering angle (cosine ct) and the azimuth (cp, sp), in an orthonormal basis around it

@@ -23,7 +23,7 @@ DEFAULT, ESCAPE, FRESNEL, MIRROR, CYCLIC = range(5)
 PENCIL, ISOTROPIC, CONE, FIBRE, GAUSSIAN, DISK, PLANAR, PATTERN, LINE, CYLINDER, LAMBERTIAN = range(11)
 SPECULAR, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE = range(6)
 LEDGER = 6
-MEDIUM_NUMBERS, SOURCE_NUMBERS, DETECTOR_NUMBERS, DETECTED_NUMBERS = 8, 16, 8, 10
+MEDIUM_NUMBERS, SOURCE_NUMBERS, DETECTOR_NUMBERS, DETECTED_NUMBERS = 4, 16, 8, 10
 SURVIVAL, NEVER = _F(0.1), _F(1e30)
 _GAIN = _F(ONE / SURVIVAL - ONE)
 
@@ -67,13 +67,13 @@ def fresnel(ci, n1, n2):
 
 
 @nb.njit(inline="always")
-def scattering_cosine(g, half_over_g, u):
+def scattering_cosine(g, u):
     """Cosine of the scattering angle of Henyey and Greenstein (1941); to first order in g where g is tiny."""
     v = _F(2.0) * u - ONE
-    if half_over_g == ZERO:
+    if abs(g) < _F(1e-3):
         return v + _F(1.5) * g * (ONE - v * v)
     q = (ONE - g * g) / (ONE + g * v)
-    return min(ONE, max(-ONE, (ONE + g * g - q * q) * half_over_g))
+    return min(ONE, max(-ONE, (ONE + g * g - q * q) / (_F(2.0) * g)))
 
 
 @nb.njit(inline="always")
@@ -250,7 +250,7 @@ def enter(grid, rows, media, faces, ax, ay, az, ux, uy, uz, specular):
             rule = faces >> (3 * (2 * axis + (0 if forward else 1))) & 7
             if (behind == OUTSIDE or (behind == EDGE and rule < MIRROR)) and depth < _F(1e-3) * h:
                 entered = axis
-    n1, n2, lost = media[OUTSIDE, 5], media[row, 5], ZERO
+    n1, n2, lost = media[OUTSIDE, 3], media[row, 3], ZERO
     if specular and entered >= 0 and n1 != n2:
         u = ux if entered == 0 else uy if entered == 1 else uz
         lost, ct = fresnel(abs(u), n1, n2)
@@ -275,14 +275,20 @@ def detector_at(detectors, x, y, z):
 
 @nb.njit(inline="always")
 def medium_at(media, mua, mus, row, cell):
-    """Medium of a voxel: mu_a, mu_s, 1/mu_s, g, 1/(2g), n, reach; `mua` and `mus` are empty without continuous media."""
+    """Medium of a voxel: mu_a, mu_s, g, n; `mua` and `mus` are empty without continuous media."""
     m = media[row]
     if len(mua) == 0:
-        return m[0], m[1], m[2], m[3], m[4], m[5], m[6]
-    a, s = mua[cell], mus[cell]
-    inverse = ONE / s if s > ZERO else ZERO
-    reach = _F(2.0) / a if a > ZERO else NEVER
-    return a, s, inverse, m[3], m[4], m[5], reach
+        return m[0], m[1], m[2], m[3]
+    return mua[cell], mus[cell], m[2], m[3]
+
+
+@nb.njit(inline="always")
+def booking_length(mua, n, time_left):
+    """Path (mm) after which absorption is booked even if the voxel has not been left.
+
+    To the end of the last time gate, or two absorption lengths.
+    """
+    return min(time_left / n, _F(2.0) / max(mua, _F(1e-20)))
 
 
 @nb.njit(nogil=True)
@@ -319,13 +325,13 @@ def trace(
             atomic_add(ledger, MISSED, rounded((ONE - lost) * ledger_scale))
         return
     w = ONE - lost
-    mua_here, mus_here, inverse_mus, g, half_over_g, n, reach = medium_at(media, mua, mus, own_row, cell)
+    mua_here, mus_here, g, n = medium_at(media, mua, mus, own_row, cell)
     sx, sy, sz = slowness(ux), slowness(uy), slowness(uz)
     a, b, c, d4 = draw(seed, item, block)
     block += 1
     s, dither = minus_log(unit_float(a)), b
     path, optical, gate, scatterings = ZERO, ZERO, -1, 0
-    limit = min(end / n, reach)
+    limit = booking_length(mua_here, n, end)
     detecting = len(paths) > 0
     if detecting:
         paths[:] = ZERO
@@ -333,14 +339,14 @@ def trace(
         d, axis = to_face(hx, hy, hz, px, py, pz, ux, uy, uz, sx, sy, sz)
         d = max(d, ZERO)
         scatters = s < d * mus_here
-        length = s * inverse_mus if scatters else d
+        length = s / mus_here if scatters else d
         px, py, pz = within(px + length * ux, hx), within(py + length * uy, hy), within(pz + length * uz, hz)
         path += length
         if scatters:
             a, b, c, d4 = draw(seed, item, block)
             block += 1
             cp, sp = turn(b)
-            ux, uy, uz = turned(ux, uy, uz, scattering_cosine(g, half_over_g, unit_float(a)), cp, sp)
+            ux, uy, uz = turned(ux, uy, uz, scattering_cosine(g, unit_float(a)), cp, sp)
             sx, sy, sz = slowness(ux), slowness(uy), slowness(uz)
             s, dither = minus_log(unit_float(c)), d4
             scatterings += 1
@@ -380,7 +386,7 @@ def trace(
             else:
                 atomic_add(ledger, ROULETTE, rounded(w * ledger_scale))
                 return
-        limit = min((end - optical) / n, reach)
+        limit = booking_length(mua_here, n, end - optical)
         if scatters:
             continue
 
@@ -400,7 +406,7 @@ def trace(
                 row = OUTSIDE
         reflected = rule == MIRROR
         if not reflected and row != own_row and (rule == FRESNEL or (refraction and rule != ESCAPE)):
-            n2 = media[row, 5]
+            n2 = media[row, 3]
             if n2 != n:
                 r, ct = fresnel(abs(ux if axis == 0 else uy if axis == 1 else uz), n, n2)
                 a, b, c, d4 = draw(seed, item, block)
@@ -440,8 +446,8 @@ def trace(
         cell = following
         if row != own_row or len(mua):
             own_row = row
-            mua_here, mus_here, inverse_mus, g, half_over_g, n, reach = medium_at(media, mua, mus, row, cell)
-            limit = min((end - optical) / n, reach)
+            mua_here, mus_here, g, n = medium_at(media, mua, mus, row, cell)
+            limit = booking_length(mua_here, n, end - optical)
 
 
 @nb.njit(parallel=True, nogil=True, cache=True)

@@ -30,7 +30,6 @@ from napari_gpubio.light.voxels.photon import (
 Array = npt.NDArray[Any]
 LIGHT_MM_PER_NS = 299.792458
 FIRST_MEDIUM = 2  # row of the first medium, behind OUTSIDE and EDGE
-_SMALLEST_G = 1e-3  # below it the scattering angle is taken to first order in g
 _PHOTONS_AT_FULL_SCALE = 1 << 31
 
 
@@ -100,25 +99,13 @@ class VoxelProblem:
 
     @cached_property
     def media(self) -> npt.NDArray[np.float32]:
-        """The media table: mu_a, mu_s, 1/mu_s, g, 1/(2g), n, reach; shape (rows, MEDIUM_NUMBERS).
-
-        The reach is the path (mm) after which absorption is booked even if the voxel has not been left.
-        """
-        table = np.zeros((self.media_rows, MEDIUM_NUMBERS))
-        table[[OUTSIDE, EDGE], 5] = self.domain.outside_n
-        table[[OUTSIDE, EDGE], 6] = NEVER
+        """The media table: mu_a, mu_s, g, n; shape (rows, MEDIUM_NUMBERS)."""
+        table = np.zeros((self.media_rows, MEDIUM_NUMBERS), np.float32)
+        table[[OUTSIDE, EDGE], 3] = self.domain.outside_n
         for row, label in enumerate(self.label_of_row, FIRST_MEDIUM):
             m = self.domain.medium(label)
-            table[row, :6] = (
-                m.mua_per_mm,
-                m.mus_per_mm,
-                1.0 / m.mus_per_mm if m.mus_per_mm > 0 else 0.0,
-                m.g,
-                0.5 / m.g if abs(m.g) >= _SMALLEST_G else 0.0,
-                m.n,
-            )
-            table[row, 6] = 2.0 / m.mua_per_mm if m.mua_per_mm > 0 else NEVER
-        return table.astype(np.float32)
+            table[row] = m.mua_per_mm, m.mus_per_mm, m.g, m.n
+        return table
 
     @cached_property
     def mua(self) -> npt.NDArray[np.float32]:
@@ -240,7 +227,7 @@ class VoxelProblem:
     @property
     def bound_mm(self) -> float:
         """The most that one photon can book at once: its largest weight times its longest path, mm."""
-        slowest = min(float(self.media[FIRST_MEDIUM:, 5].min()), 1e9)
+        slowest = min(float(self.media[FIRST_MEDIUM:, 3].min()), 1e9)
         heaviest = max(1.0, 10.0 * self.settings.roulette_threshold)
         return heaviest * (float(self.gate_edges[-1]) / slowest + 4.0 * float(np.linalg.norm(self.edges_mm)))
 
@@ -299,4 +286,3 @@ class VoxelProblem:
         per_cell = 8 * (2 * self.halves * self.gates + 2 * self.square_gates) + self.rows.itemsize
         per_cell += 8 * bool(self.settings.exit_map) + 8 * self.domain.is_continuous
         return self.cells * per_cell + self.media.nbytes + LEDGER * 8 * self.batch_count
-

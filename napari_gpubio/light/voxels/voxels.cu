@@ -10,8 +10,11 @@
 #ifndef DETECT
 #define DETECT 0
 #endif
+#ifndef MIN_BLOCKS
+#define MIN_BLOCKS 8
+#endif
 
-struct Medium { float mua, mus, inverse_mus, g, half_over_g, n, reach; };
+struct Medium { float mua, mus, g, n; };
 
 // The padded volume of media rows and what belongs to it.
 struct Grid {
@@ -23,19 +26,16 @@ struct Grid {
     float hx, hy, hz;
     int faces;
 
-    __device__ __forceinline__ float n_of(int row) const { return media[MEDIUM_NUMBERS * row + 5]; }
+    __device__ __forceinline__ float n_of(int row) const { return media[MEDIUM_NUMBERS * row + 3]; }
 
     __device__ __forceinline__ Medium medium(int row, int cell) const
     {
         const float* m = media + MEDIUM_NUMBERS * row;
-        Medium found{m[0], m[1], m[2], m[3], m[4], m[5], m[6]};
 #if CONTINUOUS
-        found.mua = mua[cell];
-        found.mus = mus[cell];
-        found.inverse_mus = found.mus > 0.0f ? 1.0f / found.mus : 0.0f;
-        found.reach = found.mua > 0.0f ? 2.0f / found.mua : NEVER;
+        return Medium{mua[cell], mus[cell], m[2], m[3]};
+#else
+        return Medium{m[0], m[1], m[2], m[3]};
 #endif
-        return found;
     }
 
     __device__ __forceinline__ int stride(int axis) const { return axis == 0 ? sx : axis == 1 ? sy : 1; }
@@ -152,6 +152,13 @@ __device__ __forceinline__ bool enter(const Grid& grid, Vector at, bool specular
     return photon->w > 0.0f;
 }
 
+// Path (mm) after which absorption is booked even if the voxel has not been left: to the end of the last time gate, or
+// two absorption lengths.
+__device__ __forceinline__ float booking_length(Medium m, float time_left)
+{
+    return fminf(time_left / m.n, 2.0f / fmaxf(m.mua, 1e-20f));
+}
+
 // Which detector an escaping photon hits, or -1. A detector: centre, radius^2, normal (0 for a sphere), half thickness.
 __device__ __forceinline__ int detector_at(const float* __restrict__ detectors, int count, Vector at)
 {
@@ -164,14 +171,14 @@ __device__ __forceinline__ int detector_at(const float* __restrict__ detectors, 
     return -1;
 }
 
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
 trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, const float* __restrict__ mua,
               const float* __restrict__ mus, int nx, int ny, int nz, float hx, float hy, float hz, int faces,
               int refraction, int specular, float threshold, const float* __restrict__ edges, int gates, int kind,
               const float* __restrict__ source, const float* __restrict__ pattern, int pattern_rows,
               int pattern_columns, unsigned long long seed, unsigned long long first, unsigned int count,
               unsigned int* counter, unsigned long long slot_first, unsigned long long batch_size,
-              unsigned long long* tally, long long slot_stride, long long half_stride, long long gate_stride,
+              unsigned long long* tally, unsigned int slot_stride, unsigned int half_stride, unsigned int gate_stride,
               float scale, unsigned long long* ledger, float ledger_scale, unsigned long long* exits,
               const float* __restrict__ detectors, int detector_count, unsigned int capacity, unsigned int* caught,
               unsigned long long* caught_photons, float* caught_numbers, int media_rows, float* paths)
@@ -183,9 +190,7 @@ trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, c
     Medium m{};
     Vector slow{};
     bool alive = false;
-    unsigned long long item = 0;
-    unsigned long long *book = tally, *account = ledger;
-    unsigned int dither = 0u;
+    unsigned int base = 0u, slot = 0u, dither = 0u;  // where the photon's tally begins, and its batch
     float s = 0.0f, path = 0.0f, limit = 0.0f, optical = 0.0f;  // depth to go, path not booked yet, optical path
     int gate = -1;
 #if DETECT
@@ -196,10 +201,9 @@ trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, c
         if (!alive) {
             const unsigned int taken = atomicAdd(counter, 1u);
             if (taken >= count) return;
-            item = first + taken;
-            const unsigned int slot = (unsigned int)((item - slot_first) / batch_size);
-            book = tally + slot * slot_stride + (item & 1u) * half_stride;
-            account = ledger + slot * LEDGER;
+            const unsigned long long item = first + taken;
+            slot = (unsigned int)((item - slot_first) / batch_size);
+            base = slot * slot_stride + (unsigned int)(item & 1u) * half_stride;
             draws.item0 = (unsigned int)item;
             draws.item1 = (unsigned int)(item >> 32);
             draws.block = 0u;
@@ -207,9 +211,9 @@ trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, c
             start(kind, source, pattern, pattern_rows, pattern_columns, &draws, &at, &photon.u);
             float lost;
             const bool inside = enter(grid, at, specular, &photon, &lost);
-            if (lost > 0.0f) atomicAdd(account + SPECULAR, __float2ull_rn(lost * ledger_scale));
+            if (lost > 0.0f) atomicAdd(ledger + (slot * LEDGER + SPECULAR), __float2ull_rn(lost * ledger_scale));
             if (!inside) {
-                if (lost < 1.0f) atomicAdd(account + MISSED, __float2ull_rn((1.0f - lost) * ledger_scale));
+                if (lost < 1.0f) atomicAdd(ledger + (slot * LEDGER + MISSED), __float2ull_rn((1.0f - lost) * ledger_scale));
                 continue;
             }
             m = grid.medium(photon.row, photon.cell);
@@ -220,7 +224,7 @@ trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, c
             path = 0.0f;
             optical = 0.0f;
             gate = -1;
-            limit = fminf(end / m.n, m.reach);
+            limit = booking_length(m, end);
             alive = true;
 #if DETECT
             scatterings = 0;
@@ -230,14 +234,14 @@ trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, c
         int axis;
         const float d = fmaxf(to_face(grid, photon.p, photon.u, slow, &axis), 0.0f);
         const bool scatters = s < d * m.mus;
-        const float length = scatters ? s * m.inverse_mus : d;
+        const float length = scatters ? s / m.mus : d;
         photon.p = moved(grid, photon.p, photon.u, length);
         path += length;
         if (scatters) {
             draws.next();
             float cp, sp;
             turn(draws.b, &cp, &sp);
-            photon.u = turned(photon.u, scattering_cosine(m.g, m.half_over_g, unit_float(draws.a)), cp, sp);
+            photon.u = turned(photon.u, scattering_cosine(m.g, unit_float(draws.a)), cp, sp);
             slow = Vector{slowness(photon.u.x), slowness(photon.u.y), slowness(photon.u.z)};
             s = minus_log(unit_float(draws.c));
             dither = draws.d;
@@ -262,12 +266,12 @@ trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, c
         while (gate >= 0 && gate < gates - 1 && optical >= edges[gate + 1]) ++gate;
         if (gate >= 0) {
             const unsigned int amount = quanta(booked * scale, &dither);
-            if (amount) atomicAdd(book + gate * gate_stride + photon.cell, (unsigned long long)amount);
+            if (amount) atomicAdd(tally + (base + gate * gate_stride + photon.cell), (unsigned long long)amount);
         } else {
-            atomicAdd(account + BEFORE, __float2ull_rn(absorbed * ledger_scale));
+            atomicAdd(ledger + (slot * LEDGER + BEFORE), __float2ull_rn(absorbed * ledger_scale));
         }
         if (optical >= end) {
-            atomicAdd(account + TRUNCATED, __float2ull_rn(photon.w * ledger_scale));
+            atomicAdd(ledger + (slot * LEDGER + TRUNCATED), __float2ull_rn(photon.w * ledger_scale));
             alive = false;
             continue;
         }
@@ -275,15 +279,15 @@ trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, c
             draws.next();
             if (unit_float(draws.a) < SURVIVAL) {
                 const float gained = photon.w * (1.0f / SURVIVAL - 1.0f);
-                atomicAdd(account + ROULETTE, 0ull - __float2ull_rn(gained * ledger_scale));
+                atomicAdd(ledger + (slot * LEDGER + ROULETTE), 0ull - __float2ull_rn(gained * ledger_scale));
                 photon.w += gained;
             } else {
-                atomicAdd(account + ROULETTE, __float2ull_rn(photon.w * ledger_scale));
+                atomicAdd(ledger + (slot * LEDGER + ROULETTE), __float2ull_rn(photon.w * ledger_scale));
                 alive = false;
                 continue;
             }
         }
-        limit = fminf((end - optical) / m.n, m.reach);
+        limit = booking_length(m, end - optical);
         if (scatters) continue;
 
         // Cross the face; whatever happens there, the next path begins at it.
@@ -319,7 +323,7 @@ trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, c
             continue;
         }
         if (row == OUTSIDE) {
-            atomicAdd(account + ESCAPED, __float2ull_rn(photon.w * ledger_scale));
+            atomicAdd(ledger + (slot * LEDGER + ESCAPED), __float2ull_rn(photon.w * ledger_scale));
             if (exits) atomicAdd(exits + photon.cell, __float2ull_rn(photon.w * ledger_scale));
 #if DETECT
             const int i = photon.cell / grid.sx - 1, j = photon.cell / grid.sy % (ny + 2) - 1;
@@ -332,7 +336,7 @@ trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, c
                 const float numbers[DETECTED_NUMBERS] = {(float)detector, photon.w, (float)scatterings, at.x, at.y, at.z,
                                                          photon.u.x, photon.u.y, photon.u.z, optical};
                 float* line = caught_numbers + (size_t)place * (DETECTED_NUMBERS + media_rows);
-                caught_photons[place] = item;
+                caught_photons[place] = (unsigned long long)draws.item1 << 32 | draws.item0;
                 for (int q = 0; q < DETECTED_NUMBERS; ++q) line[q] = numbers[q];
                 for (int q = 0; q < media_rows; ++q) line[DETECTED_NUMBERS + q] = own_paths[q];
             }
@@ -345,7 +349,7 @@ trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, c
         if (CONTINUOUS || row != photon.row) {
             photon.row = row;
             m = grid.medium(row, next);
-            limit = fminf((end - optical) / m.n, m.reach);
+            limit = booking_length(m, end - optical);
         }
     }
 }

@@ -70,7 +70,7 @@ class DetectorBox(QWidget):
         buttons = QHBoxLayout()
         self._remove = self._button("Remove", "Remove the chosen detectors, or the last one")
         self._undo = self._button("Undo", "Take the last change of source and detectors back")
-        load = self._button("Load optodes…", "Read sources and detectors from a SNIRF file, and snap them to the surface")
+        load = self._button("Load optodes…", "Read sources and detectors of a SNIRF file, and snap them to the surface")
         self._remove.clicked.connect(lambda: self.remove_wanted.emit(self._chosen()))
         self._undo.clicked.connect(lambda: self.undo_wanted.emit())
         load.clicked.connect(lambda: self.load_wanted.emit())

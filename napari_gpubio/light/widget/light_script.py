@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 _ALWAYS = ("label", "position_mm", "direction", "kind")
 
 
-def light_script(
-    request: "Request", unit: FluenceUnit, labels_path: Path, pattern_path: Path | None = None
-) -> str:
+def light_script(request: "Request", unit: FluenceUnit, labels_path: Path, pattern_path: Path | None = None) -> str:
     """Return the script that does what a request says.
 
     Parameters

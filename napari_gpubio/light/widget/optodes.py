@@ -121,9 +121,7 @@ class Optodes:
 
     def add_detector(self, position_mm: Position, tissue: Tissue) -> "Optodes":
         """Return them with one detector more, as large as the one before."""
-        radius = min(DETECTOR_RADIUS_MM, float(f"{MOST_DETECTOR_SHARE * tissue.extent_mm:.1g}"))
-        if self.detectors:
-            radius = self.detectors[-1].radius_mm
+        radius = self.detectors[-1].radius_mm if self.detectors else self.usual_radius_mm(tissue)
         detector = Detector(position_mm=vector(position_mm), radius_mm=radius, name=self._free_name())
         return dataclasses.replace(self, detectors=(*self.detectors, detector))
 
@@ -151,6 +149,22 @@ class Optodes:
         away = np.subtract(self.detectors[detector].position_mm, self.source.entry_mm)
         return float(np.linalg.norm(away))
 
+    @staticmethod
+    def usual_radius_mm(tissue: Tissue) -> float:
+        """Radius of a first detector: one that fits the volume."""
+        return min(DETECTOR_RADIUS_MM, float(f"{MOST_DETECTOR_SHARE * tissue.extent_mm:.1g}"))
+
     def _free_name(self) -> str:
         taken = {detector.name for detector in self.detectors}
         return next(name for n in range(1, len(taken) + 2) if (name := f"D{n}") not in taken)
+
+
+def lifted(tissue: Tissue, point_mm: Position) -> Position:
+    """A point of the surface, a hair outside it.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no surface.
+    """
+    return above_surface(tissue.affine, point_mm, inward_normal(tissue.labels, tissue.affine, point_mm))

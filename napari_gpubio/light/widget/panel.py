@@ -1,6 +1,5 @@
 """The dock widget "Light transport": click a source on a segmented volume and watch its fluence build up."""
 
-import dataclasses
 import threading
 from collections.abc import Generator, Mapping
 from pathlib import Path
@@ -23,7 +22,16 @@ from napari_gpubio.light.widget.light_script import light_script
 from napari_gpubio.light.widget.montage import read_montage
 from napari_gpubio.light.widget.place_bar import PlaceBar
 from napari_gpubio.light.widget.property_table import PropertyTable
-from napari_gpubio.light.widget.request import Domains, Look, Picture, Request, Volume, light_steps, picture_of
+from napari_gpubio.light.widget.request import (
+    Domains,
+    Look,
+    Picture,
+    Request,
+    Volume,
+    light_steps,
+    needed_memory_steps,
+    picture_of,
+)
 from napari_gpubio.light.widget.results import ResultBox
 from napari_gpubio.light.widget.run_box import RunBox
 from napari_gpubio.light.widget.source_box import SourceBox
@@ -52,7 +60,7 @@ class LightPanel(EnginePanel):
         super().__init__(viewer, run_text="Run", parent=parent)
         self._domains = Domains()
         self._look = Look()
-        self._quick, self._redraw = LatestJob(self), LatestJob(self)
+        self._quick, self._redraw, self._need = LatestJob(self), LatestJob(self), LatestJob(self)
         self._quick_number = 0
         self._labels = LabelSource(self)
         self.view = FluenceView(viewer)
@@ -70,7 +78,8 @@ class LightPanel(EnginePanel):
         self.labels_box = LayerBox(self.viewer, _is_labels, empty="open labels, or File › Open Sample", parent=self)
         self.view_box = ViewBox(self.viewer, self)
         self.table = PropertyTable(self)
-        self.place_bar, self.source_box, self.detector_box = PlaceBar(self), SourceBox(self.viewer, self), DetectorBox(self)
+        self.place_bar, self.source_box = PlaceBar(self), SourceBox(self.viewer, self)
+        self.detector_box = DetectorBox(self)
         self.run_box, self.display_box = RunBox(self), DisplayBox(self)
         self.results = ResultBox(self.viewer, self)
         top = QFormLayout()
@@ -110,6 +119,9 @@ class LightPanel(EnginePanel):
         self.quick_stepped.connect(self._on_quick_step)
         self._quick.finished.connect(self._on_quick)
         self._redraw.finished.connect(self._on_redrawn)
+        self._need.finished.connect(lambda outcome: self.run_box.say_need(outcome.result or ""))
+        for signal in (self.table.changed, self.run_box.changed, self._labels.counted):
+            signal.connect(lambda *_: self._find_need())
 
     # -- the labels -----------------------------------------------------------------------------------------------
 
@@ -206,6 +218,16 @@ class LightPanel(EnginePanel):
         elif outcome.result is not None:
             self._show(outcome.result)
             self.say(f"quick look of {outcome.result.result.launched:,} photons; press Run for all of them")
+
+    def _find_need(self) -> None:
+        """Say how much memory a run needs, before it is started."""
+        try:
+            volume, settings, device = self._volume(), self.run_box.settings, self.device
+        except GpuBioError:
+            self._need.cancel()
+            self.run_box.say_need("")
+            return
+        self._need.submit(lambda _stop: needed_memory_steps(volume, self._domains, settings, device))
 
     # -- running --------------------------------------------------------------------------------------------------
 
@@ -313,8 +335,8 @@ class LightPanel(EnginePanel):
     def teardown(self) -> None:
         """End runs, give the mouse back and let the layers go."""
         self._quick_number += 1
-        self._quick.abandon()
-        self._redraw.abandon()
+        for job in (self._quick, self._redraw, self._need):
+            job.abandon()
         super().teardown()
         self._labels.teardown()
 

@@ -5,9 +5,9 @@ from qtpy.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QPushButton, QWidg
 
 CHOICES = {
     "source": ("Source", "A click on the surface puts the source there; drag its marker to move it"),
-    "detector": ("Detector", "A click on the surface adds a detector; drag its marker to move it (or Shift+click at any time)"),
+    "detector": ("Detector", "A click on the surface adds a detector (as Shift+click always does); drag to move it"),
     "nothing": ("Nothing", "Clicks and drags only move the view"),
-}  # fmt: skip
+}
 
 
 class PlaceBar(QWidget):

@@ -15,6 +15,7 @@ COLOURS = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#9
 TEXT = "#a8adb3"  # read on a dark and on a light ground
 MOST_DECADES = 8.0
 _BAND_OPACITY = 60
+_MOST_TISSUES, _PIXELS_PER_LETTER = 60, 8
 _PIXELS_PER_LABEL = 18.0
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _FLOOR = 1e-3  # an error band that reaches 0 ends here, as a fraction of the value
@@ -74,16 +75,37 @@ class LogPlot(pyqtgraph.PlotWidget):
         self._top = -np.inf
 
     def add_curve(
-        self, x: Array, y: Array, *, error: Array | None = None, colour: str, name: str, dashed: bool = False
+        self,
+        x: Array,
+        y: Array,
+        *,
+        colour: str,
+        name: str,
+        error: Array | None = None,
+        dashed: bool = False,
+        dots: bool = False,
     ) -> None:
-        """Draw a curve, with a band of plus and minus its error; values that are not positive leave gaps."""
+        """Draw a curve, with a band of plus and minus its error; values that are not positive leave gaps.
+
+        Parameters
+        ----------
+        x, y, error
+            What is drawn, shape (N,).
+        colour, name
+            How, and what the legend says.
+        dashed
+            For what was not simulated.
+        dots
+            Mark every value, so that one between two gaps is seen.
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
             logarithm = np.where(y > 0, np.log10(y), np.nan)
         if error is not None:
             self._add_band(x, y, error, colour)
         style = Qt.PenStyle.DashLine if dashed else Qt.PenStyle.SolidLine
+        marks = {"symbol": "o", "symbolSize": 4, "symbolBrush": colour, "symbolPen": None} if dots else {}
         pen = pyqtgraph.mkPen(colour, width=1.5, style=style)
-        self.plot(x, logarithm, pen=pen, name=name, connect="finite")
+        self.plot(x, logarithm, pen=pen, name=name, connect="finite", **marks)
         if np.isfinite(logarithm).any():
             self._top = max(self._top, float(np.nanmax(logarithm)))
 
@@ -96,16 +118,21 @@ class LogPlot(pyqtgraph.PlotWidget):
         self.setXRange(float(np.min(x)), float(np.max(x)), padding=0.01)
 
     def add_tissues(self, x: Array, labels: Array, names: dict[int, str]) -> None:
-        """Mark where another label begins, and name it."""
+        """Mark where another label begins along a line, and name it where there is room."""
         begins = np.flatnonzero(np.diff(labels, prepend=labels[0] - 1))
-        for first in begins:
-            at = float(x[first]) if first == 0 else float(x[first - 1] + x[first]) / 2
+        if len(begins) > _MOST_TISSUES:
+            return
+        ends = np.append(begins[1:], len(x) - 1)
+        for first, last in zip(begins, ends, strict=True):
             name = names.get(int(labels[first]), "outside")
-            line = pyqtgraph.InfiniteLine(
-                at, pen=pyqtgraph.mkPen(TEXT, width=1, style=Qt.PenStyle.DotLine), label=name,
-                labelOpts={"position": 0.03, "color": TEXT, "anchors": [(0, 1), (0, 1)]},
-            )  # fmt: skip
-            self.addItem(line, ignoreBounds=True)
+            room = self.width() * (x[last] - x[first]) / (x[-1] - x[0])
+            named = room > _PIXELS_PER_LETTER * len(name)
+            self._add_border(float(x[max(first - 1, 0)] + x[first]) / 2, name if named else "")
+
+    def _add_border(self, at: float, name: str) -> None:
+        pen = pyqtgraph.mkPen(TEXT, width=1, style=Qt.PenStyle.DotLine)
+        options = {"position": 0.03, "color": TEXT, "anchors": [(0, 1), (0, 1)]}
+        self.addItem(pyqtgraph.InfiniteLine(at, pen=pen, label=name, labelOpts=options), ignoreBounds=True)
 
     def _add_band(self, x: Array, y: Array, error: Array, colour: str) -> None:
         fill = QColor(colour)

@@ -93,7 +93,7 @@ class DetectorPlot(Widget):
         for index, (one, spread) in enumerate(zip(numbers, spreads, strict=True)):
             if len(spread.time_ns):
                 self.plot.add_curve(
-                    spread.time_ns, spread.weight, error=spread.error, colour=colour_of(index), name=one.name
+                    spread.time_ns, spread.weight, error=spread.error, colour=colour_of(index), name=one.name, dots=True
                 )
         weights = np.concatenate([spread.weight[spread.weight > 0] for spread in spreads])
         if len(weights):

@@ -10,14 +10,14 @@ from napari.layers import Shapes
 from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.layers import KEY, carried
-from napari_gpubio.core.space import slice_steps_mm, viewer_to_world
+from napari_gpubio.core.space import slice_steps_mm, viewer_to_world, world_to_viewer
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.model import Domain
 from napari_gpubio.viewer.jobs import Job
 
 NAME = "profile line"
 COLOUR = "#4cc9f0"
-WIDTH_MM = 1.0
+WIDTH = 0.008  # share of the longest side of the volume
 Ends = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 
@@ -57,8 +57,10 @@ class ProfileLine(QObject):
         layer = self.layer
         if layer is None:
             step = slice_steps_mm(domain.affine, domain.shape)
+            # the first voxel's centre, so that every slice of the volume is at a whole number here too
+            origin = world_to_viewer(domain.affine[:3, 3], domain.affine, domain.shape)
             layer = self._viewer.add_shapes(
-                ndim=3, name=NAME, scale=step, edge_color=COLOUR, edge_width=WIDTH_MM / float(step.mean()),
+                ndim=3, name=NAME, scale=step, translate=origin, edge_color=COLOUR, edge_width=WIDTH * max(domain.shape),
                 blending="translucent_no_depth", metadata={KEY: {"profile_line": True}},
             )  # fmt: skip
         self._viewer.layers.selection.active = layer

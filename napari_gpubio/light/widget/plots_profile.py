@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
@@ -13,6 +14,7 @@ from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.widget.plots_axes import COLOURS, LogPlot
 from napari_gpubio.light.widget.plots_line import ProfileLine
 
+Array = npt.NDArray[Any]
 EMPTY = "No result yet: place a source and press Run."
 DEPTH, DRAWN = "depth", "drawn"
 DRAW = "Draw a line in a slice of the volume; drag its ends later with the layer's select tool."
@@ -134,16 +136,18 @@ class ProfilePlot(QWidget):
             colour=COLOURS[0],
             name="simulation ± standard error",
         )
-        self._draw_theory(result, profile, factor)
-        positive = values[values > 0]
-        self.plot.frame(profile.distance_mm, float(positive.min()) if len(positive) else 0.0)
+        theory = self._draw_theory(result, profile, factor)
+        drawn = np.concatenate([values, theory])
+        self.plot.frame(profile.distance_mm, float(np.min(drawn, where=drawn > 0, initial=np.inf)))
 
-    def _draw_theory(self, result: LightResult, profile: Profile, factor: float) -> None:
+    def _draw_theory(self, result: LightResult, profile: Profile, factor: float) -> Array:
+        """Draw diffusion theory where it holds, and return it; empty if there is none."""
         try:
             theory = theory_curve(result, profile.points_mm)
         except InvalidInput as error:
             self._hint.setText(str(error))
-            return
+            return np.empty(0)
         shown = np.where(theory.valid & (profile.labels != OUTSIDE), factor * theory.fluence, np.nan)
         name = theory.text.replace("\n", "<br>")
         self.plot.add_curve(profile.distance_mm, shown, colour=COLOURS[1], name=name, dashed=True)
+        return shown

@@ -14,7 +14,7 @@ from napari_gpubio.light.widget.property_rows import UNITS
 
 COLOURS = {"µa": "#ffb454", "µs′": "#4cc9f0"}
 _STEP_NM, _MARGIN_NM = 5.0, 15.0
-_EMPTY_NM, _EMPTY_DECADES = (400.0, 1000.0), (-3.0, 1.0)
+_EMPTY_NM, _EMPTY_DECADES = (400.0, 1000.0), (-3, 1)
 
 
 class PresetPlot(pyqtgraph.PlotWidget):
@@ -56,11 +56,22 @@ class PresetPlot(pyqtgraph.PlotWidget):
         low, high = _EMPTY_DECADES
         if len(values):
             low, high = math.floor(math.log10(values.min())), math.ceil(math.log10(values.max()) + 1e-9)
+        high = max(high, low + 1)
         self.setXRange(min(across) - _MARGIN_NM, max(across) + _MARGIN_NM, padding=0)
-        self.setYRange(low, max(high, low + 1), padding=0.04)
+        self.setYRange(low, high, padding=0.04)
+        self.getAxis("left").setTicks(decade_ticks(int(low), int(high)))
 
     def _curve(self, colour: str) -> pyqtgraph.PlotDataItem:
         return self.plot([], [], pen=pyqtgraph.mkPen(colour, width=1), symbol="o", symbolBrush=colour, symbolPen=None)
+
+
+def decade_ticks(low: int, high: int) -> list[list[tuple[float, str]]]:
+    """Ticks of a logarithmic axis: the decades with their numbers, and 2 to 9 of each without."""
+    decades = range(low, high + 1)
+    return [
+        [(float(decade), f"{10.0**decade:g}") for decade in decades],
+        [(decade + math.log10(part), "") for decade in decades[:-1] for part in range(2, 10)],
+    ]
 
 
 def table_wavelengths(recipe: Preset | Composition | None) -> list[float]:

@@ -12,6 +12,7 @@ from napari_gpubio.light.widget.property_rows import PropertyRow
 
 _DIM = QColor("#9a9da5")
 _NUMBERS = ("mua_per_mm", "musp_per_mm", "g", "n")
+_FIRST, _KNOWN = 2, 2 + len(_NUMBERS)  # columns of the first number, and of the last column
 
 
 class TissueList(QWidget):
@@ -39,6 +40,7 @@ class TissueList(QWidget):
         self._tree.setStyleSheet("QTreeView::item { padding: 2px 4px; }")
         self._tree.setHeaderLabels(["Tissue", "From", f"µa {unit}", f"µs′ {unit}", "g", "n", "Known at (nm)"])
         self._tree.header().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        self._tree.header().setSectionResizeMode(_KNOWN, QHeaderView.ResizeMode.Stretch)
         self._tree.currentItemChanged.connect(lambda *_: self.changed.emit())
         self._tree.itemDoubleClicked.connect(lambda *_: self.accepted.emit())
         layout = QVBoxLayout(self)
@@ -57,7 +59,13 @@ class TissueList(QWidget):
             item = self._tree.topLevelItem(index)
             if item.data(0, Qt.ItemDataRole.UserRole) == name:
                 self._tree.setCurrentItem(item)
-                self._tree.scrollToItem(item, QTreeWidget.ScrollHint.PositionAtCenter)
+                self._tree.scrollToItem(item)
+
+    def showEvent(self, event: Any) -> None:
+        """Qt: the list comes on screen; the chosen tissue is in sight."""
+        super().showEvent(event)
+        if self._tree.currentItem() is not None:
+            self._tree.scrollToItem(self._tree.currentItem())
 
     def show_wavelength(self, wavelength_nm: float) -> None:
         """Show the numbers at a wavelength."""
@@ -76,11 +84,12 @@ class TissueList(QWidget):
         recipe = preset_recipe(name)
         tissue, _, publication = name.removesuffix(")").partition(" (")
         item = QTreeWidgetItem([tissue, publication or "composition", *self._numbers(recipe, wavelength_nm)])
-        item.setText(item.columnCount(), known_text(recipe))
+        item.setText(_KNOWN, known_text(recipe))
+        item.setToolTip(_KNOWN, known_text(recipe))
         item.setData(0, Qt.ItemDataRole.UserRole, name)
-        for column in range(2, 6):
+        for column in range(_FIRST, _KNOWN):
             item.setTextAlignment(column, Qt.AlignmentFlag.AlignRight)
-        if not item.text(2):
+        if not item.text(_FIRST):
             for column in range(item.columnCount()):
                 item.setForeground(column, _DIM)
         return item

@@ -26,7 +26,7 @@ from napari_gpubio.viewer.jobs import LatestJob, Outcome
 
 EMPTY = "No result yet: place a source and press Run."
 THRESHOLDS = {"1/mm²": 1e-3, "mW/mm²": 1.0, "J/cm²": 1.0}  # what is asked for first
-UNIT_TEXTS = {"1/mm²": "1/mm² per launched photon", "mW/mm²": "mW/mm² at {:g} mW", "J/cm²": "J/cm² for {:g} J"}
+UNIT_TEXTS = {"1/mm²": "1/mm² per photon", "mW/mm²": "mW/mm² at {:g} mW", "J/cm²": "J/cm² for {:g} J"}
 
 
 class ResultBox(QWidget):
@@ -245,8 +245,7 @@ def made_text(result: LightResult) -> str:
     text = f"{result.launched:,} photons"
     seconds, device = result.parameters.get("seconds"), str(result.parameters.get("device", "")).split(" (")[0]
     if seconds:
-        text += f" · {seconds:.3g} s" + (f" on {device}" if device else "")
-        text += f" · {result.launched / seconds:,.0f} photons/s"
+        text += f" in {seconds:.3g} s{device and ' on ' + device}, {result.launched / seconds:,.0f}/s"
     return text
 
 

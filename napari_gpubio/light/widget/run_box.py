@@ -66,7 +66,8 @@ class RunBox(QWidget):
         top = QWidget(self)
         form = aligned_form(top)
         form.addRow(row_label("Photons", "Number of photon packets; more photons, less noise.", self), self.photons)
-        form.addRow(row_label("Time window (ns)", "Photons older than this are cut off (truncated).", self), self._window())
+        tip = "Photons older than this are cut off (truncated)."
+        form.addRow(row_label("Time window (ns)", tip, self), self._window())
         self._live = QCheckBox("quick run after every change", self)
         self._live.setChecked(True)
         self._live.setToolTip("At most 100,000 photons, as soon as the source is placed or moved or a property changes")
@@ -86,7 +87,7 @@ class RunBox(QWidget):
         self._end.setValue(Settings().time_gates_ns[-1])
         self._end.setToolTip("End of the last time gate")
         self._gates = _Count(1, MOST_GATES, self)
-        self._gates.setToolTip("Number of equal time gates; with more than one a slider below the view steps through them")
+        self._gates.setToolTip("Number of equal time gates; a slider below the view steps through several")
         row.addWidget(self._end, 1)
         row.addWidget(QLabel("in", self))
         row.addWidget(self._gates)

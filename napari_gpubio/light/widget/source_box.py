@@ -126,8 +126,8 @@ class SourceBox(QWidget):
         self._hint = QLabel(_EMPTY, self)
         self._hint.setWordWrap(True)
         self._hint.setStyleSheet("color: #9a9da5;")
-        parts = (self._which_part(), self.form, self._extra_part(), self._hint, self._place_part(), self._warning_part())
-        for part in parts:
+        numbers = (self._which_part(), self.form, self._extra_part(), self._hint, self._place_part())
+        for part in (*numbers, self._warning_part()):
             layout.addWidget(part)
         self.form.changed.connect(self._on_form)
         self.pattern_box.currentIndexChanged.connect(lambda *_: self.changed.emit())
@@ -144,7 +144,8 @@ class SourceBox(QWidget):
         self._extra = aligned_form(part)
         self._turn = NumberBox(-180.0, 180.0, 5.0, 1, self)
         self._turn.edited.connect(lambda _: self.changed.emit())
-        self._extra.addRow(row_label("Turn (°)", "Of the rectangle about the direction of the light.", self), self._turn)
+        tip = "Of the rectangle about the direction of the light."
+        self._extra.addRow(row_label("Turn (°)", tip, self), self._turn)
         tip = "A 2-D image layer: its values are the irradiance; columns run along the width, rows along the height."
         self._extra.addRow(row_label("Image", tip, self), self.pattern_box)
         return part
@@ -165,7 +166,7 @@ class SourceBox(QWidget):
         form.addRow(row_label("Position (mm)", "Where the light starts: x right, y front, z up.", self), self._position)
         form.addRow(row_label("Direction", "Whereto it shines: x right, y front, z up.", self), self._direction)
         form.addRow("", row)
-        tip = "How far the source is beyond the surface along its direction, as a fibre in the brain; negative: before it."
+        tip = "How far beyond the surface it is, along its direction, as a fibre in the brain; negative: before it."
         form.addRow(row_label("Depth below surface (mm)", tip, self), self._depth)
         self._position.edited.connect(self.moved)
         self._direction.edited.connect(self.turned)

@@ -9,11 +9,11 @@ from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.light.source import Source
-from napari_gpubio.light.surface import above_surface, inward_normal, nearest_surface, source_problem
+from napari_gpubio.light.surface import nearest_surface, source_problem
 from napari_gpubio.light.widget.detector_box import DetectorBox
 from napari_gpubio.light.widget.optode_layers import OptodeLayers
 from napari_gpubio.light.widget.optode_tool import OptodeTool
-from napari_gpubio.light.widget.optodes import Optodes, Placement
+from napari_gpubio.light.widget.optodes import Optodes, Placement, lifted
 from napari_gpubio.light.widget.place_bar import PlaceBar
 from napari_gpubio.light.widget.source_box import SourceBox
 from napari_gpubio.light.widget.tissue import Position, Sight, Tissue
@@ -109,7 +109,7 @@ class SourceDesk(QObject):
         """
         tissue = self._needed_tissue()
         point = nearest_surface(tissue.labels, tissue.affine, position_mm)
-        self._take(self.optodes.add_detector(_lifted(tissue, point), tissue))
+        self._take(self.optodes.add_detector(lifted(tissue, point), tissue))
 
     def load(self, optodes: Optodes) -> None:
         """Replace all sources and detectors."""
@@ -217,7 +217,7 @@ class SourceDesk(QObject):
             source = self.optodes.sources[marker].on_surface(tissue, point)
             return self.optodes.activate(marker).with_source(source)
         index = marker - len(self.optodes.sources)
-        return self.optodes.change_detector(index, position_mm=tuple(_lifted(tissue, point)))
+        return self.optodes.change_detector(index, position_mm=tuple(lifted(tissue, point)))
 
     # -- what the user does ---------------------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class SourceDesk(QObject):
         if point is None:
             raise InvalidInput(MISSED)
         if shift or self._bar.choice == "detector":
-            self._take(self.optodes.add_detector(_lifted(tissue, point), tissue))
+            self._take(self.optodes.add_detector(lifted(tissue, point), tissue))
         else:
             self._take(self.optodes.with_source(self._placement().on_surface(tissue, point)))
 
@@ -299,8 +299,3 @@ class SourceDesk(QObject):
             self._while_dragged = None
             self.show()
             self.changed.emit()
-
-
-def _lifted(tissue: Tissue, point_mm: Position) -> Position:
-    """A point of the surface, a hair outside it."""
-    return above_surface(tissue.affine, point_mm, inward_normal(tissue.labels, tissue.affine, point_mm))

@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layers import grid_of, volume_of
-from napari_gpubio.core.space import voxel_sizes_mm, world_axes_of
 from napari_gpubio.core.space import viewer_to_world as to_world
+from napari_gpubio.core.space import voxel_sizes_mm, world_axes_of
 from napari_gpubio.core.space import world_to_viewer as to_viewer
 from napari_gpubio.light.model import OUTSIDE
 from napari_gpubio.light.surface import first_tissue, nearest_surface
