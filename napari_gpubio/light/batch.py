@@ -36,7 +36,7 @@ from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_steps
 from napari_gpubio.light.settings import FACE_RULES, FACES, Settings
 from napari_gpubio.light.source import KINDS, Source
-from napari_gpubio.light.surface import ALL_ROUND, inward_normal
+from napari_gpubio.light.surface import ALL_ROUND, inward_normal, source_problem
 
 STOPPED = 130  # the exit status of a program that was interrupted
 _POINT = ("X", "Y", "Z")
@@ -130,9 +130,12 @@ def _simulate(options: argparse.Namespace) -> LightResult:
     if earlier is None:
         domain = _domain(options)
         source, settings, detectors = _source(options, domain), _settings(options), _detectors(options)
+        if problem := source_problem(domain.labels, domain.affine, source):
+            print(f"warning: {problem}", file=sys.stderr)
     else:
         domain, source, detectors = earlier.domain, earlier.source, earlier.detectors
-        settings = dataclasses.replace(earlier.settings, photons=options.photons or earlier.settings.photons)
+        photons = earlier.settings.photons if options.photons is None else options.photons
+        settings = dataclasses.replace(earlier.settings, photons=photons)
     with _stop_at_interrupt() as stop:
         steps = simulate_steps(
             domain, source, settings, detectors=detectors, device=options.device, resume=earlier, stop=stop
@@ -223,7 +226,9 @@ def _unit(options: argparse.Namespace) -> FluenceUnit:
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
-    """Find out before the simulation, not after it, that a file cannot be written."""
+    """Find out before the simulation, not after it, that its results cannot be told or written."""
+    if options.threshold is not None and not options.threshold >= 0:
+        raise InvalidInput(f"the threshold is {options.threshold}; it must not be negative")
     if options.out is not None:
         sidecar_path(options.out)
     for path, suffix in ((options.result, ".npz"), (options.numbers, ".csv")):

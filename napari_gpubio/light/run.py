@@ -121,7 +121,7 @@ def simulate_steps(
     for done, part in parts:
         preview = None
         if previews.due() and already + done < total:
-            preview = previews.make(lambda p=part: assemble(problem, p(), describe()))
+            preview = previews.make(part, problem, describe())
         yield Step(already + done, total, "photons", preview=preview)
     return assemble(problem, partial, describe())
 
@@ -209,9 +209,9 @@ class _Previews:
     def due(self) -> bool:
         return time.perf_counter() >= self._next
 
-    def make(self, assembled: Callable[[], LightResult]) -> LightResult:
+    def make(self, part: Callable[[], Partial], problem: VoxelProblem, parameters: dict[str, Any]) -> LightResult:
         begun = time.perf_counter()
-        result = assembled()
+        result = assemble(problem, part(), parameters)
         ended = time.perf_counter()
         self._next = ended + min(max(PREVIEW_SECONDS, 9.0 * (ended - begun)), 2.0)
         return result

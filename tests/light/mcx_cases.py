@@ -4,10 +4,13 @@ import base64
 import copy
 import json
 import lzma
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from napari_gpubio.light.source import Source
 
 OUTSIDE = {"mua": 0, "mus": 0, "g": 1, "n": 1}
 GREY = {"mua": 0.005, "mus": 1.0, "g": 0.01, "n": 1.37}
@@ -142,7 +145,13 @@ def benchmarks() -> dict[str, dict[str, Any]]:
     """MCX's built-in benchmarks by name."""
     grid = {"Grid": {"Tag": 1, "Size": [60, 60, 60]}}
     on = {"DoMismatch": True}
-    planar = {"Type": "planar", "Pos": [10, 10, -10], "Dir": [0, 0, 1], "Param1": [40, 0, 0, 0], "Param2": [0, 40, 0, 0]}
+    planar = {
+        "Type": "planar",
+        "Pos": [10, 10, -10],
+        "Dir": [0, 0, 1],
+        "Param1": [40, 0, 0, 0],
+        "Param2": [0, 40, 0, 0],
+    }
     shells = [medium(0.02, 7, 0.89, 1.37), medium(0.004, 0.009, 0.89, 1.37), medium(0.02, 9, 0.89, 1.37)]
     return {
         "cube60": case(),
@@ -166,3 +175,13 @@ def benchmarks() -> dict[str, dict[str, Any]]:
         "onecube": onecube(),
         "colin27": colin(),
     }
+
+
+def irradiance_at(source: Source, point_mm) -> float:
+    """Value of the pattern where a point lies in the rectangle."""
+    u, v, _ = source.frame()
+    offset = np.asarray(point_mm) - source.position_mm
+    rows, columns = source.pattern.shape
+    column = math.floor((offset @ u / source.width_mm + 0.5) * columns)
+    row = math.floor((offset @ v / source.height_mm + 0.5) * rows)
+    return float(source.pattern[row, column])

@@ -38,9 +38,9 @@ def test_haemoglobin_at_800_nm_is_as_published():
 def test_haemoglobin_agrees_with_another_compilation():
     oxy = molar_per_cm("oxyhaemoglobin", TAKATANI[:, 0]) / TAKATANI[:, 1]
     deoxy = molar_per_cm("deoxyhaemoglobin", TAKATANI[:, 0]) / TAKATANI[:, 2]
-    assert np.abs(oxy - 1).max() < 0.13
-    assert np.abs(deoxy - 1).max() < 0.22  # Hb is disputed by that much in the near infrared
-    assert np.abs(np.median(deoxy) - 1) < 0.08
+    assert np.abs(oxy - 1).max() < 0.11
+    assert np.abs(deoxy - 1).max() < 0.32  # compilations of Hb differ by that much, here at 520, 625 and 735 nm
+    assert np.abs(np.log(deoxy).mean()) < 0.05
 
 
 def test_oxy_and_deoxyhaemoglobin_are_equal_at_the_isosbestic_points():

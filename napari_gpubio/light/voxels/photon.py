@@ -452,8 +452,8 @@ def trace(
 
 @nb.njit(parallel=True, nogil=True, cache=True)
 def trace_range(
-    first, count, blocks, seed, grid, rows, media, mua, mus, faces, refraction, specular, threshold, edges, kind, source,
-    pattern, columns, tally, half_stride, gate_stride, scale, ledger, ledger_scale, exits, detectors, caught,
+    first, count, blocks, seed, grid, rows, media, mua, mus, faces, refraction, specular, threshold, edges, kind,
+    source, pattern, columns, tally, half_stride, gate_stride, scale, ledger, ledger_scale, exits, detectors, caught,
     caught_photons, caught_numbers,
 ):  # fmt: skip
     """Trace the photons ``first`` to ``first + count - 1`` on all cores; see `trace`."""

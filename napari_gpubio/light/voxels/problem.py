@@ -267,7 +267,7 @@ class VoxelProblem:
     def key(self) -> str:
         """Fingerprint of everything but the number of photons: runs with the same key trace the same photons."""
         s = self.settings
-        words = (s.seed, s.refraction, s.specular, s.roulette_threshold, s.faces, s.halves, s.exit_map, self.size)
+        words: tuple[Any, ...] = (s.seed, s.refraction, s.specular, s.roulette_threshold, s.faces, s.halves, s.exit_map, self.size)
         words += (self.kind, self.pattern_columns, self.scale, self.ledger_scale, self.energy_scale)
         found = hashlib.sha256(repr(words).encode())
         arrays = (self.rows, self.media, self.mua, self.mus, self.edges_mm, self.source_numbers, self.pattern)

@@ -6,6 +6,9 @@ from typing import Any
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QSpinBox, QWidget
 
+from napari_gpubio.core.layers import carried
+from napari_gpubio.light.result import UNITS
+from napari_gpubio.light.widget.decade_bar import DecadeBar
 from napari_gpubio.light.widget.number_row import NumberBox, aligned_form, row_label
 
 DECADES = 6
@@ -37,7 +40,9 @@ class DisplayBox(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._bar = DecadeBar(self)
         form = aligned_form(self)
+        form.addRow(self._bar)
         self._power = _optional("mW", "Power of a continuous source: the fluence rate is then told in mW/mm²", self)
         self._exposure = _optional("s", "How long the source shines; with the power it gives the energy", self)
         self._energy = _optional("J", "What the source gives in all: the fluence is then told in J/cm²", self)
@@ -82,6 +87,11 @@ class DisplayBox(QWidget):
     def shows_error(self) -> bool:
         """Whether the relative error is wanted as a layer."""
         return self._error.isChecked()
+
+    def show_legend(self, layer: Any | None) -> None:
+        """Say what the colours of a layer stand for."""
+        unit = None if layer is None else carried(layer, "unit")
+        self._bar.show_layer(layer, "" if unit is None else f"{unit} · {UNITS[unit]}")
 
     def _connect(self) -> None:
         self._power.edited.connect(lambda _: self._on_power())

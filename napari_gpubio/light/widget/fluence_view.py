@@ -3,11 +3,26 @@
 from typing import Any
 
 import numpy as np
+from napari.utils.colormaps import Colormap, ensure_colormap
 
 from napari_gpubio.core.layers import KEY, LayerData, carried
 from napari_gpubio.light.widget.request import Picture
 
-_OURS = {"fluence": {"blending": "additive"}, "error": {"blending": "translucent", "opacity": 0.7}}
+_FADE = 0.35  # share of the colours, from the dark end, over which they fade into the labels below
+
+
+def fading(name: str) -> Colormap:
+    """Return a colormap whose dark end is transparent, so that weak light lets the anatomy be seen."""
+    places = np.linspace(0.0, 1.0, 64)
+    colours = ensure_colormap(name).map(places)
+    colours[:, 3] = np.clip(places / _FADE, 0.0, 1.0)
+    return Colormap(colours, name=f"{name}, fading", controls=places)
+
+
+_OURS: dict[str, dict[str, Any]] = {
+    "fluence": {"blending": "translucent", "opacity": 0.85, "colormap": fading("inferno")},
+    "error": {"blending": "translucent", "opacity": 0.7},
+}
 
 
 class FluenceView:

@@ -19,7 +19,7 @@ from napari_gpubio.light.widget.tissue import Tissue
 MARKERS, LINES = "source and detectors", "source beam"
 SOURCE_COLOUR, OTHER_COLOUR, DETECTOR_COLOUR, SPREAD_COLOUR = "#ffd23f", "#8d8f98", "#35d0ff", "#ffd23f88"
 # sizes as shares of the longest side of the volume
-MARKER, TAIL, SPREAD, WIDTH = 0.028, 0.13, 0.1, 0.005
+MARKER, TAIL, SPREAD, WIDTH = 0.024, 0.13, 0.1, 0.004
 TISSUE_INDEX = 1.37
 
 
@@ -35,8 +35,10 @@ class OptodeLayers:
     def __init__(self, viewer: Any) -> None:
         self._viewer = viewer
         self._strokes: list[tuple[Strokes, str]] = []  # in viewer axes, with their colours
+        self._markers, self._names, self._colours = np.empty((0, 3)), [""], [SOURCE_COLOUR]
         self._step = np.ones(3)
-        self._width = self._reach = 0.0
+        self._drawing = False
+        self._size = self._width = self._reach = 0.0
 
     @property
     def reach(self) -> float:
@@ -45,32 +47,44 @@ class OptodeLayers:
 
     def show(self, optodes: Optodes, source: Source | None, tissue: Tissue) -> None:
         """Draw what is placed; ``source`` is the one that shines, or None."""
-        size, self._width = MARKER * tissue.extent_mm, WIDTH * tissue.extent_mm
+        self._size, self._width = MARKER * tissue.extent_mm, WIDTH * tissue.extent_mm
         self._step = slice_steps_mm(tissue.affine, tissue.labels.shape)
-        self._reach = max(size / 2, float(self._step.max()))
+        self._reach = max(self._size / 2, float(self._step.max()))
         self._strokes = [(tissue.to_viewer(s), c) for s, c in _strokes(optodes, source, tissue) if len(s)]
-        self._show_markers(optodes, tissue, size)
+        self._markers = tissue.to_viewer(np.reshape(list(optodes), (-1, 3)))
+        self._colours = [_colour(optodes, index) for index in range(len(self._markers))]
+        several = len(optodes.sources) > 1
+        self._names = [source.name if several else "" for source in optodes.sources]
+        self._names += [detector.name for detector in optodes.detectors]
         self.follow_slice()
 
     def clear(self) -> None:
         """Draw nothing any more."""
-        self._strokes = []
+        self._strokes, self._markers = [], np.empty((0, 3))
         for layer in (self._layer("markers"), self._layer("lines")):
             if layer is not None:
                 self._viewer.layers.remove(layer.name)
 
     def follow_slice(self, *_: Any) -> None:
-        """Draw the lines as the slice on screen needs them: laid flat into it in 2-D."""
-        dims = self._viewer.dims
-        layer = self._layer("lines")
-        if layer is None and not self._strokes:
+        """Draw everything as the slice on screen needs it: what is near it is laid flat into it."""
+        if self._drawing or not (len(self._markers) or self._layer("markers")):
             return
-        hidden = [axis - (dims.ndim - 3) for axis in dims.not_displayed if axis >= dims.ndim - 3]
-        shown = self._strokes
-        for axis in hidden:
+        self._drawing = True  # a new layer moves the sliders, which calls this again
+        try:
+            self._draw()
+        finally:
+            self._drawing = False
+
+    def _draw(self) -> None:
+        dims = self._viewer.dims
+        strokes, markers, shown = self._strokes, self._markers.copy(), np.ones(len(self._markers), bool)
+        for axis in [axis - (dims.ndim - 3) for axis in dims.not_displayed if axis >= dims.ndim - 3]:
             at = dims.point[dims.ndim - 3 + axis]
-            shown = [(in_slice(strokes, axis, at, self._reach), colour) for strokes, colour in shown]
-        self._show_lines(shown)
+            strokes = [(in_slice(lines, axis, at, self._reach), colour) for lines, colour in strokes]
+            shown &= np.abs(markers[:, axis] - at) <= self._reach
+            markers[:, axis] = at
+        self._show_lines(strokes)
+        self._show_markers(markers, shown)
 
     def bring_to_front(self) -> None:
         """Put the lines and the markers above all other layers."""
@@ -84,33 +98,29 @@ class OptodeLayers:
     def _layer(self, part: str) -> Any | None:
         return next((layer for layer in self._viewer.layers if carried(layer, "optodes") == part), None)
 
-    def _show_markers(self, optodes: Optodes, tissue: Tissue, size: float) -> None:
+    def _show_markers(self, positions: Any, shown: Any) -> None:
         layer = self._layer("markers")
-        step = self._step
-        positions = tissue.to_viewer(np.reshape(list(optodes), (-1, 3))) / step
-        names = [source.name for source in optodes.sources] if len(optodes.sources) > 1 else [""] * len(optodes.sources)
-        names += [detector.name for detector in optodes.detectors]
+        names = {"name": np.array(self._names, dtype=object)}
         if layer is None:
             layer = self._add(
                 lambda: self._viewer.add_points(
-                    positions,
+                    positions / self._step,
                     name=MARKERS,
-                    scale=step,
+                    scale=self._step,
                     border_color="black",
                     border_width=0.1,
-                    out_of_slice_display=True,
                     blending="translucent_no_depth",  # what is inside the tissue must stay visible
-                    features={"name": np.array(names, dtype=object)},
+                    features=names,
                     text={"string": "{name}", "size": 11, "color": "white", "anchor": "upper_left"},
                     metadata={KEY: {"optodes": "markers"}},
                 )
             )
-        layer.scale = step
-        layer.data = positions
-        layer.features = {"name": np.array(names, dtype=object)}
-        layer.face_color = [_colour(optodes, index) for index in range(len(positions))] or SOURCE_COLOUR
-        layer.size = size / float(step.mean())
-        layer.refresh_text()
+        layer.scale = self._step
+        layer.data = positions / self._step
+        layer.features = names
+        layer.face_color = self._colours or SOURCE_COLOUR
+        layer.size = self._size / float(self._step.mean())
+        layer.shown = shown
 
     def _show_lines(self, shown: list[tuple[Strokes, str]]) -> None:
         layer = self._layer("lines")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from napari.layers import Labels
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QFileDialog, QFormLayout, QWidget
+from qtpy.QtWidgets import QFileDialog, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import atomic_write
@@ -20,6 +20,7 @@ from napari_gpubio.light.widget.fluence_view import FluenceView
 from napari_gpubio.light.widget.label_source import LabelSource
 from napari_gpubio.light.widget.light_script import light_script
 from napari_gpubio.light.widget.montage import read_montage
+from napari_gpubio.light.widget.number_row import aligned_form, row_label
 from napari_gpubio.light.widget.place_bar import PlaceBar
 from napari_gpubio.light.widget.property_table import PropertyTable
 from napari_gpubio.light.widget.request import (
@@ -82,17 +83,17 @@ class LightPanel(EnginePanel):
         self.detector_box = DetectorBox(self)
         self.run_box, self.display_box = RunBox(self), DisplayBox(self)
         self.results = ResultBox(self.viewer, self)
-        top = QFormLayout()
-        top.addRow("Labels", self.labels_box)
-        self.inputs.addLayout(top)
+        top = QWidget(self)
+        aligned_form(top).addRow(row_label("Labels", "The segmented volume; 0 is outside.", self), self.labels_box)
+        self.inputs.addWidget(top)
         self.inputs.addWidget(self.view_box)
         for title, parts in (
             ("Optical properties", (self.table,)),
             ("Source", (self.place_bar, self.source_box)),
             ("Detectors", (self.detector_box,)),
             ("Run", (self.run_box,)),
-            ("Result", (self.results,)),
             ("Picture", (self.display_box,)),
+            ("Result", (self.results,)),
         ):
             self.inputs.addWidget(heading(title, self))
             for part in parts:
@@ -133,7 +134,7 @@ class LightPanel(EnginePanel):
             self._show_labels(domain.labels_present)
             self.table.set_media(domain.media)
             if domain.notes:
-                self.show_note(". ".join(domain.notes) + ".")
+                self.show_note(" ".join(domain.notes))
         elif self._labels.layer is None:
             self._show_labels(())
         self.desk.show()
@@ -266,6 +267,7 @@ class LightPanel(EnginePanel):
         self.view.show(picture)
         if is_new:
             self.desk.layers.bring_to_front()
+        self.display_box.show_legend(self.view.layer())
         self._tell(picture)
 
     def _tell(self, picture: Picture) -> None:
@@ -305,6 +307,7 @@ class LightPanel(EnginePanel):
             self.show_error(outcome.error)
         elif self.view.picture is not None and outcome.result.result is self.view.picture.result:
             self.view.show(outcome.result)
+            self.display_box.show_legend(self.view.layer())
 
     # -- the script -----------------------------------------------------------------------------------------------
 
@@ -337,6 +340,7 @@ class LightPanel(EnginePanel):
         self._quick_number += 1
         for job in (self._quick, self._redraw, self._need):
             job.abandon()
+        self.display_box.show_legend(None)
         super().teardown()
         self._labels.teardown()
 
@@ -344,6 +348,7 @@ class LightPanel(EnginePanel):
         """Listen to the viewer again."""
         super().revive()
         self._labels.follow(self.labels_box.layer)
+        self.display_box.show_legend(self.view.layer())
 
 
 def _drawing(picture: Picture, look: Look, study: str) -> MakeSteps:

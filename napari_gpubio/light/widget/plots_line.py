@@ -60,9 +60,15 @@ class ProfileLine(QObject):
             # the first voxel's centre, so that every slice of the volume is at a whole number here too
             origin = world_to_viewer(domain.affine[:3, 3], domain.affine, domain.shape)
             layer = self._viewer.add_shapes(
-                ndim=3, name=NAME, scale=step, translate=origin, edge_color=COLOUR, edge_width=WIDTH * max(domain.shape),
-                blending="translucent_no_depth", metadata={KEY: {"profile_line": True}},
-            )  # fmt: skip
+                ndim=3,
+                name=NAME,
+                scale=step,
+                translate=origin,
+                edge_color=COLOUR,
+                edge_width=WIDTH * max(domain.shape),
+                blending="translucent_no_depth",
+                metadata={KEY: {"profile_line": True}},
+            )
         self._viewer.layers.selection.active = layer
         layer.mode = "add_line"
 

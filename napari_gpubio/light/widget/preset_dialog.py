@@ -1,6 +1,7 @@
 """Choose optical properties for rows of the table: a tissue of the literature, or what a tissue is made of."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from qtpy.QtWidgets import (
     QDialog,
@@ -113,7 +114,7 @@ class PresetDialog(QDialog):
         self.resize(700, 640)
 
     def _connect(self) -> None:
-        self._wavelength.valueChanged.connect(lambda _: self.tissues.show_wavelength(self.wavelength_nm))
+        self._wavelength.valueChanged.connect(self.tissues.show_wavelength)
         for part in (self.tissues.changed, self.composition.changed, self._tabs.currentChanged):
             part.connect(self._show_choice)
         self.tissues.accepted.connect(self._use.click)
@@ -140,7 +141,7 @@ class PresetDialog(QDialog):
         except InvalidInput as error:
             return recipe, None, str(error)
 
-    def _show_choice(self) -> None:
+    def _show_choice(self, *_: Any) -> None:
         recipe, medium, problem = self._choice()
         self._use.setEnabled(medium is not None)
         self._text.setStyleSheet(_BAD if medium is None else _GOOD)

@@ -41,8 +41,8 @@ class TissueList(QWidget):
         self._tree.setHeaderLabels(["Tissue", "From", f"µa {unit}", f"µs′ {unit}", "g", "n", "Known at (nm)"])
         self._tree.header().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         self._tree.header().setSectionResizeMode(_KNOWN, QHeaderView.ResizeMode.Stretch)
-        self._tree.currentItemChanged.connect(lambda *_: self.changed.emit())
-        self._tree.itemDoubleClicked.connect(lambda *_: self.accepted.emit())
+        self._tree.currentItemChanged.connect(self._on_current)
+        self._tree.itemDoubleClicked.connect(self._on_double_click)
         layout = QVBoxLayout(self)
         layout.addWidget(self._search)
         layout.addWidget(self._tree)
@@ -100,6 +100,12 @@ class TissueList(QWidget):
         except InvalidInput:
             return [""] * len(_NUMBERS)
         return [row.short_text(field, self._unit) for field in _NUMBERS]
+
+    def _on_current(self, *_: Any) -> None:
+        self.changed.emit()
+
+    def _on_double_click(self, *_: Any) -> None:
+        self.accepted.emit()
 
     def _filter(self, *_: Any) -> None:
         words = self._search.text().lower().split()

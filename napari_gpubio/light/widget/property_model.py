@@ -93,8 +93,9 @@ class PropertyModel(QAbstractTableModel):
         """Show a row for each label but the outside; ``colours`` are RGBA from 0 to 1."""
         new = tuple(sorted({int(label) for label in labels} - {OUTSIDE}))
         self._colours = {label: colour for label in new if (colour := _chip(colours.get(label))) is not None}
-        if new == self._labels:  # an open editor stays open while the user paints
-            self._tell((_Role.DecorationRole,))
+        if new == self._labels:  # and nothing but the chips: an open editor keeps what is typed while the user paints
+            if new:
+                self.dataChanged.emit(self.index(0, 0), self.index(len(new) - 1, 0), [_Role.DecorationRole.value])
             return
         self.beginResetModel()
         self._labels = new
@@ -168,7 +169,7 @@ class PropertyModel(QAbstractTableModel):
         if unit not in UNITS:
             raise InvalidInput(f"the unit is {unit!r}; choose one of {', '.join(UNITS)}")
         self._unit = unit
-        self._tell(())
+        self._tell()
         self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(COLUMNS) - 1)
         self.judged.emit()
 
@@ -271,14 +272,13 @@ class PropertyModel(QAbstractTableModel):
         self._tell_all()
 
     def _tell_all(self) -> None:
-        self._tell(())
+        self._tell()
         self.changed.emit()
         self.judged.emit()
 
-    def _tell(self, roles: Iterable[_Role]) -> None:
+    def _tell(self) -> None:
         if self._labels:
-            last = self.index(len(self._labels) - 1, len(COLUMNS) - 1)
-            self.dataChanged.emit(self.index(0, 0), last, [role.value for role in roles])
+            self.dataChanged.emit(self.index(0, 0), self.index(len(self._labels) - 1, len(COLUMNS) - 1))
 
 
 def _with_recipe(row: PropertyRow, recipe: Recipe | None) -> PropertyRow:

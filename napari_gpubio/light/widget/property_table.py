@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from qtpy.QtCore import QModelIndex, Qt, Signal
+from qtpy.QtCore import QModelIndex, QPoint, Qt, Signal
 from qtpy.QtWidgets import (
     QComboBox,
     QFileDialog,
@@ -72,7 +73,13 @@ class PropertyTable(QWidget):
         """
         return self.model.media()
 
-    def set_media(self, media: Iterable[Medium], recipes: Mapping[int, Recipe] | None = None) -> None:
+    def set_media(
+        self,
+        media: Iterable[Medium],
+        recipes: Mapping[int, Recipe] | None = None,
+        *,
+        wavelength_nm: float | None = None,
+    ) -> None:
         """Fill rows with properties; labels that are not among them keep theirs.
 
         Parameters
@@ -80,8 +87,12 @@ class PropertyTable(QWidget):
         media
             Properties, also of labels that are not there yet.
         recipes
-            What gave them, by label, for those that shall follow the wavelength.
+            What gave them, by label, for those that shall follow the wavelength; see `light.tissue.preset_recipe`.
+        wavelength_nm
+            What ``recipes`` gave them for, if it is not the wavelength on screen; from now on it is.
         """
+        if wavelength_nm is not None:
+            self.set_wavelength(wavelength_nm)
         self.model.set_media(media, recipes)
 
     @property
@@ -213,13 +224,13 @@ class PropertyTable(QWidget):
         self.model.changed.connect(self.changed)
         self.model.judged.connect(self._show_state)
         self._unit.currentTextChanged.connect(self.model.set_unit)
-        self._wavelength.valueChanged.connect(lambda value: self.model.set_wavelength(float(value)))
+        self._wavelength.valueChanged.connect(self.model.set_wavelength)
         self.view.selectionModel().currentRowChanged.connect(self._on_row)
-        self.view.selectionModel().selectionChanged.connect(lambda *_: self._show_state())
+        self.view.selectionModel().selectionChanged.connect(self._show_state)
         self.view.typing.connect(self._on_typing)
         self.view.typed.connect(self._show_state)
         self.view.left_out.connect(self._on_left_out)
-        self.view.customContextMenuRequested.connect(lambda at: self._menu.exec(self.view.viewport().mapToGlobal(at)))
+        self.view.customContextMenuRequested.connect(self._on_context_menu)
         self.message.problem_clicked.connect(self.view.go_to)
 
     def _on_row(self, index: QModelIndex, *_: QModelIndex) -> None:
@@ -236,7 +247,10 @@ class PropertyTable(QWidget):
         if count:
             self.message.say(f"{count} pasted values lie beyond the table and were left out", "missing")
 
-    def _show_state(self) -> None:
+    def _on_context_menu(self, at: QPoint) -> None:
+        self._menu.exec(self.view.viewport().mapToGlobal(at))
+
+    def _show_state(self, *_: Any) -> None:
         """Show what the model holds: table or hint, what is wrong, which buttons can be used."""
         filled = self.model.rowCount() > 0
         self._empty.setVisible(not filled)

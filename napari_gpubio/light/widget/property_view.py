@@ -49,7 +49,7 @@ class PropertyView(QTableView):
         self.setModel(model)
         delegate = CellDelegate(model, self)
         delegate.typing.connect(self.typing)
-        delegate.closeEditor.connect(lambda *_: self.typed.emit())
+        delegate.closeEditor.connect(self._on_closed)
         self.setItemDelegate(delegate)
         self.setEditTriggers(_Trigger.DoubleClicked | _Trigger.EditKeyPressed | _Trigger.AnyKeyPressed)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
@@ -115,7 +115,7 @@ class PropertyView(QTableView):
             return super().moveCursor(action, modifiers)
         columns, count = len(COLUMNS), len(COLUMNS) * self.properties.rowCount()
         place = self.currentIndex().row() * columns + self.currentIndex().column() + steps[action]
-        while not COLUMNS[place % columns].editable:
+        while not COLUMNS[place % columns].editable or self.isColumnHidden(place % columns):
             place += steps[action]
         return self.properties.index(place % count // columns, place % columns)
 
@@ -137,6 +137,9 @@ class PropertyView(QTableView):
             self._measure()
 
     # -- the inside -----------------------------------------------------------------------------------------------
+
+    def _on_closed(self, *_: Any) -> None:
+        self.typed.emit()
 
     def _action(self, event: Any) -> Any:
         keys = {
@@ -192,12 +195,8 @@ class CellDelegate(QStyledItemDelegate):
 
     def createEditor(self, parent: QWidget, _option: Any, index: QModelIndex) -> QWidget:
         """Qt: make the editor of a cell."""
-        editor = QLineEdit(parent)
-        editor.setFrame(False)
-        editor.setAlignment(Qt.AlignmentFlag(index.data(Qt.ItemDataRole.TextAlignmentRole)))
-        editor.setStyleSheet(_EDITOR)
-        place = index.row(), index.column()
-        editor.textEdited.connect(lambda text: self._judge(editor, place, text))
+        editor = CellEditor(self._model, index, parent)
+        editor.judged.connect(self.typing)
         return editor
 
     def initStyleOption(self, option: Any, index: QModelIndex) -> None:
@@ -216,10 +215,24 @@ class CellDelegate(QStyledItemDelegate):
             painter.setPen(_FRAME)
             painter.drawRect(QRect(option.rect).adjusted(0, 0, -1, -1))
 
-    def _judge(self, editor: QLineEdit, place: Place, text: str) -> None:
-        problem = self._model.judge(*place, text)
-        editor.setStyleSheet(_WRONG_EDITOR if problem else _EDITOR)
-        self.typing.emit(problem)
+
+class CellEditor(QLineEdit):
+    """Says at every key what would be wrong with the cell; ``judged`` carries the sentence, empty if nothing is."""
+
+    judged = Signal(str)
+
+    def __init__(self, model: PropertyModel, index: QModelIndex, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._model, self._row, self._column = model, index.row(), index.column()
+        self.setFrame(False)
+        self.setAlignment(Qt.AlignmentFlag(index.data(Qt.ItemDataRole.TextAlignmentRole)))
+        self.setStyleSheet(_EDITOR)
+        self.textEdited.connect(self._judge)
+
+    def _judge(self, text: str) -> None:
+        problem = self._model.judge(self._row, self._column, text)
+        self.setStyleSheet(_WRONG_EDITOR if problem else _EDITOR)
+        self.judged.emit(problem)
 
 
 def _chip(colour: QColor) -> QIcon:

@@ -120,13 +120,13 @@ def picture_of(result: LightResult, study: str, look: Look, *, quick: bool = Fal
     """Make the layers of a result; takes a moment for large volumes."""
     fluence = fluence_layer(
         result,
-        study,
+        "",  # a short name can be read in napari's list of layers
         unit=look.unit,
         gates=result.settings.gate_count > 1,
         hide_uncertain=look.masks,
         decades=look.decades,
     )
-    error = error_layer(result, study) if look.shows_error else None
+    error = error_layer(result, "") if look.shows_error else None
     return Picture(result, study, fluence, error, quick)
 
 

@@ -10,7 +10,7 @@ from napari_gpubio.light.widget.tissue import Position
 Strokes = npt.NDArray[np.float64]
 ROUND = 36  # segments of a circle
 RAYS = 8  # that show a cone
-_HEAD = 0.3  # length of the arrow's head, of the arrow
+_HEAD, _SLIMNESS = 0.35, 0.3  # length of the arrow's head, of the arrow; and its half width, of its length
 NOTHING: Strokes = np.empty((0, 2, 3))
 
 
@@ -25,9 +25,8 @@ def arrow(source: Source, tail_mm: float) -> Strokes:
         return np.array([[position + 0.15 * tail_mm * s, position + 0.4 * tail_mm * s] for s in spokes])
     if source.kind in ("line", "cylinder"):
         return NOTHING
-    tail = position - tail_mm * w
-    barbs = [position - _HEAD * tail_mm * (w + 0.5 * side) for side in (u, -u, v, -v)]
-    return np.array([[tail, position], *[[barb, position] for barb in barbs]])
+    around = circle(position - _HEAD * tail_mm * w, u, v, _SLIMNESS * _HEAD * tail_mm)[:, 0]
+    return np.array([[position - tail_mm * w, position], *[[corner, position] for corner in around]])
 
 
 def footprint(source: Source) -> Strokes:

@@ -1,0 +1,249 @@
+"""The verb ``light``: the numbers are those of the API, files are complete, and a run can be stopped and resumed."""
+
+import argparse
+import json
+import signal
+
+import nibabel as nib
+import numpy as np
+import pytest
+from PIL import Image
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.light import batch
+from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.io import load_result, write_table
+from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.numbers import NumberRow
+from napari_gpubio.light.run import simulate
+from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.source import Source
+from tests.light.result_samples import layered_domain
+
+HEAD = layered_domain((8, 9, 10), 2.0)
+QUICK = ("--device", "cpu", "--photons", "2000", "--batches", "4")
+PLACE = ("--position", "0", "0", "1", "--direction", "0", "0", "-1")
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A folder with head.nii.gz and head.csv, which is the current one."""
+    write_volume(tmp_path / "head.nii.gz", HEAD.labels, HEAD.affine)
+    write_table(tmp_path / "head.csv", HEAD.media)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def parsed(*arguments):
+    parser = argparse.ArgumentParser()
+    batch.add_verb(parser.add_subparsers())
+    return parser.parse_args(["light", *arguments])
+
+
+def light(*arguments):
+    """Run the verb; return its exit status."""
+    options = parsed(*arguments)
+    return options.run(options)
+
+
+def run_head(*arguments):
+    return light("head.nii.gz", "--properties", "head.csv", *QUICK, *arguments)
+
+
+# -- what it does -----------------------------------------------------------------------------------------------------
+
+
+def test_it_does_what_the_api_does(files, capsys):
+    status = run_head(
+        *PLACE, "--source", "fibre", "--radius-mm", "0.3", "--detector", "4", "0", "0", "2.5", "--seed", "7",
+        "--time-gates-ns", "0", "0.1", "3", "--no-specular", "--outside-n", "1.2", "--faces", *["mirror"] * 4,
+        "escape", "default", "--out", "f.nii.gz", "--each-gate", "--result", "r.npz", "--numbers", "n.csv",
+    )  # fmt: skip
+    assert status == 0
+    domain = Domain(labels=HEAD.labels, affine=HEAD.affine, media=HEAD.media, outside_n=1.2)
+    expected = simulate(
+        domain,
+        Source(kind="fibre", radius_mm=0.3, position_mm=(0, 0, 1), direction=(0, 0, -1)),
+        Settings(
+            photons=2000, batches=4, seed=7, specular=False, time_gates_ns=(0, 0.1, 3),
+            faces=(*["mirror"] * 4, "escape", "default"),
+        ),
+        detectors=[Detector(position_mm=(4, 0, 0), radius_mm=2.5, name="D1")],
+        device="cpu",
+    )  # fmt: skip
+    image = nib.load("f.nii.gz")
+    np.testing.assert_array_equal(np.asarray(image.dataobj), expected.gates)
+    np.testing.assert_allclose(image.affine, HEAD.affine, atol=1e-5)
+    found = load_result("r.npz")
+    assert (found.energy, found.absorbed) == (expected.energy, expected.absorbed)
+    np.testing.assert_array_equal(found.detected.photon, expected.detected.photon)
+    assert len(expected.detected) > 10
+    assert json.loads((files / "f.json").read_text())["settings"]["seed"] == 7
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[-3:] == ["r.npz", "f.nii.gz", "n.csv"]
+    assert printed.err.startswith("ok: Energy balance closed")
+    (scalp,) = [line for line in printed.out.splitlines() if line.startswith("  scalp")][:1]
+    assert float(scalp.split()[1]) == pytest.approx(expected.absorbed[1].value, rel=0.05)
+    assert "Detector D1" in printed.out
+
+
+def test_light_goes_straight_in_if_no_direction_is_given(files):
+    run_head("--position", "0", "0", "0.1", "--result", "r.npz")
+    np.testing.assert_allclose(load_result("r.npz").source.direction, (0, 0, -1), atol=1e-6)
+
+
+def test_a_source_that_shines_everywhere_needs_no_direction(files):
+    assert run_head("--position", "0", "0", "-5", "--source", "isotropic") == 0
+
+
+def test_a_source_far_away_is_told(files, capsys):
+    run_head("--position", "0", "0", "40", "--direction", "0", "0", "-1")
+    assert "warning: The source is 40 mm away from the tissue" in capsys.readouterr().err
+
+
+def test_an_image_is_a_pattern(files):
+    grey = np.array([[0, 100, 200], [50, 25, 255]], np.uint8)
+    Image.fromarray(grey).save(files / "p.png")
+    size = ("--width-mm", "6", "--height-mm", "4", "--width-axis", "0", "1", "0")
+    run_head(*PLACE, "--source", "pattern", "--pattern", "p.png", *size, "--result", "r.npz")
+    source = load_result("r.npz").source
+    np.testing.assert_array_equal(source.pattern, grey)
+    assert (source.width_mm, source.height_mm, source.width_axis) == (6, 4, (0, 1, 0))
+
+
+def test_fluence_is_told_by_power_and_threshold(files, capsys):
+    run_head(*PLACE, "--out", "one.nii", "--numbers", "n.csv")
+    run_head(*PLACE, "--out", "two.nii", "--power-mw", "20", "--threshold", "0.5")
+    one, two = (np.asarray(nib.load(name).dataobj) for name in ("one.nii", "two.nii"))
+    np.testing.assert_allclose(two, 20 * one, rtol=1e-6)
+    said = capsys.readouterr().out
+    assert "Volume above 0.5 mW/mm²" in said
+    volume = 8.0 * np.count_nonzero((two >= 0.5) & (HEAD.labels == 1))
+    above = said.split("Volume above 0.5 mW/mm²")[1].splitlines()[1]
+    assert above.split() == ["scalp", f"{volume:g}", "mm³"]
+    run_head(*PLACE, "--out", "three.nii", "--energy-j", "3")
+    np.testing.assert_allclose(np.asarray(nib.load("three.nii").dataobj), 300 * one, rtol=1e-6)
+
+
+def test_coefficients_may_come_from_volumes(files):
+    mua = np.where(HEAD.labels == 1, 0.5, 0.01).astype(np.float32)
+    write_volume("mua.nii.gz", mua, HEAD.affine)
+    run_head(*PLACE, "--mua", "mua.nii.gz", "--result", "r.npz")
+    np.testing.assert_array_equal(load_result("r.npz").domain.mua_per_mm, mua)
+
+
+# -- stop and resume --------------------------------------------------------------------------------------------------
+
+
+def test_a_result_is_resumed_with_more_photons(files, capsys):
+    run_head(*PLACE, "--result", "half.npz", "--seed", "3")
+    assert light("--resume", "half.npz", "--photons", "5000", "--device", "cpu", "--out", "f.nii.gz") == 0
+    run_head(*PLACE, "--result", "whole.npz", "--seed", "3", "--photons", "5000")
+    np.testing.assert_allclose(np.asarray(nib.load("f.nii.gz").dataobj), load_result("whole.npz").fluence, rtol=1e-6)
+    capsys.readouterr()
+    assert light("--resume", "half.npz", "--device", "cpu") == 0  # nothing more to do; its numbers are told
+    assert "2,000" in capsys.readouterr().out
+
+
+def test_an_interrupt_keeps_what_was_done(files, monkeypatch, capsys):
+    def interrupt(step):
+        if step.done and signal.getsignal(signal.SIGINT) is not usual:  # the second one would end the tests
+            signal.raise_signal(signal.SIGINT)
+
+    usual = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(batch, "_progress", interrupt)
+    photons = ("--photons", str(10**9))
+    assert run_head(*PLACE, *photons, "--result", "r.npz", "--out", "f.nii.gz") == batch.STOPPED
+    assert signal.getsignal(signal.SIGINT) is usual
+    found, printed = load_result("r.npz"), capsys.readouterr()
+    assert 0 < found.launched < 10**9
+    assert not found.complete
+    assert "stopping; what was done is kept" in printed.err
+    assert f"{found.launched:,}" in printed.out
+    np.testing.assert_array_equal(np.asarray(nib.load("f.nii.gz").dataobj), found.fluence)
+
+
+# -- bad input --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--properties", "head.csv", *PLACE], "give a label volume and --properties TABLE, or --resume RESULT"),
+        (["head.nii.gz", *PLACE], "give a label volume and --properties TABLE, or --resume RESULT"),
+        (["none.nii.gz", "--properties", "head.csv", *PLACE], r"none\.nii\.gz does not exist"),
+        (["head.nii.gz", "--properties", "none.csv", *PLACE], r"none\.csv does not exist"),
+        (["head.nii.gz", "--properties", "head.csv"], "the source has no place; give --position X Y Z"),
+        (["head.nii.gz", "--properties", "short.csv", *PLACE], r"head\.nii\.gz: no optical properties for label 2, 3"),
+        (["head.nii.gz", "--properties", "head.csv", *PLACE, "--out", "f.mha"], r"f\.mha does not end in \.nii"),
+        (["head.nii.gz", "--properties", "head.csv", *PLACE, "--result", "r.npy"], r"r\.npy does not end in \.npz"),
+        (["head.nii.gz", "--properties", "head.csv", *PLACE, "--numbers", "n.txt"], r"n\.txt does not end in \.csv"),
+        (["head.nii.gz", "--properties", "head.csv", *PLACE, "--out", "no/f.nii"], "the folder no does not exist"),
+        (
+            ["head.nii.gz", "--properties", "head.csv", *PLACE, "--power-mw", "1", "--energy-j", "1"],
+            "both --power-mw and --energy-j are given",
+        ),
+        (["head.nii.gz", "--properties", "head.csv", *PLACE, "--power-mw", "-1"], "it must be greater than 0"),
+        (["head.nii.gz", "--properties", "head.csv", *PLACE, "--threshold", "nan"], "the threshold is nan"),
+        (["head.nii.gz", "--properties", "head.csv", *PLACE, "--photons", "0"], "photons is 0; it must be at least 1"),
+        (["head.nii.gz", "--properties", "head.csv", *PLACE, "--time-gates-ns", "1", "0"], "the time gates are"),
+        (["head.nii.gz", "--properties", "head.csv", *PLACE, "--faces", *["soft"] * 6], "faces is"),
+        (["head.nii.gz", "--properties", "head.csv", *PLACE, "--source", "pattern"], "needs its pattern"),
+        (
+            ["head.nii.gz", "--properties", "head.csv", *PLACE, "--source", "pattern", "--pattern", "head.csv"],
+            r"head\.csv cannot be read as an image",
+        ),
+        (["head.nii.gz", "--properties", "head.csv", *PLACE, "--detector", "0", "0", "0", "-1"], "radius_mm is -1"),
+        (["head.nii.gz", "--resume", "r.npz"], "leave the label volume out"),
+        (["--resume", "none.npz"], r"none\.npz does not exist"),
+    ],
+)
+def test_bad_input_gives_a_sentence_and_writes_nothing(files, arguments, sentence):
+    write_table("short.csv", HEAD.media[:1])
+    before = sorted(files.iterdir())
+    with pytest.raises(InvalidInput, match=sentence):
+        light("--device", "cpu", *arguments)
+    assert sorted(files.iterdir()) == before
+
+
+def test_a_file_that_cannot_be_written_does_not_keep_the_others_from_it(files, monkeypatch, capsys):
+    def fail(*_args, **_keywords):
+        raise InvalidInput("r.npz could not be written (No space left on device)")
+
+    monkeypatch.setattr(batch, "save_result", fail)
+    with pytest.raises(InvalidInput, match="No space left"):
+        run_head(*PLACE, "--result", "r.npz", "--out", "f.nii.gz")
+    assert nib.load("f.nii.gz").shape == HEAD.shape
+    assert capsys.readouterr().out.splitlines()[-1] == "f.nii.gz"
+
+
+# -- how it speaks ----------------------------------------------------------------------------------------------------
+
+
+def test_no_option_is_taken_twice():
+    """Options of the source and of the settings share one namespace; only the source's kind may be asked for twice."""
+    names = [field for kind in (Source, Settings) for field in kind.__dataclass_fields__]
+    assert len(names) == len(set(names))
+    assert parsed("--source", "disk").kind == parsed("--kind", "disk").kind == "disk"
+
+
+def test_the_table_has_a_heading_for_each_group():
+    rows = [
+        NumberRow(group="Energy", name="Photons", value=2000.0),
+        NumberRow(group="Energy", name="Escaped", value=0.25, error=0.01, note="much"),
+        NumberRow(group="Fluence", name="scalp", value=0.5, unit="1/mm²"),
+    ]
+    assert list(batch.table_lines(rows)) == [
+        "Energy",
+        "  Photons  2,000",
+        "  Escaped  0.250 ± 0.010  (much)",
+        "Fluence",
+        "  scalp    0.5 1/mm²",
+    ]
+
+
+def test_one_medium_is_enough(files):
+    write_volume("slab.nii", np.ones((5, 5, 5), np.uint8), np.eye(4))
+    write_table("slab.json", [Medium(label=1, mua_per_mm=0.1, mus_per_mm=1.0, g=0.5)])
+    assert light("slab.nii", "--properties", "slab.json", *QUICK, "--position", "2", "2", "-0.5") == 0

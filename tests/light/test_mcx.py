@@ -1,0 +1,205 @@
+"""MCX's conventions turned into ours: origin, unit, faces, gates; and files that are wrong."""
+
+import dataclasses
+import json
+import math
+
+import nibabel as nib
+import numpy as np
+import pytest
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.io.jdata import encode_array
+from napari_gpubio.light.io.mcx import McxCase, read_mcx, write_mcx
+from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.source import KINDS, Source
+from tests.light.full_disk import full_disk
+from tests.light.mcx_cases import GREY, OUTSIDE, case, with_source, without, written
+
+LABELS = np.zeros((4, 5, 6), np.uint8)
+
+
+@pytest.fixture
+def read(tmp_path):
+    return lambda root: read_mcx(written(tmp_path, root))
+
+
+@pytest.mark.parametrize(("origin", "shift"), [({"OriginType": 0}, 1.0), ({}, 1.0), ({"OriginType": True}, 0.0)])
+def test_positions_count_from_one_unless_told(read, origin, shift):
+    root = without(case(), "Domain", "OriginType")
+    root["Domain"] |= origin | {"LengthUnit": 0.5}
+    found = read(root)
+    np.testing.assert_allclose(found.source.position_mm, (np.array([29, 29, 0]) - shift) / 2)
+    np.testing.assert_allclose(found.detectors[0].position_mm, (np.array([29, 19, 0]) - shift) / 2)
+    assert found.detectors[0].radius_mm == 0.5
+    grid = found.domain.world_to_grid(found.source.position_mm)
+    np.testing.assert_allclose(grid, (np.array([29, 29, 0]) - shift) / 2, atol=1e-12)
+
+
+def test_unit_scales_lengths_but_not_coefficients(read):
+    found = read(case(Domain={"LengthUnit": 0.1}))
+    np.testing.assert_allclose(found.domain.voxel_sizes_mm, 0.1)
+    assert (found.domain.medium(1).mua_per_mm, found.domain.medium(1).mus_per_mm) == (0.005, 1.0)
+    np.testing.assert_allclose(read(case(Domain={"Step": [0.1, 0.1, 0.1]})).domain.voxel_sizes_mm, 0.1)
+
+
+def test_keys_of_any_case_and_at_the_root(read):
+    root = case()
+    root["DOMAIN"] = root.pop("Domain")
+    root["DOMAIN"]["dim"] = root["DOMAIN"].pop("Dim")
+    del root["Session"]["Photons"]
+    root["session.photons"] = 5
+    assert read(root).settings.photons == 5
+
+
+def test_texts_may_have_line_breaks(tmp_path):
+    text = json.dumps(case(Help="one\ttwo\nthree")).replace("\\n", "\n").replace("\\t", "\t")
+    assert "\n" in text
+    assert read_mcx(written(tmp_path, "\ufeff" + text)).name == "cube60"
+
+
+@pytest.mark.parametrize(
+    ("letters", "faces"),
+    [
+        ("", ("default",) * 6),
+        ("aarraa", ("escape", "fresnel", "escape", "escape", "fresnel", "escape")),
+        ("CCmCC_", ("cyclic", "cyclic", "cyclic", "cyclic", "mirror", "default")),
+        ("r", ("fresnel", *("default",) * 5)),
+    ],
+)
+def test_faces(read, letters, faces):
+    """MCX: -x, -y, -z, +x, +y, +z. Here: -i, +i, -j, +j, -k, +k."""
+    assert read(case(Session={"BCFlags": letters})).settings.faces == faces
+
+
+@pytest.mark.parametrize(
+    ("forward", "gates", "words"),
+    [
+        ({"T0": 0, "T1": 5e-9, "Dt": 1e-9}, (0, 1, 2, 3, 4, 5), None),
+        ({"T0": 1e-9, "T1": 2e-9, "Dt": 0.25e-9}, (1, 1.25, 1.5, 1.75, 2), None),
+        ({"T0": 0, "T1": 5e-9, "Dt": 2e-9}, (0, 2, 4, 6), "end at 6 ns"),  # 2.5 + 0.5 rounds down to 3 gates
+        ({"T0": 0, "T1": 4.8e-9, "Dt": 2e-9}, (0, 2, 4), "end at 4 ns"),
+        ({"T0": 0, "T1": 1e-9, "Dt": 5e-9}, (0, 1), "one time gate"),
+        ({"T1": 3e-9}, (0, 3), None),
+    ],
+)
+def test_time_gates(read, forward, gates, words):
+    root = case()
+    root["Forward"] = forward
+    found = read(root)
+    assert found.settings.time_gates_ns == pytest.approx(gates, rel=1e-12)
+    assert words is None or any(words in note for note in found.notes)
+
+
+def test_settings(read):
+    session = {
+        "Photons": 3e7, "RNGSeed": 17, "DoMismatch": 1, "DoSpecular": 1, "DoSaveRef": True, "MinEnergy": 0.01,
+        "MaxDetPhoton": 500,
+    }  # fmt: skip
+    assert read(case(Session=session)).settings == Settings(
+        photons=30_000_000, seed=17, refraction=True, specular=True, exit_map=True, roulette_threshold=0.01,
+        max_detected=500, time_gates_ns=(0.0, 5.0),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("session", "words"),
+    [
+        ({"DoMismatch": 1}, "without specular loss"),
+        ({"RNGSeed": -1}, "seed from the clock"),
+        ({"OutputType": "J"}, "OutputType 'j' is not made"),
+        ({"DoNormalize": 0}, "per launched photon all the same"),
+        ({"DoDCS": True}, "momentum transfer"),
+        ({"BCFlags": "______001000"}, "Whole faces cannot be detectors"),
+        ({"DebugFlag": "M"}, "Not used here: Session.DebugFlag"),
+    ],
+)
+def test_what_is_left_out_is_told(read, session, words):
+    assert any(words in note for note in read(case(Session=session)).notes)
+
+
+def test_nothing_to_tell_of_a_plain_case(read):
+    assert read(case()).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("root", "words"),
+    [
+        ({}, "Optode.Source is missing"),
+        (without(case(), "Optode"), "Optode.Source is missing"),
+        (without(case(), "Optode", "Source", "Pos"), "Optode.Source.Pos is missing"),
+        (without(case(), "Optode", "Source", "Dir"), "Optode.Source.Dir is missing"),
+        (without(case(), "Forward"), "Forward.T1 is missing"),
+        (without(case(), "Domain", "Media"), "Domain.Media is absent"),
+        (without(case(), "Shapes"), "Shapes is absent"),
+        (case(Shapes={"Grid": {"Size": [1, 1, 1]}}), "Shapes is .*give a list"),
+        (case(Domain={"VolumeFile": "a.bin"}), "both Domain.VolumeFile and Shapes"),
+        (case(Domain=[1, 2]), "Domain is .*an object"),
+        (case(Domain={"Media": [OUTSIDE]}), "give a list: the outside, then"),
+        (case(Domain={"Media": [OUTSIDE, [0.1, 1, 0.9]]}), r"Domain.Media\[1\].row .* list of 4 numbers"),
+        (case(Domain={"Media": [OUTSIDE, [0.1, 1, 0.9, 1.3, 5]]}), "list of 4 numbers"),
+        (case(Domain={"Media": [OUTSIDE, {"mua": 0.1, "mus": 1, "g": 0.9}]}), r"Domain.Media\[1\].n is missing"),
+        (case(Domain={"Media": [OUTSIDE, "tissue"]}), "give mua, mus, g and n"),
+        (case(Domain={"Media": [OUTSIDE, GREY | {"mua": -0.1}]}), "label 1: mua_per_mm is -0.1"),
+        (case(Domain={"Media": [OUTSIDE, GREY | {"g": 1.2}]}), "label 1: g is 1.2"),
+        (case(Domain={"Media": [OUTSIDE, GREY | {"n": "glass"}]}), "n is 'glass'; give a number"),
+        (case(Domain={"Media": [OUTSIDE | {"n": 0}, GREY]}), "index outside is 0"),
+        (case(Shapes=[{"Grid": {"Tag": 3, "Size": [2, 2, 2]}}]), "no optical properties for label 3"),
+        (case(Shapes=[{"Grid": {"Tag": 0, "Size": [2, 2, 2]}}]), "every voxel is 0"),
+        (case(Domain={"LengthUnit": 0}), "LengthUnit is 0"),
+        (case(Domain={"Step": [1, 1, 2]}), "cubic voxels only"),
+        (case(Domain={"InverseCDF": [0.1, 0.5]}), "phase function of its own"),
+        (case(Domain={"MieScatter": [{}]}), "polarised light"),
+        (case(Domain={"VoxelSize": {"Dx": [1]}}), "equal voxels"),
+        (case(Domain={"Dim": [10**6, 10**6, 10**6]}, Shapes=[]), "between 1 and 32767"),
+        (case(Domain={"Dim": [30000, 30000, 30000]}, Shapes=[]), "MB of memory"),
+        (case(Domain={"Dim": [60, 60]}), "list of 3 numbers"),
+        (case(Domain={"MediaFormat": "mua_float"}, Shapes=encode_array(LABELS)), "needs single"),
+        (case(Shapes=encode_array(np.ones((4, 5, 6), np.float32))), "give whole numbers"),
+        (case(Session={"Photons": 0}), "photons is 0"),
+        (case(Session={"Photons": "many"}), "Session.Photons is 'many'; give a number"),
+        (case(Session={"Photons": 10**400}), "give a number"),
+        (case(Session={"RNGSeed": "base.mch"}), "a replay of photons"),
+        (case(Session={"BCFlags": "xyz"}), "BCFlags is 'xyz'"),
+        (case(Session={"BCFlags": "c_____"}), "only one face of axis i is cyclic"),
+        (case(Session={"DoMismatch": "yes"}), "give a number"),
+        (case(Forward={"T1": -1}), "times must begin at 0"),
+        (case(Forward={"Dt": 0}), "width greater than 0"),
+        (case(Forward={"Dt": 1e-18}), "time gates"),
+        (case(Optode={"Detector": 5}), "Optode.Detector is"),
+        (case(Optode={"Detector": [{"Pos": [1, 2, 3]}]}), r"Optode.Detector\[0\].R is missing"),
+        (case(Optode={"Detector": [{"Pos": [1, 2], "R": 1}]}), "list of 3 numbers"),
+        (case(Optode={"Detector": [{"Pos": [1, 2, 3], "R": 0}]}), "radius_mm is 0"),
+    ],
+)  # fmt: skip
+def test_wrong_files(read, root, words):
+    with pytest.raises(InvalidInput, match=words) as refused:
+        read(root)
+    assert str(refused.value).startswith("case.json: ")
+
+
+def test_detectors_of_negative_radius_are_left_out(read):
+    found = read(case(Optode={"Detector": [{"Pos": [1, 2, 3], "R": -1}, {"Pos": [1, 2, 3], "R": 2}]}))
+    assert [d.radius_mm for d in found.detectors] == [2]
+    assert any("negative radius" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (json.dumps(case()).encode()[:-40], "is no JSON .*cut off"),
+        (b"{U\x04MeshU\x01\x90", "not text.*BJData"),
+        (b"\x00\x01\x02", "not text"),
+        (b"[1, 2]", "an object"),
+        (b"1e6 # photons\n29 29 1\n", "is no JSON"),
+        (b"{" + b'"a":[' * 100_000, "is no JSON"),
+        (b'{"Domain": ' + b"9" * 5000 + b"}", "is no JSON"),
+        (b"", "empty"),
+    ],
+)
+def test_files_that_are_no_json(tmp_path, data, words):
+    (tmp_path / "case.json").write_bytes(data)
+    with pytest.raises(InvalidInput, match=words):
+        read_mcx(tmp_path / "case.json")

@@ -1,0 +1,105 @@
+"""Volumes of MCX: raw files, NIfTI, JNIfTI, shapes in another file, coefficients voxel by voxel."""
+
+import nibabel as nib
+import numpy as np
+import pytest
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.io.jdata import encode_array
+from napari_gpubio.light.io.mcx import read_mcx
+from tests.light.mcx_cases import case, without, written
+
+LABELS = np.random.default_rng(4).integers(0, 3, (4, 5, 6)).astype(np.uint8)
+RAW = {"Dim": [4, 5, 6], "VolumeFile": "v.bin"}
+
+
+@pytest.fixture
+def read(tmp_path):
+    return lambda root: read_mcx(written(tmp_path, root))
+
+
+def volume_case(**domain) -> dict:
+    return without(case(Domain=domain), "Shapes")
+
+
+def test_raw_labels_first_axis_fastest(tmp_path, read):
+    for form, dtype in (("byte", "<u1"), ("short", "<u2"), ("integer", "<u4")):
+        (tmp_path / "v.bin").write_bytes(LABELS.astype(dtype).tobytes(order="F"))
+        np.testing.assert_array_equal(read(volume_case(**RAW, MediaFormat=form)).domain.labels, LABELS)
+    (tmp_path / "v.bin").write_bytes(LABELS.tobytes(order="F"))
+    np.testing.assert_array_equal(read(volume_case(**RAW)).domain.labels, LABELS)
+
+
+@pytest.mark.parametrize("name", ["v.nii", "v.nii.gz"])
+def test_nifti_labels(tmp_path, read, name):
+    nib.save(nib.Nifti1Image(LABELS[..., None], np.diag([2, 3, 4, 1])), tmp_path / name)
+    found = read(volume_case(Dim=[4, 5, 6], VolumeFile=name))
+    np.testing.assert_array_equal(found.domain.labels, LABELS)
+    np.testing.assert_allclose(found.domain.voxel_sizes_mm, 1)
+    assert any("affine of v.nii" in note for note in found.notes)
+
+
+def test_jnifti_labels(tmp_path, read):
+    written(tmp_path, {"NIFTIHeader": {}, "NIFTIData": encode_array(LABELS)}, "v.jnii")
+    np.testing.assert_array_equal(read(volume_case(VolumeFile="v.jnii", Dim=[4, 5, 6])).domain.labels, LABELS)
+
+
+def test_shapes_in_another_file(tmp_path, read):
+    (tmp_path / "sub").mkdir()
+    box = {"Box": {"Tag": 1, "O": [1, 1, 1], "Size": [1, 1, 1]}}
+    written(tmp_path / "sub", {"Shapes": [box]}, "shapes.json")
+    labels = read(volume_case(Dim=[3, 3, 3], VolumeFile="sub/shapes.json")).domain.labels
+    assert np.argwhere(labels).tolist() == [[1, 1, 1]]
+
+
+def test_an_empty_volume_file_is_none(read):
+    assert read(case(Domain={"VolumeFile": ""})).domain.shape == (60, 60, 60)
+
+
+COEFFICIENTS = np.random.default_rng(5).uniform(0.1, 1, (4, 5, 6, 2)).astype(np.float32)
+COEFFICIENTS[0, :, 2] = np.nan
+
+
+@pytest.mark.parametrize("form", ["mua_float", "muamus_float"])
+@pytest.mark.parametrize("where", ["file", "array"])
+def test_coefficients_voxel_by_voxel(tmp_path, read, form, where):
+    values = COEFFICIENTS if form == "muamus_float" else COEFFICIENTS[..., :1]
+    if where == "file":
+        (tmp_path / "v.bin").write_bytes(np.moveaxis(values, -1, 0).tobytes(order="F"))
+        domain = read(volume_case(**RAW, MediaFormat=form)).domain
+    else:
+        array = values if form == "muamus_float" else values[..., 0]
+        domain = read(case(Domain={"MediaFormat": form}, Shapes=encode_array(array))).domain
+    inside = np.isfinite(COEFFICIENTS[..., 0])
+    np.testing.assert_array_equal(domain.labels, inside)
+    np.testing.assert_array_equal(domain.mua_per_mm[inside], COEFFICIENTS[..., 0][inside])
+    assert (domain.mus_per_mm is None) == (form == "mua_float")
+    if domain.mus_per_mm is not None:
+        np.testing.assert_array_equal(domain.mus_per_mm[inside], COEFFICIENTS[..., 1][inside])
+    assert domain.medium(1).g == 0.01
+
+
+@pytest.mark.parametrize(
+    ("domain", "words"),
+    [
+        ({"VolumeFile": "v.bin", "Dim": [4, 5, 7]}, "120 bytes, but its header declares 140|needs 140"),
+        ({"VolumeFile": "v.bin", "Dim": [4, 5, 5]}, "120 bytes; .* needs 100"),
+        ({"VolumeFile": "v.bin", "Dim": [4, 5, 6], "MediaFormat": "short"}, "240"),
+        ({"VolumeFile": "v.bin", "Dim": [4, 5, 6], "MediaFormat": "svmc"}, "voxels split by a plane"),
+        ({"VolumeFile": "v.bin", "Dim": [4, 5, 6], "MediaFormat": "bite"}, "MediaFormat is 'bite'"),
+        ({"VolumeFile": "none.bin", "Dim": [4, 5, 6]}, "none.bin does not exist"),
+        ({"VolumeFile": "v.nii", "Dim": [4, 5, 7]}, r"shape \(4, 5, 6\) and Domain.Dim"),
+        ({"VolumeFile": "v.nii", "Dim": [4, 5, 6], "MediaFormat": "mua_float"}, "give labels here"),
+        ({"VolumeFile": "v.bnii", "Dim": [4, 5, 6]}, "convert it to NIfTI"),
+        ({"VolumeFile": "bad.jnii", "Dim": [4, 5, 6]}, "NIFTIData is absent"),
+        ({"VolumeFile": "bad.json", "Dim": [4, 5, 6]}, "Shapes is absent"),
+    ],
+)
+def test_wrong_volume_files(tmp_path, read, domain, words):
+    (tmp_path / "v.bin").write_bytes(LABELS.tobytes(order="F"))
+    (tmp_path / "v.bnii").write_bytes(b"x")
+    nib.save(nib.Nifti1Image(LABELS, np.eye(4)), tmp_path / "v.nii")
+    for name in ("bad.jnii", "bad.json"):
+        written(tmp_path, {"Other": 1}, name)
+    with pytest.raises(InvalidInput, match=words):
+        read(volume_case(**domain))

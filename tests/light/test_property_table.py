@@ -1,0 +1,419 @@
+"""The widget with the table of optical properties."""
+
+import dataclasses
+import gc
+import weakref
+
+import pytest
+from qtpy.QtCore import QCoreApplication, QEvent, QItemSelectionModel, Qt
+from qtpy.QtGui import QKeyEvent
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication, QDialog, QLineEdit, QPushButton, QVBoxLayout, QWidget
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.io.table import read_table
+from napari_gpubio.light.model import Medium
+from napari_gpubio.light.tissue import head_media, head_recipes, preset, preset_recipe
+from napari_gpubio.light.widget import property_table
+from napari_gpubio.light.widget.property_model import FIELDS, NO_LABELS
+from napari_gpubio.light.widget.property_rows import TYPED
+from napari_gpubio.light.widget.property_table import PropertyTable
+
+MUA, MUS, G, N, SOURCE, NAME = (FIELDS.index(f) for f in ("mua_per_mm", "mus_per_mm", "g", "n", "source", "name"))
+COLOURS = {1: (1.0, 0.0, 0.0, 1.0), 2: (0.0, 1.0, 0.0, 1.0), 3: (0.0, 0.0, 1.0, 1.0)}
+CONTROL, NO_KEY = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.NoModifier
+
+
+def medium(label, name="skull", mua=0.0101):
+    return Medium(label=label, name=name, mua_per_mm=mua, mus_per_mm=12.5, g=0.92, n=1.37, source="a book")
+
+
+@pytest.fixture
+def empty(qtbot):
+    table = PropertyTable()
+    qtbot.addWidget(table)
+    table.resize(380, 400)
+    table.show()
+    table.selected, table.heard = [], []
+    table.label_selected.connect(table.selected.append)
+    table.changed.connect(lambda: table.heard.append(True))
+    return table
+
+
+@pytest.fixture
+def table(empty):
+    """Three labels, of which 1 and 2 are filled."""
+    empty.set_labels([1, 2, 3], COLOURS)
+    empty.set_media([medium(1, "scalp"), medium(2)])
+    empty.heard.clear()
+    return empty
+
+
+def button(table, start):
+    return next(b for b in table.findChildren(QPushButton) if b.text().startswith(start))
+
+
+def choose(table, *cells):
+    """Select cells (row, column), as with Ctrl and the mouse."""
+    selection = table.view.selectionModel()
+    selection.clear()
+    for cell in cells:
+        index = table.model.index(*cell)
+        selection.setCurrentIndex(index, QItemSelectionModel.SelectionFlag.Select)
+
+
+def open_editor(table, row, column):
+    table.view.go_to(row, column)
+    table.view.edit(table.model.index(row, column))
+    return table.view.viewport().findChild(QLineEdit)
+
+
+def enter(editor):
+    QTest.keyClick(editor, Qt.Key.Key_Return)
+    QApplication.processEvents()  # Qt hands a typed text over from the event loop
+
+
+def answer(monkeypatch, recipe, wavelength_nm=690.0):
+    """Let the next dialog be closed with a recipe."""
+
+    class Answer:
+        def __init__(self, rows, wavelength, unit, parent):
+            Answer.asked = [row.label for row in rows], wavelength, unit
+
+        recipe = None
+        wavelength_nm = None
+
+        def exec(self):
+            return QDialog.DialogCode.Accepted if recipe is not None else QDialog.DialogCode.Rejected
+
+        def deleteLater(self):  # noqa: N802 - Qt's name
+            Answer.deleted = True
+
+    Answer.recipe, Answer.wavelength_nm = recipe, wavelength_nm
+    monkeypatch.setattr(property_table, "PresetDialog", Answer)
+    return Answer
+
+
+# ----------------------------------------------------------------------------------------------------------- the panel
+
+
+def test_without_labels_it_says_what_to_do(empty):
+    texts = [w.text().replace("\u2011", "-") for w in empty.findChildren(property_table.QLabel) if w.isVisible()]
+    assert texts == [NO_LABELS[0].upper() + NO_LABELS[1:]]
+    assert not empty.view.isVisible()
+    with pytest.raises(InvalidInput, match="choose a Labels layer"):
+        empty.media()
+    empty.set_labels([1], COLOURS)
+    assert empty.view.isVisible()
+    assert "label 1 has no optical properties" in empty.message.text
+    empty.set_labels([], {})
+    assert not empty.view.isVisible()
+
+
+def test_media(table):
+    with pytest.raises(InvalidInput, match="label 3 has no optical properties; fill its row or choose a preset"):
+        table.media()
+    table.set_media([medium(3, "brain")])
+    assert table.media() == (medium(1, "scalp"), medium(2), medium(3, "brain"))
+    assert table.message.text == ""
+    assert len(table.heard) == 1
+
+
+def test_the_sample_of_a_head_fills_the_table_and_follows_the_wavelength(empty):
+    empty.set_labels(range(1, 6), {})
+    empty.set_media(head_media(690), dict(enumerate(head_recipes(), start=1)), wavelength_nm=690)
+    assert empty.media() == head_media(690)
+    empty.set_wavelength(830)
+    numbers = [(m.label, m.name, m.mua_per_mm, m.mus_per_mm, m.g, m.n) for m in empty.media()]
+    assert numbers == [(m.label, m.name, m.mua_per_mm, m.mus_per_mm, m.g, m.n) for m in head_media(830)]
+    empty.set_wavelength(550)
+    assert "is not for 550 nm" in empty.message.text
+
+
+def test_the_unit_is_that_of_the_screen_alone(table):
+    before = [row.medium() for row in table.model.rows[:2]]
+    table.set_unit("1/cm")
+    assert table.unit == "1/cm"
+    assert table.model.data(table.model.index(0, MUA)) == "0.101"
+    assert [row.medium() for row in table.model.rows[:2]] == before
+    assert not table.heard
+
+
+def test_selecting_a_row_tells_its_label_once(table):
+    table.view.go_to(2, MUA)
+    table.view.go_to(2, MUS)
+    table.view.go_to(0, MUS)
+    assert table.selected == [3, 1]
+    assert table.selected_label == 1
+    table.select_label(2)
+    assert table.selected_label == 2
+    table.select_label(77)
+    assert table.selected_label == 2
+    assert table.selected == [3, 1]
+
+
+def test_another_layer_keeps_the_row_that_was_selected_and_tells_nothing(table):
+    table.view.go_to(2)
+    table.selected.clear()
+    table.set_labels([2, 3, 4], COLOURS)
+    assert table.selected_label == 3
+    table.set_labels([8, 9], COLOURS)
+    assert table.selected_label == 8
+    assert not table.selected
+    table.set_labels([1, 2], COLOURS)
+    assert [row.name for row in table.model.rows] == ["scalp", "skull"]
+
+
+def test_the_line_below_tells_the_source_of_the_current_row(table):
+    table.view.go_to(1, NAME)
+    assert table.message.detail == "label 2 (skull): a book"
+    table.view.go_to(2, NAME)
+    assert table.message.detail == ""
+
+
+# ------------------------------------------------------------------------------------------------------------- typing
+
+
+def test_typing_is_judged_at_every_key(table):
+    table.set_media([medium(3)])
+    editor = open_editor(table, 0, MUA)
+    QTest.keyClicks(editor, "-0.5")
+    assert table.message.text == "label 1 (scalp): µa is -0.5 1/mm; it must be at least 0 1/mm"
+    assert not table.heard[1:]
+    QTest.keyClick(editor, Qt.Key.Key_Home)
+    QTest.keyClick(editor, Qt.Key.Key_Delete)
+    assert table.message.text == ""
+    enter(editor)
+    assert table.media()[0].mua_per_mm == 0.5
+    assert table.media()[0].source == TYPED
+
+
+def test_what_is_wrong_stays_in_the_cell_and_below(table):
+    table.set_media([medium(3)])
+    editor = open_editor(table, 1, N)
+    QTest.keyClicks(editor, "0.9")
+    enter(editor)
+    assert table.message.text == "label 2 (skull): n is 0.9; it must be at least 1"
+    table.view.go_to(0, MUA)
+    assert "n is 0.9" in table.message.text
+    with pytest.raises(InvalidInput, match=r"label 2 \(skull\): n is 0.9"):
+        table.media()
+    QTest.mouseClick(table.message._problem, Qt.MouseButton.LeftButton)
+    assert (table.view.currentIndex().row(), table.view.currentIndex().column()) == (1, N)
+
+
+def test_an_editor_that_is_left_by_escape_changes_nothing(table):
+    table.set_media([medium(3)])
+    before = table.media()
+    editor = open_editor(table, 0, MUA)
+    QTest.keyClicks(editor, "many")
+    assert "not a number" in table.message.text
+    QTest.keyClick(editor, Qt.Key.Key_Escape)
+    assert table.media() == before
+    assert table.message.text == ""
+
+
+def test_painting_labels_does_not_close_the_editor(table):
+    editor = open_editor(table, 2, MUA)
+    QTest.keyClicks(editor, "0.0")
+    table.set_labels([1, 2, 3], COLOURS)
+    QTest.keyClicks(editor, "7")
+    enter(editor)
+    assert table.model.row(2).mua_per_mm == 0.07
+
+
+def test_tab_goes_through_the_cells_that_can_be_edited(table):
+    table.view.go_to(0, N)
+    places = []
+    for _ in range(3):
+        QTest.keyClick(table.view, Qt.Key.Key_Tab)
+        places.append((table.view.currentIndex().row(), table.view.currentIndex().column()))
+    shown = [(0, SOURCE)] if not table.view.isColumnHidden(SOURCE) else []
+    assert places == [*shown, (1, NAME), (1, MUA), (1, MUS)][:3]
+    table.view.go_to(0, NAME)
+    QTest.keyClick(table.view, Qt.Key.Key_Backtab)
+    assert table.view.currentIndex().row() == 2
+
+
+# ---------------------------------------------------------------------------------------------------- keys, clipboard
+
+
+def test_copy_and_paste_by_keys(table):
+    choose(table, (0, MUA), (0, MUS), (0, G), (0, N))
+    QTest.keyClick(table.view, Qt.Key.Key_C, CONTROL)
+    assert QApplication.clipboard().text() == "0.0101\t12.5\t0.92\t1.37\n"
+    choose(table, (2, MUA))
+    QTest.keyClick(table.view, Qt.Key.Key_V, CONTROL)
+    assert table.media()[2] == Medium(label=3, mua_per_mm=0.0101, mus_per_mm=12.5, g=0.92, n=1.37, source=TYPED)
+    QTest.keyClick(table.view, Qt.Key.Key_Z, CONTROL)
+    assert table.model.row(2).is_empty
+    choose(table, (0, MUA), (1, MUA))
+    QTest.keyClick(table.view, Qt.Key.Key_Delete)
+    assert [row.mua_per_mm for row in table.model.rows] == [None] * 3
+    QApplication.clipboard().setText("1\n2\n3\n4\n")
+    choose(table, (1, MUA))
+    table.view.paste()
+    assert [row.mua_per_mm for row in table.model.rows] == [None, 1.0, 2.0]
+    assert table.message.text == "2 pasted values lie beyond the table and were left out"
+
+
+def test_a_shortcut_of_the_window_does_not_take_our_keys(table):
+    for key, ours in ((Qt.Key.Key_C, True), (Qt.Key.Key_Z, True), (Qt.Key.Key_O, False)):
+        event = QKeyEvent(QEvent.Type.ShortcutOverride, key, CONTROL)
+        event.ignore()
+        QApplication.sendEvent(table.view, event)
+        assert event.isAccepted() is ours
+
+
+def test_undo_button(table):
+    while table.model.can_undo:
+        table.model.undo()
+    undo = button(table, "Undo")
+    assert not undo.isEnabled()
+    table.model.type_in({(0, NAME): "x"})
+    assert undo.isEnabled()
+    undo.click()
+    assert table.model.row(0).name == ""
+    assert not undo.isEnabled()
+
+
+# ------------------------------------------------------------------------------------------------------------- presets
+
+
+def test_a_preset_fills_the_selected_rows(table, monkeypatch):
+    recipe = preset_recipe("skull (Strangman 2003)")
+    asked = answer(monkeypatch, recipe, wavelength_nm=760.0)
+    choose(table, (1, MUA), (2, NAME))
+    table.set_unit("1/cm")
+    preset_button = button(table, "Preset")
+    assert preset_button.text() == "Preset for 2 labels…"
+    preset_button.click()
+    assert asked.asked == ([2, 3], 690.0, "1/cm")
+    assert asked.deleted
+    expected = preset("skull (Strangman 2003)", 760.0)
+    assert table.media() == (
+        medium(1, "scalp"),
+        dataclasses.replace(expected, label=2),
+        dataclasses.replace(expected, label=3),
+    )
+    assert table.wavelength_nm == 760.0
+    table.set_wavelength(690)
+    assert [m.mua_per_mm for m in table.media()[1:]] == [preset("skull (Strangman 2003)", 690.0).mua_per_mm] * 2
+
+
+def test_a_cancelled_preset_changes_nothing(table, monkeypatch):
+    answer(monkeypatch, None)
+    before = table.model.rows
+    table.view.go_to(2, NAME)
+    button(table, "Preset").click()
+    assert table.model.rows == before
+    table.view.selectionModel().clear()
+    assert not button(table, "Preset").isEnabled()
+    table.choose_preset()
+    assert table.model.rows == before
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.json"])
+def test_saving_and_loading(table, tmp_path, name):
+    table.set_media([medium(3, "grey, matter", 1 / 3)])
+    saved = table.media()
+    table.save(tmp_path / name)
+    assert table.message.text == f"saved 3 rows in {name}"
+    assert read_table(tmp_path / name) == saved
+    table.model.type_in({(0, MUA): "7", (2, NAME): ""})
+    table.load(tmp_path / name)
+    assert table.media() == saved
+    table.model.type_in({(0, MUA): "7"})
+    table.model.reset()
+    assert table.media() == saved
+
+
+def test_a_file_for_other_labels_says_so_and_loses_nothing(table, tmp_path):
+    table.set_labels([1, 9], COLOURS)
+    table.set_media([medium(9)])
+    table.save(tmp_path / "table.csv")
+    table.set_labels([1, 2], COLOURS)
+    table.load(tmp_path / "table.csv")
+    text = "loaded 2 rows from table.csv; it has none for label 2; label 9 is not in the layer"
+    assert table.message.text == text
+    assert [row.name for row in table.model.rows] == ["scalp", "skull"]
+
+
+@pytest.mark.parametrize("name", ["missing.csv", "table.docx", "bad.csv", "no folder/table.csv"])
+def test_files_that_cannot_be_used_are_a_sentence(table, tmp_path, name):
+    (tmp_path / "bad.csv").write_text("label,mua_per_mm\n1,many\n")
+    before = table.model.rows
+    table.load(tmp_path / name)
+    assert table.message.text.startswith("The table could not be loaded: ")
+    assert table.model.rows == before
+    table.set_media([medium(3)])
+    if name != "bad.csv" and name != "missing.csv":
+        table.save(tmp_path / name)
+        assert table.message.text.startswith("The table could not be saved: ")
+
+
+def test_a_table_with_a_problem_is_not_saved(table, tmp_path):
+    table.save(tmp_path / "table.csv")
+    assert "label 3 has no optical properties" in table.message.text
+    assert not list(tmp_path.iterdir())
+
+
+# ---------------------------------------------------------------------------------------------------------- the screen
+
+
+def test_a_narrow_dock_shows_all_numbers_and_a_wide_one_the_sources(table):
+    for width, source_shown in ((366, False), (520, True), (366, False)):
+        table.resize(width, 400)
+        QApplication.processEvents()
+        assert table.view.isColumnHidden(SOURCE) is not source_shown
+        header = table.view.horizontalHeader()
+        assert header.length() <= table.view.viewport().width()
+        assert all(header.sectionSize(c) >= 30 for c in range(len(FIELDS) - 1))
+
+
+def test_many_labels_scroll(table):
+    table.set_labels(range(1, 201), {})
+    rows = table.view.verticalHeader()
+    assert table.view.height() < 14 * rows.defaultSectionSize()
+    assert table.view.verticalScrollBar().maximum() > 0
+    table.select_label(200)
+    assert table.view.rowAt(table.view.viewport().height() - rows.defaultSectionSize() // 2) == 199
+
+
+def test_it_fits_a_dock_of_the_width_of_a_panel(empty):
+    assert empty.minimumSizeHint().width() <= 300
+
+
+# ---------------------------------------------------------------------------------------------------------- afterwards
+
+
+def test_a_table_that_goes_away_is_gone(qtbot):
+    panel = QWidget()
+    layout = QVBoxLayout(panel)
+    table = PropertyTable(panel)
+    layout.addWidget(table)
+    table.set_labels([1, 2], COLOURS)
+    table.set_media([medium(1)])
+    panel.show()
+    open_editor(table, 0, MUA)
+    gone = weakref.ref(table), weakref.ref(table.model), weakref.ref(table.view)
+    panel.close()
+    panel.deleteLater()
+    del table, layout, panel
+    for _ in range(3):  # the panel, its parts, then what their signals were connected to
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    gc.collect()
+    assert [ref() for ref in gone] == [None, None, None]
+
+
+@pytest.mark.display
+def test_it_goes_with_the_dock_of_a_viewer(make_napari_viewer_proxy, qtbot):
+    viewer = make_napari_viewer_proxy()  # its own checks fail if a widget or a thread is left behind
+    table = PropertyTable()
+    viewer.window.add_dock_widget(table, name="Light transport")
+    table.set_labels([1, 2], COLOURS)
+    table.set_media(head_media(690)[:2])
+    assert len(table.media()) == 2
