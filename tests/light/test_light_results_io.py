@@ -194,10 +194,10 @@ def test_a_changed_byte_never_goes_unnoticed_in_the_numbers(tmp_path, compress):
     assert refused > 100
 
 
-def rewritten(path, **changes):
-    """Change what the file says of itself."""
+def rewritten(path, leave_out="", **changes):
+    """Change what the file says of itself, or leave an array out."""
     with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+        members = {name: archive.read(name) for name in archive.namelist() if name != leave_out}
     told = json.loads(members["result.json"])
     for name, value in changes.items():
         if isinstance(value, dict):
@@ -225,6 +225,13 @@ def rewritten(path, **changes):
 def test_what_the_file_says_of_itself_is_checked(saved, changes, sentence):
     rewritten(saved, **changes)
     with pytest.raises(InvalidInput, match=sentence):
+        load_result(saved)
+
+
+@pytest.mark.parametrize("name", ["domain/labels", "result/gates", "result/fluence_error", "detected/weight"])
+def test_a_file_that_lacks_an_array_is_refused(saved, name):
+    rewritten(saved, leave_out=f"{name}.npy")
+    with pytest.raises(InvalidInput, match=r"r\.npz cannot be (read|used)"):
         load_result(saved)
 
 

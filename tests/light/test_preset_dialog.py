@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from qtpy.QtCore import QCoreApplication, QEvent, Qt
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QComboBox, QDialog, QLineEdit, QPushButton, QSpinBox, QTreeWidget
+from qtpy.QtWidgets import QComboBox, QDialog, QLineEdit, QPushButton, QTreeWidget
 
 from napari_gpubio.light.tissue import (
     Chromophores,
@@ -20,6 +20,7 @@ from napari_gpubio.light.tissue import (
     preset_names,
     preset_recipe,
 )
+from napari_gpubio.light.widget.number_row import NumberBox
 from napari_gpubio.light.widget.preset_composition import CompositionForm, source_text
 from napari_gpubio.light.widget.preset_dialog import CHOOSE, PresetDialog, medium_text
 from napari_gpubio.light.widget.preset_plot import PresetPlot, decade_ticks, sample_wavelengths, spectra
@@ -43,7 +44,7 @@ def use(dialog):
 
 
 def set_wavelength(dialog, nm):
-    dialog.findChild(QSpinBox).setValue(nm)
+    dialog.findChild(NumberBox).setValue(nm)
 
 
 def listed(dialog):

@@ -13,9 +13,10 @@ from qtpy.QtWidgets import QApplication, QDialog, QLineEdit, QPushButton, QVBoxL
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.table import read_table
 from napari_gpubio.light.model import Medium
-from napari_gpubio.light.tissue import head_media, head_recipes, preset, preset_recipe
+from napari_gpubio.light.tissue import HEAD_TABLES, head_media, preset, preset_recipe
 from napari_gpubio.light.widget import property_table
-from napari_gpubio.light.widget.property_model import FIELDS, NO_LABELS
+from napari_gpubio.light.widget.property_columns import FIELDS
+from napari_gpubio.light.widget.property_model import NO_LABELS
 from napari_gpubio.light.widget.property_rows import TYPED
 from napari_gpubio.light.widget.property_table import PropertyTable
 
@@ -119,15 +120,22 @@ def test_media(table):
     assert len(table.heard) == 1
 
 
-def test_the_sample_of_a_head_fills_the_table_and_follows_the_wavelength(empty):
+def numbers(media):
+    return [(m.label, m.name, m.mua_per_mm, m.mus_per_mm, m.g, m.n) for m in media]
+
+
+@pytest.mark.parametrize("sample", HEAD_TABLES)
+def test_the_sample_of_a_head_fills_the_table_and_follows_the_wavelength(empty, sample):
+    first, other = {"Strangman 2003": (830, 690), "Cassano 2019": (670, 810), "Fang 2009": (630, 630)}[sample]
     empty.set_labels(range(1, 6), {})
-    empty.set_media(head_media(690), dict(enumerate(head_recipes(), start=1)), wavelength_nm=690)
-    assert empty.media() == head_media(690)
-    empty.set_wavelength(830)
-    numbers = [(m.label, m.name, m.mua_per_mm, m.mus_per_mm, m.g, m.n) for m in empty.media()]
-    assert numbers == [(m.label, m.name, m.mua_per_mm, m.mus_per_mm, m.g, m.n) for m in head_media(830)]
-    empty.set_wavelength(550)
-    assert "is not for 550 nm" in empty.message.text
+    empty.set_media(head_media(first, sample))
+    assert empty.media() == head_media(first, sample)
+    assert empty.wavelength_nm == first
+    empty.set_wavelength(other)
+    assert numbers(empty.media()) == numbers(head_media(other, sample))
+    empty.set_wavelength(555)
+    assert "is not for 555 nm" in empty.message.text
+    assert numbers(empty.media()) == numbers(head_media(other, sample))  # nothing better is known
 
 
 def test_the_unit_is_that_of_the_screen_alone(table):
@@ -329,6 +337,32 @@ def test_saving_and_loading(table, tmp_path, name):
     table.model.type_in({(0, MUA): "7"})
     table.model.reset()
     assert table.media() == saved
+
+
+@pytest.mark.parametrize("wavelength_nm", [690.0, 712.3])
+def test_a_loaded_table_follows_the_wavelength_where_it_came_from_presets(table, tmp_path, monkeypatch, wavelength_nm):
+    own = dataclasses.replace(preset_recipe("mouse muscle"), name="", source="")
+    for row, recipe in enumerate((preset_recipe("skull (Strangman 2003)"), preset_recipe("mouse muscle"), own)):
+        answer(monkeypatch, recipe, wavelength_nm)
+        choose(table, (row, NAME))
+        table.choose_preset()
+    saved = table.media()
+    table.save(tmp_path / "table.csv")
+    table.model.reset()
+    table.load(tmp_path / "table.csv")
+    assert table.media() == saved
+    table.set_wavelength(760)
+    now = [row.medium() for row in table.model.rows]
+    assert now[0].mua_per_mm == preset("skull (Strangman 2003)", 760).mua_per_mm
+    assert now[1].mua_per_mm == preset("mouse muscle", 760).mua_per_mm
+    assert now[2] == saved[2]  # a composition of one's own is not in the file
+
+
+def test_numbers_alone_do_not_make_a_preset(table):
+    like = dataclasses.replace(preset("skull (Strangman 2003)", 690.0), label=3, source="measured by us")
+    table.set_media([like])
+    table.set_wavelength(830)
+    assert table.media()[2] == like
 
 
 def test_a_file_for_other_labels_says_so_and_loses_nothing(table, tmp_path):

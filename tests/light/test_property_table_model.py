@@ -10,7 +10,8 @@ from qtpy.QtGui import QColor
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.widget.property_clipboard import placed, text_of
-from napari_gpubio.light.widget.property_model import COLUMNS, FIELDS, NO_LABELS, WRONG, PropertyModel
+from napari_gpubio.light.widget.property_columns import COLUMNS, FIELDS, WRONG
+from napari_gpubio.light.widget.property_model import NO_LABELS, PropertyModel
 from napari_gpubio.light.widget.property_rows import TYPED
 
 Role = Qt.ItemDataRole

@@ -29,12 +29,13 @@ from napari_gpubio.light.voxels.partial import Partial
 Array = npt.NDArray[Any]
 FORMAT, VERSION = "napari-gpubio light result", 1
 _TEXT = "result.json"
-_RESULT_ARRAYS = ("gates", "gates_error", "fluence_error", "half_fluences", "escaped_weight")
+_VOLUMES = ("gates", "gates_error", "fluence_error")
+_VOLUMES_ON_REQUEST = ("half_fluences", "escaped_weight")
 _PHOTON_ARRAYS = (
     "photon", "detector", "weight", "path_mm", "scatterings", "position_mm", "direction", "time_ns",
 )  # fmt: skip
 _DOMAIN_ARRAYS = ("labels", "mua_per_mm", "mus_per_mm")
-_FAST = 1  # level of DEFLATE; higher ones take several times as long and gain a few per cent on noisy numbers
+_FAST = 1  # level of DEFLATE; higher ones take several times as long and gain little on noisy numbers
 # What zipfile, numpy, json and our own checks raise on a damaged file.
 _READ_ERRORS = (
     OSError, EOFError, ValueError, TypeError, LookupError, AttributeError, NotImplementedError, MemoryError,
@@ -52,10 +53,11 @@ def save_result(path: str | Path, result: LightResult, *, resumable: bool = True
     result
         What a simulation gave, complete or not.
     resumable
-        Save the tallies too, from which the run can be resumed and results be merged: three quarters of the file.
+        Save the tallies too, from which the run can be resumed and results be merged; they are two thirds of the file
+        or more.
     compress
-        Make the file smaller, about by half for a head. This takes ten times as long, minutes for large grids with
-        many time gates.
+        Make the file three times smaller or more, and the saving four to ten times slower: half a second or a minute
+        and a half, for a head or for a large grid with ten time gates.
 
     Raises
     ------
@@ -99,7 +101,7 @@ def _arrays(result: LightResult, *, resumable: bool) -> Iterator[tuple[str, Arra
     for owner, prefix, names in (
         (result.domain, "domain", _DOMAIN_ARRAYS),
         (result.source, "source", ("pattern",)),
-        (result, "result", _RESULT_ARRAYS),
+        (result, "result", _VOLUMES + _VOLUMES_ON_REQUEST),
         (result.detected, "detected", _PHOTON_ARRAYS),
     ):
         for name in names:
@@ -118,7 +120,8 @@ def _result(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> LightR
         source=description.source_from(described, arrays.get("source/pattern")),
         settings=description.settings_from(described),
         detectors=description.detectors_from(described),
-        **{name: arrays.get(f"result/{name}") for name in _RESULT_ARRAYS},  # type: ignore[arg-type]
+        **{name: arrays[f"result/{name}"] for name in _VOLUMES},  # type: ignore[arg-type]
+        **{name: arrays.get(f"result/{name}") for name in _VOLUMES_ON_REQUEST},  # type: ignore[arg-type]
         energy=description.energy_from(described),
         absorbed=description.absorbed_from(described),
         detected=description.made(DetectedPhotons, {**described["detected"], **detected, "labels": labels}),

@@ -20,8 +20,8 @@ def fading(name: str) -> Colormap:
 
 
 _OURS: dict[str, dict[str, Any]] = {
-    "fluence": {"blending": "translucent", "opacity": 0.85, "colormap": fading("inferno")},
-    "error": {"blending": "translucent", "opacity": 0.7},
+    "fluence": {"blending": "translucent_no_depth", "opacity": 0.85, "colormap": fading("inferno")},
+    "error": {"blending": "translucent_no_depth", "opacity": 0.7},
 }
 
 
@@ -84,7 +84,8 @@ class FluenceView:
 
     def _add(self, part: str, data: Any, keywords: dict[str, Any]) -> None:
         active = self._viewer.layers.selection.active
-        self._viewer.add_image(data, **{**keywords, **_OURS[part]})
+        layer = self._viewer.add_image(data, **{**keywords, **_OURS[part]})
+        layer.colorbar.visible = True
         self._limits[part] = keywords["contrast_limits"]
         if active is not None and active in self._viewer.layers:
             self._viewer.layers.selection.active = active

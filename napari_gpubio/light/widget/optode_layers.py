@@ -21,6 +21,7 @@ SOURCE_COLOUR, OTHER_COLOUR, DETECTOR_COLOUR, SPREAD_COLOUR = "#ffd23f", "#8d8f9
 # sizes as shares of the longest side of the volume
 MARKER, TAIL, SPREAD, WIDTH = 0.024, 0.13, 0.1, 0.004
 TISSUE_INDEX = 1.37
+_ON_TOP = "translucent_no_depth"  # what is inside the tissue must stay visible
 
 
 class OptodeLayers:
@@ -109,9 +110,9 @@ class OptodeLayers:
                     scale=self._step,
                     border_color="black",
                     border_width=0.1,
-                    blending="translucent_no_depth",  # what is inside the tissue must stay visible
+                    blending=_ON_TOP,
                     features=names,
-                    text={"string": "{name}", "size": 11, "color": "white", "anchor": "upper_left"},
+                    text={"string": "{name}", "size": 11, "color": "white", "anchor": "upper_left", "blending": _ON_TOP},
                     metadata={KEY: {"optodes": "markers"}},
                 )
             )
@@ -134,7 +135,7 @@ class OptodeLayers:
                     name=LINES,
                     scale=self._step,
                     vector_style="line",
-                    blending="translucent_no_depth",
+                    blending=_ON_TOP,
                     metadata={KEY: {"optodes": "lines"}},
                 )
             )

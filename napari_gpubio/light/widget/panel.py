@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from napari.layers import Labels
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QFileDialog, QWidget
+from qtpy.QtWidgets import QFileDialog, QLabel, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import atomic_write
@@ -37,6 +37,7 @@ from napari_gpubio.light.widget.results import ResultBox
 from napari_gpubio.light.widget.run_box import RunBox
 from napari_gpubio.light.widget.source_box import SourceBox
 from napari_gpubio.light.widget.source_desk import NO_LABELS, SourceDesk
+from napari_gpubio.viewer.forms import LABEL_WIDTH
 from napari_gpubio.viewer.jobs import LatestJob, MakeSteps, Outcome
 from napari_gpubio.viewer.layer_box import LayerBox
 from napari_gpubio.viewer.panel import EnginePanel, heading
@@ -87,6 +88,8 @@ class LightPanel(EnginePanel):
         aligned_form(top).addRow(row_label("Labels", "The segmented volume; 0 is outside.", self), self.labels_box)
         self.inputs.addWidget(top)
         self.inputs.addWidget(self.view_box)
+        for label in self.view_box.findChildren(QLabel):
+            label.setMinimumWidth(LABEL_WIDTH)
         for title, parts in (
             ("Optical properties", (self.table,)),
             ("Source", (self.place_bar, self.source_box)),

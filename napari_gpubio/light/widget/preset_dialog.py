@@ -8,7 +8,6 @@ from qtpy.QtWidgets import (
     QDialogButtonBox,
     QHBoxLayout,
     QLabel,
-    QSpinBox,
     QTabWidget,
     QVBoxLayout,
     QWidget,
@@ -17,24 +16,22 @@ from qtpy.QtWidgets import (
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.tissue import Composition, Preset, preset_names
+from napari_gpubio.light.widget.number_row import NumberBox
 from napari_gpubio.light.widget.preset_composition import CompositionForm
 from napari_gpubio.light.widget.preset_plot import PresetPlot
 from napari_gpubio.light.widget.preset_tissues import TissueList
 from napari_gpubio.light.widget.property_rows import PropertyRow
 
-SHORTEST_NM, LONGEST_NM = 300, 1100
+SHORTEST_NM, LONGEST_NM = 300.0, 1100.0
 CHOOSE = "Choose a tissue."
 _GOOD, _BAD = "", "color: #ffc15e;"
 
 
-def wavelength_box(wavelength_nm: float, parent: QWidget) -> QSpinBox:
+def wavelength_box(wavelength_nm: float, parent: QWidget) -> NumberBox:
     """Make an input of a wavelength in nm."""
-    box = QSpinBox(parent)
-    box.setRange(SHORTEST_NM, LONGEST_NM)
+    box = NumberBox(SHORTEST_NM, LONGEST_NM, 10.0, 1, parent)
     box.setSuffix(" nm")
-    box.setSingleStep(10)
-    box.setKeyboardTracking(False)
-    box.setValue(round(wavelength_nm))
+    box.setValue(wavelength_nm)
     return box
 
 
@@ -78,7 +75,7 @@ class PresetDialog(QDialog):
     @property
     def wavelength_nm(self) -> float:
         """The chosen wavelength."""
-        return float(self._wavelength.value())
+        return self._wavelength.value()
 
     @property
     def recipe(self) -> Preset | Composition | None:

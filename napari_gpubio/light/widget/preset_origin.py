@@ -1,15 +1,13 @@
 """Recognise properties that came from presets, in a sample or in a file, so that they can follow the wavelength."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 
-from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.tissue import Composition, Preset, preset_names, preset_recipe
 
 _Numbers = tuple[float, float, float, float]
-_Origin = tuple[Preset | Composition, float]  # and its wavelength, nm
 
 
 def origins(media: Iterable[Medium], wavelength_nm: float) -> tuple[dict[int, Preset | Composition], float]:
@@ -21,16 +19,45 @@ def origins(media: Iterable[Medium], wavelength_nm: float) -> tuple[dict[int, Pr
     Returns
     -------
     recipes
-        By label, those of the wavelength that most are for.
+        By label; only those for the wavelength.
     wavelength_nm
-        That wavelength; the given one where nothing is recognised.
+        What most of the recognised properties are for; the given one where none is.
     """
-    known = _at(wavelength_nm)
-    found = {medium.label: _origins_of(medium, known | _in_tables()) for medium in media}
-    votes = Counter(nm for label in found for nm in {nm for _, nm in found[label]})
+    found = {medium.label: dict(_origins_of(medium, wavelength_nm)) for medium in media}
+    votes = Counter(nm for by_wavelength in found.values() for nm in by_wavelength)
     best = max(votes, key=lambda nm: (votes[nm], nm == wavelength_nm), default=wavelength_nm)
-    return {
-        label: next(recipe for recipe, nm in ours if nm == best)
-        for label, ours in found.items()
-        if any(nm == best for _, nm in ours)
-    }, best
+    return {label: by_wavelength[best] for label, by_wavelength in found.items() if best in by_wavelength}, best
+
+
+def _origins_of(medium: Medium, wavelength_nm: float) -> Iterator[tuple[float, Preset | Composition]]:
+    """Wavelengths and presets that give a medium; of those that give the same, its namesake comes last."""
+    alike = [*_in_tables().get(_numbers(medium), ()), *_at(wavelength_nm).get(_numbers(medium), ())]
+    for name, nm in sorted(alike, key=lambda one: one[0].startswith(medium.name)):
+        recipe = preset_recipe(name)
+        source = recipe.citation if isinstance(recipe, Preset) else recipe.source
+        if source and medium.source.startswith(source):
+            yield nm, recipe
+
+
+@cache
+def _in_tables() -> dict[_Numbers, list[tuple[str, float]]]:
+    """Names and wavelengths of the rows of all tables, by their numbers."""
+    found: dict[_Numbers, list[tuple[str, float]]] = {}
+    for name in preset_names():
+        recipe = preset_recipe(name)
+        for row in recipe.rows if isinstance(recipe, Preset) else ():
+            found.setdefault(row[1:5], []).append((name, row.wavelength_nm))
+    return found
+
+
+@cache
+def _at(wavelength_nm: float) -> dict[_Numbers, list[tuple[str, float]]]:
+    """Names of the presets that are known at a wavelength, by their numbers."""
+    found: dict[_Numbers, list[tuple[str, float]]] = {}
+    for name in preset_names(wavelength_nm):
+        found.setdefault(_numbers(preset_recipe(name).medium(wavelength_nm)), []).append((name, wavelength_nm))
+    return found
+
+
+def _numbers(medium: Medium) -> _Numbers:
+    return medium.mua_per_mm, medium.mus_per_mm, medium.g, medium.n

@@ -4,7 +4,8 @@ from collections.abc import Collection
 
 from qtpy.QtCore import Qt
 
-from napari_gpubio.light.widget.property_model import COLUMNS, PropertyModel
+from napari_gpubio.light.widget.property_columns import COLUMNS
+from napari_gpubio.light.widget.property_model import PropertyModel
 
 Place = tuple[int, int]  # row and column
 

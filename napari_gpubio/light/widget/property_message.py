@@ -5,7 +5,8 @@ from typing import Any
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QLabel, QVBoxLayout, QWidget
 
-from napari_gpubio.light.widget.property_model import FIELDS, PropertyModel
+from napari_gpubio.light.widget.property_columns import FIELDS
+from napari_gpubio.light.widget.property_model import PropertyModel
 
 _STYLES = {
     "error": "color: #ff6b5e; font-weight: 600;",

@@ -1,8 +1,7 @@
 """The Qt model of the optical property table: rows by label, their text and colours, undo."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from qtpy.QtCore import QAbstractTableModel, QModelIndex, Qt, Signal
@@ -10,37 +9,21 @@ from qtpy.QtGui import QColor
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.model import OUTSIDE, Medium
+from napari_gpubio.light.widget.property_columns import (
+    COLUMNS,
+    FIELDS,
+    Rgba,
+    alignment,
+    background,
+    chip_colour,
+    foreground,
+)
 from napari_gpubio.light.widget.property_rows import NUMBERS, UNITS, WITH_UNIT, PropertyRow, Recipe
 
-Rgba = Sequence[float]
 Rows = dict[int, PropertyRow]
 NO_LABELS = "choose a Labels layer, or File › Open Sample › napari-gpubio › Head phantom"
-WRONG, MISSING, DIM = QColor(255, 107, 94, 110), QColor(255, 193, 94), QColor(150, 153, 160)
 _MOST_UNDO = 100
 _Role = Qt.ItemDataRole
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of the table."""
-
-    field: str
-    title: str
-    help: str
-    editable: bool = True
-
-
-COLUMNS = (
-    Column("label", "Label", "The label, in its colour in the layer", editable=False),
-    Column("name", "Name", "What the label stands for"),
-    Column("mua_per_mm", "µa", "Absorption coefficient, at least 0"),
-    Column("mus_per_mm", "µs", "Scattering coefficient, at least 0"),
-    Column("g", "g", "Anisotropy: mean cosine of the scattering angle, -1 to 1"),
-    Column("n", "n", "Refractive index, at least 1"),
-    Column("musp_per_mm", "µs′", "Reduced scattering coefficient, µs (1 - g)", editable=False),
-    Column("source", "Source", "Where the numbers come from"),
-)
-FIELDS = tuple(column.field for column in COLUMNS)
 
 
 class PropertyModel(QAbstractTableModel):
@@ -67,9 +50,9 @@ class PropertyModel(QAbstractTableModel):
             _Role.EditRole: lambda row, field: row.text(field, self._unit),
             _Role.ToolTipRole: self._tip,
             _Role.DecorationRole: lambda row, field: self._colours.get(row.label) if field == "label" else None,
-            _Role.BackgroundRole: _background,
-            _Role.ForegroundRole: _foreground,
-            _Role.TextAlignmentRole: lambda _, field: _alignment(field),
+            _Role.BackgroundRole: background,
+            _Role.ForegroundRole: foreground,
+            _Role.TextAlignmentRole: lambda _, field: alignment(field),
         }
 
     # -- rows -----------------------------------------------------------------------------------------------------
@@ -92,7 +75,7 @@ class PropertyModel(QAbstractTableModel):
     def set_labels(self, labels: Iterable[int], colours: Mapping[int, Rgba | None]) -> None:
         """Show a row for each label but the outside; ``colours`` are RGBA from 0 to 1."""
         new = tuple(sorted({int(label) for label in labels} - {OUTSIDE}))
-        self._colours = {label: colour for label in new if (colour := _chip(colours.get(label))) is not None}
+        self._colours = {label: colour for label in new if (colour := chip_colour(colours.get(label))) is not None}
         if new == self._labels:  # and nothing but the chips: an open editor keeps what is typed while the user paints
             if new:
                 self.dataChanged.emit(self.index(0, 0), self.index(len(new) - 1, 0), [_Role.DecorationRole.value])
@@ -251,7 +234,7 @@ class PropertyModel(QAbstractTableModel):
             return f"{column.title}\n{self._unit}" if column.field in WITH_UNIT else column.title
         if role == _Role.ToolTipRole:
             return column.help + (f" ({self._unit})" if column.field in WITH_UNIT else "")
-        return _alignment(column.field) if role == _Role.TextAlignmentRole else None
+        return alignment(column.field) if role == _Role.TextAlignmentRole else None
 
     def _shown_text(self, row: PropertyRow, field: str) -> str:
         return "–" if row.is_missing(field) else row.short_text(field, self._unit)
@@ -283,25 +266,3 @@ class PropertyModel(QAbstractTableModel):
 
 def _with_recipe(row: PropertyRow, recipe: Recipe | None) -> PropertyRow:
     return dataclasses.replace(row, recipe=recipe)
-
-
-def _chip(colour: Rgba | None) -> QColor | None:
-    """The colour of a label, opaque; None where the layer does not draw it."""
-    if colour is None or float(colour[3]) == 0:
-        return None
-    return QColor.fromRgbF(*(float(c) for c in colour[:3]))
-
-
-def _background(row: PropertyRow, field: str) -> QColor | None:
-    return WRONG if row.problem(field) and not row.is_missing(field) else None
-
-
-def _foreground(row: PropertyRow, field: str) -> QColor | None:
-    if row.is_missing(field):
-        return MISSING
-    return DIM if field in ("musp_per_mm", "source") else None
-
-
-def _alignment(field: str) -> Qt.AlignmentFlag:
-    side = Qt.AlignmentFlag.AlignLeft if field in ("label", "name", "source") else Qt.AlignmentFlag.AlignRight
-    return side | Qt.AlignmentFlag.AlignVCenter

@@ -20,9 +20,11 @@ from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.light.io.table import read_table, write_table
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.widget.preset_dialog import PresetDialog, wavelength_box
+from napari_gpubio.light.widget.preset_origin import origins
+from napari_gpubio.light.widget.property_columns import Rgba
 from napari_gpubio.light.widget.property_message import PropertyMessage
-from napari_gpubio.light.widget.property_model import NO_LABELS, PropertyModel, Rgba
-from napari_gpubio.light.widget.property_rows import UNITS, Recipe
+from napari_gpubio.light.widget.property_model import NO_LABELS, PropertyModel
+from napari_gpubio.light.widget.property_rows import UNITS
 from napari_gpubio.light.widget.property_view import PropertyView
 
 FILES = "Optical properties (*.csv *.json)"
@@ -73,26 +75,19 @@ class PropertyTable(QWidget):
         """
         return self.model.media()
 
-    def set_media(
-        self,
-        media: Iterable[Medium],
-        recipes: Mapping[int, Recipe] | None = None,
-        *,
-        wavelength_nm: float | None = None,
-    ) -> None:
+    def set_media(self, media: Iterable[Medium]) -> None:
         """Fill rows with properties; labels that are not among them keep theirs.
+
+        Properties that are recognised as a preset's follow the wavelength from now on, and the wavelength is theirs.
 
         Parameters
         ----------
         media
             Properties, also of labels that are not there yet.
-        recipes
-            What gave them, by label, for those that shall follow the wavelength; see `light.tissue.preset_recipe`.
-        wavelength_nm
-            What ``recipes`` gave them for, if it is not the wavelength on screen; from now on it is.
         """
-        if wavelength_nm is not None:
-            self.set_wavelength(wavelength_nm)
+        media = tuple(media)
+        recipes, wavelength_nm = origins(media, self.wavelength_nm)
+        self.set_wavelength(wavelength_nm)
         self.model.set_media(media, recipes)
 
     @property
@@ -102,7 +97,7 @@ class PropertyTable(QWidget):
 
     def set_wavelength(self, wavelength_nm: float) -> None:
         """Let the rows that came from presets follow to a wavelength."""
-        self._wavelength.setValue(round(wavelength_nm))
+        self._wavelength.setValue(wavelength_nm)
 
     @property
     def unit(self) -> str:
@@ -188,7 +183,7 @@ class PropertyTable(QWidget):
     def _top_row(self) -> QWidget:
         self._wavelength = wavelength_box(self.wavelength_nm, self)
         self._wavelength.setToolTip("Rows that came from presets follow the wavelength; typed ones stay")
-        self._unit = QComboBox(self)
+        self._unit = _Choice(self)
         self._unit.addItems(list(UNITS))
         self._unit.setToolTip("Unit of µa, µs and µs′ on screen")
         return _in_a_row(QLabel("Wavelength", self), self._wavelength, None, QLabel("Unit", self), self._unit)
@@ -271,6 +266,17 @@ class PropertyTable(QWidget):
         path, _ = QFileDialog.getSaveFileName(self, "Save optical properties", "optical properties.csv", FILES)
         if path:
             self.save(path)
+
+
+class _Choice(QComboBox):
+    """A choice that the wheel leaves alone unless it was clicked before."""
+
+    def wheelEvent(self, event: Any) -> None:
+        """Qt: the wheel was turned over it."""
+        if self.hasFocus():
+            super().wheelEvent(event)
+        else:
+            event.ignore()
 
 
 def _in_a_row(*parts: QWidget | None) -> QWidget:

@@ -16,7 +16,8 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.light.widget.property_clipboard import Place, placed, text_of
-from napari_gpubio.light.widget.property_model import COLUMNS, FIELDS, PropertyModel
+from napari_gpubio.light.widget.property_columns import COLUMNS, FIELDS
+from napari_gpubio.light.widget.property_model import PropertyModel
 
 _EDITOR = "QLineEdit { padding: 0 2px; min-height: 0; border-radius: 0; }"
 _WRONG_EDITOR = "QLineEdit { padding: 0 2px; min-height: 0; border-radius: 0; background: #8a3a34; color: white; }"
@@ -28,6 +29,7 @@ _HEADER = """QHeaderView::section {
 _WIDEST = {"label": "Label", "name": "grey matter", "mua_per_mm": "0.0000", "source": "Strangman"}
 _NUMBER = "00.00"
 _PADDING, _CHIP = 9, 14  # pixels: both sides of a cell, the edge of a colour chip
+_LEAST_NAME = 48
 _MOST_ROWS, _FEWEST_ROWS = 9, 3
 _Trigger = QAbstractItemView.EditTrigger
 
@@ -178,9 +180,9 @@ class PropertyView(QTableView):
         source_fits = spare >= 0
         if not source_fits:
             spare += self._widths["source"]
-        share = spare // 3 if source_fits else spare
+        share = spare // 3 if source_fits else max(spare, _LEAST_NAME - self._widths["name"])
         self.setColumnHidden(FIELDS.index("source"), not source_fits)
-        for field, more in (("name", max(share, 0)), ("source", spare - share)):
+        for field, more in (("name", share), ("source", spare - share)):
             self.horizontalHeader().resizeSection(FIELDS.index(field), self._widths[field] + more)
 
 
