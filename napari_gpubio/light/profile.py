@@ -3,9 +3,9 @@
 Fluence falls by decades, nearly exponentially, so it is interpolated on its logarithm: the values of the eight voxel
 centres around a point are averaged geometrically with trilinear weights, which is exact for an exponential in any
 direction. (The nearest voxel alone would be off by half a voxel, a factor e^(mu_eff d / 2); a plain trilinear mean is
-always too high. The price: the logarithm of noisy voxels is low on average, by half the square of their relative error.)
-Only voxels of the refractive index at the point take part: where it changes, fluence may jump, and outside there is
-none.
+always too high. The price: the logarithm of a noisy value is low on average, by half the square of its relative
+error.) Only voxels of the refractive index at the point take part: where it changes, fluence may jump, and outside
+there is none.
 """
 
 from dataclasses import dataclass, replace

@@ -110,7 +110,7 @@ def simulate_steps(
     if client is None:
         _check_memory(problem, chosen)
     describe = _Description(problem, "a Dask cluster" if client is not None else chosen.describe())
-    already, total = partial.photons(problem), settings.photons
+    already, total = partial.photons, settings.photons
     yield Step(already, total, f"photons ({needed_memory_mb(domain, settings, chosen):.0f} MB on {describe.device})")
     parts = (
         _on_dask(problem, partial, client, device, stop)
@@ -171,9 +171,10 @@ def _resumed(problem: VoxelProblem, earlier: LightResult) -> tuple[VoxelProblem,
             "the result to resume is of another simulation (domain, source, detectors, seed or settings differ); only "
             "the number of photons may be raised"
         )
-    done = state.photons(problem)
-    if state.last_photon > problem.settings.photons:
-        raise InvalidInput(f"the result to resume has {done:,} photons already; ask for more than that")
+    if state.photons_up_to > problem.settings.photons:
+        raise InvalidInput(
+            f"the result to resume has traced photons up to number {state.photons_up_to:,}; ask for at least that many"
+        )
     return problem, state.copy()
 
 
@@ -284,7 +285,7 @@ def _on_dask(
     try:
         for task in as_completed(tasks):
             part = task.result()
-            done += part.photons(problem)
+            done += part.photons
             partial.add(part, problem)
             yield done, partial.copy
             if stop is not None and stop.is_set():

@@ -1,22 +1,15 @@
 """MCX's conventions turned into ours: origin, unit, faces, gates; and files that are wrong."""
 
-import dataclasses
 import json
-import math
 
-import nibabel as nib
 import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io.jdata import encode_array
-from napari_gpubio.light.io.mcx import McxCase, read_mcx, write_mcx
-from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.io.mcx import read_mcx
 from napari_gpubio.light.settings import Settings
-from napari_gpubio.light.source import KINDS, Source
-from tests.light.full_disk import full_disk
-from tests.light.mcx_cases import GREY, OUTSIDE, case, with_source, without, written
+from tests.light.mcx_cases import GREY, OUTSIDE, case, without, written
 
 LABELS = np.zeros((4, 5, 6), np.uint8)
 

@@ -119,15 +119,21 @@ def _plain(node: Mapping[str, Any], dtype: np.dtype[Any], shape: Sequence[int], 
             f"{math.prod(shape)}; the file is incomplete, write it again"
         )
     native = dtype.newbyteorder("=")
+    if (array := _converted(values, native)) is None:
+        raise InvalidInput(f"{what}._ArrayData_ has values that are no {native.name} numbers; write it again")
+    return array
+
+
+def _converted(values: list[Any], dtype: np.dtype[Any]) -> Array | None:
+    """The values as an array, or None if one of them does not fit."""
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             numbers = np.array(values)
-            array = numbers.astype(native)
+            array = numbers.astype(dtype)
     except (ValueError, TypeError, OverflowError):  # texts, lists of unequal length, numbers of 400 digits
-        numbers, array = np.zeros(1), np.ones(1)
-    if array.ndim != 1 or not (dtype.kind == "f" or np.array_equal(array, numbers)):
-        raise InvalidInput(f"{what}._ArrayData_ has values that are no {native.name} numbers; write it again")
-    return array
+        return None
+    fits = array.ndim == 1 and (dtype.kind == "f" or np.array_equal(array, numbers))
+    return array if fits else None
 
 
 def _packed(node: Mapping[str, Any], dtype: np.dtype[Any], shape: Sequence[int], what: str) -> Array:

@@ -120,7 +120,7 @@ def _result(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> LightR
         source=description.source_from(described, arrays.get("source/pattern")),
         settings=description.settings_from(described),
         detectors=description.detectors_from(described),
-        **{name: arrays[f"result/{name}"] for name in _VOLUMES},  # type: ignore[arg-type]
+        **{name: arrays[f"result/{name}"] for name in _VOLUMES},
         **{name: arrays.get(f"result/{name}") for name in _VOLUMES_ON_REQUEST},  # type: ignore[arg-type]
         energy=description.energy_from(described),
         absorbed=description.absorbed_from(described),

@@ -12,7 +12,7 @@ from napari_gpubio.light.detectors import DetectedPhotons
 from napari_gpubio.light.result import Estimate, LightResult
 
 Array = npt.NDArray[Any]
-MOST_BINS = 100
+MOST_BINS, SHORTEST_NS = 100, 1e-3  # intervals of a time spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,9 @@ def time_spread(caught: DetectedPhotons) -> TimeSpread:
     if not len(caught):
         return TimeSpread(np.empty(0), np.empty(0), np.empty(0))
     bins = min(math.ceil(2 * len(caught) ** (1 / 3)), MOST_BINS)  # Rice's rule
-    edges = np.linspace(caught.time_ns.min(), np.nextafter(caught.time_ns.max(), np.inf), bins + 1)
+    first, last = float(caught.time_ns.min()), float(caught.time_ns.max())
+    slack = max(0.0, bins * SHORTEST_NS - (last - first)) / 2
+    edges = np.linspace(first - slack, np.nextafter(last + slack, np.inf), bins + 1)
     squares, _ = np.histogram(caught.time_ns, edges, weights=caught.weight.astype(np.float64) ** 2)
     error = np.sqrt(squares) / np.diff(edges) / max(1, caught.launched)
     return TimeSpread((edges[:-1] + edges[1:]) / 2, caught.time_point_spread(edges), error)

@@ -43,7 +43,7 @@ def _mean_and_error(total, whole, squares, nx, ny, nz, per_photon, whole_share, 
     whole_share
         Share of the photons that are in whole batches.
     batches
-        Number of batches of the common length that those photons make (the last may be shorter).
+        Number of whole batches.
     """
     for i in nb.prange(nx):
         for j in range(ny):
@@ -61,7 +61,7 @@ def _mean_and_error(total, whole, squares, nx, ny, nz, per_photon, whole_share, 
 
 def assemble(problem: VoxelProblem, partial: Partial, parameters: Mapping[str, Any]) -> LightResult:
     """Turn the tallies of the photons that are done into a result."""
-    launched = partial.photons(problem)
+    launched = partial.photons
     gates, gates_error, fluence_error, halves = _volumes(problem, partial, launched)
     energy, absorbed = _energy(problem, partial, launched)
     return LightResult(
@@ -118,12 +118,11 @@ def _one_volume(
     mean: Floats,
     error: Floats,
 ) -> None:
-    in_batches = sum(problem.batch_photons(batch) for batch in partial.batches)
+    batches = len(partial.batches)
     per_photon = 1.0 / (problem.scale * problem.domain.voxel_volume_mm3 * max(1, launched))
-    share = in_batches / max(1, launched)
-    batches = in_batches / problem.batch_size if len(partial.batches) > 1 else 0.0
+    share = batches * problem.batch_size / max(1, launched)
     with cpu_threads():
-        _mean_and_error(total, whole, squares, *problem.size, per_photon, max(share, 1e-300), batches, mean, error)
+        _mean_and_error(total, whole, squares, *problem.size, per_photon, share, batches, mean, error)
 
 
 def _halves(problem: VoxelProblem, total: Array, launched: int) -> Floats:
@@ -149,7 +148,6 @@ def _energy(problem: VoxelProblem, partial: Partial, launched: int) -> tuple[Ene
     columns = len(units)
     whole = [partial.batches[batch] for batch in sorted(partial.batches)]
     batches = np.array(whole, np.uint64).reshape(-1, columns).astype(np.int64) * units
-    sizes = np.array([problem.batch_photons(batch) for batch in sorted(partial.batches)], np.float64)
     rest = np.zeros(columns)
     for part in partial.open.values():
         rest += np.concatenate([part.ledger, row_energy_of(problem, part.tally)]).astype(np.int64) * units
@@ -158,11 +156,10 @@ def _energy(problem: VoxelProblem, partial: Partial, launched: int) -> tuple[Ene
         """Fraction per photon of a column, or of several columns together."""
         per_batch = batches[:, numbers].sum(axis=1)
         value = (per_batch.sum() + rest[numbers].sum()) / max(1, launched)
-        if len(sizes) < 2:
+        if len(batches) < 2:
             return Estimate(float(value), float("nan"))
-        mean = per_batch.sum() / sizes.sum()
-        variance = ((per_batch - mean * sizes) ** 2).sum() * len(sizes) / (len(sizes) - 1) / sizes.sum() ** 2
-        return Estimate(float(value), float(np.sqrt(variance * sizes.sum() / launched)))
+        # the spread of batches gives that of one photon, and that the error of all photons together
+        return Estimate(float(value), float(per_batch.std(ddof=1) / np.sqrt(problem.batch_size * launched)))
 
     rows = LEDGER + np.arange(problem.media_rows)
     balance = EnergyBalance(

@@ -37,7 +37,7 @@ class Run:
             self._clear()
         self._trace(start, count)
         append_range(self._done, start, start + count)
-        if sum(b - a for a, b in self._done) == self._problem.batch_photons(batch):
+        if sum(b - a for a, b in self._done) == self.span:
             self._close(batch)
 
     def snapshot(self) -> Partial:

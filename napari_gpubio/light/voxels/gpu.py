@@ -76,7 +76,7 @@ class Run:
                 first, last = self._problem.batch_range(batch)
                 done = self._open.setdefault(batch, [])
                 append_range(done, max(start, first), min(start + count, last))
-                if sum(b - a for a, b in done) == last - first:
+                if sum(b - a for a, b in done) == size:
                     self._fold(batch)
             cupy.cuda.get_current_stream().synchronize()
 

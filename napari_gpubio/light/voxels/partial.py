@@ -98,7 +98,7 @@ class Partial:
     squares
         Sums of the squares of the batches' tallies, 128 bits as two words; see `fold_batch`.
     batches
-        For each whole batch: the ledger, then the energy that each media row absorbed.
+        For each whole batch, all of them of the same length: the ledger, then the energy that each media row absorbed.
     open
         Batches of which not all photons are done.
     exits
@@ -132,14 +132,14 @@ class Partial:
             caught=CaughtPhotons.none(problem),
         )
 
-    def photons(self, problem: VoxelProblem) -> int:
+    @property
+    def photons(self) -> int:
         """Number of photons done."""
-        whole = sum(problem.batch_photons(batch) for batch in self.batches)
-        return whole + sum(batch.photons for batch in self.open.values())
+        return len(self.batches) * self.batch_size + sum(batch.photons for batch in self.open.values())
 
     @property
-    def last_photon(self) -> int:
-        """One more than the largest index of a photon that is done, but for a shorter last batch."""
+    def photons_up_to(self) -> int:
+        """One more than the largest index of a photon that is done."""
         whole = [(batch + 1) * self.batch_size for batch in self.batches]
         return max([0, *whole, *(part.done[-1][1] for part in self.open.values())])
 
@@ -164,7 +164,7 @@ class Partial:
         self.batches |= other.batches
         for batch, part in other.open.items():
             self.merge_open(batch, part)
-            if self.open[batch].photons == problem.batch_photons(batch):
+            if self.open[batch].photons == self.batch_size:
                 self._close(batch, problem)
         self.caught.add(other.caught, problem.settings.max_detected)
 

@@ -53,8 +53,7 @@ class VoxelProblem:
 
     def __post_init__(self) -> None:
         if not self.batch_size:
-            size = -(-self.settings.photons // self.settings.batches)
-            object.__setattr__(self, "batch_size", size)
+            object.__setattr__(self, "batch_size", max(1, self.settings.photons // self.settings.batches))
 
     # -- the grid -------------------------------------------------------------------------------------------------
 
@@ -251,24 +250,19 @@ class VoxelProblem:
 
     @property
     def batch_count(self) -> int:
-        """Number of batches."""
+        """Number of batches, the last of which may lack photons; it then stays open."""
         return -(-self.settings.photons // self.batch_size)
 
     def batch_range(self, batch: int) -> tuple[int, int]:
         """First photon of a batch, and the one behind its last."""
         return batch * self.batch_size, min((batch + 1) * self.batch_size, self.settings.photons)
 
-    def batch_photons(self, batch: int) -> int:
-        """Photons of a batch; the last one may have fewer."""
-        start, stop = self.batch_range(batch)
-        return stop - start
-
     @cached_property
     def key(self) -> str:
         """Fingerprint of everything but the number of photons: runs with the same key trace the same photons."""
         s = self.settings
-        words: tuple[Any, ...] = (s.seed, s.refraction, s.specular, s.roulette_threshold, s.faces, s.halves, s.exit_map, self.size)
-        words += (self.kind, self.pattern_columns, self.scale, self.ledger_scale, self.energy_scale)
+        words: tuple[Any, ...] = (s.seed, s.refraction, s.specular, s.roulette_threshold, s.faces, s.halves, s.exit_map)
+        words += (self.size, self.kind, self.pattern_columns, self.scale, self.ledger_scale, self.energy_scale)
         found = hashlib.sha256(repr(words).encode())
         arrays = (self.rows, self.media, self.mua, self.mus, self.edges_mm, self.source_numbers, self.pattern)
         for array in (*arrays, self.gate_edges, self.detector_numbers):

@@ -88,10 +88,11 @@ class DisplayBox(QWidget):
         """Whether the relative error is wanted as a layer."""
         return self._error.isChecked()
 
-    def show_legend(self, layer: Any | None) -> None:
-        """Say what the colours of a layer stand for."""
+    def show_legend(self, layer: Any | None, gate: str = "") -> None:
+        """Say what the colours of a layer stand for, and of which time gate."""
         unit = None if layer is None else carried(layer, "unit")
-        self._bar.show_layer(layer, "" if unit is None else f"{unit} · {UNITS[unit]}")
+        told = [] if unit is None else [f"{unit} {UNITS[unit]}", *([gate] if gate else [])]
+        self._bar.show_layer(layer, " · ".join(told))
 
     def _connect(self) -> None:
         self._power.edited.connect(lambda _: self._on_power())

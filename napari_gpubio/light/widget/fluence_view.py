@@ -44,14 +44,15 @@ class FluenceView:
         """With what the names of the layers begin."""
         return "" if self.picture is None else self.picture.study
 
-    def show(self, picture: Picture) -> None:
-        """Show a picture in place of the last one."""
+    def show(self, picture: Picture) -> bool:
+        """Show a picture in place of the last one; returns whether a new layer had to be made."""
         self.picture = picture
-        self._show("fluence", picture.fluence)
+        is_new = self._show("fluence", picture.fluence)
         if picture.error is not None:
-            self._show("error", picture.error)
-        elif (layer := self.layer("error")) is not None:
+            return self._show("error", picture.error) or is_new
+        if (layer := self.layer("error")) is not None:
             self._viewer.layers.remove(layer.name)
+        return is_new
 
     def layer(self, part: str = "fluence") -> Any | None:
         """The layer of a part of the picture (``fluence`` or ``error``), or None."""
@@ -70,7 +71,7 @@ class FluenceView:
 
     # -- the inside -----------------------------------------------------------------------------------------------
 
-    def _show(self, part: str, made: LayerData) -> None:
+    def _show(self, part: str, made: LayerData) -> bool:
         data, keywords, _ = made
         keywords["metadata"][KEY]["panel"] = part
         layer = self.layer(part)
@@ -79,8 +80,9 @@ class FluenceView:
             layer = None
         if layer is None:
             self._add(part, data, keywords)
-        else:
-            self._change(part, layer, data, keywords)
+            return True
+        self._change(part, layer, data, keywords)
+        return False
 
     def _add(self, part: str, data: Any, keywords: dict[str, Any]) -> None:
         active = self._viewer.layers.selection.active

@@ -1,6 +1,5 @@
 """The layers that show sources and detectors: markers with names, and lines for the arrow and the outlines."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,10 +7,12 @@ from napari.utils.colormaps.standardize_color import transform_color
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layers import KEY, carried
-from napari_gpubio.core.space import slice_steps_mm
+from napari_gpubio.core.space import apply_affine, slice_steps_mm
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.model import OUTSIDE
 from napari_gpubio.light.source import Source
-from napari_gpubio.light.surface import inward_normal
+from napari_gpubio.light.surface import inward_normal, label_at
+from napari_gpubio.light.widget.optode_marks import Beams, Marks
 from napari_gpubio.light.widget.optodes import Optodes
 from napari_gpubio.light.widget.strokes import Strokes, arrow, disc, footprint, in_slice, spread
 from napari_gpubio.light.widget.tissue import Tissue
@@ -19,8 +20,8 @@ from napari_gpubio.light.widget.tissue import Tissue
 MARKERS, LINES = "source and detectors", "source beam"
 SOURCE_COLOUR, OTHER_COLOUR, DETECTOR_COLOUR, SPREAD_COLOUR = "#ffd23f", "#8d8f98", "#35d0ff", "#ffd23f88"
 # sizes as shares of the longest side of the volume
-MARKER, TAIL, SPREAD, WIDTH = 0.024, 0.13, 0.1, 0.004
-TISSUE_INDEX = 1.37
+MARKER, SMALLEST, TAIL, SPREAD, WIDTH = 0.024, 0.015, 0.13, 0.1, 0.004
+TISSUE_INDEX = 1.37  # for drawing a fibre's cone
 _ON_TOP = "translucent_no_depth"  # what is inside the tissue must stay visible
 
 
@@ -35,11 +36,12 @@ class OptodeLayers:
 
     def __init__(self, viewer: Any) -> None:
         self._viewer = viewer
-        self._strokes: list[tuple[Strokes, str]] = []  # in viewer axes, with their colours
-        self._markers, self._names, self._colours = np.empty((0, 3)), [""], [SOURCE_COLOUR]
-        self._step = np.ones(3)
+        self._strokes: list[tuple[Strokes, str]] = []  # in viewer axes (z, y, x), with their colours
+        self._markers, self._sizes = np.empty((0, 3)), np.empty(0)
+        self._names, self._colours = [""], [SOURCE_COLOUR]
+        self._step, self._extent = np.ones(3), np.zeros((2, 3))
+        self._width = self._reach = 0.0
         self._drawing = False
-        self._size = self._width = self._reach = 0.0
 
     @property
     def reach(self) -> float:
@@ -48,12 +50,16 @@ class OptodeLayers:
 
     def show(self, optodes: Optodes, source: Source | None, tissue: Tissue) -> None:
         """Draw what is placed; ``source`` is the one that shines, or None."""
-        self._size, self._width = MARKER * tissue.extent_mm, WIDTH * tissue.extent_mm
+        size, self._width = MARKER * tissue.extent_mm, WIDTH * tissue.extent_mm
         self._step = slice_steps_mm(tissue.affine, tissue.labels.shape)
-        self._reach = max(self._size / 2, float(self._step.max()))
+        self._extent = np.sort(tissue.to_viewer(_ends(tissue)), axis=0)
+        self._reach = max(size / 2, float(self._step.max()))
         self._strokes = [(tissue.to_viewer(s), c) for s, c in _strokes(optodes, source, tissue) if len(s)]
         self._markers = tissue.to_viewer(np.reshape(list(optodes), (-1, 3)))
         self._colours = [_colour(optodes, index) for index in range(len(self._markers))]
+        smallest = SMALLEST * tissue.extent_mm
+        widths = [size] * len(optodes.sources) + [max(2 * d.radius_mm, smallest) for d in optodes.detectors]
+        self._sizes = np.array(widths)
         several = len(optodes.sources) > 1
         self._names = [source.name if several else "" for source in optodes.sources]
         self._names += [detector.name for detector in optodes.detectors]
@@ -76,17 +82,6 @@ class OptodeLayers:
         finally:
             self._drawing = False
 
-    def _draw(self) -> None:
-        dims = self._viewer.dims
-        strokes, markers, shown = self._strokes, self._markers.copy(), np.ones(len(self._markers), bool)
-        for axis in [axis - (dims.ndim - 3) for axis in dims.not_displayed if axis >= dims.ndim - 3]:
-            at = dims.point[dims.ndim - 3 + axis]
-            strokes = [(in_slice(lines, axis, at, self._reach), colour) for lines, colour in strokes]
-            shown &= np.abs(markers[:, axis] - at) <= self._reach
-            markers[:, axis] = at
-        self._show_lines(strokes)
-        self._show_markers(markers, shown)
-
     def bring_to_front(self) -> None:
         """Put the lines and the markers above all other layers."""
         layers = self._viewer.layers
@@ -99,58 +94,60 @@ class OptodeLayers:
     def _layer(self, part: str) -> Any | None:
         return next((layer for layer in self._viewer.layers if carried(layer, "optodes") == part), None)
 
-    def _show_markers(self, positions: Any, shown: Any) -> None:
-        layer = self._layer("markers")
-        names = {"name": np.array(self._names, dtype=object)}
-        if layer is None:
-            layer = self._add(
-                lambda: self._viewer.add_points(
-                    positions / self._step,
-                    name=MARKERS,
-                    scale=self._step,
-                    border_color="black",
-                    border_width=0.1,
-                    blending=_ON_TOP,
-                    features=names,
-                    text={"string": "{name}", "size": 11, "color": "white", "anchor": "upper_left", "blending": _ON_TOP},
-                    metadata={KEY: {"optodes": "markers"}},
-                )
-            )
-        layer.scale = self._step
-        layer.data = positions / self._step
-        layer.features = names
-        layer.face_color = self._colours or SOURCE_COLOUR
-        layer.size = self._size / float(self._step.mean())
-        layer.shown = shown
+    def _draw(self) -> None:
+        dims = self._viewer.dims
+        strokes, markers, shown = self._strokes, self._markers.copy(), np.ones(len(self._markers), bool)
+        for axis in [axis - (dims.ndim - 3) for axis in dims.not_displayed if axis >= dims.ndim - 3]:
+            at = dims.point[dims.ndim - 3 + axis]
+            strokes = [(in_slice(lines, axis, at, self._reach), colour) for lines, colour in strokes]
+            shown &= np.abs(markers[:, axis] - at) <= self._reach
+            markers[:, axis] = at
+        self._show_lines(strokes)
+        self._show_markers(markers, shown)
 
-    def _show_lines(self, shown: list[tuple[Strokes, str]]) -> None:
-        layer = self._layer("lines")
-        strokes = np.concatenate([np.empty((0, 2, 3)), *[strokes for strokes, _ in shown]])
-        colours = [colour for strokes, colour in shown for _ in strokes]
-        vectors = np.stack([strokes[:, 0], strokes[:, 1] - strokes[:, 0]], axis=1) / self._step
-        if layer is None:
-            layer = self._add(
-                lambda: self._viewer.add_vectors(
-                    vectors,
-                    name=LINES,
-                    scale=self._step,
-                    vector_style="line",
-                    blending=_ON_TOP,
-                    metadata={KEY: {"optodes": "lines"}},
-                )
-            )
-        layer.scale = self._step
-        layer.data = vectors
+    def _show_lines(self, strokes: list[tuple[Strokes, str]]) -> None:
+        lines = np.concatenate([np.empty((0, 2, 3)), *[part for part, _ in strokes]])
+        colours = [colour for part, colour in strokes for _ in part]
+        layer = self._layer("lines") or self._add(Beams(ndim=3, name=LINES, vector_style="line", **_common("lines")))
+        self._place(layer, np.stack([lines[:, 0], lines[:, 1] - lines[:, 0]], axis=1))
         layer.edge_width = self._width / float(self._step.mean())
         layer.edge_color = transform_color(colours) if colours else SOURCE_COLOUR
 
-    def _add(self, make: Callable[[], Any]) -> Any:
+    def _show_markers(self, positions: Any, shown: Any) -> None:
+        text = {"string": "{name}", "size": 11, "color": "white", "anchor": "upper_left", "blending": _ON_TOP}
+        layer = self._layer("markers") or self._add(
+            Marks(ndim=3, name=MARKERS, border_color="black", border_width=0.1, **_common("markers"))
+        )
+        self._place(layer, positions)
+        layer.features = {"name": np.array(self._names, dtype=object)}
+        layer.text = text
+        layer.face_color = self._colours or SOURCE_COLOUR
+        layer.size = self._sizes / float(self._step.mean()) if len(positions) else 1
+        layer.shown = shown
+
+    def _place(self, layer: Any, data: Any) -> None:
+        """Give a layer its data; one step of a slider stays one slice of the volume."""
+        layer.volume_extent = self._extent / self._step
+        layer.scale = self._step
+        layer.data = data / self._step
+
+    def _add(self, layer: Any) -> Any:
         """Add a layer; the active layer stays active, so that the user's tools stay with it."""
         active = self._viewer.layers.selection.active
-        layer = make()
+        layer.volume_extent, layer.scale = self._extent / self._step, self._step
+        self._viewer.add_layer(layer)
         if active is not None and active in self._viewer.layers:
             self._viewer.layers.selection.active = active
         return layer
+
+
+def _common(part: str) -> dict[str, Any]:
+    return {"blending": _ON_TOP, "metadata": {KEY: {"optodes": part}}}
+
+
+def _ends(tissue: Tissue) -> Any:
+    """Centres of the first and the last voxel, world mm, shape (2, 3)."""
+    return apply_affine(tissue.affine, [(0, 0, 0), np.array(tissue.labels.shape) - 1])
 
 
 def _strokes(optodes: Optodes, source: Source | None, tissue: Tissue) -> list[tuple[Strokes, str]]:
@@ -158,8 +155,9 @@ def _strokes(optodes: Optodes, source: Source | None, tissue: Tissue) -> list[tu
     size = tissue.extent_mm
     drawn = [(disc(d, _normal(d, tissue)), DETECTOR_COLOUR) for d in optodes.detectors]
     if source is not None:
+        outside = label_at(tissue.labels, tissue.affine, source.position_mm) == OUTSIDE
         drawn += [
-            (spread(source, SPREAD * size, TISSUE_INDEX), SPREAD_COLOUR),
+            (spread(source, SPREAD * size, 1.0 if outside else TISSUE_INDEX), SPREAD_COLOUR),
             (footprint(source), SOURCE_COLOUR),
             (arrow(source, TAIL * size), SOURCE_COLOUR),
         ]

@@ -266,12 +266,22 @@ class LightPanel(EnginePanel):
         self._show(result)
 
     def _show(self, picture: Picture) -> None:
-        is_new = self.view.layer() is None
-        self.view.show(picture)
-        if is_new:
-            self.desk.layers.bring_to_front()
-        self.display_box.show_legend(self.view.layer())
+        self._draw(picture)
         self._tell(picture)
+
+    def _draw(self, picture: Picture) -> None:
+        if self.view.show(picture):
+            self.desk.layers.bring_to_front()
+        self._show_legend()
+
+    def _show_legend(self, *_: Any) -> None:
+        """Say what the colours stand for, and which time gate is on screen."""
+        picture, gate = self.view.picture, ""
+        if picture is not None and picture.result.settings.gate_count > 1 and self.viewer.dims.ndim > 3:
+            edges = picture.result.settings.time_gates_ns
+            index = min(max(round(self.viewer.dims.point[-4]), 0), len(edges) - 2)
+            gate = f"gate {index + 1}: {edges[index]:g} to {edges[index + 1]:g} ns"
+        self.display_box.show_legend(self.view.layer(), gate)
 
     def _tell(self, picture: Picture) -> None:
         """Let the result part speak of a picture's result."""
@@ -309,8 +319,7 @@ class LightPanel(EnginePanel):
         if outcome.error:
             self.show_error(outcome.error)
         elif self.view.picture is not None and outcome.result.result is self.view.picture.result:
-            self.view.show(outcome.result)
-            self.display_box.show_legend(self.view.layer())
+            self._draw(outcome.result)
 
     # -- the script -----------------------------------------------------------------------------------------------
 
@@ -351,7 +360,7 @@ class LightPanel(EnginePanel):
         """Listen to the viewer again."""
         super().revive()
         self._labels.follow(self.labels_box.layer)
-        self.display_box.show_legend(self.view.layer())
+        self._show_legend()
 
 
 def _drawing(picture: Picture, look: Look, study: str) -> MakeSteps:

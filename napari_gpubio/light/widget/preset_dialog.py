@@ -24,7 +24,7 @@ from napari_gpubio.light.widget.property_rows import PropertyRow
 
 SHORTEST_NM, LONGEST_NM = 300.0, 1100.0
 CHOOSE = "Choose a tissue."
-_GOOD, _BAD = "", "color: #ffc15e;"
+_GOOD, _BAD = "", "color: #d6942a;"
 
 
 def wavelength_box(wavelength_nm: float, parent: QWidget) -> NumberBox:
@@ -96,7 +96,7 @@ class PresetDialog(QDialog):
 
     def _build(self) -> None:
         shared = QLabel("of every row that comes from a preset", self)
-        shared.setStyleSheet("color: #9a9da5;")
+        shared.setStyleSheet("color: #8b8e95;")
         top = QHBoxLayout()
         top.addWidget(QLabel("Wavelength", self))
         top.addWidget(self._wavelength)
@@ -108,7 +108,7 @@ class PresetDialog(QDialog):
         layout.addWidget(self._text)
         layout.addWidget(self._plot, 2)
         layout.addWidget(self._buttons)
-        self.resize(700, 640)
+        self.resize(780, 660)
 
     def _connect(self) -> None:
         self._wavelength.valueChanged.connect(self.tissues.show_wavelength)

@@ -37,7 +37,7 @@ class PresetPlot(pyqtgraph.PlotWidget):
         names = " and ".join(f'<span style="color: {colour}">{name}</span>' for name, colour in COLOURS.items())
         self.setTitle(f"{names} ({unit}) over the wavelength (nm)", size="9pt")
         self._curves = [self._curve(colour) for colour in COLOURS.values()]
-        self._line = pyqtgraph.InfiniteLine(pen=pyqtgraph.mkPen("#9a9da5", style=Qt.PenStyle.DashLine))
+        self._line = pyqtgraph.InfiniteLine(pen=pyqtgraph.mkPen("#8b8e95", style=Qt.PenStyle.DashLine))
         self.addItem(self._line)
 
     def show_recipe(self, recipe: Preset | Composition | None, wavelength_nm: float) -> None:

@@ -3,14 +3,13 @@
 from typing import Any
 
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QHeaderView, QLineEdit, QTreeWidget, QTreeWidgetItem, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.tissue import Composition, Preset, preset_names, preset_recipe
+from napari_gpubio.light.widget.property_columns import DIM
 from napari_gpubio.light.widget.property_rows import PropertyRow
 
-_DIM = QColor("#9a9da5")
 _NUMBERS = ("mua_per_mm", "musp_per_mm", "g", "n")
 _FIRST, _KNOWN = 2, 2 + len(_NUMBERS)  # columns of the first number, and of the last column
 
@@ -37,6 +36,7 @@ class TissueList(QWidget):
         self._tree = QTreeWidget(self)
         self._tree.setRootIsDecorated(False)
         self._tree.setUniformRowHeights(True)
+        self._tree.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._tree.setStyleSheet("QTreeView::item { padding: 2px 4px; }")
         self._tree.setHeaderLabels(["Tissue", "From", f"µa {unit}", f"µs′ {unit}", "g", "n", "Known at (nm)"])
         self._tree.header().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
@@ -91,7 +91,7 @@ class TissueList(QWidget):
             item.setTextAlignment(column, Qt.AlignmentFlag.AlignRight)
         if not item.text(_FIRST):
             for column in range(item.columnCount()):
-                item.setForeground(column, _DIM)
+                item.setForeground(column, DIM)
         return item
 
     def _numbers(self, recipe: Preset | Composition, wavelength_nm: float) -> list[str]:

@@ -1,15 +1,16 @@
 """Columns of the optical property table, and how their cells look."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QColor
 
-from napari_gpubio.light.widget.property_rows import PropertyRow
+from napari_gpubio.light.widget.property_rows import NUMBERS, PropertyRow
 
 Rgba = Sequence[float]
-WRONG, MISSING, DIM = QColor(255, 107, 94, 110), QColor(255, 193, 94), QColor(150, 153, 160)
+# such as can be read on napari's dark and on its light theme
+WRONG, MISSING, DIM = QColor(255, 107, 94, 110), QColor("#d6942a"), QColor("#8b8e95")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,10 @@ COLUMNS = (
 FIELDS = tuple(column.field for column in COLUMNS)
 
 
-def chip_colour(colour: Rgba | None) -> QColor | None:
-    """The colour of a label, opaque; None where the layer does not draw it."""
-    if colour is None or float(colour[3]) == 0:
-        return None
-    return QColor.fromRgbF(*(float(c) for c in colour[:3]))
+def chips(labels: Iterable[int], colours: Mapping[int, Rgba | None]) -> dict[int, QColor]:
+    """Opaque colours of the labels that their layer draws; ``colours`` are RGBA from 0 to 1."""
+    drawn = {label: rgba for label in labels if (rgba := colours.get(label)) is not None and float(rgba[3]) > 0}
+    return {label: QColor.fromRgbF(*(float(part) for part in rgba[:3])) for label, rgba in drawn.items()}
 
 
 def background(row: PropertyRow, field: str) -> QColor | None:
@@ -48,8 +48,8 @@ def background(row: PropertyRow, field: str) -> QColor | None:
 
 
 def foreground(row: PropertyRow, field: str) -> QColor | None:
-    """The colour of a cell's text, or None for the theme's."""
-    if row.is_missing(field):
+    """The colour of a cell's text, or None for the theme's: amber where it is missing, or for another wavelength."""
+    if row.is_missing(field) or (row.warning and field in NUMBERS):
         return MISSING
     return DIM if field in ("musp_per_mm", "source") else None
 

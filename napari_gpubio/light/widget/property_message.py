@@ -10,9 +10,9 @@ from napari_gpubio.light.widget.property_model import PropertyModel
 
 _STYLES = {
     "error": "color: #ff6b5e; font-weight: 600;",
-    "missing": "color: #ffc15e;",
+    "missing": "color: #d6942a;",
     "note": "color: #8fb3d9;",
-    "detail": "color: #9a9da5;",
+    "detail": "color: #8b8e95;",
 }
 
 
@@ -28,6 +28,7 @@ class PropertyMessage(QWidget):
         super().__init__(parent)
         self._model = model
         self._place: tuple[int, int] | None = None
+        self._said = ""
         self._problem, self._detail = _line(self), _line(self)
         self._detail.setStyleSheet(_STYLES["detail"])
         self._problem.installEventFilter(self)
@@ -40,7 +41,7 @@ class PropertyMessage(QWidget):
     @property
     def text(self) -> str:
         """What is wrong or worth knowing, or an empty text."""
-        return self._problem.text()
+        return self._said
 
     @property
     def detail(self) -> str:
@@ -49,9 +50,9 @@ class PropertyMessage(QWidget):
 
     def say(self, sentence: str, kind: str = "note") -> None:
         """Show a sentence: ``error``, ``missing`` or ``note``."""
-        self._place = None
+        self._place, self._said = None, sentence
         self._problem.setStyleSheet(_STYLES[kind])
-        self._problem.setText(sentence)
+        self._problem.setText(sentence.replace(" 1/", "\u00a01/\u2060"))  # a unit is not broken across lines
         self._problem.setVisible(bool(sentence))
 
     def show_table(self, current: tuple[int, int] | None) -> None:
@@ -62,11 +63,10 @@ class PropertyMessage(QWidget):
         place = current if current is not None and self._model.problem(*current) else self._model.first_problem()
         if place is None:
             warnings = self._model.warnings()
-            self.say(warnings[0] if warnings else "", "missing")
+            self.say(warnings[0] + _more(len(warnings) - 1, "like it") if warnings else "", "missing")
             return
         missing = self._model.row(place[0]).is_missing(FIELDS[place[1]])
-        others = self._model.problem_count - 1
-        more = f" ({others} more row{'s' if others > 1 else ''} to fill or mend)" if others else ""
+        more = _more(self._model.problem_count - 1, "to fill or mend")
         self.say(self._model.problem(*place) + more, "missing" if missing else "error")
         self._place = place
 
@@ -75,6 +75,10 @@ class PropertyMessage(QWidget):
         if event.type() == event.Type.MouseButtonRelease and self._place is not None:
             self.problem_clicked.emit(*self._place)
         return super().eventFilter(watched, event)
+
+
+def _more(count: int, what: str) -> str:
+    return f" ({count} more row{'s' if count > 1 else ''} {what})" if count else ""
 
 
 def _line(parent: QWidget) -> QLabel:

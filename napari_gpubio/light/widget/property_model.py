@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from qtpy.QtCore import QAbstractTableModel, QModelIndex, Qt, Signal
-from qtpy.QtGui import QColor
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.model import OUTSIDE, Medium
@@ -15,7 +14,7 @@ from napari_gpubio.light.widget.property_columns import (
     Rgba,
     alignment,
     background,
-    chip_colour,
+    chips,
     foreground,
 )
 from napari_gpubio.light.widget.property_rows import NUMBERS, UNITS, WITH_UNIT, PropertyRow, Recipe
@@ -41,7 +40,7 @@ class PropertyModel(QAbstractTableModel):
         self._known: Rows = {}
         self._given: Rows = {}
         self._labels: tuple[int, ...] = ()
-        self._colours: dict[int, QColor] = {}
+        self._chips = chips((), {})
         self._undo: list[Rows] = []
         self._unit = "1/mm"
         self._wavelength_nm = 690.0
@@ -49,7 +48,7 @@ class PropertyModel(QAbstractTableModel):
             _Role.DisplayRole: self._shown_text,
             _Role.EditRole: lambda row, field: row.text(field, self._unit),
             _Role.ToolTipRole: self._tip,
-            _Role.DecorationRole: lambda row, field: self._colours.get(row.label) if field == "label" else None,
+            _Role.DecorationRole: lambda row, field: self._chips.get(row.label) if field == "label" else None,
             _Role.BackgroundRole: background,
             _Role.ForegroundRole: foreground,
             _Role.TextAlignmentRole: lambda _, field: alignment(field),
@@ -75,7 +74,7 @@ class PropertyModel(QAbstractTableModel):
     def set_labels(self, labels: Iterable[int], colours: Mapping[int, Rgba | None]) -> None:
         """Show a row for each label but the outside; ``colours`` are RGBA from 0 to 1."""
         new = tuple(sorted({int(label) for label in labels} - {OUTSIDE}))
-        self._colours = {label: colour for label in new if (colour := chip_colour(colours.get(label))) is not None}
+        self._chips = chips(new, colours)
         if new == self._labels:  # and nothing but the chips: an open editor keeps what is typed while the user paints
             if new:
                 self.dataChanged.emit(self.index(0, 0), self.index(len(new) - 1, 0), [_Role.DecorationRole.value])

@@ -167,7 +167,7 @@ class PropertyTable(QWidget):
     def _build(self) -> None:
         self._empty = QLabel(f"{NO_LABELS[0].upper()}{NO_LABELS[1:]}".replace("-", "\u2011"), self)
         self._empty.setWordWrap(True)
-        self._empty.setStyleSheet("color: #9a9da5; padding: 12px;")
+        self._empty.setStyleSheet("color: #8b8e95; padding: 12px;")
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._filled = QWidget(self)
         for owner, parts in (

@@ -18,6 +18,7 @@ from qtpy.QtWidgets import (
 from napari_gpubio.light.widget.property_clipboard import Place, placed, text_of
 from napari_gpubio.light.widget.property_columns import COLUMNS, FIELDS
 from napari_gpubio.light.widget.property_model import PropertyModel
+from napari_gpubio.light.widget.property_rows import NUMBERS
 
 _EDITOR = "QLineEdit { padding: 0 2px; min-height: 0; border-radius: 0; }"
 _WRONG_EDITOR = "QLineEdit { padding: 0 2px; min-height: 0; border-radius: 0; background: #8a3a34; color: white; }"
@@ -26,10 +27,11 @@ _HEADER = """QHeaderView::section {
     border: none; border-right: 1px solid rgba(128, 128, 128, 60); padding: 2px 3px;
     background: rgba(128, 128, 128, 45);
 }"""
-_WIDEST = {"label": "Label", "name": "grey matter", "mua_per_mm": "0.0000", "source": "Strangman"}
+_WIDEST = {"label": "Label", "name": "grey matter", "mua_per_mm": "0.0000", "source": "Strangman"}  # at least
 _NUMBER = "00.00"
 _PADDING, _CHIP = 9, 14  # pixels: both sides of a cell, the edge of a colour chip
 _LEAST_NAME = 48
+_LONGEST, _MOST_MEASURED = 10, 500  # characters of a number, and rows, that a column's width comes from
 _MOST_ROWS, _FEWEST_ROWS = 9, 3
 _Trigger = QAbstractItemView.EditTrigger
 
@@ -48,6 +50,7 @@ class PropertyView(QTableView):
     def __init__(self, model: PropertyModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.properties = model
+        self._widths: dict[str, int] = {}
         self.setModel(model)
         delegate = CellDelegate(model, self)
         delegate.typing.connect(self.typing)
@@ -61,7 +64,7 @@ class PropertyView(QTableView):
         self.setWordWrap(False)
         self._set_headers()
         self._measure()
-        model.modelReset.connect(self._measure)
+        model.judged.connect(self._measure)
 
     # -- cells ----------------------------------------------------------------------------------------------------
 
@@ -163,8 +166,12 @@ class PropertyView(QTableView):
 
     def _measure(self) -> None:
         """Give rows and columns the size that their text needs."""
-        metrics = self.fontMetrics()
-        self._widths = {field: metrics.horizontalAdvance(_WIDEST.get(field, _NUMBER)) + _PADDING for field in FIELDS}
+        metrics, rows = self.fontMetrics(), self.properties.rows[:_MOST_MEASURED]
+        for field in FIELDS:
+            texts = [_WIDEST.get(field, _NUMBER)]
+            if field in (*NUMBERS, "musp_per_mm"):
+                texts += [row.short_text(field, self.properties.unit)[:_LONGEST] for row in rows]
+            self._widths[field] = max(map(metrics.horizontalAdvance, texts)) + _PADDING
         largest = str(max(self.properties.labels, default=0))
         with_chip = _CHIP + 6 + metrics.horizontalAdvance(largest) + _PADDING
         self._widths["label"] = max(self._widths["label"], with_chip)

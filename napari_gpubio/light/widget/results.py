@@ -220,9 +220,11 @@ class ResultBox(QWidget):
         self.unit_changed.emit(self.unit.name)
 
     def _on_threshold(self) -> None:
-        value = float(self._above.text() or self.threshold)
-        if value != self.threshold:
-            self._thresholds[self.unit.name] = value
+        was = self.threshold
+        if self._above.hasAcceptableInput():
+            self._thresholds[self.unit.name] = float(self._above.text())
+        self._above.setText(f"{self.threshold:g}")
+        if self.threshold != was:
             self._count()
 
     # -- the buttons ----------------------------------------------------------------------------------------------

@@ -1,0 +1,434 @@
+"""The plots of a light result: profiles, detectors, the dock that they open in."""
+
+import dataclasses
+import gc
+import weakref
+
+import numpy as np
+import pyqtgraph
+import pytest
+from napari.components import ViewerModel
+from napari.utils._proxies import PublicOnlyProxy
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QApplication, QComboBox, QDockWidget
+
+from napari_gpubio.core.space import apply_affine, world_to_viewer
+from napari_gpubio.light.layers import fluence_layer
+from napari_gpubio.light.model import Domain
+from napari_gpubio.light.numbers import PER_PHOTON, detector_numbers, fluence_units, number_text, time_spread
+from napari_gpubio.light.profile import depth_profile, detector_profile, line_profile, theory_curve
+from napari_gpubio.light.source import Source
+from napari_gpubio.light.widget.plots import TITLE, PlotDesk, PlotWindow
+from napari_gpubio.light.widget.plots_axes import COLOURS, DecadeAxis, LogPlot
+from napari_gpubio.light.widget.plots_detectors import NONE, NOTHING
+from napari_gpubio.light.widget.plots_profile import DRAW, DRAWN, EMPTY
+from napari_gpubio.light.widget.results import ResultBox
+from napari_gpubio.viewer.panel import EnginePanel
+from tests.light.result_samples import sample_result
+
+MILLISECONDS = 20_000
+POWER = fluence_units(power_mw=5.0)[1]
+
+
+@pytest.fixture(scope="module")
+def result():
+    return sample_result((40, 40, 24), detectors=(8.0, 14.0))
+
+
+@pytest.fixture
+def viewer(monkeypatch):
+    monkeypatch.setenv("NAPARI_ENSURE_PLUGIN_MAIN_THREAD", "1")
+    return ViewerModel()
+
+
+@pytest.fixture
+def window(qtbot, viewer):
+    """The plots by themselves; they draw only while they are on screen."""
+    window = PlotWindow(PublicOnlyProxy(viewer))
+    qtbot.addWidget(window)
+    window.profile.line.attach()
+    window.resize(800, 400)
+    window.show()
+    yield window
+    window.finish()
+
+
+def curves(plot):
+    """Curves by the first words of their legend: x and y as drawn, back from the logarithm."""
+    items = [item for item in plot.getPlotItem().items if isinstance(item, pyqtgraph.PlotDataItem)]
+    return {item.name().split(" ")[0]: (item.xData, 10.0**item.yData) for item in items}
+
+
+def close(found, expected):
+    return np.allclose(found, np.where(expected > 0, expected, np.nan), rtol=1e-6, equal_nan=True)
+
+
+def along(window):
+    return window.profile.findChild(QComboBox)
+
+
+def axis_texts(plot):
+    return [plot.getAxis(side).labelText for side in ("bottom", "left")]
+
+
+# --------------------------------------------------------------------------------------------------------- profile
+
+
+def test_without_a_result_it_says_what_to_do(window):
+    assert window.profile.hint == EMPTY
+    assert window.detectors.hint == EMPTY
+    assert window.profile.profile is None
+    assert not curves(window.profile.plot)
+
+
+def test_depth_comes_first_with_theory_beside_it(window, result):
+    window.show_result(result, POWER)
+    profile = depth_profile(result)
+    theory = theory_curve(result, profile.points_mm)
+    drawn = curves(window.profile.plot)
+    assert close(drawn["simulation"][1], 5.0 * profile.fluence)
+    assert np.allclose(drawn["simulation"][0], profile.distance_mm)
+    assert close(drawn["diffusion"][1], np.where(theory.valid, 5.0 * theory.fluence, 0.0))
+    assert axis_texts(window.profile.plot) == ["Depth along the source's direction (mm)", "Fluence (mW/mm²)"]
+    assert window.profile.hint == ""
+
+
+def test_the_legend_says_where_theory_holds(window, result):
+    window.show_result(result, PER_PHOTON)
+    legend = " ".join(label.text for _, label in window.profile.plot.legend.items)
+    assert "diffusion theory for scalp alone" in legend
+    assert "flat surface at the source" in legend
+    assert f"holds {theory_curve(result, [[0, 0, -5]]).valid_from_mm:.2g} mm or more" in legend
+
+
+def test_from_the_source_to_a_detector(window, result):
+    window.show_result(result, PER_PHOTON)
+    offered = [along(window).itemText(i) for i in range(along(window).count())]
+    assert offered[2:] == ["source → D1", "source → D2"]
+    window.profile.choose(1)
+    assert close(curves(window.profile.plot)["simulation"][1], detector_profile(result, 1).fluence)
+    assert axis_texts(window.profile.plot)[0] == "Distance from the source (mm)"
+
+
+def test_the_choice_stays_with_the_next_result_if_it_can(window, result):
+    window.show_result(result, PER_PHOTON)
+    window.profile.choose(1)
+    other = sample_result((40, 40, 24), detectors=(8.0, 12.0), seed=2)
+    window.show_result(other, PER_PHOTON)
+    assert close(curves(window.profile.plot)["simulation"][1], detector_profile(other, 1).fluence)
+    window.show_result(dataclasses.replace(other, detectors=()), PER_PHOTON)
+    assert along(window).count() == 2
+    assert axis_texts(window.profile.plot)[0].startswith("Depth")
+
+
+def test_tissues_are_marked_where_they_begin(window, result):
+    window.show_result(result, PER_PHOTON)
+    lines = [x for x in window.profile.plot.getPlotItem().items if isinstance(x, pyqtgraph.InfiniteLine)]
+    assert sorted(line.value() for line in lines) == pytest.approx([0, 4, 9, 11, 15], abs=0.3)
+    named = {line.label.format for line in lines}
+    assert {"scalp", "skull", "white matter"} <= named
+
+
+def test_why_there_is_no_theory_is_said_and_the_profile_is_there(window, result):
+    lined = dataclasses.replace(result, source=Source(kind="line", position_mm=(0, 0, -5.0), direction=(0, 0, -1)))
+    window.show_result(lined, PER_PHOTON)
+    assert "'line'" in window.profile.hint
+    assert set(curves(window.profile.plot)) == {"simulation"}
+    window.show_result(dataclasses.replace(result, source=Source(direction=(0, 0, 1.0))), PER_PHOTON)
+    assert "meets no tissue" in window.profile.hint
+    assert not curves(window.profile.plot)
+    window.show_result(result, PER_PHOTON)
+    assert window.profile.hint == ""
+
+
+# ---------------------------------------------------------------------------------------------------- a drawn line
+
+
+def draw(viewer, result, start_mm, end_mm):
+    """What drawing with the mouse does: a line in the layer, given in world mm."""
+    layer = viewer.layers["profile line"]
+    ends = world_to_viewer([start_mm, end_mm], result.domain.affine, result.domain.shape)
+    layer.add_lines(np.array([[layer.world_to_data(end) for end in ends]]))
+    return layer
+
+
+def test_a_line_is_drawn_with_naparis_own_tool(window, viewer, result):
+    window.show_result(result, PER_PHOTON)
+    window.profile.choose(DRAWN)
+    assert window.profile.hint == DRAW
+    layer = viewer.layers["profile line"]
+    assert str(layer.mode) == "add_line"
+    assert viewer.layers.selection.active is layer
+    start, end = (-6.5, 0.5, -2.5), (8.5, 0.5, -20.5)
+    draw(viewer, result, start, end)
+    expected = line_profile(result, start, end)
+    drawn = curves(window.profile.plot)["simulation"]
+    assert drawn[0][-1] == pytest.approx(np.linalg.norm(np.subtract(end, start)), rel=1e-5)
+    assert np.allclose(drawn[1], expected.fluence, rtol=1e-3)
+    assert window.profile.hint == ""
+
+
+def test_the_profile_follows_the_line(window, viewer, result):
+    window.show_result(result, PER_PHOTON)
+    window.profile.choose(DRAWN)
+    layer = draw(viewer, result, (-6.5, 0.5, -2.5), (8.5, 0.5, -20.5))
+    moved = [np.array(layer.data[0])]
+    moved[0][1] += (2.0, 0.0, -3.0)
+    layer.data = moved
+    start, end = window.profile.line.ends_mm(result.domain)
+    assert end == pytest.approx((5.5, 0.5, -18.5))
+    assert np.allclose(window.profile.profile.fluence, line_profile(result, start, end).fluence)
+    draw(viewer, result, (0.5, 0.5, -1.5), (0.5, 9.5, -1.5))  # the newest line counts
+    assert window.profile.profile.distance_mm[-1] == pytest.approx(9.0, rel=1e-5)
+    viewer.layers.remove("profile line")
+    assert window.profile.hint == DRAW
+    assert window.profile.profile is None
+
+
+def test_another_slice_draws_nothing_anew(window, viewer, result):
+    data, keywords, _ = fluence_layer(result, "head")
+    viewer.add_image(data, **keywords)
+    window.show_result(result, PER_PHOTON)
+    window.profile.choose(DRAWN)
+    draw(viewer, result, (-6.5, 0.5, -2.5), (8.5, 0.5, -2.5))
+    heard = []
+    window.profile.line.changed.connect(lambda: heard.append(1))
+    for z in (-3.5, -4.5, -2.5):
+        viewer.dims.set_point(0, z)
+    viewer.layers["profile line"].edge_color = "red"
+    assert heard == []
+    was = window.profile.profile
+    window.profile.choose("depth")
+    draw(viewer, result, (0.5, 0.5, -1.5), (0.5, 9.5, -1.5))
+    assert heard == [1]
+    assert window.profile.profile.distance_mm[-1] != was.distance_mm[-1]
+    assert axis_texts(window.profile.plot)[0].startswith("Depth")
+
+
+def test_a_line_over_an_oblique_volume_is_where_it_was_drawn(window, viewer, result):
+    """Straightened by the viewer, sagittal in the file: the same voxels are met."""
+    c, s = np.cos(0.1), np.sin(0.1)
+    turn = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
+    affine = np.eye(4)
+    affine[:3, :3] = turn @ np.array([[0, 0, 1.0], [-0.5, 0, 0], [0, 2.0, 0]])
+    affine[:3, 3] = (4.0, -3.0, 9.0)
+    domain = Domain(labels=result.domain.labels, affine=affine, media=result.domain.media)
+    oblique = dataclasses.replace(result, domain=domain)
+    window.show_result(oblique, PER_PHOTON)
+    window.profile.choose(DRAWN)
+    start, end = apply_affine(affine, [[3, 4, 5], [30, 31, 20]])
+    draw(viewer, oblique, start, end)
+    assert np.allclose(window.profile.line.ends_mm(domain), [start, end], atol=1e-4)
+    first, last = window.profile.profile.fluence[[0, -1]]
+    assert (first, last) == pytest.approx((result.fluence[3, 4, 5], result.fluence[30, 31, 20]), rel=1e-3)
+
+
+def test_a_line_that_is_in_a_slice_lies_on_a_whole_number(window, viewer, result):
+    window.show_result(result, PER_PHOTON)
+    window.profile.choose(DRAWN)
+    layer = draw(
+        viewer, result, apply_affine(result.domain.affine, (3, 7, 5)), apply_affine(result.domain.affine, (9, 7, 8))
+    )
+    across = np.array(layer.data[0])[:, 1]
+    assert across == pytest.approx([7, 7], abs=1e-5)
+
+
+# ------------------------------------------------------------------------------------------------------- detectors
+
+
+def detected(qtbot, window):
+    qtbot.waitUntil(lambda: window.detectors.table.rowCount() > 0, timeout=MILLISECONDS)
+    return window.detectors
+
+
+def test_detectors_have_a_curve_and_a_row_each(qtbot, window, result):
+    window.show_result(result, PER_PHOTON)
+    found = detected(qtbot, window)
+    drawn = curves(found.plot)
+    for index, name in enumerate(("D1", "D2")):
+        spread = time_spread(result.detected.of(index))
+        assert np.allclose(drawn[name][0], spread.time_ns)
+        assert close(drawn[name][1], spread.weight)
+    assert axis_texts(found.plot) == ["Time of flight (ns)", "Detected weight (1/ns)"]
+    titles = [found.table.horizontalHeaderItem(i).text() for i in range(found.table.columnCount())]
+    assert titles[:4] == ["Detector", "Photons", "Detected weight", "Separation (mm)"]
+    assert "Path in skull (mm)" in titles
+    for row, numbers in enumerate(detector_numbers(result)):
+        texts = dict(zip(titles, (found.table.item(row, i).text() for i in range(len(titles))), strict=True))
+        assert texts["DPF"] == number_text(*numbers.dpf)
+        assert texts["Photons"] == f"{numbers.photons:,}"
+        assert texts["Path in skull (mm)"] == number_text(*numbers.path_mm[2])
+    assert found.hint == ""
+
+
+def test_the_table_of_detectors_is_copied(qtbot, window, result):
+    window.show_result(result, PER_PHOTON)
+    found = detected(qtbot, window)
+    found.table.selectRow(1)
+    qtbot.keyClick(found.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    lines = [line.split("\t") for line in QApplication.clipboard().text().split("\n")]
+    assert [line[0] for line in lines] == ["Detector", "D2"]
+    found.table.clearSelection()
+    assert len(found.table.copied_text().split("\n")) == 3
+
+
+def test_no_detectors_and_nothing_detected(qtbot, window, result):
+    window.show_result(dataclasses.replace(result, detectors=()), PER_PHOTON)
+    assert window.detectors.hint == NONE
+    far = sample_result((10, 10, 10), detectors=(80.0,))
+    window.show_result(far, PER_PHOTON)
+    qtbot.waitUntil(lambda: window.detectors.hint == NOTHING, timeout=MILLISECONDS)
+    assert window.detectors.table.item(0, 2).text() == "0"
+    assert window.detectors.table.item(0, 4).text() == "–"
+    window.show_result(None, PER_PHOTON)
+    assert window.detectors.hint == EMPTY
+
+
+# ------------------------------------------------------------------------------------------------------------ axes
+
+
+def test_decades_are_written_as_powers_of_ten(qtbot):
+    axis = DecadeAxis("left")
+    axis.setRange(-5.2, 1.3)
+    (spacing, decades), (fine, between) = axis.tickValues(-5.2, 1.3, 200)
+    assert decades == [-5, -4, -3, -2, -1, 0, 1]
+    assert axis.tickStrings(decades, 1.0, spacing) == ["10⁻⁵", "10⁻⁴", "10⁻³", "10⁻²", "10⁻¹", "10⁰", "10¹"]
+    assert np.isclose(between, np.log10(0.003)).any()
+    assert set(axis.tickStrings(between, 1.0, fine)) == {""}
+    crowded = axis.tickValues(-12.0, 0.0, 60)
+    assert len(crowded[0][1]) <= 60 / 18
+    assert crowded[1][1] == []
+
+
+def test_within_two_decades_twos_and_fives_are_written_too(qtbot):
+    axis = DecadeAxis("left")
+    axis.setRange(-3.5, -2.0)
+    _, (fine, between) = axis.tickValues(-3.5, -2.0, 200)
+    assert [text for text in axis.tickStrings(between, 1.0, fine) if text] == ["5·10⁻⁴", "2·10⁻³", "5·10⁻³"]
+
+
+def test_what_is_not_positive_leaves_a_gap(qtbot):
+    plot = LogPlot("x (mm)", "y")
+    qtbot.addWidget(plot)
+    x, y = np.arange(6.0), np.array([1.0, 0.1, 0.0, -1.0, 0.01, 0.02])
+    plot.add_curve(x, y, error=np.array([0.5, 0.2, 0.1, 0.1, np.nan, 0.01]), colour=COLOURS[0], name="a")
+    assert np.isnan(curves(plot)["a"][1]).tolist() == [False, False, True, True, False, False]
+    bands = [item for item in plot.getPlotItem().items if isinstance(item, pyqtgraph.FillBetweenItem)]
+    (band,) = bands  # a single sample has no band
+    high, low = (10.0 ** band.curves[i].yData for i in (0, 1))
+    assert high == pytest.approx([1.5, 0.3])
+    assert low == pytest.approx([0.5, 1e-4])  # down to 0, which has no logarithm
+    plot.frame(x, 0.01)
+    assert plot.viewRange()[1] == pytest.approx([-2.12, 0.12], abs=0.01)
+    plot.frame(x, 1e-30)
+    assert plot.viewRange()[1][0] > -9
+    plot.empty()
+    assert not plot.getPlotItem().items
+    assert not plot.legend.items
+
+
+# ------------------------------------------------------------------------------------------------------------ dock
+
+
+def test_nothing_is_made_before_it_is_asked_for(qtbot, viewer, result):
+    desk = PlotDesk(viewer)
+    desk.attach()
+    desk.show_result(result, PER_PHOTON)
+    assert desk.window is None
+    desk.open()
+    qtbot.waitExposed(desk.window)
+    assert desk.window.profile.profile is not None
+    window = desk.window
+    desk.open()
+    assert desk.window is window
+    desk.detach()
+    assert desk.window is None
+    assert not window.isVisible()
+    desk.detach()
+
+
+def test_what_is_not_on_screen_is_drawn_when_it_comes(qtbot, viewer, result):
+    desk = PlotDesk(viewer)
+    desk.open()
+    desk.window.hide()
+    desk.show_result(result, PER_PHOTON)
+    assert desk.window.profile.profile is None
+    desk.open()
+    assert desk.window.profile.profile is not None
+    desk.detach()
+
+
+def test_plots_that_are_gone_are_let_go(qtbot, viewer, result):
+    desk = PlotDesk(viewer)
+    desk.show_result(result, PER_PHOTON)
+    desk.open()
+    desk.window.profile.choose(DRAWN)
+    draw(viewer, result, (-6.5, 0.5, -2.5), (8.5, 0.5, -20.5))
+    gone = weakref.ref(desk.window)
+    desk.detach()
+    qtbot.wait(20)
+    gc.collect()
+    assert gone() is None
+    draw(viewer, result, (0.5, 0.5, -1.5), (0.5, 9.5, -1.5))  # nobody hears
+
+
+@pytest.mark.display
+def test_they_are_docked_below_and_come_back(make_napari_viewer_proxy, qtbot, result):
+    viewer = make_napari_viewer_proxy()
+    desk = PlotDesk(viewer)
+    desk.show_result(result, PER_PHOTON)
+    desk.open()
+    dock = desk.window.parentWidget()
+    assert isinstance(dock, QDockWidget)
+    assert dock.windowTitle() == TITLE or dock.name == TITLE
+    main = dock.parent()
+    assert main.dockWidgetArea(dock) == Qt.DockWidgetArea.BottomDockWidgetArea
+    dock.hide()
+    desk.open()
+    assert not dock.isHidden()
+    dock.destroyOnClose()  # the cross in its title bar
+    assert desk.window.parentWidget() is None
+    desk.open()
+    assert isinstance(desk.window.parentWidget(), QDockWidget)
+    desk.detach()
+    qtbot.wait(20)
+    assert TITLE not in [one.name for one in main.findChildren(QDockWidget)]
+
+
+class Panel(EnginePanel):
+    """A panel with the results only."""
+
+    def __init__(self, viewer):
+        super().__init__(viewer)
+        self.box = self.own(ResultBox(viewer, self))
+        self.inputs.addWidget(self.box)
+
+
+@pytest.mark.display
+@pytest.mark.parametrize("what", ["viewer", "panel"])
+def test_viewer_or_panel_may_be_closed_with_the_plots_open(make_napari_viewer_proxy, qtbot, result, what):
+    viewer = make_napari_viewer_proxy()
+    panel = Panel(viewer)
+    viewer.window.add_dock_widget(panel, name="Light transport")
+    panel.box.show_result(result)
+    panel.box.plots.open()
+    window = panel.box.plots.window
+    window.profile.choose(DRAWN)
+    if what == "viewer":
+        viewer.close()
+    else:
+        viewer.window.remove_dock_widget(panel)
+        assert not window.isVisible()
+    assert panel.box.plots.window is None
+    qtbot.wait(20)
+
+
+@pytest.mark.display
+def test_curves_are_seen(qtbot, window, result):
+    window.show_result(result, PER_PHOTON)
+    qtbot.waitExposed(window)
+    pixels = window.profile.plot.grab().toImage()
+    seen = {
+        pixels.pixelColor(x, y).name() for x in range(70, pixels.width() - 200) for y in range(pixels.height() - 50)
+    }
+    assert {COLOURS[0], COLOURS[1]} <= seen

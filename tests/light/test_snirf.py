@@ -1,0 +1,154 @@
+"""Optode positions from SNIRF files made with h5py: units, labels, several recordings, damaged files."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.io.snirf import read_snirf
+
+h5py = pytest.importorskip("h5py", reason="h5py is absent: python -m pip install h5py")
+
+SOURCES = np.array([[-3.0, 8.5, 4.0], [3.0, 8.5, 4.0]])
+DETECTORS = np.array([[0.0, 9.0, 5.5], [-5.0, 6.0, 6.0], [5.0, 6.0, 6.0]])
+
+
+def write(path, *, nirs="nirs", unit="cm", mode="w", probe=None, variable=True):
+    """A SNIRF file as the specification (version 1.0) lays it out; ``probe`` changes datasets, None removes one."""
+    text = h5py.string_dtype() if variable else None
+    datasets = {
+        "sourcePos3D": SOURCES,
+        "detectorPos3D": DETECTORS,
+        "wavelengths": np.array([690.0, 830.0]),
+        "sourceLabels": np.array(["left", "right"], dtype=text or "S8"),
+        "detectorLabels": np.array(["D1", "D2", "D3"], dtype=text or "S8"),
+    } | (probe or {})
+    with h5py.File(path, mode) as file:
+        if mode == "w":
+            file["formatVersion"] = "1.0"
+        group = file.create_group(nirs)
+        if unit is not None:
+            group["metaDataTags/LengthUnit"] = unit if variable else np.bytes_(unit)
+        for name, values in datasets.items():
+            if values is not None:
+                group[f"probe/{name}"] = values
+    return path
+
+
+@pytest.mark.parametrize("variable", [True, False])
+def test_a_probe(tmp_path, variable):
+    found = read_snirf(write(tmp_path / "a.snirf", variable=variable))
+    np.testing.assert_allclose(found.source_positions_mm, SOURCES * 10)
+    np.testing.assert_allclose(found.detector_positions_mm, DETECTORS * 10)
+    assert found.sources == ("left", "right")
+    assert found.detectors == ("D1", "D2", "D3")
+    assert found.wavelengths_nm == (690.0, 830.0)
+    assert len(found.notes) == 1
+    assert "own coordinate system" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("unit", "mm"), [("mm", 1), ("cm", 10), ("m", 1000), ("um", 1e-3), ("μm", 1e-3), ("meters", 1000)]
+)
+def test_units(tmp_path, unit, mm):
+    found = read_snirf(write(tmp_path / "a.snirf", unit=unit))
+    np.testing.assert_allclose(found.source_positions_mm, SOURCES * mm)
+
+
+def test_a_missing_unit_is_told(tmp_path):
+    found = read_snirf(write(tmp_path / "a.snirf", unit=None))
+    np.testing.assert_allclose(found.source_positions_mm, SOURCES)
+    assert "LengthUnit is missing" in found.notes[0]
+
+
+@pytest.mark.parametrize("labels", [None, np.array(["one"], dtype="S3"), np.array([], dtype="S3")])
+def test_missing_labels_are_numbered(tmp_path, labels):
+    found = read_snirf(write(tmp_path / "a.snirf", probe={"sourceLabels": labels, "detectorLabels": labels}))
+    assert found.sources == ("S1", "S2")
+    assert found.detectors == ("D1", "D2", "D3")
+
+
+def test_labels_by_wavelength(tmp_path):
+    labels = np.array([["a690", "a830"], ["b690", "b830"]], dtype="S8")
+    assert read_snirf(write(tmp_path / "a.snirf", probe={"sourceLabels": labels})).sources == ("a690", "b690")
+
+
+def test_several_recordings(tmp_path):
+    write(tmp_path / "a.snirf", nirs="nirs1")
+    write(tmp_path / "a.snirf", nirs="nirs2", mode="a", probe={"sourcePos3D": SOURCES * 2})
+    write(tmp_path / "a.snirf", nirs="nirs10", mode="a", probe={"sourcePos3D": SOURCES * 3})
+    found = read_snirf(tmp_path / "a.snirf")
+    np.testing.assert_allclose(found.source_positions_mm, SOURCES * 10)
+    assert "3 recordings (nirs1, nirs2, nirs10); nirs1 was read" in found.notes[-1]
+
+
+def test_integers_and_a_single_optode(tmp_path):
+    found = read_snirf(write(tmp_path / "a.snirf", probe={"detectorPos3D": np.array([1, 2, 3], np.int32)}))
+    np.testing.assert_allclose(found.detector_positions_mm, [[10, 20, 30]])
+
+
+@pytest.mark.parametrize(
+    ("probe", "words"),
+    [
+        ({"sourcePos3D": None}, "no probe/sourcePos3D; digitise"),
+        ({"sourcePos3D": None, "sourcePos2D": SOURCES[:, :2]}, "sourcePos2D is a flat layout"),
+        ({"detectorPos3D": None}, "no probe/detectorPos3D"),
+        ({"sourcePos3D": np.zeros((0, 3))}, "no probe/sourcePos3D"),
+        ({"sourcePos3D": h5py.Empty("f8")}, "no probe/sourcePos3D"),
+        ({"sourcePos3D": SOURCES.T}, r"shape \(3, 2\); it must be"),
+        ({"sourcePos3D": np.array([[1, 2, np.nan]])}, "source 1 is at .*finite"),
+        ({"sourcePos3D": np.array([b"here"])}, "not numbers"),
+        ({"sourcePos3D": np.zeros((50_000, 3))}, "150000 values"),
+    ],
+)
+def test_wrong_probes(tmp_path, probe, words):
+    with pytest.raises(InvalidInput, match=words) as refused:
+        read_snirf(write(tmp_path / "a.snirf", probe=probe))
+    assert str(refused.value).startswith("a.snirf: ")
+
+
+def test_an_unknown_unit(tmp_path):
+    with pytest.raises(InvalidInput, match="LengthUnit is 'inch'; known are mm, cm, m"):
+        read_snirf(write(tmp_path / "a.snirf", unit="inch"))
+
+
+def test_other_hdf5_files(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["data"] = 1
+    with pytest.raises(InvalidInput, match="no SNIRF file"):
+        read_snirf(tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["nirs/data1/time"] = 1
+    with pytest.raises(InvalidInput, match="no group /nirs/probe"):
+        read_snirf(tmp_path / "a.h5")
+
+
+def test_files_that_are_not_there(tmp_path):
+    with pytest.raises(InvalidInput, match="does not exist"):
+        read_snirf(tmp_path / "none.snirf")
+
+
+def test_damaged_files(tmp_path):
+    """Any bytes of a file changed, or its end missing: a sentence, or the positions."""
+    data = write(tmp_path / "a.snirf").read_bytes()
+    rng = np.random.default_rng(6)
+    refused = 0
+    for n in range(200):
+        bad = bytearray(data[: len(data) * n // 100] if n < 100 else data)
+        for at in rng.integers(0, max(len(bad), 1), 20 if n >= 100 else 0):
+            bad[at] = rng.integers(256)
+        (tmp_path / "b.snirf").write_bytes(bad)
+        try:
+            read_snirf(tmp_path / "b.snirf")
+        except InvalidInput as error:
+            refused += 1
+            assert "b.snirf" in str(error)  # noqa: PT017 - what is not refused is fine too
+    assert refused > 100
+
+
+def test_without_h5py(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.snirf")
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(InvalidInput, match=r'pip install "napari-gpubio\[snirf\]"'):
+        read_snirf(path)
