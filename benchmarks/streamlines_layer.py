@@ -9,8 +9,6 @@ What the graphics card does is in the ``draw`` figures only, and those mean litt
 
 import argparse
 import json
-import os
-import platform
 import time
 from collections.abc import Callable
 from functools import partial
@@ -19,6 +17,7 @@ from typing import Any
 
 import napari
 import numpy as np
+from common import header
 
 from napari_gpubio.viewer.lines import ByDirection, Lines, pack_lines
 from napari_gpubio.viewer.streamlines import Streamlines
@@ -124,15 +123,7 @@ def main() -> None:
     parser.add_argument("--fibers", type=int, nargs="*", default=[10_000, 100_000])
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    results: dict[str, Any] = {
-        "machine": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "load": [round(load, 2) for load in os.getloadavg()],
-        "date": time.strftime("%Y-%m-%d"),
-        "napari": napari.__version__,
-        "numpy": np.__version__,
-        "kernels_ms": round(milliseconds(warm_up), 1),
-    }
+    results = header(quick=False) | {"napari": napari.__version__, "kernels_ms": round(milliseconds(warm_up), 1)}
     viewer = napari.Viewer(show=True)
     viewer.add_image(np.zeros((100, 100, 100), np.float32))
     viewer.add_layer(Streamlines(*wavy_bundle(10, 10)))  # the first layer of a kind starts up parts of napari

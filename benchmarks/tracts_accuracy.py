@@ -8,29 +8,23 @@ Run::
 g(v, v) is constant on a geodesic; the drift of a ray is the largest relative change along it. `benchmarks/README.md`
 says more.
 """
-# ruff: noqa: I001 - tracts_speed makes the package importable, so it comes first
 
 import argparse
 import itertools
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tracts_speed import RESULTS, header, load_brain, white_matter_seeds
-
 import numpy as np
-import numpy.typing as npt
+from common import Array, Row, header, line, result_path, save, table
+from tracts.brain import load_brain, white_matter_seeds
 
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.run import track
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.cpu import compose
-
-Array = npt.NDArray[Any]
-Row = dict[str, Any]
 
 SEEDS = 600
 PATH_VOXELS = 60.0  # 300 steps of 0.2 voxel
@@ -41,6 +35,12 @@ SCHEMES = {
     "hamiltonian, linear": TrackSettings(interpolation="linear"),
     "hamiltonian, cubic": TrackSettings(interpolation="smoothing"),
 }
+DRIFT_COLUMNS = (
+    "tensors", "scheme", "integrator", "step (voxel)", "precision", "p50", "p99", "max", "reference p50 / p99",
+)  # fmt: skip
+DEVIATION_COLUMNS = (
+    "compared", "scheme", "integrator", "p50", "p99", "max", "within 1e-3 voxel", "same number of steps",
+)  # fmt: skip
 CEILING = 5e-3  # mm^2/s; free water at body temperature has 3e-3
 # tracts.md, section 2.3, last row (real DWI, D^-1, double): p50 and p99 by scheme, integrator, step in voxels
 REFERENCE = {
@@ -147,18 +147,15 @@ def deviation_rows(field: TensorField, seeds: Array, device: Device, fa_stop: fl
 def drift_line(r: Row) -> str:
     """One line of the drift table."""
     reference = "" if r["reference_p50"] is None else f"{r['reference_p50']:.2g} / {r['reference_p99']:.2g}"
-    return (
-        f"| {r['tensors']} | {r['scheme']} | {r['integrator']} | {r['step_voxels']} | {r['precision']} | "
-        f"{r['p50']:.2g} | {r['p99']:.2g} | {r['max']:.2g} | {reference} |"
-    )
+    settings = (r[name] for name in ("tensors", "scheme", "integrator", "step_voxels", "precision"))
+    return line(*settings, f"{r['p50']:.2g}", f"{r['p99']:.2g}", f"{r['max']:.2g}", reference)
 
 
 def deviation_line(r: Row) -> str:
     """One line of the deviation table."""
-    return (
-        f"| {r['compared']} | {r['scheme']} | {r['integrator']} | {r['p50_voxels']:.2g} | {r['p99_voxels']:.2g} | "
-        f"{r['max_voxels']:.2g} | {100 * r['within_1e-3_voxel']:.1f} % | {100 * r['same_length']:.1f} % |"
-    )
+    distances = (f"{r[name]:.2g}" for name in ("p50_voxels", "p99_voxels", "max_voxels"))
+    shares = (f"{100 * r[name]:.1f} %" for name in ("within_1e-3_voxel", "same_length"))
+    return line(r["compared"], r["scheme"], r["integrator"], *distances, *shares)
 
 
 def markdown(head: dict[str, Any], drifts: list[Row], deviations: list[Row]) -> str:
@@ -177,15 +174,11 @@ def markdown(head: dict[str, Any], drifts: list[Row], deviations: list[Row]) -> 
             "",
             "## Drift: largest relative change of g(v, v) along a ray, over the rays",
             "",
-            "| tensors | scheme | integrator | step (voxel) | precision | p50 | p99 | max | reference p50 / p99 |",
-            "|---|---|---|---|---|---|---|---|---|",
-            *map(drift_line, drifts),
+            *table(DRIFT_COLUMNS, [drift_line(r) for r in drifts]),
             "",
             "## Deviation over 300 steps of 0.2 voxel, capped tensors: largest distance along a ray in voxels",
             "",
-            "| compared | scheme | integrator | p50 | p99 | max | within 1e-3 voxel | same number of steps |",
-            "|---|---|---|---|---|---|---|---|",
-            *map(deviation_line, deviations),
+            *table(DEVIATION_COLUMNS, [deviation_line(r) for r in deviations]),
             "",
         ]
     )
@@ -212,11 +205,8 @@ def main() -> None:
     for made in deviation_rows(capped(brain.field), seeds, device, arguments.fa_stop):
         deviations.append(made)
         print(deviation_line(made), flush=True)
-    kind = "cuda" if device.is_gpu else "cpu"
-    path = arguments.json or RESULTS / f"tracts_accuracy_{kind}_{head['date']}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(head | {"drift": drifts, "deviation": deviations}, indent=1) + "\n", encoding="utf-8")
-    path.with_suffix(".md").write_text(markdown(head, drifts, deviations), encoding="utf-8")
+    path = result_path(arguments.json, "tracts_accuracy", head["date"], device)
+    save(path, head | {"drift": drifts, "deviation": deviations}, markdown(head, drifts, deviations))
     print(f"written: {path} and {path.with_suffix('.md').name}")
 
 

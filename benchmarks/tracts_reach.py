@@ -6,23 +6,21 @@ Repeats the like-for-like table of ``tracts.md``, section 2.5, beside its figure
 
 `benchmarks/README.md` tells the protocol, and what is known about the differences.
 """
-# ruff: noqa: I001 - the neighbours make the package importable, so they come first
 
 import argparse
 import dataclasses
-import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tracts_accuracy import CEILING, capped
-from tracts_speed import BRAIN, RESULTS, header, load_brain
-
 import numpy as np
 import numpy.typing as npt
+from common import Array, header, line, result_path, save, table
 from scipy import ndimage
+from tracts.brain import BRAIN, load_brain
+from tracts_accuracy import CEILING, capped
 
 from napari_gpubio.core.philox import uniform
 from napari_gpubio.core.space import apply_affine
@@ -34,7 +32,6 @@ from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.cpu import eigen_decompose
 from napari_gpubio.tracts.tensors.scalars import fa_map, fractional_anisotropy
 
-Array = npt.NDArray[Any]
 Cell = dict[str, float]
 Tracer = Callable[[TensorField, Array], Tractogram]
 
@@ -260,18 +257,14 @@ def cell_text(cell: Cell) -> str:
     return text
 
 
-def line(label: str, cells: list[Cell]) -> str:
+def bundle_line(label: str, cells: list[Cell]) -> str:
     """One line of a table."""
-    return f"| {label} | " + " | ".join(map(cell_text, cells)) + " |"
+    return line(label, *map(cell_text, cells))
 
 
-def table(made: dict[str, list[Cell]]) -> list[str]:
+def bundle_table(made: dict[str, list[Cell]]) -> list[str]:
     """One table."""
-    return [
-        "| | " + " | ".join(START) + " |",
-        "|---" * (len(START) + 1) + "|",
-        *(line(label, cells) for label, cells in made.items()),
-    ]
+    return table(["", *START], [bundle_line(label, cells) for label, cells in made.items()])
 
 
 def markdown(head: dict[str, Any], parts: dict[str, dict[str, list[Cell]]], draws: int) -> str:
@@ -287,7 +280,7 @@ def markdown(head: dict[str, Any], parts: dict[str, dict[str, list[Cell]]], draw
     )
     lines = ["# Reach of five bundles by method and metric", "", told]
     for title, made in parts.items():
-        lines += ["", f"## {title}", "", *table(made)]
+        lines += ["", f"## {title}", "", *bundle_table(made)]
     return "\n".join(lines) + "\n"
 
 
@@ -315,12 +308,10 @@ def main() -> None:
         parts[title] = {}
         for label, cells in made:
             parts[title][label] = cells
-            print(line(label, cells), flush=True)
-    path = arguments.json or RESULTS / f"tracts_reach_{head['date']}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
+            print(bundle_line(label, cells), flush=True)
+    path = result_path(arguments.json, "tracts_reach", head["date"])
     tables = {title: without_nan(made) for title, made in parts.items()}
-    path.write_text(json.dumps(head | {"start": START, "tables": tables}, indent=1) + "\n", encoding="utf-8")
-    path.with_suffix(".md").write_text(markdown(head, parts, draws), encoding="utf-8")
+    save(path, head | {"start": START, "tables": tables}, markdown(head, parts, draws))
     print(f"written: {path} and {path.with_suffix('.md').name}")
 
 

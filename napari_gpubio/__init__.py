@@ -8,9 +8,9 @@ import importlib
 from types import ModuleType
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "tracts"]
+__all__ = ["__version__", "light", "tracts"]
 
-ENGINES = ("tracts",)
+ENGINES = ("tracts", "light")
 
 
 def __getattr__(name: str) -> ModuleType:

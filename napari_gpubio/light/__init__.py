@@ -1,8 +1,60 @@
-"""Monte Carlo light transport in label volumes.
+"""Monte Carlo light transport in label volumes: fluence with its error, on the CPU or the GPU.
 
 From a segmented head to its fluence in three calls::
 
     head = load_head_phantom()
-    result = simulate(head, Source(kind="pencil", position_mm=(0, 0, 80), direction=(0, 0, -1)))
+    result = simulate(head, default_source(head), Settings(photons=1_000_000))
     result.fluence  # 1/mm^2 per launched photon
 """
+
+from napari_gpubio.light.detectors import DetectedPhotons, Detector
+from napari_gpubio.light.io.mcx import McxCase, read_mcx, write_mcx
+from napari_gpubio.light.io.results import load_result, save_result
+from napari_gpubio.light.io.snirf import Optodes, read_snirf
+from napari_gpubio.light.io.table import read_table, write_table
+from napari_gpubio.light.io.volumes import read_domain, write_fluence
+from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.phantom import default_detectors, default_source, head_phantom, load_head_phantom
+from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
+from napari_gpubio.light.run import needed_memory_mb, simulate, simulate_steps
+from napari_gpubio.light.sensitivity import Sensitivity, sensitivity
+from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.source import Source
+from napari_gpubio.light.tissue import Chromophores, head_media, power_law, preset, preset_names
+
+__all__ = [
+    "Chromophores",
+    "DetectedPhotons",
+    "Detector",
+    "Domain",
+    "EnergyBalance",
+    "Estimate",
+    "LightResult",
+    "McxCase",
+    "Medium",
+    "Optodes",
+    "Sensitivity",
+    "Settings",
+    "Source",
+    "default_detectors",
+    "default_source",
+    "head_media",
+    "head_phantom",
+    "load_head_phantom",
+    "load_result",
+    "needed_memory_mb",
+    "power_law",
+    "preset",
+    "preset_names",
+    "read_domain",
+    "read_mcx",
+    "read_snirf",
+    "read_table",
+    "save_result",
+    "sensitivity",
+    "simulate",
+    "simulate_steps",
+    "write_fluence",
+    "write_mcx",
+    "write_table",
+]

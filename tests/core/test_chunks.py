@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core import chunks, philox
-from napari_gpubio.core.chunks import advance_in_chunks
+from napari_gpubio.core.chunks import advance_in_chunks, advance_in_pieces
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.errors import OutOfGpuMemory
 
@@ -189,4 +189,97 @@ def test_closing_early_leaves_no_thread():
     steps = advance_in_chunks([Recorder(seconds_per_item=1e-5) for _ in range(3)], 10**7, first_chunk=10)
     next(steps)
     steps.close()
+    assert not [t for t in threading.enumerate() if t.name.startswith("napari-gpubio")]
+
+
+# -- pieces -----------------------------------------------------------------------------------------------------------
+
+PIECES = [(0, 700), (700, 1400), (1500, 1503), (1503, 1503), (2000, 2900)]
+IN_PIECES = [item for start, stop in PIECES for item in range(start, stop)]
+
+
+def pieces_of(run):
+    """Index of the piece of each chunk, which must lie within it."""
+    found = [
+        [i for i, (first, last) in enumerate(PIECES) if first <= start and start + count <= last]
+        for start, count in run.done
+    ]
+    assert all(len(places) == 1 for places in found), run.done
+    return [places[0] for places in found]
+
+
+@pytest.mark.parametrize("first_chunk", [1, 7, 300, 10**6])
+def test_pieces_are_done_once_and_in_order(first_chunk):
+    run = Recorder()
+    steps = list(advance_in_pieces([run], PIECES, first_chunk=first_chunk))
+    assert [item for start, count in run.done for item in range(start, start + count)] == IN_PIECES
+    assert pieces_of(run) == sorted(pieces_of(run))
+    assert steps == np.cumsum([count for _, count in run.done]).tolist()
+
+
+@pytest.mark.parametrize("seconds", [(1e-6, 1e-6, 1e-6), (1e-5, 3e-5, 1e-4)])
+def test_several_runs_share_pieces_and_finish_what_they_began(seconds):
+    runs = [Recorder(seconds_per_item=s) for s in seconds]
+    steps = list(advance_in_pieces(runs, PIECES, first_chunk=16))
+    assert covered(*runs) == IN_PIECES
+    assert (steps[-1], all(a < b for a, b in pairwise(steps))) == (len(IN_PIECES), True)
+    owners = [(piece, n) for n, run in enumerate(runs) for piece in set(pieces_of(run))]
+    assert len(owners) == len({piece for piece, _ in owners}) == 4  # one run for each piece that is not empty
+    for run in runs:
+        assert pieces_of(run) == sorted(pieces_of(run))
+        assert run.done == sorted(run.done)
+
+
+def test_a_run_too_many_stays_idle():
+    runs = [Recorder() for _ in range(5)]
+    assert list(advance_in_pieces(runs, [(3, 10)], first_chunk=100)) == [7]
+    assert sorted(len(run.done) for run in runs) == [0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_stop_in_the_middle_of_pieces(workers):
+    stop, runs = threading.Event(), [Recorder(seconds_per_item=1e-4) for _ in range(workers)]
+    pieces = [(i * 10**5, (i + 1) * 10**5) for i in range(5)]
+    steps = advance_in_pieces(runs, pieces, stop=stop, first_chunk=10)
+    assert next(steps) == 10
+    stop.set()
+    begun_before = sum(len(run.done) for run in runs)
+    last = [10, *steps][-1]
+    assert len(covered(*runs)) == len(set(covered(*runs))) == last
+    assert sum(len(run.done) for run in runs) <= begun_before + 2 * workers
+    for run in runs:  # each has the beginning of its piece, without a hole
+        assert covered(run) == list(range(run.done[0][0], run.done[0][0] + len(covered(run))))
+
+
+def test_stop_before_the_first_piece_does_nothing():
+    stop, run = threading.Event(), Recorder()
+    stop.set()
+    assert list(advance_in_pieces([run], PIECES, stop=stop)) == []
+    assert run.done == []
+
+
+def test_no_pieces_are_no_chunks():
+    run = Recorder()
+    assert list(advance_in_pieces([run], [])) == list(advance_in_pieces([run], [(4, 4)])) == []
+    assert run.done == []
+
+
+def test_out_of_memory_stays_within_the_piece(fake_gpu):
+    out = np.zeros((2900, 3), np.float32)
+    run = Hungry(fake_gpu(total_bytes=10 * MIB), out)
+    assert list(advance_in_pieces([run], PIECES, first_chunk=64))[-1] == len(IN_PIECES)
+    assert covered(run) == IN_PIECES
+    assert set(pieces_of(run)) == {0, 1, 2, 4}
+    np.testing.assert_array_equal(out[IN_PIECES], philox.uniform(7, 0, 2900, 3)[IN_PIECES])
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_an_error_in_a_piece_comes_out(workers):
+    class Broken(Recorder):
+        def advance(self, start, count):
+            raise ZeroDivisionError("broken")
+
+    runs = [Recorder(seconds_per_item=1e-5) for _ in range(workers - 1)] + [Broken()]
+    with pytest.raises(ZeroDivisionError, match="broken"):
+        list(advance_in_pieces(runs, [(i * 1000, (i + 1) * 1000) for i in range(100)], first_chunk=10))
     assert not [t for t in threading.enumerate() if t.name.startswith("napari-gpubio")]

@@ -4,6 +4,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from napari_gpubio.core import kernels
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import atomic_write
+from napari_gpubio.light.voxels.gpu import defines_of
 from tests.cuda_on_cpu import loader
 
 PACKAGE = Path(kernels.__file__).parents[1]
@@ -18,7 +20,18 @@ SOURCES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob(
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
 # The defines that an engine really compiles a file with; a file that is not named here is compiled with none.
 BOTH_REALS = [("REAL=float",), ("REAL=double",)]
-SPECIALISATIONS = {"tracts/rays/geodesic.cu": BOTH_REALS, "tracts/tensors/tensors.cu": BOTH_REALS}
+VOXELS = [
+    (f"LABEL={label}", f"CONTINUOUS={continuous}", f"DETECT={detect}")
+    for label in ("unsigned char", "unsigned short")
+    for continuous in (0, 1)
+    for detect in (0, 1)
+]
+SPECIALISATIONS = {
+    "tracts/rays/geodesic.cu": BOTH_REALS,
+    "tracts/tensors/tensors.cu": BOTH_REALS,
+    "light/voxels/voxels.cu": VOXELS,
+}
+FAST = {"light/voxels/voxels.cu"}  # files of which an engine compiles kernels with ``fast=True`` too
 # Files that mix float with double because they mean double.
 DOUBLE_ON_PURPOSE = {"tracts/tensors/tensors.cu"}
 # Registers a kernel may use at most, on any architecture; 255 for one that is not named here. A tenth more than was
@@ -39,9 +52,16 @@ REGISTERS = {
     "compose_rows REAL=double": 64,
     "eigen_rows REAL=float": 72,
     "eigen_rows REAL=double": 72,
+    **{f"trace_photons {' '.join(defines)}": 64 for defines in VOXELS},  # its launch bounds leave no more
+    **{f"fold_batch {' '.join(defines)}": 80 for defines in VOXELS},
 }
 # Bytes a kernel may spill; none for one that is not named here. These are a few words around function calls.
-SPILLS = {"trace_eudx REAL=float": 32, "trace_vanaart REAL=float": 24, "trace_cubic REAL=double": 64}
+SPILLS = {
+    "trace_eudx REAL=float": 32,
+    "trace_vanaart REAL=float": 24,
+    "trace_cubic REAL=double": 64,
+    **{f"trace_photons {' '.join(defines)}": 40 for defines in VOXELS},  # 28 with fast maths on sm_90, else 0 to 8
+}
 BUILDS = [
     pytest.param(source, defines, id=" ".join((source, *defines)))
     for source in SOURCES
@@ -97,6 +117,7 @@ def test_options():
     assert kernels.options() == ("-std=c++17",)
     assert kernels.options(defines=("REAL=float", "N=3")) == ("-std=c++17", "-DREAL=float", "-DN=3")
     assert "--fmad=false" in kernels.options(strict=True)
+    assert kernels.options(defines=("N=3",), fast=True) == ("-std=c++17", "-DN=3", "--use_fast_math", "-DFAST_MATH")
 
 
 def test_a_kernel_is_compiled_once_for_each_device(fake_gpu, tmp_path, monkeypatch):
@@ -115,7 +136,21 @@ def test_a_kernel_is_compiled_once_for_each_device(fake_gpu, tmp_path, monkeypat
 
 def test_there_are_kernels():
     assert "core/philox.cu" in SOURCES
-    assert set(SPECIALISATIONS) <= set(SOURCES)
+    assert set(SPECIALISATIONS) | FAST <= set(SOURCES)
+
+
+def test_voxels_are_compiled_as_the_engine_does():
+    def problem(itemsize, continuous, detectors):
+        domain = SimpleNamespace(is_continuous=continuous)
+        return SimpleNamespace(rows=np.zeros(1, f"u{itemsize}"), domain=domain, detectors=detectors)
+
+    used = {
+        defines_of(problem(itemsize, continuous, detectors))
+        for itemsize in (1, 2)
+        for continuous in (False, True)
+        for detectors in ((), ("one",))
+    }
+    assert used == set(VOXELS)
 
 
 @pytest.mark.parametrize(("source", "defines"), BUILDS)
@@ -133,14 +168,16 @@ def test_gxx_has_nothing_to_say_about_a_kernel(cuda_on_cpu, source, defines):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(("source", "defines"), BUILDS)
 def test_nvrtc_compiles_a_kernel_within_its_budget(source, defines, architecture):
-    log = compile_with_nvrtc(kernels.source(PACKAGE / source), kernels.options(defines=defines), architecture)
-    assert "warning" not in log
-    usages = list(read_usage(log))
-    assert usages, log
-    for usage in usages:
-        build = " ".join((usage.kernel, *defines))
-        assert usage.registers <= REGISTERS.get(build, 255), usage
-        assert usage.spilled_bytes <= SPILLS.get(build, 0), usage
+    for fast in (False, True) if source in FAST else (False,):
+        options = kernels.options(defines=defines, fast=fast)
+        log = compile_with_nvrtc(kernels.source(PACKAGE / source), options, architecture)
+        assert "warning" not in log
+        usages = list(read_usage(log))
+        assert usages, log
+        for usage in usages:
+            build = " ".join((usage.kernel, *defines))
+            assert usage.registers <= REGISTERS.get(build, 255), usage
+            assert usage.spilled_bytes <= SPILLS.get(build, 0), usage
 
 
 @dataclass(frozen=True)

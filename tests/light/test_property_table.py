@@ -5,8 +5,8 @@ import gc
 import weakref
 
 import pytest
-from qtpy.QtCore import QCoreApplication, QEvent, QItemSelectionModel, Qt
-from qtpy.QtGui import QKeyEvent
+from qtpy.QtCore import QCoreApplication, QEvent, QItemSelectionModel, QPoint, QPointF, Qt
+from qtpy.QtGui import QKeyEvent, QWheelEvent
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QDialog, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
@@ -399,13 +399,36 @@ def test_a_table_with_a_problem_is_not_saved(table, tmp_path):
 
 
 def test_a_narrow_dock_shows_all_numbers_and_a_wide_one_the_sources(table):
-    for width, source_shown in ((366, False), (520, True), (366, False)):
+    for width, source_shown in ((360, False), (520, True), (360, False)):
         table.resize(width, 400)
         QApplication.processEvents()
         assert table.view.isColumnHidden(SOURCE) is not source_shown
         header = table.view.horizontalHeader()
         assert header.length() <= table.view.viewport().width()
         assert all(header.sectionSize(c) >= 30 for c in range(len(FIELDS) - 1))
+
+
+def test_numbers_are_never_cut(table):
+    table.set_media([medium(1, mua=0.0007143), medium(2, mua=0.01185), medium(3, mua=12345.678)])
+    for unit in ("1/mm", "1/cm"):
+        table.set_unit(unit)
+        for row in range(3):
+            for column in range(MUA, SOURCE):
+                text = table.model.data(table.model.index(row, column))
+                needed = table.view.fontMetrics().horizontalAdvance(text) + 6
+                assert table.view.columnWidth(column) >= needed, text
+
+
+def test_the_wheel_scrolls_past_the_inputs(table):
+    table.view.setFocus()
+    for box in (table._wavelength, table._unit):
+        middle = QPointF(box.rect().center())
+        turn = QWheelEvent(
+            middle, QPointF(box.mapToGlobal(middle.toPoint())), QPoint(0, 0), QPoint(0, -120),
+            Qt.MouseButton.NoButton, NO_KEY, Qt.ScrollPhase.NoScrollPhase, False,
+        )  # fmt: skip
+        QApplication.sendEvent(box, turn)
+    assert (table.wavelength_nm, table.unit) == (690.0, "1/mm")
 
 
 def test_many_labels_scroll(table):

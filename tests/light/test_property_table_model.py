@@ -9,7 +9,7 @@ from qtpy.QtGui import QColor
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.widget.property_clipboard import placed, text_of
-from napari_gpubio.light.widget.property_columns import COLUMNS, FIELDS, WRONG
+from napari_gpubio.light.widget.property_columns import COLUMNS, FIELDS, MISSING, WRONG
 from napari_gpubio.light.widget.property_model import NO_LABELS, PropertyModel
 from napari_gpubio.light.widget.property_rows import TYPED
 
@@ -191,8 +191,10 @@ def test_rows_from_recipes_follow_the_wavelength_and_typed_ones_stay(model):
     model.set_wavelength(950)
     assert model.row(2).mua_per_mm == 0.8
     assert model.warnings() == ["label 3 (blood) is not for 950 nm: there is nothing above 900 nm"]
+    assert shown(model, 2, MUA, Role.ForegroundRole) == MISSING
     model.set_wavelength(850)
     assert model.warnings() == []
+    assert shown(model, 2, MUA, Role.ForegroundRole) is None
     assert model.row(2).mua_per_mm == 0.85
 
 

@@ -194,5 +194,5 @@ def _texts(dataset: Any) -> list[str]:
 def _rows(dataset: Any) -> Iterator[list[str]]:
     """Texts of a dataset, row by row: the labels of a source may differ by wavelength."""
     values = np.atleast_1d(np.asarray(dataset[()], object))
-    for row in values.reshape(len(values), -1):
+    for row in values.reshape(len(values), -1) if values.size else ():
         yield [item.decode("utf-8", "replace").rstrip("\0") if isinstance(item, bytes) else str(item) for item in row]

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cache
-from typing import cast
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -79,7 +78,7 @@ def _folded(points: Floats, outline: Floats, folds: tuple[Floats, Floats]) -> Fl
     width = _SULCUS_MM * (1.0 - np.clip(depth / deepest, 0.0, 1.0) ** 3)
     below = np.maximum(depth - deepest, 0.0)
     to_wall = np.hypot(to_middle, below) - width / 2
-    level[bark] = blended_union(depth, to_wall, cast(float, np.where(depth < 8.0, _CROWN_MM, 0.1)))
+    level[bark] = blended_union(depth, to_wall, np.where(depth < 8.0, _CROWN_MM, 0.1))  # a fundus keeps its shape
     return level
 
 

@@ -85,7 +85,7 @@ def head_labels(voxel_mm: float) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.
     slab = max(1, _MOST_POINTS // int(np.prod(labels.shape[:2])))
     for start in range(0, labels.shape[2], slab):
         part = labels[:, :, start : start + slab]
-        index = np.moveaxis(np.indices(part.shape), 0, -1) + [0, 0, start]
+        index = np.moveaxis(np.indices(part.shape), 0, -1) + np.array([0, 0, start])
         part[...] = labels_at(apply_affine(affine, index))
     return labels, affine
 
@@ -115,12 +115,12 @@ def _labels_in_skull(points: Floats) -> npt.NDArray[np.uint8]:
 
 
 class _Shells(NamedTuple):
-    """Signed distances to the smooth surfaces, mm, on a lattice: outside of the scalp and skull, inside of the skull."""
+    """Signed distances to the smooth surfaces, mm, on a lattice."""
 
     lattice: Lattice
-    scalp: Floats
-    skull: Floats
-    cavity: Floats
+    scalp: Floats  # outside of the head
+    skull: Floats  # outside of the skull
+    cavity: Floats  # inside of the skull
 
 
 @cache

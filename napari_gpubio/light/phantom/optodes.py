@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine
@@ -29,7 +28,12 @@ def default_source(domain: Domain) -> Source:
     domain
         A head in world RAS; any tissue will do.
     """
-    return _source_towards(domain, _ray(0.0))
+    point = _surface_point(domain, _centre(domain), _ray(0.0))
+    normal = inward_normal(domain.labels, domain.affine, point)
+    start = above_surface(domain.affine, point, normal)
+    return Source(
+        kind="pencil", position_mm=(start[0], start[1], start[2]), direction=(normal[0], normal[1], normal[2])
+    )
 
 
 def default_detectors(
@@ -52,17 +56,15 @@ def default_detectors(
         If a separation is not positive, or leads beyond the scalp in front of the source.
     """
     return tuple(
-        Detector(position_mm=tuple(place), radius_mm=radius_mm, name=f"{separation:g} mm")
+        Detector(position_mm=(place[0], place[1], place[2]), radius_mm=radius_mm, name=f"{separation:g} mm")
         for place, separation in zip(_places(domain, separations_mm), separations_mm, strict=True)
     )
 
 
 def _places(domain: Domain, separations_mm: Sequence[float]) -> Floats:
     """Points of the surface at distances from the source along a great circle towards the front, shape (N, 3)."""
-    angles = np.deg2rad(np.arange(0.0, 90.0, _STEP_DEG))
-    centre, radii = _centre(domain), []
-    for angle in angles:
-        radii.append(np.linalg.norm(_surface_point(domain, _ray(angle)) - centre))
+    centre, angles = _centre(domain), np.deg2rad(np.arange(0.0, 90.0, _STEP_DEG))
+    radii = [np.linalg.norm(_surface_point(domain, centre, _ray(angle)) - centre) for angle in angles]
     smooth = np.polynomial.Polynomial.fit(angles, radii, 6)(angles)  # else the steps of the voxels lengthen the way
     line = centre + smooth[:, None] * np.array([_ray(angle) for angle in angles])
     along = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(line, axis=0), axis=1))])
@@ -70,7 +72,7 @@ def _places(domain: Domain, separations_mm: Sequence[float]) -> Floats:
         if not 0 < separation <= along[-1]:
             raise InvalidInput(f"a separation of {separation} mm; give one between 0 and {along[-1]:.0f} mm")
     at = np.interp(separations_mm, along, angles)
-    return np.array([_surface_point(domain, _ray(angle)) for angle in at])
+    return np.array([_surface_point(domain, centre, _ray(angle)) for angle in at])
 
 
 def _ray(angle: float) -> Floats:
@@ -80,16 +82,8 @@ def _ray(angle: float) -> Floats:
     return np.cos(angle) * source + np.sin(angle) * np.array([0.0, 1.0, 0.0])
 
 
-def _source_towards(domain: Domain, outward: Floats) -> Source:
-    point = _surface_point(domain, outward)
-    normal = inward_normal(domain.labels, domain.affine, point)
-    start = above_surface(domain.affine, point, normal)
-    return Source(kind="pencil", position_mm=tuple(start), direction=tuple(normal))
-
-
-def _surface_point(domain: Domain, outward: Floats) -> Floats:
+def _surface_point(domain: Domain, centre: Floats, outward: Floats) -> Floats:
     """Where a ray from far outside towards the centre meets the tissue."""
-    centre = _centre(domain)
     far = float(np.linalg.norm(domain.voxel_sizes_mm * domain.shape))
     point = first_tissue(domain.labels, domain.affine, centre + far * outward, -outward)
     if point is None:
@@ -97,6 +91,6 @@ def _surface_point(domain: Domain, outward: Floats) -> Floats:
     return point
 
 
-def _centre(domain: Domain) -> npt.NDArray[np.float64]:
+def _centre(domain: Domain) -> Floats:
     """Centre of the tissue, world mm."""
     return apply_affine(domain.affine, np.argwhere(domain.labels != OUTSIDE).mean(axis=0))

@@ -6,7 +6,7 @@ of first order; `Lattice.distance` makes them exact.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ def ellipsoid(points: Floats, centre: Sequence[float], semi_axes: Sequence[float
 def tube(points: Floats, knots: Sequence[tuple[float, float, float, float]]) -> Floats:
     """Signed distance to straight pieces of pipe between knots (x, y, z, radius), mm."""
     line = np.asarray(knots, np.float64)
-    pieces = [_pipe(points, start, end) for start, end in zip(line[:-1], line[1:], strict=True)]
+    pieces = [_pipe(points, start, end) for start, end in pairwise(line)]
     return np.asarray(np.min(pieces, axis=0))
 
 
@@ -41,7 +41,7 @@ def _pipe(points: Floats, start: Floats, end: Floats) -> Floats:
     return np.asarray(np.linalg.norm(off_axis, axis=-1) - (start[3] + share * (end[3] - start[3])))
 
 
-def blended_union(a: Floats, b: Floats, width_mm: float) -> Floats:
+def blended_union(a: Floats, b: Floats, width_mm: float | Floats) -> Floats:
     """Union of two shapes with its crease filled over a width (quadratic blend)."""
     share = np.clip(0.5 + 0.5 * (b - a) / width_mm, 0.0, 1.0)
     return np.asarray(b + (a - b) * share - width_mm * share * (1.0 - share))
@@ -69,11 +69,11 @@ class Lattice:
         Distance of neighbours.
     """
 
-    lowest: tuple[float, float, float]
-    highest: tuple[float, float, float]
+    lowest: tuple[float, ...]
+    highest: tuple[float, ...]
     spacing_mm: float
 
-    @cached_property
+    @property
     def points(self) -> Floats:
         """World mm, shape (X, Y, Z, 3)."""
         axes = [
@@ -89,14 +89,14 @@ class Lattice:
 
     def surface(self, level: Floats) -> Floats:
         """Points where a volume on the lattice changes its sign, linear between neighbours, shape (N, 3)."""
-        found = []
+        points, found = self.points, []
         for axis in range(3):
             here, there = [slice(None)] * 3, [slice(None)] * 3
             here[axis], there[axis] = slice(None, -1), slice(1, None)
             a, b = level[tuple(here)], level[tuple(there)]
             changes = (a < 0) != (b < 0)
             share = (a[changes] / (a[changes] - b[changes]))[:, None]
-            start, end = self.points[tuple(here)][changes], self.points[tuple(there)][changes]
+            start, end = points[tuple(here)][changes], points[tuple(there)][changes]
             found.append(start + share * (end - start))
         return np.concatenate(found)
 

@@ -1,5 +1,6 @@
 """The layers of the picture: fluence, and its relative error if wanted; changed in place while a run goes on."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,26 +33,24 @@ class FluenceView:
     ----------
     viewer
         The napari viewer.
+    show_legend
+        Called with the fluence layer (or None) and the time gate on screen whenever they may be others.
     """
 
-    def __init__(self, viewer: Any) -> None:
-        self._viewer = viewer
+    def __init__(self, viewer: Any, show_legend: Callable[[Any, str], None]) -> None:
+        self._viewer, self._show_legend = viewer, show_legend
         self._limits: dict[str, tuple[float, float]] = {}  # as they were set here last
         self.picture: Picture | None = None
-
-    @property
-    def study(self) -> str:
-        """With what the names of the layers begin."""
-        return "" if self.picture is None else self.picture.study
 
     def show(self, picture: Picture) -> bool:
         """Show a picture in place of the last one; returns whether a new layer had to be made."""
         self.picture = picture
         is_new = self._show("fluence", picture.fluence)
         if picture.error is not None:
-            return self._show("error", picture.error) or is_new
-        if (layer := self.layer("error")) is not None:
+            is_new |= self._show("error", picture.error)
+        elif (layer := self.layer("error")) is not None:
             self._viewer.layers.remove(layer.name)
+        self._tell()
         return is_new
 
     def layer(self, part: str = "fluence") -> Any | None:
@@ -65,9 +64,23 @@ class FluenceView:
             layer = self.layer(part)
             if layer is not None:
                 del layer.metadata[KEY]["panel"]
+                layer.colorbar.visible = False  # that of the next one takes its place
                 names.append(layer.name)
         self.picture = None
+        self._tell()
         return names[0] if names else ""
+
+    def attach(self) -> None:
+        """Follow the time gate on screen, and layers that the user removes."""
+        self._viewer.dims.events.point.connect(self._tell)
+        self._viewer.layers.events.removed.connect(self._on_removed)
+        self._tell()
+
+    def detach(self) -> None:
+        """Hear no more of the viewer, and hold none of its layers."""
+        self._viewer.dims.events.point.disconnect(self._tell)
+        self._viewer.layers.events.removed.disconnect(self._on_removed)
+        self._show_legend(None, "")
 
     # -- the inside -----------------------------------------------------------------------------------------------
 
@@ -108,6 +121,23 @@ class FluenceView:
             layer.contrast_limits = own
         self._limits[part] = limits
         layer.metadata[KEY] = new
+
+    def _on_removed(self, *_: Any) -> None:
+        """Forget the picture if the user removed its layer: the next run shows it again."""
+        if self.layer() is None:
+            self.picture = None
+        self._tell()
+
+    def _tell(self, *_: Any) -> None:
+        self._show_legend(self.layer(), self._gate())
+
+    def _gate(self) -> str:
+        """The time gate on screen, or an empty text."""
+        if self.picture is None or self.picture.result.settings.gate_count == 1 or self._viewer.dims.ndim < 4:
+            return ""
+        edges = self.picture.result.settings.time_gates_ns
+        index = int(np.clip(round(self._viewer.dims.point[-4]), 0, len(edges) - 2))
+        return f"{edges[index]:g} to {edges[index + 1]:g} ns"
 
 
 def _fits(layer: Any, data: Any, keywords: dict[str, Any]) -> bool:

@@ -58,6 +58,11 @@ class LabelSource(QObject):
         self._read()
         self.chosen.emit()
 
+    def select(self, label: int) -> None:
+        """Make a label the current one of the layer, as if the user had picked it."""
+        if self.layer is not None:
+            self.layer.selected_label = label
+
     def colours(self, labels: Any) -> Mapping[int, Any]:
         """Colour of each label on screen, RGBA from 0 to 1."""
         return {} if self.layer is None else {label: self.layer.get_color(label) for label in labels}

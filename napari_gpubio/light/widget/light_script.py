@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from napari.layers import Labels
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.layers import save_layer
 from napari_gpubio.light.numbers import FluenceUnit
 from napari_gpubio.light.source import KINDS, Source
 from napari_gpubio.viewer.script import file_name
@@ -44,7 +47,9 @@ def light_script(request: "Request", unit: FluenceUnit, labels_path: Path, patte
         )
     name = file_name(request.volume.study)
     lines = [
+        *(["import numpy as np", ""] if pattern_path is not None else []),
         "from napari_gpubio import light",
+        "from napari_gpubio.light.numbers import FluenceUnit",
         "",
         "media = (",
         *[f"    {_call(medium)}," for medium in request.volume.media],
@@ -60,10 +65,20 @@ def light_script(request: "Request", unit: FluenceUnit, labels_path: Path, patte
         f"settings = {_call(request.settings, always=('photons',))}",
         f"result = light.simulate(domain, source, settings, detectors=detectors, device={request.device!r})",
         f"light.save_result({name + '.npz'!r}, result)",
-        f"unit = light.FluenceUnit({unit.name!r}, {unit.factor!r})",
+        f"unit = FluenceUnit({unit.name!r}, {unit.factor!r})",
         f"light.write_fluence({name + ' fluence.nii.gz'!r}, result, unit=unit)",
     ]
     return "\n".join(lines) + "\n"
+
+
+def save_input(layer: Any, folder: Path) -> Path:
+    """Save labels as NIfTI, or the image of a source's pattern as ``.npy``, into a folder; returns the path."""
+    if isinstance(layer, Labels):
+        return save_layer(layer, folder)
+    path = folder / f"{file_name(layer.name)}.npy"
+    with atomic_write(path) as part:
+        np.save(part, np.asarray(layer.data))
+    return path
 
 
 def _source_lines(source: Source, pattern_path: Path | None) -> list[str]:
@@ -71,12 +86,8 @@ def _source_lines(source: Source, pattern_path: Path | None) -> list[str]:
     own = ("kind", "position_mm", "direction", "width_axis", *KINDS[source.kind])
     if pattern_path is None:
         return [f"source = {_call(source, own)}"]
-    arguments = _arguments(source, own)
-    return [
-        "import numpy as np",
-        "",
-        f"source = light.Source({', '.join(arguments)}, pattern=np.load({str(pattern_path)!r}))",
-    ]
+    arguments = ", ".join(_arguments(source, own))
+    return [f"source = light.Source({arguments}, pattern=np.load({str(pattern_path)!r}))"]
 
 
 def _call(value: Any, names: Iterable[str] | None = None, *, always: tuple[str, ...] = _ALWAYS) -> str:

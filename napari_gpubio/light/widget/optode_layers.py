@@ -23,6 +23,7 @@ SOURCE_COLOUR, OTHER_COLOUR, DETECTOR_COLOUR, SPREAD_COLOUR = "#ffd23f", "#8d8f9
 MARKER, SMALLEST, TAIL, SPREAD, WIDTH = 0.024, 0.015, 0.13, 0.1, 0.004
 TISSUE_INDEX = 1.37  # for drawing a fibre's cone
 _ON_TOP = "translucent_no_depth"  # what is inside the tissue must stay visible
+_TEXT = {"string": "{name}", "size": 11, "color": "white", "anchor": "upper_left", "blending": _ON_TOP}
 
 
 class OptodeLayers:
@@ -41,7 +42,6 @@ class OptodeLayers:
         self._names, self._colours = [""], [SOURCE_COLOUR]
         self._step, self._extent = np.ones(3), np.zeros((2, 3))
         self._width = self._reach = 0.0
-        self._drawing = False
 
     @property
     def reach(self) -> float:
@@ -63,6 +63,8 @@ class OptodeLayers:
         several = len(optodes.sources) > 1
         self._names = [source.name if several else "" for source in optodes.sources]
         self._names += [detector.name for detector in optodes.detectors]
+        if len(self._markers):
+            self._add_missing()
         self.follow_slice()
 
     def clear(self) -> None:
@@ -74,13 +76,14 @@ class OptodeLayers:
 
     def follow_slice(self, *_: Any) -> None:
         """Draw everything as the slice on screen needs it: what is near it is laid flat into it."""
-        if self._drawing or not (len(self._markers) or self._layer("markers")):
+        lines, markers = self._layer("lines"), self._layer("markers")
+        if self._viewer.dims.ndim < 3:  # the layers are being removed
             return
-        self._drawing = True  # a new layer moves the sliders, which calls this again
-        try:
-            self._draw()
-        finally:
-            self._drawing = False
+        strokes, positions, shown = self._in_slice()
+        if lines is not None:
+            self._show_lines(lines, strokes)
+        if markers is not None:
+            self._show_markers(markers, positions, shown)
 
     def bring_to_front(self) -> None:
         """Put the lines and the markers above all other layers."""
@@ -94,7 +97,14 @@ class OptodeLayers:
     def _layer(self, part: str) -> Any | None:
         return next((layer for layer in self._viewer.layers if carried(layer, "optodes") == part), None)
 
-    def _draw(self) -> None:
+    def _add_missing(self) -> None:
+        if self._layer("lines") is None:
+            self._add(Beams(ndim=3, name=LINES, vector_style="line", **_common("lines")))
+        if self._layer("markers") is None:
+            self._add(Marks(ndim=3, name=MARKERS, border_color="black", border_width=0.1, **_common("markers")))
+
+    def _in_slice(self) -> tuple[list[tuple[Strokes, str]], Any, Any]:
+        """Lines and markers laid flat into the slice on screen, and which markers are near it."""
         dims = self._viewer.dims
         strokes, markers, shown = self._strokes, self._markers.copy(), np.ones(len(self._markers), bool)
         for axis in [axis - (dims.ndim - 3) for axis in dims.not_displayed if axis >= dims.ndim - 3]:
@@ -102,25 +112,19 @@ class OptodeLayers:
             strokes = [(in_slice(lines, axis, at, self._reach), colour) for lines, colour in strokes]
             shown &= np.abs(markers[:, axis] - at) <= self._reach
             markers[:, axis] = at
-        self._show_lines(strokes)
-        self._show_markers(markers, shown)
+        return strokes, markers, shown
 
-    def _show_lines(self, strokes: list[tuple[Strokes, str]]) -> None:
+    def _show_lines(self, layer: Any, strokes: list[tuple[Strokes, str]]) -> None:
         lines = np.concatenate([np.empty((0, 2, 3)), *[part for part, _ in strokes]])
         colours = [colour for part, colour in strokes for _ in part]
-        layer = self._layer("lines") or self._add(Beams(ndim=3, name=LINES, vector_style="line", **_common("lines")))
         self._place(layer, np.stack([lines[:, 0], lines[:, 1] - lines[:, 0]], axis=1))
         layer.edge_width = self._width / float(self._step.mean())
         layer.edge_color = transform_color(colours) if colours else SOURCE_COLOUR
 
-    def _show_markers(self, positions: Any, shown: Any) -> None:
-        text = {"string": "{name}", "size": 11, "color": "white", "anchor": "upper_left", "blending": _ON_TOP}
-        layer = self._layer("markers") or self._add(
-            Marks(ndim=3, name=MARKERS, border_color="black", border_width=0.1, **_common("markers"))
-        )
+    def _show_markers(self, layer: Any, positions: Any, shown: Any) -> None:
         self._place(layer, positions)
         layer.features = {"name": np.array(self._names, dtype=object)}
-        layer.text = text
+        layer.text = _TEXT
         layer.face_color = self._colours or SOURCE_COLOUR
         layer.size = self._sizes / float(self._step.mean()) if len(positions) else 1
         layer.shown = shown
@@ -131,14 +135,13 @@ class OptodeLayers:
         layer.scale = self._step
         layer.data = data / self._step
 
-    def _add(self, layer: Any) -> Any:
+    def _add(self, layer: Any) -> None:
         """Add a layer; the active layer stays active, so that the user's tools stay with it."""
         active = self._viewer.layers.selection.active
         layer.volume_extent, layer.scale = self._extent / self._step, self._step
         self._viewer.add_layer(layer)
         if active is not None and active in self._viewer.layers:
             self._viewer.layers.selection.active = active
-        return layer
 
 
 def _common(part: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.source import Source
 from napari_gpubio.light.surface import above_surface, inward_normal
 from napari_gpubio.light.widget.tissue import Position, Tissue, Vector, vector
 
@@ -50,6 +51,12 @@ class Placement:
         return dataclasses.replace(
             self, entry_mm=vector(np.asarray(position_mm) - self.depth_mm * np.asarray(self.direction))
         )
+
+    @classmethod
+    def of(cls, source: Source) -> "Placement":
+        """Return where a source is, as it is."""
+        direction = vector(source.frame()[2])
+        return cls(entry_mm=source.position_mm, direction=direction, follows_normal=False)
 
     def on_surface(self, tissue: Tissue, point_mm: Position) -> "Placement":
         """Return it put on a point of the surface, along the normal there if it follows the normal.

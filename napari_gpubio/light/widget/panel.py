@@ -5,43 +5,42 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from napari.layers import Labels
-from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QFileDialog, QLabel, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.files import atomic_write
-from napari_gpubio.core.layers import save_layer, saved_path
+from napari_gpubio.core.layers import carried, saved_path
 from napari_gpubio.core.steps import Step
+from napari_gpubio.light.io.mcx import McxCase
 from napari_gpubio.light.widget.detector_box import DetectorBox
 from napari_gpubio.light.widget.display_box import DisplayBox
 from napari_gpubio.light.widget.fluence_view import FluenceView
 from napari_gpubio.light.widget.label_source import LabelSource
-from napari_gpubio.light.widget.light_script import light_script
+from napari_gpubio.light.widget.light_script import light_script, save_input
 from napari_gpubio.light.widget.montage import read_montage
 from napari_gpubio.light.widget.number_row import aligned_form, row_label
+from napari_gpubio.light.widget.optodes import Optodes, Placement
 from napari_gpubio.light.widget.place_bar import PlaceBar
 from napari_gpubio.light.widget.property_table import PropertyTable
+from napari_gpubio.light.widget.quick_runs import QuickRuns
 from napari_gpubio.light.widget.request import (
     Domains,
     Look,
     Picture,
     Request,
     Volume,
+    drawing_steps,
     light_steps,
     needed_memory_steps,
-    picture_of,
 )
 from napari_gpubio.light.widget.results import ResultBox
 from napari_gpubio.light.widget.run_box import RunBox
 from napari_gpubio.light.widget.source_box import SourceBox
 from napari_gpubio.light.widget.source_desk import NO_LABELS, SourceDesk
 from napari_gpubio.viewer.forms import LABEL_WIDTH
-from napari_gpubio.viewer.jobs import LatestJob, MakeSteps, Outcome
+from napari_gpubio.viewer.jobs import LatestJob, Outcome
 from napari_gpubio.viewer.layer_box import LayerBox
 from napari_gpubio.viewer.panel import EnginePanel, heading
-from napari_gpubio.viewer.script import file_name
 from napari_gpubio.viewer.view_box import ViewBox
 
 STILL_RUNNING = "The run under way is for the inputs as they were. Press Stop, then Run, for the new ones."
@@ -56,22 +55,20 @@ class LightPanel(EnginePanel):
         The napari viewer.
     """
 
-    quick_stepped = Signal(object)  # from the worker of a quick run
-
     def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:  # noqa: F821
         super().__init__(viewer, run_text="Run", parent=parent)
-        self._domains = Domains()
         self._look = Look()
-        self._quick, self._redraw, self._need = LatestJob(self), LatestJob(self), LatestJob(self)
-        self._quick_number = 0
+        self._domains = Domains()
         self._labels = LabelSource(self)
-        self.view = FluenceView(viewer)
+        self._quick = QuickRuns(self._domains, lambda: self._look, self)
+        self._redraw, self._need = LatestJob(self), LatestJob(self)
         self._fill()
+        self.view = FluenceView(viewer, self.display_box.show_legend)
         self.desk = SourceDesk(
             viewer, self.place_bar, self.source_box, self.detector_box, lambda: self._labels.tissue, self
         )
         self._connect()
-        for part in (self.view_box, self.source_box, self.desk, self.results, self.labels_box):
+        for part in (self.view_box, self.source_box, self.desk, self.results, self.view, self.labels_box):
             self.own(part)
 
     # -- the inside of the panel ----------------------------------------------------------------------------------
@@ -84,12 +81,7 @@ class LightPanel(EnginePanel):
         self.detector_box = DetectorBox(self)
         self.run_box, self.display_box = RunBox(self), DisplayBox(self)
         self.results = ResultBox(self.viewer, self)
-        top = QWidget(self)
-        aligned_form(top).addRow(row_label("Labels", "The segmented volume; 0 is outside.", self), self.labels_box)
-        self.inputs.addWidget(top)
-        self.inputs.addWidget(self.view_box)
-        for label in self.view_box.findChildren(QLabel):
-            label.setMinimumWidth(LABEL_WIDTH)
+        self.inputs.addWidget(self._top())
         for title, parts in (
             ("Optical properties", (self.table,)),
             ("Source", (self.place_bar, self.source_box)),
@@ -102,52 +94,78 @@ class LightPanel(EnginePanel):
             for part in parts:
                 self.inputs.addWidget(part)
 
+    def _top(self) -> QWidget:
+        top = QWidget(self)
+        form = aligned_form(top)
+        form.addRow(row_label("Labels", "The segmented volume; 0 is outside.", self), self.labels_box)
+        form.addRow(self.view_box)
+        for label in self.view_box.findChildren(QLabel):
+            label.setMinimumWidth(LABEL_WIDTH)
+        return top
+
     def _connect(self) -> None:
         self.labels_box.currentIndexChanged.connect(lambda *_: self._labels.follow(self.labels_box.layer))
         self._labels.chosen.connect(self._on_labels)
-        self._labels.counted.connect(self._show_labels)
-        self._labels.painted.connect(self._on_change)
-        self.table.changed.connect(lambda: self._on_change(quiet=True))
-        self.table.label_selected.connect(self._on_label)
-        self.desk.changed.connect(self._on_change)
-        self.desk.dragged.connect(self._on_change)
+        self._labels.counted.connect(self._on_counted)
+        self._labels.painted.connect(self._on_painted)
+        self.table.label_selected.connect(self._labels.select)
+        for signal in (self.desk.changed, self.desk.dragged):
+            signal.connect(self._on_change)
+        for signal in (self.table.changed, self.run_box.changed):
+            signal.connect(lambda: self._on_change(quiet=True))
+            signal.connect(self._find_need)
         self.detector_box.load_wanted.connect(self._on_load_optodes)
-        self.run_box.changed.connect(lambda: self._on_change(quiet=True))
         self.display_box.strength_changed.connect(self._on_strength)
         self.display_box.changed.connect(self._follow_look)
         self.display_box.keep_wanted.connect(self.keep_picture)
         self.results.unit_changed.connect(lambda _: self._follow_look())
-        self.results.said.connect(self.say)
+        for part in (self._quick, self.results):
+            part.said.connect(self.say)
         for part in (self._labels, self.desk, self.results):
             part.complained.connect(self.show_error)
-        self.quick_stepped.connect(self._on_quick_step)
-        self._quick.finished.connect(self._on_quick)
+        self._quick.drawn.connect(self._show)
+        self._quick.failed.connect(self._on_quick_failed)
         self._redraw.finished.connect(self._on_redrawn)
         self._need.finished.connect(lambda outcome: self.run_box.say_need(outcome.result or ""))
-        for signal in (self.table.changed, self.run_box.changed, self._labels.counted):
-            signal.connect(lambda *_: self._find_need())
 
     # -- the labels -----------------------------------------------------------------------------------------------
 
     def _on_labels(self) -> None:
         """Take over the optical properties that come with a layer."""
         self.clear_message()
+        self._quick.cancel()
         domain = self._labels.domain
         if domain is not None:
             self._show_labels(domain.labels_present)
             self.table.set_media(domain.media)
-            if domain.notes:
-                self.show_note(" ".join(domain.notes))
         elif self._labels.layer is None:
             self._show_labels(())
+        case = None if self._labels.layer is None else carried(self._labels.layer, "case")
+        if isinstance(case, McxCase):
+            self._take_case(case)
+        notes = case.notes if isinstance(case, McxCase) else () if domain is None else domain.notes
+        if notes:
+            self.show_note(" ".join(notes))
         self.desk.show()
+
+    def _take_case(self, case: McxCase) -> None:
+        """Take over the source, the detectors and the settings of an input file of MCX."""
+        if case.source.pattern is not None:
+            self.viewer.add_image(case.source.pattern, name="source pattern", visible=False)
+        self.source_box.set_source(case.source)
+        self.run_box.set_settings(case.settings)
+        self.desk.load(Optodes(sources=(Placement.of(case.source),), detectors=tuple(case.detectors)))
+
+    def _on_counted(self, labels: tuple[int, ...]) -> None:
+        self._show_labels(labels)
+        self._find_need()
 
     def _show_labels(self, labels: tuple[int, ...]) -> None:
         self.table.set_labels(labels, self._labels.colours(labels))
 
-    def _on_label(self, label: int) -> None:
-        if self._labels.layer is not None:
-            self._labels.layer.selected_label = label
+    def _on_painted(self) -> None:
+        self.desk.show()
+        self._on_change(quiet=True)
 
     # -- sources and detectors ------------------------------------------------------------------------------------
 
@@ -182,46 +200,18 @@ class LightPanel(EnginePanel):
         if not self.run_box.live or self.desk.shown.source is None:
             return
         try:
-            request = self._request().quick()
+            request = self._request()
         except GpuBioError as error:
             self._quick.cancel()
             if not quiet:
                 self.show_error(str(error))
             return
         self.clear_message()
-        self._quick_number += 1
-        self._quick.submit(self._quick_steps(request, self._quick_number))
+        self._quick.submit(request)
 
-    def _quick_steps(self, request: Request, number: int) -> MakeSteps:
-        def steps(stop: threading.Event) -> Generator[Step, None, Picture]:
-            outdated = lambda: self._quick_number != number  # noqa: E731
-            inner = light_steps(request, self._domains, stop, lambda: self._look, outdated=outdated)
-            while True:
-                try:
-                    step = next(inner)
-                except StopIteration as end:
-                    return end.value
-                self.quick_stepped.emit((number, step))
-                yield step
-
-        return steps
-
-    def _on_quick_step(self, told: tuple[int, Step]) -> None:
-        number, step = told
-        if self.running or number != self._quick_number:
-            return
-        self.say(f"quick look: {step.message} {step.done:,} of {step.total:,} photons".replace("  ", " "))
-        if step.preview is not None:
-            self._show(step.preview)
-
-    def _on_quick(self, outcome: Outcome) -> None:
-        if self.running:
-            return
-        if outcome.error:
-            self.show_error(outcome.error)
-        elif outcome.result is not None:
-            self._show(outcome.result)
-            self.say(f"quick look of {outcome.result.result.launched:,} photons; press Run for all of them")
+    def _on_quick_failed(self, sentence: str) -> None:
+        if not (self.source_box.warning and self.source_box.warning in sentence):  # it is said there already
+            self.show_error(sentence)
 
     def _find_need(self) -> None:
         """Say how much memory a run needs, before it is started."""
@@ -239,7 +229,6 @@ class LightPanel(EnginePanel):
         """Read the inputs and return the simulation."""
         request = self._request()
         self._quick.cancel()
-        self._quick_number += 1
         return light_steps(request, self._domains, stop, lambda: self._look)
 
     def _request(self) -> Request:
@@ -272,16 +261,6 @@ class LightPanel(EnginePanel):
     def _draw(self, picture: Picture) -> None:
         if self.view.show(picture):
             self.desk.layers.bring_to_front()
-        self._show_legend()
-
-    def _show_legend(self, *_: Any) -> None:
-        """Say what the colours stand for, and which time gate is on screen."""
-        picture, gate = self.view.picture, ""
-        if picture is not None and picture.result.settings.gate_count > 1 and self.viewer.dims.ndim > 3:
-            edges = picture.result.settings.time_gates_ns
-            index = min(max(round(self.viewer.dims.point[-4]), 0), len(edges) - 2)
-            gate = f"gate {index + 1}: {edges[index]:g} to {edges[index + 1]:g} ns"
-        self.display_box.show_legend(self.view.layer(), gate)
 
     def _tell(self, picture: Picture) -> None:
         """Let the result part speak of a picture's result."""
@@ -298,7 +277,7 @@ class LightPanel(EnginePanel):
     def keep_picture(self) -> None:
         """Leave the layers of the picture to the user; the next run makes new ones."""
         name = self.view.keep()
-        self.say(f"{name!r} stays as it is; the next run makes a new layer" if name else "there is no picture yet")
+        self.say(f"{name} stays as it is; the next run makes a new layer" if name else "there is no picture yet")
 
     def _on_strength(self) -> None:
         if self.view.picture is not None:
@@ -309,11 +288,12 @@ class LightPanel(EnginePanel):
         """Draw the picture as it is wanted now."""
         box = self.display_box
         wanted = Look(unit=self.results.unit, decades=box.decades, masks=box.masks, shows_error=box.shows_error)
+        picture = self.view.picture
         if wanted == self._look:
             return
         self._look = wanted
-        if self.view.picture is not None:
-            self._redraw.submit(_drawing(self.view.picture, wanted, self.view.study))
+        if picture is not None:
+            self._redraw.submit(lambda _stop: drawing_steps(picture, wanted))
 
     def _on_redrawn(self, outcome: Outcome) -> None:
         if outcome.error:
@@ -325,12 +305,12 @@ class LightPanel(EnginePanel):
 
     def script(self, saved: Mapping[str, Path]) -> str:
         """Return a script that simulates what the panel shows."""
-        request, layer = self._request(), self._labels.layer
+        request, layer, pattern = self._request(), self._labels.layer, self.source_box.pattern_layer
         labels_path = saved.get(layer.name) or saved_path(layer)
         if labels_path is None:
             raise InvalidInput(f"the labels {layer.name!r} are in no file; save them first")
-        pattern = self.source_box.pattern_layer
-        return light_script(request, self.results.unit, labels_path, None if pattern is None else saved[pattern.name])
+        pattern_path = None if pattern is None else saved[pattern.name]
+        return light_script(request, self.results.unit, labels_path, pattern_path)
 
     def painted_layers(self) -> list[Any]:
         """The labels, if no file holds them as they are, and the image of a source's pattern."""
@@ -340,19 +320,12 @@ class LightPanel(EnginePanel):
 
     def save_painted(self, layer: Any, folder: Path) -> Path:
         """Save labels as NIfTI, or the image of a pattern as ``.npy``, into a folder."""
-        if isinstance(layer, Labels):
-            return save_layer(layer, folder)
-        path = folder / f"{file_name(layer.name)}.npy"
-        with atomic_write(path) as part:
-            np.save(part, np.asarray(layer.data))
-        return path
+        return save_input(layer, folder)
 
     def teardown(self) -> None:
         """End runs, give the mouse back and let the layers go."""
-        self._quick_number += 1
         for job in (self._quick, self._redraw, self._need):
             job.abandon()
-        self.display_box.show_legend(None)
         super().teardown()
         self._labels.teardown()
 
@@ -360,15 +333,6 @@ class LightPanel(EnginePanel):
         """Listen to the viewer again."""
         super().revive()
         self._labels.follow(self.labels_box.layer)
-        self._show_legend()
-
-
-def _drawing(picture: Picture, look: Look, study: str) -> MakeSteps:
-    def steps(_stop: threading.Event) -> Generator[Step, None, Picture]:
-        yield Step(0, 1, "drawing")
-        return picture_of(picture.result, study, look, quick=picture.quick)
-
-    return steps
 
 
 def _is_labels(layer: Any) -> bool:

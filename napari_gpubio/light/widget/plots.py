@@ -106,9 +106,6 @@ class PlotDesk(QObject):
             self.window.setAttribute(Qt.WidgetAttribute.WA_QuitOnClose, False)
             self.window.show()
 
-    def attach(self) -> None:
-        """Do nothing yet: the plots follow the viewer from when they are opened."""
-
     def detach(self) -> None:
         """Take the plots away and let the viewer go."""
         window, self.window = self.window, None

@@ -27,7 +27,7 @@ _HEADER = """QHeaderView::section {
     border: none; border-right: 1px solid rgba(128, 128, 128, 60); padding: 2px 3px;
     background: rgba(128, 128, 128, 45);
 }"""
-_WIDEST = {"label": "Label", "name": "grey matter", "mua_per_mm": "0.0000", "source": "Strangman"}  # at least
+_WIDEST = {"label": "Label", "name": "grey matter", "mua_per_mm": "0.0000", "source": "G. Stran…"}  # at least
 _NUMBER = "00.00"
 _PADDING, _CHIP = 9, 14  # pixels: both sides of a cell, the edge of a colour chip
 _LEAST_NAME = 48

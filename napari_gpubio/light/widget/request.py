@@ -78,10 +78,8 @@ class Picture:
     """A result made ready to be shown: arrays of layers, so that the GUI thread only hands them over."""
 
     result: LightResult
-    study: str
     fluence: LayerData
     error: LayerData | None
-    quick: bool = False
 
 
 class Domains:
@@ -116,7 +114,7 @@ def _domain_of(volume: Volume) -> Domain:
     return dataclasses.replace(carried, labels=labels, affine=tissue.affine, media=volume.media)
 
 
-def picture_of(result: LightResult, study: str, look: Look, *, quick: bool = False) -> Picture:
+def picture_of(result: LightResult, look: Look) -> Picture:
     """Make the layers of a result; takes a moment for large volumes."""
     fluence = fluence_layer(
         result,
@@ -127,7 +125,13 @@ def picture_of(result: LightResult, study: str, look: Look, *, quick: bool = Fal
         decades=look.decades,
     )
     error = error_layer(result, "") if look.shows_error else None
-    return Picture(result, study, fluence, error, quick)
+    return Picture(result, fluence, error)
+
+
+def drawing_steps(picture: Picture, look: Look) -> Generator[Step, None, Picture]:
+    """Draw a picture's result anew, in a worker."""
+    yield Step(0, 1, "drawing")
+    return picture_of(picture.result, look)
 
 
 def light_steps(
@@ -154,7 +158,6 @@ def light_steps(
         Says whether a newer request waits; the run then ends with its first picture.
     """
     photons = request.settings.photons
-    quick = outdated is not None
     yield Step(0, photons, "reading the labels …")
     domain = domains.of(request.volume)
     steps = simulate_steps(
@@ -166,10 +169,10 @@ def light_steps(
             try:
                 step = next(steps)
             except StopIteration as end:
-                return picture_of(end.value, request.volume.study, look(), quick=quick)
+                return picture_of(end.value, look())
             preview, begun = None, time.monotonic()
             if step.preview is not None and begun - looked > max(LOOK_SECONDS, _LOOK_SHARE * cost):
-                preview = picture_of(step.preview, request.volume.study, look(), quick=quick)
+                preview = picture_of(step.preview, look())
                 looked = time.monotonic()
                 cost = looked - begun
             yield dataclasses.replace(step, preview=preview)

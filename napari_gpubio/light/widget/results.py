@@ -103,8 +103,7 @@ class ResultBox(QWidget):
         return self._thresholds[self.unit.name]
 
     def attach(self) -> None:
-        """Follow the viewer."""
-        self.plots.attach()
+        """Do nothing yet: the plots follow the viewer from when they are opened."""
 
     def detach(self) -> None:
         """End what runs and let the viewer go."""

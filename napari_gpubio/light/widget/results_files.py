@@ -65,6 +65,8 @@ class ResultFiles(QObject):
             self.write(Path(path), result, write)
 
     def _on_written(self, job: Job, path: Path, outcome: Outcome) -> None:
+        if job not in self._jobs:
+            return  # the panel has gone since
         self._jobs.discard(job)
         job.deleteLater()
         if outcome.error:

@@ -23,6 +23,7 @@ class RunBox(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._given = Settings().time_gates_ns  # kept to the last digit, equal or not, until the user changes them
         self.photons = PhotonBox(Settings().photons, self)
         self.form = ParamForm(Settings(), skip=("photons",), parent=self)
         self._build()
@@ -38,19 +39,26 @@ class RunBox(QWidget):
         InvalidInput
             If they cannot be run.
         """
-        edges = np.linspace(0.0, self._end.value(), self._gates.value() + 1)
-        if not self._end.value() > 0:
-            raise InvalidInput("the time window ends at 0 ns; let it end later, 5 ns for example")
-        gates = tuple(float(f"{edge:.9g}") for edge in edges)
-        return dataclasses.replace(self.form.value(), photons=self.photons.value(), time_gates_ns=gates)
+        return dataclasses.replace(self.form.value(), photons=self.photons.value(), time_gates_ns=self._edges())
 
     @property
     def live(self) -> bool:
         """Whether a quick run follows every change."""
         return self._live.isChecked()
 
+    def set_settings(self, settings: Settings) -> None:
+        """Show other settings; ``changed`` is emitted once."""
+        was = self.blockSignals(True)
+        self._given = settings.time_gates_ns
+        self._end.setValue(settings.time_gates_ns[-1])
+        self._gates.setValue(settings.gate_count)
+        self.photons.set_value(settings.photons)
+        self.form.set_value(settings)
+        self.blockSignals(was)
+        self.changed.emit()
+
     def set_gates(self, end_ns: float, count: int) -> None:
-        """Show another time window and number of gates."""
+        """Show another time window, in equal gates."""
         self._end.setValue(end_ns)
         self._gates.setValue(count)
 
@@ -58,6 +66,14 @@ class RunBox(QWidget):
         """Show what a run needs."""
         self._need.setText(text)
         self._need.setVisible(bool(text))
+
+    def _edges(self) -> tuple[float, ...]:
+        end, count = self._end.value(), self._gates.value()
+        if count == len(self._given) - 1 and end == round(self._given[-1], self._end.decimals()):
+            return self._given
+        if not end > 0:
+            raise InvalidInput("the time window ends at 0 ns; let it end later, 5 ns for example")
+        return tuple(float(f"{edge:.9g}") for edge in np.linspace(0.0, end, count + 1))
 
     def _build(self) -> None:
         layout = QVBoxLayout(self)

@@ -74,6 +74,13 @@ class SourceBox(QWidget):
             raise InvalidInput("a source of kind 'pattern' needs an image; open a 2-D image and choose it as Image")
         return dataclasses.replace(source, pattern=np.asarray(layer.data))
 
+    def set_source(self, source: Source) -> None:
+        """Show the kind and the sizes of another source; an image of its pattern is for the caller to choose."""
+        u, v, _ = dataclasses.replace(source, width_axis=None).frame()
+        along = source.frame()[0]
+        self._turn.show_value(float(np.rad2deg(np.arctan2(along @ v, along @ u))))
+        self.form.set_value(dataclasses.replace(source, width_axis=None, pattern=_NO_PATTERN))
+
     def show_optodes(self, optodes: Optodes) -> None:
         """Show where the active source is, and the list of sources if there are several."""
         placement = optodes.source

@@ -1,0 +1,245 @@
+"""What every benchmark needs: this working tree made importable, timings, rows of results, and the files they go to.
+
+Importing it makes `napari_gpubio` importable, so import it first.
+"""
+# ruff: noqa: E402 - the package is made importable before it is imported
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import types
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy.typing as npt
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = Path(__file__).with_name("results")
+
+
+def make_importable() -> None:
+    """Measure this working tree, installed or not, and without the libraries that only files and people need.
+
+    A GPU machine may have NumPy, SciPy, Numba and CuPy only. Without nibabel, the engines are imported past their
+    readers; without psutil, the system tells how much memory is free.
+    """
+    sys.path.insert(0, str(ROOT))
+    if importlib.util.find_spec("nibabel") is None:
+        for engine in ("tracts", "light"):  # their own __init__ may import readers
+            package = types.ModuleType(f"napari_gpubio.{engine}")
+            package.__path__ = [str(ROOT / "napari_gpubio" / engine)]
+            sys.modules[package.__name__] = package
+        sys.modules["napari_gpubio.core.volumes"] = _stand_in("napari_gpubio.core.volumes", "nibabel")
+    if importlib.util.find_spec("psutil") is None:
+        psutil = types.ModuleType("psutil")
+        psutil.virtual_memory = lambda: types.SimpleNamespace(available=_free_bytes())  # type: ignore[attr-defined]
+        sys.modules["psutil"] = psutil
+
+
+def _stand_in(name: str, missing: str) -> types.ModuleType:
+    """Return a module in whose place another library is missing: every function is there and raises when called."""
+
+    def absent(*_: Any, **__: Any) -> Any:
+        raise ModuleNotFoundError(f"{name} needs {missing}, which is not installed here")
+
+    def attribute(wanted: str) -> Any:
+        if wanted.startswith("__"):
+            raise AttributeError(wanted)
+        return absent
+
+    module = types.ModuleType(name)
+    module.__getattr__ = attribute  # type: ignore[method-assign]
+    return module
+
+
+def _free_bytes() -> int:
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+make_importable()
+
+from napari_gpubio import __version__
+from napari_gpubio.core.device import Device, machine
+
+Array = npt.NDArray[Any]
+Row = dict[str, Any]
+
+
+# ---------------------------------------------------------------------------------------------------------------- time
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Best wall seconds, their median, and the best of the process's CPU seconds (which other people's load leaves)."""
+
+    seconds: float
+    median: float
+    cpu_seconds: float | None = None
+
+
+class Stopwatch:
+    """Gathers the times of several runs of the same work.
+
+    Examples
+    --------
+    ``with watch.running(): work()``, several times; then ``watch.timing()``.
+    """
+
+    def __init__(self) -> None:
+        self.wall: list[float] = []
+        self.busy: list[float] = []
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Enclose one run."""
+        begun, used = time.perf_counter(), time.process_time()
+        yield
+        self.wall.append(time.perf_counter() - begun)
+        self.busy.append(time.process_time() - used)
+
+    def timing(self) -> Timing:
+        """Best, median and best processor seconds."""
+        return Timing(min(self.wall), sorted(self.wall)[len(self.wall) // 2], min(self.busy))
+
+
+def timed(work: Callable[[], object], repeats: int) -> Timing:
+    """Time a function after one call that does not count."""
+    work()
+    watch = Stopwatch()
+    for _ in range(repeats):
+        with watch.running():
+            work()
+    return watch.timing()
+
+
+def timed_on(device: Device, work: Callable[[], object], repeats: int) -> Timing:
+    """Time a function; on a GPU its end is waited for."""
+    if not device.is_gpu:
+        return timed(work, repeats)
+    import cupy
+
+    def finished() -> None:
+        work()
+        cupy.cuda.Device(device.indices[0]).synchronize()
+
+    with cupy.cuda.Device(device.indices[0]):
+        return timed(finished, repeats)
+
+
+def thread_counts() -> list[int]:
+    """1, 2, 4, ... and all of Numba's threads."""
+    most = numba.config.NUMBA_NUM_THREADS
+    return sorted({most, *(2**n for n in range(10) if 2**n <= most)})
+
+
+def threads_told(count: int) -> str:
+    """``"1 thread"`` or ``"4 threads"``."""
+    return "1 thread" if count == 1 else f"{count} threads"
+
+
+@contextmanager
+def limited_threads(count: int) -> Iterator[int]:
+    """Limit Numba to some threads inside the block (0: all of them); gives their number."""
+    before = numba.get_num_threads()
+    wanted = count or numba.config.NUMBA_NUM_THREADS
+    numba.set_num_threads(wanted)
+    try:
+        yield wanted
+    finally:
+        numba.set_num_threads(before)
+
+
+# ---------------------------------------------------------------------------------------------------------------- rows
+def row(name: str, device: Device, timing: Timing, amount: float, unit: str, **more: Any) -> Row:
+    """One line of the results; ``rate`` is ``amount`` (in ``unit``) per second of the best run."""
+    return {
+        "name": name,
+        "device": device.describe(),
+        "seconds": timing.seconds,
+        "median_seconds": timing.median,
+        "cpu_seconds": timing.cpu_seconds,
+        "amount": amount,
+        "rate": amount / timing.seconds,
+        "rate_per_core": amount / timing.cpu_seconds if timing.cpu_seconds and not device.is_gpu else None,
+        "unit": unit + "/s",
+        **more,
+    }
+
+
+def skipped(name: str, why: str) -> Row:
+    """A line that says why there is no figure."""
+    return {"name": name, "skipped": why}
+
+
+def compact(number: float) -> str:
+    """A number of three digits with its power of ten."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(number) >= size:
+            return f"{number / size:.3g} {letter}"
+    return f"{number:.3g} "
+
+
+def table(columns: Sequence[str], lines: Sequence[str]) -> list[str]:
+    """A Markdown table of lines that are already written."""
+    return ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|", *lines]
+
+
+def line(*cells: object) -> str:
+    """One line of a Markdown table."""
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+def commit() -> str:
+    """The commit of the working tree, with ``-dirty`` where files differ, or nothing."""
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        return ""
+    told_by = subprocess.run([git, "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
+    return told_by.stdout.strip()
+
+
+def load_average() -> list[float]:
+    """How many processes wanted a core in the last 1, 5 and 15 minutes, where the system tells."""
+    return [round(x, 2) for x in os.getloadavg()] if hasattr(os, "getloadavg") else []
+
+
+def header(quick: bool) -> dict[str, Any]:
+    """Machine, versions and date."""
+    return {
+        "napari_gpubio": __version__,
+        "commit": commit(),
+        "date": time.strftime("%Y-%m-%d"),
+        "quick": quick,
+        "load_average": load_average(),
+        "machine": machine(),
+    }
+
+
+def header_lines(head: dict[str, Any]) -> list[str]:
+    """Machine, versions and date, to read."""
+    facts = ", ".join(f"{name} {value}" for name, value in head["machine"].items())
+    commit_told = f", commit {head['commit']}" if head["commit"] else ""
+    return [
+        f"napari-gpubio {head['napari_gpubio']}{commit_told}, {head['date']}{', quick run' if head['quick'] else ''}.",
+        f"{facts}. Load average at the start {head['load_average']}.",
+    ]
+
+
+def result_path(asked: Path | None, benchmark: str, date: str, device: Device | None = None) -> Path:
+    """Return the file asked for, else ``results/<benchmark>_<cpu or cuda>_<date>.json``."""
+    kind = "" if device is None else "_cuda" if device.is_gpu else "_cpu"
+    return asked or RESULTS / f"{benchmark}{kind}_{date}.json"
+
+
+def save(path: Path, everything: dict[str, Any], text: str) -> None:
+    """Write the JSON file and, beside it, the tables to read."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(everything, indent=1) + "\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(text, encoding="utf-8")

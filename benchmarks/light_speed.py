@@ -1,0 +1,151 @@
+"""Speed and memory of the voxel light engine, row by row; `benchmarks/README.md` says what each row means.
+
+Run from anywhere::
+
+    python benchmarks/light_speed.py                     # this machine's CPU
+    python benchmarks/light_speed.py --device cuda:0     # a GPU; beside pmcx and pmcxcl where they are importable
+    python benchmarks/light_speed.py --device cuda:all   # several GPUs against one
+
+A GPU machine needs NumPy, SciPy, Numba and CuPy only.
+"""
+
+import argparse
+import gc
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from common import Row, compact, header, header_lines, line, load_average, result_path, save, skipped, table
+
+from light.cost_rows import extras, memory
+from light.peer_rows import COLUMNS as PEER_COLUMNS
+from light.peer_rows import beside, peer_line
+from light.plan import Plan
+from light.speed_rows import by_photons, by_processors, every_case
+from napari_gpubio.core.device import choose_device
+
+PARTS: dict[str, Callable[[Plan], Iterator[Row]]] = {
+    "a": every_case,
+    "b": by_processors,
+    "c": by_photons,
+    "d": extras,
+    "e": memory,
+    "f": partial(beside, "pmcx"),
+    "g": partial(beside, "pmcxcl"),
+}
+COLUMNS = ("row", "threads", "photons", "seconds", "median", "cpu s", "photons/s", "per core", "notes")
+
+
+def is_comparison(r: Row) -> bool:
+    """Whether a row belongs to the table of comparisons with MCX."""
+    return r["name"][0] in "fg"
+
+
+def speed_line(r: Row) -> str:
+    """One line of the main table."""
+    if "skipped" in r:
+        return line(r["name"], *[""] * (len(COLUMNS) - 2), f"skipped: {r['skipped']}")
+    if "bytes_declared" in r:
+        return line(r["name"], *[""] * (len(COLUMNS) - 2), memory_told(r))
+    busy = "" if r["cpu_seconds"] is None else f"{r['cpu_seconds']:.4g}"
+    return line(
+        r["name"], r.get("threads", ""), f"{r['amount']:,}", f"{r['seconds']:.4g}", f"{r['median_seconds']:.4g}", busy,
+        compact(r["rate"]), compact(r["rate_per_core"]) if r["rate_per_core"] else "", notes_told(r),
+    )  # fmt: skip
+
+
+def notes_told(r: Row) -> str:
+    """Target, speed-up, cost and truncated share of a row, where it has them."""
+    notes = [
+        r.get("target") and f"target {r['target']}",
+        "speed_up" in r and f"{r['speed_up']:.2f} x one",
+        "relative_to_plain" in r and f"{r['relative_to_plain']:.2f} x plain",
+        "absorbed" in r and f"absorbed {r['absorbed']:.4f} ± {r['absorbed_error']:.4f}",
+    ]
+    return "; ".join(note for note in notes if note)
+
+
+def memory_told(r: Row) -> str:
+    """Bytes of a row, in MB."""
+    told = [
+        f"{r[key] / 1e6:.0f} MB {what}"
+        for key, what in (("bytes_declared", "declared"), ("bytes_used", "resident"), ("bytes_at_most", "at most"))
+        if key in r
+    ]
+    return "; ".join([*told, *([f"target {r['target']}"] if r["target"] else [])])
+
+
+def markdown(head: dict[str, Any], rows: list[Row]) -> str:
+    """The results as tables to read."""
+    own, compared = [r for r in rows if not is_comparison(r)], [r for r in rows if is_comparison(r)]
+    lines = [
+        "# Speed of the light engine",
+        "",
+        *header_lines(head),
+        f"Device: {head['device']}. Load average at the end {head['load_average_end']}.",
+        "",
+        (
+            "Best of several runs. *cpu s*: processor time summed over threads; *per core*: photons per such second, "
+            "which other people's load spoils least. *Tracing*: on buffers made beforehand, in chunks as in a real run, "
+            "with the folding of batches; *whole call*: from arguments to result on the host."
+        ),
+        "",
+        *table(COLUMNS, [speed_line(r) for r in own]),
+    ]
+    if compared:
+        lines += [
+            "",
+            "## Beside MCX",
+            "",
+            (
+                "In one process, in turn; photons per second, MCX's by the kernel time that it prints, ours by the "
+                "tracing. MCX has no roulette unless told. Ratios: how many times faster ours is; *ours / MCX* is each "
+                "as it is by default."
+            ),
+            "",
+            *table(PEER_COLUMNS, [peer_line(r) for r in compared]),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def rows_of(letter: str, plan: Plan) -> Iterator[Row]:
+    """Rows of one part, as far as the time allows."""
+    if plan.time_is_up:
+        yield skipped(letter, "no time left")
+        return
+    for made in PARTS[letter](plan):
+        yield made
+        if plan.time_is_up:
+            yield skipped(f"{letter} from here on", "no time left")
+            return
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu", help="cpu, cuda:0 or cuda:all")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the photons, fewer repeats")
+    parser.add_argument("--photons", type=int, help="for every case; default: 1e8 on a GPU, about a second's on a CPU")
+    parser.add_argument("--rows", default="".join(PARTS), help="letters of the rows to run, in this order: fac")
+    parser.add_argument("--minutes", type=float, help="begin no further row after that many minutes")
+    parser.add_argument("--json", type=Path, help="where to write; default: benchmarks/results, by device and date")
+    arguments = parser.parse_args()
+    ends = time.monotonic() + 60 * arguments.minutes if arguments.minutes else float("inf")
+    plan = Plan(choose_device(arguments.device), arguments.quick, arguments.photons, ends)
+    head, rows = header(arguments.quick) | {"device": plan.device.describe()}, []
+    path = result_path(arguments.json, "light_speed", head["date"], plan.device)
+    for letter in arguments.rows:
+        for made in rows_of(letter, plan):
+            rows.append(made)
+            print(peer_line(made) if is_comparison(made) else speed_line(made), flush=True)
+        head["load_average_end"] = load_average()
+        save(
+            path, head | {"rows": rows}, markdown(head, rows)
+        )  # after each part: nothing is lost if the next one fails
+        gc.collect()
+    print(f"written: {path} and {path.with_suffix('.md').name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""The tracing alone, on buffers made beforehand: the Numba call, or the CUDA kernel by its own clock."""
+
+from typing import Any
+
+import numpy as np
+from common import Array, Row, Timing, limited_threads, row, timed
+
+from napari_gpubio.core.device import Device
+from napari_gpubio.tracts.rays import cpu
+from napari_gpubio.tracts.rays.geodesic import trace
+from napari_gpubio.tracts.rays.partial import STATS
+from napari_gpubio.tracts.rays.problem import RayProblem
+from napari_gpubio.tracts.settings import StopReason, TrackSettings
+
+TOLD = ("method", "interpolation", "integrator", "step_mm", "fa_stop", "max_steps", "precision", "texture")
+
+
+def told(settings: TrackSettings, **more: Any) -> dict[str, Any]:
+    """The settings that matter here, as JSON can hold them."""
+    return {name: getattr(settings, name) for name in TOLD} | more
+
+
+class CpuTrace:
+    """The Numba tracing call alone, on buffers made beforehand."""
+
+    def __init__(self, problem: RayProblem) -> None:
+        p, settings, real = problem, problem.settings, problem.real
+        rays = len(p.launch) * p.rays_per_fiber
+        field = p.prepared("field", lambda: cpu.prepare_field(p))
+        seeds, directions = p.rays(0, len(p.launch))
+        self.written, self.reasons = np.empty(rays, np.int32), np.empty(rays, np.uint8)
+        self._arguments = (
+            p.kind, p.stages, p.measure, field, p.guide, p.mask, p.euclid.astype(real), np.array(p.field.shape), seeds,
+            directions, p.rays_per_fiber, p.limits, settings.ray_steps, settings.points_every,
+            np.zeros((rays, settings.ray_points, 4), real), self.written, self.reasons, np.empty((rays, STATS), real),
+        )  # fmt: skip
+
+    def timing(self, repeats: int) -> Timing:
+        """Seconds of the call."""
+        return timed(lambda: trace(*self._arguments), repeats)
+
+    def outcome(self) -> tuple[Array, Array]:
+        """Points written and stop reason of each ray."""
+        return self.written, self.reasons
+
+
+class GpuTrace:
+    """The tracing kernel alone, on resident buffers, by CUDA events."""
+
+    def __init__(self, problem: RayProblem, device: Device) -> None:
+        import cupy
+
+        from napari_gpubio.tracts.rays import gpu
+
+        p = problem
+        rays = len(p.launch) * p.rays_per_fiber
+        self._device = device
+        with cupy.cuda.Device(device.indices[0]):
+            self._run = gpu.Run(problem, device=device)
+            host_seeds, host_directions = p.rays(0, len(p.launch))
+            self._arrays = (
+                cupy.asarray(host_seeds), cupy.asarray(host_directions),
+                cupy.empty((rays, p.settings.ray_points, 4), p.real), cupy.zeros(rays, np.int32),
+                cupy.zeros(rays, np.uint8), cupy.empty((rays, STATS), p.real),
+            )  # fmt: skip
+
+    def timing(self, repeats: int) -> Timing:
+        """Seconds of the kernel."""
+        import cupy
+
+        with cupy.cuda.Device(self._device.indices[0]):
+            seconds = []
+            for _ in range(repeats + 1):
+                begun, ended = cupy.cuda.Event(), cupy.cuda.Event()
+                begun.record()
+                self._run.launch(*self._arrays)
+                ended.record()
+                ended.synchronize()
+                seconds.append(cupy.cuda.get_elapsed_time(begun, ended) / 1e3)
+        warm = sorted(seconds[1:])
+        return Timing(warm[0], warm[len(warm) // 2])
+
+    def outcome(self) -> tuple[Array, Array]:
+        """Points written and stop reason of each ray."""
+        import cupy
+
+        return cupy.asnumpy(self._arrays[3]), cupy.asnumpy(self._arrays[4])
+
+
+def trace_row(name: str, problem: RayProblem, device: Device, repeats: int, threads: int = 0, **more: Any) -> Row:
+    """Time the tracing of a problem; ``threads`` limits Numba (0 = all cores)."""
+    with limited_threads(threads) as used:
+        tracing = GpuTrace(problem, device) if device.is_gpu else CpuTrace(problem)
+        timing = tracing.timing(repeats)
+    written, reasons = tracing.outcome()
+    early = int((reasons != StopReason.STEPS).sum())
+    return row(
+        name, device, timing, int(written.sum()) * problem.settings.points_every, "steps",
+        fibers=len(problem.launch), mean_steps=float(written.mean()), ended_early=early,
+        threads=None if device.is_gpu else used,
+        settings=told(problem.settings, measure=problem.measure), **more,
+    )  # fmt: skip

@@ -1,0 +1,378 @@
+"""A simulation made ready for its twins, and what is made of their whole numbers: scales, tables, merging, errors."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.model import Medium
+from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.source import Source
+from napari_gpubio.light.voxels import cpu
+from napari_gpubio.light.voxels.assemble import assemble
+from napari_gpubio.light.voxels.partial import CaughtPhotons, OpenBatch, Partial, append_range
+from napari_gpubio.light.voxels.photon import CYCLIC, EDGE, ESCAPE, LEDGER, MIRROR, OUTSIDE
+from napari_gpubio.light.voxels.problem import FIRST_MEDIUM, VoxelProblem
+from tests.light.test_model import turned_affine
+from tests.light.voxel_samples import TISSUE, layers, make_domain, sliced
+
+SHAPE = (3, 4, 5)
+
+
+def problem(domain=None, source=None, detectors=(), **settings):
+    return VoxelProblem(domain or make_domain(SHAPE), source or Source(), Settings(**settings), detectors)
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_grid_has_a_rim():
+    labels = np.arange(60).reshape(SHAPE) % 4 * 100
+    p = problem(make_domain(labels, *(Medium(label=label) for label in (100, 200, 300))))
+    rows = p.rows.reshape(p.padded)
+    np.testing.assert_array_equal(rows[1:-1, 1:-1, 1:-1], np.where(labels, labels // 100 + FIRST_MEDIUM - 1, OUTSIDE))
+    for axis in range(3):
+        for end in (0, -1):
+            assert (np.take(rows, end, axis) == EDGE).all()
+    assert (p.cells, p.rows.dtype, p.rows.flags.c_contiguous) == (5 * 6 * 7, np.uint8, True)
+
+
+@pytest.mark.parametrize(("labels", "kept"), [(254, np.uint8), (255, np.uint16)])
+def test_rows_have_as_many_bytes_as_they_need(labels, kept):
+    domain = make_domain(np.arange(1, 257).clip(max=labels).reshape(4, 8, 8), *sliced(TISSUE, labels))
+    p = problem(domain)
+    assert (p.media_rows, p.rows.dtype, p.rows.max()) == (labels + 2, kept, labels + 1)
+
+
+def test_media_in_the_order_of_labels():
+    media = (Medium(label=9, mua_per_mm=0.1, n=1.3), Medium(label=3, mus_per_mm=2.0, g=-0.5, n=1.6), Medium(label=4))
+    labels = np.full(SHAPE, 9)
+    labels[0] = 3
+    p = problem(make_domain(labels, *media, outside_n=1.33))
+    assert p.label_of_row == (3, 9)
+    expected = [[0, 0, 0, 1.33], [0, 0, 0, 1.33], [0, 2, -0.5, 1.6], [0.1, 0, 0, 1.3]]
+    np.testing.assert_array_equal(p.media, np.array(expected, np.float32))
+
+
+def test_continuous_coefficients_fill_the_padded_grid():
+    mua = np.arange(60.0).reshape(SHAPE) / 60
+    p = problem(make_domain(SHAPE, mua_per_mm=mua))
+    np.testing.assert_array_equal(p.mua.reshape(p.padded)[1:-1, 1:-1, 1:-1], mua.astype(np.float32))
+    np.testing.assert_array_equal(p.mus.reshape(p.padded)[1:-1, 1:-1, 1:-1], np.float32(TISSUE.mus_per_mm))
+    assert problem().mua.size == problem().mus.size == 0
+
+
+def test_faces_take_three_bits_each():
+    faces = ("cyclic", "cyclic", "escape", "mirror", "default", "fresnel")
+    p = problem(faces=faces)
+    assert [p.faces >> 3 * face & 7 for face in range(6)] == [CYCLIC, CYCLIC, ESCAPE, MIRROR, 0, 2]
+
+
+def test_source_and_detectors_along_the_axes_of_the_volume():
+    domain = make_domain(SHAPE, affine=turned_affine())
+    source = Source(kind="planar", position_mm=(11, -25, 33), direction=(1, 2, 3), width_mm=4.0, height_mm=5.0)
+    ball, disc = Detector(position_mm=(12, -24, 32)), Detector(position_mm=(1, 2, 3), radius_mm=4.0, normal=(0, 3, 4))
+    p = problem(domain, source, (ball, disc))
+    numbers = p.source_numbers.astype(float)
+    np.testing.assert_allclose(numbers[:3], domain.world_to_grid(source.position_mm), atol=1e-5)
+    frame = numbers[3:12].reshape(3, 3)
+    np.testing.assert_allclose(frame @ frame.T, np.eye(3), atol=1e-6)
+    np.testing.assert_allclose(domain.direction_to_world(frame), source.frame(), atol=1e-6)
+    np.testing.assert_allclose(numbers[12:14], [4, 5])
+    first, second = p.detector_numbers.astype(float)
+    np.testing.assert_allclose(first[:3], domain.world_to_grid(ball.position_mm), atol=1e-5)
+    np.testing.assert_allclose(first[3:7], [1.5**2, 0, 0, 0])
+    assert first[7] > 1e20  # no plane
+    np.testing.assert_allclose(second[4:7], domain.direction_to_grid((0, 0.6, 0.8)), atol=1e-6)
+    np.testing.assert_allclose(second[[3, 7]], [16, 2])
+
+
+def test_the_opening_of_a_fibre_is_that_of_the_medium_where_it_ends():
+    fibre = Source(kind="fibre", numerical_aperture=0.5, position_mm=(1.5, 2.0, 2.5))
+    for source, n in ((fibre, 1.37), (dataclasses.replace(fibre, position_mm=(1.5, 2.0, -3.0)), 1.1)):
+        p = problem(make_domain(SHAPE, outside_n=1.1), source)
+        assert math.acos(1 - p.source_numbers[14]) == pytest.approx(math.asin(0.5 / n), rel=1e-5)
+    wide = dataclasses.replace(fibre, numerical_aperture=1.4)
+    with pytest.raises(InvalidInput, match=r"numerical aperture is 1.4, more than the refractive index 1.37 where it"):
+        _ = problem(source=wide).source_numbers
+
+
+def test_a_pattern_becomes_a_running_sum():
+    image = np.array([[0.0, 1.0, 0.0], [2.0, 0.0, 1.0]])
+    p = problem(source=Source(kind="pattern", pattern=image))
+    np.testing.assert_allclose(p.pattern, [0, 0.25, 0.25, 0.75, 0.75, 1])
+    assert (p.pattern_columns, p.pattern[-1]) == (3, 1.0)
+    np.testing.assert_array_equal(problem().pattern, [1.0])
+
+
+def test_gates_are_edges_of_the_optical_path():
+    p = problem(time_gates_ns=(0.5, 1.0, 5.0))
+    np.testing.assert_allclose(p.gate_edges, [149.896229, 299.792458, 1498.96229], rtol=1e-7)
+    assert (p.gates, p.square_gates, problem().square_gates) == (2, 3, 1)
+
+
+# -- scales -----------------------------------------------------------------------------------------------------------
+
+EXTREMES = [
+    {},
+    {"photons": 10**12},
+    {"photons": 10**12, "batches": 2},
+    {"photons": 1, "time_gates_ns": (0.0, 1e-3)},
+    {"roulette_threshold": 1.0, "time_gates_ns": (0.0, 500.0)},
+    {"photons": 2**31 + 1, "batches": 256},
+]
+
+
+@pytest.mark.parametrize("settings", EXTREMES)
+@pytest.mark.parametrize("voxel_mm", [1e-3, 1.0, 50.0])
+def test_tallies_cannot_overflow(settings, voxel_mm):
+    """One entry fits in 32 bits, and all photons' longest paths in one voxel in 63; the same for the energies."""
+    p = problem(make_domain(SHAPE, voxel_mm=voxel_mm), **settings)
+    photons, longest = p.settings.photons, float(p.gate_edges[-1]) / 1.37
+    heaviest = max(1.0, 10 * p.settings.roulette_threshold)
+    assert p.scale * p.bound_mm < 2**32
+    assert p.bound_mm >= heaviest * longest
+    assert photons * heaviest * longest * p.scale < 2**63
+    assert math.log2(p.scale) == int(math.log2(p.scale))  # multiplying by it rounds nothing
+    assert p.batch_size * heaviest * p.ledger_scale < 2**63
+    assert p.ledger_scale >= 2**20
+    assert p.batch_size * p.scale * p.energy_scale < 2**62
+    assert p.scale * p.energy_scale > 1e3 / p.batch_size
+
+
+def test_a_tally_is_finer_than_its_noise():
+    """By default, a quantum is less than a millionth of a voxel's edge."""
+    assert 1 / problem().scale < 1e-6
+
+
+def test_batches_cover_the_photons():
+    for photons, batches in ((16_000, 16), (1000, 16), (5, 16), (17, 2), (1, 256)):
+        p = problem(photons=photons, batches=batches)
+        ranges = [p.batch_range(batch) for batch in range(p.batch_count)]
+        assert (ranges[0][0], ranges[-1][1]) == (0, photons)
+        assert all(a[1] == b[0] for a, b in zip(ranges, ranges[1:], strict=False))
+        assert sum(map(p.batch_photons, range(p.batch_count))) == photons
+        assert p.batch_count <= batches
+
+
+def test_the_key_knows_everything_but_the_number_of_photons():
+    base = problem()
+    assert problem(photons=5_000_000).key == base.key
+    assert problem(batches=32, max_detected=5).key == base.key
+    others = [
+        problem(seed=2), problem(refraction=False), problem(specular=False), problem(roulette_threshold=1e-3),
+        problem(halves=True), problem(exit_map=True), problem(time_gates_ns=(0.0, 4.0)), problem(faces=("mirror",) * 6),
+        problem(time_gates_ns=(0.0, 1.0, 5.0)), problem(source=Source(position_mm=(0, 0, 0.1))),
+        problem(source=Source(direction=(0, 1, 1))), problem(source=Source(kind="isotropic")),
+        problem(make_domain(SHAPE, voxel_mm=1.1)), problem(make_domain((3, 5, 4))),
+        problem(make_domain(SHAPE, dataclasses.replace(TISSUE, mua_per_mm=0.021))),
+        problem(make_domain(SHAPE, outside_n=1.1)), problem(make_domain(SHAPE, mua_per_mm=np.full(SHAPE, 0.02))),
+        problem(detectors=(Detector(position_mm=(0, 0, 0)),)), problem(layers((3, 4, 4), *sliced(TISSUE, 2))),
+    ]  # fmt: skip
+    assert len({p.key for p in [base, *others]}) == len(others) + 1
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"halves": True, "exit_map": True}, {"time_gates_ns": (0.0, 1.0, 2.0, 5.0), "halves": True}]
+)
+@pytest.mark.parametrize("continuous", [False, True])
+def test_resident_bytes_are_those_of_the_arrays(settings, continuous):
+    more = {"mua_per_mm": np.full((20, 20, 20), 0.1)} if continuous else {}
+    p = problem(make_domain((20, 20, 20), **more), **settings)
+    run, whole = cpu.Run(p), Partial.empty(p)
+    arrays = [p.rows, p.mua, p.mus, p.media, run._tally, whole.sums, whole.squares, whole.exits]
+    assert p.resident_bytes == sum(array.nbytes for array in arrays) + LEDGER * 8 * p.batch_count
+
+
+def test_a_head_of_256_voxels_needs_less_than_a_gigabyte():
+    """And ten time gates of it fit a card of 8 GB."""
+    domain = make_domain((256, 256, 256))
+    assert problem(domain).resident_bytes < 1e9
+    gates = tuple(np.linspace(0, 5, 11))
+    assert problem(domain, time_gates_ns=gates).resident_bytes < 8e9
+
+
+# -- parts ------------------------------------------------------------------------------------------------------------
+
+
+def test_ranges_that_follow_are_joined():
+    ranges = []
+    for start, stop in ((0, 3), (3, 5), (7, 9), (9, 10)):
+        append_range(ranges, start, stop)
+    assert ranges == [(0, 5), (7, 10)]
+
+
+def random_open(p, ranges, seed):
+    random = np.random.default_rng(seed)
+    words = [random.integers(0, 2**40, n).astype(np.uint64) for n in (p.tally_size, LEDGER)]
+    return OpenBatch(list(ranges), *words)
+
+
+def test_what_is_missing():
+    p = problem(photons=100, batches=4)
+    part = Partial.empty(p)
+    assert part.missing(p) == [(0, 25), (25, 50), (50, 75), (75, 100)]
+    part.batches[1] = np.zeros(LEDGER + p.media_rows, np.uint64)
+    part.open[2] = random_open(p, [(55, 60), (70, 75)], 1)
+    part.open[3] = random_open(p, [(75, 80)], 2)
+    assert part.missing(p) == [(0, 25), (50, 55), (60, 70), (80, 100)]
+    assert part.photons(p) == 25 + 10 + 5
+
+
+def test_parts_of_a_batch_make_the_whole_batch():
+    """In any order; folded when it is whole, as if one run had done it."""
+    p = problem(photons=100, batches=4, halves=True, time_gates_ns=(0.0, 1.0, 5.0))
+    pieces = [random_open(p, ranges, seed) for seed, ranges in enumerate([[(25, 30)], [(40, 50)], [(30, 40)]])]
+    together = []
+    for order in ((0, 1, 2), (2, 0, 1)):
+        whole = Partial.empty(p)
+        for i in order:
+            other = Partial.empty(p)
+            other.open[1] = pieces[i]
+            whole.add(other, p)
+        assert (list(whole.batches), whole.open) == ([1], {})
+        together.append(whole)
+    expected = sum(piece.tally for piece in pieces)
+    for whole in together:
+        np.testing.assert_array_equal(whole.sums, expected)
+        np.testing.assert_array_equal(whole.batches[1][:LEDGER], sum(piece.ledger for piece in pieces))
+        np.testing.assert_array_equal(whole.batches[1], together[0].batches[1])
+        np.testing.assert_array_equal(whole.squares, together[0].squares)
+
+
+def test_copies_do_not_change_with_the_original():
+    p = problem(photons=100, batches=4)
+    part = Partial.empty(p)
+    part.open[0] = random_open(p, [(0, 5)], 1)
+    copy = part.copy()
+    other = Partial.empty(p)
+    other.open[0] = random_open(p, [(5, 25)], 2)
+    other.caught = caught_photons(p, [3, 9])
+    part.add(other, p)
+    assert (list(part.batches), part.open, len(part.caught.photons)) == ([0], {}, 2)
+    assert (copy.batches, copy.open[0].done, len(copy.caught.photons)) == ({}, [(0, 5)], 0)
+    assert not copy.sums.any()
+
+
+def test_sums_of_squares_carry():
+    p = problem(photons=100, batches=4)
+    parts = [Partial.empty(p) for _ in range(2)]
+    for part, words in zip(parts, ([2**64 - 1, 5], [2**63, 7]), strict=True):
+        part.squares[3] = words
+    parts[0].add(parts[1], p)
+    assert parts[0].squares[3].tolist() == [2**63 - 1, 13]
+
+
+def caught_photons(p, indices):
+    return CaughtPhotons(np.array(indices, np.uint64), np.zeros((len(indices), 10 + p.media_rows), np.float32))
+
+
+def test_a_full_list_keeps_the_first_photons():
+    p = problem()
+    for order in ([[5, 1, 9], [2, 8], [7]], [[7], [2, 8], [5, 1, 9]]):
+        found = CaughtPhotons.none(p)
+        for indices in order:
+            found.add(caught_photons(p, indices), 3)
+        assert (sorted(found.photons), found.dropped) == ([1, 2, 5], 3)
+
+
+def test_arrays_make_the_same_part_again():
+    p = problem(photons=100, batches=4, detectors=(Detector(position_mm=(0, 0, 0)),))
+    part = Partial.empty(p)
+    part.open[2] = random_open(p, [(50, 60), (65, 70)], 1)
+    part.batches[0] = np.arange(LEDGER + p.media_rows, dtype=np.uint64)
+    part.caught = caught_photons(p, [3, 1])
+    part.caught.dropped = 4
+    arrays = part.to_arrays()
+    again = Partial.from_arrays(arrays)
+    assert (again.key, again.batch_size, again.caught.dropped) == (p.key, 25, 4)
+    assert again.open[2].done == [(50, 60), (65, 70)]
+    assert again.missing(p) == part.missing(p)
+    for name, array in again.to_arrays().items():
+        np.testing.assert_array_equal(array, arrays[name])
+    del arrays["open_2_tally"]
+    with pytest.raises(InvalidInput, match="the saved state lacks 'open_2_tally'; it was not written by this version"):
+        Partial.from_arrays(arrays)
+
+
+# -- mean and error ---------------------------------------------------------------------------------------------------
+
+
+def batches_of(p, sizes, seed=1):
+    """Parts that fill batches with random tallies, in proportion to their photons; and those tallies."""
+    random, part, tallies = np.random.default_rng(seed), Partial.empty(p), []
+    for batch, size in enumerate(sizes):
+        start, _ = p.batch_range(batch)
+        tally = (size * random.normal(1e6, 1e4, p.tally_size)).astype(np.uint64)
+        other = Partial.empty(p)
+        other.open[batch] = OpenBatch([(start, start + size)], tally, np.zeros(LEDGER, np.uint64))
+        part.add(other, p)
+        tallies.append(tally.reshape(p.halves, p.gates, *p.padded)[:, :, 1:-1, 1:-1, 1:-1].astype(float))
+    return part, np.array(tallies)
+
+
+def test_mean_and_error_of_equal_batches():
+    p = problem(make_domain(SHAPE, voxel_mm=(1, 2, 3)), photons=1600, halves=True, time_gates_ns=(0.0, 1.0, 5.0))
+    part, tallies = batches_of(p, [100] * 16)
+    result = assemble(p, part, {})
+    assert (result.launched, result.complete) == (1600, True)
+    unit = 1600 * p.scale * 6.0
+    by_gate = np.moveaxis(tallies.sum(axis=1), 1, -1)  # batch, x, y, z, gate
+    np.testing.assert_allclose(result.gates, by_gate.sum(axis=0) / unit, rtol=1e-6)
+    np.testing.assert_allclose(result.gates_error, 4 * by_gate.std(axis=0, ddof=1) / unit, rtol=1e-4)
+    whole = by_gate.sum(axis=-1)
+    np.testing.assert_allclose(result.fluence, whole.sum(axis=0) / unit, rtol=1e-6)
+    np.testing.assert_allclose(result.fluence_error, 4 * whole.std(axis=0, ddof=1) / unit, rtol=1e-4)
+    halves = np.moveaxis(tallies.sum(axis=0), 1, -1) / (unit / 2)
+    np.testing.assert_allclose(result.half_fluences, halves, rtol=1e-6)
+    np.testing.assert_allclose(result.half_fluences.mean(axis=0), result.gates, rtol=1e-5)
+
+
+@pytest.mark.parametrize("last", [1, 50, 99])
+def test_a_shorter_batch_counts_for_the_mean_and_spoils_no_error(last):
+    """Its few photons would otherwise pass for a large deviation, or for none."""
+    p = problem(photons=1500 + last, batches=16)
+    assert p.batch_size == math.ceil(p.settings.photons / 16)
+    p = dataclasses.replace(p, batch_size=100)
+    part, tallies = batches_of(p, [100] * 15 + [last])
+    result = assemble(p, part, {})
+    per_photon = tallies[:, 0, 0] / np.array([100] * 15 + [last])[:, None, None, None]
+    unit = p.scale * (1500 + last)
+    np.testing.assert_allclose(result.fluence, tallies.sum(axis=0)[0, 0] / unit, rtol=1e-6)
+    spread = 10 * per_photon[:15].std(axis=0, ddof=1)  # of one photon
+    expected = spread * np.sqrt(1500 + last) / unit
+    ratio = result.fluence_error / expected
+    assert 0.6 < ratio.min() <= ratio.max() < 1.6
+    assert ratio.mean() == pytest.approx(1.0, abs=0.05)
+
+
+def test_one_whole_batch_has_no_error():
+    p = problem(photons=1600)
+    part, _ = batches_of(p, [100, 60])
+    result = assemble(p, part, {})
+    assert (result.launched, result.complete) == (160, False)
+    assert np.isnan(result.fluence_error).all()
+    assert np.isnan(result.energy.absorbed.error)
+
+
+def test_photons_of_open_batches_count_for_the_mean():
+    p = problem(photons=1600)
+    part, tallies = batches_of(p, [100, 100, 100, 60])
+    result = assemble(p, part, {})
+    unit = 360 * p.scale
+    np.testing.assert_allclose(result.fluence, tallies.sum(axis=0)[0, 0] / unit, rtol=1e-6)
+    of_whole = 10 * (tallies[:3, 0, 0] / 100).std(axis=0, ddof=1)
+    np.testing.assert_allclose(result.fluence_error, of_whole * np.sqrt(360) / unit, rtol=1e-4)
+    assert result.absorbed[1].value == pytest.approx(0.02 * tallies.sum() / unit, rel=1e-4)  # the rim of the sum is cut
+
+
+def test_no_photons_are_no_light():
+    p = problem(photons=1600)
+    result = assemble(p, Partial.empty(p), {})
+    assert (result.launched, result.complete, result.energy.total) == (0, False, 0.0)
+    assert not result.fluence.any()
+    assert np.isnan(result.fluence_error).all()
+    assert np.isinf(result.relative_error).all()
