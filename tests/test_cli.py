@@ -32,6 +32,12 @@ def fails(capsys, *arguments):
 # -- info and help ----------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def one_engine(monkeypatch):
+    """Without the other engines, whose real cases take their time."""
+    monkeypatch.setattr(cli, "ENGINES", ("tracts",))
+
+
 def test_info_tells_versions_and_devices(capsys):
     assert cli.main(["info"]) == 0
     said = capsys.readouterr().out
@@ -55,7 +61,7 @@ def test_info_says_what_auto_will_take(capsys, monkeypatch):
     assert json.loads(capsys.readouterr().out)["auto"].startswith("cpu")
 
 
-@pytest.mark.parametrize("verb", [[], ["demo"], ["check"], ["bench"], ["info"], ["tracts"]])
+@pytest.mark.parametrize("verb", [[], ["demo"], ["check"], ["bench"], ["info"], ["tracts"], ["light"]])
 def test_every_verb_has_help(capsys, verb):
     with pytest.raises(SystemExit) as end:
         cli.main([*verb, "--help"])
@@ -80,6 +86,7 @@ def test_the_version_is_told(capsys):
     assert capsys.readouterr().out.strip() == f"napari-gpubio {__version__}"
 
 
+@pytest.mark.usefixtures("one_engine")
 def test_an_interrupted_run_has_its_own_status(capsys, monkeypatch):
     def interrupted(device):
         raise KeyboardInterrupt
@@ -111,6 +118,7 @@ def test_check_runs_the_reference_cases(capsys, monkeypatch):
     assert said.count("  ok\n") == 4
 
 
+@pytest.mark.usefixtures("one_engine")
 @pytest.mark.parametrize("error", [-2e-3, 2e-3, math.nan, math.inf])
 def test_a_case_that_fails_is_told_and_gives_status_one(capsys, monkeypatch, error):
     monkeypatch.setattr(cases, "CHECKS", made_up(1e-4, error))
@@ -123,6 +131,7 @@ def test_a_case_that_fails_is_told_and_gives_status_one(capsys, monkeypatch, err
     assert [row["passed"] for row in rows] == [True, False]
 
 
+@pytest.mark.usefixtures("one_engine")
 def test_check_as_json_holds_all_there_is_to_know(capsys, monkeypatch):
     monkeypatch.setattr(cases, "CHECKS", made_up(5e-4))
     assert cli.main(["check", "--json", "--device", "cpu"]) == 0
@@ -150,6 +159,7 @@ def test_every_closed_form_is_a_case():
         assert f"{field.name}, hamiltonian" in names
 
 
+@pytest.mark.usefixtures("one_engine")
 @pytest.mark.parametrize("arguments", [["bench", "tracts", "--json"], ["bench"]])
 def test_bench_measures_the_speed_cases(capsys, monkeypatch, arguments):
     done = []

@@ -137,6 +137,8 @@ class LatestJob(QObject):
         job.start()
 
     def _ended(self, job: Job, outcome: Outcome) -> None:
+        if job not in self._alive:
+            return  # what it said was still on its way when everything was abandoned
         self._alive.discard(job)
         job.deleteLater()
         if job is not self._running:

@@ -64,6 +64,11 @@ def read_snirf(path: str | Path) -> Optodes:
     ------
     InvalidInput
         If h5py is not installed, the file is missing, damaged or no HDF5, or it has no positions in three dimensions.
+
+    Notes
+    -----
+    A file whose bytes were changed can crash the HDF5 library or keep it busy for ever (seen with 2.0.0, in one of a
+    hundred such files with texts of variable length). Nothing here can prevent that.
     """
     file = existing_file(path)
     h5py = _h5py()

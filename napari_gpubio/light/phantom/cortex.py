@@ -15,7 +15,7 @@ LEAF_CORTEX_MM = 1.6  # of the cerebellum
 _BOX = ((-2.0, -100.0, -60.0), (66.0, 70.0, 74.0))  # around the right hemisphere
 _SULCUS_MM = 2.6  # width of a sulcus between the crowns, before they are rounded
 _CROWN_MM = 2.5  # over which the crown of a gyrus is rounded into the sulcus
-_REACH_MM = 8.0  # distances to the pia are exact up to here; half of a gyrus is less
+_REACH_MM = 6.5  # half of a gyrus is less, and so is the cortex
 _LEAF_MM, _LEAF_DEPTH_MM, _LEAF_GAP_MM = 6.5, 7.0, 1.0  # of the cerebellum: period, depth and width of its fissures
 
 
@@ -38,10 +38,10 @@ class Pia:
     lattice: Lattice
 
     def depth_mm(self, points: Floats) -> Floats:
-        """Depth of points below the surface, negative outside; far from it only the sign and the rough size count."""
+        """Depth of points below the surface, mm: exact to `_REACH_MM`, rough beyond, and negative outside."""
         depth = self.lattice.value(self.level, points)
-        near = np.abs(depth) < _REACH_MM
-        depth[near] = np.copysign(self.surface.query(points[near])[0], depth[near])
+        cortical = (depth > 0) & (depth < _REACH_MM)
+        depth[cortical] = self.surface.query(points[cortical])[0]
         return depth
 
 

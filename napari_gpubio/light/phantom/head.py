@@ -126,9 +126,11 @@ class _Shells(NamedTuple):
 @cache
 def _shells() -> _Shells:
     """The smooth surfaces; made once."""
-    lattice = Lattice(tuple(v - 3.0 for v in _LOWEST), tuple(v + 3.0 for v in _HIGHEST), 3.0)
+    box = tuple(v - 3.0 for v in _LOWEST), tuple(v + 3.0 for v in _HIGHEST)
+    fine, lattice = Lattice(*box, 1.5), Lattice(*box, 3.0)
     points = lattice.points
-    cavity = lattice.distance(brain_hull(points)) - CSF_MM
+    hull = lattice.distance(fine.surface(brain_hull(fine.points)), brain_hull(points))
+    cavity = hull - CSF_MM
     skull = cavity - _skull_mm(points)
     return _Shells(lattice, soft_tissue(points, skull - _scalp_mm(points)), skull, cavity)
 

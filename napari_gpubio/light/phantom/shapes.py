@@ -100,7 +100,15 @@ class Lattice:
             found.append(start + share * (end - start))
         return np.concatenate(found)
 
-    def distance(self, level: Floats) -> Floats:
-        """Signed distance, mm, of every lattice point to the surface where a volume changes its sign."""
-        distance, _ = cKDTree(self.surface(level)).query(self.points)
+    def distance(self, surface: Floats, level: Floats) -> Floats:
+        """Signed distance of every lattice point to a surface, mm.
+
+        Parameters
+        ----------
+        surface
+            Points of the surface, shape (N, 3); the closer they lie, the more exact it is near them.
+        level
+            Any volume on the lattice with the right sign.
+        """
+        distance, _ = cKDTree(surface).query(self.points)
         return np.asarray(np.copysign(distance, level))

@@ -28,14 +28,13 @@ class DetectorBox(QWidget):
     changed = Signal(int, object)  # which one, and what of it
     remove_wanted = Signal(object)  # set of indices
     load_wanted = Signal()
-    undo_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._build()
-        self.show_optodes(Optodes(), can_undo=False)
+        self.show_optodes(Optodes())
 
-    def show_optodes(self, optodes: Optodes, *, can_undo: bool) -> None:
+    def show_optodes(self, optodes: Optodes) -> None:
         """Show the list as it is."""
         count = len(optodes.detectors)
         was = self._table.blockSignals(True)
@@ -53,7 +52,6 @@ class DetectorBox(QWidget):
         self._table.setVisible(count > 0)
         self._empty.setVisible(count == 0)
         self._remove.setEnabled(count > 0)
-        self._undo.setEnabled(can_undo)
 
     def _build(self) -> None:
         self._table = QTableWidget(0, len(_COLUMNS), self)
@@ -69,12 +67,10 @@ class DetectorBox(QWidget):
         self._empty.setStyleSheet("color: #9a9da5;")
         buttons = QHBoxLayout()
         self._remove = self._button("Remove", "Remove the chosen detectors, or the last one")
-        self._undo = self._button("Undo", "Take the last change of source and detectors back")
         load = self._button("Load optodes…", "Read sources and detectors of a SNIRF file, and snap them to the surface")
         self._remove.clicked.connect(lambda: self.remove_wanted.emit(self._chosen()))
-        self._undo.clicked.connect(lambda: self.undo_wanted.emit())
         load.clicked.connect(lambda: self.load_wanted.emit())
-        for button, stretch in ((load, 2), (self._remove, 1), (self._undo, 1)):
+        for button, stretch in ((load, 2), (self._remove, 1)):
             buttons.addWidget(button, stretch)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""What a click places: a switch on top of the source and the detectors."""
+"""What a click places: a switch on top of the source and the detectors, with Undo for both."""
 
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QPushButton, QWidget
@@ -11,9 +11,10 @@ CHOICES = {
 
 
 class PlaceBar(QWidget):
-    """Three buttons, one of them down."""
+    """Three buttons, one of them down, and one that takes a change back."""
 
     changed = Signal(str)
+    undo_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -31,11 +32,20 @@ class PlaceBar(QWidget):
             self._group.addButton(button)
             row.addWidget(button, 1)
         self._buttons["source"].setChecked(True)
+        self._undo = QPushButton("Undo", self)
+        self._undo.setToolTip("Take the last change of source and detectors back")
+        self._undo.clicked.connect(lambda: self.undo_wanted.emit())
+        row.addSpacing(6)
+        row.addWidget(self._undo)
 
     @property
     def choice(self) -> str:
         """``source``, ``detector`` or ``nothing``."""
         return next(name for name, button in self._buttons.items() if button.isChecked())
+
+    def show_undo(self, *, possible: bool) -> None:
+        """Say whether there is something to take back."""
+        self._undo.setEnabled(possible)
 
     def choose(self, name: str) -> None:
         """Let a click place something else."""

@@ -119,7 +119,8 @@ class SourceDesk(QObject):
         """Show sources and detectors in the boxes and on screen."""
         optodes, tissue = self.shown, self._tissue()
         self._source_box.show_optodes(optodes)
-        self._detector_box.show_optodes(optodes, can_undo=bool(self._before))
+        self._detector_box.show_optodes(optodes)
+        self._bar.show_undo(possible=bool(self._before))
         if tissue is None:
             self.layers.clear()
             self._source_box.warn("")
@@ -155,6 +156,7 @@ class SourceDesk(QObject):
         self.tool.dropped.connect(self._guarded(self._on_dropped))
         self.tool.grabbed.connect(self._on_grabbed)
         self._bar.changed.connect(self._on_choice)
+        self._bar.undo_wanted.connect(self._on_undo)
         box = self._source_box
         box.changed.connect(self._on_sizes)
         box.moved.connect(self._guarded(lambda position: self.place_source(position, snap=False)))
@@ -165,7 +167,6 @@ class SourceDesk(QObject):
         box.chosen.connect(lambda index: self._take(self.optodes.activate(index)))
         self._detector_box.changed.connect(self._guarded(self._on_detector))
         self._detector_box.remove_wanted.connect(lambda rows: self._take(self.optodes.remove_detectors(rows)))
-        self._detector_box.undo_wanted.connect(self._on_undo)
 
     def _guarded(self, act: Callable[..., None]) -> Callable[..., None]:
         """What the user does: if it cannot be done, a sentence is shown and everything stays as it was."""

@@ -1,0 +1,372 @@
+"""CUDA photons against their Numba twin: bit for bit with g++ in place of a GPU, and within errors on a real one."""
+
+import dataclasses
+import functools
+import inspect
+
+import numba
+import numpy as np
+import pytest
+
+from napari_gpubio.core import kernels
+from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.errors import OutOfGpuMemory
+from napari_gpubio.light import run
+from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.model import Medium
+from napari_gpubio.light.run import simulate
+from napari_gpubio.light.settings import FACE_RULES, Settings
+from napari_gpubio.light.source import KINDS, Source
+from napari_gpubio.light.voxels import cpu, gpu
+from napari_gpubio.light.voxels.problem import VoxelProblem
+from tests.cuda_on_cpu import loader
+from tests.light.test_model import turned_affine
+from tests.light.voxel_samples import check_same_bits, check_z, make_domain
+
+MIB = 2**20
+GPU = Device("cuda", (0,))
+SHAPE, VOXEL_MM = (9, 10, 11), (1.0, 0.7, 1.3)
+MIDDLE = (4.5, 3.5, 7.0)
+MEDIA = (
+    Medium(label=1, mua_per_mm=0.03, mus_per_mm=2.0, g=0.8, n=1.37),
+    Medium(label=2, mua_per_mm=0.3, mus_per_mm=0.5, g=-0.3, n=1.5),
+    Medium(label=3, mua_per_mm=0.0, mus_per_mm=3.0, g=0.0, n=1.2),
+    Medium(label=4, mua_per_mm=8.0, mus_per_mm=0.0, g=1.0, n=1.37),
+)
+DETECTORS = (
+    Detector(position_mm=(4.5, 3.5, 0.0), radius_mm=3.0),
+    Detector(position_mm=(9.0, 3.5, 7.0), radius_mm=3.0, normal=(1, 0, 0)),
+    Detector(position_mm=(4.5, 3.5, 14.3), radius_mm=2.0, normal=(0, 0.1, -1)),
+)
+EVERYTHING = {"halves": True, "exit_map": True, "time_gates_ns": (0.01, 0.04, 0.1, 0.5)}
+
+
+def scene(*, wide_labels=False, **more):
+    """Four media and holes, in anisotropic voxels."""
+    random = np.random.default_rng(7)
+    labels = random.choice([0, 1, 1, 1, 1, 2, 3, 4], size=SHAPE)
+    labels[3:6, 4:6, :2] = 1
+    media = MEDIA
+    if wide_labels:
+        labels = labels * 300
+        media = tuple(dataclasses.replace(m, label=300 * m.label) for m in MEDIA)
+        unused = tuple(dataclasses.replace(MEDIA[0], label=i) for i in range(2, 300))
+        labels[0, 0] = np.arange(2, 13)
+        labels[:, 0, 0], labels[:, -1] = np.arange(20, 29), np.arange(30, 129).reshape(9, 11)
+        labels[:, -2] = np.arange(130, 229).reshape(9, 11)
+        labels[-1, :8, :8] = np.arange(229, 293).reshape(8, 8)
+        media += unused
+    return make_domain(labels, *media, voxel_mm=VOXEL_MM, **more)
+
+
+def continuous(**more):
+    random = np.random.default_rng(8)
+    return scene(mua_per_mm=random.random(SHAPE) ** 4, mus_per_mm=3 * random.random(SHAPE), **more)
+
+
+def sources():
+    """Every kind, oblique, within the tissue or in front of it."""
+    sizes = {"radius_mm": 1.5, "length_mm": 4.0, "width_mm": 3.0, "height_mm": 5.0, "half_angle_deg": 35.0}
+    image = np.random.default_rng(9).random((4, 6)) ** 3
+    for kind in KINDS:
+        inside = kind in ("isotropic", "line", "cylinder")
+        yield Source(
+            kind=kind, position_mm=(4.6, 3.4, 0.9 if inside else -1.0), direction=(0.1, -0.2, 1.0),
+            pattern=image if kind == "pattern" else None, **sizes,
+        )  # fmt: skip
+
+
+PENCIL = next(sources())
+ALL_SOURCES = pytest.mark.parametrize("source", sources(), ids=lambda source: source.kind)
+
+
+def settings(photons=400, **changes):
+    return Settings(photons=photons, **{"batches": 4, "seed": 11, **changes})
+
+
+def check_twins(domain, source, chosen, detectors=DETECTORS, device="cuda"):
+    """Both twins give the same tallies, squares, ledger, photons and exits; returns the result."""
+    expected = simulate(domain, source, chosen, detectors=detectors, device="cpu")
+    found = simulate(domain, source, chosen, detectors=detectors, device=device)
+    check_same_bits(found, expected)
+    assert found.launched == chosen.photons
+    assert abs(found.energy.total - 1.0) < 1e-6
+    return found
+
+
+# -- kernels through g++ ----------------------------------------------------------------------------------------------
+
+
+@ALL_SOURCES
+def test_every_source_has_the_bits_of_its_twin(fake_gpu, source):
+    fake_gpu()
+    result = check_twins(scene(), source, settings(**EVERYTHING))
+    assert result.energy.absorbed.value > 0.1
+    assert len(result.detected) > 5
+
+
+@pytest.mark.parametrize("rule", FACE_RULES)
+@pytest.mark.parametrize("refraction", [True, False])
+def test_every_face_has_the_bits_of_its_twin(fake_gpu, rule, refraction):
+    fake_gpu()
+    chosen = settings(faces=(rule,) * 6, refraction=refraction, exit_map=True)
+    result = check_twins(scene(), PENCIL, chosen)
+    assert result.energy.absorbed.value > 0.3
+
+
+def test_mixed_faces_have_the_bits_of_their_twin(fake_gpu):
+    fake_gpu()
+    faces = ("cyclic", "cyclic", "mirror", "escape", "fresnel", "default")
+    for refraction in (True, False):
+        check_twins(scene(), PENCIL, settings(faces=faces, refraction=refraction))
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1e-4, 0.1, 1.0])
+def test_roulette_has_the_bits_of_its_twin(fake_gpu, threshold):
+    fake_gpu()
+    for specular in (True, False):
+        result = check_twins(scene(), PENCIL, settings(roulette_threshold=threshold, specular=specular))
+        assert (result.energy.roulette.value != 0) == (threshold >= 0.1)
+        assert (result.energy.specular.value > 0.02) == specular
+
+
+@pytest.mark.parametrize("wide_labels", [False, True])
+@pytest.mark.parametrize("make", [scene, continuous])
+@pytest.mark.parametrize("detectors", [(), DETECTORS])
+def test_every_build_has_the_bits_of_its_twin(fake_gpu, wide_labels, make, detectors):
+    fake_gpu()
+    domain = make(wide_labels=wide_labels)
+    problem = VoxelProblem(domain, PENCIL, settings(), detectors)
+    assert problem.rows.dtype == (np.uint16 if wide_labels else np.uint8)
+    result = check_twins(domain, PENCIL, settings(), detectors)
+    assert (len(result.detected) > 0) == bool(detectors)
+
+
+@pytest.mark.parametrize("gates", [(0.0, 5.0), (0.02, 0.03), (0.0, 0.01, 0.011, 0.5), (0.05, 0.1, 0.2)])
+@pytest.mark.parametrize("halves", [False, True])
+def test_time_gates_have_the_bits_of_their_twin(fake_gpu, gates, halves):
+    fake_gpu()
+    result = check_twins(continuous(), PENCIL, settings(time_gates_ns=gates, halves=halves))
+    assert result.gates.shape == (*SHAPE, len(gates) - 1)
+    assert all(result.gates[..., g].any() for g in range(len(gates) - 1))
+    assert (result.energy.truncated.value > 0) == (gates[-1] < 0.5)
+
+
+@pytest.mark.parametrize("order", [loader.REVERSED, 11])
+def test_the_order_of_threads_changes_nothing(fake_gpu, order):
+    fake_gpu()
+    with loader.thread_order(order):
+        check_twins(scene(), PENCIL, settings(**EVERYTHING))
+
+
+def test_turned_and_left_handed_volumes_have_the_bits_of_their_twin(fake_gpu):
+    fake_gpu()
+    domain = make_domain(scene().labels, *MEDIA, affine=turned_affine())
+    position, direction = domain.grid_to_world((4.5, 10.2, -1.0)), domain.direction_to_world((0.1, -0.2, 1.0))
+    source = Source(kind="disk", position_mm=position, direction=direction)
+    result = check_twins(domain, source, settings(), detectors=())
+    assert result.energy.missed.value == 0.0
+
+
+def test_light_that_misses_has_the_bits_of_its_twin(fake_gpu):
+    fake_gpu()
+    wide = Source(kind="disk", position_mm=(4.5, 3.5, -1.0), radius_mm=9.0)
+    result = check_twins(scene(), wide, settings())
+    assert 0.2 < result.energy.missed.value < 0.9
+
+
+@pytest.mark.parametrize("seed", [0, 2**32 + 5, 2**63 + 1])
+def test_seeds_of_64_bits_have_the_bits_of_their_twin(fake_gpu, seed):
+    fake_gpu()
+    check_twins(scene(), PENCIL, settings(photons=100, seed=seed))
+
+
+def test_photons_beyond_2_to_the_32_have_the_bits_of_their_twin(fake_gpu):
+    """Their indices need the second word; so do those of the batches' first photons."""
+    fake_gpu()
+    start, count = 2**33 - 50, 100
+    problem = VoxelProblem(scene(), PENCIL, settings(photons=2**34, **EVERYTHING), DETECTORS, batch_size=start)
+    parts = []
+    for one in (cpu.Run(problem), gpu.Run(problem, device=GPU)):
+        for batch in (1, 2):
+            one.advance(batch * start, count)
+        parts.append(one.snapshot())
+        one.close()
+    (expected, found) = (part.to_arrays() for part in parts)
+    assert set(expected) == set(found)
+    for name in ("open_1_tally", "open_2_tally", "open_1_ledger", "open_2_ledger", "open_2_done", "exits"):
+        np.testing.assert_array_equal(found[name], expected[name])
+    assert sorted(found["caught_photons"]) == sorted(expected["caught_photons"])
+    assert min(expected["caught_photons"]) > 2**32
+
+
+def test_the_kernels_have_no_undefined_behaviour(fake_gpu, monkeypatch, capfd):
+    fake_gpu()
+    monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
+    for make in (scene, continuous):
+        for source in sources():
+            check_twins(make(), source, settings(photons=40, **EVERYTHING))
+    assert "runtime error" not in capfd.readouterr().err
+
+
+# -- host code --------------------------------------------------------------------------------------------------------
+
+
+def test_both_twins_have_the_same_methods():
+    for name, method in inspect.getmembers(cpu.Run, inspect.isfunction):
+        if not name.startswith("_"):
+            assert inspect.signature(method) == inspect.signature(getattr(gpu.Run, name)), name
+
+
+@functools.cache
+def by_cpu(photons=1000, batches=8):
+    """All tallies of the scene, on the CPU in one go."""
+    return simulate(scene(), PENCIL, settings(photons, batches=batches, **EVERYTHING), detectors=DETECTORS, device="cpu")
+
+
+def on(device, photons=1000, batches=8, **more):
+    chosen = settings(photons, batches=batches, **EVERYTHING)
+    return simulate(scene(), PENCIL, chosen, detectors=DETECTORS, device=device, **more)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_numba_threads_change_nothing(threads):
+    before = numba.get_num_threads()
+    if before < threads:
+        pytest.xfail("this machine has one processor")
+    try:
+        numba.set_num_threads(threads)
+        check_same_bits(on("cpu"), by_cpu())
+    finally:
+        numba.set_num_threads(before)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 125, 10**6])
+def test_chunks_change_nothing_on_the_cpu(monkeypatch, chunk):
+    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: chunk)
+    check_same_bits(on("cpu", 200), by_cpu(200))
+
+
+@pytest.mark.parametrize("photons", [1, 7, 1003])
+def test_any_number_of_photons(fake_gpu, photons):
+    """Also fewer than batches, and a last batch that lacks some."""
+    fake_gpu()
+    check_same_bits(on("cuda", photons), by_cpu(photons))
+
+
+@pytest.mark.parametrize("device", ["cuda:0", "cuda:0,1,2", "cuda:2,0"])
+@pytest.mark.parametrize(("slots", "chunk", "first"), [(1, 40, 40), (3, 17, 300), (100, 10**6, 10**6), (2, 10**6, 90)])
+def test_gpus_slots_and_chunks_change_nothing(fake_gpu, monkeypatch, device, slots, chunk, first):
+    """Batches that are traced together, chunks that cut them, and GPUs that share them."""
+    pretended = fake_gpu(count=3)
+    tally_bytes = 8 * VoxelProblem(scene(), PENCIL, settings(**EVERYTHING)).tally_size
+    monkeypatch.setattr(gpu, "_SLOT_BYTES", slots * tally_bytes)
+    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: chunk)
+    monkeypatch.setitem(run.FIRST_CHUNK, "cuda", first)
+    check_same_bits(on(device), by_cpu())
+    launches = [where for where, name, *_ in pretended.log if name == "trace_photons"]
+    assert set(launches) <= set(choose_device(device).indices)
+    if slots == 1:  # as many pieces as batches: every GPU has found some
+        assert set(launches) == set(choose_device(device).indices)
+    folds = [where for where, name, *_ in pretended.log if name == "fold_batch"]
+    assert len(folds) == 8
+
+
+@pytest.mark.parametrize("which", range(1, 5))
+def test_a_failed_allocation_is_tried_again_with_half_as_many(fake_gpu, monkeypatch, caplog, which):
+    pretended, advance, failed = fake_gpu(), gpu.Run.advance, []
+
+    def failing_once(self, start, count):
+        if start and not failed:
+            failed.append(count)
+            pretended.fail_allocations(which)
+        advance(self, start, count)
+
+    monkeypatch.setattr(gpu.Run, "advance", failing_once)
+    monkeypatch.setitem(run.FIRST_CHUNK, "cuda", 170)
+    check_same_bits(on("cuda"), by_cpu())
+    assert f"out of GPU memory with {failed[0]} items; trying again with {(failed[0] + 1) // 2}" in caplog.text
+
+
+def test_a_small_gpu_lists_detected_photons_in_small_pieces(fake_gpu):
+    problem = VoxelProblem(scene(), PENCIL, settings(batches=8, **EVERYTHING), DETECTORS)
+    pretended = fake_gpu(total_bytes=problem.resident_bytes * 2 + 100_000)
+    check_same_bits(on("cuda"), by_cpu())
+    assert sum(name == "trace_photons" for _, name, *_ in pretended.log) > 1
+
+
+def test_a_volume_that_does_not_fit_is_an_error_with_numbers(fake_gpu):
+    fake_gpu(total_bytes=MIB)
+    with pytest.raises(OutOfGpuMemory, match=r"MB are free.*or choose device='cpu'") as caught:
+        simulate(make_domain((60, 60, 60)), Source(position_mm=(30, 30, 0)), settings(), device="cuda")
+    assert caught.value.needed_mb > 5 > 1 >= caught.value.free_mb
+
+
+def test_a_failing_kernel_is_not_silent(fake_gpu):
+    pretended = fake_gpu()
+    on("cuda", 10)
+    pretended.kernel_error = RuntimeError("cudaErrorLaunchFailure")
+    with pytest.raises(RuntimeError, match="cudaErrorLaunchFailure"):
+        on("cuda", 10)
+
+
+def test_memory_is_given_back(fake_gpu):
+    pretended = fake_gpu(count=2)
+    on("cuda:0,1")
+    assert not any(pretended.used_bytes.values())
+
+
+def test_lists_of_detected_photons_that_are_full_have_the_bits_of_their_twin(fake_gpu):
+    fake_gpu(count=2)
+    chosen = settings(1000, batches=8, max_detected=20)
+    expected = simulate(scene(), PENCIL, chosen, detectors=DETECTORS, device="cpu")
+    whole = simulate(scene(), PENCIL, settings(1000, batches=8), detectors=DETECTORS, device="cpu").detected
+    assert (len(expected.detected), expected.detected.dropped) == (20, len(whole) - 20)
+    np.testing.assert_array_equal(expected.detected.photon, whole.photon[:20])
+    check_same_bits(simulate(scene(), PENCIL, chosen, detectors=DETECTORS, device="cuda:0,1"), expected)
+
+
+# -- a real GPU -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@ALL_SOURCES
+def test_a_real_gpu_agrees_within_errors(source):
+    """The production build rounds differently, so photons part; what they leave behind must not."""
+    results = [
+        simulate(scene(), source, Settings(photons=n, seed=n, **EVERYTHING), detectors=DETECTORS, device=device)
+        for n, device in ((100_000, "cpu"), (1_000_000, "cuda"))
+    ]
+    for name in ("absorbed", "escaped", "specular", "missed", "truncated"):
+        a, b = (getattr(result.energy, name) for result in results)
+        if a.error > 0:
+            assert abs(b.z_score(*a)) < 4, name
+    for label in results[0].absorbed:
+        assert abs(results[1].absorbed[label].z_score(*results[0].absorbed[label])) < 4
+    a, b = (result.fluence[4, 5, 0] for result in results)
+    check_z(a - b, np.hypot(*(result.fluence_error[4, 5, 0] for result in results)))
+
+
+@pytest.mark.gpu
+def test_a_strict_build_on_a_real_gpu_follows_the_photons_of_the_cpu(monkeypatch):
+    """Sums, products, quotients and roots are rounded as on the CPU; those of ``fastmath`` are made of them."""
+
+    def strict(path, name, *, defines=(), fast=False):
+        return kernels.kernel(path, name, defines=defines, strict=True)
+
+    monkeypatch.setattr(gpu, "kernel", strict)
+    expected, found = (on(device, 10_000).detected for device in ("cpu", "cuda"))
+    same = np.intersect1d(expected.photon, found.photon)
+    assert len(same) >= 0.999 * len(expected)
+    a, b = (photons.position_mm[np.isin(photons.photon, same)] for photons in (expected, found))
+    assert (np.linalg.norm(a - b, axis=1) < 1e-4).mean() >= 0.999
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("chunk", [100, 7919])
+def test_chunks_change_nothing_on_a_real_gpu(monkeypatch, chunk):
+    """Every bit is the same for one build on one kind of GPU."""
+    expected = on("cuda", 20_000)
+    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: chunk)
+    monkeypatch.setattr(gpu, "_SLOT_BYTES", 0)
+    check_same_bits(on("cuda", 20_000), expected)
