@@ -12,18 +12,19 @@ A GPU machine needs NumPy, SciPy, Numba and CuPy only.
 import argparse
 import gc
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from common import Row, compact, header, header_lines, line, load_average, result_path, save, skipped, table
-
 from light.cost_rows import extras, memory
 from light.peer_rows import COLUMNS as PEER_COLUMNS
 from light.peer_rows import beside, peer_line
 from light.plan import Plan
 from light.speed_rows import by_photons, by_processors, every_case
+
 from napari_gpubio.core.device import choose_device
 
 PARTS: dict[str, Callable[[Plan], Iterator[Row]]] = {
@@ -88,8 +89,8 @@ def markdown(head: dict[str, Any], rows: list[Row]) -> str:
         "",
         (
             "Best of several runs. *cpu s*: processor time summed over threads; *per core*: photons per such second, "
-            "which other people's load spoils least. *Tracing*: on buffers made beforehand, in chunks as in a real run, "
-            "with the folding of batches; *whole call*: from arguments to result on the host."
+            "which other people's load spoils least. *Tracing*: on buffers made beforehand, in chunks as in a real "
+            "run, with the folding of batches; *whole call*: from arguments to result on the host."
         ),
         "",
         *table(COLUMNS, [speed_line(r) for r in own]),
@@ -111,15 +112,19 @@ def markdown(head: dict[str, Any], rows: list[Row]) -> str:
 
 
 def rows_of(letter: str, plan: Plan) -> Iterator[Row]:
-    """Rows of one part, as far as the time allows."""
+    """Rows of one part, as far as the time allows; a part that fails says so, and the next one goes on."""
     if plan.time_is_up:
         yield skipped(letter, "no time left")
         return
-    for made in PARTS[letter](plan):
-        yield made
-        if plan.time_is_up:
-            yield skipped(f"{letter} from here on", "no time left")
-            return
+    try:
+        for made in PARTS[letter](plan):
+            yield made
+            if plan.time_is_up:
+                yield skipped(f"{letter} from here on", "no time left")
+                return
+    except Exception as error:  # noqa: BLE001 - a machine is lent for minutes, so the other parts go on
+        traceback.print_exc()
+        yield skipped(f"{letter} from here on", f"failed: {type(error).__name__}: {error}")
 
 
 def main() -> None:

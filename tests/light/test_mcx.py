@@ -131,7 +131,7 @@ def test_nothing_to_tell_of_a_plain_case(read):
         (case(Domain={"VolumeFile": "a.bin"}), "both Domain.VolumeFile and Shapes"),
         (case(Domain=[1, 2]), "Domain is .*an object"),
         (case(Domain={"Media": [OUTSIDE]}), "give a list: the outside, then"),
-        (case(Domain={"Media": [OUTSIDE, [0.1, 1, 0.9]]}), r"Domain.Media\[1\].row .* list of 4 numbers"),
+        (case(Domain={"Media": [OUTSIDE, [0.1, 1, 0.9]]}), r"Domain.Media\[1\] is .* list of 4 numbers"),
         (case(Domain={"Media": [OUTSIDE, [0.1, 1, 0.9, 1.3, 5]]}), "list of 4 numbers"),
         (case(Domain={"Media": [OUTSIDE, {"mua": 0.1, "mus": 1, "g": 0.9}]}), r"Domain.Media\[1\].n is missing"),
         (case(Domain={"Media": [OUTSIDE, "tissue"]}), "give mua, mus, g and n"),

@@ -101,6 +101,9 @@ def test_shapes_may_lie_outside():
         {"XLayers": [[40, 50, 2]]},
         {"YSlabs": {"Tag": 2, "Bound": [-8, -3]}},
         {"Sphere": {"Tag": 1, "O": [1e300, 0, 0], "R": 1e200}},
+        {"Origin": [1e300, 0, 0]},
+        {"Subgrid": {"Tag": 2, "O": [1, 1, 1], "Size": [3, 3, 3]}},
+        {"Box": {"Tag": 2, "O": [1, 1, 1], "Size": [3, 3, 3]}},
     ]
     labels = rasterize([CUBE10, *outside], None, from_zero=True)
     assert (labels == 1).all()
@@ -128,7 +131,7 @@ def test_shapes_may_lie_outside():
         ([CUBE10, {"UpperSpace": {"Coef": [1, 1, 1]}}], "list of 4 numbers"),
         ([CUBE10, {"ZLayers": [[1, 2]]}], "list of 3 numbers"),
         ([CUBE10, {"ZLayers": "all"}], "list of 3 numbers"),
-        ([CUBE10, {"ZSlabs": {"Tag": 1}}], "slab is missing"),
+        ([CUBE10, {"ZSlabs": {"Tag": 1}}], "a slab of .*Bound is absent; give a list of 2"),
         ([CUBE10, {"Origin": [1, 2]}], "list of 3 numbers"),
         ([{"Grid": {"Size": [10, 10]}}], "list of 3 numbers"),
         ([{"Grid": {"Size": [10, 10, 0]}}], "between 1 and 32767"),

@@ -76,8 +76,9 @@ def sources():
         )  # fmt: skip
 
 
-PENCIL = next(sources())
-ALL_SOURCES = pytest.mark.parametrize("source", sources(), ids=lambda source: source.kind)
+SOURCES = tuple(sources())
+PENCIL = SOURCES[0]
+ALL_SOURCES = pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.kind)
 
 
 def settings(photons=400, **changes):
@@ -126,7 +127,7 @@ def test_roulette_has_the_bits_of_its_twin(fake_gpu, threshold):
     fake_gpu()
     for specular in (True, False):
         result = check_twins(scene(), PENCIL, settings(roulette_threshold=threshold, specular=specular))
-        assert (result.energy.roulette.value != 0) == (threshold >= 0.1)
+        assert (result.energy.roulette.value != 0) == (threshold > 0)
         assert (result.energy.specular.value > 0.02) == specular
 
 
@@ -149,7 +150,7 @@ def test_time_gates_have_the_bits_of_their_twin(fake_gpu, gates, halves):
     result = check_twins(continuous(), PENCIL, settings(time_gates_ns=gates, halves=halves))
     assert result.gates.shape == (*SHAPE, len(gates) - 1)
     assert all(result.gates[..., g].any() for g in range(len(gates) - 1))
-    assert (result.energy.truncated.value > 0) == (gates[-1] < 0.5)
+    assert (result.energy.truncated.value > 0) == (gates[-1] < 0.1)
 
 
 @pytest.mark.parametrize("order", [loader.REVERSED, 11])
@@ -204,7 +205,7 @@ def test_the_kernels_have_no_undefined_behaviour(fake_gpu, monkeypatch, capfd):
     fake_gpu()
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
     for make in (scene, continuous):
-        for source in sources():
+        for source in SOURCES:
             check_twins(make(), source, settings(photons=40, **EVERYTHING))
     assert "runtime error" not in capfd.readouterr().err
 
@@ -288,9 +289,10 @@ def test_a_failed_allocation_is_tried_again_with_half_as_many(fake_gpu, monkeypa
     assert f"out of GPU memory with {failed[0]} items; trying again with {(failed[0] + 1) // 2}" in caplog.text
 
 
-def test_a_small_gpu_lists_detected_photons_in_small_pieces(fake_gpu):
+def test_a_small_gpu_lists_detected_photons_in_small_pieces(fake_gpu, monkeypatch):
+    monkeypatch.setattr(gpu, "_SLOT_BYTES", 0)
     problem = VoxelProblem(scene(), PENCIL, settings(batches=8, **EVERYTHING), DETECTORS)
-    pretended = fake_gpu(total_bytes=problem.resident_bytes * 2 + 100_000)
+    pretended = fake_gpu(total_bytes=problem.resident_bytes + 40_000)
     check_same_bits(on("cuda"), by_cpu())
     assert sum(name == "trace_photons" for _, name, *_ in pretended.log) > 1
 

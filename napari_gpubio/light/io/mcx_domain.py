@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.jdata import encode_array, is_array, shown
-from napari_gpubio.light.io.mcx_json import Section
+from napari_gpubio.light.io.mcx_json import Section, checked_numbers
 from napari_gpubio.light.io.mcx_shapes import rasterize
 from napari_gpubio.light.io.mcx_volume import CONTINUOUS, read_volume_file, volume_of_array
 from napari_gpubio.light.model import Domain, Medium
@@ -127,7 +127,7 @@ def _read_media(domain: Section) -> tuple[float, tuple[Medium, ...]]:
 
 def _row(row: Any, place: str) -> dict[str, float]:
     if isinstance(row, list):
-        values: tuple[float, ...] = Section(place, {"row": row}).numbers("row", 4, 4)
+        values: tuple[float, ...] = checked_numbers(row, place, 4, 4)
     elif isinstance(row, dict):
         values = tuple(Section(place, row).number(key) for key in _PROPERTIES)
     else:

@@ -109,28 +109,15 @@ class Section:
 
     def numbers(self, key: str, least: int, most: int, default: Sequence[float] | None = None) -> tuple[float, ...]:
         """A list of ``least`` to ``most`` finite numbers."""
-        numbers = self.any_numbers(key, least, most, default)
-        if not all(math.isfinite(number) for number in numbers):
-            raise self._bad(key, "give finite numbers")
-        return numbers
+        return checked_numbers(self._value(key, default), f"{self.name}.{key}", least, most)
 
     def any_numbers(self, key: str, least: int, most: int, default: Sequence[float] | None = None) -> tuple[float, ...]:
         """A list of numbers, which may be JData's ``_NaN_``, ``_Inf_`` and ``-_Inf_``."""
-        value = self._value(key, default)
-        wanted = f"{least}" if least == most else f"{least} to {most}"
-        if not isinstance(value, Sequence) or isinstance(value, str) or not least <= len(value) <= most:
-            raise self._bad(key, f"give a list of {wanted} numbers")
-        numbers: list[Any] = [_SPECIAL.get(item.lower()) if isinstance(item, str) else item for item in value]
-        if not all(_is_number(item) for item in numbers):
-            raise self._bad(key, f"give a list of {wanted} numbers")
-        return tuple(as_float(item) for item in numbers)
+        return _checked_list(self._value(key, default), f"{self.name}.{key}", least, most)
 
     def wholes(self, key: str, count: int) -> tuple[int, ...]:
         """A list of ``count`` whole numbers."""
-        numbers = self.numbers(key, count, count)
-        if not all(number == math.floor(number) and abs(number) < 2**31 for number in numbers):
-            raise self._bad(key, "give whole numbers")
-        return tuple(int(number) for number in numbers)
+        return checked_wholes(self._value(key, None), f"{self.name}.{key}", count)
 
     def _value(self, key: str, default: Any) -> Any:
         value = self.get(key)
@@ -140,6 +127,34 @@ class Section:
 
     def _bad(self, key: str, wanted: str) -> InvalidInput:
         return InvalidInput(f"{self.name}.{key} is {shown(self.get(key))}; {wanted}")
+
+
+def checked_numbers(value: Any, place: str, least: int, most: int) -> tuple[float, ...]:
+    """Return a list of ``least`` to ``most`` finite numbers, or say what stands at this place instead."""
+    numbers = _checked_list(value, place, least, most)
+    if not all(math.isfinite(number) for number in numbers):
+        raise InvalidInput(f"{place} is {shown(value)}; give finite numbers")
+    return numbers
+
+
+def checked_wholes(value: Any, place: str, count: int) -> tuple[int, ...]:
+    """Return a list of ``count`` whole numbers, or say what stands at this place instead."""
+    numbers = checked_numbers(value, place, count, count)
+    if not all(number == math.floor(number) and abs(number) < 2**31 for number in numbers):
+        raise InvalidInput(f"{place} is {shown(value)}; give whole numbers")
+    return tuple(int(number) for number in numbers)
+
+
+def _checked_list(value: Any, place: str, least: int, most: int) -> tuple[float, ...]:
+    wrong = InvalidInput(
+        f"{place} is {shown(value)}; give a list of {least if least == most else f'{least} to {most}'} numbers"
+    )
+    if not isinstance(value, Sequence) or isinstance(value, str) or not least <= len(value) <= most:
+        raise wrong
+    numbers: list[Any] = [_SPECIAL.get(item.lower()) if isinstance(item, str) else item for item in value]
+    if not all(_is_number(item) for item in numbers):
+        raise wrong
+    return tuple(as_float(item) for item in numbers)
 
 
 def _find(fields: Mapping[str, Any], key: str) -> Any:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from napari_gpubio.core.device import CPU, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.jdata import shown
-from napari_gpubio.light.io.mcx_json import Section
+from napari_gpubio.light.io.mcx_json import Section, checked_numbers, checked_wholes
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
@@ -139,9 +139,9 @@ class _Canvas:
 
     def subgrid(self, shape: Section, key: str) -> None:
         content = shape.section(key)
-        low = [int(first) - 1 - shift for first, shift in zip(content.wholes("O", 3), self.origin, strict=True)]
-        size = content.wholes("Size", 3)
-        spans = [_span(int(a), int(a) + n + 1) for a, n in zip(low, size, strict=True)]  # Size + 1 voxels, as in MCX
+        first, size = content.wholes("O", 3), content.wholes("Size", 3)
+        starts = [_index(number - 1 - float(shift)) for number, shift in zip(first, self.origin, strict=True)]
+        spans = [_span(start, start + n + 1) for start, n in zip(starts, size, strict=True)]  # Size + 1, as in MCX
         self.grid()[spans[0], spans[1], spans[2]] = _tag(content)
 
     def cylinder(self, shape: Section, key: str) -> None:
@@ -168,21 +168,21 @@ class _Canvas:
 
     def layers(self, shape: Section, key: str) -> None:
         for row in _rows(shape.get(key), 3):
-            first, last, tag = Section(f"{shape.name}.{key}", {"layer": row}).wholes("layer", 3)
+            first, last, tag = checked_wholes(row, f"a layer of {shape.name}.{key}", 3)
             self._fill_between(key, max(first, 1) - 1, last, _checked_tag(tag, f"{shape.name}.{key}"))
 
     def slabs(self, shape: Section, key: str) -> None:
         content = shape.section(key)
         for row in _rows(content.get("Bound"), 2):
-            low, high = Section(f"{content.name}.Bound", {"slab": row}).numbers("slab", 2, 2)
+            low, high = checked_numbers(row, f"a slab of {content.name}.Bound", 2, 2)
             self._fill_between(key, max(low - 0.5, 0.0), high, _tag(content))
 
     def _fill_between(self, key: str, low: float, high: float, tag: int) -> None:
         """Fill the voxels from ``low`` to ``high`` along the axis that the key begins with."""
         axis = _AXES.index(key[0])
         labels = np.moveaxis(self.grid(), axis, 0)
-        low, high = np.clip(sorted((low, min(high, len(labels)))), -1, LONGEST_AXIS)
-        labels[_span(int(low), int(high))] = tag
+        low, high = sorted((low, min(high, len(labels))))
+        labels[_span(_index(low), _index(high))] = tag
 
     def _fill(self, inside: Callable[[Floats, Floats, Floats], Array], tag: int) -> None:
         """Fill the voxels whose centres are inside, one plane across the first axis after the other."""
@@ -225,6 +225,11 @@ def _rows(value: Any, length: int) -> list[Any]:
     if not isinstance(value, list):
         return [value]
     return [value] if len(value) == length and not isinstance(value[0], list) else value
+
+
+def _index(position: float) -> int:
+    """The position without its fraction; far outside it does not matter how far."""
+    return int(max(-LONGEST_AXIS - 1, min(position, LONGEST_AXIS + 1)))
 
 
 def _span(start: int, stop: int) -> slice:

@@ -13,7 +13,7 @@ from napari_gpubio.light.phantom.shapes import Floats, Lattice, blended_union
 CORTEX_MM = 2.9
 LEAF_CORTEX_MM = 1.6  # of the cerebellum
 _BOX = ((-2.0, -100.0, -60.0), (66.0, 70.0, 74.0))  # around the right hemisphere
-_SULCUS_MM = 2.6  # width of a sulcus between the crowns, before they are rounded
+_SULCUS_MM = 2.9  # width of a sulcus between the crowns, before they are rounded
 _CROWN_MM = 2.5  # over which the crown of a gyrus is rounded into the sulcus
 _REACH_MM = 6.5  # half of a gyrus is less, and so is the cortex
 _LEAF_MM, _LEAF_DEPTH_MM, _LEAF_GAP_MM = 6.5, 7.0, 1.0  # of the cerebellum: period, depth and width of its fissures

@@ -21,8 +21,8 @@ SAMPLE = "head_phantom.nii.gz"
 SCALP, SKULL, CSF, GREY, WHITE = 1, 2, 3, 4, 5
 WAVELENGTH_NM = 690.0
 VOXEL_MM = 2.0
-CSF_MM = 2.5  # between the hull of the brain and the skull
-_LOWEST, _HIGHEST = (-80.0, -112.0, -68.0), (80.0, 82.0, 88.0)  # field of view
+CSF_MM = 2.3  # between the hull of the brain and the skull
+_LOWEST, _HIGHEST = (-80.0, -112.0, -70.0), (80.0, 82.0, 88.0)  # field of view
 _MOST_POINTS = 2_000_000  # at once
 _NOTE = "A phantom made of formulas; it looks like a head and is nobody's."
 
@@ -126,13 +126,13 @@ class _Shells(NamedTuple):
 @cache
 def _shells() -> _Shells:
     """The smooth surfaces; made once."""
-    box = tuple(v - 3.0 for v in _LOWEST), tuple(v + 3.0 for v in _HIGHEST)
+    box = tuple(v - 4.0 for v in _LOWEST), tuple(v + 4.0 for v in _HIGHEST)  # the same left and right
     fine, lattice = Lattice(*box, 1.5), Lattice(*box, 3.0)
     points = lattice.points
     hull = lattice.distance(fine.surface(brain_hull(fine.points)), brain_hull(points))
     cavity = hull - CSF_MM
     skull = cavity - _skull_mm(points)
-    return _Shells(lattice, soft_tissue(points, skull - _scalp_mm(points)), skull, cavity)
+    return _Shells(lattice, soft_tissue(points, skull, _scalp_mm(points)), skull, cavity)
 
 
 def _skull_mm(points: Floats) -> Floats:

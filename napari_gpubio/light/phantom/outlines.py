@@ -13,7 +13,7 @@ from napari_gpubio.light.phantom.shapes import (
 
 HALF_FISSURE_MM = 1.1  # each hemisphere keeps this distance from the midline
 CEREBELLUM_CENTRE = (18.0, -58.0, -31.0)
-_STEM = [(0, -14, -7, 11), (0, -18, -16, 12.5), (0, -22, -26, 14), (0, -26, -38, 9), (0, -28, -46, 7.5)]
+_STEM = [(0, -14, -7, 11), (0, -18, -16, 12.5), (0, -22, -26, 14), (0, -26, -38, 9), (0, -28, -44, 7.5)]
 _LATERAL_VENTRICLE = [  # of the right side: x, y, z, radius
     (6, 26, 4, 2.2), (7, 18, 10, 3.6), (7, 5, 15, 4), (8, -9, 16, 4), (12, -23, 14, 4.5), (18, -34, 8, 5),
     (22, -43, 5, 4.5), (23, -54, 4, 2.5),
@@ -23,7 +23,8 @@ _NUCLEI = [  # ellipsoids of the right side: centre, semi-axes
     ((12, 13, 7), (4.5, 8, 7)),  # head of the caudate
     ((26, 2, 0), (4.5, 14, 9)),  # putamen
 ]
-_FACE_FLOOR_MM = -64.0  # the head ends here, at the level of the upper jaw
+_FACE_FLOOR_MM = -66.0  # the head ends here, at the level of the upper jaw
+_THINNEST_MM = 5.0  # soft tissue below the skull
 _BLEND_MM = 12.0
 
 
@@ -69,18 +70,22 @@ def ventricles(points: Floats) -> Floats:
     return np.minimum(tube(folded_right(points), _LATERAL_VENTRICLE), third)
 
 
-def soft_tissue(points: Floats, vault: Floats) -> Floats:
+def soft_tissue(points: Floats, skull: Floats, scalp_mm: Floats) -> Floats:
     """Outer surface of the head: the scalp of the vault, with the stump of face and neck below it.
 
     Parameters
     ----------
     points
         World mm.
-    vault
-        Signed distance to the scalp's outer surface as it would be without a face.
+    skull
+        Signed distance to the outer surface of the skull.
+    scalp_mm
+        Thickness of the scalp.
     """
     face = ellipsoid(points, (0, -18, -25), (69, 88, 46))
-    return rounded_overlap(blended_union(vault, face, 25.0), _FACE_FLOOR_MM - points[..., 2], 10.0)
+    whole = blended_union(skull - scalp_mm, face, 25.0)
+    cut = rounded_overlap(whole, _FACE_FLOOR_MM - points[..., 2], 10.0)
+    return np.minimum(cut, skull - _THINNEST_MM)
 
 
 def _dome(points: Floats) -> Floats:

@@ -4,8 +4,7 @@
 // A position is a voxel (`cell`, an index into the grid padded by one voxel) and mm from its low corner (x, y, z).
 // Between two scattering events the packet goes straight; absorption is continuous along the path and is booked when a
 // voxel is left: the integral of the weight over the path (mm) goes to the tally, mu_a times it off the weight.
-#include "philox.cuh"
-#include "fastmath.cuh"
+#include "physics.cuh"
 
 enum { OUTSIDE = 0, EDGE = 1 };  // rows of the media table that are no tissue: label 0, and the rim of the grid
 enum FaceRule { DEFAULT = 0, ESCAPE = 1, FRESNEL = 2, MIRROR = 3, CYCLIC = 4 };
@@ -15,78 +14,7 @@ enum SourceKind {
 enum Ledger { SPECULAR = 0, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE, LEDGER };
 enum { MEDIUM_NUMBERS = 4, SOURCE_NUMBERS = 16, DETECTOR_NUMBERS = 8, DETECTED_NUMBERS = 10 };
 
-#define SURVIVAL 0.1f
 #define NEVER 1e30f
-
-struct Vector { float x, y, z; };
-
-__device__ __forceinline__ float unit_float(unsigned int bits)
-{
-    return ((bits >> 9) + 0.5f) * 1.1920928955078125e-07f;
-}
-
-// Four times 32 random bits that depend on the seed, the photon and the number of the draw only.
-struct Draws {
-    unsigned int key0, key1, item0, item1, block, a, b, c, d;
-
-    __device__ __forceinline__ void next()
-    {
-        Philox random((unsigned long long)key1 << 32 | key0, (unsigned long long)item1 << 32 | item0);
-        random.block = block++;
-        random.refill();
-        a = random.out[0];
-        b = random.out[1];
-        c = random.out[2];
-        d = random.out[3];
-    }
-};
-
-// Number of quanta of a tally for a real number of them: rounded up or down by chance, so that the mean is right.
-__device__ __forceinline__ unsigned int quanta(float value, unsigned int* dither)
-{
-    *dither = *dither * 747796405u + 2891336453u;
-    const float capped = fminf(value, 4294967040.0f);
-    const unsigned int whole = (unsigned int)capped;
-    return whole + (capped - (float)whole > unit_float(*dither) ? 1u : 0u);
-}
-
-// Fresnel reflectance of unpolarised light that meets a face with the cosine `ci`, and the cosine behind it.
-__device__ __forceinline__ float fresnel(float ci, float n1, float n2, float* ct)
-{
-    const float ratio = n1 / n2;
-    const float squared = ratio * ratio * (1.0f - ci * ci);
-    *ct = 0.0f;
-    if (squared >= 1.0f) return 1.0f;
-    *ct = sqrtf(1.0f - squared);
-    const float s = (n1 * ci - n2 * *ct) / (n1 * ci + n2 * *ct);
-    const float p = (n1 * *ct - n2 * ci) / (n1 * *ct + n2 * ci);
-    return 0.5f * (s * s + p * p);
-}
-
-// Cosine of the scattering angle of Henyey and Greenstein (1941); to first order in g where g is tiny.
-__device__ __forceinline__ float scattering_cosine(float g, float u)
-{
-    const float v = 2.0f * u - 1.0f;
-    if (fabsf(g) < 1e-3f) return v + 1.5f * g * (1.0f - v * v);
-    const float q = (1.0f - g * g) / (1.0f + g * v);
-    return fminf(1.0f, fmaxf(-1.0f, (1.0f + g * g - q * q) / (2.0f * g)));
-}
-
-// Turn a direction by the scattering angle (cosine ct) and the azimuth (cp, sp), in an orthonormal basis around it
-// (Duff et al. 2017), and bring its length back to 1 with one Newton step: float32 would let it drift.
-__device__ __forceinline__ Vector turned(Vector u, float ct, float cp, float sp)
-{
-    const float st = sqrtf(fmaxf(0.0f, 1.0f - ct * ct));
-    const float sign = u.z >= 0.0f ? 1.0f : -1.0f;
-    const float a = -1.0f / (sign + u.z);
-    const float b = u.x * u.y * a;
-    const float p = st * cp, q = st * sp;
-    const float x = p * (1.0f + sign * u.x * u.x * a) + q * b + ct * u.x;
-    const float y = p * (sign * b) + q * (sign + u.y * u.y * a) + ct * u.y;
-    const float z = p * (-sign * u.x) - q * u.y + ct * u.z;
-    const float scale = 1.5f - 0.5f * (x * x + y * y + z * z);
-    return Vector{x * scale, y * scale, z * scale};
-}
 
 // 1 / |u|, large but finite for a component that is 0.
 __device__ __forceinline__ float slowness(float u)

@@ -12,10 +12,22 @@ import numpy as np
 
 from napari_gpubio.core.atomics import atomic_add
 from napari_gpubio.core.fastmath import mean_decay, minus_log, turn
-from napari_gpubio.core.philox import philox4x32, unit_float
+from napari_gpubio.core.philox import unit_float
+from napari_gpubio.light.physics import (
+    GAIN,
+    HALF,
+    ONE,
+    SURVIVAL,
+    ZERO,
+    draw,
+    fresnel,
+    quanta,
+    rounded,
+    scattering_cosine,
+    turned,
+)
 
 _F, _I, _U, _L = np.float32, np.int32, np.uint32, np.uint64
-ZERO, ONE, HALF = _F(0.0), _F(1.0), _F(0.5)
 
 # Rows of the media table that are no tissue: label 0, and the rim of the grid.
 OUTSIDE, EDGE = 0, 1
@@ -24,75 +36,7 @@ PENCIL, ISOTROPIC, CONE, FIBRE, GAUSSIAN, DISK, PLANAR, PATTERN, LINE, CYLINDER,
 SPECULAR, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE = range(6)
 LEDGER = 6
 MEDIUM_NUMBERS, SOURCE_NUMBERS, DETECTOR_NUMBERS, DETECTED_NUMBERS = 4, 16, 8, 10
-SURVIVAL, NEVER = _F(0.1), _F(1e30)
-_GAIN = _F(ONE / SURVIVAL - ONE)
-
-
-@nb.njit(inline="always")
-def draw(seed, item, block):
-    """Four times 32 random bits that depend on the seed, the photon and the number of the draw only."""
-    low = _L(0xFFFFFFFF)
-    return philox4x32(
-        _U(seed & low), _U(seed >> _L(32)), _U(block), _U(item & low), _U(item >> _L(32)), _U(0)
-    )  # fmt: skip
-
-
-@nb.njit(inline="always")
-def quanta(value, dither):
-    """Number of quanta for a real number of them, rounded up or down by chance, so that the mean is right."""
-    dither = _U(dither * _U(747796405) + _U(2891336453))
-    capped = min(value, _F(4294967040.0))
-    whole = _U(capped)
-    up = _U(1) if capped - _F(whole) > unit_float(dither) else _U(0)
-    return _U(whole + up), dither
-
-
-@nb.njit(inline="always")
-def rounded(value):
-    """Nearest whole number."""
-    return _L(np.rint(value))
-
-
-@nb.njit(inline="always")
-def fresnel(ci, n1, n2):
-    """Fresnel reflectance of unpolarised light that meets a face with the cosine `ci`, and the cosine behind it."""
-    ratio = n1 / n2
-    squared = ratio * ratio * (ONE - ci * ci)
-    if squared >= ONE:
-        return ONE, ZERO
-    ct = math.sqrt(ONE - squared)
-    s = (n1 * ci - n2 * ct) / (n1 * ci + n2 * ct)
-    p = (n1 * ct - n2 * ci) / (n1 * ct + n2 * ci)
-    return HALF * (s * s + p * p), ct
-
-
-@nb.njit(inline="always")
-def scattering_cosine(g, u):
-    """Cosine of the scattering angle of Henyey and Greenstein (1941); to first order in g where g is tiny."""
-    v = _F(2.0) * u - ONE
-    if abs(g) < _F(1e-3):
-        return v + _F(1.5) * g * (ONE - v * v)
-    q = (ONE - g * g) / (ONE + g * v)
-    return min(ONE, max(-ONE, (ONE + g * g - q * q) / (_F(2.0) * g)))
-
-
-@nb.njit(inline="always")
-def turned(ux, uy, uz, ct, cp, sp):
-    """Turn a direction by the scattering angle (cosine ct) and the azimuth (cp, sp).
-
-    In an orthonormal basis around it (Duff et al. 2017); the length is brought back to 1 with one Newton step, since
-    float32 would let it drift.
-    """
-    st = math.sqrt(max(ZERO, ONE - ct * ct))
-    sign = ONE if uz >= ZERO else -ONE
-    a = -ONE / (sign + uz)
-    b = ux * uy * a
-    p, q = st * cp, st * sp
-    x = p * (ONE + sign * ux * ux * a) + q * b + ct * ux
-    y = p * (sign * b) + q * (sign + uy * uy * a) + ct * uy
-    z = p * (-sign * ux) - q * uy + ct * uz
-    scale = _F(1.5) - HALF * (x * x + y * y + z * z)
-    return x * scale, y * scale, z * scale
+NEVER = _F(1e30)
 
 
 @nb.njit(inline="always")
@@ -380,7 +324,7 @@ def trace(
             a, b, c, d4 = draw(seed, item, block)
             block += 1
             if unit_float(a) < SURVIVAL:
-                gained = w * _GAIN
+                gained = w * GAIN
                 atomic_add(ledger, ROULETTE, _L(0) - rounded(gained * ledger_scale))
                 w += gained
             else:

@@ -42,6 +42,7 @@ class OptodeLayers:
         self._names, self._colours = [""], [SOURCE_COLOUR]
         self._step, self._extent = np.ones(3), np.zeros((2, 3))
         self._width = self._reach = 0.0
+        self._drawn: tuple[Any, ...] | None = None  # as it was last
 
     @property
     def reach(self) -> float:
@@ -63,8 +64,10 @@ class OptodeLayers:
         several = len(optodes.sources) > 1
         self._names = [source.name if several else "" for source in optodes.sources]
         self._names += [detector.name for detector in optodes.detectors]
-        if len(self._markers):
+        if len(self._markers) or self._layer("markers") is not None:
             self._add_missing()
+            self._dress()
+        self._drawn = None
         self.follow_slice()
 
     def clear(self) -> None:
@@ -77,13 +80,20 @@ class OptodeLayers:
     def follow_slice(self, *_: Any) -> None:
         """Draw everything as the slice on screen needs it: what is near it is laid flat into it."""
         lines, markers = self._layer("lines"), self._layer("markers")
-        if self._viewer.dims.ndim < 3:  # the layers are being removed
-            return
+        if self._viewer.dims.ndim < 3 or lines is None or markers is None:
+            return  # they are being removed
         strokes, positions, shown = self._in_slice()
-        if lines is not None:
-            self._show_lines(lines, strokes)
-        if markers is not None:
-            self._show_markers(markers, positions, shown)
+        segments = np.concatenate([np.empty((0, 2, 3)), *[part for part, _ in strokes]])
+        drawn = (segments, positions, shown)
+        if self._drawn is not None and all(map(np.array_equal, drawn, self._drawn)):
+            return  # most steps of a slider go past slices that show none of it
+        self._drawn = drawn
+        vectors = np.stack([segments[:, 0], segments[:, 1] - segments[:, 0]], axis=1)
+        lines.data = vectors / self._step
+        if len(segments):
+            lines.edge_color = transform_color([colour for part, colour in strokes for _ in part])
+        markers.data = positions / self._step
+        markers.shown = shown
 
     def bring_to_front(self) -> None:
         """Put the lines and the markers above all other layers."""
@@ -103,6 +113,21 @@ class OptodeLayers:
         if self._layer("markers") is None:
             self._add(Marks(ndim=3, name=MARKERS, border_color="black", border_width=0.1, **_common("markers")))
 
+    def _dress(self) -> None:
+        """Give the layers all that does not depend on the slice."""
+        lines, markers = self._layer("lines"), self._layer("markers")
+        for layer in (lines, markers):
+            layer.volume_extent = self._extent / self._step
+            if not np.array_equal(layer.scale, self._step):
+                layer.scale = self._step
+        mean = float(self._step.mean())
+        lines.edge_width = self._width / mean
+        markers.data = self._markers / self._step
+        markers.features = {"name": np.array(self._names, dtype=object)}
+        markers.text = _TEXT
+        if len(self._markers):
+            markers.face_color, markers.size = self._colours, self._sizes / mean
+
     def _in_slice(self) -> tuple[list[tuple[Strokes, str]], Any, Any]:
         """Lines and markers laid flat into the slice on screen, and which markers are near it."""
         dims = self._viewer.dims
@@ -110,30 +135,10 @@ class OptodeLayers:
         for axis in [axis - (dims.ndim - 3) for axis in dims.not_displayed if axis >= dims.ndim - 3]:
             at = dims.point[dims.ndim - 3 + axis]
             strokes = [(in_slice(lines, axis, at, self._reach), colour) for lines, colour in strokes]
-            shown &= np.abs(markers[:, axis] - at) <= self._reach
-            markers[:, axis] = at
+            near = np.abs(markers[:, axis] - at) <= self._reach
+            markers[near, axis] = at
+            shown &= near
         return strokes, markers, shown
-
-    def _show_lines(self, layer: Any, strokes: list[tuple[Strokes, str]]) -> None:
-        lines = np.concatenate([np.empty((0, 2, 3)), *[part for part, _ in strokes]])
-        colours = [colour for part, colour in strokes for _ in part]
-        self._place(layer, np.stack([lines[:, 0], lines[:, 1] - lines[:, 0]], axis=1))
-        layer.edge_width = self._width / float(self._step.mean())
-        layer.edge_color = transform_color(colours) if colours else SOURCE_COLOUR
-
-    def _show_markers(self, layer: Any, positions: Any, shown: Any) -> None:
-        self._place(layer, positions)
-        layer.features = {"name": np.array(self._names, dtype=object)}
-        layer.text = _TEXT
-        layer.face_color = self._colours or SOURCE_COLOUR
-        layer.size = self._sizes / float(self._step.mean()) if len(positions) else 1
-        layer.shown = shown
-
-    def _place(self, layer: Any, data: Any) -> None:
-        """Give a layer its data; one step of a slider stays one slice of the volume."""
-        layer.volume_extent = self._extent / self._step
-        layer.scale = self._step
-        layer.data = data / self._step
 
     def _add(self, layer: Any) -> None:
         """Add a layer; the active layer stays active, so that the user's tools stay with it."""

@@ -1,0 +1,83 @@
+"""What one photon packet does wherever it is: random numbers, scattering, reflection. Twin: ``physics.cuh``.
+
+Both ways of tracing photons, in voxels and in layers, stand on it.
+"""
+
+import math
+
+import numba as nb
+import numpy as np
+
+from napari_gpubio.core.philox import philox4x32, unit_float
+
+_F, _U, _L = np.float32, np.uint32, np.uint64
+ZERO, ONE, HALF = _F(0.0), _F(1.0), _F(0.5)
+SURVIVAL = _F(0.1)
+GAIN = _F(ONE / SURVIVAL - ONE)  # what a survivor of Russian roulette gains, in units of its weight
+
+
+@nb.njit(inline="always")
+def draw(seed, item, block):
+    """Four times 32 random bits that depend on the seed, the photon and the number of the draw only."""
+    low = _L(0xFFFFFFFF)
+    return philox4x32(
+        _U(seed & low), _U(seed >> _L(32)), _U(block), _U(item & low), _U(item >> _L(32)), _U(0)
+    )  # fmt: skip
+
+
+@nb.njit(inline="always")
+def quanta(value, dither):
+    """Number of quanta for a real number of them, rounded up or down by chance, so that the mean is right."""
+    dither = _U(dither * _U(747796405) + _U(2891336453))
+    capped = min(value, _F(4294967040.0))
+    whole = _U(capped)
+    up = _U(1) if capped - _F(whole) > unit_float(dither) else _U(0)
+    return _U(whole + up), dither
+
+
+@nb.njit(inline="always")
+def rounded(value):
+    """Nearest whole number."""
+    return _L(np.rint(value))
+
+
+@nb.njit(inline="always")
+def fresnel(ci, n1, n2):
+    """Fresnel reflectance of unpolarised light that meets a face with the cosine `ci`, and the cosine behind it."""
+    ratio = n1 / n2
+    squared = ratio * ratio * (ONE - ci * ci)
+    if squared >= ONE:
+        return ONE, ZERO
+    ct = math.sqrt(ONE - squared)
+    s = (n1 * ci - n2 * ct) / (n1 * ci + n2 * ct)
+    p = (n1 * ct - n2 * ci) / (n1 * ct + n2 * ci)
+    return HALF * (s * s + p * p), ct
+
+
+@nb.njit(inline="always")
+def scattering_cosine(g, u):
+    """Cosine of the scattering angle of Henyey and Greenstein (1941); to first order in g where g is tiny."""
+    v = _F(2.0) * u - ONE
+    if abs(g) < _F(1e-3):
+        return v + _F(1.5) * g * (ONE - v * v)
+    q = (ONE - g * g) / (ONE + g * v)
+    return min(ONE, max(-ONE, (ONE + g * g - q * q) / (_F(2.0) * g)))
+
+
+@nb.njit(inline="always")
+def turned(ux, uy, uz, ct, cp, sp):
+    """Turn a direction by the scattering angle (cosine ct) and the azimuth (cp, sp).
+
+    In an orthonormal basis around it (Duff et al. 2017); the length is brought back to 1 with one Newton step, since
+    float32 would let it drift.
+    """
+    st = math.sqrt(max(ZERO, ONE - ct * ct))
+    sign = ONE if uz >= ZERO else -ONE
+    a = -ONE / (sign + uz)
+    b = ux * uy * a
+    p, q = st * cp, st * sp
+    x = p * (ONE + sign * ux * ux * a) + q * b + ct * ux
+    y = p * (sign * b) + q * (sign + uy * uy * a) + ct * uy
+    z = p * (-sign * ux) - q * uy + ct * uz
+    scale = _F(1.5) - HALF * (x * x + y * y + z * z)
+    return x * scale, y * scale, z * scale
