@@ -23,7 +23,7 @@ from napari_gpubio.light.surface import label_at, nearest_surface
 from napari_gpubio.light.tissue import head_media
 
 FINE_MM = 0.5
-COUNTS = {0: 310059, SCALP: 103204, SKULL: 60720, CSF: 36476, GREY: 51506, WHITE: 65137}
+COUNTS = {0: 317342, SCALP: 105250, SKULL: 59621, CSF: 38791, GREY: 52599, WHITE: 61437}
 BLOCKS = {  # corners, world mm
     "left parietal": ((-70, -50, 20), (-25, 0, 80)),
     "right frontal": ((10, 20, 15), (65, 75, 70)),
@@ -131,9 +131,9 @@ def test_scalp_skull_and_fluid_have_their_thickness(fine_block: np.ndarray) -> N
     outer = binary_dilation(fine_block == SCALP) & (fine_block == SKULL)
     skull = distance_to(fine_block >= CSF)[outer] + FINE_MM / 2
     assert np.percentile(skull, [1, 99]) == pytest.approx([7, 7], abs=1.0)
-    inner = binary_dilation(fine_block == SKULL) & (fine_block == CSF)
-    fluid = distance_to(fine_block >= GREY)[inner] + FINE_MM / 2
-    assert fluid.min() >= 2.0
+    inner = binary_dilation(fine_block == CSF) & (fine_block == SKULL)
+    fluid = distance_to(fine_block >= GREY)[inner] - FINE_MM / 2
+    assert fluid.min() >= 2.0 - FINE_MM / 2
     assert 2.0 <= np.median(fluid) <= 3.0
 
 
@@ -148,7 +148,7 @@ def test_the_cortex_follows_the_folds_with_one_thickness(fine_block: np.ndarray)
 
 def test_sulci_and_gyri_have_their_width(fine_block: np.ndarray) -> None:
     sulci = (fine_block == CSF) & (distance_to(fine_block == SKULL) > 5.0)
-    assert 2.0 <= slab_width(sulci, fine_block == GREY) <= 4.0
+    assert 1.8 <= slab_width(sulci, fine_block == GREY) <= 3.0  # on average; they are wider above and close below
     gyri = local_width(fine_block >= GREY)
     crowns = gyri[(gyri > 6.0) & (gyri < 16.0)]  # more is the white matter between the walls of the block
     assert 8.0 <= np.median(crowns) <= 12.0
@@ -229,7 +229,7 @@ def test_distances_on_a_lattice_are_exact() -> None:
     assert np.abs(np.linalg.norm(surface, axis=-1) - 8.0).max() < 0.01
     distance = lattice.distance(surface, radius - 8.0)
     assert np.abs(distance - (radius - 8.0)).max() < 0.2
-    np.testing.assert_allclose(lattice.value(distance, lattice.points[3, 4, 5]), distance[3, 4, 5])
+    np.testing.assert_allclose(lattice.value(distance, lattice.points[3:5, 4]), distance[3:5, 4])
 
 
 # -- source and detectors -----------------------------------------------------------------------------------------------

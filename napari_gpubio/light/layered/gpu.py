@@ -1,0 +1,171 @@
+"""Photons through layers in CUDA, the twin of ``cpu.py``; the kernel is in ``layers.cu``."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.kernels import kernel
+from napari_gpubio.light.layered.partial import BatchTally, LayeredPartial
+from napari_gpubio.light.layered.problem import SCALE, LayeredProblem, per_mm
+
+_SOURCE = Path(__file__).with_name("layers.cu")
+_THREADS = 256
+_BLOCKS_PER_PROCESSOR = 4
+_CACHE_BYTES = 48 * 1024  # shared memory of a block; four blocks share a processor
+PILOT_PHOTONS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """How the kernel tallies A(r, z); the default is the fastest, the others are for comparison.
+
+    Parameters
+    ----------
+    cache
+        Whether the hot corner lies in shared memory.
+    history
+        Whether deposits into one bin are gathered in registers.
+    cache_bytes
+        Size of the corner.
+    shape
+        Bins of the corner in r and z; None: chosen by a pilot run.
+    """
+
+    cache: bool = True
+    history: bool = True
+    cache_bytes: int = _CACHE_BYTES
+    shape: tuple[int, int] | None = None
+
+
+class Run:
+    """The simulation of one problem on one GPU; items are photons, and a chunk may hold any number of batches.
+
+    Parameters
+    ----------
+    problem
+        What is simulated.
+    device
+        The GPU.
+    sharers
+        Number of GPUs that share the batches.
+    variant
+        See `Variant`.
+    """
+
+    def __init__(
+        self, problem: LayeredProblem, *, device: Device, sharers: int = 1, variant: Variant | None = None
+    ) -> None:
+        import cupy
+
+        self.device = device
+        self._problem = problem
+        self._variant = variant or Variant()
+        self._done = LayeredPartial.empty(problem)
+        self._shape = self._variant.shape
+        share = -(-problem.batch_count // sharers)
+        self.span = problem.batch_size * share
+        index = device.indices[0]
+        with cupy.cuda.Device(index):
+            self._processors = cupy.cuda.runtime.getDeviceProperties(index)["multiProcessorCount"]
+            self._layers, self._cosines = cupy.asarray(problem.layers), cupy.asarray(problem.cosines)
+            self._tallies = cupy.zeros((problem.batch_count, problem.tally_size), np.uint64)
+
+    def bytes_per_item(self) -> int:
+        """Nothing is kept for a single photon."""
+        return 1
+
+    def advance(self, start: int, count: int) -> None:
+        """Trace the photons ``start`` to ``start + count - 1``."""
+        import cupy
+
+        if self._caches and self._shape is None and count > PILOT_PHOTONS:
+            self.advance(start, PILOT_PHOTONS)  # without a cache yet
+            self._choose_shape()
+            start, count = start + PILOT_PHOTONS, count - PILOT_PHOTONS
+        with cupy.cuda.Device(self.device.indices[0]):
+            self._trace(start, count)
+            cupy.cuda.get_current_stream().synchronize()
+        for batch, part in self._parts(start, count):
+            self._done.add(LayeredPartial(self._problem.batch_size, self._problem.key, {batch: part}), self._problem)
+
+    def snapshot(self) -> LayeredPartial:
+        """Tallies so far, as NumPy; the run goes on."""
+        import cupy
+
+        with cupy.cuda.Device(self.device.indices[0]):
+            tallies = {batch: cupy.asnumpy(self._tallies[batch]) for batch in self._done.batches}
+        batches = {b: BatchTally(list(part.done), tallies[b]) for b, part in self._done.batches.items()}
+        return LayeredPartial(self._done.batch_size, self._done.key, batches)
+
+    def close(self) -> None:
+        """Let the device arrays go."""
+        self._layers = self._cosines = self._tallies = None
+
+    @property
+    def _caches(self) -> bool:
+        return self._variant.cache and self._problem.settings.absorption
+
+    def _parts(self, start: int, count: int) -> list[tuple[int, BatchTally]]:
+        """The batches that a chunk touches, and what it does of each; the numbers themselves stay on the GPU."""
+        size, nothing = self._problem.batch_size, np.zeros(0, np.uint64)
+        found = []
+        for batch in range(start // size, (start + count - 1) // size + 1):
+            first, last = max(start, batch * size), min(start + count, (batch + 1) * size)
+            found.append((batch, BatchTally([(first, last)], nothing)))
+        return found
+
+    def _choose_shape(self) -> None:
+        """Take the corner of A(r, z) that gets most deposits, as far as the first photons tell."""
+        import cupy
+
+        p, s = self._problem, self._problem.settings
+        with cupy.cuda.Device(self.device.indices[0]):
+            tally = cupy.asnumpy(self._tallies[:, : p.absorption_cells].sum(axis=0))
+        self._shape = hot_corner(tally.reshape(s.radial_bins, s.depth_bins), self._variant.cache_bytes // 8)
+
+    def _trace(self, start: int, count: int) -> None:
+        import cupy
+
+        p, s = self._problem, self._problem.settings
+        parts = self._parts(start, count)
+        ranges = [part.done[0] for _, part in parts]
+        firsts = cupy.asarray(np.array([first for first, _ in ranges], np.uint64))
+        counts = cupy.asarray(np.array([last - first for first, last in ranges], np.uint32))
+        cached = self._shape if self._caches and self._shape is not None else None
+        radial, depth = cached or (0, 0)
+        i, f, u = np.int32, np.float32, np.uint32
+        arguments = (
+            self._layers, i(len(p.medium.layers)), f(p.medium.n_above), f(p.medium.n_below), i(p.first_layer),
+            f(1.0 - p.specular), f(s.roulette_threshold), i(s.radial_bins), i(s.depth_bins), f(per_mm(s.dr_mm)),
+            f(per_mm(s.dz_mm)), self._cosines, i(s.angle_bins), i(s.edge == "collect"), np.uint64(s.seed), firsts,
+            counts, cupy.zeros(len(ranges), np.uint32), i(len(ranges)), self._tallies[parts[0][0] :], u(p.tally_size),
+            f(SCALE), i(radial), i(depth),
+        )  # fmt: skip
+        blocks = min(self._processors * _BLOCKS_PER_PROCESSOR, -(-count // _THREADS))
+        chosen = (int(cached is not None), int(self._variant.history), int(s.absorption))
+        defines = tuple(f"{name}={value}" for name, value in zip(("CACHE", "HISTORY", "ABSORPTION"), chosen, strict=True))
+        launched = kernel(_SOURCE, "trace_layers", defines=defines, fast=True)
+        shared = 8 * radial * depth
+        if shared > 48 * 1024:
+            launched.max_dynamic_shared_size_bytes = shared
+        launched((blocks,), (_THREADS,), arguments, shared_mem=shared)
+
+
+def hot_corner(absorbed: npt.NDArray[Any], cells: int) -> tuple[int, int]:
+    """Shape (bins in r, bins in z) of the corner of A(r, z) that holds most, of all with at most ``cells`` bins.
+
+    Parameters
+    ----------
+    absorbed
+        A(r, z) of some photons, shape (radial, depth).
+    """
+    radial, depth = absorbed.shape
+    sums = absorbed.astype(np.float64).cumsum(axis=0).cumsum(axis=1)
+    heights = np.arange(1, min(depth, cells) + 1)
+    widths = np.minimum(cells // heights, radial)
+    best = int(np.argmax(sums[widths - 1, heights - 1]))
+    return int(widths[best]), int(heights[best])

@@ -1,0 +1,176 @@
+"""One photon packet in planar layers, in Numba, by the rules of MCML (Wang et al. 1995). Twin: ``layers.cu``.
+
+A position is a layer and a depth in it (mm), and x, y. A step that would cross the layer's face ends there, and what is
+left of it goes on behind; at the end of a whole step a share mu_a / (mu_a + mu_s) of the weight is absorbed on the spot.
+"""
+
+import math
+
+import numba as nb
+import numpy as np
+
+from napari_gpubio.core.fastmath import minus_log, turn
+from napari_gpubio.core.philox import unit_float
+from napari_gpubio.light.physics import (
+    GAIN,
+    ONE,
+    SURVIVAL,
+    ZERO,
+    draw,
+    fresnel,
+    quanta,
+    scattering_cosine,
+    turned,
+)
+
+_F, _L = np.float32, np.uint64
+LAYER_NUMBERS = 7  # mu_a / mu_t, 1 / mu_t, mu_t, g, n, thickness, depth of the top
+FAR = _F(1e30)
+
+
+@nb.njit(inline="always")
+def angle_bin(cosines, cosine):
+    """Bin of an angle by its cosine; `cosines` are those of the bins' edges, falling from 1 to 0."""
+    low, high = 0, len(cosines) - 2
+    while low < high:
+        middle = (low + high + 1) // 2
+        if cosines[middle] >= cosine:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@nb.njit(inline="always")
+def radial_bin(x, y, per_mm, bins):
+    """Bin of a radius; the last one holds everything beyond."""
+    return int(min(math.sqrt(x * x + y * y) * per_mm, _F(bins - 1)))
+
+
+@nb.njit(nogil=True)
+def trace(
+    item, seed, layers, n_above, n_below, first_layer, weight, threshold, radial, depth, radial_per_mm, depth_per_mm,
+    cosines, collect, absorption, tally, scale,
+):  # fmt: skip
+    """Trace one photon from its start to its end and add to a tally.
+
+    Parameters
+    ----------
+    item, seed
+        Global index of the photon, and the seed (uint64).
+    layers
+        The table of layers, shape (L, LAYER_NUMBERS).
+    first_layer, weight
+        Where the photon starts, and its weight there.
+    radial, depth
+        Number of bins; ``radial_per_mm`` and ``depth_per_mm`` of them lie in a mm.
+    cosines
+        Of the edges of the angular bins, falling.
+    collect, absorption
+        Whether absorption beyond the grid goes to the outermost bins; whether A(r, z) is tallied at all.
+    tally
+        A(r, z), R(r, a), T(r, a), absorption by layer, and the balance of Russian roulette, flat.
+    """
+    angles = len(cosines) - 1
+    reflected_at = radial * depth if absorption else 0
+    transmitted_at = reflected_at + radial * angles
+    layers_at = transmitted_at + radial * angles
+    roulette_at = layers_at + len(layers)
+    x, y, z = ZERO, ZERO, ZERO
+    ux, uy, uz = ZERO, ZERO, ONE
+    w, booked, layer = weight, weight, first_layer
+    share, per_mut, mut, g, n, thickness, top = layers[layer]
+    a, b, c, d4 = draw(seed, item, 0)
+    block = 1
+    s, dither = minus_log(unit_float(a)), b
+    cell, pending = -1, ZERO  # absorption that the last bin has not got yet
+    while True:
+        to_face = (thickness - z) / uz if uz > ZERO else (z / -uz if uz < ZERO else FAR)
+        length = s * per_mut if mut > ZERO else FAR
+        if length < to_face:
+            x, y, z = x + length * ux, y + length * uy, z + length * uz
+            z = min(max(z, ZERO), thickness)
+            absorbed = w * share
+            w -= absorbed
+            if absorption:
+                r = math.sqrt(x * x + y * y) * radial_per_mm
+                t = (top + z) * depth_per_mm
+                inside = r < _F(radial) and t < _F(depth)
+                here = -1
+                if inside or collect:
+                    here = int(min(r, _F(radial - 1))) * depth + int(min(t, _F(depth - 1)))
+                if here != cell:
+                    if cell >= 0:
+                        amount, dither = quanta(pending * scale, dither)
+                        tally[cell] += _L(amount)
+                    cell, pending = here, ZERO
+                pending += absorbed
+            a, b, c, d4 = draw(seed, item, block)
+            block += 1
+            cp, sp = turn(b)
+            ux, uy, uz = turned(ux, uy, uz, scattering_cosine(g, unit_float(a)), cp, sp)
+            s, dither = minus_log(unit_float(c)), d4
+            if w >= threshold:
+                continue
+            amount, dither = quanta((booked - w) * scale, dither)
+            tally[layers_at + layer] += _L(amount)
+            a, b, c, d4 = draw(seed, item, block)
+            block += 1
+            if unit_float(a) < SURVIVAL:
+                gained = w * GAIN
+                amount, dither = quanta(gained * scale, dither)
+                tally[roulette_at] -= _L(amount)
+                w += gained
+                booked = w
+                continue
+            amount, dither = quanta(w * scale, dither)
+            tally[roulette_at] += _L(amount)
+            break
+
+        # Cross the face, or be reflected at it.
+        down = uz > ZERO
+        x, y = x + to_face * ux, y + to_face * uy
+        z = thickness if down else ZERO
+        s = s - to_face * mut
+        behind = layer + 1 if down else layer - 1
+        outside = behind < 0 or behind >= len(layers)
+        n2 = (n_below if down else n_above) if outside else layers[behind, 4]
+        ct = abs(uz)
+        if n2 != n:
+            reflectance, ct = fresnel(abs(uz), n, n2)
+            a, b, c, d4 = draw(seed, item, block)
+            block += 1
+            if unit_float(a) < reflectance:
+                uz = -uz
+                continue
+            ratio = n / n2
+            ux, uy, uz = ux * ratio, uy * ratio, ct if down else -ct
+        amount, dither = quanta((booked - w) * scale, dither)
+        tally[layers_at + layer] += _L(amount)
+        booked = w
+        if outside:
+            amount, dither = quanta(w * scale, dither)
+            place = radial_bin(x, y, radial_per_mm, radial) * angles + angle_bin(cosines, ct)
+            tally[(transmitted_at if down else reflected_at) + place] += _L(amount)
+            break
+        layer = behind
+        share, per_mut, mut, g, n, thickness, top = layers[layer]
+        z = ZERO if down else thickness
+    if cell >= 0:
+        amount, dither = quanta(pending * scale, dither)
+        tally[cell] += _L(amount)
+
+
+@nb.njit(parallel=True, nogil=True, cache=True)
+def trace_range(
+    first, count, seed, layers, n_above, n_below, first_layer, weight, threshold, radial, depth, radial_per_mm,
+    depth_per_mm, cosines, collect, absorption, tallies, scale,
+):  # fmt: skip
+    """Trace the photons ``first`` to ``first + count - 1``, one part of them for each row of ``tallies``."""
+    blocks = len(tallies)
+    for b in nb.prange(blocks):
+        for i in range(b * count // blocks, (b + 1) * count // blocks):
+            trace(
+                _L(first + _L(i)), seed, layers, n_above, n_below, first_layer, weight, threshold, radial, depth,
+                radial_per_mm, depth_per_mm, cosines, collect, absorption, tallies[b], scale,
+            )  # fmt: skip

@@ -1,0 +1,129 @@
+"""The integer tallies of a layered simulation, batch by batch: what runs hand over, merge, save and resume."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.layered.problem import LayeredProblem
+
+Words = npt.NDArray[np.uint64]
+Ranges = list[tuple[int, int]]
+
+
+@dataclass(eq=False)
+class BatchTally:
+    """The tally of a batch, or of some of its photons.
+
+    Parameters
+    ----------
+    done
+        Ranges (start, stop) of the photons that are done.
+    numbers
+        The tally; its order is `LayeredProblem`'s.
+    """
+
+    done: Ranges
+    numbers: Words
+
+    @property
+    def photons(self) -> int:
+        """Number of photons done."""
+        return sum(stop - start for start, stop in self.done)
+
+
+@dataclass(eq=False)
+class LayeredPartial:
+    """Tallies of some photons of a problem.
+
+    Parameters
+    ----------
+    batch_size, key
+        See `LayeredProblem`.
+    batches
+        Tallies of the batches that have been begun.
+    """
+
+    batch_size: int
+    key: str
+    batches: dict[int, BatchTally] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls, problem: LayeredProblem) -> "LayeredPartial":
+        """Return the tallies of no photons."""
+        return cls(problem.batch_size, problem.key)
+
+    @property
+    def photons(self) -> int:
+        """Number of photons done."""
+        return sum(batch.photons for batch in self.batches.values())
+
+    @property
+    def photons_up_to(self) -> int:
+        """One more than the largest index of a photon that is done."""
+        return max((batch.done[-1][1] for batch in self.batches.values()), default=0)
+
+    def copy(self) -> "LayeredPartial":
+        """Return a copy that further photons do not change."""
+        return LayeredPartial(self.batch_size, self.key, dict(self.batches))
+
+    def add(self, other: "LayeredPartial", problem: LayeredProblem) -> None:  # noqa: ARG002 - as every partial
+        """Add the tallies of other photons of the same problem."""
+        for batch, part in other.batches.items():
+            mine = self.batches.get(batch)
+            if mine is None:
+                self.batches[batch] = part
+            else:
+                self.batches[batch] = BatchTally(joined(mine.done + part.done), mine.numbers + part.numbers)
+
+    def missing(self, problem: LayeredProblem) -> Ranges:
+        """Ranges of photons that are not done, each within one batch, in order."""
+        ranges: Ranges = []
+        for batch in range(problem.batch_count):
+            start, end = problem.batch_range(batch)
+            for done_start, done_stop in self.batches[batch].done if batch in self.batches else []:
+                if start < done_start:
+                    ranges.append((start, done_start))
+                start = done_stop
+            if start < end:
+                ranges.append((start, end))
+        return ranges
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything as named arrays, for a file."""
+        arrays: dict[str, npt.NDArray[Any]] = {"batch_size": np.array(self.batch_size), "key": np.array(self.key)}
+        for index, batch in self.batches.items():
+            arrays |= {f"done_{index}": np.array(batch.done, np.int64), f"numbers_{index}": batch.numbers}
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "LayeredPartial":
+        """Undo `to_arrays`.
+
+        Raises
+        ------
+        InvalidInput
+            If an array is missing.
+        """
+        try:
+            indices = [int(name.removeprefix("done_")) for name in arrays if name.startswith("done_")]
+            batches = {
+                i: BatchTally([(a, b) for a, b in arrays[f"done_{i}"].tolist()], arrays[f"numbers_{i}"]) for i in indices
+            }
+            return cls(int(arrays["batch_size"]), str(arrays["key"]), batches)
+        except KeyError as error:
+            raise InvalidInput(f"the saved state lacks {error}; it was not written by this version") from error
+
+
+def joined(ranges: Ranges) -> Ranges:
+    """Return ranges in order, neighbours joined."""
+    found: Ranges = []
+    for start, stop in sorted(ranges):
+        if found and found[-1][1] == start:
+            found[-1] = (found[-1][0], stop)
+        else:
+            found.append((start, stop))
+    return found
