@@ -292,7 +292,7 @@ def test_a_failed_allocation_is_tried_again_with_half_as_many(fake_gpu, monkeypa
 def test_a_small_gpu_lists_detected_photons_in_small_pieces(fake_gpu, monkeypatch):
     monkeypatch.setattr(gpu, "_SLOT_BYTES", 0)
     problem = VoxelProblem(scene(), PENCIL, settings(batches=8, **EVERYTHING), DETECTORS)
-    pretended = fake_gpu(total_bytes=problem.resident_bytes + 40_000)
+    pretended = fake_gpu(total_bytes=problem.resident_bytes() + 40_000)
     check_same_bits(on("cuda"), by_cpu())
     assert sum(name == "trace_photons" for _, name, *_ in pretended.log) > 1
 

@@ -186,15 +186,15 @@ def test_resident_bytes_are_those_of_the_arrays(settings, continuous):
     p = problem(make_domain((20, 20, 20), **more), **settings)
     run, whole = cpu.Run(p), Partial.empty(p)
     arrays = [p.rows, p.mua, p.mus, p.media, run._tally, whole.sums, whole.squares, whole.exits]
-    assert p.resident_bytes == sum(array.nbytes for array in arrays) + LEDGER * 8 * p.batch_count
+    assert p.resident_bytes() == sum(array.nbytes for array in arrays) + LEDGER * 8 * p.batch_count
 
 
 def test_a_head_of_256_voxels_needs_less_than_a_gigabyte():
     """And ten time gates of it fit a card of 8 GB."""
     domain = make_domain((256, 256, 256))
-    assert problem(domain).resident_bytes < 1e9
+    assert problem(domain).resident_bytes() < 1e9
     gates = tuple(np.linspace(0, 5, 11))
-    assert problem(domain, time_gates_ns=gates).resident_bytes < 8e9
+    assert problem(domain, time_gates_ns=gates).resident_bytes() < 8e9
 
 
 # -- parts ------------------------------------------------------------------------------------------------------------

@@ -147,7 +147,9 @@ class Run:
         )  # fmt: skip
         blocks = min(self._processors * _BLOCKS_PER_PROCESSOR, -(-count // _THREADS))
         chosen = (int(cached is not None), int(self._variant.history), int(s.absorption))
-        defines = tuple(f"{name}={value}" for name, value in zip(("CACHE", "HISTORY", "ABSORPTION"), chosen, strict=True))
+        defines = tuple(
+            f"{name}={value}" for name, value in zip(("CACHE", "HISTORY", "ABSORPTION"), chosen, strict=True)
+        )
         launched = kernel(_SOURCE, "trace_layers", defines=defines, fast=True)
         shared = 8 * radial * depth
         if shared > 48 * 1024:

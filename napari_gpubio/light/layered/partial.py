@@ -111,7 +111,8 @@ class LayeredPartial:
         try:
             indices = [int(name.removeprefix("done_")) for name in arrays if name.startswith("done_")]
             batches = {
-                i: BatchTally([(a, b) for a, b in arrays[f"done_{i}"].tolist()], arrays[f"numbers_{i}"]) for i in indices
+                i: BatchTally([(a, b) for a, b in arrays[f"done_{i}"].tolist()], arrays[f"numbers_{i}"])
+                for i in indices
             }
             return cls(int(arrays["batch_size"]), str(arrays["key"]), batches)
         except KeyError as error:

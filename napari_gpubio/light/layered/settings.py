@@ -23,9 +23,7 @@ class LayeredSettings:
         If a number is out of range, or the grid too large.
     """
 
-    photons: int = param(
-        1_000_000, "Photons", "Number of photon packets.", minimum=1, maximum=1 << 32, step=100_000
-    )
+    photons: int = param(1_000_000, "Photons", "Number of photon packets.", minimum=1, maximum=1 << 32, step=100_000)
     seed: int = param(1, "Seed", "Of the random numbers; the same seed gives the same result.", minimum=0)
     dr_mm: float = param(0.1, "Δr", "Width of a radial bin.", unit="mm", above=0.0, maximum=1e6, step=0.01)
     dz_mm: float = param(0.02, "Δz", "Height of a depth bin.", unit="mm", above=0.0, maximum=1e6, step=0.01)
@@ -52,4 +50,6 @@ class LayeredSettings:
         check_params(self)
         cells = self.radial_bins * max(self.depth_bins if self.absorption else 1, self.angle_bins)
         if cells > MOST_CELLS:
-            raise InvalidInput(f"the grid has {cells:,} bins; at most {MOST_CELLS:,} are possible: take fewer or wider bins")
+            raise InvalidInput(
+                f"the grid has {cells:,} bins; at most {MOST_CELLS:,} are possible: take fewer or wider bins"
+            )

@@ -16,7 +16,6 @@ _SOURCE = Path(__file__).with_name("voxels.cu")
 _THREADS = 128
 _BLOCKS_PER_PROCESSOR = 8  # 1024 threads each: what the kernel's registers leave room for
 _FOLD_CELLS_PER_THREAD = 32
-_SLOT_BYTES = 256 << 20  # for the tallies of batches that are traced together
 
 
 class Run:
@@ -42,8 +41,7 @@ class Run:
         self.device = device
         self._problem = problem
         p = problem
-        share = -(-p.batch_count // sharers)
-        self._slots = max(1, min(_SLOT_BYTES // (8 * p.tally_size), share))
+        self._slots = p.slots(sharers)
         self.span = p.batch_size * self._slots
         self._open: dict[int, list[tuple[int, int]]] = {}
         self._whole: set[int] = set()

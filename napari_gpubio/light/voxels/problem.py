@@ -31,6 +31,7 @@ Array = npt.NDArray[Any]
 LIGHT_MM_PER_NS = 299.792458
 FIRST_MEDIUM = 2  # row of the first medium, behind OUTSIDE and EDGE
 _PHOTONS_AT_FULL_SCALE = 1 << 31
+_SLOT_BYTES = 256 << 20  # for the tallies of batches that a GPU traces together
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,9 +275,13 @@ class VoxelProblem:
         """Bytes that a detected photon takes."""
         return 8 + 4 * (DETECTED_NUMBERS + self.media_rows)
 
-    @property
-    def resident_bytes(self) -> int:
-        """Bytes that a run keeps for volumes: media rows, coefficients, a tally, sums and squares, and exits."""
-        per_cell = 8 * (2 * self.halves * self.gates + 2 * self.square_gates) + self.rows.itemsize
+    def slots(self, sharers: int = 1) -> int:
+        """Batches that one of some GPUs traces together, each with a tally of its own, as far as the memory goes."""
+        share = -(-self.batch_count // sharers)
+        return max(1, min(_SLOT_BYTES // (8 * self.tally_size), share))
+
+    def resident_bytes(self, slots: int = 1) -> int:
+        """Bytes that a run keeps for volumes: media rows, coefficients, tallies, sums and squares, and exits."""
+        per_cell = 8 * ((1 + slots) * self.halves * self.gates + 2 * self.square_gates) + self.rows.itemsize
         per_cell += 8 * bool(self.settings.exit_map) + 8 * self.domain.is_continuous
         return self.cells * per_cell + self.media.nbytes + LEDGER * 8 * self.batch_count

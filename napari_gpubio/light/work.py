@@ -1,0 +1,189 @@
+"""How photons are shared out, in voxels and in layers alike: chunks and batches, GPUs, Dask workers, previews, resuming.
+
+A way of tracing photons gives three things: a ``Problem`` (what a photon needs to know), a ``Partial`` (integer tallies
+that add) and a function that makes a twin's ``Run`` objects. Everything else is here.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from threading import Event
+from typing import Any, Protocol, Self, TypeVar
+
+from napari_gpubio.core.chunks import Runnable, advance_in_pieces
+from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.errors import InvalidInput
+
+PREVIEW_SECONDS = 0.1
+LONGEST_WAIT_SECONDS = 2.0
+FIRST_CHUNK = {"cpu": 256, "cuda": 1 << 18}  # a GPU is not filled by less
+Ranges = list[tuple[int, int]]
+
+
+class Problem(Protocol):
+    """What every problem has."""
+
+    @property
+    def key(self) -> str:
+        """Fingerprint of everything but the number of photons."""
+
+    @property
+    def batch_size(self) -> int:
+        """Photons of a batch."""
+
+
+class Partial(Protocol):
+    """Tallies of some photons of a problem."""
+
+    batch_size: int
+    key: str
+
+    @property
+    def photons(self) -> int:
+        """Number of photons done."""
+
+    @property
+    def photons_up_to(self) -> int:
+        """One more than the largest index of a photon that is done."""
+
+    def copy(self) -> Self:
+        """Return a copy that further photons do not change."""
+
+    def add(self, other: Any, problem: Any) -> None:
+        """Add the tallies of other photons."""
+
+    def missing(self, problem: Any) -> Ranges:
+        """Ranges of photons that are not done, each within one batch, in order."""
+
+
+class Run(Runnable, Protocol):
+    """One processor at work."""
+
+    span: int
+
+    def snapshot(self) -> Any:
+        """Tallies so far."""
+
+    def close(self) -> None:
+        """Free what it holds."""
+
+
+AnyPartial = TypeVar("AnyPartial", bound=Partial)
+MakeRuns = Callable[[Any, Device], Sequence[Run]]
+Progress = Iterator[tuple[int, Callable[[], AnyPartial]]]
+
+
+def traced(
+    problem: Problem, partial: AnyPartial, make_runs: MakeRuns, device: Device, stop: Event | None
+) -> "Progress[AnyPartial]":
+    """Trace what is missing on one machine and add it to ``partial``.
+
+    Yields
+    ------
+    done, so_far
+        Photons done, and a function that gives all tallies so far.
+    """
+    runs = make_runs(problem, device)
+
+    def so_far() -> AnyPartial:
+        together = partial.copy()
+        for run in runs:
+            together.add(run.snapshot(), problem)
+        return together
+
+    try:
+        pieces = joined(partial.missing(problem), runs[0].span)
+        for done in advance_in_pieces(runs, pieces, stop=stop, first_chunk=FIRST_CHUNK[device.kind]):
+            yield done, so_far
+        for run in runs:
+            partial.add(run.snapshot(), problem)
+    finally:
+        for run in runs:
+            run.close()
+
+
+def traced_by_workers(
+    problem: Problem, partial: AnyPartial, make_runs: MakeRuns, client: Any, device: str, stop: Event | None
+) -> "Progress[AnyPartial]":
+    """Trace what is missing on the workers of a Dask cluster; a task whose worker dies is done again by another.
+
+    Yields
+    ------
+    done, so_far
+        As `traced`.
+    """
+    from distributed import as_completed
+
+    shared = client.scatter(problem, broadcast=True)
+    tasks = [
+        client.submit(_trace_range, shared, make_runs, one, device, pure=False, retries=5)
+        for one in partial.missing(problem)
+    ]
+    done = 0
+    try:
+        for task in as_completed(tasks):
+            part = task.result()
+            done += part.photons
+            partial.add(part, problem)
+            yield done, partial.copy
+            if stop is not None and stop.is_set():
+                break
+    finally:
+        client.cancel(tasks)
+
+
+def _trace_range(problem: Problem, make_runs: MakeRuns, photons: tuple[int, int], device: str) -> Any:
+    """Trace a range of photons on a worker and return their tallies."""
+    runs = make_runs(problem, choose_device(device))
+    try:
+        for _ in advance_in_pieces(runs, [photons], first_chunk=FIRST_CHUNK[runs[0].device.kind]):
+            pass
+        whole = runs[0].snapshot()
+        for run in runs[1:]:
+            whole.add(run.snapshot(), problem)
+        return whole
+    finally:
+        for run in runs:
+            run.close()
+
+
+def joined(ranges: Sequence[tuple[int, int]], span: int) -> Ranges:
+    """Join neighbouring ranges as far as they lie in the same span."""
+    found: Ranges = []
+    for start, stop in ranges:
+        if found and found[-1][1] == start and found[-1][0] // span == (stop - 1) // span:
+            found[-1] = (found[-1][0], stop)
+        else:
+            found.append((start, stop))
+    return found
+
+
+def check_resumed(state: Partial, problem: Problem, photons: int) -> None:
+    """Raise InvalidInput unless the tallies are those of some of a problem's photons."""
+    if state.key != problem.key:
+        raise InvalidInput(
+            "the result to resume is of another simulation (what is simulated, the seed or the settings differ); only "
+            "the number of photons may be raised"
+        )
+    if state.photons_up_to > photons:
+        raise InvalidInput(
+            f"the result to resume has traced photons up to number {state.photons_up_to:,}; ask for at least that many"
+        )
+
+
+class Previews:
+    """Says when a preview is due: ten times a second at most, and never more than a tenth of the time."""
+
+    def __init__(self) -> None:
+        self._next = time.perf_counter() + PREVIEW_SECONDS
+
+    def due(self) -> bool:
+        """Whether it is time for the next one."""
+        return time.perf_counter() >= self._next
+
+    def make(self, assemble: Callable[[], Any]) -> Any:
+        """Make a preview, and put off the next one by what it took."""
+        begun = time.perf_counter()
+        result = assemble()
+        ended = time.perf_counter()
+        self._next = ended + min(max(PREVIEW_SECONDS, 9.0 * (ended - begun)), LONGEST_WAIT_SECONDS)
+        return result
