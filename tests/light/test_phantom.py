@@ -180,7 +180,7 @@ def test_the_cortex_is_folded(side: int) -> None:
 
 
 def test_the_great_sulci_are_where_they_should_be() -> None:
-    """Below the courses of the sulci of the convexity is fluid; 6 mm below a point anywhere, it is so in 15 % of cases."""
+    """Below the courses of the sulci of the convexity lies fluid; 6 mm below any other point it does in one of five."""
     knots = np.concatenate([np.array(sulcus.course)[1:-1] for sulcus in SULCI[:3]])
     uphill = knots - [20.0, -15.0, 5.0]
     below = knots - 6.0 * uphill / np.linalg.norm(uphill, axis=1, keepdims=True)

@@ -146,10 +146,8 @@ class Run:
             f(SCALE), i(radial), i(depth),
         )  # fmt: skip
         blocks = min(self._processors * _BLOCKS_PER_PROCESSOR, -(-count // _THREADS))
-        chosen = (int(cached is not None), int(self._variant.history), int(s.absorption))
-        defines = tuple(
-            f"{name}={value}" for name, value in zip(("CACHE", "HISTORY", "ABSORPTION"), chosen, strict=True)
-        )
+        chosen = {"CACHE": cached is not None, "HISTORY": self._variant.history, "ABSORPTION": s.absorption}
+        defines = tuple(f"{name}={int(value)}" for name, value in chosen.items())
         launched = kernel(_SOURCE, "trace_layers", defines=defines, fast=True)
         shared = 8 * radial * depth
         if shared > 48 * 1024:

@@ -99,7 +99,7 @@ class LayeredMedium:
         return np.concatenate([[0.0], np.cumsum([layer.thickness_mm for layer in self.layers])])
 
     def specular_reflectance(self) -> float:
-        """Reflectance at normal incidence before anything scatters; with multiple reflections in a top layer of glass."""
+        """Reflectance at normal incidence before anything scatters; a top layer of glass reflects more than once."""
         first = _normal_reflectance(self.n_above, self.layers[0].n)
         if not self.layers[0].is_glass:
             return first

@@ -110,10 +110,8 @@ class LayeredPartial:
         """
         try:
             indices = [int(name.removeprefix("done_")) for name in arrays if name.startswith("done_")]
-            batches = {
-                i: BatchTally([(a, b) for a, b in arrays[f"done_{i}"].tolist()], arrays[f"numbers_{i}"])
-                for i in indices
-            }
+            done = {i: [(a, b) for a, b in arrays[f"done_{i}"].tolist()] for i in indices}
+            batches = {i: BatchTally(done[i], arrays[f"numbers_{i}"]) for i in indices}
             return cls(int(arrays["batch_size"]), str(arrays["key"]), batches)
         except KeyError as error:
             raise InvalidInput(f"the saved state lacks {error}; it was not written by this version") from error

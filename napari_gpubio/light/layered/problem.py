@@ -41,11 +41,10 @@ class LayeredProblem:
         """mu_a / mu_t, 1 / mu_t, mu_t, g, n, thickness, depth of the top; shape (L, LAYER_NUMBERS), mm."""
         table = np.zeros((len(self.medium.layers), LAYER_NUMBERS))
         for row, layer, top in zip(table, self.medium.layers, self.medium.tops_mm, strict=False):
-            mut = layer.mua_per_mm + layer.mus_per_mm
-            thickness = min(layer.thickness_mm, THICKEST_MM)
-            row[:] = (
-                layer.mua_per_mm / mut if mut else 0.0, 1.0 / mut if mut else 0.0, mut, layer.g, layer.n, thickness, top,
-            )  # fmt: skip
+            mut, thickness = layer.mua_per_mm + layer.mus_per_mm, min(layer.thickness_mm, THICKEST_MM)
+            if mut:
+                row[:2] = layer.mua_per_mm / mut, 1.0 / mut
+            row[2:] = mut, layer.g, layer.n, thickness, top
         return table.astype(np.float32)
 
     @property

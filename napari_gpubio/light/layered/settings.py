@@ -51,5 +51,5 @@ class LayeredSettings:
         cells = self.radial_bins * max(self.depth_bins if self.absorption else 1, self.angle_bins)
         if cells > MOST_CELLS:
             raise InvalidInput(
-                f"the grid has {cells:,} bins; at most {MOST_CELLS:,} are possible: take fewer or wider bins"
+                f"the grid has {cells:,} bins; at most {MOST_CELLS:,} are possible: take fewer, wider bins"
             )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.device import Device
+from napari_gpubio.core.device import Device, free_memory_bytes
 from napari_gpubio.core.kernels import kernel
 from napari_gpubio.light.voxels.partial import CaughtPhotons, OpenBatch, Partial, append_range
 from napari_gpubio.light.voxels.photon import DETECTED_NUMBERS, LEDGER
@@ -41,7 +41,8 @@ class Run:
         self.device = device
         self._problem = problem
         p = problem
-        self._slots = p.slots(sharers)
+        spare = max(0, free_memory_bytes(device) - p.resident_bytes()) // 2
+        self._slots = min(p.slots(sharers), 1 + spare // (8 * p.tally_size))
         self.span = p.batch_size * self._slots
         self._open: dict[int, list[tuple[int, int]]] = {}
         self._whole: set[int] = set()
