@@ -15,7 +15,7 @@ from napari_gpubio.core.device import free_gpu_pool
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.phantom.benchmarks import Case
-from napari_gpubio.light.voxels.problem import VoxelProblem
+from napari_gpubio.light.run import needed_memory_mb
 
 TEN_GATES = {"time_gates_ns": tuple(0.5 * edge for edge in range(11))}
 LARGE = 256  # voxels along each axis
@@ -97,7 +97,7 @@ def memory(plan: Plan) -> Iterator[Row]:
     head = large_head()
     for label, (settings, target) in MEMORY.items():
         made = with_settings(head, photons=MEMORY_PHOTONS, **settings)
-        told = {"bytes_declared": VoxelProblem(made.domain, made.source, made.settings).resident_bytes}
+        told = {"bytes_declared": needed_memory_mb(made.domain, made.settings, plan.device) * 2**20}
         if plan.device.is_gpu:
             told |= measured_bytes(made, plan)
         name = f"e memory, head {LARGE}^3 {made.domain.labels.dtype}, {label}"

@@ -1,7 +1,6 @@
 """Photons on buffers made beforehand, as `simulate` traces them, and the whole call."""
 
 from collections.abc import Callable
-from typing import Any
 
 from common import Stopwatch, Timing
 
@@ -10,11 +9,11 @@ from napari_gpubio.core.chunks import advance_in_pieces
 from napari_gpubio.core.device import Device
 from napari_gpubio.light.phantom.benchmarks import Case
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.run import FIRST_CHUNK, simulate
-from napari_gpubio.light.voxels import cpu
+from napari_gpubio.light.run import make_runs, simulate
 from napari_gpubio.light.voxels.assemble import assemble
 from napari_gpubio.light.voxels.partial import Partial
 from napari_gpubio.light.voxels.problem import VoxelProblem
+from napari_gpubio.light.work import FIRST_CHUNK, joined
 
 WARM_UP = 10_000
 
@@ -32,14 +31,13 @@ class Tracing:
 
     def __init__(self, made: Case, device: Device) -> None:
         self.problem = VoxelProblem(made.domain, made.source, made.settings, made.detectors)
-        self._runs = _make_runs(self.problem, device)
-        self._first = FIRST_CHUNK[device.kind]
+        self._runs = make_runs(self.problem, device)
+        self._pieces = joined(Partial.empty(self.problem).missing(self.problem), self._runs[0].span)
+        self._first_chunk = FIRST_CHUNK[device.kind]
 
     def in_chunks(self) -> None:
         """Trace them as `simulate` does: in chunks of about a tenth of a second, the folding of batches included."""
-        total, span = self.problem.settings.photons, self._runs[0].span
-        pieces = [(start, min(start + span, total)) for start in range(0, total, span)]
-        for _ in advance_in_pieces(self._runs, pieces, first_chunk=self._first):
+        for _ in advance_in_pieces(self._runs, self._pieces, first_chunk=self._first_chunk):
             pass
 
     def result(self) -> LightResult:
@@ -53,15 +51,6 @@ class Tracing:
         """Free the buffers."""
         for run in self._runs:
             run.close()
-
-
-def _make_runs(problem: VoxelProblem, device: Device) -> list[Any]:
-    if not device.is_gpu:
-        return [cpu.Run(problem, device=device)]
-    from napari_gpubio.light.voxels import gpu
-
-    sharers = len(device.indices)
-    return [gpu.Run(problem, device=Device("cuda", (index,)), sharers=sharers) for index in device.indices]
 
 
 def trace_once(made: Case, device: Device, watch: Stopwatch) -> LightResult:

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.parallel import cpu_threads
-from napari_gpubio.light.voxels import gpu, photon
+from napari_gpubio.light import physics
+from napari_gpubio.light.voxels import gpu
 from napari_gpubio.light.voxels.fold import add_square, fold_batch, row_energy
 from tests.cuda_on_cpu import loader
 
@@ -160,7 +161,7 @@ def dithered(value, count, dither):
     total = 0
     low, high = np.uint32(2**32 - 1), np.uint32(0)
     for _ in range(count):
-        amount, dither = photon.quanta(value, dither)
+        amount, dither = physics.quanta(value, dither)
         total += np.int64(amount)
         low, high = min(low, amount), max(high, amount)
     return total / count, low, high

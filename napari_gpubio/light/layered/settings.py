@@ -2,9 +2,13 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.params import check_params, param
 
+Floats = npt.NDArray[np.float64]
 EDGES = ("collect", "drop")
 MOST_CELLS = 1 << 24
 
@@ -53,3 +57,19 @@ class LayeredSettings:
             raise InvalidInput(
                 f"the grid has {cells:,} bins; at most {MOST_CELLS:,} are possible: take fewer, wider bins"
             )
+
+
+def ring_area_mm2(settings: LayeredSettings) -> Floats:
+    """Area of each radial bin, mm^2."""
+    return np.asarray(2 * np.pi * (np.arange(settings.radial_bins) + 0.5) * settings.dr_mm**2)
+
+
+def angle_centres(settings: LayeredSettings) -> Floats:
+    """Centres of the angular bins, radians."""
+    return np.asarray((np.arange(settings.angle_bins) + 0.5) * (np.pi / 2 / settings.angle_bins))
+
+
+def solid_angle_sr(settings: LayeredSettings) -> Floats:
+    """Solid angle of each angular bin, sr."""
+    width = np.pi / 2 / settings.angle_bins
+    return np.asarray(4 * np.pi * np.sin(angle_centres(settings)) * np.sin(width / 2))

@@ -1,0 +1,109 @@
+"""From integer tallies, batch by batch, to MCML's quantities with their standard errors."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.light.layered.partial import LayeredPartial
+from napari_gpubio.light.layered.problem import SCALE, LayeredProblem
+from napari_gpubio.light.layered.result import Estimates, LayeredResult
+from napari_gpubio.light.layered.settings import angle_centres, ring_area_mm2, solid_angle_sr
+from napari_gpubio.light.result import Estimate
+
+Floats = npt.NDArray[np.float64]
+
+
+class _Tallies:
+    """Sums of weight per launched photon, and their errors from the spread of the whole batches.
+
+    Parameters
+    ----------
+    whole
+        Weight in each whole batch, shape (B, numbers of a tally).
+    rest
+        Weight in the batches that are not whole, shape (numbers of a tally,).
+    """
+
+    def __init__(self, problem: LayeredProblem, partial: LayeredPartial) -> None:
+        size = problem.batch_size
+        self.launched = partial.photons
+        self._size = size
+        whole = [b.numbers for b in partial.batches.values() if b.photons == size]
+        open_ones = [b.numbers for b in partial.batches.values() if b.photons != size]
+        self._whole = np.array(whole, np.uint64).reshape(len(whole), problem.tally_size).view(np.int64)
+        self._rest = np.sum(np.array(open_ones, np.uint64).reshape(-1, problem.tally_size).view(np.int64), axis=0)
+
+    def estimates(self, part: slice, reduce: Callable[[Floats], Floats], unit: npt.ArrayLike = 1.0) -> Estimates:
+        """Estimate something linear in a part of the tally.
+
+        Parameters
+        ----------
+        part
+            Which numbers of the tally.
+        reduce
+            Turns an array whose last axis is that part into what is asked for, batch by batch.
+        unit
+            What the result is divided by (a volume, an area), of its shape.
+        """
+        whole = reduce(self._whole[:, part] / SCALE)
+        total = whole.sum(axis=0) + reduce((self._rest[part] / SCALE)[None])[0]
+        value = total / max(1, self.launched)
+        if len(whole) < 2:
+            return Estimates(value / unit, np.full(np.shape(value), np.nan))
+        error = whole.std(axis=0, ddof=1) / np.sqrt(self._size * max(1, self.launched))
+        return Estimates(value / unit, error / unit)
+
+    def estimate(self, part: slice) -> Estimate:
+        """Estimate the sum of a part."""
+        both = self.estimates(part, lambda weights: weights.sum(axis=1))
+        return Estimate(float(both.value), float(both.error))
+
+
+def assemble(problem: LayeredProblem, partial: LayeredPartial, parameters: Mapping[str, Any]) -> LayeredResult:
+    """Turn the tallies of the photons that are done into a result."""
+    tallies, s = _Tallies(problem, partial), problem.settings
+    reflected = slice(problem.absorption_cells, problem.absorption_cells + problem.angular_cells)
+    transmitted = slice(reflected.stop, reflected.stop + problem.angular_cells)
+    layers = slice(transmitted.stop, transmitted.stop + len(problem.medium.layers))
+    roulette = slice(layers.stop, layers.stop + 1)
+    return LayeredResult(
+        medium=problem.medium,
+        settings=s,
+        specular=problem.specular,
+        diffuse_reflectance=tallies.estimate(reflected),
+        transmittance=tallies.estimate(transmitted),
+        absorbed=tallies.estimate(layers),
+        roulette=tallies.estimate(roulette),
+        A_l=tallies.estimates(layers, lambda weights: weights),
+        **_absorption(problem, tallies),
+        **_escaped(problem, tallies, "Rd", reflected),
+        **_escaped(problem, tallies, "Tt", transmitted),
+        launched=tallies.launched,
+        complete=tallies.launched == s.photons,
+        parameters=parameters,
+        state=partial,
+    )
+
+
+def _absorption(problem: LayeredProblem, tallies: _Tallies) -> dict[str, Any]:
+    s = problem.settings
+    if not s.absorption:
+        return {"A_rz": None, "A_z": None}
+    cells, shape = slice(0, problem.absorption_cells), (-1, s.radial_bins, s.depth_bins)
+    return {
+        "A_rz": tallies.estimates(cells, lambda w: w.reshape(shape), ring_area_mm2(s)[:, None] * s.dz_mm),
+        "A_z": tallies.estimates(cells, lambda w: w.reshape(shape).sum(axis=1), s.dz_mm),
+    }
+
+
+def _escaped(problem: LayeredProblem, tallies: _Tallies, name: str, cells: slice) -> dict[str, Estimates]:
+    s = problem.settings
+    shape = (-1, s.radial_bins, s.angle_bins)
+    area, solid, cosine = ring_area_mm2(s), solid_angle_sr(s), np.cos(angle_centres(s))
+    return {
+        f"{name}_ra": tallies.estimates(cells, lambda w: w.reshape(shape), area[:, None] * solid * cosine),
+        f"{name}_r": tallies.estimates(cells, lambda w: w.reshape(shape).sum(axis=2), area),
+        f"{name}_a": tallies.estimates(cells, lambda w: w.reshape(shape).sum(axis=1), solid),
+    }
