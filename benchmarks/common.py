@@ -241,5 +241,6 @@ def result_path(asked: Path | None, benchmark: str, date: str, device: Device | 
 def save(path: Path, everything: dict[str, Any], text: str) -> None:
     """Write the JSON file and, beside it, the tables to read."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(everything, indent=1) + "\n", encoding="utf-8")
+    text_json = json.dumps(everything, indent=1, default=lambda number: number.item())  # NumPy's numbers as Python's
+    path.write_text(text_json + "\n", encoding="utf-8")
     path.with_suffix(".md").write_text(text, encoding="utf-8")

@@ -15,7 +15,8 @@ DECADES = (-7.0, 0.0)  # log10 of the fluence, 1/mm^2
 ERROR_DECADES = (-3.0, 0.0)  # log10 of the relative error
 TRUSTED = 0.5  # a voxel with a larger relative error is left grey
 SURE = 0.25  # iso-lines are drawn where the relative error is smaller
-GREY, PALE, INK = (110, 110, 110), (255, 255, 255), (20, 20, 20)
+SIDES = {"sagittal": ("back", "front"), "coronal": ("left", "right"), "axial": ("left", "right")}
+GREY, OUTLINE, PALE, INK = (170, 170, 170), (90, 90, 90), (255, 255, 255), (20, 20, 20)
 
 
 def draw(found: Mapping[str, Array], path: Path, plane: str = "coronal") -> None:
@@ -26,7 +27,7 @@ def draw(found: Mapping[str, Array], path: Path, plane: str = "coronal") -> None
     with np.errstate(divide="ignore", invalid="ignore"):
         log, relative = np.log10(fluence), error / fluence
     panels = (
-        ("log10 fluence, 1/mm² per photon; a line per decade", _fluence_panel(labels, log, relative), DECADES),
+        ("log10 fluence, 1/mm^2 per photon; a line per decade", _fluence_panel(labels, log, relative), DECADES),
         ("log10 relative standard error", _error_panel(labels, relative), ERROR_DECADES),
     )
     height, width = panels[0][1].shape[:2]
@@ -37,6 +38,8 @@ def draw(found: Mapping[str, Array], path: Path, plane: str = "coronal") -> None
         left, top = MARGIN + n * (width + BAR + MARGIN), HEADING
         canvas.paste(Image.fromarray(pixels), (left, top))
         pen.text((left, top - 16), title, fill=INK)
+        for place, name in zip((left, left + width - 40), SIDES[plane], strict=True):
+            pen.text((place, top + height + 2), name, fill=INK)
         _draw_bar(canvas, pen, left + width + 8, top, height, decades)
         _draw_beam(pen, found, plane, left, top + height)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -49,8 +52,8 @@ def _fluence_panel(labels: Array, log: Array, relative: Array) -> Array:
     pixels[labels == 0] = PALE
     large = _magnified(pixels)
     fine = ndimage.zoom(np.where(np.isfinite(log), log, -99.0), MAGNIFIED, order=1, grid_mode=True, mode="nearest")
-    lines = _edges(np.floor(fine)) & _magnified(relative < SURE)
-    large[_edges(_magnified(labels))] = GREY
+    lines = _edges(np.floor(fine)) & _magnified((relative < SURE) & (labels > 0))
+    large[_edges(_magnified(labels))] = OUTLINE
     large[lines] = PALE
     return _upright(large)
 
@@ -61,7 +64,7 @@ def _error_panel(labels: Array, relative: Array) -> Array:
     pixels[~(relative < 1.0)] = GREY
     pixels[labels == 0] = PALE
     large = _magnified(pixels)
-    large[_edges(_magnified(labels))] = GREY
+    large[_edges(_magnified(labels))] = OUTLINE
     return _upright(large)
 
 

@@ -4,6 +4,7 @@ An engine's ``cases.py`` holds two tuples, ``CHECKS`` and ``SPEEDS``; the comman
 """
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,6 +39,22 @@ class Finding:
     def passed(self) -> bool:
         """Whether the error is within the tolerance (not so for NaN)."""
         return abs(self.error) <= self.tolerance
+
+
+MOST_STANDARD_ERRORS = 4.0
+
+
+def z_score_finding(
+    quantity: str, reference: float, result: float, standard_error: float, reference_error: float = 0.0
+) -> Finding:
+    """Compare a result that has a statistical error with a reference; the finding's error is the z-score."""
+    return Finding(
+        quantity=f"{quantity} (error: z-score)",
+        reference=reference,
+        result=result,
+        error=(result - reference) / math.hypot(standard_error, reference_error),
+        tolerance=MOST_STANDARD_ERRORS,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

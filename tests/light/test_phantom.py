@@ -296,6 +296,7 @@ def test_benchmarks_are_built_as_published(name: str) -> None:
     place = [0.3, 0.1, 0.05]
     np.testing.assert_allclose(domain.world_to_grid(place), place, atol=1e-12)
     assert not case.settings.specular
+    assert case.settings.refraction == (name not in ("cube60", "spherebox", "skinvessel"))  # MCX refracts unless told
     assert case.settings.time_gates_ns[-1] == (50.0 if name == "skinvessel" else 5.0)
     assert case.reference is not None
     assert 0 < case.reference.error < 0.01 * case.reference.absorbed

@@ -219,15 +219,15 @@ def test_both_twins_have_the_same_methods():
             assert inspect.signature(method) == inspect.signature(getattr(gpu.Run, name)), name
 
 
-@functools.cache
-def by_cpu(photons=1000, batches=8):
-    """All tallies of the scene, on the CPU in one go."""
-    return simulate(scene(), PENCIL, settings(photons, batches=batches, **EVERYTHING), detectors=DETECTORS, device="cpu")
-
-
-def on(device, photons=1000, batches=8, **more):
-    chosen = settings(photons, batches=batches, **EVERYTHING)
+def on(device, photons=1000, **more):
+    chosen = settings(photons, batches=8, **EVERYTHING)
     return simulate(scene(), PENCIL, chosen, detectors=DETECTORS, device=device, **more)
+
+
+@functools.cache
+def by_cpu(photons=1000):
+    """All tallies of the scene, on the CPU in one go."""
+    return on("cpu", photons)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -26,6 +26,7 @@ from tests.light.voxel_samples import (
 
 ABSORBER = Medium(label=1, mua_per_mm=0.3, n=1.0)
 LIGHT_MM_PER_NS = 299.792458
+EXACT = 5e-6  # relative; single precision, and a GPU's special functions
 
 
 def pencil(x=1.5, y=1.5, z=0.0, direction=(0, 0, 1)):
@@ -61,7 +62,9 @@ def test_beer_and_lambert(device, mua, voxel_mm):
     result = run(device, domain, pencil(*(1.5 * sizes[:2])), roulette_threshold=0.0)
     edges = np.arange(13) * sizes[2]
     expected = mean_between(edges, mua) / (sizes[0] * sizes[1])
-    np.testing.assert_allclose(result.fluence[1, 1], expected, rtol=3e-6, atol=rounding(result))
+    # a weight is what is left after a subtraction, in single precision
+    single = EXACT + 4 * 2.0**-24 * np.arange(12) * np.exp(mua * sizes[2])
+    assert (np.abs(result.fluence[1, 1] - expected) < single * expected + rounding(result)).all()
     assert (np.delete(result.fluence.reshape(9, 12), 4, axis=0) == 0).all()
     assert result.energy.absorbed.value == pytest.approx(-np.expm1(-mua * edges[-1]), rel=1e-5, abs=1e-8)
     assert result.energy.escaped.value == pytest.approx(np.exp(-mua * edges[-1]), rel=1e-5, abs=1e-8)
@@ -73,7 +76,7 @@ def test_beer_and_lambert_along_every_axis(device, direction):
     start = 3.5 - 3.5 * np.array(direction)
     result = run(device, domain, Source(position_mm=start, direction=direction))
     along = result.fluence[tuple(slice(None) if d else 3 for d in direction)][:: int(sum(direction))]
-    np.testing.assert_allclose(along, mean_between(np.arange(8), 0.3), rtol=3e-6)
+    np.testing.assert_allclose(along, mean_between(np.arange(8), 0.3), rtol=EXACT)
 
 
 def test_an_oblique_ray_visits_the_voxels_that_it_passes(device):
@@ -104,7 +107,7 @@ def test_absorption_within_one_large_voxel(device):
 def test_where_nothing_absorbs_fluence_is_the_path(device):
     """One photon per mm^2 in every voxel of a beam, to the rounding of the tally."""
     result = run(device, make_domain((3, 3, 12), CLEAR))
-    np.testing.assert_allclose(result.fluence[1, 1], 1.0, rtol=2e-6)
+    np.testing.assert_allclose(result.fluence[1, 1], 1.0, rtol=EXACT)
     assert result.energy.absorbed.value == 0.0
     assert result.energy.escaped.value == 1.0
 
@@ -113,7 +116,7 @@ def test_a_medium_without_absorption_is_the_limit_of_little(device):
     """The same photons scatter the same way, so the fluences agree to the absorption along a path."""
     domains = [make_domain((9, 9, 9), dataclasses.replace(TISSUE, mua_per_mm=mua)) for mua in (0.0, 1e-9)]
     none, little = (run(device, domain, pencil(4.5, 4.5), photons=16_000) for domain in domains)
-    np.testing.assert_allclose(none.fluence, little.fluence, rtol=2e-6, atol=1e-9)
+    np.testing.assert_allclose(none.fluence, little.fluence, rtol=EXACT, atol=1e-9)
     assert none.energy.absorbed.value == 0.0
     assert little.energy.absorbed.value == pytest.approx(1e-9 * none.fluence.sum(), rel=1e-3)
 
@@ -122,7 +125,7 @@ def test_a_hole_is_where_photons_die(device):
     labels = np.ones((3, 3, 9), np.uint8)
     labels[:, :, 5] = 0
     result = run(device, make_domain(labels, ABSORBER))
-    np.testing.assert_allclose(result.fluence[1, 1, :5], mean_between(np.arange(6), 0.3), rtol=3e-6)
+    np.testing.assert_allclose(result.fluence[1, 1, :5], mean_between(np.arange(6), 0.3), rtol=EXACT)
     assert not result.fluence[:, :, 5:].any()
     assert result.energy.escaped.value == pytest.approx(np.exp(-1.5), rel=1e-6)
 
@@ -168,7 +171,7 @@ def test_time_of_flight(device, n):
     expected = np.histogram(left[np.abs(left / transit - 0.75) > 1e-6], edges)[0]
     found = (result.gates[1, 1] > 0).sum(axis=0)
     assert np.abs(found - expected).max() <= 1
-    np.testing.assert_allclose(result.gates[1, 1].sum(axis=-1), 1.0, rtol=2e-6)
+    np.testing.assert_allclose(result.gates[1, 1].sum(axis=-1), 1.0, rtol=EXACT)
 
 
 def test_gates_add_up_to_continuous_light(device):
@@ -212,7 +215,7 @@ def test_light_after_the_last_gate_is_truncated(device):
     domain = make_domain((3, 3, 60), Medium(label=1, n=1.0))
     result = run(device, domain, time_gates_ns=(0.0, 30.5 / LIGHT_MM_PER_NS))
     assert result.energy.truncated.value == 1.0
-    np.testing.assert_allclose(result.fluence[1, 1, :31], 1.0, rtol=2e-6)
+    np.testing.assert_allclose(result.fluence[1, 1, :31], 1.0, rtol=EXACT)
     assert not result.fluence[1, 1, 31:].any()
 
 
@@ -220,7 +223,8 @@ def test_light_before_the_first_gate_is_not_lost(device):
     domain = make_domain((3, 3, 20), ABSORBER)
     result = run(device, domain, time_gates_ns=(10.5 / LIGHT_MM_PER_NS, 1.0))
     assert not result.fluence[:, :, :10].any()
-    np.testing.assert_allclose(result.fluence[1, 1, 11:], mean_between(np.arange(11, 21), 0.3), rtol=3e-6, atol=rounding(result))
+    expected = mean_between(np.arange(11, 21), 0.3)
+    np.testing.assert_allclose(result.fluence[1, 1, 11:], expected, rtol=EXACT, atol=rounding(result))
     assert result.energy.absorbed.value == pytest.approx(-np.expm1(-6.0), rel=1e-5)
     assert result.absorbed[1].value == pytest.approx(np.exp(-3) - np.exp(-6), rel=0.01)  # within the gates
     assert result.energy.total == pytest.approx(1.0, abs=1e-6)
@@ -250,7 +254,7 @@ def test_anisotropic_voxels_are_the_same_tissue(device, voxel_mm):
 
 def common_boxes(result):
     """Mean fluence, and the mean of its error, in boxes of 2 mm."""
-    counts = [int(round(2 / size)) for size in result.domain.voxel_sizes_mm]
+    counts = [round(2 / size) for size in result.domain.voxel_sizes_mm]
     shape = [n for count in counts for n in (6, count)]
     return [volume.reshape(shape).mean(axis=(1, 3, 5)) for volume in (result.fluence, result.fluence_error)]
 
@@ -296,5 +300,5 @@ def test_coefficients_that_change_within_a_label(device):
     result = run(device, domain, faces=CYCLIC_SIDES)
     depth = np.concatenate([[0], np.cumsum(mua)])
     mean = np.array([np.exp(-a) * (-np.expm1(-m) / m if m else 1) for a, m in zip(depth, mua, strict=False)])
-    np.testing.assert_allclose(result.fluence[1, 1], mean, rtol=3e-6)
+    np.testing.assert_allclose(result.fluence[1, 1], mean, rtol=EXACT)
     assert result.energy.escaped.value == pytest.approx(np.exp(-mua.sum()), rel=1e-6)
