@@ -9,7 +9,7 @@ from common import Row, line
 
 from light.plan import Plan
 from napari_gpubio.core.cases import run_check
-from napari_gpubio.light import cases
+from napari_gpubio.light.voxels import cases
 from napari_gpubio.light.settings import Settings
 
 COLUMNS = ("case", "seed", "quantity", "reference", "result", "error", "tolerance", "")
