@@ -53,6 +53,11 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     If the block raises, the temporary file is removed and an older file at ``path`` stays as it was.
     The temporary name keeps the target's suffixes, because many libraries choose the format by them.
+
+    Raises
+    ------
+    InvalidInput
+        If the folder is missing, or the system refuses to write (disk full, no permission).
     """
     target = Path(path)
     if not target.parent.is_dir():
@@ -60,9 +65,14 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     suffix = "".join(target.suffixes[-2:])
     # a free name, but not mkstemp's file: that is readable by its owner only, whatever the umask says
     part = target.parent / f".part-{secrets.token_hex(8)}{suffix}"
-    part.touch(exist_ok=False)
     try:
+        part.touch(exist_ok=False)
         yield part
         part.replace(target)
+    except OSError as error:
+        raise InvalidInput(
+            f"{target.name} could not be written ({error.strerror or error}); free space or choose another folder. "
+            "What was there before is unchanged"
+        ) from error
     finally:
         part.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ From a segmented head to its fluence in three calls::
 """
 
 from napari_gpubio.light.detectors import DetectedPhotons, Detector
-from napari_gpubio.light.io.mcx import McxCase, read_mcx, write_mcx
+from napari_gpubio.light.io.mcx.cases import McxCase, read_mcx, write_mcx
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.snirf import Optodes, read_snirf
 from napari_gpubio.light.io.table import read_table, write_table

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from napari_gpubio.core.layers import KEY, LayerData
-from napari_gpubio.light.io.mcx import read_mcx
+from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.results import load_result
 from napari_gpubio.light.layers import fluence_layer, labels_layer
 from napari_gpubio.light.phantom import load_head_phantom

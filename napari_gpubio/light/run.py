@@ -144,10 +144,11 @@ def check_source(domain: Domain, source: Source) -> None:
         if all_round or first_tissue(domain.labels, domain.affine, position, source.direction) is None:
             raise InvalidInput(f"{source_problem(domain.labels, domain.affine, source)} It is at {shown}.")
     elif source.kind not in ALL_ROUND:
-        ahead = source.frame()[2] * domain.voxel_sizes_mm.min()
+        ahead = source.frame()[2] * domain.voxel_sizes_mm.min() / 2
         if label_at(domain.labels, domain.affine, position + ahead) == OUTSIDE:
             raise InvalidInput(
-                f"the source at {shown} points out of the tissue: less than a voxel of it lies ahead; turn it round"
+                f"the source at {shown} points out of the tissue: less than half a voxel of it lies ahead; turn it "
+                "round"
             )
 
 

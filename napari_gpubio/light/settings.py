@@ -73,8 +73,8 @@ class Settings:
         edges = np.asarray(self.time_gates_ns, np.float64).ravel()
         if edges.size < 2 or not np.isfinite(edges).all() or edges[0] < 0 or (np.diff(edges) <= 0).any():
             raise InvalidInput(
-                f"the time gates are {list(self.time_gates_ns)} ns; give at least two edges, from 0 up, each later than "
-                "the one before"
+                f"the time gates are {list(self.time_gates_ns)} ns; give at least two edges, from 0 up, each later "
+                "than the one before"
             )
         object.__setattr__(self, "time_gates_ns", tuple(float(edge) for edge in edges))
 

@@ -37,8 +37,8 @@ class Source:
     * ``fibre``: a disk of radius ``radius_mm`` (the core) that shines uniformly into the cone of its numerical aperture
       in the medium where it ends.
     * ``gaussian``: a collimated beam whose irradiance falls to 1/e^2 at ``radius_mm``. ``disk``: a collimated flat-top.
-    * ``planar``: a collimated rectangle, ``width_mm`` along ``width_axis`` and ``height_mm`` across. ``pattern``: the same
-      with the irradiance of an image, whose columns run along the width and rows along the height.
+    * ``planar``: a collimated rectangle, ``width_mm`` along ``width_axis`` and ``height_mm`` across. ``pattern``: the
+      same with the irradiance of an image, whose columns run along the width and rows along the height.
     * ``line``: isotropic emission along a segment of length ``length_mm`` in ``direction``, centred on the position.
       ``cylinder``: a cylindrical diffuser: Lambertian emission outwards from its side.
     * ``lambertian``: a disk that shines with the cosine law.

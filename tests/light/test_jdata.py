@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.io.jdata import decode_array, encode_array, is_array
+from napari_gpubio.light.io.mcx.jdata import decode_array, encode_array, is_array
 
 # Written by the Python package jdata 0.9.5 for np.arange(24, dtype=np.uint16).reshape(2, 3, 4).
 BY_JDATA = {

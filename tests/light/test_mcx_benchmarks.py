@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from napari_gpubio.light.io.mcx import read_mcx, write_mcx
+from napari_gpubio.light.io.mcx.cases import read_mcx, write_mcx
 from tests.light.mcx_cases import COLIN_MEDIA, benchmarks, colin_labels, written
 
 NAMES = list(benchmarks())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.io.mcx_shapes import rasterize
+from napari_gpubio.light.io.mcx.shapes import rasterize
 
 CUBE10 = {"Grid": {"Tag": 1, "Size": [10, 10, 10]}}
 PIECES = [

@@ -8,7 +8,7 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.io.mcx import McxCase, read_mcx, write_mcx
+from napari_gpubio.light.io.mcx.cases import McxCase, read_mcx, write_mcx
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.source import KINDS, Source

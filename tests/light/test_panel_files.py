@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.layers import KEY
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.light.io.mcx import McxCase
+from napari_gpubio.light.io.mcx.cases import McxCase
 from napari_gpubio.light.io.results import load_result
 from napari_gpubio.light.io.volumes import read_domain
 from napari_gpubio.light.settings import Settings

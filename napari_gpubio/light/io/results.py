@@ -22,7 +22,6 @@ from napari_gpubio.core.files import atomic_write, existing_file
 from napari_gpubio.core.volumes import damaged
 from napari_gpubio.light.detectors import DetectedPhotons
 from napari_gpubio.light.io import description
-from napari_gpubio.light.io.failures import explain_failure
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.voxels.partial import Partial
 
@@ -70,7 +69,6 @@ def save_result(path: str | Path, result: LightResult, *, resumable: bool = True
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     text = json.dumps({**told, "parameters": description.as_json(result.parameters)}, indent=1, allow_nan=False)
     with (
-        explain_failure(path),
         atomic_write(path) as part,
         zipfile.ZipFile(part, "w", method, compresslevel=_FAST) as archive,
     ):

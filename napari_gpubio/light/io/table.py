@@ -16,7 +16,6 @@ from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file
-from napari_gpubio.light.io.failures import explain_failure
 from napari_gpubio.light.model import Medium
 
 COLUMNS: dict[str, type] = {field.name: type(field.default) for field in dataclasses.fields(Medium)}
@@ -70,7 +69,7 @@ def write_table(path: str | Path, media: Iterable[Medium]) -> None:
     is_json = _is_json(Path(path))
     text = json.dumps(rows, indent=1, ensure_ascii=False) + "\n" if is_json else _csv_text(rows)
     encoding = "utf-8" if is_json else "utf-8-sig"  # the mark in front tells spreadsheets that it is UTF-8
-    with explain_failure(path), atomic_write(path) as part:
+    with atomic_write(path) as part:
         part.write_text(text, encoding=encoding, newline="")
 
 

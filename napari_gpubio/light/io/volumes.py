@@ -13,7 +13,6 @@ from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, read_volume, write_volume
 from napari_gpubio.light.io.description import describe
-from napari_gpubio.light.io.failures import explain_failure
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.numbers.units import PER_PHOTON, FluenceUnit
 from napari_gpubio.light.result import UNITS, LightResult
@@ -111,7 +110,7 @@ def write_fluence(
         "factor": unit.factor,
         **describe(result),
     }
-    with explain_failure(path), atomic_write(sidecar) as part:
+    with atomic_write(sidecar) as part:
         part.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         write_volume(path, values, result.domain.affine, f"{told['quantity']}, {_ascii(unit.name)}")
     return sidecar

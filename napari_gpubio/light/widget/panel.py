@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QFileDialog, QLabel, QWidget
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.layers import carried, saved_path
 from napari_gpubio.core.steps import Step
-from napari_gpubio.light.io.mcx import McxCase
+from napari_gpubio.light.io.mcx.cases import McxCase
 from napari_gpubio.light.widget.detector_box import DetectorBox
 from napari_gpubio.light.widget.display_box import DisplayBox
 from napari_gpubio.light.widget.fluence_view import FluenceView

@@ -11,7 +11,6 @@ from qtpy.QtWidgets import QFileDialog
 
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.io import save_result, write_fluence
-from napari_gpubio.light.io.failures import explain_failure
 from napari_gpubio.light.numbers import FluenceUnit, number_rows, write_csv
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.viewer.jobs import Job, Outcome
@@ -79,8 +78,7 @@ class ResultFiles(QObject):
 def _writing(path: Path, result: LightResult, write: Callable[[Path, LightResult], Any]) -> Any:
     def steps(_stop: Event) -> Generator[Step, None, None]:
         yield Step(0, 1, "saving")
-        with explain_failure(path):
-            write(path, result)
+        write(path, result)
 
     return steps
 

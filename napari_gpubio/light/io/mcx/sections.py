@@ -12,7 +12,7 @@ from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
-from napari_gpubio.light.io.jdata import shown
+from napari_gpubio.light.io.mcx.jdata import shown
 
 _SPECIAL = {"_nan_": math.nan, "_inf_": math.inf, "+_inf_": math.inf, "-_inf_": -math.inf}
 _WHOLE_LIMIT = 2**63

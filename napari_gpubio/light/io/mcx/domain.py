@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.io.jdata import encode_array, is_array, shown
-from napari_gpubio.light.io.mcx_json import Section, checked_numbers
-from napari_gpubio.light.io.mcx_shapes import rasterize
-from napari_gpubio.light.io.mcx_volume import CONTINUOUS, read_volume_file, volume_of_array
+from napari_gpubio.light.io.mcx.jdata import encode_array, is_array, shown
+from napari_gpubio.light.io.mcx.sections import Section, checked_numbers
+from napari_gpubio.light.io.mcx.shapes import rasterize
+from napari_gpubio.light.io.mcx.volume import CONTINUOUS, read_volume_file, volume_of_array
 from napari_gpubio.light.model import Domain, Medium
 
 Array = npt.NDArray[Any]

@@ -1,7 +1,7 @@
 """Input files of Monte Carlo eXtreme (MCX), as JSON: read into a case that can be simulated, and written.
 
-What MCX and this engine count differently is turned on the way; see the modules beside this one: `mcx_domain`
-(positions and unit), `mcx_shapes` (voxels of shapes), `mcx_source` (kinds of sources), `mcx_settings`. What has no
+What MCX and this engine count differently is turned on the way; see the modules beside this one: `domain`
+(positions and unit), `shapes` (voxels of shapes), `source` (kinds of sources), `settings`. What has no
 counterpart here is refused with a sentence that names it; what is left out is told in the notes.
 """
 
@@ -16,13 +16,12 @@ import numpy as np
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.io.failures import explain_failure
-from napari_gpubio.light.io.jdata import shown
-from napari_gpubio.light.io.mcx_domain import MOST_ROWS, McxFrame, frame_of, read_domain, read_frame, write_domain
-from napari_gpubio.light.io.mcx_json import Section, load_json
-from napari_gpubio.light.io.mcx_settings import read_settings, write_settings
-from napari_gpubio.light.io.mcx_source import read_source
-from napari_gpubio.light.io.mcx_source_writer import write_source
+from napari_gpubio.light.io.mcx.domain import MOST_ROWS, McxFrame, frame_of, read_domain, read_frame, write_domain
+from napari_gpubio.light.io.mcx.jdata import shown
+from napari_gpubio.light.io.mcx.sections import Section, load_json
+from napari_gpubio.light.io.mcx.settings import read_settings, write_settings
+from napari_gpubio.light.io.mcx.source import read_source
+from napari_gpubio.light.io.mcx.source_writer import write_source
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.source import Source
@@ -153,7 +152,7 @@ def write_mcx(
         volume, counted from the corner of its first voxel.
     source, settings, detectors
         What is to be simulated. Batches, half buffers and Russian roulette are not written; see
-        `napari_gpubio.light.io.mcx_settings.write_settings`.
+        `napari_gpubio.light.io.mcx.settings.write_settings`.
 
     Raises
     ------
@@ -165,7 +164,7 @@ def write_mcx(
     if path.suffix.lower() != ".json":
         raise InvalidInput(f"{path.name} does not end in .json; MCX knows its input by that")
     text = json.dumps(_sections(path.stem, domain, source, settings, tuple(detectors)), indent=1)
-    with explain_failure(path), atomic_write(path) as part:
+    with atomic_write(path) as part:
         part.write_text(text + "\n", encoding="utf-8")
 
 

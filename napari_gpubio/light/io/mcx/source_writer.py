@@ -1,4 +1,4 @@
-"""A `Source` as MCX writes it; see `napari_gpubio.light.io.mcx_source`."""
+"""A `Source` as MCX writes it; see `napari_gpubio.light.io.mcx.source`."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.io.mcx_domain import McxFrame
+from napari_gpubio.light.io.mcx.domain import McxFrame
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.source import Source
 

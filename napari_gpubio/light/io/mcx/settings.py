@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.io.mcx_json import Section
+from napari_gpubio.light.io.mcx.sections import Section
 from napari_gpubio.light.settings import FACES, Settings
 
 _NS = 1e9  # in a second

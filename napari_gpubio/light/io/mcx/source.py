@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.io.jdata import decode_array, is_array
-from napari_gpubio.light.io.mcx_domain import McxFrame
-from napari_gpubio.light.io.mcx_json import Section
+from napari_gpubio.light.io.mcx.domain import McxFrame
+from napari_gpubio.light.io.mcx.jdata import decode_array, is_array
+from napari_gpubio.light.io.mcx.sections import Section
 from napari_gpubio.light.source import Source
 
 Array = npt.NDArray[Any]

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, check_declared_size, one_volume, read_volume
-from napari_gpubio.light.io.jdata import decode_array, is_array, shown
-from napari_gpubio.light.io.mcx_json import Section, load_json
-from napari_gpubio.light.io.mcx_shapes import empty_grid, rasterize
+from napari_gpubio.light.io.mcx.jdata import decode_array, is_array, shown
+from napari_gpubio.light.io.mcx.sections import Section, load_json
+from napari_gpubio.light.io.mcx.shapes import empty_grid, rasterize
 
 Array = npt.NDArray[Any]
 _LABELS = {"byte": "<u1", "short": "<u2", "integer": "<u4"}
