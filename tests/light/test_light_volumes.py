@@ -96,7 +96,7 @@ def test_a_full_disk_leaves_both_old_files(tmp_path, result, name, room):
     write_fluence(tmp_path / name, result)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     larger = dataclasses.replace(result, gates=np.random.default_rng(1).random((20, 20, 20, 1), np.float32))
-    with full_disk(room), pytest.raises(InvalidInput, match=rf"{name} could not be written \(File too large\)"):
+    with full_disk(room), pytest.raises(InvalidInput, match=r"could not be written \(File too large\)"):
         write_fluence(tmp_path / name, larger)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 

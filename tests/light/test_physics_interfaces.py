@@ -56,7 +56,8 @@ def test_snell(device, axis, n1, n2, sine):
     start = np.full(3, 7.3)
     start[axis] = 0.2
     direction = along(axis, 1, sine)
-    detected = run(device, two_media(axis, n1, n2), Source(position_mm=start, direction=direction)).detected
+    source = Source(position_mm=start, direction=direction)
+    detected = run(device, two_media(axis, n1, n2), source, faces=("escape",) * 6).detected
     behind = along(axis, 1, sine * n1 / n2)
     passed = detected.path_mm[:, 1] > 0
     assert passed.mean() > 0.5
@@ -141,23 +142,17 @@ def test_specular_loss(device, n, sine, lift):
     direction = along(2, 1, sine)
     at_surface = np.array([4.4, 8.3, 0.0])
     source = Source(position_mm=at_surface - lift * direction, direction=direction)
-    result = run(device, domain, source, photons=160, batches=4)
+    result = run(device, domain, source, photons=160, batches=4, faces=("escape",) * 6)
     expected = fresnel(direction[2], 1.0, n)
     assert result.energy.specular.value == pytest.approx(expected, abs=3e-6)
     assert result.energy.entered == pytest.approx(1 - expected, abs=3e-6)
     within = along(2, 1, sine / n)
-    ends = at_surface + 20 / within[2] * within
-    straight = result.detected.position_mm[:, 2] > 19.999
-    if sine < 0.9:
-        np.testing.assert_allclose(
-            result.detected.position_mm[straight], np.tile(ends, (straight.sum(), 1)), atol=2e-5
-        )
-    first = result.fluence[4, 8, 0]
-    share = (1 - expected) * -np.expm1(-0.1 / within[2]) / 0.1  # of the first layer, if the ray stays in its voxel
-    if sine == 0:
-        back = result.fluence[4, 8].sum()
-        assert share <= first + 1e-6
-        assert back >= first
+    length = min(20 / within[2], 15.6 / max(within[0], 1e-9))  # to the far side, or to the next one
+    np.testing.assert_allclose(result.detected.direction, np.tile(within, (160, 1)), atol=1e-6)
+    np.testing.assert_allclose(
+        result.detected.position_mm, np.tile(at_surface + length * within, (160, 1)), atol=1e-4
+    )
+    assert result.energy.absorbed.value == pytest.approx((1 - expected) * -np.expm1(-0.1 * length), abs=1e-5)
 
 
 def test_specular_loss_of_air_gap_and_immersion(device):
@@ -249,7 +244,7 @@ def test_mirrors_are_as_good_as_cyclic_sides(device):
 def test_cyclic_faces_hand_light_over(device):
     """A ray that leaves at one side comes back at the other, voxel by voxel, through any axis."""
     domain = make_domain((4, 5, 6), CLEAR)
-    source = Source(position_mm=(0.6, 0.7, 0.3), direction=(0.48, 0.6, 0.64))
+    source = Source(position_mm=(0.6, 0.7, 0.3), direction=(0.43, 0.61, 0.67))
     faces = ("cyclic",) * 6
     result = run(device, domain, source, faces=faces, time_gates_ns=(0.0, 300 / 299.792458), photons=160)
     assert result.energy.truncated.value == 1.0
