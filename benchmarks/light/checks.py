@@ -1,16 +1,20 @@
 """The engine's own checks with more photons than ``napari-gpubio check`` takes, and with several seeds."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
 from typing import Any
 
 from common import Row, line
 
 from light.plan import Plan
 from napari_gpubio.core.cases import run_check
-from napari_gpubio.light.voxels import cases
+from napari_gpubio.light import cases
+from napari_gpubio.light.layered import cases as layered_cases
+from napari_gpubio.light.layered.settings import LayeredSettings
 from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.voxels import cases as voxel_cases
 
 COLUMNS = ("case", "seed", "quantity", "reference", "result", "error", "tolerance", "")
 
@@ -19,26 +23,31 @@ def check_rows(plan: Plan, factor: int, seeds: Sequence[int]) -> Iterator[Row]:
     """Every finding of every check, for each seed."""
     for check in cases.CHECKS:
         for seed in seeds:
-            with more_photons(factor, seed):
+            with ExitStack() as both:
+                both.enter_context(more_photons(voxel_cases, "simulate", factor, seed))
+                both.enter_context(more_photons(layered_cases, "simulate_layers", factor, seed))
                 for found in run_check(check, plan.device):
                     yield {"seed": seed, **found}
 
 
 @contextmanager
-def more_photons(factor: int, seed: int) -> Iterator[None]:
-    """Let the checks trace more photons inside the block; they do not take a number themselves."""
-    plain = cases.simulate
+def more_photons(module: ModuleType, name: str, factor: int, seed: int) -> Iterator[None]:
+    """Let the checks of a module trace more photons inside the block; they do not take a number themselves."""
+    plain: Callable[..., Any] = getattr(module, name)
 
-    def simulate(domain: Any, source: Any, settings: Settings | None = None, **more: Any) -> Any:
-        asked = settings or Settings()
-        changed = dataclasses.replace(asked, photons=asked.photons * factor, seed=seed)
-        return plain(domain, source, changed, **more)
+    def simulate(*arguments: Any, **more: Any) -> Any:
+        return plain(*(changed(argument) for argument in arguments), **more)
 
-    cases.simulate = simulate
+    def changed(argument: Any) -> Any:
+        if not isinstance(argument, Settings | LayeredSettings):
+            return argument
+        return dataclasses.replace(argument, photons=argument.photons * factor, seed=seed)
+
+    setattr(module, name, simulate)
     try:
         yield
     finally:
-        cases.simulate = plain
+        setattr(module, name, plain)
 
 
 def check_line(r: Row) -> str:

@@ -110,13 +110,12 @@ def measured_bytes(made: Case, plan: Plan) -> dict[str, Any]:
     """Bytes of the GPU's pool while a run is resident, and the most that it had to take meanwhile."""
     import cupy
 
-    device = dataclasses.replace(plan.device, indices=plan.device.indices[:1])
     gc.collect()
-    free_gpu_pool(device)
-    with cupy.cuda.Device(device.indices[0]):
+    free_gpu_pool(plan.device)
+    with cupy.cuda.Device(plan.device.indices[0]):
         pool = cupy.get_default_memory_pool()
         used, taken = pool.used_bytes(), pool.total_bytes()
-        tracing = Tracing(made, device)
+        tracing = Tracing(made, plan.device)
         resident = pool.used_bytes() - used
         tracing.in_chunks()
         most = pool.total_bytes() - taken

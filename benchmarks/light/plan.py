@@ -55,6 +55,11 @@ class Plan:
         """Whether to begin no further row."""
         return time.monotonic() > self.ends
 
+    @property
+    def on_one(self) -> "Plan":
+        """The same on the first of several GPUs."""
+        return dataclasses.replace(self, device=dataclasses.replace(self.device, indices=self.device.indices[:1]))
+
     def count(self, name: str) -> int:
         """Photons of a case."""
         if self.photons is not None:

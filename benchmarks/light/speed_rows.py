@@ -76,7 +76,7 @@ def _by_gpus(plan: Plan, name: str, made: Case) -> Iterator[Row]:
         timing, _ = timed_tracing(made, device, plan.repeats)
         alone = alone or timing.seconds
         told = {"gpus": count, "speed_up": alone / timing.seconds, "target": "2 GPUs >= 1.9 x one" * (count == 2)}
-        yield photon_row(f"b {name}, {count} GPUs: tracing", made, device, timing, **told)
+        yield photon_row(f"b {name}, {count} GPU{'s' * (count > 1)}: tracing", made, device, timing, **told)
 
 
 def by_photons(plan: Plan) -> Iterator[Row]:

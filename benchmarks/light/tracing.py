@@ -15,7 +15,7 @@ from napari_gpubio.light.voxels.partial import Partial
 from napari_gpubio.light.voxels.problem import VoxelProblem
 from napari_gpubio.light.work import FIRST_CHUNK, joined
 
-WARM_UP = 10_000
+WARM_UP = {"cpu": 160, "cuda": 10_000}  # photons
 
 
 class Tracing:
@@ -66,8 +66,9 @@ def trace_once(made: Case, device: Device, watch: Stopwatch) -> LightResult:
 
 def warm_up(made: Case, device: Device) -> None:
     """Compile and load what a case needs."""
+    few = with_settings(made, photons=WARM_UP[device.kind])
     for _ in range(2):  # Numba's cache and the GPU's memory pool are filled by the first
-        call(with_settings(made, photons=WARM_UP if device.is_gpu else 100), device)()
+        trace_once(few, device, Stopwatch())
 
 
 def call(made: Case, device: Device) -> Callable[[], LightResult]:

@@ -56,8 +56,8 @@ __device__ __forceinline__ float scattering_cosine(float g, float u)
 {
     const float v = 2.0f * u - 1.0f;
     if (fabsf(g) < 1e-3f) return v + 1.5f * g * (1.0f - v * v);
-    const float q = (1.0f - g * g) / (1.0f + g * v);
-    return fminf(1.0f, fmaxf(-1.0f, (1.0f + g * g - q * q) / (2.0f * g)));
+    const float d = 1.0f + g * v, p = 1.0f - g * g;
+    return fminf(1.0f, fmaxf(-1.0f, ((1.0f + g * g) * d * d - p * p) / (2.0f * g * d * d)));
 }
 
 // Turn a direction by the scattering angle (cosine ct) and the azimuth (cp, sp), in an orthonormal basis around it

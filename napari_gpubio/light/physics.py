@@ -60,8 +60,8 @@ def scattering_cosine(g, u):
     v = _F(2.0) * u - ONE
     if abs(g) < _F(1e-3):
         return v + _F(1.5) * g * (ONE - v * v)
-    q = (ONE - g * g) / (ONE + g * v)
-    return min(ONE, max(-ONE, (ONE + g * g - q * q) / (_F(2.0) * g)))
+    d, p = ONE + g * v, ONE - g * g
+    return min(ONE, max(-ONE, ((ONE + g * g) * d * d - p * p) / (_F(2.0) * g * d * d)))
 
 
 @nb.njit(inline="always")

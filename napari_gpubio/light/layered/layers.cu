@@ -14,7 +14,6 @@
 #endif
 
 enum { LAYER_NUMBERS = 7 };
-#define FAR 1e30f
 typedef unsigned long long word;
 
 struct Layer { float share, per_mut, mut, g, n, thickness, top; };
@@ -43,17 +42,17 @@ struct Map {
     word* cache;
     int depth, cached_radial, cached_depth;
 
-    __device__ __forceinline__ void add(int cell, unsigned int amount) const
+    __device__ __forceinline__ void add(int cell, word amount) const
     {
         if (!amount) return;
 #if CACHE
         const int r = cell / depth, t = cell - r * depth;
         if (r < cached_radial && t < cached_depth) {
-            atomicAdd(cache + r * cached_depth + t, (word)amount);
+            atomicAdd(cache + r * cached_depth + t, amount);
             return;
         }
 #endif
-        atomicAdd(tally + cell, (word)amount);
+        atomicAdd(tally + cell, amount);
     }
 };
 
@@ -83,14 +82,13 @@ trace_layers(const float* __restrict__ layers, int layer_count, float n_above, f
         Draws draws{(unsigned int)seed, (unsigned int)(seed >> 32), 0u, 0u, 0u, 0u, 0u, 0u, 0u};
         Vector u{0.0f, 0.0f, 1.0f};
         Layer m{};
-        float x = 0.0f, y = 0.0f, z = 0.0f, w = 0.0f, booked = 0.0f, s = 0.0f, pending = 0.0f;
-        int layer = 0, cell = -1;
+        float x = 0.0f, y = 0.0f, z = 0.0f, w = 0.0f, booked = 0.0f, s = 0.0f;
+        int layer = 0, cell = 0;
         unsigned int dither = 0u;
+        word pending = 0ull;  // what the last bin has not got yet
         bool alive = false;
         for (;;) {
             if (!alive) {
-                if (cell >= 0) map.add(cell, quanta(pending * scale, &dither));
-                cell = -1;
                 const unsigned int taken = atomicAdd(counters + slot, 1u);
                 if (taken >= counts[slot]) break;
                 const word item = firsts[slot] + taken;
@@ -100,16 +98,17 @@ trace_layers(const float* __restrict__ layers, int layer_count, float n_above, f
                 draws.next();
                 s = minus_log(unit_float(draws.a));
                 dither = draws.b;
-                x = y = z = pending = 0.0f;
+                x = y = z = 0.0f;
                 u = Vector{0.0f, 0.0f, 1.0f};
                 w = booked = weight;
                 layer = first_layer;
                 m = layer_at(layers, layer);
                 alive = true;
             }
-            const float to_face = u.z > 0.0f ? (m.thickness - z) / u.z : u.z < 0.0f ? z / -u.z : FAR;
-            const float length = m.mut > 0.0f ? s * m.per_mut : FAR;
-            if (length < to_face) {
+            const bool down = u.z > 0.0f;
+            const float room = down ? m.thickness - z : z;  // depth to the face ahead
+            const float length = s * m.per_mut;
+            if (m.mut > 0.0f && length * fabsf(u.z) < room) {
                 x += length * u.x;
                 y += length * u.y;
                 z = fminf(fmaxf(z + length * u.z, 0.0f), m.thickness);
@@ -117,19 +116,20 @@ trace_layers(const float* __restrict__ layers, int layer_count, float n_above, f
                 w -= absorbed;
 #if ABSORPTION
                 const float r = sqrtf(x * x + y * y) * radial_per_mm, t = (m.top + z) * depth_per_mm;
-                int here = -1;
-                if (collect || (r < (float)radial && t < (float)depth))
-                    here = (int)fminf(r, (float)(radial - 1)) * depth + (int)fminf(t, (float)(depth - 1));
+                if (collect || (r < (float)radial && t < (float)depth)) {
+                    const int here = (int)fminf(r, (float)(radial - 1)) * depth + (int)fminf(t, (float)(depth - 1));
+                    const unsigned int amount = quanta(absorbed * scale, &dither);
 #if HISTORY
-                if (here != cell) {
-                    if (cell >= 0) map.add(cell, quanta(pending * scale, &dither));
-                    cell = here;
-                    pending = 0.0f;
-                }
-                pending += absorbed;
+                    if (here != cell) {
+                        map.add(cell, pending);
+                        cell = here;
+                        pending = 0ull;
+                    }
+                    pending += amount;
 #else
-                if (here >= 0) map.add(here, quanta(absorbed * scale, &dither));
+                    map.add(here, amount);
 #endif
+                }
 #endif
                 draws.next();
                 float cp, sp;
@@ -153,7 +153,7 @@ trace_layers(const float* __restrict__ layers, int layer_count, float n_above, f
             }
 
             // Cross the face, or be reflected at it.
-            const bool down = u.z > 0.0f;
+            const float to_face = u.z != 0.0f ? room / fabsf(u.z) : 0.0f;
             x += to_face * u.x;
             y += to_face * u.y;
             z = down ? m.thickness : 0.0f;
@@ -186,6 +186,7 @@ trace_layers(const float* __restrict__ layers, int layer_count, float n_above, f
             m = layer_at(layers, layer);
             z = down ? 0.0f : m.thickness;
         }
+        map.add(cell, pending);
 #if CACHE
         __syncthreads();
         for (int i = threadIdx.x; i < cached; i += blockDim.x) {

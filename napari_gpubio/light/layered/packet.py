@@ -25,7 +25,6 @@ from napari_gpubio.light.physics import (
 
 _F, _L = np.float32, np.uint64
 LAYER_NUMBERS = 7  # mu_a / mu_t, 1 / mu_t, mu_t, g, n, thickness, depth of the top
-FAR = _F(1e30)
 
 
 @nb.njit(inline="always")
@@ -83,11 +82,11 @@ def trace(
     a, b, c, d4 = draw(seed, item, 0)
     block = 1
     s, dither = minus_log(unit_float(a)), b
-    cell, pending = -1, ZERO  # absorption that the last bin has not got yet
     while True:
-        to_face = (thickness - z) / uz if uz > ZERO else (z / -uz if uz < ZERO else FAR)
-        length = s * per_mut if mut > ZERO else FAR
-        if length < to_face:
+        down = uz > ZERO
+        room = thickness - z if down else z  # depth to the face ahead
+        length = s * per_mut
+        if mut > ZERO and length * abs(uz) < room:
             x, y, z = x + length * ux, y + length * uy, z + length * uz
             z = min(max(z, ZERO), thickness)
             absorbed = w * share
@@ -95,16 +94,10 @@ def trace(
             if absorption:
                 r = math.sqrt(x * x + y * y) * radial_per_mm
                 t = (top + z) * depth_per_mm
-                inside = r < _F(radial) and t < _F(depth)
-                here = -1
-                if inside or collect:
-                    here = int(min(r, _F(radial - 1))) * depth + int(min(t, _F(depth - 1)))
-                if here != cell:
-                    if cell >= 0:
-                        amount, dither = quanta(pending * scale, dither)
-                        tally[cell] += _L(amount)
-                    cell, pending = here, ZERO
-                pending += absorbed
+                if collect or (r < _F(radial) and t < _F(depth)):
+                    cell = int(min(r, _F(radial - 1))) * depth + int(min(t, _F(depth - 1)))
+                    amount, dither = quanta(absorbed * scale, dither)
+                    tally[cell] += _L(amount)
             a, b, c, d4 = draw(seed, item, block)
             block += 1
             cp, sp = turn(b)
@@ -125,10 +118,10 @@ def trace(
                 continue
             amount, dither = quanta(w * scale, dither)
             tally[roulette_at] += _L(amount)
-            break
+            return
 
         # Cross the face, or be reflected at it.
-        down = uz > ZERO
+        to_face = room / abs(uz) if uz != ZERO else ZERO
         x, y = x + to_face * ux, y + to_face * uy
         z = thickness if down else ZERO
         s = s - to_face * mut
@@ -152,13 +145,10 @@ def trace(
             amount, dither = quanta(w * scale, dither)
             place = radial_bin(x, y, radial_per_mm, radial) * angles + angle_bin(cosines, ct)
             tally[(transmitted_at if down else reflected_at) + place] += _L(amount)
-            break
+            return
         layer = behind
         share, per_mut, mut, g, n, thickness, top = layers[layer]
         z = ZERO if down else thickness
-    if cell >= 0:
-        amount, dither = quanta(pending * scale, dither)
-        tally[cell] += _L(amount)
 
 
 @nb.njit(parallel=True, nogil=True, cache=True)

@@ -42,9 +42,13 @@ class LayeredSettings:
         advanced=True,
     )  # fmt: skip
     roulette_threshold: float = param(
-        1e-4, "Roulette below", "Packets of less weight play Russian roulette; 0 = never.", minimum=0.0, maximum=1.0,
+        1e-4,
+        "Roulette below",
+        "Packets of less weight play Russian roulette (survive with chance 1/10, ten times heavier); 0 = never.",
+        minimum=0.0,
+        maximum=0.1,  # so that no packet gets heavier than one photon
         advanced=True,
-    )  # fmt: skip
+    )
     batches: int = param(
         16, "Batches", "Groups of photons from whose spread the standard errors come.", minimum=2, maximum=256,
         advanced=True,

@@ -44,12 +44,12 @@ class FluenceView:
 
     def show(self, picture: Picture) -> bool:
         """Show a picture in place of the last one; returns whether a new layer had to be made."""
-        self.picture = picture
         is_new = self._show("fluence", picture.fluence)
         if picture.error is not None:
             is_new |= self._show("error", picture.error)
         elif (layer := self.layer("error")) is not None:
             self._viewer.layers.remove(layer.name)
+        self.picture = picture  # at the end: a layer that is replaced counts as removed by the user
         self._tell()
         return is_new
 

@@ -313,7 +313,14 @@ class LightPanel(EnginePanel):
         return light_script(request, self.results.unit, labels_path, pattern_path)
 
     def painted_layers(self) -> list[Any]:
-        """The labels, if no file holds them as they are, and the image of a source's pattern."""
+        """The labels, if no file holds them as they are, and the image of a source's pattern.
+
+        Raises
+        ------
+        InvalidInput
+            If something is missing for a script: that is said before a folder is asked for.
+        """
+        self._request()
         layer, pattern = self._labels.layer, self.source_box.pattern_layer
         painted = [layer] if layer is not None and saved_path(layer) is None else []
         return painted if pattern is None else [*painted, pattern]

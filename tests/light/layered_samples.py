@@ -1,0 +1,78 @@
+"""Layers and runs for tests of the layered engine, and what it means that two results are the same."""
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+from napari_gpubio.light.layered.model import Layer, LayeredMedium
+from napari_gpubio.light.layered.result import Estimates, LayeredResult
+from napari_gpubio.light.layered.run import simulate_layers
+from napari_gpubio.light.layered.settings import LayeredSettings
+from napari_gpubio.light.result import Estimate
+
+ENDLESS_MM = math.inf
+GPU_FACTOR = 100  # a GPU traces that many times the photons of a statistical test, in less time
+NUMBERS = ("diffuse_reflectance", "transmittance", "absorbed", "roulette")
+ARRAYS = ("A_l", "A_rz", "A_z", "Rd_ra", "Rd_r", "Rd_a", "Tt_ra", "Tt_r", "Tt_a")
+
+
+def layer(n: float, mua: float, mus: float, g: float, thickness_mm: float) -> Layer:
+    """A layer from n, mu_a and mu_s (1/mm), g and its thickness."""
+    return Layer(n=n, mua_per_mm=mua, mus_per_mm=mus, g=g, thickness_mm=thickness_mm)
+
+
+def medium(*rows: tuple[float, float, float, float, float], **more: Any) -> LayeredMedium:
+    """Layers from rows as of `layer`."""
+    return LayeredMedium(layers=tuple(layer(*row) for row in rows), **more)
+
+
+GLASS = (1.5, 0.0, 0.0, 0.0, 1.0)
+TISSUE = (1.4, 0.05, 2.0, 0.8, 3.0)
+VAN_DE_HULST = medium((1.0, 1.0, 9.0, 0.75, 0.2))
+GIOVANELLI = medium((1.5, 1.0, 9.0, 0.0, ENDLESS_MM))
+# Meglinski & Matcher (2001) at 600 nm, as Alerstam et al. (2010) took it: n, mu_a and mu_s (1/cm), g, d (cm).
+SKIN_IN_CM = (
+    (1.53, 0.2, 1000.0, 0.9, 0.002),
+    (1.34, 0.15, 400.0, 0.85, 0.008),
+    (1.4, 0.7, 300.0, 0.8, 0.01),
+    (1.39, 1.0, 350.0, 0.9, 0.008),
+    (1.4, 0.7, 200.0, 0.76, 0.162),
+    (1.39, 1.0, 350.0, 0.95, 0.02),
+    (1.44, 0.3, 150.0, 0.8, 0.59),
+)
+SKIN = medium(*((n, mua / 10, mus / 10, g, 10 * d) for n, mua, mus, g, d in SKIN_IN_CM))
+
+
+def run(device: str, layers: LayeredMedium, photons: int, **settings: Any) -> LayeredResult:
+    """Trace that many photons, or `GPU_FACTOR` times as many on a GPU."""
+    count = photons * (GPU_FACTOR if device.startswith("cuda") else 1)
+    return simulate_layers(layers, LayeredSettings(photons=count, **settings), device=device)
+
+
+def at(estimates: Estimates, *index: int) -> Estimate:
+    """One number of an array."""
+    return Estimate(float(estimates.value[index]), float(estimates.error[index]))
+
+
+def check_same_bits(found: LayeredResult, expected: LayeredResult) -> None:
+    """Everything that was simulated is the same to the last bit."""
+    mine, theirs = found.state.to_arrays(), expected.state.to_arrays()
+    assert set(mine) == set(theirs)
+    for name, array in theirs.items():
+        np.testing.assert_array_equal(mine[name], array, err_msg=name)
+    for name in ARRAYS:
+        a, b = getattr(found, name), getattr(expected, name)
+        assert (a is None) == (b is None), name
+        if b is not None:
+            np.testing.assert_array_equal(a, b, err_msg=name)
+    assert [repr(getattr(found, name)) for name in NUMBERS] == [repr(getattr(expected, name)) for name in NUMBERS]
+    assert (found.specular, found.launched, found.complete) == (expected.specular, expected.launched, expected.complete)
+
+
+def with_layer(base: LayeredMedium, index: int, **changes: Any) -> LayeredMedium:
+    """The medium with a changed layer."""
+    layers = list(base.layers)
+    layers[index] = dataclasses.replace(layers[index], **changes)
+    return dataclasses.replace(base, layers=tuple(layers))

@@ -1,0 +1,169 @@
+"""Layers: what is refused and why, depths, and light that is reflected before it scatters."""
+
+import math
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.layered.model import MOST_LAYERS, THICKEST_MM, Layer, LayeredMedium
+from tests.light.layered_samples import ENDLESS_MM, GLASS, SKIN, TISSUE, medium
+
+
+def stack(*indices):
+    """Layers with these refractive indices; those of 1.5 are glass."""
+    return tuple(GLASS if n == 1.5 else (n, *TISSUE[1:]) for n in indices)
+
+
+def by_bouncing(n0, n1, n2):
+    """Light that comes out on the upper side of a plate after any number of reflections in it, one after another."""
+    r1, r2 = (((a - b) / (a + b)) ** 2 for a, b in ((n0, n1), (n1, n2)))
+    out, inside = r1, 1 - r1
+    for _ in range(200):
+        inside *= r2
+        out += inside * (1 - r1)
+        inside *= r1
+    return out
+
+
+# -- a layer ----------------------------------------------------------------------------------------------------------
+
+BAD_LAYERS = [
+    ({"n": 0.99}, "n is 0.99; it must be at least 1"),
+    ({"n": 11}, "n is 11; it must be at most 10"),
+    ({"n": math.nan}, "n is nan; give a finite number"),
+    ({"n": "1.4"}, "n is '1.4'; give a number"),
+    ({"mua_per_mm": -0.1}, "mua_per_mm is -0.1 1/mm; it must be at least 0 1/mm"),
+    ({"mua_per_mm": math.inf}, "mua_per_mm is inf; give a finite number in 1/mm"),
+    ({"mus_per_mm": -1}, "mus_per_mm is -1 1/mm; it must be at least 0 1/mm"),
+    ({"mus_per_mm": None}, "mus_per_mm is None; give a number"),
+    ({"g": 1.01}, "g is 1.01; it must be at most 1"),
+    ({"g": -1.01}, "g is -1.01; it must be at least -1"),
+    ({"g": 1.0, "mus_per_mm": 1.0}, "g is 1 in a layer that scatters: nothing would change direction; set mus_per_mm"),
+    ({"thickness_mm": 0.0}, r"thickness_mm is 0.0; it must be greater than 0 \(or infinite\)"),
+    ({"thickness_mm": -1.0}, r"thickness_mm is -1.0; it must be greater than 0 \(or infinite\)"),
+    ({"thickness_mm": math.nan}, r"thickness_mm is nan; it must be greater than 0 \(or infinite\)"),
+    ({"name": 7}, "name is 7; give a text"),
+]
+
+
+@pytest.mark.parametrize(("numbers", "sentence"), BAD_LAYERS, ids=str)
+def test_a_bad_layer_is_refused(numbers, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        Layer(**numbers)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        {},
+        {"g": 1.0},
+        {"g": -1.0, "mus_per_mm": 3.0},
+        {"n": 1.0},
+        {"thickness_mm": math.inf},
+        {"thickness_mm": 1e-6},
+        {"mua_per_mm": np.float32(0.5), "n": np.int64(1)},
+    ],
+    ids=str,
+)
+def test_the_ends_of_the_ranges_are_allowed(numbers):
+    found = Layer(**numbers)
+    assert all(getattr(found, name) == value for name, value in numbers.items())
+
+
+def test_glass_neither_scatters_nor_absorbs():
+    assert Layer(n=1.5).is_glass
+    assert not Layer(mua_per_mm=1e-9).is_glass
+    assert not Layer(mus_per_mm=1e-9).is_glass
+
+
+@pytest.mark.parametrize(("thickness", "endless"), [(1e8, False), (THICKEST_MM, True), (math.inf, True)])
+def test_endless_layers(thickness, endless):
+    """MCML's files say 1e8 cm."""
+    assert Layer(thickness_mm=thickness).is_endless == endless
+
+
+# -- a medium ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [0, MOST_LAYERS + 1])
+def test_too_few_and_too_many_layers_are_refused(count):
+    with pytest.raises(InvalidInput, match=f"there are {count} layers; give 1 to 100"):
+        medium(*[TISSUE] * count)
+
+
+def test_100_layers_are_allowed():
+    assert len(medium(*[TISSUE] * MOST_LAYERS).layers) == 100
+
+
+@pytest.mark.parametrize("n", [0.5, 0.0, -1.0, math.nan, math.inf])
+@pytest.mark.parametrize("side", ["above", "below"])
+def test_bad_indices_around_are_refused(side, n):
+    with pytest.raises(InvalidInput, match=f"the refractive index {side} is {n}; it must be at least 1"):
+        medium(TISSUE, **{f"n_{side}": n})
+
+
+def test_only_the_last_layer_may_be_endless():
+    endless = (*TISSUE[:4], ENDLESS_MM)
+    assert medium(TISSUE, endless).layers[-1].is_endless
+    with pytest.raises(InvalidInput, match="a layer above the last one is infinitely thick; nothing below it"):
+        medium(endless, TISSUE)
+
+
+def test_endless_glass_is_refused():
+    with pytest.raises(InvalidInput, match="the last layer is infinitely thick glass; light would never come to an"):
+        medium(TISSUE, (1.5, 0.0, 0.0, 0.0, ENDLESS_MM))
+
+
+def test_an_endless_layer_that_only_scatters_is_refused():
+    """A random walk through a half-space comes back, but the mean number of its steps is infinite."""
+    with pytest.raises(InvalidInput, match="infinitely thick"):
+        medium(TISSUE, (1.4, 0.0, 2.0, 0.0, ENDLESS_MM))
+
+
+def test_layers_become_a_tuple():
+    rows = [Layer(name="a"), Layer(name="b")]
+    assert LayeredMedium(layers=rows).layers == tuple(rows)
+
+
+# -- depths -----------------------------------------------------------------------------------------------------------
+
+
+def test_tops_of_the_skin():
+    expected = [0, 0.02, 0.1, 0.2, 0.28, 1.9, 2.1, 8.0]
+    np.testing.assert_allclose(SKIN.tops_mm, expected, rtol=1e-12)
+    endless = medium(TISSUE, (*TISSUE[:4], ENDLESS_MM))
+    np.testing.assert_array_equal(endless.tops_mm, [0, 3, math.inf])
+
+
+@pytest.mark.parametrize(
+    ("depth", "layer"), [(0.0, 0), (0.019, 0), (0.03, 1), (0.15, 2), (1.0, 4), (1.95, 5), (7.9, 6), (8.1, 6), (1e9, 6)]
+)
+def test_the_layer_at_a_depth(depth, layer):
+    assert SKIN.layer_at(depth) == layer
+
+
+# -- specular reflectance ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "expected"), [(1.0, 0.0), (1.33, 0.0200593), (1.5, 0.04), (1.53, 0.0438845)])
+def test_specular_reflectance_of_tissue_in_air(n, expected):
+    """MCML's own values for intralipid, Giovanelli's half-space and the skin."""
+    assert medium((n, *TISSUE[1:]), TISSUE).specular_reflectance() == pytest.approx(expected, abs=1e-7)
+
+
+@pytest.mark.parametrize("above", [1.0, 1.33, 1.5, 1.8])
+@pytest.mark.parametrize("behind", [1.0, 1.37, 1.5, 2.0])
+def test_specular_reflectance_of_glass_on_top(above, behind):
+    glass_on_tissue = medium(GLASS, (behind, *TISSUE[1:]), n_above=above)
+    assert glass_on_tissue.specular_reflectance() == pytest.approx(by_bouncing(above, 1.5, behind), abs=1e-12)
+
+
+def test_specular_reflectance_does_not_look_below_the_first_scatterer():
+    alone = medium(TISSUE).specular_reflectance()
+    assert medium(TISSUE, GLASS, n_below=2.0).specular_reflectance() == alone == pytest.approx((0.4 / 2.4) ** 2)
+
+
+def test_matched_indices_reflect_nothing():
+    assert medium(TISSUE, n_above=1.4).specular_reflectance() == 0.0
+    assert medium(GLASS, (1.5, *TISSUE[1:]), n_above=1.5).specular_reflectance() == 0.0
