@@ -32,6 +32,15 @@ _QT_FIXTURES = {"make_napari_viewer", "make_napari_viewer_proxy", "qtbot", "qapp
 _no_gpu = pytest.StashKey[bool]()
 
 
+def pytest_configure() -> None:
+    """Forget compiled Numba functions that are older than a source file: Numba does not see edits in a helper's file."""
+    package = Path(devices.__file__).parents[1]
+    newest = max(path.stat().st_mtime for path in package.rglob("*.py"))
+    for index in package.rglob("*.nbi"):
+        if index.stat().st_mtime < newest:
+            index.unlink(missing_ok=True)
+
+
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def device(request: pytest.FixtureRequest) -> str:
     """Each device in turn, as the word for ``device=``."""

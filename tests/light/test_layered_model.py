@@ -10,11 +10,6 @@ from napari_gpubio.light.layered.model import MOST_LAYERS, THICKEST_MM, Layer, L
 from tests.light.layered_samples import ENDLESS_MM, GLASS, SKIN, TISSUE, medium
 
 
-def stack(*indices):
-    """Layers with these refractive indices; those of 1.5 are glass."""
-    return tuple(GLASS if n == 1.5 else (n, *TISSUE[1:]) for n in indices)
-
-
 def by_bouncing(n0, n1, n2):
     """Light that comes out on the upper side of a plate after any number of reflections in it, one after another."""
     r1, r2 = (((a - b) / (a + b)) ** 2 for a, b in ((n0, n1), (n1, n2)))
@@ -43,6 +38,7 @@ BAD_LAYERS = [
     ({"thickness_mm": 0.0}, r"thickness_mm is 0.0; it must be greater than 0 \(or infinite\)"),
     ({"thickness_mm": -1.0}, r"thickness_mm is -1.0; it must be greater than 0 \(or infinite\)"),
     ({"thickness_mm": math.nan}, r"thickness_mm is nan; it must be greater than 0 \(or infinite\)"),
+    ({"thickness_mm": "3"}, "thickness_mm is '3'; "),
     ({"name": 7}, "name is 7; give a text"),
 ]
 
@@ -96,10 +92,10 @@ def test_100_layers_are_allowed():
     assert len(medium(*[TISSUE] * MOST_LAYERS).layers) == 100
 
 
-@pytest.mark.parametrize("n", [0.5, 0.0, -1.0, math.nan, math.inf])
+@pytest.mark.parametrize("n", [0.5, 0.0, -1.0, math.nan, math.inf, "1"])
 @pytest.mark.parametrize("side", ["above", "below"])
 def test_bad_indices_around_are_refused(side, n):
-    with pytest.raises(InvalidInput, match=f"the refractive index {side} is {n}; it must be at least 1"):
+    with pytest.raises(InvalidInput, match=f"the refractive index {side} is {n!r}; it must be at least 1"):
         medium(TISSUE, **{f"n_{side}": n})
 
 

@@ -1,0 +1,43 @@
+"""Long work on a terminal: a progress bar, and Ctrl-C that keeps what was done."""
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from napari_gpubio.core.steps import Step
+
+STOPPED = 130  # the exit status of a program that was interrupted
+_WIDTH = 30
+
+
+def draw_progress(step: Step, label: str = "") -> None:
+    """Draw a progress bar on standard error, if that is a terminal; ``label`` is put in front."""
+    if not sys.stderr.isatty():
+        return
+    filled = int(_WIDTH * step.fraction)
+    bar = "#" * filled + "." * (_WIDTH - filled)
+    end = "\n" if step.done >= step.total else ""
+    sys.stderr.write(f"\r{label}{step.message} [{bar}] {step.done}/{step.total}{end}")
+    sys.stderr.flush()
+
+
+@contextmanager
+def stop_at_interrupt() -> Iterator[threading.Event]:
+    """Give an event that the first Ctrl-C sets; the second one ends the program as always."""
+    stop, usual = threading.Event(), signal.getsignal(signal.SIGINT)
+
+    def ask(*_: object) -> None:
+        stop.set()
+        signal.signal(signal.SIGINT, usual)
+        sys.stderr.write("\nstopping; what was done is kept\n")
+
+    if threading.current_thread() is not threading.main_thread():  # only there may signals be handled
+        yield stop
+        return
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, usual)
