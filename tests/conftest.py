@@ -33,9 +33,10 @@ _no_gpu = pytest.StashKey[bool]()
 
 
 def pytest_configure() -> None:
-    """Forget compiled Numba functions that are older than a source file: Numba does not see edits in a helper's file."""
+    """Forget compiled Numba functions older than any source of such: Numba does not see edits in a helper's file."""
     package = Path(devices.__file__).parents[1]
-    newest = max(path.stat().st_mtime for path in package.rglob("*.py"))
+    sources = [path for path in package.rglob("*.py") if b"numba" in path.read_bytes()]
+    newest = max(path.stat().st_mtime for path in sources)
     for index in package.rglob("*.nbi"):
         if index.stat().st_mtime < newest:
             index.unlink(missing_ok=True)

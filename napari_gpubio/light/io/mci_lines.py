@@ -133,7 +133,7 @@ def is_number(word: str) -> bool:
 def moved_point(digits: str, places: int) -> float:
     """A number as it is written, times a power of ten, with its point moved.
 
-    Multiplied instead, 0.007 cm would become 0.07000000000000001 mm.
+    Multiplied instead, 0.011 cm would become 0.10999999999999999 mm.
     """
     mantissa, _, exponent = digits.lower().partition("e")
     return float(f"{mantissa}e{int(exponent or 0) + places}")

@@ -1,0 +1,241 @@
+"""MCML's input files, ``.mci``: layers, grid and photons of one run or of several (Wang et al. 1995).
+
+Lengths are cm in the file and mm here. In order, ``#`` beginning a comment and blank lines anywhere::
+
+    1.0                      # file version
+    1                        # number of runs
+    skin.mco A               # output file, ASCII or Binary (MCML writes text for both)
+    100000                   # photons
+    0.002 0.01               # dz, dr
+    500 200 30               # numbers of dz, dr, da
+    2                        # layers
+    1.0                      # n above
+    1.4 0.7 200 0.76 0.162   # n, mua, mus, g, d of each layer
+    1.44 0.3 150 0.8 1.0E+8  # a last layer of 1e8 cm or more is endless
+    1.0                      # n below
+"""
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import atomic_write
+from napari_gpubio.light.io.mci_lines import DataLines, is_number, moved_point
+from napari_gpubio.light.layered.model import MOST_LAYERS, THICKEST_MM, Layer, LayeredMedium
+from napari_gpubio.light.layered.settings import LayeredSettings
+
+_MOST_BINS = 32767  # what MCML's 16-bit counters hold
+_ENDLESS = "1E+08"
+_LAYER_LABEL = re.compile(r"\s*layer\s*\d*\s*[:.,–-]?\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MciRun:
+    """One run of an input file.
+
+    Parameters
+    ----------
+    medium, settings
+        What is simulated. Names of layers are the comments behind them; the file knows nothing of the seed and of
+        other settings that MCML lacks, which have their defaults.
+    output
+        Name of the output file, as it is written.
+    binary
+        Whether the file asks for binary output. MCML 1.2.2 writes text all the same, and so do we.
+    """
+
+    medium: LayeredMedium
+    settings: LayeredSettings
+    output: str
+    binary: bool = False
+
+
+def read_mci(path: str | Path) -> tuple[MciRun, ...]:
+    """Read MCML's input file.
+
+    The grammar is MCML's, with two mercies: whole numbers may be written 1e6 (MCML would read 1), and what MCML would
+    pass over in silence (data after the last run, a number too many in a line) is an error.
+
+    Raises
+    ------
+    InvalidInput
+        If something is wrong; the sentence names the line and the reason.
+    """
+    lines = DataLines(path)
+    _check_version(lines)
+    (count,) = lines.whole_numbers(1, "the number of runs")
+    if count < 1:
+        raise lines.failure(f"the number of runs is {count}; it must be at least 1")
+    runs, line_of_count, taken = [], lines.number, dict[str, int]()
+    for number in range(1, count + 1):
+        runs.append(read_run(lines, f"run {number} of {count}", taken))
+    if lines.advance():
+        raise lines.failure(
+            f"data follows after the last run; line {line_of_count} says how many runs there are ({count}): correct it, "
+            "or put # in front of what follows"
+        )
+    return tuple(runs)
+
+
+def _check_version(lines: DataLines) -> None:
+    (version, *_) = lines.next("the file version, 1.0,")
+    if version.lower().startswith("mcmli2"):
+        raise lines.failure("this is an input file of MCML 2; only the format of MCML 1 (version 1.0) can be read")
+    if version in ("A1", "B1"):
+        raise lines.failure("this is an output file of MCML (.mco); give its input file (.mci)")
+    if not is_number(version):
+        raise lines.failure("MCML's input files begin with the file version, 1.0")
+
+
+def read_run(lines: DataLines, what: str, taken: dict[str, int]) -> MciRun:
+    """Read one run, which stands in an output file in the same way.
+
+    Parameters
+    ----------
+    lines
+        The file, at the line before.
+    what
+        Which run, for an error.
+    taken
+        Names of output files that earlier runs have, and the lines of these names; the run's is added.
+    """
+    output, binary = _output(lines, what, taken)
+    settings = _settings(lines, what)
+    medium = _medium(lines, what, name=Path(output).stem)
+    return MciRun(medium=medium, settings=settings, output=output, binary=binary)
+
+
+def _output(lines: DataLines, what: str, taken: dict[str, int]) -> tuple[str, bool]:
+    name, *rest = lines.next(f"{what}, beginning with the name of its output file,")
+    if is_number(name):
+        raise lines.failure(f"the name of the output file of {what} must stand here, for instance skin.mco A")
+    if name in taken:
+        raise lines.failure(f"the output file {name} is line {taken[name]}'s already; each run needs its own")
+    taken[name] = lines.number
+    return name, bool(rest) and rest[0][0].upper() == "B"
+
+
+def _settings(lines: DataLines, what: str) -> LayeredSettings:
+    settings = LayeredSettings()
+    (photons,) = lines.whole_numbers(1, f"the number of photons of {what}")
+    with lines.blamed():
+        settings = dataclasses.replace(settings, photons=photons)
+    dz, dr = (moved_point(number, 1) for number in lines.numbers(2, f"dz and dr (cm) of {what}"))
+    with lines.blamed():
+        settings = dataclasses.replace(settings, dz_mm=dz, dr_mm=dr)
+    nz, nr, na = lines.whole_numbers(3, f"the numbers of dz, dr and da of {what}")
+    with lines.blamed():
+        return dataclasses.replace(settings, depth_bins=nz, radial_bins=nr, angle_bins=na)
+
+
+def _medium(lines: DataLines, what: str, name: str) -> LayeredMedium:
+    (count,) = lines.whole_numbers(1, f"the number of layers of {what}")
+    if not 1 <= count <= MOST_LAYERS:
+        raise lines.failure(f"there are {count} layers; 1 to {MOST_LAYERS} are possible")
+    n_above = _ambient(lines, f"the refractive index above {what}")
+    layers = tuple(_layer(lines, f"layer {i} of {count}", is_last=i == count) for i in range(1, count + 1))
+    with lines.blamed():
+        medium = LayeredMedium(layers=layers, n_above=n_above, name=name)
+    return dataclasses.replace(medium, n_below=_ambient(lines, f"the refractive index below {what}"))
+
+
+def _ambient(lines: DataLines, what: str) -> float:
+    n = float(lines.numbers(1, what)[0])
+    if not 1 <= n < math.inf:
+        raise lines.failure(f"{what} is {n:g}; it must be at least 1")
+    return n
+
+
+def _layer(lines: DataLines, what: str, *, is_last: bool) -> Layer:
+    n, mua, mus, g, d = lines.numbers(5, f"n, mua, mus, g and d of {what}")
+    thickness = moved_point(d, 1)
+    with lines.blamed():
+        layer = Layer(
+            n=float(n),
+            mua_per_mm=moved_point(mua, -1),
+            mus_per_mm=moved_point(mus, -1),
+            g=float(g),
+            thickness_mm=thickness if thickness < THICKEST_MM else math.inf,
+            name=_LAYER_LABEL.sub("", lines.comment, count=1).strip(),
+        )
+    if layer.is_endless and not is_last:
+        raise lines.failure(f"{what} is infinitely thick; only the last one may be")
+    return layer
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def write_mci(path: str | Path, runs: Sequence[MciRun]) -> None:
+    """Write an input file that MCML reads; `read_mci` gives the same runs back, but for settings that MCML lacks.
+
+    Raises
+    ------
+    InvalidInput
+        If there are no runs, MCML cannot do one of them, or the file cannot be written.
+    """
+    if not runs:
+        raise InvalidInput("there are no runs to write; give at least one")
+    _check_outputs([run.output for run in runs])
+    lines = ["1.0\t\t\t\t\t# file version", f"{len(runs)}\t\t\t\t\t# number of runs", ""]
+    for number, run in enumerate(runs, 1):
+        _check_for_mcml(run)
+        lines += [f"### run {number}", *run_lines(run), ""]
+    with atomic_write(path) as part:
+        part.write_text("\n".join(lines), encoding="utf-8", newline="\n")
+
+
+def run_lines(run: MciRun) -> Iterator[str]:
+    """Lines of one run as MCML writes them into its output files."""
+    s, layers = run.settings, run.medium.layers
+    yield f"{run.output} \tA\t\t# output file name, ASCII."
+    yield f"{s.photons} \t\t\t# No. of photons"
+    yield f"{_shown(s.dz_mm, -1)}\t{_shown(s.dr_mm, -1)}\t\t# dz, dr [cm]"
+    yield f"{s.depth_bins}\t{s.radial_bins}\t{s.angle_bins}\t# No. of dz, dr, da."
+    yield ""
+    yield f"{len(layers)}\t\t\t\t\t# Number of layers"
+    yield "#n\tmua\tmus\tg\td\t# One line for each layer"
+    yield f"{_shown(run.medium.n_above)}\t\t\t\t\t# n for medium above"
+    for number, layer in enumerate(layers, 1):
+        yield "\t".join(_layer_numbers(layer)) + f"\t# layer {number}" + (f": {_one_line(layer.name)}" * bool(layer.name))
+    yield f"{_shown(run.medium.n_below)}\t\t\t\t\t# n for medium below"
+
+
+def _layer_numbers(layer: Layer) -> Iterator[str]:
+    yield _shown(layer.n)
+    yield _shown(layer.mua_per_mm, 1)
+    yield _shown(layer.mus_per_mm, 1)
+    yield _shown(layer.g)
+    yield _ENDLESS if layer.is_endless else _shown(layer.thickness_mm, -1)
+
+
+def _shown(value: float, places: int = 0) -> str:
+    """A number with its point moved, as C's %G shows it if six digits are enough for it."""
+    moved = moved_point(repr(float(value)), places)
+    short = f"{moved:G}"
+    return short if float(short) == moved else repr(moved)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _check_outputs(names: Sequence[str]) -> None:
+    for name in names:
+        if not name or name != "".join(name.split()) or "#" in name:
+            raise InvalidInput(f"the output file is named {name!r}; MCML needs a name without spaces and #")
+        if names.count(name) > 1:
+            raise InvalidInput(f"two runs have the output file {name}; MCML needs a name for each")
+
+
+def _check_for_mcml(run: MciRun) -> None:
+    s = run.settings
+    if (bins := max(s.depth_bins, s.radial_bins, s.angle_bins)) > _MOST_BINS:
+        raise InvalidInput(f"{run.output} has {bins:,} bins in one direction; MCML counts to {_MOST_BINS:,}")
+    for number, layer in enumerate(run.medium.layers, 1):
+        if layer.g < 0:
+            raise InvalidInput(f"layer {number} of {run.output} has g = {layer.g:g}; MCML needs g from 0 to 1")
