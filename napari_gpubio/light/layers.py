@@ -20,6 +20,14 @@ Array = npt.NDArray[Any]
 DECADES = 6
 MOST_ERROR = 0.5  # relative standard error up to which a voxel is told apart from noise
 GATE_AXIS = "time gate"
+OTHER_COLOUR = "#c850a0"  # of labels that the user paints beside the tissues
+TISSUE_COLOURS = {
+    "scalp": "#b5795a",
+    "skull": "#e3d9b8",
+    "CSF": "#3f8fbf",
+    "grey matter": "#8a8a94",
+    "white matter": "#ededed",
+}
 
 
 def labels_layer(domain: Domain, name: str) -> LayerData:
@@ -27,7 +35,17 @@ def labels_layer(domain: Domain, name: str) -> LayerData:
     metadata: dict[str, Any] = {"domain": domain}
     if domain.path is not None:
         metadata["path"] = str(domain.path)
-    return volume_layer(domain.labels.copy(), domain.affine, name, kind="labels", metadata=metadata)
+    colours = _tissue_colours(domain)
+    keywords = {"colormap": colours} if colours else {}
+    return volume_layer(domain.labels.copy(), domain.affine, name, kind="labels", metadata=metadata, **keywords)
+
+
+def _tissue_colours(domain: Domain) -> dict[int | None, str]:
+    """Colour of each label, where all of them are tissues of the head; else none, and napari chooses."""
+    names = {label: domain.medium(label).name for label in domain.labels_present}
+    if not set(names.values()) <= TISSUE_COLOURS.keys():
+        return {}
+    return {None: OTHER_COLOUR, 0: "transparent"} | {label: TISSUE_COLOURS[name] for label, name in names.items()}
 
 
 def fluence_layer(

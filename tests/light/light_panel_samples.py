@@ -50,6 +50,10 @@ def in_world(position):
     return viewer_to_world(position, ball().affine, ball().shape)
 
 
+def moved(position, *by):
+    return np.asarray(position) + by
+
+
 def add_panel(viewer):
     panel = LightPanel(PublicOnlyProxy(viewer))
     if hasattr(viewer, "window"):

@@ -1,6 +1,7 @@
 """Settings of a layered simulation and what is made of them: limits, areas, solid angles, tables, batches, keys."""
 
 import dataclasses
+import itertools
 import math
 
 import numpy as np
@@ -147,7 +148,7 @@ def test_batches_cover_the_photons():
         p = problem(photons=photons, batches=batches)
         ranges = [p.batch_range(batch) for batch in range(p.batch_count)]
         assert (ranges[0][0], ranges[-1][1]) == (0, photons)
-        assert all(a[1] == b[0] for a, b in zip(ranges, ranges[1:], strict=False))
+        assert all(a[1] == b[0] for a, b in itertools.pairwise(ranges))
         lengths = [stop - start for start, stop in ranges]
         assert set(lengths[:-1]) <= {p.batch_size}
         assert 0 < lengths[-1] <= p.batch_size

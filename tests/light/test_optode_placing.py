@@ -30,6 +30,7 @@ from tests.light.light_panel_samples import (
     go_to,
     lines,
     markers,
+    moved,
     on_screen,
     outwards,
     result,
@@ -68,7 +69,7 @@ def on_surface(point):
 def test_a_click_in_a_slice_stays_in_the_slice(viewer, panel):
     panel.run_box._live.setChecked(False)
     for height in (-10.0, 0.0, 15.0):
-        target = np.array(CENTRE) + (-22.0, 6.0, height)
+        target = moved(CENTRE, -22.0, 6.0, height)
         click(viewer, target)
         assert position(panel)[2] == pytest.approx(target[2], abs=0.01)
         assert on_surface(position(panel))
@@ -125,8 +126,8 @@ def test_in_3d_dragging_follows_the_tissue_under_the_mouse(viewer, placed):
     start = on_screen(position(placed))
     mouse = Mouse(viewer, view=(-1.0, 0.0, 0.0))
     away = np.array([50.0, 0.0, 0.0])  # the canvas plane is elsewhere along the line of sight
-    mouse.drag(start + away, start + away + (0.0, 3.0, 2.0), start + away + (0.0, 8.0, -4.0))
-    z, y, x = on_screen(position(placed))
+    mouse.drag(start + away, moved(start + away, 0.0, 3.0, 2.0), moved(start + away, 0.0, 8.0, -4.0))
+    _, y, x = on_screen(position(placed))
     assert (y, x) == pytest.approx((start[1] + 8.0, start[2] - 4.0), abs=0.01)
     assert on_surface(position(placed))
 
@@ -136,14 +137,14 @@ def test_in_3d_a_drag_beside_the_tissue_stays_where_it_was_last(viewer, placed):
     placed.place_source(TOP)
     start = on_screen(position(placed))
     mouse = Mouse(viewer, view=(-1.0, 0.0, 0.0))
-    mouse.drag(start, start + (0.0, 6.0, 0.0), start + (0.0, 600.0, 0.0))
+    mouse.drag(start, moved(start, 0.0, 6.0, 0.0), moved(start, 0.0, 600.0, 0.0))
     assert on_screen(position(placed))[1] == pytest.approx(start[1] + 6.0, abs=0.01)
     assert placed.message == ""
 
 
 def test_a_click_on_the_marker_without_moving_changes_nothing(viewer, placed):
     before = placed.desk.optodes
-    Mouse(viewer).click(on_screen(position(placed)) + (0.0, 0.5, 0.5))
+    Mouse(viewer).click(moved(on_screen(position(placed)), 0.0, 0.5, 0.5))
     assert placed.desk.optodes is before
 
 
@@ -188,7 +189,7 @@ def test_an_implanted_fibre(viewer, placed, qtbot):
     go_to(viewer, position(placed))
     # its marker can be dragged although it is inside: the entry slides on the surface, the depth stays
     start = on_screen(position(placed))
-    Mouse(viewer).drag(start, start + (0.0, 4.0, 0.0))
+    Mouse(viewer).drag(start, moved(start, 0.0, 4.0, 0.0))
     source = placed.desk.optodes.source
     assert source.depth_mm == 7.5
     assert on_surface(source.entry_mm)
@@ -250,7 +251,7 @@ def test_detectors_by_click(viewer, placed, qtbot):
     button(placed, "Source").click()
     click(viewer, TOP, "Shift")
     assert len(placed.desk.optodes.detectors) == 3
-    placed.place_source(np.asarray(placed.desk.optodes.detectors[2].position_mm) + (4.0, 0.0, 0.0))
+    placed.place_source(moved(placed.desk.optodes.detectors[2].position_mm, 4.0, 0.0, 0.0))
     placed.run_button.click()
     settle(qtbot, placed)
     assert len(result(viewer).detectors) == 3
@@ -284,7 +285,7 @@ def test_a_detector_is_dragged_on_the_surface(viewer, placed):
     where = placed.desk.optodes.detectors[0].position_mm
     go_to(viewer, where)
     start, source = on_screen(where), position(placed)
-    Mouse(viewer).drag(start, start + (0.0, -1.0, 8.0), start + (0.0, -4.0, 12.0))
+    Mouse(viewer).drag(start, moved(start, 0.0, -1.0, 8.0), moved(start, 0.0, -4.0, 12.0))
     now = placed.desk.optodes.detectors[0].position_mm
     assert on_surface(now)
     assert now[0] > where[0] + 5.0
@@ -327,7 +328,8 @@ def pixel_of(window, world):
     """Where a world position is drawn on the canvas."""
     QApplication.processEvents()
     window.canvas.native.grabFramebuffer()  # brings the camera's transform up to date
-    displayed = window.viewer.dims.displayed
+    dims = window.viewer.dims
+    displayed = [axis - (dims.ndim - 3) for axis in dims.displayed]  # a time axis may come first
     place = [on_screen(world)[axis] for axis in displayed][::-1] + [0] * (len(displayed) == 2)
     x, y, _, w = (window.canvas.view.transform * window.canvas.view.scene.transform).map(place)
     return QPoint(round(x / w), round(y / w))
@@ -342,7 +344,7 @@ def press_and_release(window, pixel, modifier=Qt.KeyboardModifier.NoModifier):
 def drag(window, start, end, qtbot):
     native = window.canvas.native
     QTest.mousePress(native, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, start)
-    for pixel in (start + (end - start) / 2, end):
+    for pixel in (moved(start, end - start) / 2, end):
         qtbot.wait(30)  # vispy leaves out moves that come faster
         QTest.mouseMove(native, pixel)
     QTest.mouseRelease(native, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, end)
@@ -401,19 +403,10 @@ def test_with_time_gates_clicks_still_find_the_surface(window, qtbot):
     settle(qtbot, panel)
     assert viewer.dims.ndim == 4
     go_to(viewer, CENTRE)
-    press_and_release(window, pixel_of4(window, RIGHT))
+    press_and_release(window, pixel_of(window, RIGHT))
     assert np.linalg.norm(position(panel) - RIGHT) < 2.6
     assert len(markers(viewer)) == 1
     qtbot.waitUntil(lambda: not panel.running, timeout=MILLISECONDS)
-
-
-def pixel_of4(window, world):
-    """As `pixel_of`, when a time axis comes first."""
-    QApplication.processEvents()
-    window.canvas.native.grabFramebuffer()
-    place = [on_screen(world)[axis - 1] for axis in window.viewer.dims.displayed][::-1] + [0]
-    x, y, _, w = (window.canvas.view.transform * window.canvas.view.scene.transform).map(place)
-    return QPoint(round(x / w), round(y / w))
 
 
 def test_several_sources_one_shines(viewer, placed, qtbot):

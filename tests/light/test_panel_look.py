@@ -131,7 +131,7 @@ def test_the_time_window_zero_is_a_sentence(viewer, shown, qtbot):
 def test_the_legend_tells_powers_of_ten_and_the_unit(viewer, shown, qtbot):
     bar = legend(shown)
     assert not bar.isHidden()
-    low, high = fluence(viewer).contrast_limits
+    _, high = fluence(viewer).contrast_limits
     assert len(bar.texts) == 7
     assert bar.texts[0] == "10" + str(int(high)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     assert "1/mm² per launched photon" in bar._unit

@@ -10,6 +10,7 @@ from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
+from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.widget import request
@@ -29,6 +30,7 @@ from tests.light.light_panel_samples import (
     go_to,
     held_run,
     markers,
+    moved,
     on_screen,
     result,
     run,
@@ -136,10 +138,10 @@ def test_a_quick_run_shows_something_however_fast_the_mouse_moves(viewer, panel,
     mouse, start = Mouse(viewer), on_screen(panel.desk.optodes.source.position_mm)
     mouse.press(start)
     for step in range(40):
-        mouse.move(start + (0.0, 0.1 * step, 0.0))
+        mouse.move(moved(start, 0.0, 0.1 * step, 0.0))
         qtbot.wait(20)
     moves_shown = len({r.source.position_mm for r in shown})
-    mouse.release(start + (0.0, 4.0, 0.0))
+    mouse.release(moved(start, 0.0, 4.0, 0.0))
     panel._quick.cancel()
     settle(qtbot, panel)
     assert moves_shown >= 2
@@ -211,15 +213,18 @@ def test_removing_layers_during_a_run_does_no_harm(viewer, panel, qtbot, held, e
 def test_other_labels_start_anew(viewer, panel, qtbot):
     panel.place_source(LEFT)
     settle(qtbot, panel)
-    from napari_gpubio.light.model import Domain, Medium
-
     other = Domain(
         labels=np.ones((8, 8, 8), np.uint8), affine=np.eye(4), media=(Medium(label=1, name="cube", mua_per_mm=1.0),)
     )
     add_ball(viewer, other, "cube")
+    old = fluence(viewer)
     panel.labels_box.choose(viewer.layers["cube"])
     settle(qtbot, panel)
     assert [medium.name for medium in panel.table.media()] == ["cube"]
+    panel.place_source((4.0, 4.0, 20.0))
+    settle(qtbot, panel)
+    assert result(viewer).domain.shape == (8, 8, 8)
+    assert old in viewer.layers  # the picture of the ball stays with the user
     viewer.layers.remove("ball")
     viewer.layers.remove("cube")
     settle(qtbot, panel)

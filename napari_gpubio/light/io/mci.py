@@ -30,7 +30,7 @@ from napari_gpubio.light.layered.settings import LayeredSettings
 
 _MOST_BINS = 32767  # what MCML's 16-bit counters hold
 _ENDLESS = "1E+08"
-_LAYER_LABEL = re.compile(r"\s*layer\s*\d*\s*[:.,–-]?\s*", re.IGNORECASE)
+_LAYER_NUMBER = re.compile(r"^layer\s*\d+\s*[:.,–-]?\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +160,7 @@ def _layer(lines: DataLines, what: str, *, is_last: bool) -> Layer:
             mus_per_mm=moved_point(mus, -1),
             g=float(g),
             thickness_mm=thickness if thickness < THICKEST_MM else math.inf,
-            name=_LAYER_LABEL.sub("", lines.comment, count=1).strip(),
+            name=_LAYER_NUMBER.sub("", lines.comment),
         )
     if layer.is_endless and not is_last:
         raise lines.failure(f"{what} is infinitely thick; only the last one may be")
@@ -201,7 +201,8 @@ def run_lines(run: MciRun) -> Iterator[str]:
     yield "#n\tmua\tmus\tg\td\t# One line for each layer"
     yield f"{_shown(run.medium.n_above)}\t\t\t\t\t# n for medium above"
     for number, layer in enumerate(layers, 1):
-        yield "\t".join(_layer_numbers(layer)) + f"\t# layer {number}" + (f": {_one_line(layer.name)}" * bool(layer.name))
+        name = f": {' '.join(layer.name.split())}" if layer.name else ""
+        yield "\t".join(_layer_numbers(layer)) + f"\t# layer {number}{name}"
     yield f"{_shown(run.medium.n_below)}\t\t\t\t\t# n for medium below"
 
 
@@ -220,14 +221,10 @@ def _shown(value: float, places: int = 0) -> str:
     return short if float(short) == moved else repr(moved)
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
 def _check_outputs(names: Sequence[str]) -> None:
     for name in names:
-        if not name or name != "".join(name.split()) or "#" in name:
-            raise InvalidInput(f"the output file is named {name!r}; MCML needs a name without spaces and #")
+        if not name or name != "".join(name.split()) or "#" in name or is_number(name):
+            raise InvalidInput(f"the output file is named {name!r}; MCML needs a name without spaces and #, no number")
         if names.count(name) > 1:
             raise InvalidInput(f"two runs have the output file {name}; MCML needs a name for each")
 

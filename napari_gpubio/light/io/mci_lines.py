@@ -93,8 +93,24 @@ class DataLines:
                 raise self.failure(f"{word[:_MOST_SHOWN]!r} is not a number; {what} must stand here")
         if len(words) < count or (len(words) > count and _NUMBER.fullmatch(words[count])):
             found = "more" if len(words) > count else len(words)
-            raise self.failure(f"{count} numbers must stand here and {found} do: {what}".replace("1 numbers", "1 number"))
+            raise self.failure(
+                f"{count} numbers must stand here and {found} do: {what}".replace("1 numbers", "1 number")
+            )
         return words[:count]
+
+    def floats(self, what: str) -> list[float]:
+        """All numbers of the next line with data, however many.
+
+        Raises
+        ------
+        InvalidInput
+            If one is no number, or the file ends; ``what`` says what should follow.
+        """
+        words = self.next(what)
+        try:
+            return [float(word) for word in words]
+        except ValueError as error:
+            raise self.failure(f"numbers of {what} must stand here") from error
 
     def whole_numbers(self, count: int, what: str) -> list[int]:
         """Whole numbers of the next line with data; 1e6 is one as well.
@@ -114,7 +130,7 @@ class DataLines:
         """The error that names the current line and shows it."""
         shown = " ".join(self.words)
         shown = shown[:_MOST_SHOWN] + "…" if len(shown) > _MOST_SHOWN else shown
-        return InvalidInput(f"{self.path.name}, line {self.number}: {reason}" + (f' (“{shown}”)' if shown else ""))
+        return InvalidInput(f"{self.path.name}, line {self.number}: {reason}" + (f" (“{shown}”)" if shown else ""))
 
     @contextmanager
     def blamed(self) -> Iterator[None]:

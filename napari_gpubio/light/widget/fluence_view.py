@@ -88,7 +88,10 @@ class FluenceView:
         data, keywords, _ = made
         keywords["metadata"][KEY]["panel"] = part
         layer = self.layer(part)
-        if layer is not None and not _fits(layer, data, keywords):
+        if layer is not None and not _same_place(layer, data, keywords):
+            self.keep()  # it is of other labels, and stays with the user
+            layer = None
+        elif layer is not None and layer.data.shape != data.shape:  # other time gates
             self._viewer.layers.remove(layer.name)
             layer = None
         if layer is None:
@@ -140,9 +143,10 @@ class FluenceView:
         return f"{edges[index]:g} to {edges[index + 1]:g} ns"
 
 
-def _fits(layer: Any, data: Any, keywords: dict[str, Any]) -> bool:
-    """Whether a layer can take other data: the same grid in the same place."""
-    return layer.data.shape == data.shape and np.allclose(layer.affine.affine_matrix, keywords["affine"])
+def _same_place(layer: Any, data: Any, keywords: dict[str, Any]) -> bool:
+    """Whether a layer lies on the same grid as other data; time gates do not count."""
+    own, new = layer.affine.affine_matrix, np.asarray(keywords["affine"])
+    return layer.data.shape[-3:] == data.shape[-3:] and np.allclose(own[-4:, -4:], new[-4:, -4:])
 
 
 def _shift(told: dict[str, Any], new: dict[str, Any]) -> float:

@@ -43,6 +43,7 @@ from napari_gpubio.viewer.layer_box import LayerBox
 from napari_gpubio.viewer.panel import EnginePanel, heading
 from napari_gpubio.viewer.view_box import ViewBox
 
+OUTDATED = "the picture is from before this change; press Run"
 STILL_RUNNING = "The run under way is for the inputs as they were. Press Stop, then Run, for the new ones."
 
 
@@ -98,6 +99,9 @@ class LightPanel(EnginePanel):
         top = QWidget(self)
         form = aligned_form(top)
         form.addRow(row_label("Labels", "The segmented volume; 0 is outside.", self), self.labels_box)
+        self._grid = QLabel(self)
+        self._grid.setStyleSheet("color: #9a9da5;")
+        form.addRow("", self._grid)
         form.addRow(self.view_box)
         for label in self.view_box.findChildren(QLabel):
             label.setMinimumWidth(LABEL_WIDTH)
@@ -134,6 +138,7 @@ class LightPanel(EnginePanel):
         """Take over the optical properties that come with a layer."""
         self.clear_message()
         self._quick.cancel()
+        self._show_grid()
         domain = self._labels.domain
         if domain is not None:
             self._show_labels(domain.labels_present)
@@ -155,6 +160,11 @@ class LightPanel(EnginePanel):
         self.source_box.set_source(case.source)
         self.run_box.set_settings(case.settings)
         self.desk.load(Optodes(sources=(Placement.of(case.source),), detectors=tuple(case.detectors)))
+
+    def _show_grid(self) -> None:
+        tissue = self._labels.tissue
+        self._grid.setText("" if tissue is None else tissue.grid_text)
+        self._grid.setVisible(tissue is not None)
 
     def _on_counted(self, labels: tuple[int, ...]) -> None:
         self._show_labels(labels)
@@ -198,6 +208,7 @@ class LightPanel(EnginePanel):
             self.show_note(STILL_RUNNING)
             return
         if not self.run_box.live or self.desk.shown.source is None:
+            self.say(OUTDATED if self.view.picture is not None else "")
             return
         try:
             request = self._request()

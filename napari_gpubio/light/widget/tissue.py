@@ -73,6 +73,13 @@ class Tissue:
         """Longest side of the grid, mm; what is drawn is sized by it."""
         return float((voxel_sizes_mm(self.affine) * self.labels.shape).max())
 
+    @property
+    def grid_text(self) -> str:
+        """How many voxels of what size."""
+        counts = " × ".join(map(str, self.labels.shape))
+        sizes = " × ".join(f"{edge:.4g}" for edge in voxel_sizes_mm(self.affine))
+        return f"{counts} voxels of {sizes} mm"
+
     def to_world(self, position: npt.ArrayLike) -> Position:
         """World mm of a viewer position (z, y, x)."""
         return to_world(position, self.affine, self.labels.shape)

@@ -1,0 +1,400 @@
+"""CUDA photons through layers against their Numba twin: bit for bit with g++ in place of a GPU, however they are tallied,
+shared out and resumed; within errors on a real GPU."""
+
+import functools
+import inspect
+import threading
+
+import numba
+import numpy as np
+import pytest
+
+from napari_gpubio.core import kernels
+from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.errors import OutOfGpuMemory
+from napari_gpubio.light import work
+from napari_gpubio.light.layered import cpu, gpu
+from napari_gpubio.light.layered.assemble import assemble
+from napari_gpubio.light.layered.gpu import Variant, hot_corner
+from napari_gpubio.light.layered.problem import LayeredProblem
+from napari_gpubio.light.layered.run import simulate_layers
+from napari_gpubio.light.layered.settings import LayeredSettings
+from tests.cuda_on_cpu import loader
+from tests.light.layered_samples import ENDLESS_MM, GLASS, SKIN, TISSUE, at, check_same_bits, medium
+
+GPU = Device("cuda", (0,))
+BACKWARD = (1.33, 0.1, 3.0, -0.5, 0.7)
+FORWARD = (1.45, 0.02, 20.0, 0.9, 0.4)
+ISOTROPIC = (1.4, 0.3, 1.0, 0.0, 0.5)
+ABSORBER = (1.5, 0.5, 0.0, 0.0, 0.6)
+SCATTERER = (1.38, 0.0, 5.0, 0.3, 0.3)
+ENDLESS = (*TISSUE[:4], ENDLESS_MM)
+MEDIA = {
+    "one layer": medium(TISSUE),
+    "many kinds": medium(FORWARD, BACKWARD, ISOTROPIC, ABSORBER, SCATTERER),
+    "glass on top": medium(GLASS, TISSUE),
+    "much glass": medium(GLASS, (1.6, *GLASS[1:]), FORWARD, GLASS, ISOTROPIC, GLASS, n_below=1.33),
+    "other indices around": medium(FORWARD, ISOTROPIC, n_above=1.6, n_below=1.2),
+    "one index": medium(*((1.0, *row[1:]) for row in (FORWARD, ISOTROPIC, BACKWARD))),
+    "endless": medium(ISOTROPIC, ENDLESS),
+    "100 layers": medium(*(FORWARD, ISOTROPIC, BACKWARD, SCATTERER) * 25),
+}
+ALL_MEDIA = pytest.mark.parametrize("name", MEDIA)
+GRID = {"dr_mm": 0.1, "dz_mm": 0.05, "radial_bins": 12, "depth_bins": 20, "angle_bins": 9}  # less than the layers
+VARIANTS = {
+    "chosen shape": Variant(),
+    "given shape": Variant(shape=(5, 7)),
+    "one bin": Variant(shape=(1, 1)),
+    "everything": Variant(shape=(12, 20)),
+    "small": Variant(cache_bytes=800),
+    "no cache": Variant(cache=False),
+    "no history": Variant(history=False),
+    "neither": Variant(cache=False, history=False),
+}
+
+
+def settings(photons=600, **changes):
+    return LayeredSettings(photons=photons, **{"batches": 4, "seed": 11, **GRID, **changes})
+
+
+def on(device, photons=1000, *, layers=MEDIA["many kinds"], **changes):
+    return simulate_layers(layers, settings(photons, **{"batches": 8, **changes}), device=device)
+
+
+@functools.cache
+def by_cpu(photons=1000):
+    """All tallies of many kinds of layers, on the CPU in one go."""
+    return on("cpu", photons)
+
+
+@pytest.fixture
+def short_pilot(monkeypatch):
+    """A pilot run that leaves something to do."""
+    monkeypatch.setattr(gpu, "PILOT_PHOTONS", 50)
+
+
+def check_twins(layers, chosen):
+    """Both twins give the same tallies; returns the result."""
+    expected = simulate_layers(layers, chosen, device="cpu")
+    found = simulate_layers(layers, chosen, device="cuda")
+    check_same_bits(found, expected)
+    assert found.launched == chosen.photons
+    assert found.total == pytest.approx(1.0, abs=1e-6)
+    return found
+
+
+def tallies(problem, pieces, variant=None):
+    """Trace pieces (start, count) with the twin on the CPU, or with a variant on a GPU, and hand over the arrays."""
+    run = cpu.Run(problem) if variant is None else gpu.Run(problem, device=GPU, variant=variant)
+    for start, count in pieces:
+        run.advance(start, count)
+    part = run.snapshot().to_arrays()
+    run.close()
+    return part
+
+
+def check_same_arrays(found, expected):
+    assert set(found) == set(expected)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
+
+
+# -- kernels through g++ ----------------------------------------------------------------------------------------------
+
+
+@ALL_MEDIA
+@pytest.mark.parametrize("edge", ["collect", "drop"])
+@pytest.mark.parametrize("absorption", [True, False])
+def test_layers_have_the_bits_of_their_twin(fake_gpu, short_pilot, name, edge, absorption):
+    fake_gpu()
+    result = check_twins(MEDIA[name], settings(edge=edge, absorption=absorption))
+    assert result.absorbed.value > 0.01
+    assert result.diffuse_reflectance.value > 0.01
+    assert (result.A_rz is not None) == absorption
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
+@pytest.mark.parametrize("edge", ["collect", "drop"])
+def test_every_variant_has_the_bits_of_the_twin(fake_gpu, short_pilot, variant, edge):
+    fake_gpu()
+    problem = LayeredProblem(MEDIA["many kinds"], settings(edge=edge))
+    expected = tallies(problem, [(batch * 150, 150) for batch in range(4)])
+    check_same_arrays(tallies(problem, [(0, 600)], variant), expected)
+    assert expected["numbers_0"].any()
+
+
+@pytest.mark.parametrize("history", [True, False])
+def test_every_variant_without_the_map_has_the_bits_of_the_twin(fake_gpu, history):
+    fake_gpu()
+    problem = LayeredProblem(MEDIA["many kinds"], settings(absorption=False))
+    expected = tallies(problem, [(batch * 150, 150) for batch in range(4)])
+    check_same_arrays(tallies(problem, [(0, 600)], Variant(history=history)), expected)
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1e-4, 0.1])
+@pytest.mark.parametrize("name", ["many kinds", "one layer"])
+def test_roulette_has_the_bits_of_its_twin(fake_gpu, short_pilot, name, threshold):
+    fake_gpu()
+    result = check_twins(MEDIA[name], settings(roulette_threshold=threshold))
+    assert (result.roulette.value != 0) == (threshold > 0)
+
+
+@pytest.mark.parametrize("order", [loader.REVERSED, 11, 12])
+def test_the_order_of_threads_changes_nothing(fake_gpu, short_pilot, order):
+    fake_gpu()
+    with loader.thread_order(order):
+        check_same_bits(on("cuda"), by_cpu())
+
+
+@pytest.mark.parametrize(
+    "grid",
+    [
+        {"radial_bins": 1, "depth_bins": 1, "angle_bins": 1},
+        {"radial_bins": 1, "depth_bins": 500, "angle_bins": 2},
+        {"radial_bins": 300, "depth_bins": 1, "angle_bins": 90},
+        {"dr_mm": 1e-4, "dz_mm": 1e-4, "edge": "drop"},
+        {"dr_mm": 1e6, "dz_mm": 1e6},
+    ],
+    ids=str,
+)
+def test_grids_have_the_bits_of_their_twin(fake_gpu, short_pilot, grid):
+    fake_gpu()
+    check_twins(MEDIA["many kinds"], settings(**grid))
+
+
+@pytest.mark.parametrize("seed", [0, 2**32 + 5, 2**63 + 1, 2**64 - 1])
+def test_seeds_of_64_bits_have_the_bits_of_their_twin(fake_gpu, seed):
+    fake_gpu()
+    check_twins(MEDIA["many kinds"], settings(100, seed=seed))
+
+
+def test_the_last_of_all_possible_photons_has_the_bits_of_its_twin(fake_gpu):
+    fake_gpu()
+    problem = LayeredProblem(MEDIA["one layer"], settings(2**32, batches=2))
+    pieces = [(2**31 - 60, 60), (2**32 - 70, 70)]
+    check_same_arrays(tallies(problem, pieces, Variant(cache=False)), tallies(problem, pieces))
+
+
+def test_the_kernel_has_no_undefined_behaviour(fake_gpu, short_pilot, monkeypatch, capfd):
+    fake_gpu()
+    monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
+    for layers in MEDIA.values():
+        check_twins(layers, settings(120))
+    assert "runtime error" not in capfd.readouterr().err
+
+
+# -- the hot corner ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 9), (3, 30), (30, 3)])
+@pytest.mark.parametrize("cells", [1, 5, 12, 60, 1000])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_hot_corner_is_the_best_of_all(shape, cells, seed):
+    absorbed = np.random.default_rng(seed).integers(0, 2**62, shape, np.uint64)
+    absorbed[np.random.default_rng(seed + 50).random(shape) < 0.2 * seed] = 0
+    radial, depth = hot_corner(absorbed, cells)
+    every = [(r, z) for r in range(1, shape[0] + 1) for z in range(1, shape[1] + 1) if r * z <= cells]
+    most = max(absorbed[:r, :z].astype(float).sum() for r, z in every)
+    assert (radial, depth) in every
+    assert absorbed[:radial, :depth].astype(float).sum() == pytest.approx(most, rel=1e-12)
+
+
+def test_the_shape_of_the_cache_follows_the_light(fake_gpu, monkeypatch):
+    """Deep and narrow where light goes straight on, flat and wide where it spreads in a thin layer."""
+    fake_gpu()
+    monkeypatch.setattr(gpu, "PILOT_PHOTONS", 400)
+    shapes = []
+    for layers in (medium((1.4, 0.3, 3.0, 0.95, 2.0)), medium((1.4, 0.005, 3.0, 0.0, 0.06))):
+        problem = LayeredProblem(layers, settings(500, radial_bins=60, depth_bins=60))
+        run = gpu.Run(problem, device=GPU, variant=Variant(cache_bytes=8 * 64))
+        run.advance(0, 500)
+        shapes.append(run._shape)
+    (narrow, deep), (wide, flat) = shapes
+    assert deep > 3 * narrow
+    assert wide > 3 * flat
+    assert max(narrow * deep, wide * flat) <= 64
+
+
+def test_a_corner_of_more_than_48_kib_is_asked_for(fake_gpu):
+    """The pretended GPU refuses it otherwise, as a real one does."""
+    fake_gpu()
+    problem = LayeredProblem(MEDIA["one layer"], settings(radial_bins=100, depth_bins=100))
+    variant = Variant(shape=(100, 80), cache_bytes=64_000)
+    expected = tallies(problem, [(batch * 150, 150) for batch in range(4)])
+    check_same_arrays(tallies(problem, [(0, 600)], variant), expected)
+
+
+# -- host code --------------------------------------------------------------------------------------------------------
+
+
+def test_both_twins_have_the_same_methods():
+    for name, method in inspect.getmembers(cpu.Run, inspect.isfunction):
+        if not name.startswith("_"):
+            assert inspect.signature(method) == inspect.signature(getattr(gpu.Run, name)), name
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_numba_threads_change_nothing(threads):
+    before = numba.get_num_threads()
+    if before < threads:
+        pytest.xfail("this machine has one processor")
+    try:
+        numba.set_num_threads(threads)
+        check_same_bits(on("cpu"), by_cpu())
+    finally:
+        numba.set_num_threads(before)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 125, 10**6])
+def test_chunks_change_nothing_on_the_cpu(monkeypatch, chunk):
+    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: chunk)
+    check_same_bits(on("cpu", 200), by_cpu(200))
+
+
+@pytest.mark.parametrize("photons", [1, 7, 1003])
+def test_any_number_of_photons(fake_gpu, short_pilot, photons):
+    """Also fewer than batches, and a last batch that lacks some."""
+    fake_gpu()
+    check_same_bits(on("cuda", photons), by_cpu(photons))
+
+
+@pytest.mark.parametrize("device", ["cuda:0", "cuda:0,1,2", "cuda:2,0"])
+@pytest.mark.parametrize(("chunk", "first"), [(1, 1), (17, 300), (170, 40), (10**6, 10**6)])
+def test_gpus_and_chunks_change_nothing(fake_gpu, short_pilot, monkeypatch, device, chunk, first):
+    pretended = fake_gpu(count=3)
+    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: chunk)
+    monkeypatch.setitem(work.FIRST_CHUNK, "cuda", first)
+    photons = 60 if chunk == 1 else 1000
+    check_same_bits(on(device, photons), by_cpu(photons))
+    assert {where for where, *_ in pretended.log} == set(choose_device(device).indices)
+
+
+@pytest.mark.parametrize("variant", [Variant(), Variant(shape=(3, 4)), Variant(cache=False)], ids=str)
+def test_chunks_that_span_batches_change_nothing(fake_gpu, short_pilot, variant):
+    """From the middle of one batch to the middle of another, in any order; the pilot run ends within a batch, too."""
+    fake_gpu()
+    problem = LayeredProblem(MEDIA["many kinds"], settings(650, batches=6))  # 108 photons each, and 2 more
+    expected = tallies(problem, [(0, 108), (108, 108), (216, 108), (324, 108), (432, 108), (540, 108), (648, 2)])
+    found = tallies(problem, [(130, 300), (0, 7), (7, 123), (431, 219), (430, 1)], variant)
+    check_same_arrays(found, expected)
+
+
+@pytest.mark.parametrize("which", range(1, 9))
+def test_a_failed_allocation_is_tried_again_with_half_as_many(fake_gpu, short_pilot, monkeypatch, caplog, which):
+    """Wherever it fails: in the pilot run, when the corner is chosen, or in the rest of the chunk."""
+    pretended, advance, asked = fake_gpu(), gpu.Run.advance, []
+
+    def failing_once(self, start, count):
+        if not asked:
+            pretended.fail_allocations(which)
+        asked.append(count)
+        advance(self, start, count)
+
+    monkeypatch.setattr(gpu.Run, "advance", failing_once)
+    monkeypatch.setitem(work.FIRST_CHUNK, "cuda", 170)
+    check_same_bits(on("cuda"), by_cpu())
+    assert ("out of GPU memory" in caplog.text) == (which <= 7)
+
+
+def test_a_preview_while_another_gpu_is_at_work_holds_whole_photons(fake_gpu, monkeypatch):
+    """A kernel has done its photons before the run has noted them; a snapshot of that moment must hold both or none."""
+    pretended = fake_gpu()
+    problem = LayeredProblem(MEDIA["one layer"], settings(400))
+    run = gpu.Run(problem, device=GPU, variant=Variant(cache=False))
+    launched, looked = threading.Event(), threading.Event()
+
+    def synchronize():
+        launched.set()
+        looked.wait(0.3)  # a snapshot that waits for the run cannot be ready by then
+
+    monkeypatch.setattr(pretended.module.cuda.Stream.null, "synchronize", synchronize)
+    tracing = threading.Thread(target=run.advance, args=(0, 400))
+    tracing.start()
+    assert launched.wait(10)
+    part = run.snapshot()
+    looked.set()
+    tracing.join()
+    assert part.photons in (0, 400)
+    expected = run.snapshot().batches if part.photons else {}
+    assert {i: batch.numbers.sum() for i, batch in part.batches.items()} == {
+        i: batch.numbers.sum() for i, batch in expected.items()
+    }
+
+
+def test_layers_that_do_not_fit_are_an_error_with_numbers(fake_gpu):
+    fake_gpu(total_bytes=1 << 20)
+    with pytest.raises(OutOfGpuMemory, match=r"MB are free.*or choose device='cpu'") as caught:
+        on("cuda", radial_bins=300, depth_bins=300)
+    assert caught.value.needed_mb > 5 > 1 >= caught.value.free_mb
+
+
+def test_a_failing_kernel_is_not_silent(fake_gpu):
+    pretended = fake_gpu()
+    pretended.kernel_error = RuntimeError("cudaErrorLaunchFailure")
+    with pytest.raises(RuntimeError, match="cudaErrorLaunchFailure"):
+        on("cuda", 10)
+
+
+def test_memory_is_given_back(fake_gpu, short_pilot):
+    pretended = fake_gpu(count=2)
+    on("cuda:0,1")
+    assert not any(pretended.used_bytes.values())
+
+
+# -- a real GPU -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@ALL_MEDIA
+def test_a_real_gpu_agrees_within_errors(name):
+    """The production build rounds differently, so photons part; what they leave behind must not."""
+    mine, theirs = (
+        simulate_layers(MEDIA[name], settings(n, seed=n, batches=64), device=device)
+        for n, device in ((100_000, "cpu"), (5_000_000, "cuda"))
+    )
+    for quantity in ("diffuse_reflectance", "transmittance", "absorbed"):
+        if (reference := getattr(mine, quantity)).error > 0:
+            assert abs(getattr(theirs, quantity).z_score(*reference)) < 4, quantity
+    for layer in range(min(len(MEDIA[name].layers), 6)):
+        if (reference := at(mine.A_l, layer)).error > 0:
+            assert abs(at(theirs.A_l, layer).z_score(*reference)) < 4
+    spread = np.hypot(mine.A_rz.error, theirs.A_rz.error)
+    z = (theirs.A_rz.value - mine.A_rz.value)[mine.A_rz.value > 0] / spread[mine.A_rz.value > 0]
+    assert (np.abs(z) < 3).mean() > 0.98
+
+
+@pytest.mark.gpu
+def test_a_strict_build_on_a_real_gpu_follows_the_photons_of_the_cpu(monkeypatch):
+    """Sums, products, quotients and roots are rounded as on the CPU; those of ``fastmath`` are made of them."""
+
+    def strict(path, name, *, defines=(), fast=False):
+        return kernels.kernel(path, name, defines=defines, strict=True)
+
+    monkeypatch.setattr(gpu, "kernel", strict)
+    expected, found = (on(device, 20_000, layers=SKIN) for device in ("cpu", "cuda"))
+    for quantity in ("diffuse_reflectance", "transmittance", "absorbed"):
+        mine, theirs = getattr(expected, quantity), getattr(found, quantity)
+        assert abs(mine.value - theirs.value) < 0.1 * mine.error
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("chunk", [100, 7919])
+def test_chunks_change_nothing_on_a_real_gpu(monkeypatch, chunk):
+    """Every bit is the same for one build on one kind of GPU: here for the builds with and without a cache apart."""
+    monkeypatch.setattr(gpu.Run, "_caches", False)
+    expected = on("cuda", 20_000)
+    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: chunk)
+    check_same_bits(on("cuda", 20_000), expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
+def test_every_variant_on_a_real_gpu_agrees_within_errors(variant):
+    problem = LayeredProblem(SKIN, settings(400_000, batches=32))
+    run = gpu.Run(problem, device=GPU, variant=variant)
+    run.advance(0, 400_000)
+    found = assemble(problem, run.snapshot(), {})
+    expected = on("cuda", 400_000, layers=SKIN, seed=12, batches=32)
+    for quantity in ("diffuse_reflectance", "transmittance", "absorbed"):
+        assert abs(getattr(found, quantity).z_score(*getattr(expected, quantity))) < 4
+    assert (found.A_rz.value * 1.0).sum() > 0
