@@ -1,5 +1,7 @@
-"""CUDA photons through layers against their Numba twin: bit for bit with g++ in place of a GPU, however they are tallied,
-shared out and resumed; within errors on a real GPU."""
+"""CUDA photons through layers against their Numba twin: bit for bit with g++ in place of a GPU, within errors on a real GPU.
+
+However they are tallied (cache, history, neither), cut into chunks and shared among GPUs.
+"""
 
 import functools
 import inspect
@@ -132,10 +134,9 @@ def test_every_variant_without_the_map_has_the_bits_of_the_twin(fake_gpu, histor
 
 
 @pytest.mark.parametrize("threshold", [0.0, 1e-4, 0.1])
-@pytest.mark.parametrize("name", ["many kinds", "one layer"])
-def test_roulette_has_the_bits_of_its_twin(fake_gpu, short_pilot, name, threshold):
+def test_roulette_has_the_bits_of_its_twin(fake_gpu, short_pilot, threshold):
     fake_gpu()
-    result = check_twins(MEDIA[name], settings(roulette_threshold=threshold))
+    result = check_twins(medium((1.4, 0.4, 2.0, 0.0, 6.0)), settings(roulette_threshold=threshold))
     assert (result.roulette.value != 0) == (threshold > 0)
 
 
@@ -279,7 +280,7 @@ def test_chunks_that_span_batches_change_nothing(fake_gpu, short_pilot, variant)
     check_same_arrays(found, expected)
 
 
-@pytest.mark.parametrize("which", range(1, 9))
+@pytest.mark.parametrize("which", range(1, 8))
 def test_a_failed_allocation_is_tried_again_with_half_as_many(fake_gpu, short_pilot, monkeypatch, caplog, which):
     """Wherever it fails: in the pilot run, when the corner is chosen, or in the rest of the chunk."""
     pretended, advance, asked = fake_gpu(), gpu.Run.advance, []
@@ -293,32 +294,30 @@ def test_a_failed_allocation_is_tried_again_with_half_as_many(fake_gpu, short_pi
     monkeypatch.setattr(gpu.Run, "advance", failing_once)
     monkeypatch.setitem(work.FIRST_CHUNK, "cuda", 170)
     check_same_bits(on("cuda"), by_cpu())
-    assert ("out of GPU memory" in caplog.text) == (which <= 7)
+    assert "out of GPU memory with" in caplog.text
 
 
-def test_a_preview_while_another_gpu_is_at_work_holds_whole_photons(fake_gpu, monkeypatch):
-    """A kernel has done its photons before the run has noted them; a snapshot of that moment must hold both or none."""
+def test_a_snapshot_while_the_run_is_at_work_holds_whole_photons(fake_gpu, monkeypatch):
+    """As a preview's, while another GPU has just ended: what a kernel has done must be there and noted, or neither."""
     pretended = fake_gpu()
     problem = LayeredProblem(MEDIA["one layer"], settings(400))
     run = gpu.Run(problem, device=GPU, variant=Variant(cache=False))
+    run.advance(0, 50)
     launched, looked = threading.Event(), threading.Event()
 
     def synchronize():
         launched.set()
-        looked.wait(0.3)  # a snapshot that waits for the run cannot be ready by then
+        looked.wait(0.3)  # a snapshot that waits for the run is not ready by then
 
     monkeypatch.setattr(pretended.module.cuda.Stream.null, "synchronize", synchronize)
-    tracing = threading.Thread(target=run.advance, args=(0, 400))
+    tracing = threading.Thread(target=run.advance, args=(50, 50))
     tracing.start()
     assert launched.wait(10)
     part = run.snapshot()
     looked.set()
     tracing.join()
-    assert part.photons in (0, 400)
-    expected = run.snapshot().batches if part.photons else {}
-    assert {i: batch.numbers.sum() for i, batch in part.batches.items()} == {
-        i: batch.numbers.sum() for i, batch in expected.items()
-    }
+    assert part.photons in (50, 100)
+    check_same_arrays(part.to_arrays(), tallies(problem, [(0, part.photons)]))
 
 
 def test_layers_that_do_not_fit_are_an_error_with_numbers(fake_gpu):

@@ -85,8 +85,9 @@ def _skin() -> LayeredPreset:
 
 def _intralipid(shape: str, thickness_mm: float) -> LayeredPreset:
     layer = dataclasses.replace(INTRALIPID.layers[0], name="intralipid 10 %", thickness_mm=thickness_mm)
-    # thousands of scatterings a photon: fewer of them
-    settings = LayeredSettings(photons=100_000, dr_mm=0.1, dz_mm=0.1, radial_bins=100, depth_bins=100)
+    depth_bins = 150 if math.isinf(thickness_mm) else round(thickness_mm / 0.2)
+    # ten thousand scatterings a photon: fewer photons
+    settings = LayeredSettings(photons=100_000, dr_mm=0.2, dz_mm=0.2, radial_bins=150, depth_bins=depth_bins)
     citation = _citation("intralipid 10 % (Alerstam 2010)")
     return _preset(f"10 % intralipid at 460 nm, {shape}", LayeredMedium(layers=(layer,)), settings, citation)
 

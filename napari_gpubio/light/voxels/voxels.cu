@@ -10,8 +10,12 @@
 #ifndef DETECT
 #define DETECT 0
 #endif
+// Chosen by measurement: blocks that a processor must have room for, and scattering events before the warp meets again.
 #ifndef MIN_BLOCKS
 #define MIN_BLOCKS 8
+#endif
+#ifndef SCATTERS
+#define SCATTERS 1
 #endif
 
 struct Medium { float mua, mus, g, n; };
@@ -231,13 +235,19 @@ trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, c
             for (int r = 0; r < media_rows; ++r) own_paths[r] = 0.0f;
 #endif
         }
+        // Go straight, and scatter while the face is not reached, a few times at most: the other threads of the warp wait.
         int axis;
-        const float d = fmaxf(to_face(grid, photon.p, photon.u, slow, &axis), 0.0f);
-        const bool scatters = s < d * m.mus;
-        const float length = scatters ? s / m.mus : d;
-        photon.p = moved(grid, photon.p, photon.u, length);
-        path += length;
-        if (scatters) {
+        bool scatters;
+        for (int turns = 0;;) {
+            const float d = fmaxf(to_face(grid, photon.p, photon.u, slow, &axis), 0.0f);
+            scatters = s < d * m.mus;
+            const float length = scatters ? s / m.mus : d;
+            photon.p = moved(grid, photon.p, photon.u, length);
+            path += length;
+            if (!scatters) {
+                s -= d * m.mus;
+                break;
+            }
             draws.next();
             float cp, sp;
             turn(draws.b, &cp, &sp);
@@ -248,10 +258,9 @@ trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, c
 #if DETECT
             ++scatterings;
 #endif
-            if (path < limit) continue;
-        } else {
-            s -= d * m.mus;
+            if (path >= limit || ++turns >= SCATTERS) break;
         }
+        if (scatters && path < limit) continue;
 
         // Book what the path in this voxel has absorbed.
         const float booked = photon.w * path * mean_decay(m.mua * path);

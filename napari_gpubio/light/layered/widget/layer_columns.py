@@ -1,0 +1,60 @@
+"""Columns of the layer table, and the colours that layers have wherever they are drawn."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from napari.utils.colormaps import label_colormap
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QColor
+
+from napari_gpubio.light.layered.model import MOST_LAYERS
+from napari_gpubio.light.layered.widget.layer_rows import COEFFICIENTS, UNITS
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table."""
+
+    field: str
+    title: str
+    help: str
+    widest: str  # text that it has room for, at least
+
+
+COLUMNS = (
+    Column("name", "Layer", "What the layer is", "papillary d"),
+    Column("n", "n", "Refractive index, at least 1", "1.34"),
+    Column("mua_per_mm", "µa", "Absorption coefficient, at least 0", "0.015"),
+    Column("mus_per_mm", "µs", "Scattering coefficient, at least 0; 0 with µa = 0 is glass", "70.77"),
+    Column("g", "g", "Anisotropy: mean cosine of the scattering angle, -1 to 1", "0.85"),
+    Column("thickness_mm", "d", "Thickness; ∞ or inf for a last layer without end", "0.162"),
+)
+FIELDS = tuple(column.field for column in COLUMNS)
+# such as can be read on napari's dark and on its light theme
+WRONG, MISSING, DIM = QColor(255, 107, 94, 110), QColor("#d6942a"), "color: #9a9da5;"
+
+
+def heading(column: Column, unit: str) -> str:
+    """The title of a column over its unit."""
+    if column.field in COEFFICIENTS:
+        return f"{column.title}\n{unit}"
+    return f"{column.title}\n{UNITS[unit]}" if column.field == "thickness_mm" else column.title
+
+
+def alignment(field: str) -> Qt.AlignmentFlag:
+    """Where the text stands: numbers to the right."""
+    side = Qt.AlignmentFlag.AlignLeft if field == "name" else Qt.AlignmentFlag.AlignRight
+    return side | Qt.AlignmentFlag.AlignVCenter
+
+
+@cache
+def layer_colour(index: int) -> QColor:
+    """The colour of a layer: napari's for the label that it has in a voxel phantom."""
+    return _colours()[index % MOST_LAYERS]
+
+
+@cache
+def _colours() -> list[QColor]:
+    rgba = label_colormap().map(np.arange(1, MOST_LAYERS + 1))
+    return [QColor.fromRgbF(*map(float, colour[:3])) for colour in rgba]

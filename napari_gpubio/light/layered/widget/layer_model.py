@@ -1,0 +1,206 @@
+"""The layers behind the table on screen."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from qtpy.QtCore import QAbstractTableModel, QModelIndex, Qt, Signal
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.layered.model import Layer
+from napari_gpubio.light.layered.widget.layer_columns import (
+    COLUMNS,
+    FIELDS,
+    MISSING,
+    WRONG,
+    alignment,
+    heading,
+    layer_colour,
+)
+from napari_gpubio.light.layered.widget.layer_rows import UNITS, LayerRow, first_problem, problem_at, title
+
+Rows = tuple[LayerRow, ...]
+NEW = LayerRow(name="", n=1.4, mua_per_mm=0.1, mus_per_mm=10.0, g=0.9, thickness_mm=1.0)
+_MOST_UNDO = 100
+_Role = Qt.ItemDataRole
+
+
+class LayerModel(QAbstractTableModel):
+    """Layers from the top to the bottom.
+
+    ``changed`` says that the layers may be others, ``judged`` that what is wrong with them, or the unit, is.
+    """
+
+    changed = Signal()
+    judged = Signal()
+
+    def __init__(self, parent: Any = None) -> None:
+        super().__init__(parent)
+        self._rows: Rows = ()
+        self._undo: list[Rows] = []
+        self._unit = "1/mm"
+        self._shows = {
+            _Role.DisplayRole: lambda i, field: self._shown_text(i, field),
+            _Role.EditRole: lambda i, field: self._rows[i].text(field, self._unit),
+            _Role.ToolTipRole: lambda i, field: self.problem(i, FIELDS.index(field)) or title(self._rows, i),
+            _Role.DecorationRole: lambda i, field: layer_colour(i) if field == "name" else None,
+            _Role.BackgroundRole: self._background,
+            _Role.ForegroundRole: lambda i, field: MISSING if self.is_missing(i, FIELDS.index(field)) else None,
+            _Role.TextAlignmentRole: lambda _, field: alignment(field),
+        }
+
+    # -- the layers -----------------------------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> Rows:
+        """The rows as they stand."""
+        return self._rows
+
+    def set_layers(self, layers: Iterable[Layer]) -> None:
+        """Show other layers, as a step that can be undone."""
+        self._replace(tuple(LayerRow.of(layer) for layer in layers))
+
+    def insert(self, index: int, rows: Iterable[LayerRow]) -> None:
+        """Put rows in before an index."""
+        self._replace((*self._rows[:index], *rows, *self._rows[index:]))
+
+    def remove(self, indexes: Iterable[int]) -> None:
+        """Take rows out."""
+        gone = set(indexes)
+        self._replace(tuple(row for index, row in enumerate(self._rows) if index not in gone))
+
+    def duplicate(self, indexes: Iterable[int]) -> None:
+        """Put a copy of each of these rows below it."""
+        twice = set(indexes)
+        self._replace(tuple(row for i, row in enumerate(self._rows) for _ in range(2 if i in twice else 1)))
+
+    def move(self, index: int, target: int) -> None:
+        """Move a row to another place."""
+        if 0 <= target < len(self._rows):
+            rows = list(self._rows)
+            rows.insert(target, rows.pop(index))
+            self._replace(tuple(rows))
+
+    def type_in(self, texts: Mapping[tuple[int, int], str]) -> None:
+        """Put texts into cells (row, column) as if the user had typed them, in one step; rows are added as needed."""
+        rows = list(self._rows)
+        for (index, column), text in sorted(texts.items()):
+            rows += [LayerRow() for _ in range(index + 1 - len(rows))]
+            rows[index] = rows[index].with_text(FIELDS[column], text, self._unit)
+        self._replace(tuple(rows))
+
+    def undo(self) -> None:
+        """Take the last change back."""
+        if self._undo:
+            self._show(self._undo.pop())
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is a change to take back."""
+        return bool(self._undo)
+
+    # -- unit -----------------------------------------------------------------------------------------------------
+
+    @property
+    def unit(self) -> str:
+        """In what coefficients are shown and typed: ``1/mm`` (thickness in mm) or ``1/cm`` (thickness in cm)."""
+        return self._unit
+
+    def set_unit(self, unit: str) -> None:
+        """Show coefficients and thicknesses in another unit; the stored numbers stay."""
+        if unit not in UNITS:
+            raise InvalidInput(f"the unit is {unit!r}; choose one of {', '.join(UNITS)}")
+        self._unit = unit
+        self._tell()
+        self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(COLUMNS) - 1)
+        self.judged.emit()
+
+    # -- what is wrong --------------------------------------------------------------------------------------------
+
+    def problem(self, index: int, column: int) -> str:
+        """What is wrong with a cell, as a sentence, or an empty text."""
+        return problem_at(self._rows, index, FIELDS[column], self._unit)
+
+    def first_problem(self) -> tuple[int, int] | None:
+        """The first cell (row, column) with which something is wrong."""
+        found = first_problem(self._rows, self._unit)
+        return None if found is None else (found[0], FIELDS.index(found[1]))
+
+    def judge(self, index: int, column: int, text: str) -> str:
+        """What would be wrong with a cell if the text were typed into it."""
+        field, rows = FIELDS[column], list(self._rows)
+        rows[index] = rows[index].with_text(field, text, self._unit)
+        return problem_at(rows, index, field, self._unit)
+
+    def is_missing(self, index: int, column: int) -> bool:
+        """Whether a cell has yet to be filled."""
+        return getattr(self._rows[index], FIELDS[column]) is None
+
+    # -- Qt -------------------------------------------------------------------------------------------------------
+
+    def rowCount(self, parent: QModelIndex | None = None) -> int:
+        """Qt: number of rows."""
+        return 0 if parent is not None and parent.isValid() else len(self._rows)
+
+    def columnCount(self, parent: QModelIndex | None = None) -> int:
+        """Qt: number of columns."""
+        return 0 if parent is not None and parent.isValid() else len(COLUMNS)
+
+    def data(self, index: QModelIndex, role: int = _Role.DisplayRole) -> Any:
+        """Qt: text, colour or tool tip of a cell."""
+        show = self._shows.get(role)
+        return None if show is None or not index.isValid() else show(index.row(), FIELDS[index.column()])
+
+    def setData(self, index: QModelIndex, value: Any, role: int = _Role.EditRole) -> bool:
+        """Qt: the user typed into a cell."""
+        if role != _Role.EditRole or not index.isValid():
+            return False
+        self.type_in({(index.row(), index.column()): str(value)})
+        return True
+
+    def flags(self, index: QModelIndex) -> Qt.ItemFlag:
+        """Qt: what can be done with a cell."""
+        flags = super().flags(index)
+        return flags | Qt.ItemFlag.ItemIsEditable if index.isValid() else flags
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = _Role.DisplayRole) -> Any:
+        """Qt: title and help of a column, number of a row."""
+        if orientation != Qt.Orientation.Horizontal:
+            tip = "Drag a number to move the layer"
+            return {_Role.DisplayRole: str(section + 1), _Role.ToolTipRole: tip}.get(role)
+        column = COLUMNS[section]
+        shows = {
+            _Role.DisplayRole: heading(column, self._unit),
+            _Role.ToolTipRole: column.help,
+            _Role.TextAlignmentRole: alignment(column.field),
+        }
+        return shows.get(role)
+
+    def _shown_text(self, index: int, field: str) -> str:
+        return "–" if self.is_missing(index, FIELDS.index(field)) else self._rows[index].short_text(field, self._unit)
+
+    def _background(self, index: int, field: str) -> Any:
+        column = FIELDS.index(field)
+        return WRONG if self.problem(index, column) and not self.is_missing(index, column) else None
+
+    # -- changes --------------------------------------------------------------------------------------------------
+
+    def _replace(self, rows: Rows) -> None:
+        """Take rows over as a step that can be undone; nothing happens where nothing changes."""
+        if rows != self._rows:
+            self._undo = [*self._undo[1 - _MOST_UNDO :], self._rows]
+            self._show(rows)
+
+    def _show(self, rows: Rows) -> None:
+        if len(rows) == len(self._rows):
+            self._rows = rows
+            self._tell()
+        else:
+            self.beginResetModel()
+            self._rows = rows
+            self.endResetModel()
+        self.changed.emit()
+        self.judged.emit()
+
+    def _tell(self) -> None:
+        if self._rows:
+            self.dataChanged.emit(self.index(0, 0), self.index(len(self._rows) - 1, len(COLUMNS) - 1))
