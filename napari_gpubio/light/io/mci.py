@@ -20,6 +20,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
 from napari_gpubio.core.errors import InvalidInput
@@ -30,6 +31,7 @@ from napari_gpubio.light.layered.settings import LayeredSettings
 
 _MOST_BINS = 32767  # what MCML's 16-bit counters hold
 _ENDLESS = "1E+08"
+_LONGEST_NAME = 80  # MCML reads 255 bytes at a time
 _LAYER_NUMBER = re.compile(r"^layer\s*\d+\s*[:.,–-]?\s*", re.IGNORECASE)
 
 
@@ -75,8 +77,8 @@ def read_mci(path: str | Path) -> tuple[MciRun, ...]:
         runs.append(read_run(lines, f"run {number} of {count}", taken))
     if lines.advance():
         raise lines.failure(
-            f"data follows after the last run; line {line_of_count} says how many runs there are ({count}): correct it, "
-            "or put # in front of what follows"
+            f"data follows after the last run; correct the number of runs in line {line_of_count} ({count}), or put # in "
+            "front of what follows"
         )
     return tuple(runs)
 
@@ -124,7 +126,7 @@ def _settings(lines: DataLines, what: str) -> LayeredSettings:
     (photons,) = lines.whole_numbers(1, f"the number of photons of {what}")
     with lines.blamed():
         settings = dataclasses.replace(settings, photons=photons)
-    dz, dr = (moved_point(number, 1) for number in lines.numbers(2, f"dz and dr (cm) of {what}"))
+    dz, dr = (float(moved_point(number, 1)) for number in lines.numbers(2, f"dz and dr (cm) of {what}"))
     with lines.blamed():
         settings = dataclasses.replace(settings, dz_mm=dz, dr_mm=dr)
     nz, nr, na = lines.whole_numbers(3, f"the numbers of dz, dr and da of {what}")
@@ -152,12 +154,12 @@ def _ambient(lines: DataLines, what: str) -> float:
 
 def _layer(lines: DataLines, what: str, *, is_last: bool) -> Layer:
     n, mua, mus, g, d = lines.numbers(5, f"n, mua, mus, g and d of {what}")
-    thickness = moved_point(d, 1)
+    thickness = float(moved_point(d, 1))
     with lines.blamed():
         layer = Layer(
             n=float(n),
-            mua_per_mm=moved_point(mua, -1),
-            mus_per_mm=moved_point(mus, -1),
+            mua_per_mm=float(moved_point(mua, -1)),
+            mus_per_mm=float(moved_point(mus, -1)),
             g=float(g),
             thickness_mm=thickness if thickness < THICKEST_MM else math.inf,
             name=_LAYER_NUMBER.sub("", lines.comment),
@@ -186,13 +188,17 @@ def write_mci(path: str | Path, runs: Sequence[MciRun]) -> None:
         _check_for_mcml(run)
         lines += [f"### run {number}", *run_lines(run), ""]
     with atomic_write(path) as part:
-        part.write_text("\n".join(lines), encoding="utf-8", newline="\n")
+        part.write_text("\n".join(lines), encoding="ascii", errors="replace", newline="\n")  # MCML stops at others
 
 
 def run_lines(run: MciRun) -> Iterator[str]:
     """Lines of one run as MCML writes them into its output files."""
     s, layers = run.settings, run.medium.layers
-    yield f"{run.output} \tA\t\t# output file name, ASCII."
+    yield (
+        f"{run.output} \tB\t\t# output file name, binary."
+        if run.binary
+        else f"{run.output} \tA\t\t# output file name, ASCII."
+    )
     yield f"{s.photons} \t\t\t# No. of photons"
     yield f"{_shown(s.dz_mm, -1)}\t{_shown(s.dr_mm, -1)}\t\t# dz, dr [cm]"
     yield f"{s.depth_bins}\t{s.radial_bins}\t{s.angle_bins}\t# No. of dz, dr, da."
@@ -201,7 +207,7 @@ def run_lines(run: MciRun) -> Iterator[str]:
     yield "#n\tmua\tmus\tg\td\t# One line for each layer"
     yield f"{_shown(run.medium.n_above)}\t\t\t\t\t# n for medium above"
     for number, layer in enumerate(layers, 1):
-        name = f": {' '.join(layer.name.split())}" if layer.name else ""
+        name = f": {' '.join(layer.name.split())}"[:_LONGEST_NAME] if layer.name else ""
         yield "\t".join(_layer_numbers(layer)) + f"\t# layer {number}{name}"
     yield f"{_shown(run.medium.n_below)}\t\t\t\t\t# n for medium below"
 
@@ -215,16 +221,18 @@ def _layer_numbers(layer: Layer) -> Iterator[str]:
 
 
 def _shown(value: float, places: int = 0) -> str:
-    """A number with its point moved, as C's %G shows it if six digits are enough for it."""
+    """A number with its point moved, as C's %G shows it if six digits are all it has."""
     moved = moved_point(repr(float(value)), places)
-    short = f"{moved:G}"
-    return short if float(short) == moved else repr(moved)
+    short = f"{float(moved):G}"
+    return short if Decimal(short) == moved else str(moved)
 
 
 def _check_outputs(names: Sequence[str]) -> None:
     for name in names:
-        if not name or name != "".join(name.split()) or "#" in name or is_number(name):
-            raise InvalidInput(f"the output file is named {name!r}; MCML needs a name without spaces and #, no number")
+        if not name or name != "".join(name.split()) or "#" in name or is_number(name) or not name.isascii():
+            raise InvalidInput(
+                f"an output file is named {name!r}; MCML needs ASCII letters without spaces or #, no number"
+            )
         if names.count(name) > 1:
             raise InvalidInput(f"two runs have the output file {name}; MCML needs a name for each")
 

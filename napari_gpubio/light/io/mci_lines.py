@@ -6,6 +6,7 @@ Whatever is wrong is told with the number of its line.
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 
 from napari_gpubio.core.errors import InvalidInput
@@ -146,10 +147,9 @@ def is_number(word: str) -> bool:
     return _NUMBER.fullmatch(word) is not None
 
 
-def moved_point(digits: str, places: int) -> float:
+def moved_point(digits: str, places: int) -> Decimal:
     """A number as it is written, times a power of ten, with its point moved.
 
-    Multiplied instead, 0.011 cm would become 0.10999999999999999 mm.
+    Multiplied as a float, 0.011 cm would become 0.10999999999999999 mm.
     """
-    mantissa, _, exponent = digits.lower().partition("e")
-    return float(f"{mantissa}e{int(exponent or 0) + places}")
+    return Decimal(digits).scaleb(places)

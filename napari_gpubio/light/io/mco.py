@@ -50,7 +50,7 @@ def write_mco(path: str | Path, result: LayeredResult) -> None:
     InvalidInput
         If the file cannot be written; an older one is then as it was.
     """
-    with atomic_write(path) as part, part.open("w", encoding="utf-8", newline="\n") as file:
+    with atomic_write(path) as part, part.open("w", encoding="ascii", errors="replace", newline="\n") as file:
         file.writelines(f"{line}\n" for line in _lines(result, Path(path).name))
 
 
