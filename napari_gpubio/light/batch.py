@@ -17,7 +17,8 @@ from PIL import Image, UnidentifiedImageError
 from napari_gpubio.core.arguments import add_settings, read_settings
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import drive
+from napari_gpubio.core.terminal import draw_progress
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.table import read_table
@@ -140,7 +141,7 @@ def _simulate(options: argparse.Namespace) -> LightResult:
         steps = simulate_steps(
             domain, source, settings, detectors=detectors, device=options.device, resume=earlier, stop=stop
         )
-        return drive(steps, _progress)
+        return drive(steps, draw_progress)
 
 
 def _earlier(options: argparse.Namespace) -> LightResult:
@@ -270,13 +271,3 @@ def table_lines(rows: Sequence[NumberRow]) -> Iterator[str]:
             yield group
         note = f"  ({row.note})" if row.note else ""
         yield f"  {row.name:{width}}  {row.text} {row.unit}".rstrip() + note
-
-
-def _progress(step: Step) -> None:
-    """Draw a progress bar on a terminal."""
-    if sys.stderr.isatty():
-        filled = int(30 * step.fraction)
-        end = "\n" if step.done >= step.total else ""
-        print(
-            f"\r{step.message} [{'#' * filled}{'.' * (30 - filled)}] {step.done}/{step.total}", end=end, file=sys.stderr
-        )

@@ -3,23 +3,22 @@
 import argparse
 import dataclasses
 import functools
-import math
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio.core.console import STOPPED, draw_progress, stop_at_interrupt
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.steps import drive
+from napari_gpubio.core.interrupt import STOPPED, stop_at_interrupt
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.terminal import draw_progress
 from napari_gpubio.light.io.mci import MciRun, read_mci
 from napari_gpubio.light.io.mco import write_mco
 from napari_gpubio.light.layered.result import LayeredResult
 from napari_gpubio.light.layered.run import layer_steps
 from napari_gpubio.light.layered.settings import EDGES, LayeredSettings
 from napari_gpubio.light.numbers.text import number_text
-from napari_gpubio.light.result import Estimate
 
 _EXAMPLE = """example:
   napari-gpubio mcml skin.mci --device cuda:all
@@ -120,18 +119,22 @@ def _results(runs: Sequence[MciRun], paths: Sequence[Path], device: Device) -> I
     with stop_at_interrupt() as stop:
         for number, (one, path) in enumerate(zip(runs, paths, strict=True), 1):
             steps = layer_steps(one.medium, one.settings, device=device, stop=stop)
-            result = drive(steps, functools.partial(draw_progress, label=f"run {number} of {len(runs)}: "))
+            result = drive(steps, functools.partial(_draw_progress, f"run {number} of {len(runs)}: "))
             yield result, path
             if not result.complete:
                 return
+
+
+def _draw_progress(label: str, step: Step) -> None:
+    draw_progress(dataclasses.replace(step, message=label + step.message))
 
 
 def _table_lines(result: LayeredResult, name: str) -> Iterator[str]:
     """What is told of a run: the fractions of the launched light with their standard errors."""
     photons = f"{result.launched:,}" + ("" if result.complete else f" of {result.settings.photons:,}")
     yield f"{name}: {photons} photons in {result.parameters['seconds']:.2f} s on {result.parameters['device']}"
+    yield f"  Rsp specular reflectance  {result.specular:.6g}"
     rows = (
-        ("Rsp", "specular reflectance", Estimate(result.specular, math.nan)),
         ("Rd", "diffuse reflectance", result.diffuse_reflectance),
         ("A", "absorbed", result.absorbed),
         ("T", "transmittance", result.transmittance),

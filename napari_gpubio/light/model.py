@@ -5,6 +5,7 @@ along the volume's own axes (i, j, k); the engine works in it. World positions a
 takes the index of a voxel's centre to the world.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -177,6 +178,20 @@ class Domain:
             if medium.label == label:
                 return medium
         raise InvalidInput(f"label {label} has no optical properties; there are {[m.label for m in self.media]}")
+
+    def medium_at(self, position_mm: npt.ArrayLike) -> Medium:
+        """Properties of the voxel at a world position (the nearest one beyond the grid), continuous media included.
+
+        Raises
+        ------
+        InvalidInput
+            If it is outside (label 0).
+        """
+        voxel = np.floor(apply_affine(np.linalg.inv(self.affine), position_mm) + 0.5).astype(int)
+        place = tuple(np.clip(voxel, 0, np.array(self.shape) - 1))
+        own = {"mua_per_mm": self.mua_per_mm, "mus_per_mm": self.mus_per_mm}
+        given: dict[str, Any] = {name: float(values[place]) for name, values in own.items() if values is not None}
+        return dataclasses.replace(self.medium(int(self.labels[place])), **given)
 
     def absorption(self) -> npt.NDArray[np.float32]:
         """mu_a of every voxel, 1/mm, shape (X, Y, Z)."""

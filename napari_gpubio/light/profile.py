@@ -225,7 +225,7 @@ def theory_curve(result: LightResult, points_mm: npt.ArrayLike) -> TheoryCurve:
     if kind in _NO_THEORY:
         raise InvalidInput(f"there is no curve by diffusion theory for a source of kind {kind!r}")
     start, axis, beam = entry_point(result), _axis(result), kind != "isotropic"
-    medium = _medium_at(result.domain, start + _INWARD_MM * axis)
+    medium = result.domain.medium_at(start + _INWARD_MM * axis)
     offsets = np.asarray(points_mm, np.float64) - start
     distance, depth = np.linalg.norm(offsets, axis=1), offsets @ axis
     below = (depth >= -_INWARD_MM) if beam else np.ones(len(offsets), np.bool_)
@@ -247,12 +247,3 @@ def theory_curve(result: LightResult, points_mm: npt.ArrayLike) -> TheoryCurve:
 
 def _axis(result: LightResult) -> npt.NDArray[np.float64]:
     return result.source.frame()[2]
-
-
-def _medium_at(domain: Domain, position_mm: Array) -> Medium:
-    """Properties at a world position, those given voxel by voxel included."""
-    voxel = np.floor(apply_affine(np.linalg.inv(domain.affine), position_mm) + 0.5).astype(int)
-    place = tuple(np.clip(voxel, 0, np.array(domain.shape) - 1))
-    own = {name: getattr(domain, name) for name in ("mua_per_mm", "mus_per_mm")}
-    given: dict[str, Any] = {name: float(values[place]) for name, values in own.items() if values is not None}
-    return replace(domain.medium(int(domain.labels[place])), **given)

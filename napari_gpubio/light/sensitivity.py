@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import apply_affine, same_grid
+from napari_gpubio.core.space import same_grid
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.profile import entry_point, sample_fluence
 from napari_gpubio.light.result import Estimate, LightResult
@@ -157,13 +157,10 @@ def diffuse_position(result: LightResult) -> npt.NDArray[np.float64]:
 
 def _mean_free_path_mm(domain: Domain, position_mm: Array) -> float:
     """1 / (mu_a + mu_s') at a world position, also where the coefficients are given voxel by voxel."""
-    voxel = tuple(np.floor(apply_affine(np.linalg.inv(domain.affine), position_mm) + 0.5).astype(int))
-    medium = domain.medium(int(domain.labels[voxel]))
-    mua = medium.mua_per_mm if domain.mua_per_mm is None else float(domain.mua_per_mm[voxel])
-    mus = medium.mus_per_mm if domain.mus_per_mm is None else float(domain.mus_per_mm[voxel])
-    if not mus * (1.0 - medium.g) > 0:
+    medium = domain.medium_at(position_mm)
+    if not medium.musp_per_mm > 0:
         raise InvalidInput(f"the detector is at label {medium.label}, which does not scatter; give detector_mm")
-    return 1.0 / (mua + mus * (1.0 - medium.g))
+    return 1.0 / (medium.mua_per_mm + medium.musp_per_mm)
 
 
 def _detected(source_run: LightResult, place: Array) -> Estimate:

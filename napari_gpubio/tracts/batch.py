@@ -9,7 +9,7 @@ import numpy as np
 
 from napari_gpubio.core.arguments import add_settings, read_settings
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.steps import Step
+from napari_gpubio.core.terminal import draw_progress
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts.gradient_check import check_gradients
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi
@@ -75,7 +75,8 @@ def _field(options: argparse.Namespace) -> TensorField:
         return read_tensors(options.input, order=options.tensor_order, mask=options.mask)
     scan = read_dwi(options.input)
     mask = None if options.mask is None else read_mask(options.mask, scan.shape, scan.affine)
-    field = fit_tensors(scan, mask, read_settings(options, FitSettings()), device=options.device, progress=_progress)
+    settings = read_settings(options, FitSettings())
+    field = fit_tensors(scan, mask, settings, device=options.device, progress=draw_progress)
     check = check_gradients(field)
     if not check.ok:
         print(f"warning: {check.message}", file=sys.stderr)
@@ -97,10 +98,10 @@ def _write_fibers(field: TensorField, options: argparse.Namespace) -> None:
     directions, settings = read_settings(options, Directions()), read_settings(options, TrackSettings())
     if options.out.suffix in STREAMED:
         written = track_to_file(
-            str(options.out), field, seeds, directions, settings, device=options.device, progress=_progress
+            str(options.out), field, seeds, directions, settings, device=options.device, progress=draw_progress
         )
     else:
-        fibers = track(field, seeds, directions, settings, device=options.device, progress=_progress)
+        fibers = track(field, seeds, directions, settings, device=options.device, progress=draw_progress)
         fibers.save(options.out)
         written = len(fibers)
     print(f"{written} fibers in {options.out}")
@@ -116,13 +117,3 @@ def _seeds(field: TensorField, options: argparse.Namespace) -> Any:
     if options.points == 1:
         return options.seed
     return np.concatenate([ball(s, options.radius_mm, options.points, seed=n) for n, s in enumerate(options.seed)])
-
-
-def _progress(step: Step) -> None:
-    """Draw a progress bar on a terminal."""
-    if sys.stderr.isatty():
-        filled = int(30 * step.fraction)
-        end = "\n" if step.done >= step.total else ""
-        print(
-            f"\r{step.message} [{'#' * filled}{'.' * (30 - filled)}] {step.done}/{step.total}", end=end, file=sys.stderr
-        )

@@ -1,4 +1,4 @@
-"""CUDA photons through layers against their Numba twin: bit for bit with g++ in place of a GPU, within errors on a real GPU.
+"""CUDA photons through layers against their Numba twin: bit for bit with g++, and within errors on a real GPU.
 
 However they are tallied (cache, history, neither), cut into chunks and shared among GPUs.
 """

@@ -152,7 +152,7 @@ def test_an_interrupt_keeps_what_was_done(files, monkeypatch, capsys):
             signal.raise_signal(signal.SIGINT)
 
     usual = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(batch, "_progress", interrupt)
+    monkeypatch.setattr(batch, "draw_progress", interrupt)
     photons = ("--photons", str(10**9))
     assert run_head(*PLACE, *photons, "--result", "r.npz", "--out", "f.nii.gz") == batch.STOPPED
     assert signal.getsignal(signal.SIGINT) is usual

@@ -40,7 +40,7 @@ def texts(panel):
 
 
 def test_an_empty_viewer_says_what_to_do(viewer, empty):
-    assert "Open Sample" in empty.labels_box.placeholderText()
+    assert "open labels" in empty.labels_box.placeholderText()
     assert any("Head phantom" in text for text in texts(empty))
     for act in (empty.run_button.click, button(empty, "Copy as Python").click):
         empty.clear_message()

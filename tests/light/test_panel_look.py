@@ -90,13 +90,13 @@ def test_noisy_voxels_are_hidden_on_request(viewer, shown, qtbot):
 
 
 def test_the_error_can_be_seen_as_a_layer(viewer, shown, qtbot):
-    tick(shown, "relative error")
+    tick(shown, "show the error")
     settle(qtbot, shown)
     layer = shown.view.layer("error")
     assert "%" in layer.name
     known = np.isfinite(result(viewer).relative_error)
     assert np.allclose(layer.data.T[known], 100 * result(viewer).relative_error[known])
-    tick(shown, "relative error")
+    tick(shown, "show the error")
     settle(qtbot, shown)
     assert shown.view.layer("error") is None
 

@@ -11,13 +11,14 @@ import pytest
 from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import OutOfGpuMemory
-from napari_gpubio.light import run
+from napari_gpubio.light import work
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import FACE_RULES, Settings
 from napari_gpubio.light.source import KINDS, Source
 from napari_gpubio.light.voxels import cpu, gpu
+from napari_gpubio.light.voxels import problem as problems
 from napari_gpubio.light.voxels.problem import VoxelProblem
 from tests.cuda_on_cpu import loader
 from tests.light.test_model import turned_affine
@@ -261,9 +262,9 @@ def test_gpus_slots_and_chunks_change_nothing(fake_gpu, monkeypatch, device, slo
     """Batches that are traced together, chunks that cut them, and GPUs that share them."""
     pretended = fake_gpu(count=3)
     tally_bytes = 8 * VoxelProblem(scene(), PENCIL, settings(**EVERYTHING)).tally_size
-    monkeypatch.setattr(gpu, "_SLOT_BYTES", slots * tally_bytes)
+    monkeypatch.setattr(problems, "_SLOT_BYTES", slots * tally_bytes)
     monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: chunk)
-    monkeypatch.setitem(run.FIRST_CHUNK, "cuda", first)
+    monkeypatch.setitem(work.FIRST_CHUNK, "cuda", first)
     check_same_bits(on(device), by_cpu())
     launches = [where for where, name, *_ in pretended.log if name == "trace_photons"]
     assert set(launches) <= set(choose_device(device).indices)
@@ -271,6 +272,18 @@ def test_gpus_slots_and_chunks_change_nothing(fake_gpu, monkeypatch, device, slo
         assert set(launches) == set(choose_device(device).indices)
     folds = [where for where, name, *_ in pretended.log if name == "fold_batch"]
     assert len(folds) == 8
+
+
+@pytest.mark.parametrize("full", [0, 1])
+def test_a_gpu_with_less_memory_than_the_other_traces_fewer_batches_together(fake_gpu, full):
+    problem = VoxelProblem(scene(), PENCIL, settings(1000, batches=8, **EVERYTHING), DETECTORS)
+    pretended = fake_gpu(count=2, total_bytes=4 * MIB)
+    cupy = pretended.module
+    with cupy.cuda.Device(full):
+        taken = cupy.empty(4 * MIB - problem.resident_bytes() - 300_000, np.uint8)
+    check_same_bits(on("cuda:0,1"), by_cpu())
+    assert {where for where, name, *_ in pretended.log if name == "trace_photons"} == {0, 1}
+    del taken
 
 
 @pytest.mark.parametrize("which", range(1, 5))
@@ -284,13 +297,13 @@ def test_a_failed_allocation_is_tried_again_with_half_as_many(fake_gpu, monkeypa
         advance(self, start, count)
 
     monkeypatch.setattr(gpu.Run, "advance", failing_once)
-    monkeypatch.setitem(run.FIRST_CHUNK, "cuda", 170)
+    monkeypatch.setitem(work.FIRST_CHUNK, "cuda", 170)
     check_same_bits(on("cuda"), by_cpu())
     assert f"out of GPU memory with {failed[0]} items; trying again with {(failed[0] + 1) // 2}" in caplog.text
 
 
 def test_a_small_gpu_lists_detected_photons_in_small_pieces(fake_gpu, monkeypatch):
-    monkeypatch.setattr(gpu, "_SLOT_BYTES", 0)
+    monkeypatch.setattr(problems, "_SLOT_BYTES", 0)
     problem = VoxelProblem(scene(), PENCIL, settings(batches=8, **EVERYTHING), DETECTORS)
     pretended = fake_gpu(total_bytes=problem.resident_bytes() + 40_000)
     check_same_bits(on("cuda"), by_cpu())
@@ -370,5 +383,5 @@ def test_chunks_change_nothing_on_a_real_gpu(monkeypatch, chunk):
     """Every bit is the same for one build on one kind of GPU."""
     expected = on("cuda", 20_000)
     monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: chunk)
-    monkeypatch.setattr(gpu, "_SLOT_BYTES", 0)
+    monkeypatch.setattr(problems, "_SLOT_BYTES", 0)
     check_same_bits(on("cuda", 20_000), expected)

@@ -74,11 +74,11 @@ def read_mci(path: str | Path) -> tuple[MciRun, ...]:
         raise lines.failure(f"the number of runs is {count}; it must be at least 1")
     runs, line_of_count, taken = [], lines.number, dict[str, int]()
     for number in range(1, count + 1):
-        runs.append(read_run(lines, f"run {number} of {count}", taken))
+        runs.append(read_run(lines, f"run {number} of {count}" if count > 1 else "the run", taken))
     if lines.advance():
         raise lines.failure(
-            f"data follows after the last run; correct the number of runs in line {line_of_count} ({count}), or put # in "
-            "front of what follows"
+            f"data follows after the last run; correct the number of runs in line {line_of_count} ({count}), or put # "
+            "in front of what follows"
         )
     return tuple(runs)
 
@@ -194,11 +194,8 @@ def write_mci(path: str | Path, runs: Sequence[MciRun]) -> None:
 def run_lines(run: MciRun) -> Iterator[str]:
     """Lines of one run as MCML writes them into its output files."""
     s, layers = run.settings, run.medium.layers
-    yield (
-        f"{run.output} \tB\t\t# output file name, binary."
-        if run.binary
-        else f"{run.output} \tA\t\t# output file name, ASCII."
-    )
+    form, word = ("B", "binary") if run.binary else ("A", "ASCII")
+    yield f"{run.output} \t{form}\t\t# output file name, {word}."
     yield f"{s.photons} \t\t\t# No. of photons"
     yield f"{_shown(s.dz_mm, -1)}\t{_shown(s.dr_mm, -1)}\t\t# dz, dr [cm]"
     yield f"{s.depth_bins}\t{s.radial_bins}\t{s.angle_bins}\t# No. of dz, dr, da."

@@ -3,6 +3,7 @@
 Whatever is wrong is told with the number of its line.
 """
 
+import itertools
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,7 +53,7 @@ class DataLines:
             self.text = self.path.read_text(encoding="utf-8-sig", errors="replace")
         except OSError as error:
             raise InvalidInput(f"{self.path.name} cannot be read ({error.strerror}); check its permissions") from error
-        self._lines = iter(self.text.split("\n"))
+        self._lines = iter(self.text.removesuffix("\n").split("\n"))
 
     def advance(self) -> bool:
         """Go to the next line with data; False if there is none."""
@@ -90,13 +91,11 @@ class DataLines:
         """
         words = self.next(what)
         for word in words[:count]:
-            if not _NUMBER.fullmatch(word):
+            if not is_number(word):
                 raise self.failure(f"{word[:_MOST_SHOWN]!r} is not a number; {what} must stand here")
-        if len(words) < count or (len(words) > count and _NUMBER.fullmatch(words[count])):
-            found = "more" if len(words) > count else len(words)
-            raise self.failure(
-                f"{count} numbers must stand here and {found} do: {what}".replace("1 numbers", "1 number")
-            )
+        found = len(list(itertools.takewhile(is_number, words)))
+        if found != count:
+            raise self.failure(f"{what} must stand here: {count} number{'s' * (count > 1)}, not {found}")
         return words[:count]
 
     def floats(self, what: str) -> list[float]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
-from napari_gpubio.light.layered.layers import own_bins, quantity_rz, quantity_unit
+from napari_gpubio.light.layered.layers import QUANTITIES, own_bins, quantity_rz, quantity_unit
 from napari_gpubio.light.layered.result import Estimates, LayeredResult
 from napari_gpubio.light.numbers.units import PER_PHOTON, FluenceUnit
 
@@ -119,12 +119,13 @@ def angle_curves(result: LayeredResult) -> tuple[Curve, Curve]:
 
 def every_curve(result: LayeredResult, *, unit: FluenceUnit = PER_PHOTON) -> tuple[Curve, ...]:
     """Return the curves that need no choice: in depth for a broad beam and on the axis; escape by r and by angle."""
-    escaped = (*escape_curves(result, unit), *angle_curves(result))
-    if result.A_rz is None:
-        return escaped
-    inside = [broad_beam_curve(result, quantity) for quantity in ("fluence", "absorbed")]
-    inside += [depth_curve(result, 0.0, quantity, unit) for quantity in ("fluence", "absorbed")]
-    return (*inside, *escaped)
+    curves: list[Curve] = []
+    for quantity in QUANTITIES:
+        if result.A_z is not None:
+            curves.append(broad_beam_curve(result, quantity))
+        if result.A_rz is not None:
+            curves.append(depth_curve(result, 0.0, quantity, unit))
+    return (*curves, *escape_curves(result, unit), *angle_curves(result))
 
 
 def write_curves(path: str | os.PathLike[str], curves: Iterable[Curve]) -> None:

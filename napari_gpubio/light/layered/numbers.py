@@ -12,6 +12,10 @@ from napari_gpubio.light.result import Estimate
 
 MOST_BEYOND = 0.01  # of the absorbed light: more than that beyond the grid is worth a word
 
+TOO_FEW = "Too few batches for standard errors; run more photons."
+NO_ERRORS = "The file has no standard errors."
+_CLOSED_IN_FILES = 1e-3  # MCML does not tell the balance of its Russian roulette
+
 
 def layered_rows(result: LayeredResult) -> tuple[NumberRow, ...]:
     """Every number of a result: photons, fractions of a launched photon, and what each layer absorbed."""
@@ -27,7 +31,7 @@ def fraction_rows(result: LayeredResult) -> tuple[NumberRow, ...]:
         "Absorbed A": result.absorbed,
     }
     rows = [NumberRow(group=ENERGY, name=name, value=part.value, error=part.error) for name, part in parts.items()]
-    closed: Status = "ok" if abs(result.total - 1) < CLOSED_WITHIN else "error"
+    closed: Status = "ok" if abs(result.total - 1) < _closed_within(result) else "error"
     rows.append(_roulette_row(result.roulette))
     rows.append(NumberRow(group=ENERGY, name="Total", value=result.total, status=closed))
     for index, layer in enumerate(result.medium.layers):
@@ -46,14 +50,14 @@ def fraction_rows(result: LayeredResult) -> tuple[NumberRow, ...]:
 def layered_findings(result: LayeredResult) -> tuple[Finding, ...]:
     """What to think of a result, worst first; never empty."""
     found = []
-    if not abs(result.total - 1) < CLOSED_WITHIN:
+    if not abs(result.total - 1) < _closed_within(result):
         sentence = f"Energy balance broken: the parts sum to {result.total:.7g}, not 1. Do not use this."
         found.append(Finding("error", sentence))
     if abs(z := roulette_z(result.roulette)) > MOST_ROULETTE_Z:
         sentence = f"Roulette is {z:.1f} standard errors from 0; run again with another seed."
         found.append(Finding("warning", sentence))
     if not math.isfinite(result.absorbed.error):
-        found.append(Finding("warning", "Too few batches for standard errors; run more photons."))
+        found.append(Finding("warning", NO_ERRORS if is_from_file(result) else TOO_FEW))
     if (beyond := absorbed_beyond(result)) > MOST_BEYOND:
         sentence = f"{beyond:.1%} of the absorbed light lies beyond the grid; take more or larger bins to see it."
         found.append(Finding("warning", sentence))
@@ -72,6 +76,16 @@ def absorbed_beyond(result: LayeredResult) -> float:
     volumes_mm3 = ring_area_mm2(result.settings)[:, None] * result.settings.dz_mm
     inside = (result.A_rz.value * volumes_mm3)[own_bins(result)].sum()
     return max(0.0, 1.0 - float(inside) / result.absorbed.value)
+
+
+def is_from_file(result: LayeredResult) -> bool:
+    """Whether a result was read from a file of MCML, which has few digits and no standard errors."""
+    return result.state is None and not math.isfinite(result.absorbed.error)
+
+
+def _closed_within(result: LayeredResult) -> float:
+    """By how much the sum of all fractions may miss 1."""
+    return _CLOSED_IN_FILES if is_from_file(result) else CLOSED_WITHIN
 
 
 def _run_rows(result: LayeredResult) -> list[NumberRow]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QDoubleSpinBox, QFormLayout, QHBoxLayout, QLabel, QWidget
+from qtpy.QtWidgets import QDoubleSpinBox, QFormLayout, QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 from napari_gpubio.viewer.forms import LABEL_WIDTH
 
@@ -56,7 +56,7 @@ class NumberRow(QWidget):
         self.boxes = [NumberBox(-1e5, 1e5, step, decimals, self) for _ in tips]
         for axis, (box, tip) in enumerate(zip(self.boxes, tips, strict=True)):
             box.setToolTip(tip)
-            box.setMinimumWidth(52)
+            share_width(box)
             box.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)
             box.edited.connect(lambda value, axis=axis: self._on_edited(axis, value))
             row.addWidget(box, 1)
@@ -70,6 +70,12 @@ class NumberRow(QWidget):
     def _on_edited(self, axis: int, value: float) -> None:
         self._exact = (*self._exact[:axis], value, *self._exact[axis + 1 :])
         self.edited.emit(self._exact)
+
+
+def share_width(widget: QWidget) -> None:
+    """Let an input be as narrow as its row has room for, instead of as wide as napari's style makes it."""
+    widget.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    widget.setStyleSheet("min-width: 36px; padding: 1px 5px;")
 
 
 def aligned_form(owner: QWidget) -> QFormLayout:

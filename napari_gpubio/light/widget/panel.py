@@ -75,7 +75,8 @@ class LightPanel(EnginePanel):
     # -- the inside of the panel ----------------------------------------------------------------------------------
 
     def _fill(self) -> None:
-        self.labels_box = LayerBox(self.viewer, _is_labels, empty="open labels, or File › Open Sample", parent=self)
+        self.labels_box = LayerBox(self.viewer, _is_labels, empty="open labels, or a sample", parent=self)
+        self.labels_box.setMinimumWidth(150)
         self.view_box = ViewBox(self.viewer, self)
         self.table = PropertyTable(self)
         self.place_bar, self.source_box = PlaceBar(self), SourceBox(self.viewer, self)

@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QSpinBox, QVBoxLayout
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.settings import Settings
-from napari_gpubio.light.widget.number_row import NumberBox, aligned_form, row_label
+from napari_gpubio.light.widget.number_row import NumberBox, aligned_form, row_label, share_width
 from napari_gpubio.light.widget.photon_box import PhotonBox
 from napari_gpubio.viewer.forms import ParamForm
 
@@ -102,11 +102,13 @@ class RunBox(QWidget):
         self._end = NumberBox(0.0, 1000.0, 1.0, 4, self)
         self._end.setValue(Settings().time_gates_ns[-1])
         self._end.setToolTip("End of the last time gate")
+        share_width(self._end)
         self._gates = _Count(1, MOST_GATES, self)
+        share_width(self._gates)
         self._gates.setToolTip("Number of equal time gates; a slider below the view steps through several")
         row.addWidget(self._end, 1)
         row.addWidget(QLabel("in", self))
-        row.addWidget(self._gates)
+        row.addWidget(self._gates, 1)
         row.addWidget(QLabel("gates", self))
         return part
 

@@ -55,6 +55,12 @@ class LayerModel(QAbstractTableModel):
         """The rows as they stand."""
         return self._rows
 
+    def begin_with(self, layers: Iterable[Layer]) -> None:
+        """Show layers, before which there is nothing to come back to."""
+        self.set_layers(layers)
+        self._undo = []
+        self.judged.emit()
+
     def set_layers(self, layers: Iterable[Layer]) -> None:
         """Show other layers, as a step that can be undone."""
         self._replace(tuple(LayerRow.of(layer) for layer in layers))

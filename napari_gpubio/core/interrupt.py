@@ -1,4 +1,4 @@
-"""Long work on a terminal: a progress bar, and Ctrl-C that keeps what was done."""
+"""Ctrl-C that keeps what was done."""
 
 import signal
 import sys
@@ -6,21 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from napari_gpubio.core.steps import Step
-
 STOPPED = 130  # the exit status of a program that was interrupted
-_WIDTH = 30
-
-
-def draw_progress(step: Step, label: str = "") -> None:
-    """Draw a progress bar on standard error, if that is a terminal; ``label`` is put in front."""
-    if not sys.stderr.isatty():
-        return
-    filled = int(_WIDTH * step.fraction)
-    bar = "#" * filled + "." * (_WIDTH - filled)
-    end = "\n" if step.done >= step.total else ""
-    sys.stderr.write(f"\r{label}{step.message} [{bar}] {step.done}/{step.total}{end}")
-    sys.stderr.flush()
 
 
 @contextmanager

@@ -1,0 +1,301 @@
+"""The dock widget "Light in layers": describe layers, press Run, and see where the light goes."""
+
+import threading
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import Any
+
+from qtpy.QtWidgets import QFileDialog, QWidget
+
+from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.layers import KEY
+from napari_gpubio.core.steps import Step
+from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
+from napari_gpubio.light.io.mco import read_mco
+from napari_gpubio.light.layered.model import LayeredMedium
+from napari_gpubio.light.layered.phantom import voxel_case
+from napari_gpubio.light.layered.settings import LayeredSettings
+from napari_gpubio.light.layered.widget.beam_box import BeamBox
+from napari_gpubio.light.layered.widget.grid_box import GridBox
+from napari_gpubio.light.layered.widget.layer_table import LayerTable
+from napari_gpubio.light.layered.widget.phantom_box import PhantomBox
+from napari_gpubio.light.layered.widget.picture_box import PictureBox
+from napari_gpubio.light.layered.widget.picture_view import PictureView
+from napari_gpubio.light.layered.widget.preset_box import PresetBox
+from napari_gpubio.light.layered.widget.quick_runs import QuickRuns
+from napari_gpubio.light.layered.widget.request import Look, Picture, Request, drawing_steps, picture_of, request_steps
+from napari_gpubio.light.layered.widget.results import ResultBox
+from napari_gpubio.light.layered.widget.run_box import RunBox
+from napari_gpubio.light.layered.widget.script import layered_script
+from napari_gpubio.light.layers import labels_layer
+from napari_gpubio.viewer.jobs import LatestJob, Outcome
+from napari_gpubio.viewer.panel import EnginePanel, heading
+from napari_gpubio.viewer.script import file_name
+
+FILES = "MCML (*.mci *.mco)"
+OUTDATED = "the picture is from before this change; press Run"
+STILL_RUNNING = "The run under way is for the inputs as they were. Press Stop, then Run, for the new ones."
+PHANTOM_MADE = "Added {!r} with its optical properties. Open Plugins › Light transport to simulate it in voxels. {}"
+
+
+class LayeredPanel(EnginePanel):
+    """Simulate light in planar layers.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    """
+
+    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:  # noqa: F821
+        super().__init__(viewer, run_text="Run", parent=parent)
+        self._look = Look()
+        self._quick = QuickRuns(lambda: self._look, self)
+        self._redraw = LatestJob(self)
+        self._fill()
+        self.view = PictureView(viewer, self.picture_box.show_legend)
+        self._connect()
+        self.own(self.view)
+        self.own(self.results)
+        self.presets.begin()
+
+    # -- the inside of the panel ----------------------------------------------------------------------------------
+
+    def _fill(self) -> None:
+        self.presets, self.table = PresetBox(self), LayerTable(self)
+        self.beam_box, self.grid_box, self.run_box = BeamBox(self), GridBox(self), RunBox(self)
+        self.picture_box, self.results = PictureBox(self), ResultBox(self.viewer, self)
+        self.phantom_box = PhantomBox(self)
+        for title, part in (
+            ("", self.presets),
+            ("Layers", self.table),
+            ("Beam", self.beam_box),
+            ("Grid", self.grid_box),
+            ("Run", self.run_box),
+            ("Picture", self.picture_box),
+            ("Result", self.results),
+            ("Voxel phantom", self.phantom_box),
+        ):
+            if title:
+                self.inputs.addWidget(heading(title, self))
+            self.inputs.addWidget(part)
+
+    def _connect(self) -> None:
+        self.presets.chosen.connect(self._on_chosen)
+        self.presets.open_wanted.connect(self._on_open)
+        self.presets.save_wanted.connect(self._on_save)
+        self.table.changed.connect(self._on_layers)
+        for signal in (self.grid_box.changed, self.run_box.changed):
+            signal.connect(self._on_change)
+        self.grid_box.changed.connect(lambda: self.table.drawing.show_grid(self.grid_box.depth_mm))
+        for signal in (self.beam_box.changed, self.picture_box.changed):
+            signal.connect(self._follow_look)
+        self.picture_box.borders_changed.connect(lambda: self.view.show_borders(self.picture_box.borders))
+        self.picture_box.keep_wanted.connect(self.keep_picture)
+        self.phantom_box.wanted.connect(lambda simulate: self.make_phantom(simulate=simulate))
+        for part in (self._quick, self.results):
+            part.said.connect(self.say)
+        self.results.complained.connect(self.show_error)
+        self._quick.drawn.connect(self._show)
+        self._quick.failed.connect(self.show_error)
+        self._redraw.finished.connect(self._on_redrawn)
+
+    # -- what is simulated ----------------------------------------------------------------------------------------
+
+    def _on_chosen(self, medium: LayeredMedium, settings: LayeredSettings) -> None:
+        """Take over layers, grid and photons of a preset or a file."""
+        self.clear_message()
+        self.grid_box.set_settings(settings)
+        self.run_box.set_settings(settings)
+        first = self.table.model.rowCount() == 0 and not self.table.model.can_undo
+        self.table.set_medium(medium, undoable=not first)
+
+    def _on_layers(self) -> None:
+        """Let every part speak of the layers as they are now."""
+        try:
+            medium: LayeredMedium | None = self.table.medium()
+        except GpuBioError:
+            medium = None
+        self.presets.show_medium(medium)
+        self.grid_box.show_medium(medium)
+        self.phantom_box.show_medium(medium)
+        self.table.drawing.show_grid(self.grid_box.depth_mm)
+        self._on_change()
+
+    def _on_change(self) -> None:
+        """Follow a change of the inputs with a quick run, or say that the picture is older."""
+        if self.running:
+            self.show_note(STILL_RUNNING)
+            return
+        self.clear_message()
+        if not self.run_box.live:
+            self.say(OUTDATED if self.view.picture is not None else "")
+            return
+        try:
+            self._quick.submit(self._request())
+        except GpuBioError:
+            self._quick.cancel()  # what is wrong is said where it is
+
+    def _request(self) -> Request:
+        settings = self.grid_box.applied_to(self.run_box.settings)
+        return Request(medium=self.table.medium(), settings=settings, device=self.device)
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Picture]:
+        """Read the inputs and return the simulation."""
+        request = self._request()
+        self._look = self._wanted_look()
+        self._quick.cancel()
+        return request_steps(request, stop, lambda: self._look)
+
+    def show_preview(self, preview: Picture) -> None:
+        """Show what a run has so far."""
+        self._show(preview)
+
+    def show_result(self, result: Picture) -> None:
+        """Show what a run gave."""
+        self._show(result)
+
+    def _show(self, picture: Picture) -> None:
+        self.view.show(picture, borders=self.picture_box.borders)
+        self.results.show_picture(picture)
+        if picture.problem:
+            self.show_error(f"This is {picture.problem}.")
+        if picture.look != self._look:
+            self._redraw.submit(lambda _stop: drawing_steps(picture, self._look))
+
+    # -- the look of the picture ----------------------------------------------------------------------------------
+
+    def _wanted_look(self) -> Look:
+        box = self.picture_box
+        return Look(
+            beam=self.beam_box.beam,
+            unit=self.beam_box.unit,
+            quantity=box.quantity,
+            decades=box.decades,
+            masks=box.masks,
+        )
+
+    def _follow_look(self) -> None:
+        """Draw the picture as it is wanted now; nothing is traced again."""
+        try:
+            self._look = wanted = self._wanted_look()
+        except GpuBioError as error:
+            self.show_error(str(error))
+            return
+        if not self.running:
+            self.clear_message()
+        picture = self.view.picture
+        if picture is not None and picture.look != wanted:
+            self._redraw.submit(lambda _stop: drawing_steps(picture, wanted))
+
+    def _on_redrawn(self, outcome: Outcome) -> None:
+        if outcome.error:
+            self.show_error(outcome.error)
+        elif self.view.picture is not None and outcome.result.traced is self.view.picture.traced:
+            self._show(outcome.result)
+
+    def keep_picture(self) -> None:
+        """Leave the picture's layer to the user; the next run makes a new one."""
+        name = self.view.keep()
+        self.say(f"{name} stays as it is; the next run makes a new layer" if name else "there is no picture yet")
+
+    # -- files ----------------------------------------------------------------------------------------------------
+
+    def _on_open(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, "Open a file of MCML", "", FILES)
+        if path:
+            self.open_file(path)
+
+    def open_file(self, path: str | Path) -> None:
+        """Take the runs of an input file over, or show a result of MCML; problems are shown as a sentence."""
+        try:
+            if Path(path).suffix.lower() == ".mco":
+                self._open_result(Path(path))
+            else:
+                self._open_runs(Path(path))
+        except (GpuBioError, OSError) as error:
+            self.show_error(f"{Path(path).name} could not be opened: {error}")
+
+    def _open_runs(self, path: Path) -> None:
+        runs = read_mci(path)
+        self.table.set_unit("1/cm")  # as in the file
+        self.presets.offer_runs(path, runs)
+        if len(runs) > 1:
+            self.show_note(f"{path.name} has {len(runs)} runs; choose one at the top.")
+
+    def _open_result(self, path: Path) -> None:
+        result = read_mco(path)
+        picture = picture_of(result, self._look)
+        run = MciRun(medium=result.medium, settings=result.settings, output=path.name)
+        self.table.set_unit("1/cm")
+        self.presets.offer_runs(path, [run])
+        self._quick.cancel()
+        self._show(picture)
+
+    def _on_save(self) -> None:
+        name = file_name(self._name())
+        path, _ = QFileDialog.getSaveFileName(self, "Save an input file of MCML", f"{name}.mci", "MCML (*.mci)")
+        if path:
+            self.save_file(path)
+
+    def save_file(self, path: str | Path) -> None:
+        """Write the inputs as an input file of MCML; problems are shown as a sentence."""
+        try:
+            request = self._request()
+            output = file_name(Path(path).stem).replace(" ", "_") + ".mco"
+            write_mci(path, [MciRun(medium=request.medium, settings=request.settings, output=output)])
+        except (GpuBioError, OSError) as error:
+            self.show_error(f"Not saved: {error}")
+        else:
+            self.say(f"saved {Path(path).name}")
+
+    def _name(self) -> str:
+        try:
+            return self.table.medium().name or "layers"
+        except GpuBioError:
+            return "layers"
+
+    # -- the voxel phantom ----------------------------------------------------------------------------------------
+
+    def make_phantom(self, *, simulate: bool = False) -> None:
+        """Add the layers as labels with their optical properties, and open the panel that simulates them if wanted."""
+        try:
+            medium, settings = self.table.medium(), self.run_box.settings
+            domain = self.phantom_box.phantom(medium, self.presets.citation)
+            beam = self.beam_box.beam
+        except GpuBioError as error:
+            self.show_error(str(error))
+            return
+        name = f"{medium.name or 'layers'} in voxels"
+        case = voxel_case(
+            domain, beam=beam, photons=settings.photons, seed=settings.seed, cyclic=self.phantom_box.cyclic, name=name
+        )
+        data, keywords, _ = labels_layer(domain, name)
+        keywords["metadata"][KEY]["case"] = case
+        self.view.hide()
+        layer = self.viewer.add_labels(data, **keywords)
+        _show_from_the_side(self.viewer)
+        self.show_note(PHANTOM_MADE.format(layer.name, " ".join(domain.notes)))
+        if simulate and hasattr(self.viewer, "window"):
+            self.viewer.window.add_plugin_dock_widget("napari-gpubio", "Light transport", tabify=True)
+
+    # -- the script -----------------------------------------------------------------------------------------------
+
+    def script(self, saved: Mapping[str, Path]) -> str:  # noqa: ARG002 - no layer is an input
+        """Return a script that simulates what the panel shows."""
+        return layered_script(self._request(), self._wanted_look())
+
+    def teardown(self) -> None:
+        """End runs and let the layers go."""
+        self._quick.abandon()
+        self._redraw.abandon()
+        super().teardown()
+
+
+def _show_from_the_side(viewer: Any) -> None:
+    """Show x across and depth downwards in the slice through the beam."""
+    if viewer.dims.ndim == 3:
+        viewer.dims.order = (1, 0, 2)
+        viewer.reset_view()

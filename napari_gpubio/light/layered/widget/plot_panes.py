@@ -1,0 +1,217 @@
+"""The single plots of a layered result: each with its choice, its curves and its empty state."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.layered.curves import (
+    Curve,
+    angle_curves,
+    broad_beam_curve,
+    depth_curve,
+    escape_curves,
+    radial_curve,
+)
+from napari_gpubio.light.layered.widget.layer_columns import DIM
+from napari_gpubio.light.layered.widget.request import Picture
+from napari_gpubio.light.widget.number_row import NumberBox
+from napari_gpubio.light.widget.plots_axes import COLOURS, LogPlot
+
+EMPTY = "No result yet: press Run."
+NOTHING = "Nothing escaped on any side."
+BROAD, AT_RADIUS = "broad beam", "at radius"
+_LEAST_KNOWN = 0.5  # relative error up to which a value tells where a plot should end
+
+
+class Pane(QWidget):
+    """A plot under a line of choices; a subclass says what its curves are."""
+
+    changed = Signal()
+
+    def __init__(self, title: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._picture: Picture | None = None
+        self.curves: tuple[Curve, ...] = ()
+        self.plot = LogPlot("", "", self)
+        self._hint = QLabel(EMPTY, self)
+        self._hint.setStyleSheet(DIM)
+        self._top = QHBoxLayout()
+        self._top.addWidget(QLabel(title, self))
+        self._top.addWidget(self._hint, 1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(4, 4, 4, 0)
+        layout.addLayout(self._top)
+        layout.addWidget(self.plot, 1)
+
+    @property
+    def hint(self) -> str:
+        """The sentence above the plot."""
+        return self._hint.text()
+
+    def show_picture(self, picture: Picture | None) -> None:
+        """Draw the curves of another result, or none."""
+        self._picture = picture
+        self.plot.empty()
+        self.curves = ()
+        self._hint.setText(EMPTY)
+        if picture is None:
+            return
+        try:
+            self.curves = self.read(picture)
+        except InvalidInput as error:
+            self._hint.setText(str(error))
+            return
+        self._hint.setText(self.remark(picture))
+        self._draw(picture)
+
+    def read(self, picture: Picture) -> tuple[Curve, ...]:
+        """Return the curves of a result.
+
+        Raises
+        ------
+        InvalidInput
+            If it has none.
+        """
+        raise NotImplementedError
+
+    def remark(self, picture: Picture) -> str:  # noqa: ARG002 - some have none
+        """What is worth saying of a result's curves."""
+        return ""
+
+    def draw_more(self, picture: Picture) -> None:
+        """Draw what belongs to the curves."""
+
+    def add_choice(self, widget: QWidget) -> None:
+        """Put an input beside the title."""
+        self._top.insertWidget(self._top.count() - 1, widget)
+
+    def _draw_again(self, *_: Any) -> None:
+        self.show_picture(self._picture)
+        self.changed.emit()
+
+    def _draw(self, picture: Picture) -> None:
+        first = self.curves[0]
+        same_name = len({curve.name for curve in self.curves}) == 1
+        self.plot.name_axes(first.coordinate_text, first.text if same_name else f"Escaped ({first.unit})")
+        self.draw_more(picture)
+        for curve, colour in zip(self.curves, COLOURS, strict=False):  # few curves, more colours
+            if (curve.value > 0).any():
+                name = f"{curve.name} ± standard error"
+                self.plot.add_curve(curve.at, curve.value, error=curve.error, colour=colour, name=name)
+        self.plot.frame(np.append(first.at, 0.0), min(map(_lowest, self.curves)))
+
+
+class DepthPane(Pane):
+    """Fluence or absorption in depth: of a broad beam, or at a radius."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("Depth profile", parent)
+        self._choice = QComboBox(self)
+        self._choice.addItems([AT_RADIUS, BROAD])
+        self._choice.setToolTip("In depth below the beam, or as an infinitely broad beam gives it")
+        self.radius = _millimetres("Which radial bin is shown", self)
+        for widget in (self._choice, self.radius):
+            self.add_choice(widget)
+        self._choice.activated.connect(self._on_chosen)
+        self.radius.edited.connect(self._draw_again)
+
+    def choose(self, which: str, r_mm: float = 0.0) -> None:
+        """Show a broad beam's profile (`BROAD`), or that at a radius (`AT_RADIUS`)."""
+        self._choice.setCurrentText(which)
+        self.radius.show_value(r_mm)
+        self._on_chosen()
+
+    def read(self, picture: Picture) -> tuple[Curve, ...]:
+        """Return the profile."""
+        if self._choice.currentText() == BROAD:
+            return (broad_beam_curve(picture.result, picture.look.quantity),)
+        return (depth_curve(picture.result, self.radius.value(), picture.look.quantity, picture.look.unit),)
+
+    def draw_more(self, picture: Picture) -> None:
+        """Mark the layers."""
+        medium, depths = picture.result.medium, self.curves[0].at
+        layers = np.array([medium.layer_at(z) for z in depths])
+        names = {i: layer.name or f"layer {i + 1}" for i, layer in enumerate(medium.layers)}
+        self.plot.add_tissues(depths, layers, names)
+
+    def _on_chosen(self, *_: Any) -> None:
+        self.radius.setVisible(self._choice.currentText() != BROAD)
+        self._draw_again()
+
+
+class RadialPane(Pane):
+    """Fluence or absorption along the radius, at a depth."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("Radial profile at depth", parent)
+        self.depth = _millimetres("Which depth bin is shown", self)
+        self.add_choice(self.depth)
+        self.depth.edited.connect(self._draw_again)
+
+    def read(self, picture: Picture) -> tuple[Curve, ...]:
+        """Return the profile."""
+        return (radial_curve(picture.result, self.depth.value(), picture.look.quantity, picture.look.unit),)
+
+    def remark(self, picture: Picture) -> str:
+        """Say in which layer the depth lies."""
+        medium = picture.result.medium
+        return medium.layers[medium.layer_at(self.depth.value())].name
+
+
+class EscapePane(Pane):
+    """Reflectance and transmittance along the radius."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("Escaping light by radius", parent)
+
+    def read(self, picture: Picture) -> tuple[Curve, ...]:
+        """Return both."""
+        return escape_curves(picture.result, picture.look.unit)
+
+    def remark(self, picture: Picture) -> str:  # noqa: ARG002 - the curves tell it
+        """Say if nothing escaped."""
+        return _said_if_nothing(self.curves)
+
+
+class AnglePane(Pane):
+    """Reflectance and transmittance by angle, beside a surface that reflects as much by the cosine law."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("Escaping light by angle", parent)
+
+    def read(self, picture: Picture) -> tuple[Curve, ...]:
+        """Return both."""
+        return angle_curves(picture.result)
+
+    def remark(self, picture: Picture) -> str:  # noqa: ARG002 - the curves tell it
+        """Say if nothing escaped."""
+        return _said_if_nothing(self.curves)
+
+    def draw_more(self, picture: Picture) -> None:
+        """Draw the cosine law."""
+        at = self.curves[0].at
+        lambertian = picture.result.diffuse_reflectance.value / np.pi * np.cos(np.deg2rad(at))
+        if (lambertian > 0).any():
+            self.plot.add_curve(at, lambertian, colour=COLOURS[3], name="Lambertian of the same Rd", dashed=True)
+
+
+def _millimetres(tip: str, parent: QWidget) -> NumberBox:
+    box = NumberBox(0.0, 1e6, 0.1, 6, parent)
+    box.setSuffix(" mm")
+    box.setToolTip(tip)
+    return box
+
+
+def _lowest(curve: Curve) -> float:
+    """The smallest value of a curve that is more than noise."""
+    with np.errstate(invalid="ignore"):
+        known = (curve.value > 0) & ~(curve.error > _LEAST_KNOWN * curve.value)
+    return float(np.min(curve.value, where=known, initial=np.inf))
+
+
+def _said_if_nothing(curves: Sequence[Curve]) -> str:
+    return "" if any((curve.value > 0).any() for curve in curves) else NOTHING

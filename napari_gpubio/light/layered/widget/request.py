@@ -1,0 +1,132 @@
+"""What the layered panel asks for, read in the GUI thread, and how it is answered in a worker."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Generator
+from threading import Event
+
+import numpy as np
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.layers import LayerData
+from napari_gpubio.core.steps import Step
+from napari_gpubio.light.layered.beams import Beam, convolved
+from napari_gpubio.light.layered.layers import picture_layer
+from napari_gpubio.light.layered.model import LayeredMedium
+from napari_gpubio.light.layered.result import LayeredResult
+from napari_gpubio.light.layered.run import layer_steps
+from napari_gpubio.light.layered.settings import LayeredSettings
+from napari_gpubio.light.layers import DECADES
+from napari_gpubio.light.numbers import PER_PHOTON, FluenceUnit
+
+QUICK_PHOTONS = 10_000
+LOOK_SECONDS = 0.2  # between pictures of a run
+_LOOK_SHARE = 4.0  # and at least so many times what a picture takes
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How a result is shown."""
+
+    beam: Beam | None = None
+    quantity: str = "fluence"
+    unit: FluenceUnit = PER_PHOTON
+    decades: int = DECADES
+    masks: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Everything that one run needs, read from the panel in the GUI thread."""
+
+    medium: LayeredMedium
+    settings: LayeredSettings
+    device: str
+
+    def quick(self) -> "Request":
+        """Return the same with few photons, for a first look."""
+        photons = min(QUICK_PHOTONS, self.settings.photons)
+        return dataclasses.replace(self, settings=dataclasses.replace(self.settings, photons=photons))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Picture:
+    """A result made ready to be shown.
+
+    Parameters
+    ----------
+    traced
+        As it was traced, of a pencil beam.
+    result
+        Of the beam that is shown.
+    look
+        How it is shown.
+    layer
+        The image, or None without an absorption map.
+    problem
+        Why it could not be shown for the beam, or an empty text.
+    """
+
+    traced: LayeredResult
+    result: LayeredResult
+    look: Look
+    layer: LayerData | None
+    problem: str = ""
+
+
+def picture_of(traced: LayeredResult, look: Look) -> Picture:
+    """Make a picture; a beam that does not fit the grid is a problem, and no reason to lose what was traced."""
+    result, problem = traced, ""
+    if look.beam is not None:
+        try:
+            result = convolved(traced, look.beam)
+        except InvalidInput as error:
+            problem = f"shown for a pencil beam, because {error}"
+    layer = None
+    if result.A_rz is not None:
+        layer = picture_layer(
+            result, "", quantity=look.quantity, unit=look.unit, hide_uncertain=look.masks, decades=look.decades
+        )
+    return Picture(traced=traced, result=result, look=look, layer=layer, problem=problem)
+
+
+def drawing_steps(picture: Picture, look: Look) -> Generator[Step, None, Picture]:
+    """Draw what was traced anew, in a worker."""
+    yield Step(0, 1, "drawing")
+    return picture_of(picture.traced, look)
+
+
+def request_steps(
+    request: Request, stop: Event, look: Callable[[], Look], *, outdated: Callable[[], bool] | None = None
+) -> Generator[Step, None, Picture]:
+    """Simulate; previews are pictures.
+
+    Parameters
+    ----------
+    request
+        What to simulate.
+    stop
+        Ends the run; what was done is the result.
+    look
+        Says how pictures are to be drawn; asked for each, because the user may change it during a run.
+    outdated
+        Says whether a newer request waits; the run then ends with its first picture.
+    """
+    steps = layer_steps(request.medium, request.settings, device=request.device, stop=stop)
+    looked, cost = -np.inf, 0.0
+    try:
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as end:
+                return picture_of(end.value, look())
+            preview, begun = None, time.monotonic()
+            if step.preview is not None and begun - looked > max(LOOK_SECONDS, _LOOK_SHARE * cost):
+                preview = picture_of(step.preview, look())
+                looked = time.monotonic()
+                cost = looked - begun
+            yield dataclasses.replace(step, preview=preview)
+            if preview is not None and outdated is not None and outdated():
+                return preview
+    finally:
+        steps.close()

@@ -1,0 +1,134 @@
+"""The part of the panel that shows what came out: can it be trusted, the numbers, plots, files."""
+
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QMenu, QPushButton, QVBoxLayout, QWidget
+
+from napari_gpubio.light.io.mco import write_mco
+from napari_gpubio.light.layered.curves import every_curve, write_curves
+from napari_gpubio.light.layered.numbers import fraction_rows, layered_findings, layered_rows
+from napari_gpubio.light.layered.widget.layer_columns import layer_colour
+from napari_gpubio.light.layered.widget.plot_panes import EMPTY
+from napari_gpubio.light.layered.widget.plots import PlotDesk
+from napari_gpubio.light.layered.widget.request import Picture
+from napari_gpubio.light.numbers import write_csv
+from napari_gpubio.light.widget.results import made_text
+from napari_gpubio.light.widget.results_files import ResultFiles
+from napari_gpubio.light.widget.results_table import STATUS_COLOURS, NumberTable
+
+Write = Callable[[Path, Any], None]
+
+
+class ResultBox(QWidget):
+    """Numbers and files of one picture's result; ``said`` and ``complained`` carry sentences.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer, into which plots are docked.
+    """
+
+    said = Signal(str)
+    complained = Signal(str)
+
+    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.picture: Picture | None = None
+        self.plots = PlotDesk(viewer, self)
+        self.files = ResultFiles(self)
+        self.files.said.connect(self.said)
+        self.files.complained.connect(self.complained)
+        self._build()
+        self.show_picture(None)
+
+    def show_picture(self, picture: Picture | None) -> None:
+        """Speak of another picture's result from now on; None: nothing yet."""
+        self.picture = picture
+        self._empty.setVisible(picture is None)
+        for part in (self._light, self._made, self.table):
+            part.setVisible(picture is not None)
+        for button in (self._plots, self._export):
+            button.setEnabled(picture is not None)
+        if picture is not None:
+            rows = fraction_rows(picture.result)
+            self._light.setText(_findings_text(picture))
+            self._made.setText(made_text(picture.result))
+            self.table.show_rows(rows, {row.label: layer_colour(row.label - 1) for row in rows if row.label})
+        self.plots.show_picture(picture)
+
+    def attach(self) -> None:
+        """Do nothing yet: the plots follow from when they are opened."""
+
+    def detach(self) -> None:
+        """End what is being written, and let the viewer go."""
+        self.files.finish()
+        self.plots.detach()
+
+    # -- the inside -----------------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        self._empty, self._light, self._made = QLabel(EMPTY, self), QLabel(self), QLabel(self)
+        self._light.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.table = NumberTable(self)
+        self._plots = QPushButton("Plots…", self)
+        self._plots.setToolTip("Profiles in depth and along the radius, and what escapes by radius and by angle")
+        self._plots.clicked.connect(lambda: self.plots.open())
+        self._export = QPushButton("Export", self)
+        self._menu = QMenu(self)
+        for text, act in (
+            ("Numbers as CSV…", self._export_numbers),
+            ("Curves as CSV…", self._export_curves),
+            ("Result as MCML output (.mco)…", self._export_mco),
+        ):
+            self._menu.addAction(text, act)
+        self._export.setMenu(self._menu)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        for part in (self._empty, self._light, self._made, self.table):
+            if isinstance(part, QLabel):
+                part.setWordWrap(True)
+            layout.addWidget(part)
+        buttons = QHBoxLayout()
+        for button in (self._plots, self._export):
+            buttons.addWidget(button, 1)
+        layout.addLayout(buttons)
+
+    def _export_numbers(self) -> None:
+        self._ask("Export the numbers", "layers.csv", "Tables (*.csv)", write_numbers)
+
+    def _export_curves(self) -> None:
+        self._ask("Export the curves", "layers curves.csv", "Tables (*.csv)", write_curve_table)
+
+    def _export_mco(self) -> None:
+        self._ask("Write an output file of MCML", "layers.mco", "MCML output (*.mco)", write_mcml_output)
+
+    def _ask(self, title: str, name: str, kinds: str, write: Write) -> None:
+        """Ask for a file, and write it in a worker."""
+        path, _ = QFileDialog.getSaveFileName(self, title, name, kinds)
+        if path and self.picture is not None:
+            self.files.write(Path(path), self.picture, write)
+
+
+def write_numbers(path: Path, picture: Picture) -> None:
+    """Write every number of a picture's result."""
+    write_csv(path, layered_rows(picture.result))
+
+
+def write_curve_table(path: Path, picture: Picture) -> None:
+    """Write the curves of a picture's result, in the unit that is shown."""
+    write_curves(path, every_curve(picture.result, unit=picture.look.unit))
+
+
+def write_mcml_output(path: Path, picture: Picture) -> None:
+    """Write what was traced as an output file of MCML: the response to a pencil beam, which CONV expects."""
+    write_mco(path, picture.traced)
+
+
+def _findings_text(picture: Picture) -> str:
+    dot = "<span style='color:{}; font-size:16px'>●</span> {}"
+    found = layered_findings(picture.traced)
+    return "<br>".join(dot.format(STATUS_COLOURS[one.status], escape(one.sentence)) for one in found)

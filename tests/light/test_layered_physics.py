@@ -1,0 +1,444 @@
+"""Light in layers against closed forms, adding-doubling, published numbers and the voxel engine, by standard errors."""
+
+import dataclasses
+import functools
+import json
+
+import iadpython
+import numba as nb
+import numpy as np
+import pytest
+from scipy import stats
+
+from napari_gpubio.core.fastmath import turn
+from napari_gpubio.core.philox import unit_float
+from napari_gpubio.light import physics
+from napari_gpubio.light.layered.settings import angle_centres, ring_area_mm2, solid_angle_sr
+from napari_gpubio.light.phantom.benchmarks import benchmark
+from napari_gpubio.light.run import simulate
+from tests.light.layered_samples import (
+    ARRAYS,
+    ENDLESS_MM,
+    GIOVANELLI,
+    GLASS,
+    GPU_FACTOR,
+    NUMBERS,
+    SKIN,
+    TISSUE,
+    VAN_DE_HULST,
+    at,
+    check_same_bits,
+    medium,
+    run,
+    with_layer,
+)
+from tests.light.voxel_samples import MOST_Z, check_z
+
+COARSE = {"radial_bins": 20, "depth_bins": 20}
+MUCH_GLASS = medium(GLASS, (1.37, 0.1, 3.0, 0.8, 1.0), (1.6, *GLASS[1:]), (1.45, 0.3, 1.0, 0.0, 1.0), GLASS)
+
+
+def check_within(estimate, reference, reference_error=0.0):
+    """A number is so many standard errors from a reference, at most."""
+    check_z(estimate.z_score(reference, reference_error), 1.0)
+
+
+# -- published totals -------------------------------------------------------------------------------------------------
+
+
+def test_van_de_hulst(device):
+    """Slab of albedo 0.9, depth 2, g 0.75 (van de Hulst 1980); transmittance includes the unscattered e^-2."""
+    result = run(device, VAN_DE_HULST, 1_000_000, **COARSE)
+    check_within(result.diffuse_reflectance, 0.09739, 5e-6)
+    check_within(result.transmittance, 0.66096, 5e-6)
+    check_within(result.absorbed, 1 - 0.09739 - 0.66096, 7e-6)
+
+
+def test_giovanelli(device):
+    """Half-space of albedo 0.9 that scatters isotropically, n 1.5 (Giovanelli 1955); 0.04 of it is specular."""
+    result = run(device, GIOVANELLI, 200_000, **COARSE)
+    assert result.specular == pytest.approx(0.04)
+    check_within(result.diffuse_reflectance, 0.26 - 0.04, 5e-5)
+    assert result.transmittance.value == 0.0
+
+
+def adding_doubling(points, albedo, depth, g, n, slide):
+    """Total reflectance and transmittance of a slab between two glass slides; without them where their n is 1."""
+    sample = iadpython.Sample(a=albedo, b=depth, g=g, n=n, n_above=slide, n_below=slide, quad_pts=points)
+    return np.array(sample.rt()[:2])
+
+
+SLABS = (  # albedo, optical depth, g, n, n of the slides
+    (0.5, 1.0, 0.0, 1.0, 1.0),
+    (0.99, 2.0, 0.0, 1.0, 1.0),
+    (0.7, 1.0, -0.5, 1.0, 1.0),
+    (0.999, 10.0, 0.9, 1.0, 1.0),
+    (0.9, 1.0, 0.9, 1.4, 1.0),
+    (0.99, 5.0, 0.8, 1.4, 1.0),
+    (0.95, 8.0, 0.9, 1.33, 1.0),
+    (0.8, 0.5, 0.5, 1.5, 1.0),
+    (0.9, 2.0, -0.5, 1.4, 1.0),
+    (0.9, 2.0, 0.75, 1.37, 1.5),
+    (0.99, 4.0, 0.5, 1.33, 1.52),
+)
+
+
+@pytest.mark.parametrize("slab", SLABS, ids=str)
+def test_adding_doubling(device, slab):
+    """Prahl's iadpython; the difference between 16 and 24 quadrature points stands for its error (64 are garbage)."""
+    albedo, depth, g, n, slide = slab
+    tissue = (n, (1 - albedo) * depth, albedo * depth, g, 1.0)  # 1 mm of it
+    glass = [(slide, 0.0, 0.0, 0.0, 1.0)] if slide != 1 else []
+    result = run(device, medium(*glass, tissue, *glass), 200_000, absorption=False)
+    expected = adding_doubling(24, *slab)
+    errors = np.abs(expected - adding_doubling(16, *slab)) + 1e-6
+    diffuse, specular = result.diffuse_reflectance, result.specular
+    check_within(diffuse, expected[0] - specular, errors[0])
+    check_within(result.transmittance, expected[1], errors[1])
+
+
+# -- seven layers of skin ---------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def skin(device):
+    """Skin on the grid of the reference."""
+    return run(device, SKIN, 200_000, dr_mm=0.1, dz_mm=0.02, radial_bins=200, depth_bins=500, batches=64)
+
+
+@pytest.fixture
+def reference(shared_data):
+    """8e8 photons of CPU-MCML with a Mersenne Twister, by the authors of GPU-MCML; lengths in cm."""
+    return np.load(shared_data / "light" / "skin7_600nm_MTref_8e8.npz")
+
+
+def reference_fraction(reference, name):
+    return float(reference[name]), float(reference[f"{name}_sem"])
+
+
+def test_totals_of_skin(device, reference):
+    result = skin(device)
+    assert result.specular == pytest.approx(float(reference["Rsp"]), abs=1e-7)
+    check_within(result.diffuse_reflectance, *reference_fraction(reference, "Rd"))
+    check_within(result.absorbed, *reference_fraction(reference, "A"))
+    check_within(result.transmittance, *reference_fraction(reference, "T"))
+
+
+def test_absorption_by_layer_of_skin(device, reference):
+    found = skin(device).A_l
+    check_z(found.value - reference["A_l"], np.hypot(found.error, reference["A_l_sem"]))
+
+
+PER_CM = {"A_z": 10.0, "Rd_r": 100.0, "Tt_r": 100.0, "Rd_a": 1.0, "Tt_a": 1.0, "A_rz": 1000.0}  # from 1/mm and so on
+
+
+@pytest.mark.parametrize("name", PER_CM)
+def test_maps_and_profiles_of_skin(device, reference, name):
+    """In at least 99 % of the bins with an error below 5 % within three standard errors, and nowhere beyond six."""
+    found = getattr(skin(device), name)
+    value, error = (PER_CM[name] * np.asarray(array) for array in found)
+    good = (value > 0) & (error < 0.05 * value)
+    assert good.sum() > {"A_rz": 1000, "A_z": 300, "Tt_r": 0, "Tt_a": 0}.get(name, 20)
+    z = (value - reference[name])[good] / np.hypot(error, reference[f"{name}_sem"])[good]
+    assert (np.abs(z) < 3).mean() >= 0.99
+    assert np.abs(z).max() < 6
+
+
+def test_skin_in_layers_is_skin_in_voxels(device):
+    """Two engines: collision and path-length estimators; voxels repeat themselves across i and j."""
+    case = benchmark("skin7")
+    chosen = dataclasses.replace(case.settings, photons=15_000 * (GPU_FACTOR if device == "cuda" else 1), seed=3)
+    voxels = simulate(case.domain, case.source, chosen, device=device)
+    layers = run(device, SKIN, 100_000, absorption=False, batches=32)
+    entered = 1 - layers.specular
+    for index, theirs in enumerate(voxels.absorbed.values()):
+        mine = at(layers.A_l, index)
+        check_z(mine.value / entered - theirs.value, np.hypot(mine.error / entered, theirs.error))
+
+
+# -- angles and depths ------------------------------------------------------------------------------------------------
+
+
+def test_angles_of_light_from_the_van_de_hulst_slab(device, shared_data):
+    """Against 1e7 photons of MCML's method with another generator, whose errors are ours but for the photons' number."""
+    published = json.loads((shared_data / "light" / "anchors.json").read_text(encoding="utf-8"))["vdh_angular"]
+    result = run(device, VAN_DE_HULST, 1_000_000, angle_bins=30, **COARSE)
+    np.testing.assert_allclose(result.angle_rad, published["alpha_rad"])
+    for name in ("Rd_a", "Tt_a"):
+        found, expected = getattr(result, name), np.array(published[name])
+        theirs = found.error * np.sqrt(result.launched / 1e7) + 5e-5 * expected  # five digits
+        check_z(found.value - expected, np.hypot(found.error, theirs))
+
+
+def test_unscattered_light_goes_straight_on(device):
+    """Transmitted into the first bins: e^-2 and a little of what is scattered by less than 3 degrees."""
+    result = run(device, VAN_DE_HULST, 200_000, dr_mm=1e-3, **COARSE)
+    first = at(result.Tt_ra, 0, 0)
+    unit = ring_area_mm2(result.settings)[0] * solid_angle_sr(result.settings)[0] * np.cos(result.angle_rad[0])
+    check_z(first.value * unit - np.exp(-2), first.error * unit)
+
+
+# Decay of the fluence by MCML's method, 1e6 photons (1/mm); fluence in the first five bins of 0.05 mm, and at 5.025 mm.
+DECAY = {
+    1.0: (0.1734, (2.546, 2.797, 2.981, 3.133, 3.251), 1.907),
+    1.37: (0.1731, (5.255, 5.278, 5.298, 5.317, 5.338), 2.635),
+}
+
+
+@pytest.mark.parametrize("n", DECAY)
+def test_fluence_in_depth(device, n):
+    """Half-space of MCML's manual, fig. 6.4; the slope's error is that between runs, as depths go up and down together."""
+    layers = medium((n, 0.01, 10.0, 0.9, ENDLESS_MM))
+    grid = {"dz_mm": 0.05, "depth_bins": 200, "radial_bins": 1, "dr_mm": 1e6, "angle_bins": 1}
+    runs = [run(device, layers, 3000, seed=seed, **grid) for seed in range(10)]
+    fluence = np.array([result.fluence_z().value for result in runs])
+    z = runs[0].z_mm
+    deep = (z > 2) & (z < 8)
+    slopes = -np.polyfit(z[deep], np.log(fluence[:, deep].T), 1)[0]
+    decay, near, at_5_mm = DECAY[n]
+
+    def check(numbers, expected, relative_error):
+        error = np.std(numbers, axis=0, ddof=1) / np.sqrt(len(numbers))
+        check_z(np.mean(numbers, axis=0) - expected, np.hypot(error, relative_error * np.array(expected)))
+
+    check(slopes, decay, 3e-3)
+    check(fluence[:, :5], near, 2e-3)
+    check(fluence[:, 100], at_5_mm, 3e-3)
+
+
+def test_similar_media_look_the_same_from_afar(device):
+    """MCML's manual, fig. 6.3: mu_s 10, g 0.9 against mu_s 1, g 0 per mm: the same from 2 mm on, not below 0.5 mm."""
+    grid = {"dr_mm": 0.5, "radial_bins": 20, "depth_bins": 1}
+    forward, isotropic = (
+        run(device, medium((1.0, 0.01, mus, g, ENDLESS_MM)), 40_000, **grid).Rd_r
+        for mus, g in ((10.0, 0.9), (1.0, 0.0))
+    )
+    far = slice(4, 16)
+    difference = (forward.value - isotropic.value)[far]
+    check_z(difference, np.hypot(np.hypot(forward.error, isotropic.error)[far], 0.03 * isotropic.value[far]))
+    assert forward.value[0] > 1.2 * isotropic.value[0]
+
+
+# -- closed forms -----------------------------------------------------------------------------------------------------
+
+
+def test_beer_and_lambert(device):
+    """Without scattering, a packet ends where it first interacts."""
+    result = run(device, medium((1.0, 1.0, 0.0, 0.0, 4.0)), 200_000, dz_mm=0.1, depth_bins=50, radial_bins=3)
+    edges = 0.1 * np.arange(51)
+    expected = np.where(edges[1:] < 4.05, -np.diff(np.exp(-edges)) / 0.1, 0)
+    inside = expected > 0
+    check_z((result.A_z.value - expected)[inside], result.A_z.error[inside])
+    assert not result.A_z.value[~inside].any()
+    assert not result.A_rz.value[1:].any()
+    check_within(result.transmittance, np.exp(-4))
+    assert result.diffuse_reflectance.value == 0.0
+
+
+@pytest.mark.parametrize("mua", [0.0, 0.5])
+def test_a_clear_plate_reflects_and_transmits_by_fresnel(device, mua):
+    """Multiple reflections in a plate that may absorb and does not scatter, all reflected light taken together."""
+    result = run(device, medium((1.8, mua, 0.0, 0.0, 2.0)), 100_000, **COARSE)
+    r, left = (0.8 / 2.8) ** 2, np.exp(-2 * mua)
+    many = 1 - (r * left) ** 2
+    reflected = result.diffuse_reflectance
+    check_within(reflected._replace(value=reflected.value + result.specular), r + (1 - r) ** 2 * r * left**2 / many)
+    check_within(result.transmittance, (1 - r) ** 2 * left / many)
+
+
+def test_glass_above_a_clear_plate(device):
+    """Three faces, light going back and forth between them: transfer of intensities, layer by layer."""
+    result = run(device, medium(GLASS, (1.2, 0.3, 0.0, 0.0, 1.0), (1.7, *GLASS[1:])), 100_000, **COARSE)
+    n = (1.0, 1.5, 1.2, 1.7, 1.0)
+    faces = [((a - b) / (a + b)) ** 2 for a, b in zip(n, n[1:], strict=False)]
+    reflectance, transmittance = faces[-1], 1 - faces[-1]  # of everything below a face, from below upwards
+    for r, left in zip(faces[-2::-1], (1.0, np.exp(-0.3), 1.0), strict=True):
+        many = 1 - r * reflectance * left**2
+        reflectance, transmittance = (
+            r + (1 - r) ** 2 * reflectance * left**2 / many,
+            (1 - r) * left * transmittance / many,
+        )
+    check_within(result.transmittance, transmittance)
+    diffuse = result.diffuse_reflectance
+    check_within(diffuse._replace(value=diffuse.value + result.specular), reflectance)
+
+
+def test_total_reflection(device):
+    """What a medium without absorption gives to air above it; light between the critical angle and 90 degrees stays."""
+    result = run(device, medium((1.5, 0.0, 3.0, 0.0, 2.0)), 50_000, angle_bins=90, **COARSE)
+    assert result.absorbed.value == 0.0
+    check_within(result.diffuse_reflectance, 1 - result.specular - result.transmittance.value)
+    assert (result.Rd_a.value > 0).all()  # refracted into every angle of the air
+    inside = run(device, medium((1.5, 0.0, 3.0, 0.0, 2.0), n_above=3.0, n_below=3.0), 50_000, angle_bins=90, **COARSE)
+    critical = int(np.degrees(np.arcsin(0.5)))
+    for escaped in (inside.Rd_a, inside.Tt_a):
+        assert (escaped.value[:critical] > 0).all()
+        assert not escaped.value[critical + 1 :].any()
+
+
+@nb.njit
+def farthest_from_unit_length(steps, seed):
+    """Largest difference to 1 of a direction's length, over so many scatterings at every g."""
+    ux, uy, uz = np.float32(0.0), np.float32(0.0), np.float32(1.0)
+    worst = 0.0
+    for step in range(steps):
+        a, b, c, _ = physics.draw(np.uint64(seed), np.uint64(step), 0)
+        cp, sp = turn(b)
+        g = np.float32(2.0) * unit_float(c) - np.float32(1.0)
+        ux, uy, uz = physics.turned(ux, uy, uz, physics.scattering_cosine(g, unit_float(a)), cp, sp)
+        length = np.sqrt(np.float64(ux) ** 2 + np.float64(uy) ** 2 + np.float64(uz) ** 2)
+        worst = max(worst, abs(length - 1.0))
+    return worst
+
+
+def test_directions_stay_of_length_one():
+    """Float32 would let them drift, which once made a published GPU code's reflectance 3.5e-4 too small."""
+    assert 0 < farthest_from_unit_length(100_000, 1) < 1e-6
+
+
+# -- energy -----------------------------------------------------------------------------------------------------------
+
+ENERGY_MEDIA = {
+    "skin": SKIN,
+    "van de Hulst": VAN_DE_HULST,
+    "Giovanelli": GIOVANELLI,
+    "much glass": MUCH_GLASS,
+    "one strong absorber": medium((1.4, 5.0, 5.0, 0.9, 10.0)),
+    "other indices around": dataclasses.replace(MUCH_GLASS, n_above=2.0, n_below=1.8),
+}
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1e-4, 0.1])
+@pytest.mark.parametrize("name", ENERGY_MEDIA)
+def test_energy_is_conserved(device, name, threshold):
+    result = run(device, ENERGY_MEDIA[name], 5000, roulette_threshold=threshold, **COARSE)
+    assert result.total == pytest.approx(1.0, abs=1e-6)
+    if result.roulette.error > 0:
+        check_within(result.roulette, 0.0)
+    else:
+        assert result.roulette.value == 0.0
+
+
+def test_roulette_changes_no_mean(device):
+    with_and_without = [run(device, SKIN, 20_000, roulette_threshold=t, batches=32, **COARSE) for t in (0.1, 0.0)]
+    for name in NUMBERS[:3]:
+        found, expected = (getattr(result, name) for result in with_and_without)
+        check_within(found, *expected)
+    a, b = (result.A_l for result in with_and_without)
+    check_z(a.value - b.value, np.hypot(a.error, b.error))
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1e-4])
+def test_an_endless_absorber_lets_no_packet_wander_for_ever(device, threshold):
+    """A weight of zero ends; a random walk in a half-space would have no mean number of steps."""
+    layers = medium((1.0, 3.0, 1.0, 0.0, ENDLESS_MM))
+    result = run(device, layers, 20_000, roulette_threshold=threshold, **COARSE)
+    assert result.total == pytest.approx(1.0, abs=1e-6)
+
+
+# -- bins and units ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("edge", ["collect", "drop"])
+def test_maps_add_up(device, edge):
+    """Over volumes, areas and solid angles; what lies beyond the grid is in its last bins, or missing."""
+    grid = {"dr_mm": 0.2, "dz_mm": 0.1, "radial_bins": 15, "depth_bins": 20, "angle_bins": 12, "edge": edge}
+    result = run(device, medium(TISSUE, TISSUE), 20_000, **grid)
+    area, solid = ring_area_mm2(result.settings), solid_angle_sr(result.settings)
+    cosine = np.cos(angle_centres(result.settings))
+    in_grid = (result.A_rz.value * area[:, None] * 0.1).sum()
+    assert (result.A_z.value * 0.1).sum() == pytest.approx(in_grid, rel=1e-12)
+    assert result.A_l.value.sum() == pytest.approx(result.absorbed.value, rel=1e-12)
+    if edge == "collect":
+        assert in_grid == pytest.approx(result.absorbed.value, rel=1e-6)
+    else:
+        assert in_grid < 0.99 * result.absorbed.value
+    for name, total in (("Rd", result.diffuse_reflectance), ("Tt", result.transmittance)):
+        by_r, by_angle, by_both = (getattr(result, f"{name}_{by}").value for by in ("r", "a", "ra"))
+        sums = (by_r * area).sum(), (by_angle * solid).sum(), (by_both * area[:, None] * solid * cosine).sum()
+        np.testing.assert_allclose(sums, total.value, rtol=1e-12)
+
+
+def test_both_edges_agree_within_the_grid(device):
+    grid = {"dr_mm": 0.2, "dz_mm": 0.1, "radial_bins": 8, "depth_bins": 9}
+    collected, dropped = (run(device, medium(TISSUE), 5000, edge=edge, **grid) for edge in ("collect", "drop"))
+    np.testing.assert_array_equal(collected.A_rz.value[:-1, :-1], dropped.A_rz.value[:-1, :-1])
+    assert (collected.A_rz.value[-1] > dropped.A_rz.value[-1]).all()
+    assert (collected.A_rz.value[:, -1] > dropped.A_rz.value[:, -1]).all()
+    assert [repr(getattr(collected, name)) for name in NUMBERS] == [repr(getattr(dropped, name)) for name in NUMBERS]
+
+
+def test_without_the_map_the_rest_is_the_same(device):
+    """Bit for bit: the same photons."""
+    whole, without = (run(device, SKIN, 2000, absorption=absorption, **COARSE) for absorption in (True, False))
+    if device == "cuda":  # two builds, which may round differently
+        for name in NUMBERS[:3]:
+            check_within(getattr(without, name), *getattr(whole, name))
+        return
+    for name in (*NUMBERS, *ARRAYS):
+        if name not in ("A_rz", "A_z"):
+            np.testing.assert_array_equal(getattr(whole, name), getattr(without, name), err_msg=name)
+
+
+def test_lengths_are_relative(device):
+    """Twice as large, with half the coefficients: the same photons in the same bins, bit for bit."""
+    grid = {"radial_bins": 20, "depth_bins": 30}
+    small = run(device, medium(TISSUE, GLASS, TISSUE), 2000, dr_mm=0.1, dz_mm=0.25, **grid)
+    large = run(
+        device,
+        medium(*((n, mua / 2, mus / 2, g, 2 * d) for n, mua, mus, g, d in (TISSUE, GLASS, TISSUE))),
+        2000, dr_mm=0.2, dz_mm=0.5, **grid,
+    )  # fmt: skip
+    for name, power in (("A_l", 0), ("Rd_a", 0), ("A_z", 1), ("Rd_r", 2), ("Tt_ra", 2), ("A_rz", 3)):
+        np.testing.assert_array_equal(getattr(small, name).value, 2**power * getattr(large, name).value, err_msg=name)
+
+
+def test_a_medium_cut_into_layers_is_the_same_medium(device):
+    """Faces between equal layers are no faces."""
+    whole = run(device, medium((1.4, 0.05, 5.0, 0.8, 2.0)), 50_000, seed=1, **COARSE)
+    cut = run(device, medium(*[(1.4, 0.05, 5.0, 0.8, 0.1)] * 20), 50_000, seed=2, **COARSE)
+    for name in NUMBERS[:3]:
+        check_within(getattr(cut, name), *getattr(whole, name))
+    thirds = cut.A_l.value.reshape(4, 5).sum(axis=1)
+    quarters = whole.A_z  # the grid of 20 bins of 0.02 mm collects the rest
+    assert thirds.sum() == pytest.approx(cut.absorbed.value, rel=1e-9)
+    assert quarters.value.shape == (20,)
+
+
+# -- standard errors --------------------------------------------------------------------------------------------------
+
+
+def test_standard_errors_are_those_of_repeated_runs(device):
+    """Chi-square of the spread of 30 runs over the errors that they claim."""
+    layers = with_layer(medium(TISSUE, TISSUE), 1, n=1.5, mua_per_mm=0.3)
+    grid = {"dr_mm": 0.5, "dz_mm": 0.5, "radial_bins": 8, "depth_bins": 10, "angle_bins": 6, "batches": 32}
+    results = [run(device, layers, 3200, seed=seed, **grid) for seed in range(100, 130)]
+
+    def check(values, errors):
+        chi_square = np.var(values, axis=0, ddof=1) * 29 / np.mean(np.square(errors), axis=0)
+        chance = stats.chi2.cdf(chi_square, 29)
+        assert ((chance > 1e-4) & (chance < 1 - 1e-4)).all(), chance
+        # together: as many above as below, and a mean near 29
+        assert abs(chi_square.mean() / 29 - 1) < 4 * np.sqrt(2 / 29) / np.sqrt(min(np.size(chi_square), 8))
+
+    for name in NUMBERS[:3]:
+        found = np.array([getattr(result, name) for result in results])
+        check(found[:, :1], found[:, 1:])
+    for name in ("A_l", "A_z", "Rd_r", "Rd_a", "Tt_a", "A_rz"):
+        values, errors = (np.array([getattr(r, name)[part] for r in results]) for part in (0, 1))
+        frequent = np.mean(values, axis=0) > 3 * np.mean(errors, axis=0)  # enough photons for a normal spread
+        check(values[:, frequent], errors[:, frequent])
+
+
+def test_errors_fall_with_the_root_of_the_photons(device):
+    few, many = (run(device, SKIN, photons, batches=64, **COARSE) for photons in (1000, 16_000))
+    for name in ("diffuse_reflectance", "absorbed"):
+        ratio = getattr(few, name).error / getattr(many, name).error
+        assert abs(ratio / 4 - 1) < 4 * np.sqrt(2 * 0.5 / 63)
+
+
+def test_the_same_seed_gives_the_same_result(device):
+    first, again, other = (run(device, VAN_DE_HULST, 2000, seed=seed, **COARSE) for seed in (5, 5, 6))
+    check_same_bits(again, first)
+    assert other.diffuse_reflectance.value != first.diffuse_reflectance.value
+    assert abs(other.diffuse_reflectance.z_score(*first.diffuse_reflectance)) < MOST_Z

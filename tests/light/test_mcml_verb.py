@@ -1,0 +1,193 @@
+"""The verb ``mcml``: published numbers from an MCML input file, complete output files, a run that can be stopped."""
+
+import argparse
+import dataclasses
+import re
+import signal
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light import mcml
+from napari_gpubio.light.io.mci import read_mci
+from napari_gpubio.light.io.mco import read_mco
+from napari_gpubio.light.layered.run import simulate_layers
+
+# The slab of the manual of MCML (chapter 6), for which van de Hulst (1980) has Rd .09739 and T .66096, and its
+# semi-infinite medium, for which Giovanelli (1955) has Rsp + Rd = .2600.
+TWO_RUNS = """\
+1.0                     # file version
+2                       # number of runs
+slab.mco A
+20000                   # photons
+0.002 0.02              # dz, dr
+10 20 15
+1
+1.0
+1 10 90 0.75 0.02
+1.0
+deep.mco A
+10000
+0.002 0.02
+10 20 15
+1
+1.0
+1.5 10 90 0 1E8
+1.0
+"""
+VAN_DE_HULST, GIOVANELLI = {"Rd": 0.09739, "T": 0.66096}, 0.2600
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with two.mci, which is not the current one."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "two.mci").write_text(TWO_RUNS)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "data"
+
+
+def run(*arguments):
+    """Run the verb on the CPU; return its exit status."""
+    parser = argparse.ArgumentParser()
+    mcml.add_verb(parser.add_subparsers())
+    options = parser.parse_args(["mcml", "--device", "cpu", *map(str, arguments)])
+    return options.run(options)
+
+
+def told(output, name):
+    """Numbers printed for a run: symbol to (value, error)."""
+    block = output.split(f"{name}: ")[1].splitlines()[1:5]
+    pattern = re.compile(r"  (\w+) .*?\(?([\d.]+)(?: ± ([\d.]+))?(?:\)(e-\d+))?$")
+    rows = [pattern.match(line).groups() for line in block]
+    return {
+        symbol: (float(value + (power or "")), float((error or "nan") + (power or "")))
+        for symbol, value, error, power in rows
+    }
+
+
+# -- what it does -----------------------------------------------------------------------------------------------------
+
+
+def test_published_numbers_are_printed_and_written(folder, capsys):
+    assert run(folder / "two.mci", "-S7") == 0
+    printed = capsys.readouterr().out
+    slab, deep = told(printed, "slab.mco"), told(printed, "deep.mco")
+    for symbol, published in VAN_DE_HULST.items():
+        value, error = slab[symbol]
+        assert 0 < error < 0.005
+        assert abs(value - published) < 4 * error
+    assert deep["Rsp"][0] == pytest.approx(0.04)
+    assert abs(deep["Rsp"][0] + deep["Rd"][0] - GIOVANELLI) < 4 * deep["Rd"][1]
+    found = read_mco(folder / "slab.mco")
+    assert found.transmittance.value == pytest.approx(slab["T"][0], abs=slab["T"][1])
+    assert [line for line in printed.splitlines() if line.endswith(".mco")] == [
+        str(folder / "slab.mco"),
+        str(folder / "deep.mco"),
+    ]
+    assert "20,000 photons in " in printed
+
+
+def test_it_does_what_the_api_does(folder):
+    assert run(folder / "two.mci", "--photons", 3000, "--seed", 4, "--edge", "drop") == 0
+    for index, one in enumerate(read_mci(folder / "two.mci")):
+        settings = dataclasses.replace(one.settings, photons=3000, seed=4 + index, edge="drop")
+        expected, found = simulate_layers(one.medium, settings, device="cpu"), read_mco(folder / one.output)
+        assert found.launched == 3000
+        np.testing.assert_allclose(found.A_rz.value, expected.A_rz.value, rtol=1e-4)
+        np.testing.assert_allclose(found.Rd_ra.value, expected.Rd_ra.value, rtol=1e-4)
+
+
+def test_runs_of_the_same_layers_differ(folder):
+    """People put a run several times into a file to see how far its results scatter."""
+    slab = TWO_RUNS.partition("deep.mco")[0]
+    again = slab.partition("slab.mco")[2]
+    (folder / "same.mci").write_text(slab + "slab2.mco" + again)
+    assert run(folder / "same.mci", "--photons", 1000) == 0
+    first, second = (read_mco(folder / name).diffuse_reflectance.value for name in ("slab.mco", "slab2.mco"))
+    assert first != second
+
+
+def test_without_absorption(folder):
+    assert run("-A", folder / "two.mci", "--photons", 1000) == 0
+    found = read_mco(folder / "slab.mco")
+    assert found.A_rz is None
+    assert found.total == pytest.approx(1, abs=0.01)
+
+
+def test_the_folder_of_the_output(folder, tmp_path):
+    (folder / "two.mci").write_text(TWO_RUNS.replace("slab.mco", str(tmp_path / "data" / "slab.mco")))
+    assert run(folder / "two.mci", "--photons", 100, "--out-folder", ".") == 0
+    assert sorted(path.name for path in (tmp_path / "here").iterdir()) == ["deep.mco", "slab.mco"]
+    assert [path.name for path in folder.iterdir()] == ["two.mci"]
+
+
+# -- stop -------------------------------------------------------------------------------------------------------------
+
+
+def test_an_interrupt_keeps_what_was_done(folder, monkeypatch, capsys):
+    def interrupt(step):
+        if step.done and signal.getsignal(signal.SIGINT) is not usual:  # the second one would end the tests
+            signal.raise_signal(signal.SIGINT)
+
+    usual = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(mcml, "draw_progress", interrupt)
+    assert run(folder / "two.mci", "--photons", 10**8) == mcml.STOPPED
+    assert signal.getsignal(signal.SIGINT) is usual
+    found, printed = read_mco(folder / "slab.mco"), capsys.readouterr()
+    assert 0 < found.launched < 10**8
+    assert f"{found.launched:,} of 100,000,000 photons" in printed.out
+    assert "stopping; what was done is kept" in printed.err
+    assert sorted(path.name for path in folder.iterdir()) == ["slab.mco", "two.mci"]
+
+
+# -- bad input --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["none.mci"], r"none\.mci does not exist"),
+        (["{}/bad.mci"], r"bad\.mci, line 4: photons is 0"),
+        (["{}/two.mci", "--photons", "0"], "photons is 0; it must be at least 1"),
+        (["{}/two.mci", "--seed", "-1"], "seed is -1; it must be at least 0"),
+        (["{}/two.mci", "--device", "toaster"], "toaster"),
+        (["{}/two.mci", "--out-folder", "none"], "the folder none does not exist; create it"),
+        (["{}/deep.mci"], "the folder .* does not exist; create it or choose another with --out-folder"),
+        (["{}/self.mci"], r"self\.mci is the input file itself"),
+        (["{}/folder.mci"], r"the output file .*sub is a folder; rename it in folder\.mci"),
+        (["{}/alike.mci", "--out-folder", "."], r"two runs would write x\.mco; rename one of their output files"),
+    ],
+)
+def test_bad_input_gives_a_sentence_and_writes_nothing(folder, arguments, sentence):
+    (folder / "sub").mkdir()
+    (folder / "bad.mci").write_text(TWO_RUNS.replace("20000", "0"))
+    for name, output in (("deep", "no/x.mco"), ("self", "self.mci"), ("folder", "sub")):
+        (folder / f"{name}.mci").write_text(TWO_RUNS.replace("slab.mco", output))
+    (folder / "alike.mci").write_text(TWO_RUNS.replace("slab.mco", "/a/x.mco").replace("deep.mco", "/b/x.mco"))
+    before = sorted(folder.parent.rglob("*"))
+    with pytest.raises(InvalidInput, match=sentence):
+        run(*(word.format(folder) for word in arguments))
+    assert sorted(folder.parent.rglob("*")) == before
+
+
+def test_a_folder_that_takes_no_files(folder, monkeypatch):
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with pytest.raises(InvalidInput, match="nothing can be written into"):
+        run(folder / "two.mci")
+
+
+def test_a_file_that_cannot_be_written_does_not_keep_the_others_from_it(folder, monkeypatch, capsys):
+    def write(path, result):
+        if path.name == "slab.mco":
+            raise InvalidInput("slab.mco could not be written (No space left on device)")
+        written.append(path.name)
+
+    written = []
+    monkeypatch.setattr(mcml, "write_mco", write)
+    with pytest.raises(InvalidInput, match="No space left"):
+        run(folder / "two.mci", "--photons", "100")
+    assert written == ["deep.mco"]
+    assert capsys.readouterr().out.splitlines()[-1] == str(folder / "deep.mco")

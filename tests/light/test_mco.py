@@ -1,0 +1,341 @@
+"""MCML's output files: a file by hand in MCML's layout, CONV's way of reading, and MCML's scaling of angles."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.io.mco import read_mco, write_mco
+from napari_gpubio.light.io.mco_layout import BLOCKS, angular_ratio
+from napari_gpubio.light.layered.model import Layer, LayeredMedium
+from napari_gpubio.light.layered.run import simulate_layers
+from napari_gpubio.light.layered.settings import LayeredSettings, angle_centres, ring_area_mm2, solid_angle_sr
+from tests.light.full_disk import full_disk
+
+# What the formats %G, %-14.6G, %12.4G, %12.4E of MCML 1.2.2 write for nz = 3, nr = 2, na = 2 and two layers.
+BY_HAND = """\
+A1 \t# Version number of the file format.
+
+####
+# Data categories include:~
+# InParm, RAT,~
+# A_l, A_z, Rd_r, Rd_a, Tt_r, Tt_a,~
+# A_rz, Rd_ra, Tt_ra~
+####
+
+# User time:  1488.13 sec =     0.41 hr.   Simulation time of this run.
+
+InParm \t\t\t# Input parameters. cm is used.
+hand.mco \tA\t\t# output file name, ASCII.
+100000 \t\t\t# No. of photons
+0.002\t0.01\t\t# dz, dr [cm]
+3\t2\t2\t# No. of dz, dr, da.
+
+2\t\t\t\t\t# Number of layers
+#n\tmua\tmus\tg\td\t# One line for each layer
+1\t\t\t\t\t# n for medium above
+1.53\t0.2\t1000\t0.9\t0.002\t# layer 1
+1.44\t0.3\t150\t0.8\t1E+08\t# layer 2
+1\t\t\t\t\t# n for medium below
+
+RAT #Reflectance, absorption, transmission.~
+0.0438845      \t#Specular reflectance [-]
+0.5625         \t#Diffuse reflectance [-]
+0.3903         \t#Absorbed fraction [-]
+0.003264       \t#Transmittance [-]
+
+A_l #Absorption as a function of layer. [-]
+    0.002528
+      0.3878
+
+A_z #A[0], [1],..A[nz-1]. [1/cm]
+  1.2642E+00
+  7.3796E-01
+  1.9315E+02
+
+Rd_r #Rd[0], [1],..Rd[nr-1]. [1/cm2]
+  3.0924E+01
+  1.0071E+01
+
+Rd_a #Rd[0], [1],..Rd[na-1]. [sr-1]
+  9.0000E-02
+  8.3967E-02
+
+Tt_r #Tt[0], [1],..Tt[nr-1]. [1/cm2]
+  5.8942E-04
+  0.0000E+00
+
+Tt_a #Tt[0], [1],..Tt[na-1]. [sr-1]
+  1.3826E-03
+  1.0000E-12
+
+# A[r][z]. [1/cm3]
+# A[0][0], [0][1],..[0][nz-1]
+# A[1][0], [1][1],..[1][nz-1]
+# ...
+# A[nr-1][0], [nr-1][1],..[nr-1][nz-1]
+A_rz
+  3.2948E+03   3.0386E+03   2.5033E+03   1.8514E+03   1.2758E+03~
+  8.5363E+02~
+# Rd[r][angle]. [1/(cm2sr)].
+# Rd[0][0], [0][1],..[0][na-1]
+# Rd[1][0], [1][1],..[1][na-1]
+# ...
+# Rd[nr-1][0], [nr-1][1],..[nr-1][na-1]
+Rd_ra
+  1.0000E+00   2.0000E+00   3.0000E+00   4.0000E+00~
+# Tt[r][angle]. [1/(cm2sr)].
+# Tt[0][0], [0][1],..[0][na-1]
+# Tt[1][0], [1][1],..[1][na-1]
+# ...
+# Tt[nr-1][0], [nr-1][1],..[nr-1][na-1]
+Tt_ra
+  5.0000E+00   6.0000E+00   7.0000E+00   8.0000E+00~
+""".replace("~", " ")  # at the end of a line
+GPU_MCML_TIME = "# User time: 1488.13 sec\n"
+SLAB = LayeredMedium(
+    layers=(
+        Layer(n=1.4, mua_per_mm=0.5, mus_per_mm=5, g=0.75, thickness_mm=0.25),
+        Layer(n=1.4, mua_per_mm=0.1, mus_per_mm=5, g=0.5, thickness_mm=0.3),
+    )
+)
+GRID = LayeredSettings(
+    photons=20_000, seed=5, dr_mm=0.1, dz_mm=0.05, radial_bins=6, depth_bins=11, angle_bins=5, batches=4
+)
+NAMES = [block.name for block in BLOCKS]
+
+
+@pytest.fixture(scope="module")
+def result():
+    return simulate_layers(SLAB, GRID, device="cpu")
+
+
+def write(folder, text, name="hand.mco"):
+    (folder / name).write_text(text, newline="\n")
+    return folder / name
+
+
+def solid_angle_of_mcml(settings):
+    """What MCML divides Rd(a) by."""
+    return 2 * np.pi * np.sin(angle_centres(settings)) * np.pi / 2 / settings.angle_bins
+
+
+def as_conv_reads(path):
+    """Read a file by the rules of CONV 1.0: keywords in one order, a line of at most 255 bytes for each number.
+
+    Lines whose first character that is no blank is # or the end are passed over; maps are a stream of numbers.
+    """
+    lines = path.read_bytes().split(b"\n")
+    assert max(map(len, lines)) < 255
+    data = (line.decode("ascii") for line in lines if re.match(rb"[ \t]*[^#\s]", line))
+
+    def first(line, count=1):
+        return [float(word) for word in line.partition("#")[0].split()[:count]]
+
+    def seek(keyword):
+        while not next(data).startswith(keyword):
+            pass
+
+    def stream(count):
+        found = []
+        while len(found) < count:
+            found += map(float, next(data).split())
+        assert len(found) == count
+        return found
+
+    assert next(data)[0] == "A"
+    seek("InParm")
+    next(data)  # file name and form
+    photons, steps, (nz, nr, na), (layers,) = (first(next(data), count) for count in (1, 2, 3, 1))
+    table = [first(next(data), 5) for _ in range(int(layers) + 2)]
+    seek("RAT")
+    found = {"photons": photons[0], "steps": steps, "table": table, "RAT": [first(next(data))[0] for _ in range(4)]}
+    sizes = {"l": int(layers), "z": int(nz), "r": int(nr), "a": int(na)}
+    for name in ("A_l", "A_z", "Rd_r", "Rd_a", "Tt_r", "Tt_a"):
+        seek(name)
+        found[name] = np.array([first(next(data))[0] for _ in range(sizes[name[-1]])])
+    for name in ("A_rz", "Rd_ra", "Tt_ra"):
+        seek(name)
+        shape = (sizes["r"], sizes[name[-1]])
+        found[name] = np.reshape(stream(shape[0] * shape[1]), shape)
+    return found
+
+
+# -- MCML's own files -------------------------------------------------------------------------------------------------
+
+
+def test_a_file_by_hand(tmp_path):
+    found = read_mco(write(tmp_path, BY_HAND))
+    assert found.medium.layers == (
+        Layer(n=1.53, mua_per_mm=0.02, mus_per_mm=100, g=0.9, thickness_mm=0.02),
+        Layer(n=1.44, mua_per_mm=0.03, mus_per_mm=15, g=0.8, thickness_mm=np.inf),
+    )
+    s = found.settings
+    assert (s.dz_mm, s.dr_mm, s.depth_bins, s.radial_bins, s.angle_bins) == (0.02, 0.1, 3, 2, 2)
+    assert (found.launched, found.complete, found.parameters["seconds"]) == (100_000, True, 1488.13)
+    fractions = (found.diffuse_reflectance, found.absorbed, found.transmittance)
+    assert (found.specular, *(part.value for part in fractions)) == (0.0438845, 0.5625, 0.3903, 0.003264)
+    assert found.total == pytest.approx(1, abs=1e-4)
+    assert all(np.isnan(part.error) for part in fractions)
+    np.testing.assert_allclose(found.A_l.value, [0.002528, 0.3878])
+    np.testing.assert_allclose(found.A_z.value, [0.12642, 0.073796, 19.315])
+    np.testing.assert_allclose(found.A_rz.value, [[3.2948, 3.0386, 2.5033], [1.8514, 1.2758, 0.85363]])
+    np.testing.assert_allclose(found.Rd_r.value, [0.30924, 0.10071])
+    np.testing.assert_allclose(found.Tt_r.value, [5.8942e-6, 0])
+    np.testing.assert_allclose(found.Rd_ra.value, [[0.01, 0.02], [0.03, 0.04]])
+    np.testing.assert_allclose(found.Tt_ra.value, [[0.05, 0.06], [0.07, 0.08]])
+    for name in NAMES:
+        assert np.isnan(getattr(found, name).error).all()
+
+
+def test_written_again_it_is_the_same_to_the_last_byte(tmp_path):
+    write_mco(tmp_path / "hand.mco", read_mco(write(tmp_path, BY_HAND, "other.mco")))
+    assert (tmp_path / "hand.mco").read_bytes().decode() == BY_HAND
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: text.replace("A1 ", "B1 ", 1),
+        lambda text: re.sub(r"# User time.*\n", GPU_MCML_TIME, text),
+        lambda text: text.replace("# User time", "User time"),  # some programs forget the mark
+        lambda text: re.sub(r"E([+-])(\d\d)\b", r"E\g<1>0\2", text),  # exponents of old compilers on Windows
+        lambda text: text.replace("   ", "\n"),  # numbers of a map line by line
+        lambda text: text + "# the end\n\n",
+    ],
+)
+def test_the_same_in_other_clothes(tmp_path, change):
+    plain = read_mco(write(tmp_path, BY_HAND, "plain.mco"))
+    found = read_mco(write(tmp_path, change(BY_HAND)))
+    assert dataclasses.replace(found.medium, name="") == dataclasses.replace(plain.medium, name="")
+    assert (found.settings, found.diffuse_reflectance.value) == (plain.settings, plain.diffuse_reflectance.value)
+    for name in NAMES:
+        np.testing.assert_array_equal(getattr(found, name).value, getattr(plain, name).value)
+
+
+# -- there and back ---------------------------------------------------------------------------------------------------
+
+
+def test_a_result_comes_back_to_the_digits_written(tmp_path, result):
+    write_mco(tmp_path / "slab.mco", result)
+    found = read_mco(tmp_path / "slab.mco")
+    assert (found.medium.layers, found.settings.photons, found.launched) == (SLAB.layers, 20_000, 20_000)
+    for name in NAMES:
+        half_a_digit = 0.5e-3 if name == "A_l" else 0.5e-4
+        np.testing.assert_allclose(getattr(found, name).value, getattr(result, name).value, rtol=half_a_digit)
+    for name in ("diffuse_reflectance", "absorbed", "transmittance"):
+        assert getattr(found, name).value == pytest.approx(getattr(result, name).value, rel=0.5e-5)
+
+
+def test_conv_reads_it_in_its_units(tmp_path, result):
+    write_mco(tmp_path / "slab.mco", result)
+    found = as_conv_reads(tmp_path / "slab.mco")
+    assert (found["photons"], found["steps"]) == (20_000, [0.005, 0.01])
+    assert found["table"] == [[1.0], [1.4, 5, 50, 0.75, 0.025], [1.4, 1, 50, 0.5, 0.03], [1.0]]
+    fractions = (result.diffuse_reflectance, result.absorbed, result.transmittance)
+    assert found["RAT"] == pytest.approx([result.specular, *(part.value for part in fractions)], rel=0.5e-5)
+    area_cm2 = ring_area_mm2(GRID) / 100
+    assert np.sum(found["A_z"]) * 0.005 == pytest.approx(found["RAT"][2], rel=1e-4)
+    assert np.sum(found["A_rz"] * area_cm2[:, None]) * 0.005 == pytest.approx(found["RAT"][2], rel=1e-4)
+    assert np.sum(found["A_l"]) == pytest.approx(found["RAT"][2], rel=1e-3)
+    projected = area_cm2[:, None] * solid_angle_sr(GRID) * np.cos(angle_centres(GRID))
+    for name, total in (("Rd", found["RAT"][1]), ("Tt", found["RAT"][3])):
+        assert np.sum(found[f"{name}_r"] * area_cm2) == pytest.approx(total, rel=1e-4)
+        assert np.sum(found[f"{name}_ra"] * projected) == pytest.approx(total, rel=1e-4)
+        assert np.sum(found[f"{name}_a"] * solid_angle_of_mcml(GRID)) == pytest.approx(total, rel=1e-4)
+
+
+def test_the_solid_angle_is_told_by_the_total(tmp_path, result):
+    """GPU-MCML's files have the solid angle itself below Rd(a), MCML's an approximation that is 0.4 % larger here."""
+    assert angular_ratio(GRID) == pytest.approx(1 - (np.pi / 10) ** 2 / 24, rel=1e-4)
+    write_mco(tmp_path / "mcml.mco", result)
+    solid = solid_angle_sr(GRID)
+    other = dataclasses.replace(result, Rd_a=_scaled(result.Rd_a), Tt_a=_scaled(result.Tt_a))
+    write_mco(tmp_path / "gpu.mco", other)
+    for name in ("mcml.mco", "gpu.mco"):
+        found = read_mco(tmp_path / name)
+        assert np.sum(found.Rd_a.value * solid) == pytest.approx(result.diffuse_reflectance.value, rel=1e-4)
+        assert np.sum(found.Tt_a.value * solid) == pytest.approx(result.transmittance.value, rel=1e-4)
+
+
+def _scaled(estimates):
+    return estimates._replace(value=estimates.value / angular_ratio(GRID))
+
+
+def test_without_the_absorption_map(tmp_path):
+    settings = dataclasses.replace(GRID, absorption=False, photons=500)
+    result = simulate_layers(SLAB, settings, device="cpu")
+    write_mco(tmp_path / "a.mco", result)
+    conv, found = as_conv_reads(tmp_path / "a.mco"), read_mco(tmp_path / "a.mco")
+    assert not conv["A_rz"].any()
+    assert conv["RAT"][2] == pytest.approx(result.absorbed.value, rel=1e-5)
+    assert (found.A_rz, found.A_z, found.settings.absorption) == (None, None, False)
+    np.testing.assert_allclose(found.A_l.value, result.A_l.value, rtol=1e-3)
+
+
+def test_glass_absorbs_nothing_and_says_so(tmp_path):
+    glass = LayeredMedium(layers=(Layer(n=1.5, thickness_mm=1.0),))
+    write_mco(tmp_path / "g.mco", simulate_layers(glass, dataclasses.replace(GRID, photons=100), device="cpu"))
+    found = read_mco(tmp_path / "g.mco")
+    assert found.settings.absorption
+    assert not found.A_rz.value.any()
+
+
+def test_how_it_was_made_is_told(tmp_path, result):
+    write_mco(tmp_path / "odd #name.mco", result)
+    text = (tmp_path / "odd #name.mco").read_text(encoding="ascii")
+    assert re.search(r"^# User time: .* sec = .* hr\. .*napari-gpubio \S+, seed 5, cpu", text, re.MULTILINE)
+    assert "odd__name.mco \tA\t" in text
+
+
+# -- bad input --------------------------------------------------------------------------------------------------------
+
+
+def line_of(text, beginning):
+    return next(number for number, line in enumerate(text.split("\n"), 1) if line.startswith(beginning))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "at", "reason"),
+    [
+        ("A1 ", "1.0 ", "1.0", "MCML's output files begin with the version of their format, A1"),
+        ("InParm \t", "Parameters \t", "  5.0000E+00", "the file ends where InParm should follow"),
+        ("RAT #", "TAR #", "  5.0000E+00", "the file ends where RAT should follow"),
+        ("0.3903  ", "lots", "lots", "'lots' is not a number; absorbed fraction must stand here"),
+        ("  7.3796E-01\n", "", "Rd_r #", "numbers of A_z, which has 2 of 3 numbers so far, must stand here"),
+        ("  7.3796E-01\n", "  1\n  2\n", "  1.9315E+02", "one of the blocks Rd_r, Rd_a, Tt_r"),
+        ("  8.5363E+02", "  1 2", "  1 2", "A_rz has more than its 6 numbers"),
+        ("  8.5363E+02", "  oops", "  oops", "numbers of A_rz, which has 5 of 6 numbers so far, must stand here"),
+        ("Tt_r #", "Rd_r #", "Rd_r #Tt", "one of the blocks Tt_r, Tt_a, A_rz, Rd_ra, Tt_ra must begin here"),
+        ("  3.0000E+00   4.0000E+00", "", "Tt_ra", "numbers of Rd_ra, which has 2 of 4 numbers so far"),
+        ("1000\t0.9", "1000\t1", "1.53", "g is 1 in a layer that scatters"),
+        ("100000 ", "0 ", "0 ", "photons is 0; it must be at least 1"),
+        ("0.5625", "0.\x005625", "0.\x00", "this is not text"),
+    ],
+)
+def test_what_is_wrong_names_its_line(tmp_path, old, new, at, reason):
+    text = BY_HAND.replace(old, new, 1)
+    with pytest.raises(InvalidInput) as caught:
+        read_mco(write(tmp_path, text))
+    assert str(caught.value).startswith(f"hand.mco, line {line_of(text, at)}: ")
+    assert reason in str(caught.value)
+
+
+def test_a_file_that_ends_too_early(tmp_path):
+    for at in range(0, len(BY_HAND), 97):
+        path = write(tmp_path, BY_HAND[:at] or "#")
+        with pytest.raises(InvalidInput, match=r"hand\.mco, line \d+: "):
+            read_mco(path)
+    with pytest.raises(InvalidInput, match="the file ends without Tt_ra"):
+        read_mco(write(tmp_path, BY_HAND.partition("Tt_ra\n")[0]))
+
+
+def test_a_full_disk_leaves_the_older_file(tmp_path, result):
+    path = write(tmp_path, BY_HAND)
+    with full_disk(), pytest.raises(InvalidInput, match=r"hand\.mco could not be written"):
+        write_mco(path, result)
+    assert path.read_text() == BY_HAND
+    assert list(tmp_path.iterdir()) == [path]
