@@ -1,4 +1,4 @@
-"""Monte Carlo light transport in label volumes: fluence with its error, on the CPU or the GPU.
+"""Monte Carlo light transport in label volumes and in layers, with errors, on the CPU or the GPU.
 
 From a segmented head to its fluence in three calls::
 
@@ -8,11 +8,18 @@ From a segmented head to its fluence in three calls::
 """
 
 from napari_gpubio.light.detectors import DetectedPhotons, Detector
+from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
+from napari_gpubio.light.io.mco import read_mco, write_mco
 from napari_gpubio.light.io.mcx.cases import McxCase, read_mcx, write_mcx
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.snirf import Optodes, read_snirf
 from napari_gpubio.light.io.table import read_table, write_table
 from napari_gpubio.light.io.volumes import read_domain, write_fluence
+from napari_gpubio.light.layered.beams import Beam, convolved
+from napari_gpubio.light.layered.model import Layer, LayeredMedium
+from napari_gpubio.light.layered.result import Estimates, LayeredResult
+from napari_gpubio.light.layered.run import layer_steps, simulate_layers
+from napari_gpubio.light.layered.settings import LayeredSettings
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.phantom import default_detectors, default_source, head_phantom, load_head_phantom
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
@@ -23,23 +30,32 @@ from napari_gpubio.light.source import Source
 from napari_gpubio.light.tissue import Chromophores, head_media, power_law, preset, preset_names
 
 __all__ = [
+    "Beam",
     "Chromophores",
     "DetectedPhotons",
     "Detector",
     "Domain",
     "EnergyBalance",
     "Estimate",
+    "Estimates",
+    "Layer",
+    "LayeredMedium",
+    "LayeredResult",
+    "LayeredSettings",
     "LightResult",
+    "MciRun",
     "McxCase",
     "Medium",
     "Optodes",
     "Sensitivity",
     "Settings",
     "Source",
+    "convolved",
     "default_detectors",
     "default_source",
     "head_media",
     "head_phantom",
+    "layer_steps",
     "load_head_phantom",
     "load_result",
     "needed_memory_mb",
@@ -47,14 +63,19 @@ __all__ = [
     "preset",
     "preset_names",
     "read_domain",
+    "read_mci",
+    "read_mco",
     "read_mcx",
     "read_snirf",
     "read_table",
     "save_result",
     "sensitivity",
     "simulate",
+    "simulate_layers",
     "simulate_steps",
     "write_fluence",
+    "write_mci",
+    "write_mco",
     "write_mcx",
     "write_table",
 ]

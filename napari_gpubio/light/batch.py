@@ -2,11 +2,8 @@
 
 import argparse
 import dataclasses
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +15,8 @@ from napari_gpubio.core.arguments import add_settings, read_settings
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.steps import drive
-from napari_gpubio.core.terminal import draw_progress
+from napari_gpubio.core.terminal import STOPPED, draw_progress, stop_at_interrupt
+from napari_gpubio.light import mcml
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.table import read_table
@@ -39,7 +37,6 @@ from napari_gpubio.light.settings import FACE_RULES, FACES, Settings
 from napari_gpubio.light.source import KINDS, Source
 from napari_gpubio.light.surface import ALL_ROUND, inward_normal, source_problem
 
-STOPPED = 130  # the exit status of a program that was interrupted
 _POINT = ("X", "Y", "Z")
 _EXAMPLE = """example:
   napari-gpubio light head.nii.gz --properties head.csv --source fibre --radius-mm 0.2 --position 0 0 80 \\
@@ -49,7 +46,8 @@ Ctrl-C ends a run early: what was done is written, and --resume head.npz goes on
 
 
 def add_verb(verbs: Any) -> None:
-    """Add the verb to the command line."""
+    """Add the verbs ``light`` and ``mcml`` to the command line."""
+    mcml.add_verb(verbs)
     verb = verbs.add_parser(
         "light",
         help="simulate light in a label volume",
@@ -137,7 +135,7 @@ def _simulate(options: argparse.Namespace) -> LightResult:
         domain, source, detectors = earlier.domain, earlier.source, earlier.detectors
         photons = earlier.settings.photons if options.photons is None else options.photons
         settings = dataclasses.replace(earlier.settings, photons=photons)
-    with _stop_at_interrupt() as stop:
+    with stop_at_interrupt() as stop:
         steps = simulate_steps(
             domain, source, settings, detectors=detectors, device=options.device, resume=earlier, stop=stop
         )
@@ -193,26 +191,6 @@ def _detectors(options: argparse.Namespace) -> tuple[Detector, ...]:
         Detector(position_mm=(x, y, z), radius_mm=radius, name=f"D{number}")
         for number, (x, y, z, radius) in enumerate(options.detector, 1)
     )
-
-
-@contextmanager
-def _stop_at_interrupt() -> Iterator[threading.Event]:
-    """Give an event that the first Ctrl-C sets; the second one ends the program as always."""
-    stop, usual = threading.Event(), signal.getsignal(signal.SIGINT)
-
-    def ask(*_: object) -> None:
-        stop.set()
-        signal.signal(signal.SIGINT, usual)
-        print("\nstopping; what was done is kept", file=sys.stderr)
-
-    if threading.current_thread() is not threading.main_thread():  # only there may signals be handled
-        yield stop
-        return
-    signal.signal(signal.SIGINT, ask)
-    try:
-        yield stop
-    finally:
-        signal.signal(signal.SIGINT, usual)
 
 
 # -- what comes out ---------------------------------------------------------------------------------------------------

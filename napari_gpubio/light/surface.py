@@ -20,6 +20,7 @@ Point = npt.NDArray[np.float64]
 ALL_ROUND = ("isotropic", "line", "cylinder")  # kinds that shine to every side
 LIFT = 1e-3  # a source on the surface floats above it by this share of a voxel's smallest edge, so it is not in tissue
 _SIGMA_VOXELS = 2.5  # fewer leave the steps of the voxels in the normal, more round off what is truly curved
+_CLEAR_VOXELS, _STEPS_ACROSS = 4.0, 7
 _FIRST_BOX = 8  # voxels to each side; most points that are looked for are that near
 
 
@@ -194,6 +195,40 @@ def above_surface(affine: Array, point_mm: npt.ArrayLike, normal: npt.ArrayLike)
     """A hair outside a point of the surface, so that what is there counts as outside (and loses its specular part)."""
     lift = LIFT * float(voxel_sizes_mm(affine).min())
     return np.asarray(point_mm, np.float64) - lift * np.asarray(normal, np.float64)
+
+
+def clearance_mm(labels: Array, affine: Array, source: Source) -> float:
+    """How far before its position a wide collimated beam must start so that all of it starts outside the tissue.
+
+    A flat disk that touches a curved surface lies partly in the tissue; light that starts there would miss the specular
+    reflection and a part of its way. The kinds that are no collimated beams, and points, need no clearance.
+    """
+    across = _across(source)
+    if not len(across):
+        return 0.0
+    ahead = source.frame()[2]
+    reach = float(np.linalg.norm(across, axis=1).max()) + _CLEAR_VOXELS * float(voxel_sizes_mm(affine).max())
+    deepest = 0.0
+    for place in np.asarray(source.position_mm) + across:
+        hit = first_tissue(labels, affine, place - reach * ahead, ahead)
+        if hit is not None:
+            deepest = max(deepest, float((place - hit) @ ahead))
+    return deepest + LIFT * float(voxel_sizes_mm(affine).min()) if deepest > 0 else 0.0
+
+
+def _across(source: Source) -> Point:
+    """Points all over the cross-section of a collimated beam, from its middle, mm, shape (N, 3)."""
+    u, v, _ = source.frame()
+    if source.kind in ("planar", "pattern"):
+        steps = np.linspace(-0.5, 0.5, _STEPS_ACROSS)
+        first, second = np.meshgrid(steps * source.width_mm, steps * source.height_mm)
+    elif source.kind in ("disk", "gaussian"):
+        # at twice its 1/e^2 radius a Gaussian beam has fallen to 3e-4
+        radii = np.linspace(0.0, source.radius_mm * (2.0 if source.kind == "gaussian" else 1.0), 5)
+        first, second = (np.outer(radii, f(np.linspace(0.0, 2 * np.pi, 12, endpoint=False))) for f in (np.cos, np.sin))
+    else:
+        return np.empty((0, 3))
+    return np.asarray(first.ravel()[:, None] * u + second.ravel()[:, None] * v)
 
 
 def source_problem(labels: Array, affine: Array, source: Source) -> str:

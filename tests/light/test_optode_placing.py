@@ -344,7 +344,7 @@ def press_and_release(window, pixel, modifier=Qt.KeyboardModifier.NoModifier):
 def drag(window, start, end, qtbot):
     native = window.canvas.native
     QTest.mousePress(native, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, start)
-    for pixel in (moved(start, end - start) / 2, end):
+    for pixel in ((start + end) / 2, end):
         qtbot.wait(30)  # vispy leaves out moves that come faster
         QTest.mouseMove(native, pixel)
     QTest.mouseRelease(native, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, end)
@@ -427,3 +427,20 @@ def test_several_sources_one_shines(viewer, placed, qtbot):
     go_to(viewer, LEFT)
     Mouse(viewer).press(on_screen(sources[0].position_mm))  # grabbing another source lets it shine
     assert placed.desk.optodes.active == 0
+
+
+def test_all_of_a_wide_beam_comes_from_outside(viewer, placed, qtbot):
+    """Its specular loss is that of perpendicular incidence, at least: ((1.37 - 1) / (1.37 + 1))^2 on every photon."""
+    placed.place_source(moved(CENTRE, -15.0, 12.0, 15.0))
+    placed.source_box.form.widget("kind").value = "disk"
+    placed.source_box.form.widget("radius_mm").value = 5.0
+    assert "before the surface" in placed.source_box.warning
+    placed.run_button.click()
+    settle(qtbot, placed)
+    shown = result(viewer)
+    assert shown.energy.specular.value >= (0.37 / 2.37) ** 2 - 1e-6
+    assert shown.energy.missed.value == 0.0
+    assert np.allclose([box.value() for box in placed.source_box._position.boxes], shown.source.position_mm, atol=1e-3)
+    # at numbers of the user's it starts exactly there
+    placed.place_source(LEFT, snap=False)
+    assert placed.desk.source().position_mm == pytest.approx(LEFT)

@@ -9,6 +9,7 @@ from napari_gpubio.core.space import apply_affine, rotation_of
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.surface import (
     above_surface,
+    clearance_mm,
     first_tissue,
     inward_normal,
     label_at,
@@ -229,3 +230,34 @@ def test_what_is_said_of_a_source(kind, position, direction, says):
     said = source_problem(labels, affine, Source(kind=kind, position_mm=position, direction=direction))
     assert says in said
     assert bool(said) == bool(says)
+
+
+# ------------------------------------------------------------------------------------------------- wide beams
+
+
+def test_a_wide_beam_on_a_plane_needs_no_clearance_and_a_tilted_one_what_geometry_says():
+    labels, affine = box((60, 60, 30), 5)
+    on_top = (30.0, 30.0, 24.999)  # the upper face is at z = 25
+    flat = Source(kind="disk", position_mm=(30.0, 30.0, 25.001), direction=(0, 0, -1), radius_mm=4.0)
+    assert clearance_mm(labels, affine, flat) == 0.0
+    tilted = Source(kind="disk", position_mm=(30.0, 30.0, 25.0), direction=(1, 0, -1), radius_mm=4.0)
+    # the lower edge of the disk lies r sin 45 below the face, which is r along the beam
+    assert clearance_mm(labels, affine, tilted) == pytest.approx(4.0, abs=0.01)
+    wide = Source(kind="planar", position_mm=on_top, direction=(1, 0, -1), width_mm=6.0, height_mm=2.0)
+    assert clearance_mm(labels, affine, wide) == pytest.approx(3.0, abs=0.01)
+    for kind in ("pencil", "fibre", "isotropic", "cone", "lambertian"):
+        assert clearance_mm(labels, affine, Source(kind=kind, position_mm=on_top, direction=(1, 0, -1))) == 0.0
+
+
+def test_a_beam_that_starts_that_far_before_the_surface_starts_outside():
+    labels, affine, radius = sphere((1.0, 1.0, 2.5), TURNS[1])
+    rng = np.random.default_rng(1)
+    for out in directions(15):
+        point = nearest_surface(labels, affine, CENTRE + 1.2 * radius * out)
+        normal = inward_normal(labels, affine, point)
+        beam = Source(kind="disk", position_mm=tuple(point), direction=tuple(normal), radius_mm=6.0)
+        start = point - clearance_mm(labels, affine, beam) * normal
+        u, v, _ = beam.frame()
+        for r, a in zip(6.0 * np.sqrt(rng.random(40)), 2 * np.pi * rng.random(40), strict=True):
+            place = start + r * (np.cos(a) * u + np.sin(a) * v)
+            assert label_at(labels, affine, place) == 0 or label_at(labels, affine, place - 0.3 * normal) == 0

@@ -15,6 +15,7 @@ from napari_gpubio.light.layered.result import Estimates, LayeredResult
 from napari_gpubio.light.numbers.units import PER_PHOTON, FluenceUnit
 
 Floats = npt.NDArray[np.float64]
+_BROAD, _RD, _TT = "of a broad beam", "Diffuse reflectance Rd", "Transmittance Tt"
 _COLUMNS = ("curve", "coordinate", "coordinate_unit", "at", "value", "standard_error", "unit")
 
 
@@ -24,8 +25,10 @@ class Curve:
 
     Parameters
     ----------
-    name, unit
+    quantity, unit
         What it is, and in what.
+    where
+        Of which part of the result, or an empty text.
     coordinate, coordinate_unit
         What it is drawn over, and in what.
     at
@@ -34,18 +37,24 @@ class Curve:
         Values and their standard errors, shape (N,); NaN where unknown.
     """
 
-    name: str
+    quantity: str
     unit: str
     coordinate: str
     coordinate_unit: str
     at: Floats
     value: Floats
     error: Floats
+    where: str = ""
 
     @property
-    def text(self) -> str:
-        """The name with its unit."""
-        return f"{self.name} ({self.unit})" if self.unit else self.name
+    def name(self) -> str:
+        """The quantity, and where it is."""
+        return f"{self.quantity} {self.where}".strip()
+
+    @property
+    def quantity_text(self) -> str:
+        """The quantity with its unit."""
+        return f"{self.quantity} ({self.unit})" if self.unit else self.quantity
 
     @property
     def coordinate_text(self) -> str:
@@ -63,10 +72,9 @@ def broad_beam_curve(result: LayeredResult, quantity: str = "fluence") -> Curve:
     """
     quantity_unit(quantity, PER_PHOTON)
     fluence = result.fluence_z()  # raises without the map
-    if quantity == "fluence":
-        return _in_depth(result, "Fluence / incident, broad beam", "", fluence)
-    assert result.A_z is not None
-    return _in_depth(result, "Absorbed / incident, broad beam", "1/mm", result.A_z)
+    if quantity == "fluence" or result.A_z is None:
+        return _in_depth(result, fluence, "Fluence / incident fluence", "", _BROAD)
+    return _in_depth(result, result.A_z, "Absorbed share of the incident", "1/mm", _BROAD)
 
 
 def depth_curve(result: LayeredResult, r_mm: float, quantity: str = "fluence", unit: FluenceUnit = PER_PHOTON) -> Curve:
@@ -79,8 +87,8 @@ def depth_curve(result: LayeredResult, r_mm: float, quantity: str = "fluence", u
     """
     index = _bin_at("radius", r_mm, result.settings.dr_mm, result.settings.radial_bins)
     found, told = quantity_rz(result, quantity, unit), quantity_unit(quantity, unit)
-    name = f"{quantity.capitalize()} at r = {result.r_mm[index]:g} mm"
-    return _in_depth(result, name, told.name, Estimates(found.value[index], found.error[index]))
+    there = Estimates(found.value[index], found.error[index])
+    return _in_depth(result, there, quantity.capitalize(), told.name, f"at r = {result.r_mm[index]:.5g} mm")
 
 
 def radial_curve(
@@ -89,32 +97,19 @@ def radial_curve(
     """Fluence or absorbed energy along r, in the depth bin that holds a depth; errors as `depth_curve`."""
     index = _bin_at("depth", z_mm, result.settings.dz_mm, result.settings.depth_bins)
     found, told = quantity_rz(result, quantity, unit), quantity_unit(quantity, unit)
-    name = f"{quantity.capitalize()} at z = {result.z_mm[index]:g} mm"
-    return _along_r(result, name, told.name, Estimates(found.value[:, index], found.error[:, index]))
+    there = Estimates(found.value[:, index], found.error[:, index])
+    return _along_r(result, there, quantity.capitalize(), told.name, f"at z = {result.z_mm[index]:.5g} mm")
 
 
 def escape_curves(result: LayeredResult, unit: FluenceUnit = PER_PHOTON) -> tuple[Curve, Curve]:
     """Diffuse reflectance and transmittance per area along r."""
-    return _both(
-        _along_r(result, name, unit.name, Estimates(unit.factor * found.value, unit.factor * found.error))
-        for name, found in (("Diffuse reflectance Rd", result.Rd_r), ("Transmittance Tt", result.Tt_r))
-    )
+    both = [Estimates(unit.factor * e.value, unit.factor * e.error) for e in (result.Rd_r, result.Tt_r)]
+    return _along_r(result, both[0], _RD, unit.name), _along_r(result, both[1], _TT, unit.name)
 
 
 def angle_curves(result: LayeredResult) -> tuple[Curve, Curve]:
     """Diffuse reflectance and transmittance per solid angle, over the angle from the normal."""
-    return _both(
-        Curve(
-            name=name,
-            unit="1/sr",
-            coordinate="Angle from the normal",
-            coordinate_unit="°",
-            at=np.rad2deg(result.angle_rad),
-            value=found.value,
-            error=found.error,
-        )
-        for name, found in (("Diffuse reflectance Rd", result.Rd_a), ("Transmittance Tt", result.Tt_a))
-    )
+    return _by_angle(result, result.Rd_a, _RD), _by_angle(result, result.Tt_a, _TT)
 
 
 def every_curve(result: LayeredResult, *, unit: FluenceUnit = PER_PHOTON) -> tuple[Curve, ...]:
@@ -146,35 +141,27 @@ def write_curves(path: str | os.PathLike[str], curves: Iterable[Curve]) -> None:
                 table.writerow((*told, curve.unit))
 
 
-def _in_depth(result: LayeredResult, name: str, unit: str, found: Estimates) -> Curve:
+def _in_depth(result: LayeredResult, found: Estimates, quantity: str, unit: str, where: str) -> Curve:
     own = own_bins(result)[1]
     return Curve(
-        name=name,
-        unit=unit,
-        coordinate="Depth z",
-        coordinate_unit="mm",
-        at=result.z_mm[own],
-        value=found.value[own],
-        error=found.error[own],
-    )
+        quantity=quantity, unit=unit, where=where, coordinate="Depth z", coordinate_unit="mm", at=result.z_mm[own],
+        value=found.value[own], error=found.error[own],
+    )  # fmt: skip
 
 
-def _along_r(result: LayeredResult, name: str, unit: str, found: Estimates) -> Curve:
+def _along_r(result: LayeredResult, found: Estimates, quantity: str, unit: str, where: str = "") -> Curve:
     own = slice(-1)  # whatever escapes beyond the grid is in the last bin
     return Curve(
-        name=name,
-        unit=unit,
-        coordinate="Radius r",
-        coordinate_unit="mm",
-        at=result.r_mm[own],
-        value=found.value[own],
-        error=found.error[own],
-    )
+        quantity=quantity, unit=unit, where=where, coordinate="Radius r", coordinate_unit="mm", at=result.r_mm[own],
+        value=found.value[own], error=found.error[own],
+    )  # fmt: skip
 
 
-def _both(curves: Iterable[Curve]) -> tuple[Curve, Curve]:
-    first, second = curves
-    return first, second
+def _by_angle(result: LayeredResult, found: Estimates, quantity: str) -> Curve:
+    return Curve(
+        quantity=quantity, unit="1/sr", coordinate="Angle from the normal", coordinate_unit="°",
+        at=np.rad2deg(result.angle_rad), value=found.value, error=found.error,
+    )  # fmt: skip
 
 
 def _bin_at(what: str, at_mm: float, width_mm: float, count: int) -> int:

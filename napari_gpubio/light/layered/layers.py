@@ -5,6 +5,7 @@ decades and are shown as their decimal logarithm. Where nothing is known they ar
 bins that no light reached, fluence where nothing absorbs, and the outermost bins where they hold what lies beyond.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +13,18 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layers import KEY, LayerData, carried
+from napari_gpubio.light.io.mcx.cases import McxCase
 from napari_gpubio.light.layered.model import LayeredMedium
 from napari_gpubio.light.layered.result import Estimates, LayeredResult
 from napari_gpubio.light.layered.settings import LayeredSettings
-from napari_gpubio.light.layers import DECADES, MOST_ERROR, decade_limits
+from napari_gpubio.light.layers import (
+    DECADES,
+    MOST_ERROR,
+    OTHER_COLOUR,
+    TISSUE_COLOURS,
+    decade_limits,
+    labels_layer,
+)
 from napari_gpubio.light.numbers.units import PER_PHOTON, FluenceUnit
 from napari_gpubio.light.result import UNITS
 
@@ -23,6 +32,7 @@ Array = npt.NDArray[Any]
 AXES, AXIS_UNITS = ("z", "r"), ("mm", "mm")
 QUANTITIES = ("fluence", "absorbed")
 _SAME = 1e-6  # relative; a grid that ends at the bottom of the layers may miss it by rounding
+LAYER_COLOURS = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#9f9fff")  # told apart by everybody
 _NAMED = 0.04  # a layer that fills less of the picture is not named in it
 
 
@@ -142,6 +152,23 @@ def mirrored(values: Array) -> Array:
     return np.concatenate([values[::-1], values]).T
 
 
+def layer_colours(names: Sequence[str]) -> tuple[str, ...]:
+    """Colours of layers from the top: those of the tissues of a head, where all of them are such, else one by one."""
+    if names and set(names) <= TISSUE_COLOURS.keys():
+        return tuple(TISSUE_COLOURS[name] for name in names)
+    return tuple(LAYER_COLOURS[index % len(LAYER_COLOURS)] for index in range(len(names)))
+
+
+def phantom_layer(case: McxCase) -> LayerData:
+    """Return the labels layer of a voxel phantom of layers, in their colours, with all that the voxel engine needs."""
+    media = case.domain.media
+    colours = layer_colours([medium.name for medium in media])
+    data, keywords, kind = labels_layer(case.domain, case.name)
+    keywords["metadata"][KEY]["case"] = case
+    labelled = {medium.label: colour for medium, colour in zip(media, colours, strict=True)}
+    return data, {**keywords, "colormap": {None: OTHER_COLOUR, 0: "transparent"} | labelled}, kind
+
+
 def border_layers(medium: LayeredMedium, settings: LayeredSettings) -> list[LayerData]:
     """Return lines where the layers meet, and the names of those that are thick enough in the picture to be named."""
     depth, radius = settings.depth_bins * settings.dz_mm, settings.radial_bins * settings.dr_mm
@@ -151,7 +178,7 @@ def border_layers(medium: LayeredMedium, settings: LayeredSettings) -> list[Laye
     named = [i for i, bottom in enumerate(tops[1:]) if min(bottom, depth) - tops[i] > _NAMED * depth]
     both = {"axis_labels": AXES, "units": AXIS_UNITS}
     line_keywords = {
-        "name": "layer borders", **both, "edge_color": "white", "edge_width": depth / 600, "opacity": 0.6,
+        "name": "layer borders", **both, "edge_color": "white", "edge_width": depth / 500, "opacity": 0.6,
         "vector_style": "line",
     }  # fmt: skip
     text = {"string": "{name}", "size": 9, "color": "white", "anchor": "center"}

@@ -31,6 +31,8 @@ class Placement:
         How far the source lies beyond the entry along its direction; negative: before it.
     follows_normal
         Whether the direction is the inward normal wherever the source is put.
+    touches
+        Whether it was put on the surface, not at numbers of the user's: a wide beam then starts before it.
     name
         For the list.
     """
@@ -39,6 +41,7 @@ class Placement:
     direction: Vector
     depth_mm: float = 0.0
     follows_normal: bool = True
+    touches: bool = True
     name: str = "S1"
 
     @property
@@ -49,14 +52,14 @@ class Placement:
     def at(self, position_mm: Position) -> "Placement":
         """Return it shifted to another position, its direction kept."""
         return dataclasses.replace(
-            self, entry_mm=vector(np.asarray(position_mm) - self.depth_mm * np.asarray(self.direction))
+            self, entry_mm=vector(np.asarray(position_mm) - self.depth_mm * np.asarray(self.direction)), touches=False
         )
 
     @classmethod
     def of(cls, source: Source) -> "Placement":
         """Return where a source is, as it is."""
         direction = vector(source.frame()[2])
-        return cls(entry_mm=source.position_mm, direction=direction, follows_normal=False)
+        return cls(entry_mm=source.position_mm, direction=direction, follows_normal=False, touches=False)
 
     def on_surface(self, tissue: Tissue, point_mm: Position) -> "Placement":
         """Return it put on a point of the surface, along the normal there if it follows the normal.
@@ -69,7 +72,7 @@ class Placement:
         normal = inward_normal(tissue.labels, tissue.affine, point_mm)
         entry = vector(above_surface(tissue.affine, point_mm, normal))
         direction = vector(normal) if self.follows_normal else self.direction
-        return dataclasses.replace(self, entry_mm=entry, direction=direction)
+        return dataclasses.replace(self, entry_mm=entry, direction=direction, touches=True)
 
     def along_normal(self, tissue: Tissue) -> "Placement":
         """Return it shining along the inward normal at its entry.
@@ -95,7 +98,7 @@ class Placement:
         if not (np.isfinite(length) and length > 0):
             raise InvalidInput("the source's direction is (0, 0, 0); give the direction in which it shines")
         turned = dataclasses.replace(self, direction=vector(numbers / length), follows_normal=False)
-        return turned.at(np.asarray(self.position_mm))
+        return dataclasses.replace(turned.at(np.asarray(self.position_mm)), touches=self.touches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from napari.layers import Labels
+from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog, QLabel, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
@@ -102,7 +103,8 @@ class LightPanel(EnginePanel):
         form.addRow(row_label("Labels", "The segmented volume; 0 is outside.", self), self.labels_box)
         self._grid = QLabel(self)
         self._grid.setStyleSheet("color: #9a9da5;")
-        form.addRow("", self._grid)
+        self._grid.setAlignment(Qt.AlignmentFlag.AlignRight)
+        form.addRow(self._grid)
         form.addRow(self.view_box)
         for label in self.view_box.findChildren(QLabel):
             label.setMinimumWidth(LABEL_WIDTH)

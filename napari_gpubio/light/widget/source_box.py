@@ -19,7 +19,7 @@ SIZES = tuple(dict.fromkeys(name for names in KINDS.values() for name in names))
 _RECTANGLES = ("planar", "pattern")
 _NO_PATTERN = np.ones((1, 1))  # stands for the image until a run reads it
 _EMPTY = "Click the surface of the labels, in 2-D or 3-D, to place the source."
-_WARNING = "color: #ffb454;"
+_WARNING, _NOTE = "color: #ffb454;", "color: #9a9da5;"
 
 
 class SourceBox(QWidget):
@@ -81,8 +81,16 @@ class SourceBox(QWidget):
         self._turn.show_value(float(np.rad2deg(np.arctan2(along @ v, along @ u))))
         self.form.set_value(dataclasses.replace(source, width_axis=None, pattern=_NO_PATTERN))
 
-    def show_optodes(self, optodes: Optodes) -> None:
-        """Show where the active source is, and the list of sources if there are several."""
+    def show_optodes(self, optodes: Optodes, start: Placement | None = None) -> None:
+        """Show where the active source is, and the list of sources if there are several.
+
+        Parameters
+        ----------
+        optodes
+            All sources and detectors.
+        start
+            Where light of the active one starts, if that is not where the source was put.
+        """
         placement = optodes.source
         self._hint.setVisible(placement is None)
         self._place.setVisible(placement is not None)
@@ -94,7 +102,7 @@ class SourceBox(QWidget):
         self._which.blockSignals(was)
         if placement is None:
             return
-        self._position.show_values(placement.position_mm)
+        self._position.show_values((start or placement).position_mm)
         self._direction.show_values(placement.direction)
         self._depth.show_value(placement.depth_mm)
         was = self._normal.blockSignals(True)
@@ -106,8 +114,10 @@ class SourceBox(QWidget):
         """The image that is the source's pattern, if the source is of that kind."""
         return self.pattern_box.layer if self.form.widget("kind").value == "pattern" else None
 
-    def warn(self, sentence: str) -> None:
-        """Show what is wrong with where the source is; an empty text takes it away."""
+    def warn(self, sentence: str, note: str = "") -> None:
+        """Show what is wrong with where the source is, or else a note; empty texts take it away."""
+        self._warning.setStyleSheet(_WARNING if sentence else _NOTE)
+        sentence = sentence or note
         self._warning.setText(sentence)
         self._warning.setVisible(bool(sentence))
 
@@ -186,7 +196,6 @@ class SourceBox(QWidget):
     def _warning_part(self) -> QWidget:
         self._warning = QLabel(self)
         self._warning.setWordWrap(True)
-        self._warning.setStyleSheet(_WARNING)
         self._warning.hide()
         return self._warning
 

@@ -9,7 +9,7 @@ from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.light.source import Source
-from napari_gpubio.light.surface import nearest_surface, source_problem
+from napari_gpubio.light.surface import clearance_mm, nearest_surface, source_problem
 from napari_gpubio.light.widget.detector_box import DetectorBox
 from napari_gpubio.light.widget.optode_layers import OptodeLayers
 from napari_gpubio.light.widget.optode_tool import OptodeTool
@@ -21,6 +21,7 @@ from napari_gpubio.light.widget.tissue import Position, Sight, Tissue
 NO_LABELS = "there are no labels; choose a Labels layer, or File › Open Sample › napari-gpubio › Head phantom"
 MISSED = "The click met no tissue; click on the surface of the labels."
 NO_SOURCE = "there is no source; click on the surface of the labels to place it"
+_BEFORE = "The beam starts {:.2g} mm before the surface, so that all of it comes from outside."
 _MOST_UNDO = 100
 
 
@@ -72,10 +73,9 @@ class SourceDesk(QObject):
         InvalidInput
             If none is placed, or it is not complete.
         """
-        placement = self.shown.source
-        if placement is None:
+        if self.shown.source is None:
             raise InvalidInput(NO_SOURCE)
-        return self._source_box.complete_source(placement)
+        return self._source_box.complete_source(self._start_of(self.shown.source))
 
     @property
     def shown(self) -> Optodes:
@@ -118,16 +118,19 @@ class SourceDesk(QObject):
     def show(self) -> None:
         """Show sources and detectors in the boxes and on screen."""
         optodes, tissue = self.shown, self._tissue()
-        self._source_box.show_optodes(optodes)
+        start = None if optodes.source is None else self._start_of(optodes.source)
+        self._source_box.show_optodes(optodes, start)
         self._detector_box.show_optodes(optodes)
         self._bar.show_undo(possible=bool(self._before))
         if tissue is None:
             self.layers.clear()
             self._source_box.warn("")
             return
-        source = None if optodes.source is None else self._source_box.source_at(optodes.source)
+        source = None if start is None else self._source_box.source_at(start)
         self.layers.show(optodes, source, tissue)
-        self._source_box.warn("" if source is None else source_problem(tissue.labels, tissue.affine, source))
+        problem = "" if source is None else source_problem(tissue.labels, tissue.affine, source)
+        before = 0.0 if start is None or start is optodes.source else -start.depth_mm
+        self._source_box.warn(problem, _BEFORE.format(before) if before else "")
 
     def go_to(self, position_mm: Any) -> None:
         """Move the slices on screen to a world position."""
@@ -187,6 +190,14 @@ class SourceDesk(QObject):
 
     def _placement(self) -> Placement:
         return self.optodes.source or Placement(entry_mm=(0.0, 0.0, 0.0), direction=(0.0, 0.0, -1.0))
+
+    def _start_of(self, placement: Placement) -> Placement:
+        """Where light starts: a wide beam that was put on the surface starts before it, all of it outside."""
+        tissue = self._tissue()
+        if tissue is None or not placement.touches or placement.depth_mm != 0:
+            return placement
+        clearance = clearance_mm(tissue.labels, tissue.affine, self._source_box.source_at(placement))
+        return placement if clearance == 0 else dataclasses.replace(placement, depth_mm=-clearance)
 
     def _needed_tissue(self) -> Tissue:
         tissue = self._tissue()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QHBoxLayout, QLabel, QToolButton, QWidget
+from qtpy.QtWidgets import QHBoxLayout, QLabel, QPushButton, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.light.layered.model import LayeredMedium
@@ -15,7 +15,7 @@ from napari_gpubio.light.layered.phantom import common_voxel_mm
 from napari_gpubio.light.layered.problem import LayeredProblem
 from napari_gpubio.light.layered.settings import LayeredSettings
 from napari_gpubio.light.layered.widget.layer_columns import DIM
-from napari_gpubio.light.widget.number_row import NumberBox, aligned_form, row_label
+from napari_gpubio.light.widget.number_row import NumberBox, aligned_form, row_label, share_width
 
 FIELDS = ("dr_mm", "dz_mm", "radial_bins", "depth_bins", "angle_bins")
 _MOST_FITTED, _FITTED = 2000, 500  # bins in depth
@@ -38,8 +38,10 @@ class GridBox(QWidget):
         self._note = QLabel(self)
         self._note.setWordWrap(True)
         self._note.setStyleSheet(DIM)
-        self._fit = QToolButton(self)
-        self._fit.setText("fit")
+        for box in self._boxes.values():
+            share_width(box)
+        self._fit = QPushButton("Fit", self)
+        self._fit.setMaximumWidth(40)
         self._fit.setToolTip("Let the grid end where the layers end, with their borders between bins")
         self._fit.clicked.connect(self.fit)
         form = aligned_form(self)

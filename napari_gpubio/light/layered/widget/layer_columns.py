@@ -1,14 +1,10 @@
-"""Columns of the layer table, and the colours that layers have wherever they are drawn."""
+"""Columns of the layer table, and how they look."""
 
 from dataclasses import dataclass
-from functools import cache
 
-import numpy as np
-from napari.utils.colormaps import label_colormap
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QColor
 
-from napari_gpubio.light.layered.model import MOST_LAYERS
 from napari_gpubio.light.layered.widget.layer_rows import COEFFICIENTS, UNITS
 
 
@@ -46,15 +42,3 @@ def alignment(field: str) -> Qt.AlignmentFlag:
     """Where the text stands: numbers to the right."""
     side = Qt.AlignmentFlag.AlignLeft if field == "name" else Qt.AlignmentFlag.AlignRight
     return side | Qt.AlignmentFlag.AlignVCenter
-
-
-@cache
-def layer_colour(index: int) -> QColor:
-    """The colour of a layer: napari's for the label that it has in a voxel phantom."""
-    return _colours()[index % MOST_LAYERS]
-
-
-@cache
-def _colours() -> list[QColor]:
-    rgba = label_colormap().map(np.arange(1, MOST_LAYERS + 1))
-    return [QColor.fromRgbF(*map(float, colour[:3])) for colour in rgba]

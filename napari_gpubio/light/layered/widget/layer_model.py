@@ -4,8 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from qtpy.QtCore import QAbstractTableModel, QModelIndex, Qt, Signal
+from qtpy.QtGui import QColor
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.layered.layers import layer_colours
 from napari_gpubio.light.layered.model import Layer
 from napari_gpubio.light.layered.widget.layer_columns import (
     COLUMNS,
@@ -14,7 +16,6 @@ from napari_gpubio.light.layered.widget.layer_columns import (
     WRONG,
     alignment,
     heading,
-    layer_colour,
 )
 from napari_gpubio.light.layered.widget.layer_rows import UNITS, LayerRow, first_problem, problem_at, title
 
@@ -42,7 +43,7 @@ class LayerModel(QAbstractTableModel):
             _Role.DisplayRole: lambda i, field: self._shown_text(i, field),
             _Role.EditRole: lambda i, field: self._rows[i].text(field, self._unit),
             _Role.ToolTipRole: lambda i, field: self.problem(i, FIELDS.index(field)) or title(self._rows, i),
-            _Role.DecorationRole: lambda i, field: layer_colour(i) if field == "name" else None,
+            _Role.DecorationRole: lambda i, field: QColor(self.colours[i]) if field == "name" else None,
             _Role.BackgroundRole: self._background,
             _Role.ForegroundRole: lambda i, field: MISSING if self.is_missing(i, FIELDS.index(field)) else None,
             _Role.TextAlignmentRole: lambda _, field: alignment(field),
@@ -54,6 +55,11 @@ class LayerModel(QAbstractTableModel):
     def rows(self) -> Rows:
         """The rows as they stand."""
         return self._rows
+
+    @property
+    def colours(self) -> tuple[str, ...]:
+        """Colours of the rows."""
+        return layer_colours([row.name for row in self._rows])
 
     def begin_with(self, layers: Iterable[Layer]) -> None:
         """Show layers, before which there is nothing to come back to."""

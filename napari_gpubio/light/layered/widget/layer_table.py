@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QPushButton, QToolButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from napari_gpubio.light.layered.model import LayeredMedium
 from napari_gpubio.light.layered.widget.layer_columns import DIM
@@ -12,7 +12,7 @@ from napari_gpubio.light.layered.widget.layer_model import NEW, LayerModel
 from napari_gpubio.light.layered.widget.layer_rows import UNITS, medium_of
 from napari_gpubio.light.layered.widget.layer_view import LayerView
 from napari_gpubio.light.layered.widget.stack_drawing import StackDrawing
-from napari_gpubio.light.widget.number_row import NumberBox
+from napari_gpubio.light.widget.number_row import NumberBox, share_width
 
 EMPTY = "No layers. Press Add, or choose a preset above."
 _WRONG, _MISSING = "color: #ff6b5e; font-weight: 600;", "color: #d6942a;"
@@ -95,15 +95,14 @@ class LayerTable(QWidget):
     def _ambient(self, where: str) -> NumberBox:
         box = NumberBox(1.0, 10.0, 0.01, 6, self)
         box.setToolTip(f"Refractive index {where} the layers")
-        box.setFixedWidth(76)
+        share_width(box)
+        box.setFixedWidth(66)
         box.edited.connect(lambda _: self._on_changed())
         return box
 
     def _make_buttons(self) -> Sequence[QWidget]:
-        self._add = QPushButton("Add", self)
-        self._duplicate = QPushButton("Duplicate", self)
-        self._remove = QPushButton("Remove", self)
-        self._up, self._down, self._undo = QToolButton(self), QToolButton(self), QToolButton(self)
+        self._add, self._duplicate, self._remove = (QPushButton(self) for _ in range(3))
+        self._up, self._down, self._undo = (QPushButton(self) for _ in range(3))
         for button, text, tip, act in (
             (self._add, "Add", "Add a layer below the current one", self.add),
             (self._duplicate, "Duplicate", "Put a copy below each selected layer", self.duplicate),
@@ -114,6 +113,8 @@ class LayerTable(QWidget):
         ):
             button.setText(text)
             button.setToolTip(tip)
+            if len(text) == 1:
+                button.setFixedWidth(26)
             button.clicked.connect(lambda _=False, act=act: act())
         return (self._add, self._duplicate, self._remove, self._up, self._down, self._undo)
 

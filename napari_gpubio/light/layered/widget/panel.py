@@ -8,10 +8,10 @@ from typing import Any
 from qtpy.QtWidgets import QFileDialog, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
-from napari_gpubio.core.layers import KEY
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco
+from napari_gpubio.light.layered.layers import phantom_layer
 from napari_gpubio.light.layered.model import LayeredMedium
 from napari_gpubio.light.layered.phantom import voxel_case
 from napari_gpubio.light.layered.settings import LayeredSettings
@@ -27,7 +27,6 @@ from napari_gpubio.light.layered.widget.request import Look, Picture, Request, d
 from napari_gpubio.light.layered.widget.results import ResultBox
 from napari_gpubio.light.layered.widget.run_box import RunBox
 from napari_gpubio.light.layered.widget.script import layered_script
-from napari_gpubio.light.layers import labels_layer
 from napari_gpubio.viewer.jobs import LatestJob, Outcome
 from napari_gpubio.viewer.panel import EnginePanel, heading
 from napari_gpubio.viewer.script import file_name
@@ -272,8 +271,7 @@ class LayeredPanel(EnginePanel):
         case = voxel_case(
             domain, beam=beam, photons=settings.photons, seed=settings.seed, cyclic=self.phantom_box.cyclic, name=name
         )
-        data, keywords, _ = labels_layer(domain, name)
-        keywords["metadata"][KEY]["case"] = case
+        data, keywords, _ = phantom_layer(case)
         self.view.hide()
         layer = self.viewer.add_labels(data, **keywords)
         _show_from_the_side(self.viewer)

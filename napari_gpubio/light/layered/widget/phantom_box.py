@@ -8,7 +8,7 @@ from napari_gpubio.light.layered.model import LayeredMedium
 from napari_gpubio.light.layered.phantom import common_voxel_mm, voxel_phantom
 from napari_gpubio.light.layered.widget.layer_columns import DIM
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.widget.number_row import NumberBox, aligned_form, row_label
+from napari_gpubio.light.widget.number_row import NumberBox, aligned_form, row_label, share_width
 
 _MOST_DEEP = 400  # voxels that are proposed in depth
 _MOST_WIDE = 101  # and across: few, and odd, so that the beam's axis is in the middle of one
@@ -32,6 +32,8 @@ class PhantomBox(QWidget):
         self._note.setWordWrap(True)
         self._note.setStyleSheet(DIM)
         sizes, width, buttons = QHBoxLayout(), QHBoxLayout(), QHBoxLayout()
+        for box in (self._height, self._across, self._width):
+            share_width(box)
         for box, text in ((self._height, "high"), (self._across, "wide")):
             sizes.addWidget(box, 1)
             sizes.addWidget(QLabel(text, self))
@@ -44,7 +46,7 @@ class PhantomBox(QWidget):
         form.addRow(self._note)
         for text, tip, simulate in (
             ("Make voxel phantom", "Add a labels layer with these optical properties", False),
-            ("… and open Light transport", "Add it, and open the dock widget that simulates it in voxels", True),
+            ("… and simulate it", "Add it, and open the dock widget that simulates it in voxels", True),
         ):
             button = QPushButton(text, self)
             button.setToolTip(tip)

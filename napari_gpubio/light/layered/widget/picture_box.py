@@ -33,7 +33,7 @@ class PictureBox(QWidget):
         self._decades.setRange(1, 15)
         self._decades.setValue(DECADES)
         self._decades.setToolTip("How many powers of ten the colours span, counted from the brightest bin")
-        self._mask = QCheckBox("hide bins with an error above 50 %", self)
+        self._mask = QCheckBox("hide errors above 50 %", self)
         self._mask.setToolTip("The standard error relative to the value, from the spread of batches of photons")
         self._borders = QCheckBox("draw the layers' borders", self)
         self._borders.setChecked(True)

@@ -8,7 +8,9 @@ import numpy as np
 from napari_gpubio.core.layers import KEY, LayerData, carried
 from napari_gpubio.light.layered.layers import border_layers
 from napari_gpubio.light.layered.widget.request import Picture
+from napari_gpubio.viewer.orientation import camera_of
 
+_LINE_PIXELS = 1.25
 _PICTURE = "layered picture"
 _BORDERS = {"vectors": "layered borders", "points": "layered names"}
 
@@ -55,6 +57,7 @@ class PictureView:
         for data, keywords, kind in border_layers(result.medium, result.settings):
             self._remove(_BORDERS[kind])
             self._add(_BORDERS[kind], data, keywords, kind)
+        self._on_zoom()
 
     def layer(self, part: str = _PICTURE) -> Any | None:
         """The picture's layer, or None."""
@@ -78,13 +81,15 @@ class PictureView:
                 layer.visible = False
 
     def attach(self) -> None:
-        """Follow layers that the user removes."""
+        """Follow layers that the user removes, and the zoom."""
         self._viewer.layers.events.removed.connect(self._on_removed)
+        camera_of(self._viewer).events.zoom.connect(self._on_zoom)
         self._show_legend(self.layer())
 
     def detach(self) -> None:
         """Hear no more of the viewer, and hold none of its layers."""
         self._viewer.layers.events.removed.disconnect(self._on_removed)
+        camera_of(self._viewer).events.zoom.disconnect(self._on_zoom)
         self._show_legend(None)
 
     # -- the inside -----------------------------------------------------------------------------------------------
@@ -140,6 +145,12 @@ class PictureView:
         """Forget the picture if the user removed its layer: the next run shows it again."""
         if self.layer() is None:
             self._show_legend(None)
+
+    def _on_zoom(self, *_: Any) -> None:
+        """Keep lines equally wide on screen, so that they neither vanish nor hide thin layers."""
+        lines = self.layer(_BORDERS["vectors"])
+        if lines is not None:
+            lines.edge_width = _LINE_PIXELS / camera_of(self._viewer).zoom
 
 
 def _set_limits(layer: Any, limits: tuple[float, ...], around: tuple[float, ...]) -> None:

@@ -95,8 +95,8 @@ class Pane(QWidget):
 
     def _draw(self, picture: Picture) -> None:
         first = self.curves[0]
-        same_name = len({curve.name for curve in self.curves}) == 1
-        self.plot.name_axes(first.coordinate_text, first.text if same_name else f"Escaped ({first.unit})")
+        alike = len({curve.quantity for curve in self.curves}) == 1
+        self.plot.name_axes(first.coordinate_text, first.quantity_text if alike else f"Escaping ({first.unit})")
         self.draw_more(picture)
         for curve, colour in zip(self.curves, COLOURS, strict=False):  # few curves, more colours
             if (curve.value > 0).any():
@@ -111,11 +111,12 @@ class DepthPane(Pane):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("Depth profile", parent)
         self._choice = QComboBox(self)
-        self._choice.addItems([AT_RADIUS, BROAD])
-        self._choice.setToolTip("In depth below the beam, or as an infinitely broad beam gives it")
+        self._choice.addItems([BROAD, AT_RADIUS])
+        self._choice.setToolTip("As an infinitely broad beam gives it, or at a distance from the axis of the beam")
         self.radius = _millimetres("Which radial bin is shown", self)
         for widget in (self._choice, self.radius):
             self.add_choice(widget)
+        self.radius.hide()
         self._choice.activated.connect(self._on_chosen)
         self.radius.edited.connect(self._draw_again)
 
@@ -182,6 +183,7 @@ class AnglePane(Pane):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("Escaping light by angle", parent)
+        self.plot.legend.setOffset((8, -8))  # where the curves are not: they fall towards 90°
 
     def read(self, picture: Picture) -> tuple[Curve, ...]:
         """Return both."""

@@ -10,8 +10,8 @@ from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QMenu, QPushButton,
 
 from napari_gpubio.light.io.mco import write_mco
 from napari_gpubio.light.layered.curves import every_curve, write_curves
+from napari_gpubio.light.layered.layers import layer_colours
 from napari_gpubio.light.layered.numbers import fraction_rows, layered_findings, layered_rows
-from napari_gpubio.light.layered.widget.layer_columns import layer_colour
 from napari_gpubio.light.layered.widget.plot_panes import EMPTY
 from napari_gpubio.light.layered.widget.plots import PlotDesk
 from napari_gpubio.light.layered.widget.request import Picture
@@ -55,9 +55,10 @@ class ResultBox(QWidget):
             button.setEnabled(picture is not None)
         if picture is not None:
             rows = fraction_rows(picture.result)
+            colours = layer_colours([layer.name for layer in picture.result.medium.layers])
             self._light.setText(_findings_text(picture))
             self._made.setText(made_text(picture.result))
-            self.table.show_rows(rows, {row.label: layer_colour(row.label - 1) for row in rows if row.label})
+            self.table.show_rows(rows, dict(enumerate(colours, start=1)))
         self.plots.show_picture(picture)
 
     def attach(self) -> None:

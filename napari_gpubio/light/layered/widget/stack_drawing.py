@@ -9,7 +9,7 @@ from qtpy.QtCore import QPointF, QRectF, Qt, Signal
 from qtpy.QtGui import QColor, QFont, QLinearGradient, QPainter, QPen, QPolygonF
 from qtpy.QtWidgets import QSizePolicy, QWidget
 
-from napari_gpubio.light.layered.widget.layer_columns import layer_colour
+from napari_gpubio.light.layered.layers import layer_colours
 from napari_gpubio.light.layered.widget.layer_rows import LayerRow
 
 _HEIGHT, _SIDE = 150, 4  # pixels
@@ -28,6 +28,7 @@ class StackDrawing(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._rows: Sequence[LayerRow] = ()
+        self._colours: Sequence[str] = ()
         self._n = (1.0, 1.0)
         self._unit = "1/mm"
         self._current: int | None = None
@@ -35,13 +36,14 @@ class StackDrawing(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setFixedHeight(_HEIGHT)
         self.setToolTip(
-            "The layers from the top; heights grow as the thickness to the power of 0.4, and the dashed line is where the "
-            "grid ends. Click a layer to go to its row"
+            "The layers from the top, with heights that grow as the thickness to the power of 0.4; dashed: where the grid "
+            "ends. Click a layer to go to its row"
         )
 
     def show_stack(self, rows: Sequence[LayerRow], n_above: float, n_below: float, unit: str) -> None:
         """Draw other layers."""
         self._rows, self._n, self._unit = rows, (n_above, n_below), unit
+        self._colours = layer_colours([row.name for row in rows])
         self.setVisible(bool(rows))
         self.update()
 
@@ -100,7 +102,7 @@ class StackDrawing(QWidget):
             painter.drawText(QRectF(_SIDE + 4, edges[-1], self.width(), _AMBIENT), left, f"n = {below:g}")
 
     def _paint_layer(self, painter: QPainter, index: int, top: float, bottom: float) -> None:
-        row, colour = self._rows[index], QColor(layer_colour(index))
+        row, colour = self._rows[index], QColor(self._colours[index])
         colour.setAlpha(_SOFT)
         box = QRectF(_SIDE, top, self.width() - 2 * _SIDE, bottom - top)
         fill: Any = colour
