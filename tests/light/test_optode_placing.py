@@ -205,6 +205,7 @@ def test_numbers_put_the_source_exactly_there(viewer, placed):
         box.setValue(value)
     assert position(placed) == pytest.approx((-40.25, -3.125, 4.5))
     assert "mm away from the tissue" in placed.source_box.warning
+    assert np.allclose(viewer.dims.point, on_screen(position(placed)))  # the slices follow
 
 
 def test_all_round_sources_in_the_air_are_warned_of(viewer, placed, qtbot):
@@ -424,6 +425,7 @@ def test_several_sources_one_shines(viewer, placed, qtbot):
     box.setCurrentIndex(1)
     assert placed.desk.optodes.active == 1
     assert np.allclose(position(placed), sources[1].position_mm)
+    assert np.allclose(viewer.dims.point, on_screen(position(placed)))
     go_to(viewer, LEFT)
     Mouse(viewer).press(on_screen(sources[0].position_mm))  # grabbing another source lets it shine
     assert placed.desk.optodes.active == 0
@@ -431,7 +433,7 @@ def test_several_sources_one_shines(viewer, placed, qtbot):
 
 def test_all_of_a_wide_beam_comes_from_outside(viewer, placed, qtbot):
     """Its specular loss is that of perpendicular incidence, at least: ((1.37 - 1) / (1.37 + 1))^2 on every photon."""
-    placed.place_source(moved(CENTRE, -15.0, 12.0, 15.0))
+    placed.source_box.turned.emit((1.0, 0.6, 0.0))  # one edge of the disk dips into the ball
     placed.source_box.form.widget("kind").value = "disk"
     placed.source_box.form.widget("radius_mm").value = 5.0
     assert "before the surface" in placed.source_box.warning

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QLabel
 
 from napari_gpubio.core.space import same_grid
@@ -202,6 +203,19 @@ def test_painting_changes_what_is_simulated(viewer, panel, qtbot):
     settle(qtbot, panel)
     assert result(viewer).domain.labels_present == (1, 3)
     assert ball().labels_present == (1, 2)  # the sample itself is as it was
+
+
+def test_other_colours_are_no_reason_to_run(viewer, panel, qtbot, monkeypatch):
+    panel.place_source(LEFT)
+    settle(qtbot, panel)
+    shown, shuffled = result(viewer), viewer.layers["ball"]
+    shuffled.new_colormap(seed=11)
+    panel.table.view.setCurrentIndex(panel.table.model.index(1, 0))
+    settle(qtbot, panel)
+    assert shuffled.selected_label == 2
+    assert result(viewer) is shown
+    chip = panel.table.model.data(panel.table.model.index(0, 0), Qt.ItemDataRole.DecorationRole)
+    assert np.allclose(chip.getRgbF()[:3], shuffled.get_color(1)[:3], atol=0.01)
 
 
 def test_labels_of_a_rotated_and_flipped_volume(viewer, empty, qtbot):

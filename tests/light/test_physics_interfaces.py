@@ -149,9 +149,7 @@ def test_specular_loss(device, n, sine, lift):
     within = along(2, 1, sine / n)
     length = min(20 / within[2], 15.6 / max(within[0], 1e-9))  # to the far side, or to the next one
     np.testing.assert_allclose(result.detected.direction, np.tile(within, (160, 1)), atol=1e-6)
-    np.testing.assert_allclose(
-        result.detected.position_mm, np.tile(at_surface + length * within, (160, 1)), atol=1e-4
-    )
+    np.testing.assert_allclose(result.detected.position_mm, np.tile(at_surface + length * within, (160, 1)), atol=1e-4)
     assert result.energy.absorbed.value == pytest.approx((1 - expected) * -np.expm1(-0.1 * length), abs=1e-5)
 
 

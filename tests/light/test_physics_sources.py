@@ -177,7 +177,7 @@ def test_pattern(device, direction):
 
 def test_pattern_of_a_large_image(device):
     """A beam profile of many pixels keeps its moments."""
-    y, x = np.mgrid[-1 : 1 : 301j, -1 : 1 : 201j]
+    y, x = np.mgrid[-1:1:301j, -1:1:201j]
     image = np.exp(-8 * (x - 0.2) ** 2 - 4 * y**2)
     start = starts(device, Source(kind="pattern", width_mm=6.0, height_mm=4.0, pattern=image))
     for values, coordinate, size in ((start.position[:, 0], x, 6.0), (start.position[:, 1], y, 4.0)):

@@ -73,8 +73,8 @@ def broad_beam_curve(result: LayeredResult, quantity: str = "fluence") -> Curve:
     quantity_unit(quantity, PER_PHOTON)
     fluence = result.fluence_z()  # raises without the map
     if quantity == "fluence" or result.A_z is None:
-        return _in_depth(result, fluence, "Fluence / incident fluence", "", _BROAD)
-    return _in_depth(result, result.A_z, "Absorbed share of the incident", "1/mm", _BROAD)
+        return _in_depth(result, fluence, "Fluence / incident", "", _BROAD)
+    return _in_depth(result, result.A_z, "Absorbed / incident", "1/mm", _BROAD)
 
 
 def depth_curve(result: LayeredResult, r_mm: float, quantity: str = "fluence", unit: FluenceUnit = PER_PHOTON) -> Curve:

@@ -14,19 +14,20 @@ from napari_gpubio.light.widget.tissue import Tissue, labels_in
 from napari_gpubio.viewer.jobs import LatestJob, Outcome
 
 PAINTED_MS = 400  # after the last stroke
-_EVENTS = ("data", "labels_update", "paint", "colormap")
+_EVENTS = ("data", "labels_update", "paint")
 
 
 class LabelSource(QObject):
     """Follows one labels layer.
 
     ``chosen`` comes with another layer, ``counted`` when its labels are known (in a worker, because volumes are large),
-    ``painted`` a moment after the user has painted.
+    ``painted`` a moment after the user has painted, ``recoloured`` when labels have other colours.
     """
 
     chosen = Signal()
     counted = Signal(object)
     painted = Signal()
+    recoloured = Signal()
     complained = Signal(str)
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -52,9 +53,8 @@ class LabelSource(QObject):
         self._let_go()
         self.layer = layer
         if layer is not None:
-            for name in _EVENTS:
-                if hasattr(layer.events, name):
-                    getattr(layer.events, name).connect(self._on_event)
+            for event, slot in self._slots():
+                event.connect(slot)
         self._read()
         self.chosen.emit()
 
@@ -78,9 +78,8 @@ class LabelSource(QObject):
 
     def _let_go(self) -> None:
         if self.layer is not None:
-            for name in _EVENTS:
-                if hasattr(self.layer.events, name):
-                    getattr(self.layer.events, name).disconnect(self._on_event)
+            for event, slot in self._slots():
+                event.disconnect(slot)
 
     def _read(self) -> None:
         """Look at the layer's volume as it is now."""
@@ -95,8 +94,17 @@ class LabelSource(QObject):
             return
         self._count.submit(_counting(self.tissue))
 
-    def _on_event(self, *_: Any) -> None:
+    def _slots(self) -> list[tuple[Any, Callable[..., None]]]:
+        """Events of the layer, and what they call."""
+        events = self.layer.events
+        known = [(getattr(events, name), self._on_data) for name in _EVENTS if hasattr(events, name)]
+        return [*known, (events.colormap, self._on_colours)]
+
+    def _on_data(self, *_: Any) -> None:
         self._later.start()
+
+    def _on_colours(self, *_: Any) -> None:
+        self.recoloured.emit()
 
     def _on_painted(self) -> None:
         self._read()

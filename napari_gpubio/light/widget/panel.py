@@ -5,9 +5,7 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
-from napari.layers import Labels
-from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QFileDialog, QLabel, QWidget
+from qtpy.QtWidgets import QFileDialog, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.layers import carried, saved_path
@@ -16,10 +14,10 @@ from napari_gpubio.light.io.mcx.cases import McxCase
 from napari_gpubio.light.widget.detector_box import DetectorBox
 from napari_gpubio.light.widget.display_box import DisplayBox
 from napari_gpubio.light.widget.fluence_view import FluenceView
+from napari_gpubio.light.widget.label_box import LabelBox
 from napari_gpubio.light.widget.label_source import LabelSource
 from napari_gpubio.light.widget.light_script import light_script, save_input
 from napari_gpubio.light.widget.montage import read_montage
-from napari_gpubio.light.widget.number_row import aligned_form, row_label
 from napari_gpubio.light.widget.optodes import Optodes, Placement
 from napari_gpubio.light.widget.place_bar import PlaceBar
 from napari_gpubio.light.widget.property_table import PropertyTable
@@ -38,11 +36,8 @@ from napari_gpubio.light.widget.results import ResultBox
 from napari_gpubio.light.widget.run_box import RunBox
 from napari_gpubio.light.widget.source_box import SourceBox
 from napari_gpubio.light.widget.source_desk import NO_LABELS, SourceDesk
-from napari_gpubio.viewer.forms import LABEL_WIDTH
 from napari_gpubio.viewer.jobs import LatestJob, Outcome
-from napari_gpubio.viewer.layer_box import LayerBox
 from napari_gpubio.viewer.panel import EnginePanel, heading
-from napari_gpubio.viewer.view_box import ViewBox
 
 OUTDATED = "the picture is from before this change; press Run"
 STILL_RUNNING = "The run under way is for the inputs as they were. Press Stop, then Run, for the new ones."
@@ -69,22 +64,21 @@ class LightPanel(EnginePanel):
         self.desk = SourceDesk(
             viewer, self.place_bar, self.source_box, self.detector_box, lambda: self._labels.tissue, self
         )
+        self.labels_box = self.label_box.choice
         self._connect()
-        for part in (self.view_box, self.source_box, self.desk, self.results, self.view, self.labels_box):
+        for part in (self.label_box.view_box, self.source_box, self.desk, self.results, self.view, self.labels_box):
             self.own(part)
 
     # -- the inside of the panel ----------------------------------------------------------------------------------
 
     def _fill(self) -> None:
-        self.labels_box = LayerBox(self.viewer, _is_labels, empty="open labels, or a sample", parent=self)
-        self.labels_box.setMinimumWidth(150)
-        self.view_box = ViewBox(self.viewer, self)
+        self.label_box = LabelBox(self.viewer, self)
         self.table = PropertyTable(self)
         self.place_bar, self.source_box = PlaceBar(self), SourceBox(self.viewer, self)
         self.detector_box = DetectorBox(self)
         self.run_box, self.display_box = RunBox(self), DisplayBox(self)
         self.results = ResultBox(self.viewer, self)
-        self.inputs.addWidget(self._top())
+        self.inputs.addWidget(self.label_box)
         for title, parts in (
             ("Optical properties", (self.table,)),
             ("Source", (self.place_bar, self.source_box)),
@@ -97,24 +91,12 @@ class LightPanel(EnginePanel):
             for part in parts:
                 self.inputs.addWidget(part)
 
-    def _top(self) -> QWidget:
-        top = QWidget(self)
-        form = aligned_form(top)
-        form.addRow(row_label("Labels", "The segmented volume; 0 is outside.", self), self.labels_box)
-        self._grid = QLabel(self)
-        self._grid.setStyleSheet("color: #9a9da5;")
-        self._grid.setAlignment(Qt.AlignmentFlag.AlignRight)
-        form.addRow(self._grid)
-        form.addRow(self.view_box)
-        for label in self.view_box.findChildren(QLabel):
-            label.setMinimumWidth(LABEL_WIDTH)
-        return top
-
     def _connect(self) -> None:
         self.labels_box.currentIndexChanged.connect(lambda *_: self._labels.follow(self.labels_box.layer))
         self._labels.chosen.connect(self._on_labels)
         self._labels.counted.connect(self._on_counted)
         self._labels.painted.connect(self._on_painted)
+        self._labels.recoloured.connect(lambda: self._show_labels(self.table.model.labels))
         self.table.label_selected.connect(self._labels.select)
         for signal in (self.desk.changed, self.desk.dragged):
             signal.connect(self._on_change)
@@ -141,7 +123,7 @@ class LightPanel(EnginePanel):
         """Take over the optical properties that come with a layer."""
         self.clear_message()
         self._quick.cancel()
-        self._show_grid()
+        self.label_box.show_tissue(self._labels.tissue)
         domain = self._labels.domain
         if domain is not None:
             self._show_labels(domain.labels_present)
@@ -163,11 +145,6 @@ class LightPanel(EnginePanel):
         self.source_box.set_source(case.source)
         self.run_box.set_settings(case.settings)
         self.desk.load(Optodes(sources=(Placement.of(case.source),), detectors=tuple(case.detectors)))
-
-    def _show_grid(self) -> None:
-        tissue = self._labels.tissue
-        self._grid.setText("" if tissue is None else tissue.grid_text)
-        self._grid.setVisible(tissue is not None)
 
     def _on_counted(self, labels: tuple[int, ...]) -> None:
         self._show_labels(labels)
@@ -354,7 +331,3 @@ class LightPanel(EnginePanel):
         """Listen to the viewer again."""
         super().revive()
         self._labels.follow(self.labels_box.layer)
-
-
-def _is_labels(layer: Any) -> bool:
-    return isinstance(layer, Labels) and layer.ndim >= 3

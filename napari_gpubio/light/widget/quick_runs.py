@@ -9,6 +9,8 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.light.widget.request import Domains, Look, Picture, Request, light_steps
 from napari_gpubio.viewer.jobs import LatestJob, MakeSteps, Outcome
 
+_STARTING = "starting … (the first run on a machine compiles, up to a minute)"
+
 
 class QuickRuns(QObject):
     """Runs few photons for the newest request.
@@ -34,6 +36,7 @@ class QuickRuns(QObject):
         self._job.finished.connect(self._on_finished)
         self._stepped.connect(self._on_step)
         self.busy = False
+        self._warm = False
 
     def submit(self, request: Request) -> None:
         """Run this; one that is under way ends as soon as it has something to show."""
@@ -71,7 +74,8 @@ class QuickRuns(QObject):
     def _on_step(self, told: tuple[int, Step]) -> None:
         number, step = told
         if number == self._newest and self.busy:
-            self.said.emit(f"quick look: {step.done:,} of {step.total:,} photons")
+            far = f"{step.done:,} of {step.total:,} photons" if step.done or self._warm else _STARTING
+            self.said.emit(f"quick look: {far}")
             if step.preview is not None:
                 self.drawn.emit(step.preview)
 
@@ -83,5 +87,6 @@ class QuickRuns(QObject):
             self.said.emit("")
             self.failed.emit(outcome.error)
         elif picture is not None:
+            self._warm = True
             self.drawn.emit(picture)
             self.said.emit(f"quick look with {picture.result.launched:,} photons; press Run for all of them")

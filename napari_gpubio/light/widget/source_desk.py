@@ -112,8 +112,9 @@ class SourceDesk(QObject):
         self._take(self.optodes.add_detector(lifted(tissue, point), tissue))
 
     def load(self, optodes: Optodes) -> None:
-        """Replace all sources and detectors."""
+        """Replace all sources and detectors, and show where the first source is."""
         self._take(optodes)
+        self.go_to_source()
 
     def show(self) -> None:
         """Show sources and detectors in the boxes and on screen."""
@@ -132,12 +133,13 @@ class SourceDesk(QObject):
         before = 0.0 if start is None or start is optodes.source else -start.depth_mm
         self._source_box.warn(problem, _BEFORE.format(before) if before else "")
 
-    def go_to(self, position_mm: Any) -> None:
-        """Move the slices on screen to a world position."""
+    def go_to_source(self) -> None:
+        """Move the slices on screen to the source that shines."""
         tissue = self._tissue()
-        if tissue is not None:
+        if tissue is not None and self.optodes.source is not None:
             axes = range(self._viewer.dims.ndim - 3, self._viewer.dims.ndim)
-            self._viewer.dims.set_point(list(axes), [float(p) for p in tissue.to_viewer(position_mm)])
+            position = tissue.to_viewer(self.optodes.source.position_mm)
+            self._viewer.dims.set_point(list(axes), [float(p) for p in position])
 
     def attach(self) -> None:
         """Take the mouse, and follow the slice."""
@@ -162,12 +164,12 @@ class SourceDesk(QObject):
         self._bar.undo_wanted.connect(self._on_undo)
         box = self._source_box
         box.changed.connect(self._on_sizes)
-        box.moved.connect(self._guarded(lambda position: self.place_source(position, snap=False)))
+        box.moved.connect(self._guarded(self._on_typed))
         box.turned.connect(self._guarded(lambda direction: self._turn(self._placement().towards(direction))))
         box.deepened.connect(lambda mm: self._turn(dataclasses.replace(self._placement(), depth_mm=mm)))
         box.normal_wanted.connect(self._guarded(self._on_normal))
         box.flip_wanted.connect(self._on_flip)
-        box.chosen.connect(lambda index: self._take(self.optodes.activate(index)))
+        box.chosen.connect(self._on_chosen)
         self._detector_box.changed.connect(self._guarded(self._on_detector))
         self._detector_box.remove_wanted.connect(lambda rows: self._take(self.optodes.remove_detectors(rows)))
 
@@ -242,6 +244,16 @@ class SourceDesk(QObject):
             self._take(self.optodes.add_detector(lifted(tissue, point), tissue))
         else:
             self._take(self.optodes.with_source(self._placement().on_surface(tissue, point)))
+            if sight.direction is not None:  # in 3-D: back in 2-D the slice shall show it
+                self.go_to_source()
+
+    def _on_typed(self, position_mm: Any) -> None:
+        self.place_source(position_mm, snap=False)
+        self.go_to_source()
+
+    def _on_chosen(self, index: int) -> None:
+        self._take(self.optodes.activate(index))
+        self.go_to_source()
 
     def _on_grabbed(self, marker: int) -> None:
         if marker < len(self.optodes.sources) and marker != self.optodes.active:

@@ -7,11 +7,11 @@ from qtpy.QtWidgets import QComboBox, QHBoxLayout, QWidget
 
 from napari_gpubio.light.layered.beams import Beam
 from napari_gpubio.light.numbers import PER_PHOTON, FluenceUnit, fluence_units
-from napari_gpubio.light.widget.number_row import NumberBox, aligned_form, row_label
+from napari_gpubio.light.widget.number_row import NumberBox, aligned_form, row_label, share_width
 
 PENCIL = "pencil"
 _KINDS = {"pencil beam": PENCIL, "Gaussian, 1/e² radius": "gaussian", "flat-top": "flat"}
-_AMOUNTS = {"one photon": "", "power": "mW", "energy": "J"}
+_AMOUNTS = {"one photon (1/mm²)": "", "a power (mW/mm²)": "mW", "an energy (J/cm²)": "J"}
 
 
 class BeamBox(QWidget):
@@ -31,11 +31,17 @@ class BeamBox(QWidget):
         self._radius.setValue(1.0)
         self._strength = NumberBox(0.0, 1e9, 1.0, 6, self)
         self._strength.setValue(1.0)
+        for box in (self._radius, self._strength):
+            share_width(box)
+            box.setButtonSymbols(NumberBox.ButtonSymbols.NoButtons)
+        for choice in (self._kind, self._amount):
+            choice.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+            choice.setMinimumContentsLength(10)
         form = aligned_form(self)
         tip = "Pencil-beam results are convolved with the profile; another beam needs no new run"
         form.addRow(row_label("Beam", tip, self), _beside(self._kind, self._radius))
-        tip = "What fluence is told for: one launched photon (1/mm²), a power (mW/mm²) or an energy (J/cm²)"
-        form.addRow(row_label("Told for", tip, self), _beside(self._amount, self._strength))
+        tip = "How much light the beam carries: one launched photon, a power, or an energy as in CONV"
+        form.addRow(row_label("Fluence is told for", tip, self), _beside(self._amount, self._strength))
         for signal in (self._kind.activated, self._radius.edited, self._amount.activated, self._strength.edited):
             signal.connect(self._on_changed)
         self._show_state()

@@ -40,6 +40,7 @@ class GridBox(QWidget):
         self._note.setStyleSheet(DIM)
         for box in self._boxes.values():
             share_width(box)
+            box.setButtonSymbols(NumberBox.ButtonSymbols.NoButtons)
         self._fit = QPushButton("Fit", self)
         self._fit.setMaximumWidth(40)
         self._fit.setToolTip("Let the grid end where the layers end, with their borders between bins")

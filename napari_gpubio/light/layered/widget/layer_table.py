@@ -96,7 +96,8 @@ class LayerTable(QWidget):
         box = NumberBox(1.0, 10.0, 0.01, 6, self)
         box.setToolTip(f"Refractive index {where} the layers")
         share_width(box)
-        box.setFixedWidth(66)
+        box.setFixedWidth(52)
+        box.setButtonSymbols(NumberBox.ButtonSymbols.NoButtons)
         box.edited.connect(lambda _: self._on_changed())
         return box
 

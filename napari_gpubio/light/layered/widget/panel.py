@@ -1,10 +1,12 @@
 """The dock widget "Light in layers": describe layers, press Run, and see where the light goes."""
 
+import dataclasses
 import threading
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from qtpy.QtWidgets import QFileDialog, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
@@ -28,6 +30,7 @@ from napari_gpubio.light.layered.widget.results import ResultBox
 from napari_gpubio.light.layered.widget.run_box import RunBox
 from napari_gpubio.light.layered.widget.script import layered_script
 from napari_gpubio.viewer.jobs import LatestJob, Outcome
+from napari_gpubio.viewer.orientation import camera_of
 from napari_gpubio.viewer.panel import EnginePanel, heading
 from napari_gpubio.viewer.script import file_name
 
@@ -127,13 +130,26 @@ class LayeredPanel(EnginePanel):
             self.show_note(STILL_RUNNING)
             return
         self.clear_message()
-        if not self.run_box.live:
-            self.say(OUTDATED if self.view.picture is not None else "")
-            return
         try:
-            self._quick.submit(self._request())
+            request = self._request()
         except GpuBioError:
             self._quick.cancel()  # what is wrong is said where it is
+            return
+        if self.run_box.live:
+            self._quick.submit(request)
+        else:
+            self.say(OUTDATED if self._is_older(request) else "")
+
+    def _is_older(self, request: Request) -> bool:
+        """Whether the picture is of other inputs than these, be it of fewer or more photons."""
+        if self.view.picture is None:
+            return False
+        traced = self.view.picture.traced
+        photons = request.settings.photons
+        return (traced.medium, dataclasses.replace(traced.settings, photons=photons)) != (
+            request.medium,
+            request.settings,
+        )
 
     def _request(self) -> Request:
         settings = self.grid_box.applied_to(self.run_box.settings)
@@ -274,7 +290,7 @@ class LayeredPanel(EnginePanel):
         data, keywords, _ = phantom_layer(case)
         self.view.hide()
         layer = self.viewer.add_labels(data, **keywords)
-        _show_from_the_side(self.viewer)
+        _show_from_the_side(self.viewer, layer)
         self.show_note(PHANTOM_MADE.format(layer.name, " ".join(domain.notes)))
         if simulate and hasattr(self.viewer, "window"):
             self.viewer.window.add_plugin_dock_widget("napari-gpubio", "Light transport", tabify=True)
@@ -292,8 +308,14 @@ class LayeredPanel(EnginePanel):
         super().teardown()
 
 
-def _show_from_the_side(viewer: Any) -> None:
-    """Show x across and depth downwards in the slice through the beam."""
-    if viewer.dims.ndim == 3:
-        viewer.dims.order = (1, 0, 2)
-        viewer.reset_view()
+def _show_from_the_side(viewer: Any, layer: Any) -> None:
+    """Show a phantom in the slice through the beam, x across and depth downwards."""
+    if viewer.dims.ndim != 3:
+        return
+    viewer.dims.order = (1, 0, 2)
+    viewer.dims.set_point(1, 0.0)
+    viewer.reset_view()
+    every, own = (np.ptp(extent, axis=0)[[0, 2]] for extent in (viewer.layers.extent.world, layer.extent.world))
+    camera = camera_of(viewer)
+    camera.center = layer.extent.world.mean(axis=0)[[1, 0, 2]]
+    camera.zoom *= float((every / own).min())

@@ -34,6 +34,7 @@ class PhantomBox(QWidget):
         sizes, width, buttons = QHBoxLayout(), QHBoxLayout(), QHBoxLayout()
         for box in (self._height, self._across, self._width):
             share_width(box)
+            box.setButtonSymbols(NumberBox.ButtonSymbols.NoButtons)
         for box, text in ((self._height, "high"), (self._across, "wide")):
             sizes.addWidget(box, 1)
             sizes.addWidget(QLabel(text, self))

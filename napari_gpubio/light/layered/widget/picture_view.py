@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from napari_gpubio.core.layers import KEY, LayerData, carried
-from napari_gpubio.light.layered.layers import border_layers
+from napari_gpubio.light.layered.layers import AXIS_UNITS, border_layers
 from napari_gpubio.light.layered.widget.request import Picture
 from napari_gpubio.viewer.orientation import camera_of
 
 _LINE_PIXELS = 1.25
+_NO_UNITS = ("pixel", "pixel")
 _PICTURE = "layered picture"
 _BORDERS = {"vectors": "layered borders", "points": "layered names"}
 
@@ -76,18 +77,19 @@ class PictureView:
 
     def hide(self) -> None:
         """Make room in the view for something else."""
-        for part in (_PICTURE, *_BORDERS.values()):
-            if (layer := self.layer(part)) is not None:
-                layer.visible = False
+        for layer in self._own():
+            layer.visible = False
 
     def attach(self) -> None:
-        """Follow layers that the user removes, and the zoom."""
+        """Follow layers that come and go, and the zoom."""
+        self._viewer.layers.events.inserted.connect(self._on_inserted)
         self._viewer.layers.events.removed.connect(self._on_removed)
         camera_of(self._viewer).events.zoom.connect(self._on_zoom)
         self._show_legend(self.layer())
 
     def detach(self) -> None:
         """Hear no more of the viewer, and hold none of its layers."""
+        self._viewer.layers.events.inserted.disconnect(self._on_inserted)
         self._viewer.layers.events.removed.disconnect(self._on_removed)
         camera_of(self._viewer).events.zoom.disconnect(self._on_zoom)
         self._show_legend(None)
@@ -103,7 +105,6 @@ class PictureView:
         if layer is None:
             layer = self._add(_PICTURE, data, keywords, "image")
             layer.colorbar.visible = True
-            self._viewer.canvas.overlays.scale_bar.visible = True
             self._limits = keywords["contrast_limits"]
         else:
             self._change(layer, data, keywords)
@@ -111,6 +112,7 @@ class PictureView:
     def _add(self, part: str, data: Any, keywords: dict[str, Any], kind: str) -> Any:
         """Add a layer below the other parts, without taking the user's active layer away."""
         keywords.setdefault("metadata", {}).setdefault(KEY, {})["panel"] = part
+        keywords["units"] = self._agreed_units()
         active = self._viewer.layers.selection.active
         layer = getattr(self._viewer, f"add_{kind}")(data, **keywords)
         if part == _PICTURE and (lines := self.layer(_BORDERS["vectors"])) is not None:
@@ -140,6 +142,27 @@ class PictureView:
             _set_limits(layer, own, (min(own[0], limits[0]), max(own[1], limits[1])))
         self._limits = limits
         layer.metadata[KEY] = new
+
+    def _own(self) -> list[Any]:
+        """The layers of the picture that are there."""
+        return [layer for part in (_PICTURE, *_BORDERS.values()) if (layer := self.layer(part)) is not None]
+
+    def _agreed_units(self) -> tuple[str, str]:
+        """Millimetres, but none beside layers without units, of which napari would complain; the same for all of ours.
+
+        A scale bar is shown as long as it can say millimetres.
+        """
+        own = self._own()
+        others = [layer for layer in self._viewer.layers if layer not in own]
+        units = _NO_UNITS if any(str(unit) == "pixel" for layer in others for unit in layer.units) else AXIS_UNITS
+        for layer in own:
+            layer.units = units
+        self._viewer.canvas.overlays.scale_bar.visible = units == AXIS_UNITS
+        return units
+
+    def _on_inserted(self, *_: Any) -> None:
+        if self._own():
+            self._agreed_units()
 
     def _on_removed(self, *_: Any) -> None:
         """Forget the picture if the user removed its layer: the next run shows it again."""

@@ -12,10 +12,10 @@ from qtpy.QtWidgets import QSizePolicy, QWidget
 from napari_gpubio.light.layered.layers import layer_colours
 from napari_gpubio.light.layered.widget.layer_rows import LayerRow
 
-_HEIGHT, _SIDE = 150, 4  # pixels
+_SIDE, _LETTERS = 4, 11  # pixels
+_ROW, _FEWEST, _MOST = 19, 3, 14  # height that a layer adds, and of how many at least and at most
 _AMBIENT = 18  # height of what is above and below
 _POWER = 0.4  # a layer a hundred times as thick is drawn about six times as high
-_LEAST = 1.0
 _BEAM, _GRID = QColor("#ffd166"), QColor("#9fd3ff")
 _SOFT = 175  # opacity of a layer
 
@@ -34,10 +34,9 @@ class StackDrawing(QWidget):
         self._current: int | None = None
         self._grid_mm: float | None = None
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setFixedHeight(_HEIGHT)
         self.setToolTip(
-            "The layers from the top, with heights that grow as the thickness to the power of 0.4; dashed: where the grid "
-            "ends. Click a layer to go to its row"
+            "The layers from the top, with heights that grow as the thickness to the power of 0.4. The dashed line is "
+            "where the grid ends. Click a layer to go to its row"
         )
 
     def show_stack(self, rows: Sequence[LayerRow], n_above: float, n_below: float, unit: str) -> None:
@@ -45,6 +44,7 @@ class StackDrawing(QWidget):
         self._rows, self._n, self._unit = rows, (n_above, n_below), unit
         self._colours = layer_colours([row.name for row in rows])
         self.setVisible(bool(rows))
+        self.setFixedHeight(2 * _AMBIENT + _ROW * min(max(len(rows), _FEWEST), _MOST))
         self.update()
 
     def show_current(self, index: int | None) -> None:
@@ -63,7 +63,7 @@ class StackDrawing(QWidget):
         if self._rows and self._rows[-1].thickness_mm == math.inf:
             weights[-1] = 1.2 * max(weights[:-1], default=1.0)
         room = self.height() - 2 * _AMBIENT
-        least = min(self.fontMetrics().height() - 1.0, room / max(1, len(weights)))
+        least = min(_LETTERS + 3.0, room / max(1, len(weights)))
         heights = np.maximum(weights / max(weights.sum(), 1e-9) * room, least)
         spare = heights - least
         heights = least + spare * (room - least * len(heights)) / max(spare.sum(), 1e-9)
@@ -117,12 +117,12 @@ class StackDrawing(QWidget):
         if index == self._current:
             painter.setPen(QPen(QColor("white"), 1.5))
             painter.drawRect(box.adjusted(1, 1, -1, -1))
-        if bottom - top >= painter.fontMetrics().height() - 2:
+        if bottom - top > _LETTERS:
             self._write(painter, row, QRectF(box.left() + 4, top, box.width() - 8, bottom - top), colour)
 
     def _write(self, painter: QPainter, row: LayerRow, box: QRectF, colour: QColor) -> None:
         font = QFont(self.font())
-        font.setPixelSize(11)
+        font.setPixelSize(_LETTERS)
         painter.setFont(font)
         painter.setPen(QColor("black") if colour.lightnessF() > 0.5 else QColor("white"))
         middle = Qt.AlignmentFlag.AlignVCenter

@@ -1,0 +1,220 @@
+"""Runs that go on where another one ended: the same photons, and so the same bits, wherever it was stopped."""
+
+import dataclasses
+import threading
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import drive
+from napari_gpubio.light import work
+from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.io.results import load_result, save_result
+from napari_gpubio.light.run import simulate, simulate_steps
+from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.source import Source
+from napari_gpubio.light.voxels import problem as problems
+from tests.light.voxel_samples import TISSUE, check_same_bits, make_domain, tallies
+
+DOMAIN = make_domain((8, 9, 10))
+SOURCE = Source(position_mm=(4.1, 4.2, 0.0))
+DETECTORS = (Detector(position_mm=(4.1, 6.0, 0.0), radius_mm=2.0),)
+SETTINGS = Settings(photons=2000, batches=8, halves=True, exit_map=True, time_gates_ns=(0.0, 0.05, 5.0))
+DEVICES = ["cpu", "cuda:0", "cuda:0,1,2"]
+ON_DEVICES = pytest.mark.parametrize("where", DEVICES)
+
+
+def run(where="cpu", settings=SETTINGS, **more):
+    return simulate(DOMAIN, SOURCE, settings, detectors=DETECTORS, device=where, **more)
+
+
+def stopped(where, after, settings=SETTINGS, **more):
+    """A run that was stopped after so many steps, if it had not ended by then."""
+    stop, seen = threading.Event(), []
+
+    def watch(step):
+        seen.append(step)
+        if len(seen) == after:
+            stop.set()
+
+    steps = simulate_steps(DOMAIN, SOURCE, settings, detectors=DETECTORS, device=where, stop=stop, **more)
+    return drive(steps, watch)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return run()
+
+
+@pytest.fixture
+def pieces(fake_gpu, monkeypatch):
+    """GPUs, and chunks that end in the middle of batches."""
+    fake_gpu(count=3)
+    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: 70)
+    problem = problems.VoxelProblem(DOMAIN, SOURCE, SETTINGS)
+    monkeypatch.setattr(problems, "_SLOT_BYTES", 2 * 8 * problem.tally_size)  # two batches at once
+
+
+@ON_DEVICES
+@pytest.mark.parametrize("after", [1, 2, 6, 13, 22])
+def test_a_stopped_run_goes_on_to_the_same_bits(pieces, whole, where, after):
+    part = stopped(where, after)
+    assert not part.complete
+    assert part.launched < 2000
+    found = run(where, resume=part)
+    check_same_bits(found, whole)
+    assert found.parameters["seconds"] > 0
+
+
+@ON_DEVICES
+def test_another_device_may_go_on(pieces, whole, where):
+    for other in DEVICES:
+        check_same_bits(run(other, resume=stopped(where, 9)), whole)
+
+
+@ON_DEVICES
+def test_a_run_may_be_stopped_again_and_again(pieces, whole, where):
+    """In ever other places: batches have holes, and ranges on several GPUs."""
+    part, stops = stopped(where, 4), 1
+    while not part.complete:
+        before = part.launched
+        part = stopped(where, 3 + stops % 3, resume=part)
+        assert part.launched > before
+        stops += 1
+    assert stops > 3
+    check_same_bits(part, whole)
+
+
+def test_steps_of_a_resumed_run_begin_where_it_ended(pieces):
+    part = stopped("cpu", 9)
+    step = next(simulate_steps(DOMAIN, SOURCE, SETTINGS, detectors=DETECTORS, device="cpu", resume=part))
+    assert (step.done, step.total) == (part.launched, 2000)
+
+
+def test_the_earlier_result_stays_as_it_was(pieces, whole):
+    part = stopped("cpu", 9)
+    before = {name: array.copy() for name, array in tallies(part).items()}
+    run(resume=part)
+    for name, array in tallies(part).items():
+        np.testing.assert_array_equal(array, before[name])
+    check_same_bits(run(resume=part), whole)
+
+
+def test_a_complete_result_is_only_assembled_anew(whole, monkeypatch):
+    def nothing(self, start, count):
+        raise AssertionError("there was nothing to trace")
+
+    monkeypatch.setattr("napari_gpubio.light.voxels.cpu.Run.advance", nothing)
+    check_same_bits(run(resume=whole), whole)
+
+
+@pytest.mark.parametrize(("first", "then"), [(2000, 4000), (1000, 3000), (1003, 2500), (2000, 2001), (5, 64)])
+def test_more_photons(first, then):
+    """The tallies of one longer run with the same batches; also where the last batch lacked photons."""
+    few = run(settings=dataclasses.replace(SETTINGS, photons=first))
+    assert few.complete
+    settings = dataclasses.replace(SETTINGS, photons=then)
+    found = run(settings=settings, resume=few)
+    assert (found.launched, found.complete) == (then, True)
+    assert found.energy.total == pytest.approx(1.0, abs=1e-6)
+    size = few.state.batch_size
+    batches = -(-then // size)
+    direct = run(settings=dataclasses.replace(settings, batches=max(2, then // size)))
+    assert len(found.state.batches) + len(found.state.open) == batches
+    if direct.state.batch_size == size:
+        check_same_bits(found, dataclasses.replace(direct, settings=settings))
+    sums = [result.state.sums + sum(part.tally for part in result.state.open.values()) for result in (found, direct)]
+    np.testing.assert_array_equal(*sums)  # whatever the batches, these photons
+    np.testing.assert_array_equal(found.detected.photon, direct.detected.photon)
+
+
+def test_more_photons_make_smaller_errors():
+    few = run(settings=dataclasses.replace(SETTINGS, photons=4000))
+    many = run(settings=dataclasses.replace(SETTINGS, photons=64_000), resume=few)
+    ratio = np.sqrt((few.fluence_error**2).mean() / (many.fluence_error**2).mean())
+    assert ratio == pytest.approx(4.0, rel=0.3)
+
+
+# -- saved in between -------------------------------------------------------------------------------------------------
+
+
+@ON_DEVICES
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_saved_run_goes_on_to_the_same_bits(pieces, whole, tmp_path, where, compress):
+    save_result(tmp_path / "part.npz", stopped(where, 9), compress=compress)
+    loaded = load_result(tmp_path / "part.npz")
+    assert not loaded.complete
+    found = simulate(
+        loaded.domain, loaded.source, loaded.settings, detectors=loaded.detectors, device=where, resume=loaded
+    )
+    check_same_bits(found, whole)
+    check_same_bits(run(where, resume=loaded), whole)
+
+
+def test_a_saved_result_is_the_same_result(tmp_path, whole):
+    save_result(tmp_path / "whole.npz", whole)
+    check_same_bits(load_result(tmp_path / "whole.npz"), whole)
+
+
+def test_a_result_that_was_saved_without_its_state_is_not_resumed(tmp_path, whole):
+    save_result(tmp_path / "whole.npz", whole, resumable=False)
+    with pytest.raises(InvalidInput, match="the result to resume has no saved state; save results with it"):
+        run(resume=load_result(tmp_path / "whole.npz"))
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": 2},
+        {"refraction": False},
+        {"roulette_threshold": 1e-3},
+        {"time_gates_ns": (0.0, 0.05, 4.0)},
+        {"halves": False},
+        {"exit_map": False},
+        {"faces": ("mirror",) * 6},
+    ],
+)
+def test_other_settings_are_refused(whole, changes):
+    with pytest.raises(InvalidInput, match="is of another simulation .*; only the number of photons may be raised"):
+        run(settings=dataclasses.replace(SETTINGS, photons=4000, **changes), resume=whole)
+
+
+@pytest.mark.parametrize(
+    ("domain", "source", "detectors"),
+    [
+        (make_domain((8, 9, 11)), SOURCE, DETECTORS),
+        (make_domain((8, 9, 10), dataclasses.replace(TISSUE, mua_per_mm=0.021)), SOURCE, DETECTORS),
+        (DOMAIN, dataclasses.replace(SOURCE, position_mm=(4.1, 4.3, 0.0)), DETECTORS),
+        (DOMAIN, dataclasses.replace(SOURCE, kind="disk"), DETECTORS),
+        (DOMAIN, SOURCE, ()),
+    ],
+)
+def test_other_simulations_are_refused(whole, domain, source, detectors):
+    with pytest.raises(InvalidInput, match="is of another simulation"):
+        simulate(domain, source, SETTINGS, detectors=detectors, device="cpu", resume=whole)
+
+
+def test_fewer_photons_are_refused(whole):
+    with pytest.raises(InvalidInput, match="has traced photons up to number 2,000; ask for at least that many"):
+        run(settings=dataclasses.replace(SETTINGS, photons=1999), resume=whole)
+
+
+def test_a_result_of_elsewhere_is_refused(whole):
+    with pytest.raises(InvalidInput, match="has no saved state"):
+        run(resume=dataclasses.replace(whole, state=None))
+
+
+# -- a real GPU -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("after", [2, 4])
+def test_a_real_gpu_goes_on_to_the_same_bits(monkeypatch, after):
+    monkeypatch.setitem(work.FIRST_CHUNK, "cuda", 3000)
+    settings = dataclasses.replace(SETTINGS, photons=100_000)
+    part = stopped("cuda", after, settings)
+    check_same_bits(run("cuda", settings, resume=part), run("cuda", settings))
