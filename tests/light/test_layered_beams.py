@@ -63,8 +63,8 @@ def test_a_response_in_one_place_shows_the_flat_beam(radius):
     assert not found[outside].any()
 
 
-@pytest.mark.parametrize("radius", [0.2, 1.0, 3.0])
-@pytest.mark.parametrize("response", [0.4, 1.0, 3.0])
+@pytest.mark.parametrize("radius", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("response", [0.6, 1.0, 3.0])
 def test_gaussians_add_their_variances(radius, response):
     result = responding(FINE, gauss((np.arange(200) + 0.5) * FINE.dr_mm, response))
     found = convolved(result, Beam(kind="gaussian", radius_mm=radius))
@@ -72,7 +72,9 @@ def test_gaussians_add_their_variances(radius, response):
     near = result.r_mm < 4  # the rest of the response must lie in the grid
     for name in RESOLVED_IN_R:
         values = getattr(found, name).value.reshape(200, -1)[near]
-        np.testing.assert_allclose(values, np.broadcast_to(expected[near, None], values.shape), rtol=2e-2, atol=1e-4)
+        np.testing.assert_allclose(
+            values, np.broadcast_to(expected[near, None], values.shape), rtol=1e-2, atol=2e-3 * expected[0]
+        )
 
 
 @pytest.mark.parametrize("radius", [0.5, 1.0, 3.0])
@@ -166,7 +168,7 @@ def test_without_the_map_the_rest_is_convolved():
 def test_errors_are_those_of_repeated_runs():
     """Deposits of one photon lie in many bins, so the bins of A(r, z) are not independent."""
     layers = medium((1.4, 0.05, 5.0, 0.8, 1.0))
-    grid = {"dr_mm": 0.1, "radial_bins": 40, "dz_mm": 0.2, "depth_bins": 10, "angle_bins": 3, "batches": 32}
+    grid = {"dr_mm": 0.1, "radial_bins": 40, "dz_mm": 0.1, "depth_bins": 10, "angle_bins": 3, "batches": 32}
     beam = Beam(kind="flat", radius_mm=1.0)
     results = [convolved(run("cpu", layers, 1600, seed=seed, **grid), beam) for seed in range(30)]
     for name, index in (("A_rz", (0, 0)), ("A_rz", (0, 5)), ("A_rz", (8, 2)), ("Rd_r", (0,)), ("Rd_r", (9,))):
@@ -196,7 +198,5 @@ def test_a_bad_beam_is_refused(numbers, sentence):
 
 def test_a_beam_wider_than_the_grid_is_refused():
     result = responding(FINE, first_bin(FINE))
-    with pytest.raises(
-        InvalidInput, match=r"the beam's radius is 10.1 mm and the grid ends at 10 mm; take"
-    ):
+    with pytest.raises(InvalidInput, match=r"the beam's radius is 10.1 mm and the grid ends at 10 mm; take"):
         convolved(result, Beam(radius_mm=10.1))

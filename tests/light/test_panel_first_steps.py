@@ -20,6 +20,7 @@ from tests.light.light_panel_samples import (
     TOP,
     Mouse,
     add_ball,
+    add_panel,
     ball,
     button,
     click,
@@ -240,6 +241,21 @@ def test_labels_of_a_rotated_and_flipped_volume(viewer, empty, qtbot):
     expected = simulate(ball(), source, Settings(photons=10 * FEW, seed=2), device="cpu")
     for label in (1, 2):
         assert abs(shown.absorbed[label].z_score(*expected.absorbed[label])) < 4
+
+
+@pytest.mark.display
+def test_it_fits_a_dock_of_400_pixels(make_napari_viewer, qtbot):
+    viewer = make_napari_viewer(show=True)
+    panel = add_panel(viewer)
+    add_ball(viewer)
+    panel.place_source(LEFT)
+    panel.desk.add_detector(TOP)
+    settle(qtbot, panel)
+    assert panel.minimumWidth() <= 402
+    for kind in KINDS:
+        panel.source_box.form.widget("kind").value = kind
+        assert panel._content.minimumSizeHint().width() <= panel._scroll.viewport().width(), kind
+    panel.teardown()
 
 
 @pytest.mark.display

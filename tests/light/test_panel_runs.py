@@ -137,8 +137,8 @@ def test_a_quick_run_shows_something_however_fast_the_mouse_moves(viewer, panel,
     panel.place_source(LEFT)
     mouse, start = Mouse(viewer), on_screen(panel.desk.optodes.source.position_mm)
     mouse.press(start)
-    for step in range(40):
-        mouse.move(moved(start, 0.0, 0.1 * step, 0.0))
+    for step in range(20):
+        mouse.move(moved(start, 0.0, 0.2 * step, 0.0))
         qtbot.wait(20)
     moves_shown = len({r.source.position_mm for r in shown})
     mouse.release(moved(start, 0.0, 4.0, 0.0))

@@ -26,7 +26,7 @@ def rings():
 
 @pytest.mark.parametrize("refraction", [True, False])
 def test_fluence_is_that_of_diffusion_theory(device, refraction):
-    """8 < rho < 14 mm and 2 < z < 15 mm under a pencil beam: the mean ratio, and each of nine rings within its error."""
+    """8 < rho < 14 mm and 2 < z < 15 mm under a pencil beam: the mean ratio, and each of nine rings."""
     labels, rho, z = rings()
     medium = MEDIUM if refraction else Medium(label=1, mua_per_mm=0.005, mus_per_mm=1.0, g=0.01, n=1.0)
     media = sliced(medium, 11)

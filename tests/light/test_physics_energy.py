@@ -54,7 +54,8 @@ def of_entered(result):
 
 
 @pytest.mark.parametrize(("name", "absorbed", "photons"), [
-    ("cube60", 0.17675, 60_000), ("cube60b", 0.2719, 40_000), ("cubesph60b", 0.2698, 20_000), ("planar", 0.2546, 20_000),
+    ("cube60", 0.17675, 60_000), ("cube60b", 0.2719, 40_000), ("cubesph60b", 0.2698, 20_000),
+    ("planar", 0.2546, 20_000),
 ])  # fmt: skip
 def test_absorption_of_the_published_cubes(device, name, absorbed, photons):
     """MCX's own benchmarks with a million photons of another program; it knows no specular loss."""

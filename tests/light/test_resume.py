@@ -179,7 +179,7 @@ def test_a_result_that_was_saved_without_its_state_is_not_resumed(tmp_path, whol
     ],
 )
 def test_other_settings_are_refused(whole, changes):
-    with pytest.raises(InvalidInput, match="is of another simulation .*; only the number of photons may be raised"):
+    with pytest.raises(InvalidInput, match=r"is of another simulation .*; only the number of photons may be raised"):
         run(settings=dataclasses.replace(SETTINGS, photons=4000, **changes), resume=whole)
 
 

@@ -6,10 +6,13 @@ that `napari_gpubio.light.Source()` shines where the pencil beam does.
 
 import dataclasses
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 
 import numpy as np
+import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.mcx.cases import McxCase
@@ -19,10 +22,39 @@ from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.source import Source
 
+Floats = npt.NDArray[np.float64]
 MOST_VOXELS = 1 << 28
 CYCLIC_SIDES = ("cyclic",) * 4 + ("default",) * 2
 _SAME = 1e-6  # of a voxel: rounding of floating-point numbers is no rounding of a thickness
 _KINDS = {"gaussian": "gaussian", "flat": "disk"}  # of a beam, as a source knows it
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhantomPlan:
+    """A voxel phantom before its voxels are made.
+
+    Parameters
+    ----------
+    depths
+        Voxels in depth of each layer.
+    columns
+        Voxels in x, and in y.
+    voxel_mm, across_mm
+        Height and width of a voxel.
+    notes
+        What had to be changed, in sentences.
+    """
+
+    depths: tuple[int, ...]
+    columns: int
+    voxel_mm: float
+    across_mm: float
+    notes: tuple[str, ...]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Dimensions of the grid."""
+        return self.columns, self.columns, sum(self.depths)
 
 
 def voxel_phantom(
@@ -59,6 +91,26 @@ def voxel_phantom(
     InvalidInput
         If a size is not positive, a layer is too thin for the voxels, or there were too many voxels.
     """
+    plan = plan_phantom(medium, voxel_mm=voxel_mm, width_mm=width_mm, across_mm=across_mm, depth_mm=depth_mm)
+    labels = np.repeat(np.arange(1, len(plan.depths) + 1, dtype=np.uint8), plan.depths)
+    return Domain(
+        labels=np.broadcast_to(labels, plan.shape),
+        affine=_affine(plan, axis_mm),
+        media=_media(medium, source),
+        outside_n=medium.n_above,
+        notes=plan.notes,
+    )
+
+
+def plan_phantom(
+    medium: LayeredMedium,
+    *,
+    voxel_mm: float,
+    width_mm: float,
+    across_mm: float | None = None,
+    depth_mm: float | None = None,
+) -> PhantomPlan:
+    """Return what `voxel_phantom` would make, at once; parameters and errors are the same."""
     across_mm = voxel_mm if across_mm is None else across_mm
     for name, value in (("voxel_mm", voxel_mm), ("width_mm", width_mm), ("across_mm", across_mm)):
         if not (math.isfinite(value) and value > 0):
@@ -66,20 +118,13 @@ def voxel_phantom(
     borders_mm = _borders(medium, width_mm, depth_mm)
     borders, columns = np.rint(borders_mm / voxel_mm), max(1, round(width_mm / across_mm))
     _check(medium, borders, columns, voxel_mm)
-    depths = np.diff(borders).astype(np.int64)
-    labels = np.repeat(np.arange(1, len(depths) + 1, dtype=np.uint8), depths)
     notes = (
         *_rounding(medium, borders_mm, voxel_mm * borders, voxel_mm),
         *_width_note(width_mm, columns * across_mm),
-        *_other_notes(medium, borders_mm[-1]),
+        *_other_notes(medium, borders[-1] * voxel_mm),
     )
-    return Domain(
-        labels=np.broadcast_to(labels, (columns, columns, len(labels))),
-        affine=_affine(columns, across_mm, voxel_mm, axis_mm),
-        media=_media(medium, source),
-        outside_n=medium.n_above,
-        notes=notes,
-    )
+    depths = tuple(int(depth) for depth in np.diff(borders))
+    return PhantomPlan(depths=depths, columns=columns, voxel_mm=voxel_mm, across_mm=across_mm, notes=notes)
 
 
 def voxel_case(
@@ -109,14 +154,7 @@ def voxel_case(
         source = dataclasses.replace(source, kind=_KINDS[beam.kind], radius_mm=beam.radius_mm)
     if cyclic:
         settings = dataclasses.replace(settings, faces=CYCLIC_SIDES)
-    return McxCase(
-        domain=domain,
-        source=source,
-        settings=settings,
-        detectors=(),
-        notes=domain.notes,
-        name=name,
-    )
+    return McxCase(domain=domain, source=source, settings=settings, detectors=(), notes=domain.notes, name=name)
 
 
 def common_voxel_mm(medium: LayeredMedium) -> float:
@@ -134,7 +172,7 @@ def _common_divisor(a: Fraction, b: Fraction) -> Fraction:
     return a
 
 
-def _borders(medium: LayeredMedium, width_mm: float, depth_mm: float | None) -> np.ndarray:
+def _borders(medium: LayeredMedium, width_mm: float, depth_mm: float | None) -> Floats:
     """Depths of the tops of all layers and of the bottom of the last, mm; an infinite one is cut."""
     tops = medium.tops_mm
     if medium.layers[-1].is_endless:
@@ -147,25 +185,25 @@ def _borders(medium: LayeredMedium, width_mm: float, depth_mm: float | None) -> 
     return np.asarray(tops)
 
 
-def _check(medium: LayeredMedium, borders: np.ndarray, columns: int, voxel_mm: float) -> None:
+def _check(medium: LayeredMedium, borders: Floats, columns: int, voxel_mm: float) -> None:
     count = columns**2 * borders[-1]
     if count > MOST_VOXELS:
         raise InvalidInput(
-            f"the phantom would have {count:.3g} voxels; at most {MOST_VOXELS:,} are possible: make it less "
-            "wide, or its voxels larger"
+            f"the phantom would have {count:.3g} voxels; at most {MOST_VOXELS:,} are possible: make it less wide, or "
+            "its voxels larger"
         )
     for index in np.flatnonzero(np.diff(borders) == 0)[:1]:
-        thickness = medium.layers[index].thickness_mm
+        thickness, fitting = medium.layers[index].thickness_mm, common_voxel_mm(medium)
+        advice = f"voxels of {fitting:g} mm fit every layer" if fitting > thickness / 100 else "take smaller voxels"
         raise InvalidInput(
-            f"{_title(medium, index)} is {thickness:g} mm thick and gets no voxel of {voxel_mm:g} mm; take voxels of "
-            f"{common_voxel_mm(medium):g} mm, which fit every layer"
+            f"{_title(medium, index)} is {thickness:g} mm thick and gets no voxel of {voxel_mm:g} mm; {advice}"
         )
 
 
-def _affine(columns: int, across_mm: float, voxel_mm: float, axis_mm: tuple[float, float]) -> np.ndarray:
-    affine = np.diag([across_mm, across_mm, voxel_mm, 1.0])
-    affine[:2, 3] = np.asarray(axis_mm) - across_mm * (columns - 1) / 2
-    affine[2, 3] = voxel_mm / 2
+def _affine(plan: PhantomPlan, axis_mm: tuple[float, float]) -> Floats:
+    affine = np.diag([plan.across_mm, plan.across_mm, plan.voxel_mm, 1.0])
+    affine[:2, 3] = np.asarray(axis_mm) - plan.across_mm * (plan.columns - 1) / 2
+    affine[2, 3] = plan.voxel_mm / 2
     return affine
 
 
@@ -177,31 +215,27 @@ def _media(medium: LayeredMedium, source: str) -> tuple[Medium, ...]:
     )
 
 
-def _rounding(medium: LayeredMedium, wanted: np.ndarray, got: np.ndarray, voxel_mm: float) -> list[str]:
+def _rounding(medium: LayeredMedium, wanted: Floats, got: Floats, voxel_mm: float) -> Iterator[str]:
     """By how much thicknesses are rounded, if at all."""
-    off = np.diff(got) - np.diff(wanted)
-    if (np.abs(off) < _SAME * voxel_mm).all():
-        return []
+    thicknesses, rounded = np.diff(wanted), np.diff(got)
     changed = [
-        f"{_title(medium, i)} {thickness:g} → {thickness + off[i]:g} mm"
-        for i, thickness in enumerate(np.diff(wanted))
-        if abs(off[i]) >= _SAME * voxel_mm
+        f"{_title(medium, i)} {thicknesses[i]:.5g} → {rounded[i]:.5g} mm"
+        for i in np.flatnonzero(np.abs(rounded - thicknesses) > _SAME * voxel_mm)
     ]
-    return [f"Thicknesses were rounded to whole voxels of {voxel_mm:g} mm: {', '.join(changed)}."]
+    if changed:
+        yield f"Thicknesses were rounded to whole voxels of {voxel_mm:g} mm: {', '.join(changed)}."
 
 
-def _width_note(wanted: float, got: float) -> list[str]:
-    return [] if math.isclose(wanted, got, rel_tol=1e-9) else [f"The width was rounded to {got:g} mm."]
+def _width_note(wanted: float, got: float) -> Iterator[str]:
+    if not math.isclose(wanted, got, rel_tol=1e-9):
+        yield f"The width was rounded from {wanted:g} to {got:g} mm."
 
 
-def _other_notes(medium: LayeredMedium, depth_mm: float) -> list[str]:
+def _other_notes(medium: LayeredMedium, depth_mm: float) -> Iterator[str]:
     if medium.layers[-1].is_endless:
-        return [f"The last layer is infinitely thick and ends at {depth_mm:g} mm here."]
-    if medium.n_below != medium.n_above:
-        return [
-            f"Below the layers n is {medium.n_below:g}; around the phantom it is {medium.n_above:g}, as above them."
-        ]
-    return []
+        yield f"The last layer is infinitely thick and ends at {depth_mm:g} mm here."
+    elif medium.n_below != medium.n_above:
+        yield f"Below the layers n is {medium.n_below:g}; around the phantom it is {medium.n_above:g}, as above them."
 
 
 def _title(medium: LayeredMedium, index: int) -> str:

@@ -1,26 +1,27 @@
 """The dock widget "Light in layers": describe layers, press Run, and see where the light goes."""
 
 import dataclasses
+import functools
 import threading
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from qtpy.QtWidgets import QFileDialog, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.layers import carried
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco
-from napari_gpubio.light.layered.layers import phantom_layer
 from napari_gpubio.light.layered.model import LayeredMedium
-from napari_gpubio.light.layered.phantom import voxel_case
+from napari_gpubio.light.layered.phantom import plan_phantom
 from napari_gpubio.light.layered.settings import LayeredSettings
 from napari_gpubio.light.layered.widget.beam_box import BeamBox
 from napari_gpubio.light.layered.widget.grid_box import GridBox
 from napari_gpubio.light.layered.widget.layer_table import LayerTable
 from napari_gpubio.light.layered.widget.phantom_box import PhantomBox
+from napari_gpubio.light.layered.widget.phantom_steps import phantom_steps, show_from_the_side
 from napari_gpubio.light.layered.widget.picture_box import PictureBox
 from napari_gpubio.light.layered.widget.picture_view import PictureView
 from napari_gpubio.light.layered.widget.preset_box import PresetBox
@@ -30,14 +31,13 @@ from napari_gpubio.light.layered.widget.results import ResultBox
 from napari_gpubio.light.layered.widget.run_box import RunBox
 from napari_gpubio.light.layered.widget.script import layered_script
 from napari_gpubio.viewer.jobs import LatestJob, Outcome
-from napari_gpubio.viewer.orientation import camera_of
 from napari_gpubio.viewer.panel import EnginePanel, heading
 from napari_gpubio.viewer.script import file_name
 
 FILES = "MCML (*.mci *.mco)"
 OUTDATED = "the picture is from before this change; press Run"
 STILL_RUNNING = "The run under way is for the inputs as they were. Press Stop, then Run, for the new ones."
-PHANTOM_MADE = "Added {!r} with its optical properties. Open Plugins › Light transport to simulate it in voxels. {}"
+PHANTOM_MADE = "Added {!r} with its optical properties. Open Plugins › Light transport to simulate it in voxels."
 
 
 class LayeredPanel(EnginePanel):
@@ -53,7 +53,8 @@ class LayeredPanel(EnginePanel):
         super().__init__(viewer, run_text="Run", parent=parent)
         self._look = Look()
         self._quick = QuickRuns(lambda: self._look, self)
-        self._redraw = LatestJob(self)
+        self._redraw, self._phantom = LatestJob(self), LatestJob(self)
+        self._simulates = False
         self._fill()
         self.view = PictureView(viewer, self.picture_box.show_legend)
         self._connect()
@@ -101,6 +102,7 @@ class LayeredPanel(EnginePanel):
         self._quick.drawn.connect(self._show)
         self._quick.failed.connect(self.show_error)
         self._redraw.finished.connect(self._on_redrawn)
+        self._phantom.finished.connect(self._on_phantom)
 
     # -- what is simulated ----------------------------------------------------------------------------------------
 
@@ -277,22 +279,34 @@ class LayeredPanel(EnginePanel):
     def make_phantom(self, *, simulate: bool = False) -> None:
         """Add the layers as labels with their optical properties, and open the panel that simulates them if wanted."""
         try:
-            medium, settings = self.table.medium(), self.run_box.settings
-            domain = self.phantom_box.phantom(medium, self.presets.citation)
-            beam = self.beam_box.beam
+            medium, settings, beam = self.table.medium(), self.run_box.settings, self.beam_box.beam
+            plan_phantom(medium, **self.phantom_box.sizes)  # what is wrong is said before anything is made
         except GpuBioError as error:
             self.show_error(str(error))
             return
-        name = f"{medium.name or 'layers'} in voxels"
-        case = voxel_case(
-            domain, beam=beam, photons=settings.photons, seed=settings.seed, cyclic=self.phantom_box.cyclic, name=name
+        make = functools.partial(
+            phantom_steps,
+            medium,
+            self.phantom_box.sizes,
+            source=self.presets.citation,
+            beam=beam,
+            photons=settings.photons,
+            seed=settings.seed,
+            cyclic=self.phantom_box.cyclic,
         )
-        data, keywords, _ = phantom_layer(case)
+        self._simulates = simulate
+        self._phantom.submit(lambda _stop: make())
+
+    def _on_phantom(self, outcome: Outcome) -> None:
+        if outcome.error:
+            self.show_error(outcome.error)
+            return
+        data, keywords, _ = outcome.result
         self.view.hide()
         layer = self.viewer.add_labels(data, **keywords)
-        _show_from_the_side(self.viewer, layer)
-        self.show_note(PHANTOM_MADE.format(layer.name, " ".join(domain.notes)))
-        if simulate and hasattr(self.viewer, "window"):
+        show_from_the_side(self.viewer, layer)
+        self.show_note(" ".join([PHANTOM_MADE.format(layer.name), *carried(layer, "case").notes]))
+        if self._simulates and hasattr(self.viewer, "window"):
             self.viewer.window.add_plugin_dock_widget("napari-gpubio", "Light transport", tabify=True)
 
     # -- the script -----------------------------------------------------------------------------------------------
@@ -303,19 +317,6 @@ class LayeredPanel(EnginePanel):
 
     def teardown(self) -> None:
         """End runs and let the layers go."""
-        self._quick.abandon()
-        self._redraw.abandon()
+        for job in (self._quick, self._redraw, self._phantom):
+            job.abandon()
         super().teardown()
-
-
-def _show_from_the_side(viewer: Any, layer: Any) -> None:
-    """Show a phantom in the slice through the beam, x across and depth downwards."""
-    if viewer.dims.ndim != 3:
-        return
-    viewer.dims.order = (1, 0, 2)
-    viewer.dims.set_point(1, 0.0)
-    viewer.reset_view()
-    every, own = (np.ptp(extent, axis=0)[[0, 2]] for extent in (viewer.layers.extent.world, layer.extent.world))
-    camera = camera_of(viewer)
-    camera.center = layer.extent.world.mean(axis=0)[[1, 0, 2]]
-    camera.zoom *= float((every / own).min())

@@ -5,9 +5,8 @@ from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.light.layered.model import LayeredMedium
-from napari_gpubio.light.layered.phantom import common_voxel_mm, voxel_phantom
+from napari_gpubio.light.layered.phantom import common_voxel_mm, plan_phantom
 from napari_gpubio.light.layered.widget.layer_columns import DIM
-from napari_gpubio.light.model import Domain
 from napari_gpubio.light.widget.number_row import NumberBox, aligned_form, row_label, share_width
 
 _MOST_DEEP = 400  # voxels that are proposed in depth
@@ -82,21 +81,14 @@ class PhantomBox(QWidget):
             self._propose(medium)
         self._show_note()
 
-    def phantom(self, medium: LayeredMedium, source: str) -> Domain:
-        """Make the phantom.
-
-        Raises
-        ------
-        InvalidInput
-            If the sizes do not fit.
-        """
-        return voxel_phantom(
-            medium,
-            voxel_mm=self._height.value(),
-            across_mm=self._across.value(),
-            width_mm=self._width.value(),
-            source=source,
-        )
+    @property
+    def sizes(self) -> dict[str, float]:
+        """The sizes, as `voxel_phantom` takes them."""
+        return {
+            "voxel_mm": self._height.value(),
+            "across_mm": self._across.value(),
+            "width_mm": self._width.value(),
+        }
 
     def _propose(self, medium: LayeredMedium) -> None:
         """Voxels that fit every layer, and so wide that the phantom is about as wide as it is deep."""
@@ -115,12 +107,12 @@ class PhantomBox(QWidget):
             self._note.setText("")
             return
         try:
-            domain = self.phantom(self._medium, "")
+            plan = plan_phantom(self._medium, **self.sizes)
         except GpuBioError as error:
             self._note.setText(str(error))
             return
-        x, y, z = domain.shape
-        self._note.setText(" ".join([f"{x} × {y} × {z} voxels.", *domain.notes]))
+        x, y, z = plan.shape
+        self._note.setText(" ".join([f"{x} × {y} × {z} voxels.", *plan.notes]))
 
 
 def _thicknesses(medium: LayeredMedium) -> list[float]:

@@ -76,7 +76,8 @@ class PictureView:
         return str(layer.name)
 
     def hide(self) -> None:
-        """Make room in the view for something else."""
+        """Make room in the view for a volume, whose layers have no units."""
+        self._set_units(_NO_UNITS)
         for layer in self._own():
             layer.visible = False
 
@@ -99,13 +100,16 @@ class PictureView:
     def _show_picture(self, made: LayerData) -> None:
         data, keywords, _ = made
         layer = self.layer()
-        if layer is not None and not _fits(layer, data, keywords):
+        elsewhere = layer is not None and not _fits(layer, data, keywords)
+        if elsewhere:
             self._remove(_PICTURE)
             layer = None
         if layer is None:
             layer = self._add(_PICTURE, data, keywords, "image")
             layer.colorbar.visible = True
             self._limits = keywords["contrast_limits"]
+            if elsewhere:
+                self._viewer.reset_view()
         else:
             self._change(layer, data, keywords)
 
@@ -155,10 +159,13 @@ class PictureView:
         own = self._own()
         others = [layer for layer in self._viewer.layers if layer not in own]
         units = _NO_UNITS if any(str(unit) == "pixel" for layer in others for unit in layer.units) else AXIS_UNITS
-        for layer in own:
+        self._set_units(units)
+        return units
+
+    def _set_units(self, units: tuple[str, str]) -> None:
+        for layer in self._own():
             layer.units = units
         self._viewer.canvas.overlays.scale_bar.visible = units == AXIS_UNITS
-        return units
 
     def _on_inserted(self, *_: Any) -> None:
         if self._own():

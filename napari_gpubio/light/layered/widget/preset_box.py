@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QPushButton, QWidget
+from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from napari_gpubio.light.io.mci import MciRun
 from napari_gpubio.light.layered.model import LayeredMedium
@@ -36,10 +36,13 @@ class PresetBox(QWidget):
         self._citation = QLabel(self)
         self._citation.setWordWrap(True)
         self._citation.setStyleSheet(f"{DIM} font-size: 11px;")
-        form = aligned_form(self)
-        form.addRow(row_label("Layers from", self._box.toolTip(), self), self._box)
-        form.addRow(self._citation)
-        form.addRow(self._files())
+        top = QWidget(self)
+        aligned_form(top).addRow(row_label("Layers from", self._box.toolTip(), self), self._box)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        for part in (top, self._citation, self._files()):  # not in the form, which cuts long texts off
+            layout.addWidget(part)
 
     def begin(self) -> None:
         """Choose the first preset."""

@@ -85,7 +85,7 @@ def picture_of(traced: LayeredResult, look: Look) -> Picture:
     layer = None
     if result.A_rz is not None:
         layer = picture_layer(
-            result, "", quantity=look.quantity, unit=look.unit, hide_uncertain=look.masks, decades=look.decades
+            result, "layers", quantity=look.quantity, unit=look.unit, hide_uncertain=look.masks, decades=look.decades
         )
     return Picture(traced=traced, result=result, look=look, layer=layer, problem=problem)
 

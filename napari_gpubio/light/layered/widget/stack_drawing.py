@@ -138,7 +138,7 @@ class StackDrawing(QWidget):
         index = int(np.searchsorted(tops, self._grid_mm)) - 1
         if index >= len(self._rows):
             return
-        part = 0.5 if math.isinf(tops[index + 1]) else (self._grid_mm - tops[index]) / (tops[index + 1] - tops[index])
+        part = 0.9 if math.isinf(tops[index + 1]) else (self._grid_mm - tops[index]) / (tops[index + 1] - tops[index])
         y = edges[index] + part * (edges[index + 1] - edges[index])
         painter.setPen(QPen(_GRID, 1.5, Qt.PenStyle.DashLine))
         painter.drawLine(QPointF(_SIDE, y), QPointF(self.width() - _SIDE, y))

@@ -1,0 +1,138 @@
+"""What a run refuses before it starts, in a sentence; and the memory that it needs."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
+from napari_gpubio.light import run
+from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.run import check_source, needed_memory_mb, simulate, simulate_steps
+from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.source import KINDS, Source
+from tests.light.voxel_samples import make_domain
+
+DOMAIN = make_domain((8, 9, 10))
+SOURCE = Source(position_mm=(4.1, 4.2, 0.0))
+SETTINGS = Settings(photons=4000, batches=8)
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+def hollow():
+    """Tissue below and above a hollow, with a hole through it."""
+    labels = np.ones((8, 9, 10), np.uint8)
+    labels[:, :, 4:6] = 0
+    labels[2, 2, :] = 0
+    return make_domain(labels)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        (
+            {"position_mm": (4, 4, -5), "direction": (0, 0, -1)},
+            "points away from it, so no light enters. Turn it round",
+        ),
+        ({"position_mm": (4, 4, -5), "direction": (1, 0, 0)}, r"no light enters.*It is at \(4, 4, -5\) mm"),
+        ({"position_mm": (40, 4, -5)}, "points away from it"),
+        ({"position_mm": (2.5, 2.5, -1)}, "points away from it"),  # through the hole
+        ({"position_mm": (4, 4, 0.01), "direction": (0, 0, -1)}, "points out of the tissue: .* turn it round"),
+        ({"position_mm": (4, 4, 3.99)}, "points out of the tissue"),  # into the hollow
+        ({"position_mm": (4, 4, -1), "kind": "isotropic"}, "shines to every side: .* Give it a depth"),
+        ({"position_mm": (4, 4, 5), "kind": "line"}, "shines to every side"),
+        ({"position_mm": (4, 4, 5), "kind": "cylinder"}, "shines to every side"),
+    ],
+)
+def test_sources_that_cannot_light_the_tissue(values, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        simulate(hollow(), Source(**values), SETTINGS, device="cpu")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"position_mm": (4, 4, 5)},  # from the hollow up
+        {"position_mm": (4, 4, 5), "direction": (0, 0, -1)},
+        {"position_mm": (4, 4, -500)},
+        {"position_mm": (4, 4, 0.001), "kind": "isotropic"},
+        {"position_mm": (4, 4, 0.5), "direction": (0, 0, -1)},
+        {"position_mm": (4, 4, 3.99), "direction": (0, 0, -1)},
+    ],
+)
+def test_sources_that_can(values):
+    check_source(hollow(), Source(**values))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tissue_may_be_one_voxel_thick(kind):
+    domain = make_domain((1, 1, 1), voxel_mm=60.0)
+    z = 30.0 if kind in ("isotropic", "line", "cylinder") else 0.0
+    source = Source(kind=kind, position_mm=(30.5, 30.5, z), pattern=np.ones((2, 2)))
+    result = simulate(domain, source, Settings(photons=160), device="cpu")
+    assert result.energy.absorbed.value > 0.1
+
+
+def test_the_numerical_aperture_must_fit_the_medium():
+    source = Source(kind="fibre", numerical_aperture=1.5, position_mm=(4, 4, 1))
+    with pytest.raises(InvalidInput, match=r"numerical aperture is 1.5, more than the refractive index 1.37"):
+        simulate(DOMAIN, source, SETTINGS, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"position_mm": (4, 4, -3)}, "detector 1 is 3 mm from the nearest surface .* move it to the surface"),
+        ({"position_mm": (4, 4, 5), "name": "D7"}, "detector D7 is 4 mm from the nearest surface"),
+    ],
+)
+def test_detectors_that_can_catch_nothing(values, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        simulate(DOMAIN, SOURCE, SETTINGS, detectors=[Detector(**values)], device="cpu")
+
+
+def test_devices_that_are_not_there():
+    with pytest.raises(InvalidInput, match="choose 'auto'"):
+        simulate(DOMAIN, SOURCE, SETTINGS, device="gpu")
+
+
+def test_a_gpu_that_is_not_there_is_not_replaced(fake_gpu):
+    fake_gpu(count=0, driver=False)
+    with pytest.raises(GpuUnavailable, match="'cuda' was asked for, but"):
+        simulate(DOMAIN, SOURCE, SETTINGS, device="cuda")
+    assert simulate(DOMAIN, SOURCE, SETTINGS, device="auto").parameters["device"].startswith("cpu")
+
+
+# -- memory -----------------------------------------------------------------------------------------------------------
+
+
+def test_needed_memory_grows_with_what_is_kept():
+    base = needed_memory_mb(DOMAIN, SETTINGS, "cpu")
+    cells = 10 * 11 * 12
+    assert base * 2**20 == pytest.approx(cells * (8 * 4 + 1), rel=0.1)
+    for more in ({"halves": True}, {"exit_map": True}, {"time_gates_ns": (0.0, 1.0, 2.0)}):
+        assert needed_memory_mb(DOMAIN, dataclasses.replace(SETTINGS, **more), "cpu") > base
+
+
+def test_what_a_run_needs_is_what_it_takes(fake_gpu):
+    """Within a few per cent, on each GPU."""
+    pretended = fake_gpu(count=2)
+    domain = make_domain((30, 30, 30))
+    for device in ("cuda:0", "cuda:0,1"):
+        needed = needed_memory_mb(domain, SETTINGS, device) * 2**20
+        steps = simulate_steps(domain, Source(position_mm=(15, 15, 0)), SETTINGS, device=device)
+        next(steps), next(steps)
+        assert pretended.used_bytes[0] == pytest.approx(needed, rel=0.05)
+        steps.close()
+
+
+def test_too_little_memory_is_said_before_the_start(monkeypatch):
+    monkeypatch.setattr(run, "free_memory_bytes", lambda device: 20_000)
+    with pytest.raises(InvalidInput, match=r"needs about \d+ MB and 0 MB are free; take fewer time gates"):
+        next(simulate_steps(DOMAIN, SOURCE, SETTINGS, device="cpu"))
+
+
+def test_memory_that_is_just_enough(monkeypatch):
+    monkeypatch.setattr(run, "free_memory_bytes", lambda device: 100_000)
+    assert simulate(DOMAIN, SOURCE, SETTINGS, device="cpu").complete

@@ -1,0 +1,194 @@
+"""Whole numbers of a simulation: parts that are merged, saved and resumed, and the fluence and errors made of them."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.voxels.assemble import assemble
+from napari_gpubio.light.voxels.partial import CaughtPhotons, OpenBatch, Partial, append_range
+from napari_gpubio.light.voxels.photon import LEDGER
+from tests.light.test_voxel_problem import SHAPE, problem
+from tests.light.voxel_samples import make_domain
+
+# -- parts ------------------------------------------------------------------------------------------------------------
+
+
+def test_ranges_that_follow_are_joined():
+    ranges = []
+    for start, stop in ((0, 3), (3, 5), (7, 9), (9, 10)):
+        append_range(ranges, start, stop)
+    assert ranges == [(0, 5), (7, 10)]
+
+
+def random_open(p, ranges, seed):
+    random = np.random.default_rng(seed)
+    words = [random.integers(0, 2**40, n).astype(np.uint64) for n in (p.tally_size, LEDGER)]
+    return OpenBatch(list(ranges), *words)
+
+
+def test_what_is_missing():
+    p = problem(photons=100, batches=4)
+    part = Partial.empty(p)
+    assert part.missing(p) == [(0, 25), (25, 50), (50, 75), (75, 100)]
+    part.batches[1] = np.zeros(LEDGER + p.media_rows, np.uint64)
+    part.open[2] = random_open(p, [(55, 60), (70, 75)], 1)
+    part.open[3] = random_open(p, [(75, 80)], 2)
+    assert part.missing(p) == [(0, 25), (50, 55), (60, 70), (80, 100)]
+    assert (part.photons, part.photons_up_to) == (25 + 10 + 5, 80)
+
+
+def test_parts_of_a_batch_make_the_whole_batch():
+    """In any order; folded when it is whole, as if one run had done it."""
+    p = problem(photons=100, batches=4, halves=True, time_gates_ns=(0.0, 1.0, 5.0))
+    pieces = [random_open(p, ranges, seed) for seed, ranges in enumerate([[(25, 30)], [(40, 50)], [(30, 40)]])]
+    together = []
+    for order in ((0, 1, 2), (2, 0, 1)):
+        whole = Partial.empty(p)
+        for i in order:
+            other = Partial.empty(p)
+            other.open[1] = pieces[i]
+            whole.add(other, p)
+        assert (list(whole.batches), whole.open) == ([1], {})
+        together.append(whole)
+    expected = sum(piece.tally for piece in pieces)
+    for whole in together:
+        np.testing.assert_array_equal(whole.sums, expected)
+        np.testing.assert_array_equal(whole.batches[1][:LEDGER], sum(piece.ledger for piece in pieces))
+        np.testing.assert_array_equal(whole.batches[1], together[0].batches[1])
+        np.testing.assert_array_equal(whole.squares, together[0].squares)
+
+
+def test_copies_do_not_change_with_the_original():
+    p = problem(photons=100, batches=4)
+    part = Partial.empty(p)
+    part.open[0] = random_open(p, [(0, 5)], 1)
+    copy = part.copy()
+    other = Partial.empty(p)
+    other.open[0] = random_open(p, [(5, 25)], 2)
+    other.caught = caught_photons(p, [3, 9])
+    part.add(other, p)
+    assert (list(part.batches), part.open, len(part.caught.photons)) == ([0], {}, 2)
+    assert (copy.batches, copy.open[0].done, len(copy.caught.photons)) == ({}, [(0, 5)], 0)
+    assert not copy.sums.any()
+
+
+def test_sums_of_squares_carry():
+    p = problem(photons=100, batches=4)
+    parts = [Partial.empty(p) for _ in range(2)]
+    for part, words in zip(parts, ([2**64 - 1, 5], [2**63, 7]), strict=True):
+        part.squares[3] = words
+    parts[0].add(parts[1], p)
+    assert parts[0].squares[3].tolist() == [2**63 - 1, 13]
+
+
+def caught_photons(p, indices):
+    return CaughtPhotons(np.array(indices, np.uint64), np.zeros((len(indices), 10 + p.media_rows), np.float32))
+
+
+def test_a_full_list_keeps_the_first_photons():
+    p = problem()
+    for order in ([[5, 1, 9], [2, 8], [7]], [[7], [2, 8], [5, 1, 9]]):
+        found = CaughtPhotons.none(p)
+        for indices in order:
+            found.add(caught_photons(p, indices), 3)
+        assert (sorted(found.photons), found.dropped) == ([1, 2, 5], 3)
+
+
+def test_arrays_make_the_same_part_again():
+    p = problem(photons=100, batches=4, detectors=(Detector(position_mm=(0, 0, 0)),))
+    part = Partial.empty(p)
+    part.open[2] = random_open(p, [(50, 60), (65, 70)], 1)
+    part.batches[0] = np.arange(LEDGER + p.media_rows, dtype=np.uint64)
+    part.caught = caught_photons(p, [3, 1])
+    part.caught.dropped = 4
+    arrays = part.to_arrays()
+    again = Partial.from_arrays(arrays)
+    assert (again.key, again.batch_size, again.caught.dropped) == (p.key, 25, 4)
+    assert again.open[2].done == [(50, 60), (65, 70)]
+    assert again.missing(p) == part.missing(p)
+    for name, array in again.to_arrays().items():
+        np.testing.assert_array_equal(array, arrays[name])
+    del arrays["open_2_tally"]
+    with pytest.raises(InvalidInput, match="the saved state lacks 'open_2_tally'; it was not written by this version"):
+        Partial.from_arrays(arrays)
+
+
+# -- mean and error ---------------------------------------------------------------------------------------------------
+
+
+def batches_of(p, sizes, seed=1):
+    """Parts that fill batches with random tallies, in proportion to their photons; and those tallies."""
+    random, part, tallies = np.random.default_rng(seed), Partial.empty(p), []
+    for batch, size in enumerate(sizes):
+        start, _ = p.batch_range(batch)
+        tally = (size * random.normal(1e6, 1e4, p.tally_size)).astype(np.uint64)
+        other = Partial.empty(p)
+        other.open[batch] = OpenBatch([(start, start + size)], tally, np.zeros(LEDGER, np.uint64))
+        part.add(other, p)
+        tallies.append(tally.reshape(p.halves, p.gates, *p.padded)[:, :, 1:-1, 1:-1, 1:-1].astype(float))
+    return part, np.array(tallies)
+
+
+def test_mean_and_error_of_equal_batches():
+    p = problem(make_domain(SHAPE, voxel_mm=(1, 2, 3)), photons=1600, halves=True, time_gates_ns=(0.0, 1.0, 5.0))
+    part, tallies = batches_of(p, [100] * 16)
+    result = assemble(p, part, {})
+    assert (result.launched, result.complete) == (1600, True)
+    unit = 1600 * p.scale * 6.0
+    by_gate = np.moveaxis(tallies.sum(axis=1), 1, -1)  # batch, x, y, z, gate
+    np.testing.assert_allclose(result.gates, by_gate.sum(axis=0) / unit, rtol=1e-6)
+    np.testing.assert_allclose(result.gates_error, 4 * by_gate.std(axis=0, ddof=1) / unit, rtol=1e-4)
+    whole = by_gate.sum(axis=-1)
+    np.testing.assert_allclose(result.fluence, whole.sum(axis=0) / unit, rtol=1e-6)
+    np.testing.assert_allclose(result.fluence_error, 4 * whole.std(axis=0, ddof=1) / unit, rtol=1e-4)
+    halves = np.moveaxis(tallies.sum(axis=0), 1, -1) / (unit / 2)
+    np.testing.assert_allclose(result.half_fluences, halves, rtol=1e-6)
+    np.testing.assert_allclose(result.half_fluences.mean(axis=0), result.gates, rtol=1e-5)
+
+
+@pytest.mark.parametrize("last", [1, 50, 99])
+def test_a_shorter_batch_counts_for_the_mean_and_spoils_no_error(last):
+    """Its few photons would otherwise pass for a large deviation, or for none."""
+    p = dataclasses.replace(problem(photons=1500 + last), batch_size=100)
+    part, tallies = batches_of(p, [100] * 15 + [last])
+    result = assemble(p, part, {})
+    per_photon = tallies[:, 0, 0] / np.array([100] * 15 + [last])[:, None, None, None]
+    unit = p.scale * (1500 + last)
+    np.testing.assert_allclose(result.fluence, tallies.sum(axis=0)[0, 0] / unit, rtol=1e-6)
+    spread = 10 * per_photon[:15].std(axis=0, ddof=1)  # of one photon
+    expected = spread * np.sqrt(1500 + last) / unit
+    ratio = result.fluence_error / expected
+    assert 0.6 < ratio.min() <= ratio.max() < 1.6
+    assert ratio.mean() == pytest.approx(1.0, abs=0.05)
+
+
+def test_one_whole_batch_has_no_error():
+    p = problem(photons=1600)
+    part, _ = batches_of(p, [100, 60])
+    result = assemble(p, part, {})
+    assert (result.launched, result.complete) == (160, False)
+    assert np.isnan(result.fluence_error).all()
+    assert np.isnan(result.energy.absorbed.error)
+
+
+def test_photons_of_open_batches_count_for_the_mean():
+    p = problem(photons=1600)
+    part, tallies = batches_of(p, [100, 100, 100, 60])
+    result = assemble(p, part, {})
+    unit = 360 * p.scale
+    np.testing.assert_allclose(result.fluence, tallies.sum(axis=0)[0, 0] / unit, rtol=1e-6)
+    of_whole = 10 * (tallies[:3, 0, 0] / 100).std(axis=0, ddof=1)
+    np.testing.assert_allclose(result.fluence_error, of_whole * np.sqrt(360) / unit, rtol=1e-4)
+    assert result.absorbed[1].value == pytest.approx(0.02 * tallies.sum() / unit, rel=1e-4)  # the rim of the sum is cut
+
+
+def test_no_photons_are_no_light():
+    p = problem(photons=1600)
+    result = assemble(p, Partial.empty(p), {})
+    assert (result.launched, result.complete, result.energy.total) == (0, False, 0.0)
+    assert not result.fluence.any()
+    assert np.isnan(result.fluence_error).all()
+    assert np.isinf(result.relative_error).all()
