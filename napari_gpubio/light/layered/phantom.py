@@ -217,10 +217,10 @@ def _media(medium: LayeredMedium, source: str) -> tuple[Medium, ...]:
 
 def _rounding(medium: LayeredMedium, wanted: Floats, got: Floats, voxel_mm: float) -> Iterator[str]:
     """By how much thicknesses are rounded, if at all."""
-    thicknesses, rounded = np.diff(wanted), np.diff(got)
     changed = [
-        f"{_title(medium, i)} {thicknesses[i]:.5g} → {rounded[i]:.5g} mm"
-        for i in np.flatnonzero(np.abs(rounded - thicknesses) > _SAME * voxel_mm)
+        f"{_title(medium, i)} {before:.5g} → {after:.5g} mm"
+        for i, (before, after) in enumerate(zip(np.diff(wanted), np.diff(got), strict=True))
+        if abs(after - before) > _SAME * voxel_mm
     ]
     if changed:
         yield f"Thicknesses were rounded to whole voxels of {voxel_mm:g} mm: {', '.join(changed)}."

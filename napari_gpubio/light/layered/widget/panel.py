@@ -1,27 +1,24 @@
 """The dock widget "Light in layers": describe layers, press Run, and see where the light goes."""
 
 import dataclasses
-import functools
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from qtpy.QtWidgets import QFileDialog, QWidget
+from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import GpuBioError
-from napari_gpubio.core.layers import carried
 from napari_gpubio.core.steps import Step
-from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
-from napari_gpubio.light.io.mco import read_mco
+from napari_gpubio.light.io.mci import MciRun
 from napari_gpubio.light.layered.model import LayeredMedium
-from napari_gpubio.light.layered.phantom import plan_phantom
+from napari_gpubio.light.layered.result import LayeredResult
 from napari_gpubio.light.layered.settings import LayeredSettings
 from napari_gpubio.light.layered.widget.beam_box import BeamBox
 from napari_gpubio.light.layered.widget.grid_box import GridBox
 from napari_gpubio.light.layered.widget.layer_table import LayerTable
+from napari_gpubio.light.layered.widget.mcml_files import McmlFiles, runs_text
 from napari_gpubio.light.layered.widget.phantom_box import PhantomBox
-from napari_gpubio.light.layered.widget.phantom_steps import phantom_steps, show_from_the_side
+from napari_gpubio.light.layered.widget.phantom_desk import PhantomDesk, PhantomRequest
 from napari_gpubio.light.layered.widget.picture_box import PictureBox
 from napari_gpubio.light.layered.widget.picture_view import PictureView
 from napari_gpubio.light.layered.widget.preset_box import PresetBox
@@ -32,12 +29,9 @@ from napari_gpubio.light.layered.widget.run_box import RunBox
 from napari_gpubio.light.layered.widget.script import layered_script
 from napari_gpubio.viewer.jobs import LatestJob, Outcome
 from napari_gpubio.viewer.panel import EnginePanel, heading
-from napari_gpubio.viewer.script import file_name
 
-FILES = "MCML (*.mci *.mco)"
 OUTDATED = "the picture is from before this change; press Run"
 STILL_RUNNING = "The run under way is for the inputs as they were. Press Stop, then Run, for the new ones."
-PHANTOM_MADE = "Added {!r} with its optical properties. Open Plugins › Light transport to simulate it in voxels."
 
 
 class LayeredPanel(EnginePanel):
@@ -53,10 +47,11 @@ class LayeredPanel(EnginePanel):
         super().__init__(viewer, run_text="Run", parent=parent)
         self._look = Look()
         self._quick = QuickRuns(lambda: self._look, self)
-        self._redraw, self._phantom = LatestJob(self), LatestJob(self)
-        self._simulates = False
+        self._redraw = LatestJob(self)
         self._fill()
         self.view = PictureView(viewer, self.picture_box.show_legend)
+        self.files = McmlFiles(self._request, self)
+        self.phantoms = PhantomDesk(viewer, self._phantom_request, self.view.hide, self)
         self._connect()
         self.own(self.view)
         self.own(self.results)
@@ -85,8 +80,10 @@ class LayeredPanel(EnginePanel):
 
     def _connect(self) -> None:
         self.presets.chosen.connect(self._on_chosen)
-        self.presets.open_wanted.connect(self._on_open)
-        self.presets.save_wanted.connect(self._on_save)
+        self.presets.open_wanted.connect(self.files.ask_to_open)
+        self.presets.save_wanted.connect(self.files.ask_to_save)
+        self.files.runs_read.connect(self._on_runs)
+        self.files.result_read.connect(self._on_result)
         self.table.changed.connect(self._on_layers)
         for signal in (self.grid_box.changed, self.run_box.changed):
             signal.connect(self._on_change)
@@ -95,14 +92,15 @@ class LayeredPanel(EnginePanel):
             signal.connect(self._follow_look)
         self.picture_box.borders_changed.connect(lambda: self.view.show_borders(self.picture_box.borders))
         self.picture_box.keep_wanted.connect(self.keep_picture)
-        self.phantom_box.wanted.connect(lambda simulate: self.make_phantom(simulate=simulate))
-        for part in (self._quick, self.results):
+        self.phantom_box.wanted.connect(lambda simulate: self.phantoms.make(simulate=simulate))
+        self.phantoms.noted.connect(self.show_note)
+        for part in (self._quick, self.results, self.files):
             part.said.connect(self.say)
-        self.results.complained.connect(self.show_error)
+        for part in (self.results, self.files, self.phantoms):
+            part.complained.connect(self.show_error)
         self._quick.drawn.connect(self._show)
         self._quick.failed.connect(self.show_error)
         self._redraw.finished.connect(self._on_redrawn)
-        self._phantom.finished.connect(self._on_phantom)
 
     # -- what is simulated ----------------------------------------------------------------------------------------
 
@@ -218,96 +216,32 @@ class LayeredPanel(EnginePanel):
         name = self.view.keep()
         self.say(f"{name} stays as it is; the next run makes a new layer" if name else "there is no picture yet")
 
-    # -- files ----------------------------------------------------------------------------------------------------
+    # -- files and phantoms ---------------------------------------------------------------------------------------
 
-    def _on_open(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Open a file of MCML", "", FILES)
-        if path:
-            self.open_file(path)
-
-    def open_file(self, path: str | Path) -> None:
-        """Take the runs of an input file over, or show a result of MCML; problems are shown as a sentence."""
-        try:
-            if Path(path).suffix.lower() == ".mco":
-                self._open_result(Path(path))
-            else:
-                self._open_runs(Path(path))
-        except (GpuBioError, OSError) as error:
-            self.show_error(f"{Path(path).name} could not be opened: {error}")
-
-    def _open_runs(self, path: Path) -> None:
-        runs = read_mci(path)
+    def _on_runs(self, path: Path, runs: Sequence[MciRun]) -> None:
+        """Offer the runs of a file."""
         self.table.set_unit("1/cm")  # as in the file
         self.presets.offer_runs(path, runs)
-        if len(runs) > 1:
-            self.show_note(f"{path.name} has {len(runs)} runs; choose one at the top.")
+        if told := runs_text(path, runs):
+            self.show_note(told)
 
-    def _open_result(self, path: Path) -> None:
-        result = read_mco(path)
-        picture = picture_of(result, self._look)
-        run = MciRun(medium=result.medium, settings=result.settings, output=path.name)
-        self.table.set_unit("1/cm")
-        self.presets.offer_runs(path, [run])
+    def _on_result(self, result: LayeredResult) -> None:
+        """Show a result that was read from a file."""
         self._quick.cancel()
-        self._show(picture)
+        self._show(picture_of(result, self._look))
+        self.say("")
 
-    def _on_save(self) -> None:
-        name = file_name(self._name())
-        path, _ = QFileDialog.getSaveFileName(self, "Save an input file of MCML", f"{name}.mci", "MCML (*.mci)")
-        if path:
-            self.save_file(path)
-
-    def save_file(self, path: str | Path) -> None:
-        """Write the inputs as an input file of MCML; problems are shown as a sentence."""
-        try:
-            request = self._request()
-            output = file_name(Path(path).stem).replace(" ", "_") + ".mco"
-            write_mci(path, [MciRun(medium=request.medium, settings=request.settings, output=output)])
-        except (GpuBioError, OSError) as error:
-            self.show_error(f"Not saved: {error}")
-        else:
-            self.say(f"saved {Path(path).name}")
-
-    def _name(self) -> str:
-        try:
-            return self.table.medium().name or "layers"
-        except GpuBioError:
-            return "layers"
-
-    # -- the voxel phantom ----------------------------------------------------------------------------------------
-
-    def make_phantom(self, *, simulate: bool = False) -> None:
-        """Add the layers as labels with their optical properties, and open the panel that simulates them if wanted."""
-        try:
-            medium, settings, beam = self.table.medium(), self.run_box.settings, self.beam_box.beam
-            plan_phantom(medium, **self.phantom_box.sizes)  # what is wrong is said before anything is made
-        except GpuBioError as error:
-            self.show_error(str(error))
-            return
-        make = functools.partial(
-            phantom_steps,
-            medium,
-            self.phantom_box.sizes,
+    def _phantom_request(self) -> PhantomRequest:
+        settings = self.run_box.settings
+        return PhantomRequest(
+            medium=self.table.medium(),
+            sizes=self.phantom_box.sizes,
             source=self.presets.citation,
-            beam=beam,
+            beam=self.beam_box.beam,
             photons=settings.photons,
             seed=settings.seed,
             cyclic=self.phantom_box.cyclic,
         )
-        self._simulates = simulate
-        self._phantom.submit(lambda _stop: make())
-
-    def _on_phantom(self, outcome: Outcome) -> None:
-        if outcome.error:
-            self.show_error(outcome.error)
-            return
-        data, keywords, _ = outcome.result
-        self.view.hide()
-        layer = self.viewer.add_labels(data, **keywords)
-        show_from_the_side(self.viewer, layer)
-        self.show_note(" ".join([PHANTOM_MADE.format(layer.name), *carried(layer, "case").notes]))
-        if self._simulates and hasattr(self.viewer, "window"):
-            self.viewer.window.add_plugin_dock_widget("napari-gpubio", "Light transport", tabify=True)
 
     # -- the script -----------------------------------------------------------------------------------------------
 
@@ -317,6 +251,6 @@ class LayeredPanel(EnginePanel):
 
     def teardown(self) -> None:
         """End runs and let the layers go."""
-        for job in (self._quick, self._redraw, self._phantom):
+        for job in (self._quick, self._redraw, self.phantoms):
             job.abandon()
         super().teardown()

@@ -35,11 +35,11 @@ class PictureView:
 
     def show(self, picture: Picture, *, borders: bool) -> None:
         """Show a picture in place of the last one."""
-        self.picture = picture
         if picture.layer is None:
             self._remove(_PICTURE)
         else:
             self._show_picture(picture.layer)
+        self.picture = picture
         self.show_borders(borders and picture.layer is not None)
         self._show_legend(self.layer())
 
@@ -171,9 +171,10 @@ class PictureView:
         if self._own():
             self._agreed_units()
 
-    def _on_removed(self, *_: Any) -> None:
+    def _on_removed(self, event: Any) -> None:
         """Forget the picture if the user removed its layer: the next run shows it again."""
-        if self.layer() is None:
+        if carried(event.value, "panel") == _PICTURE:
+            self.picture = None
             self._show_legend(None)
 
     def _on_zoom(self, *_: Any) -> None:

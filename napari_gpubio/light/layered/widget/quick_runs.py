@@ -50,16 +50,18 @@ class QuickRuns(QObject):
         self._job.abandon()
 
     def _steps(self, request: Request, number: int) -> MakeSteps:
-        def steps(stop: Event) -> Generator[Step, None, Picture]:
-            return request_steps(request, stop, self._look, outdated=lambda: self._newest != number)
+        def steps(stop: Event) -> Generator[Step, None, tuple[int, Picture]]:
+            picture = yield from request_steps(request, stop, self._look, outdated=lambda: self._newest != number)
+            return number, picture
 
         return steps
 
     def _on_finished(self, outcome: Outcome) -> None:
-        self.busy = False
-        if outcome.error:
+        number, picture = outcome.result or (self._newest, None)
+        self.busy = number != self._newest
+        if picture is None:
             self.said.emit("")
             self.failed.emit(outcome.error)
         else:
-            self.drawn.emit(outcome.result)
-            self.said.emit(f"quick look with {outcome.result.result.launched:,} photons; press Run for all of them")
+            self.drawn.emit(picture)
+            self.said.emit(f"quick look with {picture.result.launched:,} photons; press Run for all of them")
