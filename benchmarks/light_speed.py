@@ -63,6 +63,7 @@ def notes_told(r: Row) -> str:
         r.get("target") and f"target {r['target']}",
         "speed_up" in r and f"{r['speed_up']:.2f} x one",
         "relative_to_plain" in r and f"{r['relative_to_plain']:.2f} x plain",
+        *(f"load {load:g}" for load in r.get("load_average", ())),
         "absorbed" in r and f"absorbed {r['absorbed']:.4f} ± {r['absorbed_error']:.4f}",
     ]
     return "; ".join(note for note in notes if note)
@@ -89,8 +90,9 @@ def markdown(head: dict[str, Any], rows: list[Row]) -> str:
         "",
         (
             "Best of several runs. *cpu s*: processor time summed over threads; *per core*: photons per such second, "
-            "which other people's load spoils least. *Tracing*: on buffers made beforehand, in chunks as in a real "
-            "run, with the folding of batches; *whole call*: from arguments to result on the host."
+            "which other people's load spoils least. *Load*: processes that wanted a core in the minute before, this "
+            "one included. *Tracing*: on buffers made beforehand, in chunks as in a real run, with the folding of "
+            "batches; *whole call*: from arguments to result on the host."
         ),
         "",
         *table(COLUMNS, [speed_line(r) for r in own]),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import numba
-from common import Row, Timing, limited_threads, row, skipped, thread_counts, threads_told
+from common import Row, Timing, limited_threads, load_average, row, skipped, thread_counts, threads_told
 
 from light.plan import CPU_PHOTONS, ROULETTE, Plan, case, roulette_told, with_settings
 from light.tracing import timed_call, timed_tracing
@@ -21,7 +21,7 @@ CPU_COUNTS = (10**3, 10**4, 10**5)
 def photon_row(name: str, made: Case, device: Device, timing: Timing, **more: object) -> Row:
     """A row that counts photons."""
     if not device.is_gpu:
-        more = {"threads": numba.get_num_threads(), **more}
+        more = {"threads": numba.get_num_threads(), "load_average": load_average()[:1], **more}
     settings = {"roulette_threshold": made.settings.roulette_threshold, "time_gates_ns": made.settings.time_gates_ns}
     return row(name, device, timing, made.settings.photons, "photons", settings=settings, **more)
 

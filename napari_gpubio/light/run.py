@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import threading
-import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
@@ -24,7 +23,7 @@ from napari_gpubio.light.voxels import cpu
 from napari_gpubio.light.voxels.assemble import assemble
 from napari_gpubio.light.voxels.partial import Partial
 from napari_gpubio.light.voxels.problem import VoxelProblem
-from napari_gpubio.light.work import Previews, check_resumed, traced, traced_by_workers
+from napari_gpubio.light.work import Way, photon_steps, resumed
 
 
 def simulate(
@@ -103,30 +102,15 @@ def simulate_steps(
     problem = VoxelProblem(domain, source, settings, tuple(detectors))
     partial = Partial.empty(problem)
     if resume is not None:
-        problem, partial = _resumed(problem, resume)
-    chosen = choose_device(device if client is None else "cpu")
+        problem, partial = resumed(problem, resume.state, Partial)
     if client is None:
+        chosen = choose_device(device)
         _check_memory(problem, chosen)
-    describe = _Description(problem, chosen.describe() if client is None else "workers of a Dask cluster")
-    already, total = partial.photons, settings.photons
-    yield Step(already, total, f"photons ({needed_memory_mb(domain, settings, chosen):.0f} MB on {describe.device})")
-    if client is None:
-        progress = traced(problem, partial, make_runs, chosen, stop)
-    else:
-        progress = traced_by_workers(problem, partial, make_runs, client, str(device), stop)
-    previews = Previews()
-    for done, so_far in progress:
-        preview = None
-        if previews.due() and already + done < total:
-            preview = previews.make(functools.partial(_assembled, problem, so_far, describe))
-        yield Step(already + done, total, "photons", preview=preview)
-    return assemble(problem, partial, describe())
-
-
-def _assembled(
-    problem: VoxelProblem, so_far: Callable[[], Partial], describe: Callable[[], dict[str, Any]]
-) -> LightResult:
-    return assemble(problem, so_far(), describe())
+        needed = f"{needed_memory_mb(domain, settings, chosen):.0f} MB on {chosen.describe()}"
+        yield Step(partial.photons, settings.photons, f"photons ({needed})")
+    way = Way(make_runs=make_runs, assemble=assemble)
+    describe = functools.partial(_description, problem)
+    return (yield from photon_steps(way, problem, partial, describe, device=device, client=client, stop=stop))
 
 
 def needed_memory_mb(domain: Domain, settings: Settings, device: str | Device = "auto") -> float:
@@ -176,36 +160,19 @@ def _check_memory(problem: VoxelProblem, device: Device) -> None:
         )
 
 
-def _resumed(problem: VoxelProblem, earlier: LightResult) -> tuple[VoxelProblem, Partial]:
-    state = earlier.state
-    if not isinstance(state, Partial):
-        raise InvalidInput("the result to resume has no saved state; save results with it to resume them")
-    problem = dataclasses.replace(problem, batch_size=state.batch_size)
-    check_resumed(state, problem, problem.settings.photons)
-    return problem, state.copy()
-
-
-class _Description:
+def _description(problem: VoxelProblem, device: str, seconds: float) -> dict[str, Any]:
     """Everything needed to do a run again, and how it went so far, as JSON can hold it."""
-
-    def __init__(self, problem: VoxelProblem, device: str) -> None:
-        self.device = device
-        self._problem = problem
-        self._begun = time.perf_counter()
-
-    def __call__(self) -> dict[str, Any]:
-        settings, source = self._problem.settings, self._problem.source
-        shown = {f.name: getattr(source, f.name) for f in dataclasses.fields(source) if f.name != "pattern"}
-        return {
-            "software": f"napari-gpubio {__version__}",
-            "settings": dataclasses.asdict(settings),
-            "source": shown,
-            "detectors": [dataclasses.asdict(detector) for detector in self._problem.detectors],
-            "media": [dataclasses.asdict(medium) for medium in self._problem.domain.media],
-            "outside_n": self._problem.domain.outside_n,
-            "device": self.device,
-            "seconds": round(time.perf_counter() - self._begun, 4),
-        }
+    source = problem.source
+    return {
+        "software": f"napari-gpubio {__version__}",
+        "settings": dataclasses.asdict(problem.settings),
+        "source": {f.name: getattr(source, f.name) for f in dataclasses.fields(source) if f.name != "pattern"},
+        "detectors": [dataclasses.asdict(detector) for detector in problem.detectors],
+        "media": [dataclasses.asdict(medium) for medium in problem.domain.media],
+        "outside_n": problem.domain.outside_n,
+        "device": device,
+        "seconds": seconds,
+    }
 
 
 def make_runs(problem: VoxelProblem, device: Device) -> list[Any]:
@@ -214,12 +181,20 @@ def make_runs(problem: VoxelProblem, device: Device) -> list[Any]:
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.light.voxels import gpu
 
-    sharers = len(device.indices)
-    needed = problem.resident_bytes(problem.slots(sharers))
+    gpus = [Device("cuda", (index,)) for index in device.indices]
+    slots = _slots(problem, gpus)
+    return [
+        open_run(
+            functools.partial(gpu.Run, problem, device=one, slots=slots),
+            one,
+            problem.resident_bytes(slots),
+            "light transport in this volume",
+        )
+        for one in gpus
+    ]
 
-    def opened(index: int) -> Any:
-        one = Device("cuda", (index,))
-        make = functools.partial(gpu.Run, problem, device=one, sharers=sharers)
-        return open_run(make, one, needed, "light transport in this volume")
 
-    return [opened(index) for index in device.indices]
+def _slots(problem: VoxelProblem, gpus: Sequence[Device]) -> int:
+    """Batches to trace together on each of some GPUs: as many as leave half of what is spare on the fullest of them."""
+    spare = min(max(0, free_memory_bytes(one) - problem.resident_bytes()) // 2 for one in gpus)
+    return min(problem.slots(len(gpus)), 1 + spare // (8 * problem.tally_size))

@@ -19,7 +19,11 @@ class Settings:
     Parameters
     ----------
     time_gates_ns
-        Edges of the time gates, increasing, ns after launch. Photons older than the last edge are truncated.
+        Edges of the time gates, increasing, ns after a photon entered the tissue (or started in it); the way through
+        the air before takes no time. Photons older than the last edge are truncated.
+    specular
+        Whether light that comes from outside is partly reflected and refracted where it enters. Without, it enters in
+        its own direction and as a whole, as in MCX by default.
     faces
         What happens at the six outer faces of the grid, in the order of `FACES`: ``escape``, ``fresnel`` (escape or
         reflection at the index step to the outside), ``mirror``, ``cyclic``, or ``default`` (``fresnel`` with
@@ -34,7 +38,9 @@ class Settings:
     photons: int = param(
         1_000_000, "Photons", "Number of photon packets.", minimum=1, maximum=MOST_PHOTONS, step=100_000
     )
-    seed: int = param(1, "Seed", "Of the random numbers; the same seed gives the same result.", minimum=0)
+    seed: int = param(
+        1, "Seed", "Of the random numbers; the same seed gives the same result.", minimum=0, maximum=2**64 - 1
+    )
     refraction: bool = param(
         True, "Refraction", "Fresnel reflection and refraction wherever the refractive index changes."
     )

@@ -4,14 +4,17 @@ A way of tracing photons gives three things: a ``Problem`` (what a photon needs 
 that add) and a function that makes a twin's ``Run`` objects. Everything else is here.
 """
 
+import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from threading import Event
 from typing import Any, Protocol, Self, TypeVar
 
 from napari_gpubio.core.chunks import Runnable, advance_in_pieces
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import Step
 
 PREVIEW_SECONDS = 0.1
 LONGEST_WAIT_SECONDS = 2.0
@@ -23,12 +26,23 @@ class Problem(Protocol):
     """What every problem has."""
 
     @property
+    def settings(self) -> Any:
+        """What the user has chosen; ``photons`` among it."""
+
+    @property
     def key(self) -> str:
         """Fingerprint of everything but the number of photons."""
 
     @property
     def batch_size(self) -> int:
         """Photons of a batch."""
+
+    @property
+    def batch_count(self) -> int:
+        """Number of batches; the last may lack photons."""
+
+    def batch_range(self, batch: int) -> tuple[int, int]:
+        """First photon of a batch, and the one behind its last."""
 
 
 class Partial(Protocol):
@@ -68,8 +82,66 @@ class Run(Runnable, Protocol):
 
 
 AnyPartial = TypeVar("AnyPartial", bound=Partial)
+AnyProblem = TypeVar("AnyProblem", bound=Any)
 MakeRuns = Callable[[Any, Device], Sequence[Run]]
 Progress = Iterator[tuple[int, Callable[[], AnyPartial]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """A way of tracing photons.
+
+    Parameters
+    ----------
+    make_runs
+        Makes one `Run` for each processor of a device; a function of a module, so that workers find it.
+    assemble
+        Turns a problem, its tallies and the parameters of the run into a result.
+    """
+
+    make_runs: MakeRuns
+    assemble: Callable[[Any, Any, dict[str, Any]], Any]
+
+
+def photon_steps(
+    way: Way,
+    problem: Problem,
+    partial: AnyPartial,
+    describe: Callable[[str, float], dict[str, Any]],
+    *,
+    device: str | Device,
+    client: Any = None,
+    stop: Event | None = None,
+) -> Generator[Step, None, Any]:
+    """Trace the photons that are missing, and return the result; a step's preview is the result so far, now and then.
+
+    Parameters
+    ----------
+    way, problem, partial
+        What is traced, and what is done already.
+    describe
+        Gives the parameters of the run for the name of the device and the seconds so far.
+    device, client, stop
+        See `napari_gpubio.light.simulate_steps`.
+    """
+    begun, already, total = time.perf_counter(), partial.photons, problem.settings.photons
+    if client is None:
+        chosen = choose_device(device)
+        name, progress = chosen.describe(), traced(problem, partial, way.make_runs, chosen, stop)
+    else:
+        name = "workers of a Dask cluster"
+        progress = traced_by_workers(problem, partial, way.make_runs, client, str(device), stop)
+
+    def result_of(tallies: Any) -> Any:
+        return way.assemble(problem, tallies, describe(name, round(time.perf_counter() - begun, 4)))
+
+    previews = Previews()
+    for done, so_far in progress:
+        preview = None
+        if previews.due() and already + done < total:
+            preview = previews.make(so_far, result_of)
+        yield Step(already + done, total, "photons", preview=preview)
+    return result_of(partial)
 
 
 def traced(
@@ -146,15 +218,50 @@ def _trace_range(problem: Problem, make_runs: MakeRuns, photons: tuple[int, int]
             run.close()
 
 
-def joined(ranges: Sequence[tuple[int, int]], span: int) -> Ranges:
-    """Join neighbouring ranges as far as they lie in the same span."""
+def joined(ranges: Sequence[tuple[int, int]], span: int = 1 << 62) -> Ranges:
+    """Return ranges in order, neighbours joined as far as they lie in the same span."""
     found: Ranges = []
-    for start, stop in ranges:
+    for start, stop in sorted(ranges):
         if found and found[-1][1] == start and found[-1][0] // span == (stop - 1) // span:
             found[-1] = (found[-1][0], stop)
         else:
             found.append((start, stop))
     return found
+
+
+def missing_ranges(problem: Problem, done: Mapping[int, Ranges]) -> Ranges:
+    """Ranges of photons that are not done, each within one batch, in order.
+
+    Parameters
+    ----------
+    done
+        For each batch that has been begun, the ranges that are done.
+    """
+    ranges: Ranges = []
+    for batch in range(problem.batch_count):
+        start, end = problem.batch_range(batch)
+        for done_start, done_stop in done.get(batch, []):
+            if start < done_start:
+                ranges.append((start, done_start))
+            start = done_stop
+        if start < end:
+            ranges.append((start, end))
+    return ranges
+
+
+def resumed(problem: AnyProblem, state: Any, kind: type[AnyPartial]) -> tuple[AnyProblem, AnyPartial]:
+    """Return the problem with the batches of a saved state, and a copy of the state.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no state, or it is of another simulation or has more photons.
+    """
+    if not isinstance(state, kind):
+        raise InvalidInput("the result to resume has no saved state; save results with it to resume them")
+    problem = dataclasses.replace(problem, batch_size=state.batch_size)
+    check_resumed(state, problem, problem.settings.photons)
+    return problem, state.copy()
 
 
 def check_resumed(state: Partial, problem: Problem, photons: int) -> None:
@@ -180,10 +287,10 @@ class Previews:
         """Whether it is time for the next one."""
         return time.perf_counter() >= self._next
 
-    def make(self, assemble: Callable[[], Any]) -> Any:
+    def make(self, so_far: Callable[[], Any], assemble: Callable[[Any], Any]) -> Any:
         """Make a preview, and put off the next one by what it took."""
         begun = time.perf_counter()
-        result = assemble()
+        result = assemble(so_far())
         ended = time.perf_counter()
         self._next = ended + min(max(PREVIEW_SECONDS, 9.0 * (ended - begun)), LONGEST_WAIT_SECONDS)
         return result

@@ -14,6 +14,7 @@ from napari_gpubio.core.params import ParamInfo, param_info
 
 Settings = TypeVar("Settings")
 LABEL_WIDTH = 130  # pixels, so that the rows of several forms line up
+_MOST = 2**31 - 1  # that a whole-number input of Qt can hold
 
 
 class ParamForm(QWidget, Generic[Settings]):
@@ -124,7 +125,7 @@ def _input(value: Any, info: ParamInfo) -> ValueWidget:
         return CheckBox(value=value, text="")
     low = info.minimum if info.minimum is not None else info.above
     if isinstance(value, int):
-        limits = {"min": int(low) if low is not None else -(2**31), "max": int(info.maximum or 2**31 - 1)}
+        limits = {"min": int(low) if low is not None else -_MOST, "max": min(int(info.maximum or _MOST), _MOST)}
         return SpinBox(value=value, step=int(info.step or 1), **limits)
     step = info.step or _step_for(value)
     box = FloatSpinBox(min=low if low is not None else -1e9, max=info.maximum or 1e9, step=step)

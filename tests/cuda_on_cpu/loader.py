@@ -245,7 +245,8 @@ class CpuKernel:
         self._launch.restype = ctypes.c_char_p
         describe = library[f"signature_{name}"]
         describe.restype = ctypes.c_char_p
-        self.signature: tuple[str, ...] = tuple(describe().decode().split())
+        with _launching:  # the text lies in one place of the library
+            self.signature: tuple[str, ...] = tuple(describe().decode().split())
 
     def __call__(
         self,

@@ -24,6 +24,7 @@ BAD = [
     ({"photons": 2**32 + 1}, "photons is 4.29497e[+]09; it must be at most 4.29497e[+]09"),
     ({"photons": 1e6}, "photons is 1000000.0; give a whole number"),
     ({"seed": -1}, "seed is -1; it must be at least 0"),
+    ({"seed": 2**64}, "seed is 1.84467e[+]19; it must be at most 1.84467e[+]19"),
     ({"dr_mm": 0.0}, "dr_mm is 0 mm; it must be greater than 0 mm"),
     ({"dz_mm": -0.1}, "dz_mm is -0.1 mm; it must be greater than 0 mm"),
     ({"dz_mm": math.inf}, "dz_mm is inf; give a finite number in mm"),

@@ -275,7 +275,7 @@ def test_the_position_of_the_volume_in_the_world_changes_nothing(device):
 
 
 def test_coefficients_voxel_by_voxel_are_those_of_labels(device):
-    """Where they agree, the same bits."""
+    """Where they agree, the same photons."""
     media = (TISSUE, dataclasses.replace(TISSUE, label=2, mua_per_mm=0.3, mus_per_mm=0.7, g=-0.2, n=1.5))
     labelled = layers((7, 7, 8), *media)
     volumes = {
@@ -288,9 +288,11 @@ def test_coefficients_voxel_by_voxel_are_those_of_labels(device):
     expected = run(device, labelled, pencil(3.5, 3.5), faces=OPEN)
     for domain in (by_voxel, one_by_voxel):
         found = run(device, domain, pencil(3.5, 3.5))
-        for name, array in tallies(expected).items():
-            if name != "key":
-                np.testing.assert_array_equal(tallies(found)[name], array, err_msg=name)
+        if device == "cpu":
+            for name in set(tallies(expected)) - {"key"}:
+                np.testing.assert_array_equal(tallies(found)[name], tallies(expected)[name], err_msg=name)
+        for label in (1, 2):  # a GPU has a build for each, which may round differently
+            assert abs(found.absorbed[label].z_score(*expected.absorbed[label])) < MOST_Z
 
 
 def test_coefficients_that_change_within_a_label(device):

@@ -12,10 +12,12 @@ from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.source import Source
+from tests.cuda_on_cpu.fake_cupy import FakeGpu
 from tests.light.voxel_samples import (
     CLEAR,
     CYCLIC_SIDES,
     MOST_Z,
+    OPEN,
     TISSUE,
     check_same_bits,
     check_z,
@@ -221,9 +223,7 @@ def test_a_cyclic_column_is_an_endless_slab(device):
     area = Source(kind="planar", position_mm=(2, 2.5, 0.0), width_mm=4.0, height_mm=5.0)
     check_same_layers(column, columns(device, layers((4, 5, 6), *media), area, CYCLIC_SIDES, 2))
     wide = layers((41, 41, 6), *media)
-    check_same_layers(
-        column, columns(device, wide, Source(position_mm=(20.5, 20.5, 0.0)), ("default",) * 6, 3, photons=8000)
-    )
+    check_same_layers(column, columns(device, wide, Source(position_mm=(20.5, 20.5, 0.0)), OPEN, 3, photons=8000))
 
 
 def test_mirrors_are_as_good_as_cyclic_sides(device):
@@ -233,7 +233,7 @@ def test_mirrors_are_as_good_as_cyclic_sides(device):
     middle = Source(position_mm=(2.5, 2.5, 0.0))
     five = layers((5, 5, 6), *media)
     check_same_layers(columns(device, five, middle, mirrors, 1), columns(device, five, middle, CYCLIC_SIDES, 2))
-    whole = columns(device, layers((8, 8, 6), *media), Source(position_mm=(4, 4, 0.0)), ("default",) * 6, 3)
+    whole = columns(device, layers((8, 8, 6), *media), Source(position_mm=(4, 4, 0.0)), OPEN, 3)
     quarter = ("mirror", "default") * 2 + ("default",) * 2
     corner = Source(position_mm=(1e-4, 1e-4, 0.0))
     check_same_layers(columns(device, layers((4, 4, 6), *media), corner, quarter, 4), whole)
@@ -284,31 +284,40 @@ def test_what_a_face_does_at_a_step_of_the_index(device, rule, refraction, refle
     check_z(back - expected, np.sqrt(max(expected * (1 - expected), 1e-12) / 16_000))
 
 
-ON_A_FACE = """
-import sys
-from tests.light.test_physics_interfaces import light_along_a_face
-light_along_a_face(sys.argv[1])
-"""
-
-
-def light_along_a_face(device):
+def light_along_a_face(device, twin=False):
     """Rays that run exactly in a face between voxels, at a mirror, at the surface and at a step of the index."""
     block = make_domain((10, 10, 10), dataclasses.replace(TISSUE, mus_per_mm=0.0))
     step = make_domain(two_media(0, 1.37, 1.5).labels[5:15, :10, :10], *two_media(0, 1.37, 1.5).media)
     mirror = ("mirror",) + ("default",) * 5
-    for domain, x, faces in ((block, 0.0, mirror), (block, 0.0, ("default",) * 6), (step, 5.0, ("default",) * 6)):
-        for z, direction in ((0.0, (0, 0, 1)), (-1e-3, (0, 0, 1)), (10.0, (0, 0, -1))):
+    for domain, x, faces in ((block, 0.0, mirror), (block, 0.0, OPEN), (block, 10.0 - 1e-9, OPEN), (step, 5.0, OPEN)):
+        for z, direction in ((0.0, (0, 0, 1)), (-1e-3, (0, 0, 1)), (9.9, (0, 0, -1))):
             source = Source(position_mm=(x, 5.5, z), direction=direction)
             result = simulate(domain, source, Settings(photons=160, faces=faces), device=device)
             assert abs(result.energy.total - 1) < 1e-6, result.energy
             assert result.energy.missed.value == 0, (x, z, result.energy)
             assert result.energy.specular.value < 0.05, (x, z, result.energy)
+            if twin:
+                check_same_bits(result, simulate(domain, source, result.settings, device="cpu"))
+
+
+def light_along_a_face_of_a_pretended_gpu():
+    with FakeGpu().installed():
+        light_along_a_face("cuda", twin=True)
+
+
+def check_it_ends(call):
+    """In a process of its own, since a photon that never ends could not be stopped."""
+    command = f"from tests.light import test_physics_interfaces as tests; tests.{call}"
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_light_along_a_face_comes_to_an_end(device):
-    """In a process of its own, since a photon that never ends could not be stopped."""
-    done = subprocess.run([sys.executable, "-c", ON_A_FACE, device], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
+    check_it_ends(f"light_along_a_face({device!r})")
+
+
+def test_light_along_a_face_has_the_bits_of_its_twin(cuda_on_cpu):
+    check_it_ends("light_along_a_face_of_a_pretended_gpu()")
 
 
 def test_the_order_of_labels_means_nothing(device):

@@ -8,8 +8,9 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.voxels.assemble import assemble
-from napari_gpubio.light.voxels.partial import CaughtPhotons, OpenBatch, Partial, append_range
+from napari_gpubio.light.voxels.partial import CaughtPhotons, OpenBatch, Partial
 from napari_gpubio.light.voxels.photon import LEDGER
+from napari_gpubio.light.work import joined
 from tests.light.test_voxel_problem import SHAPE, problem
 from tests.light.voxel_samples import make_domain
 
@@ -17,10 +18,8 @@ from tests.light.voxel_samples import make_domain
 
 
 def test_ranges_that_follow_are_joined():
-    ranges = []
-    for start, stop in ((0, 3), (3, 5), (7, 9), (9, 10)):
-        append_range(ranges, start, stop)
-    assert ranges == [(0, 5), (7, 10)]
+    assert joined([(7, 9), (0, 3), (3, 5), (9, 10)]) == [(0, 5), (7, 10)]
+    assert joined([(0, 3), (3, 5), (5, 9)], span=5) == [(0, 5), (5, 9)]
 
 
 def random_open(p, ranges, seed):

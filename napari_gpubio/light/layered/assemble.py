@@ -30,8 +30,9 @@ class _Tallies:
         size = problem.batch_size
         self.launched = partial.photons
         self._size = size
-        whole = [b.numbers for b in partial.batches.values() if b.photons == size]
-        open_ones = [b.numbers for b in partial.batches.values() if b.photons != size]
+        in_order = [partial.batches[index] for index in sorted(partial.batches)]
+        whole = [batch.numbers for batch in in_order if batch.photons == size]
+        open_ones = [batch.numbers for batch in in_order if batch.photons != size]
         self._whole = np.array(whole, np.uint64).reshape(len(whole), problem.tally_size).view(np.int64)
         self._rest = np.sum(np.array(open_ones, np.uint64).reshape(-1, problem.tally_size).view(np.int64), axis=0)
 

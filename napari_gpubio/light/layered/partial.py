@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.layered.problem import LayeredProblem
+from napari_gpubio.light.work import Ranges, joined, missing_ranges
 
 Words = npt.NDArray[np.uint64]
-Ranges = list[tuple[int, int]]
 
 
 @dataclass(eq=False)
@@ -81,16 +81,7 @@ class LayeredPartial:
 
     def missing(self, problem: LayeredProblem) -> Ranges:
         """Ranges of photons that are not done, each within one batch, in order."""
-        ranges: Ranges = []
-        for batch in range(problem.batch_count):
-            start, end = problem.batch_range(batch)
-            for done_start, done_stop in self.batches[batch].done if batch in self.batches else []:
-                if start < done_start:
-                    ranges.append((start, done_start))
-                start = done_stop
-            if start < end:
-                ranges.append((start, end))
-        return ranges
+        return missing_ranges(problem, {batch: part.done for batch, part in self.batches.items()})
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything as named arrays, for a file."""
@@ -115,14 +106,3 @@ class LayeredPartial:
             return cls(int(arrays["batch_size"]), str(arrays["key"]), batches)
         except KeyError as error:
             raise InvalidInput(f"the saved state lacks {error}; it was not written by this version") from error
-
-
-def joined(ranges: Ranges) -> Ranges:
-    """Return ranges in order, neighbours joined."""
-    found: Ranges = []
-    for start, stop in sorted(ranges):
-        if found and found[-1][1] == start:
-            found[-1] = (found[-1][0], stop)
-        else:
-            found.append((start, stop))
-    return found

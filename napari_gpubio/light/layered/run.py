@@ -3,14 +3,12 @@
 import dataclasses
 import functools
 import threading
-import time
 from collections.abc import Callable, Generator
 from typing import Any
 
 from napari_gpubio import __version__
 from napari_gpubio.core.chunks import open_run
-from napari_gpubio.core.device import CPU, Device, choose_device
-from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.light.layered import cpu
 from napari_gpubio.light.layered.assemble import assemble
@@ -19,7 +17,7 @@ from napari_gpubio.light.layered.partial import LayeredPartial
 from napari_gpubio.light.layered.problem import LayeredProblem
 from napari_gpubio.light.layered.result import LayeredResult
 from napari_gpubio.light.layered.settings import LayeredSettings
-from napari_gpubio.light.work import Previews, check_resumed, traced, traced_by_workers
+from napari_gpubio.light.work import Way, photon_steps, resumed
 
 
 def simulate_layers(
@@ -78,52 +76,21 @@ def layer_steps(
     problem = LayeredProblem(medium, settings or LayeredSettings())
     partial = LayeredPartial.empty(problem)
     if resume is not None:
-        problem, partial = _resumed(problem, resume)
-    chosen = choose_device(device if client is None else "cpu")
-    describe = _description(problem, chosen.describe() if client is None else "workers of a Dask cluster")
-    already, total = partial.photons, problem.settings.photons
-    if client is None:
-        progress = traced(problem, partial, make_runs, chosen, stop)
-    else:
-        progress = traced_by_workers(problem, partial, make_runs, client, str(device), stop)
-    previews = Previews()
-    for done, so_far in progress:
-        preview = None
-        if previews.due() and already + done < total:
-            preview = previews.make(functools.partial(_assembled, problem, so_far, describe))
-        yield Step(already + done, total, "photons", preview=preview)
-    return assemble(problem, partial, describe())
+        problem, partial = resumed(problem, resume.state, LayeredPartial)
+    way = Way(make_runs=make_runs, assemble=assemble)
+    describe = functools.partial(_description, problem)
+    return (yield from photon_steps(way, problem, partial, describe, device=device, client=client, stop=stop))
 
 
-def _assembled(
-    problem: LayeredProblem, so_far: Callable[[], LayeredPartial], describe: Callable[[], dict[str, Any]]
-) -> LayeredResult:
-    return assemble(problem, so_far(), describe())
-
-
-def _resumed(problem: LayeredProblem, earlier: LayeredResult) -> tuple[LayeredProblem, LayeredPartial]:
-    state = earlier.state
-    if not isinstance(state, LayeredPartial):
-        raise InvalidInput("the result to resume has no saved state; save results with it to resume them")
-    problem = dataclasses.replace(problem, batch_size=state.batch_size)
-    check_resumed(state, problem, problem.settings.photons)
-    return problem, state.copy()
-
-
-def _description(problem: LayeredProblem, device: str) -> Callable[[], dict[str, Any]]:
+def _description(problem: LayeredProblem, device: str, seconds: float) -> dict[str, Any]:
     """Everything needed to do a run again, and how it went so far, as JSON can hold it."""
-    begun = time.perf_counter()
-
-    def describe() -> dict[str, Any]:
-        return {
-            "software": f"napari-gpubio {__version__}",
-            "settings": dataclasses.asdict(problem.settings),
-            "medium": dataclasses.asdict(problem.medium),
-            "device": device,
-            "seconds": round(time.perf_counter() - begun, 4),
-        }
-
-    return describe
+    return {
+        "software": f"napari-gpubio {__version__}",
+        "settings": dataclasses.asdict(problem.settings),
+        "medium": dataclasses.asdict(problem.medium),
+        "device": device,
+        "seconds": seconds,
+    }
 
 
 def make_runs(problem: LayeredProblem, device: Device) -> list[Any]:

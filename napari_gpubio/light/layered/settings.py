@@ -28,7 +28,9 @@ class LayeredSettings:
     """
 
     photons: int = param(1_000_000, "Photons", "Number of photon packets.", minimum=1, maximum=1 << 32, step=100_000)
-    seed: int = param(1, "Seed", "Of the random numbers; the same seed gives the same result.", minimum=0)
+    seed: int = param(
+        1, "Seed", "Of the random numbers; the same seed gives the same result.", minimum=0, maximum=2**64 - 1
+    )
     dr_mm: float = param(0.1, "Δr", "Width of a radial bin.", unit="mm", above=0.0, maximum=1e6, step=0.01)
     dz_mm: float = param(0.02, "Δz", "Height of a depth bin.", unit="mm", above=0.0, maximum=1e6, step=0.01)
     radial_bins: int = param(200, "Radial bins", "Number of bins in r.", minimum=1, maximum=100_000, step=10)

@@ -6,9 +6,10 @@ import numpy as np
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.parallel import cpu_threads
 from napari_gpubio.light.voxels.fold import fold_batch
-from napari_gpubio.light.voxels.partial import CaughtPhotons, OpenBatch, Partial, append_range
+from napari_gpubio.light.voxels.partial import CaughtPhotons, OpenBatch, Partial
 from napari_gpubio.light.voxels.photon import DETECTED_NUMBERS, LEDGER, trace_range
 from napari_gpubio.light.voxels.problem import VoxelProblem
+from napari_gpubio.light.work import joined
 
 _BLOCKS_PER_THREAD = 4
 
@@ -36,7 +37,7 @@ class Run:
             self._whole.merge_open(self._done[0][0] // self.span, self._open_batch())
             self._clear()
         self._trace(start, count)
-        append_range(self._done, start, start + count)
+        self._done = joined([*self._done, (start, start + count)])
         if sum(b - a for a, b in self._done) == self.span:
             self._close(batch)
 

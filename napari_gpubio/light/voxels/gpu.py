@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.device import Device, free_memory_bytes
+from napari_gpubio.core.device import Device
 from napari_gpubio.core.kernels import kernel
-from napari_gpubio.light.voxels.partial import CaughtPhotons, OpenBatch, Partial, append_range
+from napari_gpubio.light.voxels.partial import CaughtPhotons, OpenBatch, Partial
 from napari_gpubio.light.voxels.photon import DETECTED_NUMBERS, LEDGER
 from napari_gpubio.light.voxels.problem import VoxelProblem
+from napari_gpubio.light.work import joined
 
 _SOURCE = Path(__file__).with_name("voxels.cu")
 _THREADS = 128
@@ -31,18 +32,17 @@ class Run:
         What is simulated.
     device
         The GPU.
-    sharers
-        Number of GPUs that share the batches.
+    slots
+        Batches that are traced together; the same on all GPUs that share a problem. It changes no result.
     """
 
-    def __init__(self, problem: VoxelProblem, *, device: Device, sharers: int = 1) -> None:
+    def __init__(self, problem: VoxelProblem, *, device: Device, slots: int = 1) -> None:
         import cupy
 
         self.device = device
         self._problem = problem
         p = problem
-        spare = max(0, free_memory_bytes(device) - p.resident_bytes()) // 2
-        self._slots = min(p.slots(sharers), 1 + spare // (8 * p.tally_size))
+        self._slots = slots
         self.span = p.batch_size * self._slots
         self._open: dict[int, list[tuple[int, int]]] = {}
         self._whole: set[int] = set()
@@ -73,8 +73,8 @@ class Run:
             size = self._problem.batch_size
             for batch in range(start // size, (start + count - 1) // size + 1):
                 first, last = self._problem.batch_range(batch)
-                done = self._open.setdefault(batch, [])
-                append_range(done, max(start, first), min(start + count, last))
+                done = [*self._open.get(batch, []), (max(start, first), min(start + count, last))]
+                self._open[batch] = joined(done)
                 if sum(b - a for a, b in done) == size:
                     self._fold(batch)
             cupy.cuda.get_current_stream().synchronize()

@@ -16,16 +16,9 @@ from napari_gpubio.core.parallel import cpu_threads
 from napari_gpubio.light.voxels.fold import fold_batch
 from napari_gpubio.light.voxels.photon import DETECTED_NUMBERS
 from napari_gpubio.light.voxels.problem import VoxelProblem
+from napari_gpubio.light.work import Ranges, joined, missing_ranges
 
 Words = npt.NDArray[np.uint64]
-
-
-def append_range(ranges: list[tuple[int, int]], start: int, stop: int) -> None:
-    """Add a range behind the others; one that follows the last is joined to it."""
-    if ranges and ranges[-1][1] == start:
-        ranges[-1] = (ranges[-1][0], stop)
-    else:
-        ranges.append((start, stop))
 
 
 @dataclass(eq=False)
@@ -42,7 +35,7 @@ class OpenBatch:
         Shape (LEDGER,).
     """
 
-    done: list[tuple[int, int]]
+    done: Ranges
     tally: Words
     ledger: Words
 
@@ -173,9 +166,7 @@ class Partial:
         if batch not in self.open:
             self.open[batch] = part
             return
-        mine, done = self.open[batch], list[tuple[int, int]]()
-        for start, stop in sorted(mine.done + part.done):
-            append_range(done, start, stop)
+        mine, done = self.open[batch], joined(self.open[batch].done + part.done)
         self.open[batch] = OpenBatch(done, mine.tally + part.tally, mine.ledger + part.ledger)
 
     def _add_squares(self, squares: Words) -> None:
@@ -194,20 +185,10 @@ class Partial:
             )  # fmt: skip
         self.batches[batch] = np.concatenate([part.ledger, energy])
 
-    def missing(self, problem: VoxelProblem) -> list[tuple[int, int]]:
+    def missing(self, problem: VoxelProblem) -> Ranges:
         """Ranges (start, stop) of photons that are not done, each within one batch, in order."""
-        ranges = []
-        for batch in range(problem.batch_count):
-            if batch in self.batches:
-                continue
-            start, end = problem.batch_range(batch)
-            for done_start, done_stop in self.open[batch].done if batch in self.open else []:
-                if start < done_start:
-                    ranges.append((start, done_start))
-                start = done_stop
-            if start < end:
-                ranges.append((start, end))
-        return ranges
+        done = {batch: [problem.batch_range(batch)] for batch in self.batches}
+        return missing_ranges(problem, done | {batch: part.done for batch, part in self.open.items()})
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything as named arrays, for a file."""

@@ -95,11 +95,22 @@ __device__ __forceinline__ Vector refracted(Vector u, int axis, float ct, float 
     return v;
 }
 
+// A coordinate that does not change along the ray, kept off the faces of voxels by a thousandth of an edge: a packet that
+// runs in a face would be reflected there for ever.
+__device__ __forceinline__ float beside_face(float a, float u, float h, int count)
+{
+    if (u != 0.0f || a < -1e-3f * h || a > ((float)count + 1e-3f) * h) return a;
+    const float cell = fminf(fmaxf(floorf(a / h), 0.0f), (float)count - 1.0f);
+    return fminf(fmaxf(a, (cell + 1e-3f) * h), (cell + 0.999f) * h);
+}
+
 // From a starting point to the first tissue: through the outside in a straight line, with the specular loss at the
 // surface. False if there is no tissue on the way; `lost` is what the surface reflected.
 __device__ __forceinline__ bool enter(const Grid& grid, Vector at, bool specular, Packet* photon, float* lost)
 {
     Vector u = photon->u;
+    at = Vector{beside_face(at.x, u.x, grid.hx, grid.nx), beside_face(at.y, u.y, grid.hy, grid.ny),
+                beside_face(at.z, u.z, grid.hz, grid.nz)};
     const Vector slow{slowness(u.x), slowness(u.y), slowness(u.z)};
     const float ex = (float)grid.nx * grid.hx, ey = (float)grid.ny * grid.hy, ez = (float)grid.nz * grid.hz;
     const float ax = (u.x > 0.0f ? -at.x : at.x - ex) * slow.x, bx = (u.x > 0.0f ? ex - at.x : at.x) * slow.x;
@@ -139,7 +150,7 @@ __device__ __forceinline__ bool enter(const Grid& grid, Vector at, bool specular
             const float depth = forward ? part(p, axis) : h - part(p, axis);
             const int behind = grid.rows[forward ? cell - grid.stride(axis) : cell + grid.stride(axis)];
             const bool open = behind == OUTSIDE || (behind == EDGE && grid.rule(axis, !forward) < MIRROR);
-            if (open && depth < 1e-3f * h) entered = axis;
+            if (open && part(u, axis) != 0.0f && depth < 1e-3f * h) entered = axis;
         }
     }
     const float n1 = grid.n_of(OUTSIDE), n2 = grid.n_of(row);

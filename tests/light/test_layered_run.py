@@ -1,0 +1,354 @@
+"""Runs through layers from their steps to their end: previews, stop, resuming, workers; what is refused."""
+
+import contextlib
+import dataclasses
+import gc
+import json
+import threading
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from napari_gpubio import light
+from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
+from napari_gpubio.core.steps import drive
+from napari_gpubio.light import work
+from napari_gpubio.light.layered import cpu, gpu, run
+from napari_gpubio.light.layered.model import Layer, LayeredMedium
+from napari_gpubio.light.layered.partial import LayeredPartial
+from napari_gpubio.light.layered.result import LayeredResult
+from napari_gpubio.light.layered.run import layer_steps, simulate_layers
+from napari_gpubio.light.layered.settings import LayeredSettings
+from tests.light.layered_samples import ARRAYS, GLASS, NUMBERS, TISSUE, check_same_bits, medium, with_layer
+
+LAYERS = medium(TISSUE, GLASS, (1.35, 0.2, 4.0, 0.5, 1.0), name="three")
+GRID = {"radial_bins": 10, "depth_bins": 12, "angle_bins": 5, "dr_mm": 0.5, "dz_mm": 0.4}
+SETTINGS = LayeredSettings(photons=4000, batches=8, **GRID)
+
+
+def steps_of(device="cpu", settings=SETTINGS, **more):
+    return layer_steps(LAYERS, settings, device=device, **more)
+
+
+def finished(steps):
+    """All steps, and the result."""
+    seen = []
+    while True:
+        try:
+            seen.append(next(steps))
+        except StopIteration as end:
+            return seen, end.value
+
+
+def whole(device="cpu", **changes):
+    return simulate_layers(LAYERS, dataclasses.replace(SETTINGS, **changes), device=device)
+
+
+def stopped(device="cpu", after=10, settings=SETTINGS, **more):
+    """The result of a run that was stopped after some steps."""
+    stop = threading.Event()
+    steps = steps_of(device, settings, stop=stop, **more)
+    for _ in range(after):
+        next(steps)
+    stop.set()
+    seen, result = finished(steps)
+    assert len(seen) <= 3  # what was begun on each GPU is finished
+    return result
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: 90)
+
+
+# -- steps ------------------------------------------------------------------------------------------------------------
+
+
+def test_steps_go_on_to_the_end(device, small_chunks):
+    steps, result = finished(steps_of(device))
+    assert all(a.done < b.done for a, b in pairwise(steps))
+    assert {step.total for step in steps} == {4000}
+    assert steps[-1].done == 4000
+    assert (result.launched, result.complete) == (4000, True)
+    assert len(steps) > 40
+
+
+def test_previews_are_results_of_what_is_done(small_chunks, monkeypatch):
+    monkeypatch.setattr(work.Previews, "due", lambda self: True)
+    steps, result = finished(steps_of())
+    shown = [step for step in steps if step.preview is not None]
+    assert len(shown) > 20
+    for step in shown:
+        preview = step.preview
+        assert isinstance(preview, LayeredResult)
+        assert (preview.launched, preview.complete) == (step.done, False)
+        assert preview.total == pytest.approx(1.0, abs=1e-6)
+        assert preview.A_rz.value.shape == result.A_rz.value.shape
+        assert np.isnan(preview.absorbed.error) == (step.done < 1000)  # two whole batches
+    late = shown[-1].preview
+    assert abs(late.absorbed.value - result.absorbed.value) < 4 * late.absorbed.error
+
+
+def test_previews_of_several_gpus_hold_whole_photons(fake_gpu, monkeypatch):
+    fake_gpu(count=3)
+    monkeypatch.setattr(work.Previews, "due", lambda self: True)
+    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: 33)
+    steps, result = finished(steps_of("cuda:0,1,2"))
+    shown = [step.preview for step in steps if step.preview is not None]
+    assert len(shown) > 20
+    assert all(preview.total == pytest.approx(1.0, abs=1e-6) for preview in shown)
+    check_same_bits(result, whole())
+
+
+def test_a_preview_does_not_change_afterwards(device, small_chunks, monkeypatch):
+    monkeypatch.setattr(work.Previews, "due", lambda self: True)
+    steps = steps_of(device)
+    kept = [next(steps) for _ in range(15)][-1].preview
+    before = kept.A_rz.value.copy(), {name: array.copy() for name, array in kept.state.to_arrays().items()}
+    finished(steps)
+    np.testing.assert_array_equal(kept.A_rz.value, before[0])
+    for name, array in kept.state.to_arrays().items():
+        np.testing.assert_array_equal(array, before[1][name])
+
+
+def test_progress_is_told(small_chunks):
+    told = []
+    result = simulate_layers(LAYERS, SETTINGS, device="cpu", progress=told.append)
+    assert told[-1].fraction == 1.0
+    assert len(told) > 10
+    assert result.complete
+
+
+def test_defaults(monkeypatch):
+    """Without settings: a million photons."""
+    seen = {}
+
+    def empty_run(problem, partial, *args):
+        seen["problem"] = problem
+        yield from ()
+
+    monkeypatch.setattr(work, "traced", empty_run)
+    result = simulate_layers(LAYERS)
+    assert seen["problem"].settings == LayeredSettings()
+    assert (result.launched, result.settings.photons, result.complete) == (0, 1_000_000, False)
+
+
+# -- stop and resume --------------------------------------------------------------------------------------------------
+
+
+def test_a_stopped_run_keeps_what_was_done_with_its_own_error(small_chunks):
+    result = stopped(after=30)
+    assert (result.launched, result.complete) == (result.state.photons, False)
+    assert 2000 < result.launched < 3000
+    assert result.total == pytest.approx(1.0, abs=1e-6)
+    expected = whole(photons=result.launched)  # the same photons, in other batches
+    for name in NUMBERS:
+        assert getattr(result, name).value == getattr(expected, name).value
+    assert 0 < result.absorbed.error < 3 * whole().absorbed.error
+
+
+def test_a_run_stopped_before_its_first_photon_is_dark():
+    stop = threading.Event()
+    stop.set()
+    _, result = finished(steps_of(stop=stop))
+    assert (result.launched, result.complete) == (0, False)
+    assert all(not getattr(result, name).value.any() for name in ARRAYS)
+    assert all(np.isnan(getattr(result, name).error) for name in NUMBERS)
+
+
+@pytest.mark.parametrize("after", [1, 7, 30])
+def test_a_resumed_run_has_the_bits_of_one_that_was_not_stopped(small_chunks, after):
+    part = stopped(after=after)
+    kept = {name: array.copy() for name, array in part.state.to_arrays().items()}
+    result = simulate_layers(LAYERS, SETTINGS, device="cpu", resume=part)
+    check_same_bits(result, whole())
+    for name, array in part.state.to_arrays().items():  # what it went on from is as it was
+        np.testing.assert_array_equal(array, kept[name])
+
+
+@pytest.mark.parametrize("devices", [("cuda:0", "cpu"), ("cpu", "cuda:0,1,2"), ("cuda:0,1,2", "cuda:1")], ids=str)
+def test_a_run_goes_on_on_another_device(fake_gpu, small_chunks, monkeypatch, devices):
+    fake_gpu(count=3)
+    monkeypatch.setattr(gpu, "PILOT_PHOTONS", 20)
+    part = stopped(devices[0], after=9)
+    assert 0 < part.launched < 4000
+    check_same_bits(simulate_layers(LAYERS, SETTINGS, device=devices[1], resume=part), whole())
+
+
+def test_a_run_may_be_stopped_again_and_again(small_chunks):
+    part = stopped(after=5)
+    for _ in range(3):
+        part = stopped(after=5, resume=part)
+    check_same_bits(simulate_layers(LAYERS, SETTINGS, device="cpu", resume=part), whole())
+
+
+def test_steps_of_a_resumed_run_start_where_it_stood(small_chunks):
+    part = stopped(after=10)
+    steps, _ = finished(steps_of(resume=part))
+    assert part.launched < steps[0].done <= part.launched + 90
+    assert steps[-1].done == 4000
+
+
+def test_more_photons_may_be_asked_for():
+    """A complete run goes on; its batches keep their length."""
+    more = dataclasses.replace(SETTINGS, photons=6100)
+    result = simulate_layers(LAYERS, more, device="cpu", resume=whole())
+    assert (result.launched, result.complete, result.state.batch_size) == (6100, True, 500)
+    expected = simulate_layers(LAYERS, more, device="cpu")
+    for name in NUMBERS:
+        assert getattr(result, name).value == getattr(expected, name).value
+    np.testing.assert_allclose(result.A_rz.value, expected.A_rz.value, rtol=1e-12)
+
+
+def test_a_state_through_arrays_is_resumed(small_chunks):
+    part = stopped(after=10)
+    read = dataclasses.replace(part, state=LayeredPartial.from_arrays(part.state.to_arrays()))
+    check_same_bits(simulate_layers(LAYERS, SETTINGS, device="cpu", resume=read), whole())
+
+
+OTHERS = {
+    "seed": (LAYERS, {"seed": 2}),
+    "grid": (LAYERS, {"radial_bins": 11}),
+    "edge": (LAYERS, {"edge": "drop"}),
+    "no map": (LAYERS, {"absorption": False}),
+    "layer": (with_layer(LAYERS, 0, mua_per_mm=0.06), {}),
+    "above": (dataclasses.replace(LAYERS, n_above=1.1), {}),
+}
+
+
+@pytest.mark.parametrize(("layers", "changes"), OTHERS.values(), ids=OTHERS)
+def test_another_simulation_is_not_resumed(layers, changes):
+    with pytest.raises(InvalidInput, match=r"the result to resume is of another simulation \(.*\); only the number of"):
+        simulate_layers(layers, dataclasses.replace(SETTINGS, **changes), device="cpu", resume=whole())
+
+
+def test_fewer_photons_are_not_resumed():
+    with pytest.raises(InvalidInput, match="has traced photons up to number 4,000; ask for at least that many"):
+        simulate_layers(LAYERS, dataclasses.replace(SETTINGS, photons=3999), device="cpu", resume=whole())
+
+
+def test_a_result_without_its_state_is_not_resumed():
+    with pytest.raises(InvalidInput, match="the result to resume has no saved state; save results with it to resume"):
+        simulate_layers(LAYERS, SETTINGS, device="cpu", resume=dataclasses.replace(whole(), state=None))
+
+
+# -- freeing ----------------------------------------------------------------------------------------------------------
+
+
+def test_closing_in_the_middle_frees_the_runs(monkeypatch, small_chunks):
+    closed = []
+    monkeypatch.setattr(cpu.Run, "close", lambda self: closed.append(self))
+    steps = steps_of()
+    next(steps)
+    steps.close()
+    assert len(closed) == 1
+
+
+def test_closing_gives_gpu_memory_back(fake_gpu, small_chunks):
+    pretended = fake_gpu(count=3)
+    steps = steps_of("cuda:all")
+    for _ in range(4):
+        next(steps)
+    assert all(pretended.used_bytes[i] > 0 for i in range(3))
+    steps.close()
+    gc.collect()
+    assert not any(pretended.used_bytes.values())
+    assert not [t for t in threading.enumerate() if t.name.startswith("napari-gpubio")]
+
+
+# -- Dask -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two worker processes of one thread each."""
+    distributed = pytest.importorskip("distributed", reason="no Dask: python -m pip install distributed")
+    quiet = {"distributed.logging": {"distributed": "critical"}, "distributed.comm.timeouts.connect": "10s"}
+    with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NUMBA_NUM_THREADS", "1")
+        import dask
+
+        stack.enter_context(dask.config.set(quiet))
+        cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None)
+        yield stack.enter_context(distributed.Client(stack.enter_context(cluster)))
+
+
+def test_workers_give_the_bits_of_one_machine(client, small_chunks):
+    result = simulate_layers(LAYERS, SETTINGS, device="cpu", client=client)
+    check_same_bits(result, whole())
+    assert "Dask" in result.parameters["device"]
+
+
+def test_a_run_stopped_on_workers_goes_on_elsewhere(client):
+    stop, seen = threading.Event(), []
+
+    def watch(step):
+        seen.append(step)
+        if len(seen) == 3:
+            stop.set()
+
+    part = drive(steps_of(client=client, stop=stop), watch)
+    assert (part.complete, part.launched) == (False, 1500)
+    check_same_bits(simulate_layers(LAYERS, SETTINGS, device="cpu", resume=part), whole())
+    check_same_bits(simulate_layers(LAYERS, SETTINGS, device="cpu", resume=part, client=client), whole())
+
+
+# -- what a result tells ----------------------------------------------------------------------------------------------
+
+
+def test_parameters_can_be_written_as_json(device):
+    again = json.loads(json.dumps(whole(device).parameters))
+    assert LayeredSettings(**again["settings"]) == SETTINGS
+    layers = tuple(Layer(**row) for row in again["medium"].pop("layers"))
+    assert LayeredMedium(**again["medium"] | {"layers": layers}) == LAYERS
+    assert again["device"].startswith(device)
+    assert again["seconds"] > 0
+    assert again["software"].startswith("napari-gpubio ")
+
+
+def test_parameters_of_an_endless_medium_are_strict_json():
+    """Infinity is no JSON; readers other than Python's refuse it."""
+    endless = medium((*TISSUE[:4], np.inf))
+    result = simulate_layers(endless, dataclasses.replace(SETTINGS, photons=10), device="cpu")
+    assert json.dumps(result.parameters, allow_nan=False)
+
+
+def test_shapes():
+    result = whole()
+    shapes = {"A_l": (3,), "A_rz": (10, 12), "A_z": (12,), "Rd_ra": (10, 5), "Rd_r": (10,), "Rd_a": (5,)}
+    shapes |= {"Tt" + name[2:]: shape for name, shape in shapes.items() if name.startswith("Rd")}
+    for name, shape in shapes.items():
+        value, error = getattr(result, name)
+        assert value.shape == error.shape == shape, name
+        assert value.dtype == error.dtype == np.float64
+    assert result.fluence_rz().value.shape == (10, 12)
+    assert result.fluence_z().value.shape == (12,)
+    assert (result.r_mm.shape, result.z_mm.shape, result.angle_rad.shape) == ((10,), (12,), (5,))
+
+
+def test_the_public_interface_has_what_a_script_needs():
+    names = "simulate_layers", "layer_steps", "Layer", "LayeredMedium", "LayeredSettings", "LayeredResult", "Beam"
+    for name in (*names, "convolved"):
+        assert hasattr(light, name), name
+
+
+# -- bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_bad_devices_are_refused():
+    with pytest.raises(InvalidInput, match="choose 'auto'"):
+        simulate_layers(LAYERS, SETTINGS, device="gpu")
+
+
+def test_a_missing_gpu_is_said(fake_gpu):
+    fake_gpu(driver=False)
+    with pytest.raises(GpuUnavailable):
+        simulate_layers(LAYERS, SETTINGS, device="cuda")
+
+
+def test_too_little_memory_is_said_before_the_start(monkeypatch):
+    """Every batch has a tally of its own, and a grid may have millions of bins."""
+    monkeypatch.setattr(run, "free_memory_bytes", lambda device: 20_000, raising=False)
+    with pytest.raises(InvalidInput, match=r"the simulation needs about \d+ MB and \d+ MB are free; take"):
+        whole()
