@@ -20,8 +20,7 @@ class Run:
         self.span = problem.batch_size
         self._problem = problem
         self._done = LayeredPartial.empty(problem)
-        threads = min(numba.get_num_threads(), max(1, _MOST_TALLY_BYTES // (8 * problem.tally_size)))
-        self._tallies = np.zeros((threads, problem.tally_size), np.uint64)
+        self._tallies = np.zeros((_threads(problem), problem.tally_size), np.uint64)
 
     def bytes_per_item(self) -> int:
         """Nothing is kept for a single photon."""
@@ -49,3 +48,12 @@ class Run:
 
     def close(self) -> None:
         """Nothing to free on the CPU."""
+
+
+def tally_bytes(problem: LayeredProblem) -> int:
+    """Bytes that the threads' tallies take."""
+    return 8 * problem.tally_size * _threads(problem)
+
+
+def _threads(problem: LayeredProblem) -> int:
+    return int(min(numba.get_num_threads(), max(1, _MOST_TALLY_BYTES // (8 * problem.tally_size))))

@@ -1,5 +1,6 @@
 """Photons through layers in CUDA, the twin of ``cpu.py``; the kernel is in ``layers.cu``."""
 
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,7 @@ class Run:
         self._problem = problem
         self._variant = variant or Variant()
         self._done = LayeredPartial.empty(problem)
+        self._busy = threading.RLock()  # a preview must not see half a chunk
         self._shape = self._variant.shape
         share = -(-problem.batch_count // sharers)
         self.span = problem.batch_size * share
@@ -80,10 +82,14 @@ class Run:
 
     def advance(self, start: int, count: int) -> None:
         """Trace the photons ``start`` to ``start + count - 1``."""
+        with self._busy:
+            self._advance(start, count)
+
+    def _advance(self, start: int, count: int) -> None:
         import cupy
 
         if self._caches and self._shape is None and count > PILOT_PHOTONS:
-            self.advance(start, PILOT_PHOTONS)  # without a cache yet
+            self._advance(start, PILOT_PHOTONS)  # without a cache yet
             self._choose_shape()
             start, count = start + PILOT_PHOTONS, count - PILOT_PHOTONS
         with cupy.cuda.Device(self.device.indices[0]):
@@ -96,9 +102,9 @@ class Run:
         """Tallies so far, as NumPy; the run goes on."""
         import cupy
 
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self._busy, cupy.cuda.Device(self.device.indices[0]):
             tallies = {batch: cupy.asnumpy(self._tallies[batch]) for batch in self._done.batches}
-        batches = {b: BatchTally(list(part.done), tallies[b]) for b, part in self._done.batches.items()}
+            batches = {b: BatchTally(list(part.done), tallies[b]) for b, part in self._done.batches.items()}
         return LayeredPartial(self._done.batch_size, self._done.key, batches)
 
     def close(self) -> None:

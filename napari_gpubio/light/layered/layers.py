@@ -149,7 +149,7 @@ def picture_layer(
 
 def mirrored(values: Array) -> Array:
     """Turn values over (r, z) into an image over (z, r) with r from -R to R."""
-    return np.concatenate([values[::-1], values]).T
+    return np.concatenate([values, values]).T
 
 
 def layer_colours(names: Sequence[str]) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ from typing import Any
 
 from napari_gpubio import __version__
 from napari_gpubio.core.chunks import open_run
-from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.core.device import CPU, Device, choose_device, free_memory_bytes
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.light.layered import cpu
 from napari_gpubio.light.layered.assemble import assemble
@@ -77,6 +78,8 @@ def layer_steps(
     partial = LayeredPartial.empty(problem)
     if resume is not None:
         problem, partial = resumed(problem, resume.state, LayeredPartial)
+    if client is None:
+        _check_memory(problem, choose_device(device))
     way = Way(make_runs=make_runs, assemble=assemble)
     describe = functools.partial(_description, problem)
     return (yield from photon_steps(way, problem, partial, describe, device=device, client=client, stop=stop))
@@ -87,10 +90,30 @@ def _description(problem: LayeredProblem, device: str, seconds: float) -> dict[s
     return {
         "software": f"napari-gpubio {__version__}",
         "settings": dataclasses.asdict(problem.settings),
-        "medium": dataclasses.asdict(problem.medium),
+        "medium": _medium_as_json(problem.medium),
         "device": device,
         "seconds": seconds,
     }
+
+
+def _medium_as_json(medium: LayeredMedium) -> dict[str, Any]:
+    """The layers as JSON can hold them, which has no infinity: an endless layer's thickness is None."""
+    told = dataclasses.asdict(medium)
+    for row, layer in zip(told["layers"], medium.layers, strict=True):
+        row["thickness_mm"] = None if layer.is_endless else layer.thickness_mm
+    return told
+
+
+def _check_memory(problem: LayeredProblem, device: Device) -> None:
+    """Raise InvalidInput if the tallies do not fit into the computer's memory; a GPU is asked when it is used."""
+    if device.is_gpu:
+        return
+    needed, free = problem.resident_bytes + cpu.tally_bytes(problem), free_memory_bytes(device)
+    if needed > free:
+        raise InvalidInput(
+            f"the simulation needs about {needed / 2**20:.0f} MB and {free / 2**20:.0f} MB are free; take fewer bins "
+            "or batches"
+        )
 
 
 def make_runs(problem: LayeredProblem, device: Device) -> list[Any]:

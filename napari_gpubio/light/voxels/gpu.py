@@ -1,6 +1,7 @@
 """Photons through voxels in CUDA, the twin of ``cpu.py``; the kernels are in ``voxels.cu``."""
 
 import dataclasses
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ class Run:
         self.span = p.batch_size * self._slots
         self._open: dict[int, list[tuple[int, int]]] = {}
         self._whole: set[int] = set()
+        self._busy = threading.Lock()  # a preview must not see half a chunk
         self._caught = CaughtPhotons.none(p)
         self._parts: dict[int, OpenBatch] = {}  # of batches that another run has begun or will finish
         with cupy.cuda.Device(device.indices[0]):
@@ -67,7 +69,7 @@ class Run:
         """Trace the photons ``start`` to ``start + count - 1``, all of one span."""
         import cupy
 
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self._busy, cupy.cuda.Device(self.device.indices[0]):
             self._set_aside(start // self.span)
             self._trace(start, count)
             size = self._problem.batch_size
@@ -84,7 +86,7 @@ class Run:
         import cupy
 
         p = self._problem
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self._busy, cupy.cuda.Device(self.device.indices[0]):
             ledger, energy = cupy.asnumpy(self._ledger), cupy.asnumpy(self._energy)
             part = Partial(
                 batch_size=p.batch_size,

@@ -22,6 +22,7 @@ from napari_gpubio.light.widget.number_row import NumberBox
 from napari_gpubio.light.widget.plots_axes import COLOURS, LogPlot
 
 EMPTY = "No result yet: press Run."
+NO_MAP = "This result has no absorption map: tick it under Run, and run again."
 NOTHING = "Nothing escaped on any side."
 BROAD, AT_RADIUS = "broad beam", "at radius"
 _LEAST_KNOWN = 0.5  # relative error up to which a value tells where a plot should end
@@ -30,6 +31,7 @@ _LEAST_KNOWN = 0.5  # relative error up to which a value tells where a plot shou
 class Pane(QWidget):
     """A plot under a line of choices; a subclass says what its curves are."""
 
+    needs_map = False
     changed = Signal()
 
     def __init__(self, title: str, parent: QWidget | None = None) -> None:
@@ -59,6 +61,9 @@ class Pane(QWidget):
         self.curves = ()
         self._hint.setText(EMPTY)
         if picture is None:
+            return
+        if self.needs_map and picture.result.A_rz is None:
+            self._hint.setText(NO_MAP)
             return
         try:
             self.curves = self.read(picture)
@@ -108,6 +113,8 @@ class Pane(QWidget):
 class DepthPane(Pane):
     """Fluence or absorption in depth: of a broad beam, or at a radius."""
 
+    needs_map = True
+
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("Depth profile", parent)
         self._choice = QComboBox(self)
@@ -146,6 +153,8 @@ class DepthPane(Pane):
 
 class RadialPane(Pane):
     """Fluence or absorption along the radius, at a depth."""
+
+    needs_map = True
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("Radial profile at depth", parent)
