@@ -66,7 +66,7 @@ class Run:
         self._problem = problem
         self._variant = variant or Variant()
         self._done = LayeredPartial.empty(problem)
-        self._busy = threading.RLock()  # a preview must not see half a chunk
+        self._busy = threading.Lock()  # a preview must not see half a chunk
         self._shape = self._variant.shape
         share = -(-problem.batch_count // sharers)
         self.span = problem.batch_size * share

@@ -149,7 +149,7 @@ def picture_layer(
 
 def mirrored(values: Array) -> Array:
     """Turn values over (r, z) into an image over (z, r) with r from -R to R."""
-    return np.concatenate([values, values]).T
+    return np.concatenate([values[::-1], values]).T
 
 
 def layer_colours(names: Sequence[str]) -> tuple[str, ...]:
@@ -201,7 +201,7 @@ def _place(settings: LayeredSettings) -> dict[str, Any]:
     s = settings
     return {
         "scale": (s.dz_mm, s.dr_mm),
-        "translate": (s.dz_mm / 2, -(s.radial_bins - 0.5) * s.dr_mm),
+        "translate": (s.dz_mm / 2, -(s.radial_bins) * s.dr_mm),
         "axis_labels": AXES,
         "units": AXIS_UNITS,
     }
