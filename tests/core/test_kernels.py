@@ -10,8 +10,13 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core import kernels
+from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import atomic_write
+from napari_gpubio.light.layered import gpu as layered_gpu
+from napari_gpubio.light.layered.model import Layer, LayeredMedium
+from napari_gpubio.light.layered.problem import LayeredProblem
+from napari_gpubio.light.layered.settings import LayeredSettings
 from napari_gpubio.light.voxels.gpu import defines_of
 from tests.cuda_on_cpu import loader
 
@@ -26,12 +31,20 @@ VOXELS = [
     for continuous in (0, 1)
     for detect in (0, 1)
 ]
+LAYERS = [
+    (f"CACHE={cache}", f"HISTORY={history}", f"ABSORPTION={absorption}")
+    for cache in (0, 1)
+    for history in (0, 1)
+    for absorption in (0, 1)
+    if absorption or not cache  # there is nothing to keep
+]
 SPECIALISATIONS = {
     "tracts/rays/geodesic.cu": BOTH_REALS,
     "tracts/tensors/tensors.cu": BOTH_REALS,
     "light/voxels/voxels.cu": VOXELS,
+    "light/layered/layers.cu": LAYERS,
 }
-FAST = {"light/voxels/voxels.cu"}  # files of which an engine compiles kernels with ``fast=True`` too
+FAST = {"light/voxels/voxels.cu", "light/layered/layers.cu"}  # compiled with ``fast=True`` by an engine too
 # Files that mix float with double because they mean double.
 DOUBLE_ON_PURPOSE = {"tracts/tensors/tensors.cu"}
 # Registers a kernel may use at most, on any architecture; 255 for one that is not named here. A tenth more than was
@@ -54,6 +67,7 @@ REGISTERS = {
     "eigen_rows REAL=double": 72,
     **{f"trace_photons {' '.join(defines)}": 64 for defines in VOXELS},  # its launch bounds leave no more
     **{f"fold_batch {' '.join(defines)}": 80 for defines in VOXELS},
+    **{f"trace_layers {' '.join(defines)}": 64 for defines in LAYERS},  # so that four blocks share a processor
 }
 # Bytes a kernel may spill; none for one that is not named here. These are a few words around function calls.
 SPILLS = {
@@ -61,6 +75,7 @@ SPILLS = {
     "trace_vanaart REAL=float": 24,
     "trace_cubic REAL=double": 64,
     **{f"trace_photons {' '.join(defines)}": 40 for defines in VOXELS},  # 28 with fast maths on sm_90, else 0 to 8
+    **{f"trace_layers {' '.join(defines)}": 8 for defines in LAYERS},  # 4 on sm_80 and sm_90
 }
 BUILDS = [
     pytest.param(source, defines, id=" ".join((source, *defines)))
@@ -151,6 +166,25 @@ def test_voxels_are_compiled_as_the_engine_does():
         for detectors in ((), ("one",))
     }
     assert used == set(VOXELS)
+
+
+def test_layers_are_compiled_as_the_engine_does(fake_gpu, monkeypatch):
+    used = set()
+
+    def noted(path, name, *, defines, fast):
+        used.add((defines, fast))
+        return kernels.kernel(path, name, defines=defines, fast=fast)
+
+    fake_gpu()
+    monkeypatch.setattr(layered_gpu, "kernel", noted)
+    medium = LayeredMedium(layers=(Layer(mua_per_mm=0.5, mus_per_mm=1.0),))
+    for absorption in (True, False):
+        problem = LayeredProblem(medium, LayeredSettings(photons=100, absorption=absorption))
+        for cache in (True, False):
+            for history in (True, False):
+                variant = layered_gpu.Variant(cache=cache, history=history, shape=(2, 2))
+                layered_gpu.Run(problem, device=Device("cuda", (0,)), variant=variant).advance(0, 100)
+    assert used == {(defines, True) for defines in LAYERS}
 
 
 @pytest.mark.parametrize(("source", "defines"), BUILDS)

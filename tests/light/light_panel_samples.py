@@ -123,7 +123,7 @@ def settle(qtbot, panel):
     """Wait until nothing runs, waits to run, or is still on its way through the event queue."""
 
     def still():
-        jobs = (panel._redraw, panel._need, panel._labels._count, panel._quick._job)
+        jobs = (panel._redraw, panel._need, panel._load, panel._labels._count, panel._quick._job)
         timers = panel._labels._later.isActive()
         return not (panel.running or panel._quick.busy or timers or any(job._running is not None for job in jobs))
 

@@ -106,6 +106,15 @@ def test_the_last_depth_bin_is_hidden_where_it_collects_what_lies_below(result):
     assert np.isfinite(data[0, [0, -1]]).all()
 
 
+def test_below_the_layers_there_is_nothing():
+    """Rounding may bring a photon at the bottom into the bin below it."""
+    deep = simulate_layers(MEDIUM, dataclasses.replace(SETTINGS, depth_bins=30), device="cpu")
+    assert np.isnan(picture_layer(deep, "")[0][20:]).all()
+    assert np.isfinite(picture_layer(deep, "")[0][19, 25:35]).all()
+    assert broad_beam_curve(deep).at[-1] == pytest.approx(1.95)
+    assert absorbed_beyond(deep) == pytest.approx(absorbed_beyond(simulate_layers(MEDIUM, SETTINGS, device="cpu")))
+
+
 def test_units_of_power_and_energy(result):
     fluence, absorbed = result.fluence_rz().value[:-1], result.A_rz.value[:-1]
     for unit, quantity, name, factor, values in (

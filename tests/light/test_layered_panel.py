@@ -14,6 +14,7 @@ from napari_gpubio.core.layers import carried
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.layered.beams import Beam, convolved
 from napari_gpubio.light.layered.layers import mirrored
+from napari_gpubio.light.layered.phantom import plan_phantom
 from napari_gpubio.light.layered.presets import layered_preset, layered_preset_names
 from napari_gpubio.light.layered.run import simulate_layers
 from napari_gpubio.light.layered.widget import LayeredPanel, request
@@ -97,7 +98,7 @@ def test_a_run_gives_what_the_api_gives(viewer, panel, qtbot):
     assert np.array_equal(shown.Rd_ra.error, expected.Rd_ra.error)
     assert shown.diffuse_reflectance == expected.diffuse_reflectance
     layer = picture(viewer)
-    assert layer.name == "layers log10 fluence (1/mm²)"
+    assert layer.name == "log10 fluence (1/mm²)"
     with np.errstate(divide="ignore"):
         logarithm = np.log10(mirrored(expected.fluence_rz().value))
     known = np.isfinite(layer.data)
@@ -199,12 +200,12 @@ def test_units_quantities_and_decades(viewer, panel, qtbot):
     panel.beam_box.set_strength("mW", 10.0)
     settle(qtbot, panel)
     assert picture(viewer) is layer
-    assert layer.name == "layers log10 fluence (mW/mm²)"
+    assert layer.name == "log10 fluence (mW/mm²)"
     assert np.allclose(layer.data, per_photon + 1.0, atol=1e-5, equal_nan=True)
     panel.beam_box.set_strength("J", 2.0)
     panel.picture_box.set_quantity("absorbed")
     settle(qtbot, panel)
-    assert layer.name == "layers log10 absorbed (J/cm³)"
+    assert layer.name == "log10 absorbed (J/cm³)"
     absorbed = mirrored(result(viewer).A_rz.value)
     known = np.isfinite(layer.data)
     assert np.allclose(layer.data[known], np.log10(2000 * absorbed[known]), atol=1e-5)
@@ -263,6 +264,8 @@ def test_another_grid_makes_another_layer(viewer, panel, qtbot):
     assert picture(viewer) is not first
     assert first not in viewer.layers
     assert picture(viewer).data.shape == (10, 80)
+    centre = viewer.scene.camera.center
+    assert centre[-2] == pytest.approx(0.25, abs=0.03)  # in view
     assert viewer.layers[0] is picture(viewer)  # below the borders
 
 
@@ -379,6 +382,48 @@ def test_stop_keeps_what_was_done_with_its_error(viewer, panel, qtbot):
     assert any("Stopped after" in text for text in texts(panel.results))
 
 
+def test_a_result_is_gone_on_with(viewer, panel, qtbot):
+    run(qtbot, panel)
+    change(panel, MUA, "9")  # it goes on with its own inputs
+    panel.run_box.photons.set_value(3 * FEW)
+    with qtbot.waitSignal(panel.run_finished, timeout=MILLISECONDS):
+        button(panel, "Continue").click()
+    settle(qtbot, panel)
+    whole = simulate_layers(MEDIUM, dataclasses.replace(SETTINGS, photons=4 * FEW), device="cpu")
+    assert np.array_equal(result(viewer).A_rz.value, whole.A_rz.value)
+    assert result(viewer).launched == 4 * FEW
+
+
+def test_a_stopped_result_is_gone_on_with_to_its_end(viewer, panel, qtbot, held):
+    panel.run_button.click()
+    qtbot.waitUntil(held.waiting.is_set, timeout=MILLISECONDS)
+    panel.run_button.click()
+    settle(qtbot, panel)
+    assert not result(viewer).complete
+    held.go.set()
+    with qtbot.waitSignal(panel.run_finished, timeout=MILLISECONDS):
+        button(panel, "Continue").click()
+    settle(qtbot, panel)
+    expected = simulate_layers(MEDIUM, SETTINGS, device="cpu")
+    assert np.array_equal(result(viewer).A_rz.value, expected.A_rz.value)
+    assert np.array_equal(result(viewer).A_rz.error, expected.A_rz.error)
+
+
+def test_while_it_runs_nothing_is_called_stopped(panel, qtbot, held):
+    panel.run_box.photons.set_value(100_000_000)
+    panel.run_button.click()
+    held.go.set()
+    qtbot.waitUntil(lambda: panel.results.picture is not None, timeout=MILLISECONDS)
+    assert panel.running
+    assert "Running:" in panel.results._light.text()
+    assert "Stopped" not in panel.results._light.text()
+    assert not button(panel, "Continue").isEnabled()
+    panel.stop()
+    settle(qtbot, panel)
+    assert "Stopped after" in panel.results._light.text()
+    assert button(panel, "Continue").isEnabled()
+
+
 def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, monkeypatch):
     real, calls = request.layer_steps, []
 
@@ -401,7 +446,7 @@ def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, 
 
 
 @pytest.mark.display
-@pytest.mark.parametrize("what", ["layers log10 fluence (1/mm²)", "layer borders", "layer names", "everything"])
+@pytest.mark.parametrize("what", ["log10 fluence (1/mm²)", "layer borders", "layer names", "everything"])
 def test_removing_layers_during_a_run_does_no_harm(viewer, panel, qtbot, held, errors, what):
     held.go.set()
     run(qtbot, panel)
@@ -542,8 +587,25 @@ def test_a_phantom_that_cannot_be_made_is_a_sentence(viewer, panel, qtbot):
 def test_proposed_voxels_fit_every_layer(panel):
     for name in layered_preset_names():
         panel.presets.choose(name)
+        medium, settings = layered_preset(name).medium, layered_preset(name).settings
+        plan = plan_phantom(medium, **panel.phantom_box.sizes)
         assert "rounded" not in panel.phantom_box.note
-        assert "voxels." in panel.phantom_box.note
+        assert plan.columns % 2 == 1  # the beam's axis is in the middle of a voxel
+        assert plan.columns * plan.across_mm == pytest.approx(2 * settings.radial_bins * settings.dr_mm, rel=0.05)
+        assert np.prod(plan.shape) < 2e7
+
+
+def test_proposed_sizes_follow_the_grid_until_others_are_typed(panel):
+    assert panel.phantom_box.sizes["width_mm"] == pytest.approx(4.0, rel=0.02)
+    panel.grid_box._boxes["radial_bins"].setValue(80)
+    assert panel.phantom_box.sizes["width_mm"] == pytest.approx(8.0, rel=0.02)
+    panel.phantom_box._width.setValue(3.3)
+    panel.grid_box._boxes["radial_bins"].setValue(40)
+    assert panel.phantom_box.sizes["width_mm"] == 3.3
+    panel.table.model.type_in({(1, 5): "inf"})
+    assert panel.phantom_box.sizes["depth_mm"] == pytest.approx(1.0)
+    assert "ends at 1 mm here" in panel.phantom_box.note
+    assert "rounded to whole voxels" not in panel.phantom_box.note
 
 
 def test_settings_stay_as_they_were_given(panel):

@@ -71,6 +71,7 @@ def test_the_script_gives_the_same_numbers(viewer, panel, qtbot, tmp_path):
     settings = dataclasses.replace(SETTINGS, seed=11, edge="drop", batches=8)
     panel.grid_box.set_settings(settings)
     panel.run_box.set_settings(settings)
+    panel.table.n_above.setValue(1.12)
     panel.beam_box.set_beam(Beam(kind="gaussian", radius_mm=0.35))
     panel.beam_box.set_strength("J", 0.25)
     run(qtbot, panel)

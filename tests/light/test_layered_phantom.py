@@ -94,7 +94,8 @@ def test_rounded_thicknesses_are_told():
 def test_an_endless_layer_is_cut_and_that_is_told():
     domain = voxel_phantom(stack(1.0, math.inf), voxel_mm=0.5, width_mm=4.0)
     assert domain.shape[2] == 10
-    assert "infinitely thick and ends at 5 mm" in domain.notes[0]
+    assert domain.notes == ("The last layer is infinitely thick and ends at 5 mm here.",)
+    assert plan_phantom(stack(1.0, math.inf), voxel_mm=0.3, width_mm=4.2).notes[1].endswith("ends at 5.1 mm here.")
     assert voxel_phantom(stack(1.0, math.inf), voxel_mm=0.5, width_mm=4.0, depth_mm=3.0).shape[2] == 6
     with pytest.raises(InvalidInput, match=r"ends at 1 mm, above the last layer"):
         plan_phantom(stack(1.0, math.inf), voxel_mm=0.5, width_mm=4.0, depth_mm=1.0)

@@ -349,6 +349,6 @@ def test_a_missing_gpu_is_said(fake_gpu):
 
 def test_too_little_memory_is_said_before_the_start(monkeypatch):
     """Every batch has a tally of its own, and a grid may have millions of bins."""
-    monkeypatch.setattr(run, "free_memory_bytes", lambda device: 20_000, raising=False)
+    monkeypatch.setattr(run, "free_memory_bytes", lambda device: 10_000)
     with pytest.raises(InvalidInput, match=r"the simulation needs about \d+ MB and \d+ MB are free; take"):
         whole()

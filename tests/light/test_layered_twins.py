@@ -20,7 +20,7 @@ from napari_gpubio.light.layered.assemble import assemble
 from napari_gpubio.light.layered.gpu import Variant, hot_corner
 from napari_gpubio.light.layered.problem import LayeredProblem
 from napari_gpubio.light.layered.run import simulate_layers
-from napari_gpubio.light.layered.settings import LayeredSettings
+from napari_gpubio.light.layered.settings import LayeredSettings, ring_area_mm2
 from tests.cuda_on_cpu import loader
 from tests.light.layered_samples import ENDLESS_MM, GLASS, SKIN, TISSUE, at, check_same_bits, medium
 
@@ -396,4 +396,6 @@ def test_every_variant_on_a_real_gpu_agrees_within_errors(variant):
     expected = on("cuda", 400_000, layers=SKIN, seed=12, batches=32)
     for quantity in ("diffuse_reflectance", "transmittance", "absorbed"):
         assert abs(getattr(found, quantity).z_score(*getattr(expected, quantity))) < 4
-    assert (found.A_rz.value * 1.0).sum() > 0
+    s = problem.settings
+    in_grid = (found.A_rz.value * ring_area_mm2(s)[:, None] * s.dz_mm).sum()
+    assert in_grid == pytest.approx(found.absorbed.value, rel=1e-6)

@@ -251,7 +251,8 @@ def test_detector_numbers_by_hand(result):
     assert first.total_path_mm.value == pytest.approx((30 + 25) / 1.5)
     assert first.dpf.value == pytest.approx((30 + 25) / 1.5 / 3)
     assert first.time_ns.value == pytest.approx((0.1 + 0.15) / 1.5)
-    assert second.path_mm[1] == (4.0, 0.0)
+    assert second.path_mm[1].value == 4.0
+    assert math.isnan(second.path_mm[1].error)  # of one photon no spread is known
     assert second.time_ns.value == 9.0
     assert empty.photons == empty.weight.value == 0
     assert math.isnan(empty.dpf.value)
@@ -357,3 +358,14 @@ def test_a_table_that_fails_leaves_the_older_one(result, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(InvalidInput, match="does not exist"):
         write_csv(tmp_path / "no folder" / "x.csv", number_rows(result))
+
+
+def test_what_only_more_photons_can_tell_is_no_fault_during_a_run():
+    part = sample_result((4, 4, 4), complete=False)
+    absorbed = Estimate(part.energy.absorbed.value, math.nan)
+    part = dataclasses.replace(part, energy=dataclasses.replace(part.energy, absorbed=absorbed))
+    sentences = [found.sentence for found in findings(part, running=True)]
+    assert any(sentence.startswith("Running: ") for sentence in sentences)
+    assert not any("batches" in sentence or "Stopped" in sentence for sentence in sentences)
+    assert any("Stopped after" in found.sentence for found in findings(part))
+    assert any("batches" in found.sentence for found in findings(part))

@@ -77,6 +77,16 @@ def test_the_next_run_is_drawn_in_the_chosen_unit(viewer, shown, qtbot):
     assert np.allclose(fluence(viewer).data.T[values > 0], np.log10(values[values > 0]), atol=1e-5)
 
 
+def test_a_power_that_was_given_first_counts_for_the_first_picture(viewer, panel, qtbot):
+    give(panel, qtbot, power=10.0)
+    panel.place_source(LEFT)
+    settle(qtbot, panel)
+    values = result(viewer).irradiance_mw_per_mm2(10.0)
+    assert "mW/mm²" in fluence(viewer).name
+    assert panel.results.unit.name == "mW/mm²"
+    assert np.allclose(fluence(viewer).data.T[values > 0], np.log10(values[values > 0]), atol=1e-5)
+
+
 def test_noisy_voxels_are_hidden_on_request(viewer, shown, qtbot):
     every = np.isfinite(fluence(viewer).data).sum()
     tick(shown, "hide voxels")

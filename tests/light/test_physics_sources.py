@@ -24,6 +24,7 @@ CENTRE = np.full(3, EDGE / 2)
 DIRECTIONS = [(0.0, 0.0, 1.0), (1.0, 2.0, -2.0)]
 LEAST_P = 1e-4  # of a test of Kolmogorov and Smirnov, one chance in 10 000
 TINY = 2e-5  # mm, of positions in single precision
+A_HAIR = 4.1e-3  # mm, a thousandth of a voxel: by so much rays are kept off faces along which they run
 
 
 class Start(NamedTuple):
@@ -35,7 +36,7 @@ class Start(NamedTuple):
 
 def starts(device, source, *, photons=PHOTONS, n=1.0, seed=5):
     """Launch from the middle of a clear cube."""
-    domain = make_domain((4, 4, 4), Medium(label=1, n=n), voxel_mm=EDGE / 4, outside_n=n)
+    domain = make_domain((5, 5, 5), Medium(label=1, n=n), voxel_mm=EDGE / 5, outside_n=n)
     everywhere = Detector(position_mm=CENTRE, radius_mm=10 * EDGE)
     source = dataclasses.replace(source, position_mm=CENTRE)
     settings = Settings(photons=photons, seed=seed)
@@ -46,9 +47,9 @@ def starts(device, source, *, photons=PHOTONS, n=1.0, seed=5):
     return Start((began - CENTRE) @ frame.T, detected.direction @ frame.T)
 
 
-def check_uniform(values, low, high):
+def check_uniform(values, low, high, tolerance=TINY):
     """Uniformly distributed, and not beyond the limits."""
-    assert low - TINY <= values.min() <= values.max() <= high + TINY
+    assert low - tolerance <= values.min() <= values.max() <= high + tolerance
     assert stats.kstest(values, "uniform", (low, high - low)).pvalue > LEAST_P
 
 
@@ -152,8 +153,8 @@ def test_planar(device, direction, width_axis):
     source = Source(kind="planar", direction=direction, width_mm=3.0, height_mm=5.0, width_axis=width_axis)
     start = starts(device, source)
     check_collimated(start)
-    check_uniform(start.position[:, 0], -1.5, 1.5)
-    check_uniform(start.position[:, 1], -2.5, 2.5)
+    check_uniform(start.position[:, 0], -1.5, 1.5, A_HAIR)
+    check_uniform(start.position[:, 1], -2.5, 2.5, A_HAIR)
     check_independent(start.position[:, 0], start.position[:, 1])
 
 

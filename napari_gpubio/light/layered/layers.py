@@ -5,6 +5,7 @@ decades and are shown as their decimal logarithm. Where nothing is known they ar
 bins that no light reached, fluence where nothing absorbs, and the outermost bins where they hold what lies beyond.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -33,7 +34,7 @@ AXES, AXIS_UNITS = ("z", "r"), ("mm", "mm")
 QUANTITIES = ("fluence", "absorbed")
 _SAME = 1e-6  # relative; a grid that ends at the bottom of the layers may miss it by rounding
 LAYER_COLOURS = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#9f9fff")  # told apart by everybody
-_NAMED = 0.04  # a layer that fills less of the picture is not named in it
+_NAMED = 0.06  # a layer that fills less of the picture is not named in it
 
 
 class QuantityUnit(NamedTuple):
@@ -85,12 +86,18 @@ def quantity_rz(result: LayeredResult, quantity: str = "fluence", unit: FluenceU
 
 
 def own_bins(result: LayeredResult) -> tuple[slice, slice]:
-    """The bins of r and z that hold nothing but what lies in them: not the outermost ones that collect all beyond."""
-    s = result.settings
-    if s.edge != "collect":
-        return slice(None), slice(None)
-    ends_inside = s.depth_bins * s.dz_mm < result.medium.tops_mm[-1] * (1 - _SAME)
-    return slice(-1), slice(-1 if ends_inside else None)
+    """The bins of r and z that hold what lies in them and nothing else.
+
+    Not among them are the outermost ones, where they collect all beyond, and those below the layers, into which only
+    rounding brings anything.
+    """
+    s, bottom = result.settings, result.medium.tops_mm[-1] / result.settings.dz_mm
+    depth = s.depth_bins
+    if s.edge == "collect" and depth < bottom * (1 - _SAME):
+        depth -= 1
+    if math.isfinite(bottom):
+        depth = min(depth, math.ceil(bottom * (1 - _SAME)))
+    return slice(s.radial_bins - (s.edge == "collect")), slice(depth)
 
 
 def picture_layer(
@@ -201,7 +208,7 @@ def _place(settings: LayeredSettings) -> dict[str, Any]:
     s = settings
     return {
         "scale": (s.dz_mm, s.dr_mm),
-        "translate": (s.dz_mm / 2, -(s.radial_bins) * s.dr_mm),
+        "translate": (s.dz_mm / 2, -(s.radial_bins - 0.5) * s.dr_mm),
         "axis_labels": AXES,
         "units": AXIS_UNITS,
     }

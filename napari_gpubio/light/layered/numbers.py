@@ -47,8 +47,16 @@ def fraction_rows(result: LayeredResult) -> tuple[NumberRow, ...]:
     return tuple(rows)
 
 
-def layered_findings(result: LayeredResult) -> tuple[Finding, ...]:
-    """What to think of a result, worst first; never empty."""
+def layered_findings(result: LayeredResult, *, running: bool = False) -> tuple[Finding, ...]:
+    """What to think of a result, worst first; never empty.
+
+    Parameters
+    ----------
+    result
+        What a simulation gave.
+    running
+        Whether more photons are under way: what only they can tell is then no fault yet.
+    """
     found = []
     if not abs(result.total - 1) < _closed_within(result):
         sentence = f"Energy balance broken: the parts sum to {result.total:.7g}, not 1. Do not use this."
@@ -56,7 +64,7 @@ def layered_findings(result: LayeredResult) -> tuple[Finding, ...]:
     if abs(z := roulette_z(result.roulette)) > MOST_ROULETTE_Z:
         sentence = f"Roulette is {z:.1f} standard errors from 0; run again with another seed."
         found.append(Finding("warning", sentence))
-    if not math.isfinite(result.absorbed.error):
+    if not running and not math.isfinite(result.absorbed.error):
         found.append(Finding("warning", NO_ERRORS if is_from_file(result) else TOO_FEW))
     if (beyond := absorbed_beyond(result)) > MOST_BEYOND:
         sentence = f"{beyond:.1%} of the absorbed light lies beyond the grid; take more or larger bins to see it."
@@ -64,7 +72,8 @@ def layered_findings(result: LayeredResult) -> tuple[Finding, ...]:
     if not found:
         found.append(Finding("ok", f"Energy balance closed within {_rounded_up(result.total - 1):.0e}."))
     if not result.complete:
-        sentence = f"Stopped after {result.launched:,} of {result.settings.photons:,} photons."
+        how = "Running:" if running else "Stopped after"
+        sentence = f"{how} {result.launched:,} of {result.settings.photons:,} photons."
         found.append(Finding("ok", sentence))
     return tuple(sorted(found, key=lambda finding: ("error", "warning", "ok").index(finding.status)))
 

@@ -220,7 +220,7 @@ def _rounding(medium: LayeredMedium, wanted: Floats, got: Floats, voxel_mm: floa
     changed = [
         f"{_title(medium, i)} {before:.5g} → {after:.5g} mm"
         for i, (before, after) in enumerate(zip(np.diff(wanted), np.diff(got), strict=True))
-        if abs(after - before) > _SAME * voxel_mm
+        if abs(after - before) > _SAME * voxel_mm and not medium.layers[i].is_endless
     ]
     if changed:
         yield f"Thicknesses were rounded to whole voxels of {voxel_mm:g} mm: {', '.join(changed)}."

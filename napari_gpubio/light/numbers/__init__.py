@@ -11,6 +11,7 @@ from napari_gpubio.light.numbers.rows import (
     number_rows,
     write_csv,
 )
+from napari_gpubio.light.numbers.sensitivity import sensitivity_rows
 from napari_gpubio.light.numbers.text import number_text
 from napari_gpubio.light.numbers.units import PER_PHOTON, FluenceUnit, fluence_units
 
@@ -32,6 +33,7 @@ __all__ = [
     "label_name",
     "number_rows",
     "number_text",
+    "sensitivity_rows",
     "time_spread",
     "write_csv",
 ]

@@ -88,13 +88,13 @@ def _detected_weight(caught: DetectedPhotons) -> Estimate:
 
 
 def _weighted_means(weight: Array, values: Array) -> list[Estimate]:
-    """Weighted mean of each column, and its standard error as that of a ratio of two sums."""
+    """Weighted mean of each column, and its standard error as that of a ratio of two sums; one photon knows none."""
     weight = weight.astype(np.float64)
     total = weight.sum()
     if total == 0:
         return [Estimate(math.nan, math.nan)] * values.shape[1]
     means = weight @ values / total
-    errors = np.sqrt(weight**2 @ (values - means) ** 2) / total
+    errors = np.sqrt(weight**2 @ (values - means) ** 2) / total if len(weight) > 1 else np.full(means.shape, math.nan)
     return [Estimate(float(mean), float(error)) for mean, error in zip(means, errors, strict=True)]
 
 

@@ -19,13 +19,22 @@ class Finding(NamedTuple):
     sentence: str
 
 
-def findings(result: LightResult) -> tuple[Finding, ...]:
-    """What to think of a result, worst first; never empty."""
-    found = [*_energy_findings(result), *_other_findings(result)]
+def findings(result: LightResult, *, running: bool = False) -> tuple[Finding, ...]:
+    """What to think of a result, worst first; never empty.
+
+    Parameters
+    ----------
+    result
+        What a simulation gave.
+    running
+        Whether more photons are under way: what only they can tell is then no fault yet.
+    """
+    found = [*_energy_findings(result), *_other_findings(result, running=running)]
     if not found:
         found = [Finding("ok", f"Energy balance closed within {_rounded_up(result.energy.total - 1):.0e}.")]
     if not result.complete:
-        found.append(Finding("ok", f"Stopped after {result.launched:,} of {result.settings.photons:,} photons."))
+        how = "Running:" if running else "Stopped after"
+        found.append(Finding("ok", f"{how} {result.launched:,} of {result.settings.photons:,} photons."))
     return tuple(sorted(found, key=lambda finding: ("error", "warning", "ok").index(finding.status)))
 
 
@@ -47,13 +56,13 @@ def _energy_findings(result: LightResult) -> Iterator[Finding]:
         yield Finding("warning", f"Roulette is {z:.1f} standard errors from 0; run again with another seed.")
 
 
-def _other_findings(result: LightResult) -> Iterator[Finding]:
+def _other_findings(result: LightResult, *, running: bool) -> Iterator[Finding]:
     if result.detected.dropped:
         yield Finding(
             "warning",
             f"{result.detected.dropped:,} detected photons were not listed; raise 'Most detected photons'.",
         )
-    if not math.isfinite(result.energy.absorbed.error):
+    if not running and not math.isfinite(result.energy.absorbed.error):
         yield Finding("warning", "Too few batches for standard errors; run more photons.")
 
 

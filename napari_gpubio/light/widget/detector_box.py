@@ -18,6 +18,10 @@ from qtpy.QtWidgets import (
 from napari_gpubio.light.widget.optodes import Optodes
 
 _COLUMNS = ("Detector", "Radius (mm)", "From source (mm)")
+_SENSITIVITY = (
+    "Where a change of absorption changes what the chosen detector sees: runs light from the detector with as many "
+    "photons as the picture has, and combines both; shares by label are added to the numbers"
+)
 _ROW, _MOST_ROWS = 24, 6  # pixels; rows that are shown without scrolling
 _EMPTY = "No detectors. Choose Detector above and click the surface (or Shift+click), or load an optode montage."
 
@@ -28,6 +32,7 @@ class DetectorBox(QWidget):
     changed = Signal(int, object)  # which one, and what of it
     remove_wanted = Signal(object)  # set of indices
     load_wanted = Signal()
+    sensitivity_wanted = Signal(int)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -51,7 +56,9 @@ class DetectorBox(QWidget):
         self._table.setFixedHeight(header + _ROW * min(count, _MOST_ROWS) + 4)
         self._table.setVisible(count > 0)
         self._empty.setVisible(count == 0)
-        self._remove.setEnabled(count > 0)
+        for button in (self._remove, self._banana):
+            button.setEnabled(count > 0)
+        self._name_banana()
 
     def _build(self) -> None:
         self._table = QTableWidget(0, len(_COLUMNS), self)
@@ -62,6 +69,7 @@ class DetectorBox(QWidget):
         self._table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self._table.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._table.itemChanged.connect(self._on_edited)
+        self._table.itemSelectionChanged.connect(self._name_banana)
         self._empty = QLabel(_EMPTY, self)
         self._empty.setWordWrap(True)
         self._empty.setStyleSheet("color: #9a9da5;")
@@ -74,9 +82,12 @@ class DetectorBox(QWidget):
             buttons.addWidget(button, stretch)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
+        self._banana = self._button("", _SENSITIVITY)
+        self._banana.clicked.connect(lambda: self.sensitivity_wanted.emit(max(self._chosen())))
         for part in (self._empty, self._table):
             layout.addWidget(part)
         layout.addLayout(buttons)
+        layout.addWidget(self._banana)
 
     def _button(self, text: str, tip: str) -> QPushButton:
         button = QPushButton(text, self)
@@ -86,6 +97,13 @@ class DetectorBox(QWidget):
     def _chosen(self) -> set[int]:
         rows = {index.row() for index in self._table.selectedIndexes()}
         return rows or {self._table.rowCount() - 1}
+
+    def _name_banana(self) -> None:
+        """Say to which detector the sensitivity is asked for: the chosen one, or the last."""
+        row = max(self._chosen())
+        item = self._table.item(row, 0) if row >= 0 else None
+        name = "a detector" if item is None else item.text() or f"detector {row + 1}"
+        self._banana.setText(f"Sensitivity to {name}")
 
     def _on_edited(self, item: Any) -> None:
         what = ("name", "radius_mm")[item.column()]

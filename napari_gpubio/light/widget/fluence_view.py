@@ -9,6 +9,7 @@ from napari.utils.colormaps import Colormap, ensure_colormap
 from napari_gpubio.core.layers import KEY, LayerData, carried
 from napari_gpubio.light.widget.request import Picture
 
+KEPT = "kept"  # a layer that was the panel's and is the user's
 _FADE = 0.35  # share of the colours, from the dark end, over which they fade into the labels below
 
 
@@ -40,6 +41,7 @@ class FluenceView:
     def __init__(self, viewer: Any, show_legend: Callable[[Any, str], None]) -> None:
         self._viewer, self._show_legend = viewer, show_legend
         self._limits: dict[str, tuple[float, float]] = {}  # as they were set here last
+        self._aside = False
         self.picture: Picture | None = None
 
     def show(self, picture: Picture) -> bool:
@@ -49,6 +51,8 @@ class FluenceView:
             is_new |= self._show("error", picture.error)
         elif (layer := self.layer("error")) is not None:
             self._viewer.layers.remove(layer.name)
+        if self._aside and (self.picture is None or picture.result is not self.picture.result):
+            self._aside, self.layer().visible = False, True
         self.picture = picture  # at the end: a layer that is replaced counts as removed by the user
         self._tell()
         return is_new
@@ -63,12 +67,27 @@ class FluenceView:
         for part in _OURS:
             layer = self.layer(part)
             if layer is not None:
-                del layer.metadata[KEY]["panel"]
+                layer.metadata[KEY]["panel"] = KEPT
                 layer.colorbar.visible = False  # that of the next one takes its place
                 names.append(layer.name)
         self.picture = None
         self._tell()
         return names[0] if names else ""
+
+    def set_aside(self) -> None:
+        """Hide the fluence, until there is another one, so that what is drawn over it can be seen."""
+        layer = self.layer()
+        if layer is not None and layer.visible:
+            layer.visible, self._aside = False, True
+
+    def adopt(self, layer: Any) -> None:
+        """Take a fluence layer that came from a file as the panel's own; one that is there stays with the user."""
+        self.keep()
+        layer.metadata[KEY]["panel"] = "fluence"
+        for name, value in _OURS["fluence"].items():
+            setattr(layer, name, value)
+        layer.colorbar.visible = True
+        self._limits["fluence"] = tuple(layer.contrast_limits)
 
     def attach(self) -> None:
         """Follow the time gate on screen, and layers that the user removes."""

@@ -1,7 +1,7 @@
 """Sources and detectors as the user has placed them; unchangeable, so that a change can be taken back."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,6 +108,15 @@ class Optodes:
     sources: tuple[Placement, ...] = ()
     active: int = 0
     detectors: tuple[Detector, ...] = ()
+
+    @classmethod
+    def of(cls, source: Source, detectors: Sequence[Detector]) -> "Optodes":
+        """Return those of a file, as they are; detectors without a name are numbered."""
+        named = [
+            detector if detector.name else dataclasses.replace(detector, name=f"D{number}")
+            for number, detector in enumerate(detectors, 1)
+        ]
+        return cls(sources=(Placement.of(source),), detectors=tuple(named))
 
     def __iter__(self) -> Iterator[Vector]:
         """Positions of all of them, sources first."""

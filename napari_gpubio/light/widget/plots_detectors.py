@@ -27,6 +27,7 @@ from napari_gpubio.viewer.jobs import LatestJob, Outcome
 EMPTY = "No result yet: place a source and press Run."
 NONE = "There are no detectors: place some on the surface and press Run."
 NOTHING = "The detectors caught no photon; run more photons, or make them larger."
+FEW = 30  # photons, from which on the spread of the times means something
 MOST_ROWS = 5  # at once; more scroll
 Caught = tuple[tuple[DetectorNumbers, ...], tuple[TimeSpread, ...]]
 
@@ -84,7 +85,7 @@ class DetectorPlot(Widget):
             return
         numbers, spreads = outcome.result
         self._found.show()
-        self._say("" if any(one.photons for one in numbers) else NOTHING)
+        self._say(_few_text(numbers) if any(one.photons for one in numbers) else NOTHING)
         self.table.show_numbers(self._result, numbers)
         self._draw(numbers, spreads)
 
@@ -166,6 +167,14 @@ class DetectorTable(QTableWidget):
 def colour_of(detector: int) -> str:
     """Colour of a detector's curve."""
     return COLOURS[detector % len(COLOURS)]
+
+
+def _few_text(numbers: tuple[DetectorNumbers, ...]) -> str:
+    """What to do about detectors that caught few photons, or an empty text."""
+    few = [one.name for one in numbers if one.photons < FEW]
+    if not few:
+        return ""
+    return f"{', '.join(few)}: fewer than {FEW} photons, indicative only; run more photons, or make them larger."
 
 
 def _counting(result: LightResult) -> Callable[[Event], Generator[Step, None, Caught]]:

@@ -37,12 +37,15 @@ class QuickRuns(QObject):
         self._stepped.connect(self._on_step)
         self.busy = False
         self._warm = False
+        self._rest = ""  # what the last look left to do
 
     def submit(self, request: Request) -> None:
         """Run this; one that is under way ends as soon as it has something to show."""
         self._newest += 1
         self.busy = True
-        self._job.submit(self._steps(request.quick(), self._newest))
+        quick = request.quick()
+        self._rest = "; press Run for all of them" if quick.settings != request.settings else ", which is all"
+        self._job.submit(self._steps(quick, self._newest))
 
     def cancel(self) -> None:
         """End what runs and show nothing more of it."""
@@ -89,4 +92,4 @@ class QuickRuns(QObject):
         elif picture is not None:
             self._warm = True
             self.drawn.emit(picture)
-            self.said.emit(f"quick look with {picture.result.launched:,} photons; press Run for all of them")
+            self.said.emit(f"quick look with {picture.result.launched:,} photons{self._rest}")

@@ -128,10 +128,10 @@ def picture_of(result: LightResult, look: Look) -> Picture:
     return Picture(result, fluence, error)
 
 
-def drawing_steps(picture: Picture, look: Look) -> Generator[Step, None, Picture]:
-    """Draw a picture's result anew, in a worker."""
+def drawing_steps(result: LightResult, look: Look) -> Generator[Step, None, Picture]:
+    """Draw a result, in a worker."""
     yield Step(0, 1, "drawing")
-    return picture_of(picture.result, look)
+    return picture_of(result, look)
 
 
 def light_steps(
@@ -163,6 +163,29 @@ def light_steps(
     steps = simulate_steps(
         domain, request.source, request.settings, detectors=request.detectors, device=request.device, stop=stop
     )
+    return (yield from _pictured(steps, look, outdated))
+
+
+def more_photons(result: LightResult, photons: int) -> int:
+    """How many photons a result has when it is gone on with: those that it was stopped before, or so many more."""
+    return result.launched + photons if result.complete else result.settings.photons
+
+
+def continued_steps(
+    result: LightResult, photons: int, device: str, stop: threading.Event, look: Callable[[], Look]
+) -> Generator[Step, None, Picture]:
+    """Go on with a result, with its own inputs, until it has so many photons; previews are pictures."""
+    settings = dataclasses.replace(result.settings, photons=photons)
+    steps = simulate_steps(
+        result.domain, result.source, settings, detectors=result.detectors, device=device, resume=result, stop=stop
+    )
+    return (yield from _pictured(steps, look))
+
+
+def _pictured(
+    steps: Generator[Step, None, LightResult], look: Callable[[], Look], outdated: Callable[[], bool] | None = None
+) -> Generator[Step, None, Picture]:
+    """The steps of a simulation, with pictures instead of results, as often as they can be looked at."""
     looked, cost = -np.inf, 0.0
     try:
         while True:

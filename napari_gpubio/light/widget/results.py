@@ -43,6 +43,7 @@ class ResultBox(QWidget):
     said = Signal(str)
     complained = Signal(str)
     unit_changed = Signal(str)
+    continue_wanted = Signal()
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -50,6 +51,7 @@ class ResultBox(QWidget):
         self._colours: Mapping[int, Any] = {}
         self._units: dict[str, FluenceUnit] = {}
         self._thresholds = dict(THRESHOLDS)
+        self._more_rows: tuple[NumberRow, ...] = ()
         self.plots = PlotDesk(viewer, self)
         self.files = ResultFiles(self)
         self._work = LatestJob(self)
@@ -65,6 +67,7 @@ class ResultBox(QWidget):
         power_mw: float | None = None,
         energy_j: float | None = None,
         colours: Mapping[int, Any] | None = None,
+        running: bool = False,
     ) -> None:
         """Speak of another result from now on; the numbers follow from a worker.
 
@@ -76,21 +79,36 @@ class ResultBox(QWidget):
             Of the source: fluence can then be told in mW/mm^2 and in J/cm^2 too.
         colours
             Colour of each label.
+        running
+            Whether more photons of it are under way.
         """
+        if result is not self.result:
+            self._more_rows = ()
         self.result = result
         self._colours = colours or self._colours
-        self._show_units(fluence_units(power_mw=power_mw, energy_j=energy_j))
+        self.offer_units(power_mw=power_mw, energy_j=energy_j)
         self._numbers.setVisible(result is not None)
         self._empty.setVisible(result is None)
         for part in (self._light, self._header, self._choice, *self._buttons):
             part.setEnabled(result is not None)
+        self._continue.setEnabled(result is not None and not running)
         if result is None:
             self._work.cancel()
             self._table.show_rows(())
         else:
-            self._show_findings(result)
+            self._show_findings(result, running=running)
             self._count()
         self.plots.show_result(result, self.unit)
+
+    def offer_units(self, *, power_mw: float | None = None, energy_j: float | None = None) -> None:
+        """Let fluence be told in the units that the source's power and energy allow; also before there is a result."""
+        self._show_units(fluence_units(power_mw=power_mw, energy_j=energy_j))
+
+    def add_rows(self, rows: tuple[NumberRow, ...]) -> None:
+        """Show further numbers of the result; of the same group, the new ones count."""
+        groups = {row.group for row in rows}
+        self._more_rows = (*(row for row in self._more_rows if row.group not in groups), *rows)
+        self._count()
 
     @property
     def unit(self) -> FluenceUnit:
@@ -125,13 +143,27 @@ class ResultBox(QWidget):
         self._numbers = QWidget(self)
         inside = QVBoxLayout(self._numbers)
         inside.setContentsMargins(0, 0, 0, 0)
-        for part in (self._light, self._header, self._build_choice(), self._table):
+        for part in (self._light, self._build_made(), self._build_choice(), self._table):
             inside.addWidget(part)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self._empty)
         layout.addWidget(self._numbers)
         layout.addLayout(self._build_buttons())
+
+    def _build_made(self) -> QWidget:
+        self._continue = QPushButton("Continue", self)
+        self._continue.setToolTip(
+            "Go on with this result and its own inputs: to its end if it was stopped, else with as many photons more "
+            "as Photons says"
+        )
+        self._continue.clicked.connect(lambda: self.continue_wanted.emit())
+        made = QWidget(self)
+        row = QHBoxLayout(made)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self._header, 1)
+        row.addWidget(self._continue)
+        return made
 
     def _build_choice(self) -> QWidget:
         self._unit = QComboBox(self)
@@ -180,9 +212,10 @@ class ResultBox(QWidget):
 
     # -- what is shown --------------------------------------------------------------------------------------------
 
-    def _show_findings(self, result: LightResult) -> None:
+    def _show_findings(self, result: LightResult, *, running: bool) -> None:
         dot = "<span style='color:{}; font-size:16px'>●</span> {}"
-        lines = [dot.format(STATUS_COLOURS[found.status], escape(found.sentence)) for found in findings(result)]
+        found = findings(result, running=running)
+        lines = [dot.format(STATUS_COLOURS[one.status], escape(one.sentence)) for one in found]
         self._light.setText("<br>".join(lines))
         self._header.setText(made_text(result))
 
@@ -210,7 +243,7 @@ class ResultBox(QWidget):
         if outcome.error:
             self.complained.emit(outcome.error)
         elif self.result is not None:
-            self._table.show_rows(outcome.result, self._colours)
+            self._table.show_rows(outcome.result + self._more_rows, self._colours)
 
     def _on_unit(self, *_: Any) -> None:
         self._above.setText(f"{self.threshold:g}")
@@ -238,7 +271,7 @@ class ResultBox(QWidget):
         self.files.ask_for_fluence(self.result, self.unit)
 
     def _export_csv(self) -> None:
-        self.files.ask_for_csv(self.result, self.unit, self.threshold)
+        self.files.ask_for_csv(self.result, self.unit, self.threshold, self._more_rows)
 
 
 def made_text(result: LightResult) -> str:

@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QFileDialog
 
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.io import save_result, write_fluence
-from napari_gpubio.light.numbers import FluenceUnit, number_rows, write_csv
+from napari_gpubio.light.numbers import FluenceUnit, NumberRow, number_rows, write_csv
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.viewer.jobs import Job, Outcome
 
@@ -35,9 +35,11 @@ class ResultFiles(QObject):
         write = functools.partial(_write_fluence, unit=unit)
         self._ask(f"Save the fluence in {unit.name}", "fluence.nii.gz", "NIfTI (*.nii.gz *.nii)", result, write)
 
-    def ask_for_csv(self, result: LightResult | None, unit: FluenceUnit, threshold: float) -> None:
-        """Ask for a file and write every number in it."""
-        write = functools.partial(_write_numbers, unit=unit, threshold=threshold)
+    def ask_for_csv(
+        self, result: LightResult | None, unit: FluenceUnit, threshold: float, more: tuple[NumberRow, ...] = ()
+    ) -> None:
+        """Ask for a file and write every number in it, ``more`` at its end."""
+        write = functools.partial(_write_numbers, unit=unit, threshold=threshold, more=more)
         self._ask("Export the numbers", "light_numbers.csv", "Tables (*.csv)", result, write)
 
     def write(self, path: Path, result: LightResult, write: Callable[[Path, LightResult], Any]) -> None:
@@ -87,5 +89,7 @@ def _write_fluence(path: Path, result: LightResult, *, unit: FluenceUnit) -> Non
     write_fluence(path, result, unit=unit)
 
 
-def _write_numbers(path: Path, result: LightResult, *, unit: FluenceUnit, threshold: float) -> None:
-    write_csv(path, number_rows(result, unit=unit, threshold=threshold))
+def _write_numbers(
+    path: Path, result: LightResult, *, unit: FluenceUnit, threshold: float, more: tuple[NumberRow, ...] = ()
+) -> None:
+    write_csv(path, number_rows(result, unit=unit, threshold=threshold) + more)

@@ -9,6 +9,7 @@ from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QSpinBox, QVBoxLayout
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.widget.faces_box import FacesBox
 from napari_gpubio.light.widget.number_row import NumberBox, aligned_form, row_label, share_width
 from napari_gpubio.light.widget.photon_box import PhotonBox
 from napari_gpubio.viewer.forms import ParamForm
@@ -26,8 +27,15 @@ class RunBox(QWidget):
         self._given = Settings().time_gates_ns  # kept to the last digit, equal or not, until the user changes them
         self.photons = PhotonBox(Settings().photons, self)
         self.form = ParamForm(Settings(), skip=("photons",), parent=self)
+        self.faces = FacesBox(self)
         self._build()
-        for signal in (self.photons.changed, self.form.changed, self._end.edited, self._gates.valueChanged):
+        for signal in (
+            self.photons.changed,
+            self.form.changed,
+            self.faces.changed,
+            self._end.edited,
+            self._gates.valueChanged,
+        ):
             signal.connect(lambda *_: self.changed.emit())
 
     @property
@@ -39,7 +47,12 @@ class RunBox(QWidget):
         InvalidInput
             If they cannot be run.
         """
-        return dataclasses.replace(self.form.value(), photons=self.photons.value(), time_gates_ns=self._edges())
+        return dataclasses.replace(
+            self.form.value(),
+            photons=self.photons.value(),
+            time_gates_ns=self._edges(),
+            faces=self.faces.faces,
+        )
 
     @property
     def live(self) -> bool:
@@ -54,6 +67,7 @@ class RunBox(QWidget):
         self._gates.setValue(settings.gate_count)
         self.photons.set_value(settings.photons)
         self.form.set_value(settings)
+        self.faces.set_faces(settings.faces)
         self.blockSignals(was)
         self.changed.emit()
 
@@ -92,7 +106,7 @@ class RunBox(QWidget):
         self._need.setStyleSheet("color: #9a9da5;")
         self._need.setWordWrap(True)
         self._need.hide()
-        for part in (top, self.form, self._need):
+        for part in (top, self.form, self.faces, self._need):
             layout.addWidget(part)
 
     def _window(self) -> QWidget:

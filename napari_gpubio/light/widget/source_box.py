@@ -147,7 +147,7 @@ class SourceBox(QWidget):
         for part in (*numbers, self._warning_part()):
             layout.addWidget(part)
         self.form.changed.connect(self._on_form)
-        self.pattern_box.currentIndexChanged.connect(lambda *_: self.changed.emit())
+        self.pattern_box.currentIndexChanged.connect(self._on_pattern)
 
     def _which_part(self) -> QWidget:
         self._which_row, self._which = QWidget(self), QComboBox(self)
@@ -202,6 +202,10 @@ class SourceBox(QWidget):
     def _on_form(self) -> None:
         self._show_fitting_rows()
         self.changed.emit()
+
+    def _on_pattern(self, *_: Any) -> None:
+        if self.form.widget("kind").value == "pattern":  # else an image that is opened changes nothing
+            self.changed.emit()
 
     def _show_fitting_rows(self) -> None:
         """Show only the sizes that the kind has."""

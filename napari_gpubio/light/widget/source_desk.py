@@ -270,6 +270,8 @@ class SourceDesk(QObject):
         moved = self._moved(marker, sight) or self._while_dragged  # beside the tissue it stays where it was last
         if moved is not None:
             self._take(moved)
+            if sight.direction is not None and marker == self.optodes.active:  # as after a click in 3-D
+                self.go_to_source()
 
     def _moved(self, marker: int, sight: Sight) -> Optodes | None:
         """Return where a marker has been dragged to, or None beside the tissue."""

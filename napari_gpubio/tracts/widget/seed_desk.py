@@ -101,8 +101,8 @@ class SeedDesk(QObject):
     def _connect(self) -> None:
         self.tool.placed.connect(self._on_placed)
         self.tool.grabbed.connect(self._on_grabbed)
-        self.tool.dragged.connect(self._on_dragged)
-        self.tool.dropped.connect(lambda position: self._on_placed(position, new=False))
+        self.tool.dragged.connect(lambda _, position: self._on_dragged(position))
+        self.tool.dropped.connect(lambda _, position: self._on_placed(position, new=False))
         self.tool.missed.connect(lambda: self.complained.emit(NO_TENSORS if self._source() is None else MISSED))
         self._box.placing_changed.connect(self._on_placing)
         self._box.chosen.connect(self._on_chosen)

@@ -10,8 +10,8 @@ from napari_gpubio.light.numbers import PER_PHOTON, FluenceUnit, fluence_units
 from napari_gpubio.light.widget.number_row import NumberBox, aligned_form, row_label, share_width
 
 PENCIL = "pencil"
-_KINDS = {"pencil beam": PENCIL, "Gaussian, 1/e² radius": "gaussian", "flat-top": "flat"}
-_AMOUNTS = {"one photon (1/mm²)": "", "a power (mW/mm²)": "mW", "an energy (J/cm²)": "J"}
+_KINDS = {"pencil beam": PENCIL, "Gaussian (1/e²)": "gaussian", "flat-top": "flat"}
+_AMOUNTS = {"photon, 1/mm²": "", "power, mW/mm²": "mW", "energy, J/cm²": "J"}
 
 
 class BeamBox(QWidget):
@@ -39,9 +39,10 @@ class BeamBox(QWidget):
             choice.setMinimumContentsLength(10)
         form = aligned_form(self)
         tip = "Pencil-beam results are convolved with the profile; another beam needs no new run"
+        self._radius.setToolTip("Radius of the disk, or where a Gaussian beam has fallen to 1/e²")
         form.addRow(row_label("Beam", tip, self), _beside(self._kind, self._radius))
         tip = "How much light the beam carries: one launched photon, a power, or an energy as in CONV"
-        form.addRow(row_label("Fluence is told for", tip, self), _beside(self._amount, self._strength))
+        form.addRow(row_label("Fluence per", tip, self), _beside(self._amount, self._strength))
         for signal in (self._kind.activated, self._radius.edited, self._amount.activated, self._strength.edited):
             signal.connect(self._on_changed)
         self._show_state()
@@ -99,6 +100,6 @@ class BeamBox(QWidget):
 
 def _beside(choice: QComboBox, number: NumberBox) -> QHBoxLayout:
     row = QHBoxLayout()
-    row.addWidget(choice, 3)
-    row.addWidget(number, 2)
+    row.addWidget(choice, 2)
+    row.addWidget(number, 1)
     return row

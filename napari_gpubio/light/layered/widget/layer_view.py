@@ -27,7 +27,7 @@ _HEADERS = """QHeaderView::section {
 }"""
 _PADDING, _CHIP = 10, 20  # pixels: both sides of a cell, a chip with its gap
 _LONGEST = 9  # characters of a number that a column's width comes from
-_MOST_ROWS, _FEWEST_ROWS = 12, 3
+_MOST_ROWS, _FEWEST_ROWS = 12, 1
 _Trigger = QAbstractItemView.EditTrigger
 _Key = Qt.Key
 

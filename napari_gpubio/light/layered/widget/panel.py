@@ -2,8 +2,9 @@
 
 import dataclasses
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from qtpy.QtWidgets import QWidget
 
@@ -30,6 +31,7 @@ from napari_gpubio.light.layered.widget.script import layered_script
 from napari_gpubio.viewer.jobs import LatestJob, Outcome
 from napari_gpubio.viewer.panel import EnginePanel, heading
 
+Value = TypeVar("Value")
 OUTDATED = "the picture is from before this change; press Run"
 STILL_RUNNING = "The run under way is for the inputs as they were. Press Stop, then Run, for the new ones."
 
@@ -46,6 +48,7 @@ class LayeredPanel(EnginePanel):
     def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:  # noqa: F821
         super().__init__(viewer, run_text="Run", parent=parent)
         self._look = Look()
+        self._going_on: LayeredResult | None = None
         self._quick = QuickRuns(lambda: self._look, self)
         self._redraw = LatestJob(self)
         self._fill()
@@ -85,9 +88,8 @@ class LayeredPanel(EnginePanel):
         self.files.runs_read.connect(self._on_runs)
         self.files.result_read.connect(self._on_result)
         self.table.changed.connect(self._on_layers)
-        for signal in (self.grid_box.changed, self.run_box.changed):
-            signal.connect(self._on_change)
-        self.grid_box.changed.connect(lambda: self.table.drawing.show_grid(self.grid_box.depth_mm))
+        self.grid_box.changed.connect(self._on_layers)
+        self.run_box.changed.connect(self._on_change)
         for signal in (self.beam_box.changed, self.picture_box.changed):
             signal.connect(self._follow_look)
         self.picture_box.borders_changed.connect(lambda: self.view.show_borders(self.picture_box.borders))
@@ -98,6 +100,7 @@ class LayeredPanel(EnginePanel):
             part.said.connect(self.say)
         for part in (self.results, self.files, self.phantoms):
             part.complained.connect(self.show_error)
+        self.results.continue_wanted.connect(self.continue_run)
         self._quick.drawn.connect(self._show)
         self._quick.failed.connect(self.show_error)
         self._redraw.finished.connect(self._on_redrawn)
@@ -113,14 +116,11 @@ class LayeredPanel(EnginePanel):
         self.table.set_medium(medium, undoable=not first)
 
     def _on_layers(self) -> None:
-        """Let every part speak of the layers as they are now."""
-        try:
-            medium: LayeredMedium | None = self.table.medium()
-        except GpuBioError:
-            medium = None
+        """Let every part speak of the layers and the grid as they are now."""
+        medium = _or_none(self.table.medium)
         self.presets.show_medium(medium)
         self.grid_box.show_medium(medium)
-        self.phantom_box.show_medium(medium)
+        self.phantom_box.show_inputs(medium, _or_none(lambda: self.grid_box.applied_to(LayeredSettings())))
         self.table.drawing.show_grid(self.grid_box.depth_mm)
         self._on_change()
 
@@ -158,11 +158,21 @@ class LayeredPanel(EnginePanel):
     # -- running --------------------------------------------------------------------------------------------------
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Picture]:
-        """Read the inputs and return the simulation."""
-        request = self._request()
+        """Read the inputs and return the simulation, or go on with the result that is shown."""
+        going_on, self._going_on = self._going_on, None
+        request = self._request() if going_on is None else self._going_on_request(going_on)
         self._look = self._wanted_look()
         self._quick.cancel()
         return request_steps(request, stop, lambda: self._look)
+
+    def _going_on_request(self, result: LayeredResult) -> Request:
+        return Request.going_on(result, self.run_box.photons.value(), self.device)
+
+    def continue_run(self) -> None:
+        """Go on with the result that is shown, whatever the inputs say now."""
+        if self.results.picture is not None and not self.running:
+            self._going_on = self.results.picture.traced
+            self.run()
 
     def show_preview(self, preview: Picture) -> None:
         """Show what a run has so far."""
@@ -174,7 +184,7 @@ class LayeredPanel(EnginePanel):
 
     def _show(self, picture: Picture) -> None:
         self.view.show(picture, borders=self.picture_box.borders)
-        self.results.show_picture(picture)
+        self.results.show_picture(picture, running=self.running)
         if picture.problem:
             self.show_error(f"This is {picture.problem}.")
         if picture.look != self._look:
@@ -254,3 +264,11 @@ class LayeredPanel(EnginePanel):
         for job in (self._quick, self._redraw, self.phantoms):
             job.abandon()
         super().teardown()
+
+
+def _or_none(read: Callable[[], Value]) -> Value | None:
+    """What a part of the panel gives, or None while something is wrong with it."""
+    try:
+        return read()
+    except GpuBioError:
+        return None

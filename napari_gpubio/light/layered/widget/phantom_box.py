@@ -1,15 +1,18 @@
 """The part of the panel that hands the layers over to the voxel engine."""
 
+import math
+
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.light.layered.model import LayeredMedium
 from napari_gpubio.light.layered.phantom import common_voxel_mm, plan_phantom
+from napari_gpubio.light.layered.settings import LayeredSettings
 from napari_gpubio.light.layered.widget.layer_columns import DIM
 from napari_gpubio.light.widget.number_row import NumberBox, aligned_form, row_label, share_width
 
-_MOST_DEEP = 400  # voxels that are proposed in depth
+_FEWEST_DEEP, _MOST_DEEP = 50, 1000  # voxels that are proposed in depth
 _MOST_WIDE = 101  # and across: few, and odd, so that the beam's axis is in the middle of one
 
 
@@ -21,7 +24,9 @@ class PhantomBox(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._medium: LayeredMedium | None = None
-        self._proposed: LayeredMedium | None = None  # for which the sizes were proposed
+        self._grid: LayeredSettings | None = None
+        self._thicknesses: list[float] = []  # for which sizes were proposed
+        self._proposed: tuple[float, ...] = ()
         self._height, self._across, self._width = (NumberBox(0.0, 1e6, 0.01, 6, self) for _ in range(3))
         self._cyclic = QCheckBox("endless sideways (cyclic sides)", self)
         self._cyclic.setToolTip(
@@ -73,34 +78,53 @@ class PhantomBox(QWidget):
         self._cyclic.setChecked(cyclic)
         self._show_note()
 
-    def show_medium(self, medium: LayeredMedium | None) -> None:
-        """Speak of these layers; sizes are proposed where thicknesses are others than before."""
-        self._medium = medium
-        if medium is not None and (self._proposed is None or _thicknesses(medium) != _thicknesses(self._proposed)):
-            self._proposed = medium
-            self._propose(medium)
+    def show_inputs(self, medium: LayeredMedium | None, grid: LayeredSettings | None) -> None:
+        """Speak of these layers; sizes are proposed for other thicknesses, and as long as they were not typed.
+
+        Parameters
+        ----------
+        medium
+            The layers, or None while something is wrong with them.
+        grid
+            What the phantom should show as well, or None while something is wrong with it.
+        """
+        self._medium, self._grid = medium, grid
+        if medium is not None and grid is not None:
+            thicknesses = [layer.thickness_mm for layer in medium.layers]
+            if thicknesses != self._thicknesses or self._shown() == self._proposed:
+                self._thicknesses = thicknesses
+                self._propose(medium, grid)
         self._show_note()
 
     @property
-    def sizes(self) -> dict[str, float]:
-        """The sizes, as `voxel_phantom` takes them."""
-        return {
-            "voxel_mm": self._height.value(),
-            "across_mm": self._across.value(),
-            "width_mm": self._width.value(),
-        }
+    def sizes(self) -> dict[str, float | None]:
+        """The sizes, as `voxel_phantom` takes them; a last layer without end ends where the grid does."""
+        height, across, width = self._shown()
+        return {"voxel_mm": height, "across_mm": across, "width_mm": width, "depth_mm": self._depth_mm(height)}
 
-    def _propose(self, medium: LayeredMedium) -> None:
-        """Voxels that fit every layer, and so wide that the phantom is about as wide as it is deep."""
-        finite = [layer.thickness_mm for layer in medium.layers if not layer.is_endless]
-        depth, height = sum(finite) or 10.0, common_voxel_mm(medium)
-        if len(finite) == 1:
-            height = depth / 50
-        across = height * max(1, round(depth / height / _MOST_WIDE))
-        columns = min(_MOST_WIDE, max(1, round(depth / across)))
-        columns += 1 - columns % 2
+    def _shown(self) -> tuple[float, ...]:
+        return tuple(box.value() for box in (self._height, self._across, self._width))
+
+    def _depth_mm(self, height: float) -> float | None:
+        if self._medium is None or self._grid is None or not self._medium.layers[-1].is_endless:
+            return None
+        depth = self._grid.depth_bins * self._grid.dz_mm
+        return depth if depth > self._medium.tops_mm[-2] + height else None
+
+    def _propose(self, medium: LayeredMedium, grid: LayeredSettings) -> None:
+        """Voxels that fit every layer, and as wide a phantom as the picture."""
+        depth = grid.depth_bins * grid.dz_mm
+        height = common_voxel_mm(medium)
+        height /= max(1, math.ceil(_FEWEST_DEEP * height / depth))
+        if depth / height > _MOST_DEEP:
+            height = grid.dz_mm
+        width = 2 * grid.radial_bins * grid.dr_mm
+        across = height * max(1, round(width / height / _MOST_WIDE))
+        columns = max(1, round(width / across))
+        columns += 1 - columns % 2  # odd, so that the beam's axis is in the middle of a voxel
         for box, value in ((self._height, height), (self._across, across), (self._width, across * columns)):
             box.show_value(float(f"{value:.9g}"))
+        self._proposed = self._shown()
 
     def _show_note(self) -> None:
         if self._medium is None:
@@ -113,7 +137,3 @@ class PhantomBox(QWidget):
             return
         x, y, z = plan.shape
         self._note.setText(" ".join([f"{x} × {y} × {z} voxels.", *plan.notes]))
-
-
-def _thicknesses(medium: LayeredMedium) -> list[float]:
-    return [layer.thickness_mm for layer in medium.layers]

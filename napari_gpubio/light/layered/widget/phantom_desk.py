@@ -34,7 +34,7 @@ class PhantomRequest:
     """
 
     medium: LayeredMedium
-    sizes: Mapping[str, float]
+    sizes: Mapping[str, Any]
     source: str
     beam: Beam | None
     photons: int

@@ -35,6 +35,7 @@ class PictureView:
 
     def show(self, picture: Picture, *, borders: bool) -> None:
         """Show a picture in place of the last one."""
+        before = self.layer()
         if picture.layer is None:
             self._remove(_PICTURE)
         else:
@@ -42,6 +43,8 @@ class PictureView:
         self.picture = picture
         self.show_borders(borders and picture.layer is not None)
         self._show_legend(self.layer())
+        if before is not None and self.layer() not in (before, None):
+            self._viewer.reset_view()  # it lies elsewhere
 
     def show_borders(self, wanted: bool) -> None:
         """Draw the borders of the picture's layers, or take them away."""
@@ -100,16 +103,13 @@ class PictureView:
     def _show_picture(self, made: LayerData) -> None:
         data, keywords, _ = made
         layer = self.layer()
-        elsewhere = layer is not None and not _fits(layer, data, keywords)
-        if elsewhere:
+        if layer is not None and not _fits(layer, data, keywords):
             self._remove(_PICTURE)
             layer = None
         if layer is None:
             layer = self._add(_PICTURE, data, keywords, "image")
             layer.colorbar.visible = True
             self._limits = keywords["contrast_limits"]
-            if elsewhere:
-                self._viewer.reset_view()
         else:
             self._change(layer, data, keywords)
 

@@ -37,11 +37,25 @@ class Look:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Everything that one run needs, read from the panel in the GUI thread."""
+    """Everything that one run needs, read from the panel in the GUI thread.
+
+    Parameters
+    ----------
+    medium, settings, device, resume
+        As `layer_steps` takes them.
+    """
 
     medium: LayeredMedium
     settings: LayeredSettings
     device: str
+    resume: LayeredResult | None = None
+
+    @classmethod
+    def going_on(cls, result: LayeredResult, photons: int, device: str) -> "Request":
+        """Return what goes on with a result: to its end if it was stopped, else for so many photons more."""
+        count = result.launched + photons if result.complete else result.settings.photons
+        settings = dataclasses.replace(result.settings, photons=count)
+        return cls(medium=result.medium, settings=settings, device=device, resume=result)
 
     def quick(self) -> "Request":
         """Return the same with few photons, for a first look."""
@@ -85,7 +99,7 @@ def picture_of(traced: LayeredResult, look: Look) -> Picture:
     layer = None
     if result.A_rz is not None:
         layer = picture_layer(
-            result, "layers", quantity=look.quantity, unit=look.unit, hide_uncertain=look.masks, decades=look.decades
+            result, "", quantity=look.quantity, unit=look.unit, hide_uncertain=look.masks, decades=look.decades
         )
     return Picture(traced=traced, result=result, look=look, layer=layer, problem=problem)
 
@@ -112,7 +126,7 @@ def request_steps(
     outdated
         Says whether a newer request waits; the run then ends with its first picture.
     """
-    steps = layer_steps(request.medium, request.settings, device=request.device, stop=stop)
+    steps = layer_steps(request.medium, request.settings, device=request.device, resume=request.resume, stop=stop)
     looked, cost = -np.inf, 0.0
     try:
         while True:

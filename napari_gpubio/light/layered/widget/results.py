@@ -34,6 +34,7 @@ class ResultBox(QWidget):
 
     said = Signal(str)
     complained = Signal(str)
+    continue_wanted = Signal()
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -45,18 +46,27 @@ class ResultBox(QWidget):
         self._build()
         self.show_picture(None)
 
-    def show_picture(self, picture: Picture | None) -> None:
-        """Speak of another picture's result from now on; None: nothing yet."""
+    def show_picture(self, picture: Picture | None, *, running: bool = False) -> None:
+        """Speak of another picture's result from now on; None: nothing yet.
+
+        Parameters
+        ----------
+        picture
+            What is shown.
+        running
+            Whether more photons of it are under way.
+        """
         self.picture = picture
         self._empty.setVisible(picture is None)
-        for part in (self._light, self._made, self.table):
+        for part in (self._light, self._made_row, self.table):
             part.setVisible(picture is not None)
         for button in (self._plots, self._export):
             button.setEnabled(picture is not None)
         if picture is not None:
             rows = fraction_rows(picture.result)
             colours = layer_colours([layer.name for layer in picture.result.medium.layers])
-            self._light.setText(_findings_text(picture))
+            self._continue.setEnabled(not running and picture.traced.state is not None)
+            self._light.setText(_findings_text(picture, running=running))
             self._made.setText(made_text(picture.result))
             self.table.show_rows(rows, dict(enumerate(colours, start=1)))
         self.plots.show_picture(picture)
@@ -74,6 +84,7 @@ class ResultBox(QWidget):
     def _build(self) -> None:
         self._empty, self._light, self._made = QLabel(EMPTY, self), QLabel(self), QLabel(self)
         self._light.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._made_row = self._build_made()
         self.table = NumberTable(self)
         self._plots = QPushButton("Plots…", self)
         self._plots.setToolTip("Profiles in depth and along the radius, and what escapes by radius and by angle")
@@ -89,14 +100,29 @@ class ResultBox(QWidget):
         self._export.setMenu(self._menu)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        for part in (self._empty, self._light, self._made, self.table):
-            if isinstance(part, QLabel):
-                part.setWordWrap(True)
+        for label in (self._empty, self._light, self._made):
+            label.setWordWrap(True)
+        for part in (self._empty, self._light, self._made_row, self.table):
             layout.addWidget(part)
         buttons = QHBoxLayout()
         for button in (self._plots, self._export):
             buttons.addWidget(button, 1)
         layout.addLayout(buttons)
+
+    def _build_made(self) -> QWidget:
+        """Make the row that says how the result was made, and goes on with it."""
+        self._continue = QPushButton("Continue", self)
+        self._continue.setToolTip(
+            "Go on with this result and its own inputs: to its end if it was stopped, else with as many photons more "
+            "as Photons says"
+        )
+        self._continue.clicked.connect(lambda: self.continue_wanted.emit())
+        row_owner = QWidget(self)
+        row = QHBoxLayout(row_owner)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self._made, 1)
+        row.addWidget(self._continue)
+        return row_owner
 
     def _export_numbers(self) -> None:
         self._ask("Export the numbers", "layers.csv", "Tables (*.csv)", write_numbers)
@@ -129,7 +155,7 @@ def write_mcml_output(path: Path, picture: Picture) -> None:
     write_mco(path, picture.traced)
 
 
-def _findings_text(picture: Picture) -> str:
+def _findings_text(picture: Picture, *, running: bool) -> str:
     dot = "<span style='color:{}; font-size:16px'>●</span> {}"
-    found = layered_findings(picture.traced)
+    found = layered_findings(picture.traced, running=running)
     return "<br>".join(dot.format(STATUS_COLOURS[one.status], escape(one.sentence)) for one in found)

@@ -16,30 +16,25 @@ def layered_script(request: Request, look: Look) -> str:
     It writes the numbers, the curves in the unit that is shown, and an output file of MCML.
     """
     name = file_name(request.medium.name or "layers")
-    beam = look.beam is not None
     endless = any(math.isinf(layer.thickness_mm) for layer in request.medium.layers)
     lines = [
         *(["import math", ""] if endless else []),
-        "from napari_gpubio.light.io.mco import write_mco",
-        *(["from napari_gpubio.light.layered.beams import Beam, convolved"] if beam else []),
+        "from napari_gpubio import light",
         "from napari_gpubio.light.layered.curves import every_curve, write_curves",
-        "from napari_gpubio.light.layered.model import Layer, LayeredMedium",
         "from napari_gpubio.light.layered.numbers import layered_rows",
-        "from napari_gpubio.light.layered.run import simulate_layers",
-        "from napari_gpubio.light.layered.settings import LayeredSettings",
         "from napari_gpubio.light.numbers import FluenceUnit, write_csv",
         "",
         "layers = (",
         *[f"    {_call(layer)}," for layer in request.medium.layers],
         ")",
-        f"medium = LayeredMedium({_ambient(request)})",
+        f"medium = light.LayeredMedium({_ambient(request)})",
         f"settings = {_call(request.settings)}",
-        f"traced = simulate_layers(medium, settings, device={request.device!r})",
-        f"result = convolved(traced, {_call(look.beam)})" if beam else "result = traced",
+        f"traced = light.simulate_layers(medium, settings, device={request.device!r})",
+        "result = traced" if look.beam is None else f"result = light.convolved(traced, {_call(look.beam)})",
         f"unit = FluenceUnit({look.unit.name!r}, {look.unit.factor!r})",
         f"write_csv({name + '.csv'!r}, layered_rows(result))",
         f"write_curves({name + ' curves.csv'!r}, every_curve(result, unit=unit))",
-        f"write_mco({name + '.mco'!r}, traced)",
+        f"light.write_mco({name + '.mco'!r}, traced)",
     ]
     return "\n".join(lines) + "\n"
 
@@ -53,7 +48,7 @@ def _call(value: Any) -> str:
     """The code that makes a dataclass instance: what differs from the defaults, with every digit."""
     given = [(field.name, getattr(value, field.name), field.default) for field in dataclasses.fields(value)]
     told = [f"{name}={_text(own)}" for name, own, default in given if name in _ALWAYS or own != default]
-    return f"{type(value).__name__}({', '.join(told)})"
+    return f"light.{type(value).__name__}({', '.join(told)})"
 
 
 def _text(value: Any) -> str:

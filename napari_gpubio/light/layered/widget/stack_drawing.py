@@ -13,7 +13,7 @@ from napari_gpubio.light.layered.layers import layer_colours
 from napari_gpubio.light.layered.widget.layer_rows import LayerRow
 
 _SIDE, _LETTERS = 4, 11  # pixels
-_ROW, _FEWEST, _MOST = 19, 3, 14  # height that a layer adds, and of how many at least and at most
+_ROW, _FEWEST, _MOST = 19, 2, 14  # height that a layer adds, and of how many at least and at most
 _AMBIENT = 18  # height of what is above and below
 _POWER = 0.4  # a layer a hundred times as thick is drawn about six times as high
 _BEAM, _GRID = QColor("#ffd166"), QColor("#9fd3ff")
@@ -124,7 +124,9 @@ class StackDrawing(QWidget):
         font = QFont(self.font())
         font.setPixelSize(_LETTERS)
         painter.setFont(font)
-        painter.setPen(QColor("black") if colour.lightnessF() > 0.5 else QColor("white"))
+        behind = self.palette().window().color().lightnessF()
+        light = colour.lightnessF() * colour.alphaF() + behind * (1 - colour.alphaF())
+        painter.setPen(QColor("black") if light > 0.42 else QColor("white"))
         middle = Qt.AlignmentFlag.AlignVCenter
         painter.drawText(box, Qt.AlignmentFlag.AlignLeft | middle, row.name)
         painter.drawText(box, Qt.AlignmentFlag.AlignRight | middle, _thickness_text(row))
