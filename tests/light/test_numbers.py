@@ -334,7 +334,7 @@ def test_a_table_holds_every_number_in_full(result, tmp_path):
         assert line["label"] == ("" if row.label is None else str(row.label))
         for field, value in (("value", row.value), ("standard_error", row.error)):
             assert line[field] == "" if math.isnan(value) else float(line[field]) == value
-    assert {line["group"] for line in back} >= {"Run", "Mean fluence", "Detector D1", "Volume above 0.1 mW/mm²"}
+    assert {line["group"] for line in back} >= {"Run", "Mean fluence rate", "Detector D1", "Volume above 0.1 mW/mm²"}
 
 
 def test_commas_and_quotes_in_names_survive(tmp_path):

@@ -62,8 +62,10 @@ class _Tallies:
         return Estimate(float(both.value), float(both.error))
 
 
-def assemble(problem: LayeredProblem, partial: LayeredPartial, parameters: Mapping[str, Any]) -> LayeredResult:
-    """Turn the tallies of the photons that are done into a result."""
+def assemble(
+    problem: LayeredProblem, partial: LayeredPartial, parameters: Mapping[str, Any], *, spread: Floats | None = None
+) -> LayeredResult:
+    """Turn the tallies of the photons that are done into a result; ``spread`` is the matrix of a finite beam."""
     tallies, s = _Tallies(problem, partial), problem.settings
     reflected = slice(problem.absorption_cells, problem.absorption_cells + problem.angular_cells)
     transmitted = slice(reflected.stop, reflected.stop + problem.angular_cells)
@@ -78,9 +80,9 @@ def assemble(problem: LayeredProblem, partial: LayeredPartial, parameters: Mappi
         absorbed=tallies.estimate(layers),
         roulette=tallies.estimate(roulette),
         A_l=tallies.estimates(layers, lambda weights: weights),
-        **_absorption(problem, tallies),
-        **_escaped(problem, tallies, "Rd", reflected),
-        **_escaped(problem, tallies, "Tt", transmitted),
+        **_absorption(problem, tallies, spread),
+        **_escaped(problem, tallies, "Rd", reflected, spread),
+        **_escaped(problem, tallies, "Tt", transmitted, spread),
         launched=tallies.launched,
         complete=tallies.launched == s.photons,
         parameters=parameters,
@@ -88,23 +90,33 @@ def assemble(problem: LayeredProblem, partial: LayeredPartial, parameters: Mappi
     )
 
 
-def _absorption(problem: LayeredProblem, tallies: _Tallies) -> dict[str, Any]:
+def _absorption(problem: LayeredProblem, tallies: _Tallies, spread: Floats | None) -> dict[str, Any]:
     s = problem.settings
     if not s.absorption:
         return {"A_rz": None, "A_z": None}
     cells, shape = slice(0, problem.absorption_cells), (-1, s.radial_bins, s.depth_bins)
+    area = ring_area_mm2(s)[:, None]
     return {
-        "A_rz": tallies.estimates(cells, lambda w: w.reshape(shape), ring_area_mm2(s)[:, None] * s.dz_mm),
+        "A_rz": tallies.estimates(cells, lambda w: _along_r(w.reshape(shape) / area, spread), s.dz_mm),
         "A_z": tallies.estimates(cells, lambda w: w.reshape(shape).sum(axis=1), s.dz_mm),
     }
 
 
-def _escaped(problem: LayeredProblem, tallies: _Tallies, name: str, cells: slice) -> dict[str, Estimates]:
+def _escaped(
+    problem: LayeredProblem, tallies: _Tallies, name: str, cells: slice, spread: Floats | None
+) -> dict[str, Estimates]:
     s = problem.settings
     shape = (-1, s.radial_bins, s.angle_bins)
     area, solid, cosine = ring_area_mm2(s), solid_angle_sr(s), np.cos(angle_centres(s))
     return {
-        f"{name}_ra": tallies.estimates(cells, lambda w: w.reshape(shape), area[:, None] * solid * cosine),
-        f"{name}_r": tallies.estimates(cells, lambda w: w.reshape(shape).sum(axis=2), area),
+        f"{name}_ra": tallies.estimates(
+            cells, lambda w: _along_r(w.reshape(shape) / area[:, None], spread), solid * cosine
+        ),
+        f"{name}_r": tallies.estimates(cells, lambda w: _along_r(w.reshape(shape).sum(axis=2) / area, spread)),
         f"{name}_a": tallies.estimates(cells, lambda w: w.reshape(shape).sum(axis=1), solid),
     }
+
+
+def _along_r(per_area: Floats, spread: Floats | None) -> Floats:
+    """Apply the matrix of a finite beam to the second axis, r."""
+    return per_area if spread is None else np.moveaxis(np.tensordot(spread, per_area, axes=(1, 1)), 0, 1)

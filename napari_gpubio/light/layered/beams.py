@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import i0e
+from scipy.special import chndtr
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.params import check_params, param
+from napari_gpubio.light.layered.assemble import assemble
+from napari_gpubio.light.layered.partial import LayeredPartial
+from napari_gpubio.light.layered.problem import LayeredProblem
 from napari_gpubio.light.layered.result import Estimates, LayeredResult
 from napari_gpubio.light.layered.settings import LayeredSettings, ring_area_mm2
 
@@ -63,45 +66,54 @@ def convolved(result: LayeredResult, beam: Beam) -> LayeredResult:
             f"the beam's radius is {beam.radius_mm:g} mm and the grid ends at {s.radial_bins * s.dr_mm:g} mm; take "
             "more or wider radial bins"
         )
+    if "beam" in result.parameters:
+        raise InvalidInput("the result is that of a finite beam already; take that of the pencil beam")
     matrix = response_matrix(beam, s)
+    parameters = {**result.parameters, "beam": dataclasses.asdict(beam)}
+    if isinstance(result.state, LayeredPartial):  # batch by batch, since one photon's deposits lie in many bins
+        problem = LayeredProblem(result.medium, s, result.state.batch_size)
+        return assemble(problem, result.state, parameters, spread=matrix)
     changes: dict[str, Any] = {
         name: _applied(matrix, getattr(result, name)) for name in RESOLVED_IN_R if getattr(result, name) is not None
     }
-    return dataclasses.replace(result, **changes, parameters={**result.parameters, "beam": dataclasses.asdict(beam)})
+    return dataclasses.replace(result, **changes, parameters=parameters)
 
 
 def _applied(matrix: Floats, pencil: Estimates) -> Estimates:
-    """Apply the matrix along r. The errors are those of independent bins, which they nearly are."""
-    value = np.tensordot(matrix, pencil.value, axes=(1, 0))
-    error = np.sqrt(np.tensordot(matrix**2, pencil.error**2, axes=(1, 0)))
-    return Estimates(value, error)
+    """Apply the matrix along r; the errors are those of bins that go up and down together, which is the worst case."""
+    return Estimates(*(np.tensordot(matrix, array, axes=(1, 0)) for array in pencil))
 
 
 def response_matrix(beam: Beam, settings: LayeredSettings) -> Floats:
-    """Share of a response in each bin (columns) that a beam brings to the centre of each bin (rows), (radial, radial).
+    """Matrix from the response per area in each bin (columns) to that to a beam (rows), shape (radial, radial).
 
-    A row is the beam's irradiance, averaged over the circle around the row's radius, times the column's area.
+    What is in a column's ring moves with the beam's places; the share of it that comes to lie in a row's ring is exact
+    in the row and a midpoint rule in the column, so that no light is lost but what leaves the grid.
     """
     bins, dr = settings.radial_bins, settings.dr_mm
-    centres = (np.arange(bins) + 0.5) * dr
-    inner = (np.arange(bins * _POINTS_PER_BIN) + 0.5) * dr / _POINTS_PER_BIN
-    profile = _gaussian if beam.kind == "gaussian" else _flat
-    matrix = np.empty((bins, bins))
-    for row, r in enumerate(centres):
-        weighted = profile(r, inner, beam.radius_mm) * inner
-        matrix[row] = weighted.reshape(bins, -1).sum(axis=1) / inner.reshape(bins, -1).sum(axis=1)
-    return matrix * ring_area_mm2(settings)
+    within = _gaussian_within if beam.kind == "gaussian" else _flat_within
+    places = (np.arange(bins * _POINTS_PER_BIN) + 0.5) * dr / _POINTS_PER_BIN
+    weights = places.reshape(bins, -1) / places.reshape(bins, -1).sum(axis=1, keepdims=True)
+    area = ring_area_mm2(settings)
+    matrix, inner = np.empty((bins, bins)), np.zeros(len(places))
+    for row in range(bins):
+        outer = within((row + 1) * dr, places, beam.radius_mm)
+        matrix[row] = ((outer - inner).reshape(bins, -1) * weights).sum(axis=1) * area / area[row]
+        inner = outer
+    return matrix
 
 
-def _gaussian(r: float, other: Floats, radius: float) -> Floats:
-    """Irradiance at distance r from a point at distance `other` from the axis, averaged over the angle between them."""
-    exponent = -2.0 * (r - other) ** 2 / radius**2
-    return np.asarray(2.0 / (np.pi * radius**2) * np.exp(exponent) * i0e(4.0 * r * other / radius**2))
+def _gaussian_within(r: float, places: Floats, radius: float) -> Floats:
+    """Share of a Gaussian beam, its axis at each of these distances, that lies within r: noncentral chi-square."""
+    return np.asarray(chndtr(4.0 * r**2 / radius**2, 2.0, 4.0 * places**2 / radius**2))
 
 
-def _flat(r: float, other: Floats, radius: float) -> Floats:
-    """The same for a uniform disk: the share of the circle that lies in it."""
+def _flat_within(r: float, places: Floats, radius: float) -> Floats:
+    """The same for a uniform disk: two circles' common area."""
+    d = places
     with np.errstate(divide="ignore", invalid="ignore"):
-        cosine = (r**2 + other**2 - radius**2) / (2.0 * r * other)
-    share = np.arccos(np.clip(cosine, -1.0, 1.0)) / np.pi
-    return np.asarray(share / (np.pi * radius**2))
+        own = np.arccos(np.clip((d**2 + r**2 - radius**2) / (2.0 * d * r), -1.0, 1.0))
+        other = np.arccos(np.clip((d**2 + radius**2 - r**2) / (2.0 * d * radius), -1.0, 1.0))
+    kite = np.sqrt(np.maximum((r + radius - d) * (d + r - radius) * (d - r + radius) * (d + r + radius), 0.0))
+    common = r**2 * own + radius**2 * other - 0.5 * kite
+    return np.asarray(common / (np.pi * radius**2))

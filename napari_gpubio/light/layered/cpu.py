@@ -33,7 +33,7 @@ class Run:
             trace_range(
                 np.uint64(start), count, np.uint64(s.seed), p.layers, np.float32(p.medium.n_above),
                 np.float32(p.medium.n_below), p.first_layer, np.float32(1.0 - p.specular),
-                np.float32(s.roulette_threshold), s.radial_bins, s.depth_bins, per_mm(s.dr_mm), per_mm(s.dz_mm),
+                p.threshold, s.radial_bins, s.depth_bins, per_mm(s.dr_mm), per_mm(s.dz_mm),
                 p.cosines, s.edge == "collect", s.absorption, self._tallies, np.float32(SCALE),
             )  # fmt: skip
         fresh = LayeredPartial(p.batch_size, p.key)

@@ -88,12 +88,10 @@ class Run:
     def _advance(self, start: int, count: int) -> None:
         import cupy
 
-        if self._caches and self._shape is None and count > PILOT_PHOTONS:
-            self._advance(start, PILOT_PHOTONS)  # without a cache yet
-            self._choose_shape()
-            start, count = start + PILOT_PHOTONS, count - PILOT_PHOTONS
         with cupy.cuda.Device(self.device.indices[0]):
-            self._trace(start, count)
+            if self._caches and self._shape is None and count > PILOT_PHOTONS:
+                self._shape = self._hot_shape(start)
+            self._trace(start, count, self._tallies[start // self._problem.batch_size :])
             cupy.cuda.get_current_stream().synchronize()
         for batch, part in self._parts(start, count):
             self._done.add(LayeredPartial(self._problem.batch_size, self._problem.key, {batch: part}), self._problem)
@@ -124,16 +122,18 @@ class Run:
             found.append((batch, BatchTally([(first, last)], nothing)))
         return found
 
-    def _choose_shape(self) -> None:
-        """Take the corner of A(r, z) that gets most deposits, as far as the first photons tell."""
+    def _hot_shape(self, start: int) -> tuple[int, int]:
+        """Shape of the corner of A(r, z) that gets most deposits of a few photons, which are traced again later."""
         import cupy
 
         p, s = self._problem, self._problem.settings
-        with cupy.cuda.Device(self.device.indices[0]):
-            tally = cupy.asnumpy(self._tallies[:, : p.absorption_cells].sum(axis=0))
-        self._shape = hot_corner(tally.reshape(s.radial_bins, s.depth_bins), self._variant.cache_bytes // 8)
+        pilot = cupy.zeros((len(self._parts(start, PILOT_PHOTONS)), p.tally_size), np.uint64)
+        self._trace(start, PILOT_PHOTONS, pilot)
+        absorbed = cupy.asnumpy(pilot[:, : p.absorption_cells]).sum(axis=0)
+        return hot_corner(absorbed.reshape(s.radial_bins, s.depth_bins), self._variant.cache_bytes // 8)
 
-    def _trace(self, start: int, count: int) -> None:
+    def _trace(self, start: int, count: int, tallies: Any) -> None:
+        """Trace photons and add to tallies, the first of which is that of the first photon's batch."""
         import cupy
 
         p, s = self._problem, self._problem.settings
@@ -146,9 +146,9 @@ class Run:
         i, f, u = np.int32, np.float32, np.uint32
         arguments = (
             self._layers, i(len(p.medium.layers)), f(p.medium.n_above), f(p.medium.n_below), i(p.first_layer),
-            f(1.0 - p.specular), f(s.roulette_threshold), i(s.radial_bins), i(s.depth_bins), f(per_mm(s.dr_mm)),
+            f(1.0 - p.specular), p.threshold, i(s.radial_bins), i(s.depth_bins), f(per_mm(s.dr_mm)),
             f(per_mm(s.dz_mm)), self._cosines, i(s.angle_bins), i(s.edge == "collect"), np.uint64(s.seed), firsts,
-            counts, cupy.zeros(len(ranges), np.uint32), i(len(ranges)), self._tallies[parts[0][0] :], u(p.tally_size),
+            counts, cupy.zeros(len(ranges), np.uint32), i(len(ranges)), tallies, u(p.tally_size),
             f(SCALE), i(radial), i(depth),
         )  # fmt: skip
         blocks = min(self._processors * _BLOCKS_PER_PROCESSOR, -(-count // _THREADS))

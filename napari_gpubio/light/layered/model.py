@@ -1,6 +1,7 @@
 """Planar layers with optical properties. Lengths in mm, mu_a and mu_s in 1/mm; MCML's files have cm and 1/cm."""
 
 import math
+import numbers
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,8 +42,8 @@ class Layer:
 
     def __post_init__(self) -> None:
         check_params(self)
-        if not self.thickness_mm > 0:
-            raise InvalidInput(f"thickness_mm is {self.thickness_mm}; it must be greater than 0 (or infinite)")
+        if not (isinstance(self.thickness_mm, numbers.Real) and self.thickness_mm > 0):
+            raise InvalidInput(f"thickness_mm is {self.thickness_mm!r}; it must be greater than 0 (or infinite)")
         if self.mus_per_mm > 0 and self.g == 1.0:
             raise InvalidInput("g is 1 in a layer that scatters: nothing would change direction; set mus_per_mm to 0")
 
@@ -86,12 +87,17 @@ class LayeredMedium:
         if not 1 <= len(self.layers) <= MOST_LAYERS:
             raise InvalidInput(f"there are {len(self.layers)} layers; give 1 to {MOST_LAYERS}")
         for what, n in (("above", self.n_above), ("below", self.n_below)):
-            if not (math.isfinite(n) and n >= 1):
-                raise InvalidInput(f"the refractive index {what} is {n}; it must be at least 1")
+            if not (isinstance(n, numbers.Real) and math.isfinite(n) and n >= 1):
+                raise InvalidInput(f"the refractive index {what} is {n!r}; it must be at least 1")
         if any(layer.is_endless for layer in self.layers[:-1]):
             raise InvalidInput("a layer above the last one is infinitely thick; nothing below it would be reached")
         if self.layers[-1].is_endless and self.layers[-1].is_glass:
             raise InvalidInput("the last layer is infinitely thick glass; light would never come to an end in it")
+        if self.layers[-1].is_endless and self.layers[-1].mua_per_mm == 0:
+            raise InvalidInput(
+                "the last layer is infinitely thick and absorbs nothing; light would wander in it without end: give it "
+                "a thickness or some mua_per_mm"
+            )
 
     @property
     def tops_mm(self) -> np.ndarray:
@@ -99,12 +105,11 @@ class LayeredMedium:
         return np.concatenate([[0.0], np.cumsum([layer.thickness_mm for layer in self.layers])])
 
     def specular_reflectance(self) -> float:
-        """Reflectance at normal incidence before anything scatters; a top layer of glass reflects more than once."""
+        """Reflectance at normal incidence before photons start; glass on top of other layers reflects repeatedly."""
         first = _normal_reflectance(self.n_above, self.layers[0].n)
-        if not self.layers[0].is_glass:
-            return first
-        behind = self.layers[1].n if len(self.layers) > 1 else self.n_below
-        second = _normal_reflectance(self.layers[0].n, behind)
+        if not self.layers[0].is_glass or len(self.layers) == 1:
+            return first  # photons start below the first face
+        second = _normal_reflectance(self.layers[0].n, self.layers[1].n)
         return first + (1 - first) ** 2 * second / (1 - first * second)
 
     def layer_at(self, depth_mm: float) -> int:

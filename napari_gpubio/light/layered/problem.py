@@ -15,6 +15,8 @@ from napari_gpubio.light.layered.settings import LayeredSettings
 
 SCALE = 2.0**31  # quanta of a tally per photon weight: an entry fits in 32 bits, those of 2^32 photons in 63
 
+LEAST_WEIGHT = 1e-30  # of a packet; less is nothing
+
 
 @dataclass(frozen=True, eq=False)
 class LayeredProblem:
@@ -56,6 +58,11 @@ class LayeredProblem:
     def specular(self) -> float:
         """Specular reflectance."""
         return self.medium.specular_reflectance()
+
+    @property
+    def threshold(self) -> np.float32:
+        """Weight below which packets play roulette; never zero, lest one without weight walks a half-space for ever."""
+        return np.float32(max(self.settings.roulette_threshold, LEAST_WEIGHT))
 
     @cached_property
     def cosines(self) -> npt.NDArray[np.float32]:

@@ -117,7 +117,8 @@ def fluence_rows(
         raise InvalidInput(f"the threshold is {threshold} {unit.name}; it must not be negative")
     found = label_fluence(result, None if threshold is None else threshold / unit.factor)
     rows = []
-    for group, field in ((MEAN, "mean"), (HIGHEST, "highest")):
+    rate = " rate" if unit.name == "mW/mm²" else ""
+    for group, field in ((MEAN + rate, "mean"), (HIGHEST + rate, "highest")):
         for label, numbers in found.items():
             value, error = (unit.factor * part for part in getattr(numbers, field))
             name = label_name(result.domain, label)

@@ -1,7 +1,7 @@
 """The dock widget "Light transport": click a source on a segmented volume and watch its fluence build up."""
 
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 from qtpy.QtWidgets import QFileDialog, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.layers import carried, saved_path
+from napari_gpubio.core.layers import carried
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io.mcx.cases import McxCase
@@ -18,43 +18,30 @@ from napari_gpubio.light.numbers import sensitivity_rows
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.source import Source
-from napari_gpubio.light.widget.detector_box import DetectorBox
-from napari_gpubio.light.widget.display_box import DisplayBox
-from napari_gpubio.light.widget.fluence_view import FluenceView
-from napari_gpubio.light.widget.label_box import LabelBox
-from napari_gpubio.light.widget.label_source import LabelSource
-from napari_gpubio.light.widget.light_script import light_script, save_input
 from napari_gpubio.light.widget.loaded_results import LoadedResults
 from napari_gpubio.light.widget.montage import read_montage
 from napari_gpubio.light.widget.optodes import Optodes
-from napari_gpubio.light.widget.place_bar import PlaceBar
-from napari_gpubio.light.widget.property_table import PropertyTable
+from napari_gpubio.light.widget.panel_inputs import LightInputs
 from napari_gpubio.light.widget.quick_runs import QuickRuns
 from napari_gpubio.light.widget.request import (
     Domains,
     Look,
     Picture,
-    Request,
-    Volume,
     continued_steps,
     drawing_steps,
     light_steps,
     more_photons,
     needed_memory_steps,
 )
-from napari_gpubio.light.widget.results import ResultBox
-from napari_gpubio.light.widget.run_box import RunBox
 from napari_gpubio.light.widget.sensitivity_run import Banana, sensitivity_steps, show_banana
-from napari_gpubio.light.widget.source_box import SourceBox
-from napari_gpubio.light.widget.source_desk import NO_LABELS, SourceDesk
+from napari_gpubio.light.widget.source_desk import NO_LABELS
 from napari_gpubio.viewer.jobs import LatestJob, Outcome
-from napari_gpubio.viewer.panel import EnginePanel, heading
 
 OUTDATED = "the picture is from before this change; press Run"
 STILL_RUNNING = "The run under way is for the inputs as they were. Press Stop, then Run, for the new ones."
 
 
-class LightPanel(EnginePanel):
+class LightPanel(LightInputs):
     """Simulate light in a labels layer.
 
     Parameters
@@ -64,47 +51,18 @@ class LightPanel(EnginePanel):
     """
 
     def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:  # noqa: F821
-        super().__init__(viewer, run_text="Run", parent=parent)
+        super().__init__(viewer, parent)
         self._look = Look()
         self._domains = Domains()
-        self._labels = LabelSource(self)
         self._quick = QuickRuns(self._domains, lambda: self._look, self)
         self._redraw, self._need, self._load = LatestJob(self), LatestJob(self), LatestJob(self)
         self._loaded = LoadedResults(viewer, lambda: self._labels.domain, self)
         self._make = self._run_steps  # what the next run makes
         self._taking = False  # inputs over from a file, which are no change
-        self._fill()
-        self.view = FluenceView(viewer, self.display_box.show_legend)
-        self.desk = SourceDesk(
-            viewer, self.place_bar, self.source_box, self.detector_box, lambda: self._labels.tissue, self
-        )
-        self.labels_box = self.label_box.choice
         self._connect()
         parts = (self.label_box.view_box, self.source_box, self.desk, self.results, self.view, self._loaded)
         for part in (*parts, self.labels_box):
             self.own(part)
-
-    # -- the inside of the panel ----------------------------------------------------------------------------------
-
-    def _fill(self) -> None:
-        self.label_box = LabelBox(self.viewer, self)
-        self.table = PropertyTable(self)
-        self.place_bar, self.source_box = PlaceBar(self), SourceBox(self.viewer, self)
-        self.detector_box = DetectorBox(self)
-        self.run_box, self.display_box = RunBox(self), DisplayBox(self)
-        self.results = ResultBox(self.viewer, self)
-        self.inputs.addWidget(self.label_box)
-        for title, parts in (
-            ("Optical properties", (self.table,)),
-            ("Source", (self.place_bar, self.source_box)),
-            ("Detectors", (self.detector_box,)),
-            ("Run", (self.run_box,)),
-            ("Picture", (self.display_box,)),
-            ("Result", (self.results,)),
-        ):
-            self.inputs.addWidget(heading(title, self))
-            for part in parts:
-                self.inputs.addWidget(part)
 
     def _connect(self) -> None:
         self.labels_box.currentIndexChanged.connect(lambda *_: self._labels.follow(self.labels_box.layer))
@@ -203,10 +161,6 @@ class LightPanel(EnginePanel):
 
     # -- sources and detectors ------------------------------------------------------------------------------------
 
-    def place_source(self, position_mm: Any, *, snap: bool = True) -> None:
-        """Put the source at a world position, mm: at the surface point nearest to it, or exactly there."""
-        self.desk.place_source(position_mm, snap=snap)
-
     def _on_load_optodes(self) -> None:
         path, _ = QFileDialog.getOpenFileName(self, "Load optodes", "", "SNIRF (*.snirf)")
         if path:
@@ -304,21 +258,6 @@ class LightPanel(EnginePanel):
             raise InvalidInput("there is no result yet; place a source and press Run")
         return self.results.result
 
-    def _request(self) -> Request:
-        return Request(
-            volume=self._volume(),
-            source=self.desk.source(),
-            detectors=self.desk.shown.detectors,
-            settings=self.run_box.settings,
-            device=self.device,
-        )
-
-    def _volume(self) -> Volume:
-        tissue, layer = self._labels.tissue, self._labels.layer
-        if tissue is None or layer is None:
-            raise InvalidInput(NO_LABELS)
-        return Volume(study=layer.name, tissue=tissue, media=self.table.media(), carried=self._labels.domain)
-
     def show_preview(self, preview: Picture) -> None:
         """Show what a run has so far."""
         self._show(preview)
@@ -393,34 +332,6 @@ class LightPanel(EnginePanel):
             self.show_error(outcome.error)
         elif self.view.picture is not None and outcome.result.result is self.view.picture.result:
             self._draw(outcome.result)
-
-    # -- the script -----------------------------------------------------------------------------------------------
-
-    def script(self, saved: Mapping[str, Path]) -> str:
-        """Return a script that simulates what the panel shows."""
-        request, layer, pattern = self._request(), self._labels.layer, self.source_box.pattern_layer
-        labels_path = saved.get(layer.name) or saved_path(layer)
-        if labels_path is None:
-            raise InvalidInput(f"the labels {layer.name!r} are in no file; save them first")
-        pattern_path = None if pattern is None else saved[pattern.name]
-        return light_script(request, self.results.unit, labels_path, pattern_path)
-
-    def painted_layers(self) -> list[Any]:
-        """The labels, if no file holds them as they are, and the image of a source's pattern.
-
-        Raises
-        ------
-        InvalidInput
-            If something is missing for a script: that is said before a folder is asked for.
-        """
-        self._request()
-        layer, pattern = self._labels.layer, self.source_box.pattern_layer
-        painted = [layer] if layer is not None and saved_path(layer) is None else []
-        return painted if pattern is None else [*painted, pattern]
-
-    def save_painted(self, layer: Any, folder: Path) -> Path:
-        """Save labels as NIfTI, or the image of a pattern as ``.npy``, into a folder."""
-        return save_input(layer, folder)
 
     def teardown(self) -> None:
         """End runs, give the mouse back and let the layers go."""
