@@ -17,10 +17,13 @@ from napari_gpubio.light.io.table import read_table, write_table
 from napari_gpubio.light.io.volumes import read_domain, write_fluence
 from napari_gpubio.light.layered.beams import Beam, convolved
 from napari_gpubio.light.layered.model import Layer, LayeredMedium
+from napari_gpubio.light.layered.phantom import voxel_phantom
+from napari_gpubio.light.layered.presets import layered_preset, layered_preset_names
 from napari_gpubio.light.layered.result import Estimates, LayeredResult
 from napari_gpubio.light.layered.run import layer_steps, simulate_layers
 from napari_gpubio.light.layered.settings import LayeredSettings
 from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.numbers import fluence_units
 from napari_gpubio.light.phantom import default_detectors, default_source, head_phantom, load_head_phantom
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
 from napari_gpubio.light.run import needed_memory_mb, simulate, simulate_steps
@@ -53,9 +56,12 @@ __all__ = [
     "convolved",
     "default_detectors",
     "default_source",
+    "fluence_units",
     "head_media",
     "head_phantom",
     "layer_steps",
+    "layered_preset",
+    "layered_preset_names",
     "load_head_phantom",
     "load_result",
     "needed_memory_mb",
@@ -73,6 +79,7 @@ __all__ = [
     "simulate",
     "simulate_layers",
     "simulate_steps",
+    "voxel_phantom",
     "write_fluence",
     "write_mci",
     "write_mco",

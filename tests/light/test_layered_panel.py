@@ -390,7 +390,7 @@ def test_a_result_is_gone_on_with(viewer, panel, qtbot):
         button(panel, "Continue").click()
     settle(qtbot, panel)
     whole = simulate_layers(MEDIUM, dataclasses.replace(SETTINGS, photons=4 * FEW), device="cpu")
-    assert np.array_equal(result(viewer).A_rz.value, whole.A_rz.value)
+    np.testing.assert_allclose(result(viewer).A_rz.value, whole.A_rz.value, rtol=1e-12)  # other batches are summed
     assert result(viewer).launched == 4 * FEW
 
 

@@ -130,6 +130,8 @@ def test_in_3d_dragging_follows_the_tissue_under_the_mouse(viewer, placed):
     _, y, x = on_screen(position(placed))
     assert (y, x) == pytest.approx((start[1] + 8.0, start[2] - 4.0), abs=0.01)
     assert on_surface(position(placed))
+    viewer.dims.ndisplay = 2  # and the slice shows where it went
+    assert len(markers(viewer)) == 1
 
 
 def test_in_3d_a_drag_beside_the_tissue_stays_where_it_was_last(viewer, placed):

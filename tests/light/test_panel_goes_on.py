@@ -107,6 +107,7 @@ def test_continue_adds_photons_to_a_whole_result(viewer, ran, qtbot):
     more = result(viewer)
     assert more.launched == FEW + 3000
     assert more.complete
+    assert more.parameters["seconds"] > first.parameters["seconds"]  # of both runs
     once = simulate(first.domain, first.source, Settings(photons=FEW + 3000), device="cpu")
     # the same photons as in one run: but for the sizes of the batches, all is equal
     assert np.allclose(more.fluence, once.fluence, rtol=1e-6)
@@ -242,3 +243,12 @@ def test_both_faces_of_an_axis_become_cyclic_together(panel):
     assert panel.run_box.settings.faces[:2] == ("mirror", "mirror")
     boxes[0].setCurrentText("escape")
     assert panel.run_box.settings.faces[:2] == ("escape", "mirror")
+
+
+def test_an_image_that_is_opened_starts_no_run(viewer, panel, qtbot, held):
+    panel.run_box._live.setChecked(False)
+    panel.place_source(LEFT)
+    panel.run_box._live.setChecked(True)
+    viewer.add_image(np.ones((4, 4)))  # the source is no pattern
+    settle(qtbot, panel)
+    assert held.runs == 0

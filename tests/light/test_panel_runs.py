@@ -102,6 +102,7 @@ def test_stop_keeps_what_was_done_with_its_error(viewer, panel, qtbot):
     assert not stopped.complete
     assert 0 < stopped.launched < 10**8
     assert stopped.energy.total == pytest.approx(1.0, abs=1e-6)
+    assert panel._status.text() == f"stopped after {stopped.launched:,} photons; Continue goes on"
     again = simulate(ball(), stopped.source, Settings(photons=50_000, seed=7), device="cpu")
     assert abs(again.energy.absorbed.z_score(stopped.energy.absorbed.value)) < 5
 

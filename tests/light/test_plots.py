@@ -3,6 +3,7 @@
 import dataclasses
 import gc
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pyqtgraph
@@ -20,7 +21,7 @@ from napari_gpubio.light.profile import depth_profile, detector_profile, line_pr
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.widget.plots import TITLE, PlotDesk, PlotWindow
 from napari_gpubio.light.widget.plots_axes import COLOURS, DecadeAxis, LogPlot
-from napari_gpubio.light.widget.plots_detectors import NONE, NOTHING
+from napari_gpubio.light.widget.plots_detectors import NONE, NOTHING, few_text
 from napari_gpubio.light.widget.plots_profile import DRAW, DRAWN, EMPTY
 from napari_gpubio.light.widget.results import ResultBox
 from napari_gpubio.light.widget.results_table import NumberTable
@@ -433,3 +434,9 @@ def test_curves_are_seen(qtbot, window, result):
         pixels.pixelColor(x, y).name() for x in range(70, pixels.width() - 200) for y in range(pixels.height() - 50)
     }
     assert {COLOURS[0], COLOURS[1]} <= seen
+
+
+def test_detectors_with_few_photons_are_named():
+    caught = (SimpleNamespace(name="D1", photons=30), SimpleNamespace(name="D2", photons=3))
+    assert few_text(caught).startswith("D2: fewer than 30 photons")
+    assert few_text(caught[:1]) == ""

@@ -85,7 +85,7 @@ class DetectorPlot(Widget):
             return
         numbers, spreads = outcome.result
         self._found.show()
-        self._say(_few_text(numbers) if any(one.photons for one in numbers) else NOTHING)
+        self._say(few_text(numbers) if any(one.photons for one in numbers) else NOTHING)
         self.table.show_numbers(self._result, numbers)
         self._draw(numbers, spreads)
 
@@ -169,7 +169,7 @@ def colour_of(detector: int) -> str:
     return COLOURS[detector % len(COLOURS)]
 
 
-def _few_text(numbers: tuple[DetectorNumbers, ...]) -> str:
+def few_text(numbers: tuple[DetectorNumbers, ...]) -> str:
     """What to do about detectors that caught few photons, or an empty text."""
     few = [one.name for one in numbers if one.photons < FEW]
     if not few:

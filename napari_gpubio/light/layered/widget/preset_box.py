@@ -14,6 +14,8 @@ from napari_gpubio.light.layered.settings import LayeredSettings
 from napari_gpubio.light.layered.widget.layer_columns import DIM
 from napari_gpubio.light.widget.number_row import aligned_form, row_label
 
+_LIST_MARGIN = 40  # pixels beside an entry of the open list
+
 
 class PresetBox(QWidget):
     """Presets, and the runs of a file that was opened; ``chosen`` carries medium and settings."""
@@ -32,6 +34,7 @@ class PresetBox(QWidget):
         self._box.setToolTip("Fill the table and the grid from the literature, or with a run of an opened file")
         for name in layered_preset_names():
             self._box.addItem(name, layered_preset(name))
+        self._widen_list()
         self._box.activated.connect(lambda _: self._choose(self._box.currentData()))
         self._citation = QLabel(self)
         self._citation.setWordWrap(True)
@@ -64,6 +67,7 @@ class PresetBox(QWidget):
         for number, run in enumerate(runs, start=1):
             which = f", run {number}" if len(runs) > 1 else ""
             self._box.addItem(f"{path.name}{which}: {run.output}", run)
+        self._widen_list()
         self._box.setCurrentIndex(presets + 1)
         self._choose(self._box.currentData())
 
@@ -76,6 +80,12 @@ class PresetBox(QWidget):
     def citation(self) -> str:
         """Where the layers come from; says so if they were changed since."""
         return self._citation.text()
+
+    def _widen_list(self) -> None:
+        """Let the open list be as wide as its longest entry, however narrow the box is."""
+        names = [self._box.itemText(index) for index in range(self._box.count())]
+        widest = max(map(self._box.fontMetrics().horizontalAdvance, names))
+        self._box.view().setMinimumWidth(widest + _LIST_MARGIN)
 
     def _files(self) -> QWidget:
         part = QWidget(self)
