@@ -81,7 +81,8 @@ def memory_told(r: Row) -> str:
 
 def markdown(head: dict[str, Any], rows: list[Row]) -> str:
     """The results as tables to read."""
-    own, compared = [r for r in rows if not is_comparison(r)], [r for r in rows if is_comparison(r)]
+    ordered = sorted(rows, key=lambda r: r["name"][0])  # whatever the order in which they were run
+    own, compared = [r for r in ordered if not is_comparison(r)], [r for r in ordered if is_comparison(r)]
     lines = [
         "# Speed of the light engine",
         "",

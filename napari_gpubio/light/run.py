@@ -25,6 +25,8 @@ from napari_gpubio.light.voxels.partial import Partial
 from napari_gpubio.light.voxels.problem import VoxelProblem
 from napari_gpubio.light.work import Way, photon_steps, resumed
 
+_MOST_CELLS = 1 << 32  # of the tallies of a GPU run, whose places are 32-bit numbers
+
 
 def simulate(
     domain: Domain,
@@ -196,5 +198,11 @@ def make_runs(problem: VoxelProblem, device: Device) -> list[Any]:
 
 def _slots(problem: VoxelProblem, gpus: Sequence[Device]) -> int:
     """Batches to trace together on each of some GPUs: as many as leave half of what is spare on the fullest of them."""
+    if problem.tally_size >= _MOST_CELLS:
+        raise InvalidInput(
+            f"the volume has {problem.tally_size:,} cells with its time gates, more than a GPU run can count; take fewer "
+            "gates or larger voxels, or device='cpu'"
+        )
     spare = min(max(0, free_memory_bytes(one) - problem.resident_bytes()) // 2 for one in gpus)
-    return min(problem.slots(len(gpus)), 1 + spare // (8 * problem.tally_size))
+    most = min(problem.slots(len(gpus)), _MOST_CELLS // problem.tally_size)
+    return min(most, 1 + spare // (8 * problem.tally_size))
