@@ -38,7 +38,7 @@ class Finding:
     @property
     def passed(self) -> bool:
         """Whether the error is within the tolerance (not so for NaN)."""
-        return abs(self.error) <= self.tolerance
+        return bool(abs(self.error) <= self.tolerance)
 
 
 MOST_STANDARD_ERRORS = 4.0

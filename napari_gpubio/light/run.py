@@ -200,8 +200,8 @@ def _slots(problem: VoxelProblem, gpus: Sequence[Device]) -> int:
     """Batches to trace together on each of some GPUs: as many as leave half of what is spare on the fullest of them."""
     if problem.tally_size >= _MOST_CELLS:
         raise InvalidInput(
-            f"the volume has {problem.tally_size:,} cells with its time gates, more than a GPU run can count; take fewer "
-            "gates or larger voxels, or device='cpu'"
+            f"the volume has {problem.tally_size:,} cells with its time gates, more than a GPU run can count; take "
+            "fewer gates or larger voxels, or device='cpu'"
         )
     spare = min(max(0, free_memory_bytes(one) - problem.resident_bytes()) // 2 for one in gpus)
     most = min(problem.slots(len(gpus)), _MOST_CELLS // problem.tally_size)

@@ -4,10 +4,9 @@ def test_dbg(viewer, placed):
     viewer.dims.ndisplay = 3
     placed.place_source(TOP)
     start = on_screen(position(placed))
-    mouse = Mouse(viewer, view=(-1.0, 0.0, 0.0))
-    away = np.array([50.0, 0.0, 0.0])
-    mouse.drag(start + away, moved(start + away, 0.0, 3.0, 2.0), moved(start + away, 0.0, 8.0, -4.0))
-    print("DBG", viewer.dims.point, on_screen(position(placed)), placed.desk.layers.reach, viewer.dims.range)
+    Mouse(viewer, view=(-1.0, 0.0, 0.0)).drag(start, moved(start, 0.0, 3.0, 2.0))
+    print("DBG", viewer.dims.point, placed.desk._goes_later, [c for c in viewer.dims.events.ndisplay.callbacks])
+    real = placed.desk._on_ndisplay
     viewer.dims.ndisplay = 2
-    print("DBG", viewer.dims.point, placed.desk.layers._markers, viewer.layers["source and detectors"].shown, viewer.layers["source and detectors"].data)
+    print("DBG", viewer.dims.point, placed.desk._goes_later, on_screen(position(placed)), viewer.layers["source and detectors"].shown)
     assert 0

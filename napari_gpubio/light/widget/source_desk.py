@@ -61,6 +61,7 @@ class SourceDesk(QObject):
         self._tissue = tissue
         self._before: list[Optodes] = []  # to take changes back
         self._while_dragged: Optodes | None = None
+        self._goes_later = False  # to the source, when the view is in 2-D again
         self._connect()
 
     # -- what a run needs -----------------------------------------------------------------------------------------
@@ -140,18 +141,21 @@ class SourceDesk(QObject):
             axes = range(self._viewer.dims.ndim - 3, self._viewer.dims.ndim)
             position = tissue.to_viewer(self.optodes.source.position_mm)
             self._viewer.dims.set_point(list(axes), [float(p) for p in position])
+            self._goes_later = self._viewer.dims.ndisplay == 3  # napari sets the slices anew when it leaves 3-D
 
     def attach(self) -> None:
         """Take the mouse, and follow the slice."""
         self.tool.attach()
         for event in self._dims_events():
             event.connect(self.layers.follow_slice)
+        self._viewer.dims.events.ndisplay.connect(self._on_ndisplay, position="last")
 
     def detach(self) -> None:
         """Give the mouse back."""
         self.tool.detach()
         for event in self._dims_events():
             event.disconnect(self.layers.follow_slice)
+        self._viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)
 
     # -- the inside -----------------------------------------------------------------------------------------------
 
@@ -246,6 +250,10 @@ class SourceDesk(QObject):
             self._take(self.optodes.with_source(self._placement().on_surface(tissue, point)))
             if sight.direction is not None:  # in 3-D: back in 2-D the slice shall show it
                 self.go_to_source()
+
+    def _on_ndisplay(self, *_: Any) -> None:
+        if self._goes_later and self._viewer.dims.ndisplay == 2:
+            self.go_to_source()
 
     def _on_typed(self, position_mm: Any) -> None:
         self.place_source(position_mm, snap=False)
