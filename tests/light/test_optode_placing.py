@@ -120,7 +120,7 @@ def test_dragging_slides_on_the_surface_with_the_normal(viewer, placed):
     assert np.allclose(on_screen(position(placed)), start)  # the whole drag is one step
 
 
-def test_in_3d_dragging_follows_the_tissue_under_the_mouse(viewer, placed):
+def test_in_3d_dragging_follows_the_tissue_under_the_mouse(viewer, placed, qtbot):
     viewer.dims.ndisplay = 3
     placed.place_source(TOP)
     start = on_screen(position(placed))
@@ -131,7 +131,7 @@ def test_in_3d_dragging_follows_the_tissue_under_the_mouse(viewer, placed):
     assert (y, x) == pytest.approx((start[1] + 8.0, start[2] - 4.0), abs=0.01)
     assert on_surface(position(placed))
     viewer.dims.ndisplay = 2  # and the slice shows where it went
-    assert len(markers(viewer)) == 1
+    qtbot.waitUntil(lambda: len(markers(viewer)) == 1, timeout=MILLISECONDS)
 
 
 def test_in_3d_a_drag_beside_the_tissue_stays_where_it_was_last(viewer, placed):

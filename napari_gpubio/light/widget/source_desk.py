@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from qtpy.QtCore import QObject, Signal
+from qtpy.QtCore import QObject, QTimer, Signal
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.light.source import Source
@@ -62,6 +62,9 @@ class SourceDesk(QObject):
         self._before: list[Optodes] = []  # to take changes back
         self._while_dragged: Optodes | None = None
         self._goes_later = False  # to the source, when the view is in 2-D again
+        self._back = QTimer(self)  # napari tells nobody of slices that are set while it changes the view
+        self._back.setSingleShot(True)
+        self._back.timeout.connect(self.go_to_source)
         self._connect()
 
     # -- what a run needs -----------------------------------------------------------------------------------------
@@ -148,7 +151,7 @@ class SourceDesk(QObject):
         self.tool.attach()
         for event in self._dims_events():
             event.connect(self.layers.follow_slice)
-        self._viewer.dims.events.ndisplay.connect(self._on_ndisplay, position="last")
+        self._viewer.dims.events.ndisplay.connect(self._on_ndisplay)
 
     def detach(self) -> None:
         """Give the mouse back."""
@@ -156,6 +159,7 @@ class SourceDesk(QObject):
         for event in self._dims_events():
             event.disconnect(self.layers.follow_slice)
         self._viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)
+        self._back.stop()
 
     # -- the inside -----------------------------------------------------------------------------------------------
 
@@ -253,7 +257,7 @@ class SourceDesk(QObject):
 
     def _on_ndisplay(self, *_: Any) -> None:
         if self._goes_later and self._viewer.dims.ndisplay == 2:
-            self.go_to_source()
+            self._back.start()
 
     def _on_typed(self, position_mm: Any) -> None:
         self.place_source(position_mm, snap=False)
