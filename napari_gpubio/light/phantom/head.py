@@ -10,7 +10,6 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.core.volumes import read_volume, write_volume
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.phantom.cortex import CORTEX_MM, LEAF_CORTEX_MM, cerebellar_depth_mm, cortex_depth_mm
 from napari_gpubio.light.phantom.outlines import brain_hull, deep_nuclei, soft_tissue, ventricles, white_core
@@ -60,6 +59,8 @@ def load_head_phantom(wavelength_nm: float = WAVELENGTH_NM) -> Domain:
         If the file is missing, or the properties are not known at the wavelength.
     """
     path = sample_path(SAMPLE)
+    from napari_gpubio.core.volumes import read_volume  # nibabel, which a GPU machine may lack
+
     labels, affine = read_volume(path)
     return Domain(labels=labels, affine=affine, media=head_media(wavelength_nm), path=path, notes=(_NOTE,))
 
@@ -67,6 +68,8 @@ def load_head_phantom(wavelength_nm: float = WAVELENGTH_NM) -> Domain:
 def write_head_phantom(path: str | Path, voxel_mm: float = VOXEL_MM) -> None:
     """Write the labels of the phantom as NIfTI."""
     labels, affine = head_labels(voxel_mm)
+    from napari_gpubio.core.volumes import write_volume
+
     write_volume(path, labels, affine, "napari-gpubio head phantom")
 
 
