@@ -57,9 +57,7 @@ def _module(path: Path, opts: tuple[str, ...], device_index: int) -> Any:  # noq
     return cupy.RawModule(code=source(path), options=opts, backend="nvrtc")
 
 
-def kernel(
-    path: Path, name: str, *, defines: tuple[str, ...] = (), strict: bool = False, fast: bool = False
-) -> Any:
+def kernel(path: Path, name: str, *, defines: tuple[str, ...] = (), strict: bool = False, fast: bool = False) -> Any:
     """Compile (once per device) and return a kernel.
 
     Parameters

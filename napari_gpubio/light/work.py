@@ -185,7 +185,7 @@ def traced_by_workers(
     """
     from distributed import as_completed
 
-    # on every worker, so that none is lost with one; under a name of its own, since a name that has just been let go hangs
+    # on every worker, so that it is not lost with one; under a name of its own, since one that was just let go hangs
     shared = client.scatter(problem, broadcast=True, hash=False)
     tasks = [
         client.submit(_trace_range, shared, make_runs, one, device, pure=False, retries=5)

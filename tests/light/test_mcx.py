@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.io.mcx.jdata import encode_array
 from napari_gpubio.light.io.mcx.cases import read_mcx
+from napari_gpubio.light.io.mcx.jdata import encode_array
 from napari_gpubio.light.settings import Settings
 from tests.light.mcx_cases import GREY, OUTSIDE, case, without, written
 

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.io.mcx.jdata import encode_array
 from napari_gpubio.light.io.mcx.cases import read_mcx
+from napari_gpubio.light.io.mcx.jdata import encode_array
 from tests.light.mcx_cases import case, colin, onecube
 
 SHAPES = [

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.io.mcx.jdata import encode_array
 from napari_gpubio.light.io.mcx.cases import read_mcx
+from napari_gpubio.light.io.mcx.jdata import encode_array
 from napari_gpubio.light.source import KINDS, Source
 from tests.light.mcx_cases import irradiance_at, with_source, written
 
