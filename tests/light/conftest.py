@@ -1,4 +1,5 @@
-"""Fixtures of the tests of the dock widget "Light transport"; they import napari only when asked for."""
+"""Fixtures of the tests of the dock widget "Light transport"; they import contextlib
+import napari only when asked for."""
 
 import threading
 from types import SimpleNamespace
@@ -56,3 +57,19 @@ def errors(qtbot, monkeypatch):
     monkeypatch.setattr(threading, "excepthook", lambda args: raised.append(args.exc_value))
     with qtbot.capture_exceptions() as in_qt:
         yield SimpleNamespace(all=lambda: raised + [error[1] for error in in_qt])
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two Dask worker processes of one thread each."""
+    distributed = pytest.importorskip("distributed", reason="no Dask: python -m pip install distributed")
+    import dask
+
+    quiet = {"distributed.logging": {"distributed": "critical"}, "distributed.comm.timeouts.connect": "10s"}
+    one_thread = {"NUMBA_NUM_THREADS": "1"}  # of the workers; Numba here has begun its threads
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(dask.config.set(quiet))
+        cluster = distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, env=one_thread
+        )
+        yield stack.enter_context(distributed.Client(stack.enter_context(cluster)))

@@ -1,6 +1,5 @@
 """Photons shared among Dask workers: the bits of one machine, also when a worker is killed on the way."""
 
-import contextlib
 import os
 import signal
 import threading
@@ -22,24 +21,6 @@ SOURCE = Source(position_mm=(6.1, 6.2, 0.0))
 DETECTORS = (Detector(position_mm=(6.1, 9.0, 0.0), radius_mm=2.0),)
 SETTINGS = Settings(photons=4000, batches=16, halves=True, exit_map=True, time_gates_ns=(0.0, 0.05, 5.0))
 LONG = Settings(photons=160_000, batches=40)
-
-
-@pytest.fixture(scope="module")
-def client():
-    """Two worker processes of one thread each."""
-    quiet = {"distributed.logging": {"distributed": "critical"}, "distributed.comm.timeouts.connect": "10s"}
-    with (
-        contextlib.ExitStack() as stack,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setenv("NUMBA_NUM_THREADS", "1")
-        import dask
-
-        stack.enter_context(dask.config.set(quiet))
-        cluster = stack.enter_context(
-            distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None)
-        )
-        yield stack.enter_context(distributed.Client(cluster))
 
 
 def run(settings=SETTINGS, **more):

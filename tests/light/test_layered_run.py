@@ -1,6 +1,5 @@
 """Runs through layers from their steps to their end: previews, stop, resuming, workers; what is refused."""
 
-import contextlib
 import dataclasses
 import gc
 import json
@@ -258,20 +257,6 @@ def test_closing_gives_gpu_memory_back(fake_gpu, small_chunks):
 
 
 # -- Dask -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def client():
-    """Two worker processes of one thread each."""
-    distributed = pytest.importorskip("distributed", reason="no Dask: python -m pip install distributed")
-    quiet = {"distributed.logging": {"distributed": "critical"}, "distributed.comm.timeouts.connect": "10s"}
-    with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NUMBA_NUM_THREADS", "1")
-        import dask
-
-        stack.enter_context(dask.config.set(quiet))
-        cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None)
-        yield stack.enter_context(distributed.Client(stack.enter_context(cluster)))
 
 
 def test_workers_give_the_bits_of_one_machine(client, small_chunks):
