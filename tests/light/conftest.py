@@ -1,6 +1,6 @@
-"""Fixtures of the tests of the dock widget "Light transport"; they import contextlib
-import napari only when asked for."""
+"""Fixtures of the tests of the dock widget "Light transport"; they import napari only when asked for."""
 
+import contextlib
 import threading
 from types import SimpleNamespace
 
