@@ -8,6 +8,7 @@ import contextlib
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,8 @@ import pytest
 
 os.environ.setdefault("NAPARI_CONFIG", "")  # before napari is imported: no settings file of the user's
 
+from napari_gpubio.core import chunks, kernels
 from napari_gpubio.core import device as devices
-from napari_gpubio.core import kernels
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.fake_cupy import FakeGpu
 
@@ -76,6 +77,32 @@ def fake_gpu(cuda_on_cpu: object) -> Iterator[Callable[..., FakeGpu]]:
 
         yield install
     forget_gpu()
+
+
+@pytest.fixture
+def in_chunks_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """A function that cuts the work of every run into chunks of so many items: ``in_chunks_of(17)``."""
+    return lambda count: monkeypatch.setattr(chunks._Worker, "_fits", lambda _: count)
+
+
+@pytest.fixture
+def viewer(request: pytest.FixtureRequest, qtbot: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A napari viewer; with a (hidden) window for tests marked ``display``."""
+    from napari.components import ViewerModel
+
+    monkeypatch.setenv("NAPARI_ENSURE_PLUGIN_MAIN_THREAD", "1")
+    if request.node.get_closest_marker("display"):
+        return request.getfixturevalue("make_napari_viewer")()
+    return ViewerModel()
+
+
+@pytest.fixture
+def errors(qtbot: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[BaseException]]]:
+    """A function that returns what has been raised in Qt's event loop or in a worker."""
+    raised: list[BaseException] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: raised.append(args.exc_value))
+    with qtbot.capture_exceptions() as in_qt:
+        yield lambda: raised + [error[1] for error in in_qt]
 
 
 def forget_gpu() -> None:

@@ -2,11 +2,14 @@
 
 import argparse
 import dataclasses
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from napari_gpubio.core.params import param_info
 
-Settings = TypeVar("Settings")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Settings = TypeVar("Settings", bound="DataclassInstance")
 
 
 def add_settings(parser: argparse.ArgumentParser, settings: Any, title: str) -> None:
@@ -37,5 +40,5 @@ def read_settings(namespace: argparse.Namespace, settings: Settings) -> Settings
     InvalidInput
         If a value is out of range.
     """
-    names = [f.name for f in dataclasses.fields(settings) if param_info(f) is not None]  # type: ignore[arg-type]
-    return dataclasses.replace(settings, **{name: getattr(namespace, name) for name in names})  # type: ignore[type-var]
+    names = [f.name for f in dataclasses.fields(settings) if param_info(f) is not None]
+    return dataclasses.replace(settings, **{name: getattr(namespace, name) for name in names})

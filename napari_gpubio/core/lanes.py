@@ -42,14 +42,14 @@ def spread(typing: Any, value: Any) -> Any:  # noqa: ARG001 - Numba's signature
     """All eight lanes the same number."""
     lanes = Lanes(value)
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001 - Numba's signature
         return _spread(builder, arguments[0], context.get_value_type(lanes))
 
     return lanes(value), generate
 
 
 @intrinsic
-def load(typing: Any, array: Any, index: Any) -> Any:  # noqa: ARG001
+def load(typing: Any, array: Any, index: Any) -> Any:  # noqa: ARG001 - Numba's signature
     """Eight numbers of a C-contiguous array's memory, from a flat index on; all eight must be in the array's memory."""
     lanes = Lanes(array.dtype)
 
@@ -65,11 +65,11 @@ def load(typing: Any, array: Any, index: Any) -> Any:  # noqa: ARG001
 
 
 @intrinsic
-def unpack(typing: Any, lanes: Any) -> Any:  # noqa: ARG001
+def unpack(typing: Any, lanes: Any) -> Any:  # noqa: ARG001 - Numba's signature
     """All eight lanes as a tuple."""
-    kind = types.UniTuple(lanes.real, LANES)  # type: ignore[attr-defined]
+    kind = types.UniTuple(lanes.real, LANES)  # type: ignore[attr-defined] # Numba makes that name at run time
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001 - Numba's signature
         values = [builder.extract_element(arguments[0], ir.IntType(32)(n)) for n in range(LANES)]
         return context.make_tuple(builder, kind, values)
 
@@ -80,7 +80,7 @@ def _arithmetic(instruction: str) -> Any:
     """Make an operation on two Lanes, or on one and a number."""
 
     @intrinsic
-    def operation(typing: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
+    def operation(typing: Any, a: Any, b: Any) -> Any:  # noqa: ARG001 - Numba's signature
         lanes = a if isinstance(a, Lanes) else b
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

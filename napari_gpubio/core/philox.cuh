@@ -5,6 +5,13 @@
 #define DYN_SHARED(T, name) extern __shared__ T name[]
 #endif
 
+// 32 random bits as a float in the open interval (0, 1): (bits / 512 + 1/2) / 2^23, exactly. 23 bits, since 24 bits and
+// a half can round up to 1.
+__device__ __forceinline__ float unit_float(unsigned int bits)
+{
+    return __uint_as_float(bits >> 9 | 0x3F800000u) - 0.99999994f;
+}
+
 struct Philox {
     unsigned int key0, key1, block, item0, item1, out[4];
     int left;
@@ -36,6 +43,5 @@ struct Philox {
         return out[4 - left--];
     }
 
-    // Uniform in the open interval (0, 1). 23 bits, since 24 bits and a half can round up to 1.
-    __device__ float uniform() { return ((next() >> 9) + 0.5f) * 1.1920928955078125e-07f; }
+    __device__ float uniform() { return unit_float(next()); }
 };

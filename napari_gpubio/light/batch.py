@@ -180,10 +180,11 @@ def _irradiance(path: Path) -> npt.NDArray[np.float64]:
 
 
 def _settings(options: argparse.Namespace) -> Settings:
-    given = {name: tuple(value) for name in ("time_gates_ns", "faces") if (value := getattr(options, name))}
+    named = ((name, getattr(options, name)) for name in ("time_gates_ns", "faces"))
+    given: dict[str, Any] = {name: tuple(value) for name, value in named if value}
     if options.photons is None:
         options.photons = Settings().photons
-    return read_settings(options, Settings(**given))  # type: ignore[arg-type]
+    return read_settings(options, Settings(**given))
 
 
 def _detectors(options: argparse.Namespace) -> tuple[Detector, ...]:

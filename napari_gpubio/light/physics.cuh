@@ -1,41 +1,33 @@
 #pragma once
 // What one photon packet does wherever it is: random numbers, scattering, reflection. Twin: physics.py, same names, same
 // order of operations.
-#include "philox.cuh"
+#include "xoshiro.cuh"
 #include "fastmath.cuh"
 
 #define SURVIVAL 0.1f
 
 struct Vector { float x, y, z; };
 
-__device__ __forceinline__ float unit_float(unsigned int bits)
+// Number of threads of the warp that say yes, and where they meet again. All that still run must ask. On a CPU each is
+// alone. A result never depends on it: it only decides who waits for whom.
+__device__ __forceinline__ int threads_with(bool yes)
 {
-    return ((bits >> 9) + 0.5f) * 1.1920928955078125e-07f;
+#ifdef GPUBIO_ON_CPU
+    return yes ? 1 : 0;
+#else
+    return __popc(__ballot_sync(~0u, yes));
+#endif
 }
 
-// Four times 32 random bits that depend on the seed, the photon and the number of the draw only.
-struct Draws {
-    unsigned int key0, key1, item0, item1, block, a, b, c, d;
-
-    __device__ __forceinline__ void next()
-    {
-        Philox random((unsigned long long)key1 << 32 | key0, (unsigned long long)item1 << 32 | item0);
-        random.block = block++;
-        random.refill();
-        a = random.out[0];
-        b = random.out[1];
-        c = random.out[2];
-        d = random.out[3];
-    }
-};
+// The next random number that decides about rounding: a linear congruential generator, since nothing hangs on it.
+__device__ __forceinline__ unsigned int redithered(unsigned int dither) { return dither * 747796405u + 2891336453u; }
 
 // Number of quanta of a tally for a real number of them: rounded up or down by chance, so that the mean is right.
 __device__ __forceinline__ unsigned int quanta(float value, unsigned int* dither)
 {
-    *dither = *dither * 747796405u + 2891336453u;
-    const float capped = fminf(value, 4294967040.0f);
-    const unsigned int whole = (unsigned int)capped;
-    return whole + (capped - (float)whole > unit_float(*dither) ? 1u : 0u);
+    *dither = redithered(*dither);
+    const float chance = __uint_as_float(*dither >> 9 | 0x3F800000u) - 1.0f;
+    return (unsigned int)__fadd_rd(fminf(value, 4294967040.0f), chance);
 }
 
 // Fresnel reflectance of unpolarised light that meets a face with the cosine `ci`, and the cosine behind it.
@@ -56,8 +48,8 @@ __device__ __forceinline__ float scattering_cosine(float g, float u)
 {
     const float v = 2.0f * u - 1.0f;
     if (fabsf(g) < 1e-3f) return v + 1.5f * g * (1.0f - v * v);
-    const float d = 1.0f + g * v, p = 1.0f - g * g;
-    return fminf(1.0f, fmaxf(-1.0f, ((1.0f + g * g) * d * d - p * p) / (2.0f * g * d * d)));
+    const float t = (1.0f - g * g) * (1.0f / (1.0f + g * v));
+    return (1.0f + g * g - t * t) * (1.0f / (g + g));
 }
 
 // Turn a direction by the scattering angle (cosine ct) and the azimuth (cp, sp), in an orthonormal basis around it
@@ -65,8 +57,8 @@ __device__ __forceinline__ float scattering_cosine(float g, float u)
 __device__ __forceinline__ Vector turned(Vector u, float ct, float cp, float sp)
 {
     const float st = sqrtf(fmaxf(0.0f, 1.0f - ct * ct));
-    const float sign = u.z >= 0.0f ? 1.0f : -1.0f;
-    const float a = -1.0f / (sign + u.z);
+    const float sign = copysignf(1.0f, u.z);
+    const float a = -(1.0f / (sign + u.z));
     const float b = u.x * u.y * a;
     const float p = st * cp, q = st * sp;
     const float x = p * (1.0f + sign * u.x * u.x * a) + q * b + ct * u.x;

@@ -1,4 +1,4 @@
-"""What one photon packet does wherever it is: random numbers, scattering, reflection. Twin: ``physics.cuh``.
+"""What one photon packet does wherever it is: scattering, reflection, rounding to quanta. Twin: ``physics.cuh``.
 
 Both ways of tracing photons, in voxels and in layers, stand on it.
 """
@@ -8,31 +8,26 @@ import math
 import numba as nb
 import numpy as np
 
-from napari_gpubio.core.philox import philox4x32, unit_float
+from napari_gpubio.core.fastmath import float_of
 
-_F, _U, _L = np.float32, np.uint32, np.uint64
+_F, _I, _U, _L = np.float32, np.int32, np.uint32, np.uint64
 ZERO, ONE, HALF = _F(0.0), _F(1.0), _F(0.5)
 SURVIVAL = _F(0.1)
 GAIN = _F(ONE / SURVIVAL - ONE)  # what a survivor of Russian roulette gains, in units of its weight
 
 
 @nb.njit(inline="always")
-def draw(seed, item, block):
-    """Four times 32 random bits that depend on the seed, the photon and the number of the draw only."""
-    low = _L(0xFFFFFFFF)
-    return philox4x32(
-        _U(seed & low), _U(seed >> _L(32)), _U(block), _U(item & low), _U(item >> _L(32)), _U(0)
-    )  # fmt: skip
+def redithered(dither):
+    """The next random number that decides about rounding: a linear congruential generator, nothing hangs on it."""
+    return _U(dither * _U(747796405) + _U(2891336453))
 
 
 @nb.njit(inline="always")
 def quanta(value, dither):
     """Number of quanta for a real number of them, rounded up or down by chance, so that the mean is right."""
-    dither = _U(dither * _U(747796405) + _U(2891336453))
-    capped = min(value, _F(4294967040.0))
-    whole = _U(capped)
-    up = _U(1) if capped - _F(whole) > unit_float(dither) else _U(0)
-    return _U(whole + up), dither
+    dither = redithered(dither)
+    chance = float_of(_I(_U(_U(dither >> _U(9)) | _U(0x3F800000)))) - ONE
+    return _U(np.float64(min(value, _F(4294967040.0))) + np.float64(chance)), dither
 
 
 @nb.njit(inline="always")
@@ -60,8 +55,8 @@ def scattering_cosine(g, u):
     v = _F(2.0) * u - ONE
     if abs(g) < _F(1e-3):
         return v + _F(1.5) * g * (ONE - v * v)
-    d, p = ONE + g * v, ONE - g * g
-    return min(ONE, max(-ONE, ((ONE + g * g) * d * d - p * p) / (_F(2.0) * g * d * d)))
+    t = (ONE - g * g) * (ONE / (ONE + g * v))
+    return (ONE + g * g - t * t) * (ONE / (g + g))
 
 
 @nb.njit(inline="always")
@@ -72,8 +67,8 @@ def turned(ux, uy, uz, ct, cp, sp):
     float32 would let it drift.
     """
     st = math.sqrt(max(ZERO, ONE - ct * ct))
-    sign = ONE if uz >= ZERO else -ONE
-    a = -ONE / (sign + uz)
+    sign = np.copysign(ONE, uz)
+    a = -(ONE / (sign + uz))
     b = ux * uy * a
     p, q = st * cp, st * sp
     x = p * (ONE + sign * ux * ux * a) + q * b + ct * ux

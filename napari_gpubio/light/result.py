@@ -29,8 +29,11 @@ class Estimate(NamedTuple):
     error: float
 
     def z_score(self, reference: float, reference_error: float = 0.0) -> float:
-        """Distance to a reference in standard errors of both."""
-        return (self.value - reference) / float(np.hypot(self.error, reference_error))
+        """Distance to a reference in standard errors of both; 0 where equal numbers are exact, else infinite."""
+        difference, error = self.value - reference, float(np.hypot(self.error, reference_error))
+        if error == 0.0:
+            return float(np.copysign(np.inf, difference)) if difference else 0.0
+        return difference / error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

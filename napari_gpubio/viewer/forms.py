@@ -2,7 +2,7 @@
 
 import dataclasses
 from decimal import Decimal
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from magicgui.widgets import CheckBox, ComboBox, FloatSpinBox, SpinBox
 from magicgui.widgets.bases import ValueWidget
@@ -12,7 +12,10 @@ from superqt import QCollapsible
 
 from napari_gpubio.core.params import ParamInfo, param_info
 
-Settings = TypeVar("Settings")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Settings = TypeVar("Settings", bound="DataclassInstance")
 LABEL_WIDTH = 130  # pixels, so that the rows of several forms line up
 _MOST = 2**31 - 1  # that a whole-number input of Qt can hold
 
@@ -37,7 +40,7 @@ class ParamForm(QWidget, Generic[Settings]):
         self._rows: dict[str, tuple[QFormLayout, int]] = {}
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        shown = [(f.name, param_info(f)) for f in dataclasses.fields(settings) if f.name not in skip]  # type: ignore[arg-type]
+        shown = [(f.name, param_info(f)) for f in dataclasses.fields(settings) if f.name not in skip]
         plain = [(name, info) for name, info in shown if info is not None and not info.advanced]
         advanced = [(name, info) for name, info in shown if info is not None and info.advanced]
         layout.addWidget(self._rows_of(plain))
@@ -52,7 +55,7 @@ class ParamForm(QWidget, Generic[Settings]):
         InvalidInput
             If the dataclass refuses them.
         """
-        return dataclasses.replace(self._settings, **{n: w.value for n, w in self._widgets.items()})  # type: ignore[type-var]
+        return dataclasses.replace(self._settings, **{n: w.value for n, w in self._widgets.items()})
 
     def set_value(self, settings: Settings) -> None:
         """Show other settings; ``changed`` is emitted once."""
@@ -82,7 +85,7 @@ class ParamForm(QWidget, Generic[Settings]):
 
     def _rows_of(self, rows: list[tuple[str, ParamInfo]]) -> QWidget:
         part = QWidget(self)
-        layout = _form_layout(part)
+        layout = aligned_form(part)
         for name, info in rows:
             self._add_row(layout, name, info)
         return part
@@ -94,19 +97,26 @@ class ParamForm(QWidget, Generic[Settings]):
         widget.native.installEventFilter(self)
         widget.changed.connect(lambda *_: self.changed.emit())
         self._widgets[name] = widget
-        label = QLabel(f"{info.label} ({info.unit})" if info.unit else info.label, self)
-        label.setMinimumWidth(LABEL_WIDTH)
-        label.setToolTip(info.help)
+        label = row_label(f"{info.label} ({info.unit})" if info.unit else info.label, info.help, self)
         self._rows[name] = (layout, layout.rowCount())
         layout.addRow(label, widget.native)
 
 
-def _form_layout(owner: QWidget) -> QFormLayout:
+def aligned_form(owner: QWidget) -> QFormLayout:
+    """Return a form layout whose rows line up with those of a `ParamForm`."""
     layout = QFormLayout(owner)
     layout.setContentsMargins(0, 0, 0, 0)
     layout.setVerticalSpacing(3)
     layout.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
     return layout
+
+
+def row_label(text: str, tip: str, parent: QWidget) -> QLabel:
+    """Return the label of a row, as wide as those of a `ParamForm`."""
+    label = QLabel(text, parent)
+    label.setMinimumWidth(LABEL_WIDTH)
+    label.setToolTip(tip)
+    return label
 
 
 def _folded(title: str, content: QWidget, parent: QWidget) -> QCollapsible:

@@ -78,7 +78,7 @@ class Job(QObject):
                 steps.close()
         except GpuBioError as error:
             return Outcome(error=str(error))
-        except Exception as error:
+        except Exception as error:  # whatever went wrong in a worker, the user must hear of it
             logger.exception("a run failed")
             return Outcome(error=f"Something unexpected went wrong ({type(error).__name__}: {error}); see the log.")
 

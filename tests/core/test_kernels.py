@@ -26,13 +26,14 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
 # The defines that an engine really compiles a file with; a file that is not named here is compiled with none.
 BOTH_REALS = [("REAL=float",), ("REAL=double",)]
 VOXELS = [
-    (f"LABEL={label}", f"CONTINUOUS={continuous}", f"DETECT={detect}")
+    (f"LABEL={label}", f"CONTINUOUS={continuous}", f"DETECT={detect}", f"GATED={gated}")
     for label in ("unsigned char", "unsigned short")
     for continuous in (0, 1)
     for detect in (0, 1)
+    for gated in (0, 1)
 ]
 LAYERS = [
-    (f"CACHE={cache}", f"HISTORY={history}", f"ABSORPTION={absorption}")
+    ("THREADS=256", f"CACHE={cache}", f"HISTORY={history}", f"ABSORPTION={absorption}")
     for cache in (0, 1)
     for history in (0, 1)
     for absorption in (0, 1)
@@ -53,12 +54,11 @@ REGISTERS = {
     "fill_uniform": 32,
     "pack REAL=float": 56,
     "pack REAL=double": 56,
-    "trace_cubic REAL=float": 208,
-    "trace_linear REAL=float": 144,
-    "trace_vanaart REAL=float": 240,
-    "trace_eudx REAL=float": 80,
+    "fill_words": 32,
+    "trace_linear REAL=float": 157,
+    "trace_eudx REAL=float": 106,
     "trace_eudx REAL=double": 176,
-    "trace_vanaart_texture": 112,
+    "trace_vanaart_texture": 148,
     "fit_rows REAL=float": 144,
     "fit_rows REAL=double": 144,
     "compose_rows REAL=float": 64,
@@ -68,14 +68,11 @@ REGISTERS = {
     **{f"trace_photons {' '.join(defines)}": 64 for defines in VOXELS},  # its launch bounds leave no more
     **{f"fold_batch {' '.join(defines)}": 80 for defines in VOXELS},
     **{f"trace_layers {' '.join(defines)}": 64 for defines in LAYERS},  # so that four blocks share a processor
+    **{f"trace_simply {' '.join(defines)}": 72 for defines in LAYERS},
 }
 # Bytes a kernel may spill; none for one that is not named here. These are a few words around function calls.
 SPILLS = {
-    "trace_eudx REAL=float": 32,
-    "trace_vanaart REAL=float": 24,
-    "trace_cubic REAL=double": 64,
-    **{f"trace_photons {' '.join(defines)}": 40 for defines in VOXELS},  # 28 with fast maths on sm_90, else 0 to 8
-    **{f"trace_layers {' '.join(defines)}": 8 for defines in LAYERS},  # 4 on sm_80 and sm_90
+    "trace_cubic REAL=double": 16,
 }
 BUILDS = [
     pytest.param(source, defines, id=" ".join((source, *defines)))

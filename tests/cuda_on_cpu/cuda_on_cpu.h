@@ -363,6 +363,15 @@ inline unsigned int ballot(unsigned int mask, bool vote) {
 }  // namespace cuda_on_cpu
 
 inline void __syncthreads() { cuda_on_cpu::suspend(cuda_on_cpu::State::at_block_barrier); }
+inline int __syncthreads_count(int yes)
+{
+    cuda_on_cpu::threads[cuda_on_cpu::current].published = yes != 0;
+    __syncthreads();
+    int count = 0;
+    for (const cuda_on_cpu::Thread& thread : cuda_on_cpu::threads) count += int(thread.published);
+    __syncthreads();
+    return count;
+}
 inline void __syncwarp(unsigned int mask = ~0u) { cuda_on_cpu::wait_for_warp(mask); }
 inline void __threadfence() {}
 inline void __threadfence_block() {}
@@ -458,6 +467,12 @@ CUDA_ON_CPU_ROUNDED(double, __dsub_rn, a - b)
 CUDA_ON_CPU_ROUNDED(double, __dmul_rn, a * b)
 CUDA_ON_CPU_ROUNDED(double, __ddiv_rn, a / b)
 #undef CUDA_ON_CPU_ROUNDED
+inline float __fadd_rd(float a, float b)
+{
+    const double sum = (double)a + (double)b;
+    const float nearest = (float)sum;
+    return nearest > sum ? nextafterf(nearest, -INFINITY) : nearest;
+}
 inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 inline double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
 inline float __fsqrt_rn(float x) { return sqrtf(x); }

@@ -1,62 +1,8 @@
-"""Fixtures of the tests of the dock widget "Light transport"; they import napari only when asked for."""
+"""What tests of the light engine may ask for."""
 
 import contextlib
-import threading
-from types import SimpleNamespace
 
 import pytest
-
-
-@pytest.fixture
-def viewer(request, qtbot, monkeypatch):
-    """A viewer; with a (hidden) window for tests marked ``display``."""
-    from napari.components import ViewerModel
-
-    monkeypatch.setenv("NAPARI_ENSURE_PLUGIN_MAIN_THREAD", "1")
-    if request.node.get_closest_marker("display"):
-        return request.getfixturevalue("make_napari_viewer")()
-    return ViewerModel()
-
-
-@pytest.fixture
-def empty(viewer, qtbot):
-    """A panel in an empty viewer."""
-    from tests.light.light_panel_samples import add_panel
-
-    panel = add_panel(viewer)
-    if not hasattr(viewer, "window"):
-        qtbot.addWidget(panel)
-    yield panel
-    panel.teardown()
-
-
-@pytest.fixture
-def panel(viewer, empty, qtbot):
-    """A panel with the labels of a ball."""
-    from tests.light.light_panel_samples import add_ball, settle
-
-    add_ball(viewer)
-    settle(qtbot, empty)
-    return empty
-
-
-@pytest.fixture
-def held(monkeypatch):
-    """Holds every run back until ``go`` is set."""
-    from tests.light.light_panel_samples import Held
-
-    held = Held(monkeypatch)
-    yield held
-    held.go.set()
-
-
-@pytest.fixture
-def errors(qtbot, monkeypatch):
-    """What was raised in the event loop or in a worker."""
-    raised = []
-    monkeypatch.setattr(threading, "excepthook", lambda args: raised.append(args.exc_value))
-    with qtbot.capture_exceptions() as in_qt:
-        yield SimpleNamespace(all=lambda: raised + [error[1] for error in in_qt])
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from napari_gpubio.core.parallel import cpu_threads
 from napari_gpubio.light import physics
 from napari_gpubio.light.voxels import gpu
 from napari_gpubio.light.voxels.fold import add_square, fold_batch, row_energy
+from napari_gpubio.light.voxels.photon import MEDIUM_NUMBERS
 from tests.cuda_on_cpu import loader
 
 WORD = 2**64
@@ -54,7 +55,7 @@ class Batch:
         square_gates = gates + (gates > 1)
         self.squares = random.integers(0, 2**62, (square_gates * cells, 2), np.uint64)
         self.rows = random.integers(0, 5, cells).astype(np.uint8)
-        self.media = random.random((5, 4)).astype(np.float32)
+        self.media = random.random((5, MEDIUM_NUMBERS)).astype(np.float32)
         self.mua = random.random(cells).astype(np.float32) if continuous else np.zeros(0, np.float32)
         self.energy = random.integers(0, 100, 5).astype(np.uint64)
         self.energy_scale = 2.0**-12

@@ -8,16 +8,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.layered.presets import layered_preset, layered_preset_names
 from napari_gpubio.light.layered.run import simulate_layers
 from napari_gpubio.light.layered.settings import LayeredSettings
-
-SKIN_CM = (  # Meglinski and Matcher 2001 at 600 nm: n, mu_a and mu_s in 1/cm, g, d in cm
-    (1.53, 0.2, 1000, 0.9, 0.002),
-    (1.34, 0.15, 400, 0.85, 0.008),
-    (1.4, 0.7, 300, 0.8, 0.01),
-    (1.39, 1, 350, 0.9, 0.008),
-    (1.4, 0.7, 200, 0.76, 0.162),
-    (1.39, 1, 350, 0.95, 0.02),
-    (1.44, 0.3, 150, 0.8, 0.59),
-)
+from tests.light.layered_samples import SKIN_IN_CM
 
 
 def in_cm(layer):
@@ -26,7 +17,7 @@ def in_cm(layer):
 
 def test_the_skin_is_that_of_the_paper():
     skin = layered_preset("seven-layer skin at 600 nm")
-    for layer, numbers in zip(skin.medium.layers, SKIN_CM, strict=True):
+    for layer, numbers in zip(skin.medium.layers, SKIN_IN_CM, strict=True):
         assert in_cm(layer) == pytest.approx(numbers, rel=1e-12)
     assert (skin.medium.n_above, skin.medium.n_below) == (1.0, 1.0)
     s = skin.settings  # MCML's grid: dz 0.002 cm, dr 0.01 cm, 500 x 200, 30 angles

@@ -1,7 +1,6 @@
 """Runs through layers from their steps to their end: previews, stop, resuming, workers; what is refused."""
 
 import dataclasses
-import gc
 import json
 import threading
 from itertools import pairwise
@@ -19,6 +18,7 @@ from napari_gpubio.light.layered.partial import LayeredPartial
 from napari_gpubio.light.layered.result import LayeredResult
 from napari_gpubio.light.layered.run import layer_steps, simulate_layers
 from napari_gpubio.light.layered.settings import LayeredSettings
+from tests import runs
 from tests.light.layered_samples import ARRAYS, GLASS, NUMBERS, TISSUE, check_same_bits, medium, with_layer
 
 LAYERS = medium(TISSUE, GLASS, (1.35, 0.2, 4.0, 0.5, 1.0), name="three")
@@ -30,16 +30,6 @@ def steps_of(device="cpu", settings=SETTINGS, **more):
     return layer_steps(LAYERS, settings, device=device, **more)
 
 
-def finished(steps):
-    """All steps, and the result."""
-    seen = []
-    while True:
-        try:
-            seen.append(next(steps))
-        except StopIteration as end:
-            return seen, end.value
-
-
 def whole(device="cpu", **changes):
     return simulate_layers(LAYERS, dataclasses.replace(SETTINGS, **changes), device=device)
 
@@ -47,25 +37,19 @@ def whole(device="cpu", **changes):
 def stopped(device="cpu", after=10, settings=SETTINGS, **more):
     """The result of a run that was stopped after some steps."""
     stop = threading.Event()
-    steps = steps_of(device, settings, stop=stop, **more)
-    for _ in range(after):
-        next(steps)
-    stop.set()
-    seen, result = finished(steps)
-    assert len(seen) <= 3  # what was begun on each GPU is finished
-    return result
+    return runs.stopped(steps_of(device, settings, stop=stop, **more), stop, after)
 
 
 @pytest.fixture
-def small_chunks(monkeypatch):
-    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: 90)
+def small_chunks(in_chunks_of):
+    in_chunks_of(90)
 
 
 # -- steps ------------------------------------------------------------------------------------------------------------
 
 
 def test_steps_go_on_to_the_end(device, small_chunks):
-    steps, result = finished(steps_of(device))
+    steps, result = runs.finished(steps_of(device))
     assert all(a.done < b.done for a, b in pairwise(steps))
     assert {step.total for step in steps} == {4000}
     assert steps[-1].done == 4000
@@ -75,7 +59,7 @@ def test_steps_go_on_to_the_end(device, small_chunks):
 
 def test_previews_are_results_of_what_is_done(small_chunks, monkeypatch):
     monkeypatch.setattr(work.Previews, "due", lambda self: True)
-    steps, result = finished(steps_of())
+    steps, result = runs.finished(steps_of())
     shown = [step for step in steps if step.preview is not None]
     assert len(shown) > 20
     for step in shown:
@@ -89,11 +73,11 @@ def test_previews_are_results_of_what_is_done(small_chunks, monkeypatch):
     assert abs(late.absorbed.value - result.absorbed.value) < 4 * late.absorbed.error
 
 
-def test_previews_of_several_gpus_hold_whole_photons(fake_gpu, monkeypatch):
+def test_previews_of_several_gpus_hold_whole_photons(fake_gpu, monkeypatch, in_chunks_of):
     fake_gpu(count=3)
     monkeypatch.setattr(work.Previews, "due", lambda self: True)
-    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: 33)
-    steps, result = finished(steps_of("cuda:0,1,2"))
+    in_chunks_of(33)
+    steps, result = runs.finished(steps_of("cuda:0,1,2"))
     shown = [step.preview for step in steps if step.preview is not None]
     assert len(shown) > 20
     assert all(preview.total == pytest.approx(1.0, abs=1e-6) for preview in shown)
@@ -105,7 +89,7 @@ def test_a_preview_does_not_change_afterwards(device, small_chunks, monkeypatch)
     steps = steps_of(device)
     kept = [next(steps) for _ in range(15)][-1].preview
     before = kept.A_rz.value.copy(), {name: array.copy() for name, array in kept.state.to_arrays().items()}
-    finished(steps)
+    runs.finished(steps)
     np.testing.assert_array_equal(kept.A_rz.value, before[0])
     for name, array in kept.state.to_arrays().items():
         np.testing.assert_array_equal(array, before[1][name])
@@ -150,7 +134,7 @@ def test_a_stopped_run_keeps_what_was_done_with_its_own_error(small_chunks):
 def test_a_run_stopped_before_its_first_photon_is_dark():
     stop = threading.Event()
     stop.set()
-    _, result = finished(steps_of(stop=stop))
+    _, result = runs.finished(steps_of(stop=stop))
     assert (result.launched, result.complete) == (0, False)
     assert all(not getattr(result, name).value.any() for name in ARRAYS)
     assert all(np.isnan(getattr(result, name).error) for name in NUMBERS)
@@ -184,7 +168,7 @@ def test_a_run_may_be_stopped_again_and_again(small_chunks):
 
 def test_steps_of_a_resumed_run_start_where_it_stood(small_chunks):
     part = stopped(after=10)
-    steps, _ = finished(steps_of(resume=part))
+    steps, _ = runs.finished(steps_of(resume=part))
     assert part.launched < steps[0].done <= part.launched + 90
     assert steps[-1].done == 4000
 
@@ -245,15 +229,7 @@ def test_closing_in_the_middle_frees_the_runs(monkeypatch, small_chunks):
 
 
 def test_closing_gives_gpu_memory_back(fake_gpu, small_chunks):
-    pretended = fake_gpu(count=3)
-    steps = steps_of("cuda:all")
-    for _ in range(4):
-        next(steps)
-    assert all(pretended.used_bytes[i] > 0 for i in range(3))
-    steps.close()
-    gc.collect()
-    assert not any(pretended.used_bytes.values())
-    assert not [t for t in threading.enumerate() if t.name.startswith("napari-gpubio")]
+    runs.check_closing_frees(fake_gpu(count=3), steps_of("cuda:all"))
 
 
 # -- Dask -------------------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ However they are tallied (cache, history, neither), cut into chunks and shared a
 """
 
 import functools
-import inspect
 import threading
 
 import numba
@@ -23,6 +22,7 @@ from napari_gpubio.light.layered.run import simulate_layers
 from napari_gpubio.light.layered.settings import LayeredSettings, ring_area_mm2
 from tests.cuda_on_cpu import loader
 from tests.light.layered_samples import ENDLESS_MM, GLASS, SKIN, TISSUE, at, check_same_bits, medium
+from tests.runs import check_same_methods
 
 GPU = Device("cuda", (0,))
 BACKWARD = (1.33, 0.1, 3.0, -0.5, 0.7)
@@ -44,14 +44,15 @@ MEDIA = {
 ALL_MEDIA = pytest.mark.parametrize("name", MEDIA)
 GRID = {"dr_mm": 0.1, "dz_mm": 0.05, "radial_bins": 12, "depth_bins": 20, "angle_bins": 9}  # less than the layers
 VARIANTS = {
-    "chosen shape": Variant(),
-    "given shape": Variant(shape=(5, 7)),
-    "one bin": Variant(shape=(1, 1)),
-    "everything": Variant(shape=(12, 20)),
-    "small": Variant(cache_bytes=800),
-    "no cache": Variant(cache=False),
+    "default": Variant(),
+    "simple": Variant(simple=True),
+    "chosen shape": Variant(cache=True),
+    "given shape": Variant(cache=True, shape=(5, 7)),
+    "one bin": Variant(cache=True, shape=(1, 1)),
+    "everything": Variant(cache=True, shape=(12, 20)),
+    "small": Variant(cache=True, cache_bytes=800),
     "no history": Variant(history=False),
-    "neither": Variant(cache=False, history=False),
+    "cache, no history": Variant(cache=True, history=False),
 }
 
 
@@ -173,7 +174,7 @@ def test_the_last_of_all_possible_photons_has_the_bits_of_its_twin(fake_gpu):
     fake_gpu()
     problem = LayeredProblem(MEDIA["one layer"], settings(2**32, batches=2))
     pieces = [(2**31 - 60, 60), (2**32 - 70, 70)]
-    check_same_arrays(tallies(problem, pieces, Variant(cache=False)), tallies(problem, pieces))
+    check_same_arrays(tallies(problem, pieces, Variant()), tallies(problem, pieces))
 
 
 def test_the_kernel_has_no_undefined_behaviour(fake_gpu, short_pilot, monkeypatch, capfd):
@@ -207,7 +208,7 @@ def test_the_shape_of_the_cache_follows_the_light(fake_gpu, monkeypatch):
     shapes = []
     for layers in (medium((1.4, 0.3, 3.0, 0.95, 2.0)), medium((1.4, 0.005, 3.0, 0.0, 0.06))):
         problem = LayeredProblem(layers, settings(500, radial_bins=60, depth_bins=60))
-        run = gpu.Run(problem, device=GPU, variant=Variant(cache_bytes=8 * 64))
+        run = gpu.Run(problem, device=GPU, variant=Variant(cache=True, cache_bytes=8 * 64))
         run.advance(0, 500)
         shapes.append(run._shape)
     (narrow, deep), (wide, flat) = shapes
@@ -220,7 +221,7 @@ def test_a_corner_of_more_than_48_kib_is_asked_for(fake_gpu):
     """The pretended GPU refuses it otherwise, as a real one does."""
     fake_gpu()
     problem = LayeredProblem(MEDIA["one layer"], settings(radial_bins=100, depth_bins=100))
-    variant = Variant(shape=(100, 80), cache_bytes=64_000)
+    variant = Variant(cache=True, shape=(100, 80), cache_bytes=64_000)
     expected = tallies(problem, [(batch * 150, 150) for batch in range(4)])
     check_same_arrays(tallies(problem, [(0, 600)], variant), expected)
 
@@ -229,9 +230,7 @@ def test_a_corner_of_more_than_48_kib_is_asked_for(fake_gpu):
 
 
 def test_both_twins_have_the_same_methods():
-    for name, method in inspect.getmembers(cpu.Run, inspect.isfunction):
-        if not name.startswith("_"):
-            assert inspect.signature(method) == inspect.signature(getattr(gpu.Run, name)), name
+    check_same_methods(cpu, gpu)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -247,8 +246,8 @@ def test_numba_threads_change_nothing(threads):
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 125, 10**6])
-def test_chunks_change_nothing_on_the_cpu(monkeypatch, chunk):
-    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: chunk)
+def test_chunks_change_nothing_on_the_cpu(in_chunks_of, chunk):
+    in_chunks_of(chunk)
     check_same_bits(on("cpu", 200), by_cpu(200))
 
 
@@ -261,16 +260,18 @@ def test_any_number_of_photons(fake_gpu, short_pilot, photons):
 
 @pytest.mark.parametrize("device", ["cuda:0", "cuda:0,1,2", "cuda:2,0"])
 @pytest.mark.parametrize(("chunk", "first"), [(1, 1), (17, 300), (170, 40), (10**6, 10**6)])
-def test_gpus_and_chunks_change_nothing(fake_gpu, short_pilot, monkeypatch, device, chunk, first):
+def test_gpus_and_chunks_change_nothing(fake_gpu, short_pilot, monkeypatch, in_chunks_of, device, chunk, first):
     pretended = fake_gpu(count=3)
-    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: chunk)
+    in_chunks_of(chunk)
     monkeypatch.setitem(work.FIRST_CHUNK, "cuda", first)
     photons = 60 if chunk == 1 else 1000
     check_same_bits(on(device, photons), by_cpu(photons))
     assert {where for where, *_ in pretended.log} == set(choose_device(device).indices)
 
 
-@pytest.mark.parametrize("variant", [Variant(), Variant(shape=(3, 4)), Variant(cache=False)], ids=str)
+@pytest.mark.parametrize(
+    "variant", [Variant(), Variant(simple=True), Variant(cache=True), Variant(cache=True, shape=(3, 4))], ids=str
+)
 def test_chunks_that_span_batches_change_nothing(fake_gpu, short_pilot, variant):
     """From the middle of one batch to the middle of another, in any order; the pilot run ends within a batch, too."""
     fake_gpu()
@@ -301,7 +302,7 @@ def test_a_snapshot_while_the_run_is_at_work_holds_whole_photons(fake_gpu, monke
     """As a preview's, while another GPU has just ended: what a kernel has done must be there and noted, or neither."""
     pretended = fake_gpu()
     problem = LayeredProblem(MEDIA["one layer"], settings(400))
-    run = gpu.Run(problem, device=GPU, variant=Variant(cache=False))
+    run = gpu.Run(problem, device=GPU, variant=Variant())
     run.advance(0, 50)
     launched, looked = threading.Event(), threading.Event()
 
@@ -378,11 +379,10 @@ def test_a_strict_build_on_a_real_gpu_follows_the_photons_of_the_cpu(monkeypatch
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("chunk", [100, 7919])
-def test_chunks_change_nothing_on_a_real_gpu(monkeypatch, chunk):
-    """Every bit is the same for one build on one kind of GPU: here for the builds with and without a cache apart."""
-    monkeypatch.setattr(gpu.Run, "_caches", False)
+def test_chunks_change_nothing_on_a_real_gpu(in_chunks_of, chunk):
+    """Every bit is the same for one build on one kind of GPU."""
     expected = on("cuda", 20_000)
-    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: chunk)
+    in_chunks_of(chunk)
     check_same_bits(on("cuda", 20_000), expected)
 
 

@@ -5,12 +5,12 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.mcx.jdata import encode_array
+from tests.fuzzing import fuzzed, refusal
 from tests.light.mcx_cases import case, colin, onecube
 
 SHAPES = [
@@ -80,25 +80,6 @@ def changed(root, changes):
     return root
 
 
-def read_or_refuse(path, data: bytes) -> bool:
-    """Whether a file is refused; any other error fails the test."""
-    path.write_bytes(data)
-    said = ""
-    try:
-        read_mcx(path)
-    except InvalidInput as error:
-        said = str(error)
-    assert not said or path.name in said
-    return bool(said)
-
-
-fuzzed = settings(
-    max_examples=250,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
 CHANGES = st.lists(
     st.tuples(
         st.floats(0, 1, exclude_max=True),
@@ -113,13 +94,13 @@ CHANGES = st.lists(
 @pytest.mark.parametrize("name", FILES)
 def test_changed_values(tmp_path, name):
     refused = []
-    assert not read_or_refuse(tmp_path / "a.json", json.dumps(FILES[name]).encode())
+    assert not refusal(read_mcx, tmp_path / "a.json", json.dumps(FILES[name]).encode())
 
-    @fuzzed
+    @fuzzed(250)
     @given(CHANGES)
     def run(changes):
         data = json.dumps(changed(FILES[name], changes)).encode()
-        refused.append(read_or_refuse(tmp_path / "a.json", data))
+        refused.append(bool(refusal(read_mcx, tmp_path / "a.json", data)))
 
     run()
     assert len(refused) // 10 < sum(refused) < len(refused)
@@ -130,13 +111,13 @@ def test_changed_bytes(tmp_path, name):
     good = json.dumps(FILES[name]).encode()
     cuts = st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 12), st.binary(max_size=3))
 
-    @fuzzed
+    @fuzzed(250)
     @given(st.lists(cuts, min_size=1, max_size=3))
     def run(changes):
         data = good
         for where, length, new in changes:
             at = int(where * len(data))
             data = data[:at] + new + data[at + length :]
-        read_or_refuse(tmp_path / "a.json", data)
+        refusal(read_mcx, tmp_path / "a.json", data)
 
     run()

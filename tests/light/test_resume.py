@@ -48,10 +48,10 @@ def whole():
 
 
 @pytest.fixture
-def pieces(fake_gpu, monkeypatch):
+def pieces(fake_gpu, monkeypatch, in_chunks_of):
     """GPUs, and chunks that end in the middle of batches."""
     fake_gpu(count=3)
-    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: 70)
+    in_chunks_of(70)
     problem = problems.VoxelProblem(DOMAIN, SOURCE, SETTINGS)
     monkeypatch.setattr(problems, "_SLOT_BYTES", 2 * 8 * problem.tally_size)  # two batches at once
 

@@ -18,6 +18,7 @@ from napari_gpubio.light.run import simulate, simulate_steps
 from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.voxels import cpu
+from tests import runs
 from tests.light.test_model import turned_affine
 from tests.light.voxel_samples import TISSUE, check_same_bits, make_domain
 
@@ -31,19 +32,9 @@ def steps_of(device="cpu", settings=SETTINGS, **more):
     return simulate_steps(DOMAIN, SOURCE, settings, detectors=DETECTORS, device=device, **more)
 
 
-def finished(steps):
-    """All steps, and the result."""
-    seen = []
-    while True:
-        try:
-            seen.append(next(steps))
-        except StopIteration as end:
-            return seen, end.value
-
-
 @pytest.fixture
-def small_chunks(monkeypatch):
-    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: 90)
+def small_chunks(monkeypatch, in_chunks_of):
+    in_chunks_of(90)
     monkeypatch.setattr(work, "PREVIEW_SECONDS", 0.0)
 
 
@@ -51,7 +42,7 @@ def small_chunks(monkeypatch):
 
 
 def test_steps_go_on_to_the_end(device, small_chunks):
-    steps, result = finished(steps_of(device))
+    steps, result = runs.finished(steps_of(device))
     assert (steps[0].done, steps[0].total) == (0, 4000)
     assert re.fullmatch(r"photons \(\d+ MB on (cpu|cuda).*\)", steps[0].message)
     assert all(a.done < b.done for a, b in pairwise(steps))
@@ -62,7 +53,7 @@ def test_steps_go_on_to_the_end(device, small_chunks):
 
 def test_previews_are_results_of_what_is_done(small_chunks, monkeypatch):
     monkeypatch.setattr(work.Previews, "due", lambda self: True)
-    steps, result = finished(steps_of())
+    steps, result = runs.finished(steps_of())
     shown = [step for step in steps if step.preview is not None]
     assert len(shown) > 20
     for step in shown:
@@ -83,7 +74,7 @@ def test_a_preview_does_not_change_afterwards(small_chunks, monkeypatch):
     steps = steps_of()
     kept = [next(steps) for _ in range(15)][-1].preview
     before = kept.fluence.copy(), {name: array.copy() for name, array in kept.state.to_arrays().items()}
-    _, result = finished(steps)
+    _, result = runs.finished(steps)
     np.testing.assert_array_equal(kept.fluence, before[0])
     for name, array in kept.state.to_arrays().items():
         np.testing.assert_array_equal(array, before[1][name])
@@ -139,13 +130,7 @@ def test_defaults(monkeypatch):
 
 def stopped(after, device="cpu", **more):
     stop = threading.Event()
-    steps = steps_of(device, stop=stop, **more)
-    for _ in range(after):
-        next(steps)
-    stop.set()
-    seen, result = finished(steps)
-    assert len(seen) <= 3  # what was begun on each GPU is finished
-    return result
+    return runs.stopped(steps_of(device, stop=stop, **more), stop, after)
 
 
 def test_a_stopped_run_keeps_what_was_done_with_its_own_error(small_chunks):
@@ -164,7 +149,7 @@ def test_a_stopped_run_keeps_what_was_done_with_its_own_error(small_chunks):
 def test_a_run_stopped_before_its_first_photon_is_dark():
     stop = threading.Event()
     stop.set()
-    steps, result = finished(steps_of(stop=stop))
+    steps, result = runs.finished(steps_of(stop=stop))
     assert [step.done for step in steps] == [0]
     assert (result.launched, result.complete, len(result.detected)) == (0, False, 0)
     assert not result.fluence.any()
@@ -178,7 +163,7 @@ def test_a_stop_after_the_end_changes_nothing():
     while step.done < step.total:
         step = next(steps)
     stop.set()
-    assert finished(steps)[1].complete
+    assert runs.finished(steps)[1].complete
 
 
 @pytest.mark.parametrize("photons_done", [1, 3])
@@ -191,19 +176,11 @@ def test_closing_in_the_middle_frees_the_runs(monkeypatch, small_chunks, photons
     steps.close()
     gc.collect()
     assert len(closed) == (1 if photons_done > 1 else 0)  # before the second step nothing is open yet
-    assert not [t for t in threading.enumerate() if t.name.startswith("napari-gpubio")]
+    assert not runs.workers()
 
 
 def test_closing_gives_gpu_memory_back(fake_gpu, small_chunks):
-    pretended = fake_gpu(count=3)
-    steps = steps_of("cuda:all")
-    for _ in range(4):
-        next(steps)
-    assert all(pretended.used_bytes[i] > 0 for i in range(3))
-    steps.close()
-    gc.collect()
-    assert not any(pretended.used_bytes.values())
-    assert not [t for t in threading.enumerate() if t.name.startswith("napari-gpubio")]
+    runs.check_closing_frees(fake_gpu(count=3), steps_of("cuda:all"))
 
 
 def test_an_error_on_the_way_frees_the_runs(monkeypatch, small_chunks):
@@ -217,7 +194,7 @@ def test_an_error_on_the_way_frees_the_runs(monkeypatch, small_chunks):
     monkeypatch.setattr(cpu.Run, "advance", failing)
     monkeypatch.setattr(cpu.Run, "close", lambda self: closed.append(self))
     with pytest.raises(RuntimeError, match="fire"):
-        finished(steps_of())
+        runs.finished(steps_of())
     gc.collect()
     assert len(closed) == 1
 

@@ -54,7 +54,10 @@ def test_media_in_the_order_of_labels():
     p = problem(make_domain(labels, *media, outside_n=1.33))
     assert p.label_of_row == (3, 9)
     expected = [[0, 0, 0, 1.33], [0, 0, 0, 1.33], [0, 2, -0.5, 1.6], [0.1, 0, 0, 1.3]]
-    np.testing.assert_array_equal(p.media, np.array(expected, np.float32))
+    np.testing.assert_array_equal(p.media[:, :4], np.array(expected, np.float32))
+    endless = 1e20  # mm; a mean free path or two absorption lengths of a medium that does not scatter or absorb
+    expected = [[0.5, 1 / 1.6, 2 * endless, 0], [endless, 1 / 1.3, 20, 0]]
+    np.testing.assert_allclose(p.media[FIRST_MEDIUM:, 4:], expected, rtol=1e-6)
 
 
 def test_continuous_coefficients_fill_the_padded_grid():

@@ -12,26 +12,8 @@ from napari_gpubio.core import volumes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi
 from napari_gpubio.tracts.io.volumes import read_array, read_mask
+from tests.tracts.gradient_samples import AFFINES, TURN
 
-
-def affine_of(matrix):
-    affine = np.eye(4)
-    affine[:3, :3] = np.float32(matrix)  # NIfTI holds no more digits
-    affine[:3, 3] = (-30.0, 12.5, 7.0)
-    return affine
-
-
-TURN = Rotation.from_euler("xyz", [20, -35, 50], degrees=True).as_matrix()
-AFFINES = {
-    "isotropic": affine_of(np.diag([2.0, 2.0, 2.0])),
-    "left-handed": affine_of(np.diag([-2.0, 2.0, 2.0])),
-    "anisotropic": affine_of(np.diag([1.0, 2.0, 5.0])),
-    "rotated": affine_of(TURN @ np.diag([1.5, 2.0, 3.0])),
-    "rotated left-handed": affine_of(TURN @ np.diag([1.5, -2.0, 3.0])),
-    "swapped axes": affine_of([[0, 0, 3.0], [-2.0, 0, 0], [0, 1.0, 0]]),
-    "sheared": affine_of(TURN @ np.array([[2.0, 0.3, 0], [0, 2.0, 0.2], [0, 0, 2.5]])),
-    "sheared left-handed": affine_of(TURN @ np.array([[-2.0, 0.3, 0], [0, 2.0, 0.2], [0, 0, 2.5]])),
-}
 DIRECTIONS = np.random.default_rng(5).normal(size=(15, 3))
 DIRECTIONS /= np.linalg.norm(DIRECTIONS, axis=1, keepdims=True)
 DIRECTIONS[0] = 0

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.linalg import polar
-from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.io.gradients import (
@@ -17,26 +16,8 @@ from napari_gpubio.tracts.io.gradients import (
     world_to_fsl,
     write_fsl_gradients,
 )
+from tests.tracts.gradient_samples import AFFINES, TURN
 
-
-def affine_of(matrix):
-    affine = np.eye(4)
-    affine[:3, :3] = matrix
-    affine[:3, 3] = (-30.0, 12.5, 7.0)
-    return affine
-
-
-TURN = Rotation.from_euler("xyz", [20, -35, 50], degrees=True).as_matrix()
-AFFINES = {
-    "isotropic": affine_of(np.diag([2.0, 2.0, 2.0])),
-    "left-handed": affine_of(np.diag([-2.0, 2.0, 2.0])),
-    "anisotropic": affine_of(np.diag([1.0, 2.0, 5.0])),
-    "rotated": affine_of(TURN @ np.diag([1.5, 2.0, 3.0])),
-    "rotated left-handed": affine_of(TURN @ np.diag([1.5, -2.0, 3.0])),
-    "swapped axes": affine_of([[0, 0, 3.0], [-2.0, 0, 0], [0, 1.0, 0]]),
-    "sheared": affine_of(TURN @ np.array([[2.0, 0.3, 0], [0, 2.0, 0.2], [0, 0, 2.5]])),
-    "sheared left-handed": affine_of(TURN @ np.array([[-2.0, 0.3, 0], [0, 2.0, 0.2], [0, 0, 2.5]])),
-}
 SIX = np.array([[1, 1, 0], [1, -1, 0], [1, 0, 1], [1, 0, -1], [0, 1, 1], [0, 1, -1]]) / np.sqrt(2)
 
 

@@ -9,7 +9,6 @@ import threading
 import numpy as np
 import pytest
 
-from napari_gpubio.core import chunks
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts import (
     Directions,
@@ -24,6 +23,8 @@ from napari_gpubio.tracts import (
     track_to_file,
 )
 from napari_gpubio.tracts.io.tractograms import read_tractogram
+from tests import runs
+from tests.tracts.tractogram_samples import check_same_fibers
 
 SEEDS = np.concatenate([ball((0.0, -5.0, 22.0), 4.0, 6), ball((-22.0, -18.0, 12.0), 4.0, 6)])
 FAN = Directions(count=20, cone_half_angle_deg=60.0)
@@ -51,20 +52,6 @@ def brain():
 @functools.cache
 def whole():
     return track(brain(), SEEDS, FAN, SETTINGS, device="cpu")
-
-
-def check_same_fibers(found, expected):
-    np.testing.assert_array_equal(found.offsets, expected.offsets)
-    np.testing.assert_array_equal(found.points, expected.points)
-    for table in ("per_fiber", "per_point"):
-        assert set(getattr(found, table)) == set(getattr(expected, table))
-        for name, values in getattr(expected, table).items():
-            np.testing.assert_array_equal(getattr(found, table)[name], values)
-
-
-def in_chunks_of(monkeypatch, count):
-    """Cut the work into chunks of so many fibers."""
-    monkeypatch.setattr(chunks._Worker, "_fits", lambda self: count)
 
 
 # -- the result -------------------------------------------------------------------------------------------------------
@@ -142,13 +129,13 @@ def test_the_example_in_the_documentation_works():
 
 
 @pytest.mark.parametrize("count", [1, 7, 100, 10**6])
-def test_any_cut_gives_the_same_fibers(monkeypatch, count):
-    in_chunks_of(monkeypatch, count)
+def test_any_cut_gives_the_same_fibers(in_chunks_of, count):
+    in_chunks_of(count)
     check_same_fibers(track(brain(), SEEDS, FAN, SETTINGS, device="cpu"), whole())
 
 
-def test_previews_add_up_to_the_result(monkeypatch):
-    in_chunks_of(monkeypatch, 23)
+def test_previews_add_up_to_the_result(in_chunks_of):
+    in_chunks_of(23)
     steps = track_steps(brain(), SEEDS, FAN, SETTINGS, device="cpu")
     previews, done = [], []
     try:
@@ -164,40 +151,35 @@ def test_previews_add_up_to_the_result(monkeypatch):
     check_same_fibers(result, whole())
 
 
-def test_progress_is_told(monkeypatch):
-    in_chunks_of(monkeypatch, 60)
+def test_progress_is_told(in_chunks_of):
+    in_chunks_of(60)
     steps = []
     track(brain(), SEEDS, FAN, SETTINGS, device="cpu", progress=steps.append)
     assert [step.fraction for step in steps] == [0.25, 0.5, 0.75, 1.0]
     assert steps[0].message == "tracing fibers"
 
 
-def stopped(monkeypatch, after, **more):
+def stopped(in_chunks_of, after, **more):
     """Track in chunks of 50 fibers and stop after so many chunks."""
-    in_chunks_of(monkeypatch, 50)
+    in_chunks_of(50)
     stop = threading.Event()
     steps = track_steps(brain(), SEEDS, FAN, SETTINGS, device="cpu", stop=stop, **more)
-    for _ in range(after):
-        next(steps)
-    stop.set()
-    with pytest.raises(StopIteration) as end:
-        next(steps)
-    return end.value.value
+    return runs.stopped(steps, stop, after, rest=0)
 
 
-def test_a_stopped_run_keeps_what_was_done(monkeypatch):
-    part = stopped(monkeypatch, 2)
+def test_a_stopped_run_keeps_what_was_done(in_chunks_of):
+    part = stopped(in_chunks_of, 2)
     assert not part.complete
     assert part.parameters["launched"] == 100
     assert 0 < len(part) < len(whole())
     check_same_fibers(part, whole().select(np.arange(len(part))))
-    in_chunks_of(monkeypatch, 50)
+    in_chunks_of(50)
     last_seed = 100 // FAN.count  # seeds 0 to 4 were done
     assert len(part) == (whole().per_fiber["seed"] < last_seed).sum()
 
 
-def test_a_run_stopped_at_once_is_an_empty_tractogram(monkeypatch):
-    part = stopped(monkeypatch, 0)
+def test_a_run_stopped_at_once_is_an_empty_tractogram(in_chunks_of):
+    part = stopped(in_chunks_of, 0)
     assert (len(part), part.complete, part.shape) == (0, False, brain().shape)
     assert part.parameters["launched"] == 0
     assert (set(part.per_fiber), set(part.per_point)) == (NUMBERS, {"fa"})
@@ -216,8 +198,8 @@ def test_a_stop_after_the_end_changes_nothing():
     assert end.value.value.complete
 
 
-def test_two_runs_at_once_do_not_disturb_each_other(monkeypatch):
-    in_chunks_of(monkeypatch, 11)
+def test_two_runs_at_once_do_not_disturb_each_other(in_chunks_of):
+    in_chunks_of(11)
     found = {}
 
     def work(name):
@@ -238,8 +220,8 @@ def test_two_runs_at_once_do_not_disturb_each_other(monkeypatch):
 
 @pytest.mark.parametrize("suffix", [".trx", ".tck"])
 @pytest.mark.parametrize("count", [13, 10**6])
-def test_fibers_written_as_they_come_are_those_of_a_run(tmp_path, monkeypatch, suffix, count):
-    in_chunks_of(monkeypatch, count)
+def test_fibers_written_as_they_come_are_those_of_a_run(tmp_path, in_chunks_of, suffix, count):
+    in_chunks_of(count)
     path, steps = tmp_path / f"fibers{suffix}", []
     written = track_to_file(str(path), brain(), SEEDS, FAN, SETTINGS, device="cpu", progress=steps.append)
     assert written == len(whole())
@@ -259,8 +241,8 @@ def test_a_path_may_be_a_path(tmp_path):
     assert track_to_file(tmp_path / "fibers.trx", brain(), SEEDS[:1], FAN, settings, device="cpu") > 0
 
 
-def test_a_run_that_fails_leaves_no_file(tmp_path, monkeypatch):
-    in_chunks_of(monkeypatch, 50)
+def test_a_run_that_fails_leaves_no_file(tmp_path, in_chunks_of):
+    in_chunks_of(50)
 
     def fail(step):
         raise RuntimeError("the disk is on fire")

@@ -1,7 +1,6 @@
 """The CUDA tensor fit against its Numba twin, bit for bit: the kernels through g++, and the host code with them."""
 
 import dataclasses
-import inspect
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from napari_gpubio.tracts import FitSettings, fit_tensors, load_brain_phantom
 from napari_gpubio.tracts.tensors import cpu, gpu
 from napari_gpubio.tracts.tensors.problem import fit_problem
 from tests.cuda_on_cpu import loader
+from tests.runs import check_same_methods
 
 MIB = 2**20
 ORDERS = [loader.NATURAL, loader.REVERSED, 5]
@@ -117,9 +117,7 @@ def test_the_kernels_have_no_undefined_behaviour(cuda_on_cpu, capfd):
 
 
 def test_both_twins_have_the_same_methods():
-    for name, method in inspect.getmembers(cpu.Run, inspect.isfunction):
-        if not name.startswith("_"):
-            assert inspect.signature(method) == inspect.signature(getattr(gpu.Run, name)), name
+    check_same_methods(cpu, gpu)
 
 
 @pytest.mark.parametrize("real", REALS)
@@ -161,11 +159,11 @@ def check_same_field(found, expected):
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=["ols", "wls", "reweighted"])
 @pytest.mark.parametrize("device", ["cuda", "cuda:0,1,2"])
-def test_a_fit_on_gpus_has_the_bits_of_a_fit_on_the_cpu(fake_gpu, monkeypatch, small_scan, settings, device):
+def test_a_fit_on_gpus_has_the_bits_of_a_fit_on_the_cpu(fake_gpu, in_chunks_of, small_scan, settings, device):
     mask = np.ones(small_scan.shape, bool)
     expected = fit_tensors(small_scan, mask, settings, device="cpu")
     pretended = fake_gpu(count=3)
-    monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda self: 500)
+    in_chunks_of(500)
     check_same_field(fit_tensors(small_scan, mask, settings, device=device), expected)
     assert {where for where, name, *_ in pretended.log if name == "fit_rows"} == {0} | set(range(device.count(",") + 1))
 

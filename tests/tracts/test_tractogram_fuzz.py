@@ -8,13 +8,14 @@ import zipfile
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.io import read_tractogram, write_tractogram
 from napari_gpubio.tracts.io.vtk_writer import write_vtk
 from napari_gpubio.tracts.model import Tractogram
+from tests.fuzzing import fuzzed, refusal
 
 KINDS = ["a.trk", "a.trk.gz", "a.tck", "a.trx", "a.vtk", "text.vtk"]
 ODD_NUMBERS = [-1, 0, 1, 3, 255, 2**15 - 1, 2**31 - 1, -(2**31), 0x7FC00000, 0x7F800000]  # two are NaN and inf
@@ -92,31 +93,15 @@ def packed(members: dict[str, bytes], compression=zipfile.ZIP_STORED) -> bytes:
 
 
 def read_or_refuse(path, data: bytes) -> str:
-    """Give the sentence that a file is refused with, or nothing; any other error fails the test."""
-    path.write_bytes(data)
-    said = ""
-    try:
-        read_tractogram(path)
-    except InvalidInput as error:
-        said = str(error)
-    assert not said or path.name in said
-    return said
-
-
-fuzzed = settings(
-    max_examples=150,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+    """Give the sentence that a file is refused with, or nothing."""
+    return refusal(read_tractogram, path, data)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_mutated_bytes(tmp_path, good, kind):
     refused = []
 
-    @fuzzed
+    @fuzzed(150)
     @given(mutations())
     def run(changes):
         refused.append(bool(read_or_refuse(tmp_path / kind, mutated(good[kind], changes))))
@@ -131,7 +116,7 @@ def test_mutated_bytes(tmp_path, good, kind):
 def test_mutated_members_of_a_trx(tmp_path, good, kind):
     members = unpacked(good["a.trx"])
 
-    @fuzzed
+    @fuzzed(150)
     @given(mutations())
     def run(changes):
         read_or_refuse(tmp_path / "a.trx", packed(members | {kind: mutated(members[kind], changes)}))
@@ -140,7 +125,7 @@ def test_mutated_members_of_a_trx(tmp_path, good, kind):
 
 
 def test_mutated_bytes_inside_gzip(tmp_path, good):
-    @fuzzed
+    @fuzzed(150)
     @given(mutations())
     def run(changes):
         read_or_refuse(tmp_path / "a.trk.gz", gzip.compress(mutated(good["a.trk"], changes), 1))

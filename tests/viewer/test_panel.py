@@ -1,79 +1,17 @@
-"""The shared part of the dock widgets: Run and Stop, progress, sentences, devices, teardown."""
+"""The shared part of the dock widgets: Run and Stop, progress, sentences, teardown."""
 
 import gc
 import logging
 import threading
 import time
-import weakref
 
 import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication, QLabel, QProgressBar, QPushButton
 
-from napari_gpubio.core import device as devices
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
 from napari_gpubio.core.steps import Step
-from napari_gpubio.viewer.panel import DevicePicker, EnginePanel
-
-SECONDS = 10
-
-
-class Buffer:
-    """Stands for memory on a GPU."""
-
-
-class CountingPanel(EnginePanel):
-    """Counts to ``total``, one step each time it is told to go on; Stop gives what was counted."""
-
-    def __init__(self, viewer=None, total=4):
-        super().__init__(viewer, run_text="Count")
-        self.inputs.addWidget(QLabel("an input", self))
-        self.total, self.results, self.previews = total, [], []
-        self.refusal = self.failure = None
-        self.go, self.begun, self.ended = threading.Event(), threading.Event(), threading.Event()
-        self.buffer = None
-
-    def make_steps(self, stop):
-        if self.refusal is not None:
-            raise self.refusal
-        return _count(self.total, stop, self.failure, (self.go, self.begun, self.ended), self._hold)
-
-    def _hold(self, buffer):
-        self.buffer = weakref.ref(buffer)
-
-    def show_result(self, result):
-        self.results.append((result, threading.current_thread()))
-
-    def show_preview(self, preview):
-        self.previews.append(preview)
-
-    def script(self, saved):
-        if self.refusal is not None:
-            raise self.refusal
-        return f"print({self.total})\n"
-
-
-def _count(total, stop, failure, events, hold):
-    """Knows nothing of the panel, so that a run cannot keep it alive."""
-    go, begun, ended = events
-    buffer = Buffer()
-    hold(buffer)
-    try:
-        done = 0
-        begun.set()
-        while done < total:
-            while not (go.wait(0.005) or stop.is_set()):
-                pass
-            if stop.is_set():
-                return done
-            done += 1
-            yield Step(done, total, "counting", preview=done if done % 2 else None)
-        if failure is not None:
-            raise failure
-        return done
-    finally:
-        del buffer
-        ended.set()
+from tests.viewer.counting_panel import SECONDS, CountingPanel, finished
 
 
 @pytest.fixture
@@ -86,10 +24,6 @@ def panel(qtbot):
 
 def bar_of(panel):
     return panel.findChild(QProgressBar)
-
-
-def finished(qtbot, panel):
-    return qtbot.waitSignal(panel.run_finished, timeout=1000 * SECONDS)
 
 
 def test_run_turns_to_stop_and_back_and_the_result_is_shown(qtbot, panel):
@@ -264,88 +198,6 @@ def test_closing_the_panel_tears_it_down(qtbot, panel):
     assert panel.results == []
 
 
-# -------------------------------------------------------------------------------------------------------- the devices
-
-
-@pytest.fixture
-def machine(monkeypatch):
-    """A function that says which GPUs the machine has; the look for them waits until ``machine.found`` is set."""
-    from napari_gpubio.viewer import panel as module
-
-    found = threading.Event()
-
-    def has(count, problem=None):
-        gpus = [devices.Device("cuda", (i,)) for i in range(count)]
-
-        def look():
-            assert found.wait(SECONDS)
-            return [devices.CPU, *gpus]
-
-        monkeypatch.setattr(module, "list_devices", look)
-        monkeypatch.setattr(module, "gpu_problem", lambda: problem)
-        monkeypatch.setattr(devices.Device, "describe", lambda self: f"the {self}")
-
-    has.found = found
-    return has
-
-
-def offered(box):
-    return [box.itemData(i) for i in range(box.count())]
-
-
-def ready(qtbot, box):
-    qtbot.waitUntil(lambda: "looking" not in box.toolTip(), timeout=1000 * SECONDS)
-
-
-def test_the_device_list(qtbot, machine):
-    machine(2)
-    panel = CountingPanel()
-    qtbot.addWidget(panel)
-    box = panel.findChild(DevicePicker)
-    assert offered(box) == ["auto", "cpu"]  # before anybody knows
-    assert box.currentData() == "auto"
-    machine.found.set()
-    ready(qtbot, box)
-    assert offered(box) == ["auto", "cpu", "cuda:0", "cuda:1", "cuda:all"]
-    assert box.itemText(2) == "the cuda:0"
-    assert box.currentData() == "auto"
-    panel.teardown()
-
-
-def test_a_machine_without_a_gpu_says_why(qtbot, machine):
-    machine(0, "CuPy is not installed")
-    machine.found.set()
-    panel = CountingPanel()
-    qtbot.addWidget(panel)
-    box = panel.findChild(DevicePicker)
-    ready(qtbot, box)
-    assert offered(box) == ["auto", "cpu"]
-    assert "CuPy is not installed" in box.toolTip()
-    panel.teardown()
-
-
-def test_one_gpu_needs_no_entry_for_all(qtbot, machine):
-    machine(1)
-    machine.found.set()
-    panel = CountingPanel()
-    qtbot.addWidget(panel)
-    ready(qtbot, panel.findChild(DevicePicker))
-    assert offered(panel.findChild(DevicePicker)) == ["auto", "cpu", "cuda:0"]
-    panel.teardown()
-
-
-def test_a_device_chosen_before_the_look_has_ended_is_listed_once(qtbot, machine):
-    machine(2)
-    panel = CountingPanel()
-    qtbot.addWidget(panel)
-    panel.choose_device("cuda:1")
-    machine.found.set()
-    ready(qtbot, panel.findChild(DevicePicker))
-    assert panel.device == "cuda:1"
-    assert sorted(offered(panel.findChild(DevicePicker))) == ["auto", "cpu", "cuda:0", "cuda:1", "cuda:all"]
-    panel.teardown()
-
-
 def test_choosing_a_device(panel):
     assert panel.device == "auto"
     panel.choose_device("cpu")
@@ -355,86 +207,3 @@ def test_choosing_a_device(panel):
     panel.choose_device("cuda:7")
     panel.choose_device("auto")
     assert panel.device == "auto"
-
-
-# ---------------------------------------------------------------------------------------------------- in a real window
-
-
-def running_panel(viewer):
-    panel = CountingPanel(viewer)
-    dock = viewer.window.add_dock_widget(panel, name="counting")
-    panel.run()
-    assert panel.begun.wait(SECONDS)
-    return panel, dock
-
-
-@pytest.fixture
-def thread_errors(monkeypatch):
-    """What worker threads died of."""
-    errors = []
-    monkeypatch.setattr(threading, "excepthook", lambda args: errors.append(args.exc_value))
-    return errors
-
-
-@pytest.mark.display
-def test_closing_the_viewer_during_a_run_frees_everything(make_napari_viewer_proxy, qtbot, thread_errors):
-    viewer = make_napari_viewer_proxy(strict_qt="raise")
-    panel, dock = running_panel(viewer)
-    ended, go, buffer, gone = panel.ended, panel.go, panel.buffer, weakref.ref(panel)
-    viewer.close()
-    del panel, dock
-    was_stopped = ended.wait(2)
-    go.set()  # so that the thread ends in any case
-    assert ended.wait(SECONDS)
-    qtbot.wait(20)
-    gc.collect()
-    assert was_stopped
-    assert buffer() is None
-    assert gone() is None
-    assert not thread_errors
-
-
-@pytest.mark.display
-def test_closing_the_dock_during_a_run_frees_everything(make_napari_viewer_proxy, qtbot, thread_errors):
-    """The cross of a dock widget takes the panel out of the window without closing it."""
-    viewer = make_napari_viewer_proxy(strict_qt="raise")
-    panel, dock = running_panel(viewer)
-    ended, go, gone = panel.ended, panel.go, weakref.ref(panel)
-    dock.destroyOnClose()
-    del panel, dock
-    was_stopped = ended.wait(2)
-    go.set()
-    assert ended.wait(SECONDS)
-    qtbot.wait(20)
-    gc.collect()
-    assert was_stopped
-    assert gone() is None
-    assert not thread_errors
-
-
-@pytest.mark.display
-def test_hiding_the_dock_does_not_end_the_run(make_napari_viewer_proxy, qtbot):
-    viewer = make_napari_viewer_proxy()
-    panel, dock = running_panel(viewer)
-    dock.setVisible(False)
-    QApplication.processEvents()
-    assert panel.running
-    panel.go.set()
-    with finished(qtbot, panel):
-        dock.setVisible(True)
-    assert [result for result, _ in panel.results] == [4]
-
-
-@pytest.mark.display
-def test_floating_the_dock_does_not_end_the_run(make_napari_viewer_proxy, qtbot):
-    viewer = make_napari_viewer_proxy()
-    panel, dock = running_panel(viewer)
-    dock.setFloating(True)
-    QApplication.processEvents()
-    dock.setFloating(False)
-    QApplication.processEvents()
-    assert panel.running
-    panel.go.set()
-    with finished(qtbot, panel):
-        pass
-    assert [result for result, _ in panel.results] == [4]

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -16,7 +16,10 @@ from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
 from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.source import Source
 
-Made = TypeVar("Made")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Made = TypeVar("Made", bound="DataclassInstance")
 _DOMAIN_ARRAYS = ("labels", "mua_per_mm", "mus_per_mm")
 _TOLD_BY_DOMAIN = ("media", "outside_n")
 
@@ -100,7 +103,7 @@ def made(kind: type[Made], values: Mapping[str, Any]) -> Made:
     InvalidInput
         If something is described that this version does not know, or a value is out of range.
     """
-    known = {field.name for field in dataclasses.fields(kind) if field.init}  # type: ignore[arg-type]
+    known = {field.name for field in dataclasses.fields(kind) if field.init}
     if unknown := sorted(set(values) - known):
         raise InvalidInput(f"{unknown[0]!r} of its {kind.__name__} is not known here; update napari-gpubio")
     return kind(**values)

@@ -113,13 +113,14 @@ def _arrays(result: LightResult, *, resumable: bool) -> Iterator[tuple[str, Arra
 def _result(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> LightResult:
     detected = {name: arrays[f"detected/{name}"] for name in _PHOTON_ARRAYS}
     labels, state = tuple(described["detected"]["labels"]), _within(arrays, "state")
+    on_request: dict[str, Any] = {name: arrays.get(f"result/{name}") for name in _VOLUMES_ON_REQUEST}
     return LightResult(
         domain=description.domain_from(described, _within(arrays, "domain")),
         source=description.source_from(described, arrays.get("source/pattern")),
         settings=description.settings_from(described),
         detectors=description.detectors_from(described),
         **{name: arrays[f"result/{name}"] for name in _VOLUMES},
-        **{name: arrays.get(f"result/{name}") for name in _VOLUMES_ON_REQUEST},  # type: ignore[arg-type]
+        **on_request,
         energy=description.energy_from(described),
         absorbed=description.absorbed_from(described),
         detected=description.made(DetectedPhotons, {**described["detected"], **detected, "labels": labels}),

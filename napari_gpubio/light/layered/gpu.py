@@ -15,19 +15,22 @@ from napari_gpubio.light.layered.problem import SCALE, LayeredProblem, per_mm
 
 _SOURCE = Path(__file__).with_name("layers.cu")
 _THREADS = 256
-_BLOCKS_PER_PROCESSOR = 4
-_CACHE_BYTES = 48 * 1024  # shared memory of a block; four blocks share a processor
+_BLOCKS_PER_PROCESSOR = 4  # 1024 threads, which the kernel's registers leave room for
 PILOT_PHOTONS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """How the kernel tallies A(r, z); the default is the fastest, the others are for comparison.
+    """How a GPU traces and tallies; the default is the fastest, the others are for comparison. None changes a bit.
 
     Parameters
     ----------
+    simple
+        The plain kernel, in which each thread traces one photon after another; it knows no cache.
     cache
-        Whether the hot corner lies in shared memory.
+        Whether the hot corner of A(r, z) lies in shared memory (Alerstam et al. 2010). On a GPU whose second-level
+        cache adds 64-bit numbers as fast as an H200's, that is worth 10 % in skin; but a block then works on one
+        batch at a time, and where a few photons live long (intralipid) it waits for them once a batch.
     history
         Whether deposits into one bin are gathered in registers.
     cache_bytes
@@ -36,9 +39,10 @@ class Variant:
         Bins of the corner in r and z; None: chosen by a pilot run.
     """
 
-    cache: bool = True
+    simple: bool = False
+    cache: bool = False
     history: bool = True
-    cache_bytes: int = _CACHE_BYTES
+    cache_bytes: int = 32 * 1024  # of each block; four blocks share a processor
     shape: tuple[int, int] | None = None
 
 
@@ -111,7 +115,7 @@ class Run:
 
     @property
     def _caches(self) -> bool:
-        return self._variant.cache and self._problem.settings.absorption
+        return self._variant.cache and not self._variant.simple and self._problem.settings.absorption
 
     def _parts(self, start: int, count: int) -> list[tuple[int, BatchTally]]:
         """The batches that a chunk touches, and what it does of each; the numbers themselves stay on the GPU."""
@@ -143,20 +147,22 @@ class Run:
         counts = cupy.asarray(np.array([last - first for first, last in ranges], np.uint32))
         cached = self._shape if self._caches and self._shape is not None else None
         radial, depth = cached or (0, 0)
+        ends = (np.inf, np.inf) if s.edge == "collect" else (s.radial_bins, s.depth_bins)  # where A(r, z) ends
         i, f, u = np.int32, np.float32, np.uint32
         arguments = (
             self._layers, i(len(p.medium.layers)), f(p.medium.n_above), f(p.medium.n_below), i(p.first_layer),
             f(1.0 - p.specular), p.threshold, i(s.radial_bins), i(s.depth_bins), f(per_mm(s.dr_mm)),
-            f(per_mm(s.dz_mm)), self._cosines, i(s.angle_bins), i(s.edge == "collect"), np.uint64(s.seed), firsts,
+            f(per_mm(s.dz_mm)), f(ends[0]), f(ends[1]), self._cosines, i(s.angle_bins), np.uint64(s.seed), firsts,
             counts, cupy.zeros(len(ranges), np.uint32), i(len(ranges)), tallies, u(p.tally_size),
             f(SCALE), i(radial), i(depth),
         )  # fmt: skip
         blocks = min(self._processors * _BLOCKS_PER_PROCESSOR, -(-count // _THREADS))
         chosen = {"CACHE": cached is not None, "HISTORY": self._variant.history, "ABSORPTION": s.absorption}
-        defines = tuple(f"{name}={int(value)}" for name, value in chosen.items())
-        launched = kernel(_SOURCE, "trace_layers", defines=defines, fast=True)
+        defines = (f"THREADS={_THREADS}", *(f"{name}={int(value)}" for name, value in chosen.items()))
+        name = "trace_simply" if self._variant.simple else "trace_layers"
+        launched = kernel(_SOURCE, name, defines=defines, fast=True)
         shared = 8 * radial * depth
-        if shared > 48 * 1024:
+        if shared:  # more than a kernel gets unasked, together with what it has itself
             launched.max_dynamic_shared_size_bytes = shared
         launched((blocks,), (_THREADS,), arguments, shared_mem=shared)
 

@@ -1,10 +1,12 @@
 // Photons through planar layers, by the rules of MCML (Wang et al. 1995). Twin: packet.py.
 //
-// Defines: CACHE (the hot corner of A(r, z) is tallied in shared memory, Alerstam et al. 2010), HISTORY (deposits into
-// one bin are gathered in registers until the packet leaves it), ABSORPTION (A(r, z) is tallied at all).
+// Two kernels trace the same photons: trace_simply shows what happens, trace_layers makes the threads of a warp do the
+// same at the same time. Defines: THREADS of a block; CACHE (the hot corner of A(r, z) is tallied in shared memory,
+// Alerstam et al. 2010), HISTORY (deposits into one bin are gathered in registers until the packet leaves it),
+// ABSORPTION (A(r, z) is tallied at all).
 #include "physics.cuh"
 #ifndef CACHE
-#define CACHE 1
+#define CACHE 0
 #endif
 #ifndef HISTORY
 #define HISTORY 1
@@ -12,187 +14,315 @@
 #ifndef ABSORPTION
 #define ABSORPTION 1
 #endif
+#ifndef THREADS
+#define THREADS 256
+#endif
 
+// Chosen by measurement: threads that a processor must have room for; turns that the threads of a warp may miss in all
+// before those that wait are served; rounds after which the living packets of a block are gathered.
+enum { RESIDENT = 1024, PATIENCE = 96, PACK_AFTER = 64 };
 enum { LAYER_NUMBERS = 7 };
 typedef unsigned long long word;
 
 struct Layer { float share, per_mut, mut, g, n, thickness, top; };
 
-__device__ __forceinline__ Layer layer_at(const float* __restrict__ layers, int index)
-{
-    const float* row = layers + LAYER_NUMBERS * index;
-    return Layer{row[0], row[1], row[2], row[3], row[4], row[5], row[6]};
-}
+struct Packet {
+    float x, y, z;  // mm; z from the top of the layer
+    Vector u;
+    float w, booked, s;  // weight, what of it the layer's tally has been told, optical depth to go
+    int layer, slot;     // and the batch
+    unsigned int dither;
+    Xoshiro random;
+};
 
-// Bin of an angle by its cosine; `cosines` are those of the bins' edges, falling from 1 to 0.
-__device__ __forceinline__ int angle_bin(const float* __restrict__ cosines, int bins, float cosine)
-{
-    int low = 0, high = bins - 1;
-    while (low < high) {
-        const int middle = (low + high + 1) / 2;
-        if (cosines[middle] >= cosine) low = middle;
-        else high = middle - 1;
-    }
-    return low;
-}
+// The layers and the grid.
+struct Scene {
+    const float* __restrict__ layers;
+    int layer_count;
+    float n_above, n_below;
+    float weight, threshold;  // of a packet at its start, and that below which it plays roulette
+    int first_layer, radial, depth, angles;
+    float radial_per_mm, depth_per_mm, radial_end, depth_end;  // bins per mm, and where A(r, z) ends
+    const float* __restrict__ cosines;  // of the edges of the angular bins, falling from 1 to 0
 
-// Where A(r, z) is tallied: its corner of `cached_radial` x `cached_depth` bins in shared memory, the rest in global.
-struct Map {
-    word* tally;
-    word* cache;
-    int depth, cached_radial, cached_depth;
-
-    __device__ __forceinline__ void add(int cell, word amount) const
+    __device__ __forceinline__ Layer layer(int index) const
     {
-        if (!amount) return;
-#if CACHE
-        const int r = cell / depth, t = cell - r * depth;
-        if (r < cached_radial && t < cached_depth) {
-            atomicAdd(cache + r * cached_depth + t, amount);
-            return;
+        const float* row = layers + LAYER_NUMBERS * index;
+        return Layer{row[0], row[1], row[2], row[3], row[4], row[5], row[6]};
+    }
+
+    __device__ __forceinline__ int radial_bin(float r) const { return (int)fminf(r, (float)(radial - 1)); }
+    __device__ __forceinline__ int depth_bin(float t) const { return (int)fminf(t, (float)(depth - 1)); }
+
+    __device__ __forceinline__ int angle_bin(float cosine) const
+    {
+        int low = 0, high = angles - 1;
+        while (low < high) {
+            const int middle = (low + high + 1) / 2;
+            if (cosines[middle] >= cosine) low = middle;
+            else high = middle - 1;
         }
+        return low;
+    }
+
+    // Where the parts of a tally begin, behind A(r, z).
+    __device__ __forceinline__ int reflected_at() const { return ABSORPTION ? radial * depth : 0; }
+    __device__ __forceinline__ int transmitted_at() const { return reflected_at() + radial * angles; }
+    __device__ __forceinline__ int layers_at() const { return transmitted_at() + radial * angles; }
+    __device__ __forceinline__ int roulette_at() const { return layers_at() + layer_count; }
+};
+
+// The tally of one batch. The corner of A(r, z) of `cached_radial` x `cached_depth` bins lies in shared memory, where
+// two words of 32 bits make up a bin, since shared memory adds those in one go; a place there is negative.
+struct Tally {
+    word* words;
+    float scale;
+    unsigned int* cache;
+    int cached_radial, cached_depth;
+    int place;     // the last bin of A(r, z), and what it has not got yet
+    word pending;
+
+    __device__ __forceinline__ void add(int at, word amount) const { atomicAdd(words + at, amount); }
+
+    __device__ __forceinline__ void absorb(const Scene& scene, int r, int t, unsigned int amount)
+    {
+        int here = r * scene.depth + t;
+#if CACHE
+        if (r < cached_radial && t < cached_depth) here = -1 - (r * cached_depth + t);
 #endif
-        atomicAdd(tally + cell, amount);
+        if (!HISTORY || here != place) flush();
+        place = here;
+        pending += amount;
+    }
+
+    __device__ __forceinline__ void flush()
+    {
+        if (!pending) return;
+#if CACHE
+        if (place < 0) {
+            unsigned int* bin = cache - 2 * (place + 1);
+            const unsigned int low = (unsigned int)pending, before = atomicAdd(bin, low);
+            const unsigned int high = (unsigned int)(pending >> 32) + (before + low < before ? 1u : 0u);
+            if (high) atomicAdd(bin + 1, high);
+        } else
+#endif
+        add(place, pending);
+        pending = 0ull;
     }
 };
 
-// Each block works on the photons of one batch (`slot`) after another, so that the cache holds those of one batch only.
-extern "C" __global__ void __launch_bounds__(256)
-trace_layers(const float* __restrict__ layers, int layer_count, float n_above, float n_below, int first_layer,
-             float weight, float threshold, int radial, int depth, float radial_per_mm, float depth_per_mm,
-             const float* __restrict__ cosines, int angles, int collect, word seed, const word* __restrict__ firsts,
-             const unsigned int* __restrict__ counts, unsigned int* counters, int slots, word* tallies,
-             unsigned int tally_size, float scale, int cached_radial, int cached_depth)
+__device__ __forceinline__ Packet launched(const Scene& scene, word seed, word item, int slot)
 {
-#if CACHE
-    extern __shared__ word cache[];
-    const int cached = cached_radial * cached_depth;
-    for (int i = threadIdx.x; i < cached; i += blockDim.x) cache[i] = 0ull;
-    __syncthreads();
-#else
-    word* cache = nullptr;
-#endif
-    const int reflected_at = ABSORPTION ? radial * depth : 0;
-    const int transmitted_at = reflected_at + radial * angles, layers_at = transmitted_at + radial * angles;
-    const int roulette_at = layers_at + layer_count;
-    for (int turn_of = 0; turn_of < slots; ++turn_of) {
-        const int slot = (int)((blockIdx.x + turn_of) % slots);
-        word* tally = tallies + (size_t)slot * tally_size;
-        const Map map{tally, cache, depth, cached_radial, cached_depth};
-        Draws draws{(unsigned int)seed, (unsigned int)(seed >> 32), 0u, 0u, 0u, 0u, 0u, 0u, 0u};
-        Vector u{0.0f, 0.0f, 1.0f};
-        Layer m{};
-        float x = 0.0f, y = 0.0f, z = 0.0f, w = 0.0f, booked = 0.0f, s = 0.0f;
-        int layer = 0, cell = 0;
-        unsigned int dither = 0u;
-        word pending = 0ull;  // what the last bin has not got yet
-        bool alive = false;
-        for (;;) {
-            if (!alive) {
-                const unsigned int taken = atomicAdd(counters + slot, 1u);
-                if (taken >= counts[slot]) break;
-                const word item = firsts[slot] + taken;
-                draws.item0 = (unsigned int)item;
-                draws.item1 = (unsigned int)(item >> 32);
-                draws.block = 0u;
-                draws.next();
-                s = minus_log(unit_float(draws.a));
-                dither = draws.b;
-                x = y = z = 0.0f;
-                u = Vector{0.0f, 0.0f, 1.0f};
-                w = booked = weight;
-                layer = first_layer;
-                m = layer_at(layers, layer);
-                alive = true;
-            }
-            const bool down = u.z > 0.0f;
-            const float room = down ? m.thickness - z : z;  // depth to the face ahead
-            const float length = s * m.per_mut;
-            if (m.mut > 0.0f && length * fabsf(u.z) < room) {
-                x += length * u.x;
-                y += length * u.y;
-                z = fminf(fmaxf(z + length * u.z, 0.0f), m.thickness);
-                const float absorbed = w * m.share;
-                w -= absorbed;
-#if ABSORPTION
-                const float r = sqrtf(x * x + y * y) * radial_per_mm, t = (m.top + z) * depth_per_mm;
-                if (collect || (r < (float)radial && t < (float)depth)) {
-                    const int here = (int)fminf(r, (float)(radial - 1)) * depth + (int)fminf(t, (float)(depth - 1));
-                    const unsigned int amount = quanta(absorbed * scale, &dither);
-#if HISTORY
-                    if (here != cell) {
-                        map.add(cell, pending);
-                        cell = here;
-                        pending = 0ull;
-                    }
-                    pending += amount;
-#else
-                    map.add(here, amount);
-#endif
-                }
-#endif
-                draws.next();
-                float cp, sp;
-                turn(draws.b, &cp, &sp);
-                u = turned(u, scattering_cosine(m.g, unit_float(draws.a)), cp, sp);
-                s = minus_log(unit_float(draws.c));
-                dither = draws.d;
-                if (w >= threshold) continue;
-                atomicAdd(tally + layers_at + layer, (word)quanta((booked - w) * scale, &dither));
-                draws.next();
-                if (unit_float(draws.a) < SURVIVAL) {
-                    const float gained = w * (1.0f / SURVIVAL - 1.0f);
-                    atomicAdd(tally + roulette_at, 0ull - (word)quanta(gained * scale, &dither));
-                    w += gained;
-                    booked = w;
-                    continue;
-                }
-                atomicAdd(tally + roulette_at, (word)quanta(w * scale, &dither));
-                alive = false;
-                continue;
-            }
+    Packet photon{};
+    photon.random.begin(seed, item);
+    photon.u = Vector{0.0f, 0.0f, 1.0f};
+    photon.w = photon.booked = scene.weight;
+    photon.s = minus_log(photon.random.uniform());
+    photon.dither = photon.random.next();
+    photon.layer = scene.first_layer;
+    photon.slot = slot;
+    return photon;
+}
 
-            // Cross the face, or be reflected at it.
-            const float to_face = u.z != 0.0f ? room / fabsf(u.z) : 0.0f;
-            x += to_face * u.x;
-            y += to_face * u.y;
-            z = down ? m.thickness : 0.0f;
-            s = s - to_face * m.mut;
-            const int behind = down ? layer + 1 : layer - 1;
-            const bool outside = behind < 0 || behind >= layer_count;
-            const float n2 = outside ? (down ? n_below : n_above) : layers[LAYER_NUMBERS * behind + 4];
-            float ct = fabsf(u.z);
-            if (n2 != m.n) {
-                const float reflectance = fresnel(fabsf(u.z), m.n, n2, &ct);
-                draws.next();
-                if (unit_float(draws.a) < reflectance) {
-                    u.z = -u.z;
-                    continue;
-                }
-                const float ratio = m.n / n2;
-                u = Vector{u.x * ratio, u.y * ratio, down ? ct : -ct};
-            }
-            atomicAdd(tally + layers_at + layer, (word)quanta((booked - w) * scale, &dither));
-            booked = w;
-            if (outside) {
-                const int r = (int)fminf(sqrtf(x * x + y * y) * radial_per_mm, (float)(radial - 1));
-                const unsigned int amount = quanta(w * scale, &dither);
-                const int place = r * angles + angle_bin(cosines, angles, ct);
-                atomicAdd(tally + (down ? transmitted_at : reflected_at) + place, (word)amount);
-                alive = false;
-                continue;
-            }
-            layer = behind;
-            m = layer_at(layers, layer);
-            z = down ? 0.0f : m.thickness;
+// Depth (mm) to the face ahead.
+__device__ __forceinline__ float room(const Packet& photon, const Layer& m)
+{
+    return photon.u.z > 0.0f ? m.thickness - photon.z : photon.z;
+}
+
+// Whether the next scattering event comes before the face ahead.
+__device__ __forceinline__ bool stays(const Packet& photon, const Layer& m)
+{
+    return m.mut > 0.0f && photon.s * m.per_mut * fabsf(photon.u.z) < room(photon, m);
+}
+
+// Tell the layer's tally what the packet has left in the layer.
+__device__ __forceinline__ void book(const Scene& scene, const Tally& tally, Packet* photon)
+{
+    tally.add(scene.layers_at() + photon->layer, quanta((photon->booked - photon->w) * tally.scale, &photon->dither));
+    photon->booked = photon->w;
+}
+
+// Russian roulette: whether the packet survives.
+__device__ __forceinline__ bool survives(const Scene& scene, const Tally& tally, Packet* photon)
+{
+    book(scene, tally, photon);
+    const bool alive = photon->random.uniform() < SURVIVAL;
+    const float change = alive ? photon->w * (1.0f / SURVIVAL - 1.0f) : photon->w;
+    const word amount = quanta(change * tally.scale, &photon->dither);
+    tally.add(scene.roulette_at(), alive ? 0ull - amount : amount);
+    photon->w += change;
+    photon->booked = photon->w;
+    return alive;
+}
+
+// Go on to the next scattering event, leave a part of the weight there, and turn. Whether the packet lives on.
+__device__ __forceinline__ bool scatter(const Scene& scene, Tally* tally, Packet* photon, const Layer& m)
+{
+    const float length = photon->s * m.per_mut;
+    photon->x += length * photon->u.x;
+    photon->y += length * photon->u.y;
+    photon->z = fminf(fmaxf(photon->z + length * photon->u.z, 0.0f), m.thickness);
+    const float absorbed = photon->w * m.share;
+    photon->w -= absorbed;
+#if ABSORPTION
+    const float r = sqrtf(photon->x * photon->x + photon->y * photon->y) * scene.radial_per_mm;
+    const float t = (m.top + photon->z) * scene.depth_per_mm;
+    const unsigned int amount = quanta(absorbed * tally->scale, &photon->dither);
+    if (r < scene.radial_end && t < scene.depth_end) {
+        tally->absorb(scene, scene.radial_bin(r), scene.depth_bin(t), amount);
+    }
+#else
+    photon->dither = redithered(photon->dither);  // so that the rest is the same with and without the map
+#endif
+    const float ct = scattering_cosine(m.g, photon->random.uniform());
+    float cp, sp;
+    turn(photon->random.next(), &cp, &sp);
+    photon->u = turned(photon->u, ct, cp, sp);
+    photon->s = minus_log(photon->random.uniform());
+    return photon->w >= scene.threshold || survives(scene, *tally, photon);
+}
+
+// Go on to the face ahead, and cross it or be reflected. Whether the packet lives on.
+__device__ __forceinline__ bool cross(const Scene& scene, const Tally& tally, Packet* photon, Layer* m)
+{
+    const bool down = photon->u.z > 0.0f;
+    const float length = photon->u.z != 0.0f ? room(*photon, *m) / fabsf(photon->u.z) : 0.0f;
+    photon->x += length * photon->u.x;
+    photon->y += length * photon->u.y;
+    photon->z = down ? m->thickness : 0.0f;
+    photon->s = photon->s - length * m->mut;
+    const int behind = down ? photon->layer + 1 : photon->layer - 1;
+    const bool outside = behind < 0 || behind >= scene.layer_count;
+    const float n2 = outside ? (down ? scene.n_below : scene.n_above) : scene.layers[LAYER_NUMBERS * behind + 4];
+    float ct = fabsf(photon->u.z);
+    if (n2 != m->n) {
+        const float reflectance = fresnel(fabsf(photon->u.z), m->n, n2, &ct);
+        if (photon->random.uniform() < reflectance) {
+            photon->u.z = -photon->u.z;
+            return true;
         }
-        map.add(cell, pending);
+        const float ratio = m->n / n2;
+        photon->u = Vector{photon->u.x * ratio, photon->u.y * ratio, down ? ct : -ct};
+    }
+    book(scene, tally, photon);
+    if (outside) {
+        const int r = scene.radial_bin(sqrtf(photon->x * photon->x + photon->y * photon->y) * scene.radial_per_mm);
+        const int at = (down ? scene.transmitted_at() : scene.reflected_at()) + r * scene.angles + scene.angle_bin(ct);
+        tally.add(at, quanta(photon->w * tally.scale, &photon->dither));
+        return false;
+    }
+    photon->layer = behind;
+    *m = scene.layer(behind);
+    photon->z = down ? 0.0f : m->thickness;
+    return true;
+}
+
+#define SCENE_AND_TALLIES                                                                                              \
+    const float *__restrict__ layers, int layer_count, float n_above, float n_below, int first_layer, float weight,    \
+        float threshold, int radial, int depth, float radial_per_mm, float depth_per_mm, float radial_end,             \
+        float depth_end, const float *__restrict__ cosines, int angles, word seed, const word *__restrict__ firsts,    \
+        const unsigned int *__restrict__ counts, unsigned int *counters, int slots, word *tallies,                     \
+        unsigned int tally_size, float scale, int cached_radial, int cached_depth
+
+#define SCENE                                                                                                          \
+    Scene{layers, layer_count, n_above, n_below, weight, threshold, first_layer, radial, depth, angles, radial_per_mm, \
+          depth_per_mm, radial_end, depth_end, cosines}
+
+// One photon after another: what trace_layers does, plainly.
+extern "C" __global__ void __launch_bounds__(THREADS) trace_simply(SCENE_AND_TALLIES)
+{
+    const Scene scene = SCENE;
+    for (int slot = 0; slot < slots; ++slot) {
+        Tally tally{tallies + (size_t)slot * tally_size, scale, nullptr, 0, 0, 0, 0ull};
+        for (unsigned int i = blockIdx.x * blockDim.x + threadIdx.x; i < counts[slot]; i += gridDim.x * blockDim.x) {
+            Packet photon = launched(scene, seed, firsts[slot] + i, slot);
+            Layer m = scene.layer(photon.layer);
+            while (stays(photon, m) ? scatter(scene, &tally, &photon, m) : cross(scene, tally, &photon, &m)) {}
+        }
+        tally.flush();
+    }
+}
+
+// Hand the packets of a block over to its first threads, so that warps are full and the other warps at rest: some packets
+// live a hundred times longer than most. All threads of the block must ask. Whether the thread has one now.
+__device__ __forceinline__ bool packed(Packet* own, bool alive, int living)
+{
+    __shared__ Packet parked[THREADS];
+    __shared__ int count;
+    if (threadIdx.x == 0) count = 0;
+    __syncthreads();
+    if (alive) parked[atomicAdd(&count, 1)] = *own;
+    __syncthreads();
+    if ((int)threadIdx.x < living) *own = parked[threadIdx.x];
+    return (int)threadIdx.x < living;
+}
+
+// With a cache, each block works on the photons of one batch (`slot`) after another, so that the cache holds those of
+// one batch only. Without, each thread does.
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT / THREADS) trace_layers(SCENE_AND_TALLIES)
+{
+    unsigned int* cache = nullptr;
 #if CACHE
-        __syncthreads();
+    extern __shared__ unsigned int bins[];
+    const int cached = cached_radial * cached_depth;
+    for (int i = threadIdx.x; i < 2 * cached; i += blockDim.x) bins[i] = 0u;
+    __syncthreads();
+    cache = bins;
+#endif
+    const Scene scene = SCENE;
+    for (int first_turn = 0; first_turn < (CACHE ? slots : 1); ++first_turn) {
+        int slot = (int)((blockIdx.x + first_turn) % slots), left = CACHE ? 1 : slots;  // batches to take photons of
+        Tally tally{tallies + (size_t)slot * tally_size, scale, cache, cached_radial, cached_depth, 0, 0ull};
+        Packet photon{};
+        Layer m{};
+        bool alive = false, packing = false;
+        int rounds = 0, busy = THREADS / 32;
+        for (;;) {
+            while (packing ? threads_with(alive) && rounds-- > 0 : !threads_with(left == 0)) {
+                if (!alive && left > 0) {
+                    const unsigned int taken = atomicAdd(counters + slot, 1u);
+                    if (taken < counts[slot]) {
+                        photon = launched(scene, seed, firsts[slot] + taken, slot);
+                        m = scene.layer(photon.layer);
+                        alive = true;
+                    } else {  // on to the next batch
+                        tally.flush();
+                        if (--left > 0) {
+                            slot = slot + 1 == slots ? 0 : slot + 1;
+                            tally.words = tallies + (size_t)slot * tally_size;
+                        }
+                    }
+                }
+                // Scatter, until the threads of the warp that have something else to do have waited long enough.
+                bool scatters = alive && stays(photon, m);
+                int missed = 0;
+                do {
+                    if (!scatters) continue;
+                    alive = scatter(scene, &tally, &photon, m);
+                    scatters = alive && stays(photon, m);
+                } while ((missed += 32 - threads_with(scatters)) < PATIENCE);
+                if (alive && !scatters) alive = cross(scene, tally, &photon, &m);
+            }
+            // No photons wait any more: the living ones of the block gather in few warps, again and again.
+            packing = true;
+            left = 0;
+            rounds = PACK_AFTER;
+            tally.flush();
+            const int living = __syncthreads_count(alive);
+            if (!living) break;
+            if ((living + 31) / 32 >= busy) continue;
+            busy = (living + 31) / 32;
+            alive = packed(&photon, alive, living);
+            m = scene.layer(photon.layer);
+            tally.words = tallies + (size_t)photon.slot * tally_size;
+        }
+#if CACHE
         for (int i = threadIdx.x; i < cached; i += blockDim.x) {
-            if (!cache[i]) continue;
-            atomicAdd(tally + (size_t)(i / cached_depth) * depth + i % cached_depth, cache[i]);
-            cache[i] = 0ull;
+            const word gathered = (word)cache[2 * i + 1] << 32 | cache[2 * i];
+            if (!gathered) continue;
+            tally.add(i / cached_depth * depth + i % cached_depth, gathered);
+            cache[2 * i] = cache[2 * i + 1] = 0u;
         }
         __syncthreads();
 #endif

@@ -10,15 +10,15 @@ import numba as nb
 import numpy as np
 
 from napari_gpubio.core.fastmath import minus_log, turn
-from napari_gpubio.core.philox import unit_float
+from napari_gpubio.core.xoshiro import next_bits, stream, uniform
 from napari_gpubio.light.physics import (
     GAIN,
     ONE,
     SURVIVAL,
     ZERO,
-    draw,
     fresnel,
     quanta,
+    redithered,
     scattering_cosine,
     turned,
 )
@@ -79,9 +79,9 @@ def trace(
     ux, uy, uz = ZERO, ZERO, ONE
     w, booked, layer = weight, weight, first_layer
     share, per_mut, mut, g, n, thickness, top = layers[layer]
-    a, b, c, d4 = draw(seed, item, 0)
-    block = 1
-    s, dither = minus_log(unit_float(a)), b
+    chance, state = uniform(stream(seed, item))
+    s = minus_log(chance)
+    dither, state = next_bits(state)
     while True:
         down = uz > ZERO
         room = thickness - z if down else z  # depth to the face ahead
@@ -94,22 +94,24 @@ def trace(
             if absorption:
                 r = math.sqrt(x * x + y * y) * radial_per_mm
                 t = (top + z) * depth_per_mm
+                amount, dither = quanta(absorbed * scale, dither)
                 if collect or (r < _F(radial) and t < _F(depth)):
                     cell = int(min(r, _F(radial - 1))) * depth + int(min(t, _F(depth - 1)))
-                    amount, dither = quanta(absorbed * scale, dither)
                     tally[cell] += _L(amount)
-            a, b, c, d4 = draw(seed, item, block)
-            block += 1
-            cp, sp = turn(b)
-            ux, uy, uz = turned(ux, uy, uz, scattering_cosine(g, unit_float(a)), cp, sp)
-            s, dither = minus_log(unit_float(c)), d4
+            else:  # so that the rest is the same with and without the map
+                dither = redithered(dither)
+            chance, state = uniform(state)
+            bits, state = next_bits(state)
+            cp, sp = turn(bits)
+            ux, uy, uz = turned(ux, uy, uz, scattering_cosine(g, chance), cp, sp)
+            chance, state = uniform(state)
+            s = minus_log(chance)
             if w >= threshold:
                 continue
             amount, dither = quanta((booked - w) * scale, dither)
             tally[layers_at + layer] += _L(amount)
-            a, b, c, d4 = draw(seed, item, block)
-            block += 1
-            if unit_float(a) < SURVIVAL:
+            chance, state = uniform(state)
+            if chance < SURVIVAL:
                 gained = w * GAIN
                 amount, dither = quanta(gained * scale, dither)
                 tally[roulette_at] -= _L(amount)
@@ -131,9 +133,8 @@ def trace(
         ct = abs(uz)
         if n2 != n:
             reflectance, ct = fresnel(abs(uz), n, n2)
-            a, b, c, d4 = draw(seed, item, block)
-            block += 1
-            if unit_float(a) < reflectance:
+            chance, state = uniform(state)
+            if chance < reflectance:
                 uz = -uz
                 continue
             ratio = n / n2

@@ -133,12 +133,14 @@ class Run:
         numbers = cupy.empty((max(1, capacity), DETECTED_NUMBERS + p.media_rows), np.float32)
         paths = cupy.empty(max(1, blocks * _THREADS * p.media_rows if p.detectors else 0), np.float32)
         first_batch = start // self.span * self._slots
+        slot, rest = start // p.batch_size - first_batch, p.batch_size - start % p.batch_size  # of the first photon
+        most = 2**32 - 1
         i, u, f, q = np.int32, np.uint32, np.float32, np.uint64
         arguments = (
             rows, media, mua if mua.size else None, mus if mus.size else None, *map(i, p.size), *map(f, p.edges_mm),
             i(p.faces), i(s.refraction), i(p.specular), f(s.roulette_threshold), edges, i(p.gates), i(p.kind), source,
             pattern, i(len(p.pattern) // p.pattern_columns), i(p.pattern_columns), q(s.seed), q(start),
-            u(count), counters, q(first_batch * p.batch_size), q(p.batch_size), self._tally,
+            u(count), counters, u(slot), u(min(rest, most)), u(min(p.batch_size, most)), self._tally,
             u(p.tally_size), u(p.gates * p.cells if p.halves > 1 else 0), u(p.cells), f(p.scale),
             self._ledger[first_batch:], f(p.ledger_scale), self._exits, detectors if p.detectors else None,
             i(len(p.detectors)), u(capacity), counters[1:], photons, numbers, i(p.media_rows), paths,
@@ -166,10 +168,11 @@ class Run:
 
 
 def defines_of(problem: VoxelProblem) -> tuple[str, ...]:
-    """What the kernels are compiled with: the type of the volume, continuous media or not, detectors or not."""
+    """What the kernels are compiled with: the type of the volume; whether there are continuous media, detectors, gates."""
     label = "unsigned char" if problem.rows.itemsize == 1 else "unsigned short"
     return (
         f"LABEL={label}",
         f"CONTINUOUS={int(problem.domain.is_continuous)}",
         f"DETECT={int(bool(problem.detectors))}",
+        f"GATED={int(problem.gates > 1 or problem.gate_edges[0] > 0)}",
     )

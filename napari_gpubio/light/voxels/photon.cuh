@@ -12,7 +12,7 @@ enum SourceKind {
     PENCIL = 0, ISOTROPIC, CONE, FIBRE, GAUSSIAN, DISK, PLANAR, PATTERN, LINE, CYLINDER, LAMBERTIAN
 };
 enum Ledger { SPECULAR = 0, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE, LEDGER };
-enum { MEDIUM_NUMBERS = 4, SOURCE_NUMBERS = 16, DETECTOR_NUMBERS = 8, DETECTED_NUMBERS = 10 };
+enum { MEDIUM_NUMBERS = 8, SOURCE_NUMBERS = 16, DETECTOR_NUMBERS = 8, DETECTED_NUMBERS = 10 };
 
 #define NEVER 1e30f
 
@@ -25,12 +25,16 @@ __device__ __forceinline__ float slowness(float u)
 // Where a photon starts (grid mm) and in which direction. `source`: position, rows of the frame (width, height,
 // direction), two sizes, 1 - cosine of the opening, rows and columns of the pattern in one number each.
 __device__ __forceinline__ void start(int kind, const float* __restrict__ source, const float* __restrict__ pattern,
-                                      int pattern_rows, int pattern_columns, Draws* draws, Vector* at, Vector* along)
+                                      int pattern_rows, int pattern_columns, Xoshiro* random, Vector* at, Vector* along)
 {
-    draws->next();
-    const float u0 = unit_float(draws->a), u1 = unit_float(draws->b), u2 = unit_float(draws->c);
+    if (kind == PENCIL) {
+        *at = Vector{source[0], source[1], source[2]};
+        *along = Vector{source[9], source[10], source[11]};
+        return;
+    }
+    const float u0 = random->uniform(), u1 = random->uniform(), u2 = random->uniform();
     float cp, sp;
-    turn(draws->d, &cp, &sp);
+    turn(random->next(), &cp, &sp);
     const float size = source[12], other = source[13];
     float x = 0.0f, y = 0.0f, z = 0.0f;
     if (kind == FIBRE || kind == DISK || kind == LAMBERTIAN || kind == GAUSSIAN) {
@@ -61,10 +65,9 @@ __device__ __forceinline__ void start(int kind, const float* __restrict__ source
     const bool spread = kind == ISOTROPIC || kind == LINE || kind == CONE || kind == FIBRE || kind == LAMBERTIAN ||
                         kind == CYLINDER;
     if (spread) {
-        draws->next();
-        const float v = unit_float(draws->a);
+            const float v = random->uniform();
         float ca, sa;
-        turn(draws->b, &ca, &sa);
+        turn(random->next(), &ca, &sa);
         const bool cosine_law = kind == LAMBERTIAN || kind == CYLINDER;
         const float ct = cosine_law ? sqrtf(v) : kind == CONE || kind == FIBRE ? 1.0f - source[14] * v : 2.0f * v - 1.0f;
         const float st = sqrtf(fmaxf(0.0f, 1.0f - ct * ct));

@@ -12,14 +12,13 @@ import numpy as np
 
 from napari_gpubio.core.atomics import atomic_add
 from napari_gpubio.core.fastmath import mean_decay, minus_log, turn
-from napari_gpubio.core.philox import unit_float
+from napari_gpubio.core.xoshiro import next_bits, stream, uniform
 from napari_gpubio.light.physics import (
     GAIN,
     HALF,
     ONE,
     SURVIVAL,
     ZERO,
-    draw,
     fresnel,
     quanta,
     rounded,
@@ -35,7 +34,7 @@ DEFAULT, ESCAPE, FRESNEL, MIRROR, CYCLIC = range(5)
 PENCIL, ISOTROPIC, CONE, FIBRE, GAUSSIAN, DISK, PLANAR, PATTERN, LINE, CYLINDER, LAMBERTIAN = range(11)
 SPECULAR, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE = range(6)
 LEDGER = 6
-MEDIUM_NUMBERS, SOURCE_NUMBERS, DETECTOR_NUMBERS, DETECTED_NUMBERS = 4, 16, 8, 10
+MEDIUM_NUMBERS, SOURCE_NUMBERS, DETECTOR_NUMBERS, DETECTED_NUMBERS = 8, 16, 8, 10
 NEVER = _F(1e30)
 
 
@@ -65,11 +64,11 @@ def refracted(ux, uy, uz, axis, ct, ratio):
 
 
 @nb.njit(inline="always")
-def to_face(hx, hy, hz, px, py, pz, ux, uy, uz, sx, sy, sz):
-    """Distance (mm) along the path to the voxel's face, and the axis of that face; (sx, sy, sz) is 1 / abs(u)."""
-    tx = (hx - px if ux > ZERO else px) * sx
-    ty = (hy - py if uy > ZERO else py) * sy
-    tz = (hz - pz if uz > ZERO else pz) * sz
+def to_face(hx, hy, hz, px, py, pz, ux, uy, uz):
+    """Distance (mm) along the path to the voxel's face, and the axis of that face."""
+    tx = (hx - px if ux > ZERO else px) * slowness(ux)
+    ty = (hy - py if uy > ZERO else py) * slowness(uy)
+    tz = (hz - pz if uz > ZERO else pz) * slowness(uz)
     nearest, axis = tx, 0
     if ty < nearest:
         nearest, axis = ty, 1
@@ -79,12 +78,15 @@ def to_face(hx, hy, hz, px, py, pz, ux, uy, uz, sx, sy, sz):
 
 
 @nb.njit
-def start(kind, source, pattern, columns, seed, item):
-    """Where a photon starts (grid mm), in which direction, and how many draws that took."""
-    a, b, c, d = draw(seed, item, 0)
-    block = 1
-    u0, u1, u2 = unit_float(a), unit_float(b), unit_float(c)
-    cp, sp = turn(d)
+def start(kind, source, pattern, columns, state):
+    """Where a photon starts (grid mm), in which direction, and the state of the random numbers after that."""
+    if kind == PENCIL:
+        return source[0], source[1], source[2], source[9], source[10], source[11], state
+    u0, state = uniform(state)
+    u1, state = uniform(state)
+    u2, state = uniform(state)
+    bits, state = next_bits(state)
+    cp, sp = turn(bits)
     size, other = source[12], source[13]
     x, y, z = ZERO, ZERO, ZERO
     if kind in (FIBRE, DISK, LAMBERTIAN, GAUSSIAN):
@@ -110,10 +112,9 @@ def start(kind, source, pattern, columns, seed, item):
     if kind == CYLINDER:
         x, y = size * cp, size * sp
     if kind in (ISOTROPIC, LINE, CONE, FIBRE, LAMBERTIAN, CYLINDER):
-        a, b, c, d = draw(seed, item, 1)
-        block = 2
-        v = unit_float(a)
-        ca, sa = turn(b)
+        v, state = uniform(state)
+        bits, state = next_bits(state)
+        ca, sa = turn(bits)
         if kind in (LAMBERTIAN, CYLINDER):
             ct = math.sqrt(v)
         elif kind in (CONE, FIBRE):
@@ -133,7 +134,7 @@ def start(kind, source, pattern, columns, seed, item):
         lx * f[0] + ly * f[3] + lz * f[6],
         lx * f[1] + ly * f[4] + lz * f[7],
         lx * f[2] + ly * f[5] + lz * f[8],
-        block,
+        state,
     )
 
 
@@ -180,7 +181,7 @@ def enter(grid, rows, media, faces, ax, ay, az, ux, uy, uz, specular):
     cell = (i + 1) * stride_x + (j + 1) * stride_y + k + 1
     row = int(rows[cell])
     while row == OUTSIDE:
-        d, axis = to_face(hx, hy, hz, px, py, pz, ux, uy, uz, sx, sy, sz)
+        d, axis = to_face(hx, hy, hz, px, py, pz, ux, uy, uz)
         px, py, pz = within(px + d * ux, hx), within(py + d * uy, hy), within(pz + d * uz, hz)
         if axis == 0:
             px = ZERO if ux > ZERO else hx
@@ -233,20 +234,13 @@ def detector_at(detectors, x, y, z):
 
 @nb.njit(inline="always")
 def medium_at(media, mua, mus, row, cell):
-    """Medium of a voxel: mu_a, mu_s, g, n; `mua` and `mus` are empty without continuous media."""
+    """Medium of a voxel, the first seven numbers of its row; `mua` and `mus` are empty without continuous media."""
     m = media[row]
     if len(mua) == 0:
-        return m[0], m[1], m[2], m[3]
-    return mua[cell], mus[cell], m[2], m[3]
-
-
-@nb.njit(inline="always")
-def booking_length(mua, n, time_left):
-    """Path (mm) after which absorption is booked even if the voxel has not been left.
-
-    To the end of the last time gate, or two absorption lengths.
-    """
-    return min(time_left / n, _F(2.0) / max(mua, _F(1e-20)))
+        return m[0], m[1], m[2], m[3], m[4], m[5], m[6]
+    free_path = ONE / max(mus[cell], _F(1e-20))
+    reach = _F(2.0) * (ONE / max(mua[cell], _F(1e-20)))
+    return mua[cell], mus[cell], m[2], m[3], free_path, m[5], reach
 
 
 @nb.njit(nogil=True)
@@ -272,7 +266,7 @@ def trace(
     stride_x, stride_y = (ny + 2) * (nz + 2), nz + 2
     gates = len(edges) - 1
     begin, end = edges[0], edges[gates]
-    ax, ay, az, ux, uy, uz, block = start(kind, source, pattern, columns, seed, item)
+    ax, ay, az, ux, uy, uz, state = start(kind, source, pattern, columns, stream(seed, item))
     inside, cell, own_row, px, py, pz, ux, uy, uz, lost = enter(
         grid, rows, media, faces, ax, ay, az, ux, uy, uz, specular
     )
@@ -283,35 +277,38 @@ def trace(
             atomic_add(ledger, MISSED, rounded((ONE - lost) * ledger_scale))
         return
     w = ONE - lost
-    mua_here, mus_here, g, n = medium_at(media, mua, mus, own_row, cell)
-    sx, sy, sz = slowness(ux), slowness(uy), slowness(uz)
-    a, b, c, d4 = draw(seed, item, block)
-    block += 1
-    s, dither = minus_log(unit_float(a)), b
+    mua_here, mus_here, g, n, free_path, per_n, reach = medium_at(media, mua, mus, own_row, cell)
+    chance, state = uniform(state)
+    s = minus_log(chance)
+    dither, state = next_bits(state)
     path, optical, gate, scatterings = ZERO, ZERO, -1, 0
-    limit = booking_length(mua_here, n, end)
+    limit = min(end * per_n, reach)
     detecting = len(paths) > 0
     if detecting:
         paths[:] = ZERO
     while True:
-        d, axis = to_face(hx, hy, hz, px, py, pz, ux, uy, uz, sx, sy, sz)
-        d = max(d, ZERO)
-        scatters = s < d * mus_here
-        length = s / mus_here if scatters else d
-        px, py, pz = within(px + length * ux, hx), within(py + length * uy, hy), within(pz + length * uz, hz)
-        path += length
-        if scatters:
-            a, b, c, d4 = draw(seed, item, block)
-            block += 1
-            cp, sp = turn(b)
-            ux, uy, uz = turned(ux, uy, uz, scattering_cosine(g, unit_float(a)), cp, sp)
-            sx, sy, sz = slowness(ux), slowness(uy), slowness(uz)
-            s, dither = minus_log(unit_float(c)), d4
+        length = s * free_path
+        qx, qy, qz = px + length * ux, py + length * uy, pz + length * uz
+        leaves = not (ZERO <= qx <= hx and ZERO <= qy <= hy and ZERO <= qz <= hz)
+        axis = 0
+        if leaves:
+            d, axis = to_face(hx, hy, hz, px, py, pz, ux, uy, uz)
+            length = min(max(d, ZERO), length)
+            px, py, pz = px + length * ux, py + length * uy, pz + length * uz
+            path += length
+            s = max(s - length * mus_here, ZERO)
+        else:
+            px, py, pz = qx, qy, qz
+            path += length
+            chance, state = uniform(state)
+            bits, state = next_bits(state)
+            cp, sp = turn(bits)
+            ux, uy, uz = turned(ux, uy, uz, scattering_cosine(g, chance), cp, sp)
+            chance, state = uniform(state)
+            s = minus_log(chance)
             scatterings += 1
             if path < limit:
                 continue
-        else:
-            s -= d * mus_here
 
         # Book what the path in this voxel has absorbed.
         booked = w * path * mean_decay(mua_here * path)
@@ -335,17 +332,16 @@ def trace(
             atomic_add(ledger, TRUNCATED, rounded(w * ledger_scale))
             return
         if w < threshold:
-            a, b, c, d4 = draw(seed, item, block)
-            block += 1
-            if unit_float(a) < SURVIVAL:
+            chance, state = uniform(state)
+            if chance < SURVIVAL:
                 gained = w * GAIN
                 atomic_add(ledger, ROULETTE, _L(0) - rounded(gained * ledger_scale))
                 w += gained
             else:
                 atomic_add(ledger, ROULETTE, rounded(w * ledger_scale))
                 return
-        limit = booking_length(mua_here, n, end - optical)
-        if scatters:
+        limit = min((end - optical) * per_n, reach)
+        if not leaves:
             continue
 
         # Cross the face; whatever happens there, the next path begins at it.
@@ -367,12 +363,10 @@ def trace(
             n2 = media[row, 3]
             if n2 != n:
                 r, ct = fresnel(abs(ux if axis == 0 else uy if axis == 1 else uz), n, n2)
-                a, b, c, d4 = draw(seed, item, block)
-                block += 1
-                reflected = unit_float(a) < r
+                chance, state = uniform(state)
+                reflected = chance < r
                 if not reflected:
                     ux, uy, uz = refracted(ux, uy, uz, axis, ct, n / n2)
-                sx, sy, sz = slowness(ux), slowness(uy), slowness(uz)
         at_face = reflected or row == OUTSIDE  # on this side of the face
         low = (h if forward else ZERO) if at_face else (ZERO if forward else h)
         if axis == 0:
@@ -404,8 +398,8 @@ def trace(
         cell = following
         if row != own_row or len(mua):
             own_row = row
-            mua_here, mus_here, g, n = medium_at(media, mua, mus, row, cell)
-            limit = booking_length(mua_here, n, end - optical)
+            mua_here, mus_here, g, n, free_path, per_n, reach = medium_at(media, mua, mus, row, cell)
+            limit = min((end - optical) * per_n, reach)
 
 
 @nb.njit(parallel=True, nogil=True, cache=True)

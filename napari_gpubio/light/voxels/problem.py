@@ -99,12 +99,20 @@ class VoxelProblem:
 
     @cached_property
     def media(self) -> npt.NDArray[np.float32]:
-        """The media table: mu_a, mu_s, g, n; shape (rows, MEDIUM_NUMBERS)."""
+        """The media table, shape (rows, MEDIUM_NUMBERS).
+
+        mu_a, mu_s, g, n; and for tissue what packets divide by: mean free path (mm), 1 / n, and the path (mm) after
+        which absorption is booked at the latest, two absorption lengths.
+        """
         table = np.zeros((self.media_rows, MEDIUM_NUMBERS), np.float32)
         table[[OUTSIDE, EDGE], 3] = self.domain.outside_n
         for row, label in enumerate(self.label_of_row, FIRST_MEDIUM):
             m = self.domain.medium(label)
-            table[row] = m.mua_per_mm, m.mus_per_mm, m.g, m.n
+            table[row, :4] = m.mua_per_mm, m.mus_per_mm, m.g, m.n
+        tissue = table[FIRST_MEDIUM:]
+        tissue[:, 4] = 1.0 / np.maximum(tissue[:, 1], 1e-20)
+        tissue[:, 5] = 1.0 / tissue[:, 3]
+        tissue[:, 6] = 2.0 / np.maximum(tissue[:, 0], 1e-20)
         return table
 
     @cached_property

@@ -1,5 +1,6 @@
 // Photons through voxels, and the folding of finished batches. Twins: photon.py, fold.py.
-// Defines: LABEL (the type of the volume), CONTINUOUS (coefficients voxel by voxel), DETECT (detectors are there).
+// Defines: LABEL (the type of the volume), CONTINUOUS (coefficients voxel by voxel), DETECT (detectors are there), GATED
+// (there are several time gates, or the first begins later than the light).
 #include "photon.cuh"
 #ifndef LABEL
 #define LABEL unsigned char
@@ -10,15 +11,17 @@
 #ifndef DETECT
 #define DETECT 0
 #endif
-// Chosen by measurement: blocks that a processor must have room for, and scattering events before the warp meets again.
-#ifndef MIN_BLOCKS
-#define MIN_BLOCKS 8
-#endif
-#ifndef SCATTERS
-#define SCATTERS 1
+#ifndef GATED
+#define GATED 1
 #endif
 
-struct Medium { float mua, mus, g, n; };
+// Chosen by measurement: threads of a block, blocks that a processor must have room for, threads of a warp that must be
+// without a photon before they get new ones.
+enum { THREADS = 128, RESIDENT_BLOCKS = 8, SPAWN = 4 };
+
+// Coefficients (1/mm), anisotropy, index; and what the packet divides by: mean free path (mm), path per optical path, and
+// the path (mm) after which absorption is booked at the latest.
+struct Medium { float mua, mus, g, n, free_path, per_n, reach; };
 
 // The padded volume of media rows and what belongs to it.
 struct Grid {
@@ -34,12 +37,16 @@ struct Grid {
 
     __device__ __forceinline__ Medium medium(int row, int cell) const
     {
-        const float* m = media + MEDIUM_NUMBERS * row;
+        const float4* two = reinterpret_cast<const float4*>(media + MEDIUM_NUMBERS * row);
+        const float4 one = two[0], other = two[1];
+        Medium m{one.x, one.y, one.z, one.w, other.x, other.y, other.z};
 #if CONTINUOUS
-        return Medium{mua[cell], mus[cell], m[2], m[3]};
-#else
-        return Medium{m[0], m[1], m[2], m[3]};
+        m.mua = mua[cell];
+        m.mus = mus[cell];
+        m.free_path = 1.0f / fmaxf(m.mus, 1e-20f);
+        m.reach = 2.0f * (1.0f / fmaxf(m.mua, 1e-20f));
 #endif
+        return m;
     }
 
     __device__ __forceinline__ int stride(int axis) const { return axis == 0 ? sx : axis == 1 ? sy : 1; }
@@ -61,12 +68,12 @@ __device__ __forceinline__ void put(Vector* v, int axis, float value)
     else v->z = value;
 }
 
-// Distance (mm) along the path to the voxel's face, and the axis of that face. `slow` is 1 / |u|.
-__device__ __forceinline__ float to_face(const Grid& grid, Vector p, Vector u, Vector slow, int* axis)
+// Distance (mm) along the path to the voxel's face, and the axis of that face.
+__device__ __forceinline__ float to_face(const Grid& grid, Vector p, Vector u, int* axis)
 {
-    const float tx = (u.x > 0.0f ? grid.hx - p.x : p.x) * slow.x;
-    const float ty = (u.y > 0.0f ? grid.hy - p.y : p.y) * slow.y;
-    const float tz = (u.z > 0.0f ? grid.hz - p.z : p.z) * slow.z;
+    const float tx = (u.x > 0.0f ? grid.hx - p.x : p.x) * slowness(u.x);
+    const float ty = (u.y > 0.0f ? grid.hy - p.y : p.y) * slowness(u.y);
+    const float tz = (u.z > 0.0f ? grid.hz - p.z : p.z) * slowness(u.z);
     float nearest = tx;
     *axis = 0;
     if (ty < nearest) {
@@ -134,7 +141,7 @@ __device__ __forceinline__ bool enter(const Grid& grid, Vector at, bool specular
     int row = grid.rows[cell];
     while (row == OUTSIDE) {
         int axis;
-        const float d = to_face(grid, p, u, slow, &axis);
+        const float d = to_face(grid, p, u, &axis);
         const bool forward = part(u, axis) > 0.0f;
         p = moved(grid, p, u, d);
         put(&p, axis, forward ? 0.0f : axis == 0 ? grid.hx : axis == 1 ? grid.hy : grid.hz);
@@ -167,13 +174,6 @@ __device__ __forceinline__ bool enter(const Grid& grid, Vector at, bool specular
     return photon->w > 0.0f;
 }
 
-// Path (mm) after which absorption is booked even if the voxel has not been left: to the end of the last time gate, or
-// two absorption lengths.
-__device__ __forceinline__ float booking_length(Medium m, float time_left)
-{
-    return fminf(time_left / m.n, 2.0f / fmaxf(m.mua, 1e-20f));
-}
-
 // Which detector an escaping photon hits, or -1. A detector: centre, radius^2, normal (0 for a sphere), half thickness.
 __device__ __forceinline__ int detector_at(const float* __restrict__ detectors, int count, Vector at)
 {
@@ -186,92 +186,100 @@ __device__ __forceinline__ int detector_at(const float* __restrict__ detectors, 
     return -1;
 }
 
-extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, const float* __restrict__ mua,
               const float* __restrict__ mus, int nx, int ny, int nz, float hx, float hy, float hz, int faces,
               int refraction, int specular, float threshold, const float* __restrict__ edges, int gates, int kind,
               const float* __restrict__ source, const float* __restrict__ pattern, int pattern_rows,
               int pattern_columns, unsigned long long seed, unsigned long long first, unsigned int count,
-              unsigned int* counter, unsigned long long slot_first, unsigned long long batch_size,
+              unsigned int* counter, unsigned int first_slot, unsigned int rest, unsigned int batch_size,
               unsigned long long* tally, unsigned int slot_stride, unsigned int half_stride, unsigned int gate_stride,
               float scale, unsigned long long* ledger, float ledger_scale, unsigned long long* exits,
               const float* __restrict__ detectors, int detector_count, unsigned int capacity, unsigned int* caught,
               unsigned long long* caught_photons, float* caught_numbers, int media_rows, float* paths)
 {
     const Grid grid{rows, media, mua, mus, nx, ny, nz, (ny + 2) * (nz + 2), nz + 2, hx, hy, hz, faces};
-    const float begin = edges[0], end = edges[gates];
-    Draws draws{(unsigned int)seed, (unsigned int)(seed >> 32), 0u, 0u, 0u, 0u, 0u, 0u, 0u};
+    const float end = edges[gates];
+    unsigned long long item = 0ull;
+    Xoshiro random{};
     Packet photon{};
     Medium m{};
-    Vector slow{};
-    bool alive = false;
+    bool alive = false, due = false;
     unsigned int base = 0u, slot = 0u, dither = 0u;  // where the photon's tally begins, and its batch
     float s = 0.0f, path = 0.0f, limit = 0.0f, optical = 0.0f;  // depth to go, path not booked yet, optical path
-    int gate = -1;
+    int gate = GATED ? -1 : 0;
 #if DETECT
     float* own_paths = paths + ((size_t)blockIdx.x * blockDim.x + threadIdx.x) * media_rows;
     int scatterings = 0;
 #endif
     for (;;) {
-        if (!alive) {
+        // What comes next: a scattering event in this voxel, or else its face or a booking that is due.
+        float length = s * m.free_path;
+        const Vector q{photon.p.x + length * photon.u.x, photon.p.y + length * photon.u.y,
+                       photon.p.z + length * photon.u.z};
+        const bool scatters = alive && !due && q.x >= 0.0f && q.x <= hx && q.y >= 0.0f && q.y <= hy && q.z >= 0.0f &&
+                              q.z <= hz;
+        // The warp does what most of its threads wait for (crossing is a little dearer); the others' turn comes.
+        const int scattering = threads_with(scatters), crossing = threads_with(alive && !scatters);
+        if (threads_with(!alive) >= SPAWN || scattering + crossing == 0) {
+            if (alive) continue;
             const unsigned int taken = atomicAdd(counter, 1u);
             if (taken >= count) return;
-            const unsigned long long item = first + taken;
-            slot = (unsigned int)((item - slot_first) / batch_size);
+            item = first + taken;
+            slot = first_slot + (taken < rest ? 0u : 1u + (taken - rest) / batch_size);
             base = slot * slot_stride + (unsigned int)(item & 1u) * half_stride;
-            draws.item0 = (unsigned int)item;
-            draws.item1 = (unsigned int)(item >> 32);
-            draws.block = 0u;
+            random.begin(seed, item);
             Vector at;
-            start(kind, source, pattern, pattern_rows, pattern_columns, &draws, &at, &photon.u);
+            start(kind, source, pattern, pattern_rows, pattern_columns, &random, &at, &photon.u);
             float lost;
-            const bool inside = enter(grid, at, specular, &photon, &lost);
+            alive = enter(grid, at, specular, &photon, &lost);
             if (lost > 0.0f) atomicAdd(ledger + (slot * LEDGER + SPECULAR), __float2ull_rn(lost * ledger_scale));
-            if (!inside) {
-                if (lost < 1.0f) atomicAdd(ledger + (slot * LEDGER + MISSED), __float2ull_rn((1.0f - lost) * ledger_scale));
-                continue;
+            if (!alive && lost < 1.0f) {
+                atomicAdd(ledger + (slot * LEDGER + MISSED), __float2ull_rn((1.0f - lost) * ledger_scale));
             }
             m = grid.medium(photon.row, photon.cell);
-            slow = Vector{slowness(photon.u.x), slowness(photon.u.y), slowness(photon.u.z)};
-            draws.next();
-            s = minus_log(unit_float(draws.a));
-            dither = draws.b;
+            s = minus_log(random.uniform());
+            dither = random.next();
             path = 0.0f;
             optical = 0.0f;
-            gate = -1;
-            limit = booking_length(m, end);
-            alive = true;
+            gate = GATED ? -1 : 0;
+            limit = fminf(end * m.per_n, m.reach);
+            due = false;
 #if DETECT
             scatterings = 0;
             for (int r = 0; r < media_rows; ++r) own_paths[r] = 0.0f;
 #endif
+            continue;
         }
-        // Go straight, and scatter while the face is not reached, a few times at most: the other threads of the warp wait.
-        int axis;
-        bool scatters;
-        for (int turns = 0;;) {
-            const float d = fmaxf(to_face(grid, photon.p, photon.u, slow, &axis), 0.0f);
-            scatters = s < d * m.mus;
-            const float length = scatters ? s / m.mus : d;
-            photon.p = moved(grid, photon.p, photon.u, length);
+        if (2 * scattering >= 3 * crossing) {
+            if (!scatters) continue;
+            photon.p = q;
             path += length;
-            if (!scatters) {
-                s -= d * m.mus;
-                break;
-            }
-            draws.next();
+            due = path >= limit;
+            const float ct = scattering_cosine(m.g, random.uniform());
             float cp, sp;
-            turn(draws.b, &cp, &sp);
-            photon.u = turned(photon.u, scattering_cosine(m.g, unit_float(draws.a)), cp, sp);
-            slow = Vector{slowness(photon.u.x), slowness(photon.u.y), slowness(photon.u.z)};
-            s = minus_log(unit_float(draws.c));
-            dither = draws.d;
+            turn(random.next(), &cp, &sp);
+            photon.u = turned(photon.u, ct, cp, sp);
+            s = minus_log(random.uniform());
 #if DETECT
             ++scatterings;
 #endif
-            if (path >= limit || ++turns >= SCATTERS) break;
+            continue;
         }
-        if (scatters && path < limit) continue;
+        if (!alive || scatters) continue;
+        int axis = 0, next = photon.cell, row = OUTSIDE;
+        bool forward = false;
+        if (!due) {
+            length = fminf(fmaxf(to_face(grid, photon.p, photon.u, &axis), 0.0f), length);
+            photon.p = Vector{photon.p.x + length * photon.u.x, photon.p.y + length * photon.u.y,
+                              photon.p.z + length * photon.u.z};
+            path += length;
+            s = fmaxf(s - length * m.mus, 0.0f);
+            forward = part(photon.u, axis) > 0.0f;
+            const int stride = axis == 2 ? 1 : axis == 1 ? grid.sy : grid.sx;
+            next += forward ? stride : -stride;
+            row = rows[next];  // long before it is needed
+        }
 
         // Book what the path in this voxel has absorbed.
         const float booked = photon.w * path * mean_decay(m.mua * path);
@@ -282,8 +290,10 @@ trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, c
         own_paths[photon.row] += path;
 #endif
         path = 0.0f;
-        if (optical >= begin && gate < 0) gate = 0;
+#if GATED
+        if (optical >= edges[0] && gate < 0) gate = 0;
         while (gate >= 0 && gate < gates - 1 && optical >= edges[gate + 1]) ++gate;
+#endif
         if (gate >= 0) {
             const unsigned int amount = quanta(booked * scale, &dither);
             if (amount) atomicAdd(tally + (base + gate * gate_stride + photon.cell), (unsigned long long)amount);
@@ -296,8 +306,7 @@ trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, c
             continue;
         }
         if (photon.w < threshold) {
-            draws.next();
-            if (unit_float(draws.a) < SURVIVAL) {
+            if (random.uniform() < SURVIVAL) {
                 const float gained = photon.w * (1.0f / SURVIVAL - 1.0f);
                 atomicAdd(ledger + (slot * LEDGER + ROULETTE), 0ull - __float2ull_rn(gained * ledger_scale));
                 photon.w += gained;
@@ -307,19 +316,19 @@ trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, c
                 continue;
             }
         }
-        limit = booking_length(m, end - optical);
-        if (scatters) continue;
+        limit = fminf((end - optical) * m.per_n, m.reach);
+        if (due) {
+            due = false;
+            continue;
+        }
 
         // Cross the face; whatever happens there, the next path begins at it.
-        const bool forward = part(photon.u, axis) > 0.0f;
         const float h = axis == 0 ? hx : axis == 1 ? hy : hz;
-        const int stride = forward ? grid.stride(axis) : -grid.stride(axis);
-        int next = photon.cell + stride;
-        int row = rows[next], rule = DEFAULT;
+        int rule = DEFAULT;
         if (row == EDGE) {
             rule = grid.rule(axis, forward);
             if (rule == CYCLIC) {
-                next -= (axis == 0 ? nx : axis == 1 ? ny : nz) * stride;
+                next -= (axis == 0 ? nx : axis == 1 ? ny : nz) * (next - photon.cell);
                 row = rows[next];
             } else {
                 row = OUTSIDE;
@@ -331,10 +340,8 @@ trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, c
             if (n2 != m.n) {
                 float ct;
                 const float r = fresnel(fabsf(part(photon.u, axis)), m.n, n2, &ct);
-                draws.next();
-                reflected = unit_float(draws.a) < r;
+                reflected = random.uniform() < r;
                 if (!reflected) photon.u = refracted(photon.u, axis, ct, m.n / n2);
-                slow = Vector{slowness(photon.u.x), slowness(photon.u.y), slowness(photon.u.z)};
             }
         }
         if (reflected) {
@@ -356,7 +363,7 @@ trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, c
                 const float numbers[DETECTED_NUMBERS] = {(float)detector, photon.w, (float)scatterings, at.x, at.y, at.z,
                                                          photon.u.x, photon.u.y, photon.u.z, optical};
                 float* line = caught_numbers + (size_t)place * (DETECTED_NUMBERS + media_rows);
-                caught_photons[place] = (unsigned long long)draws.item1 << 32 | draws.item0;
+                caught_photons[place] = item;
                 for (int q = 0; q < DETECTED_NUMBERS; ++q) line[q] = numbers[q];
                 for (int q = 0; q < media_rows; ++q) line[DETECTED_NUMBERS + q] = own_paths[q];
             }
@@ -369,7 +376,7 @@ trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, c
         if (CONTINUOUS || row != photon.row) {
             photon.row = row;
             m = grid.medium(row, next);
-            limit = booking_length(m, end - optical);
+            limit = fminf((end - optical) * m.per_n, m.reach);
         }
     }
 }

@@ -4,14 +4,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QSpinBox, QWidget
+from qtpy.QtWidgets import QCheckBox, QWidget
 
 from napari_gpubio.core.layers import carried
 from napari_gpubio.light.result import UNITS
 from napari_gpubio.light.widget.decade_bar import DecadeBar
-from napari_gpubio.light.widget.number_row import NumberBox, aligned_form, row_label
+from napari_gpubio.light.widget.number_row import NumberBox
+from napari_gpubio.light.widget.picture_inputs import decades_input, keep_button
+from napari_gpubio.viewer.forms import aligned_form, row_label
 
-DECADES = 6
 NOT_GIVEN = "not given"
 
 
@@ -49,22 +50,15 @@ class DisplayBox(QWidget):
         form.addRow(row_label("Source power", self._power.toolTip(), self), self._power)
         form.addRow(row_label("Exposure", self._exposure.toolTip(), self), self._exposure)
         form.addRow(row_label("Energy", self._energy.toolTip(), self), self._energy)
-        self._decades = QSpinBox(self)
-        self._decades.setRange(1, 15)
-        self._decades.setValue(DECADES)
-        self._decades.setToolTip("How many powers of ten the colours span, counted from the brightest voxel")
+        self._decades, decades = decades_input("voxel", self)
         self._mask = QCheckBox("hide voxels with error > 50 %", self)
         self._mask.setToolTip("The standard error relative to the fluence, from the spread of batches of photons")
         self._error = QCheckBox("show the error as a layer", self)
         self._error.setToolTip("The relative standard error in per cent")
-        row = QHBoxLayout()
-        row.addWidget(self._decades)
-        row.addWidget(QLabel("decades, log₁₀", self), 1)
-        form.addRow(row_label("Colours", self._decades.toolTip(), self), row)
+        form.addRow(row_label("Colours", self._decades.toolTip(), self), decades)
         form.addRow(row_label("Noise", self._mask.toolTip(), self), self._mask)
         form.addRow("", self._error)
-        keep = QPushButton("Keep this picture", self)
-        keep.setToolTip("Leave the layer as it is; the next run makes a new one, to compare")
+        keep = keep_button(self)
         keep.clicked.connect(lambda: self.keep_wanted.emit())
         form.addRow("", keep)
         self._connect()

@@ -5,7 +5,8 @@ from qtpy.QtWidgets import QComboBox, QHBoxLayout, QWidget
 from superqt import QCollapsible
 
 from napari_gpubio.light.settings import FACE_RULES
-from napari_gpubio.light.widget.number_row import aligned_form, row_label, share_width
+from napari_gpubio.light.widget.number_row import share_width
+from napari_gpubio.viewer.forms import aligned_form, row_label
 
 AXES = ("x", "y", "z")
 CYCLIC = "cyclic"

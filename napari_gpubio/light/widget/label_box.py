@@ -6,9 +6,8 @@ from napari.layers import Labels
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QLabel, QWidget
 
-from napari_gpubio.light.widget.number_row import aligned_form, row_label
 from napari_gpubio.light.widget.tissue import Tissue
-from napari_gpubio.viewer.forms import LABEL_WIDTH
+from napari_gpubio.viewer.forms import LABEL_WIDTH, aligned_form, row_label
 from napari_gpubio.viewer.layer_box import LayerBox
 from napari_gpubio.viewer.view_box import ViewBox
 

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QDoubleSpinBox, QFormLayout, QHBoxLayout, QLabel, QSizePolicy, QWidget
-
-from napari_gpubio.viewer.forms import LABEL_WIDTH
+from qtpy.QtWidgets import QDoubleSpinBox, QHBoxLayout, QSizePolicy, QWidget
 
 
 class NumberBox(QDoubleSpinBox):
@@ -76,20 +74,3 @@ def share_width(widget: QWidget) -> None:
     """Let an input be as narrow as its row has room for, instead of as wide as napari's style makes it."""
     widget.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
     widget.setStyleSheet("min-width: 36px; padding: 1px 5px;")
-
-
-def aligned_form(owner: QWidget) -> QFormLayout:
-    """Return a form layout whose rows line up with those of a `ParamForm`."""
-    layout = QFormLayout(owner)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.setVerticalSpacing(3)
-    layout.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-    return layout
-
-
-def row_label(text: str, tip: str, parent: QWidget) -> QLabel:
-    """Return the label of a row, as wide as those of a `ParamForm`."""
-    label = QLabel(text, parent)
-    label.setMinimumWidth(LABEL_WIDTH)
-    label.setToolTip(tip)
-    return label

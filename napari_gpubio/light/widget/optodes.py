@@ -11,7 +11,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.surface import above_surface, inward_normal
-from napari_gpubio.light.widget.tissue import Position, Tissue, Vector, vector
+from napari_gpubio.light.widget.tissue import Position, Sight, Tissue, Vector, vector
 
 DETECTOR_RADIUS_MM = 1.5
 MOST_DETECTOR_SHARE = 0.05  # of the volume's longest side, so that a detector on a mouse is not as large as its head
@@ -84,6 +84,13 @@ class Placement:
         """
         normal = vector(inward_normal(tissue.labels, tissue.affine, self.entry_mm))
         return dataclasses.replace(self, direction=normal, follows_normal=True)
+
+    def entry_sight(self, sight: Sight, tissue: Tissue) -> Sight:
+        """Return the view through its entry that is, through itself, ``sight``."""
+        offset = np.subtract(*tissue.to_viewer([self.entry_mm, self.position_mm]))
+        if sight.hidden is not None:
+            offset[sight.hidden] = 0.0
+        return sight.moved(offset)
 
     def towards(self, direction: Any) -> "Placement":
         """Return it shining in another direction from where it is.
@@ -160,6 +167,37 @@ class Optodes:
         """Return them without some detectors."""
         kept = tuple(d for index, d in enumerate(self.detectors) if index not in indices)
         return dataclasses.replace(self, detectors=kept)
+
+    def dragged(self, marker: int, sight: Sight, tissue: Tissue) -> "Optodes | None":
+        """Return them with one of them dragged on the surface to where the mouse points.
+
+        A source is dragged by its entry, however deep the source itself is, and shines from then on.
+
+        Parameters
+        ----------
+        marker
+            Which one: its place among all positions.
+        sight
+            Where its marker would be.
+        tissue
+            The labels.
+
+        Returns
+        -------
+        The changed ones, or None beside the tissue.
+
+        Raises
+        ------
+        InvalidInput
+            If a slice has no tissue or the mouse is beside the volume.
+        """
+        detector = marker - len(self.sources)
+        point = tissue.surface_under(sight if detector >= 0 else self.sources[marker].entry_sight(sight, tissue))
+        if point is None:
+            return None
+        if detector >= 0:
+            return self.change_detector(detector, position_mm=tuple(lifted(tissue, point)))
+        return self.activate(marker).with_source(self.sources[marker].on_surface(tissue, point))
 
     def separation_mm(self, detector: int) -> float | None:
         """Distance between the entry of the active source and a detector, or None without a source."""

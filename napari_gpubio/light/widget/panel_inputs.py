@@ -1,12 +1,12 @@
-"""The parts of the dock widget "Light transport", and what they say: the request of a run, and its script."""
+"""The parts of the dock widget "Light transport", what is put into them, and what they say: request and script."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from qtpy.QtWidgets import QWidget
+from qtpy.QtWidgets import QFileDialog, QWidget
 
-from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.layers import saved_path
 from napari_gpubio.light.widget.detector_box import DetectorBox
 from napari_gpubio.light.widget.display_box import DisplayBox
@@ -14,6 +14,7 @@ from napari_gpubio.light.widget.fluence_view import FluenceView
 from napari_gpubio.light.widget.label_box import LabelBox
 from napari_gpubio.light.widget.label_source import LabelSource
 from napari_gpubio.light.widget.light_script import light_script, save_input
+from napari_gpubio.light.widget.montage import read_montage
 from napari_gpubio.light.widget.place_bar import PlaceBar
 from napari_gpubio.light.widget.property_table import PropertyTable
 from napari_gpubio.light.widget.request import Request, Volume
@@ -42,10 +43,28 @@ class LightInputs(EnginePanel):
             viewer, self.place_bar, self.source_box, self.detector_box, lambda: self._labels.tissue, self
         )
         self.labels_box = self.label_box.choice
+        self.detector_box.load_wanted.connect(self._on_load_optodes)
 
     def place_source(self, position_mm: Any, *, snap: bool = True) -> None:
         """Put the source at a world position, mm: at the surface point nearest to it, or exactly there."""
         self.desk.place_source(position_mm, snap=snap)
+
+    def load_optodes(self, path: str | Path) -> None:
+        """Take sources and detectors from a SNIRF file, snapped to the surface; problems are shown as a sentence."""
+        try:
+            if self._labels.tissue is None:
+                raise InvalidInput(NO_LABELS)
+            montage = read_montage(path, self._labels.tissue)
+        except (GpuBioError, OSError) as error:
+            self.show_error(f"The optodes could not be loaded: {error}")
+            return
+        self.desk.load(montage.optodes)
+        self.show_note(montage.told)
+
+    def _on_load_optodes(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, "Load optodes", "", "SNIRF (*.snirf)")
+        if path:
+            self.load_optodes(path)
 
     def _fill(self) -> None:
         self.label_box = LabelBox(self.viewer, self)

@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from qtpy.QtCore import QObject, QSize, Qt, Signal
+from qtpy.QtCore import QObject, QSize
 from qtpy.QtWidgets import QTabWidget, QVBoxLayout, QWidget
 
 from napari_gpubio.light.numbers import PER_PHOTON, FluenceUnit
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.widget.plots_detectors import DetectorPlot
 from napari_gpubio.light.widget.plots_profile import ProfilePlot
+from napari_gpubio.viewer.dock_window import DockWindow
 
 TITLE = "Light plots"
 
@@ -66,21 +67,17 @@ class PlotWindow(QWidget):
         self.detectors.show_result(result)
 
 
-class PlotDesk(QObject):
+class PlotDesk(DockWindow):
     """Opens the plots, and keeps them in step with the result.
 
     Parameters
     ----------
     viewer
-        The napari viewer; without a window of its own, the plots open in one.
+        The napari viewer.
     """
 
-    complained = Signal(str)
-
     def __init__(self, viewer: Any, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self.window: PlotWindow | None = None
-        self._viewer = viewer
+        super().__init__(viewer, TITLE, self._new_window, parent)
         self._shown: tuple[LightResult | None, FluenceUnit] = (None, PER_PHOTON)
 
     def show_result(self, result: LightResult | None, unit: FluenceUnit) -> None:
@@ -89,30 +86,15 @@ class PlotDesk(QObject):
         if self.window is not None:
             self.window.show_result(result, unit)
 
-    def open(self) -> None:
-        """Bring the plots on screen; they are docked below the picture."""
-        if self.window is None:
-            self.window = PlotWindow(self._viewer)
-            self.window.profile.line.attach()
-            self.window.show_result(*self._shown)
-        around = self.window.parentWidget()
-        if around is not None:
-            around.show()
-            around.raise_()
-        elif hasattr(self._viewer, "window"):
-            self._viewer.window.add_dock_widget(self.window, name=TITLE, area="bottom", add_vertical_stretch=False)
-        else:
-            self.window.setWindowTitle(TITLE)
-            self.window.setAttribute(Qt.WidgetAttribute.WA_QuitOnClose, False)
-            self.window.show()
+    def _new_window(self) -> PlotWindow:
+        """The plots of the result."""
+        window = PlotWindow(self._viewer)
+        window.profile.line.attach()
+        window.show_result(*self._shown)
+        return window
 
     def detach(self) -> None:
-        """Take the plots away and let the viewer go."""
-        window, self.window = self.window, None
-        if window is None:
-            return
-        window.finish()
-        if window.parentWidget() is not None:
-            self._viewer.window.remove_dock_widget(window)
-        window.close()
-        window.deleteLater()
+        """End what runs, take the plots away and let the viewer go."""
+        if self.window is not None:
+            self.window.finish()
+        super().detach()

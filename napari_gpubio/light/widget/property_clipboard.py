@@ -6,8 +6,7 @@ from qtpy.QtCore import Qt
 
 from napari_gpubio.light.widget.property_columns import COLUMNS
 from napari_gpubio.light.widget.property_model import PropertyModel
-
-Place = tuple[int, int]  # row and column
+from napari_gpubio.viewer.cells.model import Place
 
 
 def text_of(model: PropertyModel, cells: Collection[Place]) -> str:

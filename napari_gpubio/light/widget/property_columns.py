@@ -1,37 +1,26 @@
 """Columns of the optical property table, and how their cells look."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
-from qtpy.QtCore import Qt
 from qtpy.QtGui import QColor
 
 from napari_gpubio.light.widget.property_rows import NUMBERS, PropertyRow
+from napari_gpubio.viewer.cells.model import MISSING, WRONG, Column
 
 Rgba = Sequence[float]
-# such as can be read on napari's dark and on its light theme
-WRONG, MISSING, DIM = QColor(255, 107, 94, 110), QColor("#d6942a"), QColor("#8b8e95")
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of the table."""
-
-    field: str
-    title: str
-    help: str
-    editable: bool = True
+DIM = QColor("#8b8e95")
+LEFT = ("label", "name", "source")  # what stands to the left
 
 
 COLUMNS = (
-    Column("label", "Label", "The label, in its colour in the layer", editable=False),
-    Column("name", "Name", "What the label stands for"),
-    Column("mua_per_mm", "µa", "Absorption coefficient, at least 0"),
+    Column("label", "Label", "The label, in its colour in the layer", "Label", editable=False),
+    Column("name", "Name", "What the label stands for", "grey matter"),
+    Column("mua_per_mm", "µa", "Absorption coefficient, at least 0", "0.0000"),
     Column("mus_per_mm", "µs", "Scattering coefficient, at least 0"),
     Column("g", "g", "Anisotropy: mean cosine of the scattering angle, -1 to 1"),
     Column("n", "n", "Refractive index, at least 1"),
     Column("musp_per_mm", "µs′", "Reduced scattering coefficient, µs (1 - g)", editable=False),
-    Column("source", "Source", "Where the numbers come from"),
+    Column("source", "Source", "Where the numbers come from", "G. Stran…"),
 )
 FIELDS = tuple(column.field for column in COLUMNS)
 
@@ -52,9 +41,3 @@ def foreground(row: PropertyRow, field: str) -> QColor | None:
     if row.is_missing(field) or (row.warning and field in NUMBERS):
         return MISSING
     return DIM if field in ("musp_per_mm", "source") else None
-
-
-def alignment(field: str) -> Qt.AlignmentFlag:
-    """Where the text stands: numbers to the right."""
-    side = Qt.AlignmentFlag.AlignLeft if field in ("label", "name", "source") else Qt.AlignmentFlag.AlignRight
-    return side | Qt.AlignmentFlag.AlignVCenter

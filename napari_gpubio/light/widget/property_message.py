@@ -5,8 +5,8 @@ from typing import Any
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QLabel, QVBoxLayout, QWidget
 
-from napari_gpubio.light.widget.property_columns import FIELDS
 from napari_gpubio.light.widget.property_model import PropertyModel
+from napari_gpubio.viewer.cells.model import Place
 
 _STYLES = {
     "error": "color: #ff6b5e; font-weight: 600;",
@@ -27,7 +27,7 @@ class PropertyMessage(QWidget):
     def __init__(self, model: PropertyModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._model = model
-        self._place: tuple[int, int] | None = None
+        self._place: Place | None = None
         self._said = ""
         self._problem, self._detail = _line(self), _line(self)
         self._detail.setStyleSheet(_STYLES["detail"])
@@ -55,7 +55,7 @@ class PropertyMessage(QWidget):
         self._problem.setText(sentence.replace(" 1/", "\u00a01/\u2060"))  # a unit is not broken across lines
         self._problem.setVisible(bool(sentence))
 
-    def show_table(self, current: tuple[int, int] | None) -> None:
+    def show_table(self, current: Place | None) -> None:
         """Speak of the current cell (row, column), or else of the first that something is wrong with."""
         row = None if current is None else self._model.row(current[0])
         self._detail.setText(f"{row.title}: {row.source}" if row is not None and row.source else "")
@@ -65,7 +65,7 @@ class PropertyMessage(QWidget):
             warnings = self._model.warnings()
             self.say(warnings[0] + _more(len(warnings) - 1, "like it") if warnings else "", "missing")
             return
-        missing = self._model.row(place[0]).is_missing(FIELDS[place[1]])
+        missing = self._model.is_missing(*place)
         more = _more(self._model.problem_count - 1, "to fill or mend")
         self.say(self._model.problem(*place) + more, "missing" if missing else "error")
         self._place = place

@@ -4,36 +4,27 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from qtpy.QtCore import QAbstractTableModel, QModelIndex, Qt, Signal
+from qtpy.QtCore import QModelIndex, Qt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.model import OUTSIDE, Medium
-from napari_gpubio.light.widget.property_columns import (
-    COLUMNS,
-    FIELDS,
-    Rgba,
-    alignment,
-    background,
-    chips,
-    foreground,
-)
+from napari_gpubio.light.widget.property_columns import COLUMNS, FIELDS, LEFT, Rgba, background, chips, foreground
 from napari_gpubio.light.widget.property_rows import NUMBERS, UNITS, WITH_UNIT, PropertyRow, Recipe
+from napari_gpubio.viewer.cells.model import CellModel, Place, aligned
 
 Rows = dict[int, PropertyRow]
 NO_LABELS = "choose a Labels layer, or File › Open Sample › napari-gpubio › Head phantom"
-_MOST_UNDO = 100
 _Role = Qt.ItemDataRole
 
 
-class PropertyModel(QAbstractTableModel):
-    """Rows of optical properties for the labels of a layer.
+class PropertyModel(CellModel):
+    """Rows of optical properties for the labels of a layer, coefficients in 1/mm or in 1/cm.
 
     A row is kept when its label goes and shown again when it comes back. ``changed`` says that `media` may give
-    something else, ``judged`` that what is wrong with the table, or its unit, is another.
+    something else.
     """
 
-    changed = Signal()
-    judged = Signal()
+    columns, units = COLUMNS, UNITS
 
     def __init__(self, parent: Any = None) -> None:
         super().__init__(parent)
@@ -41,17 +32,15 @@ class PropertyModel(QAbstractTableModel):
         self._given: Rows = {}
         self._labels: tuple[int, ...] = ()
         self._chips = chips((), {})
-        self._undo: list[Rows] = []
-        self._unit = "1/mm"
         self._wavelength_nm = 690.0
         self._shows = {
             _Role.DisplayRole: self._shown_text,
-            _Role.EditRole: lambda row, field: row.text(field, self._unit),
-            _Role.ToolTipRole: self._tip,
-            _Role.DecorationRole: lambda row, field: self._chips.get(row.label) if field == "label" else None,
-            _Role.BackgroundRole: background,
-            _Role.ForegroundRole: foreground,
-            _Role.TextAlignmentRole: lambda _, field: alignment(field),
+            _Role.EditRole: lambda i, field: self.row(i).text(field, self._unit),
+            _Role.ToolTipRole: lambda i, field: self._tip(self.row(i), field),
+            _Role.DecorationRole: lambda i, field: self._chips.get(self._labels[i]) if field == "label" else None,
+            _Role.BackgroundRole: lambda i, field: background(self.row(i), field),
+            _Role.ForegroundRole: lambda i, field: foreground(self.row(i), field),
+            _Role.TextAlignmentRole: lambda _, field: aligned(left=field in LEFT),
         }
 
     # -- rows -----------------------------------------------------------------------------------------------------
@@ -119,7 +108,7 @@ class PropertyModel(QAbstractTableModel):
         rows = [self.row(index).filled(recipe, self._wavelength_nm) for index in indexes]
         self._replace(self._known | {row.label: row for row in rows})
 
-    def type_in(self, texts: Mapping[tuple[int, int], str]) -> None:
+    def type_in(self, texts: Mapping[Place, str]) -> None:
         """Put texts into cells (row, column) as if the user had typed them, from left to right, in one step."""
         rows: Rows = {}
         for (index, column), text in sorted(texts.items()):
@@ -134,26 +123,7 @@ class PropertyModel(QAbstractTableModel):
             self._known = self._follow_wavelength(self._undo.pop())
             self._tell_all()
 
-    @property
-    def can_undo(self) -> bool:
-        """Whether there is a change to take back."""
-        return bool(self._undo)
-
-    # -- unit and wavelength --------------------------------------------------------------------------------------
-
-    @property
-    def unit(self) -> str:
-        """What coefficients are shown and typed in: ``1/mm`` or ``1/cm``."""
-        return self._unit
-
-    def set_unit(self, unit: str) -> None:
-        """Show coefficients in another unit; the stored numbers stay."""
-        if unit not in UNITS:
-            raise InvalidInput(f"the unit is {unit!r}; choose one of {', '.join(UNITS)}")
-        self._unit = unit
-        self._tell()
-        self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(COLUMNS) - 1)
-        self.judged.emit()
+    # -- wavelength -----------------------------------------------------------------------------------------------
 
     @property
     def wavelength_nm(self) -> float:
@@ -173,7 +143,7 @@ class PropertyModel(QAbstractTableModel):
 
     # -- what is wrong --------------------------------------------------------------------------------------------
 
-    def first_problem(self) -> tuple[int, int] | None:
+    def first_problem(self) -> Place | None:
         """The first cell (row, column) that keeps `media` from being given."""
         cells = ((index, row, field) for index, row in enumerate(self.rows) for field in NUMBERS)
         return next(((index, FIELDS.index(field)) for index, row, field in cells if row.problem(field)), None)
@@ -192,6 +162,10 @@ class PropertyModel(QAbstractTableModel):
         field = FIELDS[column]
         return self.row(index).with_text(field, text, self._unit).problem(field, self._unit)
 
+    def is_missing(self, index: int, column: int) -> bool:
+        """Whether a cell has yet to be filled."""
+        return self.row(index).is_missing(FIELDS[column])
+
     def warnings(self) -> list[str]:
         """Sentences about rows whose numbers are not those of the wavelength."""
         return [row.warning for row in self.rows if row.warning]
@@ -202,28 +176,6 @@ class PropertyModel(QAbstractTableModel):
         """Qt: number of rows."""
         return 0 if parent is not None and parent.isValid() else len(self._labels)
 
-    def columnCount(self, parent: QModelIndex | None = None) -> int:
-        """Qt: number of columns."""
-        return 0 if parent is not None and parent.isValid() else len(COLUMNS)
-
-    def data(self, index: QModelIndex, role: int = _Role.DisplayRole) -> Any:
-        """Qt: text, colour or tool tip of a cell."""
-        show = self._shows.get(role)
-        return None if show is None or not index.isValid() else show(self.row(index.row()), FIELDS[index.column()])
-
-    def setData(self, index: QModelIndex, value: Any, role: int = _Role.EditRole) -> bool:
-        """Qt: the user typed into a cell."""
-        if role != _Role.EditRole or not index.isValid() or not COLUMNS[index.column()].editable:
-            return False
-        self.type_in({(index.row(), index.column()): str(value)})
-        return True
-
-    def flags(self, index: QModelIndex) -> Qt.ItemFlag:
-        """Qt: what can be done with a cell."""
-        flags = super().flags(index)
-        editable = index.isValid() and COLUMNS[index.column()].editable
-        return flags | Qt.ItemFlag.ItemIsEditable if editable else flags
-
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = _Role.DisplayRole) -> Any:
         """Qt: title and help of a column."""
         if orientation != Qt.Orientation.Horizontal:
@@ -233,9 +185,10 @@ class PropertyModel(QAbstractTableModel):
             return f"{column.title}\n{self._unit}" if column.field in WITH_UNIT else column.title
         if role == _Role.ToolTipRole:
             return column.help + (f" ({self._unit})" if column.field in WITH_UNIT else "")
-        return alignment(column.field) if role == _Role.TextAlignmentRole else None
+        return aligned(left=column.field in LEFT) if role == _Role.TextAlignmentRole else None
 
-    def _shown_text(self, row: PropertyRow, field: str) -> str:
+    def _shown_text(self, index: int, field: str) -> str:
+        row = self.row(index)
         return "–" if row.is_missing(field) else row.short_text(field, self._unit)
 
     def _tip(self, row: PropertyRow, field: str) -> str:
@@ -249,7 +202,7 @@ class PropertyModel(QAbstractTableModel):
         """Take rows over as a step that can be undone; nothing happens where nothing changes."""
         if rows == self._known:
             return
-        self._undo = [*self._undo[1 - _MOST_UNDO :], self._known]
+        self._undo.append(self._known)
         self._known = rows
         self._tell_all()
 
@@ -257,10 +210,6 @@ class PropertyModel(QAbstractTableModel):
         self._tell()
         self.changed.emit()
         self.judged.emit()
-
-    def _tell(self) -> None:
-        if self._labels:
-            self.dataChanged.emit(self.index(0, 0), self.index(len(self._labels) - 1, len(COLUMNS) - 1))
 
 
 def _with_recipe(row: PropertyRow, recipe: Recipe | None) -> PropertyRow:

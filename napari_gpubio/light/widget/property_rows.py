@@ -3,14 +3,13 @@
 import dataclasses
 import math
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, Protocol
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.params import ParamInfo, param_info
 from napari_gpubio.light.model import Medium
+from napari_gpubio.viewer.cells.numbers import Cell, shown_number, typed_number
 
-Cell = float | str | None  # a number, a text that is no number, or nothing yet
 UNITS = {"1/mm": 1, "1/cm": 10}  # how many of the unit make 1/mm
 NUMBERS = ("mua_per_mm", "mus_per_mm", "g", "n")
 WITH_UNIT = ("mua_per_mm", "mus_per_mm", "musp_per_mm")
@@ -75,20 +74,20 @@ class PropertyRow:
         """Reduced scattering coefficient, 1/mm; None while it is not known."""
         if self.problem("mus_per_mm") or self.problem("g"):
             return None
-        return float(self.mus_per_mm) * (1.0 - float(self.g))  # type: ignore[arg-type]
+        return float(self.mus_per_mm) * (1.0 - float(self.g))  # type: ignore[arg-type] # numbers: nothing is wrong
 
     def text(self, field: str, unit: str = "1/mm") -> str:
         """Return a field as the user would type it, with all its digits."""
         value = getattr(self, field)
         if isinstance(value, float):
-            return _digits(_to_unit(value, field, unit))
+            return _digits(shown_number(value, _factor(field, unit)))
         return "" if value is None else str(value)
 
     def short_text(self, field: str, unit: str = "1/mm") -> str:
         """Return a field as it is shown, with four figures."""
         value = getattr(self, field)
         if isinstance(value, float):
-            return f"{_to_unit(value, field, unit):.4g}".replace("e-0", "e-")
+            return f"{shown_number(value, _factor(field, unit)):.4g}".replace("e-0", "e-")
         return self.text(field, unit)
 
     def with_text(self, field: str, text: str, unit: str = "1/mm") -> "PropertyRow":
@@ -98,7 +97,7 @@ class PropertyRow:
             return self
         if field not in NUMBERS:
             return self._with(field, text)
-        row = dataclasses.replace(self._with(field, _from_unit(text, field, unit)), recipe=None, warning="")
+        row = dataclasses.replace(self._with(field, typed_number(text, _factor(field, unit))), recipe=None, warning="")
         return dataclasses.replace(row, source="" if row.is_empty else TYPED)
 
     def _with(self, field: str, value: Any) -> "PropertyRow":
@@ -161,25 +160,9 @@ def _wrong_with(value: float | str, info: ParamInfo, field: str, unit: str) -> s
     return ""
 
 
-def _from_unit(text: str, field: str, unit: str) -> Cell:
-    """The number that a text stands for, 1/mm; the text where it is none.
-
-    Decimal arithmetic, so that 0.7 typed per cm is 0.07 per mm, and not 0.06999999999999999.
-    """
-    if not text:
-        return None
-    try:
-        number = Decimal(text.replace(",", ".").replace("−", "-"))  # a comma is a point on many keyboards
-        return float(number / UNITS[unit] if field in WITH_UNIT and number.is_finite() else number)
-    except (ArithmeticError, ValueError):  # a number beyond all exponents is none either
-        return text
-
-
-def _to_unit(value: float, field: str, unit: str) -> float:
-    """A number of a field in the unit that is shown."""
-    if field not in WITH_UNIT or not math.isfinite(value):
-        return value
-    return float(Decimal(repr(value)) * UNITS[unit])
+def _factor(field: str, unit: str) -> int:
+    """How many of the unit that is shown make ours."""
+    return UNITS[unit] if field in WITH_UNIT else 1
 
 
 def _digits(value: float) -> str:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import threading
-import time
 from collections.abc import Callable, Generator
 
 import numpy as np
@@ -10,19 +9,17 @@ import numpy as np
 from napari_gpubio.core.layers import LayerData
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.layers import error_layer, fluence_layer
+from napari_gpubio.light.layers import DECADES, error_layer, fluence_layer
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.numbers import PER_PHOTON, FluenceUnit
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import needed_memory_mb, simulate_steps
 from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.source import Source
-from napari_gpubio.light.widget.display_box import DECADES
+from napari_gpubio.light.widget.pictured import pictured
 from napari_gpubio.light.widget.tissue import Tissue
 
 QUICK_PHOTONS = 100_000
-LOOK_SECONDS = 0.2  # between two pictures of a run
-_LOOK_SHARE = 4.0  # and at least so many times as long as it takes to make one
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +160,7 @@ def light_steps(
     steps = simulate_steps(
         domain, request.source, request.settings, detectors=request.detectors, device=request.device, stop=stop
     )
-    return (yield from _pictured(steps, look, outdated))
+    return (yield from pictured(steps, lambda result: picture_of(result, look()), outdated))
 
 
 def more_photons(result: LightResult, photons: int) -> int:
@@ -179,7 +176,8 @@ def continued_steps(
     steps = simulate_steps(
         result.domain, result.source, settings, detectors=result.detectors, device=device, resume=result, stop=stop
     )
-    return (yield from _pictured(_timed_on(steps, float(result.parameters.get("seconds", 0.0))), look))
+    timed = _timed_on(steps, float(result.parameters.get("seconds", 0.0)))
+    return (yield from pictured(timed, lambda more: picture_of(more, look())))
 
 
 def _timed_on(steps: Generator[Step, None, LightResult], before: float) -> Generator[Step, None, LightResult]:
@@ -196,29 +194,6 @@ def _timed_on(steps: Generator[Step, None, LightResult], before: float) -> Gener
             except StopIteration as end:
                 return timed(end.value)
             yield step if step.preview is None else dataclasses.replace(step, preview=timed(step.preview))
-    finally:
-        steps.close()
-
-
-def _pictured(
-    steps: Generator[Step, None, LightResult], look: Callable[[], Look], outdated: Callable[[], bool] | None = None
-) -> Generator[Step, None, Picture]:
-    """The steps of a simulation, with pictures instead of results, as often as they can be looked at."""
-    looked, cost = -np.inf, 0.0
-    try:
-        while True:
-            try:
-                step = next(steps)
-            except StopIteration as end:
-                return picture_of(end.value, look())
-            preview, begun = None, time.monotonic()
-            if step.preview is not None and begun - looked > max(LOOK_SECONDS, _LOOK_SHARE * cost):
-                preview = picture_of(step.preview, look())
-                looked = time.monotonic()
-                cost = looked - begun
-            yield dataclasses.replace(step, preview=preview)
-            if preview is not None and outdated is not None and outdated():
-                return preview
     finally:
         steps.close()
 

@@ -1,27 +1,20 @@
 """The part of the light panel that shows what came out: can it be trusted, the numbers, files, plots."""
 
 from collections.abc import Callable, Generator, Mapping
-from html import escape
 from threading import Event
 from typing import Any
 
-from qtpy.QtCore import QLocale, Qt, Signal
+from qtpy.QtCore import QLocale, Signal
 from qtpy.QtGui import QDoubleValidator
 from qtpy.QtWidgets import QComboBox, QGridLayout, QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from napari_gpubio.core.steps import Step
-from napari_gpubio.light.numbers import (
-    FluenceUnit,
-    NumberRow,
-    energy_rows,
-    findings,
-    fluence_rows,
-    fluence_units,
-)
+from napari_gpubio.light.numbers import FluenceUnit, NumberRow, energy_rows, findings, fluence_rows, fluence_units
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.widget.plots import PlotDesk
+from napari_gpubio.light.widget.result_head import ResultHead
 from napari_gpubio.light.widget.results_files import ResultFiles
-from napari_gpubio.light.widget.results_table import STATUS_COLOURS, NumberTable
+from napari_gpubio.light.widget.results_table import NumberTable
 from napari_gpubio.viewer.jobs import LatestJob, Outcome
 
 EMPTY = "No result yet: place a source and press Run."
@@ -89,14 +82,13 @@ class ResultBox(QWidget):
         self.offer_units(power_mw=power_mw, energy_j=energy_j)
         self._numbers.setVisible(result is not None)
         self._empty.setVisible(result is None)
-        for part in (self._light, self._header, self._choice, *self._buttons):
+        for part in (self.head, self._choice, *self._buttons):
             part.setEnabled(result is not None)
-        self._continue.setEnabled(result is not None and not running)
         if result is None:
             self._work.cancel()
             self._table.show_rows(())
         else:
-            self._show_findings(result, running=running)
+            self.head.show_result(result, findings(result, running=running), can_go_on=not running)
             self._count()
         self.plots.show_result(result, self.unit)
 
@@ -134,36 +126,18 @@ class ResultBox(QWidget):
     def _build(self) -> None:
         self._empty = QLabel(EMPTY, self)
         self._empty.setWordWrap(True)
-        self._light = QLabel(self)
-        self._light.setWordWrap(True)
-        self._light.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self._header = QLabel(self)
-        self._header.setWordWrap(True)
+        self.head = ResultHead(self)
         self._table = NumberTable(self)
         self._numbers = QWidget(self)
         inside = QVBoxLayout(self._numbers)
         inside.setContentsMargins(0, 0, 0, 0)
-        for part in (self._light, self._build_made(), self._build_choice(), self._table):
+        for part in (self.head, self._build_choice(), self._table):
             inside.addWidget(part)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self._empty)
         layout.addWidget(self._numbers)
         layout.addLayout(self._build_buttons())
-
-    def _build_made(self) -> QWidget:
-        self._continue = QPushButton("Continue", self)
-        self._continue.setToolTip(
-            "Go on with this result and its own inputs: to its end if it was stopped, else with as many photons more "
-            "as Photons says"
-        )
-        self._continue.clicked.connect(lambda: self.continue_wanted.emit())
-        made = QWidget(self)
-        row = QHBoxLayout(made)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self._header, 1)
-        row.addWidget(self._continue)
-        return made
 
     def _build_choice(self) -> QWidget:
         self._unit = QComboBox(self)
@@ -204,20 +178,13 @@ class ResultBox(QWidget):
 
     def _connect(self) -> None:
         self._work.finished.connect(self._on_counted)
+        self.head.continue_wanted.connect(self.continue_wanted)
         self._unit.currentIndexChanged.connect(self._on_unit)
         self._above.editingFinished.connect(self._on_threshold)
-        for part in (self.files, self.plots):
-            part.complained.connect(self.complained)
+        self.files.complained.connect(self.complained)
         self.files.said.connect(self.said)
 
     # -- what is shown --------------------------------------------------------------------------------------------
-
-    def _show_findings(self, result: LightResult, *, running: bool) -> None:
-        dot = "<span style='color:{}; font-size:16px'>●</span> {}"
-        found = findings(result, running=running)
-        lines = [dot.format(STATUS_COLOURS[one.status], escape(one.sentence)) for one in found]
-        self._light.setText("<br>".join(lines))
-        self._header.setText(made_text(result))
 
     def _show_units(self, units: tuple[FluenceUnit, ...]) -> None:
         """Offer these units; the chosen one stays, and of new ones the user's own comes before that per photon."""
@@ -272,15 +239,6 @@ class ResultBox(QWidget):
 
     def _export_csv(self) -> None:
         self.files.ask_for_csv(self.result, self.unit, self.threshold, self._more_rows)
-
-
-def made_text(result: LightResult) -> str:
-    """Return how many photons, how long, where."""
-    text = f"{result.launched:,} photons"
-    seconds, device = result.parameters.get("seconds"), str(result.parameters.get("device", "")).split(" (")[0]
-    if seconds:
-        text += f" in {seconds:.3g} s{device and ' on ' + device}, {result.launched / seconds:,.0f}/s"
-    return text
 
 
 def _unit_text(unit: FluenceUnit) -> str:

@@ -10,9 +10,9 @@ from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QSpinBox, QVBoxLayout
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.widget.faces_box import FacesBox
-from napari_gpubio.light.widget.number_row import NumberBox, aligned_form, row_label, share_width
+from napari_gpubio.light.widget.number_row import NumberBox, share_width
 from napari_gpubio.light.widget.photon_box import PhotonBox
-from napari_gpubio.viewer.forms import ParamForm
+from napari_gpubio.viewer.forms import ParamForm, aligned_form, row_label
 
 MOST_GATES = 200
 

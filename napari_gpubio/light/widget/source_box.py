@@ -10,9 +10,9 @@ from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QPushButto
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.source import KINDS, Source
-from napari_gpubio.light.widget.number_row import NumberBox, NumberRow, aligned_form, row_label
+from napari_gpubio.light.widget.number_row import NumberBox, NumberRow
 from napari_gpubio.light.widget.optodes import Optodes, Placement
-from napari_gpubio.viewer.forms import ParamForm
+from napari_gpubio.viewer.forms import ParamForm, aligned_form, row_label
 from napari_gpubio.viewer.layer_box import LayerBox
 
 SIZES = tuple(dict.fromkeys(name for names in KINDS.values() for name in names))

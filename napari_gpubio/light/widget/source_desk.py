@@ -1,11 +1,12 @@
 """Everything about sources and detectors between the mouse, the boxes in the panel and the layers on screen."""
 
 import dataclasses
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from qtpy.QtCore import QObject, QTimer, Signal
+from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.light.source import Source
@@ -16,7 +17,9 @@ from napari_gpubio.light.widget.optode_tool import OptodeTool
 from napari_gpubio.light.widget.optodes import Optodes, Placement, lifted
 from napari_gpubio.light.widget.place_bar import PlaceBar
 from napari_gpubio.light.widget.source_box import SourceBox
-from napari_gpubio.light.widget.tissue import Position, Sight, Tissue
+from napari_gpubio.light.widget.tissue import Sight, Tissue
+from napari_gpubio.viewer.cells.numbers import typed_number
+from napari_gpubio.viewer.slices import SliceGuide
 
 NO_LABELS = "there are no labels; choose a Labels layer, or File › Open Sample › napari-gpubio › Head phantom"
 MISSED = "The click met no tissue; click on the surface of the labels."
@@ -59,12 +62,9 @@ class SourceDesk(QObject):
         self.tool = OptodeTool(viewer, self._markers, lambda: self.layers.reach, self)
         self._viewer, self._bar, self._source_box, self._detector_box = viewer, bar, source_box, detector_box
         self._tissue = tissue
-        self._before: list[Optodes] = []  # to take changes back
+        self._before: deque[Optodes] = deque(maxlen=_MOST_UNDO)  # to take changes back
         self._while_dragged: Optodes | None = None
-        self._goes_later = False  # to the source, when the view is in 2-D again
-        self._back = QTimer(self)  # napari tells nobody of slices that are set while it changes the view
-        self._back.setSingleShot(True)
-        self._back.timeout.connect(self.go_to_source)
+        self._slices = SliceGuide(viewer, self._source_on_screen, self)
         self._connect()
 
     # -- what a run needs -----------------------------------------------------------------------------------------
@@ -139,27 +139,21 @@ class SourceDesk(QObject):
 
     def go_to_source(self) -> None:
         """Move the slices on screen to the source that shines."""
-        tissue = self._tissue()
-        if tissue is not None and self.optodes.source is not None:
-            axes = range(self._viewer.dims.ndim - 3, self._viewer.dims.ndim)
-            position = tissue.to_viewer(self.optodes.source.position_mm)
-            self._viewer.dims.set_point(list(axes), [float(p) for p in position])
-            self._goes_later = self._viewer.dims.ndisplay == 3  # napari sets the slices anew when it leaves 3-D
+        self._slices.go()
 
     def attach(self) -> None:
         """Take the mouse, and follow the slice."""
         self.tool.attach()
         for event in self._dims_events():
             event.connect(self.layers.follow_slice)
-        self._viewer.dims.events.ndisplay.connect(self._on_ndisplay)
+        self._slices.attach()
 
     def detach(self) -> None:
         """Give the mouse back."""
         self.tool.detach()
         for event in self._dims_events():
             event.disconnect(self.layers.follow_slice)
-        self._viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)
-        self._back.stop()
+        self._slices.detach()
 
     # -- the inside -----------------------------------------------------------------------------------------------
 
@@ -219,7 +213,7 @@ class SourceDesk(QObject):
         """Take a change over as a step that can be undone."""
         self._while_dragged = None
         if optodes != self.optodes:
-            self._before = [*self._before[1 - _MOST_UNDO :], self.optodes]
+            self._before.append(self.optodes)
             self.optodes = optodes
         self.show()
         self.changed.emit()
@@ -233,13 +227,10 @@ class SourceDesk(QObject):
         positions = list(self.optodes)
         return [] if tissue is None or not positions else tissue.to_viewer(positions)
 
-    def _put(self, marker: int, point: Position, tissue: Tissue) -> Optodes:
-        """Return sources and detectors with one of them on a point of the surface."""
-        if marker < len(self.optodes.sources):
-            source = self.optodes.sources[marker].on_surface(tissue, point)
-            return self.optodes.activate(marker).with_source(source)
-        index = marker - len(self.optodes.sources)
-        return self.optodes.change_detector(index, position_mm=tuple(lifted(tissue, point)))
+    def _source_on_screen(self) -> Any:
+        """Viewer position of the source that shines, or None."""
+        tissue, source = self._tissue(), self.optodes.source
+        return None if tissue is None or source is None else tissue.to_viewer(source.position_mm)
 
     # -- what the user does ---------------------------------------------------------------------------------------
 
@@ -255,10 +246,6 @@ class SourceDesk(QObject):
             if sight.direction is not None:  # in 3-D: back in 2-D the slice shall show it
                 self.go_to_source()
 
-    def _on_ndisplay(self, *_: Any) -> None:
-        if self._goes_later and self._viewer.dims.ndisplay == 2:
-            self._back.start()
-
     def _on_typed(self, position_mm: Any) -> None:
         self.place_source(position_mm, snap=False)
         self.go_to_source()
@@ -272,34 +259,19 @@ class SourceDesk(QObject):
             self._take(self.optodes.activate(marker))
 
     def _on_dragged(self, marker: int, sight: Sight) -> None:
-        moved = self._moved(marker, sight)
+        moved = self.optodes.dragged(marker, sight, self._needed_tissue())
         if moved is not None:
             self._while_dragged = moved
             self.show()
             self.dragged.emit()
 
     def _on_dropped(self, marker: int, sight: Sight) -> None:
-        moved = self._moved(marker, sight) or self._while_dragged  # beside the tissue it stays where it was last
+        moved = self.optodes.dragged(marker, sight, self._needed_tissue())
+        moved = moved or self._while_dragged  # beside the tissue it stays where it was last
         if moved is not None:
             self._take(moved)
             if sight.direction is not None and marker == self.optodes.active:  # as after a click in 3-D
                 self.go_to_source()
-
-    def _moved(self, marker: int, sight: Sight) -> Optodes | None:
-        """Return where a marker has been dragged to, or None beside the tissue."""
-        tissue = self._needed_tissue()
-        point = tissue.surface_under(self._of_entry(marker, sight, tissue))
-        return None if point is None else self._put(marker, point, tissue)
-
-    def _of_entry(self, marker: int, sight: Sight, tissue: Tissue) -> Sight:
-        """The same view through a source's entry: it slides on the surface, however deep the source itself is."""
-        if marker >= len(self.optodes.sources):
-            return sight
-        source = self.optodes.sources[marker]
-        offset = np.subtract(*tissue.to_viewer([source.entry_mm, source.position_mm]))
-        if sight.hidden is not None:
-            offset[sight.hidden] = 0.0
-        return sight.moved(offset)
 
     def _on_choice(self, choice: str) -> None:
         self.tool.placing = choice != "nothing"
@@ -323,12 +295,9 @@ class SourceDesk(QObject):
     def _on_detector(self, index: int, changes: dict[str, str]) -> None:
         values: dict[str, Any] = dict(changes)
         if "radius_mm" in changes:
-            try:
-                values["radius_mm"] = float(changes["radius_mm"].replace(",", "."))
-            except ValueError:
-                raise InvalidInput(
-                    f"the radius of a detector is {changes['radius_mm']!r}; give a number in mm"
-                ) from None
+            values["radius_mm"] = typed_number(changes["radius_mm"])
+            if not isinstance(values["radius_mm"], float):
+                raise InvalidInput(f"the radius of a detector is {changes['radius_mm']!r}; give a number in mm")
         self._take(self.optodes.change_detector(index, **values))
 
     def _on_undo(self) -> None:

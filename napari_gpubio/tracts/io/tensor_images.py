@@ -265,7 +265,7 @@ def _in_mm2_per_s(rows: Array) -> tuple[Array, tuple[str, ...]]:
 
 def _mended(field: TensorField) -> TensorField:
     """Return a field whose tensors are all positive definite, with a note on how many were not."""
-    from napari_gpubio.tracts.tensors.cpu import repair_tensors
+    from napari_gpubio.tracts.tensors.repair import repair_tensors
 
     bad = int(np.count_nonzero(~positive_definite(field.tensors[field.mask])))
     tensors, repaired = repair_tensors(field.tensors, field.mask, _FLOOR_MM2_PER_S)

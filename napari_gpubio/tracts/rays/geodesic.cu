@@ -1,8 +1,10 @@
 // Ray tracing with interpolation in the kernel, and the packing of finished rays. Twin: cpu.py.
+// A block is at most a warp. The 1 lets the compiler take as many registers as it likes: rays wait for memory, and a
+// launch seldom has so many of them that more warps would help more than more loads under way in each.
 #include "geodesic.cuh"
 
 #define TRACE_KERNEL(NAME, KIND)                                                                                     \
-    extern "C" __global__ void __launch_bounds__(64)                                                                 \
+    extern "C" __global__ void __launch_bounds__(32, 1)                                                              \
     NAME(const real* __restrict__ field, const float* __restrict__ guide, const unsigned char* __restrict__ mask,    \
          int masked, const real* __restrict__ euclid, int nx, int ny, int nz, const real* __restrict__ seeds,                    \
          const real* __restrict__ directions, int rays, int per_fiber, const real* __restrict__ limits, int stages,  \

@@ -48,7 +48,7 @@ __device__ __forceinline__ bool inside(Shape n, real x, real y, real z)
     return x >= 0 && y >= 0 && z >= 0 && x <= real(n.x - 1) && y <= real(n.y - 1) && z <= real(n.z - 1);
 }
 
-// Six or twenty-four components of a node, in loads of two: nodes are aligned to a pair of reals.
+// N components of a node, in loads of two: nodes are aligned to a pair of reals.
 template <int N> __device__ __forceinline__ void load(const real* __restrict__ node, real* out)
 {
 #pragma unroll
@@ -68,6 +68,19 @@ template <int N> __device__ __forceinline__ void load(const real* __restrict__ n
         }
 #endif
     }
+}
+
+// Four components of a node of twenty-four, at once: these nodes are aligned to four floats.
+__device__ __forceinline__ void load_four(const real* __restrict__ node, real* out)
+{
+#if !defined(GPUBIO_ON_CPU)
+    if (sizeof(real) == 4) {
+        const float4 four = __ldg(reinterpret_cast<const float4*>(node));
+        out[0] = four.x; out[1] = four.y; out[2] = four.z; out[3] = four.w;
+        return;
+    }
+#endif
+    load<4>(node, out);
 }
 
 __device__ __forceinline__ size_t node_index(int i, int j, int k, int ny, int nz)
@@ -91,6 +104,7 @@ __device__ __forceinline__ void spline_weights(real t, real* w, real* d)
 
 // A volume in global memory, interpolated in the kernel.
 struct GlobalField {
+    enum { EAGER = 0 };  // not read ahead: the interpolation would wait for its loads then and there
     const real* __restrict__ data;
 
     // Value (s[0]) and gradient (s[1..3]) of the spline of six components; nodes are padded by one before, two behind.
@@ -167,19 +181,20 @@ struct GlobalField {
         const real* row01 = row00 + 24 * (size_t)n.z;
         const real* row10 = row00 + 24 * (size_t)n.z * n.y;
         const real* row11 = row10 + 24 * (size_t)n.z;
+        real* out = &s[0][0];
 #pragma unroll
-        for (int q = 0; q < 4; ++q) {
-            real f000[6], f001[6], f010[6], f011[6], f100[6], f101[6], f110[6], f111[6];
-            load<6>(row00 + 6 * q, f000); load<6>(row00 + 24 + 6 * q, f001);
-            load<6>(row01 + 6 * q, f010); load<6>(row01 + 24 + 6 * q, f011);
-            load<6>(row10 + 6 * q, f100); load<6>(row10 + 24 + 6 * q, f101);
-            load<6>(row11 + 6 * q, f110); load<6>(row11 + 24 + 6 * q, f111);
+        for (int t = 0; t < 24; t += 4) {
+            real f000[4], f001[4], f010[4], f011[4], f100[4], f101[4], f110[4], f111[4];
+            load_four(row00 + t, f000); load_four(row00 + 24 + t, f001);
+            load_four(row01 + t, f010); load_four(row01 + 24 + t, f011);
+            load_four(row10 + t, f100); load_four(row10 + 24 + t, f101);
+            load_four(row11 + t, f110); load_four(row11 + 24 + t, f111);
 #pragma unroll
-            for (int m = 0; m < 6; ++m) {
+            for (int m = 0; m < 4; ++m) {
                 const real x00 = f000[m] + (f100[m] - f000[m]) * a, x10 = f010[m] + (f110[m] - f010[m]) * a;
                 const real x01 = f001[m] + (f101[m] - f001[m]) * a, x11 = f011[m] + (f111[m] - f011[m]) * a;
                 const real y0 = x00 + (x10 - x00) * b, y1 = x01 + (x11 - x01) * b;
-                s[q][m] = y0 + (y1 - y0) * c;
+                out[t + m] = y0 + (y1 - y0) * c;
             }
         }
     }
@@ -209,22 +224,27 @@ __device__ __forceinline__ void sample_guide(
     }
 }
 
-// Right-hand side of the system at y; false where it does not exist. s is left holding the samples.
+// Samples of the volume at y. Streamlines have none; they read the guide.
 template <int KIND, class Field>
-__device__ __forceinline__ bool derivative(
-    const Field& field, const float* guide, const real* euclid, Shape n, const real* y, real s[4][6], real* dy)
+__device__ __forceinline__ void sample(const Field& field, Shape n, const real* y, real s[4][6])
+{
+    if constexpr (KIND == CUBIC) field.cubic(n, y[0], y[1], y[2], s);
+    if constexpr (KIND == LINEAR) field.linear(n, y[0], y[1], y[2], s);
+    if constexpr (KIND == VANAART) field.four(n, y[0], y[1], y[2], s);
+}
+
+// Right-hand side of the system at y, where the samples are s; false where it does not exist.
+template <int KIND>
+__device__ __forceinline__ bool sampled_derivative(
+    const float* guide, const real* euclid, Shape n, const real* y, real s[4][6], real* dy)
 {
     const real half = real(0.5);
-    if (!inside(n, y[0], y[1], y[2])) return false;
     if constexpr (KIND == CUBIC || KIND == LINEAR) {
-        if constexpr (KIND == CUBIC) field.cubic(n, y[0], y[1], y[2], s);
-        else field.linear(n, y[0], y[1], y[2], s);
         multiply(s[0], y[3], y[4], y[5], dy);
         dy[3] = -half * quadratic(s[1], y[3], y[4], y[5]);
         dy[4] = -half * quadratic(s[2], y[3], y[4], y[5]);
         dy[5] = -half * quadratic(s[3], y[3], y[4], y[5]);
     } else if constexpr (KIND == VANAART) {
-        field.four(n, y[0], y[1], y[2], s);
         real a[3], b[3], c[3], w[3];
         multiply(s[1], y[3], y[4], y[5], a);
         multiply(s[2], y[3], y[4], y[5], b);
@@ -243,6 +263,16 @@ __device__ __forceinline__ bool derivative(
         dy[3] = dy[4] = dy[5] = real(0);
     }
     return true;
+}
+
+// The same where the samples are not known yet; s is left holding them.
+template <int KIND, class Field>
+__device__ __forceinline__ bool derivative(
+    const Field& field, const float* guide, const real* euclid, Shape n, const real* y, real s[4][6], real* dy)
+{
+    if (!inside(n, y[0], y[1], y[2])) return false;
+    sample<KIND>(field, n, y, s);
+    return sampled_derivative<KIND>(guide, euclid, n, y, s, dy);
 }
 
 // g(v, v), constant along a geodesic: p.W p, or v.W^-1 v; 1 for streamlines.
@@ -315,10 +345,11 @@ __device__ __forceinline__ bool runge_kutta(
     return true;
 }
 
+struct alignas(4 * sizeof(real)) Point { real x, y, z, fa; };  // aligned, so that it is stored at once
+
 __device__ __forceinline__ void write_point(real* __restrict__ points, int at, const real* y, real fa)
 {
-    real* p = points + 4 * (size_t)at;
-    p[0] = y[0]; p[1] = y[1]; p[2] = y[2]; p[3] = fa;
+    reinterpret_cast<Point*>(points)[at] = Point{y[0], y[1], y[2], fa};
 }
 
 // Trace one ray; the seed is not among its points. Returns the reason for the end.
@@ -331,15 +362,17 @@ __device__ int trace_ray(
     real y[6], k1[6], out[6], s[4][6], g[4];
     real ux = sign * direction[0], uy = sign * direction[1], uz = sign * direction[2];
     real fa = real(0);
-    int count = 0, reason = STEPS;
+    int count = 0, reason = STEPS, until_kept = every;
     bool kept = true;
     *written = 0;
     if (!start_ray<KIND>(field, guide, euclid, n, x, direction, sign, s, y, k1)) return INVALID;
     const real first = measure ? squared_speed<KIND>(y, k1, s) : real(1);
+    const real root = sqrt(first);
     real dt = limits.step / sqrt(quadratic(euclid, k1[0], k1[1], k1[2]));
     for (int step = 1; step <= max_steps; ++step) {
         if (step > 1) {
-            if (!derivative<KIND>(field, guide, euclid, n, y, s, k1)) { reason = KIND == EUDX ? FA : VOLUME; break; }
+            if (!Field::EAGER) sample<KIND>(field, n, y, s);
+            if (!sampled_derivative<KIND>(guide, euclid, n, y, s, k1)) { reason = FA; break; }  // streamlines only
             if (KIND != VANAART) dt = limits.step / sqrt(quadratic(euclid, k1[0], k1[1], k1[2]));
             if (measure) {
                 const real drift = fabs(squared_speed<KIND>(y, k1, s) / first - real(1));
@@ -351,25 +384,29 @@ __device__ int trace_ray(
             reason = KIND == EUDX && inside(n, out[0], out[1], out[2]) ? FA : VOLUME;
             break;
         }
+        if (Field::EAGER) sample<KIND>(field, n, out, s);  // for the next step; on its way while this one is judged
         real dx = out[0] - y[0], dy = out[1] - y[1], dz = out[2] - y[2];
         const real length = sqrt(quadratic(euclid, dx, dy, dz));
         if (!finite_positive(length)) { reason = INVALID; break; }
         if (!inside(n, out[0], out[1], out[2])) { reason = VOLUME; break; }
         const int i = (int)(out[0] + real(0.5)), j = (int)(out[1] + real(0.5)), k = (int)(out[2] + real(0.5));
         if (masked && !mask[node_index(i, j, k, n.y, n.z)]) { reason = MASK; break; }
-        dx = dx / length; dy = dy / length; dz = dz / length;
+        const bool now = --until_kept == 0, looks = limits.fa > real(0) || (measure && now);
+        if (now) until_kept = every;
+        if (KIND == EUDX || looks || limits.bend > real(0)) {  // else nobody asks for the direction
+            dx = dx / length; dy = dy / length; dz = dz / length;
+        }
         if (limits.bend > real(0)) {
             const real turn = sqrt(quadratic(euclid, dx - ux, dy - uy, dz - uz));
             if (turn > limits.bend * length) { reason = CURVATURE; break; }
         }
-        const bool now = step % every == 0;
-        if (limits.fa > real(0) || (measure && now)) {
+        if (looks) {
             sample_guide(guide, n, out[0], out[1], out[2], dx, dy, dz, euclid, g);
             fa = g[3];
             if (fa < limits.fa) { reason = FA; break; }
         }
         stats[0] += length;
-        stats[1] += dt * sqrt(first);
+        stats[1] += dt * root;
         for (int a = 0; a < 6; ++a) y[a] = out[a];
         ux = dx; uy = dy; uz = dz;
         if (KIND == EUDX) { y[3] = dx; y[4] = dy; y[5] = dz; }

@@ -303,13 +303,14 @@ def trace_ray(
     zero, one = real(0), real(1)
     euclid, shape = six(euclid), (shape[0], shape[1], shape[2])  # values stay in registers, arrays do not
     ux, uy, uz = sign * direction[0], sign * direction[1], sign * direction[2]
-    written, kept = 0, True
+    written, kept, until_kept = 0, True, every
     fa = zero
     g = (zero, zero, zero, zero)
     ok, y, k1, w = start_ray(kind, field, guide, euclid, shape, x, direction, sign)
     if not ok:
         return written, INVALID
     first = squared_speed(kind, y, k1, w) if measure else one
+    root = math.sqrt(first)
     dt = h / math.sqrt(quadratic(euclid, k1[0], k1[1], k1[2]))
     reason = STEPS
     for step in range(1, max_steps + 1):
@@ -341,21 +342,26 @@ def trace_ray(
         if not mask[int(out[0] + real(0.5)), int(out[1] + real(0.5)), int(out[2] + real(0.5))]:
             reason = MASK
             break
-        dx, dy, dz = dx / length, dy / length, dz / length
+        until_kept -= 1
+        now = until_kept == 0
+        if now:
+            until_kept = every
+        looks = fa_stop > zero or (measure and now)
+        if looks or bend > zero or kind == EUDX:  # else nobody asks for the direction
+            dx, dy, dz = dx / length, dy / length, dz / length
         if bend > zero:
             turn = math.sqrt(quadratic(euclid, dx - ux, dy - uy, dz - uz))
             if turn > bend * length:
                 reason = CURVATURE
                 break
-        now = step % every == 0
-        if fa_stop > zero or (measure and now):
+        if looks:
             g = sample_guide(guide, out[0], out[1], out[2], dx, dy, dz, euclid)
             fa = g[3]
             if fa < fa_stop:
                 reason = FA
                 break
         stats[0] += length
-        stats[1] += dt * math.sqrt(first)
+        stats[1] += dt * root
         y = out
         ux, uy, uz = dx, dy, dz
         if kind == EUDX:

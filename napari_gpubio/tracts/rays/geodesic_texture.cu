@@ -4,6 +4,7 @@
 #include "geodesic.cuh"
 
 struct TextureField {
+    enum { EAGER = 1 };  // read ahead: nothing waits for a fetch, and beyond the edge it gives the edge
     const cudaTextureObject_t* textures;
 
     __device__ void four(Shape, float x, float y, float z, float s[4][6]) const
@@ -17,7 +18,7 @@ struct TextureField {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(64)
+extern "C" __global__ void __launch_bounds__(32, 1)
 trace_vanaart_texture(
     cudaTextureObject_t t0, cudaTextureObject_t t1, cudaTextureObject_t t2, cudaTextureObject_t t3,
     cudaTextureObject_t t4, cudaTextureObject_t t5, const float* __restrict__ guide,

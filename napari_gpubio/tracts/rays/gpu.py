@@ -1,5 +1,6 @@
 """Ray tracing in CUDA, the twin of ``cpu.py``; the kernels are in ``geodesic.cu`` and ``geodesic_texture.cu``."""
 
+import functools
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,26 @@ Array = npt.NDArray[Any]
 _SOURCE = Path(__file__).with_name("geodesic.cu")
 _TEXTURE_SOURCE = Path(__file__).with_name("geodesic_texture.cu")
 _KERNELS = {CUBIC: "trace_cubic", LINEAR: "trace_linear", VANAART: "trace_vanaart", EUDX: "trace_eudx"}
-_THREADS = 64
+_WARP = 32  # rays a block at most; geodesic.cu says so to the compiler
+_SCHEDULERS = 4  # of a processor; each works on one warp at a time
+_PACK_THREADS = 64
+
+
+@functools.cache
+def _processors(index: int) -> int:
+    """Number of processors of a GPU; asked for once, since the question takes milliseconds."""
+    import cupy
+
+    return int(cupy.cuda.runtime.getDeviceProperties(index)["multiProcessorCount"])
+
+
+def _rays_per_block(rays: int, processors: int) -> int:
+    """Number of rays of a block: a full warp, or fewer where schedulers would be left without work.
+
+    A ray waits for memory most of the time, its warp for the slowest of its rays, and all warps of a processor for the
+    one path to the memory; so a few thousand rays are done soonest when spread over all schedulers of all processors.
+    """
+    return max(1, min(_WARP, -(-rays // (_SCHEDULERS * processors))))
 
 
 def prepare_field(problem: RayProblem) -> Any:
@@ -111,11 +131,12 @@ class Run:
             np.int32(settings.ray_steps), np.int32(settings.points_every), np.int32(settings.ray_points), points,
             written, reasons, stats,
         )  # fmt: skip
-        grid = ((rays + _THREADS - 1) // _THREADS,)
+        threads = _rays_per_block(rays, _processors(self.device.indices[0]))
+        grid = (-(-rays // threads),)
         if self._textures is not None:
-            kernel(_TEXTURE_SOURCE, "trace_vanaart_texture")(grid, (_THREADS,), (*self._textures, *common))
+            kernel(_TEXTURE_SOURCE, "trace_vanaart_texture")(grid, (threads,), (*self._textures, *common))
         else:
-            self._kernel(_KERNELS[p.kind])(grid, (_THREADS,), (self._field, *common))
+            self._kernel(_KERNELS[p.kind])(grid, (threads,), (self._field, *common))
 
     def _traced(self, start: int, count: int) -> Partial:
         import cupy
@@ -135,7 +156,7 @@ class Run:
             self._affine, seeds, cupy.asarray(p.fa_at(host_seeds)), np.int32(p.rays_per_fiber), points,
             np.int32(p.settings.ray_points), written, cupy.asarray(offsets), packed, packed_fa,
         )  # fmt: skip
-        self._kernel("pack")((count,), (_THREADS,), arguments)
+        self._kernel("pack")((count,), (_PACK_THREADS,), arguments)
         return Partial(
             start=start,
             points=cupy.asnumpy(packed),

@@ -153,37 +153,6 @@ def compose(values: Array, vectors: Array, change: Array | None = None) -> Array
     return tensors.reshape(*values.shape[:-1], 6)
 
 
-def repair_tensors(
-    tensors: Array, mask: npt.NDArray[np.bool_], floor_mm2_per_s: float = 1e-6
-) -> tuple[Array, npt.NDArray[np.bool_]]:
-    """Raise eigenvalues below a floor to the floor, so that every tensor inside the mask is positive definite.
-
-    Parameters
-    ----------
-    tensors
-        Shape (X, Y, Z, 6), mm^2/s. Tensors outside the mask become zero.
-    mask
-        Shape (X, Y, Z).
-    floor_mm2_per_s
-        The smallest eigenvalue to leave.
-
-    Returns
-    -------
-    tensors, repaired
-        The mended copy, and the voxels that were mended, shape (X, Y, Z).
-    """
-    mended = np.where(mask[..., None], tensors, 0)
-    inside = mended[mask]
-    values, vectors = eigen_decompose(inside)
-    low = values[:, 2] < floor_mm2_per_s
-    if low.any():
-        inside[low] = compose(np.maximum(values[low], floor_mm2_per_s), vectors[low])
-        mended[mask] = inside
-    repaired = np.zeros(mask.shape, bool)
-    repaired[mask] = low
-    return mended, repaired
-
-
 @_jit
 def _solve_cholesky(normal: Array, x: Array) -> bool:
     """Solve ``normal x = b`` in place for a 7 x 7 positive definite matrix (lower half used); x holds b on entry."""
@@ -283,6 +252,24 @@ def _fit_rows(
                     x[:] = next_x
             for i in range(7):
                 out[n, i] = x[i]
+
+
+@_jit_parallel
+def _usable_rows(signals: Array, usable: Array) -> None:
+    for n in nb.prange(len(signals)):
+        positive, finite = False, True
+        for k in range(signals.shape[1]):
+            positive |= signals[n, k] > 0
+            finite &= math.isfinite(signals[n, k])
+        usable[n] = positive and finite
+
+
+def usable_rows(signals: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+    """Voxels whose signals are all finite, and one of them positive; from shape (M, N) to (M,)."""
+    usable = np.empty(len(signals), bool)
+    with cpu_threads():
+        _usable_rows(signals, usable)
+    return usable
 
 
 class Run:

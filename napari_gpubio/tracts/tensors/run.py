@@ -19,6 +19,7 @@ from napari_gpubio.tracts.brain_mask import brain_mask
 from napari_gpubio.tracts.model import B0_LIMIT, DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors import cpu
 from napari_gpubio.tracts.tensors.problem import FitProblem, FitSettings, fit_problem
+from napari_gpubio.tracts.tensors.repair import repair_rows
 
 Array = npt.NDArray[Any]
 _UM2_PER_MS = 1e-3  # mm^2/s
@@ -68,11 +69,12 @@ def fit_steps(
     chosen, begun = choose_device(device), time.perf_counter()
     volumes = select_volumes(scan, settings.shells)
     inside = _checked_mask(scan, mask)
-    signals = np.asarray(scan.data[inside][:, volumes], np.float32)
-    finite = np.isfinite(signals).all(axis=1)
-    usable = finite & (signals.max(axis=1, initial=0) > 0)
-    problem = fit_problem(signals[usable], scan.bvals[volumes], scan.directions[volumes], settings)
-    inside[inside] = usable
+    signals = _signals(scan, inside, volumes)
+    usable = cpu.usable_rows(signals)
+    if not usable.all():
+        signals = signals[usable]
+        inside[inside] = usable
+    problem = fit_problem(signals, scan.bvals[volumes], scan.directions[volumes], settings)
     runs = _runs(problem, chosen)
     try:
         total, done = len(problem.signals), 0
@@ -120,6 +122,14 @@ def _checked_mask(scan: DiffusionScan, mask: Array | None) -> npt.NDArray[np.boo
     return np.array(mask, bool)
 
 
+def _signals(scan: DiffusionScan, inside: npt.NDArray[np.bool_], volumes: npt.NDArray[np.intp]) -> Array:
+    """Signals of the mask's voxels in some volumes, shape (M, N), float32; picking volumes costs a copy."""
+    signals = scan.data[inside]
+    if len(volumes) < signals.shape[1]:
+        signals = signals[:, volumes]
+    return np.ascontiguousarray(signals, np.float32)
+
+
 def _runs(problem: FitProblem, device: Device) -> list[Any]:
     if not device.is_gpu:
         return [cpu.Run(problem, device=CPU)]
@@ -146,20 +156,19 @@ def _merged(runs: list[Any]) -> tuple[Array, Array]:
 def _field(
     scan: DiffusionScan, inside: Array, coefficients: Array, raised: Array, settings: FitSettings, skipped: int
 ) -> TensorField:
-    fitted = np.isfinite(coefficients).all(axis=1)
-    mask = np.zeros(scan.shape, bool)
-    mask[inside] = fitted
-    tensors = np.zeros((*scan.shape, 6))
-    tensors[mask] = coefficients[fitted, :6] * _UM2_PER_MS
-    s0 = np.zeros(scan.shape)
-    s0[mask] = np.exp(np.minimum(coefficients[fitted, 6], 80.0))
-    repaired = np.zeros(scan.shape, bool)
+    fitted = np.asarray(np.isfinite(coefficients).all(axis=1))
+    mask = _volume(fitted, inside)
+    if not fitted.all():
+        coefficients = coefficients[fitted]
+    tensors = coefficients[:, :6] * _UM2_PER_MS
+    s0 = np.exp(np.minimum(coefficients[:, 6], 80.0))
+    mended = np.zeros(len(tensors), bool)
     if settings.repair:
-        tensors, repaired = cpu.repair_tensors(tensors, mask, settings.floor_mm2_per_s)
+        mended = repair_rows(tensors, settings.floor_mm2_per_s)
     notes = list(scan.notes)
-    if repaired.any():
+    if mended.any():
         notes.append(
-            f"{repaired.sum()} of {mask.sum()} tensors were not positive definite and were repaired "
+            f"{mended.sum()} of {len(mended)} tensors were not positive definite and were repaired "
             f"(eigenvalues raised to {settings.floor_mm2_per_s:g} mm²/s)"
         )
     if raised.any():
@@ -168,8 +177,21 @@ def _field(
     if skipped:
         notes.append(f"{_voxels(skipped)} of the mask without a usable signal (zero or not finite) were left out")
     return TensorField(
-        tensors=tensors, mask=mask, affine=scan.affine, repaired=repaired, s0=s0, path=scan.path, notes=tuple(notes)
+        tensors=_volume(tensors, mask),
+        mask=mask,
+        affine=scan.affine,
+        repaired=_volume(mended, mask),
+        s0=_volume(s0, mask),
+        path=scan.path,
+        notes=tuple(notes),
     )
+
+
+def _volume(values: Array, mask: npt.NDArray[np.bool_]) -> Array:
+    """Put one number (or row of numbers) into each voxel of a mask, zero elsewhere."""
+    volume = np.zeros((*mask.shape, *values.shape[1:]), values.dtype)
+    volume[mask] = values
+    return volume
 
 
 def _voxels(count: int) -> str:

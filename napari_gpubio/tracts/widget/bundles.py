@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
 
@@ -109,10 +110,10 @@ class BundleList:
         if self._past:
             self._bundles, self._current = self._past.pop()
 
-    def _replace_current(self, **changes: object) -> None:
+    def _replace_current(self, **changes: Any) -> None:
         if self.current is not None:
             changed = list(self._bundles)
-            changed[self._current] = replace(self.current, **changes)  # type: ignore[arg-type]
+            changed[self._current] = replace(self.current, **changes)
             if changed[self._current] != self._bundles[self._current]:
                 self._change(tuple(changed), self._current)
 

@@ -16,6 +16,7 @@ from napari_gpubio.tracts.widget.bundles import BundleList
 from napari_gpubio.tracts.widget.request import Position
 from napari_gpubio.tracts.widget.seed_box import SeedBox
 from napari_gpubio.tracts.widget.seed_tool import SeedTool
+from napari_gpubio.viewer.slices import show_slices_at
 
 NO_TENSORS = "there are no tensors; open a diffusion scan, or File › Open Sample › napari-gpubio"
 MISSED = "The click met no voxel of the tensors; click in the brain."
@@ -135,9 +136,7 @@ class SeedDesk(QObject):
         """Move the slices on screen to a world position."""
         source = self._source()
         if source is not None:
-            position = world_to_viewer(centre_mm, source.affine, source.shape)
-            axes = range(self._viewer.dims.ndim - 3, self._viewer.dims.ndim)
-            self._viewer.dims.set_point(list(axes), [float(p) for p in position])
+            show_slices_at(self._viewer, world_to_viewer(centre_mm, source.affine, source.shape))
 
     # -- what the user does ---------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ import dataclasses
 import threading
 from collections.abc import Generator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from napari.layers import Image, Labels
@@ -40,6 +40,9 @@ from napari_gpubio.viewer.panel import EnginePanel
 from napari_gpubio.viewer.script import call_text
 from napari_gpubio.viewer.view_box import ViewBox
 
+if TYPE_CHECKING:
+    import napari.viewer
+
 MAPS = ("FA", "MD", "AD", "RD", "DEC", "S0")
 SHOWN_AT_FIRST = ("FA", "DEC")
 PLACES = {"slice": "the slice on screen", "point": "around the middle of the view"}
@@ -65,7 +68,7 @@ class TensorPanel(EnginePanel):
         The napari viewer.
     """
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:  # noqa: F821
+    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Fit", parent=parent)
         self._shell_boxes: dict[int, QCheckBox] = {}
         self._fill()

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Generator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFileDialog, QFormLayout, QWidget
@@ -34,6 +34,9 @@ from napari_gpubio.viewer.panel import EnginePanel, heading
 from napari_gpubio.viewer.script import file_name
 from napari_gpubio.viewer.view_box import ViewBox
 
+if TYPE_CHECKING:
+    import napari.viewer
+
 PREVIEW_FIBERS = 200
 RETRACK_MS = 300
 WIDGET_DIRECTIONS = Directions(count=10, cone_half_angle_deg=15.0)
@@ -48,7 +51,7 @@ class TrackingPanel(EnginePanel):
         The napari viewer.
     """
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:  # noqa: F821
+    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Track", parent=parent)
         self._preview = LatestJob(self)
         self._voxel_edge = 0.0

@@ -7,7 +7,8 @@ from qtpy.QtWidgets import QComboBox, QHBoxLayout, QWidget
 
 from napari_gpubio.light.layered.beams import Beam
 from napari_gpubio.light.numbers import PER_PHOTON, FluenceUnit, fluence_units
-from napari_gpubio.light.widget.number_row import NumberBox, aligned_form, row_label, share_width
+from napari_gpubio.light.widget.number_row import NumberBox, share_width
+from napari_gpubio.viewer.forms import aligned_form, row_label
 
 PENCIL = "pencil"
 _KINDS = {"pencil beam": PENCIL, "Gaussian (1/e²)": "gaussian", "flat-top": "flat"}

@@ -15,7 +15,8 @@ from napari_gpubio.light.layered.phantom import common_voxel_mm
 from napari_gpubio.light.layered.problem import LayeredProblem
 from napari_gpubio.light.layered.settings import LayeredSettings
 from napari_gpubio.light.layered.widget.layer_columns import DIM
-from napari_gpubio.light.widget.number_row import NumberBox, aligned_form, row_label, share_width
+from napari_gpubio.light.widget.number_row import NumberBox, share_width
+from napari_gpubio.viewer.forms import aligned_form, row_label
 
 FIELDS = ("dr_mm", "dz_mm", "radial_bins", "depth_bins", "angle_bins")
 _MOST_FITTED, _FITTED = 2000, 500  # bins in depth

@@ -1,22 +1,7 @@
 """Columns of the layer table, and how they look."""
 
-from dataclasses import dataclass
-
-from qtpy.QtCore import Qt
-from qtpy.QtGui import QColor
-
 from napari_gpubio.light.layered.widget.layer_rows import COEFFICIENTS, UNITS
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of the table."""
-
-    field: str
-    title: str
-    help: str
-    widest: str  # text that it has room for, at least
-
+from napari_gpubio.viewer.cells.model import Column
 
 COLUMNS = (
     Column("name", "Layer", "What the layer is", "papillary d"),
@@ -27,8 +12,7 @@ COLUMNS = (
     Column("thickness_mm", "d", "Thickness; ∞ or inf for a last layer without end", "0.162"),
 )
 FIELDS = tuple(column.field for column in COLUMNS)
-# such as can be read on napari's dark and on its light theme
-WRONG, MISSING, DIM = QColor(255, 107, 94, 110), QColor("#d6942a"), "color: #9a9da5;"
+DIM = "color: #9a9da5;"
 
 
 def heading(column: Column, unit: str) -> str:
@@ -36,9 +20,3 @@ def heading(column: Column, unit: str) -> str:
     if column.field in COEFFICIENTS:
         return f"{column.title}\n{unit}"
     return f"{column.title}\n{UNITS[unit]}" if column.field == "thickness_mm" else column.title
-
-
-def alignment(field: str) -> Qt.AlignmentFlag:
-    """Where the text stands: numbers to the right."""
-    side = Qt.AlignmentFlag.AlignLeft if field == "name" else Qt.AlignmentFlag.AlignRight
-    return side | Qt.AlignmentFlag.AlignVCenter

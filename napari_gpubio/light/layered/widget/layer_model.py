@@ -3,42 +3,28 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from qtpy.QtCore import QAbstractTableModel, QModelIndex, Qt, Signal
+from qtpy.QtCore import QModelIndex, Qt
 from qtpy.QtGui import QColor
 
-from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.layered.layers import layer_colours
 from napari_gpubio.light.layered.model import Layer
-from napari_gpubio.light.layered.widget.layer_columns import (
-    COLUMNS,
-    FIELDS,
-    MISSING,
-    WRONG,
-    alignment,
-    heading,
-)
+from napari_gpubio.light.layered.widget.layer_columns import COLUMNS, FIELDS, heading
 from napari_gpubio.light.layered.widget.layer_rows import UNITS, LayerRow, first_problem, problem_at, title
+from napari_gpubio.viewer.cells.model import MISSING, WRONG, CellModel, Place, aligned
 
 Rows = tuple[LayerRow, ...]
 NEW = LayerRow(name="", n=1.4, mua_per_mm=0.1, mus_per_mm=10.0, g=0.9, thickness_mm=1.0)
-_MOST_UNDO = 100
 _Role = Qt.ItemDataRole
 
 
-class LayerModel(QAbstractTableModel):
-    """Layers from the top to the bottom.
+class LayerModel(CellModel):
+    """Layers from the top to the bottom; coefficients in 1/mm with thicknesses in mm, or in 1/cm and cm."""
 
-    ``changed`` says that the layers may be others, ``judged`` that what is wrong with them, or the unit, is.
-    """
-
-    changed = Signal()
-    judged = Signal()
+    columns, units = COLUMNS, UNITS
 
     def __init__(self, parent: Any = None) -> None:
         super().__init__(parent)
         self._rows: Rows = ()
-        self._undo: list[Rows] = []
-        self._unit = "1/mm"
         self._shows = {
             _Role.DisplayRole: lambda i, field: self._shown_text(i, field),
             _Role.EditRole: lambda i, field: self._rows[i].text(field, self._unit),
@@ -46,7 +32,7 @@ class LayerModel(QAbstractTableModel):
             _Role.DecorationRole: lambda i, field: QColor(self.colours[i]) if field == "name" else None,
             _Role.BackgroundRole: self._background,
             _Role.ForegroundRole: lambda i, field: MISSING if self.is_missing(i, FIELDS.index(field)) else None,
-            _Role.TextAlignmentRole: lambda _, field: alignment(field),
+            _Role.TextAlignmentRole: lambda _, field: aligned(left=field == "name"),
         }
 
     # -- the layers -----------------------------------------------------------------------------------------------
@@ -64,7 +50,7 @@ class LayerModel(QAbstractTableModel):
     def begin_with(self, layers: Iterable[Layer]) -> None:
         """Show layers, before which there is nothing to come back to."""
         self.set_layers(layers)
-        self._undo = []
+        self._undo.clear()
         self.judged.emit()
 
     def set_layers(self, layers: Iterable[Layer]) -> None:
@@ -92,7 +78,7 @@ class LayerModel(QAbstractTableModel):
             rows.insert(target, rows.pop(index))
             self._replace(tuple(rows))
 
-    def type_in(self, texts: Mapping[tuple[int, int], str]) -> None:
+    def type_in(self, texts: Mapping[Place, str]) -> None:
         """Put texts into cells (row, column) as if the user had typed them, in one step; rows are added as needed."""
         rows = list(self._rows)
         for (index, column), text in sorted(texts.items()):
@@ -105,34 +91,13 @@ class LayerModel(QAbstractTableModel):
         if self._undo:
             self._show(self._undo.pop())
 
-    @property
-    def can_undo(self) -> bool:
-        """Whether there is a change to take back."""
-        return bool(self._undo)
-
-    # -- unit -----------------------------------------------------------------------------------------------------
-
-    @property
-    def unit(self) -> str:
-        """In what coefficients are shown and typed: ``1/mm`` (thickness in mm) or ``1/cm`` (thickness in cm)."""
-        return self._unit
-
-    def set_unit(self, unit: str) -> None:
-        """Show coefficients and thicknesses in another unit; the stored numbers stay."""
-        if unit not in UNITS:
-            raise InvalidInput(f"the unit is {unit!r}; choose one of {', '.join(UNITS)}")
-        self._unit = unit
-        self._tell()
-        self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(COLUMNS) - 1)
-        self.judged.emit()
-
     # -- what is wrong --------------------------------------------------------------------------------------------
 
     def problem(self, index: int, column: int) -> str:
         """What is wrong with a cell, as a sentence, or an empty text."""
         return problem_at(self._rows, index, FIELDS[column], self._unit)
 
-    def first_problem(self) -> tuple[int, int] | None:
+    def first_problem(self) -> Place | None:
         """The first cell (row, column) with which something is wrong."""
         found = first_problem(self._rows, self._unit)
         return None if found is None else (found[0], FIELDS.index(found[1]))
@@ -153,27 +118,6 @@ class LayerModel(QAbstractTableModel):
         """Qt: number of rows."""
         return 0 if parent is not None and parent.isValid() else len(self._rows)
 
-    def columnCount(self, parent: QModelIndex | None = None) -> int:
-        """Qt: number of columns."""
-        return 0 if parent is not None and parent.isValid() else len(COLUMNS)
-
-    def data(self, index: QModelIndex, role: int = _Role.DisplayRole) -> Any:
-        """Qt: text, colour or tool tip of a cell."""
-        show = self._shows.get(role)
-        return None if show is None or not index.isValid() else show(index.row(), FIELDS[index.column()])
-
-    def setData(self, index: QModelIndex, value: Any, role: int = _Role.EditRole) -> bool:
-        """Qt: the user typed into a cell."""
-        if role != _Role.EditRole or not index.isValid():
-            return False
-        self.type_in({(index.row(), index.column()): str(value)})
-        return True
-
-    def flags(self, index: QModelIndex) -> Qt.ItemFlag:
-        """Qt: what can be done with a cell."""
-        flags = super().flags(index)
-        return flags | Qt.ItemFlag.ItemIsEditable if index.isValid() else flags
-
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = _Role.DisplayRole) -> Any:
         """Qt: title and help of a column, number of a row."""
         if orientation != Qt.Orientation.Horizontal:
@@ -183,7 +127,7 @@ class LayerModel(QAbstractTableModel):
         shows = {
             _Role.DisplayRole: heading(column, self._unit),
             _Role.ToolTipRole: column.help,
-            _Role.TextAlignmentRole: alignment(column.field),
+            _Role.TextAlignmentRole: aligned(left=column.field == "name"),
         }
         return shows.get(role)
 
@@ -199,7 +143,7 @@ class LayerModel(QAbstractTableModel):
     def _replace(self, rows: Rows) -> None:
         """Take rows over as a step that can be undone; nothing happens where nothing changes."""
         if rows != self._rows:
-            self._undo = [*self._undo[1 - _MOST_UNDO :], self._rows]
+            self._undo.append(self._rows)
             self._show(rows)
 
     def _show(self, rows: Rows) -> None:
@@ -212,7 +156,3 @@ class LayerModel(QAbstractTableModel):
             self.endResetModel()
         self.changed.emit()
         self.judged.emit()
-
-    def _tell(self) -> None:
-        if self._rows:
-            self.dataChanged.emit(self.index(0, 0), self.index(len(self._rows) - 1, len(COLUMNS) - 1))

@@ -9,8 +9,8 @@ from decimal import Decimal
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.params import param_info
 from napari_gpubio.light.layered.model import MOST_LAYERS, Layer, LayeredMedium
+from napari_gpubio.viewer.cells.numbers import Cell, shown_number, typed_number
 
-Cell = float | str | None  # a number, a text that is no number, or nothing yet
 NUMBERS = ("n", "mua_per_mm", "mus_per_mm", "g", "thickness_mm")
 COEFFICIENTS = ("mua_per_mm", "mus_per_mm")
 UNITS = {"1/mm": "mm", "1/cm": "cm"}  # of coefficients, and of thicknesses with it
@@ -51,13 +51,13 @@ class LayerRow:
         value = getattr(self, field)
         if not isinstance(value, float):
             return "" if value is None else str(value)
-        return INFINITY if math.isinf(value) else repr(_to_unit(value, field, unit)).removesuffix(".0")
+        return INFINITY if math.isinf(value) else repr(shown_number(value, _factor(field, unit))).removesuffix(".0")
 
     def short_text(self, field: str, unit: str = "1/mm") -> str:
         """Return a field as it is shown, with five figures."""
         value = getattr(self, field)
         if isinstance(value, float) and math.isfinite(value):
-            return f"{_to_unit(value, field, unit):.5g}".replace("e-0", "e-").replace("e+0", "e")
+            return f"{shown_number(value, _factor(field, unit)):.5g}".replace("e-0", "e-").replace("e+0", "e")
         return self.text(field, unit)
 
     def with_text(self, field: str, text: str, unit: str = "1/mm") -> "LayerRow":
@@ -65,7 +65,7 @@ class LayerRow:
         text = text.strip()
         if text == self.text(field, unit):
             return self
-        value = text if field == "name" else _from_unit(text, field, unit)
+        value = text if field == "name" else _typed(text, field, unit)
         return dataclasses.replace(self, **{field: value})
 
     def problem(self, field: str, unit: str = "1/mm") -> str:
@@ -150,22 +150,8 @@ def _factor(field: str, unit: str) -> Decimal:
     return Decimal(_TENFOLD.get((unit, field in COEFFICIENTS), 1))
 
 
-def _from_unit(text: str, field: str, unit: str) -> Cell:
-    """The number that a text stands for, in mm; the text where it is none.
-
-    Decimal arithmetic, so that 0.7 typed per cm is 0.07 per mm, and not 0.06999999999999999.
-    """
-    if not text:
-        return None
+def _typed(text: str, field: str, unit: str) -> Cell:
+    """What a text stands for, in mm."""
     if field == "thickness_mm" and text.lower() in _INFINITE_TEXTS:
         return math.inf
-    try:
-        number = Decimal(text.replace(",", ".").replace("−", "-"))  # a comma is a point on many keyboards
-        return float(number / _factor(field, unit) if number.is_finite() else number)
-    except (ArithmeticError, ValueError):  # a number beyond all exponents is none either
-        return text
-
-
-def _to_unit(value: float, field: str, unit: str) -> float:
-    """A number of a field in the unit that is shown."""
-    return float(Decimal(repr(value)) * _factor(field, unit)) if math.isfinite(value) else value
+    return typed_number(text, _factor(field, unit))

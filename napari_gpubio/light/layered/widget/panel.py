@@ -4,7 +4,7 @@ import dataclasses
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from qtpy.QtWidgets import QWidget
 
@@ -23,17 +23,19 @@ from napari_gpubio.light.layered.widget.phantom_desk import PhantomDesk, Phantom
 from napari_gpubio.light.layered.widget.picture_box import PictureBox
 from napari_gpubio.light.layered.widget.picture_view import PictureView
 from napari_gpubio.light.layered.widget.preset_box import PresetBox
-from napari_gpubio.light.layered.widget.quick_runs import QuickRuns
 from napari_gpubio.light.layered.widget.request import Look, Picture, Request, drawing_steps, picture_of, request_steps
 from napari_gpubio.light.layered.widget.results import ResultBox
 from napari_gpubio.light.layered.widget.run_box import RunBox
 from napari_gpubio.light.layered.widget.script import layered_script
+from napari_gpubio.light.widget.picture_inputs import kept_text
+from napari_gpubio.light.widget.quick_runs import OUTDATED, STILL_RUNNING, QuickRuns
 from napari_gpubio.viewer.jobs import LatestJob, Outcome
 from napari_gpubio.viewer.panel import EnginePanel, heading
 
+if TYPE_CHECKING:
+    import napari.viewer
+
 Value = TypeVar("Value")
-OUTDATED = "the picture is from before this change; press Run"
-STILL_RUNNING = "The run under way is for the inputs as they were. Press Stop, then Run, for the new ones."
 
 
 class LayeredPanel(EnginePanel):
@@ -45,11 +47,11 @@ class LayeredPanel(EnginePanel):
         The napari viewer.
     """
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:  # noqa: F821
+    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Run", parent=parent)
         self._look = Look()
         self._going_on: LayeredResult | None = None
-        self._quick = QuickRuns(lambda: self._look, self)
+        self._quick = QuickRuns(self._quick_steps, self)
         self._redraw = LatestJob(self)
         self._fill()
         self.view = PictureView(viewer, self.picture_box.show_legend)
@@ -136,9 +138,15 @@ class LayeredPanel(EnginePanel):
             self._quick.cancel()  # what is wrong is said where it is
             return
         if self.run_box.live:
+            self.say("quick look …")
             self._quick.submit(request)
         else:
             self.say(OUTDATED if self._is_older(request) else "")
+
+    def _quick_steps(
+        self, request: Request, stop: threading.Event, outdated: Callable[[], bool]
+    ) -> Generator[Step, None, Picture]:
+        return request_steps(request, stop, lambda: self._look, outdated=outdated)
 
     def _is_older(self, request: Request) -> bool:
         """Whether the picture is of other inputs than these, be it of fewer or more photons."""
@@ -223,8 +231,7 @@ class LayeredPanel(EnginePanel):
 
     def keep_picture(self) -> None:
         """Leave the picture's layer to the user; the next run makes a new one."""
-        name = self.view.keep()
-        self.say(f"{name} stays as it is; the next run makes a new layer" if name else "there is no picture yet")
+        self.say(kept_text(self.view.keep()))
 
     # -- files and phantoms ---------------------------------------------------------------------------------------
 

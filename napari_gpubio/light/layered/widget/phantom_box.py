@@ -10,7 +10,8 @@ from napari_gpubio.light.layered.model import LayeredMedium
 from napari_gpubio.light.layered.phantom import common_voxel_mm, plan_phantom
 from napari_gpubio.light.layered.settings import LayeredSettings
 from napari_gpubio.light.layered.widget.layer_columns import DIM
-from napari_gpubio.light.widget.number_row import NumberBox, aligned_form, row_label, share_width
+from napari_gpubio.light.widget.number_row import NumberBox, share_width
+from napari_gpubio.viewer.forms import aligned_form, row_label
 
 _FEWEST_DEEP, _MOST_DEEP = 50, 1000  # voxels that are proposed in depth
 _MOST_WIDE = 101  # and across: few, and odd, so that the beam's axis is in the middle of one

@@ -3,12 +3,12 @@
 from typing import Any
 
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QPushButton, QSpinBox, QWidget
+from qtpy.QtWidgets import QCheckBox, QComboBox, QWidget
 
 from napari_gpubio.core.layers import carried
-from napari_gpubio.light.layers import DECADES
 from napari_gpubio.light.widget.decade_bar import DecadeBar
-from napari_gpubio.light.widget.number_row import aligned_form, row_label
+from napari_gpubio.light.widget.picture_inputs import decades_input, keep_button
+from napari_gpubio.viewer.forms import aligned_form, row_label
 
 _QUANTITIES = {"fluence": "fluence", "absorbed energy": "absorbed"}
 
@@ -29,20 +29,13 @@ class PictureBox(QWidget):
         self._quantity.setToolTip(
             "Fluence, or what is absorbed in a volume; not known are fluence where nothing absorbs"
         )
-        self._decades = QSpinBox(self)
-        self._decades.setRange(1, 15)
-        self._decades.setValue(DECADES)
-        self._decades.setToolTip("How many powers of ten the colours span, counted from the brightest bin")
+        self._decades, decades = decades_input("bin", self)
         self._mask = QCheckBox("hide errors above 50 %", self)
         self._mask.setToolTip("The standard error relative to the value, from the spread of batches of photons")
         self._borders = QCheckBox("draw the layers' borders", self)
         self._borders.setChecked(True)
-        keep = QPushButton("Keep this picture", self)
-        keep.setToolTip("Leave the layer as it is; the next run makes a new one, to compare")
+        keep = keep_button(self)
         keep.clicked.connect(lambda: self.keep_wanted.emit())
-        decades = QHBoxLayout()
-        decades.addWidget(self._decades)
-        decades.addWidget(QLabel("decades, log₁₀", self), 1)
         form = aligned_form(self)
         form.addRow(self._bar)
         form.addRow(row_label("Show", self._quantity.toolTip(), self), self._quantity)

@@ -1,6 +1,6 @@
 """The single plots of a layered result: each with its choice, its curves and its empty state."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,18 +26,30 @@ NO_MAP = "This result has no absorption map: tick it under Run, and run again."
 NOTHING = "Nothing escaped on any side."
 BROAD, AT_RADIUS = "broad beam", "at radius"
 _LEAST_KNOWN = 0.5  # relative error up to which a value tells where a plot should end
+Curves = tuple[Curve, ...]
 
 
 class Pane(QWidget):
-    """A plot under a line of choices; a subclass says what its curves are."""
+    """A plot under a line of choices.
+
+    Parameters
+    ----------
+    title
+        What is plotted.
+    read
+        Returns the curves of a result and what is worth saying of them; raises `InvalidInput` if it has none.
+    """
 
     needs_map = False
     changed = Signal()
 
-    def __init__(self, title: str, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, title: str, read: Callable[[Picture], tuple[Curves, str]], parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
+        self._read = read
         self._picture: Picture | None = None
-        self.curves: tuple[Curve, ...] = ()
+        self.curves: Curves = ()
         self.plot = LogPlot("", "", self)
         self._hint = QLabel(EMPTY, self)
         self._hint.setStyleSheet(DIM)
@@ -66,26 +78,12 @@ class Pane(QWidget):
             self._hint.setText(NO_MAP)
             return
         try:
-            self.curves = self.read(picture)
+            self.curves, remark = self._read(picture)
         except InvalidInput as error:
             self._hint.setText(str(error))
             return
-        self._hint.setText(self.remark(picture))
+        self._hint.setText(remark)
         self._draw(picture)
-
-    def read(self, picture: Picture) -> tuple[Curve, ...]:
-        """Return the curves of a result.
-
-        Raises
-        ------
-        InvalidInput
-            If it has none.
-        """
-        raise NotImplementedError
-
-    def remark(self, picture: Picture) -> str:  # noqa: ARG002 - some have none
-        """What is worth saying of a result's curves."""
-        return ""
 
     def draw_more(self, picture: Picture) -> None:
         """Draw what belongs to the curves."""
@@ -116,7 +114,7 @@ class DepthPane(Pane):
     needs_map = True
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Depth profile", parent)
+        super().__init__("Depth profile", self._profile, parent)
         self._choice = QComboBox(self)
         self._choice.addItems([BROAD, AT_RADIUS])
         self._choice.setToolTip("As an infinitely broad beam gives it, or at a distance from the axis of the beam")
@@ -133,18 +131,17 @@ class DepthPane(Pane):
         self.radius.show_value(r_mm)
         self._on_chosen()
 
-    def read(self, picture: Picture) -> tuple[Curve, ...]:
-        """Return the profile."""
-        if self._choice.currentText() == BROAD:
-            return (broad_beam_curve(picture.result, picture.look.quantity),)
-        return (depth_curve(picture.result, self.radius.value(), picture.look.quantity, picture.look.unit),)
-
     def draw_more(self, picture: Picture) -> None:
         """Mark the layers."""
         medium, depths = picture.result.medium, self.curves[0].at
         layers = np.array([medium.layer_at(z) for z in depths])
         names = {i: layer.name or f"layer {i + 1}" for i, layer in enumerate(medium.layers)}
         self.plot.add_tissues(depths, layers, names)
+
+    def _profile(self, picture: Picture) -> tuple[Curves, str]:
+        if self._choice.currentText() == BROAD:
+            return (broad_beam_curve(picture.result, picture.look.quantity),), ""
+        return (depth_curve(picture.result, self.radius.value(), picture.look.quantity, picture.look.unit),), ""
 
     def _on_chosen(self, *_: Any) -> None:
         self.radius.setVisible(self._choice.currentText() != BROAD)
@@ -157,50 +154,31 @@ class RadialPane(Pane):
     needs_map = True
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Radial profile at depth", parent)
+        super().__init__("Radial profile at depth", self._profile, parent)
         self.depth = _millimetres("Which depth bin is shown", self)
         self.add_choice(self.depth)
         self.depth.edited.connect(self._draw_again)
 
-    def read(self, picture: Picture) -> tuple[Curve, ...]:
-        """Return the profile."""
-        return (radial_curve(picture.result, self.depth.value(), picture.look.quantity, picture.look.unit),)
-
-    def remark(self, picture: Picture) -> str:
-        """Say in which layer the depth lies."""
-        medium = picture.result.medium
-        return medium.layers[medium.layer_at(self.depth.value())].name
+    def _profile(self, picture: Picture) -> tuple[Curves, str]:
+        """The profile, and in which layer the depth lies."""
+        medium, depth = picture.result.medium, self.depth.value()
+        curve = radial_curve(picture.result, depth, picture.look.quantity, picture.look.unit)
+        return (curve,), medium.layers[medium.layer_at(depth)].name
 
 
 class EscapePane(Pane):
     """Reflectance and transmittance along the radius."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Escaping light by radius", parent)
-
-    def read(self, picture: Picture) -> tuple[Curve, ...]:
-        """Return both."""
-        return escape_curves(picture.result, picture.look.unit)
-
-    def remark(self, picture: Picture) -> str:  # noqa: ARG002 - the curves tell it
-        """Say if nothing escaped."""
-        return _said_if_nothing(self.curves)
+        super().__init__("Escaping light by radius", _escaping_by_radius, parent)
 
 
 class AnglePane(Pane):
     """Reflectance and transmittance by angle, beside a surface that reflects as much by the cosine law."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Escaping light by angle", parent)
+        super().__init__("Escaping light by angle", _escaping_by_angle, parent)
         self.plot.legend.setOffset((8, -8))  # where the curves are not: they fall towards 90°
-
-    def read(self, picture: Picture) -> tuple[Curve, ...]:
-        """Return both."""
-        return angle_curves(picture.result)
-
-    def remark(self, picture: Picture) -> str:  # noqa: ARG002 - the curves tell it
-        """Say if nothing escaped."""
-        return _said_if_nothing(self.curves)
 
     def draw_more(self, picture: Picture) -> None:
         """Draw the cosine law."""
@@ -224,5 +202,14 @@ def _lowest(curve: Curve) -> float:
     return float(np.min(curve.value, where=known, initial=np.inf))
 
 
-def _said_if_nothing(curves: Sequence[Curve]) -> str:
-    return "" if any((curve.value > 0).any() for curve in curves) else NOTHING
+def _escaping_by_radius(picture: Picture) -> tuple[Curves, str]:
+    return _with_remark(escape_curves(picture.result, picture.look.unit))
+
+
+def _escaping_by_angle(picture: Picture) -> tuple[Curves, str]:
+    return _with_remark(angle_curves(picture.result))
+
+
+def _with_remark(curves: Curves) -> tuple[Curves, str]:
+    """Curves of what escapes, and a sentence if nothing does."""
+    return curves, "" if any((curve.value > 0).any() for curve in curves) else NOTHING

@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from qtpy.QtCore import QObject, QSize, Qt
+from qtpy.QtCore import QObject, QSize
 from qtpy.QtWidgets import QHBoxLayout, QTabWidget, QVBoxLayout, QWidget
 
 from napari_gpubio.light.layered.widget.plot_panes import AnglePane, DepthPane, EscapePane, Pane, RadialPane
 from napari_gpubio.light.layered.widget.request import Picture
+from napari_gpubio.viewer.dock_window import DockWindow
 
 TITLE = "Light in layers: plots"
 
@@ -56,19 +57,17 @@ class PlotWindow(QWidget):
                 pane.show_picture(self._shown)
 
 
-class PlotDesk(QObject):
+class PlotDesk(DockWindow):
     """Opens the plots, and keeps them in step with the picture.
 
     Parameters
     ----------
     viewer
-        The napari viewer; without a window of its own, the plots open in one.
+        The napari viewer.
     """
 
     def __init__(self, viewer: Any, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self.window: PlotWindow | None = None
-        self._viewer = viewer
+        super().__init__(viewer, TITLE, self._new_window, parent)
         self._shown: Picture | None = None
 
     def show_picture(self, picture: Picture | None) -> None:
@@ -77,31 +76,11 @@ class PlotDesk(QObject):
         if self.window is not None:
             self.window.show_picture(picture)
 
-    def open(self) -> None:
-        """Bring the plots on screen; they are docked below the picture."""
-        if self.window is None:
-            self.window = PlotWindow()
-            self.window.show_picture(self._shown)
-        around = self.window.parentWidget()
-        if around is not None:
-            around.show()
-            around.raise_()
-        elif hasattr(self._viewer, "window"):
-            self._viewer.window.add_dock_widget(self.window, name=TITLE, area="bottom", add_vertical_stretch=False)
-        else:
-            self.window.setWindowTitle(TITLE)
-            self.window.setAttribute(Qt.WidgetAttribute.WA_QuitOnClose, False)
-            self.window.show()
-
-    def detach(self) -> None:
-        """Take the plots away and let the viewer go."""
-        window, self.window = self.window, None
-        if window is None:
-            return
-        if window.parentWidget() is not None:
-            self._viewer.window.remove_dock_widget(window)
-        window.close()
-        window.deleteLater()
+    def _new_window(self) -> PlotWindow:
+        """The plots of the picture."""
+        window = PlotWindow()
+        window.show_picture(self._shown)
+        return window
 
 
 def _side_by_side(*parts: QWidget) -> QWidget:

@@ -12,7 +12,7 @@ from napari_gpubio.light.layered.model import LayeredMedium
 from napari_gpubio.light.layered.presets import layered_preset, layered_preset_names
 from napari_gpubio.light.layered.settings import LayeredSettings
 from napari_gpubio.light.layered.widget.layer_columns import DIM
-from napari_gpubio.light.widget.number_row import aligned_form, row_label
+from napari_gpubio.viewer.forms import aligned_form, row_label
 
 _LIST_MARGIN = 40  # pixels beside an entry of the open list
 

@@ -1,11 +1,8 @@
 """What the layered panel asks for, read in the GUI thread, and how it is answered in a worker."""
 
 import dataclasses
-import time
 from collections.abc import Callable, Generator
 from threading import Event
-
-import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layers import LayerData
@@ -18,10 +15,9 @@ from napari_gpubio.light.layered.run import layer_steps
 from napari_gpubio.light.layered.settings import LayeredSettings
 from napari_gpubio.light.layers import DECADES
 from napari_gpubio.light.numbers import PER_PHOTON, FluenceUnit
+from napari_gpubio.light.widget.pictured import pictured
 
 QUICK_PHOTONS = 10_000
-LOOK_SECONDS = 0.2  # between pictures of a run
-_LOOK_SHARE = 4.0  # and at least so many times what a picture takes
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,20 +123,4 @@ def request_steps(
         Says whether a newer request waits; the run then ends with its first picture.
     """
     steps = layer_steps(request.medium, request.settings, device=request.device, resume=request.resume, stop=stop)
-    looked, cost = -np.inf, 0.0
-    try:
-        while True:
-            try:
-                step = next(steps)
-            except StopIteration as end:
-                return picture_of(end.value, look())
-            preview, begun = None, time.monotonic()
-            if step.preview is not None and begun - looked > max(LOOK_SECONDS, _LOOK_SHARE * cost):
-                preview = picture_of(step.preview, look())
-                looked = time.monotonic()
-                cost = looked - begun
-            yield dataclasses.replace(step, preview=preview)
-            if preview is not None and outdated is not None and outdated():
-                return preview
-    finally:
-        steps.close()
+    return (yield from pictured(steps, lambda result: picture_of(result, look()), outdated))

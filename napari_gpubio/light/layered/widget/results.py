@@ -1,11 +1,10 @@
 """The part of the panel that shows what came out: can it be trusted, the numbers, plots, files."""
 
 from collections.abc import Callable
-from html import escape
 from pathlib import Path
 from typing import Any
 
-from qtpy.QtCore import Qt, Signal
+from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QMenu, QPushButton, QVBoxLayout, QWidget
 
 from napari_gpubio.light.io.mco import write_mco
@@ -16,9 +15,9 @@ from napari_gpubio.light.layered.widget.plot_panes import EMPTY
 from napari_gpubio.light.layered.widget.plots import PlotDesk
 from napari_gpubio.light.layered.widget.request import Picture
 from napari_gpubio.light.numbers import write_csv
-from napari_gpubio.light.widget.results import made_text
+from napari_gpubio.light.widget.result_head import ResultHead
 from napari_gpubio.light.widget.results_files import ResultFiles
-from napari_gpubio.light.widget.results_table import STATUS_COLOURS, NumberTable
+from napari_gpubio.light.widget.results_table import NumberTable
 
 Write = Callable[[Path, Any], None]
 
@@ -58,16 +57,16 @@ class ResultBox(QWidget):
         """
         self.picture = picture
         self._empty.setVisible(picture is None)
-        for part in (self._light, self._made_row, self.table):
+        for part in (self.head, self.table):
             part.setVisible(picture is not None)
         for button in (self._plots, self._export):
             button.setEnabled(picture is not None)
         if picture is not None:
             rows = fraction_rows(picture.result)
             colours = layer_colours([layer.name for layer in picture.result.medium.layers])
-            self._continue.setEnabled(not running and picture.traced.state is not None)
-            self._light.setText(_findings_text(picture, running=running))
-            self._made.setText(made_text(picture.result))
+            findings = layered_findings(picture.traced, running=running)
+            can_go_on = not running and picture.traced.state is not None
+            self.head.show_result(picture.result, findings, can_go_on=can_go_on)
             self.table.show_rows(rows, dict(enumerate(colours, start=1)))
         self.plots.show_picture(picture)
 
@@ -82,9 +81,10 @@ class ResultBox(QWidget):
     # -- the inside -----------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        self._empty, self._light, self._made = QLabel(EMPTY, self), QLabel(self), QLabel(self)
-        self._light.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self._made_row = self._build_made()
+        self._empty = QLabel(EMPTY, self)
+        self._empty.setWordWrap(True)
+        self.head = ResultHead(self)
+        self.head.continue_wanted.connect(self.continue_wanted)
         self.table = NumberTable(self)
         self._plots = QPushButton("Plots…", self)
         self._plots.setToolTip("Profiles in depth and along the radius, and what escapes by radius and by angle")
@@ -100,29 +100,12 @@ class ResultBox(QWidget):
         self._export.setMenu(self._menu)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        for label in (self._empty, self._light, self._made):
-            label.setWordWrap(True)
-        for part in (self._empty, self._light, self._made_row, self.table):
+        for part in (self._empty, self.head, self.table):
             layout.addWidget(part)
         buttons = QHBoxLayout()
         for button in (self._plots, self._export):
             buttons.addWidget(button, 1)
         layout.addLayout(buttons)
-
-    def _build_made(self) -> QWidget:
-        """Make the row that says how the result was made, and goes on with it."""
-        self._continue = QPushButton("Continue", self)
-        self._continue.setToolTip(
-            "Go on with this result and its own inputs: to its end if it was stopped, else with as many photons more "
-            "as Photons says"
-        )
-        self._continue.clicked.connect(lambda: self.continue_wanted.emit())
-        row_owner = QWidget(self)
-        row = QHBoxLayout(row_owner)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self._made, 1)
-        row.addWidget(self._continue)
-        return row_owner
 
     def _export_numbers(self) -> None:
         self._ask("Export the numbers", "layers.csv", "Tables (*.csv)", write_numbers)
@@ -153,9 +136,3 @@ def write_curve_table(path: Path, picture: Picture) -> None:
 def write_mcml_output(path: Path, picture: Picture) -> None:
     """Write what was traced as an output file of MCML: the response to a pencil beam, which CONV expects."""
     write_mco(path, picture.traced)
-
-
-def _findings_text(picture: Picture, *, running: bool) -> str:
-    dot = "<span style='color:{}; font-size:16px'>●</span> {}"
-    found = layered_findings(picture.traced, running=running)
-    return "<br>".join(dot.format(STATUS_COLOURS[one.status], escape(one.sentence)) for one in found)

@@ -7,9 +7,8 @@ from qtpy.QtWidgets import QCheckBox, QVBoxLayout, QWidget
 
 from napari_gpubio.light.layered.settings import LayeredSettings
 from napari_gpubio.light.layered.widget.grid_box import FIELDS
-from napari_gpubio.light.widget.number_row import aligned_form, row_label
 from napari_gpubio.light.widget.photon_box import PhotonBox
-from napari_gpubio.viewer.forms import ParamForm
+from napari_gpubio.viewer.forms import ParamForm, aligned_form, row_label
 
 
 class RunBox(QWidget):

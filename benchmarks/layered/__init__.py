@@ -1,0 +1,1 @@
+"""What layered_speed.py is made of."""

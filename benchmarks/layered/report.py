@@ -1,0 +1,117 @@
+"""The results as tables to read."""
+
+from typing import Any
+
+from common import Row, compact, header_lines, line, table
+
+from layered.error_maps import COLUMNS as MAP_COLUMNS
+from layered.error_maps import KNOWN, map_line
+
+SECTIONS = {  # title, and what a reader must know
+    "a": (
+        "Skin and intralipid",
+        (
+            "*Tracing*: on buffers made beforehand, in chunks as in a real run, the cache's pilot included; *whole "
+            "call*: from arguments to result on the host."
+        ),
+    ),
+    "b": (
+        "Steps of optimisation, skin",
+        "Tracing. Paper: a GTX 480 (2010) and 1e8 photons, from the text and from what its authors' result files say.",
+    ),
+    "c": (
+        "Size and shape of the cache, skin",
+        "Tracing, no pilot in it. *Cached*: what part of the absorbed light lies in the cache, by the pilot's photons.",
+    ),
+    "d": (
+        "Four grids over 1 cm x 1 cm, intralipid",
+        "Tracing. Paper: a GTX 480 and 1e7 photons, from its authors' result files.",
+    ),
+    "e": ("Number of GPUs, skin", "Tracing; in brackets the efficiency."),
+    "f": (
+        "The CPU, skin",
+        "Tracing, as many photons for each thread; in brackets the efficiency. *Per core* is what the target is about.",
+    ),
+    "g": (
+        "Differences between maps, skin",
+        (
+            f"A(r, z) of the first and the second, in bins whose standard error is below {100 * KNOWN:g} % in both. "
+            "Normal errors: 68.3, 95.4 and 99.7 % within 1, 2 and 3 (known from batches: a little less)."
+        ),
+    ),
+}
+COLUMNS = ("row", "threads", "photons", "seconds", "median", "cpu s", "photons/s", "per core", "Rd", "notes")
+
+
+def markdown(head: dict[str, Any], rows: list[Row]) -> str:
+    """Everything, a table for each part."""
+    lines = [
+        "# Speed of light in layers",
+        "",
+        *header_lines(head),
+        f"Device: {head['device']}. Load average at the end {head['load_average_end']}.",
+        "",
+        (
+            "Best of several runs. *cpu s*: processor time summed over threads; *per core*: photons per such second, "
+            "which other people's load spoils least. *Load*: processes that wanted a core in the minute before, this "
+            "one included. *Rd*: diffuse reflectance, which must not depend on how a row was made fast. *x*: times as "
+            "fast, on a CPU per core unless threads are compared."
+        ),
+    ]
+    for letter, (title, sentence) in SECTIONS.items():
+        if own := [r for r in rows if r["name"][0] == letter]:
+            lines += ["", f"## {letter}. {title}", "", sentence, "", *_table(letter, own)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(letter: str, own: list[Row]) -> list[str]:
+    if letter == "g":
+        return table(MAP_COLUMNS, [map_line(r) for r in own])
+    return table(COLUMNS, [speed_line(r, own) for r in own])
+
+
+def told(r: Row, rows: list[Row]) -> str:
+    """One line of any table."""
+    return map_line(r) if r["name"][0] == "g" else speed_line(r, rows)
+
+
+def speed_line(r: Row, rows: list[Row]) -> str:
+    """One line of a table of speeds; the other rows are there to be compared with."""
+    if "skipped" in r:
+        return line(r["name"], *[""] * (len(COLUMNS) - 2), f"skipped: {r['skipped']}")
+    busy = "" if r["cpu_seconds"] is None else f"{r['cpu_seconds']:.4g}"
+    return line(
+        r["name"], r.get("threads", ""), f"{r['amount']:,}", f"{r['seconds']:.4g}", f"{r['median_seconds']:.4g}", busy,
+        compact(r["rate"]), compact(r["rate_per_core"]) if r["rate_per_core"] else "",
+        f"{r['reflectance']:.5f} ± {r['reflectance_error']:.5f}", "; ".join(notes(r, rows)),
+    )  # fmt: skip
+
+
+def notes(r: Row, rows: list[Row]) -> list[str]:
+    """Ratio, cache, target and the paper's figure of a row, where it has them."""
+    found = []
+    if (times := ratio(r, rows)) is not None:
+        efficiency = f" ({100 * times / r['processors']:.0f} %)" if "processors" in r else ""
+        found.append(f"{times:.2f} x {r['compared_with'][2:]}{efficiency}")
+    if "times_gpu_mcml" in r:
+        found.append(f"{r['times_gpu_mcml']:.2f} x GPU-MCML")
+    if "cache_shape" in r:
+        radial, depth = r["cache_shape"]
+        found.append(f"{radial} x {depth} bins in r and z, cached {100 * r['cached_share']:.1f} %")
+    if r.get("paper"):
+        found.append(f"paper {r['paper']}")
+    if r.get("target"):
+        found.append(r["target"])
+    return [*found, *(f"load {load:g}" for load in r.get("load_average", ()))]
+
+
+def ratio(r: Row, rows: list[Row]) -> float | None:
+    """How many times as fast as the row that it is compared with, None where that is absent.
+
+    On a CPU by processor seconds, which other people's load leaves, unless it is processors that are compared.
+    """
+    base = next((b for b in rows if b["name"] == r.get("compared_with") and "rate" in b), None)
+    if base is None or base is r:
+        return None
+    key = "rate" if "processors" in r or not r["rate_per_core"] else "rate_per_core"
+    return r[key] / base[key]

@@ -1,0 +1,134 @@
+"""Photons on buffers made beforehand, as `simulate_layers` traces them, and the whole call."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from common import Row, Stopwatch, Timing, load_average, row
+
+from layered.plan import Case, with_photons
+from napari_gpubio.core.chunks import advance_in_pieces
+from napari_gpubio.core.device import Device
+from napari_gpubio.light.layered.gpu import Run, Variant
+from napari_gpubio.light.layered.partial import LayeredPartial
+from napari_gpubio.light.layered.problem import SCALE, LayeredProblem
+from napari_gpubio.light.layered.run import make_runs, simulate_layers
+from napari_gpubio.light.result import Estimate
+from napari_gpubio.light.work import FIRST_CHUNK, joined
+
+WARM_UP = {"cpu": 200, "cuda": 20_000}  # photons at least: more than those of the pilot that shapes the cache
+WARM_UP_SHARE = 100  # else that part of the photons
+MOST_SECONDS = 20.0  # what seems to take longer is measured with a tenth of the photons
+ENOUGH_SECONDS = 6.0  # after so long a thing is not timed again
+
+
+class Timed(NamedTuple):
+    """How long it took, how many photons, and what they gave: something that may not depend on how it was made fast."""
+
+    timing: Timing
+    photons: int
+    reflectance: Estimate
+
+
+class Tracing:
+    """All photons of a case, ready to be traced once.
+
+    Parameters
+    ----------
+    made
+        The case; its settings say how many photons.
+    device
+        A CPU, one GPU, or several.
+    variant
+        How a single GPU tallies; None: as `simulate_layers` does it.
+    """
+
+    def __init__(self, made: Case, device: Device, variant: Variant | None = None) -> None:
+        self.problem = LayeredProblem(made.medium, made.settings)
+        one = variant is not None
+        self._runs = [Run(self.problem, device=device, variant=variant)] if one else make_runs(self.problem, device)
+        self._pieces = joined(LayeredPartial.empty(self.problem).missing(self.problem), self._runs[0].span)
+        self._first_chunk = FIRST_CHUNK[device.kind]
+
+    def in_chunks(self) -> None:
+        """Trace them as `simulate_layers` does: in chunks of about a tenth of a second, the cache's pilot included."""
+        for _ in advance_in_pieces(self._runs, self._pieces, first_chunk=self._first_chunk):
+            pass
+
+    def tallies(self) -> LayeredPartial:
+        """What was traced."""
+        partial = LayeredPartial.empty(self.problem)
+        for run in self._runs:
+            partial.add(run.snapshot(), self.problem)
+        return partial
+
+    def close(self) -> None:
+        """Free the buffers."""
+        for run in self._runs:
+            run.close()
+
+
+def reflectance_of(problem: LayeredProblem, partial: LayeredPartial) -> Estimate:
+    """Diffuse reflectance and its error, without the maps, which take their time."""
+    cells = slice(problem.absorption_cells, problem.absorption_cells + problem.angular_cells)
+    batches = list(partial.batches.values())
+    shares = np.array([batch.numbers[cells].sum() / SCALE / batch.photons for batch in batches])
+    error = shares.std(ddof=1) / np.sqrt(len(shares)) if len(shares) > 1 else np.nan
+    return Estimate(float(np.average(shares, weights=[batch.photons for batch in batches])), float(error))
+
+
+def trace_once(made: Case, device: Device, watch: Stopwatch, variant: Variant | None = None) -> Estimate:
+    """Trace a case, timing only the tracing."""
+    tracing = Tracing(made, device, variant)
+    try:
+        with watch.running():
+            tracing.in_chunks()
+        return reflectance_of(tracing.problem, tracing.tallies())
+    finally:
+        tracing.close()
+
+
+def affordable(made: Case, device: Device, variant: Variant | None = None) -> Case:
+    """Compile and load what a case needs, and return it with fewer photons if it is going to take too long."""
+    photons, watch = made.settings.photons, Stopwatch()
+    few = min(photons, max(photons // WARM_UP_SHARE, WARM_UP[device.kind]))
+    for _ in range(2):  # Numba's cache and the GPU's memory pool are filled by the first
+        trace_once(with_photons(made, few), device, watch, variant)
+    too_long = watch.wall[-1] * photons / few > MOST_SECONDS
+    return with_photons(made, max(few, photons // 10)) if too_long else made
+
+
+def timed_tracing(made: Case, device: Device, repeats: int, variant: Variant | None = None) -> Timed:
+    """Time the tracing of a case several times after a warm-up."""
+    made = affordable(made, device, variant)
+    return _timed(lambda watch: trace_once(made, device, watch, variant), made, repeats)
+
+
+def timed_call(made: Case, device: Device, repeats: int) -> Timed:
+    """Time the whole call several times after a warm-up, from arguments to result on the host."""
+    made = affordable(made, device)
+
+    def call(watch: Stopwatch) -> Estimate:
+        with watch.running():
+            result = simulate_layers(*made, device=device)
+        return result.diffuse_reflectance
+
+    return _timed(call, made, repeats)
+
+
+def _timed(once: Callable[[Stopwatch], Estimate], made: Case, repeats: int) -> Timed:
+    watch = Stopwatch()
+    for _ in range(repeats):
+        found = once(watch)
+        if sum(watch.wall) > ENOUGH_SECONDS:
+            break
+    return Timed(watch.timing(), made.settings.photons, found)
+
+
+def photon_row(name: str, device: Device, timed: Timed, **more: Any) -> Row:
+    """A row that counts photons."""
+    if not device.is_gpu:
+        more = {"threads": numba.get_num_threads(), "load_average": load_average()[:1], **more}
+    told = {"reflectance": timed.reflectance.value, "reflectance_error": timed.reflectance.error}
+    return row(name, device, timed.timing, timed.photons, "photons", **told, **more)

@@ -1,0 +1,125 @@
+"""Rows b, c and d, the paper's tables and figures of what makes A(r, z) fast: optimisation steps, cache, grid.
+
+Times of the paper are those of a GTX 480 and the same photons.
+"""
+
+from collections.abc import Iterator
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from common import Array, Row, skipped
+
+from layered.plan import LIKE_GPU_MCML, Case, Job, Plan, intralipid_case, skin_case
+from layered.tracing import Tracing, photon_row, timed_tracing
+from napari_gpubio.core.device import Device
+from napari_gpubio.light.layered.gpu import PILOT_PHOTONS, Variant, hot_corner
+
+KIB = 1024
+CACHE_KIB = (0, 4, 8, 16, 32, 48, 64, 96, 128, 160, 200)
+SHAPE_KIB = 48  # of the caches whose shapes are compared
+SHAPE_RADIAL = (13, 16, 24, 32, 48, 64, 96, 128, 192)  # bins in r; as many in z as fit
+CACHE_SHARE = 5  # of the photons of other rows
+NO_CACHE, CHOSEN = "c 0 KiB", f"c {SHAPE_KIB} KiB, the pilot's shape"
+
+
+class Step(NamedTuple):
+    """A row of the paper's comparison: how A(r, z) is tallied, if at all, and the seconds of a GTX 480."""
+
+    name: str
+    variant: Variant | None
+    settings: dict[str, Any]
+    paper: str
+
+
+FASTEST, CPU_MAP = "cache and register history", "with the map"
+STEPS = (
+    Step("no cache, no register history", Variant(cache=False, history=False), LIKE_GPU_MCML, "about 149 s (simple)"),
+    Step("register history only", Variant(cache=False), LIKE_GPU_MCML, "about 55 s"),
+    Step("cache only", Variant(history=False), LIKE_GPU_MCML, ""),
+    Step(FASTEST, Variant(), LIKE_GPU_MCML, "23.0 s"),
+    Step("without the map", Variant(), {"absorption": False}, "about 16 s"),
+)
+CPU_STEPS = (Step(CPU_MAP, None, LIKE_GPU_MCML, ""), Step("without the map", None, {"absorption": False}, ""))
+GRIDS = {1: "22.95 s", 10: "23.20 s", 100: "26.06 s", 1000: "about 30.8 s"}  # bins in r and in z
+
+
+# ---------------------------------------------------------------------------------------- rows b: steps of optimisation
+def steps(plan: Plan) -> Iterator[Job]:
+    """Skin: what the cache and the register history are worth, and what the map costs."""
+    for step in STEPS:
+        made = skin_case(plan.count("skin"), **step.settings)
+        more = {"compared_with": f"b skin, {FASTEST}", "paper": step.paper}
+        yield Job(f"b skin, {step.name}", partial(_traced, made, plan, step.variant, more))
+
+
+def _traced(made: Case, plan: Plan, variant: Variant | None, more: dict[str, Any], name: str) -> Row:
+    return photon_row(name, plan.device, timed_tracing(made, plan.device, plan.repeats, variant), **more)
+
+
+# -------------------------------------------------------------------------------------------------------- rows c: cache
+def caches(plan: Plan) -> Iterator[Job]:
+    """Skin: time against the size of the cache, its shape chosen by the pilot, and against its shape at one size."""
+    for kib in CACHE_KIB:
+        yield Job(f"c {kib} KiB", partial(_of_size, kib * KIB, plan, NO_CACHE))
+    cells = SHAPE_KIB * KIB // 8
+    for radial in SHAPE_RADIAL:
+        yield Job(f"c {SHAPE_KIB} KiB, {radial} bins in r", partial(_of_shape, (radial, cells // radial), plan, CHOSEN))
+    yield Job(CHOSEN, partial(_of_size, SHAPE_KIB * KIB, plan, CHOSEN))
+
+
+def _of_size(size: int, plan: Plan, compared_with: str, name: str) -> Row:
+    if size > (most := most_cache_bytes(plan.device)):
+        return skipped(name, f"a block of this GPU has at most {most // KIB} KiB of shared memory")
+    if size > 0:
+        return _of_shape(hot_corner(_pilot(plan.device), size // 8), plan, compared_with, name)
+    return _traced(_cached_case(plan), plan, Variant(cache=False), {"compared_with": compared_with}, name)
+
+
+def _of_shape(shape: tuple[int, int], plan: Plan, compared_with: str, name: str) -> Row:
+    share = _share(_pilot(plan.device), shape)
+    more = {"compared_with": compared_with, "cache_shape": shape, "cached_share": share}
+    return _traced(_cached_case(plan), plan, Variant(shape=shape), more, name)
+
+
+def _cached_case(plan: Plan) -> Case:
+    return skin_case(max(1, plan.count("skin") // CACHE_SHARE), **LIKE_GPU_MCML)
+
+
+def _share(absorbed: Array, shape: tuple[int, int]) -> float:
+    """What part of the absorbed weight lies in a corner."""
+    return float(absorbed[: shape[0], : shape[1]].sum() / absorbed.sum())
+
+
+@cache
+def _pilot(device: Device) -> Array:
+    """A(r, z) of skin as the engine's own pilot sees it, in quanta, shape (radial, depth)."""
+    made = skin_case(PILOT_PHOTONS, **LIKE_GPU_MCML)
+    tracing = Tracing(made, device, Variant(cache=False))
+    try:
+        tracing.in_chunks()
+        numbers = np.sum([batch.numbers for batch in tracing.tallies().batches.values()], axis=0, dtype=np.float64)
+    finally:
+        tracing.close()
+    s = made.settings
+    return numbers[: tracing.problem.absorption_cells].reshape(s.radial_bins, s.depth_bins)
+
+
+def most_cache_bytes(device: Device) -> int:
+    """Shared memory that a block may have."""
+    import cupy
+
+    facts = cupy.cuda.runtime.getDeviceProperties(device.indices[0])
+    return int(facts.get("sharedMemPerBlockOptin", 48 * KIB))
+
+
+# -------------------------------------------------------------------------------------------------------- rows d: grids
+def grids(plan: Plan) -> Iterator[Job]:
+    """Intralipid: four grids over the same cylinder, by variant."""
+    chosen, base = (STEPS, FASTEST) if plan.device.is_gpu else (CPU_STEPS, CPU_MAP)
+    for bins, paper in GRIDS.items():
+        for step in chosen:
+            made = intralipid_case(plan.count("intralipid"), bins=bins, **step.settings)
+            told = f"d intralipid, {bins} x {bins} bins"
+            more = {"compared_with": f"{told}, {base}", "paper": paper * (step.name == FASTEST)}
+            yield Job(f"{told}, {step.name}", partial(_traced, made, plan, step.variant, more))

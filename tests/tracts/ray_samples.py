@@ -1,0 +1,93 @@
+"""Rays one at a time for the tests of ray tracing: settings, analytic fields on any grid, a rod of fibres."""
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from napari_gpubio.core.device import choose_device
+from napari_gpubio.tracts import Directions, TensorField
+from napari_gpubio.tracts.cases import EXACT, SEED_SCHEME, shoot
+from napari_gpubio.tracts.phantom.analytic.field import DIFFUSIVITY
+from napari_gpubio.tracts.phantom.brain import voxel_centres
+from napari_gpubio.tracts.rays.problem import RayProblem
+from napari_gpubio.tracts.run import trace_problem
+from napari_gpubio.tracts.seeds import Launch
+
+DOUBLE = dataclasses.replace(EXACT, precision="double")
+SEED_DOUBLE = dataclasses.replace(SEED_SCHEME, precision="double")
+EUDX = dataclasses.replace(EXACT, method="eudx")
+FORWARDS = Directions(kind="principal", both_ways=False)
+METHODS = {"hamiltonian": DOUBLE, "vanaart2011": SEED_DOUBLE, "eudx": dataclasses.replace(EUDX, precision="double")}
+ROD = dataclasses.replace(EXACT, step_mm=0.25, max_length_mm=100)
+START, AHEAD = (10.0, 5.0, 8.0), (-0.7, -0.6, 0.2)
+TURN = Rotation.from_euler("xyz", [12, -18, 25], degrees=True).as_matrix()
+GRIDS = {
+    "anisotropic": np.diag([1.3, 0.9, 1.6]),
+    "sheared": np.array([[1.2, 0.3, 0.0], [0.0, 1.2, -0.2], [0.1, 0.0, 1.2]]),
+    "rotated": TURN @ np.diag([1.2, 1.2, 1.2]),
+    "left-handed": np.diag([-1.2, 1.2, 1.2]),
+    "everything": TURN @ np.array([[-1.3, 0.2, 0.0], [0.0, 0.9, 0.1], [0.0, 0.0, 1.5]]),
+}
+ALL_METHODS = pytest.mark.parametrize(
+    "changes",
+    [{}, {"interpolation": "linear"}, {"method": "vanaart2011"}, {"method": "eudx"}],
+    ids=["cubic", "linear", "vanaart2011", "eudx"],
+)
+
+
+@functools.cache
+def sampled(make, *arguments):
+    """One sampled copy of an analytic field for all tests, so that its volumes are prepared once."""
+    return make(*arguments).sample()
+
+
+def changed(settings, **changes):
+    return dataclasses.replace(settings, **changes)
+
+
+def one_ray(field, start, direction, settings, device="cpu"):
+    return shoot(field, start, direction, settings, choose_device(device))
+
+
+def launched(field, settings, points, axes, device, directions=FORWARDS):
+    launch = Launch(np.asarray(points, float), np.asarray(axes, float), directions)
+    return trace_problem(RayProblem(field, launch, settings), choose_device(device))
+
+
+def passing(field, start, direction, target, settings, device="cpu"):
+    """Distance (mm) at which a ray passes a point, and its Riemannian length there."""
+    path = one_ray(field, start, direction, settings, device)[0].astype(float)
+    steps, away = np.diff(path, axis=0), np.asarray(target, float) - path[:-1]
+    share = ((away * steps).sum(axis=1) / (steps**2).sum(axis=1)).clip(0, 1)
+    distances = np.linalg.norm(away - share[:, None] * steps, axis=1)
+    n = int(np.argmin(distances))
+    lengths = [0.0, 0.0]
+    for m in (n, n + 1):
+        if m:
+            some = one_ray(field, start, direction, changed(settings, max_steps=m), device)
+            lengths[m - n] = float(some.per_fiber["riemannian_length_mm"][0])
+    return distances[n], lengths[0] + share[n] * (lengths[1] - lengths[0])
+
+
+def on_grid(tensor_at, matrix, extent_mm):
+    """A field sampled around the world's origin; every side is at least ``extent_mm`` away."""
+    shape = tuple(2 * int(np.ceil(extent_mm * np.linalg.norm(row))) + 1 for row in np.linalg.inv(matrix))
+    affine = np.eye(4)
+    affine[:3, :3], affine[:3, 3] = matrix, -matrix @ (np.array(shape) // 2)
+    tensors = DIFFUSIVITY * tensor_at(voxel_centres(affine, shape))
+    return TensorField(tensors=tensors, mask=np.ones(shape, bool), affine=affine)
+
+
+def rod(shape=(40, 12, 12), *, isotropic_from=None, masked_to=None):
+    """Fibres along x on 1 mm voxels; perhaps round tensors from some voxel on, perhaps a mask that ends at one."""
+    tensors = np.zeros((*shape, 6))
+    tensors[..., :3] = 1.7e-3, 0.3e-3, 0.3e-3
+    if isotropic_from is not None:
+        tensors[isotropic_from:, ..., :3] = 0.7e-3
+    mask = np.ones(shape, bool)
+    if masked_to is not None:
+        mask[masked_to + 1 :] = False
+    return TensorField(tensors=np.where(mask[..., None], tensors, 0), mask=mask, affine=np.eye(4))

@@ -1,0 +1,158 @@
+"""Why a ray ends: at every limit, where it cannot start, and what the border of the mask does to it."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.device import choose_device
+from napari_gpubio.tracts import StopReason
+from napari_gpubio.tracts.cases import EXACT, SEED_SCHEME
+from napari_gpubio.tracts.phantom.analytic import adaptive_ring, half_space, ring
+from napari_gpubio.tracts.rays.problem import RayProblem, continued
+from napari_gpubio.tracts.run import make_runs
+from napari_gpubio.tracts.seeds import Launch
+from tests.tracts.ray_samples import (
+    ALL_METHODS,
+    DOUBLE,
+    EUDX,
+    FORWARDS,
+    GRIDS,
+    METHODS,
+    ROD,
+    changed,
+    on_grid,
+    one_ray,
+    rod,
+    sampled,
+)
+
+
+def end_of(field, settings, device, start=(5.0, 6.0, 6.0), ahead=(1, 0, 0)):
+    """Why a ray ends, and where."""
+    traced = one_ray(field, start, ahead, settings, device)
+    return StopReason(int(traced.per_fiber["stop_reason"][0])), traced[0][-1].astype(float)
+
+
+INTEGRATORS = pytest.mark.parametrize("integrator", ["rk4", "rk2", "euler"])
+
+
+@ALL_METHODS
+@INTEGRATORS
+def test_a_ray_ends_at_the_side_of_the_volume(changes, integrator, device):
+    reason, end = end_of(rod(), changed(ROD, integrator=integrator, **changes), device)
+    assert reason == StopReason.VOLUME
+    np.testing.assert_allclose(end, (39, 6, 6), atol=0.26)
+
+
+@ALL_METHODS
+@INTEGRATORS
+def test_a_ray_ends_at_the_border_of_the_mask(changes, integrator, device):
+    field = rod(masked_to=20)
+    reason, end = end_of(field, changed(ROD, integrator=integrator, **changes), device)
+    assert reason == StopReason.MASK
+    assert 20 - 1e-4 < end[0] <= 20.5  # the last voxel reaches half a voxel beyond its centre
+    np.testing.assert_allclose(end[1:], 6, atol=1e-5)
+
+
+@ALL_METHODS
+def test_a_ray_ends_where_anisotropy_falls_below_the_limit(changes, device):
+    reason, end = end_of(rod(isotropic_from=20), changed(ROD, fa_stop=0.4, **changes), device)
+    assert reason == StopReason.FA
+    full = 1.4 / np.linalg.norm([1.7, 0.3, 0.3])
+    limit = 19 + (full - 0.4) / full  # FA falls linearly from voxel 19 to voxel 20
+    assert limit - 0.26 < end[0] <= limit + 1e-5
+
+
+@ALL_METHODS
+def test_a_ray_ends_after_its_steps(changes, device):
+    reason, end = end_of(rod(), changed(ROD, max_steps=17, **changes), device)
+    assert reason == StopReason.STEPS
+    np.testing.assert_allclose(end, (5 + 17 * 0.25, 6, 6), atol=1e-4)
+
+
+@ALL_METHODS
+def test_a_ray_ends_at_its_longest_length(changes, device):
+    reason, end = end_of(rod(), changed(ROD, max_length_mm=7.6, **changes), device)
+    assert reason == StopReason.LENGTH
+    np.testing.assert_allclose(end, (5 + 7.75, 6, 6), atol=1e-4)  # the first point at least so far
+
+
+@pytest.mark.parametrize("settings", [EUDX, EXACT, SEED_SCHEME], ids=["eudx", "hamiltonian", "vanaart2011"])
+def test_a_ray_may_be_as_long_as_allowed_in_every_method(settings, device):
+    """Upwards in the half space, where D grows, and downwards, where a velocity in mm shrinks."""
+    for ahead in ((1, 1, 0), (1, -0.6, 0)):
+        field = sampled(ring) if settings.method == "eudx" else sampled(half_space)
+        start = (20, 0, 0) if settings.method == "eudx" else (-20, 45, 0)
+        traced = one_ray(field, start, ahead, changed(settings, max_length_mm=25.0), device)
+        assert StopReason(int(traced.per_fiber["stop_reason"][0])) == StopReason.LENGTH
+        assert 25.0 <= traced.per_fiber["length_mm"][0] < 25.5
+
+
+@pytest.mark.parametrize(("radius", "reason"), [(25.0, StopReason.CURVATURE), (15.0, StopReason.LENGTH)])
+def test_a_ray_ends_where_it_bends_too_tightly(radius, reason, device):
+    """Streamlines on the ring bend with a radius of 20 mm."""
+    settings = changed(EUDX, min_radius_mm=radius, max_length_mm=20, step_mm=0.5)
+    assert end_of(sampled(ring), settings, device, (20, 0, 0), (0, 1, 0))[0] == reason
+
+
+def test_bending_is_measured_in_millimetres(device):
+    """A geodesic of the half space is a circle whose radius is known."""
+    launch, grid = half_space().launches[0], GRIDS["everything"]
+    field = on_grid(lambda x: half_space().tensor_at(x + np.array([0, 40, 0])), grid, 16.0)
+    start = np.array([0.0, 0.0, 0.0])
+    assert launch.direction[1] == 0  # level: a circle of radius 40
+    for radius, reason in ((42.0, StopReason.CURVATURE), (38.0, StopReason.LENGTH)):
+        settings = changed(DOUBLE, min_radius_mm=radius, max_length_mm=12)
+        assert end_of(field, settings, device, start, launch.direction)[0] == reason
+
+
+def test_a_ray_ends_at_its_largest_drift(device):
+    field, launch = sampled(adaptive_ring), adaptive_ring().launches[0]
+    free = one_ray(field, launch.start, launch.direction, changed(SEED_SCHEME, max_length_mm=40), device)
+    drift = float(free.per_fiber["drift"][0])
+    limited = changed(SEED_SCHEME, max_length_mm=40, max_drift=drift / 2)
+    stopped = one_ray(field, launch.start, launch.direction, limited, device)
+    assert stopped.per_fiber["stop_reason"][0] == StopReason.DRIFT
+    assert 1 < len(stopped.points) < len(free.points)
+    np.testing.assert_array_equal(stopped[0], free[0][: len(stopped[0])])
+
+
+@pytest.mark.parametrize("settings", METHODS.values(), ids=list(METHODS))
+def test_a_ray_that_cannot_start_is_invalid_and_harms_no_other(settings, device):
+    points = [(5, 6, 6), (-3, 6, 6), (5, 6, 6)]
+    axes = [(1, 0, 0), (1, 0, 0), (1, 0, 0) if settings.method == "eudx" else (0, 0, 0)]
+    limited = changed(settings, max_length_mm=5, min_length_mm=0)
+    problem = RayProblem(rod(), Launch(np.array(points, float), np.array(axes, float), FORWARDS), limited)
+    (run,) = make_runs(problem, choose_device(device))
+    run.advance(0, 3)
+    (part,) = run.take()
+    last = StopReason.LENGTH if settings.method == "eudx" else StopReason.INVALID
+    expected = [StopReason.LENGTH, StopReason.INVALID, last]
+    assert part.reasons[:, 0].tolist() == expected
+    assert np.isfinite(part.points).all()
+    counts = np.diff(part.offsets)
+    assert counts[0] > 20
+    assert counts[1] == 1  # the seed alone
+
+
+def test_tensors_are_continued_beyond_the_mask():
+    mask = np.zeros((16, 9, 9), bool)
+    mask[4:8, 2:7, 2:7] = True
+    tensors = np.random.default_rng(5).uniform(1, 2, (16, 9, 9, 6)) * mask[..., None]
+    filled = continued(tensors, mask)
+    np.testing.assert_array_equal(filled[mask], tensors[mask])
+    for i, source in ((1, 4), (2, 4), (3, 4), (8, 7), (9, 7), (10, 7)):
+        np.testing.assert_array_equal(filled[i, 2:7, 2:7], tensors[source, 2:7, 2:7])
+    assert not filled[:1].any()
+    assert not filled[11:].any()
+    whole = np.ones((16, 9, 9), bool)
+    assert continued(tensors, whole) is tensors
+
+
+def test_the_border_of_the_mask_bends_no_ray(device):
+    """A field that is cut by a mask gives the rays of the whole field, as long as it is the same everywhere."""
+    plain, cut = rod(), rod(masked_to=20)
+    for changes in ({}, {"interpolation": "smoothing"}, {"method": "vanaart2011"}):
+        settings = changed(ROD, max_length_mm=14.1, **changes)
+        whole, part = (one_ray(f, (5, 3, 6), (1, 0.3, 0), settings, device) for f in (plain, cut))
+        assert part.points[:, 0].max() > 18
+        np.testing.assert_allclose(part[0], whole[0], atol=1e-4)  # the prefilter feels the border a little

@@ -1,0 +1,150 @@
+"""What surrounds the CUDA kernels of ray tracing, on pretended GPUs: memory, pieces, order, textures."""
+
+import dataclasses
+import threading
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.device import choose_device
+from napari_gpubio.core.errors import InvalidInput, OutOfGpuMemory
+from napari_gpubio.tracts import track
+from napari_gpubio.tracts.io.tractograms import read_tractogram
+from napari_gpubio.tracts.rays import gpu
+from napari_gpubio.tracts.run import track_to_file
+from tests.tracts.ray_twin_samples import (
+    BOTH_KINDS,
+    FAN,
+    SEEDS,
+    TRACK,
+    brain,
+    fresh,
+    settings_of,
+    tracked_on_the_cpu,
+    waves,
+)
+from tests.tracts.tractogram_samples import check_same_fibers
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize("device", ["cuda:0", "cuda:0,1", "cuda:2,0,1"])
+def test_gpus_give_the_fibers_of_the_cpu(fake_gpu, in_chunks_of, device):
+    pretended = fake_gpu(count=3)
+    in_chunks_of(17)
+    fibers = track(fresh(brain()), SEEDS, FAN, TRACK, device=device)
+    assert len(fibers) > 100
+    check_same_fibers(fibers, tracked_on_the_cpu())
+    used = {where for where, name, *_ in pretended.log if name == "trace_cubic"}
+    assert used == set(choose_device(device).indices)
+    assert fibers.parameters["device"].startswith("cuda:")
+
+
+def test_a_second_run_finds_its_volumes_ready(fake_gpu):
+    pretended, field = fake_gpu(), fresh(brain())
+    track(field, SEEDS, FAN, TRACK, device="cuda")
+    pretended.log.clear()
+    check_same_fibers(track(field, SEEDS, FAN, TRACK, device="cuda"), tracked_on_the_cpu())
+    assert {name for _, name, *_ in pretended.log} == {"trace_cubic", "pack"}
+    track(field, SEEDS, FAN, dataclasses.replace(TRACK, metric="adjugate"), device="cuda")
+    assert "compose_rows" in {name for _, name, *_ in pretended.log}
+
+
+def test_the_field_holds_all_memory_that_stays_taken(fake_gpu):
+    pretended, field = fake_gpu(), fresh(brain())
+    track(field, SEEDS, FAN, TRACK, device="cuda")
+    assert pretended.used_bytes[0] > 0
+    field.cache.clear()
+    assert pretended.used_bytes[0] == 0
+
+
+@pytest.mark.parametrize("which", range(1, 9))
+def test_a_failed_allocation_is_tried_again_with_half_as_many(fake_gpu, monkeypatch, caplog, which):
+    pretended, advance, failed = fake_gpu(), gpu.Run.advance, []
+
+    def failing_once(self, start, count):
+        if not failed:
+            failed.append(count)
+            pretended.fail_allocations(which)
+        advance(self, start, count)
+
+    monkeypatch.setattr(gpu.Run, "advance", failing_once)
+    fibers = track(fresh(brain()), SEEDS, FAN, TRACK, device="cuda")
+    check_same_fibers(fibers, tracked_on_the_cpu())
+    assert f"out of GPU memory with {failed[0]} items; trying again with {(failed[0] + 1) // 2}" in caplog.text
+
+
+def test_a_small_gpu_does_it_in_small_pieces(fake_gpu):
+    pretended, field = fake_gpu(), fresh(brain())
+    track(field, SEEDS, FAN, TRACK, device="cuda")
+    pretended.log.clear()
+    pretended.total_bytes = pretended.used_bytes[0] + MIB // 4
+    check_same_fibers(track(field, SEEDS, FAN, TRACK, device="cuda"), tracked_on_the_cpu())
+    assert sum(name == "trace_cubic" for _, name, *_ in pretended.log) > 3
+
+
+def test_a_fiber_that_does_not_fit_is_an_error_with_numbers(fake_gpu):
+    fake_gpu(total_bytes=16 * MIB)
+    endless = dataclasses.replace(TRACK, step_mm=0.1, max_length_mm=100_000.0, max_steps=1_000_000)
+    with pytest.raises(OutOfGpuMemory, match="MB of GPU memory") as caught:
+        track(fresh(waves()), [(0, 0, 0)], FAN, endless, device="cuda")
+    assert caught.value.needed_mb > 30 > 16 > caught.value.free_mb > 5
+
+
+@BOTH_KINDS
+def test_a_volume_that_does_not_fit_is_an_error_with_numbers(fake_gpu, kind):
+    fake_gpu(total_bytes=MIB // 8)
+    with pytest.raises(OutOfGpuMemory, match=r"MB are free.*or choose device='cpu'") as caught:
+        track(fresh(waves()), [(0, 0, 0)], FAN, settings_of(kind), device="cuda")
+    assert caught.value.needed_mb > caught.value.free_mb
+
+
+def test_a_failing_kernel_is_not_silent(fake_gpu):
+    pretended, field = fake_gpu(), fresh(brain())
+    track(field, SEEDS, FAN, TRACK, device="cuda")
+    pretended.kernel_error = RuntimeError("cudaErrorLaunchFailure")
+    with pytest.raises(RuntimeError, match="cudaErrorLaunchFailure"):
+        track(field, SEEDS, FAN, TRACK, device="cuda")
+
+
+def test_fibers_reach_a_file_in_order_from_several_gpus(fake_gpu, monkeypatch, in_chunks_of, tmp_path):
+    """The first chunk is made to wait until another one is done."""
+    fake_gpu(count=2)
+    advance, other_done = gpu.Run.advance, threading.Event()
+
+    def first_last(self, start, count):
+        if start == 0:
+            assert other_done.wait(20)
+        advance(self, start, count)
+        if start:
+            other_done.set()
+
+    monkeypatch.setattr(gpu.Run, "advance", first_last)
+    in_chunks_of(17)
+    track_to_file(str(tmp_path / "fibers.trx"), fresh(brain()), SEEDS, FAN, TRACK, device="cuda:0,1")
+    found, expected = read_tractogram(tmp_path / "fibers.trx"), tracked_on_the_cpu()
+    np.testing.assert_array_equal(found.offsets, expected.offsets)
+    np.testing.assert_array_equal(found.points, expected.points)
+
+
+@BOTH_KINDS
+def test_the_cpu_and_other_methods_ignore_the_wish_for_textures(fake_gpu, kind):
+    fake_gpu()
+    plain, wished = (settings_of(kind, texture=wish) for wish in (False, True))
+    expected = track(brain(), SEEDS, FAN, plain, device="cpu")
+    check_same_fibers(track(brain(), SEEDS, FAN, wished, device="cpu"), expected)
+    if kind != "vanaart2011":
+        check_same_fibers(track(fresh(brain()), SEEDS, FAN, wished, device="cuda"), expected)
+
+
+def test_textures_are_asked_of_the_gpu(fake_gpu):
+    """The pretended GPU has none, and says so; nothing else is taken in their place."""
+    fake_gpu()
+    with pytest.raises(ImportError, match="texture"):
+        track(fresh(brain()), SEEDS, FAN, settings_of("vanaart2011", texture=True), device="cuda")
+
+
+def test_textures_hold_single_precision_only():
+    """Their kernel takes floats, so they cannot be asked for in double precision."""
+    with pytest.raises(InvalidInput, match="textures hold single precision only"):
+        settings_of("vanaart2011", "double", texture=True)
