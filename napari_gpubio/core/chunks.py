@@ -1,8 +1,8 @@
 """Work through items in chunks: the length of a chunk, stop, retry after out-of-memory, several GPUs.
 
 Every engine's ``run.py`` hands its twin's ``Run`` objects over to `advance_in_chunks`. Chunks are kept near a tenth of
-a second, so that Stop and a live preview work and a display GPU's watchdog stays quiet. Nothing here can change a
-result: items are named by their global index.
+a second, so that Stop and a live preview work and a display GPU's watchdog stays quiet; longer where short ones take as
+long because of a few items that do. Nothing here can change a result: items are named by their global index.
 """
 
 import logging
@@ -18,6 +18,7 @@ from napari_gpubio.core.errors import OutOfGpuMemory
 logger = logging.getLogger(__name__)
 Run = TypeVar("Run")
 CHUNK_SECONDS = 0.1
+MOST_FIXED_SECONDS = 0.5  # where every chunk takes long, the work in it may take as long again, but no longer
 MOST_CHUNK_BYTES = 400 << 20  # enough rays to fill the largest GPUs; more would only take memory from others
 
 
@@ -117,6 +118,7 @@ class _Worker:
     def __init__(self, run: Runnable, first_chunk: int) -> None:
         self.run = run
         self._ceiling = 1 << 30  # items that have proved too many for the memory are not tried again
+        self._before: tuple[int, float] | None = None  # items and seconds of the last chunk
         self.length = max(1, min(first_chunk, self._fits()))
 
     def do(self, start: int, count: int) -> int:
@@ -141,8 +143,17 @@ class _Worker:
         return self.do(start, half) + self.do(start + half, count - half)
 
     def _fit_length(self, count: int, seconds: float) -> None:
-        wanted = int(count * min(4.0, CHUNK_SECONDS / max(seconds, 1e-6)))
-        self.length = max(1, min(wanted, self._ceiling, self._fits()))
+        fixed = self._fixed_seconds(count, seconds)
+        self._before = count, seconds
+        working = max(CHUNK_SECONDS, min(fixed, MOST_FIXED_SECONDS)) / max(seconds - fixed, 1e-6)
+        self.length = max(1, min(int(count * min(4.0, working)), self._ceiling, self._fits()))
+
+    def _fixed_seconds(self, count: int, seconds: float) -> float:
+        """What a chunk takes however short it is: its longest item, say. By the last two chunks; shorter do not help."""
+        if self._before is None or abs(count - self._before[0]) < 0.25 * count:
+            return 0.0
+        per_item = (seconds - self._before[1]) / (count - self._before[0])
+        return min(max(0.0, seconds - per_item * count), 0.8 * seconds)
 
     def _fits(self) -> int:
         if self.run.device.kind == CPU.kind:

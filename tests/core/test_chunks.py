@@ -82,6 +82,24 @@ def test_chunks_are_fitted_to_a_tenth_of_a_second(monkeypatch):
     assert set(lengths[3:-1]) <= {99, 100}
 
 
+@pytest.mark.parametrize(("fixed", "least", "most"), [(0.0, 0.05, 0.11), (0.25, 0.4, 0.6), (0.9, 1.2, 1.5)])
+def test_chunks_grow_where_short_ones_take_as_long(monkeypatch, fixed, least, most):
+    """A few photons live long, however short the chunk: it is not cut to nothing, nor made endless."""
+    now = 0.0
+
+    class LongLived(Recorder):
+        def advance(self, start, count):
+            nonlocal now
+            now += fixed + 1e-6 * count
+            super().advance(start, count)
+
+    monkeypatch.setattr(chunks.time, "perf_counter", lambda: now)
+    seconds = []
+    for _ in chunks.advance_in_chunks([LongLived()], 4_000_000, first_chunk=1 << 18):
+        seconds.append(now - sum(seconds))
+    assert least < max(seconds[-3:-1]) < most
+
+
 @pytest.mark.parametrize("workers", [1, 3])
 def test_stop_begins_no_further_chunk(workers):
     stop, runs = threading.Event(), [Recorder(seconds_per_item=1e-4) for _ in range(workers)]

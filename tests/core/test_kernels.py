@@ -54,7 +54,7 @@ REGISTERS = {
     "fill_uniform": 32,
     "pack REAL=float": 56,
     "pack REAL=double": 56,
-    "fill_words": 32,
+    "fill_words": 48,
     "trace_linear REAL=float": 157,
     "trace_eudx REAL=float": 106,
     "trace_eudx REAL=double": 176,
@@ -73,6 +73,7 @@ REGISTERS = {
 # Bytes a kernel may spill; none for one that is not named here. These are a few words around function calls.
 SPILLS = {
     "trace_cubic REAL=double": 16,
+    **{f"trace_photons {' '.join(defines)}": 40 for defines in VOXELS},  # 32 with fast maths on sm_90, else 0 to 8
 }
 BUILDS = [
     pytest.param(source, defines, id=" ".join((source, *defines)))
@@ -152,15 +153,17 @@ def test_there_are_kernels():
 
 
 def test_voxels_are_compiled_as_the_engine_does():
-    def problem(itemsize, continuous, detectors):
+    def problem(itemsize, continuous, detectors, edges):
         domain = SimpleNamespace(is_continuous=continuous)
-        return SimpleNamespace(rows=np.zeros(1, f"u{itemsize}"), domain=domain, detectors=detectors)
+        gated = {"gates": len(edges) - 1, "gate_edges": edges}
+        return SimpleNamespace(rows=np.zeros(1, f"u{itemsize}"), domain=domain, detectors=detectors, **gated)
 
     used = {
-        defines_of(problem(itemsize, continuous, detectors))
+        defines_of(problem(itemsize, continuous, detectors, edges))
         for itemsize in (1, 2)
         for continuous in (False, True)
         for detectors in ((), ("one",))
+        for edges in ((0.0, 5.0), (1.0, 5.0), (0.0, 1.0, 5.0))
     }
     assert used == set(VOXELS)
 

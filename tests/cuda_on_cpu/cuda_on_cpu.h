@@ -471,7 +471,7 @@ inline float __fadd_rd(float a, float b)
 {
     const double sum = (double)a + (double)b;
     const float nearest = (float)sum;
-    return nearest > sum ? nextafterf(nearest, -INFINITY) : nearest;
+    return (double)nearest > sum ? nextafterf(nearest, -INFINITY) : nearest;
 }
 inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 inline double __fma_rn(double a, double b, double c) { return fma(a, b, c); }

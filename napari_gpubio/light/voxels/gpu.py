@@ -168,7 +168,7 @@ class Run:
 
 
 def defines_of(problem: VoxelProblem) -> tuple[str, ...]:
-    """What the kernels are compiled with: the type of the volume; whether there are continuous media, detectors, gates."""
+    """What the kernels are compiled with: the type of the volume; whether continuous media, detectors, gates are there."""
     label = "unsigned char" if problem.rows.itemsize == 1 else "unsigned short"
     return (
         f"LABEL={label}",
