@@ -149,7 +149,7 @@ class _Worker:
         self.length = max(1, min(int(count * min(4.0, working)), self._ceiling, self._fits()))
 
     def _fixed_seconds(self, count: int, seconds: float) -> float:
-        """What a chunk takes however short it is: its longest item, say. By the last two chunks; shorter do not help."""
+        """What a chunk takes however short it is, because of its longest item, say; by the last two chunks."""
         if self._before is None or abs(count - self._before[0]) < 0.25 * count:
             return 0.0
         per_item = (seconds - self._before[1]) / (count - self._before[0])

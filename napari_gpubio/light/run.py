@@ -118,7 +118,7 @@ def simulate_steps(
 def needed_memory_mb(domain: Domain, settings: Settings, device: str | Device = "auto") -> float:
     """Memory (MiB) that a simulation keeps on each device that works on it, besides lists of detected photons."""
     problem, chosen = VoxelProblem(domain, Source(), settings), choose_device(device)
-    return problem.resident_bytes(problem.slots(len(chosen.indices)) if chosen.is_gpu else 1) / 2**20
+    return problem.resident_bytes(_most_tallies(problem, chosen) if chosen.is_gpu else 1) / 2**20
 
 
 def check_source(domain: Domain, source: Source) -> None:
@@ -177,6 +177,12 @@ def _description(problem: VoxelProblem, device: str, seconds: float) -> dict[str
     }
 
 
+def _most_tallies(problem: VoxelProblem, device: Device) -> int:
+    """Tallies that a GPU with memory enough keeps."""
+    slots = problem.slots(len(device.indices))
+    return slots * problem.copies(slots)
+
+
 def make_runs(problem: VoxelProblem, device: Device) -> list[Any]:
     """One `Run` of the right twin for each processor."""
     if not device.is_gpu:
@@ -184,20 +190,23 @@ def make_runs(problem: VoxelProblem, device: Device) -> list[Any]:
     from napari_gpubio.light.voxels import gpu
 
     gpus = [Device("cuda", (index,)) for index in device.indices]
-    slots = _slots(problem, gpus)
+    slots, copies = _tallies(problem, gpus)
     return [
         open_run(
-            functools.partial(gpu.Run, problem, device=one, slots=slots),
+            functools.partial(gpu.Run, problem, device=one, slots=slots, copies=copies),
             one,
-            problem.resident_bytes(slots),
+            problem.resident_bytes(slots * copies),
             "light transport in this volume",
         )
         for one in gpus
     ]
 
 
-def _slots(problem: VoxelProblem, gpus: Sequence[Device]) -> int:
-    """Batches to trace together on each of some GPUs: as many as leave half of what is spare on the fullest of them."""
+def _tallies(problem: VoxelProblem, gpus: Sequence[Device]) -> tuple[int, int]:
+    """Batches to trace together on each of some GPUs, and tallies of each of them.
+
+    As many as leave half of what is spare on the fullest GPU.
+    """
     if problem.tally_size >= _MOST_CELLS:
         raise InvalidInput(
             f"the volume has {problem.tally_size:,} cells with its time gates, more than a GPU run can count; take "
@@ -205,4 +214,7 @@ def _slots(problem: VoxelProblem, gpus: Sequence[Device]) -> int:
         )
     spare = min(max(0, free_memory_bytes(one) - problem.resident_bytes()) // 2 for one in gpus)
     most = min(problem.slots(len(gpus)), _MOST_CELLS // problem.tally_size)
-    return min(most, 1 + spare // (8 * problem.tally_size))
+    room = 1 + spare // (8 * problem.tally_size)
+    slots = min(most, room)
+    copies = min(problem.copies(slots), room // slots, _MOST_CELLS // (slots * problem.tally_size))
+    return slots, max(1, copies)

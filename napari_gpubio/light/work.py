@@ -18,7 +18,7 @@ from napari_gpubio.core.steps import Step
 
 PREVIEW_SECONDS = 0.1
 LONGEST_WAIT_SECONDS = 2.0
-FIRST_CHUNK = {"cpu": 256, "cuda": 1 << 18}  # a GPU is not filled by less
+FIRST_CHUNK = {"cpu": 256, "cuda": 1 << 20}  # a GPU is not filled by less
 Ranges = list[tuple[int, int]]
 
 

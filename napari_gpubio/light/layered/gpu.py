@@ -145,6 +145,8 @@ class Run:
         ranges = [part.done[0] for _, part in parts]
         firsts = cupy.asarray(np.array([first for first, _ in ranges], np.uint64))
         counts = cupy.asarray(np.array([last - first for first, last in ranges], np.uint32))
+        copies = p.copies(len(ranges))
+        copied = cupy.zeros((copies, len(ranges), p.tally_size), np.uint64)
         cached = self._shape if self._caches and self._shape is not None else None
         radial, depth = cached or (0, 0)
         ends = (np.inf, np.inf) if s.edge == "collect" else (s.radial_bins, s.depth_bins)  # where A(r, z) ends
@@ -153,7 +155,7 @@ class Run:
             self._layers, i(len(p.medium.layers)), f(p.medium.n_above), f(p.medium.n_below), i(p.first_layer),
             f(1.0 - p.specular), p.threshold, i(s.radial_bins), i(s.depth_bins), f(per_mm(s.dr_mm)),
             f(per_mm(s.dz_mm)), f(ends[0]), f(ends[1]), self._cosines, i(s.angle_bins), np.uint64(s.seed), firsts,
-            counts, cupy.zeros(len(ranges), np.uint32), i(len(ranges)), tallies, u(p.tally_size),
+            counts, cupy.zeros(len(ranges), np.uint32), i(len(ranges)), copied, i(copies), u(p.tally_size),
             f(SCALE), i(radial), i(depth),
         )  # fmt: skip
         blocks = min(self._processors * _BLOCKS_PER_PROCESSOR, -(-count // _THREADS))
@@ -165,6 +167,8 @@ class Run:
         if shared:  # more than a kernel gets unasked, together with what it has itself
             launched.max_dynamic_shared_size_bytes = shared
         launched((blocks,), (_THREADS,), arguments, shared_mem=shared)
+        for copy in copied:
+            tallies[: len(ranges)] += copy
 
 
 def hot_corner(absorbed: npt.NDArray[Any], cells: int) -> tuple[int, int]:

@@ -222,8 +222,11 @@ __device__ __forceinline__ bool cross(const Scene& scene, const Tally& tally, Pa
     const float *__restrict__ layers, int layer_count, float n_above, float n_below, int first_layer, float weight,    \
         float threshold, int radial, int depth, float radial_per_mm, float depth_per_mm, float radial_end,             \
         float depth_end, const float *__restrict__ cosines, int angles, word seed, const word *__restrict__ firsts,    \
-        const unsigned int *__restrict__ counts, unsigned int *counters, int slots, word *tallies,                     \
+        const unsigned int *__restrict__ counts, unsigned int *counters, int slots, word *tallies, int copies,         \
         unsigned int tally_size, float scale, int cached_radial, int cached_depth
+
+// A batch has several copies of its tally, lest all photons add to the same few bins; blocks share them out.
+#define TALLY_OF(slot) tallies + ((size_t)((int)blockIdx.x % copies * slots) + (slot)) * tally_size
 
 #define SCENE                                                                                                          \
     Scene{layers, layer_count, n_above, n_below, weight, threshold, first_layer, radial, depth, angles, radial_per_mm, \
@@ -234,7 +237,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) trace_simply(SCENE_AND_TAL
 {
     const Scene scene = SCENE;
     for (int slot = 0; slot < slots; ++slot) {
-        Tally tally{tallies + (size_t)slot * tally_size, scale, nullptr, 0, 0, 0, 0ull};
+        Tally tally{TALLY_OF(slot), scale, nullptr, 0, 0, 0, 0ull};
         for (unsigned int i = blockIdx.x * blockDim.x + threadIdx.x; i < counts[slot]; i += gridDim.x * blockDim.x) {
             Packet photon = launched(scene, seed, firsts[slot] + i, slot);
             Layer m = scene.layer(photon.layer);
@@ -273,7 +276,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT / THREADS) trace_
     const Scene scene = SCENE;
     for (int first_turn = 0; first_turn < (CACHE ? slots : 1); ++first_turn) {
         int slot = (int)((blockIdx.x + first_turn) % slots), left = CACHE ? 1 : slots;  // batches to take photons of
-        Tally tally{tallies + (size_t)slot * tally_size, scale, cache, cached_radial, cached_depth, 0, 0ull};
+        Tally tally{TALLY_OF(slot), scale, cache, cached_radial, cached_depth, 0, 0ull};
         Packet photon{};
         Layer m{};
         bool alive = false, packing = false;
@@ -290,7 +293,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT / THREADS) trace_
                         tally.flush();
                         if (--left > 0) {
                             slot = slot + 1 == slots ? 0 : slot + 1;
-                            tally.words = tallies + (size_t)slot * tally_size;
+                            tally.words = TALLY_OF(slot);
                         }
                     }
                 }
@@ -315,7 +318,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT / THREADS) trace_
             busy = (living + 31) / 32;
             alive = packed(&photon, alive, living);
             m = scene.layer(photon.layer);
-            tally.words = tallies + (size_t)photon.slot * tally_size;
+            tally.words = TALLY_OF(photon.slot);
         }
 #if CACHE
         for (int i = threadIdx.x; i < cached; i += blockDim.x) {

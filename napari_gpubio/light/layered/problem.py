@@ -15,6 +15,7 @@ from napari_gpubio.light.layered.settings import LayeredSettings
 
 SCALE = 2.0**31  # quanta of a tally per photon weight: an entry fits in 32 bits, those of 2^32 photons in 63
 
+_MOST_TALLIES, _COPIED_BYTES = 32, 256 << 20  # of the batches that a GPU traces together
 LEAST_WEIGHT = 1e-30  # of a packet; less is nothing
 
 
@@ -108,10 +109,14 @@ class LayeredProblem:
         words += (s.edge, s.roulette_threshold, self.medium.n_above, self.medium.n_below)
         return hashlib.sha256(repr(words).encode() + self.layers.tobytes()).hexdigest()
 
+    def copies(self, batches: int) -> int:
+        """Tallies of each of so many batches that a GPU traces together: blocks of threads share them out."""
+        return max(1, min(-(-_MOST_TALLIES // batches), _COPIED_BYTES // (8 * self.tally_size * batches)))
+
     @property
     def resident_bytes(self) -> int:
-        """Bytes that a run on a GPU keeps: a tally for each batch."""
-        return 8 * self.tally_size * self.batch_count
+        """Bytes that a run on a GPU needs: a tally for each batch, and the copies while it traces."""
+        return 8 * self.tally_size * (self.batch_count + self.copies(self.batch_count) * self.batch_count)
 
 
 def per_mm(width: float) -> np.float32:

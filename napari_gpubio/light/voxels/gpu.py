@@ -25,7 +25,7 @@ class Run:
 
     A launch with few photons leaves most of a GPU waiting for its longest ones. Several batches are therefore traced
     at once, each with its own tally (a slot), as far as the memory goes. A span is that many batches; a chunk lies
-    within one span.
+    within one span. Small tallies have copies, lest all photons add to the same few voxels at the source.
 
     Parameters
     ----------
@@ -35,15 +35,17 @@ class Run:
         The GPU.
     slots
         Batches that are traced together; the same on all GPUs that share a problem. It changes no result.
+    copies
+        Tallies of each of them.
     """
 
-    def __init__(self, problem: VoxelProblem, *, device: Device, slots: int = 1) -> None:
+    def __init__(self, problem: VoxelProblem, *, device: Device, slots: int = 1, copies: int = 1) -> None:
         import cupy
 
         self.device = device
         self._problem = problem
         p = problem
-        self._slots = slots
+        self._slots, self._copies = slots, copies
         self.span = p.batch_size * self._slots
         self._open: dict[int, list[tuple[int, int]]] = {}
         self._whole: set[int] = set()
@@ -54,7 +56,7 @@ class Run:
             self._processors = cupy.cuda.runtime.getDeviceProperties(device.indices[0])["multiProcessorCount"]
             inputs = (p.rows, p.media, p.mua, p.mus, p.gate_edges, p.source_numbers, p.pattern, p.detector_numbers)
             self._inputs = [cupy.asarray(array) for array in inputs]
-            self._tally = cupy.zeros((self._slots, p.tally_size), np.uint64)
+            self._tally = cupy.zeros((self._slots, self._copies, p.tally_size), np.uint64)
             self._sums = cupy.zeros(p.tally_size, np.uint64)
             self._squares = cupy.zeros((p.square_gates * p.cells, 2), np.uint64)
             self._exits = cupy.zeros(p.exit_cells, np.uint64) if p.exit_cells else None
@@ -110,7 +112,7 @@ class Run:
     def _open_batch(self, batch: int) -> OpenBatch:
         import cupy
 
-        tally, ledger = cupy.asnumpy(self._tally[batch % self._slots]), cupy.asnumpy(self._ledger[batch])
+        tally, ledger = cupy.asnumpy(self._tally[batch % self._slots]).sum(axis=0), cupy.asnumpy(self._ledger[batch])
         return OpenBatch(list(self._open[batch]), tally, ledger)
 
     def _set_aside(self, span: int) -> None:
@@ -140,7 +142,7 @@ class Run:
             rows, media, mua if mua.size else None, mus if mus.size else None, *map(i, p.size), *map(f, p.edges_mm),
             i(p.faces), i(s.refraction), i(p.specular), f(s.roulette_threshold), edges, i(p.gates), i(p.kind), source,
             pattern, i(len(p.pattern) // p.pattern_columns), i(p.pattern_columns), q(s.seed), q(start),
-            u(count), counters, u(slot), u(min(rest, most)), u(min(p.batch_size, most)), self._tally,
+            u(count), counters, u(slot), u(self._copies), u(min(rest, most)), u(min(p.batch_size, most)), self._tally,
             u(p.tally_size), u(p.gates * p.cells if p.halves > 1 else 0), u(p.cells), f(p.scale),
             self._ledger[first_batch:], f(p.ledger_scale), self._exits, detectors if p.detectors else None,
             i(len(p.detectors)), u(capacity), counters[1:], photons, numbers, i(p.media_rows), paths,
@@ -153,9 +155,13 @@ class Run:
     def _fold(self, batch: int) -> None:
         p = self._problem
         rows, media, mua, *_ = self._inputs
+        tally, *copies = self._tally[batch % self._slots]
+        for copy in copies:
+            tally += copy
+            copy[...] = 0
         grid = (-(-p.cells // (_THREADS * _FOLD_CELLS_PER_THREAD)),)
         arguments = (
-            self._tally[batch % self._slots], np.int32(p.cells), np.int32(p.gates), np.int32(p.halves),
+            tally, np.int32(p.cells), np.int32(p.gates), np.int32(p.halves),
             np.int64(p.gates * p.cells), np.int64(p.cells), self._sums, self._squares, rows, media,
             mua if mua.size else None, np.float64(p.energy_scale), self._energy[batch],
         )  # fmt: skip
@@ -168,7 +174,7 @@ class Run:
 
 
 def defines_of(problem: VoxelProblem) -> tuple[str, ...]:
-    """What the kernels are compiled with: the type of the volume; whether continuous media, detectors, gates are there."""
+    """What the kernels are compiled with; see the head of ``voxels.cu``."""
     label = "unsigned char" if problem.rows.itemsize == 1 else "unsigned short"
     return (
         f"LABEL={label}",

@@ -32,6 +32,7 @@ LIGHT_MM_PER_NS = 299.792458
 FIRST_MEDIUM = 2  # row of the first medium, behind OUTSIDE and EDGE
 _PHOTONS_AT_FULL_SCALE = 1 << 31
 _SLOT_BYTES = 256 << 20  # for the tallies of batches that a GPU traces together
+_COPIED_BYTES, _MOST_COPIES = 400 << 20, 8  # for all copies of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,8 +289,12 @@ class VoxelProblem:
         share = -(-self.batch_count // sharers)
         return max(1, min(_SLOT_BYTES // (8 * self.tally_size), share))
 
-    def resident_bytes(self, slots: int = 1) -> int:
+    def copies(self, slots: int) -> int:
+        """Tallies of each of so many batches that a GPU traces together: blocks of threads share them out."""
+        return max(1, min(_MOST_COPIES, _COPIED_BYTES // (8 * self.tally_size * slots)))
+
+    def resident_bytes(self, tallies: int = 1) -> int:
         """Bytes that a run keeps for volumes: media rows, coefficients, tallies, sums and squares, and exits."""
-        per_cell = 8 * ((1 + slots) * self.halves * self.gates + 2 * self.square_gates) + self.rows.itemsize
+        per_cell = 8 * ((1 + tallies) * self.halves * self.gates + 2 * self.square_gates) + self.rows.itemsize
         per_cell += 8 * bool(self.settings.exit_map) + 8 * self.domain.is_continuous
         return self.cells * per_cell + self.media.nbytes + LEDGER * 8 * self.batch_count

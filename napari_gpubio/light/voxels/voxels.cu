@@ -192,7 +192,7 @@ trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, c
               int refraction, int specular, float threshold, const float* __restrict__ edges, int gates, int kind,
               const float* __restrict__ source, const float* __restrict__ pattern, int pattern_rows,
               int pattern_columns, unsigned long long seed, unsigned long long first, unsigned int count,
-              unsigned int* counter, unsigned int first_slot, unsigned int rest, unsigned int batch_size,
+              unsigned int* counter, unsigned int first_slot, unsigned int copies, unsigned int rest, unsigned int batch_size,
               unsigned long long* tally, unsigned int slot_stride, unsigned int half_stride, unsigned int gate_stride,
               float scale, unsigned long long* ledger, float ledger_scale, unsigned long long* exits,
               const float* __restrict__ detectors, int detector_count, unsigned int capacity, unsigned int* caught,
@@ -227,7 +227,7 @@ trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, c
             if (taken >= count) return;
             item = first + taken;
             slot = first_slot + (taken < rest ? 0u : 1u + (taken - rest) / batch_size);
-            base = slot * slot_stride + (unsigned int)(item & 1u) * half_stride;
+            base = (slot * copies + blockIdx.x % copies) * slot_stride + (unsigned int)(item & 1u) * half_stride;
             random.begin(seed, item);
             Vector at;
             start(kind, source, pattern, pattern_rows, pattern_columns, &random, &at, &photon.u);
