@@ -18,7 +18,7 @@ from layered.plan import (
     Plan,
     skin_case,
 )
-from layered.tracing import Timed, photon_row, timed_call, timed_tracing
+from layered.tracing import Timed, photon_row, timed_call, timed_launch, timed_tracing
 from napari_gpubio.core.device import CPU, Device
 
 GPU_COUNT_PHOTONS = {"as in the paper": 1, "ten times as many photons": 10}
@@ -32,7 +32,8 @@ def media(plan: Plan) -> Iterator[Job]:
         for label, settings in MAPS.items():
             made = make(plan.count(name), **settings)
             theirs = GPU_MCML_SECONDS[name][0 if made.settings.absorption else 1]
-            for what, time_it in (("tracing", timed_tracing), ("whole call", timed_call)):
+            ways = {"one launch": timed_launch} if plan.device.is_gpu else {}
+            for what, time_it in (ways | {"tracing": timed_tracing, "whole call": timed_call}).items():
                 yield Job(f"a {name}, {label}: {what}", partial(_beside_gpu_mcml, time_it, made, plan, theirs))
 
 

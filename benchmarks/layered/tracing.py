@@ -56,6 +56,11 @@ class Tracing:
         for _ in advance_in_pieces(self._runs, self._pieces, first_chunk=self._first_chunk):
             pass
 
+    def at_once(self) -> None:
+        """Trace them in one launch for each processor, without a pause for previews and Stop."""
+        for _ in advance_in_pieces(self._runs, self._pieces, first_chunk=self.problem.settings.photons):
+            pass
+
     def tallies(self) -> LayeredPartial:
         """What was traced."""
         partial = LayeredPartial.empty(self.problem)
@@ -78,12 +83,14 @@ def reflectance_of(problem: LayeredProblem, partial: LayeredPartial) -> Estimate
     return Estimate(float(np.average(shares, weights=[batch.photons for batch in batches])), float(error))
 
 
-def trace_once(made: Case, device: Device, watch: Stopwatch, variant: Variant | None = None) -> Estimate:
+def trace_once(
+    made: Case, device: Device, watch: Stopwatch, variant: Variant | None = None, *, at_once: bool = False
+) -> Estimate:
     """Trace a case, timing only the tracing."""
     tracing = Tracing(made, device, variant)
     try:
         with watch.running():
-            tracing.in_chunks()
+            tracing.at_once() if at_once else tracing.in_chunks()
         return reflectance_of(tracing.problem, tracing.tallies())
     finally:
         tracing.close()
@@ -103,6 +110,12 @@ def timed_tracing(made: Case, device: Device, repeats: int, variant: Variant | N
     """Time the tracing of a case several times after a warm-up."""
     made = affordable(made, device, variant)
     return _timed(lambda watch: trace_once(made, device, watch, variant), made, repeats)
+
+
+def timed_launch(made: Case, device: Device, repeats: int) -> Timed:
+    """Time the tracing of a case in one launch."""
+    trace_once(with_photons(made, max(1, made.settings.photons // 100)), device, Stopwatch(), at_once=True)
+    return _timed(lambda watch: trace_once(made, device, watch, at_once=True), made, repeats)
 
 
 def timed_call(made: Case, device: Device, repeats: int) -> Timed:
