@@ -74,6 +74,7 @@ REGISTERS = {
 SPILLS = {
     "trace_cubic REAL=double": 16,
     **{f"trace_photons {' '.join(defines)}": 40 for defines in VOXELS},  # 32 with fast maths on sm_90, else 0 to 8
+    **{f"trace_simply {' '.join(defines)}": 24 for defines in LAYERS},  # 20 without the map on sm_80 and sm_90
 }
 BUILDS = [
     pytest.param(source, defines, id=" ".join((source, *defines)))
