@@ -15,13 +15,15 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.io import load_result, results, save_result
+from napari_gpubio.light.io import archive, load_result, save_layered_result, save_result
 from napari_gpubio.light.numbers import number_rows
 from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.run import simulate, simulate_steps
 from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.source import Source
 from tests.light.full_disk import full_disk
+from tests.light.layered_samples import VAN_DE_HULST, run
+from tests.light.result_files import check_same, rewritten
 from tests.light.result_samples import layered_domain, sample_result
 
 RANDOM = np.random.default_rng(7)
@@ -67,27 +69,6 @@ def rich_result():
         parameters={"device": "cpu", "seconds": 1.25, "gpu": None, "batches": [1, 2]},
         state=stopped_run().state,
     )  # fmt: skip
-
-
-def check_same(found, expected):
-    """Compare any two things, down to the last bit of every number in them."""
-    assert type(found) is type(expected)
-    if dataclasses.is_dataclass(expected):
-        for field in dataclasses.fields(expected):
-            check_same(getattr(found, field.name), getattr(expected, field.name))
-    elif isinstance(expected, dict):
-        assert list(found) == list(expected)
-        for name, value in expected.items():
-            check_same(found[name], value)
-    elif isinstance(expected, (list, tuple)):
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            check_same(one, other)
-    elif isinstance(expected, np.ndarray):
-        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-        assert found.tobytes() == expected.tobytes()
-    else:
-        assert found == expected or (found != found and expected != expected)
 
 
 # -- what comes back --------------------------------------------------------------------------------------------------
@@ -194,22 +175,6 @@ def test_a_changed_byte_never_goes_unnoticed_in_the_numbers(tmp_path, compress):
     assert refused > 100
 
 
-def rewritten(path, leave_out="", **changes):
-    """Change what the file says of itself, or leave an array out."""
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist() if name != leave_out}
-    told = json.loads(members["result.json"])
-    for name, value in changes.items():
-        if isinstance(value, dict):
-            told[name] |= value
-        else:
-            told[name] = value
-    members["result.json"] = json.dumps(told)
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-
-
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -235,6 +200,21 @@ def test_a_file_that_lacks_an_array_is_refused(saved, name):
         load_result(saved)
 
 
+@pytest.mark.parametrize("name", ["source/pattern", "result/escaped_weight", "domain/mua_per_mm", "state/sums"])
+def test_what_a_result_may_have_is_not_lost_without_a_word(tmp_path, name):
+    """A zip whose table of contents is damaged may hide the arrays at its end."""
+    save_result(tmp_path / "r.npz", rich_result())
+    rewritten(tmp_path / "r.npz", leave_out=f"{name}.npy")
+    with pytest.raises(InvalidInput, match=rf"r\.npz cannot be read \(LookupError: {name} is missing"):
+        load_result(tmp_path / "r.npz")
+
+
+def test_a_file_without_a_list_of_its_arrays_is_read(saved):
+    """As it was written once."""
+    rewritten(saved, arrays=[])
+    check_same(load_result(saved), sample_result((6, 5, 4), photons=1000))
+
+
 def test_files_of_other_kinds_are_refused(tmp_path):
     np.savez(tmp_path / "a.npz", gates=np.ones(3))
     with pytest.raises(InvalidInput, match=r"a\.npz is not a result of light transport"):
@@ -248,6 +228,9 @@ def test_files_of_other_kinds_are_refused(tmp_path):
         load_result(tmp_path / "c.npz")
     with pytest.raises(InvalidInput, match="does not exist"):
         load_result(tmp_path / "d.npz")
+    save_layered_result(tmp_path / "e.npz", run("cpu", VAN_DE_HULST, 10, radial_bins=2, depth_bins=2))
+    with pytest.raises(InvalidInput, match=r"e\.npz is a result of light in layers, not a result of light transport"):
+        load_result(tmp_path / "e.npz")
 
 
 def test_objects_of_python_are_never_unpacked(saved):
@@ -258,7 +241,7 @@ def test_objects_of_python_are_never_unpacked(saved):
 
 
 def test_a_file_larger_than_the_memory_is_refused_before_it_is_read(saved, monkeypatch):
-    monkeypatch.setattr(results, "free_memory_bytes", lambda _device: 1000)
+    monkeypatch.setattr(archive, "free_memory_bytes", lambda _device: 1000)
     with pytest.raises(InvalidInput, match=r"r\.npz needs \d+ MB of memory and 0 MB are free"):
         load_result(saved)
 

@@ -31,17 +31,17 @@ def describe(result: LightResult) -> dict[str, Any]:
     numbers that are not known (NaN) are None.
     """
     run = {name: value for name, value in result.parameters.items() if name not in _TOLD_BY_DOMAIN}
-    domain = {name: value for name, value in _fields(result.domain).items() if name not in _DOMAIN_ARRAYS}
+    domain = {name: value for name, value in fields_of(result.domain).items() if name not in _DOMAIN_ARRAYS}
     described = {
         "software": f"napari-gpubio {__version__}",
         **run,
-        "domain": {"shape": result.domain.shape, **domain, "media": [_fields(m) for m in result.domain.media]},
-        "source": {name: value for name, value in _fields(result.source).items() if name != "pattern"},
-        "settings": _fields(result.settings),
-        "detectors": [_fields(detector) for detector in result.detectors],
+        "domain": {"shape": result.domain.shape, **domain, "media": [fields_of(m) for m in result.domain.media]},
+        "source": {name: value for name, value in fields_of(result.source).items() if name != "pattern"},
+        "settings": fields_of(result.settings),
+        "detectors": [fields_of(detector) for detector in result.detectors],
         "launched": result.launched,
         "complete": result.complete,
-        "energy": {name: part._asdict() for name, part in _fields(result.energy).items()},
+        "energy": {name: part._asdict() for name, part in fields_of(result.energy).items()},
         "absorbed": {label: part._asdict() for label, part in result.absorbed.items()},
         "detected": {name: getattr(result.detected, name) for name in ("labels", "launched", "dropped")},
     }
@@ -87,12 +87,12 @@ def detectors_from(described: Mapping[str, Any]) -> tuple[Detector, ...]:
 
 def energy_from(described: Mapping[str, Any]) -> EnergyBalance:
     """Return the energy balance that was described."""
-    return made(EnergyBalance, {name: _estimate(part) for name, part in described["energy"].items()})
+    return made(EnergyBalance, {name: estimate_from(part) for name, part in described["energy"].items()})
 
 
 def absorbed_from(described: Mapping[str, Any]) -> dict[int, Estimate]:
     """Return the absorbed fraction of each label."""
-    return {int(label): _estimate(part) for label, part in described["absorbed"].items()}
+    return {int(label): estimate_from(part) for label, part in described["absorbed"].items()}
 
 
 def made(kind: type[Made], values: Mapping[str, Any]) -> Made:
@@ -109,11 +109,12 @@ def made(kind: type[Made], values: Mapping[str, Any]) -> Made:
     return kind(**values)
 
 
-def _fields(thing: Any) -> dict[str, Any]:
-    """Fields of a dataclass instance as they are; dataclasses.asdict would copy arrays."""
+def fields_of(thing: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass instance as they are; dataclasses.asdict would copy arrays."""
     return {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
 
 
-def _estimate(part: Mapping[str, float | None]) -> Estimate:
+def estimate_from(part: Mapping[str, float | None]) -> Estimate:
+    """Return an estimate that was described; None is NaN."""
     value, error = (math.nan if part[name] is None else float(part[name] or 0.0) for name in ("value", "error"))
     return Estimate(value, error)

@@ -124,9 +124,9 @@ def test_a_click_in_a_slice_without_tissue_is_a_sentence(viewer, panel):
 def test_a_run_gives_what_the_api_gives(viewer, panel, qtbot):
     panel.place_source(LEFT)
     panel.desk.add_detector(TOP)
-    panel.run_box.photons.set_value(4 * FEW)
+    panel.run_box.photons.set_value(20 * FEW)
     run(qtbot, panel)
-    shown, settings = result(viewer), Settings(photons=4 * FEW)
+    shown, settings = result(viewer), Settings(photons=20 * FEW)
     source = Source(kind="pencil", position_mm=panel.desk.optodes.source.position_mm, direction=tuple(direction(panel)))
     expected = simulate(ball(), source, settings, detectors=panel.desk.optodes.detectors, device="cpu")
     assert np.array_equal(shown.gates, expected.gates)
