@@ -39,6 +39,7 @@ LEFT = (CENTRE[0] - RADIUS, CENTRE[1], CENTRE[2])  # on the surface
 RIGHT = (CENTRE[0] + RADIUS, CENTRE[1], CENTRE[2])
 FRONT = (CENTRE[0], CENTRE[1] + RADIUS, CENTRE[2])
 TOP = (CENTRE[0], CENTRE[1], CENTRE[2] + RADIUS)
+NEARBY = (CENTRE[0] - 0.8 * RADIUS, CENTRE[1], CENTRE[2] + 0.6 * RADIUS)  # where light from the left comes out
 
 
 def on_screen(world):

@@ -15,6 +15,7 @@ from tests.light.widget.panel_samples import (
     CENTRE,
     FEW,
     LEFT,
+    NEARBY,
     MEDIA,
     RADIUS,
     TOP,
@@ -123,10 +124,10 @@ def test_a_click_in_a_slice_without_tissue_is_a_sentence(viewer, panel):
 
 def test_a_run_gives_what_the_api_gives(viewer, panel, qtbot):
     panel.place_source(LEFT)
-    panel.desk.add_detector(TOP)
-    panel.run_box.photons.set_value(20 * FEW)
+    panel.desk.add_detector(NEARBY)
+    panel.run_box.photons.set_value(4 * FEW)
     run(qtbot, panel)
-    shown, settings = result(viewer), Settings(photons=20 * FEW)
+    shown, settings = result(viewer), Settings(photons=4 * FEW)
     source = Source(kind="pencil", position_mm=panel.desk.optodes.source.position_mm, direction=tuple(direction(panel)))
     expected = simulate(ball(), source, settings, detectors=panel.desk.optodes.detectors, device="cpu")
     assert np.array_equal(shown.gates, expected.gates)
