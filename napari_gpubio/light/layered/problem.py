@@ -115,8 +115,13 @@ class LayeredProblem:
 
     @property
     def resident_bytes(self) -> int:
-        """Bytes that a run on a GPU needs: a tally for each batch, and the copies while it traces."""
-        return 8 * self.tally_size * (self.batch_count + self.copies(self.batch_count) * self.batch_count)
+        """Bytes of a tally for each batch."""
+        return 8 * self.tally_size * self.batch_count
+
+    @property
+    def gpu_bytes(self) -> int:
+        """Bytes that a run on a GPU needs: the tallies, and their copies while it traces."""
+        return self.resident_bytes * (1 + self.copies(self.batch_count))
 
 
 def per_mm(width: float) -> np.float32:
