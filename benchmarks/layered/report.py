@@ -11,7 +11,7 @@ SECTIONS = {  # title, and what a reader must know
     "a": (
         "Skin and intralipid",
         (
-            "*Tracing*: on buffers made beforehand, in chunks as in a real run, the cache's pilot included; *whole "
+            "*Tracing*: on buffers made beforehand, in chunks as in a real run; *one launch*: without a pause; *whole "
             "call*: from arguments to result on the host."
         ),
     ),

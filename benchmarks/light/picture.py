@@ -40,14 +40,14 @@ def draw(found: Mapping[str, Array], path: Path, plane: str = "coronal") -> None
         pen.text((left, top - 16), title, fill=INK)
         for place, name in zip((left, left + width - 40), SIDES[plane], strict=True):
             pen.text((place, top + height + 2), name, fill=INK)
-        _draw_bar(canvas, pen, left + width + 8, top, height, decades)
+        draw_bar(canvas, pen, left + width + 8, top, height, decades)
         _draw_beam(pen, found, plane, left, top + height)
     path.parent.mkdir(parents=True, exist_ok=True)
     canvas.save(path)
 
 
 def _fluence_panel(labels: Array, log: Array, relative: Array) -> Array:
-    pixels = _coloured(log, DECADES)
+    pixels = coloured(log, DECADES)
     pixels[~(relative < TRUSTED)] = GREY
     pixels[labels == 0] = PALE
     large = _magnified(pixels)
@@ -60,7 +60,7 @@ def _fluence_panel(labels: Array, log: Array, relative: Array) -> Array:
 
 def _error_panel(labels: Array, relative: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
-        pixels = _coloured(np.log10(relative), ERROR_DECADES)
+        pixels = coloured(np.log10(relative), ERROR_DECADES)
     pixels[~(relative < 1.0)] = GREY
     pixels[labels == 0] = PALE
     large = _magnified(pixels)
@@ -68,7 +68,7 @@ def _error_panel(labels: Array, relative: Array) -> Array:
     return _upright(large)
 
 
-def _coloured(values: Array, limits: tuple[float, float]) -> Array:
+def coloured(values: Array, limits: tuple[float, float]) -> Array:
     """Colours of values, shape (..., 3), uint8."""
     place = np.clip((np.nan_to_num(values, nan=limits[0], neginf=limits[0]) - limits[0]) / np.ptp(limits), 0, 1)
     ramp = np.array(RAMP, float)
@@ -93,11 +93,11 @@ def _upright(pixels: Array) -> Array:
     return np.ascontiguousarray(np.swapaxes(pixels, 0, 1)[::-1])
 
 
-def _draw_bar(canvas: Any, pen: Any, left: int, top: int, height: int, decades: tuple[float, float]) -> None:
+def draw_bar(canvas: Any, pen: Any, left: int, top: int, height: int, decades: tuple[float, float]) -> None:
     from PIL import Image
 
     values = np.linspace(decades[1], decades[0], height)[:, None].repeat(16, axis=1)
-    canvas.paste(Image.fromarray(_coloured(values, decades)), (left, top))
+    canvas.paste(Image.fromarray(coloured(values, decades)), (left, top))
     for value in np.arange(decades[0], decades[1] + 1):
         y = top + round((height - 1) * (decades[1] - value) / (decades[1] - decades[0]))
         pen.line((left + 16, y, left + 22, y), fill=INK)
