@@ -8,6 +8,7 @@ From a segmented head to its fluence in three calls::
 """
 
 from napari_gpubio.light.detectors import DetectedPhotons, Detector
+from napari_gpubio.light.io.layered_results import load_layered_result, save_layered_result
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco, write_mco
 from napari_gpubio.light.io.mcx.cases import McxCase, read_mcx, write_mcx
@@ -63,6 +64,7 @@ __all__ = [
     "layered_preset",
     "layered_preset_names",
     "load_head_phantom",
+    "load_layered_result",
     "load_result",
     "needed_memory_mb",
     "power_law",
@@ -74,6 +76,7 @@ __all__ = [
     "read_mcx",
     "read_snirf",
     "read_table",
+    "save_layered_result",
     "save_result",
     "sensitivity",
     "simulate",

@@ -1,7 +1,8 @@
 """Labels and results as napari layers, and back, without importing napari (see `core.layers`).
 
-Quantities that span decades are shown as their decimal logarithm, over a fixed number of decades. Voxels that no light
-reached, or that are too uncertain to show, are NaN, which napari draws transparent.
+Quantities that span decades are shown as their decimal logarithm, over a fixed number of decades; the layer's name says
+so, since the ticks of napari's colour bar are bare logarithms. Voxels that no light reached, or that are too uncertain
+to show, are NaN, which napari draws transparent.
 """
 
 import math
@@ -82,10 +83,20 @@ def fluence_layer(
     shown = _log10(values * np.float32(unit.factor))
     if hide_uncertain:
         shown[errors > np.float32(MOST_ERROR) * values] = np.nan
-    quantity = "fluence in time gates" if gates else "fluence"
+    quantity = fluence_word(unit) + (" in time gates" if gates else "")
     told = {"quantity": f"log10 {quantity}", "unit": unit.name, "meaning": UNITS[unit.name], "factor": unit.factor}
     keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
-    return _result_layer(result, shown, name, told, keywords)
+    return _result_layer(result, shown, log_name(name, quantity, unit.name), told, keywords)
+
+
+def fluence_word(unit: FluenceUnit) -> str:
+    """Return what fluence is called in a unit: of a continuous source's power it is a rate."""
+    return "fluence rate" if unit.name == "mW/mm²" else "fluence"
+
+
+def log_name(name: str, quantity: str, unit: str) -> str:
+    """Return the name of a layer of decimal logarithms: whose, of what, and in which unit the number is that has it."""
+    return f"{name} {quantity}, log10 {unit}".strip()
 
 
 def error_layer(result: LightResult, name: str, **keywords: Any) -> LayerData:
@@ -93,9 +104,8 @@ def error_layer(result: LightResult, name: str, **keywords: Any) -> LayerData:
     shown = 100 * result.relative_error
     shown[~np.isfinite(shown)] = np.nan
     told = {"quantity": "relative standard error", "unit": "%"}
-    return _result_layer(
-        result, shown, name, told, {"contrast_limits": (0.0, 100.0), "colormap": "viridis", **keywords}
-    )
+    keywords = {"contrast_limits": (0.0, 100.0), "colormap": "viridis", **keywords}
+    return _result_layer(result, shown, f"{name} relative standard error (%)".strip(), told, keywords)
 
 
 def absorbed_layer(result: LightResult, name: str, *, decades: int = DECADES, **keywords: Any) -> LayerData:
@@ -103,7 +113,7 @@ def absorbed_layer(result: LightResult, name: str, *, decades: int = DECADES, **
     shown = _log10(result.absorbed_density)
     told = {"quantity": "log10 absorbed energy density", "unit": "1/mm³"}
     keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
-    return _result_layer(result, shown, name, told, keywords)
+    return _result_layer(result, shown, log_name(name, "absorbed energy density", told["unit"]), told, keywords)
 
 
 def exit_layer(result: LightResult, name: str, *, decades: int = DECADES, **keywords: Any) -> LayerData:
@@ -117,7 +127,7 @@ def exit_layer(result: LightResult, name: str, *, decades: int = DECADES, **keyw
     shown = _log10(result.diffuse_reflectance())
     told = {"quantity": "log10 diffuse reflectance", "unit": "1/mm²"}
     keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
-    return _result_layer(result, shown, name, told, keywords)
+    return _result_layer(result, shown, log_name(name, "diffuse reflectance", told["unit"]), told, keywords)
 
 
 def decade_limits(shown: Array, decades: int = DECADES) -> tuple[float, float]:
@@ -153,9 +163,8 @@ def _log10(values: Array) -> npt.NDArray[np.float32]:
 def _result_layer(
     result: LightResult, shown: Array, name: str, told: dict[str, Any], keywords: dict[str, Any]
 ) -> LayerData:
-    """The layer of something that a result says; its name ends in the quantity and the unit."""
-    told = {**told, "result": result, "parameters": describe(result)}
-    title, affine = f"{name} {told['quantity']} ({told['unit']})".strip(), result.domain.affine
+    """The layer of something that a result says."""
+    told, affine = {**told, "result": result, "parameters": describe(result)}, result.domain.affine
     if shown.ndim == 3:
-        return volume_layer(shown, affine, title, metadata=told, **keywords)
-    return series_layer(shown, affine, title, GATE_AXIS, metadata=told, **keywords)
+        return volume_layer(shown, affine, name, metadata=told, **keywords)
+    return series_layer(shown, affine, name, GATE_AXIS, metadata=told, **keywords)

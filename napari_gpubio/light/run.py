@@ -23,7 +23,7 @@ from napari_gpubio.light.voxels import cpu
 from napari_gpubio.light.voxels.assemble import assemble
 from napari_gpubio.light.voxels.partial import Partial
 from napari_gpubio.light.voxels.problem import VoxelProblem
-from napari_gpubio.light.work import Way, photon_steps, resumed
+from napari_gpubio.light.work import Way, photon_steps, resumed, seconds_of
 
 _MOST_CELLS = 1 << 32  # of the tallies of a GPU run, whose places are 32-bit numbers
 
@@ -112,7 +112,9 @@ def simulate_steps(
         yield Step(partial.photons, settings.photons, f"photons ({needed})")
     way = Way(make_runs=make_runs, assemble=assemble)
     describe = functools.partial(_description, problem)
-    return (yield from photon_steps(way, problem, partial, describe, device=device, client=client, stop=stop))
+    earlier = seconds_of(resume)
+    steps = photon_steps(way, problem, partial, describe, device=device, client=client, stop=stop, seconds=earlier)
+    return (yield from steps)
 
 
 def needed_memory_mb(domain: Domain, settings: Settings, device: str | Device = "auto") -> float:
@@ -163,7 +165,10 @@ def _check_memory(problem: VoxelProblem, device: Device) -> None:
 
 
 def _description(problem: VoxelProblem, device: str, seconds: float) -> dict[str, Any]:
-    """Everything needed to do a run again, and how it went so far, as JSON can hold it."""
+    """Everything needed to do a run again, and how it went so far, as JSON can hold it.
+
+    The seconds are those of all legs of a resumed run; the device is that of the last.
+    """
     source = problem.source
     return {
         "software": f"napari-gpubio {__version__}",

@@ -112,6 +112,7 @@ def photon_steps(
     device: str | Device,
     client: Any = None,
     stop: Event | None = None,
+    seconds: float = 0.0,
 ) -> Generator[Step, None, Any]:
     """Trace the photons that are missing, and return the result; a step's preview is the result so far, now and then.
 
@@ -123,6 +124,8 @@ def photon_steps(
         Gives the parameters of the run for the name of the device and the seconds so far.
     device, client, stop
         See `napari_gpubio.light.simulate_steps`.
+    seconds
+        What the photons that are done already took; see `seconds_of`.
     """
     begun, already, total = time.perf_counter(), partial.photons, problem.settings.photons
     if client is None:
@@ -133,7 +136,7 @@ def photon_steps(
         progress = traced_by_workers(problem, partial, way.make_runs, client, str(device), stop)
 
     def result_of(tallies: Any) -> Any:
-        return way.assemble(problem, tallies, describe(name, round(time.perf_counter() - begun, 4)))
+        return way.assemble(problem, tallies, describe(name, round(seconds + time.perf_counter() - begun, 4)))
 
     previews = Previews()
     for done, so_far in progress:
@@ -263,6 +266,12 @@ def resumed(problem: AnyProblem, state: Any, kind: type[AnyPartial]) -> tuple[An
     problem = dataclasses.replace(problem, batch_size=state.batch_size)
     check_resumed(state, problem, problem.settings.photons)
     return problem, state.copy()
+
+
+def seconds_of(result: Any) -> float:
+    """Seconds that all the photons of a result took, also if its run was resumed; 0 of None, or where it is unknown."""
+    seconds = None if result is None else result.parameters.get("seconds")
+    return float(seconds) if isinstance(seconds, (int, float)) else 0.0
 
 
 def check_resumed(state: Partial, problem: Problem, photons: int) -> None:

@@ -8,6 +8,7 @@ from napari_gpubio.light.layered.assemble import assemble
 from napari_gpubio.light.layered.partial import BatchTally, LayeredPartial
 from napari_gpubio.light.layered.problem import SCALE, LayeredProblem
 from napari_gpubio.light.layered.settings import LayeredSettings
+from napari_gpubio.light.spread import mean_error
 from napari_gpubio.light.work import joined
 from tests.light.layered_samples import ARRAYS, GLASS, NUMBERS, TISSUE, medium
 
@@ -129,25 +130,49 @@ def test_values_are_sums_over_all_photons():
     assert (result.launched, result.complete, result.specular) == (66, False, p.specular)
 
 
-def test_errors_come_from_the_spread_of_whole_batches():
-    """That of the mean of n photons: sqrt(variance of a batch's sum / its photons / n)."""
+@pytest.mark.parametrize("left", [[], [(60, 70)], [(54, 80)]], ids=str)
+def test_errors_come_from_the_spread_of_batches(left):
+    """That of the mean of n photons: sqrt(variance of one / n); see `napari_gpubio.light.spread`."""
     p = problem(photons=110)
-    part = holding(p, b0=[(0, 27)], b1=[(27, 54)], b2=[(60, 70)], b3=[(81, 108)])
+    part = holding(p, b0=[(0, 27)], b1=[(27, 54)], b3=[(81, 108)], **({"b2": left} if left else {}))
     result = assemble(p, part, {})
     whole = np.array([numbers for batch, numbers in weights(part).items() if batch != 2])
-    n = 3 * 27 + 10
+    rest = weights(part).get(2, np.zeros(p.tally_size))
 
-    def error(sums):
-        return np.sqrt(np.var(sums, axis=0, ddof=1) / 27 / n)
+    def error(of):
+        numbers, last = of(whole), of(rest[None])[0]
+        return mean_error(numbers, last, 27, sum(stop - start for start, stop in left))
 
-    a_rz, rd = whole[:, :12].reshape(3, 3, 4), whole[:, 12:18].reshape(3, 3, 2)
+    def a_rz(w):
+        return w[:, :12].reshape(-1, 3, 4)
+
+    def rd(w):
+        return w[:, 12:18].reshape(-1, 3, 2)
+
     np.testing.assert_allclose(result.A_rz.error, error(a_rz) / RINGS_MM2[:, None] / 0.25)
-    np.testing.assert_allclose(result.A_z.error, error(a_rz.sum(axis=1)) / 0.25)
-    np.testing.assert_allclose(result.Rd_r.error, error(rd.sum(axis=2)) / RINGS_MM2)
-    np.testing.assert_allclose(result.A_l.error, error(whole[:, 24:26]))
-    assert result.diffuse_reflectance.error == pytest.approx(error(rd.sum(axis=(1, 2))))
-    assert result.absorbed.error == pytest.approx(error(whole[:, 24:26].sum(axis=1)))
-    assert result.roulette.error == pytest.approx(error(whole[:, 26]))
+    np.testing.assert_allclose(result.A_z.error, error(lambda w: a_rz(w).sum(axis=1)) / 0.25)
+    np.testing.assert_allclose(result.Rd_r.error, error(lambda w: rd(w).sum(axis=2)) / RINGS_MM2)
+    np.testing.assert_allclose(result.A_l.error, error(lambda w: w[:, 24:26]))
+    assert result.diffuse_reflectance.error == pytest.approx(error(lambda w: rd(w).sum(axis=(1, 2))))
+    assert result.absorbed.error == pytest.approx(error(lambda w: w[:, 24:26].sum(axis=1)))
+    assert result.roulette.error == pytest.approx(error(lambda w: w[:, 26]))
+    if not left:
+        np.testing.assert_allclose(result.A_l.error, np.sqrt(np.var(whole[:, 24:26], axis=0, ddof=1) / 27 / 81))
+
+
+def test_a_bin_that_only_the_last_photons_reached_has_an_error():
+    """12,000 photons in 64 batches leave 32 over; one of them has an error of its own size, as any photon has."""
+    p = problem(photons=12_000, batches=64)
+    part = LayeredPartial.empty(p)
+    for batch in range(65):
+        part.batches[batch] = BatchTally([p.batch_range(batch)], np.zeros(p.tally_size, np.uint64))
+    part.batches[64].numbers[[5, 13, 24]] = int(0.25 * SCALE)
+    part.batches[20].numbers[[6, 14, 25]] = int(0.25 * SCALE)
+    result = assemble(p, part, {})
+    for name, last, other in (("A_rz", (1, 1), (1, 2)), ("Rd_ra", (0, 1), (1, 0)), ("A_l", (0,), (1,))):
+        value, error = getattr(result, name)
+        for place in (last, other):
+            assert error[place] == pytest.approx(value[place], rel=0.02), name
 
 
 @pytest.mark.parametrize("batches", [{}, {"b0": [(0, 25)]}, {"b0": [(0, 25)], "b1": [(25, 49)]}], ids=str)

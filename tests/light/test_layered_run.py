@@ -173,6 +173,15 @@ def test_steps_of_a_resumed_run_start_where_it_stood(small_chunks):
     assert steps[-1].done == 4000
 
 
+def test_the_seconds_are_those_of_all_legs(small_chunks):
+    part = stopped(after=5)
+    part = dataclasses.replace(part, parameters={**part.parameters, "seconds": 1000.0})
+    part = stopped(after=5, resume=part)
+    assert 1000.0 < part.parameters["seconds"] < 1060.0
+    part = dataclasses.replace(part, parameters={**part.parameters, "seconds": 2000.0})
+    assert 2000.0 < simulate_layers(LAYERS, SETTINGS, device="cpu", resume=part).parameters["seconds"] < 2060.0
+
+
 def test_more_photons_may_be_asked_for():
     """A complete run goes on; its batches keep their length."""
     more = dataclasses.replace(SETTINGS, photons=6100)

@@ -76,7 +76,7 @@ def test_every_layer_lies_on_the_labels(affine):
 
 def test_fluence_is_shown_as_its_logarithm_over_six_decades():
     layer = built(fluence_layer(result_on(), "head"))
-    assert (layer.name, layer.data.dtype, layer.colormap.name) == ("head log10 fluence (1/mm²)", np.float32, "inferno")
+    assert (layer.name, layer.data.dtype, layer.colormap.name) == ("head fluence, log10 1/mm²", np.float32, "inferno")
     np.testing.assert_allclose(volume_of(layer), -VOLUME / 20, atol=1e-6)
     assert layer.contrast_limits == [-6, 0]
     assert layer.axis_labels == ("z", "y", "x")
@@ -85,8 +85,8 @@ def test_fluence_is_shown_as_its_logarithm_over_six_decades():
 @pytest.mark.parametrize(
     ("source", "factor", "name"),
     [
-        ({"power_mw": 30.0}, 30.0, "head log10 fluence (mW/mm²)"),
-        ({"energy_j": 0.5}, 50.0, "head log10 fluence (J/cm²)"),  # 1/mm² = 100/cm²
+        ({"power_mw": 30.0}, 30.0, "head fluence rate, log10 mW/mm²"),
+        ({"energy_j": 0.5}, 50.0, "head fluence, log10 J/cm²"),  # 1/mm² = 100/cm²
     ],
 )
 def test_fluence_is_shown_in_the_users_unit(source, factor, name):
@@ -101,7 +101,7 @@ def test_fluence_is_shown_in_the_users_unit(source, factor, name):
 def test_time_gates_are_a_first_axis():
     result = result_on()
     layer = built(fluence_layer(result, "head", gates=True, decades=3))
-    assert (layer.name, layer.data.shape) == ("head log10 fluence in time gates (1/mm²)", (2, 7, 6, 5))
+    assert (layer.name, layer.data.shape) == ("head fluence in time gates, log10 1/mm²", (2, 7, 6, 5))
     assert layer.axis_labels == ("time gate", "z", "y", "x")
     shown = np.asarray(layer.data)
     np.testing.assert_allclose(shown[0] - shown[1], np.log10(3), atol=1e-5)
@@ -151,10 +151,10 @@ def test_the_error_is_shown_in_per_cent():
 def test_absorbed_energy_and_reflectance():
     result = result_on()
     absorbed = built(absorbed_layer(result, "head"))
-    assert absorbed.name == "head log10 absorbed energy density (1/mm³)"
+    assert absorbed.name == "head absorbed energy density, log10 1/mm³"
     np.testing.assert_allclose(10.0 ** volume_of(absorbed), 0.02 * FLUENCE, rtol=1e-5)
     left = built(exit_layer(result, "head"))
-    assert left.name == "head log10 diffuse reflectance (1/mm²)"
+    assert left.name == "head diffuse reflectance, log10 1/mm²"
     shown = 10.0 ** volume_of(left)  # voxels are 1 x 2 x 5 mm
     assert shown[0, 0, 0] == pytest.approx(0.5 * FLUENCE[0, 0, 0] / (2 * 5 + 1 * 5 + 1 * 2), rel=1e-5)
     assert shown[2, 3, 0] == pytest.approx(0.5 * FLUENCE[2, 3, 0] / (1 * 2), rel=1e-5)

@@ -101,6 +101,24 @@ def test_the_earlier_result_stays_as_it_was(pieces, whole):
     check_same_bits(run(resume=part), whole)
 
 
+def test_the_seconds_are_those_of_all_legs(tmp_path):
+    """Also through a file, and of a run that is resumed once more."""
+    first = stopped("cpu", 3)
+    first = dataclasses.replace(first, parameters={**first.parameters, "seconds": 1000.0})
+    save_result(tmp_path / "first.npz", first)
+    second = stopped("cpu", 1, resume=load_result(tmp_path / "first.npz"))
+    assert 1000.0 < second.parameters["seconds"] < 1060.0
+    third = run(resume=dataclasses.replace(second, parameters={**second.parameters, "seconds": 2000.0}))
+    assert 2000.0 < third.parameters["seconds"] < 2060.0
+
+
+def test_photons_whose_seconds_are_unknown_add_none():
+    first = stopped("cpu", 3)
+    for parameters in ({}, {"seconds": None}):
+        result = run(resume=dataclasses.replace(first, parameters=parameters))
+        assert 0 < result.parameters["seconds"] < 60.0
+
+
 def test_a_complete_result_is_only_assembled_anew(whole, monkeypatch):
     def nothing(self, start, count):
         raise AssertionError("there was nothing to trace")

@@ -7,6 +7,7 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.spread import mean_error
 from napari_gpubio.light.voxels.assemble import assemble
 from napari_gpubio.light.voxels.partial import CaughtPhotons, OpenBatch, Partial
 from napari_gpubio.light.voxels.photon import LEDGER
@@ -149,19 +150,31 @@ def test_mean_and_error_of_equal_batches():
 
 
 @pytest.mark.parametrize("last", [1, 50, 99])
-def test_a_shorter_batch_counts_for_the_mean_and_spoils_no_error(last):
-    """Its few photons would otherwise pass for a large deviation, or for none."""
-    p = dataclasses.replace(problem(photons=1500 + last), batch_size=100)
+def test_a_shorter_batch_counts_for_mean_and_error(last):
+    p = dataclasses.replace(problem(photons=1500 + last, time_gates_ns=(0.0, 1.0, 5.0)), batch_size=100)
     part, tallies = batches_of(p, [100] * 15 + [last])
     result = assemble(p, part, {})
-    per_photon = tallies[:, 0, 0] / np.array([100] * 15 + [last])[:, None, None, None]
-    unit = p.scale * (1500 + last)
-    np.testing.assert_allclose(result.fluence, tallies.sum(axis=0)[0, 0] / unit, rtol=1e-6)
-    spread = 10 * per_photon[:15].std(axis=0, ddof=1)  # of one photon
-    expected = spread * np.sqrt(1500 + last) / unit
-    ratio = result.fluence_error / expected
-    assert 0.6 < ratio.min() <= ratio.max() < 1.6
-    assert ratio.mean() == pytest.approx(1.0, abs=0.05)
+    by_gate = np.moveaxis(tallies[:, 0], 1, -1)  # batch, x, y, z, gate
+    np.testing.assert_allclose(result.gates, by_gate.sum(axis=0) / (p.scale * (1500 + last)), rtol=1e-6)
+    for found, sums in ((result.gates_error, by_gate), (result.fluence_error, by_gate.sum(axis=-1))):
+        np.testing.assert_allclose(found, mean_error(sums[:15], sums[15], 100, last) / p.scale, rtol=1e-4)
+
+
+def test_a_voxel_that_only_the_last_photons_reached_has_an_error():
+    """12,000 photons in 64 batches leave 32 over; one of them has an error of its own size, as any photon has."""
+    p = problem(photons=12_000, batches=64)
+    part, inside = Partial.empty(p), np.arange(p.tally_size).reshape(p.padded)[1:-1, 1:-1, 1:-1]
+    for batch in range(65):
+        other = Partial.empty(p)
+        tally = np.zeros(p.tally_size, np.uint64)
+        if batch in (20, 64):
+            tally[inside[1, 2, 3] if batch == 64 else inside[2, 1, 0]] = 10**6
+        other.open[batch] = OpenBatch([p.batch_range(batch)], tally, np.zeros(LEDGER, np.uint64))
+        part.add(other, p)
+    result = assemble(p, part, {})
+    for place in ((1, 2, 3), (2, 1, 0)):
+        assert result.fluence_error[place] == pytest.approx(result.fluence[place], rel=0.02)
+    assert result.energy.absorbed.error == pytest.approx(result.energy.absorbed.value / np.sqrt(2), rel=0.02)
 
 
 def test_one_whole_batch_has_no_error():
@@ -179,8 +192,8 @@ def test_photons_of_open_batches_count_for_the_mean():
     result = assemble(p, part, {})
     unit = 360 * p.scale
     np.testing.assert_allclose(result.fluence, tallies.sum(axis=0)[0, 0] / unit, rtol=1e-6)
-    of_whole = 10 * (tallies[:3, 0, 0] / 100).std(axis=0, ddof=1)
-    np.testing.assert_allclose(result.fluence_error, of_whole * np.sqrt(360) / unit, rtol=1e-4)
+    expected = mean_error(tallies[:3, 0, 0], tallies[3, 0, 0], 100, 60) / p.scale
+    np.testing.assert_allclose(result.fluence_error, expected, rtol=1e-4)
     assert result.absorbed[1].value == pytest.approx(0.02 * tallies.sum() / unit, rel=1e-4)  # the rim of the sum is cut
 
 

@@ -11,29 +11,22 @@ from napari_gpubio.light.layered.problem import SCALE, LayeredProblem
 from napari_gpubio.light.layered.result import Estimates, LayeredResult
 from napari_gpubio.light.layered.settings import angle_centres, ring_area_mm2, solid_angle_sr
 from napari_gpubio.light.result import Estimate
+from napari_gpubio.light.spread import mean_error
 
 Floats = npt.NDArray[np.float64]
 
 
 class _Tallies:
-    """Sums of weight per launched photon, and their errors from the spread of the whole batches.
-
-    Parameters
-    ----------
-    whole
-        Weight in each whole batch, shape (B, numbers of a tally).
-    rest
-        Weight in the batches that are not whole, shape (numbers of a tally,).
-    """
+    """Sums of weight per launched photon, and their errors from the spread of the batches."""
 
     def __init__(self, problem: LayeredProblem, partial: LayeredPartial) -> None:
-        size = problem.batch_size
+        size = self._size = problem.batch_size
         self.launched = partial.photons
-        self._size = size
         in_order = [partial.batches[index] for index in sorted(partial.batches)]
         whole = [batch.numbers for batch in in_order if batch.photons == size]
         open_ones = [batch.numbers for batch in in_order if batch.photons != size]
         self._whole = np.array(whole, np.uint64).reshape(len(whole), problem.tally_size).view(np.int64)
+        self._rest_photons = self.launched - len(whole) * size
         self._rest = np.sum(np.array(open_ones, np.uint64).reshape(-1, problem.tally_size).view(np.int64), axis=0)
 
     def estimates(self, part: slice, reduce: Callable[[Floats], Floats], unit: npt.ArrayLike = 1.0) -> Estimates:
@@ -49,12 +42,10 @@ class _Tallies:
             What the result is divided by (a volume, an area), of its shape.
         """
         whole = reduce(self._whole[:, part] / SCALE)
-        total = whole.sum(axis=0) + reduce((self._rest[part] / SCALE)[None])[0]
-        value = total / max(1, self.launched)
-        if len(whole) < 2:
-            return Estimates(value / unit, np.full(np.shape(value), np.nan))
-        error = whole.std(axis=0, ddof=1) / np.sqrt(self._size * max(1, self.launched))
-        return Estimates(value / unit, error / unit)
+        rest = reduce((self._rest[part] / SCALE)[None])[0]
+        value = (whole.sum(axis=0) + rest) / max(1, self.launched)
+        error = mean_error(whole, rest, self._size, self._rest_photons)
+        return Estimates(value / np.asarray(unit), error / np.asarray(unit))
 
     def estimate(self, part: slice) -> Estimate:
         """Estimate the sum of a part."""

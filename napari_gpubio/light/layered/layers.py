@@ -24,7 +24,9 @@ from napari_gpubio.light.layers import (
     OTHER_COLOUR,
     TISSUE_COLOURS,
     decade_limits,
+    fluence_word,
     labels_layer,
+    log_name,
 )
 from napari_gpubio.light.numbers.units import PER_PHOTON, FluenceUnit
 from napari_gpubio.light.result import UNITS
@@ -38,18 +40,22 @@ _NAMED = 0.06  # a layer that fills less of the picture is not named in it
 
 
 class QuantityUnit(NamedTuple):
-    """What a quantity is told in: the unit's name, what it means, and the factor from that per photon and in mm."""
+    """What a quantity is told in: the unit's name, what it means, and the factor from that per photon and in mm.
+
+    ``word`` is what the quantity is called in it.
+    """
 
     name: str
     meaning: str
     factor: float
+    word: str
 
 
 # of absorbed energy or power per volume, by the unit of fluence; and how many times its factor is the fluence's
 _ABSORBED_UNITS = {
-    "1/mm²": ("1/mm³", "1/mm³ per launched photon", 1.0),
-    "mW/mm²": ("mW/mm³", "mW/mm³", 1.0),
-    "J/cm²": ("J/cm³", "J/cm³", 10.0),
+    "1/mm²": ("1/mm³", "1/mm³ per launched photon", 1.0, "absorbed energy density"),
+    "mW/mm²": ("mW/mm³", "mW/mm³", 1.0, "absorbed power density"),
+    "J/cm²": ("J/cm³", "J/cm³", 10.0, "absorbed energy density"),
 }
 
 
@@ -64,9 +70,9 @@ def quantity_unit(quantity: str, unit: FluenceUnit) -> QuantityUnit:
     if quantity not in QUANTITIES:
         raise InvalidInput(f"the quantity is {quantity!r}; choose one of {', '.join(QUANTITIES)}")
     if quantity == "fluence":
-        return QuantityUnit(unit.name, f"{unit.name} {UNITS[unit.name]}".strip(), unit.factor)
-    name, meaning, times = _ABSORBED_UNITS[unit.name]
-    return QuantityUnit(name, meaning, times * unit.factor)
+        return QuantityUnit(unit.name, f"{unit.name} {UNITS[unit.name]}".strip(), unit.factor, fluence_word(unit))
+    name, meaning, times, word = _ABSORBED_UNITS[unit.name]
+    return QuantityUnit(name, meaning, times * unit.factor, word)
 
 
 def quantity_rz(result: LayeredResult, quantity: str = "fluence", unit: FluenceUnit = PER_PHOTON) -> Estimates:
@@ -145,7 +151,7 @@ def picture_layer(
         "parameters": dict(result.parameters),
     }  # fmt: skip
     given = {
-        "name": f"{name} log10 {quantity} ({told.name})".strip(),
+        "name": log_name(name, told.word, told.name),
         **_place(result.settings),
         "contrast_limits": decade_limits(shown, decades),
         "colormap": "inferno",

@@ -18,7 +18,7 @@ from napari_gpubio.light.layered.partial import LayeredPartial
 from napari_gpubio.light.layered.problem import LayeredProblem
 from napari_gpubio.light.layered.result import LayeredResult
 from napari_gpubio.light.layered.settings import LayeredSettings
-from napari_gpubio.light.work import Way, photon_steps, resumed
+from napari_gpubio.light.work import Way, photon_steps, resumed, seconds_of
 
 
 def simulate_layers(
@@ -82,11 +82,16 @@ def layer_steps(
         _check_memory(problem, choose_device(device))
     way = Way(make_runs=make_runs, assemble=assemble)
     describe = functools.partial(_description, problem)
-    return (yield from photon_steps(way, problem, partial, describe, device=device, client=client, stop=stop))
+    earlier = seconds_of(resume)
+    steps = photon_steps(way, problem, partial, describe, device=device, client=client, stop=stop, seconds=earlier)
+    return (yield from steps)
 
 
 def _description(problem: LayeredProblem, device: str, seconds: float) -> dict[str, Any]:
-    """Everything needed to do a run again, and how it went so far, as JSON can hold it."""
+    """Everything needed to do a run again, and how it went so far, as JSON can hold it.
+
+    The seconds are those of all legs of a resumed run; the device is that of the last.
+    """
     return {
         "software": f"napari-gpubio {__version__}",
         "settings": dataclasses.asdict(problem.settings),
@@ -125,6 +130,6 @@ def make_runs(problem: LayeredProblem, device: Device) -> list[Any]:
     def opened(index: int) -> Any:
         one = Device("cuda", (index,))
         make = functools.partial(gpu.Run, problem, device=one, sharers=len(device.indices))
-        return open_run(make, one, problem.resident_bytes, "light transport in these layers")
+        return open_run(make, one, problem.gpu_bytes, "light transport in these layers")
 
     return [opened(index) for index in device.indices]

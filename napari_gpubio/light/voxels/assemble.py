@@ -10,6 +10,7 @@ import numpy.typing as npt
 from napari_gpubio.core.parallel import cpu_threads
 from napari_gpubio.light.detectors import DetectedPhotons
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
+from napari_gpubio.light.spread import FEWEST_BATCHES, freedom, mean_error
 from napari_gpubio.light.voxels.fold import row_energy
 from napari_gpubio.light.voxels.partial import Partial
 from napari_gpubio.light.voxels.photon import (
@@ -29,8 +30,10 @@ Floats = npt.NDArray[np.float32]
 
 
 @nb.njit(parallel=True, nogil=True, cache=True)
-def _mean_and_error(total, whole, squares, nx, ny, nz, per_photon, whole_share, batches, mean, error):
-    """Fluence and its standard error of one gate, without the rim.
+def _mean_and_error(
+    total, whole, squares, nx, ny, nz, per_photon, batches, batch_size, rest_photons, free, mean, error
+):
+    """Fluence and its standard error of one gate, without the rim; the error as in `light.spread`.
 
     Parameters
     ----------
@@ -40,23 +43,26 @@ def _mean_and_error(total, whole, squares, nx, ny, nz, per_photon, whole_share, 
         Sum of the squares of the batches' tallies, two words.
     per_photon
         Fluence per photon of one quantum.
-    whole_share
-        Share of the photons that are in whole batches.
-    batches
-        Number of whole batches.
+    batches, batch_size, rest_photons
+        Number of whole batches, photons of one of them, and photons that are left over.
+    free
+        Their `freedom`.
     """
+    photons = batches * batch_size + rest_photons
+    rest_per_whole = rest_photons / max(1.0, np.float64(batches * batch_size))
     for i in nb.prange(nx):
         for j in range(ny):
             for k in range(nz):
                 cell = ((i + 1) * (ny + 2) + j + 1) * (nz + 2) + k + 1
                 mean[i, j, k] = np.float64(total[cell]) * per_photon
-                if batches < 2:
+                if batches < FEWEST_BATCHES:
                     error[i, j, k] = np.nan
                     continue
                 square = np.float64(squares[cell, 1]) * 2.0**64 + np.float64(squares[cell, 0])
-                spread = max(0.0, square - np.float64(whole[cell]) ** 2 / batches)
-                deviation = np.sqrt(spread * batches / (batches - 1.0))
-                error[i, j, k] = deviation * per_photon / np.sqrt(whole_share)
+                spread = max(0.0, square - np.float64(whole[cell]) ** 2 / batches) / batch_size
+                off = np.float64(total[cell] - whole[cell]) - rest_per_whole * np.float64(whole[cell])
+                spread += off**2 / max(batch_size, rest_photons)
+                error[i, j, k] = np.sqrt(spread / free * photons) * per_photon
 
 
 def assemble(problem: VoxelProblem, partial: Partial, parameters: Mapping[str, Any]) -> LightResult:
@@ -118,11 +124,14 @@ def _one_volume(
     mean: Floats,
     error: Floats,
 ) -> None:
-    batches = len(partial.batches)
+    batches, size = len(partial.batches), problem.batch_size
+    rest = launched - batches * size
+    free = freedom(batches, size, rest) if batches >= FEWEST_BATCHES else np.nan
     per_photon = 1.0 / (problem.scale * problem.domain.voxel_volume_mm3 * max(1, launched))
-    share = batches * problem.batch_size / max(1, launched)
     with cpu_threads():
-        _mean_and_error(total, whole, squares, *problem.size, per_photon, share, batches, mean, error)
+        _mean_and_error(
+            total, whole, squares, *problem.size, per_photon, batches, size, rest, float(free), mean, error
+        )  # fmt: skip
 
 
 def _halves(problem: VoxelProblem, total: Array, launched: int) -> Floats:
@@ -154,12 +163,10 @@ def _energy(problem: VoxelProblem, partial: Partial, launched: int) -> tuple[Ene
 
     def estimate(numbers: Array) -> Estimate:
         """Fraction per photon of a column, or of several columns together."""
-        per_batch = batches[:, numbers].sum(axis=1)
-        value = (per_batch.sum() + rest[numbers].sum()) / max(1, launched)
-        if len(batches) < 2:
-            return Estimate(float(value), float("nan"))
-        # the spread of batches gives that of one photon, and that the error of all photons together
-        return Estimate(float(value), float(per_batch.std(ddof=1) / np.sqrt(problem.batch_size * launched)))
+        per_batch, left = batches[:, numbers].sum(axis=1), rest[numbers].sum()
+        value = (per_batch.sum() + left) / max(1, launched)
+        error = mean_error(per_batch, left, problem.batch_size, launched - len(batches) * problem.batch_size)
+        return Estimate(float(value), float(error))
 
     rows = LEDGER + np.arange(problem.media_rows)
     balance = EnergyBalance(

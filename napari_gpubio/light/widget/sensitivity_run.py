@@ -10,7 +10,7 @@ import numpy as np
 from napari_gpubio.core.layers import KEY, LayerData, carried, volume_layer
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.layers import decade_limits
+from napari_gpubio.light.layers import decade_limits, log_name
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_steps
 from napari_gpubio.light.sensitivity import Sensitivity, sensitivity
@@ -100,7 +100,7 @@ def sensitivity_layer(found: Sensitivity, name: str, look: Look) -> LayerData:
     return volume_layer(
         shown,
         found.domain.affine,
-        f"log10 sensitivity to {name} (mm)",
+        log_name("", f"sensitivity to {name}", "mm"),
         metadata=told,
         contrast_limits=decade_limits(shown, look.decades),
         colormap=fading("viridis"),

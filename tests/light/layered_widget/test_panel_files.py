@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from qtpy.QtWidgets import QFileDialog
 
+from napari_gpubio.light.io.layered_results import load_layered_result, save_layered_result
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco, write_mco
 from napari_gpubio.light.layered.beams import Beam
@@ -15,8 +16,8 @@ from napari_gpubio.light.layered.curves import every_curve
 from napari_gpubio.light.layered.model import Layer, LayeredMedium
 from napari_gpubio.light.layered.presets import layered_preset
 from napari_gpubio.light.layered.run import simulate_layers
-from tests.dock_widgets import MILLISECONDS, NOTHING_COPIED, button, run_script, script_of
-from tests.light.layered_widget.panel_samples import FEW, MEDIUM, SETTINGS, picture, result, run, settle
+from tests.dock_widgets import MILLISECONDS, NOTHING_COPIED, button, press_and_wait, run_script, script_of
+from tests.light.layered_widget.panel_samples import FEW, MEDIUM, SETTINGS, held_run, picture, result, run, settle
 
 ENDLESS = LayeredMedium(
     name="half space", layers=(Layer(name="deep", n=1.37, mua_per_mm=1.0, mus_per_mm=5.0, thickness_mm=math.inf),)
@@ -158,6 +159,81 @@ def test_a_result_of_mcml_is_shown(viewer, panel, qtbot, tmp_path):
     panel.results.plots.open()
     qtbot.wait(20)
     panel.results.plots.detach()
+
+
+# ---------------------------------------------------------------------------------------------------- saved results
+
+
+def open_result(qtbot, panel, monkeypatch, path):
+    """Press Open result… and choose this file."""
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
+    button(panel, "Open result…").click()
+    qtbot.waitUntil(lambda: panel.results._reading._running is None, timeout=MILLISECONDS)
+    settle(qtbot, panel)
+
+
+def save_result(qtbot, panel, monkeypatch, path):
+    """Press Save result… and choose this file."""
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
+    button(panel, "Save result…").click()
+    qtbot.waitUntil(lambda: not panel.results.files._jobs, timeout=MILLISECONDS)
+
+
+def test_a_saved_result_is_opened_and_goes_on(viewer, panel, qtbot, tmp_path, monkeypatch):
+    path = tmp_path / "mine.npz"
+    assert not button(panel, "Save result…").isEnabled()
+    panel.beam_box.set_beam(Beam(kind="flat", radius_mm=0.5))  # the file has what was traced, not what is shown
+    run(qtbot, panel)
+    save_result(qtbot, panel, monkeypatch, path)
+    made, saved = result(viewer), load_layered_result(path)
+    assert np.array_equal(saved.A_rz.value, simulate_layers(MEDIUM, SETTINGS, device="cpu").A_rz.value)
+    panel.table.set_medium(ENDLESS)
+    panel.grid_box.set_settings(dataclasses.replace(SETTINGS, depth_bins=30))
+    run(qtbot, panel)
+    assert result(viewer).medium == dataclasses.replace(ENDLESS, name=result(viewer).medium.name)
+    unit = panel.table.unit
+    open_result(qtbot, panel, monkeypatch, path)
+    assert panel.message == ""
+    assert (panel._request().medium, panel._request().settings) == (MEDIUM, SETTINGS)
+    assert (panel.table.unit, panel.presets.citation) == (unit, "mine.npz: two layers")
+    assert np.array_equal(result(viewer).A_rz.value, made.A_rz.value)  # of the beam
+    assert np.array_equal(result(viewer).A_rz.error, made.A_rz.error)
+    press_and_wait(qtbot, panel, button(panel, "Continue"))
+    settle(qtbot, panel)
+    more = simulate_layers(MEDIUM, dataclasses.replace(SETTINGS, photons=2 * FEW), device="cpu", resume=saved)
+    assert result(viewer).launched == 2 * FEW
+    assert np.array_equal(panel.view.picture.traced.A_rz.value, more.A_rz.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK no zip", None])
+def test_a_file_that_is_no_result_is_a_sentence(panel, qtbot, tmp_path, monkeypatch, content):
+    path, before = tmp_path / "bad.npz", panel._request()
+    if content is not None:
+        path.write_bytes(content)
+    open_result(qtbot, panel, monkeypatch, path)
+    assert panel.message.startswith("Not opened: ")
+    assert "bad.npz" in panel.message
+    assert panel._request() == before
+
+
+def test_a_result_that_cannot_be_saved_is_a_sentence(panel, qtbot, tmp_path, monkeypatch):
+    run(qtbot, panel)
+    save_result(qtbot, panel, monkeypatch, tmp_path / "no" / "r.npz")
+    assert "Not saved" in panel.message
+    save_result(qtbot, panel, monkeypatch, "")  # the question was cancelled
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_result_is_opened_into_a_run(panel, qtbot, tmp_path, monkeypatch, held):
+    path = tmp_path / "other.npz"
+    save_layered_result(path, simulate_layers(ENDLESS, SETTINGS, device="cpu"))
+    held_run(qtbot, panel, held)
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
+    button(panel, "Open result…").click()
+    qtbot.waitUntil(lambda: "Press Stop, then open other.npz again" in panel.message, timeout=MILLISECONDS)
+    held.go.set()
+    settle(qtbot, panel)
+    assert panel.view.picture.traced.medium == MEDIUM
 
 
 # ----------------------------------------------------------------------------------------------------------- tables

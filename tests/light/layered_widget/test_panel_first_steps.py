@@ -49,7 +49,7 @@ def test_a_run_gives_what_the_api_gives(viewer, panel, qtbot):
     assert np.array_equal(shown.Rd_ra.error, expected.Rd_ra.error)
     assert shown.diffuse_reflectance == expected.diffuse_reflectance
     layer = picture(viewer)
-    assert layer.name == "log10 fluence (1/mm²)"
+    assert layer.name == "fluence, log10 1/mm²"
     with np.errstate(divide="ignore"):
         logarithm = np.log10(mirrored(expected.fluence_rz().value))
     known = np.isfinite(layer.data)

@@ -46,12 +46,12 @@ def test_units_quantities_and_decades(viewer, panel, qtbot):
     panel.beam_box.set_strength("mW", 10.0)
     settle(qtbot, panel)
     assert picture(viewer) is layer
-    assert layer.name == "log10 fluence (mW/mm²)"
+    assert layer.name == "fluence rate, log10 mW/mm²"
     assert np.allclose(layer.data, per_photon + 1.0, atol=1e-5, equal_nan=True)
     panel.beam_box.set_strength("J", 2.0)
     panel.picture_box.set_quantity("absorbed")
     settle(qtbot, panel)
-    assert layer.name == "log10 absorbed (J/cm³)"
+    assert layer.name == "absorbed energy density, log10 J/cm³"
     absorbed = mirrored(result(viewer).A_rz.value)
     known = np.isfinite(layer.data)
     assert np.allclose(layer.data[known], np.log10(2000 * absorbed[known]), atol=1e-5)

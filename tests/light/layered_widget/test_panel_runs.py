@@ -155,7 +155,7 @@ def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, 
 
 
 @pytest.mark.display
-@pytest.mark.parametrize("what", ["log10 fluence (1/mm²)", "layer borders", "layer names", "everything"])
+@pytest.mark.parametrize("what", ["fluence, log10 1/mm²", "layer borders", "layer names", "everything"])
 def test_removing_layers_during_a_run_does_no_harm(viewer, panel, qtbot, held, errors, what):
     held.go.set()
     run(qtbot, panel)

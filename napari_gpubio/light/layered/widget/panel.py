@@ -103,6 +103,7 @@ class LayeredPanel(EnginePanel):
         for part in (self.results, self.files, self.phantoms):
             part.complained.connect(self.show_error)
         self.results.continue_wanted.connect(self.continue_run)
+        self.results.result_read.connect(self._on_saved_result)
         self._quick.drawn.connect(self._show)
         self._quick.failed.connect(self.show_error)
         self._redraw.finished.connect(self._on_redrawn)
@@ -247,6 +248,15 @@ class LayeredPanel(EnginePanel):
         self._quick.cancel()
         self._show(picture_of(result, self._look))
         self.say("")
+
+    def _on_saved_result(self, path: Path, result: LayeredResult) -> None:
+        """Go on where a result was saved: its layers, its grid, its picture, its numbers."""
+        if self.running:
+            self.show_note(f"Press Stop, then open {path.name} again; the run under way goes on.")
+            return
+        output = result.medium.name or path.stem
+        self.presets.offer_runs(path, (MciRun(medium=result.medium, settings=result.settings, output=output),))
+        self._on_result(result)
 
     def _phantom_request(self) -> PhantomRequest:
         settings = self.run_box.settings
