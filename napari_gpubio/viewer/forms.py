@@ -45,7 +45,9 @@ class ParamForm(QWidget, Generic[Settings]):
         advanced = [(name, info) for name, info in shown if info is not None and info.advanced]
         layout.addWidget(self._rows_of(plain))
         if advanced:
-            layout.addWidget(_folded("Advanced", self._rows_of(advanced), self))
+            folded = Folded("Advanced", self)
+            folded.fold(self._rows_of(advanced))
+            layout.addWidget(folded)
 
     def value(self) -> Settings:
         """Return the settings as the form shows them.
@@ -119,12 +121,17 @@ def row_label(text: str, tip: str, parent: QWidget) -> QLabel:
     return label
 
 
-def _folded(title: str, content: QWidget, parent: QWidget) -> QCollapsible:
-    box = QCollapsible(title, parent)
-    box.setDuration(0)
-    box.addWidget(content)
-    box.collapse(animate=False)
-    return box
+class Folded(QCollapsible):
+    """A part that is folded away until its title is clicked."""
+
+    def __init__(self, title: str, parent: QWidget | None = None) -> None:
+        super().__init__(title, parent, expandedIcon="▾", collapsedIcon="▸")
+        self.setDuration(0)
+
+    def fold(self, content: QWidget) -> None:
+        """Put something in, folded."""
+        self.addWidget(content)
+        self.collapse(animate=False)
 
 
 def _input(value: Any, info: ParamInfo) -> ValueWidget:

@@ -2,11 +2,10 @@
 
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QComboBox, QHBoxLayout, QWidget
-from superqt import QCollapsible
 
 from napari_gpubio.light.settings import FACE_RULES
 from napari_gpubio.light.widget.number_row import share_width
-from napari_gpubio.viewer.forms import aligned_form, row_label
+from napari_gpubio.viewer.forms import Folded, aligned_form, row_label
 
 AXES = ("x", "y", "z")
 CYCLIC = "cyclic"
@@ -17,21 +16,19 @@ _TIP = (
 )
 
 
-class FacesBox(QCollapsible):
+class FacesBox(Folded):
     """Six rules, first and last face of each axis, folded away."""
 
     changed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("Outer faces", parent)
-        self.setDuration(0)
         self._boxes: list[QComboBox] = []
         rows = QWidget(self)
         form = aligned_form(rows)
         for name in AXES:
             form.addRow(row_label(f"{name}: first, last", _TIP, self), self._pair())
-        self.addWidget(rows)
-        self.collapse(animate=False)
+        self.fold(rows)
 
     @property
     def faces(self) -> tuple[str, ...]:
