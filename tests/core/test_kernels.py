@@ -13,6 +13,7 @@ from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import atomic_write
+from napari_gpubio.denoise.gpu import COLUMN
 from napari_gpubio.light.layered import gpu as layered_gpu
 from napari_gpubio.light.layered.model import Layer, LayeredMedium
 from napari_gpubio.light.layered.problem import LayeredProblem
@@ -39,7 +40,13 @@ LAYERS = [
     for absorption in (0, 1)
     if absorption or not cache  # there is nothing to keep
 ]
+ANLM = [
+    (f"PATCHES={patches}", f"LARGEST={largest}", f"COLUMN={COLUMN}", "FAST_MATH=1")
+    for patches in (1, 2)
+    for largest in (0, 1)
+]
 SPECIALISATIONS = {
+    "denoise/anlm.cu": ANLM,
     "tracts/rays/geodesic.cu": BOTH_REALS,
     "tracts/tensors/tensors.cu": BOTH_REALS,
     "light/voxels/voxels.cu": VOXELS,

@@ -1,0 +1,320 @@
+// Adaptive non-local means on bricks, the twin of anlm.py: same windows, same order of operations.
+//
+// A block of 16 x 32 threads filters COLUMN x 12 x 28 voxels. A thread owns a column of voxels along x, its values in
+// registers, at one (y, z) of the brick or of the patch radius (2) around it. For every displacement the squared
+// differences are summed over patches in three passes: along x in registers; along y by threads that each take a whole
+// line out of shared memory; along z from neighbouring lanes. The displaced values lie in shared memory for one dx at
+// a time, so that any search radius fits. There are no atomics: a voxel's sums are made in one order.
+#include "fastmath.cuh"
+#ifndef PATCHES
+#define PATCHES 2 // patch radii at once; the first of two is at most 1
+#endif
+#ifndef LARGEST
+#define LARGEST 0 // whether the largest weight is kept
+#endif
+#ifndef COLUMN
+#define COLUMN 4
+#endif
+#ifndef BLOCKS
+#define BLOCKS 1 // that share a processor at least: 2 leave a thread 64 registers, which makes it spill
+#endif
+#ifndef DYN_SHARED
+#define DYN_SHARED(T, name) extern __shared__ T name[]
+#endif
+
+constexpr int RADIUS = 2, LANES = 32, ROWS = 16, THREADS = ROWS * LANES;
+constexpr int INNER_ROWS = ROWS - 2 * RADIUS, INNER_LANES = LANES - 2 * RADIUS, REACH = COLUMN + 2 * RADIUS, PITCH = 64;
+constexpr int BRICK_X = 8, BRICK_Z = 56, PARTS_X = BRICK_X / COLUMN, PARTS_Z = BRICK_Z / INNER_LANES;
+static_assert(PATCHES * COLUMN * LANES <= THREADS, "one line along y a thread");
+constexpr float TINY = 1e-30f, NOTHING = 3e38f, CLOSE = 0.95f, ALIKE = 0.5f;
+
+struct Grid {
+    int nx, ny, nz;
+    __device__ size_t at(int x, int y, int z) const { return ((size_t)x * ny + y) * nz + z; }
+    __device__ size_t size() const { return (size_t)nx * ny * nz; }
+    __device__ bool holds(int x, int y, int z) const
+    {
+        return x >= 0 && x < nx && y >= 0 && y < ny && z >= 0 && z < nz;
+    }
+};
+
+__device__ __forceinline__ int mirrored(int i, int n)
+{
+    i %= 2 * n;
+    if (i < 0) i += 2 * n;
+    return i < n ? i : 2 * n - 1 - i;
+}
+
+__device__ __forceinline__ float mirrored_value(const float* __restrict__ values, Grid g, int x, int y, int z)
+{
+    return values[g.at(mirrored(x, g.nx), mirrored(y, g.ny), mirrored(z, g.nz))];
+}
+
+// Mean and unbiased variance of the mirrored volume in a box around each voxel; variance -1 where not usable.
+extern "C" __global__ void local_moments(
+    const float* __restrict__ values, const unsigned char* __restrict__ usable, int nx, int ny, int nz, int bx, int by,
+    int bz, float2* __restrict__ moments)
+{
+    const Grid g = {nx, ny, nz};
+    const size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+    if (i >= g.size()) return;
+    const int z = (int)(i % nz), y = (int)(i / nz % ny), x = (int)(i / nz / ny);
+    const int count = (2 * bx + 1) * (2 * by + 1) * (2 * bz + 1);
+    float total = 0.0f;
+    for (int dx = -bx; dx <= bx; ++dx)
+        for (int dy = -by; dy <= by; ++dy)
+            for (int dz = -bz; dz <= bz; ++dz) total += mirrored_value(values, g, x + dx, y + dy, z + dz);
+    const float middle = total / (float)count;
+    float squares = 0.0f;
+    for (int dx = -bx; dx <= bx; ++dx)
+        for (int dy = -by; dy <= by; ++dy)
+            for (int dz = -bz; dz <= bz; ++dz) {
+                const float deviation = mirrored_value(values, g, x + dx, y + dy, z + dz) - middle;
+                squares += deviation * deviation;
+            }
+    moments[i] = make_float2(middle, usable[i] ? squares / (float)(count - 1) : -1.0f);
+}
+
+// Pre-selection, see anlm.py.
+struct Rule {
+    int a_suffices, b_with_c_suffices, anything;
+    float maximum;
+
+    __device__ bool selects(float2 i, float2 j) const
+    {
+        const float mi = i.x, mj = j.x, vi = i.y, vj = j.y;
+        const bool a = mi > CLOSE * mj && mj > CLOSE * mi;
+        const float ri = maximum - mi, rj = maximum - mj;
+        const bool b = ri > CLOSE * rj && rj > CLOSE * ri;
+        const bool c = vi > ALIKE * vj && vj > ALIKE * vi;
+        const bool ok = (a && (c || a_suffices)) || (b && c && b_with_c_suffices) || anything;
+        return ok && vj >= 0.0f;
+    }
+};
+
+// Where a thread's column of voxels lies, and its way through shared memory.
+struct Place {
+    Grid g;
+    int sx, sy, sz;
+    int row, lane, x0, y, z;  // the column's voxels are (x0 + k, y, z); k from -RADIUS to COLUMN - 1 + RADIUS
+    bool inner;  // whether they are the block's to filter
+
+    __device__ Place(Grid grid, int sx, int sy, int sz, int first) : g(grid), sx(sx), sy(sy), sz(sz)
+    {
+        const int part = blockIdx.x % (PARTS_X * PARTS_Z), item = first + blockIdx.x / (PARTS_X * PARTS_Z);
+        const int across = (g.ny + INNER_ROWS - 1) / INNER_ROWS, along = (g.nz + BRICK_Z - 1) / BRICK_Z;
+        row = threadIdx.x / LANES;
+        lane = threadIdx.x % LANES;
+        x0 = item / (across * along) * BRICK_X + part / PARTS_Z * COLUMN;
+        y = item / along % across * INNER_ROWS + row - RADIUS;
+        z = item % along * BRICK_Z + part % PARTS_Z * INNER_LANES + lane - RADIUS;
+        inner = row >= RADIUS && row < ROWS - RADIUS && lane >= RADIUS && lane < LANES - RADIUS && y < g.ny && z < g.nz;
+    }
+    __device__ bool has(int k) const { return inner && x0 + k < g.nx; }
+    __device__ size_t at(int k) const { return g.at(x0 + k, y, z); }
+};
+
+// Values, or residuals (values minus local means) where moments are given.
+struct Field {
+    const float* values;
+    const float2* moments;
+
+    __device__ float at(Grid g, int x, int y, int z) const
+    {
+        const size_t i = g.at(mirrored(x, g.nx), mirrored(y, g.ny), mirrored(z, g.nz));
+        return moments ? values[i] - moments[i].x : values[i];
+    }
+};
+
+// The tile holds the displaced values for one dx: REACH lines of each row, each line as long as the widest search needs.
+__device__ __forceinline__ void load_tile(const Field& field, const Place& p, int dx, float* tile)
+{
+    const int lanes = LANES + 2 * p.sz, count = (ROWS + 2 * p.sy) * REACH * lanes;
+    const int y0 = p.y - p.row - p.sy, z0 = p.z - p.lane - p.sz;
+#pragma unroll 1 // to spare registers
+    for (int i = threadIdx.x; i < count; i += THREADS) {
+        const int lane = i % lanes, line = i / lanes, k = line % REACH, row = line / REACH;
+        tile[line * PITCH + lane] = field.at(p.g, p.x0 - RADIUS + dx + k, y0 + row, z0 + lane);
+    }
+}
+
+// Weights (0 or 1) of the neighbours at distance 1 and 2 along one axis in the patch of radius r.
+struct Reach {
+    float one, two;
+
+    __device__ Reach() {}
+    __device__ Reach(const float* __restrict__ weights, int r, int axis)
+        : one(weights[(r * 3 + axis) * 2]), two(weights[(r * 3 + axis) * 2 + 1]) {}
+    // Of patch r; two numbers away lies nothing of any but the last.
+    __device__ float sum(int r, float a2, float a1, float c, float b1, float b2) const
+    {
+        const float near = c + one * (a1 + b1);
+        return r == PATCHES - 1 ? near + two * (a2 + b2) : near;
+    }
+};
+
+// Calls use(k, sums, here, there, offset) for every displacement but none and every voxel k of the column that has one: the
+// sums of squared differences over each patch, its value, the displaced one, and the way to that in memory.
+template <class Use>
+__device__ __forceinline__ void for_all_displacements(
+    const Field& field, const Place& p, const float* __restrict__ weights, Use use)
+{
+    DYN_SHARED(float, shared);
+    float* const lines = shared;  // sums along x: patch, k, row, lane
+    float* const planes = lines + PATCHES * COLUMN * THREADS;  // sums along x and y: patch, k, inner row, lane
+    float* const tile = planes + PATCHES * COLUMN * INNER_ROWS * LANES;
+    const int t = threadIdx.x, line = t / LANES;  // this thread's line along y: patch and k
+    const bool sums_line = t < PATCHES * COLUMN * LANES;
+    Reach along_x[PATCHES], along_z[PATCHES];
+    for (int r = 0; r < PATCHES; ++r) {
+        along_x[r] = Reach(weights, r, 0);
+        along_z[r] = Reach(weights, r, 2);
+    }
+    const Reach along_y(weights, sums_line ? line / COLUMN : 0, 1);
+    float own[REACH];
+    for (int k = 0; k < REACH; ++k) own[k] = field.at(p.g, p.x0 - RADIUS + k, p.y, p.z);
+
+    for (int dx = -p.sx; dx <= p.sx; ++dx) {
+        __syncthreads();
+        load_tile(field, p, dx, tile);
+        __syncthreads();
+        const int first_k = max(0, -(p.x0 + dx)), end_k = min(COLUMN, p.g.nx - p.x0 - max(dx, 0));
+        for (int dy = -p.sy; dy <= p.sy; ++dy)
+            for (int dz = -p.sz; dz <= p.sz; ++dz) {
+                if (dx == 0 && dy == 0 && dz == 0) continue;
+                const float* const there = tile + (p.row + p.sy + dy) * REACH * PITCH + p.lane + p.sz + dz;
+                float e[REACH];
+#pragma unroll
+                for (int k = 0; k < REACH; ++k) {
+                    const float difference = own[k] - there[k * PITCH];
+                    e[k] = difference * difference;
+                }
+#pragma unroll
+                for (int r = 0; r < PATCHES; ++r)
+#pragma unroll
+                    for (int k = 0; k < COLUMN; ++k)
+                        lines[(r * COLUMN + k) * THREADS + t] =
+                            along_x[r].sum(r, e[k], e[k + 1], e[k + 2], e[k + 3], e[k + 4]);
+                __syncthreads();
+                if (sums_line) {
+                    const float* const in = lines + line * THREADS + p.lane;
+                    float* const out = planes + line * INNER_ROWS * LANES + p.lane;
+#pragma unroll
+                    for (int y = 0; y < INNER_ROWS; ++y)
+                        out[y * LANES] = along_y.sum(
+                            PATCHES - 1, in[y * LANES], in[(y + 1) * LANES], in[(y + 2) * LANES], in[(y + 3) * LANES],
+                            in[(y + 4) * LANES]);
+                }
+                __syncthreads();
+                if (!p.inner || p.y + dy < 0 || p.y + dy >= p.g.ny || p.z + dz < 0 || p.z + dz >= p.g.nz) continue;
+                const ptrdiff_t offset = ((ptrdiff_t)dx * p.g.ny + dy) * p.g.nz + dz;
+                const float* const plane = planes + (p.row - RADIUS) * LANES + p.lane;
+#pragma unroll
+                for (int k = 0; k < COLUMN; ++k) {
+                    if (k < first_k || k >= end_k) continue;
+                    float sums[PATCHES];
+#pragma unroll
+                    for (int r = 0; r < PATCHES; ++r) {
+                        const float* const c = plane + (r * COLUMN + k) * INNER_ROWS * LANES;
+                        sums[r] = along_z[r].sum(r, c[-2], c[-1], c[0], c[1], c[2]);
+                    }
+                    use(k, sums, own[k + RADIUS], there[(k + RADIUS) * PITCH], offset);
+                }
+            }
+    }
+}
+
+// For each patch, the least sum of squared differences of residual patches among a voxel's candidates.
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) find_least(
+    const float* __restrict__ values, const float2* __restrict__ moments, int nx, int ny, int nz,
+    int sx, int sy, int sz, const float* __restrict__ weights, int a_suffices, int b_with_c_suffices,
+    int anything, float maximum, int first, float* __restrict__ sums)
+{
+    const Place p({nx, ny, nz}, sx, sy, sz, first);
+    const Rule rule = {a_suffices, b_with_c_suffices, anything, maximum};
+    float2 mine[COLUMN];
+    float least[PATCHES][COLUMN];
+    for (int k = 0; k < COLUMN; ++k) {
+        const size_t i = p.has(k) ? p.at(k) : 0;
+        mine[k] = moments[i];
+        for (int r = 0; r < PATCHES; ++r) least[r][k] = NOTHING;
+    }
+    const float2* const here = moments + (p.has(0) ? p.at(0) : 0);
+    const ptrdiff_t plane = (ptrdiff_t)ny * nz;
+    for_all_displacements({values, moments}, p, weights, [&](int k, const float* found, float, float, ptrdiff_t offset) {
+        if (!rule.selects(mine[k], here[(ptrdiff_t)k * plane + offset])) return;
+        for (int r = 0; r < PATCHES; ++r) least[r][k] = fminf(least[r][k], found[r]);
+    });
+    for (int k = 0; k < COLUMN; ++k)
+        if (p.has(k))
+            for (int r = 0; r < PATCHES; ++r) sums[r * p.g.size() + p.at(k)] = least[r][k];
+}
+
+// Weighted mean of a voxel's candidates and itself (or of squares); 0 where nothing counts.
+__device__ __forceinline__ float estimate(
+    float value, float differences, float weights, float largest, float floor, bool squares)
+{
+    float centre = LARGEST && largest > 0.0f ? largest : 1.0f;
+    if (!(value > floor)) centre = 0.0f;
+    weights += centre;
+    const float own = squares ? value * value : value;
+    return weights > 0.0f ? own + differences / weights : 0.0f;
+}
+
+// The estimates of each patch, by the least sums that were found or are known.
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) average(
+    const float* __restrict__ values, const float2* __restrict__ moments, int nx, int ny, int nz,
+    int sx, int sy, int sz, const float* __restrict__ weights, int a_suffices, int b_with_c_suffices,
+    int anything, float maximum, int first, const float* __restrict__ sums, float floor, float cutoff, int squares,
+    float* __restrict__ estimates)
+{
+    const Place p({nx, ny, nz}, sx, sy, sz, first);
+    const Rule rule = {a_suffices, b_with_c_suffices, anything, maximum};
+    float2 mine[COLUMN];
+    float inverse[PATCHES][COLUMN];
+    float differences[PATCHES][COLUMN], total[PATCHES][COLUMN], largest[PATCHES][COLUMN];
+    for (int k = 0; k < COLUMN; ++k) {
+        const size_t i = p.has(k) ? p.at(k) : 0;
+        mine[k] = moments[i];
+        for (int r = 0; r < PATCHES; ++r) {
+            inverse[r][k] = 1.0f / fmaxf(sums[r * p.g.size() + i], TINY);
+            differences[r][k] = total[r][k] = largest[r][k] = 0.0f;
+        }
+    }
+    const float2* const here = moments + (p.has(0) ? p.at(0) : 0);
+    const ptrdiff_t plane = (ptrdiff_t)ny * nz;
+    for_all_displacements({values, nullptr}, p, weights, [&](int k, const float* found, float own, float there, ptrdiff_t offset) {
+        if (!(there > floor) || !rule.selects(mine[k], here[(ptrdiff_t)k * plane + offset])) return;
+        const float difference = squares ? there * there - own * own : there - own;
+        for (int r = 0; r < PATCHES; ++r) {
+            const float distance = found[r] * inverse[r][k];
+            const float weight = distance <= cutoff ? decay(distance) : 0.0f;
+            differences[r][k] += weight * difference;
+            total[r][k] += weight;
+            if (LARGEST) largest[r][k] = fmaxf(largest[r][k], weight);
+        }
+    });
+    for (int k = 0; k < COLUMN; ++k) {
+        if (!p.has(k)) continue;
+        const size_t i = p.at(k);
+        const float value = values[i];
+        for (int r = 0; r < PATCHES; ++r)
+            estimates[r * p.g.size() + i] =
+                moments[i].y < 0.0f ? (squares ? value * value : value)
+                                   : estimate(value, differences[r][k], total[r][k], largest[r][k], floor, squares);
+    }
+}
+
+// Filter along the middle axis of (before, line, behind); taps of even and odd positions, zero beyond the ends.
+extern "C" __global__ void filter_lines(
+    const float* __restrict__ source, int before, int n, int behind, const float* __restrict__ taps, int reach,
+    float* __restrict__ out)
+{
+    const size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+    if (i >= (size_t)before * n * behind) return;
+    const int at = (int)(i / behind % n), last = min(reach, n - 1 - at);
+    const float* const own = taps + (at % 2) * (2 * reach + 1) + reach;
+    float sum = 0.0f;
+    for (int d = max(-reach, -at); d <= last; ++d) sum += own[d] * source[i + (ptrdiff_t)d * behind];
+    out[i] = sum;
+}

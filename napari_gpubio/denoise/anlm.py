@@ -1,0 +1,255 @@
+"""Adaptive non-local means on bricks (Numba), the twin of ``anlm.cu``: same windows, same order of operations.
+
+For every displacement d of the search window, the squared differences of the volume and the displaced volume are
+summed over patches by three passes of short window sums (along x, y, z), for all voxels of a brick at once: see
+``bricks.py``. The residual's sums give the local noise, the volume's own the weights.
+"""
+
+from typing import Any, NamedTuple
+
+import numba as nb
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.fastmath import decay
+from napari_gpubio.denoise.bricks import (
+    Layout,
+    Radii,
+    buffers,
+    layout_of,
+    load_tile,
+    patch_sums,
+    squared_differences,
+)
+from napari_gpubio.denoise.problem import NOTHING, TINY
+
+Array = npt.NDArray[Any]
+_jit = nb.njit(cache=True, nogil=True, error_model="numpy")
+_jit_parallel = nb.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
+_F = np.float32
+_NOTHING, _TINY, _ZERO, _ONE = _F(NOTHING), _F(TINY), _F(0.0), _F(1.0)
+_CLOSE, _ALIKE = _F(0.95), _F(0.5)  # Coupe et al. 2008: least ratio of two means, of two variances
+
+
+class Volume(NamedTuple):
+    """What a filter reads: all of shape (X, Y, Z), float32."""
+
+    values: Array
+    mean: Array
+    variance: Array  # -1 where a voxel is not usable
+
+
+class Rule(NamedTuple):
+    """Pre-selection and weights; see `Problem`."""
+
+    a_suffices: bool
+    b_with_c_suffices: bool
+    anything: bool
+    maximum: np.float32
+    floor: np.float32
+    cutoff: np.float32
+    largest_centre: bool
+    squares: bool
+
+
+@_jit_parallel
+def local_moments(padded: Array, usable: Array, moments: tuple[Array, Array]) -> None:
+    """Mean and unbiased variance in a box around each voxel; variance -1 where not usable.
+
+    Parameters
+    ----------
+    padded
+        The volume and around it, mirrored, as much as the box reaches.
+    usable
+        Shape (X, Y, Z).
+    moments
+        Where mean and variance go, of the same shape.
+    """
+    mean, variance = moments
+    nx, ny, nz = usable.shape
+    box = padded.shape[0] - nx + 1, padded.shape[1] - ny + 1, padded.shape[2] - nz + 1
+    count = box[0] * box[1] * box[2]
+    for row in nb.prange(nx * ny):
+        x, y = row // ny, row % ny
+        middle, squares = np.zeros(nz, np.float32), np.zeros(nz, np.float32)
+        for d in range(count):
+            shifted = padded[x + d // (box[1] * box[2]), y + d // box[2] % box[1]][d % box[2] :]
+            for z in range(nz):
+                middle[z] += shifted[z]
+        for z in range(nz):
+            middle[z] /= _F(count)
+        for d in range(count):
+            shifted = padded[x + d // (box[1] * box[2]), y + d // box[2] % box[1]][d % box[2] :]
+            for z in range(nz):
+                deviation = shifted[z] - middle[z]
+                squares[z] += deviation * deviation
+        for z in range(nz):
+            mean[x, y, z] = middle[z]
+            variance[x, y, z] = squares[z] / _F(count - 1) if usable[x, y, z] else -_ONE
+
+
+@_jit
+def _preselect(
+    tiles: tuple[Array, Array], layout: Layout, place: tuple[int, int, int], rule: Rule, gate: Array
+) -> None:
+    """1 where a voxel of the brick's plane x may be compared with the displaced one, else 0; place = x, dx, offset."""
+    x, dx, offset = place
+    start = layout.margin + layout.halo[1] * layout.pitch
+    x += layout.halo[0]
+    n = len(gate)
+    mean_i, mean_j = tiles[0][x, start : start + n], tiles[0][x + dx, start + offset : start + offset + n]
+    variance_i, variance_j = tiles[1][x, start : start + n], tiles[1][x + dx, start + offset : start + offset + n]
+    for k in range(n):
+        mi, mj, vi, vj = mean_i[k], mean_j[k], variance_i[k], variance_j[k]
+        a = (mi > _CLOSE * mj) & (mj > _CLOSE * mi)
+        ri, rj = rule.maximum - mi, rule.maximum - mj
+        b = (ri > _CLOSE * rj) & (rj > _CLOSE * ri)
+        c = (vi > _ALIKE * vj) & (vj > _ALIKE * vi)
+        ok = (a & (c | rule.a_suffices)) | (b & c & rule.b_with_c_suffices) | rule.anything
+        gate[k] = _ONE if ok & (vj >= _ZERO) else _ZERO
+
+
+@_jit
+def _lower(sums: Array, gate: Array, least: Array) -> None:
+    for k in range(len(gate)):
+        candidate = sums[k] if gate[k] > _ZERO else _NOTHING
+        least[k] = min(least[k], candidate)
+
+
+@_jit
+def _add(sums: Array, gate: Array, values: tuple[Array, Array], inverse: Array, rule: Rule, totals: Array) -> None:
+    """Add displaced voxels to ``totals``: weighted differences to the own value, weights, the largest weight.
+
+    Differences keep a constant volume constant to the last bit. ``values`` are the own and the displaced ones.
+    """
+    own, displaced = values
+    differences, weights, largest = totals[0], totals[1], totals[2]
+    for k in range(len(gate)):
+        here, there = own[k], displaced[k]
+        distance = sums[k] * inverse[k]
+        counts = (gate[k] > _ZERO) & (distance <= rule.cutoff) & (there > rule.floor)
+        weight = decay(distance) if counts else _ZERO
+        differences[k] += weight * (there * there - here * here if rule.squares else there - here)
+        weights[k] += weight
+        largest[k] = max(largest[k], weight)
+
+
+@_jit
+def _find_least(volume: Volume, layout: Layout, radii: Radii, rule: Rule, least: Array) -> None:
+    """For each patch, the least sum of squared differences of residual patches among a voxel's candidates."""
+    mean, variance = load_tile(volume.mean, layout, _ZERO), load_tile(volume.variance, layout, -_ONE)
+    residual = load_tile(volume.values, layout, _ZERO) - mean
+    squares, rows, gate = buffers(layout)
+    sx, sy, sz = radii.search
+    for dx in range(-sx, sx + 1):
+        for dy in range(-sy, sy + 1):
+            for dz in range(-sz, sz + 1):
+                if dx == 0 and dy == 0 and dz == 0:
+                    continue
+                offset = dy * layout.pitch + dz
+                squared_differences(residual, layout, dx, offset, squares)
+                for x in range(layout.size[0]):
+                    _preselect((mean, variance), layout, (x, dx, offset), rule, gate)
+                    for p in range(len(radii.patches)):
+                        patch_sums(squares, layout, x, radii.patches[p], rows)
+                        _lower(rows[2], gate, least[p, x])
+
+
+@_jit
+def _average(volume: Volume, layout: Layout, radii: Radii, rule: Rule, least: Array) -> Array:
+    """Weighted sums over a voxel's candidates, for each patch: shape (patches, x, 3, flat plane); see `_add`."""
+    mean, variance = load_tile(volume.mean, layout, _ZERO), load_tile(volume.variance, layout, -_ONE)
+    values = load_tile(volume.values, layout, _ZERO)
+    squares, rows, gate = buffers(layout)
+    start, n = layout.margin + layout.halo[1] * layout.pitch, len(gate)
+    inverse = np.where(least < _NOTHING, _ONE / np.maximum(least, _TINY), _ZERO)  # 1 / 3e38 is denormal, hence slow
+    totals = np.zeros((len(radii.patches), layout.size[0], 3, n), np.float32)
+    sx, sy, sz = radii.search
+    for dx in range(-sx, sx + 1):
+        for dy in range(-sy, sy + 1):
+            for dz in range(-sz, sz + 1):
+                if dx == 0 and dy == 0 and dz == 0:
+                    continue
+                offset = dy * layout.pitch + dz
+                squared_differences(values, layout, dx, offset, squares)
+                for x in range(layout.size[0]):
+                    _preselect((mean, variance), layout, (x, dx, offset), rule, gate)
+                    own = values[layout.halo[0] + x, start : start + n]
+                    displaced = values[layout.halo[0] + x + dx, start + offset : start + offset + n]
+                    for p in range(len(radii.patches)):
+                        patch_sums(squares, layout, x, radii.patches[p], rows)
+                        _add(rows[2], gate, (own, displaced), inverse[p, x], rule, totals[p, x])
+    return totals
+
+
+@_jit
+def _estimate(value: np.float32, totals: tuple[np.float32, np.float32, np.float32], rule: Rule) -> np.float32:
+    """Weighted mean of a voxel's candidates and itself (or of squares); 0 where nothing counts."""
+    differences, weights, largest = totals
+    centre = largest if rule.largest_centre and largest > _ZERO else _ONE
+    if not value > rule.floor:
+        centre = _ZERO
+    weights += centre
+    own = value * value if rule.squares else value
+    return own + differences / weights if weights > _ZERO else _ZERO
+
+
+@_jit_parallel
+def filter_bricks(
+    volume: Volume, radii: Radii, rule: Rule, work: tuple[int, int, int], out: tuple[Array, Array]
+) -> None:
+    """Filter some bricks.
+
+    Parameters
+    ----------
+    volume, radii, rule
+        What is filtered and how.
+    work
+        First brick, number of bricks, and 1 if the noise is to be estimated, else 0.
+    out
+        Least sums (read where the noise is known, else written) and estimates, both of shape (patches, X, Y, Z).
+    """
+    start, count, estimates_noise = work
+    for item in nb.prange(count):
+        layout = layout_of(volume.values.shape, start + item, radii)
+        _filter_brick(volume, layout, radii, rule, estimates_noise, out)
+
+
+@_jit
+def _filter_brick(
+    volume: Volume, layout: Layout, radii: Radii, rule: Rule, estimates_noise: int, out: tuple[Array, Array]
+) -> None:
+    (x0, y0, z0), (bx, by, bz), pitch, hz = layout.first, layout.size, layout.pitch, layout.halo[2]
+    sums, estimates = out
+    least = np.full((len(radii.patches), bx, by * pitch), _NOTHING, np.float32)
+    if estimates_noise:
+        _find_least(volume, layout, radii, rule, least)
+        for p, x, y in np.ndindex((len(least), bx, by)):
+            sums[p, x0 + x, y0 + y, z0 : z0 + bz] = least[p, x, y * pitch + hz : y * pitch + hz + bz]
+    else:
+        for p, x, y in np.ndindex((len(least), bx, by)):
+            least[p, x, y * pitch + hz : y * pitch + hz + bz] = sums[p, x0 + x, y0 + y, z0 : z0 + bz]
+    totals = _average(volume, layout, radii, rule, least)
+    for p, x, y in np.ndindex((len(least), bx, by)):
+        for z in range(bz):
+            value, k = volume.values[x0 + x, y0 + y, z0 + z], y * pitch + hz + z
+            found = totals[p, x, 0, k], totals[p, x, 1, k], totals[p, x, 2, k]
+            if volume.variance[x0 + x, y0 + y, z0 + z] < _ZERO:
+                estimates[p, x0 + x, y0 + y, z0 + z] = value * value if rule.squares else value
+            else:
+                estimates[p, x0 + x, y0 + y, z0 + z] = _estimate(value, found, rule)
+
+
+@_jit_parallel
+def filter_lines(source: Array, taps: Array, out: Array) -> None:
+    """Filter along the middle axis of (before, line, behind); taps of even and odd positions, zero beyond the ends."""
+    before, n, behind = source.shape
+    reach = taps.shape[1] // 2
+    for plane in nb.prange(before):
+        for i in range(n):
+            line = out[plane, i]
+            line[:] = _ZERO
+            for d in range(max(-reach, -i), min(reach, n - 1 - i) + 1):
+                tap, other = taps[i % 2, d + reach], source[plane, i + d]
+                for k in range(behind):
+                    line[k] += tap * other[k]

@@ -1,0 +1,98 @@
+"""One volume to be denoised, scaled and laid out, the same for both twins."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.denoise.settings import DenoiseSettings
+from napari_gpubio.denoise.windows import Triple, Windows, brick_counts
+
+Float = npt.NDArray[np.float32]
+TINY = 1e-30  # least sum of squares, of volumes that are near 1: where noise is zero, only equal patches count
+NOTHING = 3e38  # sum of squares where there is no candidate
+_LARGEST = 1e15  # scaled numbers stay below, so that sums of their squares stay finite
+# Pre-selection as (A and (C or first)) or (B and C and second) or third, see `flags`.
+_RULES = {"seed": (1, 1, 0), "coupe": (0, 0, 0), "itk": (0, 1, 0), "none": (0, 0, 1)}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Problem:
+    """A scaled volume and everything that a twin needs to know to filter it.
+
+    Parameters
+    ----------
+    values
+        Shape (X, Y, Z), float32, divided by a power of two so that typical values are near 1.
+    usable
+        Voxels that are filtered and averaged, shape (X, Y, Z), uint8; patches read the others too.
+    windows
+        Radii along each axis.
+    settings
+        What the user chose.
+    calibration
+        Least mean squared difference of residual patches in white noise of variance 1, for each patch.
+    variance
+        Known variance of the noise, scaled, shape (X, Y, Z); None: estimated.
+    """
+
+    values: Float
+    usable: npt.NDArray[np.uint8]
+    windows: Windows
+    settings: DenoiseSettings
+    calibration: tuple[float, ...]
+    variance: Float | None = None
+
+    @property
+    def shape(self) -> Triple:
+        """Dimensions of the volume."""
+        x, y, z = self.values.shape
+        return x, y, z
+
+    @property
+    def bricks(self) -> int:
+        """Number of work items."""
+        x, y, z = brick_counts(self.shape)
+        return x * y * z
+
+    @property
+    def flags(self) -> tuple[int, int, int]:
+        """Pre-selection: whether A alone suffices, whether B with C does, whether anything does."""
+        return _RULES[self.settings.preselection]
+
+    @property
+    def maximum(self) -> np.float32:
+        """Largest value, which inverted means are measured from."""
+        return np.float32(self.values.max())
+
+    @property
+    def floor(self) -> np.float32:
+        """Voxels with this value or less are left out of averages."""
+        return np.float32(0.0 if self.settings.skip_zeros else -NOTHING)
+
+    @property
+    def cutoff(self) -> np.float32:
+        """Distance beyond which a weight is zero."""
+        return np.float32(self.settings.cutoff or NOTHING)
+
+    @property
+    def resident_bytes(self) -> int:
+        """About what a GPU keeps: values, mean, variance, mask, sums and estimates of each patch, room to mix them."""
+        return self.values.size * (4 * (3 + 2 * len(self.windows.patches) + 5) + 1)
+
+    def known_sums(self) -> Float | None:
+        """Sums of squares that stand for a known noise, shape (patches, X, Y, Z); None where it is to be estimated."""
+        if self.variance is None:
+            return None
+        factors = np.array(self.windows.patch_sizes) * np.array(self.calibration)
+        return np.asarray(factors[:, None, None, None] * self.variance, np.float32)
+
+
+def scale_of(values: npt.NDArray[np.floating]) -> float:
+    """Power of two that a volume is divided by: near the median of its absolute values that are not zero.
+
+    A power of two, so that scaling costs no precision, and lower for volumes of more than 15 decades above it.
+    """
+    sizes = np.abs(values[values != 0]).astype(np.float64)
+    typical = max(float(np.median(sizes)), float(sizes.max()) / _LARGEST)
+    return float(2.0 ** np.round(np.log2(typical)))

@@ -1,0 +1,226 @@
+"""Denoising on any device: an image and settings in, the denoised image and its noise out."""
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio import __version__
+from napari_gpubio.core.chunks import advance_in_chunks, open_run
+from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.denoise import checks, cpu
+from napari_gpubio.denoise.model import DenoiseResult
+from napari_gpubio.denoise.noise import calibrate
+from napari_gpubio.denoise.partial import Filtered
+from napari_gpubio.denoise.problem import Problem, scale_of
+from napari_gpubio.denoise.settings import DenoiseSettings
+from napari_gpubio.denoise.windows import Windows, make_windows
+
+Array = npt.NDArray[Any]
+_MESSAGE = "denoising"
+
+
+def denoise(
+    image: npt.ArrayLike,
+    settings: DenoiseSettings | None = None,
+    *,
+    mask: npt.ArrayLike | None = None,
+    voxel_size_mm: Sequence[float] = (1.0, 1.0, 1.0),
+    noise: npt.ArrayLike | None = None,
+    device: str | Device = "auto",
+    progress: Callable[[Step], object] | None = None,
+) -> DenoiseResult:
+    """Denoise a volume or a series of volumes; see `denoise_steps`, whose end this returns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio import denoise
+    >>> noisy = 100 + np.random.default_rng(0).normal(size=(20, 20, 20))
+    >>> result = denoise.denoise(noisy, device="cpu")
+    >>> bool(result.image.std() < 0.2)
+    True
+    """
+    steps = denoise_steps(image, settings, mask=mask, voxel_size_mm=voxel_size_mm, noise=noise, device=device)
+    return drive(steps, progress)
+
+
+def denoise_steps(
+    image: npt.ArrayLike,
+    settings: DenoiseSettings | None = None,
+    *,
+    mask: npt.ArrayLike | None = None,
+    voxel_size_mm: Sequence[float] = (1.0, 1.0, 1.0),
+    noise: npt.ArrayLike | None = None,
+    device: str | Device = "auto",
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, DenoiseResult]:
+    """Denoise a volume or a series of volumes by adaptive non-local means, step by step.
+
+    The filter is that of Yuan et al. 2018 (doi 10.1117/1.JBO.23.12.121618), voxel by voxel: every voxel becomes the
+    weighted mean of the voxels in its search window, with weights exp(-D / h^2), where D is the mean squared
+    difference of the patches around both and h^2 the local noise. The result does not depend on the number of
+    threads, chunks or GPUs.
+
+    Parameters
+    ----------
+    image
+        Shape (X, Y, Z), or (X, Y, Z, N) for a series, each volume of which is denoised alone. Any unit and scale.
+    settings
+        Patches, search radius, noise model and rules; see `DenoiseSettings`.
+    mask
+        Voxels to denoise, shape (X, Y, Z). The others stay as they are and are not averaged; patches read them.
+    voxel_size_mm
+        Edge lengths of a voxel; windows are as long in mm along every axis.
+    noise
+        Standard deviation of the noise where it is known (of the real and imaginary parts, if Rician): one number,
+        one for each volume, or a map. None: estimated from the image.
+    device
+        See `napari_gpubio.core.device.choose_device`.
+    stop
+        Set it to stop early; what was not reached is then as it was, and ``complete`` is False.
+
+    Raises
+    ------
+    InvalidInput
+        If the image, the mask or the noise cannot be used, or the windows do not fit in the volume.
+    """
+    settings, begun = settings or DenoiseSettings(), time.perf_counter()
+    array, notes = checks.checked_image(image, settings)
+    sizes = checks.checked_voxel_size(voxel_size_mm)
+    windows = make_windows(settings, sizes)
+    checks.check_windows(windows, array.shape[:3])
+    usable, sigma = checks.checked_mask(mask, array.shape[:3]), checks.checked_noise(noise, array.shape)
+    volumes = _as_series(array)
+    _check_not_empty(volumes)
+    chosen = choose_device(device)
+    series = _Series(volumes, usable, None if sigma is None else _as_series(sigma), windows, settings)
+    complete = yield from series.filter(chosen, stop)
+    return DenoiseResult(
+        image=series.images.reshape(array.shape),
+        noise=series.noises.reshape(array.shape),
+        parameters={
+            "software": f"napari-gpubio {__version__}",
+            "denoising": dataclasses.asdict(settings),
+            "voxel_size_mm": list(sizes),
+            "masked": mask is not None,
+            "noise": "estimated" if noise is None else "given",
+            "device": chosen.describe(),
+            "seconds": round(time.perf_counter() - begun, 4),
+        },
+        notes=notes,
+        complete=complete,
+    )
+
+
+def _as_series(array: Array) -> Array:
+    """A volume as a series of one."""
+    return array.reshape((*array.shape[:3], -1))
+
+
+def _check_not_empty(volumes: Array) -> None:
+    for n in range(volumes.shape[3]):
+        if not volumes[..., n].any():
+            which = "the image" if volumes.shape[3] == 1 else f"volume {n} of the image"
+            raise InvalidInput(f"{which} is zero everywhere; give one that holds data")
+
+
+class _Series:
+    """The volumes of an image, denoised one after another."""
+
+    def __init__(
+        self,
+        volumes: Array,
+        usable: npt.NDArray[np.uint8],
+        sigma: Array | None,
+        windows: Windows,
+        settings: DenoiseSettings,
+    ) -> None:
+        self.images, self.noises = volumes.copy(), np.zeros_like(volumes)
+        self._volumes, self._usable, self._sigma = volumes, usable, sigma
+        self._windows, self._settings = windows, settings
+        self._calibration = calibrate(windows, settings)
+
+    def filter(self, device: Device, stop: threading.Event | None) -> Generator[Step, None, bool]:
+        """Denoise all volumes; returns whether the end was reached."""
+        count = self._volumes.shape[3]
+        for n in range(count):
+            problem, scale = self._problem(n)
+            done = 0
+            for done, result in _filter_volume(problem, device, stop):
+                if result is not None:
+                    self._put(n, result, scale)
+                yield Step(n * problem.bricks + done, count * problem.bricks, _MESSAGE)
+            if done < problem.bricks:
+                return False
+        return True
+
+    def _problem(self, n: int) -> tuple[Problem, float]:
+        """One volume, scaled, and what it was divided by."""
+        volume = self._volumes[..., n]
+        scale = scale_of(volume)
+        variance = None
+        if self._sigma is not None:
+            variance = np.square(self._sigma[..., n] / scale).astype(np.float32)
+        problem = Problem(
+            values=np.ascontiguousarray(volume / scale, np.float32),
+            usable=self._usable,
+            windows=self._windows,
+            settings=self._settings,
+            calibration=self._calibration,
+            variance=variance,
+        )
+        return problem, scale
+
+    def _put(self, n: int, result: Filtered, scale: float) -> None:
+        """Keep a denoised volume in the image's own scale; what was not filtered keeps its bits."""
+        kept = (self._usable != 0) & (result.variance >= 0)
+        self.images[..., n] = np.where(kept, result.values * np.float64(scale), self._volumes[..., n])
+        found = np.sqrt(np.maximum(result.variance, 0.0)) * np.float64(scale)
+        self.noises[..., n] = np.where(kept, found if self._sigma is None else self._sigma[..., n], 0.0)
+
+
+def _filter_volume(
+    problem: Problem, device: Device, stop: threading.Event | None
+) -> Generator[tuple[int, Filtered | None], None, None]:
+    """Yield the number of bricks done, and at the end the denoised volume with variance -1 where it was not reached."""
+    runs, done = make_runs(problem, device), 0
+    try:
+        first_chunk = problem.bricks if device.is_gpu else 8
+        for done in advance_in_chunks(runs, problem.bricks, stop=stop, first_chunk=-(-first_chunk // len(runs))):
+            if done < problem.bricks:
+                yield done, None
+        for other in runs[1:]:
+            runs[0].merge(other.snapshot())
+        if done == problem.bricks:
+            yield done, runs[0].finish()
+        elif done:
+            yield done, _unfinished(problem, runs[0])
+    finally:
+        for run in runs:
+            run.close()
+
+
+def _unfinished(problem: Problem, run: Any) -> Filtered:
+    """What can be said of a volume that was not done to its end; variance is -1 where it was not reached."""
+    values, variance = run.finish()
+    return Filtered(values, np.where(run.snapshot().reached(problem), variance, np.float32(-1.0)))
+
+
+def make_runs(problem: Problem, device: Device) -> list[Any]:
+    """One `Run` of the right twin for each processor."""
+    if not device.is_gpu:
+        return [cpu.Run(problem, device=CPU)]
+    from napari_gpubio.denoise import gpu
+
+    return [_on_gpu(gpu.Run, problem, Device("cuda", (i,))) for i in device.indices]
+
+
+def _on_gpu(run: Any, problem: Problem, gpu: Device) -> Any:
+    return open_run(lambda: run(problem, device=gpu), gpu, problem.resident_bytes, "denoising this volume")

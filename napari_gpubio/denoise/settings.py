@@ -1,0 +1,79 @@
+"""How the adaptive non-local means filter works: written once, for the form, the command line and the checks."""
+
+from dataclasses import dataclass
+
+from napari_gpubio.core.params import check_params, param
+
+PATCHES = {"mixed": (1, 2), "small": (1,), "large": (2,)}
+PRESELECTIONS = ("seed", "coupe", "itk", "none")
+NOISE_MODELS = ("gaussian", "rician", "rician-simple")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DenoiseSettings:
+    """Adaptive non-local means (Yuan et al. 2018, after Manjon et al. 2010 and Coupe et al. 2008).
+
+    Radii are in voxels of the finest axis; along coarser axes they are shorter, so that they mean the same length.
+    """
+
+    patches: str = param(
+        "mixed",
+        "Patches",
+        "Compare patches of radius 1 (small), of radius 2 (large), or of both and mix the wavelet sub-bands.",
+        choices=tuple(PATCHES),
+    )
+    search_radius: int = param(
+        3, "Search radius", "How far similar patches are looked for.", unit="voxels", minimum=1, maximum=15
+    )
+    noise_model: str = param(
+        "gaussian",
+        "Noise",
+        "Gaussian (Monte Carlo, CT), Rician with Koay's correction (magnitude MRI), or Rician with the plain "
+        "subtraction of the seed.",
+        choices=NOISE_MODELS,
+    )
+    preselection: str = param(
+        "seed",
+        "Pre-selection",
+        "Which candidates are compared at all, by mean A, inverted mean B and variance C: A or (B and C) as in the "
+        "seed's code, A and C (Coupe et al. 2008), (A or B) and C (ITK), or all of them.",
+        choices=PRESELECTIONS,
+        advanced=True,
+    )
+    centre: str = param(
+        "one",
+        "Centre weight",
+        "The voxel's own weight: 1 as in the seed, or the largest weight among its candidates.",
+        choices=("one", "largest"),
+        advanced=True,
+    )
+    cutoff: float = param(
+        0.0,
+        "Cut-off",
+        "Candidates count for nothing beyond this distance, in units of the local noise; 0 = never. 3 with the "
+        "largest centre weight is best on MRI.",
+        minimum=0.0,
+        maximum=80.0,
+        step=1.0,
+        advanced=True,
+    )
+    skip_zeros: bool = param(
+        False,
+        "Skip empty voxels",
+        "Leave voxels that are not positive out of every average, as the seed's code does; in sparse fluence this "
+        "raises the mean by up to 1 dB.",
+        advanced=True,
+    )
+
+    def __post_init__(self) -> None:
+        check_params(self)
+
+    @property
+    def radii(self) -> tuple[int, ...]:
+        """Patch radii along the finest axis, in voxels."""
+        return PATCHES[self.patches]
+
+    @property
+    def is_rician(self) -> bool:
+        """Whether squares are averaged and a bias is taken off."""
+        return self.noise_model != "gaussian"

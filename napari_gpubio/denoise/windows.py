@@ -1,0 +1,74 @@
+"""Radii in voxels along each axis, and the bricks that a volume is worked through in."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.denoise.settings import DenoiseSettings
+
+Triple = tuple[int, int, int]
+BRICK: Triple = (8, 12, 56)  # voxels of one work item: whole blocks of the kernel, and small enough for a core's cache
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Radii of the windows along the three axes, in voxels.
+
+    Parameters
+    ----------
+    patches
+        One triple for each patch radius, the small one first; no entry above 2.
+    search
+        Where candidates are looked for.
+    box
+        Where local mean, variance and residual are taken.
+    """
+
+    patches: tuple[Triple, ...]
+    search: Triple
+    box: Triple
+
+    @property
+    def largest_patch(self) -> Triple:
+        """The radii of the last, largest patch."""
+        return self.patches[-1]
+
+    @property
+    def patch_sizes(self) -> tuple[int, ...]:
+        """Voxels in each patch."""
+        return tuple(window_size(radii) for radii in self.patches)
+
+
+def make_windows(settings: DenoiseSettings, voxel_size_mm: Sequence[float] = (1.0, 1.0, 1.0)) -> Windows:
+    """Radii for a grid: the settings' along the finest axis, the same length in mm (rounded) along the others."""
+    return Windows(
+        patches=tuple(_same_length(radius, voxel_size_mm) for radius in settings.radii),
+        search=_same_length(settings.search_radius, voxel_size_mm),
+        box=_same_length(1, voxel_size_mm),
+    )
+
+
+def _same_length(radius: int, voxel_size_mm: Sequence[float]) -> Triple:
+    finest = min(voxel_size_mm)
+    x, y, z = (math.floor(radius * finest / size + 0.5) for size in voxel_size_mm)
+    return x, y, z
+
+
+def window_size(radii: Triple) -> int:
+    """Voxels in a window of such radii."""
+    return math.prod(2 * radius + 1 for radius in radii)
+
+
+def reach_weights(windows: Windows) -> npt.NDArray[np.float32]:
+    """Weights (0 or 1) of the neighbours at distance 1 and 2 in each patch, shape (patches, axes, 2)."""
+    radii = np.array(windows.patches)[:, :, None]
+    return np.ascontiguousarray(radii >= np.array([1, 2]), np.float32)
+
+
+def brick_counts(shape: Triple) -> Triple:
+    """Number of bricks along each axis of a volume."""
+    x, y, z = (-(-n // size) for n, size in zip(shape, BRICK, strict=True))
+    return x, y, z

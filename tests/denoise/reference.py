@@ -1,0 +1,173 @@
+"""The filter straight from its equations, in float64: slow, and as plain as can be.
+
+Yuan et al. 2018, equations 1 to 3, with what the paper leaves open as the authors' code has it; Koay and Basser 2006.
+"""
+
+import itertools
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import i0e, i1e
+
+CLOSE, ALIKE = np.float32(0.95), np.float32(0.5)
+
+
+def window(radii):
+    return list(itertools.product(*(range(-r, r + 1) for r in radii)))
+
+
+def moved(volume, d):
+    """The volume at every voxel + d, mirrored at its borders."""
+    padded = np.pad(volume, [(abs(n), abs(n)) for n in d], mode="symmetric")
+    return padded[tuple(slice(abs(n) + n, abs(n) + n + size) for n, size in zip(d, volume.shape, strict=True))]
+
+
+class Reference:
+    """The filter on one volume; ``windows`` holds the radii, ``calibration`` the meaning of the measured noise.
+
+    Arrays with a first axis of displacements have an entry for each candidate of each voxel.
+    """
+
+    def __init__(self, values, settings, windows, calibration, usable=None, sigma=None):
+        self.u, self.s, self.windows, self.calibration = np.float64(values), settings, windows, calibration
+        self.usable = np.ones(self.u.shape, bool) if usable is None else usable
+        self.sigma = sigma
+        boxes = np.stack([moved(self.u, d) for d in window(windows.box)])
+        self.mean, self.variance = boxes.mean(axis=0), boxes.var(axis=0, ddof=1)
+        self.displacements = [d for d in window(windows.search) if any(d)]
+        self.candidates = np.stack([self.alike(d) for d in self.displacements])
+
+    def distances(self, volume, radii):
+        """Mean squared differences of the patches around voxels i and i + d, which may read beyond the border."""
+        total = np.zeros(self.candidates.shape)
+        for n, d in enumerate(self.displacements):
+            for p in window(radii):
+                total[n] += (moved(volume, p) - moved(volume, np.add(p, d))) ** 2
+        return total / len(window(radii))
+
+    def alike(self, d):
+        """Whether i + d is a candidate of i."""
+        where = [i + n for i, n in zip(np.indices(self.u.shape), d, strict=True)]
+        inside = np.all([(i >= 0) & (i < size) for i, size in zip(where, self.u.shape, strict=True)], axis=0)
+
+        def close(volume, least):
+            other = moved(volume, d)
+            return (volume > least * other) & (other > least * volume)
+
+        a, b, c = close(self.mean, CLOSE), close(self.u.max() - self.mean, CLOSE), close(self.variance, ALIKE)
+        rules = {"seed": a | (b & c), "coupe": a & c, "itk": (a | b) & c, "none": np.True_}
+        return inside & moved(self.usable, d) & rules[self.s.preselection]
+
+    def noise(self, radii, factor):
+        """h^2 of every voxel; 0 without a candidate."""
+        if self.sigma is not None:
+            return factor * self.sigma**2
+        least = np.where(self.candidates, self.distances(self.u - self.mean, radii), np.inf).min(axis=0)
+        return np.where(np.isfinite(least), least, 0.0)
+
+    def estimate(self, radii, h2):
+        """Weighted mean of every voxel's candidates and itself, or of their squares."""
+        power = 2 if self.s.is_rician else 1
+        d = self.distances(self.u, radii)
+        weights = np.where(h2 > 0, np.exp(-d / np.where(h2 > 0, h2, 1)), d == 0) * self.candidates
+        if self.s.cutoff:
+            weights[d > self.s.cutoff * h2] = 0
+        there = np.stack([moved(self.u, d) for d in self.displacements])
+        if self.s.skip_zeros:
+            weights[there <= 0] = 0
+        largest = weights.max(axis=0)
+        centre = np.where((largest > 0) & (self.s.centre == "largest"), largest, 1.0)
+        if self.s.skip_zeros:
+            centre[self.u <= 0] = 0
+        total = weights.sum(axis=0) + centre
+        mean = ((weights * there**power).sum(axis=0) + centre * self.u**power) / np.where(total > 0, total, 1)
+        return np.where(self.usable, mean, self.u**power)
+
+    def patch(self, radii, factor):
+        """Image and noise for one patch radius."""
+        h2 = np.where(self.usable, self.noise(radii, factor), 0)
+        estimate = self.estimate(radii, h2)
+        variance = h2 / factor
+        if self.s.noise_model == "gaussian":
+            return estimate, variance
+        if self.sigma is None and self.s.noise_model == "rician":
+            variance = rician_variances(estimate, smoothed(variance))
+        taken = h2 if self.sigma is None and self.s.noise_model == "rician-simple" else variance
+        return np.sqrt(np.maximum(estimate - 2 * taken, 0)), variance
+
+    def run(self):
+        """The denoised volume and its noise."""
+        both = [self.patch(radii, factor) for radii, factor in zip(self.windows.patches, self.calibration, strict=True)]
+        image = both[0][0] if len(both) == 1 else mixed(both[0][0], both[1][0])
+        return np.where(self.usable, image, self.u), np.where(self.usable, np.sqrt(both[-1][1]), 0)
+
+
+def smoothed(variance):
+    """Mean of the positive entries within 5 voxels."""
+    out = np.zeros_like(variance)
+    for i in np.ndindex(variance.shape):
+        near = variance[tuple(slice(max(0, n - 5), n + 6) for n in i)]
+        out[i] = near[near > 0].mean() if (near > 0).any() else 0.0
+    return out
+
+
+def magnitude_variance(theta):
+    """Variance of a Rician magnitude, in units of the noise's, from its two moments."""
+    x = theta**2 / 4
+    mean = np.sqrt(np.pi / 8) * ((2 + 4 * x) * i0e(x) + 4 * x * i1e(x))
+    return 2 + theta**2 - mean**2
+
+
+def rician_variances(mean_square, variance):
+    def one(m2, v):
+        if v == 0:
+            return 0.0
+        ratio = m2 / v
+        if ratio <= 2 / magnitude_variance(0.0):
+            return v / magnitude_variance(0.0)
+        theta = brentq(lambda t: (2 + t**2) / magnitude_variance(t) - ratio, 0, 1e3) if ratio < 900 else 30.0
+        return v / magnitude_variance(theta)
+
+    return np.vectorize(one)(mean_square, variance)
+
+
+BANK = {
+    "L": [0, 0, -0.08838834764832, 0.08838834764832, 0.695879989034, 0.695879989034, 0.08838834764832,
+          -0.08838834764832, 0.01122679215254, 0.01122679215254],
+    "H": [-0.01122679215254, 0.01122679215254, 0.08838834764832, 0.08838834764832, -0.695879989034, 0.695879989034,
+          -0.08838834764832, -0.08838834764832, 0, 0],
+}  # fmt: skip
+
+
+def analysis(n, name):
+    """Matrix of one half of the bank for periodic lines of n numbers: y[m] = sum of h[k] x[(2 m + 5 - k) mod n]."""
+    matrix = np.zeros((n // 2, n))
+    for m in range(n // 2):
+        for k, h in enumerate(BANK[name]):
+            matrix[m, (2 * m + 5 - k) % n] += h
+    return matrix
+
+
+def bands(volume):
+    """The eight bands of a volume, padded with zeros to at least 12 more."""
+    sizes = [size + size % 2 + 12 for size in volume.shape]
+    padded = np.pad(volume, [(0, n - size) for n, size in zip(sizes, volume.shape, strict=True)])
+    return {
+        "".join(letters): np.einsum("abc,ia,jb,kc->ijk", padded, *map(analysis, sizes, letters), optimize=True)
+        for letters in itertools.product("LH", repeat=3)
+    }, sizes
+
+
+def synthesis(parts, sizes, shape):
+    whole = sum(
+        np.einsum("ijk,ia,jb,kc->abc", part, *map(analysis, sizes, letters), optimize=True)
+        for letters, part in parts.items()
+    )
+    return whole[tuple(slice(n) for n in shape)]
+
+
+def mixed(small, large):
+    (a, sizes), (b, _) = bands(small), bands(large)
+    chosen = {letters: (b if letters.count("H") >= 2 else a)[letters] for letters in a}
+    out = synthesis(chosen, sizes, small.shape)
+    return np.where((out < 0) & (small >= 0), small, out)

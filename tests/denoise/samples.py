@@ -1,0 +1,31 @@
+"""Small volumes to denoise."""
+
+import numpy as np
+
+from napari_gpubio.denoise import DenoiseSettings
+from napari_gpubio.denoise.noise import calibrate
+from napari_gpubio.denoise.problem import Problem
+from napari_gpubio.denoise.windows import make_windows
+
+
+def steps_and_noise(shape, seed=0, sigma=4.0, empty=0.0):
+    """Two flat halves (100 and 140), a slow wave, white noise, and a share of empty voxels."""
+    rng = np.random.default_rng(seed)
+    x, y, z = np.indices(shape)
+    truth = np.where(x + y > sum(shape[:2]) / 2, 140.0, 100.0) + 5 * np.sin(0.7 * z)
+    noisy = np.abs(truth + sigma * rng.normal(size=shape))
+    return np.where(rng.random(shape) < empty, 0.0, noisy)
+
+
+def problem_of(values, settings=None, usable=None, variance=None, voxel_size_mm=(1, 1, 1)):
+    """A problem with values as they are."""
+    settings = settings or DenoiseSettings()
+    windows = make_windows(settings, voxel_size_mm)
+    return Problem(
+        values=np.ascontiguousarray(values, np.float32),
+        usable=np.ones(values.shape, np.uint8) if usable is None else usable.astype(np.uint8),
+        windows=windows,
+        settings=settings,
+        calibration=calibrate(windows, settings),
+        variance=variance,
+    )

@@ -1,0 +1,131 @@
+"""CUDA and its Numba twin, bit for bit, with g++ in place of a GPU."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.errors import OutOfGpuMemory
+from napari_gpubio.denoise import DenoiseSettings, bricks, cpu, denoise, denoise_steps, gpu, windows
+from tests.cuda_on_cpu import loader
+from tests.denoise.samples import problem_of, steps_and_noise
+from tests.runs import check_closing_frees, check_same_methods
+
+GPU = Device("cuda", (0,))
+SHAPE = (5, 13, 29)  # not whole blocks of the kernel along any axis
+OPTIONS = {
+    "mixed": {},
+    "small": {"patches": "small", "search_radius": 2},
+    "large": {"patches": "large", "preselection": "itk", "centre": "largest"},
+    "coupe": {"patches": "small", "preselection": "coupe", "skip_zeros": True},
+    "cut-off": {"preselection": "none", "cutoff": 3.0, "centre": "largest"},
+    "rician": {"noise_model": "rician"},
+    "rician-simple": {"noise_model": "rician-simple", "patches": "large"},
+}
+
+
+def check_twins(problem):
+    runs = cpu.Run(problem), gpu.Run(problem, device=GPU)
+    for run in runs:
+        run.advance(0, problem.bricks)
+    (expected, found), (whole, other) = ([run.snapshot() for run in runs], [run.finish() for run in runs])
+    np.testing.assert_array_equal(found.sums, expected.sums)
+    np.testing.assert_array_equal(found.estimates, expected.estimates)
+    np.testing.assert_array_equal(other.values, whole.values)
+    np.testing.assert_array_equal(other.variance, whole.variance)
+    assert found.done == expected.done == [(0, problem.bricks)]
+    assert np.isfinite(whole.values).all()
+    assert (whole.values != problem.values).mean() > 0.5
+    return whole
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_kernels_have_the_bits_of_their_twin(fake_gpu, options):
+    fake_gpu()
+    values = steps_and_noise(SHAPE, seed=1, empty=0.05) / 100
+    check_twins(problem_of(values, DenoiseSettings(**{"search_radius": 1, **options})))
+
+
+def test_masks_known_noise_and_long_voxels_have_the_bits_of_their_twin(fake_gpu):
+    fake_gpu()
+    rng = np.random.default_rng(2)
+    values = steps_and_noise((9, 5, 30), seed=2) / 100
+    variance = rng.random(values.shape).astype(np.float32) * 0.01
+    settings = DenoiseSettings(search_radius=2)
+    check_twins(problem_of(values, settings, rng.random(values.shape) < 0.8, variance, (1, 2.5, 1.2)))
+
+
+@pytest.mark.parametrize("order", [loader.REVERSED, 11])
+def test_the_order_of_threads_changes_nothing(fake_gpu, order):
+    fake_gpu()
+    with loader.thread_order(order):
+        check_twins(problem_of(steps_and_noise((5, 5, 5), seed=3) / 100, DenoiseSettings(search_radius=1)))
+
+
+def test_the_kernels_have_no_undefined_behaviour(fake_gpu, monkeypatch, capfd):
+    fake_gpu()
+    monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
+    check_twins(problem_of(steps_and_noise((5, 5, 5), seed=4) / 100, DenoiseSettings(search_radius=1)))
+    assert "runtime error" not in capfd.readouterr().err
+
+
+@pytest.mark.skipif(not loader.can_fuse(), reason="this processor has no fused multiply-add")
+@pytest.mark.parametrize("options", [{}, {"noise_model": "rician", "centre": "largest"}], ids=["gaussian", "rician"])
+def test_fused_products_change_hardly_anything(fake_gpu, monkeypatch, options):
+    """As a GPU compiles it; only a voxel at the very edge of pre-selection may differ by more than rounding."""
+    fake_gpu()
+    monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, fused=True))
+    image, settings = steps_and_noise((9, 12, 28), seed=6), DenoiseSettings(search_radius=2, **options)
+    expected, found = (denoise(image, settings, device=device).image for device in ("cpu", "cuda"))
+    assert (np.abs(found - expected) <= 1e-5 * expected).mean() >= 0.9999
+    assert (found != expected).any()
+
+
+def test_several_gpus_give_the_bits_of_one_cpu(fake_gpu, in_chunks_of):
+    fake_gpu(count=3)
+    in_chunks_of(1)
+    image = steps_and_noise((17, 13, 5), seed=5)
+    settings = DenoiseSettings(search_radius=1, noise_model="rician")
+    expected = denoise(image, settings, device="cpu")
+    found = denoise(image, settings, device="cuda:all")
+    np.testing.assert_array_equal(found.image, expected.image)
+    np.testing.assert_array_equal(found.noise, expected.noise)
+    assert found.parameters["device"].startswith("cuda:0 (Fake GPU 0), cuda:1")
+
+
+def test_closing_frees_all_gpus(fake_gpu, in_chunks_of):
+    pretended = fake_gpu(count=3)
+    in_chunks_of(1)
+    settings = DenoiseSettings(search_radius=1, patches="small")
+    check_closing_frees(pretended, denoise_steps(np.ones((17, 25, 5)), settings, device="cuda:all"))
+
+
+def test_too_little_gpu_memory_is_told_with_numbers(fake_gpu):
+    fake_gpu(total_bytes=100_000)
+    with pytest.raises(OutOfGpuMemory, match=r"denoising this volume needs about \d+ MB"):
+        denoise(np.ones((40, 40, 40)), device="cuda")
+
+
+def test_the_widest_search_fits_in_shared_memory(fake_gpu):
+    problem = problem_of(np.ones((16, 16, 16)), DenoiseSettings(patches="small", search_radius=1))
+    widest = windows.make_windows(DenoiseSettings(search_radius=15))
+    wide = type(problem)(**{**vars(problem), "windows": widest, "calibration": (1.0, 1.0)})
+    assert gpu.shared_bytes(wide) <= 227 * 1024
+    assert gpu.shared_bytes(wide) > gpu.shared_bytes(problem)
+    assert 32 + 2 * widest.search[2] <= gpu._PITCH
+
+
+def test_bricks_are_whole_blocks_of_the_kernel():
+    assert windows.BRICK[0] % gpu.COLUMN == 0
+    assert windows.BRICK == (gpu._BRICK_X, gpu._ROWS - 2 * gpu._RADIUS, gpu._BRICK_Z)
+    assert windows.BRICK[2] % (gpu._LANES - 2 * gpu._RADIUS) == 0
+
+
+def test_both_twins_have_the_same_methods():
+    check_same_methods(cpu, gpu)
+
+
+def test_borders_are_mirrored():
+    sixteen = [bricks.mirrored(i, 4) for i in range(-6, 10)]
+    assert sixteen == [2, 3, 3, 2, 1, 0, 0, 1, 2, 3, 3, 2, 1, 0, 0, 1]
