@@ -4,7 +4,7 @@ Photons are fewer on the CPU, so that a check takes seconds there; the z-scores 
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -76,10 +76,10 @@ ANGULAR = {0: (0.019587, np.nan), 1: (0.019553, 0.69695), 5: (0.019999, 0.35687)
 DECAY_PER_MM = {1.0: 0.1734, 1.37: 0.1731}  # of the fluence in depth, mu_a .01, mu_s 10 per mm, g .9
 
 
-def run_case(medium: LayeredMedium, device: Device, photons: int, **settings: object) -> LayeredResult:
+def run_case(medium: LayeredMedium, device: Device, photons: int, **settings: Any) -> LayeredResult:
     """Simulate with that many photons, or more on a GPU."""
     count = photons * (_GPU_FACTOR if device.is_gpu else 1)
-    return simulate_layers(medium, LayeredSettings(photons=count, **settings), device=device)  # type: ignore[arg-type]
+    return simulate_layers(medium, LayeredSettings(photons=count, **settings), device=device)
 
 
 def _z(quantity: str, estimate: Estimate, reference: float, reference_error: float = 0.0) -> Finding:

@@ -7,8 +7,9 @@ from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.parallel import cpu_threads
 from napari_gpubio.light.voxels.fold import fold_batch
 from napari_gpubio.light.voxels.partial import CaughtPhotons, OpenBatch, Partial
-from napari_gpubio.light.voxels.photon import DETECTED_NUMBERS, LEDGER, trace_range
+from napari_gpubio.light.voxels.photon import DETECTED_NUMBERS, LEDGER
 from napari_gpubio.light.voxels.problem import VoxelProblem
+from napari_gpubio.light.voxels.trace import trace_range
 from napari_gpubio.light.work import joined
 
 _BLOCKS_PER_THREAD = 4

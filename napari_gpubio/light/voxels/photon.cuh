@@ -22,68 +22,85 @@ __device__ __forceinline__ float slowness(float u)
     return 1.0f / fmaxf(fabsf(u), 1e-12f);
 }
 
-// Where a photon starts (grid mm) and in which direction. `source`: position, rows of the frame (width, height,
-// direction), two sizes, 1 - cosine of the opening, rows and columns of the pattern in one number each.
-__device__ __forceinline__ void start(int kind, const float* __restrict__ source, const float* __restrict__ pattern,
-                                      int pattern_rows, int pattern_columns, Xoshiro* random, Vector* at, Vector* along)
+// Coefficients (1/mm), anisotropy, index; and what the packet divides by: mean free path (mm), path per optical path, and
+// the path (mm) after which absorption is booked at the latest.
+struct Medium { float mua, mus, g, n, free_path, per_n, reach; };
+
+// The padded volume of media rows and what belongs to it.
+struct Grid {
+    const LABEL* __restrict__ rows;
+    const float* __restrict__ media;
+    const float* __restrict__ mua;
+    const float* __restrict__ mus;
+    int nx, ny, nz, sx, sy;  // size without the rim, and strides with it
+    float hx, hy, hz;
+    int faces;
+
+    __device__ __forceinline__ float n_of(int row) const { return media[MEDIUM_NUMBERS * row + 3]; }
+
+    __device__ __forceinline__ Medium medium(int row, int cell) const
+    {
+        const float4* two = reinterpret_cast<const float4*>(media + MEDIUM_NUMBERS * row);
+        const float4 one = two[0], other = two[1];
+        Medium m{one.x, one.y, one.z, one.w, other.x, other.y, other.z};
+#if CONTINUOUS
+        m.mua = mua[cell];
+        m.mus = mus[cell];
+        m.free_path = 1.0f / fmaxf(m.mus, 1e-20f);
+        m.reach = 2.0f * (1.0f / fmaxf(m.mua, 1e-20f));
+#endif
+        return m;
+    }
+
+    __device__ __forceinline__ int stride(int axis) const { return axis == 0 ? sx : axis == 1 ? sy : 1; }
+
+    __device__ __forceinline__ int rule(int axis, bool forward) const
+    {
+        return faces >> (3 * (2 * axis + (forward ? 1 : 0))) & 7;
+    }
+};
+
+struct Packet { int cell, row; Vector p, u; float w; };
+
+__device__ __forceinline__ float part(Vector v, int axis) { return axis == 0 ? v.x : axis == 1 ? v.y : v.z; }
+
+__device__ __forceinline__ void put(Vector* v, int axis, float value)
 {
-    if (kind == PENCIL) {
-        *at = Vector{source[0], source[1], source[2]};
-        *along = Vector{source[9], source[10], source[11]};
-        return;
+    if (axis == 0) v->x = value;
+    else if (axis == 1) v->y = value;
+    else v->z = value;
+}
+
+// Distance (mm) along the path to the voxel's face, and the axis of that face.
+__device__ __forceinline__ float to_face(const Grid& grid, Vector p, Vector u, int* axis)
+{
+    const float tx = (u.x > 0.0f ? grid.hx - p.x : p.x) * slowness(u.x);
+    const float ty = (u.y > 0.0f ? grid.hy - p.y : p.y) * slowness(u.y);
+    const float tz = (u.z > 0.0f ? grid.hz - p.z : p.z) * slowness(u.z);
+    float nearest = tx;
+    *axis = 0;
+    if (ty < nearest) {
+        nearest = ty;
+        *axis = 1;
     }
-    const float u0 = random->uniform(), u1 = random->uniform(), u2 = random->uniform();
-    float cp, sp;
-    turn(random->next(), &cp, &sp);
-    const float size = source[12], other = source[13];
-    float x = 0.0f, y = 0.0f, z = 0.0f;
-    if (kind == FIBRE || kind == DISK || kind == LAMBERTIAN || kind == GAUSSIAN) {
-        const float r = kind == GAUSSIAN ? size * sqrtf(0.5f * minus_log(u0)) : size * sqrtf(u0);
-        x = r * cp;
-        y = r * sp;
-    } else if (kind == PLANAR) {
-        x = (u0 - 0.5f) * size;
-        y = (u1 - 0.5f) * other;
-    } else if (kind == PATTERN) {
-        int low = 0, high = pattern_rows * pattern_columns - 1;
-        while (low < high) {  // the first pixel whose running sum exceeds u2
-            const int middle = (low + high) / 2;
-            if (pattern[middle] > u2) high = middle;
-            else low = middle + 1;
-        }
-        const int row = low / pattern_columns, column = low - row * pattern_columns;
-        x = (((float)column + u0) / (float)pattern_columns - 0.5f) * size;
-        y = (((float)row + u1) / (float)pattern_rows - 0.5f) * other;
-    } else if (kind == LINE || kind == CYLINDER) {
-        z = (u0 - 0.5f) * other;
+    if (tz < nearest) {
+        nearest = tz;
+        *axis = 2;
     }
-    float lx = 0.0f, ly = 0.0f, lz = 1.0f;
-    if (kind == CYLINDER) {
-        x = size * cp;
-        y = size * sp;
-    }
-    const bool spread = kind == ISOTROPIC || kind == LINE || kind == CONE || kind == FIBRE || kind == LAMBERTIAN ||
-                        kind == CYLINDER;
-    if (spread) {
-            const float v = random->uniform();
-        float ca, sa;
-        turn(random->next(), &ca, &sa);
-        const bool cosine_law = kind == LAMBERTIAN || kind == CYLINDER;
-        const float ct = cosine_law ? sqrtf(v) : kind == CONE || kind == FIBRE ? 1.0f - source[14] * v : 2.0f * v - 1.0f;
-        const float st = sqrtf(fmaxf(0.0f, 1.0f - ct * ct));
-        lx = st * ca;
-        ly = st * sa;
-        lz = ct;
-        if (kind == CYLINDER) {  // around the outward normal (cp, sp, 0)
-            const float across = lx, upward = ly;
-            lx = ct * cp - across * sp;
-            ly = ct * sp + across * cp;
-            lz = upward;
-        }
-    }
-    const float* f = source + 3;
-    *at = Vector{source[0] + (x * f[0] + y * f[3] + z * f[6]), source[1] + (x * f[1] + y * f[4] + z * f[7]),
-                 source[2] + (x * f[2] + y * f[5] + z * f[8])};
-    *along = Vector{lx * f[0] + ly * f[3] + lz * f[6], lx * f[1] + ly * f[4] + lz * f[7],
-                    lx * f[2] + ly * f[5] + lz * f[8]};
+    return nearest;
+}
+
+__device__ __forceinline__ float within(float value, float high) { return fminf(fmaxf(value, 0.0f), high); }
+
+__device__ __forceinline__ Vector moved(const Grid& grid, Vector p, Vector u, float length)
+{
+    return Vector{within(p.x + length * u.x, grid.hx), within(p.y + length * u.y, grid.hy),
+                  within(p.z + length * u.z, grid.hz)};
+}
+
+__device__ __forceinline__ Vector refracted(Vector u, int axis, float ct, float ratio)
+{
+    Vector v{u.x * ratio, u.y * ratio, u.z * ratio};
+    put(&v, axis, part(u, axis) > 0.0f ? ct : -ct);
+    return v;
 }

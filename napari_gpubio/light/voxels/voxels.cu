@@ -1,7 +1,6 @@
-// Photons through voxels, and the folding of finished batches. Twins: photon.py, fold.py.
+// Photons through voxels, and the folding of finished batches. Twins: trace.py, fold.py.
 // Defines: LABEL (the type of the volume), CONTINUOUS (coefficients voxel by voxel), DETECT (detectors are there), GATED
 // (there are several time gates, or the first begins later than the light).
-#include "photon.cuh"
 #ifndef LABEL
 #define LABEL unsigned char
 #endif
@@ -15,164 +14,11 @@
 #define GATED 1
 #endif
 
+#include "launch.cuh"
+
 // Chosen by measurement: threads of a block, blocks that a processor must have room for, threads of a warp that must be
 // without a photon before they get new ones.
 enum { THREADS = 128, RESIDENT_BLOCKS = 8, SPAWN = 4 };
-
-// Coefficients (1/mm), anisotropy, index; and what the packet divides by: mean free path (mm), path per optical path, and
-// the path (mm) after which absorption is booked at the latest.
-struct Medium { float mua, mus, g, n, free_path, per_n, reach; };
-
-// The padded volume of media rows and what belongs to it.
-struct Grid {
-    const LABEL* __restrict__ rows;
-    const float* __restrict__ media;
-    const float* __restrict__ mua;
-    const float* __restrict__ mus;
-    int nx, ny, nz, sx, sy;  // size without the rim, and strides with it
-    float hx, hy, hz;
-    int faces;
-
-    __device__ __forceinline__ float n_of(int row) const { return media[MEDIUM_NUMBERS * row + 3]; }
-
-    __device__ __forceinline__ Medium medium(int row, int cell) const
-    {
-        const float4* two = reinterpret_cast<const float4*>(media + MEDIUM_NUMBERS * row);
-        const float4 one = two[0], other = two[1];
-        Medium m{one.x, one.y, one.z, one.w, other.x, other.y, other.z};
-#if CONTINUOUS
-        m.mua = mua[cell];
-        m.mus = mus[cell];
-        m.free_path = 1.0f / fmaxf(m.mus, 1e-20f);
-        m.reach = 2.0f * (1.0f / fmaxf(m.mua, 1e-20f));
-#endif
-        return m;
-    }
-
-    __device__ __forceinline__ int stride(int axis) const { return axis == 0 ? sx : axis == 1 ? sy : 1; }
-
-    __device__ __forceinline__ int rule(int axis, bool forward) const
-    {
-        return faces >> (3 * (2 * axis + (forward ? 1 : 0))) & 7;
-    }
-};
-
-struct Packet { int cell, row; Vector p, u; float w; };
-
-__device__ __forceinline__ float part(Vector v, int axis) { return axis == 0 ? v.x : axis == 1 ? v.y : v.z; }
-
-__device__ __forceinline__ void put(Vector* v, int axis, float value)
-{
-    if (axis == 0) v->x = value;
-    else if (axis == 1) v->y = value;
-    else v->z = value;
-}
-
-// Distance (mm) along the path to the voxel's face, and the axis of that face.
-__device__ __forceinline__ float to_face(const Grid& grid, Vector p, Vector u, int* axis)
-{
-    const float tx = (u.x > 0.0f ? grid.hx - p.x : p.x) * slowness(u.x);
-    const float ty = (u.y > 0.0f ? grid.hy - p.y : p.y) * slowness(u.y);
-    const float tz = (u.z > 0.0f ? grid.hz - p.z : p.z) * slowness(u.z);
-    float nearest = tx;
-    *axis = 0;
-    if (ty < nearest) {
-        nearest = ty;
-        *axis = 1;
-    }
-    if (tz < nearest) {
-        nearest = tz;
-        *axis = 2;
-    }
-    return nearest;
-}
-
-__device__ __forceinline__ float within(float value, float high) { return fminf(fmaxf(value, 0.0f), high); }
-
-__device__ __forceinline__ Vector moved(const Grid& grid, Vector p, Vector u, float length)
-{
-    return Vector{within(p.x + length * u.x, grid.hx), within(p.y + length * u.y, grid.hy),
-                  within(p.z + length * u.z, grid.hz)};
-}
-
-__device__ __forceinline__ Vector refracted(Vector u, int axis, float ct, float ratio)
-{
-    Vector v{u.x * ratio, u.y * ratio, u.z * ratio};
-    put(&v, axis, part(u, axis) > 0.0f ? ct : -ct);
-    return v;
-}
-
-// A coordinate that does not change along the ray, kept off the faces of voxels by a thousandth of an edge: a packet that
-// runs in a face would be reflected there for ever.
-__device__ __forceinline__ float beside_face(float a, float u, float h, int count)
-{
-    if (u != 0.0f || a < -1e-3f * h || a > ((float)count + 1e-3f) * h) return a;
-    const float cell = fminf(fmaxf(floorf(a / h), 0.0f), (float)count - 1.0f);
-    return fminf(fmaxf(a, (cell + 1e-3f) * h), (cell + 0.999f) * h);
-}
-
-// From a starting point to the first tissue: through the outside in a straight line, with the specular loss at the
-// surface. False if there is no tissue on the way; `lost` is what the surface reflected.
-__device__ __forceinline__ bool enter(const Grid& grid, Vector at, bool specular, Packet* photon, float* lost)
-{
-    Vector u = photon->u;
-    at = Vector{beside_face(at.x, u.x, grid.hx, grid.nx), beside_face(at.y, u.y, grid.hy, grid.ny),
-                beside_face(at.z, u.z, grid.hz, grid.nz)};
-    const Vector slow{slowness(u.x), slowness(u.y), slowness(u.z)};
-    const float ex = (float)grid.nx * grid.hx, ey = (float)grid.ny * grid.hy, ez = (float)grid.nz * grid.hz;
-    const float ax = (u.x > 0.0f ? -at.x : at.x - ex) * slow.x, bx = (u.x > 0.0f ? ex - at.x : at.x) * slow.x;
-    const float ay = (u.y > 0.0f ? -at.y : at.y - ey) * slow.y, by = (u.y > 0.0f ? ey - at.y : at.y) * slow.y;
-    const float az = (u.z > 0.0f ? -at.z : at.z - ez) * slow.z, bz = (u.z > 0.0f ? ez - at.z : at.z) * slow.z;
-    const float first = fmaxf(ax, fmaxf(ay, az)), last = fminf(bx, fminf(by, bz));
-    *lost = 0.0f;
-    if (first > last || last < 0.0f) return false;
-    int entered = -1;
-    if (first > 0.0f) {  // from beyond the grid to its face
-        entered = first == ax ? 0 : first == ay ? 1 : 2;
-        at = Vector{at.x + first * u.x, at.y + first * u.y, at.z + first * u.z};
-    }
-    int i = (int)floorf(at.x / grid.hx), j = (int)floorf(at.y / grid.hy), k = (int)floorf(at.z / grid.hz);
-    i = i < 0 ? 0 : i > grid.nx - 1 ? grid.nx - 1 : i;
-    j = j < 0 ? 0 : j > grid.ny - 1 ? grid.ny - 1 : j;
-    k = k < 0 ? 0 : k > grid.nz - 1 ? grid.nz - 1 : k;
-    Vector p{within(at.x - (float)i * grid.hx, grid.hx), within(at.y - (float)j * grid.hy, grid.hy),
-             within(at.z - (float)k * grid.hz, grid.hz)};
-    int cell = (i + 1) * grid.sx + (j + 1) * grid.sy + k + 1;
-    int row = grid.rows[cell];
-    while (row == OUTSIDE) {
-        int axis;
-        const float d = to_face(grid, p, u, &axis);
-        const bool forward = part(u, axis) > 0.0f;
-        p = moved(grid, p, u, d);
-        put(&p, axis, forward ? 0.0f : axis == 0 ? grid.hx : axis == 1 ? grid.hy : grid.hz);
-        cell += forward ? grid.stride(axis) : -grid.stride(axis);
-        row = grid.rows[cell];
-        entered = axis;
-    }
-    if (row == EDGE) return false;
-    if (entered < 0) {  // a start on the outer face of the tissue counts as coming from outside
-        for (int axis = 2; axis >= 0; --axis) {
-            const float h = axis == 0 ? grid.hx : axis == 1 ? grid.hy : grid.hz;
-            const bool forward = part(u, axis) > 0.0f;
-            const float depth = forward ? part(p, axis) : h - part(p, axis);
-            const int behind = grid.rows[forward ? cell - grid.stride(axis) : cell + grid.stride(axis)];
-            const bool open = behind == OUTSIDE || (behind == EDGE && grid.rule(axis, !forward) < MIRROR);
-            if (open && part(u, axis) != 0.0f && depth < 1e-3f * h) entered = axis;
-        }
-    }
-    const float n1 = grid.n_of(OUTSIDE), n2 = grid.n_of(row);
-    if (specular && entered >= 0 && n1 != n2) {
-        float ct;
-        *lost = fresnel(fabsf(part(u, entered)), n1, n2, &ct);
-        u = refracted(u, entered, ct, n1 / n2);
-    }
-    photon->cell = cell;
-    photon->row = row;
-    photon->p = p;
-    photon->u = u;
-    photon->w = 1.0f - *lost;
-    return photon->w > 0.0f;
-}
 
 // Which detector an escaping photon hits, or -1. A detector: centre, radius^2, normal (0 for a sphere), half thickness.
 __device__ __forceinline__ int detector_at(const float* __restrict__ detectors, int count, Vector at)
