@@ -108,6 +108,7 @@ def errors(qtbot: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[],
 def forget_gpu() -> None:
     """Let the package look for GPUs and compile kernels anew."""
     devices.gpu_problem.cache_clear()
+    devices._gpu_properties.cache_clear()
     kernels._module.cache_clear()
 
 

@@ -6,13 +6,14 @@ import threading
 
 
 def finished(steps):
-    """All steps that are left, and the result."""
+    """All steps that are left, each looked at in time, and the result."""
     seen = []
     while True:
         try:
-            seen.append(next(steps))
+            step = next(steps)
         except StopIteration as end:
             return seen, end.value
+        seen.append(step.showing(step.preview))
 
 
 def stopped(steps, stop, after, rest=3):

@@ -17,7 +17,7 @@ from napari_gpubio.light.layered.run import make_runs, simulate_layers
 from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.work import FIRST_CHUNK, joined
 
-WARM_UP = {"cpu": 200, "cuda": 20_000}  # photons at least: more than those of the pilot that shapes the cache
+WARM_UP = {"cpu": 200, "cuda": 1 << 20}  # photons at least; fewer do not fill a GPU, and tell nothing of more
 WARM_UP_SHARE = 100  # else that part of the photons
 MOST_SECONDS = 20.0  # what seems to take longer is measured with a tenth of the photons
 ENOUGH_SECONDS = 6.0  # after so long a thing is not timed again

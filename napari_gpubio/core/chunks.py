@@ -18,7 +18,7 @@ from napari_gpubio.core.errors import OutOfGpuMemory
 logger = logging.getLogger(__name__)
 Run = TypeVar("Run")
 CHUNK_SECONDS = 0.1
-MOST_FIXED_SECONDS = 0.5  # where every chunk takes long, the work in it may take as long again, but no longer
+MOST_SECONDS = 0.5  # for the work of a chunk where every one, however short, takes more than CHUNK_SECONDS
 MOST_CHUNK_BYTES = 400 << 20  # enough rays to fill the largest GPUs; more would only take memory from others
 
 
@@ -143,10 +143,13 @@ class _Worker:
         return self.do(start, half) + self.do(start + half, count - half)
 
     def _fit_length(self, count: int, seconds: float) -> None:
-        fixed = self._fixed_seconds(count, seconds)
+        if self._before is None and CHUNK_SECONDS < seconds < MOST_SECONDS:
+            factor = 2.0  # to see whether it takes twice as long
+        else:
+            fixed = self._fixed_seconds(count, seconds)
+            factor = max(CHUNK_SECONDS, min(2.0 * fixed, MOST_SECONDS)) / max(seconds - fixed, 1e-6)
         self._before = count, seconds
-        working = max(CHUNK_SECONDS, min(fixed, MOST_FIXED_SECONDS)) / max(seconds - fixed, 1e-6)
-        self.length = max(1, min(int(count * min(4.0, working)), self._ceiling, self._fits()))
+        self.length = max(1, min(int(count * min(4.0, factor)), self._ceiling, self._fits()))
 
     def _fixed_seconds(self, count: int, seconds: float) -> float:
         """What a chunk takes however short it is, because of its longest item, say; by the last two chunks."""

@@ -15,9 +15,13 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
 
 ENVIRONMENT = "NAPARI_GPUBIO_DEVICE"
+_LEAST_PINNED_BYTES, _MOST_PINNED_BYTES = 1 << 20, 64 << 20
 logger = logging.getLogger(__name__)
 
 
@@ -110,6 +114,11 @@ def gpu_problem() -> str | None:
     return _compile_problem(cupy)
 
 
+def processor_count(device: Device) -> int:
+    """Number of processors (SMs) of a GPU, the first one among several."""
+    return int(_gpu_properties(device.indices[0])["multiProcessorCount"])
+
+
 def free_memory_bytes(device: Device) -> int:
     """Free memory of a GPU (the smallest among several), or of the machine for the CPU, in bytes."""
     if not device.is_gpu:
@@ -121,6 +130,20 @@ def free_memory_bytes(device: Device) -> int:
             pooled = cupy.get_default_memory_pool().free_bytes()
             free.append(cupy.cuda.runtime.memGetInfo()[0] + pooled)
     return min(free)
+
+
+def to_host(array: Any) -> npt.NDArray[Any]:
+    """Copy a device array to the host.
+
+    Through page-locked memory, which CuPy keeps for the next time, unless it were much: to get new pages takes longer
+    than the copy (24 MB from an H200: 2 to 11 ms instead of 0.5).
+    """
+    cupy = importlib.import_module("cupy")
+    if not _LEAST_PINNED_BYTES <= array.nbytes <= _MOST_PINNED_BYTES:
+        return np.asarray(cupy.asnumpy(array))
+    host = np.frombuffer(cupy.cuda.alloc_pinned_memory(array.nbytes), array.dtype, array.size).reshape(array.shape)
+    cupy.ascontiguousarray(array).get(out=host)
+    return host
 
 
 def is_out_of_gpu_memory(error: BaseException) -> bool:
@@ -189,8 +212,14 @@ def _gpu_count() -> int:
 
 
 def _gpu_name(index: int) -> str:
-    name = importlib.import_module("cupy").cuda.runtime.getDeviceProperties(index)["name"]
+    name = _gpu_properties(index)["name"]
     return name.decode() if isinstance(name, bytes) else str(name)
+
+
+@functools.cache
+def _gpu_properties(index: int) -> Any:
+    """What CUDA tells of a GPU; asked for once, since the question takes milliseconds."""
+    return importlib.import_module("cupy").cuda.runtime.getDeviceProperties(index)
 
 
 def _compile_problem(cupy: Any) -> str | None:

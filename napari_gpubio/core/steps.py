@@ -6,6 +6,8 @@ the end with `drive`; a dock widget drives it in a worker and shows what comes. 
 and which keeps what was done. ``close()`` on the generator is for teardown only, and never while it is executing.
 """
 
+import dataclasses
+import functools
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -13,7 +15,7 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Step:
     """How far the work has come.
 
@@ -23,14 +25,26 @@ class Step:
         Work items finished and work items in all.
     message
         What is being done, for a status line.
-    preview
-        A partial result to show, or None.
+    look
+        Makes a partial result to show, or None.
     """
 
     done: int
     total: int
     message: str = ""
-    preview: Any = None
+    look: Callable[[], Any] | None = None
+
+    @functools.cached_property
+    def preview(self) -> Any:
+        """A partial result to show, or None; made when it is first looked at, which is before the next step is taken.
+
+        So a script that does not look does not wait for it either.
+        """
+        return None if self.look is None else self.look()
+
+    def showing(self, preview: Any) -> "Step":
+        """Return the same step with another preview, or with None."""
+        return dataclasses.replace(self, look=lambda: preview)
 
     @property
     def fraction(self) -> float:

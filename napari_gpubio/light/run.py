@@ -108,7 +108,7 @@ def simulate_steps(
     if client is None:
         chosen = choose_device(device)
         _check_memory(problem, chosen)
-        needed = f"{needed_memory_mb(domain, settings, chosen):.0f} MB on {chosen.describe()}"
+        needed = f"{_needed_mb(problem, chosen):.0f} MB on {chosen.describe()}"
         yield Step(partial.photons, settings.photons, f"photons ({needed})")
     way = Way(make_runs=make_runs, assemble=assemble)
     describe = functools.partial(_description, problem)
@@ -119,8 +119,11 @@ def simulate_steps(
 
 def needed_memory_mb(domain: Domain, settings: Settings, device: str | Device = "auto") -> float:
     """Memory (MiB) that a simulation keeps on each device that works on it, besides lists of detected photons."""
-    problem, chosen = VoxelProblem(domain, Source(), settings), choose_device(device)
-    return problem.resident_bytes(_most_tallies(problem, chosen) if chosen.is_gpu else 1) / 2**20
+    return _needed_mb(VoxelProblem(domain, Source(), settings), choose_device(device))
+
+
+def _needed_mb(problem: VoxelProblem, device: Device) -> float:
+    return problem.resident_bytes(_most_tallies(problem, device) if device.is_gpu else 1) / 2**20
 
 
 def check_source(domain: Domain, source: Source) -> None:

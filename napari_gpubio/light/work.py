@@ -5,6 +5,7 @@ that add) and a function that makes a twin's ``Run`` objects. Everything else is
 """
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -140,10 +141,10 @@ def photon_steps(
 
     previews = Previews()
     for done, so_far in progress:
-        preview = None
+        look = None
         if previews.due() and already + done < total:
-            preview = previews.make(so_far, result_of)
-        yield Step(already + done, total, "photons", preview=preview)
+            look = functools.partial(previews.make, so_far, result_of)
+        yield Step(already + done, total, "photons", look=look)
     return result_of(partial)
 
 
@@ -288,7 +289,7 @@ def check_resumed(state: Partial, problem: Problem, photons: int) -> None:
 
 
 class Previews:
-    """Says when a preview is due: ten times a second at most, and never more than a tenth of the time."""
+    """Says when a preview is due: ten times a second at most, and to make them takes a tenth of the time at most."""
 
     def __init__(self) -> None:
         self._next = time.perf_counter() + PREVIEW_SECONDS

@@ -99,7 +99,7 @@ def track_steps(
     problem, pieces = RayProblem(field, launch, settings), list[Piece]()
     for done, fresh in _chunks(problem, chosen, stop):
         pieces += fresh
-        yield Step(done, len(launch), "tracing fibers", preview=[piece.fibers for piece in fresh])
+        yield Step(done, len(launch), "tracing fibers").showing([piece.fibers for piece in fresh])
     return dataclasses.replace(
         _in_order(pieces or [Piece(0, 0, _tractogram(problem, no_fibers(directions.both_ways)))]),
         complete=done == len(launch),

@@ -82,7 +82,7 @@ def test_chunks_are_fitted_to_a_tenth_of_a_second(monkeypatch):
     assert set(lengths[3:-1]) <= {99, 100}
 
 
-@pytest.mark.parametrize(("fixed", "least", "most"), [(0.0, 0.05, 0.11), (0.25, 0.4, 0.6), (0.9, 1.2, 1.5)])
+@pytest.mark.parametrize(("fixed", "least", "most"), [(0.0, 0.05, 0.11), (0.25, 0.6, 0.8), (0.9, 1.2, 1.5)])
 def test_chunks_grow_where_short_ones_take_as_long(monkeypatch, fixed, least, most):
     """A few photons live long, however short the chunk: it is not cut to nothing, nor made endless."""
     now = 0.0

@@ -230,6 +230,7 @@ def _cuda_module(gpu: FakeGpu) -> Any:
     cuda.memory, cuda.runtime, cuda.compiler = memory, runtime, compiler
     cuda.Device, cuda.Stream, cuda.Event = _device_class(gpu), _Stream, _Event
     _Stream.null = _Stream()
+    cuda.alloc_pinned_memory = bytearray
     cuda.get_current_stream = lambda: _Stream.null
     cuda.get_elapsed_time = lambda a, b: 1e3 * (b.at - a.at)
     cuda.is_available = lambda: gpu.driver and gpu.count > 0

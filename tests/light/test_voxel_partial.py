@@ -78,8 +78,9 @@ def test_copies_do_not_change_with_the_original():
 def test_sums_of_squares_carry():
     p = problem(photons=100, batches=4)
     parts = [Partial.empty(p) for _ in range(2)]
-    for part, words in zip(parts, ([2**64 - 1, 5], [2**63, 7]), strict=True):
+    for batch, (part, words) in enumerate(zip(parts, ([2**64 - 1, 5], [2**63, 7]), strict=True)):
         part.squares[3] = words
+        part.batches[batch] = np.zeros(LEDGER + p.media_rows, np.uint64)
     parts[0].add(parts[1], p)
     assert parts[0].squares[3].tolist() == [2**63 - 1, 13]
 

@@ -20,7 +20,7 @@ def test_the_size_of_the_blocks_changes_no_bit(fake_gpu, monkeypatch):
     seeds, fan, settings = ball((0.0, -5.0, 22.0), 3.0, 5), Directions(count=9), TrackSettings(max_length_mm=20.0)
     found, sizes = [], set()
     for processors in (1, 4, PROCESSORS):
-        monkeypatch.setattr(gpu, "_processors", lambda index, n=processors: n)
+        monkeypatch.setattr(gpu, "processor_count", lambda device, n=processors: n)
         pretended.log.clear()
         found.append(track(field, seeds, fan, settings, device="cuda"))
         sizes |= {block for _, name, _, block in pretended.log if name == "trace_cubic"}

@@ -1,19 +1,20 @@
-"""Both twins of ray tracing where they round differently: fused products and sums, and a real GPU."""
+"""Rays on a real GPU: CUDA rounds as the CPU does where it fuses no product with a sum, so they are the same.
+
+Rays in a noisy metric part exponentially: with products and sums fused, a tenth of the fibers of a real brain were more
+than 1e-3 voxel away after 300 steps.
+"""
 
 import dataclasses
-import functools
 
 import numpy as np
 import pytest
 
-from napari_gpubio.core import kernels
 from napari_gpubio.tracts import Directions, TrackSettings, ball, fit_tensors, load_brain_phantom, track
 from napari_gpubio.tracts.cases import EXACT, SEED_SCHEME
 from napari_gpubio.tracts.io.dwi import read_dwi
 from napari_gpubio.tracts.io.volumes import read_mask
 from napari_gpubio.tracts.phantom.analytic import half_space, pull_back
 from napari_gpubio.tracts.rays import cpu, gpu
-from tests.cuda_on_cpu import loader
 from tests.tracts.ray_twin_samples import (
     BOTH_KINDS,
     BOTH_REALS,
@@ -25,16 +26,8 @@ from tests.tracts.ray_twin_samples import (
     brain,
     fresh,
     problem,
-    settings_of,
 )
 from tests.tracts.tractogram_samples import check_same_fibers
-
-# Rays in a noisy metric part exponentially, so rounding alone moves some of them. Shares of fibers within 1e-3 voxel
-# over 300 steps that fused products and sums (g++ -mfma) left, on the phantom and on a real brain: cubic 1.000 and
-# 0.991, linear 0.989 and 0.952 (its gradient jumps), vanaart2011 1.000 and 0.979, eudx 1.000 and 0.981. Double: all 1.
-# The aim is 0.99; only the default, cubic, is held to it on a real brain. The other bounds are what rounding leaves.
-LEAST_PHANTOM = {"cubic": 0.99, "linear": 0.97, "vanaart2011": 0.99, "eudx": 0.97}
-LEAST_REAL = {"cubic": 0.99, "linear": 0.92, "vanaart2011": 0.96, "eudx": 0.96}
 
 
 def voxel_distances(found, expected, affine):
@@ -78,25 +71,6 @@ def check_closed_field(kind):
     np.testing.assert_allclose(found.per_fiber["mean_fa"], expected.per_fiber["mean_fa"], atol=1e-3)
 
 
-@pytest.fixture
-def fused_gpu(fake_gpu, monkeypatch):
-    """A pretended GPU that fuses products and sums, as real ones do (where this processor can)."""
-    monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, fused=loader.can_fuse()))
-    return fake_gpu()
-
-
-@BOTH_KINDS
-def test_fused_products_and_sums_move_no_ray_in_a_smooth_field(fused_gpu, kind):
-    check_closed_field(kind)
-
-
-@BOTH_KINDS
-def test_fused_products_and_sums_move_few_rays_in_a_noisy_field(fused_gpu, kind):
-    near, same_end = shares_near(fresh(brain()), ball(CALLOSUM, 5.0, 200), kind, "single")
-    assert near >= LEAST_PHANTOM[kind]
-    assert same_end >= 0.99
-
-
 @pytest.mark.gpu
 @BOTH_KINDS
 def test_a_real_gpu_follows_the_closed_field_to_a_thousandth_of_a_voxel(kind):
@@ -109,8 +83,7 @@ def test_a_real_gpu_follows_the_closed_field_to_a_thousandth_of_a_voxel(kind):
 def test_a_real_gpu_follows_the_brain_phantom(kind, precision):
     field = fit_tensors(load_brain_phantom(), device="cpu")
     near, same_end = shares_near(field, ball(CALLOSUM, 5.0, 200), kind, precision)
-    assert near >= (LEAST_PHANTOM[kind] if precision == "single" else 0.999)
-    assert same_end >= 0.99
+    assert min(near, same_end) >= 0.999
 
 
 @pytest.mark.gpu
@@ -124,21 +97,7 @@ def test_a_real_gpu_follows_a_real_brain(shared_data, kind, precision):
     voxels = np.argwhere(bundle)[:: max(1, bundle.sum() // 200)]
     seeds = voxels @ scan.affine[:3, :3].T + scan.affine[:3, 3]
     near, same_end = shares_near(fit_tensors(scan, mask, device="cpu"), seeds, kind, precision)
-    assert near >= (LEAST_REAL[kind] if precision == "single" else 0.99)
-    assert same_end >= 0.98
-
-
-@pytest.mark.gpu
-@BOTH_KINDS
-def test_a_strict_build_on_a_real_gpu_rounds_as_the_cpu_does(monkeypatch, kind):
-    """Rays need sums, products, quotients and roots only, which CUDA rounds correctly when it fuses none of them."""
-    strict = functools.partial(kernels.kernel, strict=True)
-    monkeypatch.setattr(gpu, "kernel", strict)
-    monkeypatch.setattr("napari_gpubio.tracts.tensors.gpu.kernel", strict)
-    settings = settings_of(kind, fa_stop=0.2, min_length_mm=0.0)
-    found, expected = (track(fresh(brain()), SEEDS, FAN, settings, device=d) for d in ("cuda", "cpu"))
-    near = voxel_distances(found, expected, found.affine) < 1e-4
-    assert near.mean() >= 0.995
+    assert min(near, same_end) >= 0.999
 
 
 @pytest.mark.gpu

@@ -60,7 +60,7 @@ def _count(total, stop, failure, events, hold):
             if stop.is_set():
                 return done
             done += 1
-            yield Step(done, total, "counting", preview=done if done % 2 else None)
+            yield Step(done, total, "counting").showing(done if done % 2 else None)
         if failure is not None:
             raise failure
         return done

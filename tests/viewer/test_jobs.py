@@ -32,7 +32,7 @@ class Work:
                     pass
                 if stop.is_set():
                     return ("partial", done - 1)
-                yield Step(done, self.steps, "working", preview=done)
+                yield Step(done, self.steps, "working").showing(done)
             if self.error is not None:
                 raise self.error
             return self.result

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.device import Device
+from napari_gpubio.core.device import Device, processor_count, to_host
 from napari_gpubio.core.kernels import kernel
 from napari_gpubio.light.layered.partial import BatchTally, LayeredPartial
 from napari_gpubio.light.layered.problem import SCALE, LayeredProblem, per_mm
@@ -74,9 +74,8 @@ class Run:
         self._shape = self._variant.shape
         share = -(-problem.batch_count // sharers)
         self.span = problem.batch_size * share
-        index = device.indices[0]
-        with cupy.cuda.Device(index):
-            self._processors = cupy.cuda.runtime.getDeviceProperties(index)["multiProcessorCount"]
+        self._processors = processor_count(device)
+        with cupy.cuda.Device(device.indices[0]):
             self._layers, self._cosines = cupy.asarray(problem.layers), cupy.asarray(problem.cosines)
             self._tallies = cupy.zeros((problem.batch_count, problem.tally_size), np.uint64)
 
@@ -105,7 +104,7 @@ class Run:
         import cupy
 
         with self._busy, cupy.cuda.Device(self.device.indices[0]):
-            tallies = {batch: cupy.asnumpy(self._tallies[batch]) for batch in self._done.batches}
+            tallies = {batch: to_host(self._tallies[batch]) for batch in self._done.batches}
             batches = {b: BatchTally(list(part.done), tallies[b]) for b, part in self._done.batches.items()}
         return LayeredPartial(self._done.batch_size, self._done.key, batches)
 
@@ -133,7 +132,7 @@ class Run:
         p, s = self._problem, self._problem.settings
         pilot = cupy.zeros((len(self._parts(start, PILOT_PHOTONS)), p.tally_size), np.uint64)
         self._trace(start, PILOT_PHOTONS, pilot)
-        absorbed = cupy.asnumpy(pilot[:, : p.absorption_cells]).sum(axis=0)
+        absorbed = to_host(pilot[:, : p.absorption_cells].sum(axis=0))
         return hot_corner(absorbed.reshape(s.radial_bins, s.depth_bins), self._variant.cache_bytes // 8)
 
     def _trace(self, start: int, count: int, tallies: Any) -> None:

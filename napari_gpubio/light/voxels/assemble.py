@@ -94,7 +94,7 @@ def assemble(problem: VoxelProblem, partial: Partial, parameters: Mapping[str, A
 
 
 def _volumes(problem: VoxelProblem, partial: Partial, launched: int) -> tuple[Floats, Floats, Floats, Floats | None]:
-    shape = (problem.halves, problem.gates, problem.cells)
+    shape, flat = (problem.halves, problem.gates, problem.cells), (-1, problem.cells)
     whole = partial.sums.reshape(shape)
     total = whole
     for batch in partial.open.values():
@@ -103,15 +103,20 @@ def _volumes(problem: VoxelProblem, partial: Partial, launched: int) -> tuple[Fl
     means = np.empty((problem.gates, *problem.size), np.float32)
     errors = np.empty((problem.gates, *problem.size), np.float32)
     for g in range(problem.gates):
-        tallies = total[:, g].sum(axis=0), whole[:, g].sum(axis=0), squares[g]
+        tallies = _added(total[:, g]), _added(whole[:, g]), squares[g]
         _one_volume(problem, partial, launched, *tallies, means[g], errors[g])
     fluence_error = errors[0]
     if problem.gates > 1:
         fluence_error = np.empty(problem.size, np.float32)
-        everything = total.sum(axis=(0, 1)), whole.sum(axis=(0, 1)), squares[-1]
+        everything = _added(total.reshape(flat)), _added(whole.reshape(flat)), squares[-1]
         _one_volume(problem, partial, launched, *everything, np.empty(problem.size, np.float32), fluence_error)
     halves = _halves(problem, total, launched) if problem.halves > 1 else None
     return np.moveaxis(means, 0, -1), np.moveaxis(errors, 0, -1), fluence_error, halves
+
+
+def _added(parts: Array) -> Array:
+    """Sum over the first axis; the part itself where there is but one, for a copy of it takes its time."""
+    return parts[0] if len(parts) == 1 else parts.sum(axis=0)
 
 
 def _one_volume(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.device import Device
+from napari_gpubio.core.device import Device, processor_count, to_host
 from napari_gpubio.core.kernels import kernel
 from napari_gpubio.light.voxels.partial import CaughtPhotons, OpenBatch, Partial
 from napari_gpubio.light.voxels.photon import DETECTED_NUMBERS, LEDGER
@@ -52,8 +52,8 @@ class Run:
         self._busy = threading.Lock()  # a preview must not see half a chunk
         self._caught = CaughtPhotons.none(p)
         self._parts: dict[int, OpenBatch] = {}  # of batches that another run has begun or will finish
+        self._processors = processor_count(device)
         with cupy.cuda.Device(device.indices[0]):
-            self._processors = cupy.cuda.runtime.getDeviceProperties(device.indices[0])["multiProcessorCount"]
             inputs = (p.rows, p.media, p.mua, p.mus, p.gate_edges, p.source_numbers, p.pattern, p.detector_numbers)
             self._inputs = [cupy.asarray(array) for array in inputs]
             self._tally = cupy.zeros((self._slots, self._copies, p.tally_size), np.uint64)
@@ -89,13 +89,13 @@ class Run:
 
         p = self._problem
         with self._busy, cupy.cuda.Device(self.device.indices[0]):
-            ledger, energy = cupy.asnumpy(self._ledger), cupy.asnumpy(self._energy)
+            ledger, energy = to_host(self._ledger), to_host(self._energy)
             part = Partial(
                 batch_size=p.batch_size,
                 key=p.key,
-                sums=cupy.asnumpy(self._sums),
-                squares=cupy.asnumpy(self._squares),
-                exits=np.zeros(0, np.uint64) if self._exits is None else cupy.asnumpy(self._exits),
+                sums=to_host(self._sums),
+                squares=to_host(self._squares),
+                exits=np.zeros(0, np.uint64) if self._exits is None else to_host(self._exits),
                 caught=dataclasses.replace(self._caught),
                 batches={batch: np.concatenate([ledger[batch], energy[batch]]) for batch in self._whole},
                 open=dict(self._parts),
@@ -110,9 +110,8 @@ class Run:
         self._tally = self._sums = self._squares = self._exits = self._ledger = self._energy = None
 
     def _open_batch(self, batch: int) -> OpenBatch:
-        import cupy
 
-        tally, ledger = cupy.asnumpy(self._tally[batch % self._slots]).sum(axis=0), cupy.asnumpy(self._ledger[batch])
+        tally, ledger = to_host(self._tally[batch % self._slots].sum(axis=0)), to_host(self._ledger[batch])
         return OpenBatch(list(self._open[batch]), tally, ledger)
 
     def _set_aside(self, span: int) -> None:
@@ -149,7 +148,7 @@ class Run:
         )  # fmt: skip
         self._kernel("trace_photons", fast=True)((blocks,), (_THREADS,), arguments)
         if capacity and (found := int(counters[1])):
-            fresh = CaughtPhotons(cupy.asnumpy(photons[:found]), cupy.asnumpy(numbers[:found]))
+            fresh = CaughtPhotons(to_host(photons[:found]), to_host(numbers[:found]))
             self._caught.add(fresh, s.max_detected)
 
     def _fold(self, batch: int) -> None:

@@ -150,9 +150,15 @@ class Partial:
         )
 
     def add(self, other: "Partial", problem: VoxelProblem) -> None:
-        """Add the tallies of other photons of the same problem; a batch that becomes whole is folded."""
-        self.sums += other.sums
-        self._add_squares(other.squares)
+        """Add the tallies of other photons of the same problem; a batch that becomes whole is folded.
+
+        Arrays of the other may become this one's, so it is not to be changed afterwards.
+        """
+        if self.batches:
+            self.sums += other.sums
+            self._add_squares(other.squares)
+        else:  # these are zero, and adding to large new arrays takes longer than a million photons
+            self.sums, self.squares = other.sums, other.squares
         self.exits += other.exits
         self.batches |= other.batches
         for batch, part in other.open.items():

@@ -96,7 +96,9 @@ class VoxelProblem:
         row_of_label = np.zeros(65536, np.uint8 if self.media_rows <= 256 else np.uint16)
         for row, label in enumerate(self.label_of_row, FIRST_MEDIUM):
             row_of_label[label] = row
-        return np.pad(row_of_label[self.domain.labels], 1, constant_values=EDGE).ravel()
+        rows = np.full(self.padded, EDGE, row_of_label.dtype)
+        rows[1:-1, 1:-1, 1:-1] = row_of_label[self.domain.labels]
+        return rows.ravel()
 
     @cached_property
     def media(self) -> npt.NDArray[np.float32]:

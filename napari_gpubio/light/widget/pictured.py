@@ -1,6 +1,5 @@
 """Pictures of a run, as often as they can be looked at: what both light panels do with the steps of their engine."""
 
-import dataclasses
 import math
 import time
 from collections.abc import Callable, Generator
@@ -34,13 +33,13 @@ def pictured(
                 step = next(steps)
             except StopIteration as end:
                 return draw(end.value)
-            preview, begun = None, time.monotonic()
-            if step.preview is not None and begun - looked > max(LOOK_SECONDS, _LOOK_SHARE * cost):
-                preview = draw(step.preview)
+            picture, begun = None, time.monotonic()
+            if begun - looked > max(LOOK_SECONDS, _LOOK_SHARE * cost) and step.preview is not None:
+                picture = draw(step.preview)
                 looked = time.monotonic()
                 cost = looked - begun
-            yield dataclasses.replace(step, preview=preview)
-            if preview is not None and outdated is not None and outdated():
-                return preview
+            yield step.showing(picture)
+            if picture is not None and outdated is not None and outdated():
+                return picture
     finally:
         steps.close()

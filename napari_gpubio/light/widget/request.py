@@ -176,26 +176,7 @@ def continued_steps(
     steps = simulate_steps(
         result.domain, result.source, settings, detectors=result.detectors, device=device, resume=result, stop=stop
     )
-    timed = _timed_on(steps, float(result.parameters.get("seconds", 0.0)))
-    return (yield from pictured(timed, lambda more: picture_of(more, look())))
-
-
-def _timed_on(steps: Generator[Step, None, LightResult], before: float) -> Generator[Step, None, LightResult]:
-    """Count the seconds of the run that is gone on with, too; else its photons would seem to be traced at once."""
-
-    def timed(result: LightResult) -> LightResult:
-        seconds = round(before + float(result.parameters["seconds"]), 4)
-        return dataclasses.replace(result, parameters={**result.parameters, "seconds": seconds})
-
-    try:
-        while True:
-            try:
-                step = next(steps)
-            except StopIteration as end:
-                return timed(end.value)
-            yield step if step.preview is None else dataclasses.replace(step, preview=timed(step.preview))
-    finally:
-        steps.close()
+    return (yield from pictured(steps, lambda more: picture_of(more, look())))
 
 
 def needed_memory_steps(

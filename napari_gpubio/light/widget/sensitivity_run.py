@@ -86,7 +86,7 @@ def sensitivity_steps(
             except StopIteration as end:
                 found = sensitivity(result, end.value)
                 return Banana(result, name, found, sensitivity_layer(found, name, look))
-            yield dataclasses.replace(step, message=f"photons from {name}", preview=None)
+            yield dataclasses.replace(step, message=f"photons from {name}", look=None)
     finally:
         steps.close()
 

@@ -1,6 +1,5 @@
 """Ray tracing in CUDA, the twin of ``cpu.py``; the kernels are in ``geodesic.cu`` and ``geodesic_texture.cu``."""
 
-import functools
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.device import Device
+from napari_gpubio.core.device import Device, processor_count, to_host
 from napari_gpubio.core.kernels import kernel
 from napari_gpubio.tracts.rays.partial import STATS, Partial
 from napari_gpubio.tracts.rays.problem import CUBIC, EUDX, LINEAR, VANAART, RayProblem
@@ -21,14 +20,6 @@ _KERNELS = {CUBIC: "trace_cubic", LINEAR: "trace_linear", VANAART: "trace_vanaar
 _WARP = 32  # rays a block at most; geodesic.cu says so to the compiler
 _SCHEDULERS = 4  # of a processor; each works on one warp at a time
 _PACK_THREADS = 64
-
-
-@functools.cache
-def _processors(index: int) -> int:
-    """Number of processors of a GPU; asked for once, since the question takes milliseconds."""
-    import cupy
-
-    return int(cupy.cuda.runtime.getDeviceProperties(index)["multiProcessorCount"])
 
 
 def _rays_per_block(rays: int, processors: int) -> int:
@@ -77,7 +68,7 @@ def _spline_coefficients(field: Any, *, interpolating: bool) -> Any:
     from napari_gpubio.tracts.rays.problem import spline_coefficients
 
     if interpolating:
-        coefficients = spline_coefficients(cupy.asnumpy(field), interpolating=True)
+        coefficients = spline_coefficients(to_host(field), interpolating=True)
         return cupy.asarray(np.ascontiguousarray(coefficients, field.dtype))
     return cupy.ascontiguousarray(cupy.pad(field, ((1, 2), (1, 2), (1, 2), (0, 0)), mode="reflect"))
 
@@ -131,7 +122,7 @@ class Run:
             np.int32(settings.ray_steps), np.int32(settings.points_every), np.int32(settings.ray_points), points,
             written, reasons, stats,
         )  # fmt: skip
-        threads = _rays_per_block(rays, _processors(self.device.indices[0]))
+        threads = _rays_per_block(rays, processor_count(self.device))
         grid = (-(-rays // threads),)
         if self._textures is not None:
             kernel(_TEXTURE_SOURCE, "trace_vanaart_texture")(grid, (threads,), (*self._textures, *common))
@@ -149,7 +140,7 @@ class Run:
         written, reasons = cupy.empty(rays, np.int32), cupy.empty(rays, np.uint8)
         stats = cupy.empty((rays, STATS), p.real)
         self.launch(seeds, directions, points, written, reasons, stats)
-        per_ray = cupy.asnumpy(written).astype(np.int64).reshape(count, -1)
+        per_ray = to_host(written).astype(np.int64).reshape(count, -1)
         offsets = np.concatenate([[0], np.cumsum(per_ray.sum(axis=1) + 1)])
         packed, packed_fa = cupy.empty((int(offsets[-1]), 3), np.float32), cupy.empty(int(offsets[-1]), np.float32)
         arguments = (
@@ -159,15 +150,17 @@ class Run:
         self._kernel("pack")((count,), (_PACK_THREADS,), arguments)
         return Partial(
             start=start,
-            points=cupy.asnumpy(packed),
-            fa=cupy.asnumpy(packed_fa),
+            points=to_host(packed),
+            fa=to_host(packed_fa),
             offsets=offsets,
-            reasons=cupy.asnumpy(reasons).reshape(per_ray.shape),
-            stats=cupy.asnumpy(stats).reshape(*per_ray.shape, STATS),
+            reasons=to_host(reasons).reshape(per_ray.shape),
+            stats=to_host(stats).reshape(*per_ray.shape, STATS),
         )
 
     def _kernel(self, name: str) -> Any:
-        return kernel(_SOURCE, name, defines=(f"REAL={'double' if self._problem.real == np.float64 else 'float'}",))
+        """Strict, since rays in a noisy metric part exponentially; so they are the CPU's to the last bits."""
+        real = "double" if self._problem.real == np.float64 else "float"
+        return kernel(_SOURCE, name, defines=(f"REAL={real}",), strict=True)
 
 
 def _textures(field: Any) -> list[Any]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.device import Device
+from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.core.kernels import kernel
 from napari_gpubio.tracts.tensors.problem import FitProblem
 
@@ -20,7 +20,7 @@ def _blocks(count: int) -> tuple[int]:
 
 
 def _kernel(name: str, real: Any) -> Any:
-    return kernel(_SOURCE, name, defines=(f"REAL={'double' if real == np.float64 else 'float'}",))
+    return kernel(_SOURCE, name, defines=(f"REAL={'double' if real == np.float64 else 'float'}",), strict=True)
 
 
 def eigen_decompose(tensors: Any) -> tuple[Any, Any]:
@@ -86,7 +86,7 @@ class Run:
         import cupy
 
         with cupy.cuda.Device(self.device.indices[0]):
-            return cupy.asnumpy(self._out), cupy.asnumpy(self._raised).astype(bool)
+            return to_host(self._out), to_host(self._raised).astype(bool)
 
     def close(self) -> None:
         """Let the device arrays go."""
