@@ -12,8 +12,14 @@
 #ifndef LARGEST
 #define LARGEST 0 // whether the largest weight is kept
 #endif
+#ifndef CUBES
+#define CUBES 0 // whether windows reach equally far along all axes, so that nothing of a patch needs a weight of 0
+#endif
 #ifndef COLUMN
 #define COLUMN 4
+#endif
+#ifndef TOGETHER
+#define TOGETHER 2 // displacements between two barriers
 #endif
 #ifndef BLOCKS
 #define BLOCKS 1 // that share a processor at least: 2 leave a thread 64 registers, which makes it spill
@@ -25,7 +31,7 @@
 constexpr int RADIUS = 2, LANES = 32, ROWS = 16, THREADS = ROWS * LANES;
 constexpr int INNER_ROWS = ROWS - 2 * RADIUS, INNER_LANES = LANES - 2 * RADIUS, REACH = COLUMN + 2 * RADIUS, PITCH = 64;
 constexpr int BRICK_X = 8, BRICK_Z = 56, PARTS_X = BRICK_X / COLUMN, PARTS_Z = BRICK_Z / INNER_LANES;
-static_assert(PATCHES * COLUMN * LANES <= THREADS, "one line along y a thread");
+static_assert(TOGETHER * PATCHES * COLUMN * LANES <= THREADS, "one line along y a thread");
 constexpr float TINY = 1e-30f, NOTHING = 3e38f, CLOSE = 0.95f, ALIKE = 0.5f;
 
 struct Grid {
@@ -148,8 +154,22 @@ struct Reach {
     // Of patch r; two numbers away lies nothing of any but the last.
     __device__ float sum(int r, float a2, float a1, float c, float b1, float b2) const
     {
-        const float near = c + one * (a1 + b1);
-        return r == PATCHES - 1 ? near + two * (a2 + b2) : near;
+        const float near = c + (CUBES ? a1 + b1 : one * (a1 + b1));
+        if (r < PATCHES - 1) return near;
+        return near + (CUBES && PATCHES > 1 ? a2 + b2 : two * (a2 + b2));
+    }
+};
+
+// A displacement (dx, dy, dz), stepping through those of one dx, z fastest.
+struct Displacement {
+    int dx, dy, dz;
+
+    __device__ bool is_none() const { return dx == 0 && dy == 0 && dz == 0; }
+    __device__ void next(int sz)
+    {
+        if (++dz <= sz) return;
+        dz = -sz;
+        ++dy;
     }
 };
 
@@ -160,29 +180,36 @@ __device__ __forceinline__ void for_all_displacements(
     const Field& field, const Place& p, const float* __restrict__ weights, Use use)
 {
     DYN_SHARED(float, shared);
-    float* const lines = shared;  // sums along x: patch, k, row, lane
-    float* const planes = lines + PATCHES * COLUMN * THREADS;  // sums along x and y: patch, k, inner row, lane
-    float* const tile = planes + PATCHES * COLUMN * INNER_ROWS * LANES;
-    const int t = threadIdx.x, line = t / LANES;  // this thread's line along y: patch and k
-    const bool sums_line = t < PATCHES * COLUMN * LANES;
+    constexpr int SUMS = PATCHES * COLUMN;
+    float* const lines = shared;  // sums along x: displacement, patch, k, row, lane
+    float* const planes = lines + TOGETHER * SUMS * THREADS;  // along x and y: displacement, patch, k, inner row, lane
+    float* const tile = planes + TOGETHER * SUMS * INNER_ROWS * LANES;
+    const int t = threadIdx.x, line = t / LANES;  // this thread's line along y: displacement, patch and k
+    const bool sums_line = t < TOGETHER * SUMS * LANES;
     Reach along_x[PATCHES], along_z[PATCHES];
     for (int r = 0; r < PATCHES; ++r) {
         along_x[r] = Reach(weights, r, 0);
         along_z[r] = Reach(weights, r, 2);
     }
-    const Reach along_y(weights, sums_line ? line / COLUMN : 0, 1);
+    const int patch = line % SUMS / COLUMN;
+    const Reach along_y(weights, sums_line ? patch : 0, 1);
     float own[REACH];
     for (int k = 0; k < REACH; ++k) own[k] = field.at(p.g, p.x0 - RADIUS + k, p.y, p.z);
 
+    const int count = (2 * p.sy + 1) * (2 * p.sz + 1);
+    const float* const middle = tile + (p.row + p.sy) * REACH * PITCH + p.lane + p.sz;
     for (int dx = -p.sx; dx <= p.sx; ++dx) {
         __syncthreads();
         load_tile(field, p, dx, tile);
         __syncthreads();
         const int first_k = max(0, -(p.x0 + dx)), end_k = min(COLUMN, p.g.nx - p.x0 - max(dx, 0));
-        for (int dy = -p.sy; dy <= p.sy; ++dy)
-            for (int dz = -p.sz; dz <= p.sz; ++dz) {
-                if (dx == 0 && dy == 0 && dz == 0) continue;
-                const float* const there = tile + (p.row + p.sy + dy) * REACH * PITCH + p.lane + p.sz + dz;
+        Displacement next = {dx, -p.sy, -p.sz};
+        for (int done = 0; done < count; done += TOGETHER) {
+            Displacement d = next;
+#pragma unroll
+            for (int h = 0; h < TOGETHER; ++h, d.next(p.sz)) {
+                if (done + h >= count) break;
+                const float* const there = middle + d.dy * REACH * PITCH + d.dz;
                 float e[REACH];
 #pragma unroll
                 for (int k = 0; k < REACH; ++k) {
@@ -193,22 +220,28 @@ __device__ __forceinline__ void for_all_displacements(
                 for (int r = 0; r < PATCHES; ++r)
 #pragma unroll
                     for (int k = 0; k < COLUMN; ++k)
-                        lines[(r * COLUMN + k) * THREADS + t] =
+                        lines[(h * SUMS + r * COLUMN + k) * THREADS + t] =
                             along_x[r].sum(r, e[k], e[k + 1], e[k + 2], e[k + 3], e[k + 4]);
-                __syncthreads();
-                if (sums_line) {
-                    const float* const in = lines + line * THREADS + p.lane;
-                    float* const out = planes + line * INNER_ROWS * LANES + p.lane;
+            }
+            __syncthreads();
+            if (sums_line) {
+                const float* const in = lines + line * THREADS + p.lane;
+                float* const out = planes + line * INNER_ROWS * LANES + p.lane;
 #pragma unroll
-                    for (int y = 0; y < INNER_ROWS; ++y)
-                        out[y * LANES] = along_y.sum(
-                            PATCHES - 1, in[y * LANES], in[(y + 1) * LANES], in[(y + 2) * LANES], in[(y + 3) * LANES],
-                            in[(y + 4) * LANES]);
-                }
-                __syncthreads();
-                if (!p.inner || p.y + dy < 0 || p.y + dy >= p.g.ny || p.z + dz < 0 || p.z + dz >= p.g.nz) continue;
-                const ptrdiff_t offset = ((ptrdiff_t)dx * p.g.ny + dy) * p.g.nz + dz;
-                const float* const plane = planes + (p.row - RADIUS) * LANES + p.lane;
+                for (int y = 0; y < INNER_ROWS; ++y)
+                    out[y * LANES] = along_y.sum(
+                        patch, in[y * LANES], in[(y + 1) * LANES], in[(y + 2) * LANES], in[(y + 3) * LANES],
+                        in[(y + 4) * LANES]);
+            }
+            __syncthreads();
+            d = next;
+#pragma unroll
+            for (int h = 0; h < TOGETHER; ++h, d.next(p.sz)) {
+                if (done + h >= count || d.is_none() || !p.inner) continue;
+                if (p.y + d.dy < 0 || p.y + d.dy >= p.g.ny || p.z + d.dz < 0 || p.z + d.dz >= p.g.nz) continue;
+                const ptrdiff_t offset = ((ptrdiff_t)dx * p.g.ny + d.dy) * p.g.nz + d.dz;
+                const float* const there = middle + d.dy * REACH * PITCH + d.dz;
+                const float* const plane = planes + (h * SUMS * INNER_ROWS + p.row - RADIUS) * LANES + p.lane;
 #pragma unroll
                 for (int k = 0; k < COLUMN; ++k) {
                     if (k < first_k || k >= end_k) continue;
@@ -221,6 +254,8 @@ __device__ __forceinline__ void for_all_displacements(
                     use(k, sums, own[k + RADIUS], there[(k + RADIUS) * PITCH], offset);
                 }
             }
+            next = d;
+        }
     }
 }
 
@@ -312,9 +347,10 @@ extern "C" __global__ void filter_lines(
 {
     const size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
     if (i >= (size_t)before * n * behind) return;
-    const int at = (int)(i / behind % n), last = min(reach, n - 1 - at);
+    const int at = (int)(i / behind % n);
     const float* const own = taps + (at % 2) * (2 * reach + 1) + reach;
     float sum = 0.0f;
-    for (int d = max(-reach, -at); d <= last; ++d) sum += own[d] * source[i + (ptrdiff_t)d * behind];
+    for (int d = -reach; d <= reach; ++d)  // a loop that ends at the line's end was seen to read beyond it (NVRTC 13.0)
+        if (at + d >= 0 && at + d < n) sum += own[d] * source[i + (ptrdiff_t)d * behind];
     out[i] = sum;
 }

@@ -15,13 +15,16 @@ from napari_gpubio.denoise.windows import reach_weights
 _SOURCE = Path(__file__).with_name("anlm.cu")
 _THREADS, _ROWS, _LANES, _RADIUS, _PITCH = 512, 16, 32, 2, 64  # of a block; as in the kernel
 COLUMN = 4  # voxels of a thread along x
+TOGETHER = 2  # displacements between two barriers
 _BRICK_X, _BRICK_Z = 8, 56
 
 
 def defines_of(problem: Problem) -> tuple[str, ...]:
     """The specialisation of the kernels that a problem needs."""
     largest = int(problem.settings.centre == "largest")
-    return (f"PATCHES={len(problem.windows.patches)}", f"LARGEST={largest}", f"COLUMN={COLUMN}", "FAST_MATH=1")
+    cubes = int(problem.windows.patches in (((1, 1, 1),), ((2, 2, 2),), ((1, 1, 1), (2, 2, 2))))
+    sizes = f"COLUMN={COLUMN}", f"TOGETHER={TOGETHER}"
+    return (f"PATCHES={len(problem.windows.patches)}", f"CUBES={cubes}", f"LARGEST={largest}", *sizes, "FAST_MATH=1")
 
 
 class Run:
@@ -126,4 +129,4 @@ def shared_bytes(problem: Problem) -> int:
     """Shared memory of a block: displaced values, sums along x, and sums along x and y."""
     tile = (COLUMN + 2 * _RADIUS) * (_ROWS + 2 * problem.windows.search[1]) * _PITCH
     sums = len(problem.windows.patches) * COLUMN * (_THREADS + (_ROWS - 2 * _RADIUS) * _LANES)
-    return 4 * (tile + sums)
+    return 4 * (tile + TOGETHER * sums)

@@ -161,6 +161,14 @@ class Domain:
         counts = np.bincount(self.labels.ravel(), minlength=1)
         return tuple(int(label) for label in np.flatnonzero(counts) if label != OUTSIDE)
 
+    @cached_property
+    def ranks(self) -> Array:
+        """Number of each voxel's label among those present, from 1; 0 outside. Shape (X, Y, Z), uint8 if it fits."""
+        ranks = np.zeros(65536, np.uint8 if len(self.labels_present) < 255 else np.uint16)
+        for rank, label in enumerate(self.labels_present, 1):
+            ranks[label] = rank
+        return ranks[self.labels]
+
     @property
     def is_continuous(self) -> bool:
         """Whether a coefficient is given voxel by voxel."""

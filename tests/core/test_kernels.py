@@ -73,7 +73,7 @@ REGISTERS = {
     "eigen_rows REAL=float": 72,
     "eigen_rows REAL=double": 72,
     **{f"trace_photons {' '.join(defines)}": 64 for defines in VOXELS},  # its launch bounds leave no more
-    **{f"fold_batch {' '.join(defines)}": 80 for defines in VOXELS},
+    **{f"fold_batches {' '.join(defines)}": 80 for defines in VOXELS},
     **{f"trace_layers {' '.join(defines)}": 64 for defines in LAYERS},  # so that four blocks share a processor
     **{f"trace_simply {' '.join(defines)}": 72 for defines in LAYERS},
 }

@@ -75,11 +75,12 @@ class Batch:
         arrays = [a.copy() for a in (self.tally, self.sums, self.squares, self.energy)]
         tally, sums, squares, energy = arrays
         define = f"CONTINUOUS={int(self.mua.size > 0)}"
-        kernel = compiled(gpu._SOURCE, defines=("LABEL=unsigned char", define)).get_function("fold_batch")
+        kernel = compiled(gpu._SOURCE, defines=("LABEL=unsigned char", define)).get_function("fold_batches")
         i, q = np.int32, np.int64
         arguments = (
-            tally, i(self.cells), i(self.gates), i(self.halves), q(self.gates * self.cells), q(self.cells), sums,
-            squares, self.rows, self.media, self.mua if self.mua.size else None, np.float64(self.energy_scale), energy,
+            tally, i(1), np.uint32(1), q(tally.size), i(self.cells), i(self.gates), i(self.halves), sums, squares,
+            self.rows, i(len(self.media)), self.media, self.mua if self.mua.size else None,
+            np.float64(self.energy_scale), energy,
         )  # fmt: skip
         kernel((-(-self.cells // (threads * 32)),), (threads,), arguments)
         return arrays

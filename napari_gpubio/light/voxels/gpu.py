@@ -74,13 +74,9 @@ class Run:
         with self._busy, cupy.cuda.Device(self.device.indices[0]):
             self._set_aside(start // self.span)
             self._trace(start, count)
-            size = self._problem.batch_size
-            for batch in range(start // size, (start + count - 1) // size + 1):
-                first, last = self._problem.batch_range(batch)
-                done = [*self._open.get(batch, []), (max(start, first), min(start + count, last))]
-                self._open[batch] = joined(done)
-                if sum(b - a for a, b in done) == size:
-                    self._fold(batch)
+            whole = [batch for batch in self._touched(start, count) if self._is_whole(batch)]
+            for first, last in joined([(batch, batch + 1) for batch in whole]):
+                self._fold(first, last - first)
             cupy.cuda.get_current_stream().synchronize()
 
     def snapshot(self) -> Partial:
@@ -122,6 +118,19 @@ class Run:
             self._ledger[batch] = 0
             del self._open[batch]
 
+    def _touched(self, start: int, count: int) -> range:
+        """Note which photons of which batches are done; returns the batches."""
+        size = self._problem.batch_size
+        batches = range(start // size, (start + count - 1) // size + 1)
+        for batch in batches:
+            first, last = self._problem.batch_range(batch)
+            done = (max(start, first), min(start + count, last))
+            self._open[batch] = joined([*self._open.get(batch, []), done])
+        return batches
+
+    def _is_whole(self, batch: int) -> bool:
+        return sum(b - a for a, b in self._open[batch]) == self._problem.batch_size
+
     def _trace(self, start: int, count: int) -> None:
         import cupy
 
@@ -151,22 +160,21 @@ class Run:
             fresh = CaughtPhotons(to_host(photons[:found]), to_host(numbers[:found]))
             self._caught.add(fresh, s.max_detected)
 
-    def _fold(self, batch: int) -> None:
+    def _fold(self, first: int, count: int) -> None:
+        """Add whole batches, one after another in their slots, to the sums, and clear them."""
         p = self._problem
         rows, media, mua, *_ = self._inputs
-        tally, *copies = self._tally[batch % self._slots]
-        for copy in copies:
-            tally += copy
-            copy[...] = 0
         grid = (-(-p.cells // (_THREADS * _FOLD_CELLS_PER_THREAD)),)
+        i = np.int32
         arguments = (
-            tally, np.int32(p.cells), np.int32(p.gates), np.int32(p.halves),
-            np.int64(p.gates * p.cells), np.int64(p.cells), self._sums, self._squares, rows, media,
-            mua if mua.size else None, np.float64(p.energy_scale), self._energy[batch],
+            self._tally[first % self._slots :], i(count), np.uint32(self._copies), np.int64(p.tally_size), i(p.cells),
+            i(p.gates), i(p.halves), self._sums, self._squares, rows, i(p.media_rows), media,
+            mua if mua.size else None, np.float64(p.energy_scale), self._energy[first:],
         )  # fmt: skip
-        self._kernel("fold_batch")(grid, (_THREADS,), arguments)
-        self._whole.add(batch)
-        del self._open[batch]
+        self._kernel("fold_batches")(grid, (_THREADS,), arguments)
+        for batch in range(first, first + count):
+            self._whole.add(batch)
+            del self._open[batch]
 
     def _kernel(self, name: str, *, fast: bool = False) -> Any:
         return kernel(_SOURCE, name, defines=defines_of(self._problem), fast=fast)

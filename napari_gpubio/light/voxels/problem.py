@@ -93,11 +93,9 @@ class VoxelProblem:
     @cached_property
     def rows(self) -> Array:
         """Media row of every voxel of the padded grid, flat, uint8 or uint16."""
-        row_of_label = np.zeros(65536, np.uint8 if self.media_rows <= 256 else np.uint16)
-        for row, label in enumerate(self.label_of_row, FIRST_MEDIUM):
-            row_of_label[label] = row
-        rows = np.full(self.padded, EDGE, row_of_label.dtype)
-        rows[1:-1, 1:-1, 1:-1] = row_of_label[self.domain.labels]
+        ranks = self.domain.ranks
+        rows = np.full(self.padded, EDGE, ranks.dtype if self.media_rows <= 256 else np.uint16)
+        rows[1:-1, 1:-1, 1:-1] = np.where(ranks > 0, ranks + (FIRST_MEDIUM - 1), OUTSIDE)
         return rows.ravel()
 
     @cached_property

@@ -227,55 +227,68 @@ trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, c
     }
 }
 
-// Add a finished batch to the sums and, squared, to the sums of squares (128 bits), and clear it. One thread a voxel.
-// `energy` gets what each row absorbed: mu_a times the tally, in units of 1 / energy_scale.
-extern "C" __global__ void fold_batch(unsigned long long* __restrict__ tally, int cells, int gates, int halves,
-                                      long long half_stride, long long gate_stride,
-                                      unsigned long long* __restrict__ sums, unsigned long long* __restrict__ squares,
-                                      const LABEL* __restrict__ rows, const float* __restrict__ media,
-                                      const float* __restrict__ mua, double energy_scale,
-                                      unsigned long long* __restrict__ energy)
+// Add the square of a 64-bit number to a sum of 128 bits, two words.
+__device__ __forceinline__ void add_square(unsigned long long* __restrict__ sum, unsigned long long value)
+{
+    const unsigned long long low = value * value, before = sum[0];
+    sum[0] = before + low;
+    sum[1] += __umul64hi(value, value) + (before + low < low ? 1ull : 0ull);
+}
+
+// What is in a place of all copies of a tally, which is cleared.
+__device__ __forceinline__ unsigned long long taken(
+    unsigned long long* __restrict__ tally, unsigned copies, long long copy_stride, long long place)
+{
+    unsigned long long value = 0;
+    for (unsigned c = 0; c < copies; ++c) {
+        unsigned long long* const from = tally + c * copy_stride + place;
+        if (!*from) continue;
+        value += *from;
+        *from = 0;
+    }
+    return value;
+}
+
+// Add finished batches to the sums and, squared, to the sums of squares (128 bits), and clear them. One thread a voxel.
+// `energy` gets what each row absorbed of each batch: mu_a times the tally, in units of 1 / energy_scale.
+extern "C" __global__ void fold_batches(unsigned long long* __restrict__ tallies, int batches, unsigned copies,
+                                        long long copy_stride, int cells, int gates, int halves,
+                                        unsigned long long* __restrict__ sums, unsigned long long* __restrict__ squares,
+                                        const LABEL* __restrict__ rows, int media_rows, const float* __restrict__ media,
+                                        const float* __restrict__ mua, double energy_scale,
+                                        unsigned long long* __restrict__ energy)
 {
     const int lane = threadIdx.x, length = blockDim.x * 32;
-    int row = -1;
-    unsigned long long gathered = 0;
-    for (int q = 0; q < 32; ++q) {  // a thread gathers over 32 voxels before it adds to its row
-        const long long cell = (long long)blockIdx.x * length + q * blockDim.x + lane;
-        if (cell >= cells) break;
-        unsigned long long whole = 0;
-        for (int g = 0; g < gates; ++g) {
-            unsigned long long batch = 0;
-            for (int h = 0; h < halves; ++h) {
-                const long long place = h * half_stride + g * gate_stride + cell;
-                const unsigned long long value = tally[place];
-                if (!value) continue;
-                tally[place] = 0;
-                sums[place] += value;
-                batch += value;
+    for (int b = 0; b < batches; ++b, tallies += copies * copy_stride, energy += media_rows) {
+        int row = -1;
+        unsigned long long gathered = 0;
+        for (int q = 0; q < 32; ++q) {  // a thread gathers over 32 voxels before it adds to its row
+            const long long cell = (long long)blockIdx.x * length + q * blockDim.x + lane;
+            if (cell >= cells) break;
+            unsigned long long whole = 0;
+            for (int g = 0; g < gates; ++g) {
+                unsigned long long batch = 0;
+                for (int h = 0; h < halves; ++h) {
+                    const long long place = ((long long)h * gates + g) * cells + cell;
+                    const unsigned long long value = taken(tallies, copies, copy_stride, place);
+                    if (!value) continue;
+                    sums[place] += value;
+                    batch += value;
+                }
+                whole += batch;
+                if (batch) add_square(squares + 2 * ((long long)g * cells + cell), batch);
             }
-            whole += batch;
-            if (batch) {
-                unsigned long long* square = squares + 2 * (g * gate_stride + cell);
-                const unsigned long long low = batch * batch, before = square[0];
-                square[0] = before + low;
-                square[1] += __umul64hi(batch, batch) + (before + low < low ? 1ull : 0ull);
+            if (!whole) continue;
+            if (gates > 1) add_square(squares + 2 * ((long long)gates * cells + cell), whole);
+            const int here = rows[cell];
+            if (here != row && gathered) {
+                atomicAdd(energy + row, gathered);
+                gathered = 0;
             }
+            row = here;
+            const double absorption = CONTINUOUS ? mua[cell] : media[MEDIUM_NUMBERS * here];
+            gathered += (unsigned long long)((double)whole * absorption * energy_scale + 0.5);
         }
-        if (!whole) continue;
-        if (gates > 1) {
-            unsigned long long* square = squares + 2 * (gates * gate_stride + cell);
-            const unsigned long long low = whole * whole, before = square[0];
-            square[0] = before + low;
-            square[1] += __umul64hi(whole, whole) + (before + low < low ? 1ull : 0ull);
-        }
-        const int here = rows[cell];
-        if (here != row && gathered) {
-            atomicAdd(energy + row, gathered);
-            gathered = 0;
-        }
-        row = here;
-        const double absorption = CONTINUOUS ? mua[cell] : media[MEDIUM_NUMBERS * here];
-        gathered += (unsigned long long)((double)whole * absorption * energy_scale + 0.5);
+        if (gathered) atomicAdd(energy + row, gathered);
     }
-    if (gathered) atomicAdd(energy + row, gathered);
 }

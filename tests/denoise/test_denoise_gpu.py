@@ -1,0 +1,69 @@
+"""Denoising on a real GPU, against the CPU."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.device import Device
+from napari_gpubio.denoise import DenoiseSettings, denoise, gpu
+from tests.denoise.samples import problem_of, steps_and_noise
+from tests.denoise.test_denoise_twins import OPTIONS
+
+pytestmark = pytest.mark.gpu
+SHAPE = (21, 34, 75)
+
+
+def check_same_images(image, settings, **more):
+    """At least 99.99 % of voxels within 1e-5; one at the very edge of pre-selection may differ by more."""
+    expected, found = (denoise(image, settings, device=device, **more) for device in ("cpu", "cuda"))
+    for a, b in ((found.image, expected.image), (found.noise, expected.noise)):
+        assert np.isfinite(a).all()
+        assert (np.abs(a - b) <= 1e-5 * np.abs(b)).mean() >= 0.9999
+    return found
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_every_option_follows_the_cpu(options):
+    check_same_images(steps_and_noise(SHAPE, seed=1, empty=0.05), DenoiseSettings(**options))
+
+
+def test_masks_known_noise_and_long_voxels_follow_the_cpu():
+    rng = np.random.default_rng(2)
+    image = steps_and_noise(SHAPE, seed=2)
+    more = {"mask": rng.random(SHAPE) < 0.8, "noise": 1.0 + rng.random(SHAPE), "voxel_size_mm": (1, 2.5, 1.2)}
+    check_same_images(image, DenoiseSettings(search_radius=2), **more)
+
+
+@pytest.mark.parametrize("shape", [(40, 256, 256), (256, 40, 256), (256, 256, 40)])
+def test_long_lines_are_mixed_as_on_the_cpu(shape):
+    """Lines that lie far apart in memory: what reads past their ends reads past the volume's."""
+    problem = problem_of(steps_and_noise(shape, seed=3), DenoiseSettings())
+    run = gpu.Run(problem, device=Device("cuda", (0,)))
+    import cupy
+
+    from napari_gpubio.denoise import cpu, wavelet
+
+    rng = np.random.default_rng(4)
+    small, large = (rng.normal(100.0, 5.0, shape).astype(np.float32) for _ in range(2))
+    expected = wavelet.mix(small, large, cpu.filter_axis)
+    found = wavelet.mix(cupy.asarray(small), cupy.asarray(large), run._filter_axis, cupy)
+    np.testing.assert_allclose(cupy.asnumpy(found), expected, rtol=1e-5)
+    run.close()
+
+
+def test_fluence_of_ten_decades_follows_the_cpu():
+    depth = np.exp(-np.linspace(0, 23, 60))[:, None, None] * np.ones((1, 30, 30))
+    noisy = depth * np.random.default_rng(5).gamma(9.0, 1 / 9.0, depth.shape)
+    for scale in (1e-16, 1e4):
+        check_same_images(noisy * scale, DenoiseSettings())
+
+
+def test_two_runs_have_the_same_bits():
+    image = steps_and_noise(SHAPE, seed=6)
+    first, second = (denoise(image, device="cuda").image for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_all_gpus_together_have_the_bits_of_one():
+    image = steps_and_noise((40, 50, 60), seed=7)
+    one, together = (denoise(image, device=device).image for device in ("cuda:0", "cuda:all"))
+    np.testing.assert_array_equal(one, together)
