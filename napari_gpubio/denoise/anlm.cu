@@ -1,6 +1,6 @@
 // Adaptive non-local means on bricks, the twin of anlm.py: same windows, same order of operations.
 //
-// A block of 16 x 32 threads filters COLUMN x 12 x 28 voxels. A thread owns a column of voxels along x, its values in
+// A block of 28 x 32 threads filters COLUMN x 24 x 28 voxels. A thread owns a column of voxels along x, its values in
 // registers, at one (y, z) of the brick or of the patch radius (2) around it. For every displacement the squared
 // differences are summed over patches in three passes: along x in registers; along y by threads that each take a whole
 // line out of shared memory; along z from neighbouring lanes. The displaced values lie in shared memory for one dx at
@@ -16,19 +16,16 @@
 #define CUBES 0 // whether windows reach equally far along all axes, so that nothing of a patch needs a weight of 0
 #endif
 #ifndef COLUMN
-#define COLUMN 4
+#define COLUMN 2
 #endif
 #ifndef TOGETHER
-#define TOGETHER 2 // displacements between two barriers
-#endif
-#ifndef BLOCKS
-#define BLOCKS 1 // that share a processor at least: 2 leave a thread 64 registers, which makes it spill
+#define TOGETHER 4 // displacements between two barriers
 #endif
 #ifndef DYN_SHARED
 #define DYN_SHARED(T, name) extern __shared__ T name[]
 #endif
 
-constexpr int RADIUS = 2, LANES = 32, ROWS = 16, THREADS = ROWS * LANES;
+constexpr int RADIUS = 2, LANES = 32, ROWS = 28, THREADS = ROWS * LANES;
 constexpr int INNER_ROWS = ROWS - 2 * RADIUS, INNER_LANES = LANES - 2 * RADIUS, REACH = COLUMN + 2 * RADIUS, PITCH = 64;
 constexpr int BRICK_X = 8, BRICK_Z = 56, PARTS_X = BRICK_X / COLUMN, PARTS_Z = BRICK_Z / INNER_LANES;
 static_assert(TOGETHER * PATCHES * COLUMN * LANES <= THREADS, "one line along y a thread");
@@ -46,9 +43,8 @@ struct Grid {
 
 __device__ __forceinline__ int mirrored(int i, int n)
 {
-    i %= 2 * n;
-    if (i < 0) i += 2 * n;
-    return i < n ? i : 2 * n - 1 - i;
+    while (i < 0 || i >= n) i = i < 0 ? -1 - i : 2 * n - 1 - i;  // seldom more than once, which a remainder takes longer than
+    return i;
 }
 
 __device__ __forceinline__ float mirrored_value(const float* __restrict__ values, Grid g, int x, int y, int z)
@@ -125,22 +121,25 @@ struct Field {
     const float* values;
     const float2* moments;
 
+    __device__ float at(size_t i) const { return moments ? values[i] - moments[i].x : values[i]; }
     __device__ float at(Grid g, int x, int y, int z) const
     {
-        const size_t i = g.at(mirrored(x, g.nx), mirrored(y, g.ny), mirrored(z, g.nz));
-        return moments ? values[i] - moments[i].x : values[i];
+        return at(g.at(mirrored(x, g.nx), mirrored(y, g.ny), mirrored(z, g.nz)));
     }
 };
 
 // The tile holds the displaced values for one dx: REACH lines of each row, each line as long as the widest search needs.
 __device__ __forceinline__ void load_tile(const Field& field, const Place& p, int dx, float* tile)
 {
-    const int lanes = LANES + 2 * p.sz, count = (ROWS + 2 * p.sy) * REACH * lanes;
-    const int y0 = p.y - p.row - p.sy, z0 = p.z - p.lane - p.sz;
-#pragma unroll 1 // to spare registers
-    for (int i = threadIdx.x; i < count; i += THREADS) {
-        const int lane = i % lanes, line = i / lanes, k = line % REACH, row = line / REACH;
-        tile[line * PITCH + lane] = field.at(p.g, p.x0 - RADIUS + dx + k, y0 + row, z0 + lane);
+    const Grid g = p.g;
+    const int lanes = LANES + 2 * p.sz, rows = ROWS + 2 * p.sy;
+    const int x0 = p.x0 - RADIUS + dx, y0 = p.y - p.row - p.sy, z0 = p.z - p.lane - p.sz;
+    const bool within = g.holds(x0, y0, z0) && g.holds(x0 + REACH - 1, y0 + rows - 1, z0 + lanes - 1);
+    for (int line = p.row; line < rows * REACH; line += ROWS) {
+        const int x = x0 + line % REACH, y = y0 + line / REACH;
+        const size_t start = within ? g.at(x, y, 0) : g.at(mirrored(x, g.nx), mirrored(y, g.ny), 0);
+        for (int lane = p.lane; lane < lanes; lane += LANES)
+            tile[line * PITCH + lane] = field.at(start + (within ? z0 + lane : mirrored(z0 + lane, g.nz)));
     }
 }
 
@@ -260,7 +259,7 @@ __device__ __forceinline__ void for_all_displacements(
 }
 
 // For each patch, the least sum of squared differences of residual patches among a voxel's candidates.
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) find_least(
+extern "C" __global__ void __launch_bounds__(THREADS) find_least(
     const float* __restrict__ values, const float2* __restrict__ moments, int nx, int ny, int nz,
     int sx, int sy, int sz, const float* __restrict__ weights, int a_suffices, int b_with_c_suffices,
     int anything, float maximum, int first, float* __restrict__ sums)
@@ -297,7 +296,7 @@ __device__ __forceinline__ float estimate(
 }
 
 // The estimates of each patch, by the least sums that were found or are known.
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) average(
+extern "C" __global__ void __launch_bounds__(THREADS) average(
     const float* __restrict__ values, const float2* __restrict__ moments, int nx, int ny, int nz,
     int sx, int sy, int sz, const float* __restrict__ weights, int a_suffices, int b_with_c_suffices,
     int anything, float maximum, int first, const float* __restrict__ sums, float floor, float cutoff, int squares,

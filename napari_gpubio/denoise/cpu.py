@@ -6,7 +6,7 @@ from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.parallel import cpu_threads
 from napari_gpubio.denoise import anlm
 from napari_gpubio.denoise.bricks import Radii
-from napari_gpubio.denoise.partial import Filtered, Partial, finish
+from napari_gpubio.denoise.partial import Arrays, Filtered, Partial, finish
 from napari_gpubio.denoise.problem import Float, Problem
 
 
@@ -46,7 +46,8 @@ class Run:
 
     def finish(self) -> Filtered:
         """Correct for Rician bias and mix the patches, in all of the volume."""
-        return finish(self._problem, self._partial.sums, self._partial.estimates, filter_axis)
+        p, partial = self._problem, self._partial
+        return finish(p, Arrays(p.values, p.usable, partial.sums, partial.estimates), filter_axis)
 
     def close(self) -> None:
         """Nothing to free on the CPU."""

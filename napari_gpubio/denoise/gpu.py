@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.device import Device
+from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.core.kernels import kernel
-from napari_gpubio.denoise.partial import Filtered, Partial, finish
+from napari_gpubio.denoise.partial import Arrays, Filtered, Partial, finish
 from napari_gpubio.denoise.problem import Problem
 from napari_gpubio.denoise.windows import reach_weights
 
 _SOURCE = Path(__file__).with_name("anlm.cu")
-_THREADS, _ROWS, _LANES, _RADIUS, _PITCH = 512, 16, 32, 2, 64  # of a block; as in the kernel
-COLUMN = 4  # voxels of a thread along x
-TOGETHER = 2  # displacements between two barriers
+_THREADS, _ROWS, _LANES, _RADIUS, _PITCH = 896, 28, 32, 2, 64  # of a block; as in the kernel
+COLUMN = 2  # voxels of a thread along x
+TOGETHER = 4  # displacements between two barriers
 _BRICK_X, _BRICK_Z = 8, 56
 
 
@@ -89,7 +89,7 @@ class Run:
         import cupy
 
         with cupy.cuda.Device(self.device.indices[0]):
-            return Partial(cupy.asnumpy(self._sums), cupy.asnumpy(self._estimates), list(self._done))
+            return Partial(to_host(self._sums), to_host(self._estimates), list(self._done))
 
     def merge(self, other: Partial) -> None:
         """Take over bricks that another run has done."""
@@ -106,8 +106,9 @@ class Run:
         import cupy
 
         with cupy.cuda.Device(self.device.indices[0]):
-            values, variance = finish(self._problem, self._sums, self._estimates, self._filter_axis, cupy)
-            return Filtered(cupy.asnumpy(values), cupy.asnumpy(variance))
+            arrays = Arrays(self._values, self._usable, self._sums, self._estimates)
+            values, variance = finish(self._problem, arrays, self._filter_axis, cupy)
+            return Filtered(to_host(values), to_host(variance))
 
     def _filter_axis(self, array: Any, axis: int, taps: Any) -> Any:
         """Filter along lines of an axis; ``taps`` has a row for even, one for odd positions, beyond the ends is 0."""

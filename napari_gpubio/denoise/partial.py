@@ -71,25 +71,34 @@ def brick_slices(problem: Problem, item: int) -> tuple[slice, ...]:
     return slice(None), *(slice(int(i) * size, (int(i) + 1) * size) for i, size in zip(place, BRICK, strict=True))
 
 
-def finish(problem: Problem, sums: Any, estimates: Any, filter_axis: wavelet.FilterAxis, xp: Any = np) -> Filtered:
+class Arrays(NamedTuple):
+    """What the end is made of, on the host or a GPU: values and usable voxels of a `Problem`, sums and estimates."""
+
+    values: Any
+    usable: Any
+    sums: Any
+    estimates: Any
+
+
+def finish(problem: Problem, arrays: Arrays, filter_axis: wavelet.FilterAxis, xp: Any = np) -> Filtered:
     """Turn sums and estimates of all bricks into the denoised volume, on the host or a GPU.
 
     Parameters
     ----------
     problem
         What was filtered.
-    sums, estimates
-        See `Partial`.
+    arrays
+        The problem's own and those of all bricks (see `Partial`).
     filter_axis
         Filters along lines of one axis, where the arrays are.
     xp
         NumPy or CuPy.
     """
-    usable = xp.asarray(problem.usable) != 0
-    patches = list(_corrected(problem, (sums, estimates), usable, filter_axis, xp))
+    usable = arrays.usable != 0
+    patches = list(_corrected(problem, (arrays.sums, arrays.estimates), usable, filter_axis, xp))
     images = [image for image, _ in patches]
     mixed = images[0] if len(images) == 1 else wavelet.mix(images[0], images[1], filter_axis, xp)
-    return Filtered(xp.where(usable, mixed, xp.asarray(problem.values)), patches[-1][1])
+    return Filtered(xp.where(usable, mixed, arrays.values), patches[-1][1])
 
 
 def _corrected(

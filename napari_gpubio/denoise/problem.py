@@ -11,6 +11,7 @@ from napari_gpubio.denoise.windows import Triple, Windows, brick_counts
 Float = npt.NDArray[np.float32]
 TINY = 1e-30  # least sum of squares, of volumes that are near 1: where noise is zero, only equal patches count
 NOTHING = 3e38  # sum of squares where there is no candidate
+_SAMPLE = 100_000  # voxels that are enough to know what is typical
 _LARGEST = 1e15  # scaled numbers stay below, so that sums of their squares stay finite
 # Pre-selection as (A and (C or first)) or (B and C and second) or third, see `flags`.
 _RULES = {"seed": (1, 1, 0), "coupe": (0, 0, 0), "itk": (0, 1, 0), "none": (0, 0, 1)}
@@ -93,6 +94,8 @@ def scale_of(values: npt.NDArray[np.floating]) -> float:
 
     A power of two, so that scaling costs no precision, and lower for volumes of more than 15 decades above it.
     """
-    sizes = np.abs(values[values != 0]).astype(np.float64)
-    typical = max(float(np.median(sizes)), float(sizes.max()) / _LARGEST)
-    return float(2.0 ** np.round(np.log2(typical)))
+    largest = max(float(values.max()), -float(values.min()))
+    some = values.ravel()[:: values.size // _SAMPLE | 1]
+    sizes = np.abs(some[some != 0]).astype(np.float64)
+    typical = float(np.median(sizes)) if sizes.size else largest
+    return float(2.0 ** np.round(np.log2(max(typical, largest / _LARGEST))))

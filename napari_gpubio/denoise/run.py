@@ -180,10 +180,12 @@ class _Series:
 
     def _put(self, n: int, result: Filtered, scale: float) -> None:
         """Keep a denoised volume in the image's own scale; what was not filtered keeps its bits."""
-        kept = (self._usable != 0) & (result.variance >= 0)
-        self.images[..., n] = np.where(kept, result.values * np.float64(scale), self._volumes[..., n])
-        found = np.sqrt(np.maximum(result.variance, 0.0)) * np.float64(scale)
-        self.noises[..., n] = np.where(kept, found if self._sigma is None else self._sigma[..., n], 0.0)
+        kept, factor = (self._usable != 0) & (result.variance >= 0), self.images.dtype.type(scale)
+        np.multiply(result.values, factor, out=self.images[..., n], where=kept)
+        if self._sigma is None:
+            np.multiply(np.sqrt(result.variance, where=kept), factor, out=self.noises[..., n], where=kept)
+        else:
+            np.copyto(self.noises[..., n], self._sigma[..., n], where=kept)
 
 
 def _filter_volume(

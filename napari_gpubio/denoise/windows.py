@@ -10,7 +10,7 @@ import numpy.typing as npt
 from napari_gpubio.denoise.settings import DenoiseSettings
 
 Triple = tuple[int, int, int]
-BRICK: Triple = (8, 12, 56)  # voxels of one work item: whole blocks of the kernel, and small enough for a core's cache
+BRICK: Triple = (8, 24, 56)  # voxels of one work item: whole blocks of the kernel, and small enough for a core's cache
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ def test_permutations_of_the_axes_commute_for_a_single_radius(order):
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_chunks_change_no_bit(count, monkeypatch):
-    image = steps_and_noise((17, 25, 9), seed=5)
+    image = steps_and_noise((17, 50, 9), seed=5)
     expected = denoise(image, QUICK, device="cpu")
     monkeypatch.setattr("napari_gpubio.core.chunks.CHUNK_SECONDS", 1e-9)
     monkeypatch.setattr("napari_gpubio.core.chunks._Worker._fits", lambda _: count)
