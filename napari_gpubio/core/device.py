@@ -119,6 +119,11 @@ def processor_count(device: Device) -> int:
     return int(_gpu_properties(device.indices[0])["multiProcessorCount"])
 
 
+def shared_memory_bytes(device: Device) -> int:
+    """Shared memory (bytes) that a block may ask for, on the first one of several GPUs."""
+    return int(_gpu_properties(device.indices[0])["sharedMemPerBlockOptin"])
+
+
 def free_memory_bytes(device: Device) -> int:
     """Free memory of a GPU (the smallest among several), or of the machine for the CPU, in bytes."""
     if not device.is_gpu:

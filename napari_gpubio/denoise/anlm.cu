@@ -1,6 +1,6 @@
 // Adaptive non-local means on bricks, the twin of anlm.py: same windows, same order of operations.
 //
-// A block of 28 x 32 threads filters COLUMN x 24 x 28 voxels. A thread owns a column of voxels along x, its values in
+// A block of 16 x 32 threads filters COLUMN x 12 x 28 voxels. A thread owns a column of voxels along x, its values in
 // registers, at one (y, z) of the brick or of the patch radius (2) around it. For every displacement the squared
 // differences are summed over patches in three passes: along x in registers; along y by threads that each take a whole
 // line out of shared memory; along z from neighbouring lanes. The displaced values lie in shared memory for one dx at
@@ -12,8 +12,19 @@
 #ifndef LARGEST
 #define LARGEST 0 // whether the largest weight is kept
 #endif
+#ifndef SQUARES
+#define SQUARES 0 // whether squares are averaged
+#endif
+#ifndef A_SUFFICES
+#define A_SUFFICES 1 // pre-selection: the seed's
+#define B_WITH_C_SUFFICES 1
+#define ANYTHING 0
+#endif
 #ifndef CUBES
 #define CUBES 0 // whether windows reach equally far along all axes, so that nothing of a patch needs a weight of 0
+#endif
+#ifndef REMEMBERED
+#define REMEMBERED 1 // whether the first pass, which finds the noise, has chosen the candidates; 0 where noise is known
 #endif
 #ifndef COLUMN
 #define COLUMN 2
@@ -25,9 +36,13 @@
 #define DYN_SHARED(T, name) extern __shared__ T name[]
 #endif
 
-constexpr int RADIUS = 2, LANES = 32, ROWS = 28, THREADS = ROWS * LANES;
-constexpr int INNER_ROWS = ROWS - 2 * RADIUS, INNER_LANES = LANES - 2 * RADIUS, REACH = COLUMN + 2 * RADIUS, PITCH = 64;
-constexpr int BRICK_X = 8, BRICK_Z = 56, PARTS_X = BRICK_X / COLUMN, PARTS_Z = BRICK_Z / INNER_LANES;
+constexpr int RADIUS = 2, LANES = 32, ROWS = 16, THREADS = ROWS * LANES;
+constexpr int INNER_ROWS = ROWS - 2 * RADIUS, INNER_LANES = LANES - 2 * RADIUS, INNER = INNER_ROWS * INNER_LANES;
+constexpr int REACH = COLUMN + 2 * RADIUS, PITCH = 64;
+constexpr int BRICK_X = 8, BRICK_Y = 24, BRICK_Z = 56;
+constexpr int PARTS_X = BRICK_X / COLUMN, PARTS_Y = BRICK_Y / INNER_ROWS, PARTS_Z = BRICK_Z / INNER_LANES;
+constexpr int PARTS = PARTS_X * PARTS_Y * PARTS_Z; // blocks of a brick
+static_assert(32 % TOGETHER == 0, "displacements together lie in one word");
 static_assert(TOGETHER * PATCHES * COLUMN * LANES <= THREADS, "one line along y a thread");
 constexpr float TINY = 1e-30f, NOTHING = 3e38f, CLOSE = 0.95f, ALIKE = 0.5f;
 
@@ -66,7 +81,7 @@ extern "C" __global__ void local_moments(
     for (int dx = -bx; dx <= bx; ++dx)
         for (int dy = -by; dy <= by; ++dy)
             for (int dz = -bz; dz <= bz; ++dz) total += mirrored_value(values, g, x + dx, y + dy, z + dz);
-    const float middle = total / (float)count;
+    const float middle = __fdiv_rn(total, (float)count);
     float squares = 0.0f;
     for (int dx = -bx; dx <= bx; ++dx)
         for (int dy = -by; dy <= by; ++dy)
@@ -74,22 +89,21 @@ extern "C" __global__ void local_moments(
                 const float deviation = mirrored_value(values, g, x + dx, y + dy, z + dz) - middle;
                 squares += deviation * deviation;
             }
-    moments[i] = make_float2(middle, usable[i] ? squares / (float)(count - 1) : -1.0f);
+    moments[i] = make_float2(middle, usable[i] ? __fdiv_rn(squares, (float)(count - 1)) : -1.0f);
 }
 
-// Pre-selection, see anlm.py.
+// Pre-selection, see anlm.py: what A, B and C must say together is known to the compiler.
 struct Rule {
-    int a_suffices, b_with_c_suffices, anything;
     float maximum;
 
     __device__ bool selects(float2 i, float2 j) const
     {
         const float mi = i.x, mj = j.x, vi = i.y, vj = j.y;
-        const bool a = mi > CLOSE * mj && mj > CLOSE * mi;
         const float ri = maximum - mi, rj = maximum - mj;
+        const bool a = mi > CLOSE * mj && mj > CLOSE * mi;
         const bool b = ri > CLOSE * rj && rj > CLOSE * ri;
         const bool c = vi > ALIKE * vj && vj > ALIKE * vi;
-        const bool ok = (a && (c || a_suffices)) || (b && c && b_with_c_suffices) || anything;
+        const bool ok = (a && (c || A_SUFFICES)) || (b && c && B_WITH_C_SUFFICES) || ANYTHING;
         return ok && vj >= 0.0f;
     }
 };
@@ -103,15 +117,17 @@ struct Place {
 
     __device__ Place(Grid grid, int sx, int sy, int sz, int first) : g(grid), sx(sx), sy(sy), sz(sz)
     {
-        const int part = blockIdx.x % (PARTS_X * PARTS_Z), item = first + blockIdx.x / (PARTS_X * PARTS_Z);
-        const int across = (g.ny + INNER_ROWS - 1) / INNER_ROWS, along = (g.nz + BRICK_Z - 1) / BRICK_Z;
+        const int part = blockIdx.x % PARTS, item = first + blockIdx.x / PARTS;
+        const int across = (g.ny + BRICK_Y - 1) / BRICK_Y, along = (g.nz + BRICK_Z - 1) / BRICK_Z;
         row = threadIdx.x / LANES;
         lane = threadIdx.x % LANES;
-        x0 = item / (across * along) * BRICK_X + part / PARTS_Z * COLUMN;
-        y = item / along % across * INNER_ROWS + row - RADIUS;
+        x0 = item / (across * along) * BRICK_X + part / (PARTS_Y * PARTS_Z) * COLUMN;
+        y = item / along % across * BRICK_Y + part / PARTS_Z % PARTS_Y * INNER_ROWS + row - RADIUS;
         z = item % along * BRICK_Z + part % PARTS_Z * INNER_LANES + lane - RADIUS;
         inner = row >= RADIUS && row < ROWS - RADIUS && lane >= RADIUS && lane < LANES - RADIUS && y < g.ny && z < g.nz;
     }
+    // Whether the block has anything to filter: the same for all of its threads.
+    __device__ bool is_block_inside() const { return g.holds(x0, y - row + RADIUS, z - lane + RADIUS); }
     __device__ bool has(int k) const { return inner && x0 + k < g.nx; }
     __device__ size_t at(int k) const { return g.at(x0 + k, y, z); }
 };
@@ -172,11 +188,73 @@ struct Displacement {
     }
 };
 
-// Calls use(k, sums, here, there, offset) for every displacement but none and every voxel k of the column that has one: the
-// sums of squared differences over each patch, its value, the displaced one, and the way to that in memory.
-template <class Use>
+// Words of 32 displacements for each voxel of a column, and how many a displacement along x takes.
+struct Words {
+    unsigned* own;
+    int per_dx;
+
+    __device__ Words(unsigned* all, const Place& p) : own(all), per_dx(((2 * p.sy + 1) * (2 * p.sz + 1) + 31) / 32)
+    {
+        const int of_block = (2 * p.sx + 1) * per_dx * COLUMN * INNER, inner = (p.row - RADIUS) * INNER_LANES + p.lane - RADIUS;
+        own += (size_t)blockIdx.x * of_block + inner;
+    }
+    __device__ unsigned* at(int word, int k) const { return own + (word * COLUMN + k) * INNER; }
+};
+
+// Candidates by pre-selection; written down where there is room for it.
+struct ByRule {
+    const Place& p;
+    const Rule rule;
+    const Words words;
+    const bool writes;
+    const float2* here;
+    float2 mine[COLUMN];
+    unsigned bits[COLUMN];
+
+    __device__ ByRule(const Place& p, const float2* moments, float maximum, unsigned* chosen)
+        : p(p), rule{maximum}, words(chosen, p), writes(chosen && p.inner), here(moments + (p.has(0) ? p.at(0) : 0))
+    {
+        for (int k = 0; k < COLUMN; ++k) mine[k] = moments[p.has(k) ? p.at(k) : 0];
+    }
+    __device__ void begin(int)
+    {
+        for (int k = 0; k < COLUMN; ++k) bits[k] = 0u;
+    }
+    __device__ bool wants(int k, const Displacement& d, int bit)
+    {
+        if (d.is_none() || !p.has(k) || !p.g.holds(p.x0 + k + d.dx, p.y + d.dy, p.z + d.dz)) return false;
+        const float2 theirs = here[((k + d.dx) * p.g.ny + d.dy) * p.g.nz + d.dz];
+        if (!rule.selects(mine[k], theirs)) return false;
+        bits[k] |= 1u << bit;
+        return true;
+    }
+    __device__ void end(int word) const
+    {
+        if (!writes) return;
+        for (int k = 0; k < COLUMN; ++k) *words.at(word, k) = bits[k];
+    }
+};
+
+// Candidates as the first pass has written them down.
+struct ByMemory {
+    const Words words;
+    const bool reads;
+    unsigned bits[COLUMN];
+
+    __device__ ByMemory(const Place& p, unsigned* chosen) : words(chosen, p), reads(p.inner) {}
+    __device__ void begin(int word)
+    {
+        for (int k = 0; k < COLUMN; ++k) bits[k] = reads ? *words.at(word, k) : 0u;
+    }
+    __device__ bool wants(int k, const Displacement&, int bit) const { return bits[k] >> bit & 1u; }
+    __device__ void end(int) const {}
+};
+
+// Calls use(k, sums, here, there) for every displacement and every voxel k of the column that `choice` wants it for: the
+// sums of squared differences over each patch, its value, and the displaced one.
+template <class Choice, class Use>
 __device__ __forceinline__ void for_all_displacements(
-    const Field& field, const Place& p, const float* __restrict__ weights, Use use)
+    const Field& field, const Place& p, const float* __restrict__ weights, Choice choice, Use use)
 {
     DYN_SHARED(float, shared);
     constexpr int SUMS = PATCHES * COLUMN;
@@ -201,9 +279,10 @@ __device__ __forceinline__ void for_all_displacements(
         __syncthreads();
         load_tile(field, p, dx, tile);
         __syncthreads();
-        const int first_k = max(0, -(p.x0 + dx)), end_k = min(COLUMN, p.g.nx - p.x0 - max(dx, 0));
         Displacement next = {dx, -p.sy, -p.sz};
         for (int done = 0; done < count; done += TOGETHER) {
+            const int word = (dx + p.sx) * choice.words.per_dx + done / 32;
+            if (done % 32 == 0) choice.begin(word);
             Displacement d = next;
 #pragma unroll
             for (int h = 0; h < TOGETHER; ++h, d.next(p.sz)) {
@@ -236,47 +315,40 @@ __device__ __forceinline__ void for_all_displacements(
             d = next;
 #pragma unroll
             for (int h = 0; h < TOGETHER; ++h, d.next(p.sz)) {
-                if (done + h >= count || d.is_none() || !p.inner) continue;
-                if (p.y + d.dy < 0 || p.y + d.dy >= p.g.ny || p.z + d.dz < 0 || p.z + d.dz >= p.g.nz) continue;
-                const ptrdiff_t offset = ((ptrdiff_t)dx * p.g.ny + d.dy) * p.g.nz + d.dz;
+                if (done + h >= count || !p.inner) continue;
                 const float* const there = middle + d.dy * REACH * PITCH + d.dz;
                 const float* const plane = planes + (h * SUMS * INNER_ROWS + p.row - RADIUS) * LANES + p.lane;
 #pragma unroll
                 for (int k = 0; k < COLUMN; ++k) {
-                    if (k < first_k || k >= end_k) continue;
+                    if (!choice.wants(k, d, done % 32 + h)) continue;
                     float sums[PATCHES];
 #pragma unroll
                     for (int r = 0; r < PATCHES; ++r) {
                         const float* const c = plane + (r * COLUMN + k) * INNER_ROWS * LANES;
                         sums[r] = along_z[r].sum(r, c[-2], c[-1], c[0], c[1], c[2]);
                     }
-                    use(k, sums, own[k + RADIUS], there[(k + RADIUS) * PITCH], offset);
+                    use(k, sums, own[k + RADIUS], there[(k + RADIUS) * PITCH]);
                 }
             }
             next = d;
+            if ((done + TOGETHER) % 32 == 0 || done + TOGETHER >= count) choice.end(word);
         }
     }
 }
 
 // For each patch, the least sum of squared differences of residual patches among a voxel's candidates.
-extern "C" __global__ void __launch_bounds__(THREADS) find_least(
+extern "C" __global__ void __launch_bounds__(THREADS, 2) find_least(
     const float* __restrict__ values, const float2* __restrict__ moments, int nx, int ny, int nz,
-    int sx, int sy, int sz, const float* __restrict__ weights, int a_suffices, int b_with_c_suffices,
-    int anything, float maximum, int first, float* __restrict__ sums)
+    int sx, int sy, int sz, const float* __restrict__ weights, float maximum, int first, unsigned* chosen,
+    float* __restrict__ sums)
 {
     const Place p({nx, ny, nz}, sx, sy, sz, first);
-    const Rule rule = {a_suffices, b_with_c_suffices, anything, maximum};
-    float2 mine[COLUMN];
+    if (!p.is_block_inside()) return;
     float least[PATCHES][COLUMN];
-    for (int k = 0; k < COLUMN; ++k) {
-        const size_t i = p.has(k) ? p.at(k) : 0;
-        mine[k] = moments[i];
+    for (int k = 0; k < COLUMN; ++k)
         for (int r = 0; r < PATCHES; ++r) least[r][k] = NOTHING;
-    }
-    const float2* const here = moments + (p.has(0) ? p.at(0) : 0);
-    const ptrdiff_t plane = (ptrdiff_t)ny * nz;
-    for_all_displacements({values, moments}, p, weights, [&](int k, const float* found, float, float, ptrdiff_t offset) {
-        if (!rule.selects(mine[k], here[(ptrdiff_t)k * plane + offset])) return;
+    const ByRule choice(p, moments, maximum, chosen);
+    for_all_displacements({values, moments}, p, weights, choice, [&](int k, const float* found, float, float) {
         for (int r = 0; r < PATCHES; ++r) least[r][k] = fminf(least[r][k], found[r]);
     });
     for (int k = 0; k < COLUMN; ++k)
@@ -286,40 +358,40 @@ extern "C" __global__ void __launch_bounds__(THREADS) find_least(
 
 // Weighted mean of a voxel's candidates and itself (or of squares); 0 where nothing counts.
 __device__ __forceinline__ float estimate(
-    float value, float differences, float weights, float largest, float floor, bool squares)
+    float value, float differences, float weights, float largest, float floor)
 {
     float centre = LARGEST && largest > 0.0f ? largest : 1.0f;
     if (!(value > floor)) centre = 0.0f;
     weights += centre;
-    const float own = squares ? value * value : value;
+    const float own = SQUARES ? value * value : value;
     return weights > 0.0f ? own + differences / weights : 0.0f;
 }
 
 // The estimates of each patch, by the least sums that were found or are known.
-extern "C" __global__ void __launch_bounds__(THREADS) average(
+extern "C" __global__ void __launch_bounds__(THREADS, 2) average(
     const float* __restrict__ values, const float2* __restrict__ moments, int nx, int ny, int nz,
-    int sx, int sy, int sz, const float* __restrict__ weights, int a_suffices, int b_with_c_suffices,
-    int anything, float maximum, int first, const float* __restrict__ sums, float floor, float cutoff, int squares,
-    float* __restrict__ estimates)
+    int sx, int sy, int sz, const float* __restrict__ weights, float maximum, int first, unsigned* chosen,
+    const float* __restrict__ sums, float floor, float cutoff, float* __restrict__ estimates)
 {
     const Place p({nx, ny, nz}, sx, sy, sz, first);
-    const Rule rule = {a_suffices, b_with_c_suffices, anything, maximum};
-    float2 mine[COLUMN];
+    if (!p.is_block_inside()) return;
     float inverse[PATCHES][COLUMN];
     float differences[PATCHES][COLUMN], total[PATCHES][COLUMN], largest[PATCHES][COLUMN];
     for (int k = 0; k < COLUMN; ++k) {
         const size_t i = p.has(k) ? p.at(k) : 0;
-        mine[k] = moments[i];
         for (int r = 0; r < PATCHES; ++r) {
             inverse[r][k] = 1.0f / fmaxf(sums[r * p.g.size() + i], TINY);
             differences[r][k] = total[r][k] = largest[r][k] = 0.0f;
         }
     }
-    const float2* const here = moments + (p.has(0) ? p.at(0) : 0);
-    const ptrdiff_t plane = (ptrdiff_t)ny * nz;
-    for_all_displacements({values, nullptr}, p, weights, [&](int k, const float* found, float own, float there, ptrdiff_t offset) {
-        if (!(there > floor) || !rule.selects(mine[k], here[(ptrdiff_t)k * plane + offset])) return;
-        const float difference = squares ? there * there - own * own : there - own;
+#if REMEMBERED
+    const ByMemory choice(p, chosen);
+#else
+    const ByRule choice(p, moments, maximum, nullptr);
+#endif
+    for_all_displacements({values, nullptr}, p, weights, choice, [&](int k, const float* found, float own, float there) {
+        if (!(there > floor)) return;
+        const float difference = SQUARES ? there * there - own * own : there - own;
         for (int r = 0; r < PATCHES; ++r) {
             const float distance = found[r] * inverse[r][k];
             const float weight = distance <= cutoff ? decay(distance) : 0.0f;
@@ -334,8 +406,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) average(
         const float value = values[i];
         for (int r = 0; r < PATCHES; ++r)
             estimates[r * p.g.size() + i] =
-                moments[i].y < 0.0f ? (squares ? value * value : value)
-                                   : estimate(value, differences[r][k], total[r][k], largest[r][k], floor, squares);
+                moments[i].y < 0.0f ? (SQUARES ? value * value : value)
+                                   : estimate(value, differences[r][k], total[r][k], largest[r][k], floor);
     }
 }
 

@@ -6,25 +6,36 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.device import Device, to_host
+from napari_gpubio.core.device import Device, shared_memory_bytes, to_host
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.kernels import kernel
 from napari_gpubio.denoise.partial import Arrays, Filtered, Partial, finish
-from napari_gpubio.denoise.problem import Problem
-from napari_gpubio.denoise.windows import reach_weights
+from napari_gpubio.denoise.problem import NOTHING, Problem
+from napari_gpubio.denoise.windows import BRICK, reach_weights
 
 _SOURCE = Path(__file__).with_name("anlm.cu")
-_THREADS, _ROWS, _LANES, _RADIUS, _PITCH = 896, 28, 32, 2, 64  # of a block; as in the kernel
+_THREADS, _ROWS, _LANES, _RADIUS, _PITCH = 512, 16, 32, 2, 64  # of a block; as in the kernel
+MOST_VOXELS = 2**31 - 1  # since their numbers have 32 bits
+_CHOSEN_BYTES = 128 << 20  # for the candidates of the bricks that are filtered together
 COLUMN = 2  # voxels of a thread along x
-TOGETHER = 4  # displacements between two barriers
-_BRICK_X, _BRICK_Z = 8, 56
 
 
-def defines_of(problem: Problem) -> tuple[str, ...]:
-    """The specialisation of the kernels that a problem needs."""
-    largest = int(problem.settings.centre == "largest")
+def defines_of(problem: Problem, together: int) -> tuple[str, ...]:
+    """The specialisation of the kernels that a problem needs, with so many displacements between two barriers."""
+    settings, (a, b_with_c, anything) = problem.settings, problem.flags
     cubes = int(problem.windows.patches in (((1, 1, 1),), ((2, 2, 2),), ((1, 1, 1), (2, 2, 2))))
-    sizes = f"COLUMN={COLUMN}", f"TOGETHER={TOGETHER}"
-    return (f"PATCHES={len(problem.windows.patches)}", f"CUBES={cubes}", f"LARGEST={largest}", *sizes, "FAST_MATH=1")
+    return (
+        f"PATCHES={len(problem.windows.patches)}",
+        f"CUBES={cubes}",
+        f"LARGEST={int(settings.centre == 'largest')}",
+        f"SQUARES={int(settings.is_rician)}",
+        f"A_SUFFICES={a}",
+        f"B_WITH_C_SUFFICES={b_with_c}",
+        f"ANYTHING={anything}",
+        f"REMEMBERED={int(problem.variance is None)}",
+        f"COLUMN={COLUMN}",
+        f"TOGETHER={together}",
+    )
 
 
 class Run:
@@ -36,13 +47,26 @@ class Run:
         self.device = device
         self._problem = problem
         self._done: list[tuple[int, int]] = []
+        is_known = problem.variance is not None
+        self._together = together_of(problem, shared_memory_bytes(device))
         with cupy.cuda.Device(device.indices[0]):
-            blank = Partial.empty(problem)
             self._values, self._usable = cupy.asarray(problem.values), cupy.asarray(problem.usable)
-            self._sums, self._estimates = cupy.asarray(blank.sums), cupy.asarray(blank.estimates)
+            self._sums, self._estimates = self._blank()
             self._moments = cupy.empty((*problem.shape, 2), np.float32)
+            self._slab = max(1, min(problem.bricks, _CHOSEN_BYTES // (4 * _chosen_words(problem))))
+            self._chosen = None if is_known else cupy.empty(_chosen_words(problem) * self._slab, np.uint32)
             self._weights = cupy.asarray(reach_weights(problem.windows))
             self._measure()
+
+    def _blank(self) -> tuple[Any, Any]:
+        """Sums and estimates before any brick is done, as those of `Partial.empty`."""
+        import cupy
+
+        p, patches = self._problem, len(self._problem.windows.patches)
+        known = p.known_sums()
+        sums = cupy.full((patches, *p.shape), np.float32(NOTHING)) if known is None else cupy.asarray(known)
+        values = cupy.square(self._values) if p.settings.is_rician else self._values
+        return sums, cupy.stack([values] * patches)
 
     def _measure(self) -> None:
         """Local mean and variance, and -1 for the variance of voxels that are not usable."""
@@ -53,7 +77,7 @@ class Run:
         self._kernel("local_moments")((blocks,), (256,), arguments)
 
     def _kernel(self, name: str) -> Any:
-        return kernel(_SOURCE, name, defines=defines_of(self._problem))
+        return kernel(_SOURCE, name, defines=defines_of(self._problem, self._together), fast=True)
 
     def bytes_per_item(self) -> int:
         """Nothing beyond what is resident."""
@@ -63,26 +87,29 @@ class Run:
         """Filter the bricks ``start`` to ``start + count - 1``."""
         import cupy
 
-        p, f, i = self._problem, np.float32, np.int32
-        common = (
-            self._values, self._moments, *map(i, p.shape), *map(i, p.windows.search), self._weights,
-            *map(i, p.flags), f(p.maximum), i(start), self._sums,
-        )  # fmt: skip
         with cupy.cuda.Device(self.device.indices[0]) as here:
-            if p.variance is None:
-                self._launch("find_least", count, common)
-            last = f(p.floor), f(p.cutoff), i(p.settings.is_rician), self._estimates
-            self._launch("average", count, (*common, *last))
+            for first in range(start, start + count, self._slab):
+                self._filter(first, min(self._slab, start + count - first))
             here.synchronize()
         self._done.append((start, count))
 
+    def _filter(self, first: int, bricks: int) -> None:
+        """Both passes over a slab of bricks; the candidates that the first chooses are kept for the second."""
+        p, f, i = self._problem, np.float32, np.int32
+        common = (
+            self._values, self._moments, *map(i, p.shape), *map(i, p.windows.search), self._weights,
+            f(p.maximum), i(first), self._chosen, self._sums,
+        )  # fmt: skip
+        if p.variance is None:
+            self._launch("find_least", bricks, common)
+        self._launch("average", bricks, (*common, f(p.floor), f(p.cutoff), self._estimates))
+
     def _launch(self, name: str, bricks: int, arguments: tuple[Any, ...]) -> None:
         launched = self._kernel(name)
-        shared = shared_bytes(self._problem)
+        shared = shared_bytes(self._problem, self._together)
         if shared > launched.max_dynamic_shared_size_bytes:  # a kernel must ask for more than it gets
             launched.max_dynamic_shared_size_bytes = shared
-        parts = _BRICK_X // COLUMN * (_BRICK_Z // (_LANES - 2 * _RADIUS))
-        launched((parts * bricks,), (_THREADS,), arguments, shared_mem=shared)
+        launched((_blocks_of_a_brick() * bricks,), (_THREADS,), arguments, shared_mem=shared)
 
     def snapshot(self) -> Partial:
         """Sums and estimates of the bricks that are done, as NumPy."""
@@ -123,11 +150,34 @@ class Run:
     def close(self) -> None:
         """Let the device arrays go."""
         self._values = self._usable = self._sums = self._estimates = None
-        self._weights = self._moments = None
+        self._weights = self._moments = self._chosen = None
 
 
-def shared_bytes(problem: Problem) -> int:
+def _blocks_of_a_brick() -> int:
+    x, y, z = BRICK
+    return x // COLUMN * (y // (_ROWS - 2 * _RADIUS)) * (z // (_LANES - 2 * _RADIUS))
+
+
+def _chosen_words(problem: Problem) -> int:
+    """Words that say which candidates the voxels of a brick have: a bit for each displacement, by displacement in x."""
+    x, y, z = (2 * radius + 1 for radius in problem.windows.search)
+    inner = (_ROWS - 2 * _RADIUS) * (_LANES - 2 * _RADIUS)
+    return _blocks_of_a_brick() * x * -(-y * z // 32) * COLUMN * inner
+
+
+def shared_bytes(problem: Problem, together: int) -> int:
     """Shared memory of a block: displaced values, sums along x, and sums along x and y."""
     tile = (COLUMN + 2 * _RADIUS) * (_ROWS + 2 * problem.windows.search[1]) * _PITCH
     sums = len(problem.windows.patches) * COLUMN * (_THREADS + (_ROWS - 2 * _RADIUS) * _LANES)
-    return 4 * (tile + TOGETHER * sums)
+    return 4 * (tile + together * sums)
+
+
+def together_of(problem: Problem, limit_bytes: int) -> int:
+    """Displacements between two barriers: the more the faster, as far as the shared memory goes."""
+    for together in (4, 2, 1):
+        if shared_bytes(problem, together) <= limit_bytes:
+            return together
+    raise InvalidInput(
+        f"the search window needs {shared_bytes(problem, 1) // 1024} kB of a GPU's shared memory, and this one has "
+        f"{limit_bytes // 1024} kB; take a smaller search radius, or device='cpu'"
+    )

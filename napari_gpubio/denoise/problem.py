@@ -1,6 +1,7 @@
 """One volume to be denoised, scaled and laid out, the same for both twins."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -61,7 +62,7 @@ class Problem:
         """Pre-selection: whether A alone suffices, whether B with C does, whether anything does."""
         return _RULES[self.settings.preselection]
 
-    @property
+    @cached_property
     def maximum(self) -> np.float32:
         """Largest value, which inverted means are measured from."""
         return np.float32(self.values.max())

@@ -183,7 +183,7 @@ class _Series:
         kept, factor = (self._usable != 0) & (result.variance >= 0), self.images.dtype.type(scale)
         np.multiply(result.values, factor, out=self.images[..., n], where=kept)
         if self._sigma is None:
-            np.multiply(np.sqrt(result.variance, where=kept), factor, out=self.noises[..., n], where=kept)
+            np.multiply(np.sqrt(np.abs(result.variance)), factor, out=self.noises[..., n], where=kept)
         else:
             np.copyto(self.noises[..., n], self._sigma[..., n], where=kept)
 
@@ -221,6 +221,11 @@ def make_runs(problem: Problem, device: Device) -> list[Any]:
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.denoise import gpu
 
+    if problem.values.size > gpu.MOST_VOXELS:
+        raise InvalidInput(
+            f"the volume has {problem.values.size:,} voxels and a GPU takes {gpu.MOST_VOXELS:,} at most; denoise it in "
+            "parts, or with device='cpu'"
+        )
     return [_on_gpu(gpu.Run, problem, Device("cuda", (i,))) for i in device.indices]
 
 

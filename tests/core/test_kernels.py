@@ -13,13 +13,15 @@ from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import atomic_write
-from napari_gpubio.denoise.gpu import COLUMN
+from napari_gpubio.denoise import DenoiseSettings
+from napari_gpubio.denoise.gpu import defines_of as anlm_defines
 from napari_gpubio.light.layered import gpu as layered_gpu
 from napari_gpubio.light.layered.model import Layer, LayeredMedium
 from napari_gpubio.light.layered.problem import LayeredProblem
 from napari_gpubio.light.layered.settings import LayeredSettings
 from napari_gpubio.light.voxels.gpu import defines_of
 from tests.cuda_on_cpu import loader
+from tests.denoise.samples import problem_of
 
 PACKAGE = Path(kernels.__file__).parents[1]
 SOURCES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.cu"))
@@ -41,9 +43,14 @@ LAYERS = [
     if absorption or not cache  # there is nothing to keep
 ]
 ANLM = [
-    (f"PATCHES={patches}", f"LARGEST={largest}", f"COLUMN={COLUMN}", "FAST_MATH=1")
-    for patches in (1, 2)
-    for largest in (0, 1)
+    anlm_defines(problem_of(np.ones((9, 9, 9)), settings, voxel_size_mm=sizes), together=4)
+    for settings, sizes in (
+        (DenoiseSettings(), (1, 1, 1)),
+        (DenoiseSettings(), (1, 1, 2)),
+        (DenoiseSettings(patches="small", preselection="coupe"), (1, 1, 1)),
+        (DenoiseSettings(patches="large", preselection="itk", centre="largest"), (1, 1, 1)),
+        (DenoiseSettings(noise_model="rician", preselection="none"), (1, 1, 1)),
+    )
 ]
 SPECIALISATIONS = {
     "denoise/anlm.cu": ANLM,
@@ -52,7 +59,8 @@ SPECIALISATIONS = {
     "light/voxels/voxels.cu": VOXELS,
     "light/layered/layers.cu": LAYERS,
 }
-FAST = {"light/voxels/voxels.cu", "light/layered/layers.cu"}  # compiled with ``fast=True`` by an engine too
+# Compiled with ``fast=True`` by an engine too.
+FAST = {"denoise/anlm.cu", "light/voxels/voxels.cu", "light/layered/layers.cu"}
 # Files that mix float with double because they mean double.
 DOUBLE_ON_PURPOSE = {"tracts/tensors/tensors.cu"}
 # Registers a kernel may use at most, on any architecture; 255 for one that is not named here. A tenth more than was
@@ -79,6 +87,8 @@ REGISTERS = {
 }
 # Bytes a kernel may spill; none for one that is not named here. These are a few words around function calls.
 SPILLS = {
+    # So that two blocks share a processor, which is faster.
+    **{f"{name} {' '.join(defines)}": 48 for name in ("find_least", "average") for defines in ANLM},
     "trace_cubic REAL=double": 16,
     **{f"trace_photons {' '.join(defines)}": 40 for defines in VOXELS},  # 32 with fast maths on sm_90, else 0 to 8
     **{f"trace_simply {' '.join(defines)}": 24 for defines in LAYERS},  # 20 without the map on sm_80 and sm_90

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.device import Device
-from napari_gpubio.core.errors import OutOfGpuMemory
+from napari_gpubio.core.errors import InvalidInput, OutOfGpuMemory
 from napari_gpubio.denoise import DenoiseSettings, bricks, cpu, denoise, denoise_steps, gpu, windows
 from tests.cuda_on_cpu import loader
 from tests.denoise.samples import problem_of, steps_and_noise
@@ -111,14 +111,17 @@ def test_the_widest_search_fits_in_shared_memory(fake_gpu):
     problem = problem_of(np.ones((16, 16, 16)), DenoiseSettings(patches="small", search_radius=1))
     widest = windows.make_windows(DenoiseSettings(search_radius=15))
     wide = type(problem)(**{**vars(problem), "windows": widest, "calibration": (1.0, 1.0)})
-    assert gpu.shared_bytes(wide) <= 227 * 1024
-    assert gpu.shared_bytes(wide) > gpu.shared_bytes(problem)
+    assert gpu.together_of(wide, 227 * 1024) == 4
+    assert gpu.together_of(wide, 99 * 1024) == 2  # of smaller GPUs
+    assert gpu.together_of(problem, 64 * 1024) == 4
+    with pytest.raises(InvalidInput, match=r"needs \d+ kB of a GPU's shared memory, and this one has 64 kB"):
+        gpu.together_of(wide, 64 * 1024)
     assert 32 + 2 * widest.search[2] <= gpu._PITCH
 
 
 def test_bricks_are_whole_blocks_of_the_kernel():
     assert windows.BRICK[0] % gpu.COLUMN == 0
-    assert windows.BRICK == (gpu._BRICK_X, gpu._ROWS - 2 * gpu._RADIUS, gpu._BRICK_Z)
+    assert windows.BRICK[1] % (gpu._ROWS - 2 * gpu._RADIUS) == 0
     assert windows.BRICK[2] % (gpu._LANES - 2 * gpu._RADIUS) == 0
 
 

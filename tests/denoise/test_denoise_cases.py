@@ -1,0 +1,95 @@
+"""The engine's own reference cases: they pass, wrong filters fail, and the direct form is right."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.cases import run_check, run_speed
+from napari_gpubio.core.device import choose_device
+from napari_gpubio.denoise import DenoiseSettings, cases
+from napari_gpubio.denoise.cases import checks, speeds
+from napari_gpubio.denoise.cases.direct import denoise_directly, mix_directly
+from napari_gpubio.denoise.run import denoise
+from tests.denoise.reference import Reference, mixed
+from tests.denoise.samples import problem_of, steps_and_noise
+
+NAMES = [check.name for check in cases.CHECKS]
+# Cases that a filter which does nothing passes too.
+BLIND = {"constant in, constant out", "any scale", "device and CPU", "wavelet bank", "measure of white noise"}
+
+
+def named(name):
+    return cases.CHECKS[NAMES.index(name)]
+
+
+def failed(check, device="cpu"):
+    return [row["quantity"] for row in run_check(check, choose_device(device)) if not row["passed"]]
+
+
+@pytest.mark.parametrize("check", cases.CHECKS, ids=NAMES)
+def test_every_check_passes(check, device):
+    assert failed(check, device) == []
+
+
+def test_names_differ_and_sources_are_told():
+    assert len(set(NAMES)) == len(NAMES)
+    assert all(check.source for check in cases.CHECKS)
+    assert len({speed.name for speed in cases.SPEEDS}) == len(cases.SPEEDS)
+
+
+@pytest.mark.parametrize("check", [c for c in cases.CHECKS if c.name not in BLIND], ids=lambda check: check.name)
+def test_a_filter_that_does_nothing_fails(check, monkeypatch):
+    monkeypatch.setattr(checks, "denoise", lambda image, *args, **options: denoise_nothing(image))
+    assert failed(check)
+
+
+def denoise_nothing(image):
+    result = denoise(np.ones((5, 5, 5)), DenoiseSettings(patches="small", search_radius=1), device="cpu")
+    return dataclasses.replace(result, image=np.asarray(image), noise=np.zeros(np.shape(image)))
+
+
+def test_a_filter_that_knows_an_absolute_scale_fails(monkeypatch):
+    def scaled(image, settings=None, *, device):
+        result = denoise(image, settings, device=device)
+        return dataclasses.replace(result, image=np.where(np.asarray(image) < 1e-5, 0.5 * image, result.image))
+
+    monkeypatch.setattr(checks, "denoise", scaled)
+    assert all(failed(named(name)) for name in ("constant in, constant out", "any scale"))
+
+
+def test_a_wrong_measure_of_noise_fails(monkeypatch):
+    measured = checks._measured
+    monkeypatch.setattr(checks, "_measured", lambda *how: [1.05 * mean for mean in measured(*how)])
+    assert len(failed(named("measure of white noise"))) == 2
+
+
+def test_bands_from_the_wrong_patch_fail(monkeypatch):
+    monkeypatch.setattr(checks, "mix_directly", lambda small, large: mix_directly(large, small))
+    assert failed(named("wavelet bank")) == ["bands (relative)"]
+
+
+@pytest.mark.parametrize("rule", ["seed", "none"])
+def test_the_direct_form_is_that_of_the_tests(rule):
+    """Two people's way from the equations to numbers."""
+    volume = steps_and_noise((7, 8, 9), seed=8)
+    problem = problem_of(volume, DenoiseSettings(search_radius=1, preselection=rule))
+    expected, _ = Reference(volume, problem.settings, problem.windows, problem.calibration).run()
+    np.testing.assert_allclose(denoise_directly(volume, 1, rule), expected, rtol=1e-9)
+
+
+def test_both_ways_to_mix_are_one():
+    small, large = np.random.default_rng(9).normal(size=(2, 9, 12, 7))
+    np.testing.assert_allclose(mix_directly(small, large), mixed(small, large), atol=1e-12)
+
+
+def test_the_head_is_mirrored_to_any_size():
+    head = speeds.head_volume(1, 1, 1).dtype
+    volume = speeds.head_volume(100, 10, 90)
+    assert (volume.shape, volume.dtype) == ((100, 10, 90), head)
+    np.testing.assert_array_equal(volume[88:], volume[87:75:-1])
+
+
+def test_a_speed_counts_voxels():
+    made = speeds._speed("small", (64, 64, 64), (8, 9, 10))
+    assert run_speed(made, choose_device("cpu"), repeats=1)["amount"] == 720

@@ -1,0 +1,149 @@
+"""The command line's verb ``denoise``."""
+
+import contextlib
+import threading
+
+import nibabel as nib
+import numpy as np
+import pytest
+
+from napari_gpubio import cli, denoise
+from napari_gpubio.denoise import batch
+from tests.denoise.samples import steps_and_noise
+
+SHAPE, AFFINE = (20, 18, 16), np.diag([1.0, 1.0, 2.0, 1.0])
+SMALL = denoise.DenoiseSettings(patches="small")
+
+
+@pytest.fixture(autouse=True)
+def _one_engine(monkeypatch):
+    """Without the other engines, whose verbs are not wanted here."""
+    monkeypatch.setattr(cli, "ENGINES", ("denoise",))
+
+
+@pytest.fixture
+def noisy():
+    return steps_and_noise(SHAPE).astype(np.float32)
+
+
+def save(path, array):
+    image = nib.Nifti1Image(array, AFFINE)
+    image.set_sform(AFFINE, code="mni")
+    nib.save(image, path)
+    return str(path)
+
+
+def load(path):
+    return np.asarray(nib.load(path).dataobj)
+
+
+def call(*arguments):
+    return cli.main(["denoise", *map(str, arguments), "--device", "cpu"])
+
+
+def test_from_file_to_file(tmp_path, noisy, capsys):
+    out, sigma, residual = (tmp_path / f"{name}.nii.gz" for name in ("out", "sigma", "residual"))
+    path = save(tmp_path / "in.nii", noisy)
+    assert call(path, "--out", out, "--noise-out", sigma, "--residual", residual, "--patches", "small") == 0
+    expected = denoise.denoise(noisy, SMALL, voxel_size_mm=(1, 1, 2), device="cpu")
+    assert np.array_equal(load(out), expected.image)
+    assert np.array_equal(load(sigma), expected.noise)
+    assert np.array_equal(load(residual), noisy - expected.image)
+    assert nib.load(out).header["sform_code"] == 4
+    assert b"denoised, napari-gpubio" in bytes(nib.load(out).header["descrip"])
+    assert capsys.readouterr().out.split() == [str(out), str(sigma), str(residual)]
+
+
+def test_settings_mask_and_noise(tmp_path, noisy):
+    mask, levels = np.zeros(SHAPE, np.uint8), np.full(SHAPE, 3.0, np.float32)
+    mask[4:16, 3:15, 2:14], levels[10:] = 1, 5
+    path, out = save(tmp_path / "in.nii", noisy), tmp_path / "out.nii"
+    settings = ["--noise-model", "rician", "--search-radius", "2", "--centre", "largest", "--cutoff", "3"]
+    known = ["--mask", save(tmp_path / "mask.nii", mask), "--noise-map", save(tmp_path / "levels.nii", levels)]
+    assert call(path, "-o", out, *settings, *known) == 0
+    asked = denoise.DenoiseSettings(noise_model="rician", search_radius=2, centre="largest", cutoff=3.0)
+    expected = denoise.denoise(noisy, asked, mask=mask, noise=levels, voxel_size_mm=(1, 1, 2), device="cpu")
+    assert np.array_equal(load(out), expected.image)
+    assert call(path, "-o", out, "--sigma", "2", "--patches", "small") == 0
+    expected = denoise.denoise(noisy, SMALL, noise=2.0, voxel_size_mm=(1, 1, 2), device="cpu")
+    assert np.array_equal(load(out), expected.image)
+
+
+def test_some_volumes_of_a_series(tmp_path, noisy):
+    series = np.stack([noisy, noisy[::-1], noisy[:, ::-1]], -1)
+    out = tmp_path / "out.nii"
+    assert call(save(tmp_path / "in.nii", series), "-o", out, "--volumes", 1, 1, "--patches", "small") == 0
+    expected = denoise.denoise(series[..., 1], SMALL, voxel_size_mm=(1, 1, 2), device="cpu")
+    assert np.array_equal(load(out)[..., 1], expected.image)
+    assert np.array_equal(load(out)[..., ::2], series[..., ::2])
+
+
+def test_logarithms(tmp_path, noisy):
+    shown = np.log10(1e-9 * noisy)
+    shown[0] = np.nan
+    out = tmp_path / "out.nii"
+    assert call(save(tmp_path / "in.nii", shown), "-o", out, "--log10", "--patches", "small") == 0
+    linear = denoise.denoise(denoise.from_log10(shown), SMALL, voxel_size_mm=(1, 1, 2), device="cpu").image
+    assert np.array_equal(load(out), denoise.to_log10(linear), equal_nan=True)
+
+
+def test_gaps(tmp_path, noisy, capsys):
+    noisy[3, 4, 5] = np.nan
+    path, out = save(tmp_path / "in.nii", noisy), tmp_path / "out.nii"
+    assert call(path, "-o", out) == 2
+    assert "1 of the image's 5760 voxels are not finite" in capsys.readouterr().err
+    assert call(path, "-o", out, "--skip-gaps") == 0
+    clean = load(out)
+    assert np.isnan(clean[3, 4, 5])
+    assert np.isfinite(clean).sum() == clean.size - 1
+
+
+def test_what_was_changed_is_told(tmp_path, noisy, capsys):
+    path = save(tmp_path / "in.nii", noisy.astype(np.int16))
+    assert call(path, "-o", tmp_path / "out.nii", "--patches", "small") == 0
+    assert "int16 values were converted to float32" in capsys.readouterr().err
+
+
+def test_an_interrupted_run_keeps_what_was_done(tmp_path, noisy, monkeypatch):
+    @contextlib.contextmanager
+    def stopped():
+        stop = threading.Event()
+        stop.set()
+        yield stop
+
+    monkeypatch.setattr(batch, "stop_at_interrupt", stopped)
+    out = tmp_path / "out.nii"
+    assert call(save(tmp_path / "in.nii", noisy), "-o", out) == 130
+    assert np.array_equal(load(out), noisy)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["-o", "out.png"], "out.png does not end in .nii or .nii.gz"),
+        (["-o", "no/out.nii"], "the folder no does not exist"),
+        (["-o", "out.nii", "--mask", "nowhere.nii"], "nowhere.nii does not exist"),
+        (["-o", "out.nii", "--mask", "small.nii"], "small.nii has shape (5, 6, 7)"),
+        (["-o", "out.nii", "--volumes", "0", "1"], "is no series"),
+        (["-o", "out.nii", "--sigma", "-1"], "negative"),
+        (["-o", "out.nii", "--search-radius", "0"], "search_radius is 0"),
+        (["-o", "out.nii", "--search-radius", "15", "--noise-out", "x.mgz"], "x.mgz does not end"),
+    ],
+)
+def test_bad_input_gives_status_two_and_a_sentence(tmp_path, noisy, capsys, monkeypatch, options, sentence):
+    monkeypatch.chdir(tmp_path)
+    save("in.nii", noisy)
+    save("small.nii", np.ones((5, 6, 7), np.uint8))
+    assert call("in.nii", *options) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("napari-gpubio: ")
+    assert sentence in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.nii", "small.nii"]
+
+
+def test_a_missing_image_and_a_volume_that_is_not_there(tmp_path, noisy, capsys):
+    assert call(tmp_path / "nowhere.nii", "-o", tmp_path / "out.nii") == 2
+    assert "nowhere.nii does not exist" in capsys.readouterr().err
+    series = save(tmp_path / "in.nii", np.stack([noisy, noisy], -1))
+    assert call(series, "-o", tmp_path / "out.nii", "--volumes", 0, 2) == 2
+    assert "has the volumes 0 to 1" in capsys.readouterr().err
