@@ -1,4 +1,4 @@
-"""Eight numbers at once in Numba: a value type over LLVM's ``<8 x real>`` with +, - and x.
+"""Eight numbers at once in Numba: a value type over LLVM's ``<8 x real>`` with +, -, x and `multiply_add`.
 
 Numba leaves short inner loops (six tensor components, say) to LLVM, which does not put them into vector registers. With
 `load`, arithmetic and `unpack` they get there, and each lane is computed exactly as a scalar would be: no fast math, no
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.extending import intrinsic, models, overload, register_model
 
 LANES = 8
@@ -76,6 +76,37 @@ def unpack(typing: Any, lanes: Any) -> Any:  # noqa: ARG001 - Numba's signature
     return kind(lanes), generate
 
 
+def _signature(lanes: Lanes, *kinds: Any) -> Any:
+    """Lanes of Lanes and numbers."""
+    return lanes(*(kind if isinstance(kind, Lanes) else lanes.real for kind in kinds))
+
+
+def _vectors(context: Any, builder: Any, signature: Any, arguments: Any) -> list[Any]:
+    """The arguments of an operation, numbers spread over all lanes."""
+    vector = context.get_value_type(signature.return_type)
+    return [
+        value if isinstance(kind, Lanes) else _spread(builder, value, vector)
+        for value, kind in zip(arguments, signature.args, strict=True)
+    ]
+
+
+@intrinsic
+def multiply_add(typing: Any, a: Any, b: Any, c: Any) -> Any:  # noqa: ARG001 - Numba's signature
+    """a * b + c, rounded once, as CUDA's ``__fmaf_rn``; any of them a number, but not all.
+
+    One instruction on processors since about 2013; on older ones LLVM calls a function for every lane.
+    """
+    lanes = next(kind for kind in (a, b, c) if isinstance(kind, Lanes))
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector = context.get_value_type(lanes)
+        name = f"llvm.fma.v{LANES}f{lanes.real.bitwidth}"
+        fused = cgutils.get_or_insert_function(builder.module, ir.FunctionType(vector, [vector] * 3), name)
+        return builder.call(fused, _vectors(context, builder, signature, arguments))
+
+    return _signature(lanes, a, b, c), generate
+
+
 def _arithmetic(instruction: str) -> Any:
     """Make an operation on two Lanes, or on one and a number."""
 
@@ -84,14 +115,9 @@ def _arithmetic(instruction: str) -> Any:
         lanes = a if isinstance(a, Lanes) else b
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            vector = context.get_value_type(lanes)
-            x, y = (
-                value if isinstance(kind, Lanes) else _spread(builder, value, vector)
-                for value, kind in zip(arguments, signature.args, strict=True)
-            )
-            return getattr(builder, instruction)(x, y)
+            return getattr(builder, instruction)(*_vectors(context, builder, signature, arguments))
 
-        return lanes(*(kind if isinstance(kind, Lanes) else lanes.real for kind in (a, b))), generate
+        return _signature(lanes, a, b), generate
 
     return operation
 

@@ -13,6 +13,22 @@ enum { STATS = 7 };
 struct Shape { int x, y, z; };
 struct Limits { real step, fa, length, bend, drift; };
 
+// a * b + c, rounded once; the compiler is told to fuse nothing else, so that both twins round alike.
+__device__ __forceinline__ real multiply_add(real a, real b, real c)
+{
+    if constexpr (sizeof(real) == sizeof(float)) return __fmaf_rn(a, b, c);
+    else return __fma_rn(a, b, c);
+}
+
+// Weighted sum of four nodes.
+__device__ __forceinline__ real weighted(const real* w, real f0, real f1, real f2, real f3)
+{
+    return multiply_add(w[3], f3, multiply_add(w[2], f2, multiply_add(w[1], f1, w[0] * f0)));
+}
+
+// Linear interpolation from f to g.
+__device__ __forceinline__ real between(real f, real g, real t) { return multiply_add(g - f, t, f); }
+
 __device__ __forceinline__ void multiply(const real* m, real x, real y, real z, real* out)
 {
     out[0] = m[0] * x + m[3] * y + m[4] * z;
@@ -132,12 +148,12 @@ struct GlobalField {
                 load<6>(row + 18, f3);
 #pragma unroll
                 for (int c = 0; c < 6; ++c) {
-                    const real value = wz[0] * f0[c] + wz[1] * f1[c] + wz[2] * f2[c] + wz[3] * f3[c];
-                    const real slope = gz[0] * f0[c] + gz[1] * f1[c] + gz[2] * f2[c] + gz[3] * f3[c];
-                    s[0][c] += wab * value;
-                    s[1][c] += dx * value;
-                    s[2][c] += dy * value;
-                    s[3][c] += wab * slope;
+                    const real value = weighted(wz, f0[c], f1[c], f2[c], f3[c]);
+                    const real slope = weighted(gz, f0[c], f1[c], f2[c], f3[c]);
+                    s[0][c] = multiply_add(wab, value, s[0][c]);
+                    s[1][c] = multiply_add(dx, value, s[1][c]);
+                    s[2][c] = multiply_add(dy, value, s[2][c]);
+                    s[3][c] = multiply_add(wab, slope, s[3][c]);
                 }
             }
         }
@@ -159,15 +175,15 @@ struct GlobalField {
         load<6>(row11, f110); load<6>(row11 + 6, f111);
 #pragma unroll
         for (int m = 0; m < 6; ++m) {
-            const real x00 = f000[m] + (f100[m] - f000[m]) * a, x10 = f010[m] + (f110[m] - f010[m]) * a;
-            const real x01 = f001[m] + (f101[m] - f001[m]) * a, x11 = f011[m] + (f111[m] - f011[m]) * a;
-            const real y0 = x00 + (x10 - x00) * b, y1 = x01 + (x11 - x01) * b;
-            const real g0 = (f100[m] - f000[m]) + ((f110[m] - f010[m]) - (f100[m] - f000[m])) * b;
-            const real g1 = (f101[m] - f001[m]) + ((f111[m] - f011[m]) - (f101[m] - f001[m])) * b;
+            const real x00 = between(f000[m], f100[m], a), x10 = between(f010[m], f110[m], a);
+            const real x01 = between(f001[m], f101[m], a), x11 = between(f011[m], f111[m], a);
+            const real y0 = between(x00, x10, b), y1 = between(x01, x11, b);
+            const real g0 = between(f100[m] - f000[m], f110[m] - f010[m], b);
+            const real g1 = between(f101[m] - f001[m], f111[m] - f011[m], b);
             const real h0 = x10 - x00, h1 = x11 - x01;
-            s[0][m] = y0 + (y1 - y0) * c;
-            s[1][m] = g0 + (g1 - g0) * c;
-            s[2][m] = h0 + (h1 - h0) * c;
+            s[0][m] = between(y0, y1, c);
+            s[1][m] = between(g0, g1, c);
+            s[2][m] = between(h0, h1, c);
             s[3][m] = y1 - y0;
         }
     }
@@ -191,10 +207,9 @@ struct GlobalField {
             load_four(row11 + t, f110); load_four(row11 + 24 + t, f111);
 #pragma unroll
             for (int m = 0; m < 4; ++m) {
-                const real x00 = f000[m] + (f100[m] - f000[m]) * a, x10 = f010[m] + (f110[m] - f010[m]) * a;
-                const real x01 = f001[m] + (f101[m] - f001[m]) * a, x11 = f011[m] + (f111[m] - f011[m]) * a;
-                const real y0 = x00 + (x10 - x00) * b, y1 = x01 + (x11 - x01) * b;
-                out[t + m] = y0 + (y1 - y0) * c;
+                const real x00 = between(f000[m], f100[m], a), x10 = between(f010[m], f110[m], a);
+                const real x01 = between(f001[m], f101[m], a), x11 = between(f011[m], f111[m], a);
+                out[t + m] = between(between(x00, x10, b), between(x01, x11, b), c);
             }
         }
     }

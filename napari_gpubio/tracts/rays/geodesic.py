@@ -12,7 +12,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.lanes import load, spread, unpack
+from napari_gpubio.core.lanes import load, multiply_add, spread, unpack
 from napari_gpubio.tracts.rays.partial import STATS
 from napari_gpubio.tracts.rays.problem import CUBIC, EUDX, LINEAR, VANAART
 from napari_gpubio.tracts.settings import StopReason
@@ -79,6 +79,18 @@ def spline_weights(t):
 
 
 @_jit
+def weighted(w, f0, f1, f2, f3):
+    """Weighted sum of four nodes."""
+    return multiply_add(w[3], f3, multiply_add(w[2], f2, multiply_add(w[1], f1, w[0] * f0)))
+
+
+@_jit
+def between(f, g, t):
+    """Linear interpolation from f to g."""
+    return multiply_add(g - f, t, f)
+
+
+@_jit
 def sample_cubic(field, x, y, z):
     """Value and gradient of the spline of six components, as four tuples; nodes are padded by one voxel."""
     real = field.dtype.type
@@ -92,13 +104,13 @@ def sample_cubic(field, x, y, z):
         for b in range(4):
             row = 6 * (((i + a) * ny + j + b) * nz + k)
             f0, f1, f2, f3 = load(field, row), load(field, row + 6), load(field, row + 12), load(field, row + 18)
-            value = wz[0] * f0 + wz[1] * f1 + wz[2] * f2 + wz[3] * f3
-            slope = gz[0] * f0 + gz[1] * f1 + gz[2] * f2 + gz[3] * f3
+            value = weighted(wz, f0, f1, f2, f3)
+            slope = weighted(gz, f0, f1, f2, f3)
             wab = wx[a] * wy[b]
-            s0 = s0 + wab * value
-            s1 = s1 + (gx[a] * wy[b]) * value
-            s2 = s2 + (wx[a] * gy[b]) * value
-            s3 = s3 + wab * slope
+            s0 = multiply_add(wab, value, s0)
+            s1 = multiply_add(gx[a] * wy[b], value, s1)
+            s2 = multiply_add(wx[a] * gy[b], value, s2)
+            s3 = multiply_add(wab, slope, s3)
     return unpack(s0), unpack(s1), unpack(s2), unpack(s3)
 
 
@@ -121,22 +133,19 @@ def sample_linear(field, x, y, z):
     a, b, c = x - real(i), y - real(j), z - real(k)
     at, sx, sy = 6 * ((i * ny + j) * nz + k), 6 * ny * nz, 6 * nz
     f000, f001, f010, f011, f100, f101, f110, f111 = cell_nodes(field, at, 6, sy, sx)
-    x00, x10 = f000 + (f100 - f000) * a, f010 + (f110 - f010) * a
-    x01, x11 = f001 + (f101 - f001) * a, f011 + (f111 - f011) * a
-    y0, y1 = x00 + (x10 - x00) * b, x01 + (x11 - x01) * b
-    g0, g1 = (f100 - f000) + ((f110 - f010) - (f100 - f000)) * b, (f101 - f001) + ((f111 - f011) - (f101 - f001)) * b
+    x00, x10, x01, x11 = between(f000, f100, a), between(f010, f110, a), between(f001, f101, a), between(f011, f111, a)
+    y0, y1 = between(x00, x10, b), between(x01, x11, b)
+    g0, g1 = between(f100 - f000, f110 - f010, b), between(f101 - f001, f111 - f011, b)
     h0, h1 = x10 - x00, x11 - x01
-    return unpack(y0 + (y1 - y0) * c), unpack(g0 + (g1 - g0) * c), unpack(h0 + (h1 - h0) * c), unpack(y1 - y0)
+    return unpack(between(y0, y1, c)), unpack(between(g0, g1, c)), unpack(between(h0, h1, c)), unpack(y1 - y0)
 
 
 @_jit
 def eight_of_24(field, at, sx, sy, a, b, c):
     """Trilinear values of eight components of a volume of 24, as a tuple; ``at`` is the flat index of the first."""
     f000, f001, f010, f011, f100, f101, f110, f111 = cell_nodes(field, at, 24, sy, sx)
-    x00, x10 = f000 + (f100 - f000) * a, f010 + (f110 - f010) * a
-    x01, x11 = f001 + (f101 - f001) * a, f011 + (f111 - f011) * a
-    y0, y1 = x00 + (x10 - x00) * b, x01 + (x11 - x01) * b
-    return unpack(y0 + (y1 - y0) * c)
+    x00, x10, x01, x11 = between(f000, f100, a), between(f010, f110, a), between(f001, f101, a), between(f011, f111, a)
+    return unpack(between(between(x00, x10, b), between(x01, x11, b), c))
 
 
 @_jit
