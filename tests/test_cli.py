@@ -61,7 +61,9 @@ def test_info_says_what_auto_will_take(capsys, monkeypatch):
     assert json.loads(capsys.readouterr().out)["auto"].startswith("cpu")
 
 
-@pytest.mark.parametrize("verb", [[], ["demo"], ["check"], ["bench"], ["info"], ["tracts"], ["light"], ["mcml"]])
+@pytest.mark.parametrize(
+    "verb", [[], ["demo"], ["check"], ["bench"], ["info"], ["tracts"], ["light"], ["mcml"], ["denoise"]]
+)
 def test_every_verb_has_help(capsys, verb):
     with pytest.raises(SystemExit) as end:
         cli.main([*verb, "--help"])

@@ -4,10 +4,34 @@ From a noisy volume to a clean one in one call::
 
     result = denoise(volume)
     result.image, result.noise
+
+and from file to file, with the header kept::
+
+    image = read_image("t1.nii.gz")
+    result = denoise(image.array, DenoiseSettings(noise_model="rician"), voxel_size_mm=image.voxel_size_mm)
+    write_image("t1_clean.nii.gz", result.image, image)
 """
 
+from napari_gpubio.denoise.io import NiftiImage, read_image, read_mask, read_on_grid, write_image
 from napari_gpubio.denoise.model import DenoiseResult
 from napari_gpubio.denoise.run import denoise, denoise_steps
+from napari_gpubio.denoise.samples import fluence_pair, noisy_head
 from napari_gpubio.denoise.settings import DenoiseSettings
+from napari_gpubio.denoise.values import from_log10, to_log10, without_gaps
 
-__all__ = ["DenoiseResult", "DenoiseSettings", "denoise", "denoise_steps"]
+__all__ = [
+    "DenoiseResult",
+    "DenoiseSettings",
+    "NiftiImage",
+    "denoise",
+    "denoise_steps",
+    "fluence_pair",
+    "from_log10",
+    "noisy_head",
+    "read_image",
+    "read_mask",
+    "read_on_grid",
+    "to_log10",
+    "without_gaps",
+    "write_image",
+]

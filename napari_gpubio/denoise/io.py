@@ -1,0 +1,114 @@
+"""Images from NIfTI and back: what was denoised is written with the header that it came with."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.space import same_grid, voxel_sizes_mm
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES, nifti_affine, nifti_array, one_volume, open_nifti, read_array
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NiftiImage:
+    """A volume or a series of volumes, and all that its file says about it.
+
+    Parameters
+    ----------
+    array
+        Shape (X, Y, Z) or (X, Y, Z, N), in the file's own order.
+    affine
+        Voxel to world, mm.
+    header
+        The file's header, as nibabel has it.
+    path
+        The file.
+    """
+
+    array: Array
+    affine: npt.NDArray[np.float64]
+    header: Any
+    path: Path
+
+    @property
+    def voxel_size_mm(self) -> tuple[float, ...]:
+        """Edge lengths of a voxel along the axes of the array."""
+        return tuple(map(float, voxel_sizes_mm(self.affine)))
+
+
+def read_image(path: str | Path) -> NiftiImage:
+    """Read an image with its header; further axes of length 1 are dropped.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is missing, damaged, of another kind or too large for the memory.
+    """
+    path = Path(path)
+    file = open_nifti(path)
+    array = nifti_array(file, path)
+    if array.ndim > 3:
+        array = array.reshape(array.shape[:3] + tuple(n for n in array.shape[3:] if n > 1))
+    return NiftiImage(array=array, affine=nifti_affine(file, path), header=file.header, path=path)
+
+
+def read_mask(path: str | Path, image: NiftiImage) -> npt.NDArray[np.bool_]:
+    """Read a mask on the grid of an image, shape (X, Y, Z): True where the file is not 0.
+
+    Raises
+    ------
+    InvalidInput
+        As `read_image`; or if it lies on another grid.
+    """
+    array = read_on_grid(path, image)
+    return np.asarray(one_volume(array, Path(path).name) != 0)
+
+
+def read_on_grid(path: str | Path, image: NiftiImage) -> Array:
+    """Read a map (or a series of maps) on the grid of an image, such as its noise; errors as `read_mask`."""
+    array, affine = read_array(path)
+    if not same_grid(array.shape, affine, image.array.shape, image.affine):
+        raise InvalidInput(
+            f"{Path(path).name} has shape {array.shape[:3]} and {image.path.name} {image.array.shape[:3]}, or it lies "
+            "elsewhere; resample it to the image's grid"
+        )
+    return array
+
+
+def write_image(path: str | Path, array: npt.ArrayLike, like: NiftiImage, description: str = "") -> None:
+    """Write an array with the header of another image; an older file is replaced only when the new one is complete.
+
+    The affine and its codes, units, the time step and the intent are kept; the type is that of the array.
+
+    Parameters
+    ----------
+    path
+        Ends in ``.nii`` or ``.nii.gz``.
+    array
+        Real numbers, shape (X, Y, Z) or (X, Y, Z, N).
+    like
+        Where the header comes from.
+    description
+        Goes to the header's ``descrip`` (its first 79 bytes), instead of the one that was there.
+
+    Raises
+    ------
+    InvalidInput
+        If the name ends otherwise, the folder is missing, or the file cannot be written.
+    """
+    if not str(path).lower().endswith(NIFTI_SUFFIXES):
+        raise InvalidInput(f"{Path(path).name} does not end in .nii or .nii.gz; give it one of these endings")
+    values, header = np.asarray(array), like.header.copy()
+    header.set_data_dtype(values.dtype)
+    if description:
+        header["descrip"] = description.encode("ascii", "replace")[:79]
+    kind = nib.Nifti2Image if isinstance(header, nib.Nifti2Header) else nib.Nifti1Image
+    with atomic_write(path) as part:
+        nib.save(kind(values, None, header), part)

@@ -1,0 +1,5 @@
+"""The dock widget "Denoise"."""
+
+from napari_gpubio.denoise.widget.panel import DenoisePanel
+
+__all__ = ["DenoisePanel"]

@@ -1,0 +1,26 @@
+"""Fixtures of the tests of the dock widget "Denoise"."""
+
+import pytest
+from napari.utils._proxies import PublicOnlyProxy
+
+from napari_gpubio.denoise.widget import anlm_mode
+from tests.denoise.widget.panel_samples import add_panel
+from tests.dock_widgets import Held, until_the_end
+
+
+@pytest.fixture
+def viewer(viewer):
+    """A viewer as plugins see it."""
+    return PublicOnlyProxy(viewer)
+
+
+@pytest.fixture
+def panel(viewer, qtbot):
+    """A panel in an empty viewer."""
+    yield from until_the_end(qtbot, viewer, add_panel(viewer))
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """Holds every run back after its first bricks until ``go`` is set."""
+    yield from Held(monkeypatch, anlm_mode, "denoise_steps").until_the_end()
