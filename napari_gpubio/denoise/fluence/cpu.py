@@ -1,0 +1,72 @@
+"""Denoising of fluence on all CPU cores (Numba), the twin of ``gpu.py``."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numba
+import numpy as np
+
+from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.core.parallel import cpu_threads
+from napari_gpubio.denoise.fluence import passes, smoothing
+from napari_gpubio.denoise.fluence.ladder import Taps, Window
+from napari_gpubio.denoise.fluence.problem import FluenceProblem
+from napari_gpubio.denoise.fluence.smoothing import Segments, Weights
+from napari_gpubio.denoise.fluence.tournament import Tournament
+
+_NONE = np.zeros((1, 0), np.float32)
+_ANYWHERE = np.zeros((3, 2, 1, 1, 1), np.uint8)  # segments that are not looked at
+_VOXELS_PER_THREAD = 32768
+
+
+class Run(Tournament):
+    """The denoising of one volume on the CPU; items are challengers."""
+
+    def __init__(self, problem: FluenceProblem, *, device: Device = CPU) -> None:
+        self.device = device
+        super().__init__(problem)
+
+    @contextmanager
+    def _threads(self) -> Iterator[None]:
+        """As many threads as are worth their coming together after every pass."""
+        before = numba.get_num_threads()
+        with cpu_threads():
+            numba.set_num_threads(max(1, min(before, self._problem.halves[0].size // _VOXELS_PER_THREAD)))
+            try:
+                yield
+            finally:
+                numba.set_num_threads(before)
+
+    def _upload(self, array: Any) -> Any:
+        return array.copy()
+
+    def _download(self, array: Any) -> Any:
+        return array.copy()
+
+    def _empty(self) -> Any:
+        return np.empty(self._problem.shape, np.float32)
+
+    def _smooth(self, source: Any, window: Window, room: Any, out: Any, *, is_cut: bool) -> None:  # noqa: ARG002
+        first, middle, last = (_weights(taps) for taps in window)
+        segments = self._segments if is_cut and self._segments is not None else _ANYWHERE
+        x, y, z = (Segments(below, above, is_cut) for below, above in segments)
+        with self._threads():
+            if len(first.weights):
+                flat = [array.reshape(len(array), -1) for array in (source, x.below, x.above, out)]
+                smoothing.smooth_first_axis(flat[0], first, Segments(flat[1], flat[2], is_cut), flat[3])
+                source = out
+            if len(middle.weights) or len(last.weights) or source is not out:
+                smoothing.smooth_planes(source, middle, last, y, z, out)
+
+    def _do(self, name: str, *arguments: Any) -> None:
+        rows = [a.reshape(-1, a.shape[-1]) if isinstance(a, np.ndarray) else a for a in arguments]
+        with self._threads():
+            getattr(passes, name)(*rows)
+
+
+def _weights(taps: Taps | None) -> Weights:
+    """Taps as the Numba functions take them."""
+    if taps is None:
+        return Weights(_NONE[0], _NONE, _NONE, is_sloped=False)
+    return Weights(*taps, taps.is_sloped)

@@ -1,0 +1,132 @@
+// What a tournament does with volumes, the twin of smoothing.py and passes.py: same names, same order of operations.
+// Every voxel is one thread's, and there are no atomics: a result does not depend on the order of threads.
+#define FOR_EVERY_VOXEL(i, size)                                                                      \
+    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;                             \
+    if (i >= (size)) return
+
+constexpr int ROWS = 4; // voxels of a thread along the smoothed axis, a block's height apart
+
+// Smooth along the middle axis of (before, n, behind), or along the last one where behind is 1.
+//
+// A block is 32 x 16 threads: lanes side by side in memory, so that loads are coalesced; for the first two axes its
+// rows follow one another along the line and share their neighbours in the cache. Windows end where the segment of
+// one label does, ``below`` and ``above`` voxels away; gains and slopes make them whole again.
+extern "C" __global__ void smooth_axis(
+    const float* __restrict__ source, const unsigned char* __restrict__ below, const unsigned char* __restrict__ above,
+    int is_cut, int before, int n, int behind, const float* __restrict__ weights, const float* __restrict__ gains,
+    const float* __restrict__ slopes, int reach, int is_sloped, float* __restrict__ out)
+{
+    const bool is_last = behind == 1;
+    const int lane = blockIdx.x * blockDim.x + threadIdx.x; // along the line if it is the last axis, else across it
+    const int row = blockIdx.y * (blockDim.y * ROWS) + threadIdx.y;
+    for (int r = 0; r < ROWS; ++r) {
+        const int other = row + r * (int)blockDim.y;
+        const int i = is_last ? lane : other;
+        const int plane = is_last ? other : (int)blockIdx.z;
+        if (lane >= (is_last ? n : behind) || other >= (is_last ? before : n)) continue;
+        const size_t here = is_last ? (size_t)plane * n + i : ((size_t)plane * n + i) * behind + lane;
+        int a = is_cut ? below[here] : i, b = is_cut ? above[here] : n - 1 - i;
+        a = a < reach ? a : reach;
+        b = b < reach ? b : reach;
+        const int farthest = a > b ? a : b;
+        float total = weights[0] * source[here], moment = 0.0f;
+        for (int d = 1; d <= farthest; ++d) {
+            const size_t step = (size_t)d * behind;
+            const float up = d <= b ? source[here + step] : 0.0f;
+            const float down = d <= a ? source[here - step] : 0.0f;
+            total += weights[d] * (up + down);
+            if (is_sloped) moment += weights[d] * (float)d * (up - down);
+        }
+        const int whole = a * (reach + 1) + b;
+        const float smoothed = gains[whole] * total;
+        out[here] = is_sloped ? smoothed + slopes[whole] * moment : smoothed;
+    }
+}
+
+extern "C" __global__ void correct(long long size, const float* __restrict__ pilot, float* __restrict__ again)
+{
+    FOR_EVERY_VOXEL(i, size);
+    const float p = pilot[i], q = again[i];
+    const bool is_safe = p > 0.0f && q > 0.25f * p;
+    const float ratio = is_safe ? p / q : 1.0f;
+    const float corrected = p * ratio;
+    again[i] = corrected > 0.0f ? corrected : 0.0f;
+}
+
+__device__ __forceinline__ float error_of(float f, float g, float a, float b, float inverse, float noise)
+{
+    const float spread = (f - g) * inverse;
+    const float bias = ((f - a) * inverse) * ((g - b) * inverse);
+    return noise * (spread * spread) + bias;
+}
+
+extern "C" __global__ void compare(
+    long long size, const float* __restrict__ first, const float* __restrict__ second,
+    const float* __restrict__ old_first, const float* __restrict__ old_second, const float* __restrict__ new_first,
+    const float* __restrict__ new_second, const float* __restrict__ reference, float noise, float* __restrict__ out)
+{
+    FOR_EVERY_VOXEL(i, size);
+    const float inverse = 1.0f / reference[i], a = first[i], b = second[i];
+    const float now = error_of(new_first[i], new_second[i], a, b, inverse, noise);
+    const float before = error_of(old_first[i], old_second[i], a, b, inverse, noise);
+    out[i] = (now - before) * sqrtf(reference[i]);
+}
+
+extern "C" __global__ void decide(long long size, float* __restrict__ difference)
+{
+    FOR_EVERY_VOXEL(i, size);
+    difference[i] = difference[i] < 0.0f ? 1.0f : 0.0f;
+}
+
+extern "C" __global__ void forbid(
+    long long size, float* __restrict__ weight, const float* __restrict__ limit, float scale)
+{
+    FOR_EVERY_VOXEL(i, size);
+    if (!(scale <= limit[i])) weight[i] = 0.0f;
+}
+
+extern "C" __global__ void hand_over(
+    long long size, const float* __restrict__ weight, const float* __restrict__ challenger, float* __restrict__ holder)
+{
+    FOR_EVERY_VOXEL(i, size);
+    holder[i] += weight[i] * (challenger[i] - holder[i]);
+}
+
+extern "C" __global__ void hand_scale_over(
+    long long size, const float* __restrict__ weight, float scale, float* __restrict__ scales)
+{
+    FOR_EVERY_VOXEL(i, size);
+    scales[i] += weight[i] * (scale - scales[i]);
+}
+
+extern "C" __global__ void average(
+    long long size, const float* __restrict__ first, const float* __restrict__ second, float* __restrict__ out)
+{
+    FOR_EVERY_VOXEL(i, size);
+    out[i] = 0.5f * (first[i] + second[i]);
+}
+
+extern "C" __global__ void raise_to(
+    long long size, float* __restrict__ values, const float* __restrict__ floor, float share, float least)
+{
+    FOR_EVERY_VOXEL(i, size);
+    float raised = share * floor[i];
+    raised = values[i] > raised ? values[i] : raised;
+    values[i] = raised > least ? raised : least;
+}
+
+extern "C" __global__ void dispersion(
+    long long size, const float* __restrict__ first, const float* __restrict__ second,
+    const float* __restrict__ reference, float* __restrict__ out)
+{
+    FOR_EVERY_VOXEL(i, size);
+    const float spread = 0.5f * (first[i] - second[i]);
+    out[i] = spread * (spread / reference[i]);
+}
+
+extern "C" __global__ void standard_error(
+    long long size, float* __restrict__ dispersion, const float* __restrict__ reference)
+{
+    FOR_EVERY_VOXEL(i, size);
+    dispersion[i] = sqrtf(dispersion[i] * reference[i]);
+}

@@ -1,0 +1,255 @@
+"""Denoising of fluence on any device: half-buffers in, one clean volume and its noise out."""
+
+import dataclasses
+import functools
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio import __version__
+from napari_gpubio.core.chunks import open_run
+from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.denoise.checks import checked_mask, checked_noise, checked_voxel_size
+from napari_gpubio.denoise.fluence import checks, cpu
+from napari_gpubio.denoise.fluence.model import FluenceResult
+from napari_gpubio.denoise.fluence.problem import FluenceProblem, Smoothed, limit_of, scale_of, segments_of
+from napari_gpubio.denoise.fluence.settings import FluenceSettings
+from napari_gpubio.denoise.fluence.split import split_in_two
+
+Array = npt.NDArray[Any]
+_MESSAGE = "denoising fluence"
+_SINGLE = "there is one buffer only: its noise was {}, and it was split in two with random numbers"
+
+
+def denoise_fluence(  # noqa: PLR0913 - what a user may know of a run
+    first: npt.ArrayLike,
+    second: npt.ArrayLike | None = None,
+    settings: FluenceSettings | None = None,
+    *,
+    labels: npt.ArrayLike | None = None,
+    mueff_per_mm: npt.ArrayLike | None = None,
+    mask: npt.ArrayLike | None = None,
+    voxel_size_mm: Sequence[float] = (1.0, 1.0, 1.0),
+    noise: npt.ArrayLike | None = None,
+    device: str | Device = "auto",
+    progress: Callable[[Step], object] | None = None,
+) -> FluenceResult:
+    """Denoise the fluence of a Monte Carlo run; see `denoise_fluence_steps`, whose end this returns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio.denoise.fluence import denoise_fluence
+    >>> rng, truth = np.random.default_rng(0), np.exp(-0.2 * np.indices((30, 30, 30))[2])
+    >>> even, odd = (rng.poisson(20 * truth) / 20 for _ in range(2))
+    >>> result = denoise_fluence(even, odd, device="cpu")
+    >>> bool(result.snr_gain_db > 10)
+    True
+    """
+    steps = denoise_fluence_steps(
+        first,
+        second,
+        settings,
+        labels=labels,
+        mueff_per_mm=mueff_per_mm,
+        mask=mask,
+        voxel_size_mm=voxel_size_mm,
+        noise=noise,
+        device=device,
+    )
+    return drive(steps, progress)
+
+
+def denoise_fluence_steps(  # noqa: PLR0913 - what a user may know of a run
+    first: npt.ArrayLike,
+    second: npt.ArrayLike | None = None,
+    settings: FluenceSettings | None = None,
+    *,
+    labels: npt.ArrayLike | None = None,
+    mueff_per_mm: npt.ArrayLike | None = None,
+    mask: npt.ArrayLike | None = None,
+    voxel_size_mm: Sequence[float] = (1.0, 1.0, 1.0),
+    noise: npt.ArrayLike | None = None,
+    device: str | Device = "auto",
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, FluenceResult]:
+    """Denoise fluence step by step: yields a `Step` after every window that was tried and returns the result.
+
+    Windows from narrow to wide are tried, and every voxel keeps the one with the least error, which two half-buffers
+    tell without any model: see ``tournament.py``. The result does not depend on the number of threads.
+
+    Parameters
+    ----------
+    first, second
+        Fluence of even and of odd photons, each per photon of its own half, so that their mean is the whole; shape
+        (X, Y, Z), or (X, Y, Z, N) for gates, each of which is denoised alone. Without a second buffer the first is
+        the whole, and its noise is measured; that is less good.
+    settings
+        Scales and choice; see `FluenceSettings`.
+    labels
+        Refractive indices or tissues as whole numbers, shape (X, Y, Z): nothing is averaged across their borders.
+        Needed where the refractive index steps, since fluence steps there too.
+    mueff_per_mm
+        Effective attenuation, one number or a map (X, Y, Z): windows then end at ``settings.cap`` penetration depths.
+    mask
+        Voxels to denoise, shape (X, Y, Z). The others stay as they are and are not averaged.
+    voxel_size_mm
+        Edge lengths of a voxel; windows are as long in mm along every axis.
+    noise
+        Standard error of a single buffer where it is known: one number, one for each gate, or a map.
+    device
+        See `napari_gpubio.core.device.choose_device`; of several GPUs the first is used.
+    stop
+        Set it to stop early; windows that were not tried are left out, and ``complete`` is False.
+
+    Raises
+    ------
+    InvalidInput
+        If a buffer or what comes with it cannot be used.
+    """
+    settings, begun = settings or FluenceSettings(), time.perf_counter()
+    gates = _Gates(first, second, settings, labels, mueff_per_mm, mask, voxel_size_mm, noise)
+    chosen = choose_device(device)
+    complete = yield from gates.denoise(chosen, stop)
+    parameters = {
+        "software": f"napari-gpubio {__version__}",
+        "denoising": dataclasses.asdict(settings),
+        "voxel_size_mm": list(gates.voxel_size_mm),
+        "buffers": 1 if second is None else 2,
+        "labelled": labels is not None,
+        "masked": mask is not None,
+        "capped": mueff_per_mm is not None,
+        "device": chosen.describe(),
+        "seconds": round(time.perf_counter() - begun, 4),
+    }
+    return gates.result(parameters, complete=complete)
+
+
+class _Gates:
+    """The gates of a run, denoised one after another."""
+
+    def __init__(
+        self,
+        first: npt.ArrayLike,
+        second: npt.ArrayLike | None,
+        settings: FluenceSettings,
+        labels: npt.ArrayLike | None,
+        mueff_per_mm: npt.ArrayLike | None,
+        mask: npt.ArrayLike | None,
+        voxel_size_mm: Sequence[float],
+        noise: npt.ArrayLike | None,
+    ) -> None:
+        self._settings = settings
+        whole, self._notes = checks.checked_fluence(first, "first buffer")
+        self._first, self._second, self._noise = whole, None, None
+        if second is not None:
+            self._second, notes = checks.checked_second(second, whole)
+            self._notes += notes
+            whole = (whole + self._second) / 2
+            if noise is not None:
+                raise InvalidInput("the noise is given, but two buffers tell it themselves; leave one of them out")
+        else:
+            self._noise = checked_noise(noise, whole.shape)
+            self._notes += (_SINGLE.format("measured" if noise is None else "given"),)
+        shape = whole.shape[:3]
+        inside = checked_mask(mask, shape) != 0
+        self._mask = None if inside.all() else inside
+        self._segments = segments_of(shape, checks.checked_labels(labels, shape), self._mask)
+        self._limit = limit_of(checks.checked_mueff(mueff_per_mm, shape), settings, shape)
+        self.voxel_size_mm = checked_voxel_size(voxel_size_mm)
+        self._images = whole.copy()
+        self._scales = np.zeros(whole.shape, np.float32)
+        self._errors, self._raw_errors = np.zeros_like(whole), np.zeros_like(whole)
+
+    def denoise(self, device: Device, stop: threading.Event | None) -> Generator[Step, None, bool]:
+        """Denoise all gates; returns whether the end was reached."""
+        for done, (n, pair) in enumerate(lit := list(self._lit())):
+            problem, scale = self._problem(pair)
+            run, total = _open(problem, device), len(problem.challengers)
+            try:
+                tried = 0
+                while tried < total and not (stop is not None and stop.is_set()):
+                    run.advance(tried, 1)
+                    tried += 1
+                    look = functools.partial(self._look, run, n, scale)
+                    yield Step(done * total + tried, len(lit) * total, _MESSAGE, look)
+                self._put(n, run.snapshot(), scale)
+            finally:
+                run.close()
+            if tried < total:
+                return False
+        return True
+
+    def result(self, parameters: dict[str, Any], *, complete: bool) -> FluenceResult:
+        """What there is."""
+        return FluenceResult(
+            image=self._images,
+            noise=self._errors,
+            raw_noise=self._raw_errors,
+            scale_mm=self._scales,
+            parameters=parameters,
+            notes=self._notes,
+            complete=complete,
+        )
+
+    def _lit(self) -> Iterator[tuple[Any, tuple[Array, Array]]]:
+        """Where each gate that light has reached is in the arrays, and its halves."""
+        for n in np.ndindex(self._first.shape[3:]):
+            where = (..., *n)
+            if not self._first[where].any():
+                self._notes += (f"gate {n[0]} of the first buffer is zero everywhere and was left as it is",)
+            elif self._second is not None:
+                yield where, (self._first[where], self._second[where])
+            else:
+                noise = None if self._noise is None else self._noise[where]
+                yield where, split_in_two(self._first[where], self._settings.seed, noise)
+
+    def _problem(self, pair: tuple[Array, Array]) -> tuple[FluenceProblem, float]:
+        """One gate, scaled, and what it was divided by."""
+        scale = scale_of(*pair)
+        first, second = (np.ascontiguousarray(half / scale, np.float32) for half in pair)
+        problem = FluenceProblem(
+            halves=(first, second),
+            segments=self._segments,
+            is_masked=self._mask is not None,
+            limit=self._limit,
+            voxel_size_mm=self.voxel_size_mm,
+            settings=self._settings,
+        )
+        return problem, scale
+
+    def _look(self, run: Any, where: Any, scale: float) -> Array:
+        """All gates as they are now."""
+        images = self._images.copy()
+        images[where] = self._inside(run.values() * np.float64(scale), images[where])
+        return images
+
+    def _inside(self, new: Array, old: Array) -> Array:
+        """The new values inside the mask, the old ones outside."""
+        return new if self._mask is None else np.where(self._mask, new, old)
+
+    def _put(self, where: Any, found: Smoothed, scale: float) -> None:
+        """Keep a denoised gate in its own unit; outside the mask nothing changes."""
+        for kept, values, factor in (
+            (self._images, found.values, scale),
+            (self._errors, found.error, scale),
+            (self._raw_errors, found.raw_error, scale),
+            (self._scales, found.scale, 1.0),
+        ):
+            kept[where] = self._inside(values * np.float64(factor), kept[where])
+
+
+def _open(problem: FluenceProblem, device: Device) -> Any:
+    """A `Run` of the right twin."""
+    if not device.is_gpu:
+        return cpu.Run(problem, device=CPU)
+    from napari_gpubio.denoise.fluence import gpu
+
+    only = Device("cuda", device.indices[:1])
+    return open_run(lambda: gpu.Run(problem, device=only), only, problem.resident_bytes, "denoising this fluence")

@@ -1,0 +1,244 @@
+"""The denoising of fluence as a whole: less noise, no bias, and what must hold whatever the fluence."""
+
+import threading
+
+import numba
+import numpy as np
+import pytest
+
+from napari_gpubio.denoise import denoise
+from napari_gpubio.denoise.fluence import FluenceSettings, denoise_fluence, denoise_fluence_steps
+from napari_gpubio.denoise.fluence.split import measure_noise, split_in_two
+from tests.denoise.fluence.samples import SHORT, diffuse, poisson_halves
+from tests.runs import finished, stopped
+
+SHAPE = (40, 40, 40)
+TRUTH = diffuse(SHAPE)
+COUNTS = TRUTH * 400 / TRUTH.max()  # of the whole
+LIT, BRIGHT = COUNTS > 1, COUNTS > 10  # raw signal / noise above 0 and above 10 dB
+INNER = np.zeros(SHAPE, bool)
+INNER[8:-8, 8:-8, 8:-8] = True
+
+
+@pytest.fixture(scope="module")
+def runs():
+    """Eight runs of 200 counts in the brightest voxel of each half, denoised, and the raw whole."""
+    pairs = [poisson_halves(TRUTH, 200, seed) for seed in range(8)]
+    return [((a + b) / 2, denoise_fluence(a, b, device="cpu")) for a, b in pairs]
+
+
+def bias_db(images, where):
+    """Mean over truth."""
+    return 20 * np.log10((images[..., where] / TRUTH[where]).mean())
+
+
+def gain_db(raw, filtered):
+    """How much the pooled relative variance has fallen."""
+    before, after = (np.var(x, axis=0, ddof=1) / TRUTH**2 for x in (raw, filtered))
+    return 10 * np.log10(before[LIT].mean() / after[LIT].mean())
+
+
+def test_diffusion_with_shot_noise_gains_fifteen_db_without_bias(runs):
+    """Independent noise is far easier than that of Monte Carlo; a Gaussian of 1 voxel gains 16.5 dB but has bias."""
+    raw, found = (np.array(x) for x in ([u for u, _ in runs], [r.image for _, r in runs]))
+    assert gain_db(raw, found) > 15
+    for where, most in ((INNER & LIT, 0.1), (INNER & BRIGHT, 0.1), (LIT, 0.2), (BRIGHT, 0.2)):  # more at faces
+        by_run = [bias_db(image, where) for image in found]
+        assert np.std(by_run, ddof=1) / np.sqrt(len(by_run)) < 0.03  # so that the bounds mean something
+        assert abs(np.mean(by_run)) < most
+
+
+def test_the_noise_it_tells_is_the_noise_there_is(runs):
+    raw, found = (np.array(x) for x in ([u for u, _ in runs], [r.image for _, r in runs]))
+    for told, there, worst in (
+        (np.mean([r.raw_noise**2 for _, r in runs], axis=0), raw.var(axis=0, ddof=1), 0.1),
+        (np.mean([r.noise**2 for _, r in runs], axis=0), found.var(axis=0, ddof=1), 0.5),
+    ):
+        assert np.sqrt((told / TRUTH**2)[LIT].mean() / (there / TRUTH**2)[LIT].mean()) == pytest.approx(1, abs=worst)
+    result = runs[0][1]
+    assert result.photon_multiplier == pytest.approx(10 ** (result.snr_gain_db / 10))
+    assert 12 < result.snr_gain_db < 30
+
+
+def test_far_better_than_non_local_means(runs):
+    def error(image):
+        return (np.square(image - TRUTH) / TRUTH**2)[LIT].mean()
+
+    raw, result = runs[0]
+    assert error(result.image) < 0.25 * error(denoise(raw, device="cpu").image)
+
+
+def test_an_absorber_with_faces_is_never_worse_than_raw():
+    """Along z the fluence falls by 1 / e a voxel beyond a face; only flat windows can help there."""
+    x, _, z = np.indices((32, 32, 32))
+    truth = np.exp(-0.1 * z - 0.9 * np.maximum(z - 15.5, 0) - 0.01 * (x - 16) ** 2)
+    pairs = [poisson_halves(truth, 2000, seed) for seed in range(4)]
+    found = np.array([denoise_fluence(*pair, device="cpu").image for pair in pairs])
+    plain = np.array([denoise_fluence(*pair, FluenceSettings(flat=False), device="cpu").image for pair in pairs])
+    raw = np.array([(a + b) / 2 for a, b in pairs])
+    behind = (z >= 16) & (truth * 4000 > 10)
+    errors = [(np.square(f - truth) / truth**2)[:, behind].mean() for f in (raw, plain, found)]
+    assert errors[2] < 0.2 * errors[0]
+    assert errors[2] < 0.5 * errors[1]
+    assert abs(20 * np.log10((found / truth)[:, behind].mean())) < 0.1
+
+
+def test_labels_keep_a_step_of_the_refractive_index():
+    labels = (np.indices((24, 24, 24))[2] > 11).astype(np.uint8)
+    truth = diffuse((24, 24, 24)) * np.where(labels, 8.0, 1.0)
+    pair = poisson_halves(truth, 300)
+    face = np.zeros(truth.shape, bool)
+    face[:, :, 10:14] = True
+    with_labels, without = (
+        denoise_fluence(*pair, labels=used, device="cpu").image for used in (labels, np.zeros_like(labels))
+    )
+    errors = [(np.square(f / truth - 1))[face].mean() for f in (with_labels, without)]
+    assert errors[0] < 0.5 * errors[1]
+
+
+def test_a_cap_keeps_windows_narrow():
+    pair = poisson_halves(TRUTH, 200)
+    capped = denoise_fluence(*pair, FluenceSettings(flat=False), mueff_per_mm=1.0, device="cpu")
+    assert capped.scale_mm.max() <= 0.8  # 1.25 / mu_eff = 1.25 mm; the next scale is 1.3
+    assert denoise_fluence(*pair, device="cpu").scale_mm.max() > 3
+    free = denoise_fluence(*pair, FluenceSettings(flat=False, cap=0.0), mueff_per_mm=1.0, device="cpu")
+    assert free.scale_mm.max() > 3
+
+
+def test_a_single_buffer_is_split():
+    raw = [sum(poisson_halves(TRUTH, 200, seed)) / 2 for seed in range(4)]
+    results = [denoise_fluence(u, device="cpu") for u in raw]
+    assert gain_db(raw, [r.image for r in results]) > 12
+    assert abs(bias_db(np.array([r.image for r in results]), INNER & BRIGHT)) < 0.2
+    assert "one buffer only: its noise was measured" in results[0].notes[0]
+    known = denoise_fluence(raw[0], noise=np.sqrt(raw[0].max() / 400 * TRUTH), device="cpu")
+    assert "one buffer only: its noise was given" in known.notes[0]
+    again = denoise_fluence(raw[0], device="cpu")
+    np.testing.assert_array_equal(again.image, results[0].image)
+    other = denoise_fluence(raw[0], settings=FluenceSettings(seed=2), device="cpu")
+    assert (other.image != again.image).any()
+
+
+def test_halves_of_one_buffer_have_independent_noise():
+    rng = np.random.default_rng(3)
+    noisy = 10 + rng.normal(size=(60, 60, 60))
+    first, second = split_in_two(noisy, 1, np.ones(noisy.shape))
+    np.testing.assert_allclose((first + second) / 2, noisy)
+    correlation = np.corrcoef(first.ravel(), second.ravel())[0, 1]
+    assert abs(correlation) < 4 / np.sqrt(noisy.size)
+    assert np.var(first) == pytest.approx(2.0, rel=0.02)
+
+
+def test_the_noise_of_a_single_volume_is_measured():
+    """Noise as alike in neighbours as that of Monte Carlo, on fluence that falls by a third a voxel."""
+    smooth = np.exp(-0.3 * np.indices((40, 40, 40))[2])
+    first, second = split_in_two(np.zeros_like(smooth), 5, np.ones_like(smooth))
+    noise = (first - second) / 2
+    found = measure_noise(smooth * (1 + 0.1 * noise))
+    inner = (slice(5, -5),) * 3
+    assert np.median(found[inner] / (0.1 * smooth[inner])) == pytest.approx(1.0, abs=0.15)
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e-3, 1e6])
+def test_the_unit_does_not_matter(factor):
+    pair = poisson_halves(diffuse((16, 14, 18)), 100)
+    plain, scaled = (denoise_fluence(*(f * half for half in pair), SHORT, device="cpu") for f in (1.0, factor))
+    close = np.abs(scaled.image / factor - plain.image) <= 1e-5 * plain.image
+    assert close.mean() > 0.98  # powers of two change nothing; other factors round, which may tip a choice
+    exact = denoise_fluence(*(2.0**-60 * half for half in pair), SHORT, device="cpu")
+    np.testing.assert_array_equal(exact.image, 2.0**-60 * plain.image)
+
+
+def test_ten_decades_in_one_volume_stay_finite_and_positive():
+    truth = np.exp(-0.6 * np.indices((8, 8, 40))[2])
+    rng = np.random.default_rng(4)
+    pair = [truth * (1 + 0.1 * rng.normal(size=truth.shape)) for _ in range(2)]
+    result = denoise_fluence(*pair, device="cpu")
+    assert np.isfinite(result.image).all()
+    assert (np.abs(result.image / truth - 1) < 0.3).all()
+    assert np.abs(result.image / truth - 1).mean() < 0.6 * np.abs((pair[0] + pair[1]) / 2 / truth - 1).mean()
+
+
+def test_a_constant_stays_constant():
+    pair = np.full((9, 8, 7), 3.0), np.full((9, 8, 7), 3.0)
+    pair[1][0, 0, 0] = 3.0000001
+    np.testing.assert_allclose(denoise_fluence(*pair, device="cpu").image, 3.0, rtol=2e-6)
+
+
+def test_flips_and_swapped_halves_commute():
+    first, second = poisson_halves(diffuse((14, 15, 16)), 100)
+    expected = denoise_fluence(first, second, SHORT, device="cpu").image
+    np.testing.assert_array_equal(denoise_fluence(second, first, SHORT, device="cpu").image, expected)
+    turned = denoise_fluence(first[::-1, :, ::-1], second[::-1, :, ::-1], SHORT, device="cpu").image[::-1, :, ::-1]
+    assert (np.abs(turned - expected) <= 1e-5 * expected).mean() > 0.98  # sums of other order may tip a choice
+
+
+def test_threads_change_no_bit():
+    pair, before = poisson_halves(diffuse((48, 40, 40)), 100), numba.get_num_threads()
+    expected = denoise_fluence(*pair, SHORT, device="cpu")
+    try:
+        numba.set_num_threads(1)
+        found = denoise_fluence(*pair, SHORT, device="cpu")
+    finally:
+        numba.set_num_threads(before)
+    np.testing.assert_array_equal(found.image, expected.image)
+    np.testing.assert_array_equal(found.noise, expected.noise)
+
+
+def test_gates_are_denoised_one_by_one():
+    pairs = [poisson_halves(diffuse((12, 13, 14), k), 100 * k) for k in (0.1, 0.5)]
+    first, second = (np.stack([*halves, np.zeros((12, 13, 14))], axis=-1) for halves in zip(*pairs, strict=True))
+    result = denoise_fluence(first, second, SHORT, device="cpu")
+    for n, pair in enumerate(pairs):
+        alone = denoise_fluence(*pair, SHORT, device="cpu")
+        np.testing.assert_array_equal(result.image[..., n], alone.image)
+        np.testing.assert_array_equal(result.noise[..., n], alone.noise)
+    assert not result.image[..., 2].any()
+    assert result.notes == ("gate 2 of the first buffer is zero everywhere and was left as it is",)
+
+
+def test_a_mask_leaves_the_rest_as_it_was_and_unread():
+    first, second = poisson_halves(diffuse((14, 15, 16)), 100)
+    mask = np.zeros(first.shape, bool)
+    mask[2:10, 3:12, 1:15] = True
+    result = denoise_fluence(first, second, SHORT, mask=mask, device="cpu")
+    np.testing.assert_array_equal(result.image[~mask], ((first + second) / 2)[~mask])
+    assert not result.noise[~mask].any()
+    assert (result.image != (first + second) / 2)[mask].mean() > 0.9
+    first[~mask] = 5.0
+    again = denoise_fluence(first, second, SHORT, mask=mask, device="cpu")
+    np.testing.assert_allclose(again.image[mask], result.image[mask], rtol=1e-5)
+
+
+def test_stopping_keeps_what_narrow_windows_did():
+    pair, stop = poisson_halves(diffuse((14, 15, 16)), 100), threading.Event()
+    result = stopped(denoise_fluence_steps(*pair, SHORT, device="cpu", stop=stop), stop, after=4)
+    assert not result.complete
+    first_only = denoise_fluence(*pair, FluenceSettings(largest_scale=0.8), device="cpu")
+    assert result.scale_mm.max() <= 0.8
+    assert first_only.complete
+    assert (result.image != (pair[0] + pair[1]) / 2).mean() > 0.5
+
+
+def test_steps_count_up_to_the_end():
+    pair = poisson_halves(diffuse((8, 9, 10)), 100)
+    steps, result = finished(denoise_fluence_steps(*pair, SHORT, device="cpu"))
+    assert [step.done for step in steps] == list(range(1, 10))
+    assert steps[-1].fraction == 1.0
+    assert result.complete
+    np.testing.assert_array_equal(steps[-1].preview, result.image)
+    assert (steps[0].preview != result.image).any()
+
+
+def test_the_result_says_how_it_was_made_and_the_input_is_not_touched():
+    pair = [half.astype(np.float32) for half in poisson_halves(diffuse((8, 9, 10)), 100)]
+    before = [half.copy() for half in pair]
+    result = denoise_fluence(*pair, SHORT, voxel_size_mm=(1, 1, 0.5), labels=np.ones((8, 9, 10)), device="cpu")
+    for half, copy in zip(pair, before, strict=True):
+        np.testing.assert_array_equal(half, copy)
+    assert result.image.dtype == np.float32
+    assert result.parameters["denoising"]["largest_scale"] == 2.1
+    assert result.parameters["voxel_size_mm"] == [1, 1, 0.5]
+    assert result.parameters["buffers"] == 2
+    assert result.parameters["labelled"] is True
+    assert result.scale_mm.max() <= 1.06  # 2.1 voxels of 0.5 mm
