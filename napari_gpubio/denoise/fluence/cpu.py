@@ -69,4 +69,4 @@ def _weights(taps: Taps | None) -> Weights:
     """Taps as the Numba functions take them."""
     if taps is None:
         return Weights(_NONE[0], _NONE, _NONE, is_sloped=False)
-    return Weights(*taps, taps.is_sloped)
+    return Weights(*taps)

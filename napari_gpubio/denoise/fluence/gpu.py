@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.device import Device
+from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.core.kernels import kernel
 from napari_gpubio.denoise.fluence.ladder import Taps, Window
 from napari_gpubio.denoise.fluence.problem import FluenceProblem, Smoothed
@@ -23,7 +23,8 @@ class Run(Tournament):
         import cupy
 
         self.device = device
-        self._taps: dict[bytes, tuple[Any, ...]] = {}
+        self._taps: dict[int, tuple[Taps, tuple[Any, ...]]] = {}
+        self._kernels: dict[str, Any] = {}
         with cupy.cuda.Device(device.indices[0]):
             self._no_segments: tuple[Any, ...] = (cupy.zeros(1, np.uint8),) * 2  # which kernels do not read
             super().__init__(problem)
@@ -62,9 +63,7 @@ class Run(Tournament):
         return cupy.array(array)
 
     def _download(self, array: Any) -> Any:
-        import cupy
-
-        return cupy.asnumpy(array)
+        return to_host(array)
 
     def _empty(self) -> Any:
         import cupy
@@ -96,23 +95,21 @@ class Run(Tournament):
             source, *segments, i(is_cut), i(before), i(n), i(behind), *self._on_device(taps), i(taps.reach),
             i(taps.is_sloped), out,
         )  # fmt: skip
-        _strict("smooth_axis")(grid, (_LANES, _HEIGHT), arguments)
+        self._kernel("smooth_axis")(grid, (_LANES, _HEIGHT), arguments)
 
     def _on_device(self, taps: Taps) -> tuple[Any, ...]:
         """The arrays of a window, uploaded once."""
-        key = taps.weights.tobytes() + taps.slopes.tobytes()
-        if key not in self._taps:
-            self._taps[key] = tuple(self._upload(array) for array in taps)
-        return self._taps[key]
+        if id(taps) not in self._taps:  # kept with their arrays, so that the number stays theirs
+            arrays = tuple(self._upload(array) for array in (taps.weights, taps.gains, taps.slopes))
+            self._taps[id(taps)] = taps, arrays
+        return self._taps[id(taps)][1]
 
     def _do(self, name: str, *arguments: Any) -> None:
         size = math.prod(self._problem.shape)
-        _strict(name)((-(-size // _THREADS),), (_THREADS,), (np.int64(size), *arguments))
+        self._kernel(name)((-(-size // _THREADS),), (_THREADS,), (np.int64(size), *arguments))
 
-
-def _strict(name: str) -> Any:
-    """A kernel that rounds as the CPU does: where two windows are as good, rounding decides for one of them.
-
-    It costs nothing, since the kernels wait for memory.
-    """
-    return kernel(_SOURCE, name, strict=True)
+    def _kernel(self, name: str) -> Any:
+        """A kernel that rounds as the CPU does: where two windows are as good, rounding decides for one of them."""
+        if name not in self._kernels:
+            self._kernels[name] = kernel(_SOURCE, name, strict=True)
+        return self._kernels[name]

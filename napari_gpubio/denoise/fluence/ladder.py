@@ -6,6 +6,7 @@ that a slope is not bent at faces:  w(d) = g(d) (gain + slope d).  For wide wind
 negative, and fluence, which falls by decades over them, would not stay positive.
 """
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -32,21 +33,19 @@ class Taps(NamedTuple):
         g(0) to g(reach), shape (reach + 1,).
     gains, slopes
         What makes a window whole again that ends after a voxels below and b voxels above, shape (reach + 1,) * 2.
+    is_sloped
+        Whether slopes matter at all.
     """
 
     weights: Float
     gains: Float
     slopes: Float
+    is_sloped: bool
 
     @property
     def reach(self) -> int:
         """Voxels to either side."""
         return len(self.weights) - 1
-
-    @property
-    def is_sloped(self) -> bool:
-        """Whether slopes matter at all."""
-        return bool(self.slopes.any())
 
 
 Window = tuple[Taps | None, Taps | None, Taps | None]  # None: nothing is done along that axis
@@ -73,8 +72,9 @@ class Challenger(NamedTuple):
     is_flat: bool
 
 
+@functools.lru_cache(maxsize=256)
 def make_taps(scale: float, *, is_sloped: bool) -> Taps | None:
-    """The window of a Gaussian of ``scale`` voxels, or None where that is one voxel."""
+    """The window of a Gaussian of ``scale`` voxels, or None where that is one voxel; made once."""
     if scale < _NARROWEST:
         return None
     reach = max(1, int(np.ceil(REACH * scale)))
@@ -90,7 +90,8 @@ def make_taps(scale: float, *, is_sloped: bool) -> Taps | None:
     safe = np.where(solvable, determinant, 1.0)
     gains = np.where(solvable, m2 / safe, 1.0 / m0)
     slopes = np.where(solvable, -m1 / safe, 0.0)
-    return Taps(*(np.ascontiguousarray(x, np.float32) for x in (g[reach:], gains, slopes)))
+    weights, gains, slopes = (np.ascontiguousarray(x, np.float32) for x in (g[reach:], gains, slopes))
+    return Taps(weights, gains, slopes, is_sloped=bool(slopes.any()))
 
 
 def make_window(

@@ -236,13 +236,14 @@ class _Gates:
 
     def _put(self, where: Any, found: Smoothed, scale: float) -> None:
         """Keep a denoised gate in its own unit; outside the mask nothing changes."""
+        inside = self._mask
         for kept, values, factor in (
             (self._images, found.values, scale),
             (self._errors, found.error, scale),
             (self._raw_errors, found.raw_error, scale),
             (self._scales, found.scale, 1.0),
         ):
-            kept[where] = self._inside(values * np.float64(factor), kept[where])
+            np.multiply(values, kept.dtype.type(factor), out=kept[where], where=True if inside is None else inside)
 
 
 def _open(problem: FluenceProblem, device: Device) -> Any:
