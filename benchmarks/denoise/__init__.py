@@ -1,0 +1,1 @@
+"""What the scripts of the denoise engine are made of."""

@@ -1,0 +1,218 @@
+"""Rows a to e: sizes, radii, settings, processors, memory."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+from unittest import mock
+
+from common import (
+    Array,
+    Row,
+    Timing,
+    limited_threads,
+    load_average,
+    row,
+    skipped,
+    thread_counts,
+    threads_told,
+    timed_on,
+)
+
+from denoise.plan import MOST_FLOAT_VOLUMES, SEED_SECONDS, TARGETS, Job, Plan, cube, make_problem
+from napari_gpubio.core.device import CPU, Device, free_gpu_pool
+from napari_gpubio.denoise import gpu
+from napari_gpubio.denoise.problem import Problem
+from napari_gpubio.denoise.run import denoise, make_runs
+from napari_gpubio.denoise.settings import DenoiseSettings
+
+SMALL, LARGE = 100, 256  # voxels along each axis
+RADII = (1, 2, 3, 4, 5)
+SETTINGS: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "small patch alone": {"patches": "small"},
+    "large patch alone": {"patches": "large"},
+    "no pre-selection": {"preselection": "none"},
+    "cut-off 3, largest centre": {"cutoff": 3.0, "centre": "largest"},
+    "Rician": {"noise_model": "rician"},
+    "Rician, cut-off 3, largest centre": {"noise_model": "rician", "cutoff": 3.0, "centre": "largest"},
+}
+LONG_SECONDS = 10.0  # what takes longer on a CPU is timed once
+
+
+class Resident:
+    """A volume on its device, ready to be filtered; mixing included, transfers left out.
+
+    Parameters
+    ----------
+    problem
+        What is filtered.
+    device
+        A CPU or one GPU.
+    """
+
+    def __init__(self, problem: Problem, device: Device) -> None:
+        self._problem = problem
+        (self._run,) = make_runs(problem, device)
+
+    def filter(self) -> None:
+        """Everything from values and moments to the mixed estimate, which stays where it is."""
+        self.kernels()
+        self.mix()
+
+    def kernels(self) -> None:
+        """The two sweeps over all displacements alone."""
+        self._run.advance(0, self._problem.bricks)
+
+    def mix(self) -> None:
+        """Noise, bias and sub-bands."""
+        with mock.patch.object(gpu, "to_host", lambda array: array):  # the image stays on the GPU
+            self._run.finish()
+
+    def close(self) -> None:
+        """Free the buffers."""
+        self._run.close()
+
+
+def timed_resident(problem: Problem, device: Device, plan: Plan, part: str = "filter") -> Timing:
+    """Time a part of the filtering."""
+    resident = Resident(problem, device)
+    try:
+        resident.kernels()
+        return timed_on(device, getattr(resident, part), repeats_of(problem.values, device, plan))
+    finally:
+        resident.close()
+
+
+def timed_call(volume: Array, device: Device, plan: Plan, settings: DenoiseSettings | None = None) -> Timing:
+    """Time the whole call, from the volume to the image on the host."""
+    return timed_on(device, lambda: denoise(volume, settings, device=device), repeats_of(volume, device, plan))
+
+
+def repeats_of(volume: Array, device: Device, plan: Plan) -> int:
+    """How often a volume is timed: on a GPU often, on a CPU once where it takes long."""
+    if device.is_gpu:
+        return 3 if plan.quick else 10
+    expected = TARGETS["cpu", SMALL] * volume.size / SMALL**3
+    return 1 if expected > LONG_SECONDS else plan.repeats
+
+
+def voxel_row(name: str, device: Device, timing: Timing, voxels: int, **more: Any) -> Row:
+    """A row that counts voxels."""
+    if not device.is_gpu:
+        more = {"load_average": load_average()[:1], **more}
+    return row(name, device, timing, voxels, "voxels", **more)
+
+
+# -------------------------------------------------------------------------------------------------------- rows a: sizes
+def sizes(plan: Plan) -> Iterator[Job]:
+    """Both cubes, resident (as a whole and in parts) and as a whole call."""
+    for n in (SMALL, LARGE):
+        for part, told in (("filter", "resident"), ("kernels", "resident, kernels alone"), ("mix", "resident, mixing")):
+            if part == "filter" or plan.device.is_gpu or n == SMALL:
+                yield Job(f"a {n}^3, {told}", partial(_resident, n, part, plan))
+        yield Job(f"a {n}^3, whole call", partial(_whole, n, plan))
+
+
+def _resident(n: int, part: str, plan: Plan, name: str) -> Row:
+    volume = cube(n)
+    timing = timed_resident(make_problem(volume), plan.device, plan, part)
+    target = f"target {TARGETS[plan.device.kind, n]:g} s" if part == "filter" else ""
+    return voxel_row(name, plan.device, timing, volume.size, target=target)
+
+
+def _whole(n: int, plan: Plan, name: str) -> Row:
+    volume = cube(n)
+    told = {"paper": SEED_SECONDS} if n == SMALL else {}
+    return voxel_row(name, plan.device, timed_call(volume, plan.device, plan), volume.size, **told)
+
+
+# ----------------------------------------------------------------------------------------------- rows b and c: settings
+def radii(plan: Plan) -> Iterator[Job]:
+    """Search radius, both patches."""
+    for radius in RADII if plan.device.is_gpu else RADII[:4]:
+        measure = partial(_with, {"search_radius": radius}, "b 100^3, search radius 3", plan)
+        yield Job(f"b 100^3, search radius {radius}", measure)
+
+
+def settings(plan: Plan) -> Iterator[Job]:
+    """Patches, rules and noise models."""
+    for told, options in SETTINGS.items():
+        yield Job(f"c 100^3, {told}", partial(_with, options, "c 100^3, defaults", plan))
+
+
+def _with(options: dict[str, Any], base: str, plan: Plan, name: str) -> Row:
+    volume = cube(SMALL)
+    problem = make_problem(volume, DenoiseSettings(**options))
+    timing = timed_resident(problem, plan.device, plan)
+    return voxel_row(name, plan.device, timing, volume.size, compared_with=base)
+
+
+# --------------------------------------------------------------------------------------------------- rows d: processors
+def processors(plan: Plan) -> Iterator[Job]:
+    """One to all threads of a CPU, or one to all GPUs."""
+    if not plan.device.is_gpu:
+        for count in thread_counts():
+            yield Job(f"d 100^3, {threads_told(count)}", partial(_on_threads, count, plan))
+        return
+    for count in range(1, len(plan.device.indices) + 1):
+        device = Device("cuda", plan.device.indices[:count])
+        yield Job(f"d 256^3, {count} GPU{'s' * (count > 1)}, whole call", partial(_on_gpus, device, plan))
+
+
+def _on_threads(count: int, plan: Plan, name: str) -> Row:
+    volume = cube(SMALL)
+    with limited_threads(count):
+        timing = timed_resident(make_problem(volume), CPU, plan)
+        return voxel_row(name, CPU, timing, volume.size, compared_with="d 100^3, 1 thread", processors=count)
+
+
+def _on_gpus(device: Device, plan: Plan, name: str) -> Row:
+    volume = cube(LARGE)
+    timing = timed_call(volume, device, plan)
+    more = {"compared_with": "d 256^3, 1 GPU, whole call", "processors": len(device.indices)}
+    return voxel_row(name, device, timing, volume.size, **more)
+
+
+# ------------------------------------------------------------------------------------------------------- rows e: memory
+def memory(plan: Plan) -> Iterator[Job]:
+    """What a volume takes of a GPU: declared, and the most that CuPy's pool held, in volumes of float32."""
+    for n in (SMALL, LARGE):
+        yield Job(f"e {n}^3, memory", partial(_memory, n, plan))
+
+
+def _memory(n: int, plan: Plan, name: str) -> Row:
+    if not plan.device.is_gpu:
+        return skipped(name, "needs a GPU: --device cuda:0")
+    volume = cube(n)
+    problem, most = make_problem(volume), MostBytes(plan.device)
+    volumes = 4 * volume.size
+    with most:
+        denoise(volume, device=plan.device)
+    return {
+        "name": name,
+        "declared": problem.resident_bytes / volumes,
+        "most": most.bytes / volumes,
+        "bytes": most.bytes,
+        "target": f"{MOST_FLOAT_VOLUMES} volumes of float32 and slabs",
+    }
+
+
+class MostBytes:
+    """Most bytes that were taken from a GPU's pool inside the block, as the pool itself grew to."""
+
+    def __init__(self, device: Device) -> None:
+        self._device, self.bytes = device, 0
+
+    def __enter__(self) -> "MostBytes":
+        free_gpu_pool(self._device)
+        self._before = self._held()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bytes = self._held() - self._before
+
+    def _held(self) -> int:
+        import cupy
+
+        with cupy.cuda.Device(self._device.indices[0]):
+            return int(cupy.get_default_memory_pool().total_bytes())
