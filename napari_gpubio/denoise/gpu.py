@@ -47,6 +47,7 @@ class Run:
         self.device = device
         self._problem = problem
         self._done: list[tuple[int, int]] = []
+        self._kernels: dict[str, Any] = {}
         is_known = problem.variance is not None
         self._together = together_of(problem, shared_memory_bytes(device))
         with cupy.cuda.Device(device.indices[0]):
@@ -77,7 +78,10 @@ class Run:
         self._kernel("local_moments")((blocks,), (256,), arguments)
 
     def _kernel(self, name: str) -> Any:
-        return kernel(_SOURCE, name, defines=defines_of(self._problem, self._together), fast=True)
+        if name not in self._kernels:
+            defines = defines_of(self._problem, self._together)
+            self._kernels[name] = kernel(_SOURCE, name, defines=defines, fast=True)
+        return self._kernels[name]
 
     def bytes_per_item(self) -> int:
         """Nothing beyond what is resident."""

@@ -1,6 +1,5 @@
 """What bricks leave behind, and what is made of it when all are done."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -95,26 +94,31 @@ def finish(problem: Problem, arrays: Arrays, filter_axis: wavelet.FilterAxis, xp
         NumPy or CuPy.
     """
     usable = arrays.usable != 0
-    patches = list(_corrected(problem, (arrays.sums, arrays.estimates), usable, filter_axis, xp))
-    images = [image for image, _ in patches]
+    if problem.settings.is_rician:
+        images, variance = _corrected(problem, arrays, usable, filter_axis, xp)
+    else:
+        images, variance = arrays.estimates, _variance(problem, arrays, usable, -1, xp)
     mixed = images[0] if len(images) == 1 else wavelet.mix(images[0], images[1], filter_axis, xp)
-    return Filtered(xp.where(usable, mixed, arrays.values), patches[-1][1])
+    return Filtered(xp.where(usable, mixed, arrays.values), variance)
+
+
+def _variance(problem: Problem, arrays: Arrays, usable: Any, patch: int, xp: Any) -> Any:
+    """Variance of the noise by one of the patches, 0 where it is not known."""
+    least, factor = arrays.sums[patch], problem.windows.patch_sizes[patch] * problem.calibration[patch]
+    return xp.where(usable & (least < _UNKNOWN), least * np.float32(1.0 / factor), np.float32(0.0))
 
 
 def _corrected(
-    problem: Problem, found: tuple[Any, Any], usable: Any, filter_axis: wavelet.FilterAxis, xp: Any
-) -> Iterator[tuple[Any, Any]]:
-    """The image of each patch without Rician bias, and the variance of the noise by that patch."""
-    sizes = problem.windows.patch_sizes
-    for least, estimate, size, factor in zip(*found, sizes, problem.calibration, strict=True):
-        is_known = usable & (least < _UNKNOWN)
-        variance = xp.where(is_known, least * np.float32(1.0 / (size * factor)), np.float32(0.0))
-        if problem.settings.noise_model == "gaussian":
-            yield estimate, variance
-        elif problem.variance is not None:
-            yield noise.without_bias(estimate, variance, xp), variance
-        elif problem.settings.noise_model == "rician-simple":  # the seed takes its measure of noise for the variance
-            yield noise.without_bias(estimate, variance * np.float32(factor), xp), variance
-        else:
-            variance = noise.rician_variance(estimate, noise.smooth(variance, filter_axis, xp), xp)
-            yield noise.without_bias(estimate, variance, xp), variance
+    problem: Problem, arrays: Arrays, usable: Any, filter_axis: wavelet.FilterAxis, xp: Any
+) -> tuple[list[Any], Any]:
+    """The image of each patch without Rician bias, and the variance of the noise by the last of them."""
+    images, variance = [], None
+    for patch, (estimate, factor) in enumerate(zip(arrays.estimates, problem.calibration, strict=True)):
+        variance = _variance(problem, arrays, usable, patch, xp)
+        bias = variance
+        if problem.variance is None and problem.settings.noise_model == "rician-simple":
+            bias = variance * np.float32(factor)  # the seed takes its measure of noise for the variance
+        elif problem.variance is None:
+            bias = variance = noise.rician_variance(estimate, noise.smooth(variance, filter_axis, xp), xp)
+        images.append(noise.without_bias(estimate, bias, xp))
+    return images, variance

@@ -27,7 +27,7 @@ OPTIONS = {
 
 
 def check_same_bits(found, expected, names, least=0.0):
-    """Equal bits; what is below ``least`` counts as nothing, since a real GPU knows no denormal numbers."""
+    """Equal bits; what is below ``least`` counts as nothing."""
     for name in names:
         a, b = getattr(found, name), getattr(expected, name)
         assert np.isfinite(a).all(), name
