@@ -8,9 +8,9 @@ import importlib
 from types import ModuleType
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "denoise", "light", "tracts"]
+__all__ = ["__version__", "denoise", "dose", "light", "tracts"]
 
-ENGINES = ("tracts", "light", "denoise")
+ENGINES = ("tracts", "light", "denoise", "dose")
 
 
 def __getattr__(name: str) -> ModuleType:

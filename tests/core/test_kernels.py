@@ -54,6 +54,7 @@ ANLM = [
 ]
 SPECIALISATIONS = {
     "denoise/anlm.cu": ANLM,
+    "dose/histogram/dvh.cu": [("LABEL=unsigned char",), ("LABEL=unsigned short",)],
     "tracts/rays/geodesic.cu": BOTH_REALS,
     "tracts/tensors/tensors.cu": BOTH_REALS,
     "light/voxels/voxels.cu": VOXELS,

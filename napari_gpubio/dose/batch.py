@@ -1,0 +1,138 @@
+"""The command-line verb ``napari-gpubio dose``: from a dose and structures to histograms, metrics and verdicts."""
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from napari_gpubio.core.arguments import add_settings, read_settings
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.terminal import draw_progress
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES, read_volume
+from napari_gpubio.dose.curves.constraints import PASS, Verdict, judge, parse_constraints
+from napari_gpubio.dose.curves.metric import Metric, parse_metric
+from napari_gpubio.dose.io.dvh_sequence import write_dvh_sequence
+from napari_gpubio.dose.io.rtdose import read_rtdose
+from napari_gpubio.dose.io.rtstruct import read_rtstruct
+from napari_gpubio.dose.io.table import write_curves_csv, write_json, write_metrics_csv
+from napari_gpubio.dose.model import Dose, Structures
+from napari_gpubio.dose.run import DvhResult, dvh
+from napari_gpubio.dose.settings import DvhSettings
+from napari_gpubio.dose.structures.labels import LabelStructures
+
+_PLAIN_METRICS = ("Volume[cc]", "Mean[{unit}]", "D95%[{unit}]", "D50%[{unit}]", "D2%[{unit}]")
+
+
+def add_verb(verbs: Any) -> None:
+    """Add the verb to the command line."""
+    verb = verbs.add_parser(
+        "dose",
+        help="dose-volume histograms, metrics and constraints",
+        description="Make dose-volume histograms. The exit status is 1 if a constraint does not pass.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example:\n  napari-gpubio dose rtdose.dcm rtstruct.dcm --metric 'D95%%[Gy]' --metric 'V20Gy[%%]'",
+    )
+    verb.add_argument("dose", type=Path, help="RTDOSE file, or NIfTI volume with --unit")
+    verb.add_argument("structures", type=Path, help="RTSTRUCT file, or NIfTI labels")
+    verb.add_argument("--unit", help="of a dose whose file does not tell it, for instance Gy or J/cm2")
+    verb.add_argument("--structure", action="append", metavar="NAME", help="only this structure; may be repeated")
+    verb.add_argument("--label", action="append", metavar="N=NAME", help="name of a label; may be repeated")
+    verb.add_argument("--metric", action="append", metavar="TEXT", help="for instance D95%%[Gy]; may be repeated")
+    verb.add_argument("--reference-dose", type=float, help="what %% of dose are of (the prescription)")
+    verb.add_argument("--constraints", type=Path, help="text file of lines such as 'Heart: V25Gy[%%] < 10'")
+    verb.add_argument("--curves", type=Path, help="write the curves: .csv")
+    verb.add_argument("--table", type=Path, help="write the metrics: .csv")
+    verb.add_argument("--json", type=Path, help="write everything: .json")
+    verb.add_argument("--dicom", type=Path, help="write a copy of the RTDOSE file with these histograms")
+    verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
+    add_settings(verb, DvhSettings(), "histograms")
+    verb.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what the arguments say."""
+    dose = _read_dose(options.dose, options.unit)
+    structures, numbers = _read_structures(options)
+    metrics = [parse_metric(text.format(unit=dose.unit)) for text in options.metric or _PLAIN_METRICS]
+    constraints = parse_constraints(_text_of(options.constraints)) if options.constraints else ()
+    settings = read_settings(options, DvhSettings())
+    result = dvh(dose, structures, settings, device=options.device, progress=draw_progress)
+    _print_table(result, metrics, options.reference_dose)
+    _write(options, result, metrics, numbers)
+    verdicts = judge(constraints, result, reference_dose=options.reference_dose)
+    for verdict in verdicts:
+        print(_told(verdict))
+    return 0 if all(verdict.status == PASS for verdict in verdicts) else 1
+
+
+def _is_nifti(path: Path) -> bool:
+    return path.name.lower().endswith(NIFTI_SUFFIXES)
+
+
+def _read_dose(path: Path, unit: str | None) -> Dose:
+    if not _is_nifti(path):
+        return read_rtdose(path, unit=unit)
+    if unit is None:
+        raise InvalidInput(f"{path.name} does not tell the unit of its dose; give it, for instance --unit Gy")
+    values, affine = read_volume(path)
+    return Dose(values=values, affine=affine, unit=unit, name=path.name)
+
+
+def _read_structures(options: argparse.Namespace) -> tuple[list[Structures], dict[str, int]]:
+    """Structures that are wanted, and the file's numbers of them by name."""
+    if _is_nifti(options.structures):
+        labels, affine = read_volume(options.structures)
+        return [LabelStructures(labels=labels, affine=affine, structures=_label_names(options.label))], {}
+    found = read_rtstruct(options.structures)
+    for note in found.notes:
+        print(note, file=sys.stderr)
+    numbers = {one.name: number for one, number in zip(found.structures, found.numbers, strict=True)}
+    if options.structure:
+        return [found[name] for name in options.structure], numbers
+    return list(found.structures), numbers
+
+
+def _label_names(given: Sequence[str] | None) -> dict[int, str] | None:
+    if not given:
+        return None
+    pairs = [re.fullmatch(r"(\d+)=(.+)", text) for text in given]
+    for text, pair in zip(given, pairs, strict=True):
+        if pair is None:
+            raise InvalidInput(f"--label is {text!r}; write for instance --label 3=Heart")
+    return {int(pair[1]): pair[2] for pair in pairs if pair is not None}
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return existing_file(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path.name} is no text in UTF-8; save it as such") from error
+
+
+def _print_table(result: DvhResult, metrics: Sequence[Metric], reference_dose: float | None) -> None:
+    width = max(len("structure"), *(len(one.name) for one in result))
+    print(f"{'structure':{width}}", *(f"{metric!s:>12}" for metric in metrics))
+    for one in result:
+        values = (metric.of(one, reference_dose) for metric in metrics)
+        print(f"{one.name:{width}}", *(f"{value:12.5g}" for value in values))
+        for note in one.notes:
+            print(note, file=sys.stderr)
+
+
+def _write(options: argparse.Namespace, result: DvhResult, metrics: Sequence[Metric], numbers: dict[str, int]) -> None:
+    if options.curves is not None:
+        write_curves_csv(options.curves, result)
+    if options.table is not None:
+        write_metrics_csv(options.table, result, metrics, reference_dose=options.reference_dose)
+    if options.json is not None:
+        write_json(options.json, result)
+    if options.dicom is not None:
+        write_dvh_sequence(options.dicom, result, numbers, options.dose)
+
+
+def _told(verdict: Verdict) -> str:
+    why = verdict.reason or f"{verdict.value:.5g}"
+    return f"{verdict.status:14} {verdict.constraint}  ({why})"

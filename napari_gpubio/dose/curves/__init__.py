@@ -1,0 +1,1 @@
+"""Dose-volume histograms and what is read off them."""

@@ -1,0 +1,103 @@
+"""From integer counts to curves."""
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.dose.curves.dvh import Dvh
+from napari_gpubio.dose.histogram.problem import Organ, Problem
+from napari_gpubio.dose.histogram.tally import Tally
+from napari_gpubio.dose.model import MM3_PER_CC
+from napari_gpubio.dose.settings import DvhSettings
+
+Array = npt.NDArray[np.float64]
+
+
+def make_dvhs(problem: Problem, tally: Tally, settings: DvhSettings, unit: str) -> tuple[Dvh, ...]:
+    """Curves of all organs; ``unit`` is that of the dose.
+
+    Raises
+    ------
+    InvalidInput
+        If a structure leaves the dose grid and the settings refuse that.
+    """
+    return tuple(_Counts(problem, tally, n).dvh(settings, unit) for n in range(len(problem.organs)))
+
+
+class _Counts:
+    """What was counted of one organ, in cc and units of the dose."""
+
+    def __init__(self, problem: Problem, tally: Tally, number: int) -> None:
+        self.organ: Organ = problem.organs[number]
+        self.unit_cc = self.organ.unit_mm3 / MM3_PER_CC
+        self.edges = problem.bins.edges
+        self.counts = tally.counts[number]
+        self.weight = int(self.counts.sum())
+        self.outside_cc = int(tally.outside[number]) * self.unit_cc
+        grid, bins = problem.grid, problem.bins
+        self.low = grid.least + grid.scale * float(tally.low[:, number].min())
+        self.high = grid.least + grid.scale * float(tally.high[:, number].max())
+        if self.weight:  # half a step, because steps are counted rounded down
+            mean = bins.least + bins.fine_step * (int(tally.sums[number]) / self.weight + 0.5)
+            self.mean = min(max(mean, self.low), self.high)
+
+    def dvh(self, settings: DvhSettings, unit: str) -> Dvh:
+        doses, volumes, mean = self._inside()
+        if self.outside_cc > 0:
+            if settings.outside == "refuse":
+                raise InvalidInput(
+                    f"{self.outside_cc:.4g} cc of {self.organ.name!r} lie outside the dose grid; give a larger "
+                    "dose, or choose outside='zero' or outside='exclude'"
+                )
+            if settings.outside == "zero":
+                doses, volumes, mean = self._with_zero_dose(doses, volumes, mean)
+        return Dvh(
+            name=self.organ.name,
+            unit=unit,
+            doses=doses,
+            volumes_cc=volumes,
+            mean=mean,
+            outside_cc=self.outside_cc,
+            outside=settings.outside,
+            colour=self.organ.colour,
+            spacing_mm=self.organ.spacing_mm,
+            resolution_cc=self.unit_cc,
+            notes=self._notes(settings),
+        )
+
+    def _inside(self) -> tuple[Array, Array, float]:
+        """The curve of what lies in the dose: from the least dose over the edges between to the largest."""
+        if not self.weight:
+            return np.empty(0), np.empty(0), float("nan")
+        above = np.concatenate([np.cumsum(self.counts[::-1])[::-1], [0]]) * self.unit_cc  # at each edge
+        between = (self.edges > self.low) & (self.edges < self.high)
+        doses = np.concatenate([[self.low], self.edges[between], [self.high]])
+        volumes = np.concatenate([[self.weight * self.unit_cc], above[between], [0.0]])
+        return _without_flats(doses, volumes), _without_flats(volumes, volumes), self.mean
+
+    def _with_zero_dose(self, doses: Array, volumes: Array, mean: float) -> tuple[Array, Array, float]:
+        """The curve with the volume outside the grid at dose 0."""
+        inside = volumes[0] if len(volumes) else 0.0
+        total = inside + self.outside_cc
+        at = int(np.searchsorted(doses, 0.0))
+        raised = volumes[:at] + self.outside_cc
+        new_doses = np.concatenate([doses[:at], [0.0, 0.0], doses[at:]])
+        step = np.interp(0.0, doses, volumes) if len(doses) else 0.0
+        new_volumes = np.concatenate([raised, [step + self.outside_cc, step], volumes[at:]])
+        return new_doses, new_volumes, (mean * inside / total if inside else 0.0)
+
+    def _notes(self, settings: DvhSettings) -> tuple[str, ...]:
+        notes = list(self.organ.notes)
+        if self.outside_cc > 0:
+            how = "counted with no dose" if settings.outside == "zero" else "left out"
+            notes.append(f"{self.outside_cc:.4g} cc of {self.organ.name!r} lie outside the dose grid and are {how}")
+        if not self.weight and not self.outside_cc:
+            notes.append(f"{self.organ.name!r} is empty")
+        return tuple(notes)
+
+
+def _without_flats(array: Array, volumes: Array) -> Array:
+    """Points of a curve without those inside a stretch of constant volume."""
+    needed = np.ones(len(volumes), bool)
+    needed[1:-1] = (volumes[:-2] != volumes[1:-1]) | (volumes[1:-1] != volumes[2:])
+    return array[needed]

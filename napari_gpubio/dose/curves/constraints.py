@@ -1,0 +1,134 @@
+"""Lists of constraints: what a plan should keep to, and whether it does."""
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.dose.curves.dvh import Dvh
+from napari_gpubio.dose.curves.metric import Metric, parse_metric
+
+PASS, FAIL, NOT_EVALUATED = "pass", "fail", "not evaluated"
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+_SAME = {"≤": "<=", "≥": ">="}
+_LINE = re.compile(r"\s*(?P<name>.+?)\s*:\s*(?P<metric>[^:]+?\])\s*(?P<sign><=|>=|<|>|≤|≥)\s*(?P<limit>\S+)\s*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constraint:
+    """A limit on a metric of a structure.
+
+    Parameters
+    ----------
+    structure
+        Its name; letter case does not matter.
+    metric
+        What is limited.
+    sign
+        ``"<="``, ``">="``, ``"<"`` or ``">"``.
+    limit
+        In the metric's unit.
+    """
+
+    structure: str
+    metric: Metric
+    sign: str
+    limit: float
+
+    def __str__(self) -> str:
+        return f"{self.structure}: {self.metric} {self.sign} {self.limit:g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of a constraint.
+
+    Parameters
+    ----------
+    constraint
+        The constraint.
+    status
+        `PASS`, `FAIL` or `NOT_EVALUATED`.
+    value
+        Of the metric; NaN if it could not be evaluated.
+    reason
+        Why it could not be evaluated, in a sentence.
+    """
+
+    constraint: Constraint
+    status: str
+    value: float = math.nan
+    reason: str = ""
+
+
+def parse_constraint(text: str) -> Constraint:
+    """Read a constraint from a line such as ``Heart: V25Gy[%] < 10``.
+
+    Raises
+    ------
+    InvalidInput
+        If it is none.
+    """
+    found = _LINE.fullmatch(text)
+    if found is None:
+        raise InvalidInput(f"{text.strip()!r} is no constraint; write for instance 'Heart: V25Gy[%] < 10'")
+    try:
+        limit = float(found["limit"])
+    except ValueError:
+        limit = math.nan
+    if not math.isfinite(limit):
+        raise InvalidInput(f"the limit {found['limit']!r} in {text.strip()!r} is no number")
+    sign = _SAME.get(found["sign"], found["sign"])
+    return Constraint(structure=found["name"], metric=parse_metric(found["metric"]), sign=sign, limit=limit)
+
+
+def parse_constraints(text: str) -> tuple[Constraint, ...]:
+    """Read constraints, one a line; empty lines and what follows a # are left out."""
+    lines = (line.split("#", 1)[0].strip() for line in text.splitlines())
+    return tuple(parse_constraint(line) for line in lines if line)
+
+
+def judge(
+    constraints: Iterable[Constraint], dvhs: Iterable[Dvh], *, reference_dose: float | None = None
+) -> tuple[Verdict, ...]:
+    """Hold histograms against constraints. What cannot be evaluated does not pass, and says why.
+
+    Parameters
+    ----------
+    constraints
+        In the order of the answer.
+    dvhs
+        Of one plan.
+    reference_dose
+        What % of dose are of (the prescription), in the histograms' unit.
+    """
+    known = tuple(dvhs)
+    return tuple(_verdict(constraint, known, reference_dose) for constraint in constraints)
+
+
+def _verdict(constraint: Constraint, dvhs: Sequence[Dvh], reference_dose: float | None) -> Verdict:
+    def not_evaluated(reason: str) -> Verdict:
+        return Verdict(constraint=constraint, status=NOT_EVALUATED, reason=reason)
+
+    wanted = constraint.structure.casefold()
+    matching = [dvh for dvh in dvhs if dvh.name.casefold() == wanted]
+    if len(matching) != 1:
+        return not_evaluated(f"{len(matching) or 'no'} structures are named {constraint.structure!r}")
+    (dvh,) = matching
+    if dvh.is_empty:
+        return not_evaluated(f"{dvh.name!r} is empty")
+    try:
+        value = constraint.metric.of(dvh, reference_dose)
+    except InvalidInput as error:
+        return not_evaluated(str(error))
+    if math.isnan(value):
+        return not_evaluated(f"{dvh.name!r} has {dvh.volume_cc:.4g} cc, less than {constraint.metric} asks for")
+    passed = _OPERATORS[constraint.sign](value, constraint.limit)
+    return Verdict(constraint=constraint, status=PASS if passed else FAIL, value=value)

@@ -1,0 +1,108 @@
+"""Counting on all CPU cores (Numba), the twin of ``gpu.py``."""
+
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.core.parallel import cpu_threads
+from napari_gpubio.dose.histogram import tallying
+from napari_gpubio.dose.histogram.chords import find_chords
+from napari_gpubio.dose.histogram.grid import BinRule
+from napari_gpubio.dose.histogram.interpolate import Volume
+from napari_gpubio.dose.histogram.problem import Problem
+from napari_gpubio.dose.histogram.tally import Tally
+from napari_gpubio.dose.histogram.work import STRIP_ROWS, ContourWork, LabelWork
+
+Array = npt.NDArray[Any]
+_NO_EXTREMES = (np.inf, 0.0)
+Box = tuple[int, int, int, int, int, int]
+
+
+class Run:
+    """One calculation on the CPU; items are the tasks of its works."""
+
+    def __init__(self, problem: Problem, *, device: Device = CPU) -> None:
+        self.device = device
+        self._problem = problem
+        self._copies = _copies(problem)
+        self._rows = {n: _rows(work) for n, work in enumerate(problem.works) if isinstance(work, ContourWork)}
+
+    def bytes_per_item(self) -> int:
+        """Nothing beyond what is resident."""
+        return 1
+
+    def advance(self, start: int, count: int) -> None:
+        """Count the tasks ``start`` to ``start + count - 1``."""
+        for number, first, tasks in self._problem.pieces(start, count):
+            work = self._problem.works[number]
+            if isinstance(work, ContourWork):
+                with cpu_threads():
+                    tallying.tally_rows(*self._dose, self._rows[number], (first, tasks), *self._copies)
+            elif isinstance(work, LabelWork):
+                self._tally_box(work, work.box, (first, tasks), 1)
+            else:
+                with cpu_threads():
+                    points = tallying.Points(work.points, work.tasks)
+                    tallying.tally_points(*self._dose, points, (first, tasks), *self._copies)
+
+    @property
+    def _dose(self) -> tuple[Volume, BinRule]:
+        values = self._problem.grid.values
+        return Volume(values.reshape(-1), *values.shape), self._problem.bins.rule
+
+    def tally_box(self, number: int, box: Box, sign: int) -> None:
+        """Count the voxels of a box of a label volume (1), take them off (-1), or see their extremes only (0).
+
+        Parameters
+        ----------
+        number
+            Of the work.
+        box
+            First and end along i, j, k.
+        """
+        work = self._problem.works[number]
+        assert isinstance(work, LabelWork)
+        strips = (box[1] - box[0]) * -(-(box[3] - box[2]) // STRIP_ROWS)
+        self._tally_box(work, box, (0, strips), sign)
+
+    def _tally_box(self, work: LabelWork, box: Box, strips: tuple[int, int], sign: int) -> None:
+        voxels = tallying.Voxels(work.labels, work.organs, work.divisions, work.frame)
+        where = (*box, STRIP_ROWS, work.extremes)
+        with cpu_threads():
+            tallying.tally_voxels(*self._dose, voxels, where, strips, sign, *self._copies)
+
+    def paint(self, number: int, box: Box, labels: Array) -> None:
+        """Put other labels into a box of a label volume."""
+        work = self._problem.works[number]
+        assert isinstance(work, LabelWork)
+        work.labels[box[0] : box[1], box[2] : box[3], box[4] : box[5]] = labels
+
+    def forget_extremes(self, first: int, end: int) -> None:
+        """Let rows of least and largest dose be empty again."""
+        self._copies[1][:, first:end] = _NO_EXTREMES
+
+    def snapshot(self) -> Tally:
+        """What has been counted until now."""
+        counts, extremes = self._copies[0].sum(axis=0), self._copies[1]
+        low, high = extremes[..., 0].min(axis=0), extremes[..., 1].max(axis=0)
+        return Tally(counts[:, :-2], counts[:, -2], counts[:, -1], low, high)
+
+    def close(self) -> None:
+        """Nothing to free on the CPU."""
+
+
+def _copies(problem: Problem) -> tuple[Array, Array]:
+    """Counts and extremes of each thread, see `napari_gpubio.dose.histogram.tallying`."""
+    threads, organs = numba.get_num_threads(), len(problem.organs)
+    counts = np.zeros((threads, organs, int(problem.bins.rule.bins) + 2), np.int64)
+    extremes = np.empty((threads, problem.extreme_rows, organs, 2), np.float32)
+    extremes[...] = _NO_EXTREMES
+    return counts, extremes
+
+
+def _rows(work: ContourWork) -> tallying.Rows:
+    chords = find_chords(work.sheets)
+    return tallying.Rows(work.sheets.table, work.owner, chords.starts, chords.x, work.frames, work.tasks)

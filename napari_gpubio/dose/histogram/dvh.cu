@@ -1,0 +1,234 @@
+// Dose-volume histograms, the twin of chords.py and tallying.py: same samples, same order of operations in each.
+//
+// A block does one task (rows or points of one structure, or a strip of voxels) and counts into bins in shared memory,
+// in several copies lest threads wait for each other; 32 bits are enough for a task. Weights and sums are integers, so
+// the order of samples, blocks and devices means nothing.
+#include "counting.cuh"
+#ifndef LABEL
+#define LABEL unsigned char
+#endif
+#ifndef DYN_SHARED
+#define DYN_SHARED(T, name) extern __shared__ T name[]
+#endif
+
+struct Sheet { // as in sheets.py
+    double y_low, y_high, y_step, y_offset, z_low, z_step, spacing, weight;
+    int organ, edge_first, edge_end, row_first, own_first;
+};
+
+struct Edge {
+    double low, high, x, slope;
+};
+
+struct Task {
+    int first, end, organ;
+};
+
+__device__ __forceinline__ double row_y(const Sheet& sheet, int row)
+{
+    return sheet.y_low + ((double)(row - sheet.row_first) + sheet.y_offset) * sheet.y_step;
+}
+
+extern "C" __global__ void count_crossings(
+    const Sheet* __restrict__ sheets, const int* __restrict__ owner, const Edge* __restrict__ edges, int rows,
+    long long* __restrict__ counts)
+{
+    const int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    const Sheet sheet = sheets[owner[row]];
+    const double y = row_y(sheet, row);
+    int count = 0;
+    for (int e = sheet.edge_first; e < sheet.edge_end; ++e) count += edges[e].low <= y && y < edges[e].high;
+    counts[row] = count;
+}
+
+extern "C" __global__ void find_crossings(
+    const Sheet* __restrict__ sheets, const int* __restrict__ owner, const Edge* __restrict__ edges, int rows,
+    const long long* __restrict__ starts, double* __restrict__ x)
+{
+    const int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    const Sheet sheet = sheets[owner[row]];
+    const double y = row_y(sheet, row);
+    const long long start = starts[row];
+    long long end = start;
+    for (int e = sheet.edge_first; e < sheet.edge_end; ++e) {
+        const Edge edge = edges[e];
+        if (!(edge.low <= y && y < edge.high)) continue;
+        const double found = edge.x + (y - edge.low) * edge.slope;
+        long long place = end++;
+        for (; place > start && x[place - 1] > found; --place) x[place] = x[place - 1];
+        x[place] = found;
+    }
+}
+
+// All lanes of a warp take samples of one row.
+__device__ void tally_row(
+    Volume volume, BinRule rule, const Sheet& sheet, const double* frame, int row, const double* x,
+    const double* x_end, unsigned* bins, Found& found)
+{
+    const int lane = threadIdx.x % LANES;
+    const double y = row_y(sheet, row);
+    const double y_low = fmax(y - 0.5 * sheet.y_step, sheet.y_low), y_high = fmin(y + 0.5 * sheet.y_step, sheet.y_high);
+    const Place height = scaled(frame + 6, y_high - y_low), depth = scaled(frame + 9, sheet.z_step);
+    unsigned before = 0; // samples of earlier chords
+    for (; x < x_end; x += 2) {
+        const double length = x[1] - x[0];
+        const int pieces = max((int)ceil(length / sheet.spacing), 1);
+        const double piece = length / (double)pieces;
+        const unsigned weight = (unsigned)(piece * sheet.weight + 0.5);
+        const Place start = origin(frame, x[0], y_low, sheet.z_low), along = scaled(frame + 3, piece);
+        for (int first = 0; first < pieces; first += LANES) {
+            const int i = first + lane;
+            int bin = -1;
+            if (i < pieces) {
+                const unsigned m = before + i, r = row - sheet.row_first + sheet.own_first;
+                Place place = shifted(start, (float)i + fraction(r * ROW_X + m * SAMPLE_X), along);
+                place = shifted(place, fraction(r * ROW_Y + m * SAMPLE_Y), height);
+                place = shifted(place, fraction(r * ROW_Z + m * SAMPLE_Z), depth);
+                bin = look_up(volume, rule, place, weight, found);
+            }
+            vote(bins, bin, weight);
+        }
+        before += pieces;
+    }
+}
+
+extern "C" __global__ void tally_rows(
+    const float* __restrict__ values, int nx, int ny, int nz, int logarithmic, int count, float inverse_width,
+    int shift, int first_bin, float fine, const Sheet* __restrict__ sheets, const int* __restrict__ owner,
+    const long long* __restrict__ starts, const double* __restrict__ x, const double* __restrict__ frames,
+    const Task* __restrict__ tasks, int first_task, int copies, u64* __restrict__ counts, u64* __restrict__ totals,
+    u64* __restrict__ outside, unsigned* __restrict__ low, unsigned* __restrict__ high)
+{
+    DYN_SHARED(unsigned, bins);
+    const Volume volume = {values, nx, ny, nz};
+    const BinRule rule = {logarithmic, count, inverse_width, shift, first_bin, fine};
+    const Task task = tasks[first_task + blockIdx.x];
+    const int warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
+    clear_bins(bins, copies * count);
+    __syncthreads();
+    Found found;
+    found.clear();
+    for (int row = task.first + warp; row < task.end; row += warps)
+        tally_row(
+            volume, rule, sheets[owner[row]], frames + 12 * (size_t)task.organ, row, x + starts[row],
+            x + starts[row + 1], bins + warp % copies * count, found);
+    keep_together({totals, outside, low, high}, task.organ, task.organ, found, 1);
+    __syncthreads();
+    flush_bins(bins, copies, count, counts + (size_t)task.organ * count, 1);
+}
+
+extern "C" __global__ void tally_points(
+    const float* __restrict__ values, int nx, int ny, int nz, int logarithmic, int count, float inverse_width,
+    int shift, int first_bin, float fine, const float* __restrict__ points, const Task* __restrict__ tasks,
+    int first_task, int copies, u64* __restrict__ counts, u64* __restrict__ totals, u64* __restrict__ outside,
+    unsigned* __restrict__ low, unsigned* __restrict__ high)
+{
+    DYN_SHARED(unsigned, bins);
+    const Volume volume = {values, nx, ny, nz};
+    const BinRule rule = {logarithmic, count, inverse_width, shift, first_bin, fine};
+    const Task task = tasks[first_task + blockIdx.x];
+    const int warp = threadIdx.x / LANES, lane = threadIdx.x % LANES;
+    clear_bins(bins, copies * count);
+    __syncthreads();
+    Found found;
+    found.clear();
+    for (int first = task.first + warp * LANES; first < task.end; first += (int)blockDim.x) {
+        const size_t n = (size_t)first + lane;
+        int bin = -1;
+        if (n < (size_t)task.end) bin = look_up(volume, rule, {points[3 * n], points[3 * n + 1], points[3 * n + 2]}, 1, found);
+        vote(bins + warp % copies * count, bin, 1);
+    }
+    keep_together({totals, outside, low, high}, task.organ, task.organ, found, 1);
+    __syncthreads();
+    flush_bins(bins, copies, count, counts + (size_t)task.organ * count, 1);
+}
+
+// The slot of an organ among a block's bins, taken if it is free; -1 if none is left.
+__device__ __forceinline__ int slot_of(int* slots, int count, int organ)
+{
+    for (int n = 0; n < count; ++n) {
+        const int holder = atomicCAS(&slots[n], -1, organ);
+        if (holder == -1 || holder == organ) return n;
+    }
+    return -1;
+}
+
+struct Divisions {
+    int x, y, z;
+};
+
+// The sample number n of a voxel: in its centre if it is the only one, else somewhere in its part.
+__device__ __forceinline__ Place sample_of(Place centre, Divisions parts, int n, unsigned key, const double* frame)
+{
+    const int samples = parts.x * parts.y * parts.z;
+    if (samples == 1) return centre;
+    const unsigned m = key * samples + n;
+    const int i = n / (parts.y * parts.z), j = n / parts.z % parts.y, k = n % parts.z;
+    Place place = shifted(centre, ((float)i + fraction(m * SAMPLE_X)) / (float)parts.x - 0.5f, scaled(frame + 3, 1.0));
+    place = shifted(place, ((float)j + fraction(m * SAMPLE_Y)) / (float)parts.y - 0.5f, scaled(frame + 6, 1.0));
+    return shifted(place, ((float)k + fraction(m * SAMPLE_Z)) / (float)parts.z - 0.5f, scaled(frame + 9, 1.0));
+}
+
+// A block takes ``height`` rows j of a slice i, a warp one row at a time. Votes of organs that have no slot go to the
+// counts directly.
+extern "C" __global__ void tally_voxels(
+    const float* __restrict__ values, int nx, int ny, int nz, int logarithmic, int count, float inverse_width,
+    int shift, int first_bin, float fine, const LABEL* __restrict__ labels, int nj, int nk,
+    const int* __restrict__ organ_of, const Divisions* __restrict__ divisions, const double* __restrict__ frame,
+    int i_first, int j_first, int j_end, int k_first, int k_end, int height, int extremes, int organs, int first_item,
+    int sign, int slot_count, u64* __restrict__ counts, u64* __restrict__ totals, u64* __restrict__ outside,
+    unsigned* __restrict__ low, unsigned* __restrict__ high)
+{
+    DYN_SHARED(int, slots); // and behind them the bins of each
+    unsigned* bins = reinterpret_cast<unsigned*>(slots + slot_count);
+    const Volume volume = {values, nx, ny, nz};
+    const BinRule rule = {logarithmic, count, inverse_width, shift, first_bin, fine};
+    const Sums sums = {totals, outside, low, high};
+    const int warp = threadIdx.x / LANES, warps = blockDim.x / LANES, lane = threadIdx.x % LANES;
+    const int strips = (j_end - j_first + height - 1) / height, item = first_item + blockIdx.x;
+    const int i = i_first + item / strips, j_start = j_first + item % strips * height;
+    const size_t extreme_row = (size_t)(extremes + i) * organs;
+    for (int n = threadIdx.x; n < slot_count; n += blockDim.x) slots[n] = -1;
+    clear_bins(bins, slot_count * count);
+    __syncthreads();
+    const Place step = scaled(frame + 9, 1.0);
+    int current = -1; // organ of what was found
+    Found found;
+    found.clear();
+    for (int j = j_start + warp; j < min(j_start + height, j_end); j += warps) {
+        const Place start = origin(frame, (double)i, (double)j, 0.0);
+        const size_t row = ((size_t)i * nj + j) * nk;
+        for (int k_begin = k_first; k_begin < k_end; k_begin += LANES) {
+            const int k = k_begin + lane;
+            const int organ = k < k_end ? organ_of[labels[row + k]] : -1;
+            if (organ >= 0 && organ != current) {
+                if (current >= 0) keep(sums, current, extreme_row + current, found, sign);
+                current = organ;
+                found.clear();
+            }
+            Divisions parts = {0, 0, 0};
+            if (organ >= 0) parts = divisions[organ];
+            const int samples = parts.x * parts.y * parts.z;
+            const int slot = organ >= 0 && sign != 0 ? slot_of(slots, slot_count, organ) : -1;
+            const Place centre = shifted(start, (float)k, step);
+            for (int n = 0; __any_sync(ALL, n < samples); ++n) {
+                int bin = -1;
+                if (n < samples)
+                    bin = look_up(volume, rule, sample_of(centre, parts, n, (unsigned)(row + k), frame), 1, found);
+                if (sign != 0 && bin >= 0 && slot < 0) // too many organs in one strip
+                    atomicAdd(&counts[(size_t)organ * count + bin], sign > 0 ? u64(1) : 0 - u64(1));
+                vote(bins, bin >= 0 && slot >= 0 ? slot * count + bin : -1, 1);
+            }
+        }
+    }
+    if (__all_sync(ALL, current == __shfl_sync(ALL, current, 0))) {
+        if (current >= 0) keep_together(sums, current, extreme_row + current, found, sign);
+    } else if (current >= 0) {
+        keep(sums, current, extreme_row + current, found, sign);
+    }
+    __syncthreads();
+    for (int n = 0; n < slot_count; ++n)
+        if (slots[n] >= 0) flush_bins(bins + n * count, 1, count, counts + (size_t)slots[n] * count, sign);
+}

@@ -1,0 +1,51 @@
+"""What has been counted, in integers, so that parts of it add in any order."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Tally:
+    """Counts of all organs.
+
+    Parameters
+    ----------
+    counts
+        Weight in each bin, shape (organs, bins), int64.
+    sums
+        Weight times dose in fine steps, shape (organs,), int64.
+    outside
+        Weight outside the dose, shape (organs,), int64.
+    low, high
+        Least and largest scaled dose, shape (rows, organs), float32: row 0 is for contours and points, then there is
+        one for each slice of each label volume. Without samples they are infinite and 0.
+    """
+
+    counts: Array
+    sums: Array
+    outside: Array
+    low: Array
+    high: Array
+
+    @classmethod
+    def empty(cls, organs: int, bins: int, rows: int) -> "Tally":
+        """Before the first sample."""
+        return cls(
+            np.zeros((organs, bins), np.int64),
+            np.zeros(organs, np.int64),
+            np.zeros(organs, np.int64),
+            np.full((rows, organs), np.inf, np.float32),
+            np.zeros((rows, organs), np.float32),
+        )
+
+    def merge(self, other: "Tally") -> None:
+        """Add what another run has counted."""
+        for mine, theirs in ((self.counts, other.counts), (self.sums, other.sums), (self.outside, other.outside)):
+            mine += theirs
+        np.minimum(self.low, other.low, out=self.low)
+        np.maximum(self.high, other.high, out=self.high)

@@ -1,0 +1,157 @@
+"""What the structures of a problem are for the kernels: rows of contours, voxels of labels, points; in tasks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.space import apply_affine
+from napari_gpubio.dose.histogram.chords import row_sheets
+from napari_gpubio.dose.histogram.sheets import Sheets, units_of
+
+Array = npt.NDArray[Any]
+TASK_UNITS = 8192  # units of weight in a task, roughly its samples; a GPU's 32-bit counts hold 65535
+STRIP_ROWS = 64  # of voxels
+_POINTS = 8192  # in a task
+NO_ORGAN = -1
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ContourWork:
+    """Rows of all structures that are contours.
+
+    Parameters
+    ----------
+    sheets
+        Where the rows are.
+    owner
+        The sheet of each row, int32.
+    frames
+        Of each organ: dose index of the origin of its frame, and dose index per mm along x, y, z; (organs, 4, 3).
+    tasks
+        First row, end of rows, organ; shape (tasks, 3), int32.
+    """
+
+    sheets: Sheets
+    owner: Array
+    frames: Array
+    tasks: Array
+
+    @property
+    def nbytes(self) -> int:
+        """Of the sheets, rows and edges, and of about four crossings a row."""
+        return int(self.sheets.table.nbytes + 12 * len(self.owner) + self.sheets.edges.nbytes + 32 * len(self.owner))
+
+    @property
+    def items(self) -> int:
+        """Number of tasks."""
+        return len(self.tasks)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LabelWork:
+    """One label volume.
+
+    Parameters
+    ----------
+    labels
+        Shape (I, J, K), uint8 or uint16, C order.
+    organs
+        The organ of each label, -1 for none, int32.
+    divisions
+        Samples of a voxel along i, j, k for each organ, shape (organs, 3), int32.
+    frame
+        Dose index of voxel (0, 0, 0), and per voxel along i, j, k; shape (4, 3).
+    extremes
+        Row of the extremes of slice i = 0; each slice has one.
+    """
+
+    labels: Array
+    organs: Array
+    divisions: Array
+    frame: Array
+    extremes: int
+
+    @property
+    def nbytes(self) -> int:
+        """Of the labels."""
+        return int(self.labels.nbytes)
+
+    @property
+    def items(self) -> int:
+        """Number of strips."""
+        return len(self.labels) * -(-self.labels.shape[1] // STRIP_ROWS)
+
+    @property
+    def box(self) -> tuple[int, int, int, int, int, int]:
+        """All of the volume: first and end along i, j, k."""
+        i, j, k = self.labels.shape
+        return 0, i, 0, j, 0, k
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PointWork:
+    """Points of all structures that are samples.
+
+    Parameters
+    ----------
+    points
+        Dose indices, shape (N, 3), float32.
+    tasks
+        First point, end of points, organ; shape (tasks, 3), int32.
+    """
+
+    points: Array
+    tasks: Array
+
+    @property
+    def nbytes(self) -> int:
+        """Of the points."""
+        return int(self.points.nbytes)
+
+    @property
+    def items(self) -> int:
+        """Number of tasks."""
+        return len(self.tasks)
+
+
+Work = ContourWork | LabelWork | PointWork
+
+
+def contour_work(sheets: Sheets, frames: Array) -> ContourWork:
+    """Cut rows into tasks of one organ each and of limited weight."""
+    owner = row_sheets(sheets)
+    tasks = _row_tasks(units_of(sheets), sheets.table["organ"][owner])
+    return ContourWork(sheets, owner, frames, tasks)
+
+
+def _row_tasks(units: Array, organs: Array) -> Array:
+    """Runs of rows of one organ, each of at most `TASK_UNITS` or of one row."""
+    before = np.cumsum(units) - units
+    tasks = []
+    first = 0
+    while first < len(units):
+        end = int(np.searchsorted(before, before[first] + TASK_UNITS, side="right")) - 1
+        same = int(np.searchsorted(organs, organs[first], side="right"))
+        end = min(max(end, first + 1), same)
+        tasks.append((first, end, organs[first]))
+        first = end
+    return np.array(tasks, np.int32).reshape(-1, 3)
+
+
+def point_work(points: Sequence[Array], organs: Sequence[int], from_world: Array) -> PointWork:
+    """Lay out points of several structures, world mm, as dose indices."""
+    tasks, first = [], 0
+    for part, organ in zip(points, organs, strict=True):
+        end = first + len(part)
+        tasks += [(n, min(n + _POINTS, end), organ) for n in range(first, end, _POINTS)]
+        first = end
+    together = apply_affine(from_world, np.concatenate(points)).astype(np.float32)
+    return PointWork(np.ascontiguousarray(together), np.array(tasks, np.int32).reshape(-1, 3))
+
+
+def frame_of(matrix: Array) -> Array:
+    """Origin and columns of a 4 x 4 matrix as rows, shape (4, 3), for the kernels."""
+    return np.ascontiguousarray(np.stack([matrix[:3, 3], *matrix[:3, :3].T]), np.float64)

@@ -1,0 +1,1 @@
+"""Doses, structures and histograms from files and to files."""

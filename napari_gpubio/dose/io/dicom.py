@@ -1,0 +1,104 @@
+"""Reading DICOM files, with sentences where that fails. pydicom is imported when it is first needed."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import existing_file
+
+LPS_TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])  # DICOM's patient axes to those of this package
+CLASSES = {
+    "RTDOSE": "1.2.840.10008.5.1.4.1.1.481.2",
+    "RTSTRUCT": "1.2.840.10008.5.1.4.1.1.481.3",
+}
+
+
+def pydicom() -> Any:
+    """Return the library.
+
+    Raises
+    ------
+    InvalidInput
+        If it is not installed.
+    """
+    try:
+        import pydicom as library
+    except ImportError as error:
+        raise InvalidInput("DICOM files need pydicom: python -m pip install pydicom") from error
+    return library
+
+
+def read_dataset(path: str | Path, modality: str) -> Any:
+    """Read a DICOM file of one kind.
+
+    Parameters
+    ----------
+    path
+        The file, with or without preamble.
+    modality
+        A key of `CLASSES`.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is missing, damaged, no DICOM, or of another kind.
+    """
+    path, library = existing_file(path), pydicom()
+    try:
+        dataset = library.dcmread(path, force=True)
+        found, kind = str(dataset.get("Modality", "")), str(dataset.get("SOPClassUID", ""))
+    except Exception as error:  # pydicom lets through whatever a damaged file brings about
+        raise InvalidInput(f"{path.name} cannot be read as DICOM ({brief(error)}); export it again") from error
+    if not found and not kind:
+        raise InvalidInput(f"{path.name} is no DICOM file; give an {modality} file")
+    if modality not in (found, _name_of(kind)):
+        raise InvalidInput(f"{path.name} is a DICOM file of kind {found or kind}; give an {modality} file")
+    return dataset
+
+
+def _name_of(kind: str) -> str:
+    return next((name for name, uid in CLASSES.items() if uid == kind), "")
+
+
+def required(dataset: Any, keyword: str, what: str) -> Any:
+    """Value of an attribute that must be there; ``what`` names the file.
+
+    Raises
+    ------
+    InvalidInput
+        If it is missing, empty or cannot be read.
+    """
+    try:
+        value = dataset.get(keyword)
+    except Exception as error:  # as above
+        raise InvalidInput(f"{keyword} of {what} cannot be read ({brief(error)}); export it again") from error
+    if value is None or (isinstance(value, (str, list)) and len(value) == 0):
+        raise InvalidInput(f"{what} has no {keyword}; export it again")
+    return value
+
+
+def numbers(dataset: Any, keyword: str, what: str, count: int | None = None) -> npt.NDArray[np.float64]:
+    """Numbers of an attribute, so many of them; errors as `required`."""
+    value = required(dataset, keyword, what)
+    try:
+        if isinstance(value, bytes):  # how pydicom keeps a text of more than 64 KiB in files that tell the type of it
+            value = value.decode("ascii").rstrip("\0 ").split("\\")
+        array = np.asarray([float(part) for part in (value if _is_list(value) else [value])], np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{keyword} of {what} holds no numbers ({brief(error)}); export it again") from error
+    if not np.isfinite(array).all() or (count is not None and len(array) != count):
+        raise InvalidInput(f"{keyword} of {what} is {str(value)[:80]}, which cannot be; export it again")
+    return array
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def brief(error: BaseException) -> str:
+    """An error in a few words."""
+    return (str(error) or type(error).__name__).splitlines()[0][:120]

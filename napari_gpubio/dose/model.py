@@ -1,0 +1,70 @@
+"""What a dose-volume histogram is made of: a dose volume, and structures of several kinds."""
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
+from napari_gpubio.dose.structures.contours import ContourStructure
+from napari_gpubio.dose.structures.labels import LabelStructures
+from napari_gpubio.dose.structures.points import PointStructure
+
+Array = npt.NDArray[Any]
+Structures: TypeAlias = ContourStructure | LabelStructures | PointStructure
+MM3_PER_CC = 1000.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Dose:
+    """A dose volume: radiation dose, light dose, or any other quantity that is not counted by volume.
+
+    Parameters
+    ----------
+    values
+        Shape (X, Y, Z), any real type, finite.
+    affine
+        Voxel centres to world mm (RAS), 4 x 4.
+    unit
+        As it shall stand on an axis, for instance ``"Gy"`` or ``"J/cm2"``. It is never guessed.
+    frame_of_reference
+        What the coordinates refer to (a DICOM UID), where that is known.
+    name
+        For tables and curves.
+    """
+
+    values: Array
+    affine: Array
+    unit: str
+    frame_of_reference: str = ""
+    name: str = ""
+    least: float = field(init=False)
+    largest: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        values = checked_values(self.values, "the dose")
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "affine", checked_affine(self.affine))
+        object.__setattr__(self, "least", float(values.min()))
+        object.__setattr__(self, "largest", float(values.max()))
+        if not self.unit.strip():
+            raise InvalidInput("the unit of the dose is missing; give it, for instance unit='Gy'")
+
+    @property
+    def voxel_sizes_mm(self) -> npt.NDArray[np.float64]:
+        """Edge lengths of a dose voxel."""
+        return voxel_sizes_mm(self.affine)
+
+
+def checked_values(values: npt.ArrayLike, what: str) -> Array:
+    """A volume of finite real numbers, or InvalidInput; ``what`` names it."""
+    array = np.asarray(values)
+    if array.ndim != 3 or 0 in array.shape:
+        raise InvalidInput(f"{what} has shape {array.shape}; give one volume (x, y, z), of a series one at a time")
+    if array.dtype.kind not in "biuf":
+        raise InvalidInput(f"{what} holds {array.dtype} values; give real numbers")
+    if bad := int(array.size - np.count_nonzero(np.isfinite(array))):
+        raise InvalidInput(f"{bad} of the {array.size} voxels of {what} are not finite; repair them before")
+    return array

@@ -1,0 +1,1 @@
+"""Doses and structures made by formula."""

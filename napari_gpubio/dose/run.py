@@ -1,0 +1,153 @@
+"""Dose-volume histograms on any device: a dose, structures and settings in, curves out."""
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from napari_gpubio import __version__
+from napari_gpubio.core.chunks import advance_in_chunks, open_run
+from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.dose.curves.assemble import make_dvhs
+from napari_gpubio.dose.curves.dvh import Dvh
+from napari_gpubio.dose.histogram import cpu
+from napari_gpubio.dose.histogram.problem import Problem, make_problem
+from napari_gpubio.dose.histogram.tally import Tally
+from napari_gpubio.dose.model import Dose, Structures
+from napari_gpubio.dose.settings import DvhSettings
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DvhResult:
+    """Histograms of all structures, in the order in which they were given.
+
+    Parameters
+    ----------
+    dvhs
+        One for each structure, labels in the order of their names.
+    parameters
+        How they were made; only what JSON can hold.
+    complete
+        False if the run was stopped before its end; the curves then hold what was counted.
+    """
+
+    dvhs: tuple[Dvh, ...]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    complete: bool = True
+
+    def __getitem__(self, name: str) -> Dvh:
+        for dvh in self.dvhs:
+            if dvh.name == name:
+                return dvh
+        raise InvalidInput(f"there is no structure {name!r}; there are {', '.join(dvh.name for dvh in self.dvhs)}")
+
+    def __iter__(self) -> Iterator[Dvh]:
+        return iter(self.dvhs)
+
+    def __len__(self) -> int:
+        return len(self.dvhs)
+
+
+def dvh(
+    dose: Dose,
+    structures: Structures | Sequence[Structures],
+    settings: DvhSettings | None = None,
+    *,
+    device: str | Device = "auto",
+    progress: Callable[[Step], object] | None = None,
+) -> DvhResult:
+    """Make dose-volume histograms; see `dvh_steps`, whose end this returns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio.dose import Dose, LabelStructures, dvh
+    >>> dose = Dose(values=np.full((8, 8, 8), 2.0), affine=np.eye(4), unit="Gy")
+    >>> organ = LabelStructures(labels=np.ones((8, 8, 8), np.uint8), affine=np.eye(4), structures={1: "organ"})
+    >>> float(dvh(dose, organ, device="cpu")["organ"].dose_at_percent(95))
+    2.0
+    """
+    return drive(dvh_steps(dose, structures, settings, device=device), progress)
+
+
+def dvh_steps(
+    dose: Dose,
+    structures: Structures | Sequence[Structures],
+    settings: DvhSettings | None = None,
+    *,
+    device: str | Device = "auto",
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, DvhResult]:
+    """Make dose-volume histograms of all structures in one pass, step by step.
+
+    Dose is interpolated linearly between voxel centres at samples of the structures and counted in integers, so the
+    result does not depend on the number of threads, chunks or GPUs, nor on the device.
+
+    Parameters
+    ----------
+    dose
+        On a grid of its own.
+    structures
+        Contours, labels or points, or several of them in any mixture; they may overlap.
+    settings
+        Accuracy and conventions; see `DvhSettings`.
+    device
+        See `napari_gpubio.core.device.choose_device`.
+    stop
+        Set it to stop early; ``complete`` is then False.
+
+    Raises
+    ------
+    InvalidInput
+        If a structure cannot be counted, or leaves the dose grid where that is refused.
+    """
+    settings, begun = settings or DvhSettings(), time.perf_counter()
+    together = [structures] if isinstance(structures, Structures) else list(structures)
+    problem = make_problem(dose, together, settings)
+    chosen = choose_device(device)
+    complete, tally = yield from _count(problem, chosen, stop)
+    return DvhResult(
+        dvhs=make_dvhs(problem, tally, settings, dose.unit),
+        parameters={
+            "software": f"napari-gpubio {__version__}",
+            "histograms": dataclasses.asdict(settings),
+            "dose": dose.name,
+            "unit": dose.unit,
+            "device": chosen.describe(),
+            "seconds": round(time.perf_counter() - begun, 4),
+        },
+        complete=complete,
+    )
+
+
+def _count(problem: Problem, device: Device, stop: threading.Event | None) -> Generator[Step, None, tuple[bool, Tally]]:
+    """Count all tasks; returns whether the end was reached and what was counted."""
+    runs, done = make_runs(problem, device), 0
+    try:
+        first = problem.items if device.is_gpu else 256
+        for done in advance_in_chunks(runs, problem.items, stop=stop, first_chunk=-(-first // len(runs))):
+            yield Step(done, problem.items, "counting dose")
+        tally = runs[0].snapshot()
+        for other in runs[1:]:
+            tally.merge(other.snapshot())
+        return done == problem.items, tally
+    finally:
+        for run in runs:
+            run.close()
+
+
+def make_runs(problem: Problem, device: Device) -> list[Any]:
+    """One `Run` of the right twin for each processor."""
+    if not device.is_gpu:
+        return [cpu.Run(problem, device=CPU)]
+    from napari_gpubio.dose.histogram import gpu
+
+    return [_on_gpu(gpu.Run, problem, Device("cuda", (i,))) for i in device.indices]
+
+
+def _on_gpu(run: Any, problem: Problem, device: Device) -> Any:
+    return open_run(lambda: run(problem, device=device), device, problem.resident_bytes, "counting this dose")

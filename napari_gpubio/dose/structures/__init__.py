@@ -1,0 +1,1 @@
+"""Structures: closed planar contours, labels of a volume, point samples."""

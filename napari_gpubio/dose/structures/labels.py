@@ -1,0 +1,105 @@
+"""Structures as the labels of a volume, on a grid of their own."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
+
+Array = npt.NDArray[Any]
+_MOST_LABELS = 65535
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LabelStructures:
+    """Structures that do not overlap, one for each label; overlapping ones come in several label volumes.
+
+    Parameters
+    ----------
+    labels
+        Whole numbers from 0 (no structure) to 65535, shape (X, Y, Z).
+    affine
+        Voxel centres to world mm (RAS), 4 x 4.
+    structures
+        Name of each label that is to be counted; those of the others are left out. None: every label that occurs,
+        named ``label 1`` and so on.
+
+    Attributes
+    ----------
+    values, names
+        Labels that are counted, and their names.
+    voxels
+        How many voxels each label has that the array's type can hold.
+    """
+
+    labels: Array
+    affine: Array
+    structures: Mapping[int, str] | None = None
+    values: tuple[int, ...] = field(init=False)
+    names: tuple[str, ...] = field(init=False)
+    voxels: npt.NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        labels = _checked_labels(self.labels, max(self.structures or (), default=0))
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "affine", checked_affine(self.affine))
+        object.__setattr__(self, "voxels", _voxels_of(labels))
+        named = self.structures
+        if named is None:
+            named = {int(value): f"label {value}" for value in np.flatnonzero(self.voxels) if value}
+        if bad := [value for value in named if not 0 < value <= _MOST_LABELS]:
+            raise InvalidInput(
+                f"label {bad[0]} cannot be a structure; name labels from 1 (0 is none) to {_MOST_LABELS}"
+            )
+        object.__setattr__(self, "values", tuple(int(value) for value in named))
+        object.__setattr__(self, "names", tuple(named.values()))
+
+    @property
+    def voxel_sizes_mm(self) -> npt.NDArray[np.float64]:
+        """Edge lengths of a voxel."""
+        return voxel_sizes_mm(self.affine)
+
+    @property
+    def voxel_mm3(self) -> float:
+        """Volume of a voxel."""
+        return float(abs(np.linalg.det(self.affine[:3, :3])))
+
+
+def whole_grid(shape: tuple[int, int, int], affine: npt.ArrayLike, name: str = "everything") -> LabelStructures:
+    """All of a grid as one structure, for instance a dose's own, to know the volume of an isodose.
+
+    Parameters
+    ----------
+    shape, affine
+        Of the grid.
+    name
+        Of the structure.
+    """
+    ones = np.ones(shape, np.uint8)
+    return LabelStructures(labels=ones, affine=np.asarray(affine, np.float64), structures={1: name})
+
+
+def _voxels_of(labels: Array) -> npt.NDArray[np.int64]:
+    """Voxels of every possible label; slice by slice, since NumPy takes 8 bytes a voxel to count."""
+    length = np.iinfo(labels.dtype).max + 1
+    slices = labels.T if labels.flags.f_contiguous else labels
+    return np.asarray(sum(np.bincount(part.ravel(), minlength=length) for part in slices), np.int64)
+
+
+def _checked_labels(labels: npt.ArrayLike, largest: int) -> Array:
+    """Labels as uint8, or as uint16 if the largest that is there or named needs it; or InvalidInput."""
+    array = np.asarray(labels)
+    if array.ndim != 3 or 0 in array.shape:
+        raise InvalidInput(f"the labels have shape {array.shape}; give one volume (x, y, z)")
+    if array.dtype == np.uint16 or (array.dtype == np.uint8 and largest < 256):
+        return array
+    if array.dtype.kind not in "biu":
+        raise InvalidInput(f"the labels hold {array.dtype} values; give whole numbers")
+    least, most = int(array.min()), int(array.max())
+    if least < 0 or most > _MOST_LABELS:
+        raise InvalidInput(f"the labels run from {least} to {most}; they must be from 0 to {_MOST_LABELS}")
+    return array.astype(np.uint8 if max(most, largest) < 256 else np.uint16)

@@ -1,0 +1,48 @@
+"""A real GPU: the histograms of the CPU, bit for bit."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio.dose import DvhSettings, LabelStructures, LiveDvh, dvh, whole_grid
+from napari_gpubio.dose.phantom.treatment import treatment_dose, treatment_structures
+from tests.dose.samples import affine_of, random_case, uniform_dose
+
+pytestmark = pytest.mark.gpu
+GRID = whole_grid((40, 40, 40), affine_of(1.7, (-10, -10, -10)))
+CASES = {
+    "uniform": (uniform_dose(), [GRID]),
+    "rough": random_case(1),
+    "near-degenerate": (treatment_dose(), treatment_structures()),
+}
+
+
+def check_same(found, expected):
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a.doses, b.doses)
+        np.testing.assert_array_equal(a.volumes_cc, b.volumes_cc)
+        assert (a.mean, a.outside_cc) == (b.mean, b.outside_cc)
+
+
+@pytest.mark.parametrize("bins", [100, 4096, 8192])
+@pytest.mark.parametrize("bin_scale", ["linear", "logarithmic"])
+@pytest.mark.parametrize("name", CASES)
+def test_the_bits_are_the_cpus(name, bin_scale, bins):
+    settings = DvhSettings(bins=bins, bin_scale=bin_scale)
+    check_same(*(dvh(*CASES[name], settings, device=device) for device in ("cuda", "cpu")))
+
+
+def test_shape_interpolation_has_the_bits_too():
+    settings = DvhSettings(interpolation="shape")
+    check_same(*(dvh(*CASES["near-degenerate"], settings, device=device) for device in ("cuda", "cpu")))
+
+
+def test_painting_has_the_bits_too():
+    rng = np.random.default_rng(1)
+    labels = rng.integers(0, 30, (60, 70, 80)).astype(np.uint8)
+    parts = LabelStructures(labels=labels, affine=affine_of(0.5))
+    answers = []
+    for device in ("cuda", "cpu"):
+        with LiveDvh(uniform_dose(), parts, device=device) as live:
+            live.paint((10, 20, 30), np.full((9, 8, 7), 5))
+            answers.append(live.dvhs())
+    check_same(*answers)

@@ -1,0 +1,144 @@
+"""CUDA and its Numba twin, bit for bit, with g++ in place of a GPU."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.errors import OutOfGpuMemory
+from napari_gpubio.dose import DvhSettings, dvh, dvh_steps
+from napari_gpubio.dose.histogram import cpu, gpu, lattice, sheets, work
+from napari_gpubio.dose.histogram.chords import find_chords
+from napari_gpubio.dose.histogram.problem import make_problem
+from tests.cuda_on_cpu import loader
+from tests.dose.samples import random_case
+from tests.runs import check_closing_frees, check_same_methods
+
+GPU = Device("cuda", (0,))
+SETTINGS = DvhSettings(spacing_mm=1.7)
+
+
+def same(expected, found):
+    for name in ("counts", "sums", "outside", "low", "high"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+
+
+def check_twins(problem):
+    runs = cpu.Run(problem), gpu.Run(problem, device=GPU)
+    for run in runs:
+        run.advance(0, problem.items)
+    expected, found = (run.snapshot() for run in runs)
+    same(expected, found)
+    assert (expected.counts.sum(axis=1) > 0).all()
+    assert expected.outside.any()
+    return expected
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        SETTINGS,
+        DvhSettings(spacing_mm=1.7, bins=100),
+        DvhSettings(spacing_mm=1.7, bins=8192),
+        DvhSettings(spacing_mm=1.7, bin_scale="logarithmic"),
+        DvhSettings(spacing_mm=3.0, interpolation="shape"),
+    ],
+    ids=["linear", "100 bins", "8192 bins", "logarithmic", "shape"],
+)
+def test_kernels_have_the_bits_of_their_twin(fake_gpu, settings):
+    fake_gpu()
+    check_twins(make_problem(*random_case(1), settings))
+
+
+def test_a_degenerate_dose_has_the_bits_too(fake_gpu):
+    fake_gpu()
+    tally = check_twins(make_problem(*random_case(3, degenerate=True), SETTINGS))
+    assert (np.count_nonzero(tally.counts, axis=1) == 1).all()
+
+
+def test_crossings_are_the_same(fake_gpu):
+    fake_gpu()
+    problem = make_problem(*random_case(1), SETTINGS)
+    rows = next(part for part in problem.works if isinstance(part, work.ContourWork))
+    expected = find_chords(rows.sheets)
+    _, _, starts, x, _, _ = gpu._upload_rows(rows)
+    np.testing.assert_array_equal(starts.get(), expected.starts)
+    np.testing.assert_array_equal(x.get(), expected.x)
+    assert len(expected.x) > 200
+
+
+@pytest.mark.parametrize("order", [loader.REVERSED, 11])
+def test_the_order_of_threads_changes_nothing(fake_gpu, order):
+    fake_gpu()
+    with loader.thread_order(order):
+        check_twins(make_problem(*random_case(4), DvhSettings(spacing_mm=3.0)))
+
+
+def test_the_kernels_have_no_undefined_behaviour(fake_gpu, monkeypatch, capfd):
+    fake_gpu()
+    monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
+    check_twins(make_problem(*random_case(5), DvhSettings(spacing_mm=3.0, bins=100)))
+    assert "runtime error" not in capfd.readouterr().err
+
+
+def test_boxes_are_counted_taken_off_and_painted_alike(fake_gpu):
+    fake_gpu()
+    problem = make_problem(*random_case(6), SETTINGS)
+    number, part = next((n, p) for n, p in enumerate(problem.works) if isinstance(p, work.LabelWork))
+    other = make_problem(*random_case(6), SETTINGS)  # the CPU paints into the labels of its problem
+    box = (1, 5, 0, 4, 2, 7)
+    runs = cpu.Run(other), gpu.Run(problem, device=GPU)
+    for run in runs:
+        run.advance(0, problem.items)
+        run.tally_box(number, box, -1)
+        run.paint(number, box, np.ones((4, 4, 5), part.labels.dtype))
+        run.tally_box(number, box, 1)
+        run.forget_extremes(part.extremes + 1, part.extremes + 5)
+        run.tally_box(number, (1, 5, 0, 6, 0, 9), 0)
+    same(*(run.snapshot() for run in runs))
+
+
+def test_any_chunks_and_several_gpus_give_the_bits_of_one_cpu(fake_gpu, in_chunks_of):
+    fake_gpu(count=3)
+    in_chunks_of(2)
+    dose, structures = random_case(7)
+    results = [dvh(dose, structures, SETTINGS, device=device) for device in ("cpu", "cuda", "cuda:all")]
+    for one in results[1:]:
+        for found, expected in zip(one, results[0], strict=True):
+            np.testing.assert_array_equal(found.doses, expected.doses)
+            np.testing.assert_array_equal(found.volumes_cc, expected.volumes_cc)
+            assert (found.mean, found.outside_cc) == (expected.mean, expected.outside_cc)
+    assert results[2].parameters["device"].startswith("cuda:0 (Fake GPU 0), cuda:1")
+
+
+def test_closing_frees_all_gpus(fake_gpu, in_chunks_of):
+    pretended = fake_gpu(count=3)
+    in_chunks_of(1)
+    check_closing_frees(pretended, dvh_steps(*random_case(8), SETTINGS, device="cuda:all"))
+
+
+def test_too_little_gpu_memory_is_told_with_numbers(fake_gpu):
+    fake_gpu(total_bytes=10_000)
+    with pytest.raises(OutOfGpuMemory, match=r"counting this dose needs about \d+ MB"):
+        dvh(*random_case(9), SETTINGS, device="cuda")
+
+
+def test_counts_of_a_task_fit_in_32_bits():
+    problem = make_problem(*random_case(1), DvhSettings(spacing_mm=0.2))
+    rows = next(part for part in problem.works if isinstance(part, work.ContourWork))
+    units = sheets.units_of(rows.sheets)
+    most = max(units[first:end].sum() for first, end, _ in rows.tasks)
+    assert most <= work.TASK_UNITS
+    assert work.TASK_UNITS * sheets.WEIGHT_UNIT < 2**32
+    np.testing.assert_array_equal(rows.tasks[1:, 0], rows.tasks[:-1, 1])
+    assert len(rows.tasks) > 3
+
+
+def test_words_of_the_lattice_wrap_around():
+    assert int(lattice.multiple(10, lattice.SAMPLE_X)) == 10 * 3518319155 % 2**32
+    assert float(lattice.fraction(np.uint32(1 << 31))) == 0.5
+
+
+def test_both_twins_have_the_same_methods():
+    check_same_methods(cpu, gpu)
