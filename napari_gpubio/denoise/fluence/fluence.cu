@@ -4,6 +4,7 @@
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;                             \
     if (i >= (size)) return
 
+constexpr float FAINT = 1e-28f; // of volumes near 1: less counts as nothing, see passes.py
 constexpr int ROWS = 4; // voxels of a thread along the smoothed axis, or lines where that is the last one
 
 // A window along one axis. Windows end where the segment of one label does, ``below`` and ``above`` voxels away; gains
@@ -105,7 +106,7 @@ extern "C" __global__ void correct(long long size, const float* __restrict__ pil
     const bool is_safe = p > 0.0f && q > 0.25f * p;
     const float ratio = is_safe ? p / q : 1.0f;
     const float corrected = p * ratio;
-    again[i] = corrected > 0.0f ? corrected : 0.0f;
+    again[i] = corrected > FAINT ? corrected : 0.0f;
 }
 
 __device__ __forceinline__ float error_of(float f, float g, float a, float b, float inverse, float noise)
@@ -130,7 +131,7 @@ extern "C" __global__ void compare(
 extern "C" __global__ void decide(long long size, float* __restrict__ difference)
 {
     FOR_EVERY_VOXEL(i, size);
-    difference[i] = difference[i] < 0.0f ? 1.0f : 0.0f;
+    difference[i] = difference[i] < -FAINT ? 1.0f : 0.0f;
 }
 
 extern "C" __global__ void forbid(
@@ -176,12 +177,12 @@ extern "C" __global__ void dispersion(
 {
     FOR_EVERY_VOXEL(i, size);
     const float spread = 0.5f * (first[i] - second[i]);
-    out[i] = spread * (spread / reference[i]);
+    out[i] = fabsf(spread) > FAINT ? spread * (spread / reference[i]) : 0.0f;
 }
 
 extern "C" __global__ void standard_error(
     long long size, float* __restrict__ dispersion, const float* __restrict__ reference)
 {
     FOR_EVERY_VOXEL(i, size);
-    dispersion[i] = sqrtf(dispersion[i] * reference[i]);
+    dispersion[i] = sqrtf(dispersion[i]) * sqrtf(reference[i]);
 }

@@ -14,17 +14,19 @@ _jit_inline = nb.njit(cache=True, nogil=True, error_model="numpy", inline="alway
 _jit_parallel = nb.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
 _F = np.float32
 _ZERO, _QUARTER, _HALF, _ONE = _F(0.0), _F(0.25), _F(0.5), _F(1.0)
+_FAINT = _F(1e-28)  # of volumes near 1: less counts as nothing, since a GPU has no denormal numbers and a CPU has
 
 
 @_jit_parallel
 def correct(pilot: Array, again: Array) -> None:
-    """Make the estimate pilot^2 / again of both; the pilot where that is not safe, and never below 0."""
+    """Make the estimate pilot^2 / again of both; the pilot where that is not safe, and 0 where that is faint."""
     for row in nb.prange(pilot.shape[0]):
         p, q = pilot[row], again[row]
         for k in range(len(p)):
             is_safe = (p[k] > _ZERO) & (q[k] > _QUARTER * p[k])
             ratio = p[k] / q[k] if is_safe else _ONE
-            q[k] = max(p[k] * ratio, _ZERO)
+            corrected = p[k] * ratio
+            q[k] = corrected if corrected > _FAINT else _ZERO
 
 
 @_jit_inline
@@ -78,7 +80,7 @@ def decide(difference: Array) -> None:
     """1 where the challenger's error is the lower one, else 0."""
     for row in nb.prange(difference.shape[0]):
         for k in range(difference.shape[1]):
-            difference[row, k] = _ONE if difference[row, k] < _ZERO else _ZERO
+            difference[row, k] = _ONE if difference[row, k] < -_FAINT else _ZERO
 
 
 @_jit_parallel
@@ -127,7 +129,7 @@ def dispersion(first: Array, second: Array, reference: Array, out: Array) -> Non
     for row in nb.prange(out.shape[0]):
         for k in range(out.shape[1]):
             spread = _HALF * (first[row, k] - second[row, k])
-            out[row, k] = spread * (spread / reference[row, k])
+            out[row, k] = spread * (spread / reference[row, k]) if abs(spread) > _FAINT else _ZERO
 
 
 @_jit_parallel
@@ -135,4 +137,4 @@ def standard_error(dispersion: Array, reference: Array) -> None:
     """Turn a dispersion into a standard error."""
     for row in nb.prange(dispersion.shape[0]):
         for k in range(dispersion.shape[1]):
-            dispersion[row, k] = np.sqrt(dispersion[row, k] * reference[row, k])
+            dispersion[row, k] = np.sqrt(dispersion[row, k]) * np.sqrt(reference[row, k])
