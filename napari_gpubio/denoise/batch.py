@@ -85,8 +85,9 @@ def run(options: argparse.Namespace) -> int:
     for note in result.notes:
         print(note, file=sys.stderr)
     if isinstance(result, FluenceResult) and np.isfinite(result.snr_gain_db):
-        gain = f"signal / noise: {result.snr_gain_db:+.1f} dB, as with {result.photon_multiplier:.2g} x the photons"
-        print(gain, file=sys.stderr)
+        most = "at most " if inputs.second is None else ""  # one buffer does not tell all of the noise that is left
+        gain = f"{result.snr_gain_db:.1f} dB, as with {result.photon_multiplier:.2g} x the photons"
+        print(f"gain of signal / noise: {most}{gain}", file=sys.stderr)
     _write(image, inputs, result, options)
     return 0 if result.complete else STOPPED
 
@@ -144,7 +145,10 @@ class _Inputs(NamedTuple):
     @property
     def whole(self) -> Array:
         """What the result is to be compared with."""
-        return self.values if self.second is None else (self.values + self.second) / 2
+        if self.second is None:
+            return self.values
+        # whole numbers may overflow
+        return np.add(self.values, self.second, dtype=np.result_type(self.values, self.second, np.float32)) / 2
 
 
 def _read(image: NiftiImage, options: argparse.Namespace) -> _Inputs:

@@ -98,6 +98,117 @@ def test_gaps(tmp_path, noisy, capsys):
     assert np.isfinite(clean).sum() == clean.size - 1
 
 
+# -- fluence ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def halves():
+    """Counts of two halves of the photons, falling along z, and labels with a border across it."""
+    truth = np.exp(-0.15 * np.indices(SHAPE)[2])
+    labels = (np.indices(SHAPE)[2] > 8).astype(np.uint8)
+    rng = np.random.default_rng(0)
+    return [(rng.poisson(20 * truth) / 20).astype(np.float32) for _ in range(2)], labels
+
+
+def test_two_halves_of_a_run(tmp_path, halves, capsys):
+    (even, odd), labels = halves
+    path, second = save(tmp_path / "even.nii", even), save(tmp_path / "odd.nii", odd)
+    out, sigma, residual = (tmp_path / f"{name}.nii.gz" for name in ("out", "sigma", "residual"))
+    assert call(path, "--second", second, "-o", out, "--noise-out", sigma, "--residual", residual) == 0
+    expected = denoise.denoise_fluence(even, odd, voxel_size_mm=(1, 1, 2), device="cpu")
+    assert np.array_equal(load(out), expected.image)
+    assert np.array_equal(load(sigma), expected.noise)
+    assert np.array_equal(load(residual), (even + odd) / 2 - expected.image)
+    assert f"gain of signal / noise: {expected.snr_gain_db:.1f} dB" in capsys.readouterr().err
+    border = save(tmp_path / "labels.nii", labels)
+    options = ["--labels", border, "--mueff", "0.1", "--largest-scale", "3", "--no-flat"]
+    assert call(path, "--second", second, "-o", out, *options) == 0
+    settings = denoise.FluenceSettings(largest_scale=3.0, flat=False)
+    known = {"labels": labels, "mueff_per_mm": 0.1, "voxel_size_mm": (1, 1, 2), "device": "cpu"}
+    assert np.array_equal(load(out), denoise.denoise_fluence(even, odd, settings, **known).image)
+
+
+def test_a_single_buffer_and_its_noise(tmp_path, halves, capsys):
+    (even, _), _ = halves
+    path, out = save(tmp_path / "all.nii", even), tmp_path / "out.nii"
+    assert call(path, "--mode", "fluence", "--seed", "5", "-o", out) == 0
+    known = {"voxel_size_mm": (1, 1, 2), "device": "cpu"}
+    expected = denoise.denoise_fluence(even, None, denoise.FluenceSettings(seed=5), **known)
+    assert np.array_equal(load(out), expected.image)
+    said = capsys.readouterr().err
+    assert "there is one buffer only: its noise was measured" in said
+    assert f"at most {expected.snr_gain_db:.1f} dB" in said
+    assert call(path, "--mode", "fluence", "--sigma", "0.1", "-o", out) == 0
+    assert np.array_equal(load(out), denoise.denoise_fluence(even, noise=0.1, **known).image)
+
+
+def test_halves_as_logarithms_and_some_gates(tmp_path, halves):
+    (even, odd), _ = halves
+    first, second = (np.stack([denoise.to_log10(half), denoise.to_log10(half[::-1])], -1) for half in (even, odd))
+    out, residual = tmp_path / "out.nii", tmp_path / "residual.nii"
+    paths = save(tmp_path / "a.nii", first), "--second", save(tmp_path / "b.nii", second)
+    assert call(*paths, "--log10", "--volumes", 1, 1, "-o", out, "--residual", residual) == 0
+    linear = [denoise.from_log10(half[..., 1]) for half in (first, second)]
+    clean = denoise.denoise_fluence(*linear, voxel_size_mm=(1, 1, 2), device="cpu").image
+    assert np.array_equal(load(out)[..., 1], denoise.to_log10(clean), equal_nan=True)
+    assert np.array_equal(load(out)[..., 0], first[..., 0], equal_nan=True)
+    both = denoise.to_log10(sum(linear) / 2)
+    assert np.array_equal(load(residual)[..., 1], both - denoise.to_log10(clean), equal_nan=True)
+
+
+def test_counts_of_large_whole_numbers(tmp_path, halves):
+    first, second = ((80 * half).astype(np.uint8) + 60 for half in halves[0])
+    assert first.max() > 140
+    out, residual = tmp_path / "out.nii", tmp_path / "residual.nii"
+    paths = save(tmp_path / "a.nii", first), "--second", save(tmp_path / "b.nii", second)
+    assert call(*paths, "-o", out, "--residual", residual) == 0
+    np.testing.assert_allclose(load(residual) + load(out), (first.astype(float) + second) / 2, rtol=1e-5)
+
+
+def test_gaps_of_either_half(tmp_path, halves):
+    (even, odd), _ = halves
+    even[3, 4, 5], odd[6, 7, 8] = np.nan, np.nan
+    path, second = save(tmp_path / "even.nii", even), save(tmp_path / "odd.nii", odd)
+    out = tmp_path / "out.nii"
+    assert call(path, "--second", second, "--skip-gaps", "-o", out) == 0
+    clean = load(out)
+    assert np.isnan(clean[3, 4, 5])
+    assert clean[6, 7, 8] == even[6, 7, 8]
+    assert np.isfinite(clean).sum() == clean.size - 1
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--second", "small.nii"], "small.nii has shape (5, 6, 7)"),
+        (["--second", "even.nii"], "both buffers are the same"),
+        (["--second", "negative.nii"], "the second buffer has negative values"),
+        (["--second", "series.nii"], "the second buffer has shape (20, 18, 16, 2)"),
+        (["--second", "odd.nii", "--labels", "small.nii"], "small.nii has shape (5, 6, 7)"),
+        (["--second", "odd.nii", "--sigma", "1"], "two buffers tell it themselves"),
+        (["--second", "odd.nii", "--mode", "anlm"], "--second has no meaning in the mode anlm"),
+        (["--second", "odd.nii", "--search-radius", "2"], "--search-radius has no meaning in the mode fluence"),
+        (["--no-flat"], "--flat has no meaning in the mode anlm"),
+        (["--mode", "fluence", "--largest-scale", "50"], "largest_scale is 50"),
+        (["--mode", "fluence", "--mueff", "-1"], "mueff_per_mm must be greater than 0"),
+    ],
+)
+def test_bad_input_of_fluence_is_a_sentence(tmp_path, halves, capsys, monkeypatch, options, sentence):
+    monkeypatch.chdir(tmp_path)
+    (even, odd), _ = halves
+    for name, array in (("even", even), ("odd", odd), ("negative", odd - 1), ("series", np.stack([odd, odd], -1))):
+        save(f"{name}.nii", array)
+    save("small.nii", np.ones((5, 6, 7), np.uint8))
+    assert call("even.nii", "-o", "out.nii", *options) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("napari-gpubio: ")
+    assert sentence in said
+    assert not (tmp_path / "out.nii").exists()
+
+
+# -- notes, stopping, errors ------------------------------------------------------------------------------------------
+
+
 def test_what_was_changed_is_told(tmp_path, noisy, capsys):
     path = save(tmp_path / "in.nii", noisy.astype(np.int16))
     assert call(path, "-o", tmp_path / "out.nii", "--patches", "small") == 0

@@ -15,8 +15,9 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.model import DenoiseResult
 from napari_gpubio.denoise.run import denoise_steps
 from napari_gpubio.denoise.settings import DenoiseSettings
-from napari_gpubio.denoise.widget.gain import answer_gain_steps
-from napari_gpubio.denoise.widget.mode import Mode
+from napari_gpubio.denoise.widget.gain import answer_gain_steps, block_of
+from napari_gpubio.denoise.widget.mode import Mode, Words
+from napari_gpubio.denoise.widget.numbers import Numbers, numbers_of
 from napari_gpubio.denoise.widget.request import Request
 from napari_gpubio.denoise.widget.volumes import Array, LayerVolume, Part, Values, layer_values
 from napari_gpubio.denoise.windows import make_windows
@@ -26,6 +27,17 @@ from napari_gpubio.viewer.script import call_text
 
 ESTIMATED, NUMBER, MAP = "estimated from the image", "a number", "a map"
 _LEVEL_TIP = "Standard deviation of the noise, in the unit of the image; for Rician noise that of its two parts"
+_WORDS = Words(
+    noise_title="noise σ of {}",
+    noise="standard deviation of the noise",
+    gain="Gain (estimate)",
+    times="photons or averages",
+    gain_tip=(
+        "From what the filter leaves of a little noise that is added to a block of the image; about 1 dB uncertain. A "
+        "change of bias is not seen."
+    ),
+    stopped="stopped; what was not reached is as it was",
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -34,6 +46,16 @@ class AnlmRecipe:
 
     settings: DenoiseSettings
     noise: float | Values | None = None
+
+    @property
+    def partner(self) -> str:
+        """No other layer."""
+        return ""
+
+    @property
+    def words(self) -> Words:
+        """The noise that is told is that before."""
+        return _WORDS
 
     def steps(
         self,
@@ -64,9 +86,22 @@ class AnlmRecipe:
             return self
         return dataclasses.replace(self, noise=self.noise.cut(part))
 
-    def gain_steps(self, block: Request, stop: threading.Event) -> Generator[Step, None, float]:
+    def before(self, values: Array) -> None:
+        """Nothing but the image itself."""
+
+    def scale(self, result: DenoiseResult) -> None:
+        """Nothing: windows are as large everywhere."""
+
+    def numbers_steps(
+        self, request: Request, result: DenoiseResult, stop: threading.Event
+    ) -> Generator[Step, None, Numbers]:
         """Estimate the gain from the answer to added noise."""
-        return (yield from answer_gain_steps(block, stop, magnitudes=self.settings.is_rician))
+        gain_db = math.nan
+        if result.complete:
+            yield Step(1, 1, "estimating the gain")
+            block = block_of(request, result)
+            gain_db = yield from answer_gain_steps(block, stop, magnitudes=self.settings.is_rician)
+        return numbers_of(result.image, result.noise, gain_db)
 
 
 class AnlmMode(Mode):
@@ -106,13 +141,13 @@ class AnlmMode(Mode):
         """The noise map, if there is one."""
         return [self.map_box.layer] if self.level.currentText() == MAP and self.map_box.layer is not None else []
 
-    def script(self, files: Mapping[str, Path]) -> tuple[list[str], str]:
+    def script(self, files: Mapping[str, Path], part: str) -> tuple[list[str], str]:
         """Return the line that reads the noise map, and the call."""
         lines, noise = [], ""
         if self.level.currentText() == NUMBER:
             noise = f", noise={self._number()!r}"
         for layer in self.layers():
-            read = f"denoise.read_on_grid({str(files[layer.name])!r}, image)"
+            read = f"denoise.read_on_grid({str(files[layer.name])!r}, image){part if layer.ndim == 4 else ''}"
             lines.append(f"noise = denoise.from_log10({read})" if layer_values(layer).is_log else f"noise = {read}")
             noise = ", noise=noise"
         return lines, f"denoise.denoise(values, {call_text('denoise', self.form.value())}{noise}"

@@ -19,10 +19,10 @@ from scipy.ndimage import gaussian_filter
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.steps import Step
-from napari_gpubio.denoise.model import DenoiseResult
 from napari_gpubio.denoise.widget.volumes import Array, Box, Part
 
 if TYPE_CHECKING:
+    from napari_gpubio.denoise.widget.mode import Result
     from napari_gpubio.denoise.widget.request import Request
 
 _SIDE = 56  # voxels of the block
@@ -31,7 +31,7 @@ _CORRELATING = 0.53  # voxels: a Gaussian of this width correlates next neighbou
 _NEAR = 2.0  # voxels: over which powers are averaged
 
 
-def block_of(request: "Request", result: DenoiseResult) -> "Request":
+def block_of(request: "Request", result: "Result") -> "Request":
     """Return the same for a block in the middle of the signal, of the first volume of a series."""
     image, noise = _first(result.image), _first(result.noise)
     told = image > noise if request.mask is None else (image > noise) & request.mask

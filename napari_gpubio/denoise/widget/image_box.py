@@ -70,6 +70,10 @@ class ImageBox(QWidget):
             raise InvalidInput(NO_IMAGE)
         return layer_volume(self.layer, is_log=self.log.isChecked())
 
+    def settle(self) -> None:
+        """Take the image for the user's own choice, since it is denoised: its result hides it."""
+        self._is_own_choice = True
+
     def mask(self, image: LayerVolume) -> Any | None:
         """Return the mask, shape (X, Y, Z), or None.
 
@@ -127,13 +131,10 @@ class ImageBox(QWidget):
 
     def _connect(self) -> None:
         self.layer_box.currentIndexChanged.connect(self._on_layer)
-        self.layer_box.activated.connect(self._on_own_choice)
+        self.layer_box.activated.connect(lambda *_: self.settle())
         signals = (self.mask_box.currentIndexChanged, self.log.toggled, self.gaps.toggled)
         for signal in (*signals, self.first.valueChanged, self.last.valueChanged):
             signal.connect(lambda *_: self.changed.emit())
-
-    def _on_own_choice(self, *_: Any) -> None:
-        self._is_own_choice = True
 
     def _prefer_visible(self, *_: Any) -> None:
         """While the user has not chosen an image, take one that is seen: samples come with hidden truths."""

@@ -107,10 +107,12 @@ class DenoisePanel(EnginePanel):
         self._on_change()
 
     def _on_image(self, *_: Any) -> None:
-        """Tell the numbers of a result while its image is chosen."""
+        """Let modes choose what belongs to another image; tell the numbers of a result while its image is chosen."""
         layer = self.image_box.layer
         if layer is None:
             self.preview.clear()
+        for mode in self.modes:
+            mode.set_image(layer)
         self.result_box.setVisible(layer is not None and key_of(layer) == self.results.source)
 
     def _on_change(self) -> None:
@@ -146,6 +148,7 @@ class DenoisePanel(EnginePanel):
         """Read the inputs and return the run."""
         steps = run_steps(self._request(), stop)
         self.preview.cancel()
+        self.image_box.settle()
         return steps
 
     def show_result(self, result: Denoised) -> None:
@@ -156,7 +159,7 @@ class DenoisePanel(EnginePanel):
         self.result_box.show_numbers(result)
         self.look_at(AFTER)
         if not result.result.complete:
-            self.say("stopped; what was not reached is as it was")
+            self.say(result.request.recipe.words.stopped)
         if result.result.notes:
             self.show_note(" ".join(f"{note[:1].upper()}{note[1:]}." for note in result.result.notes))
 
@@ -190,4 +193,5 @@ class DenoisePanel(EnginePanel):
 
     def save_painted(self, layer: Any, folder: Path) -> Path:
         """Save an input layer as NIfTI into a folder."""
-        return save_layer(layer, folder) if layer is self.image_box.mask_box.layer else save_image(layer, folder)
+        is_volume = layer is self.image_box.mask_box.layer or layer in self.mode.labels()
+        return save_layer(layer, folder) if is_volume else save_image(layer, folder)

@@ -9,11 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.steps import Step
-from napari_gpubio.denoise.model import DenoiseResult
 from napari_gpubio.denoise.values import to_log10, without_gaps
-from napari_gpubio.denoise.widget.gain import block_of
-from napari_gpubio.denoise.widget.mode import Recipe
-from napari_gpubio.denoise.widget.numbers import Numbers, numbers_of
+from napari_gpubio.denoise.widget.mode import Recipe, Result
+from napari_gpubio.denoise.widget.numbers import Numbers
 from napari_gpubio.denoise.widget.volumes import Array, LayerVolume, Part
 
 
@@ -61,11 +59,19 @@ class Request:
 
     def filter_steps(
         self, values: Array, mask: npt.NDArray[np.bool_] | None, stop: threading.Event
-    ) -> Generator[Step, None, DenoiseResult]:
+    ) -> Generator[Step, None, Result]:
         """Denoise values of the image's shape."""
-        recipe = self.recipe.cut(Part(volumes=self.volumes))
         sizes = self.image.voxel_size_mm
-        return (yield from recipe.steps(values, mask, voxel_size_mm=sizes, device=self.device, stop=stop))
+        steps = self._recipe().steps(values, mask, voxel_size_mm=sizes, device=self.device, stop=stop)
+        return (yield from _without_looks(steps))
+
+    def before(self, values: Array) -> Array | None:
+        """Return what is denoised, if that is not the image itself but made of it and other inputs."""
+        return self._recipe().before(values)
+
+    def _recipe(self) -> Recipe:
+        """The recipe for the chosen volumes."""
+        return self.recipe.cut(Part(volumes=self.volumes))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -79,7 +85,11 @@ class Denoised:
     result
         What the engine gave.
     clean, residual, noise
-        Denoised image, input minus that, and the standard deviation of the noise.
+        Denoised image, what was denoised minus that, and the standard deviation of the noise.
+    before
+        What was denoised, if that is not the image itself.
+    scale
+        How far voxels were smoothed, mm, if the mode chooses that.
     stored
         The denoised image in the order of the file.
     residual_limit
@@ -89,10 +99,12 @@ class Denoised:
     """
 
     request: Request
-    result: DenoiseResult
+    result: Result
     clean: Array
     residual: Array
     noise: Array
+    before: Array | None
+    scale: Array | None
     stored: Array
     residual_limit: float
     numbers: Numbers
@@ -101,17 +113,17 @@ class Denoised:
 def run_steps(request: Request, stop: threading.Event) -> Generator[Step, None, Denoised]:
     """Denoise all that was asked for, and make the layers of it."""
     yield Step(0, 1, "reading the image")
-    result = yield from request.filter_steps(*request.linear(), stop)
-    gain_db = float("nan")
-    if result.complete:
-        yield Step(1, 1, "estimating the gain")
-        gain_db = yield from request.recipe.gain_steps(block_of(request, result), stop)
-    return _denoised(request, result, gain_db)
+    values, mask = request.linear()
+    result = yield from request.filter_steps(values, mask, stop)
+    numbers = yield from request.recipe.numbers_steps(request, result, stop)
+    return _denoised(request, request.before(values), result, numbers)
 
 
-def _denoised(request: Request, result: DenoiseResult, gain_db: float) -> Denoised:
-    image = request.image
+def _denoised(request: Request, whole: Array | None, result: Result, numbers: Numbers) -> Denoised:
+    image, scale = request.image, request.recipe.scale(result)
     before = np.asarray(image.values.array)
+    if whole is not None:
+        before = in_place(request, before, after(request, whole))
     clean = in_place(request, before, after(request, result.image))
     noise = in_place(request, np.zeros_like(clean), after(request, result.noise))
     with np.errstate(invalid="ignore"):
@@ -122,10 +134,24 @@ def _denoised(request: Request, result: DenoiseResult, gain_db: float) -> Denois
         clean=image.shown(clean),
         residual=image.shown(residual),
         noise=image.shown(noise),
+        before=None if whole is None else image.shown(before),
+        scale=None if scale is None else image.shown(in_place(request, np.zeros(before.shape, scale.dtype), scale)),
         stored=clean,
         residual_limit=_limit(residual),
-        numbers=numbers_of(result, gain_db),
+        numbers=numbers,
     )
+
+
+def _without_looks(steps: Generator[Step, None, Result]) -> Generator[Step, None, Result]:
+    """The same steps with nothing to look at: the GUI thread would look while the worker goes on."""
+    try:
+        while True:
+            yield next(steps).showing(None)
+    except StopIteration as end:
+        result: Result = end.value
+        return result
+    finally:
+        steps.close()
 
 
 def after(request: Request, linear: Array) -> Array:

@@ -7,23 +7,21 @@ from qtpy.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QPushButton, QVBox
 
 from napari_gpubio.denoise.widget.numbers import texts
 from napari_gpubio.denoise.widget.request import Denoised
-from napari_gpubio.denoise.widget.results import AFTER, BEFORE, NOISE, RESIDUAL
+from napari_gpubio.denoise.widget.results import AFTER, BEFORE, NOISE, RESIDUAL, SCALE
 from napari_gpubio.viewer.forms import aligned_form, row_label
 from napari_gpubio.viewer.panel import heading
 
 KEY_TEXT = "B"
+_FLIPS = f"{KEY_TEXT} flips between before and after"
 _TIPS = {
     BEFORE: "The image as it was",
     AFTER: "The denoised image",
     RESIDUAL: "The image minus the denoised one: noise, and no anatomy if all is well",
-    NOISE: "Standard deviation of the noise as it was found, or given",
+    NOISE: "Standard deviation of the noise",
+    SCALE: "Standard deviation of the window that was chosen in each voxel, mm",
 }
 _NOISE_TIP = "Median over voxels with more signal than noise"
-_GAIN_TIP = (
-    "From what the filter leaves of a little noise that is added to a block of the image; about 1 dB uncertain. A "
-    "change of bias is not seen."
-)
-_TIMES_TIP = "10 to the power of gain / 10: so many times the photons, or repetitions, would do the same unfiltered"
+_TIMES_TIP = "10 to the power of gain / 10: so many times as many would do the same unfiltered"
 
 
 class ResultBox(QWidget):
@@ -37,7 +35,7 @@ class ResultBox(QWidget):
         self._buttons: dict[str, QPushButton] = {}
         self._group = QButtonGroup(self)
         self._numbers: dict[str, QLabel] = {}
-        self._noise_label = row_label("", _NOISE_TIP, self)
+        self._noise_label, self._gain_label = row_label("", _NOISE_TIP, self), row_label("", "", self)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(heading(f"Result  ({KEY_TEXT}: before / after)", self))
@@ -56,9 +54,17 @@ class ResultBox(QWidget):
 
     def show_numbers(self, done: Denoised) -> None:
         """Tell the numbers of a result."""
-        for name, text in texts(done.numbers, done.request.image).items():
+        words = done.request.recipe.words
+        for name, text in texts(done.numbers, done.request.image, words.times, words.about).items():
             self._numbers[name].setText(text)
         self._noise_label.setText("Noise / signal" if done.request.image.values.is_log else "Noise σ")
+        self._gain_label.setText(words.gain)
+        for widget in (self._gain_label, self._numbers["gain"]):
+            widget.setToolTip(words.gain_tip)
+        self._numbers["times"].setToolTip(f"{_TIMES_TIP}. {words.gain_tip}")
+        what = f"{words.noise[:1].upper()}{words.noise[1:]}"
+        self._buttons[NOISE].setToolTip(f"{what}, as it was found or given\n{_FLIPS}")
+        self._buttons[SCALE].setVisible(done.scale is not None)
         self.show()
 
     def text(self, name: str) -> str:
@@ -71,7 +77,7 @@ class ResultBox(QWidget):
         for part, tip in _TIPS.items():
             button = QPushButton(part.capitalize(), self)
             button.setCheckable(True)
-            button.setToolTip(f"{tip}\n{KEY_TEXT} flips between before and after")
+            button.setToolTip(f"{tip}\n{_FLIPS}")
             button.clicked.connect(lambda _=False, part=part: self.look_wanted.emit(part))
             self._group.addButton(button)
             self._buttons[part] = button
@@ -83,7 +89,7 @@ class ResultBox(QWidget):
         for name, title, tip in (
             ("noise", self._noise_label, _NOISE_TIP),
             ("before", "Signal / noise before", _NOISE_TIP),
-            ("gain", "Gain (estimate)", _GAIN_TIP),
+            ("gain", self._gain_label, ""),
             ("times", "As good as", _TIMES_TIP),
         ):
             label = QLabel("", self)

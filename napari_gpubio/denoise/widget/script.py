@@ -14,8 +14,8 @@ from napari_gpubio.viewer.script import file_name
 def painted(box: ImageBox, mode: Mode) -> list[Any]:
     """Input layers that no file holds as they are."""
     images = [layer for layer in (box.layer, *mode.layers()) if layer is not None and file_of(layer) is None]
-    mask = box.mask_box.layer
-    return images + ([mask] if mask is not None and saved_path(mask) is None else [])
+    masks = [layer for layer in (box.mask_box.layer, *mode.labels()) if layer is not None]
+    return images + [layer for layer in masks if saved_path(layer) is None]
 
 
 def script_text(box: ImageBox, mode: Mode, saved: Mapping[str, Path], device: str) -> str:
@@ -32,11 +32,12 @@ def script_text(box: ImageBox, mode: Mode, saved: Mapping[str, Path], device: st
     """
     image, mask = box.image(), box.mask_box.layer
     files = {layer.name: saved.get(layer.name) or file_of(layer) for layer in (box.layer, *mode.layers())}
+    files |= {layer.name: saved.get(layer.name) or saved_path(layer) for layer in mode.labels()}
     lines = [f"image = denoise.read_image({str(files[image.name])!r})"]
     if mask is not None:
         path = saved.get(mask.name) or saved_path(mask)
         lines.append(f"mask = denoise.read_mask({str(path)!r}, image)")
-    own, call = mode.script({name: path for name, path in files.items() if path is not None})
+    own, call = mode.script({name: path for name, path in files.items() if path is not None}, _part(box))
     lines += [*own, *_values(box, has_mask=mask is not None)]
     has_mask = ", mask=mask" if mask is not None or box.gaps.isChecked() else ""
     lines.append(f"result = {call}{has_mask}, voxel_size_mm=image.voxel_size_mm, device={device!r})")

@@ -99,8 +99,9 @@ def preview_steps(
     part = Part(box, slice(shown.volume, shown.volume + 1), shown.axes)
     block = request.cut(part)
     values, mask = block.linear()
-    denoised = np.asarray(values)
-    if np.any(values) and (mask is None or mask.any()):
+    before = block.before(values)
+    denoised = np.asarray(values if before is None else before)
+    if np.any(denoised) and (mask is None or mask.any()):
         result = yield from block.filter_steps(values, mask, stop)
         if not result.complete:
             return None

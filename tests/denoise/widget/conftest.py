@@ -4,6 +4,7 @@ import pytest
 from napari.utils._proxies import PublicOnlyProxy
 
 from napari_gpubio.denoise.widget import anlm_mode
+from napari_gpubio.denoise.widget.fluence_mode import FluenceMode
 from tests.denoise.widget.panel_samples import add_panel
 from tests.dock_widgets import Held, until_the_end
 
@@ -24,3 +25,10 @@ def panel(viewer, qtbot):
 def held(monkeypatch):
     """Holds every run back after its first bricks until ``go`` is set."""
     yield from Held(monkeypatch, anlm_mode, "denoise_steps").until_the_end()
+
+
+@pytest.fixture
+def in_fluence_mode(panel):
+    """The panel's mode is "fluence"."""
+    panel.mode_box.setCurrentText(FluenceMode.title)
+    assert isinstance(panel.mode, FluenceMode)

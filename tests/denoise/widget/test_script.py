@@ -115,7 +115,7 @@ class Halved(Mode):
     def recipe(self, image):
         return HalvedRecipe(settings=denoise.DenoiseSettings(patches="small"))
 
-    def script(self, files):
+    def script(self, files, part):
         return [], "half(values"
 
 
