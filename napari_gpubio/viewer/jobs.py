@@ -89,7 +89,7 @@ class Job(QObject):
             except StopIteration as end:
                 return end.value
             if not self.signalsBlocked():
-                self.stepped.emit(step)
+                self.stepped.emit(step.showing(step.preview))  # made here, before the next step changes what it shows
 
 
 class LatestJob(QObject):

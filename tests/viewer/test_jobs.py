@@ -290,3 +290,22 @@ def test_cancelled_requests_do_not_pile_up(qtbot, latest):
     qtbot.waitUntil(lambda: bool(outcomes), timeout=1000 * SECONDS)
     qtbot.wait(50)  # deleteLater is carried out by the event loop
     assert len(latest.findChildren(Job)) == 0
+
+
+def test_previews_are_made_in_the_worker_before_the_next_step(qtbot):
+    """The GUI hears of a step when the run has gone on; what it then shows must be what was there."""
+    state, makers = [], []
+
+    def work(stop):
+        for done in range(1, 4):
+            state.append(done)
+            yield Step(done, 3, look=lambda: makers.append(threading.current_thread()) or list(state))
+        return None
+
+    job = Job(work)
+    shown = []
+    job.stepped.connect(lambda step: shown.append(step.preview))
+    with qtbot.waitSignal(job.finished, timeout=1000 * SECONDS):
+        job.start()
+    assert shown == [[1], [1, 2], [1, 2, 3]]
+    assert threading.main_thread() not in makers
