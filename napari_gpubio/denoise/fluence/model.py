@@ -41,7 +41,7 @@ class FluenceResult:
 
     @property
     def snr_gain_db(self) -> float:
-        """How much the signal / noise has risen, dB: median over voxels with more signal than noise, NaN if there are none.
+        """How much the signal / noise has risen, dB: median over voxels with more signal than noise, NaN without any.
 
         Bias is not counted. Beside the truth two half-buffers gained 1 to 2 dB less than this; a single buffer, whose
         halves are not quite independent, up to 5 dB less.
