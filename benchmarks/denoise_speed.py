@@ -12,18 +12,18 @@ A GPU machine needs NumPy, SciPy, Numba and CuPy only; DIPY and ANTs take part w
 import argparse
 import gc
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from common import Row, header, load_average, result_path, save, skipped
+from common import Row, header, load_average, result_path, save
 from denoise import peers
 from denoise.beside_rows import beside, end_to_end, optimisation
 from denoise.fluence_speed import fluence
-from denoise.plan import Job, Plan
+from denoise.plan import Plan
 from denoise.report import markdown, speed_line
 from denoise.speed_rows import memory, processors, radii, settings, sizes
+from jobs import Job, measured
 
 from napari_gpubio.core.device import choose_device
 
@@ -40,24 +40,13 @@ PARTS: dict[str, Callable[[Plan], Iterator[Job]]] = {
 }
 
 
-def measured(job: Job, plan: Plan) -> Row:
-    """Measure a row, as far as the time allows; if it fails it says so."""
-    if plan.time_is_up:
-        return skipped(job.name, "no time left")
-    try:
-        return job.measure(job.name)
-    except Exception as error:  # noqa: BLE001 - a machine is lent for minutes, so the other rows go on
-        traceback.print_exc()
-        return skipped(job.name, f"failed: {type(error).__name__}: {error}")
-
-
 def run(letters: str, plan: Plan, path: Path) -> None:
     """Measure parts, and write what there is after each of them."""
     rows: list[Row] = []
     head: dict[str, Any] = header(plan.quick) | {"device": plan.device.describe(), "peers": peers.versions()}
     for letter in letters:
         for job in PARTS[letter](plan if letter == "d" else plan.on_one):
-            rows.append(measured(job, plan))
+            rows.append(measured(job, time_is_up=plan.time_is_up))
             print(speed_line(rows[-1], rows), flush=True)
             gc.collect()
         head["load_average_end"] = load_average()

@@ -13,14 +13,14 @@ A GPU machine needs NumPy, SciPy, Numba and CuPy only; the picture needs Pillow.
 import argparse
 import gc
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from common import Row, header, load_average, result_path, save, skipped
+from jobs import Job, measured
 from layered.error_maps import draw_again, error_maps
-from layered.plan import REFERENCE, Job, Plan
+from layered.plan import REFERENCE, Plan
 from layered.report import markdown, told
 from layered.speed_rows import by_gpus, by_threads, media
 from layered.variant_rows import caches, grids, steps
@@ -47,24 +47,13 @@ def jobs_of(letter: str, plan: Plan) -> Iterator[Job]:
         yield from PARTS[letter](plan if letter == "e" else plan.on_one)
 
 
-def measured(job: Job, plan: Plan) -> Row:
-    """Measure a row, as far as the time allows; if it fails it says so."""
-    if plan.time_is_up:
-        return skipped(job.name, "no time left")
-    try:
-        return job.measure(job.name)
-    except Exception as error:  # noqa: BLE001 - a machine is lent for minutes, so the other rows go on
-        traceback.print_exc()
-        return skipped(job.name, f"failed: {type(error).__name__}: {error}")
-
-
 def run(letters: str, plan: Plan, path: Path) -> None:
     """Measure parts, and write what there is after each of them."""
     rows: list[Row] = []
     head: dict[str, Any] = header(plan.quick) | {"device": plan.device.describe()}
     for letter in letters:
         for job in jobs_of(letter, plan):
-            rows.append(measured(job, plan))
+            rows.append(measured(job, time_is_up=plan.time_is_up))
             print(told(rows[-1], rows), flush=True)
             gc.collect()
         head["load_average_end"] = load_average()

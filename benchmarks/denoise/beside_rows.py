@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 from common import Array, Row, Stopwatch, Timing, skipped, timed_on
+from jobs import Job
 from light.plan import case, with_settings
 from scipy import ndimage
 
 from denoise import figure6, peers
 from denoise.domains import CROP, TRUTH_SEED
 from denoise.metrics import symmetrised
-from denoise.plan import Job, Plan, cube, make_problem
+from denoise.plan import Plan, cube, make_problem
 from denoise.speed_rows import SMALL, timed_call, voxel_row
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.denoise.run import denoise

@@ -9,10 +9,11 @@ from unittest import mock
 
 import numpy as np
 from common import Array, Row, Timing, skipped, timed_on
+from jobs import Job
 from light.plan import case, with_settings
 
 from denoise.filters import FLUENCE_MODULE
-from denoise.plan import Job, Plan
+from denoise.plan import Plan
 from denoise.speed_rows import LARGE, SMALL, repeats_of, voxel_row
 from napari_gpubio.core.device import Device
 from napari_gpubio.light.run import simulate

@@ -1,10 +1,7 @@
 """What to filter, where, for how long, and what is to be reached."""
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import numpy as np
-from common import Array, Row
+from common import Array
 from light import plan
 
 from napari_gpubio.denoise.cases.speeds import head_volume
@@ -22,13 +19,6 @@ TARGETS = {  # seconds: 100^3 and 256^3 with data resident on one H200, and on t
 }
 SEED_SECONDS = "GPU-ANLM 1.1 s on a 980 Ti"
 MOST_FLOAT_VOLUMES = 6  # of memory, and slabs
-
-
-class Job(NamedTuple):
-    """A row that is still to be measured; one that fails keeps its name and does not stop the others."""
-
-    name: str
-    measure: Callable[[str], Row]
 
 
 def make_problem(volume: Array, settings: DenoiseSettings | None = None) -> Problem:

@@ -17,8 +17,9 @@ from common import (
     threads_told,
     timed_on,
 )
+from jobs import Job
 
-from denoise.plan import MOST_FLOAT_VOLUMES, SEED_SECONDS, TARGETS, Job, Plan, cube, make_problem
+from denoise.plan import MOST_FLOAT_VOLUMES, SEED_SECONDS, TARGETS, Plan, cube, make_problem
 from napari_gpubio.core.device import CPU, Device, free_gpu_pool
 from napari_gpubio.denoise import gpu
 from napari_gpubio.denoise.problem import Problem

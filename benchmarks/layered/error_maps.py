@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 from common import Array, Row, line, skipped
+from jobs import Job
 
 from layered import picture
-from layered.plan import SKIN_GRID, Job, Plan, skin_case
+from layered.plan import SKIN_GRID, Plan, skin_case
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.light.layered.run import simulate_layers
 

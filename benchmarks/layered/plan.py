@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numba
-from common import ROOT, Row
+from common import ROOT
 from light import plan
 
 from napari_gpubio.light.layered.cases import INTRALIPID, SKIN
@@ -71,21 +71,6 @@ class Plan(plan.Plan):
     def less(self) -> int:
         """By what photons are divided."""
         return 10 if self.quick else 1
-
-
-class Job(NamedTuple):
-    """A row that is still to be measured; one that fails keeps its name and does not stop the others.
-
-    Parameters
-    ----------
-    name
-        The row's name.
-    measure
-        Makes the row of that name.
-    """
-
-    name: str
-    measure: Callable[[str], Row]
 
 
 class Case(NamedTuple):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from common import Row, limited_threads, skipped, thread_counts, threads_told
+from jobs import Job
 
 from layered.plan import (
     CASES,
@@ -14,7 +15,6 @@ from layered.plan import (
     MAPS,
     MCML_IN_C,
     Case,
-    Job,
     Plan,
     skin_case,
 )

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from common import Array, Row, skipped
+from jobs import Job
 
-from layered.plan import LIKE_GPU_MCML, Case, Job, Plan, intralipid_case, skin_case
+from layered.plan import LIKE_GPU_MCML, Case, Plan, intralipid_case, skin_case
 from layered.tracing import Tracing, photon_row, timed_tracing
 from napari_gpubio.core.device import Device
 from napari_gpubio.light.layered.gpu import PILOT_PHOTONS, Variant, hot_corner

@@ -4,6 +4,8 @@ import contextlib
 
 import pytest
 
+from napari_gpubio.light.layered import gpu
+
 
 @pytest.fixture(scope="module")
 def client():
@@ -19,3 +21,9 @@ def client():
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, env=one_thread
         )
         yield stack.enter_context(distributed.Client(stack.enter_context(cluster)))
+
+
+@pytest.fixture
+def short_pilot(monkeypatch):
+    """A pilot run that leaves something to do."""
+    monkeypatch.setattr(gpu, "PILOT_PHOTONS", 50)

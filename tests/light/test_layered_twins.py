@@ -1,106 +1,34 @@
 """CUDA photons through layers against their Numba twin: bit for bit with g++, and within errors on a real GPU.
 
-However they are tallied (cache, history, neither), cut into chunks and shared among GPUs.
+However they are tallied: cache, history, neither.
 """
 
 import functools
-import threading
 
-import numba
 import numpy as np
 import pytest
 
 from napari_gpubio.core import kernels
-from napari_gpubio.core.device import Device, choose_device
-from napari_gpubio.core.errors import OutOfGpuMemory
-from napari_gpubio.light import work
-from napari_gpubio.light.layered import cpu, gpu
+from napari_gpubio.light.layered import gpu
 from napari_gpubio.light.layered.assemble import assemble
 from napari_gpubio.light.layered.gpu import Variant, hot_corner
 from napari_gpubio.light.layered.problem import LayeredProblem
 from napari_gpubio.light.layered.run import simulate_layers
-from napari_gpubio.light.layered.settings import LayeredSettings, ring_area_mm2
+from napari_gpubio.light.layered.settings import ring_area_mm2
 from tests.cuda_on_cpu import loader
-from tests.light.layered_samples import ENDLESS_MM, GLASS, SKIN, TISSUE, at, check_same_bits, medium
-from tests.runs import check_same_methods
-
-GPU = Device("cuda", (0,))
-BACKWARD = (1.33, 0.1, 3.0, -0.5, 0.7)
-FORWARD = (1.45, 0.02, 20.0, 0.9, 0.4)
-ISOTROPIC = (1.4, 0.3, 1.0, 0.0, 0.5)
-ABSORBER = (1.5, 0.5, 0.0, 0.0, 0.6)
-SCATTERER = (1.38, 0.0, 5.0, 0.3, 0.3)
-ENDLESS = (*TISSUE[:4], ENDLESS_MM)
-MEDIA = {
-    "one layer": medium(TISSUE),
-    "many kinds": medium(FORWARD, BACKWARD, ISOTROPIC, ABSORBER, SCATTERER),
-    "glass on top": medium(GLASS, TISSUE),
-    "much glass": medium(GLASS, (1.6, *GLASS[1:]), FORWARD, GLASS, ISOTROPIC, GLASS, n_below=1.33),
-    "other indices around": medium(FORWARD, ISOTROPIC, n_above=1.6, n_below=1.2),
-    "one index": medium(*((1.0, *row[1:]) for row in (FORWARD, ISOTROPIC, BACKWARD))),
-    "endless": medium(ISOTROPIC, ENDLESS),
-    "100 layers": medium(*(FORWARD, ISOTROPIC, BACKWARD, SCATTERER) * 25),
-}
-ALL_MEDIA = pytest.mark.parametrize("name", MEDIA)
-GRID = {"dr_mm": 0.1, "dz_mm": 0.05, "radial_bins": 12, "depth_bins": 20, "angle_bins": 9}  # less than the layers
-VARIANTS = {
-    "default": Variant(),
-    "simple": Variant(simple=True),
-    "chosen shape": Variant(cache=True),
-    "given shape": Variant(cache=True, shape=(5, 7)),
-    "one bin": Variant(cache=True, shape=(1, 1)),
-    "everything": Variant(cache=True, shape=(12, 20)),
-    "small": Variant(cache=True, cache_bytes=800),
-    "no history": Variant(history=False),
-    "cache, no history": Variant(cache=True, history=False),
-}
-
-
-def settings(photons=600, **changes):
-    return LayeredSettings(photons=photons, **{"batches": 4, "seed": 11, **GRID, **changes})
-
-
-def on(device, photons=1000, *, layers=MEDIA["many kinds"], **changes):
-    return simulate_layers(layers, settings(photons, **{"batches": 8, **changes}), device=device)
-
-
-@functools.cache
-def by_cpu(photons=1000):
-    """All tallies of many kinds of layers, on the CPU in one go."""
-    return on("cpu", photons)
-
-
-@pytest.fixture
-def short_pilot(monkeypatch):
-    """A pilot run that leaves something to do."""
-    monkeypatch.setattr(gpu, "PILOT_PHOTONS", 50)
-
-
-def check_twins(layers, chosen):
-    """Both twins give the same tallies; returns the result."""
-    expected = simulate_layers(layers, chosen, device="cpu")
-    found = simulate_layers(layers, chosen, device="cuda")
-    check_same_bits(found, expected)
-    assert found.launched == chosen.photons
-    assert found.total == pytest.approx(1.0, abs=1e-6)
-    return found
-
-
-def tallies(problem, pieces, variant=None):
-    """Trace pieces (start, count) with the twin on the CPU, or with a variant on a GPU, and hand over the arrays."""
-    run = cpu.Run(problem) if variant is None else gpu.Run(problem, device=GPU, variant=variant)
-    for start, count in pieces:
-        run.advance(start, count)
-    part = run.snapshot().to_arrays()
-    run.close()
-    return part
-
-
-def check_same_arrays(found, expected):
-    assert set(found) == set(expected)
-    for name, array in expected.items():
-        np.testing.assert_array_equal(found[name], array, err_msg=name)
-
+from tests.light.layered_samples import SKIN, at, check_same_bits, medium
+from tests.light.layered_twin_samples import (
+    ALL_MEDIA,
+    GPU,
+    MEDIA,
+    VARIANTS,
+    by_cpu,
+    check_same_arrays,
+    check_twins,
+    on,
+    settings,
+    tallies,
+)
 
 # -- kernels through g++ ----------------------------------------------------------------------------------------------
 
@@ -224,121 +152,6 @@ def test_a_corner_of_more_than_48_kib_is_asked_for(fake_gpu):
     variant = Variant(cache=True, shape=(100, 80), cache_bytes=64_000)
     expected = tallies(problem, [(batch * 150, 150) for batch in range(4)])
     check_same_arrays(tallies(problem, [(0, 600)], variant), expected)
-
-
-# -- host code --------------------------------------------------------------------------------------------------------
-
-
-def test_both_twins_have_the_same_methods():
-    check_same_methods(cpu, gpu)
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_numba_threads_change_nothing(threads):
-    before = numba.get_num_threads()
-    if before < threads:
-        pytest.xfail("this machine has one processor")
-    try:
-        numba.set_num_threads(threads)
-        check_same_bits(on("cpu"), by_cpu())
-    finally:
-        numba.set_num_threads(before)
-
-
-@pytest.mark.parametrize("chunk", [1, 7, 125, 10**6])
-def test_chunks_change_nothing_on_the_cpu(in_chunks_of, chunk):
-    in_chunks_of(chunk)
-    check_same_bits(on("cpu", 200), by_cpu(200))
-
-
-@pytest.mark.parametrize("photons", [1, 7, 1003])
-def test_any_number_of_photons(fake_gpu, short_pilot, photons):
-    """Also fewer than batches, and a last batch that lacks some."""
-    fake_gpu()
-    check_same_bits(on("cuda", photons), by_cpu(photons))
-
-
-@pytest.mark.parametrize("device", ["cuda:0", "cuda:0,1,2", "cuda:2,0"])
-@pytest.mark.parametrize(("chunk", "first"), [(1, 1), (17, 300), (170, 40), (10**6, 10**6)])
-def test_gpus_and_chunks_change_nothing(fake_gpu, short_pilot, monkeypatch, in_chunks_of, device, chunk, first):
-    pretended = fake_gpu(count=3)
-    in_chunks_of(chunk)
-    monkeypatch.setitem(work.FIRST_CHUNK, "cuda", first)
-    photons = 60 if chunk == 1 else 1000
-    check_same_bits(on(device, photons), by_cpu(photons))
-    assert {where for where, *_ in pretended.log} == set(choose_device(device).indices)
-
-
-@pytest.mark.parametrize(
-    "variant", [Variant(), Variant(simple=True), Variant(cache=True), Variant(cache=True, shape=(3, 4))], ids=str
-)
-def test_chunks_that_span_batches_change_nothing(fake_gpu, short_pilot, variant):
-    """From the middle of one batch to the middle of another, in any order; the pilot run ends within a batch, too."""
-    fake_gpu()
-    problem = LayeredProblem(MEDIA["many kinds"], settings(650, batches=6))  # 108 photons each, and 2 more
-    expected = tallies(problem, [(0, 108), (108, 108), (216, 108), (324, 108), (432, 108), (540, 108), (648, 2)])
-    found = tallies(problem, [(130, 300), (0, 7), (7, 123), (431, 219), (430, 1)], variant)
-    check_same_arrays(found, expected)
-
-
-@pytest.mark.parametrize("which", range(1, 8))
-def test_a_failed_allocation_is_tried_again_with_half_as_many(fake_gpu, short_pilot, monkeypatch, caplog, which):
-    """Wherever it fails: in the pilot run, when the corner is chosen, or in the rest of the chunk."""
-    pretended, advance, asked = fake_gpu(), gpu.Run.advance, []
-
-    def failing_once(self, start, count):
-        if not asked:
-            pretended.fail_allocations(which)
-        asked.append(count)
-        advance(self, start, count)
-
-    monkeypatch.setattr(gpu.Run, "advance", failing_once)
-    monkeypatch.setitem(work.FIRST_CHUNK, "cuda", 170)
-    check_same_bits(on("cuda"), by_cpu())
-    assert "out of GPU memory with" in caplog.text
-
-
-def test_a_snapshot_while_the_run_is_at_work_holds_whole_photons(fake_gpu, monkeypatch):
-    """As a preview's, while another GPU has just ended: what a kernel has done must be there and noted, or neither."""
-    pretended = fake_gpu()
-    problem = LayeredProblem(MEDIA["one layer"], settings(400))
-    run = gpu.Run(problem, device=GPU, variant=Variant())
-    run.advance(0, 50)
-    launched, looked = threading.Event(), threading.Event()
-
-    def synchronize():
-        launched.set()
-        looked.wait(0.3)  # a snapshot that waits for the run is not ready by then
-
-    monkeypatch.setattr(pretended.module.cuda.Stream.null, "synchronize", synchronize)
-    tracing = threading.Thread(target=run.advance, args=(50, 50))
-    tracing.start()
-    assert launched.wait(10)
-    part = run.snapshot()
-    looked.set()
-    tracing.join()
-    assert part.photons in (50, 100)
-    check_same_arrays(part.to_arrays(), tallies(problem, [(0, part.photons)]))
-
-
-def test_layers_that_do_not_fit_are_an_error_with_numbers(fake_gpu):
-    fake_gpu(total_bytes=1 << 20)
-    with pytest.raises(OutOfGpuMemory, match=r"MB are free.*or choose device='cpu'") as caught:
-        on("cuda", radial_bins=300, depth_bins=300)
-    assert caught.value.needed_mb > 5 > 1 >= caught.value.free_mb
-
-
-def test_a_failing_kernel_is_not_silent(fake_gpu):
-    pretended = fake_gpu()
-    pretended.kernel_error = RuntimeError("cudaErrorLaunchFailure")
-    with pytest.raises(RuntimeError, match="cudaErrorLaunchFailure"):
-        on("cuda", 10)
-
-
-def test_memory_is_given_back(fake_gpu, short_pilot):
-    pretended = fake_gpu(count=2)
-    on("cuda:0,1")
-    assert not any(pretended.used_bytes.values())
 
 
 # -- a real GPU -------------------------------------------------------------------------------------------------------

@@ -164,8 +164,10 @@ def _scan_with(scan: Any, data: Array) -> Any | None:
         return None
     if np.shape(getattr(scan, "data", None)) != data.shape:
         return None
-    names = {field.name for field in dataclasses.fields(scan)}
-    return dataclasses.replace(scan, data=data, **({"path": None} if "path" in names else {}))  # type: ignore[misc]
+    changes: dict[str, Any] = {"data": data}
+    if any(field.name == "path" for field in dataclasses.fields(scan)):
+        changes["path"] = None
+    return dataclasses.replace(scan, **changes)
 
 
 def _is_like(layer: Any, image: LayerVolume, told: dict[str, Any]) -> bool:

@@ -1,0 +1,95 @@
+#pragma once
+// What both passes over all displacements have in common: squared differences, summed over patches.
+//
+// A block of 16 x 32 threads filters COLUMN x 12 x 28 voxels. A thread owns a column of voxels along x, its values in
+// registers, at one (y, z) of the brick or of the patch radius (2) around it. For every displacement the squared
+// differences are summed over patches in three passes: along x in registers; along y by threads that each take a whole
+// line out of shared memory; along z from neighbouring lanes. The displaced values lie in shared memory for one dx at
+// a time, so that any search radius fits. There are no atomics: a voxel's sums are made in one order.
+#include "candidates.cuh"
+
+// Calls use(k, sums, here, there) for every displacement and every voxel k of the column that `choice` wants it for: the
+// sums of squared differences over each patch, its value, and the displaced one.
+template <class Choice, class Use>
+__device__ __forceinline__ void for_all_displacements(
+    const Field& field, const Place& p, const float* __restrict__ weights, Choice choice, Use use)
+{
+    DYN_SHARED(float, shared);
+    constexpr int SUMS = PATCHES * COLUMN;
+    float* const lines = shared;  // sums along x: displacement, patch, k, row, lane
+    float* const planes = lines + TOGETHER * SUMS * THREADS;  // along x and y: displacement, patch, k, inner row, lane
+    float* const tile = planes + TOGETHER * SUMS * INNER_ROWS * LANES;
+    const int t = threadIdx.x, line = t / LANES;  // this thread's line along y: displacement, patch and k
+    const bool sums_line = t < TOGETHER * SUMS * LANES;
+    Reach along_x[PATCHES], along_z[PATCHES];
+    for (int r = 0; r < PATCHES; ++r) {
+        along_x[r] = Reach(weights, r, 0);
+        along_z[r] = Reach(weights, r, 2);
+    }
+    const int patch = line % SUMS / COLUMN;
+    const Reach along_y(weights, sums_line ? patch : 0, 1);
+    float own[REACH];
+    for (int k = 0; k < REACH; ++k) own[k] = field.at(p.g, p.x0 - RADIUS + k, p.y, p.z);
+
+    const int count = (2 * p.sy + 1) * (2 * p.sz + 1);
+    const float* const middle = tile + (p.row + p.sy) * REACH * PITCH + p.lane + p.sz;
+    for (int dx = -p.sx; dx <= p.sx; ++dx) {
+        __syncthreads();
+        load_tile(field, p, dx, tile);
+        __syncthreads();
+        Displacement next = {dx, -p.sy, -p.sz};
+        for (int done = 0; done < count; done += TOGETHER) {
+            const int word = (dx + p.sx) * choice.words.per_dx + done / 32;
+            if (done % 32 == 0) choice.begin(word);
+            Displacement d = next;
+#pragma unroll
+            for (int h = 0; h < TOGETHER; ++h, d.next(p.sz)) {
+                if (done + h >= count) break;
+                const float* const there = middle + d.dy * REACH * PITCH + d.dz;
+                float e[REACH];
+#pragma unroll
+                for (int k = 0; k < REACH; ++k) {
+                    const float difference = own[k] - there[k * PITCH];
+                    e[k] = difference * difference;
+                }
+#pragma unroll
+                for (int r = 0; r < PATCHES; ++r)
+#pragma unroll
+                    for (int k = 0; k < COLUMN; ++k)
+                        lines[(h * SUMS + r * COLUMN + k) * THREADS + t] =
+                            along_x[r].sum(r, e[k], e[k + 1], e[k + 2], e[k + 3], e[k + 4]);
+            }
+            __syncthreads();
+            if (sums_line) {
+                const float* const in = lines + line * THREADS + p.lane;
+                float* const out = planes + line * INNER_ROWS * LANES + p.lane;
+#pragma unroll
+                for (int y = 0; y < INNER_ROWS; ++y)
+                    out[y * LANES] = along_y.sum(
+                        patch, in[y * LANES], in[(y + 1) * LANES], in[(y + 2) * LANES], in[(y + 3) * LANES],
+                        in[(y + 4) * LANES]);
+            }
+            __syncthreads();
+            d = next;
+#pragma unroll
+            for (int h = 0; h < TOGETHER; ++h, d.next(p.sz)) {
+                if (done + h >= count || !p.inner) continue;
+                const float* const there = middle + d.dy * REACH * PITCH + d.dz;
+                const float* const plane = planes + (h * SUMS * INNER_ROWS + p.row - RADIUS) * LANES + p.lane;
+#pragma unroll
+                for (int k = 0; k < COLUMN; ++k) {
+                    if (!choice.wants(k, d, done % 32 + h)) continue;
+                    float sums[PATCHES];
+#pragma unroll
+                    for (int r = 0; r < PATCHES; ++r) {
+                        const float* const c = plane + (r * COLUMN + k) * INNER_ROWS * LANES;
+                        sums[r] = along_z[r].sum(r, c[-2], c[-1], c[0], c[1], c[2]);
+                    }
+                    use(k, sums, own[k + RADIUS], there[(k + RADIUS) * PITCH]);
+                }
+            }
+            next = d;
+            if ((done + TOGETHER) % 32 == 0 || done + TOGETHER >= count) choice.end(word);
+        }
+    }
+}
