@@ -162,7 +162,7 @@ def moments_on_gpu(problem: Problem) -> Inputs:
     values, usable = cupy.asarray(problem.values), cupy.asarray(problem.usable)
     moments = cupy.empty((*problem.shape, 2), np.float32)
     i = np.int32
-    arguments = (values, usable, *map(i, problem.shape), i(1), i(1), i(1), moments)
+    arguments = (values, usable, *map(i, problem.shape), i(1), i(1), i(1), i(0), i(problem.shape[0]), moments)
     local_moments = kernel(ENGINE_SOURCE, "local_moments")
     local_moments((-(-values.size // 256),), (256,), arguments)
     places = [cupy.asarray(mirrored(n, SEARCH + max(PATCHES))) for n in problem.shape]

@@ -14,44 +14,46 @@
 
 constexpr float TINY = 1e-30f, NOTHING = 3e38f;
 
-// Mean and unbiased variance of the mirrored volume in a box around each voxel; variance -1 where not usable.
+// Mean and unbiased variance of the mirrored volume in a box around each voxel of `planes` planes; variance -1 where not
+// usable.
 extern "C" __global__ void local_moments(
     const float* __restrict__ values, const unsigned char* __restrict__ usable, int nx, int ny, int nz, int bx, int by,
-    int bz, float2* __restrict__ moments)
+    int bz, int first_plane, int planes, float2* __restrict__ moments)
 {
     const Grid g = {nx, ny, nz};
-    const size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
-    if (i >= g.size()) return;
+    const size_t own = blockIdx.x * (size_t)blockDim.x + threadIdx.x, i = own + g.at(first_plane, 0, 0);
+    if (own >= g.at(planes, 0, 0)) return;
     const int z = (int)(i % nz), y = (int)(i / nz % ny), x = (int)(i / nz / ny);
     const int count = (2 * bx + 1) * (2 * by + 1) * (2 * bz + 1);
     float total = 0.0f;
     for (int dx = -bx; dx <= bx; ++dx)
         for (int dy = -by; dy <= by; ++dy)
-            for (int dz = -bz; dz <= bz; ++dz) total += mirrored_value(values, g, x + dx, y + dy, z + dz);
+            for (int dz = -bz; dz <= bz; ++dz) total += values[mirrored_at(g, x + dx, y + dy, z + dz)];
     const float middle = __fdiv_rn(total, (float)count);
     float squares = 0.0f;
     for (int dx = -bx; dx <= bx; ++dx)
         for (int dy = -by; dy <= by; ++dy)
             for (int dz = -bz; dz <= bz; ++dz) {
-                const float deviation = mirrored_value(values, g, x + dx, y + dy, z + dz) - middle;
+                const float deviation = values[mirrored_at(g, x + dx, y + dy, z + dz)] - middle;
                 squares += deviation * deviation;
             }
-    moments[i] = make_float2(middle, usable[i] ? __fdiv_rn(squares, (float)(count - 1)) : -1.0f);
+    moments[own] = make_float2(middle, usable[i] ? __fdiv_rn(squares, (float)(count - 1)) : -1.0f);
 }
 
 // For each patch, the least sum of squared differences of residual patches among a voxel's candidates.
 extern "C" __global__ void __launch_bounds__(THREADS, 2) find_least(
-    const float* __restrict__ values, const float2* __restrict__ moments, int nx, int ny, int nz,
+    const float* __restrict__ values, const float2* __restrict__ own_moments, int first_plane, int nx, int ny, int nz,
     int sx, int sy, int sz, const float* __restrict__ weights, float maximum, int first, unsigned* chosen,
     float* __restrict__ sums)
 {
     const Place p({nx, ny, nz}, sx, sy, sz, first);
     if (!p.is_block_inside()) return;
+    const Moments moments = {own_moments, p.g.at(first_plane, 0, 0)};
     float least[PATCHES][COLUMN];
     for (int k = 0; k < COLUMN; ++k)
         for (int r = 0; r < PATCHES; ++r) least[r][k] = NOTHING;
     const ByRule choice(p, moments, maximum, chosen);
-    for_all_displacements({values, moments}, p, weights, choice, [&](int k, const float* found, float, float) {
+    for_all_displacements(Residuals{values, moments}, p, weights, choice, [&](int k, const float* found, float, float) {
         for (int r = 0; r < PATCHES; ++r) least[r][k] = fminf(least[r][k], found[r]);
     });
     for (int k = 0; k < COLUMN; ++k)
@@ -72,12 +74,13 @@ __device__ __forceinline__ float estimate(
 
 // The estimates of each patch, by the least sums that were found or are known.
 extern "C" __global__ void __launch_bounds__(THREADS, 2) average(
-    const float* __restrict__ values, const float2* __restrict__ moments, int nx, int ny, int nz,
+    const float* __restrict__ values, const float2* __restrict__ own_moments, int first_plane, int nx, int ny, int nz,
     int sx, int sy, int sz, const float* __restrict__ weights, float maximum, int first, unsigned* chosen,
     const float* __restrict__ sums, float floor, float cutoff, float* __restrict__ estimates)
 {
     const Place p({nx, ny, nz}, sx, sy, sz, first);
     if (!p.is_block_inside()) return;
+    const Moments moments = {own_moments, p.g.at(first_plane, 0, 0)};
     float inverse[PATCHES][COLUMN];
     float differences[PATCHES][COLUMN], total[PATCHES][COLUMN], largest[PATCHES][COLUMN];
     for (int k = 0; k < COLUMN; ++k) {
@@ -92,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) average(
 #else
     const ByRule choice(p, moments, maximum, nullptr);
 #endif
-    for_all_displacements({values, nullptr}, p, weights, choice, [&](int k, const float* found, float own, float there) {
+    for_all_displacements(Values{values}, p, weights, choice, [&](int k, const float* found, float own, float there) {
         if (!(there > floor)) return;
         const float difference = SQUARES ? there * there - own * own : there - own;
         for (int r = 0; r < PATCHES; ++r) {

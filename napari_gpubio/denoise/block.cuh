@@ -14,13 +14,16 @@
 #ifndef TOGETHER
 #define TOGETHER 4 // displacements between two barriers
 #endif
+#ifndef PITCH
+#define PITCH 64 // numbers of a line of the tile: as many lanes as the search needs
+#endif
 #ifndef DYN_SHARED
 #define DYN_SHARED(T, name) extern __shared__ T name[]
 #endif
 
 constexpr int RADIUS = 2, LANES = 32, ROWS = 16, THREADS = ROWS * LANES;
 constexpr int INNER_ROWS = ROWS - 2 * RADIUS, INNER_LANES = LANES - 2 * RADIUS, INNER = INNER_ROWS * INNER_LANES;
-constexpr int REACH = COLUMN + 2 * RADIUS, PITCH = 64;
+constexpr int REACH = COLUMN + 2 * RADIUS;
 constexpr int BRICK_X = 8, BRICK_Y = 24, BRICK_Z = 56;
 constexpr int PARTS_X = BRICK_X / COLUMN, PARTS_Y = BRICK_Y / INNER_ROWS, PARTS_Z = BRICK_Z / INNER_LANES;
 constexpr int PARTS = PARTS_X * PARTS_Y * PARTS_Z; // blocks of a brick
@@ -51,31 +54,64 @@ struct Place {
     __device__ size_t at(int k) const { return g.at(x0 + k, y, z); }
 };
 
-// Values, or residuals (values minus local means) where moments are given.
-struct Field {
-    const float* values;
-    const float2* moments;
+// Local mean and variance of the voxels of some planes, the first `skipped` voxels of the volume left out.
+struct Moments {
+    const float2* own;
+    size_t skipped;
 
-    __device__ float at(size_t i) const { return moments ? values[i] - moments[i].x : values[i]; }
-    __device__ float at(Grid g, int x, int y, int z) const
+    __device__ float2 operator[](size_t i) const { return own[i - skipped]; }
+};
+
+// Values, or residuals (values minus local means).
+struct Values {
+    const float* values;
+
+    __device__ float at(size_t i) const { return values[i]; }
+};
+
+struct Residuals {
+    const float* values;
+    Moments moments;
+
+    __device__ float at(size_t i) const { return values[i] - moments[i].x; }
+};
+
+// The lines along z that the search of a block reads for one dx, and which of them a thread has to bring: `count` lines
+// along x for each row, from plane x0 on. Lines of different x lie side by side in the tile.
+struct Lines {
+    int x0, y0, z0, count, lanes, rows;
+
+    __device__ Lines(const Place& p, int x0, int count)
+        : x0(x0), y0(p.y - p.row - p.sy), z0(p.z - p.lane - p.sz), count(count), lanes(LANES + 2 * p.sz),
+          rows(ROWS + 2 * p.sy) {}
+    __device__ bool are_within(Grid g) const
     {
-        return at(g.at(mirrored(x, g.nx), mirrored(y, g.ny), mirrored(z, g.nz)));
+        return g.holds(x0, y0, z0) && g.holds(x0 + count - 1, y0 + rows - 1, z0 + lanes - 1);
+    }
+    // Calls put(place in the tile, line, voxel's x, y, z) for what this thread has to bring.
+    template <class Put>
+    __device__ void bring(const Place& p, int pitch, Put put) const
+    {
+        for (int line = p.row; line < rows * count; line += ROWS)
+            for (int lane = p.lane; lane < lanes; lane += LANES)
+                put(line / count * pitch + lane, line % count, x0 + line % count, y0 + line / count, z0 + lane);
     }
 };
 
-// The tile holds the displaced values for one dx: REACH lines of each row, each line as long as the widest search needs.
-__device__ __forceinline__ void load_tile(const Field& field, const Place& p, int dx, float* tile)
+// The tile holds the displaced values for one dx: REACH lines of each row, each line as long as the search needs.
+template <class Field>
+__device__ __forceinline__ void load_tile(const Field& field, const Place& p, int dx, int pitch, float* tile)
 {
     const Grid g = p.g;
-    const int lanes = LANES + 2 * p.sz, rows = ROWS + 2 * p.sy;
-    const int x0 = p.x0 - RADIUS + dx, y0 = p.y - p.row - p.sy, z0 = p.z - p.lane - p.sz;
-    const bool within = g.holds(x0, y0, z0) && g.holds(x0 + REACH - 1, y0 + rows - 1, z0 + lanes - 1);
-    for (int line = p.row; line < rows * REACH; line += ROWS) {
-        const int x = x0 + line % REACH, y = y0 + line / REACH;
-        const size_t start = within ? g.at(x, y, 0) : g.at(mirrored(x, g.nx), mirrored(y, g.ny), 0);
-        for (int lane = p.lane; lane < lanes; lane += LANES)
-            tile[line * PITCH + lane] = field.at(start + (within ? z0 + lane : mirrored(z0 + lane, g.nz)));
-    }
+    const Lines lines(p, p.x0 - RADIUS + dx, REACH);
+    if (lines.are_within(g))
+        lines.bring(p, pitch, [&](int at, int line, int x, int y, int z) {
+            tile[at + line * PITCH] = field.at(g.at(x, y, z));
+        });
+    else
+        lines.bring(p, pitch, [&](int at, int line, int x, int y, int z) {
+            tile[at + line * PITCH] = field.at(mirrored_at(g, x, y, z));
+        });
 }
 
 // Weights (0 or 1) of the neighbours at distance 1 and 2 along one axis in the patch of radius r.
@@ -91,18 +127,5 @@ struct Reach {
         const float near = c + (CUBES ? a1 + b1 : one * (a1 + b1));
         if (r < PATCHES - 1) return near;
         return near + (CUBES && PATCHES > 1 ? a2 + b2 : two * (a2 + b2));
-    }
-};
-
-// A displacement (dx, dy, dz), stepping through those of one dx, z fastest.
-struct Displacement {
-    int dx, dy, dz;
-
-    __device__ bool is_none() const { return dx == 0 && dy == 0 && dz == 0; }
-    __device__ void next(int sz)
-    {
-        if (++dz <= sz) return;
-        dz = -sz;
-        ++dy;
     }
 };

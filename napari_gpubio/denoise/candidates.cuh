@@ -38,29 +38,39 @@ struct Words {
     __device__ unsigned* at(int word, int k) const { return own + (word * COLUMN + k) * INNER; }
 };
 
-// Candidates by pre-selection; written down where there is room for it.
+// Candidates by pre-selection; written down where there is room for it. The moments of the displaced voxels lie in the
+// tile behind their values: COLUMN lines of means, then as many of variances, which are -1 beyond the volume.
 struct ByRule {
+    static constexpr int LINES = 2 * COLUMN;
     const Place& p;
     const Rule rule;
     const Words words;
     const bool writes;
-    const float2* here;
+    const Moments moments;
     float2 mine[COLUMN];
     unsigned bits[COLUMN];
 
-    __device__ ByRule(const Place& p, const float2* moments, float maximum, unsigned* chosen)
-        : p(p), rule{maximum}, words(chosen, p), writes(chosen && p.inner), here(moments + (p.has(0) ? p.at(0) : 0))
+    __device__ ByRule(const Place& p, const Moments& moments, float maximum, unsigned* chosen)
+        : p(p), rule{maximum}, words(chosen, p), writes(chosen && p.inner), moments(moments)
     {
-        for (int k = 0; k < COLUMN; ++k) mine[k] = moments[p.has(k) ? p.at(k) : 0];
+        for (int k = 0; k < COLUMN; ++k) mine[k] = moments[p.has(k) ? p.at(k) : moments.skipped];
+    }
+    __device__ void load(int dx, int pitch, float* tile) const
+    {
+        const Grid g = p.g;
+        Lines(p, p.x0 + dx, COLUMN).bring(p, pitch, [&](int at, int line, int x, int y, int z) {
+            const float2 theirs = g.holds(x, y, z) ? moments[g.at(x, y, z)] : make_float2(0.0f, -1.0f);
+            tile[at + (REACH + line) * PITCH] = theirs.x;
+            tile[at + (REACH + COLUMN + line) * PITCH] = theirs.y;
+        });
     }
     __device__ void begin(int)
     {
         for (int k = 0; k < COLUMN; ++k) bits[k] = 0u;
     }
-    __device__ bool wants(int k, const Displacement& d, int bit)
+    __device__ bool wants(int k, const float* there, int bit)
     {
-        if (d.is_none() || !p.has(k) || !p.g.holds(p.x0 + k + d.dx, p.y + d.dy, p.z + d.dz)) return false;
-        const float2 theirs = here[((k + d.dx) * p.g.ny + d.dy) * p.g.nz + d.dz];
+        const float2 theirs = {there[(REACH + k) * PITCH], there[(REACH + COLUMN + k) * PITCH]};
         if (!rule.selects(mine[k], theirs)) return false;
         bits[k] |= 1u << bit;
         return true;
@@ -74,15 +84,17 @@ struct ByRule {
 
 // Candidates as the first pass has written them down.
 struct ByMemory {
+    static constexpr int LINES = 0;
     const Words words;
     const bool reads;
     unsigned bits[COLUMN];
 
     __device__ ByMemory(const Place& p, unsigned* chosen) : words(chosen, p), reads(p.inner) {}
+    __device__ void load(int, int, float*) const {}
     __device__ void begin(int word)
     {
         for (int k = 0; k < COLUMN; ++k) bits[k] = reads ? *words.at(word, k) : 0u;
     }
-    __device__ bool wants(int k, const Displacement&, int bit) const { return bits[k] >> bit & 1u; }
+    __device__ bool wants(int k, const float*, int bit) const { return bits[k] >> bit & 1u; }
     __device__ void end(int) const {}
 };

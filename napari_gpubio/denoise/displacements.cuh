@@ -8,17 +8,27 @@
 // a time, so that any search radius fits. There are no atomics: a voxel's sums are made in one order.
 #include "candidates.cuh"
 
+// Sums along y of a line that lies in `in`, one number of each row.
+__device__ __forceinline__ void sum_line(const Reach& reach, int patch, const float* in, float* out)
+{
+#pragma unroll
+    for (int y = 0; y < INNER_ROWS; ++y)
+        out[y * LANES] = reach.sum(
+            patch, in[y * LANES], in[(y + 1) * LANES], in[(y + 2) * LANES], in[(y + 3) * LANES], in[(y + 4) * LANES]);
+}
+
 // Calls use(k, sums, here, there) for every displacement and every voxel k of the column that `choice` wants it for: the
 // sums of squared differences over each patch, its value, and the displaced one.
-template <class Choice, class Use>
+template <class Field, class Choice, class Use>
 __device__ __forceinline__ void for_all_displacements(
     const Field& field, const Place& p, const float* __restrict__ weights, Choice choice, Use use)
 {
     DYN_SHARED(float, shared);
-    constexpr int SUMS = PATCHES * COLUMN;
+    constexpr int SUMS = PATCHES * COLUMN, TILE_PITCH = (REACH + Choice::LINES) * PITCH;
     float* const lines = shared;  // sums along x: displacement, patch, k, row, lane
     float* const planes = lines + TOGETHER * SUMS * THREADS;  // along x and y: displacement, patch, k, inner row, lane
     float* const tile = planes + TOGETHER * SUMS * INNER_ROWS * LANES;
+    int* const offsets = (int*)(tile + (ROWS + 2 * p.sy) * TILE_PITCH);  // of the displacements of one dx, in the tile
     const int t = threadIdx.x, line = t / LANES;  // this thread's line along y: displacement, patch and k
     const bool sums_line = t < TOGETHER * SUMS * LANES;
     Reach along_x[PATCHES], along_z[PATCHES];
@@ -29,23 +39,24 @@ __device__ __forceinline__ void for_all_displacements(
     const int patch = line % SUMS / COLUMN;
     const Reach along_y(weights, sums_line ? patch : 0, 1);
     float own[REACH];
-    for (int k = 0; k < REACH; ++k) own[k] = field.at(p.g, p.x0 - RADIUS + k, p.y, p.z);
+    for (int k = 0; k < REACH; ++k) own[k] = field.at(mirrored_at(p.g, p.x0 - RADIUS + k, p.y, p.z));
 
-    const int count = (2 * p.sy + 1) * (2 * p.sz + 1);
-    const float* const middle = tile + (p.row + p.sy) * REACH * PITCH + p.lane + p.sz;
+    const int across = 2 * p.sz + 1, count = (2 * p.sy + 1) * across;
+    for (int n = t; n < count; n += THREADS) offsets[n] = (n / across - p.sy) * TILE_PITCH + n % across - p.sz;
+    const float* const middle = tile + (p.row + p.sy) * TILE_PITCH + p.lane + p.sz;
     for (int dx = -p.sx; dx <= p.sx; ++dx) {
+        const int itself = dx == 0 ? count / 2 : -1;  // a voxel is none of its own candidates
         __syncthreads();
-        load_tile(field, p, dx, tile);
+        load_tile(field, p, dx, TILE_PITCH, tile);
+        choice.load(dx, TILE_PITCH, tile);
         __syncthreads();
-        Displacement next = {dx, -p.sy, -p.sz};
         for (int done = 0; done < count; done += TOGETHER) {
             const int word = (dx + p.sx) * choice.words.per_dx + done / 32;
             if (done % 32 == 0) choice.begin(word);
-            Displacement d = next;
 #pragma unroll
-            for (int h = 0; h < TOGETHER; ++h, d.next(p.sz)) {
+            for (int h = 0; h < TOGETHER; ++h) {
                 if (done + h >= count) break;
-                const float* const there = middle + d.dy * REACH * PITCH + d.dz;
+                const float* const there = middle + offsets[done + h];
                 float e[REACH];
 #pragma unroll
                 for (int k = 0; k < REACH; ++k) {
@@ -63,22 +74,20 @@ __device__ __forceinline__ void for_all_displacements(
             if (sums_line) {
                 const float* const in = lines + line * THREADS + p.lane;
                 float* const out = planes + line * INNER_ROWS * LANES + p.lane;
-#pragma unroll
-                for (int y = 0; y < INNER_ROWS; ++y)
-                    out[y * LANES] = along_y.sum(
-                        patch, in[y * LANES], in[(y + 1) * LANES], in[(y + 2) * LANES], in[(y + 3) * LANES],
-                        in[(y + 4) * LANES]);
+                if (patch == 0)  // all threads of a warp have the same line
+                    sum_line(along_y, 0, in, out);
+                else
+                    sum_line(along_y, PATCHES - 1, in, out);
             }
             __syncthreads();
-            d = next;
 #pragma unroll
-            for (int h = 0; h < TOGETHER; ++h, d.next(p.sz)) {
-                if (done + h >= count || !p.inner) continue;
-                const float* const there = middle + d.dy * REACH * PITCH + d.dz;
+            for (int h = 0; h < TOGETHER; ++h) {
+                if (done + h >= count || done + h == itself || !p.inner) continue;
+                const float* const there = middle + offsets[done + h];
                 const float* const plane = planes + (h * SUMS * INNER_ROWS + p.row - RADIUS) * LANES + p.lane;
 #pragma unroll
                 for (int k = 0; k < COLUMN; ++k) {
-                    if (!choice.wants(k, d, done % 32 + h)) continue;
+                    if (!choice.wants(k, there, done % 32 + h)) continue;
                     float sums[PATCHES];
 #pragma unroll
                     for (int r = 0; r < PATCHES; ++r) {
@@ -88,7 +97,6 @@ __device__ __forceinline__ void for_all_displacements(
                     use(k, sums, own[k + RADIUS], there[(k + RADIUS) * PITCH]);
                 }
             }
-            next = d;
             if ((done + TOGETHER) % 32 == 0 || done + TOGETHER >= count) choice.end(word);
         }
     }

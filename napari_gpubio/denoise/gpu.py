@@ -1,41 +1,27 @@
-"""Adaptive non-local means in CUDA, the twin of ``cpu.py``; the kernels are in ``anlm.cu``."""
+"""Adaptive non-local means in CUDA, the twin of ``cpu.py``; the kernels are in ``anlm.cu``.
+
+Values, sums and estimates of the whole volume stay on the GPU; local moments, candidates and what mixing needs are
+there for a slab at a time.
+"""
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from napari_gpubio.core.device import Device, shared_memory_bytes, to_host
-from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.kernels import kernel
-from napari_gpubio.denoise.partial import Arrays, Filtered, Partial, finish
+from napari_gpubio.denoise import build
+from napari_gpubio.denoise.partial import HALO, Arrays, Filtered, Partial, finish
 from napari_gpubio.denoise.problem import NOTHING, Problem
-from napari_gpubio.denoise.windows import BRICK, reach_weights
+from napari_gpubio.denoise.windows import brick_counts, planes_of, reach_weights
 
 _SOURCE = Path(__file__).with_name("anlm.cu")
-_THREADS, _ROWS, _LANES, _RADIUS, _PITCH = 512, 16, 32, 2, 64  # of a block; as in the kernel
 MOST_VOXELS = 2**31 - 1  # since their numbers have 32 bits
 _CHOSEN_BYTES = 128 << 20  # for the candidates of the bricks that are filtered together
-COLUMN = 2  # voxels of a thread along x
-
-
-def defines_of(problem: Problem, together: int) -> tuple[str, ...]:
-    """The specialisation of the kernels that a problem needs, with so many displacements between two barriers."""
-    settings, (a, b_with_c, anything) = problem.settings, problem.flags
-    cubes = int(problem.windows.patches in (((1, 1, 1),), ((2, 2, 2),), ((1, 1, 1), (2, 2, 2))))
-    return (
-        f"PATCHES={len(problem.windows.patches)}",
-        f"CUBES={cubes}",
-        f"LARGEST={int(settings.centre == 'largest')}",
-        f"SQUARES={int(settings.is_rician)}",
-        f"A_SUFFICES={a}",
-        f"B_WITH_C_SUFFICES={b_with_c}",
-        f"ANYTHING={anything}",
-        f"REMEMBERED={int(problem.variance is None)}",
-        f"COLUMN={COLUMN}",
-        f"TOGETHER={together}",
-    )
+_MIXED_VOXELS = 4 << 20  # that are mixed together
 
 
 class Run:
@@ -48,16 +34,14 @@ class Run:
         self._problem = problem
         self._done: list[tuple[int, int]] = []
         self._kernels: dict[str, Any] = {}
-        is_known = problem.variance is not None
-        self._together = together_of(problem, shared_memory_bytes(device))
+        self._build = build.build_of(problem, shared_memory_bytes(device))
+        self._slab = _slab_of(problem, self._build.column)
+        self._moments = self._chosen = None
+        self._measured = 0, 0  # planes that the moments are those of
         with cupy.cuda.Device(device.indices[0]):
             self._values, self._usable = cupy.asarray(problem.values), cupy.asarray(problem.usable)
             self._sums, self._estimates = self._blank()
-            self._moments = cupy.empty((*problem.shape, 2), np.float32)
-            self._slab = max(1, min(problem.bricks, _CHOSEN_BYTES // (4 * _chosen_words(problem))))
-            self._chosen = None if is_known else cupy.empty(_chosen_words(problem) * self._slab, np.uint32)
             self._weights = cupy.asarray(reach_weights(problem.windows))
-            self._measure()
 
     def _blank(self) -> tuple[Any, Any]:
         """Sums and estimates before any brick is done, as those of `Partial.empty`."""
@@ -69,17 +53,9 @@ class Run:
         values = cupy.square(self._values) if p.settings.is_rician else self._values
         return sums, cupy.stack([values] * patches)
 
-    def _measure(self) -> None:
-        """Local mean and variance, and -1 for the variance of voxels that are not usable."""
-        i = np.int32
-        box = [i(radius) for radius in self._problem.windows.box]
-        arguments = (self._values, self._usable, *map(i, self._problem.shape), *box, self._moments)
-        blocks = -(-self._values.size // 256)
-        self._kernel("local_moments")((blocks,), (256,), arguments)
-
     def _kernel(self, name: str) -> Any:
         if name not in self._kernels:
-            defines = defines_of(self._problem, self._together)
+            defines = build.defines_of(self._problem, self._build)
             self._kernels[name] = kernel(_SOURCE, name, defines=defines, fast=True)
         return self._kernels[name]
 
@@ -93,53 +69,105 @@ class Run:
 
         with cupy.cuda.Device(self.device.indices[0]) as here:
             for first in range(start, start + count, self._slab):
-                self._filter(first, min(self._slab, start + count - first))
+                bricks = min(self._slab, start + count - first)
+                self._measure(*self._planes_read(first, bricks))
+                self._filter(first, bricks)
             here.synchronize()
         self._done.append((start, count))
 
+    def _planes_read(self, first: int, bricks: int) -> tuple[int, int]:
+        """Planes that the candidates of so many bricks and their patches touch."""
+        begin, end = planes_of(self._problem.shape, first, bricks)
+        reach = self._problem.windows.search[0] + build.RADIUS
+        return max(begin - reach, 0), min(end + reach, self._problem.shape[0])
+
+    def _measure(self, begin: int, end: int) -> None:
+        """Local mean and variance of these planes, and -1 for the variance of voxels that are not usable."""
+        import cupy
+
+        p, i = self._problem, np.int32
+        if self._measured[0] <= begin and end <= self._measured[1]:
+            return
+        if self._moments is None or len(self._moments) < end - begin:
+            self._moments = cupy.empty((end - begin, *p.shape[1:], 2), np.float32)
+        box = [i(radius) for radius in p.windows.box]
+        arguments = (self._values, self._usable, *map(i, p.shape), *box, i(begin), i(end - begin), self._moments)
+        blocks = -(-(end - begin) * math.prod(p.shape[1:]) // 256)
+        self._kernel("local_moments")((blocks,), (256,), arguments)
+        self._measured = begin, end
+
     def _filter(self, first: int, bricks: int) -> None:
         """Both passes over a slab of bricks; the candidates that the first chooses are kept for the second."""
+        import cupy
+
         p, f, i = self._problem, np.float32, np.int32
+        is_known = p.variance is not None
+        if self._chosen is None and not is_known:
+            self._chosen = cupy.empty(build.chosen_words(p, self._build.column) * self._slab, np.uint32)
         common = (
-            self._values, self._moments, *map(i, p.shape), *map(i, p.windows.search), self._weights,
-            f(p.maximum), i(first), self._chosen, self._sums,
+            self._values, self._moments, i(self._measured[0]), *map(i, p.shape), *map(i, p.windows.search),
+            self._weights, f(p.maximum), i(first), self._chosen, self._sums,
         )  # fmt: skip
-        if p.variance is None:
+        if not is_known:
             self._launch("find_least", bricks, common)
         self._launch("average", bricks, (*common, f(p.floor), f(p.cutoff), self._estimates))
 
     def _launch(self, name: str, bricks: int, arguments: tuple[Any, ...]) -> None:
         launched = self._kernel(name)
-        shared = shared_bytes(self._problem, self._together)
+        shared = build.shared_bytes(self._problem, self._build)
         if shared > launched.max_dynamic_shared_size_bytes:  # a kernel must ask for more than it gets
             launched.max_dynamic_shared_size_bytes = shared
-        launched((_blocks_of_a_brick() * bricks,), (_THREADS,), arguments, shared_mem=shared)
+        blocks = build.blocks_of_a_brick(self._build.column) * bricks
+        launched((blocks,), (build.THREADS,), arguments, shared_mem=shared)
 
     def snapshot(self) -> Partial:
-        """Sums and estimates of the bricks that are done, as NumPy."""
+        """Sums and estimates of the planes where bricks are done, as NumPy."""
         import cupy
 
+        if not self._done:
+            return Partial(*np.empty((2, len(self._problem.windows.patches), 0, *self._problem.shape[1:]), np.float32))
+        ends = [planes_of(self._problem.shape, start, count) for start, count in self._done]
+        begin, end = min(first for first, _ in ends), max(last for _, last in ends)
         with cupy.cuda.Device(self.device.indices[0]):
-            return Partial(to_host(self._sums), to_host(self._estimates), list(self._done))
+            sums, estimates = (to_host(array[:, begin:end]) for array in (self._sums, self._estimates))
+        return Partial(sums, estimates, list(self._done), begin)
 
     def merge(self, other: Partial) -> None:
         """Take over bricks that another run has done."""
         import cupy
 
-        whole = self.snapshot()
-        whole.merge(other, self._problem)
         with cupy.cuda.Device(self.device.indices[0]):
-            self._sums, self._estimates = cupy.asarray(whole.sums), cupy.asarray(whole.estimates)
-        self._done = whole.done
+            for here, there in other.boxes(self._problem):
+                self._sums[here] = cupy.asarray(other.sums[there])
+                self._estimates[here] = cupy.asarray(other.estimates[there])
+        self._done.extend(other.done)
 
     def finish(self) -> Filtered:
         """Correct for Rician bias and mix the patches, in all of the volume."""
         import cupy
 
+        self._let_slabs_go()
         with cupy.cuda.Device(self.device.indices[0]):
-            arrays = Arrays(self._values, self._usable, self._sums, self._estimates)
-            values, variance = finish(self._problem, arrays, self._filter_axis, cupy)
-            return Filtered(to_host(values), to_host(variance))
+            parts = [self._finished(*planes) for planes in self._mixed_slabs()]
+        return parts[0] if len(parts) == 1 else Filtered(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+    def _mixed_slabs(self) -> Iterator[tuple[int, int]]:
+        """Planes that are mixed together, from an even one on, since even and odd ones have taps of their own."""
+        nx, ny, nz = self._problem.shape
+        planes = max(2 * HALO, _MIXED_VOXELS // (ny * nz) // 2 * 2)
+        for begin in range(0, nx, planes):
+            yield begin, min(begin + planes, nx)
+
+    def _finished(self, begin: int, end: int) -> Filtered:
+        """Some planes, made with as many beside them as reach into them."""
+        import cupy
+
+        first = max(begin - HALO, 0)
+        read = slice(first, end + HALO)
+        arrays = Arrays(self._values[read], self._usable[read], self._sums[:, read], self._estimates[:, read])
+        inner = slice(begin - first, end - first)
+        values, variance = finish(self._problem, arrays, self._filter_axis, cupy)
+        return Filtered(to_host(values[inner]), to_host(variance[inner]))
 
     def _filter_axis(self, array: Any, axis: int, taps: Any) -> Any:
         """Filter along lines of an axis; ``taps`` has a row for even, one for odd positions, beyond the ends is 0."""
@@ -153,35 +181,17 @@ class Run:
 
     def close(self) -> None:
         """Let the device arrays go."""
-        self._values = self._usable = self._sums = self._estimates = None
-        self._weights = self._moments = self._chosen = None
+        self._let_slabs_go()
+        self._values = self._usable = self._sums = self._estimates = self._weights = None
+
+    def _let_slabs_go(self) -> None:
+        """Give the room of what belongs to a slab to others; it comes back when it is needed."""
+        self._moments = self._chosen = None
+        self._measured = 0, 0
 
 
-def _blocks_of_a_brick() -> int:
-    x, y, z = BRICK
-    return x // COLUMN * (y // (_ROWS - 2 * _RADIUS)) * (z // (_LANES - 2 * _RADIUS))
-
-
-def _chosen_words(problem: Problem) -> int:
-    """Words that say which candidates the voxels of a brick have: a bit for each displacement, by displacement in x."""
-    x, y, z = (2 * radius + 1 for radius in problem.windows.search)
-    inner = (_ROWS - 2 * _RADIUS) * (_LANES - 2 * _RADIUS)
-    return _blocks_of_a_brick() * x * -(-y * z // 32) * COLUMN * inner
-
-
-def shared_bytes(problem: Problem, together: int) -> int:
-    """Shared memory of a block: displaced values, sums along x, and sums along x and y."""
-    tile = (COLUMN + 2 * _RADIUS) * (_ROWS + 2 * problem.windows.search[1]) * _PITCH
-    sums = len(problem.windows.patches) * COLUMN * (_THREADS + (_ROWS - 2 * _RADIUS) * _LANES)
-    return 4 * (tile + together * sums)
-
-
-def together_of(problem: Problem, limit_bytes: int) -> int:
-    """Displacements between two barriers: the more the faster, as far as the shared memory goes."""
-    for together in (4, 2, 1):
-        if shared_bytes(problem, together) <= limit_bytes:
-            return together
-    raise InvalidInput(
-        f"the search window needs {shared_bytes(problem, 1) // 1024} kB of a GPU's shared memory, and this one has "
-        f"{limit_bytes // 1024} kB; take a smaller search radius, or device='cpu'"
-    )
+def _slab_of(problem: Problem, column: int) -> int:
+    """Bricks that are filtered together: whole layers, where there is room for the candidates of one."""
+    fit = max(1, _CHOSEN_BYTES // (4 * build.chosen_words(problem, column)))
+    layer = math.prod(brick_counts(problem.shape)[1:])
+    return min(fit // layer * layer or fit, problem.bricks)

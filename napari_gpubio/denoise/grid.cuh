@@ -17,7 +17,7 @@ __device__ __forceinline__ int mirrored(int i, int n)
     return i;
 }
 
-__device__ __forceinline__ float mirrored_value(const float* __restrict__ values, Grid g, int x, int y, int z)
+__device__ __forceinline__ size_t mirrored_at(Grid g, int x, int y, int z)
 {
-    return values[g.at(mirrored(x, g.nx), mirrored(y, g.ny), mirrored(z, g.nz))];
+    return g.at(mirrored(x, g.nx), mirrored(y, g.ny), mirrored(z, g.nz));
 }

@@ -1,5 +1,6 @@
 """What bricks leave behind, and what is made of it when all are done."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -8,10 +9,12 @@ import numpy.typing as npt
 
 from napari_gpubio.denoise import noise, wavelet
 from napari_gpubio.denoise.problem import NOTHING, Float, Problem
-from napari_gpubio.denoise.windows import BRICK, brick_counts
+from napari_gpubio.denoise.windows import range_boxes
 
 Array = npt.NDArray[Any]
+Slices = tuple[slice, ...]
 _UNKNOWN = np.float32(0.5 * NOTHING)
+HALO = 16  # planes that `finish` reads beside a plane, an even number: 5 to smooth the noise, and 9 to mix patches
 
 
 class Filtered(NamedTuple):
@@ -28,16 +31,19 @@ class Partial:
     Parameters
     ----------
     sums
-        Least sums of squared differences of residual patches, shape (patches, X, Y, Z).
+        Least sums of squared differences of residual patches, shape (patches, planes, Y, Z).
     estimates
-        Weighted means of values, or of their squares, shape (patches, X, Y, Z); elsewhere the values themselves.
+        Weighted means of values, or of their squares, of the same shape; elsewhere the values themselves.
     done
         Ranges (start, count) of bricks.
+    first_plane
+        Where along x the arrays begin; they hold all planes, or those of the bricks that are done.
     """
 
     sums: Float
     estimates: Float
     done: list[tuple[int, int]] = field(default_factory=list)
+    first_plane: int = 0
 
     @staticmethod
     def empty(problem: Problem) -> "Partial":
@@ -50,28 +56,31 @@ class Partial:
 
     def merge(self, other: "Partial", problem: Problem) -> None:
         """Take over the bricks that another has done."""
-        for start, count in other.done:
-            for where in (brick_slices(problem, item) for item in range(start, start + count)):
-                self.sums[where], self.estimates[where] = other.sums[where], other.estimates[where]
+        for here, there in other.boxes(problem):
+            self.sums[here], self.estimates[here] = other.sums[there], other.estimates[there]
         self.done.extend(other.done)
+
+    def boxes(self, problem: Problem) -> Iterator[tuple[Slices, Slices]]:
+        """Boxes of what is done: where they lie in whole arrays of shape (patches, X, Y, Z), and in these."""
+        for start, count in self.done:
+            for x, y, z in range_boxes(problem.shape, start, count):
+                first, last, _ = x.indices(problem.shape[0])
+                own = slice(first - self.first_plane, last - self.first_plane)
+                yield (slice(None), x, y, z), (slice(None), own, y, z)
 
     def reached(self, problem: Problem) -> npt.NDArray[np.bool_]:
         """Voxels of the bricks that are done."""
         reached = np.zeros((1, *problem.shape), bool)
-        for start, count in self.done:
-            for item in range(start, start + count):
-                reached[brick_slices(problem, item)] = True
+        for here, _ in self.boxes(problem):
+            reached[here] = True
         return reached[0]
 
 
-def brick_slices(problem: Problem, item: int) -> tuple[slice, ...]:
-    """Where a brick lies in arrays of shape (patches, X, Y, Z)."""
-    place = np.unravel_index(item, brick_counts(problem.shape))
-    return slice(None), *(slice(int(i) * size, (int(i) + 1) * size) for i, size in zip(place, BRICK, strict=True))
-
-
 class Arrays(NamedTuple):
-    """What the end is made of, on the host or a GPU: values and usable voxels of a `Problem`, sums and estimates."""
+    """What the end is made of, on the host or a GPU: values and usable voxels of a `Problem`, sums and estimates.
+
+    They may be those of some planes only, from an even one on; what is nearer than `HALO` to their ends is not valid.
+    """
 
     values: Any
     usable: Any

@@ -79,8 +79,9 @@ class Problem:
 
     @property
     def resident_bytes(self) -> int:
-        """About what a GPU keeps: values, mean, variance, mask, sums and estimates of each patch, room to mix them."""
-        return self.values.size * (4 * (3 + 2 * len(self.windows.patches) + 5) + 1)
+        """About what a GPU keeps: values, mask, sums and estimates of each patch; and slabs of some 200 MB at most."""
+        slabs = min(self.values.size * 40, 200 << 20)
+        return self.values.size * (4 * (1 + 2 * len(self.windows.patches)) + 1) + slabs
 
     def known_sums(self) -> Float | None:
         """Sums of squares that stand for a known noise, shape (patches, X, Y, Z); None where it is to be estimated."""

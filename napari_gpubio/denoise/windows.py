@@ -1,7 +1,7 @@
 """Radii in voxels along each axis, and the bricks that a volume is worked through in."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,3 +72,34 @@ def brick_counts(shape: Triple) -> Triple:
     """Number of bricks along each axis of a volume."""
     x, y, z = (-(-n // size) for n, size in zip(shape, BRICK, strict=True))
     return x, y, z
+
+
+def range_boxes(shape: Triple, start: int, count: int) -> Iterator[tuple[slice, slice, slice]]:
+    """Boxes of voxels that the bricks ``start`` to ``start + count - 1`` fill: five at most, however many bricks."""
+    _, *across = brick_counts(shape)
+    rows = math.prod(across), across[1], 1  # bricks of a whole step along each axis
+    here, end = start, start + count
+    while here < end:
+        axis = next(a for a in range(3) if here % rows[a] == 0 and here + rows[a] <= end)
+        steps = (end - here) // rows[axis]
+        if axis:  # no further than to the end of the row or the layer
+            steps = min(steps, (rows[axis - 1] - here % rows[axis - 1]) // rows[axis])
+        yield _box(here, axis, steps, rows)
+        here += steps * rows[axis]
+
+
+def _box(brick: int, axis: int, steps: int, rows: Triple) -> tuple[slice, slice, slice]:
+    """So many steps of bricks along an axis, whole along the axes behind it."""
+    place = brick // rows[0], brick % rows[0] // rows[1], brick % rows[1]
+    lengths = [1 if a < axis else steps if a == axis else None for a in range(3)]
+    x, y, z = (
+        slice(None) if length is None else slice(at * size, (at + length) * size)
+        for at, length, size in zip(place, lengths, BRICK, strict=True)
+    )
+    return x, y, z
+
+
+def planes_of(shape: Triple, start: int, count: int) -> tuple[int, int]:
+    """First plane along x that the bricks ``start`` to ``start + count - 1`` touch, and the one behind the last."""
+    layer = math.prod(brick_counts(shape)[1:])
+    return start // layer * BRICK[0], min(-(-(start + count) // layer) * BRICK[0], shape[0])

@@ -14,7 +14,8 @@ from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.denoise import DenoiseSettings
-from napari_gpubio.denoise.gpu import defines_of as anlm_defines
+from napari_gpubio.denoise.build import BUILDS
+from napari_gpubio.denoise.build import defines_of as anlm_defines
 from napari_gpubio.light.layered import gpu as layered_gpu
 from napari_gpubio.light.layered.model import Layer, LayeredMedium
 from napari_gpubio.light.layered.problem import LayeredProblem
@@ -43,7 +44,7 @@ LAYERS = [
     if absorption or not cache  # there is nothing to keep
 ]
 ANLM = [
-    anlm_defines(problem_of(np.ones((9, 9, 9)), settings, voxel_size_mm=sizes), together=4)
+    anlm_defines(problem_of(np.ones((9, 9, 9)), settings, voxel_size_mm=sizes), BUILDS[0])
     for settings, sizes in (
         (DenoiseSettings(), (1, 1, 1)),
         (DenoiseSettings(), (1, 1, 2)),

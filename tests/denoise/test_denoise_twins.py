@@ -7,7 +7,7 @@ import pytest
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput, OutOfGpuMemory
-from napari_gpubio.denoise import DenoiseSettings, bricks, cpu, denoise, denoise_steps, gpu, windows
+from napari_gpubio.denoise import DenoiseSettings, bricks, build, cpu, denoise, denoise_steps, gpu, windows
 from tests.cuda_on_cpu import loader
 from tests.denoise.samples import problem_of, steps_and_noise
 from tests.runs import check_closing_frees, check_same_methods
@@ -47,6 +47,13 @@ def test_kernels_have_the_bits_of_their_twin(fake_gpu, options):
     check_twins(problem_of(values, DenoiseSettings(**{"search_radius": 1, **options})))
 
 
+@pytest.mark.parametrize("one", build.BUILDS[1:])
+def test_every_build_has_the_same_bits(fake_gpu, monkeypatch, one):
+    fake_gpu()
+    monkeypatch.setattr(build, "BUILDS", (one,))
+    check_twins(problem_of(steps_and_noise(SHAPE, seed=1) / 100, DenoiseSettings(search_radius=1)))
+
+
 def test_masks_known_noise_and_long_voxels_have_the_bits_of_their_twin(fake_gpu):
     fake_gpu()
     rng = np.random.default_rng(2)
@@ -54,6 +61,15 @@ def test_masks_known_noise_and_long_voxels_have_the_bits_of_their_twin(fake_gpu)
     variance = rng.random(values.shape).astype(np.float32) * 0.01
     settings = DenoiseSettings(search_radius=2)
     check_twins(problem_of(values, settings, rng.random(values.shape) < 0.8, variance, (1, 2.5, 1.2)))
+
+
+@pytest.mark.parametrize("options", [{}, {"noise_model": "rician"}], ids=["gaussian", "rician"])
+def test_slabs_have_the_bits_of_the_whole(fake_gpu, monkeypatch, options):
+    fake_gpu()
+    monkeypatch.setattr(gpu, "_CHOSEN_BYTES", 1)
+    monkeypatch.setattr(gpu, "_MIXED_VOXELS", 1)
+    settings = DenoiseSettings(search_radius=1, **options)
+    check_twins(problem_of(steps_and_noise((71, 5, 30), seed=8) / 100, settings))
 
 
 @pytest.mark.parametrize("order", [loader.REVERSED, 11])
@@ -111,18 +127,35 @@ def test_the_widest_search_fits_in_shared_memory(fake_gpu):
     problem = problem_of(np.ones((16, 16, 16)), DenoiseSettings(patches="small", search_radius=1))
     widest = windows.make_windows(DenoiseSettings(search_radius=15))
     wide = type(problem)(**{**vars(problem), "windows": widest, "calibration": (1.0, 1.0)})
-    assert gpu.together_of(wide, 227 * 1024) == 4
-    assert gpu.together_of(wide, 99 * 1024) == 2  # of smaller GPUs
-    assert gpu.together_of(problem, 64 * 1024) == 4
+    assert build.build_of(wide, 227 * 1024) == (2, 4)
+    assert build.build_of(wide, 99 * 1024) == (1, 1)  # of smaller GPUs
+    assert build.build_of(problem, 64 * 1024) == (2, 4)
     with pytest.raises(InvalidInput, match=r"needs \d+ kB of a GPU's shared memory, and this one has 64 kB"):
-        gpu.together_of(wide, 64 * 1024)
-    assert 32 + 2 * widest.search[2] <= gpu._PITCH
+        build.build_of(wide, 64 * 1024)
+
+
+@pytest.mark.parametrize("start", [0, 1, 5, 11])
+@pytest.mark.parametrize("count", [1, 2, 7, 12, 19, 25])
+def test_a_range_of_bricks_is_a_few_boxes(start, count):
+    shape = (33, 49, 57)  # 5 x 3 x 2 bricks, the last ones of one voxel
+    found = np.zeros(shape, int)
+    boxes = list(windows.range_boxes(shape, start, count))
+    for box in boxes:
+        found[box] += 1
+    numbers = np.arange(30).reshape(5, 3, 2)
+    for axis, size in enumerate(windows.BRICK):
+        numbers = np.repeat(numbers, size, axis)
+    numbers = numbers[:33, :49, :57]
+    np.testing.assert_array_equal(found, (numbers >= start) & (numbers < start + count))
+    assert len(boxes) <= 5
+    planes = np.flatnonzero(found.any(axis=(1, 2)))
+    assert windows.planes_of(shape, start, count) == (planes[0], planes[-1] + 1)
 
 
 def test_bricks_are_whole_blocks_of_the_kernel():
-    assert windows.BRICK[0] % gpu.COLUMN == 0
-    assert windows.BRICK[1] % (gpu._ROWS - 2 * gpu._RADIUS) == 0
-    assert windows.BRICK[2] % (gpu._LANES - 2 * gpu._RADIUS) == 0
+    assert all(windows.BRICK[0] % one.column == 0 for one in build.BUILDS)
+    assert windows.BRICK[1] % (build.ROWS - 2 * build.RADIUS) == 0
+    assert windows.BRICK[2] % (build.LANES - 2 * build.RADIUS) == 0
 
 
 def test_both_twins_have_the_same_methods():
