@@ -92,19 +92,25 @@ def _vectors(context: Any, builder: Any, signature: Any, arguments: Any) -> list
 
 @intrinsic
 def multiply_add(typing: Any, a: Any, b: Any, c: Any) -> Any:  # noqa: ARG001 - Numba's signature
-    """a * b + c, rounded once, as CUDA's ``__fmaf_rn``; any of them a number, but not all.
+    """a * b + c, rounded once, as CUDA's ``__fmaf_rn``, of Lanes and numbers, or of three numbers.
 
     One instruction on processors since about 2013; on older ones LLVM calls a function for every lane.
     """
-    lanes = next(kind for kind in (a, b, c) if isinstance(kind, Lanes))
+    lanes = next((kind for kind in (a, b, c) if isinstance(kind, Lanes)), None)
+    if lanes is None:
+        return _fused(a, f"f{a.bitwidth}", a(a, a, a), lambda _context, _builder, _signature, arguments: arguments)
+    return _fused(lanes, f"v{LANES}f{lanes.real.bitwidth}", _signature(lanes, a, b, c), _vectors)
 
+
+def _fused(kind: Any, suffix: str, signature: Any, values_of: Callable[..., Any]) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        vector = context.get_value_type(lanes)
-        name = f"llvm.fma.v{LANES}f{lanes.real.bitwidth}"
-        fused = cgutils.get_or_insert_function(builder.module, ir.FunctionType(vector, [vector] * 3), name)
-        return builder.call(fused, _vectors(context, builder, signature, arguments))
+        value = context.get_value_type(kind)
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(value, [value] * 3), f"llvm.fma.{suffix}"
+        )
+        return builder.call(function, values_of(context, builder, signature, arguments))
 
-    return _signature(lanes, a, b, c), generate
+    return signature, generate
 
 
 def _arithmetic(instruction: str) -> Any:

@@ -8,8 +8,8 @@
 #ifndef SQUARES
 #define SQUARES 0 // whether squares are averaged
 #endif
-#ifndef REMEMBERED
-#define REMEMBERED 1 // whether the first pass, which finds the noise, has chosen the candidates; 0 where noise is known
+#ifndef KNOWN
+#define KNOWN 0 // whether the noise is known: sums hold what they are at least
 #endif
 
 constexpr float TINY = 1e-30f, NOTHING = 3e38f;
@@ -58,7 +58,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) find_least(
     });
     for (int k = 0; k < COLUMN; ++k)
         if (p.has(k))
-            for (int r = 0; r < PATCHES; ++r) sums[r * p.g.size() + p.at(k)] = least[r][k];
+            for (int r = 0; r < PATCHES; ++r) {
+                float& kept = sums[r * p.g.size() + p.at(k)];
+                kept = KNOWN ? fmaxf(least[r][k], kept) : least[r][k];
+            }
 }
 
 // Weighted mean of a voxel's candidates and itself (or of squares); 0 where nothing counts.
@@ -90,11 +93,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) average(
             differences[r][k] = total[r][k] = largest[r][k] = 0.0f;
         }
     }
-#if REMEMBERED
     const ByMemory choice(p, chosen);
-#else
-    const ByRule choice(p, moments, maximum, nullptr);
-#endif
     for_all_displacements(Values{values}, p, weights, choice, [&](int k, const float* found, float own, float there) {
         if (!(there > floor)) return;
         const float difference = SQUARES ? there * there - own * own : there - own;

@@ -205,39 +205,52 @@ def filter_bricks(
     volume, radii, rule
         What is filtered and how.
     work
-        First brick, number of bricks, and 1 if the noise is to be estimated, else 0.
+        First brick, number of bricks, and 1 if the noise is known, else 0.
     out
-        Least sums (read where the noise is known, else written) and estimates, both of shape (patches, X, Y, Z).
+        Least sums and estimates, both of shape (patches, X, Y, Z). Where the noise is known, sums are what they are at
+        least.
     """
-    start, count, estimates_noise = work
+    start, count, knows_noise = work
     for item in nb.prange(count):
         layout = layout_of(volume.values.shape, start + item, radii)
-        _filter_brick(volume, layout, radii, rule, estimates_noise, out)
+        _filter_brick(volume, layout, radii, rule, knows_noise, out)
 
 
 @_jit
 def _filter_brick(
-    volume: Volume, layout: Layout, radii: Radii, rule: Rule, estimates_noise: int, out: tuple[Array, Array]
+    volume: Volume, layout: Layout, radii: Radii, rule: Rule, knows_noise: int, out: tuple[Array, Array]
 ) -> None:
     (x0, y0, z0), (bx, by, bz), pitch, hz = layout.first, layout.size, layout.pitch, layout.halo[2]
     sums, estimates = out
     least = np.full((len(radii.patches), bx, by * pitch), _NOTHING, np.float32)
-    if estimates_noise:
-        _find_least(volume, layout, radii, rule, least)
-        for p, x, y in np.ndindex((len(least), bx, by)):
-            sums[p, x0 + x, y0 + y, z0 : z0 + bz] = least[p, x, y * pitch + hz : y * pitch + hz + bz]
-    else:
-        for p, x, y in np.ndindex((len(least), bx, by)):
-            least[p, x, y * pitch + hz : y * pitch + hz + bz] = sums[p, x0 + x, y0 + y, z0 : z0 + bz]
+    _find_least(volume, layout, radii, rule, least)
+    for p, x, y in np.ndindex((len(least), bx, by)):
+        found, kept = least[p, x, y * pitch + hz : y * pitch + hz + bz], sums[p, x0 + x, y0 + y, z0 : z0 + bz]
+        for z in range(bz):
+            if knows_noise:
+                found[z] = max(found[z], kept[z])
+            kept[z] = found[z]
     totals = _average(volume, layout, radii, rule, least)
     for p, x, y in np.ndindex((len(least), bx, by)):
         for z in range(bz):
             value, k = volume.values[x0 + x, y0 + y, z0 + z], y * pitch + hz + z
-            found = totals[p, x, 0, k], totals[p, x, 1, k], totals[p, x, 2, k]
+            gathered = totals[p, x, 0, k], totals[p, x, 1, k], totals[p, x, 2, k]
             if volume.variance[x0 + x, y0 + y, z0 + z] < _ZERO:
                 estimates[p, x0 + x, y0 + y, z0 + z] = value * value if rule.squares else value
             else:
-                estimates[p, x0 + x, y0 + y, z0 + z] = _estimate(value, found, rule)
+                estimates[p, x0 + x, y0 + y, z0 + z] = _estimate(value, gathered, rule)
+
+
+@_jit
+def _filter_line(source: Array, taps: Array, out: Array) -> None:
+    """Filter a line with taps of shape (distances, voxels)."""
+    n, reach = len(source), len(taps) // 2
+    out[:] = _ZERO
+    for d in range(-min(reach, n - 1), min(reach, n - 1) + 1):
+        first, last = max(0, -d), min(n, n - d)
+        to, tap, other = out[first:last], taps[d + reach, first:last], source[first + d : last + d]
+        for i in range(len(to)):
+            to[i] += tap[i] * other[i]
 
 
 @_jit_parallel
@@ -245,6 +258,13 @@ def filter_lines(source: Array, taps: Array, out: Array) -> None:
     """Filter along the middle axis of (before, line, behind); taps of even and odd positions, zero beyond the ends."""
     before, n, behind = source.shape
     reach = taps.shape[1] // 2
+    if behind == 1:  # lines lie in one piece: side by side are then voxels, not lines
+        own = np.empty((taps.shape[1], n), taps.dtype)  # taps of each voxel
+        own[:, ::2] = taps[0].reshape(-1, 1)
+        own[:, 1::2] = taps[1].reshape(-1, 1)
+        for plane in nb.prange(before):
+            _filter_line(source[plane, :, 0], own, out[plane, :, 0])
+        return
     for plane in nb.prange(before):
         for i in range(n):
             line = out[plane, i]

@@ -34,7 +34,7 @@ def defines_of(problem: Problem, build: Build) -> tuple[str, ...]:
         f"A_SUFFICES={a}",
         f"B_WITH_C_SUFFICES={b_with_c}",
         f"ANYTHING={anything}",
-        f"REMEMBERED={int(problem.variance is None)}",
+        f"KNOWN={int(problem.variance is not None)}",
         f"COLUMN={build.column}",
         f"PITCH={LANES + 2 * problem.windows.search[2]}",
         f"TOGETHER={build.together}",

@@ -31,7 +31,7 @@ class Run:
         """Filter the bricks ``start`` to ``start + count - 1``."""
         p, partial = self._problem, self._partial
         radii = Radii(np.array(p.windows.patches), np.array(p.windows.search))
-        work = start, count, int(p.variance is None)
+        work = start, count, int(p.variance is not None)
         with cpu_threads():
             anlm.filter_bricks(self._volume, radii, make_rule(p), work, (partial.sums, partial.estimates))
         partial.done.append((start, count))
@@ -47,7 +47,7 @@ class Run:
     def finish(self) -> Filtered:
         """Correct for Rician bias and mix the patches, in all of the volume."""
         p, partial = self._problem, self._partial
-        return finish(p, Arrays(p.values, p.usable, partial.sums, partial.estimates), filter_axis)
+        return finish(p, Arrays(p.values, p.usable, partial.sums, partial.estimates, p.variance), filter_axis)
 
     def close(self) -> None:
         """Nothing to free on the CPU."""

@@ -101,15 +101,13 @@ class Run:
         import cupy
 
         p, f, i = self._problem, np.float32, np.int32
-        is_known = p.variance is not None
-        if self._chosen is None and not is_known:
+        if self._chosen is None:
             self._chosen = cupy.empty(build.chosen_words(p, self._build.column) * self._slab, np.uint32)
         common = (
             self._values, self._moments, i(self._measured[0]), *map(i, p.shape), *map(i, p.windows.search),
             self._weights, f(p.maximum), i(first), self._chosen, self._sums,
         )  # fmt: skip
-        if not is_known:
-            self._launch("find_least", bricks, common)
+        self._launch("find_least", bricks, common)
         self._launch("average", bricks, (*common, f(p.floor), f(p.cutoff), self._estimates))
 
     def _launch(self, name: str, bricks: int, arguments: tuple[Any, ...]) -> None:
@@ -164,7 +162,8 @@ class Run:
 
         first = max(begin - HALO, 0)
         read = slice(first, end + HALO)
-        arrays = Arrays(self._values[read], self._usable[read], self._sums[:, read], self._estimates[:, read])
+        known = None if self._problem.variance is None else cupy.asarray(self._problem.variance[read])
+        arrays = Arrays(self._values[read], self._usable[read], self._sums[:, read], self._estimates[:, read], known)
         inner = slice(begin - first, end - first)
         values, variance = finish(self._problem, arrays, self._filter_axis, cupy)
         return Filtered(to_host(values[inner]), to_host(variance[inner]))

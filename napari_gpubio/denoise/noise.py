@@ -10,10 +10,12 @@ few candidates the least of them is larger: at a signal / noise of 4 the seed's 
 import functools
 from typing import Any
 
+import numba as nb
 import numpy as np
 import numpy.typing as npt
 from scipy.special import i0e, i1e
 
+from napari_gpubio.core.parallel import cpu_threads
 from napari_gpubio.denoise.settings import DenoiseSettings
 from napari_gpubio.denoise.wavelet import FilterAxis
 from napari_gpubio.denoise.windows import Windows
@@ -79,11 +81,27 @@ def _koay_table() -> tuple[Array, Array]:
 
 def rician_variance(mean_square: Any, variance: Any, xp: Any = np) -> Any:
     """Variance of the noise from the mean square and the variance of magnitudes, on the host or a GPU; 0 stays 0."""
-    ratios, factors = (xp.asarray(column) for column in _koay_table())
     is_known = variance > 0
     ratio = mean_square / xp.where(is_known, variance, np.float32(1.0))
-    factor = xp.interp(ratio.ravel(), ratios, factors).reshape(variance.shape)
-    return xp.where(is_known, variance * factor.astype(np.float32), np.float32(0.0))
+    if xp is np:
+        factor = np.empty_like(ratio)
+        with cpu_threads():
+            _look_up(ratio.ravel(), *_koay_table(), factor.ravel())
+    else:
+        ratios, factors = (xp.asarray(column) for column in _koay_table())
+        factor = xp.interp(ratio.ravel(), ratios, factors).reshape(variance.shape).astype(np.float32)
+    return xp.where(is_known, variance * factor, np.float32(0.0))
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
+def _look_up(ratio: Array, ratios: Array, factors: Array, out: Array) -> None:
+    """The table's factor of each ratio, between its entries along straight lines; NumPy does it on one core only."""
+    last = len(ratios) - 1
+    for i in nb.prange(len(ratio)):
+        x = np.float64(ratio[i])
+        below = min(max(int(np.searchsorted(ratios, x, side="right")) - 1, 0), last - 1)
+        share = (x - ratios[below]) / (ratios[below + 1] - ratios[below])
+        out[i] = factors[below] + min(max(share, 0.0), 1.0) * (factors[below + 1] - factors[below])
 
 
 def without_bias(mean_square: Any, variance: Any, xp: Any = np) -> Any:
@@ -93,8 +111,21 @@ def without_bias(mean_square: Any, variance: Any, xp: Any = np) -> Any:
 
 def smooth(variance: Any, filter_axis: FilterAxis, xp: Any = np) -> Any:
     """Mean over a box of radius 5 of what is known (above 0), inside the volume; 0 where nothing is near."""
-    known = (variance > 0).astype(np.float32)
-    total = variance
+    is_known = variance > 0
+    total, known = variance, is_known.astype(np.float32)
+    is_whole = bool(is_known.all())
     for axis in range(3):
-        total, known = filter_axis(total, axis, _SMOOTHING_TAPS), filter_axis(known, axis, _SMOOTHING_TAPS)
+        total = filter_axis(total, axis, _SMOOTHING_TAPS)
+        if not is_whole:
+            known = filter_axis(known, axis, _SMOOTHING_TAPS)
+    if is_whole:  # as many as there are voxels in the box
+        known = xp.asarray(_voxels_in_box(variance.shape))
     return total / xp.maximum(known, np.float32(1.0))
+
+
+def _voxels_in_box(shape: tuple[int, ...]) -> Array:
+    """Voxels of a volume that a box of radius 5 around each of them holds, float32."""
+    reach = _SMOOTHING_TAPS.shape[1] // 2
+    lines = (np.minimum(np.arange(n), reach) + np.minimum(np.arange(n)[::-1], reach) + 1 for n in shape)
+    x, y, z = np.ix_(*lines)
+    return np.asarray(x * y * z, np.float32)

@@ -77,8 +77,9 @@ class Partial:
 
 
 class Arrays(NamedTuple):
-    """What the end is made of, on the host or a GPU: values and usable voxels of a `Problem`, sums and estimates.
+    """What the end is made of, on the host or a GPU.
 
+    Values, usable voxels and known variance (or None) of a `Problem`, sums and estimates.
     They may be those of some planes only, from an even one on; what is nearer than `HALO` to their ends is not valid.
     """
 
@@ -86,6 +87,7 @@ class Arrays(NamedTuple):
     usable: Any
     sums: Any
     estimates: Any
+    known: Any = None
 
 
 def finish(problem: Problem, arrays: Arrays, filter_axis: wavelet.FilterAxis, xp: Any = np) -> Filtered:
@@ -107,12 +109,21 @@ def finish(problem: Problem, arrays: Arrays, filter_axis: wavelet.FilterAxis, xp
         images, variance = _corrected(problem, arrays, usable, filter_axis, xp)
     else:
         images, variance = arrays.estimates, _variance(problem, arrays, usable, -1, xp)
-    mixed = images[0] if len(images) == 1 else wavelet.mix(images[0], images[1], filter_axis, xp)
+    mixed = images[0] if len(images) == 1 else _mixed(problem, images, filter_axis, xp)
     return Filtered(xp.where(usable, mixed, arrays.values), variance)
 
 
+def _mixed(problem: Problem, images: Any, filter_axis: wavelet.FilterAxis, xp: Any) -> Any:
+    small, large = images
+    if problem.settings.mixing == "mean":
+        return np.float32(0.5) * (small + large)
+    return wavelet.mix(small, large, filter_axis, xp)
+
+
 def _variance(problem: Problem, arrays: Arrays, usable: Any, patch: int, xp: Any) -> Any:
-    """Variance of the noise by one of the patches, 0 where it is not known."""
+    """Variance of the noise as it is known, or by one of the patches, 0 where neither tells it."""
+    if problem.variance is not None:
+        return xp.where(usable, arrays.known, np.float32(0.0))
     least, factor = arrays.sums[patch], problem.windows.patch_sizes[patch] * problem.calibration[patch]
     return xp.where(usable & (least < _UNKNOWN), least * np.float32(1.0 / factor), np.float32(0.0))
 

@@ -80,7 +80,9 @@ def denoise_steps(
         Edge lengths of a voxel; windows are as long in mm along every axis.
     noise
         Standard deviation of the noise where it is known (of the real and imaginary parts, if Rician): one number,
-        one for each volume, or a map. None: estimated from the image.
+        one for each volume, or a map. None: estimated from the image. Where the image itself tells of more, because
+        patches differ by more than noise, it is filtered accordingly; what is known is a lower limit, and the exact
+        bias of magnitudes.
     device
         See `napari_gpubio.core.device.choose_device`.
     stop

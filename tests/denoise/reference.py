@@ -59,11 +59,10 @@ class Reference:
         return inside & moved(self.usable, d) & rules[self.s.preselection]
 
     def noise(self, radii, factor):
-        """h^2 of every voxel; 0 without a candidate."""
-        if self.sigma is not None:
-            return factor * self.sigma**2
+        """h^2 of every voxel; 0 without a candidate. A known noise is a lower limit of it."""
         least = np.where(self.candidates, self.distances(self.u - self.mean, radii), np.inf).min(axis=0)
-        return np.where(np.isfinite(least), least, 0.0)
+        known = 0.0 if self.sigma is None else 1.3 * factor * self.sigma**2
+        return np.where(np.isfinite(least), np.maximum(least, known), 0.0)
 
     def estimate(self, radii, h2):
         """Weighted mean of every voxel's candidates and itself, or of their squares."""
@@ -87,7 +86,7 @@ class Reference:
         """Image and noise for one patch radius."""
         h2 = np.where(self.usable, self.noise(radii, factor), 0)
         estimate = self.estimate(radii, h2)
-        variance = h2 / factor
+        variance = h2 / factor if self.sigma is None else self.sigma**2
         if self.s.noise_model == "gaussian":
             return estimate, variance
         if self.sigma is None and self.s.noise_model == "rician":
@@ -98,7 +97,10 @@ class Reference:
     def run(self):
         """The denoised volume and its noise."""
         both = [self.patch(radii, factor) for radii, factor in zip(self.windows.patches, self.calibration, strict=True)]
-        image = both[0][0] if len(both) == 1 else mixed(both[0][0], both[1][0])
+        if len(both) == 1:
+            image = both[0][0]
+        else:
+            image = (both[0][0] + both[1][0]) / 2 if self.s.mixing == "mean" else mixed(both[0][0], both[1][0])
         return np.where(self.usable, image, self.u), np.where(self.usable, np.sqrt(both[-1][1]), 0)
 
 

@@ -5,7 +5,16 @@ import pytest
 from scipy.stats import rice
 
 from napari_gpubio.denoise import DenoiseSettings, cpu, denoise
-from napari_gpubio.denoise.noise import calibrate, koay, rician_variance, simulate_measure, smooth, without_bias
+from napari_gpubio.denoise.noise import (
+    _koay_table,
+    calibrate,
+    koay,
+    rician_variance,
+    simulate_measure,
+    smooth,
+    without_bias,
+)
+from napari_gpubio.denoise.samples import noisy_head
 from napari_gpubio.denoise.windows import make_windows
 
 
@@ -46,6 +55,22 @@ def test_the_noise_of_magnitudes_is_found_from_their_moments(theta):
     assert without_bias(moments[0], variance).item() == pytest.approx(sigma * theta, rel=1e-3, abs=0.1)
 
 
+def test_the_table_is_read_as_numpy_reads_it():
+    """And is near the closed form: straight lines between 3001 entries."""
+    rng = np.random.default_rng(4)
+    variance = rng.uniform(0.1, 9.0, (7, 8, 9)).astype(np.float32)
+    variance[0, 0, 0] = 0.0
+    mean_square = (variance * np.geomspace(1.0, 3000.0, variance.size).reshape(variance.shape)).astype(np.float32)
+    found = rician_variance(mean_square, variance)
+    assert found[0, 0, 0] == 0.0
+    known = variance > 0
+    expected = variance[known] * np.interp(mean_square[known] / variance[known], *_koay_table())
+    np.testing.assert_allclose(found[known], expected, rtol=1e-6)
+    theta = np.linspace(0.005, 29.995, 2000)
+    ratio = (theta**2 + 2) / koay(theta)
+    np.testing.assert_allclose(np.interp(ratio, *_koay_table()), 1 / koay(theta), rtol=3e-5)
+
+
 def test_noise_is_smoothed_over_what_is_known():
     variance = np.zeros((13, 12, 14), np.float32)
     variance[6, 6, 7], variance[6, 6, 8] = 2.0, 4.0
@@ -54,6 +79,10 @@ def test_noise_is_smoothed_over_what_is_known():
     assert smoothed[6, 6, 2] == 2.0
     assert smoothed[6, 6, 13] == 4.0
     assert smoothed[0, 6, 7] == 0.0
+    whole = np.random.default_rng(6).uniform(1.0, 2.0, variance.shape).astype(np.float32)
+    corner, end = whole[:6, :6, :6].mean(), whole[1:12, 6:, 2:13].mean()
+    assert smooth(whole, cpu.filter_axis)[0, 0, 0] == pytest.approx(corner, rel=1e-6)
+    assert smooth(whole, cpu.filter_axis)[6, 11, 7] == pytest.approx(end, rel=1e-6)
 
 
 def filtered_phantom(signal, sigma, **options):
@@ -87,3 +116,44 @@ def test_the_background_of_magnitudes_goes_to_zero():
     assert raw == pytest.approx(4.0 * np.sqrt(np.pi / 2), rel=0.01)
     assert corrected < 0.35 * raw
     assert sigma == pytest.approx(4.0, rel=0.05)
+
+
+@pytest.fixture(scope="module")
+def head():
+    """A piece of a head with Rician noise: its brain, folds, skull and some air."""
+    phantom, piece = noisy_head(), np.s_[30:60, 40:76, 50:86]
+    return phantom.noisy[piece], phantom.truth[piece], phantom.noise[piece]
+
+
+def error_of(head, options, **known):
+    noisy, truth, _ = head
+    settings = DenoiseSettings(noise_model="rician", **options)
+    return np.mean(np.square(denoise(noisy, settings, device="cpu", **known).image - truth))
+
+
+FOR_MRI = {"cutoff": 3.0, "centre": "largest", "mixing": "mean"}
+
+
+@pytest.mark.parametrize("options", [{}, {"cutoff": 3.0, "centre": "largest"}, FOR_MRI], ids=["seed", "cut", "mean"])
+def test_knowing_the_noise_is_better_than_measuring_it(head, options):
+    assert error_of(head, options, noise=head[2]) < error_of(head, options)
+
+
+def test_the_strength_for_a_known_noise_is_near_the_best(head, monkeypatch):
+    """1.3 of the mean measure: half and twice as much are no better by more than 2 %, and far more is worse."""
+    best = error_of(head, FOR_MRI, noise=head[2])
+    errors = []
+    for share in (0.65, 2.6, 13.0):
+        monkeypatch.setattr("napari_gpubio.denoise.problem._KNOWN_SHARE", share)
+        errors.append(error_of(head, FOR_MRI, noise=head[2]))
+    assert best < 1.02 * min(errors)
+    assert best < 0.9 * errors[-1]
+
+
+def test_the_mean_of_both_patches_is_better_than_bands_of_each(head):
+    bands, mean, small, large = (
+        error_of(head, {**FOR_MRI, **options})
+        for options in ({"mixing": "wavelet"}, {}, {"patches": "small"}, {"patches": "large"})
+    )
+    assert mean < 0.98 * bands
+    assert mean < min(small, large)

@@ -14,6 +14,7 @@ OPTIONS = {
     "small": {"patches": "small"},
     "large": {"patches": "large", "search_radius": 1},
     "mixed": {"search_radius": 1},
+    "mean of both": {"search_radius": 1, "mixing": "mean"},
     "wide search": {"patches": "small", "search_radius": 3},
     "coupe": {"patches": "small", "preselection": "coupe"},
     "itk": {"patches": "small", "preselection": "itk"},

@@ -13,7 +13,7 @@ from napari_gpubio.denoise.fluence import passes, smoothing
 from napari_gpubio.denoise.fluence.ladder import Taps, Window
 from napari_gpubio.denoise.fluence.problem import FluenceProblem
 from napari_gpubio.denoise.fluence.smoothing import Segments, Weights
-from napari_gpubio.denoise.fluence.tournament import Tournament
+from napari_gpubio.denoise.fluence.tournament import KEEP, End, Tournament
 
 _NONE = np.zeros((1, 0), np.float32)
 _ANYWHERE = np.zeros((3, 2, 1, 1, 1), np.uint8)  # segments that are not looked at
@@ -44,25 +44,34 @@ class Run(Tournament):
     def _download(self, array: Any) -> Any:
         return array.copy()
 
-    def _empty(self) -> Any:
-        return np.empty(self._problem.shape, np.float32)
+    def _empty(self, *volumes: int) -> Any:
+        return np.empty((*volumes, *self._problem.shape), np.float32)
 
-    def _smooth(self, source: Any, window: Window, room: Any, out: Any, *, is_cut: bool) -> None:  # noqa: ARG002
+    def _smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: End = KEEP) -> Any:
         first, middle, last = (_weights(taps) for taps in window)
         segments = self._segments if is_cut and self._segments is not None else _ANYWHERE
         x, y, z = (Segments(below, above, is_cut) for below, above in segments)
+        volumes = zip(*(array.reshape(-1, *self._problem.shape) for array in (source, rooms[0])), strict=True)
         with self._threads():
-            if len(first.weights):
-                flat = [array.reshape(len(array), -1) for array in (source, x.below, x.above, out)]
-                smoothing.smooth_first_axis(flat[0], first, Segments(flat[1], flat[2], is_cut), flat[3])
-                source = out
-            if len(middle.weights) or len(last.weights) or source is not out:
-                smoothing.smooth_planes(source, middle, last, y, z, out)
+            for volume, out in volumes:
+                if len(first.weights):
+                    flat = [array.reshape(len(array), -1) for array in (volume, x.below, x.above, out)]
+                    smoothing.smooth_first_axis(flat[0], first, Segments(flat[1], flat[2], is_cut), flat[3])
+                between = out if len(first.weights) else volume
+                if len(middle.weights) or len(last.weights) or between is volume:
+                    smoothing.smooth_planes(between, middle, last, y, z, out)
+        if end is not KEEP:
+            self._do(end.name, rooms[0], *end.arguments)
+        return rooms[0]
 
     def _do(self, name: str, *arguments: Any) -> None:
-        rows = [a.reshape(-1, a.shape[-1]) if isinstance(a, np.ndarray) else a for a in arguments]
         with self._threads():
-            getattr(passes, name)(*rows)
+            getattr(passes, name)(*(_rows(a) if isinstance(a, np.ndarray) else a for a in arguments))
+
+
+def _rows(array: Any) -> Any:
+    """A volume as (rows, n), both halves as (2, rows, n)."""
+    return array.reshape(*array.shape[:-3], -1, array.shape[-1])
 
 
 def _weights(taps: Taps | None) -> Weights:

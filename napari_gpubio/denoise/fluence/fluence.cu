@@ -1,112 +1,56 @@
-// What a tournament does with volumes, the twin of smoothing.py and passes.py: same names, same order of operations.
+// What a tournament does with volumes, the twin of passes.py: same names, same order of operations.
+//
 // Every voxel is one thread's, and there are no atomics: a result does not depend on the order of threads.
-#define FOR_EVERY_VOXEL(i, size)                                                                      \
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;                             \
-    if (i >= (size)) return
+#include "smoothing.cuh"
 
 constexpr float FAINT = 1e-28f; // of volumes near 1: less counts as nothing, see passes.py
-constexpr int ROWS = 4; // voxels of a thread along the smoothed axis, or lines where that is the last one
 
-// A window along one axis. Windows end where the segment of one label does, ``below`` and ``above`` voxels away; gains
-// and slopes make them whole again.
-struct Taps {
-    const float* __restrict__ weights;
-    const float* __restrict__ gains;
-    const float* __restrict__ slopes;
-    int reach, is_sloped;
+struct Keep {
+    float* out;
 
-    __device__ float whole_gain() const { return gains[reach * (reach + 1) + reach]; }
-    // Of the voxel at ``here``, whose window reaches a voxels down and b up; a step is so far in memory.
-    __device__ float smooth(const float* __restrict__ here, long long step, int a, int b) const
+    template <class Place>
+    __device__ void operator()(const Place& place, const float (&smoothed)[1][FOUR]) const
     {
-        float total = weights[0] * *here, moment = 0.0f;
-        if (a == reach && b == reach) {
-            for (int d = 1; d <= reach; ++d) total += weights[d] * (here[d * step] + here[-d * step]);
-            return whole_gain() * total;
-        }
-        for (int d = 1, farthest = a > b ? a : b; d <= farthest; ++d) {
-            const float up = d <= b ? here[d * step] : 0.0f;
-            const float down = d <= a ? here[-d * step] : 0.0f;
-            total += weights[d] * (up + down);
-            if (is_sloped) moment += weights[d] * (float)d * (up - down);
-        }
-        const int whole = a * (reach + 1) + b;
-        const float smoothed = gains[whole] * total;
-        return is_sloped ? smoothed + slopes[whole] * moment : smoothed;
-    }
-    // Of ROWS voxels one after another, whose windows are whole and share what they read.
-    __device__ void smooth_rows(const float* __restrict__ first, long long step, float* __restrict__ out) const
-    {
-        float up[ROWS], down[ROWS], total[ROWS];
-#pragma unroll
-        for (int r = 0; r < ROWS; ++r) {
-            up[r] = down[r] = first[r * step];
-            total[r] = weights[0] * up[r];
-        }
-        for (int d = 1; d <= reach; ++d) {
-#pragma unroll
-            for (int r = 0; r < ROWS - 1; ++r) {
-                up[r] = up[r + 1];
-                down[ROWS - 1 - r] = down[ROWS - 2 - r];
-            }
-            up[ROWS - 1] = first[(ROWS - 1 + d) * step];
-            down[0] = first[-d * step];
-            const float weight = weights[d];
-#pragma unroll
-            for (int r = 0; r < ROWS; ++r) total[r] += weight * (up[r] + down[r]);
-        }
-        const float gain = whole_gain();
-#pragma unroll
-        for (int r = 0; r < ROWS; ++r) out[r * step] = gain * total[r];
+        place.write(smoothed[0], out);
     }
 };
 
-// How far a voxel's window reaches, at most ``reach``.
-__device__ __forceinline__ int reach_of(const unsigned char* __restrict__ segment, int is_cut, size_t here, int end, int reach)
-{
-    const int far = is_cut ? segment[here] : end;
-    return far < reach ? far : reach;
-}
+extern "C" __global__ void keep_across(PASS, float* __restrict__ out) { smooth<Across, 1>(THE_PASS, Keep{out}); }
 
-// Smooth along the middle axis of (before, n, behind), or along the last one where behind is 1.
-//
-// A block is 32 x 16 threads: lanes side by side in memory, so that loads are coalesced.
-extern "C" __global__ void smooth_axis(
-    const float* __restrict__ source, const unsigned char* __restrict__ below, const unsigned char* __restrict__ above,
-    int is_cut, int before, int n, int behind, const float* __restrict__ weights, const float* __restrict__ gains,
-    const float* __restrict__ slopes, int reach, int is_sloped, float* __restrict__ out)
-{
-    const Taps taps = {weights, gains, slopes, reach, is_sloped};
-    const bool is_last = behind == 1;
-    const int lane = blockIdx.x * blockDim.x + threadIdx.x; // along the line if it is the last axis, else across it
-    const int row = (blockIdx.y * blockDim.y + threadIdx.y) * ROWS;
-    if (lane >= (is_last ? n : behind)) return;
-    const size_t pitch = is_last ? n : behind, first = ((size_t)blockIdx.z * n + row) * pitch + lane;
-    const int rows = min(ROWS, (is_last ? before : n) - row);
-    bool is_whole = !is_last && rows == ROWS;
-    for (int r = 0; is_whole && r < ROWS; ++r)
-        is_whole = reach_of(below, is_cut, first + r * pitch, row + r, reach) == reach &&
-                   reach_of(above, is_cut, first + r * pitch, n - 1 - row - r, reach) == reach;
-    if (is_whole) {
-        taps.smooth_rows(source + first, pitch, out + first);
-        return;
-    }
-    for (int r = 0; r < rows; ++r) {
-        const size_t here = first + r * pitch;
-        const int i = is_last ? lane : row + r;
-        const int a = reach_of(below, is_cut, here, i, reach), b = reach_of(above, is_cut, here, n - 1 - i, reach);
-        out[here] = taps.smooth(source + here, behind, a, b);
-    }
-}
+extern "C" __global__ void keep_along(PASS, float* __restrict__ out) { smooth<Along, 1>(THE_PASS, Keep{out}); }
 
-extern "C" __global__ void correct(long long size, const float* __restrict__ pilot, float* __restrict__ again)
+// p^2 / G p, or p where that is not safe, or 0 where it is faint.
+__device__ __forceinline__ float corrected(float p, float q)
 {
-    FOR_EVERY_VOXEL(i, size);
-    const float p = pilot[i], q = again[i];
     const bool is_safe = p > 0.0f && q > 0.25f * p;
     const float ratio = is_safe ? p / q : 1.0f;
-    const float corrected = p * ratio;
-    again[i] = corrected > FAINT ? corrected : 0.0f;
+    const float estimate = p * ratio;
+    return estimate > FAINT ? estimate : 0.0f;
+}
+
+struct Correct {
+    float* again;
+    const float* __restrict__ pilot;
+
+    template <class Place>
+    __device__ void operator()(const Place& place, const float (&smoothed)[1][FOUR]) const
+    {
+        float p[FOUR], estimates[FOUR];
+        place.read(pilot, 0, p);
+#pragma unroll
+        for (int r = 0; r < FOUR; ++r) estimates[r] = corrected(p[r], smoothed[0][r]);
+        place.write(estimates, again);
+    }
+};
+
+extern "C" __global__ void correct_across(PASS, float* __restrict__ again, const float* __restrict__ pilot)
+{
+    smooth<Across, 1>(THE_PASS, Correct{again, pilot});
+}
+
+extern "C" __global__ void correct_along(PASS, float* __restrict__ again, const float* __restrict__ pilot)
+{
+    smooth<Along, 1>(THE_PASS, Correct{again, pilot});
 }
 
 __device__ __forceinline__ float error_of(float f, float g, float a, float b, float inverse, float noise)
@@ -116,44 +60,128 @@ __device__ __forceinline__ float error_of(float f, float g, float a, float b, fl
     return noise * (spread * spread) + bias;
 }
 
-extern "C" __global__ void compare(
-    long long size, const float* __restrict__ first, const float* __restrict__ second,
-    const float* __restrict__ old_first, const float* __restrict__ old_second, const float* __restrict__ new_first,
-    const float* __restrict__ new_second, const float* __restrict__ reference, float noise, float* __restrict__ out)
+struct Judge {
+    size_t size;
+    float* again;
+    const float* __restrict__ pilot;
+    const float* __restrict__ halves;
+    const float* __restrict__ holder;
+    const float* __restrict__ reference;
+    float noise;
+    float* difference;
+
+    template <class Place>
+    __device__ void operator()(const Place& place, const float (&smoothed)[2][FOUR]) const
+    {
+        float p[FOUR], q[FOUR], a[FOUR], b[FOUR], f[FOUR], g[FOUR], relative_to[FOUR], less[FOUR];
+        place.read(pilot, 0, p);
+        place.read(pilot + size, 0, q);
+        place.read(halves, 0, a);
+        place.read(halves + size, 0, b);
+        place.read(holder, 0, f);
+        place.read(holder + size, 0, g);
+        place.read(reference, 0, relative_to);
+#pragma unroll
+        for (int r = 0; r < FOUR; ++r) {
+            const float inverse = 1.0f / relative_to[r];
+            p[r] = corrected(p[r], smoothed[0][r]);
+            q[r] = corrected(q[r], smoothed[1][r]);
+            const float now = error_of(p[r], q[r], a[r], b[r], inverse, noise);
+            const float before = error_of(f[r], g[r], a[r], b[r], inverse, noise);
+            less[r] = (now - before) * sqrtf(relative_to[r]);
+        }
+        place.write(p, again);
+        place.write(q, again + size);
+        place.write(less, difference);
+    }
+};
+#define JUDGED                                                                                              \
+    float *__restrict__ again, const float *__restrict__ pilot, const float *__restrict__ halves,           \
+        const float *__restrict__ holder, const float *__restrict__ reference, float noise,                 \
+        float *__restrict__ difference
+#define JUDGE Judge{pass.size(), again, pilot, halves, holder, reference, noise, difference}
+
+extern "C" __global__ void __launch_bounds__(256, 4) judge_across(PASS, JUDGED)
 {
-    FOR_EVERY_VOXEL(i, size);
-    const float inverse = 1.0f / reference[i], a = first[i], b = second[i];
-    const float now = error_of(new_first[i], new_second[i], a, b, inverse, noise);
-    const float before = error_of(old_first[i], old_second[i], a, b, inverse, noise);
-    out[i] = (now - before) * sqrtf(reference[i]);
+    const Pass pass = THE_PASS;
+    smooth<Across, 2>(pass, JUDGE);
 }
 
-extern "C" __global__ void decide(long long size, float* __restrict__ difference)
+extern "C" __global__ void __launch_bounds__(256, 4) judge_along(PASS, JUDGED)
 {
-    FOR_EVERY_VOXEL(i, size);
-    difference[i] = difference[i] < -FAINT ? 1.0f : 0.0f;
+    const Pass pass = THE_PASS;
+    smooth<Along, 2>(pass, JUDGE);
 }
 
-extern "C" __global__ void forbid(
-    long long size, float* __restrict__ weight, const float* __restrict__ limit, float scale)
+struct Decide {
+    float* weight;
+
+    template <class Place>
+    __device__ void operator()(const Place& place, const float (&smoothed)[1][FOUR]) const
+    {
+        float ones[FOUR];
+#pragma unroll
+        for (int r = 0; r < FOUR; ++r) ones[r] = smoothed[0][r] < -FAINT ? 1.0f : 0.0f;
+        place.write(ones, weight);
+    }
+};
+
+extern "C" __global__ void decide_across(PASS, float* __restrict__ weight) { smooth<Across, 1>(THE_PASS, Decide{weight}); }
+
+extern "C" __global__ void decide_along(PASS, float* __restrict__ weight) { smooth<Along, 1>(THE_PASS, Decide{weight}); }
+
+struct HandOver {
+    size_t size;
+    const float* __restrict__ limit;
+    int is_limited;
+    float scale;
+    const float* __restrict__ challenger;
+    float* holder;
+    float* scales;
+
+    template <class Place>
+    __device__ void operator()(const Place& place, const float (&smoothed)[1][FOUR]) const
+    {
+        float most[FOUR], p[FOUR], q[FOUR], f[FOUR], g[FOUR], held[FOUR];
+        if (is_limited) place.read(limit, 0, most);
+        place.read(challenger, 0, p);
+        place.read(challenger + size, 0, q);
+        place.read(holder, 0, f);
+        place.read(holder + size, 0, g);
+        place.read(scales, 0, held);
+#pragma unroll
+        for (int r = 0; r < FOUR; ++r) {
+            const float weight = is_limited && !(scale <= most[r]) ? 0.0f : smoothed[0][r];
+            f[r] += weight * (p[r] - f[r]);
+            g[r] += weight * (q[r] - g[r]);
+            held[r] += weight * (scale - held[r]);
+        }
+        place.write(f, holder);
+        place.write(g, holder + size);
+        place.write(held, scales);
+    }
+};
+// The weight itself is wanted by nobody, and is not written.
+#define HANDED_OVER                                                                                              \
+    float *, const float *__restrict__ limit, int is_limited, float scale, const float *__restrict__ challenger, \
+        float *holder, float *scales
+#define HAND_OVER HandOver{pass.size(), limit, is_limited, scale, challenger, holder, scales}
+
+extern "C" __global__ void hand_over_across(PASS, HANDED_OVER)
 {
-    FOR_EVERY_VOXEL(i, size);
-    if (!(scale <= limit[i])) weight[i] = 0.0f;
+    const Pass pass = THE_PASS;
+    smooth<Across, 1>(pass, HAND_OVER);
 }
 
-extern "C" __global__ void hand_over(
-    long long size, const float* __restrict__ weight, const float* __restrict__ challenger, float* __restrict__ holder)
+extern "C" __global__ void hand_over_along(PASS, HANDED_OVER)
 {
-    FOR_EVERY_VOXEL(i, size);
-    holder[i] += weight[i] * (challenger[i] - holder[i]);
+    const Pass pass = THE_PASS;
+    smooth<Along, 1>(pass, HAND_OVER);
 }
 
-extern "C" __global__ void hand_scale_over(
-    long long size, const float* __restrict__ weight, float scale, float* __restrict__ scales)
-{
-    FOR_EVERY_VOXEL(i, size);
-    scales[i] += weight[i] * (scale - scales[i]);
-}
+#define FOR_EVERY_VOXEL(i, size)                                                                      \
+    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;                             \
+    if (i >= (size)) return
 
 extern "C" __global__ void average(
     long long size, const float* __restrict__ first, const float* __restrict__ second, float* __restrict__ out)

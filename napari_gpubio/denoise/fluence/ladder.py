@@ -19,7 +19,7 @@ Float = npt.NDArray[np.float32]
 REACH = 3.5  # standard deviations
 WIDEST_SLOPED = 2.5  # voxels: the widest window without a first moment at faces
 FINEST = 0.8  # voxels: the finest scale
-RATIO = 1.62  # of one scale to the next, about; finer steps gain nothing
+RATIO = 1.6  # of one scale to the next, about; finer steps gain nothing, but between the widest two
 _NARROWEST = 0.25  # voxels: narrower Gaussians are one voxel
 _EVIDENCE = 1.5  # voxels: the narrowest window over which errors are compared
 
@@ -48,6 +48,8 @@ class Taps(NamedTuple):
         return len(self.weights) - 1
 
 
+_ONE = np.ones((1, 1), np.float32)
+ONE_VOXEL = Taps(_ONE[0], _ONE, 0 * _ONE, is_sloped=False)
 Window = tuple[Taps | None, Taps | None, Taps | None]  # None: nothing is done along that axis
 
 
@@ -115,9 +117,10 @@ def make_window(
 
 
 def scales_of(settings: FluenceSettings) -> list[float]:
-    """Scales in voxels of the finest axis, from the finest to the largest, in equal ratios."""
+    """Scales in voxels of the finest axis, from the finest to the largest, in equal ratios, the last of them halved."""
     steps = max(1, round(np.log(settings.largest_scale / FINEST) / np.log(RATIO)))
-    return [float(s) for s in np.geomspace(FINEST, max(FINEST, settings.largest_scale), steps + 1)]
+    *scales, last = map(float, np.geomspace(FINEST, max(FINEST, settings.largest_scale), steps + 1))
+    return [*scales, float(np.sqrt(scales[-1] * last)), last]
 
 
 def make_challengers(settings: FluenceSettings, voxel_size_mm: Sequence[float]) -> list[Challenger]:
@@ -131,7 +134,7 @@ def _challengers(settings: FluenceSettings, voxel_size_mm: Sequence[float]) -> I
     scales = scales_of(settings)
     for scale in scales:
         evidence = make_window(max(_EVIDENCE, scale), steps)
-        # the widest window is for what is homogeneous: flat ones so wide win nothing
-        for axis in (None, 0, 1, 2) if settings.flat and scale < scales[-1] else (None,):
+        # the two widest windows are for what is homogeneous, and the finest is too small to be worth halving
+        for axis in (None, 0, 1, 2) if settings.flat and scales[0] < scale < scales[-2] else (None,):
             window = make_window(scale, steps, is_sloped=scale <= WIDEST_SLOPED, flat_along=axis)
             yield Challenger(scale * finest, window, evidence, axis is not None)

@@ -1,6 +1,6 @@
 """What a tournament does with volumes, voxel by voxel (Numba), the twin of ``fluence.cu``.
 
-The same names, the same order of operations. All arrays are of shape (rows, n).
+The same names, the same order of operations. Volumes are of shape (rows, n), both halves of shape (2, rows, n).
 """
 
 from typing import Any
@@ -17,16 +17,22 @@ _ZERO, _QUARTER, _HALF, _ONE = _F(0.0), _F(0.25), _F(0.5), _F(1.0)
 _FAINT = _F(1e-28)  # of volumes near 1: less counts as nothing, since a GPU has no denormal numbers and a CPU has
 
 
+@_jit_inline
+def _corrected(p: np.float32, q: np.float32) -> np.float32:
+    """p^2 / q, or p where that is not safe, or 0 where it is faint."""
+    is_safe = (p > _ZERO) & (q > _QUARTER * p)
+    ratio = p / q if is_safe else _ONE
+    estimate = p * ratio
+    return estimate if estimate > _FAINT else _ZERO
+
+
 @_jit_parallel
-def correct(pilot: Array, again: Array) -> None:
-    """Make the estimate pilot^2 / again of both; the pilot where that is not safe, and 0 where that is faint."""
-    for row in nb.prange(pilot.shape[0]):
+def correct(again: Array, pilot: Array) -> None:
+    """Make the estimate pilot^2 / again of both."""
+    for row in nb.prange(len(again)):
         p, q = pilot[row], again[row]
         for k in range(len(p)):
-            is_safe = (p[k] > _ZERO) & (q[k] > _QUARTER * p[k])
-            ratio = p[k] / q[k] if is_safe else _ONE
-            corrected = p[k] * ratio
-            q[k] = corrected if corrected > _FAINT else _ZERO
+            q[k] = _corrected(p[k], q[k])
 
 
 @_jit_inline
@@ -40,39 +46,33 @@ def _error(
 
 
 @_jit_parallel
-def compare(  # noqa: PLR0913 - a kernel
-    first: Array,
-    second: Array,
-    old_first: Array,
-    old_second: Array,
-    new_first: Array,
-    new_second: Array,
-    reference: Array,
-    noise: np.float32,
-    out: Array,
+def judge(
+    again: Array, pilot: Array, halves: Array, holder: Array, reference: Array, noise: np.float32, difference: Array
 ) -> None:
-    """Error of the challenger less that of the holder, for every voxel.
+    """Make estimates of both halves, and find the error of the challenger less that of the holder, for every voxel.
 
     Parameters
     ----------
-    first, second
-        The halves, shape (rows, n), as all others.
-    old_first, old_second, new_first, new_second
-        What is made of them by the holder and by the challenger.
+    again
+        The pilot smoothed once more, shape (2, rows, n), and what the estimates take the place of.
+    pilot, halves, holder
+        The halves smoothed once, the halves, and what the holder makes of them, of the same shape.
     reference
-        What errors are relative to, above 0.
+        What errors are relative to, above 0, shape (rows, n).
     noise
         A quarter of the weight of the variance.
-    out
-        Where the difference goes.
+    difference
+        Where the difference goes, shape (rows, n).
     """
-    for row in nb.prange(reference.shape[0]):
+    for row in nb.prange(len(reference)):
         for k in range(reference.shape[1]):
             inverse = _ONE / reference[row, k]
-            both = first[row, k], second[row, k]
-            new = _error((new_first[row, k], new_second[row, k]), both, inverse, noise)
-            old = _error((old_first[row, k], old_second[row, k]), both, inverse, noise)
-            out[row, k] = (new - old) * np.sqrt(reference[row, k])
+            both = halves[0, row, k], halves[1, row, k]
+            new = _corrected(pilot[0, row, k], again[0, row, k]), _corrected(pilot[1, row, k], again[1, row, k])
+            again[0, row, k], again[1, row, k] = new
+            now = _error(new, both, inverse, noise)
+            before = _error((holder[0, row, k], holder[1, row, k]), both, inverse, noise)
+            difference[row, k] = (now - before) * np.sqrt(reference[row, k])
 
 
 @_jit_parallel
@@ -84,27 +84,23 @@ def decide(difference: Array) -> None:
 
 
 @_jit_parallel
-def forbid(weight: Array, limit: Array, scale: np.float32) -> None:
-    """0 where the scale is beyond the limit."""
-    for row in nb.prange(weight.shape[0]):
-        for k in range(weight.shape[1]):
-            weight[row, k] = weight[row, k] if scale <= limit[row, k] else _ZERO
-
-
-@_jit_parallel
-def hand_over(weight: Array, challenger: Array, holder: Array) -> None:
-    """Let the holder become the challenger, as far as ``weight`` says."""
-    for row in nb.prange(weight.shape[0]):
-        for k in range(weight.shape[1]):
-            holder[row, k] += weight[row, k] * (challenger[row, k] - holder[row, k])
-
-
-@_jit_parallel
-def hand_scale_over(weight: Array, scale: np.float32, scales: Array) -> None:
-    """Let the scale become that of the challenger, as far as ``weight`` says."""
-    for row in nb.prange(weight.shape[0]):
-        for k in range(weight.shape[1]):
-            scales[row, k] += weight[row, k] * (scale - scales[row, k])
+def hand_over(
+    weights: Array,
+    limit: Array,
+    is_limited: np.int32,
+    scale: np.float32,
+    challenger: Array,
+    holder: Array,
+    scales: Array,
+) -> None:
+    """Let the holder become the challenger, as far as the weights say; nowhere where its scale is beyond a limit."""
+    for row in nb.prange(len(weights)):
+        for k in range(weights.shape[1]):
+            is_forbidden = is_limited != 0 and not scale <= limit[row, k]
+            weight = _ZERO if is_forbidden else weights[row, k]
+            for half in range(2):
+                holder[half, row, k] += weight * (challenger[half, row, k] - holder[half, row, k])
+            scales[row, k] += weight * (scale - scales[row, k])
 
 
 @_jit_parallel

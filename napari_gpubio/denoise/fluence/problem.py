@@ -76,8 +76,8 @@ class FluenceProblem:
 
     @property
     def resident_bytes(self) -> int:
-        """About what a GPU keeps: halves, holder, challenger, two to work in, reference, scale, segments and limit."""
-        return self.halves[0].size * (4 * (10 + (self.limit is not None)) + 6 * (self.segments is not None))
+        """About what a GPU keeps: halves, holder, three pairs and one to work in, reference, scale, segments, limit."""
+        return self.halves[0].size * (4 * (13 + (self.limit is not None)) + 6 * (self.segments is not None))
 
 
 def scale_of(first: npt.NDArray[np.floating], second: npt.NDArray[np.floating]) -> float:

@@ -10,7 +10,7 @@ class FluenceSettings:
     """Smoothing on several scales, chosen voxel by voxel from two half-buffers."""
 
     largest_scale: float = param(
-        5.5,
+        5.0,
         "Largest scale",
         "Standard deviation of the widest Gaussian, along the finest axis; others are as long in mm.",
         unit="voxels",

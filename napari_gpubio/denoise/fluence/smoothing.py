@@ -1,4 +1,4 @@
-"""Smoothing along the three axes (Numba), the twin of ``smooth_axis`` in ``fluence.cu``: same order of operations.
+"""Smoothing along the three axes (Numba), the twin of ``smoothing.cuh``: same order of operations.
 
 Lines are copied into a small array with zeros around them, where every voxel is summed alike and eight at once. The
 first axis is done in strips; the other two in one go for each plane, which stays in a core's cache.
@@ -10,7 +10,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.lanes import load, unpack
+from napari_gpubio.core.lanes import load, multiply_add, unpack
 
 Array = npt.NDArray[Any]
 _jit = nb.njit(cache=True, nogil=True, error_model="numpy")
@@ -19,6 +19,7 @@ _F = np.float32
 _ZERO = _F(0.0)
 _STRIP = 128  # voxels side by side that are smoothed across at once
 _LANES = 8
+LEAN = 2  # voxels that a window may reach farther to one side than to the other
 
 
 class Weights(NamedTuple):
@@ -46,7 +47,7 @@ def _sum(values: Array, centre: int, stride: int, weights: Array, totals: Array)
         total = load(values, here) * weights[0]
         for d in range(1, len(weights)):
             pair = load(values, here + d * stride) + load(values, here - d * stride)
-            total = total + pair * weights[d]
+            total = multiply_add(pair, weights[d], total)
         _put(unpack(total), totals, k)
 
 
@@ -58,7 +59,7 @@ def _sum_moments(values: Array, centre: int, stride: int, weights: Array, moment
         moment = load(values, here) * _ZERO
         for d in range(1, len(weights)):
             pair = load(values, here + d * stride) - load(values, here - d * stride)
-            moment = moment + pair * (weights[d] * _F(d))
+            moment = multiply_add(pair, weights[d] * _F(d), moment)
         _put(unpack(moment), moments, k)
 
 
@@ -68,16 +69,25 @@ def _put(lanes: tuple[np.float32, ...], out: Array, k: int) -> None:
 
 
 @_jit
+def _reach(reach: int, below: int, above: int) -> tuple[int, int]:
+    """How far a window goes down and up where its segment ends so many voxels below and above.
+
+    A window that reaches farther to one side than to the other bends what is not straight, such as fluence at a face:
+    so it reaches but `LEAN` voxels farther there.
+    """
+    return min(min(below, reach), above + LEAN), min(min(above, reach), below + LEAN)
+
+
+@_jit
 def _cut_sum(values: Array, centre: int, stride: int, taps: Weights, below: int, above: int) -> np.float32:
     """Smooth one voxel whose segment ends so many voxels below and above."""
-    reach = len(taps.weights) - 1
-    a, b = min(below, reach), min(above, reach)
+    a, b = _reach(len(taps.weights) - 1, below, above)
     total, moment = taps.weights[0] * values[centre], _ZERO
     for d in range(1, max(a, b) + 1):
         up = values[centre + d * stride] if d <= b else _ZERO
         down = values[centre - d * stride] if d <= a else _ZERO
-        total += taps.weights[d] * (up + down)
-        moment += taps.weights[d] * _F(d) * (up - down)
+        total = multiply_add(taps.weights[d], up + down, total)
+        moment = multiply_add(taps.weights[d] * _F(d), up - down, moment)
     smoothed = taps.gains[a, b] * total
     return smoothed + taps.slopes[a, b] * moment if taps.is_sloped else smoothed
 
@@ -94,12 +104,12 @@ def _across(source: Array, taps: Weights, segments: Segments, first: int, out: A
     totals, moments = np.empty(wide, np.float32), np.zeros(wide, np.float32)
     for i in range(n):
         centre = (i + reach) * _STRIP
-        a, b = min(i, reach), min(n - 1 - i, reach)
-        gain, slope = taps.gains[a, b], taps.slopes[a, b]
-        _sum(room, centre, _STRIP, taps.weights, totals)
+        a, b = _reach(reach, i, n - 1 - i)
+        gain, slope, weights = taps.gains[a, b], taps.slopes[a, b], taps.weights[: max(a, b) + 1]
+        _sum(room, centre, _STRIP, weights, totals)
         row = out[i, first : first + width]
         if slope != _ZERO:
-            _sum_moments(room, centre, _STRIP, taps.weights, moments)
+            _sum_moments(room, centre, _STRIP, weights, moments)
             for k in range(width):
                 row[k] = gain * totals[k] + slope * moments[k]
         else:
@@ -108,17 +118,8 @@ def _across(source: Array, taps: Weights, segments: Segments, first: int, out: A
         if segments.is_cut:
             lower, upper = segments.below[i, first : first + width], segments.above[i, first : first + width]
             for k in range(width):
-                if lower[k] < a or upper[k] < b:
+                if lower[k] < min(i, reach) or upper[k] < min(n - 1 - i, reach):
                     row[k] = _cut_sum(room, centre + k, _STRIP, taps, lower[k], upper[k])
-
-
-@_jit
-def _finish_end(i: int, n: int, taps: Weights, totals: Array, moments: Array, out: Array) -> None:
-    """Make the window whole of a voxel near an end of its line."""
-    reach = len(taps.weights) - 1
-    a, b = min(i, reach), min(n - 1 - i, reach)
-    gain, slope = taps.gains[a, b], taps.slopes[a, b]
-    out[i] = gain * totals[i] + slope * moments[i] if slope != _ZERO else gain * totals[i]
 
 
 @_jit
@@ -127,22 +128,20 @@ def _along(line: Array, taps: Weights, segments: Segments, room: Array, out: Arr
     n, reach = len(line), len(taps.weights) - 1
     room[reach : reach + n] = line
     wide = (n + _LANES - 1) // _LANES * _LANES
-    totals, moments = np.empty(wide, np.float32), np.zeros(wide, np.float32)
+    totals = np.empty(wide, np.float32)
     _sum(room, reach, 1, taps.weights, totals)
-    if taps.is_sloped:
-        _sum_moments(room, reach, 1, taps.weights, moments)
     gain = taps.gains[reach, reach]
     for i in range(n):
         out[i] = gain * totals[i]
     for i in range(n):
         if i == reach and n > 2 * reach:
             break
-        _finish_end(i, n, taps, totals, moments, out)
-        _finish_end(n - 1 - i, n, taps, totals, moments, out)
+        for end in (i, n - 1 - i):
+            out[end] = _cut_sum(room, reach + end, 1, taps, end, n - 1 - end)
     if segments.is_cut:
         below, above = segments.below, segments.above
         for i in range(n):
-            if below[i] < min(i, reach) or above[i] < min(n - 1 - i, reach):
+            if below[i] < min(i, reach) or above[i] < min(n - 1 - i, reach):  # else a segment ends where lines do
                 out[i] = _cut_sum(room, reach + i, 1, taps, below[i], above[i])
 
 

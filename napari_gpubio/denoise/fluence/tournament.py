@@ -15,22 +15,35 @@ whatever the optical properties.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from napari_gpubio.denoise.fluence.ladder import Challenger, Window, make_window
 from napari_gpubio.denoise.fluence.problem import FluenceProblem, Smoothed
 
-_REFERENCE, _BACKGROUND, _EDGE = 1.7, 1.5, 1.2  # voxels: scales of what errors are relative to, and of hand-overs
+_REFERENCE, _SMOOTHER, _BACKGROUND = 1.7, 1.0, 1.5  # voxels: scales of what errors are relative to
+_EDGE = 1.2  # voxels: scale of hand-overs
 _AROUND = 3.0  # voxels: scale over which the remaining noise is measured
 _SHARE = 0.03  # of the background that the reference is at least
+
+
+class End(NamedTuple):
+    """What is done with a smoothed volume, voxel by voxel: a pass of ``passes.py``, whose first argument it is."""
+
+    name: str
+    arguments: tuple[Any, ...] = ()
+
+
+KEEP = End("keep")
 
 
 class Tournament(ABC):
     """State of a tournament, on one device; items are challengers.
 
-    A twin's ``Run`` says how arrays are made and how the passes of ``passes.py`` are done on its device.
+    Both halves lie behind one another in arrays of shape (2, X, Y, Z). A twin's ``Run`` says how arrays are made and
+    how the passes of ``passes.py`` are done on its device.
     """
 
     def __init__(self, problem: FluenceProblem) -> None:
@@ -38,13 +51,15 @@ class Tournament(ABC):
         upload, empty = self._upload, self._empty
         self._segments = None if problem.segments is None else upload(problem.segments)
         self._limit = None if problem.limit is None else upload(problem.limit)
-        self._halves = tuple(upload(half) for half in problem.halves)
-        self._holder = tuple(upload(half) for half in problem.halves)
-        self._free = [empty() for _ in range(4)]
-        self._scales = empty()
+        self._halves = upload(np.stack(problem.halves))
+        self._holder = self._halves.copy()
+        self._pairs, self._difference = [empty(2) for _ in range(3)], empty()
+        self._reference, self._scales = empty(), empty()
         self._scales.fill(np.float32(0.0))
-        self._edge, self._around = self._window(_EDGE), self._window(_AROUND)
-        self._reference = self._measure_reference()
+        scales = _SMOOTHER, _BACKGROUND, _EDGE, _AROUND
+        self._smoother, self._background, self._edge, self._around = (make_window(s, problem.steps) for s in scales)
+        self._sloped = make_window(_REFERENCE, problem.steps, is_sloped=True)
+        self._measure_reference()
 
     @abstractmethod
     def _upload(self, array: Any) -> Any:
@@ -55,12 +70,30 @@ class Tournament(ABC):
         """A NumPy array with the same content and of its own memory."""
 
     @abstractmethod
-    def _empty(self) -> Any:
-        """A volume of this device, float32."""
+    def _empty(self, *volumes: int) -> Any:
+        """A volume of this device, or several behind one another, float32."""
 
     @abstractmethod
-    def _smooth(self, source: Any, window: Window, room: Any, out: Any, *, is_cut: bool) -> None:
-        """Smooth a volume along x, y, z into another one, within segments if ``is_cut``; ``room`` may be used."""
+    def _smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: End = KEEP) -> Any:
+        """Smooth volumes along x, y, z, within segments if ``is_cut``, and do with them what comes at the end.
+
+        Parameters
+        ----------
+        source
+            One volume or both halves.
+        window
+            What to smooth with.
+        rooms
+            Two arrays of the source's shape to work in; the second one may be the source, which is then lost.
+        is_cut
+            Whether windows end where segments do.
+        end
+            A pass over the smoothed volume.
+
+        Returns
+        -------
+        The one of the rooms that the result is in.
+        """
 
     @abstractmethod
     def _do(self, name: str, *arguments: Any) -> None:
@@ -77,9 +110,8 @@ class Tournament(ABC):
 
     def values(self) -> Any:
         """What has won so far, as NumPy."""
-        mean = self._free.pop()
+        mean = self._pairs[0][0]
         self._do("average", *self._holder, mean)
-        self._free.append(mean)
         return self._download(mean)
 
     def snapshot(self) -> Smoothed:
@@ -89,65 +121,64 @@ class Tournament(ABC):
 
     def close(self) -> None:
         """Let the arrays go."""
-        self._free.clear()
-        self._segments = self._limit = self._scales = self._reference = None
-        self._halves = self._holder = ()
+        self._pairs.clear()
+        self._segments = self._limit = self._scales = self._reference = self._difference = None
+        self._halves = self._holder = None
 
     def _let_try(self, challenger: Challenger) -> None:
         """Hand over to a challenger where its error is lower."""
-        estimates = tuple(self._estimate(half, challenger.window) for half in self._halves)
         noise, scale = np.float32(0.25 * self._problem.settings.smoothness), np.float32(challenger.scale_mm)
-        weight = self._free.pop()
-        self._do("compare", *self._halves, *self._holder, *estimates, self._reference, noise, weight)
-        weight = self._smoothed(weight, challenger.evidence)
-        self._do("decide", weight)
-        weight = self._smoothed(weight, self._edge)
-        if self._limit is not None and not challenger.is_flat:
-            self._do("forbid", weight, self._limit, scale)
-        for holder, estimate in zip(self._holder, estimates, strict=True):
-            self._do("hand_over", weight, estimate, holder)
-        self._do("hand_scale_over", weight, scale, self._scales)
-        self._free.extend((*estimates, weight))
+        pilot, *rooms = self._pilot(self._halves, challenger.window, self._pairs)
+        judge = End("judge", (pilot, self._halves, self._holder, self._reference, noise, self._difference))
+        estimates = self._smooth(pilot, challenger.window, (rooms[0], rooms[1]), is_cut=self._is_cut, end=judge)
+        # what is said of estimates may cross the borders of labels: errors are alike on both sides
+        masked, difference, room = self._problem.is_masked, self._difference, pilot[0]
+        weight = self._smooth(difference, challenger.evidence, (room, difference), is_cut=masked, end=End("decide"))
+        is_limited = self._limit is not None and not challenger.is_flat
+        limit = self._limit if is_limited else self._reference  # which is not read then
+        hand_over = End("hand_over", (limit, np.int32(is_limited), scale, estimates, self._holder, self._scales))
+        other = difference if weight is room else room
+        self._smooth(weight, self._edge, (other, weight), is_cut=masked, end=hand_over)
 
-    def _measure_reference(self) -> Any:
+    def _measure_reference(self) -> None:
         """What errors are relative to: the whole, smoothed without much bias, and above 0."""
-        whole = self._empty()
+        masked, reference = self._problem.is_masked, self._reference
+        whole, spare, *free = (volume for pair in self._pairs for volume in pair)
         self._do("average", *self._halves, whole)
-        reference = self._estimate(whole, self._window(_REFERENCE, is_sloped=True))
-        reference = self._smoothed(reference, self._window(1.0))
-        background = self._smoothed(whole, self._window(_BACKGROUND))
+        pilot, *rooms = self._pilot(whole, self._sloped, free[:3])
+        estimate = self._smooth(
+            pilot, self._sloped, (rooms[0], rooms[1]), is_cut=self._is_cut, end=End("correct", (pilot,))
+        )
+        smoothed = self._smooth(estimate, self._smoother, (pilot, estimate), is_cut=masked)
+        background = self._smooth(whole, self._background, (spare, whole), is_cut=masked)
+        reference[...] = smoothed
         self._do("raise_to", reference, background, np.float32(_SHARE), self._problem.least)
-        self._free.append(background)
-        return reference
 
-    def _standard_error(self, pair: tuple[Any, ...]) -> Any:
+    def _pilot(self, source: Any, window: Window, rooms: list[Any]) -> tuple[Any, ...]:
+        """G u, in the first or second of three rooms, and the other two of them."""
+        first, second, third = rooms
+        pilot = self._smooth(source, window, (first, second), is_cut=self._is_cut)
+        return (first, second, third) if pilot is first else (second, first, third)
+
+    @property
+    def _is_cut(self) -> bool:
+        """Whether fluence is smoothed within segments: it steps at borders of labels."""
+        return self._problem.segments is not None
+
+    def _standard_error(self, pair: Any) -> Any:
         """Standard error of the mean of a pair, from their differences around each voxel."""
-        variance = self._free.pop()
+        variance, room = self._pairs[0]
         self._do("dispersion", *pair, self._reference, variance)
-        variance = self._smoothed(variance, self._around)
+        variance = self._smooth(variance, self._around, (room, variance), is_cut=self._problem.is_masked)
         self._do("standard_error", variance, self._reference)
-        self._free.append(variance)
         return self._download(variance)
 
-    def _estimate(self, half: Any, window: Window) -> Any:
-        """The estimate p^2 / G p with p = G u, in a free volume."""
-        pilot = self._smoothed(half, window, keep=True, is_cut=self._problem.segments is not None)
-        again = self._smoothed(pilot, window, keep=True, is_cut=self._problem.segments is not None)
-        self._do("correct", pilot, again)
-        self._free.append(pilot)
-        return again
-
-    def _smoothed(self, source: Any, window: Window, *, keep: bool = False, is_cut: bool | None = None) -> Any:
-        """A volume smoothed once, in a free one; the source becomes free, unless it is kept.
-
-        What is said of an estimate, other than the estimate itself, may cross the borders of labels: errors are alike
-        on both sides. It never crosses those of the mask, beyond which there may be anything.
-        """
-        out, room = self._free.pop(), self._free[-1] if keep else source
-        self._smooth(source, window, room, out, is_cut=self._problem.is_masked if is_cut is None else is_cut)
-        if not keep:
-            self._free.append(source)
-        return out
-
-    def _window(self, scale: float, *, is_sloped: bool = False) -> Window:
-        return make_window(scale, self._problem.steps, is_sloped=is_sloped)
+    def _windows(self) -> Iterator[tuple[Window, bool]]:
+        """All windows that are smoothed with, and whether within segments."""
+        masked = self._problem.is_masked
+        for challenger in self._problem.challengers:
+            yield challenger.window, self._is_cut
+            yield challenger.evidence, masked
+        yield self._sloped, self._is_cut
+        for window in (self._smoother, self._background, self._edge, self._around):
+            yield window, masked

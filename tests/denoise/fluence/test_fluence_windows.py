@@ -7,6 +7,7 @@ from napari_gpubio.denoise.fluence import FluenceSettings, cpu
 from napari_gpubio.denoise.fluence.ladder import make_challengers, make_taps, make_window, scales_of
 from napari_gpubio.denoise.fluence.problem import scale_of
 from napari_gpubio.denoise.fluence.segments import measure_segments
+from napari_gpubio.denoise.fluence.tournament import End
 from tests.denoise.fluence.samples import diffuse, problem_of
 
 SHAPE = (30, 26, 34)
@@ -16,12 +17,9 @@ def smoothed(values, scale, *, labels=None, is_sloped=False, twice=False, voxel_
     """One volume through a window, as a run does it."""
     run = cpu.Run(problem_of((values, values), labels=labels, voxel_size_mm=voxel_size_mm))
     window = make_window(scale, run._problem.steps, is_sloped=is_sloped, flat_along=flat)
-    half = run._halves[0]
-    found = (
-        run._estimate(half, window)
-        if twice
-        else run._smoothed(half, window, keep=True, is_cut=run._segments is not None)
-    )
+    found, *rooms = run._pilot(run._halves[0], window, [run._empty() for _ in range(3)])
+    if twice:
+        found = run._smooth(found, window, tuple(rooms), is_cut=run._is_cut, end=End("correct", (found,)))
     return found * scale_of(values, values)
 
 
@@ -39,6 +37,7 @@ def direct(values, scale, labels, *, is_sloped):
                     below -= 1
                 while above < len(line) - 1 and name[above + 1] == name[i] and above - i < reach:
                     above += 1
+                below, above = max(below, i - (above - i) - 2), min(above, i + (i - below) + 2)  # both as they were
                 d = np.arange(below, above + 1) - i
                 g = np.exp(-0.5 * (d / scale) ** 2)
                 if is_sloped and len(d) > 2:
@@ -62,7 +61,7 @@ def test_smoothing_is_what_its_definition_says(is_sloped, labelled):
     np.testing.assert_allclose(found, direct(values, 1.6, labels, is_sloped=is_sloped), rtol=2e-6, atol=2e-7)
 
 
-@pytest.mark.parametrize("scale", [0.8, 1.3, 2.1, 3.4, 5.5])
+@pytest.mark.parametrize("scale", [0.8, 1.3, 2.0, 3.2, 5.0])
 def test_windows_sum_to_one_wherever_they_end(scale):
     taps = make_taps(scale, is_sloped=scale < 2.5)
     reach = taps.reach
@@ -77,7 +76,7 @@ def test_windows_sum_to_one_wherever_they_end(scale):
 
 
 def test_a_constant_stays_constant():
-    for scale in (0.8, 2.1, 5.5):
+    for scale in (0.8, 2.0, 5.0):
         found = smoothed(np.full(SHAPE, 4.0), scale, is_sloped=scale < 2.5, twice=True)
         np.testing.assert_allclose(found, found[0, 0, 0], rtol=3e-6)
 
@@ -112,7 +111,15 @@ def test_slopes_are_not_bent_at_faces():
     values = 10.0 + np.indices(SHAPE)[2] + 0.5 * np.indices(SHAPE)[0]
     sloped, straight = (smoothed(values, 2.1, is_sloped=is_sloped) for is_sloped in (True, False))
     np.testing.assert_allclose(sloped, values, rtol=5e-6)
-    assert np.abs(straight - values)[:, :, 0].min() > 0.5
+    assert np.abs(straight - values)[:, :, 0].min() > 0.3
+
+
+@pytest.mark.parametrize("scale", [3.2, 4.0, 5.0])
+def test_wide_windows_have_little_bias_at_faces(scale):
+    """Of exp(-x / 4): windows that reached as far inside as they could would take off 20 to 31 % and add 27 to 47 %."""
+    values = np.exp(-0.25 * np.indices((60, 8, 8))[0])
+    found = smoothed(values, scale, twice=True, flat=1)
+    assert np.abs(found / values - 1)[[0, -1]].max() < 0.07
 
 
 def test_labels_stop_what_would_blend_across_a_step():
@@ -132,12 +139,14 @@ def test_a_flat_window_leaves_its_axis_alone():
 def test_scales_rise_in_equal_ratios():
     scales = scales_of(FluenceSettings())
     assert scales[0] == 0.8
-    assert scales[-1] == pytest.approx(5.5)
-    np.testing.assert_allclose(np.divide(scales[1:], scales[:-1]), 1.62, rtol=0.02)
-    assert scales_of(FluenceSettings(largest_scale=0.8)) == pytest.approx([0.8, 0.8])
+    assert scales[-1] == pytest.approx(5.0)
+    ratio = (5.0 / 0.8) ** 0.25
+    np.testing.assert_allclose(np.divide(scales[1:], scales[:-1]), [ratio] * 3 + [np.sqrt(ratio)] * 2)
+    assert scales_of(FluenceSettings(largest_scale=0.8)) == pytest.approx([0.8] * 3)
     tried = make_challengers(FluenceSettings(), (1, 1, 1))
-    assert len(tried) == 4 * 4 + 1
-    assert len(make_challengers(FluenceSettings(flat=False), (1, 1, 1))) == 5
+    assert len(tried) == 3 + 3 * 4
+    assert [c.scale_mm for c in tried if c.is_flat] == pytest.approx(np.repeat(scales[1:4], 3))
+    assert len(make_challengers(FluenceSettings(flat=False), (1, 1, 1))) == 6
     assert [c.scale_mm for c in tried] == sorted(c.scale_mm for c in tried)
 
 
@@ -147,7 +156,7 @@ def test_windows_are_as_long_in_mm_along_every_axis():
     for taps, size in zip(window, (0.5, 1.0, 2.0), strict=True):
         d = np.arange(taps.reach + 1)
         deviations.append(size * np.sqrt(2 * (taps.weights * d**2).sum()))
-    np.testing.assert_allclose(deviations, 5.5 * 0.5, rtol=0.02)
+    np.testing.assert_allclose(deviations, 5.0 * 0.5, rtol=0.02)
 
 
 def test_segments():
