@@ -3,6 +3,7 @@
 // Every voxel is one thread's, and there are no atomics: a result does not depend on the order of threads.
 #include "smoothing.cuh"
 
+constexpr float LARGEST = 1e30f; // of differences of errors
 constexpr float FAINT = 1e-28f; // of volumes near 1: less counts as nothing, see passes.py
 
 struct Keep {
@@ -60,6 +61,13 @@ __device__ __forceinline__ float error_of(float f, float g, float a, float b, fl
     return noise * (spread * spread) + bias;
 }
 
+// A number that can be smoothed, see passes.py.
+__device__ __forceinline__ float bounded(float difference)
+{
+    if (difference < -LARGEST) return -LARGEST;
+    return difference <= LARGEST ? difference : LARGEST;
+}
+
 struct Judge {
     size_t size;
     float* again;
@@ -88,7 +96,7 @@ struct Judge {
             q[r] = corrected(q[r], smoothed[1][r]);
             const float now = error_of(p[r], q[r], a[r], b[r], inverse, noise);
             const float before = error_of(f[r], g[r], a[r], b[r], inverse, noise);
-            less[r] = (now - before) * sqrtf(relative_to[r]);
+            less[r] = bounded((now - before) * sqrtf(relative_to[r]));
         }
         place.write(p, again);
         place.write(q, again + size);
@@ -130,6 +138,8 @@ extern "C" __global__ void decide_across(PASS, float* __restrict__ weight) { smo
 
 extern "C" __global__ void decide_along(PASS, float* __restrict__ weight) { smooth<Along, 1>(THE_PASS, Decide{weight}); }
 
+__device__ __forceinline__ float without_faint(float value) { return fabsf(value) > FAINT ? value : 0.0f; }
+
 struct HandOver {
     size_t size;
     const float* __restrict__ limit;
@@ -152,8 +162,8 @@ struct HandOver {
 #pragma unroll
         for (int r = 0; r < FOUR; ++r) {
             const float weight = is_limited && !(scale <= most[r]) ? 0.0f : smoothed[0][r];
-            f[r] += weight * (p[r] - f[r]);
-            g[r] += weight * (q[r] - g[r]);
+            f[r] = without_faint(f[r] + weight * (p[r] - f[r]));
+            g[r] = without_faint(g[r] + weight * (q[r] - g[r]));
             held[r] += weight * (scale - held[r]);
         }
         place.write(f, holder);

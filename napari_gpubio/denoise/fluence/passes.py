@@ -14,7 +14,8 @@ _jit_inline = nb.njit(cache=True, nogil=True, error_model="numpy", inline="alway
 _jit_parallel = nb.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
 _F = np.float32
 _ZERO, _QUARTER, _HALF, _ONE = _F(0.0), _F(0.25), _F(0.5), _F(1.0)
-_FAINT = _F(1e-28)  # of volumes near 1: less counts as nothing, since a GPU has no denormal numbers and a CPU has
+_LARGEST = _F(1e30)  # of differences of errors
+FAINT = _F(1e-28)  # of volumes near 1: less counts as nothing, since a GPU has no denormal numbers and a CPU has
 
 
 @_jit_inline
@@ -23,7 +24,7 @@ def _corrected(p: np.float32, q: np.float32) -> np.float32:
     is_safe = (p > _ZERO) & (q > _QUARTER * p)
     ratio = p / q if is_safe else _ONE
     estimate = p * ratio
-    return estimate if estimate > _FAINT else _ZERO
+    return estimate if estimate > FAINT else _ZERO
 
 
 @_jit_parallel
@@ -43,6 +44,14 @@ def _error(
     spread = (estimates[0] - estimates[1]) * inverse
     bias = ((estimates[0] - halves[0]) * inverse) * ((estimates[1] - halves[1]) * inverse)
     return noise * (spread * spread) + bias
+
+
+@_jit_inline
+def _bounded(difference: np.float32) -> np.float32:
+    """A number that can be smoothed: where the reference is next to nothing, errors may be infinite."""
+    if difference < -_LARGEST:
+        return -_LARGEST
+    return difference if difference <= _LARGEST else _LARGEST
 
 
 @_jit_parallel
@@ -72,7 +81,7 @@ def judge(
             again[0, row, k], again[1, row, k] = new
             now = _error(new, both, inverse, noise)
             before = _error((holder[0, row, k], holder[1, row, k]), both, inverse, noise)
-            difference[row, k] = (now - before) * np.sqrt(reference[row, k])
+            difference[row, k] = _bounded((now - before) * np.sqrt(reference[row, k]))
 
 
 @_jit_parallel
@@ -80,7 +89,7 @@ def decide(difference: Array) -> None:
     """1 where the challenger's error is the lower one, else 0."""
     for row in nb.prange(difference.shape[0]):
         for k in range(difference.shape[1]):
-            difference[row, k] = _ONE if difference[row, k] < -_FAINT else _ZERO
+            difference[row, k] = _ONE if difference[row, k] < -FAINT else _ZERO
 
 
 @_jit_parallel
@@ -99,7 +108,9 @@ def hand_over(
             is_forbidden = is_limited != 0 and not scale <= limit[row, k]
             weight = _ZERO if is_forbidden else weights[row, k]
             for half in range(2):
-                holder[half, row, k] += weight * (challenger[half, row, k] - holder[half, row, k])
+                held = holder[half, row, k]
+                held += weight * (challenger[half, row, k] - held)
+                holder[half, row, k] = held if abs(held) > FAINT else _ZERO
             scales[row, k] += weight * (scale - scales[row, k])
 
 
@@ -125,7 +136,7 @@ def dispersion(first: Array, second: Array, reference: Array, out: Array) -> Non
     for row in nb.prange(out.shape[0]):
         for k in range(out.shape[1]):
             spread = _HALF * (first[row, k] - second[row, k])
-            out[row, k] = spread * (spread / reference[row, k]) if abs(spread) > _FAINT else _ZERO
+            out[row, k] = spread * (spread / reference[row, k]) if abs(spread) > FAINT else _ZERO
 
 
 @_jit_parallel
