@@ -8,9 +8,9 @@ import importlib
 from types import ModuleType
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "denoise", "dose", "light", "tracts"]
+__all__ = ["__version__", "denoise", "dose", "light", "speckle", "tracts"]
 
-ENGINES = ("tracts", "light", "denoise", "dose")
+ENGINES = ("tracts", "light", "denoise", "dose", "speckle")
 
 
 def __getattr__(name: str) -> ModuleType:

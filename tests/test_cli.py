@@ -62,7 +62,8 @@ def test_info_says_what_auto_will_take(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "verb", [[], ["demo"], ["check"], ["bench"], ["info"], ["tracts"], ["light"], ["mcml"], ["denoise"]]
+    "verb",
+    [[], ["demo"], ["check"], ["bench"], ["info"], ["tracts"], ["light"], ["mcml"], ["denoise"], ["dose"], ["speckle"]],
 )
 def test_every_verb_has_help(capsys, verb):
     with pytest.raises(SystemExit) as end:

@@ -12,24 +12,39 @@ from napari_gpubio.dose.curves.constraints import Constraint, Verdict, judge, pa
 from napari_gpubio.dose.curves.dvh import Differential, Dvh
 from napari_gpubio.dose.curves.metric import Metric, parse_metric
 from napari_gpubio.dose.curves.plan import Difference, compare, homogeneity_index, paddick_index
+from napari_gpubio.dose.io.ct import CtImage, read_ct
 from napari_gpubio.dose.io.dvh_sequence import read_dvh_sequence, write_dvh_sequence
 from napari_gpubio.dose.io.rtdose import read_rtdose
+from napari_gpubio.dose.io.rtplan import DoseReference, Plan, read_rtplan
 from napari_gpubio.dose.io.rtstruct import StructureSet, read_rtstruct
-from napari_gpubio.dose.io.table import write_curves_csv, write_json, write_metrics_csv
+from napari_gpubio.dose.io.table import read_curves_csv, read_json, write_curves_csv, write_json, write_metrics_csv
 from napari_gpubio.dose.live import LiveDvh
 from napari_gpubio.dose.model import Dose
+from napari_gpubio.dose.resident import ResidentDvh
 from napari_gpubio.dose.run import DvhResult, dvh, dvh_steps
 from napari_gpubio.dose.settings import DvhSettings
+from napari_gpubio.dose.structures.algebra import (
+    Region,
+    difference,
+    intersection,
+    label_region,
+    margin,
+    regions_on_grid,
+    union,
+)
 from napari_gpubio.dose.structures.contours import ContourStructure, contour_structure
 from napari_gpubio.dose.structures.labels import LabelStructures, whole_grid
 from napari_gpubio.dose.structures.points import PointStructure
+from napari_gpubio.dose.structures.raster import label_structures
 
 __all__ = [
     "Constraint",
     "ContourStructure",
+    "CtImage",
     "Difference",
     "Differential",
     "Dose",
+    "DoseReference",
     "Dvh",
     "DvhBand",
     "DvhResult",
@@ -37,27 +52,41 @@ __all__ = [
     "LabelStructures",
     "LiveDvh",
     "Metric",
+    "Plan",
     "PointStructure",
+    "Region",
+    "ResidentDvh",
     "StructureSet",
     "Verdict",
     "bed",
     "compare",
     "contour_structure",
+    "difference",
     "dvh",
     "dvh_band",
     "dvh_steps",
     "eqd2",
     "generalised_eud",
     "homogeneity_index",
+    "intersection",
     "judge",
+    "label_region",
+    "label_structures",
     "lkb_ntcp",
+    "margin",
     "paddick_index",
     "parse_constraint",
     "parse_constraints",
     "parse_metric",
+    "read_ct",
+    "read_curves_csv",
     "read_dvh_sequence",
+    "read_json",
     "read_rtdose",
+    "read_rtplan",
     "read_rtstruct",
+    "regions_on_grid",
+    "union",
     "whole_grid",
     "write_curves_csv",
     "write_dvh_sequence",

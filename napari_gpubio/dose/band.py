@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose.curves.dvh import Dvh
 from napari_gpubio.dose.model import Dose, Structures, checked_values
-from napari_gpubio.dose.run import DvhResult, dvh
+from napari_gpubio.dose.resident import ResidentDvh
 from napari_gpubio.dose.settings import DvhSettings
 
 
@@ -56,22 +56,23 @@ def dvh_band(
         If the error does not belong to the dose.
     """
     sigma = _checked_error(standard_error, dose, errors)
-    chosen = choose_device(device)
-
-    def shifted(by: float) -> DvhResult:
-        moved = dataclasses.replace(dose, values=dose.values + by * sigma)
-        return dvh(moved, structures, settings, device=chosen)
-
-    together = zip(*(shifted(by) for by in (-errors, 0.0, errors)), strict=True)
-    return tuple(DvhBand(low=low, middle=middle, high=high) for low, middle, high in together)
+    with ResidentDvh(dose, structures, settings, device=device) as resident:
+        middle = resident.dvhs()
+        borders = []
+        for by in (-errors, errors):
+            resident.set_dose(dataclasses.replace(dose, values=dose.values + by * sigma))
+            borders.append(resident.dvhs())
+    together = zip(borders[0], middle, borders[1], strict=True)
+    return tuple(DvhBand(low=low, middle=own, high=high) for low, own, high in together)
 
 
 def _checked_error(standard_error: npt.ArrayLike, dose: Dose, errors: float) -> npt.NDArray[np.float64]:
     if not (math.isfinite(errors) and errors > 0):
         raise InvalidInput(f"errors is {errors!r}; give how many standard errors the band shall reach")
-    sigma = checked_values(standard_error, "the standard error").astype(np.float64)
+    given, least, _ = checked_values(standard_error, "the standard error")
+    sigma = given.astype(np.float64)
     if sigma.shape != dose.values.shape:
         raise InvalidInput(f"the standard error has shape {sigma.shape} and the dose {dose.values.shape}")
-    if (sigma < 0).any():
-        raise InvalidInput(f"the standard error is negative somewhere (the least is {sigma.min():g})")
+    if least < 0:
+        raise InvalidInput(f"the standard error is negative somewhere (the least is {least:g})")
     return sigma

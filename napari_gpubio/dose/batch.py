@@ -11,17 +11,19 @@ from napari_gpubio.core.arguments import add_settings, read_settings
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.terminal import draw_progress
-from napari_gpubio.core.volumes import NIFTI_SUFFIXES, read_volume
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES
 from napari_gpubio.dose.curves.constraints import PASS, Verdict, judge, parse_constraints
 from napari_gpubio.dose.curves.metric import Metric, parse_metric
+from napari_gpubio.dose.curves.units import dose_factor
+from napari_gpubio.dose.io import nifti
 from napari_gpubio.dose.io.dvh_sequence import write_dvh_sequence
 from napari_gpubio.dose.io.rtdose import read_rtdose
+from napari_gpubio.dose.io.rtplan import read_rtplan
 from napari_gpubio.dose.io.rtstruct import read_rtstruct
 from napari_gpubio.dose.io.table import write_curves_csv, write_json, write_metrics_csv
 from napari_gpubio.dose.model import Dose, Structures
 from napari_gpubio.dose.run import DvhResult, dvh
 from napari_gpubio.dose.settings import DvhSettings
-from napari_gpubio.dose.structures.labels import LabelStructures
 
 _PLAIN_METRICS = ("Volume[cc]", "Mean[{unit}]", "D95%[{unit}]", "D50%[{unit}]", "D2%[{unit}]")
 
@@ -42,6 +44,7 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--label", action="append", metavar="N=NAME", help="name of a label; may be repeated")
     verb.add_argument("--metric", action="append", metavar="TEXT", help="for instance D95%%[Gy]; may be repeated")
     verb.add_argument("--reference-dose", type=float, help="what %% of dose are of (the prescription)")
+    verb.add_argument("--plan", type=Path, help="RTPLAN file that tells the prescription instead")
     verb.add_argument("--constraints", type=Path, help="text file of lines such as 'Heart: V25Gy[%%] < 10'")
     verb.add_argument("--curves", type=Path, help="write the curves: .csv")
     verb.add_argument("--table", type=Path, help="write the metrics: .csv")
@@ -55,14 +58,15 @@ def add_verb(verbs: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Do what the arguments say."""
     dose = _read_dose(options.dose, options.unit)
+    reference_dose = _reference_dose(options, dose)
     structures, numbers = _read_structures(options)
     metrics = [parse_metric(text.format(unit=dose.unit)) for text in options.metric or _PLAIN_METRICS]
     constraints = parse_constraints(_text_of(options.constraints)) if options.constraints else ()
     settings = read_settings(options, DvhSettings())
     result = dvh(dose, structures, settings, device=options.device, progress=draw_progress)
-    _print_table(result, metrics, options.reference_dose)
-    _write(options, result, metrics, numbers)
-    verdicts = judge(constraints, result, reference_dose=options.reference_dose)
+    _print_table(result, metrics, reference_dose)
+    _write(options, result, metrics, numbers, reference_dose)
+    verdicts = judge(constraints, result, reference_dose=reference_dose)
     for verdict in verdicts:
         print(_told(verdict))
     return 0 if all(verdict.status == PASS for verdict in verdicts) else 1
@@ -73,19 +77,25 @@ def _is_nifti(path: Path) -> bool:
 
 
 def _read_dose(path: Path, unit: str | None) -> Dose:
-    if not _is_nifti(path):
-        return read_rtdose(path, unit=unit)
-    if unit is None:
-        raise InvalidInput(f"{path.name} does not tell the unit of its dose; give it, for instance --unit Gy")
-    values, affine = read_volume(path)
-    return Dose(values=values, affine=affine, unit=unit, name=path.name)
+    return (nifti.read_dose if _is_nifti(path) else read_rtdose)(path, unit=unit)
+
+
+def _reference_dose(options: argparse.Namespace, dose: Dose) -> float | None:
+    """The prescription, in the unit of the dose, as it was given or as the plan tells it."""
+    if options.plan is None or options.reference_dose is not None:
+        return options.reference_dose
+    told = read_rtplan(options.plan).prescription
+    if told is None:
+        raise InvalidInput(f"{options.plan.name} tells no prescription; give it with --reference-dose")
+    gray, source = told
+    print(f"reference dose: {gray:g} Gy ({source})", file=sys.stderr)
+    return gray * dose_factor("Gy", dose.unit)
 
 
 def _read_structures(options: argparse.Namespace) -> tuple[list[Structures], dict[str, int]]:
     """Structures that are wanted, and the file's numbers of them by name."""
     if _is_nifti(options.structures):
-        labels, affine = read_volume(options.structures)
-        return [LabelStructures(labels=labels, affine=affine, structures=_label_names(options.label))], {}
+        return [nifti.read_labels(options.structures, _label_names(options.label))], {}
     found = read_rtstruct(options.structures)
     for note in found.notes:
         print(note, file=sys.stderr)
@@ -122,11 +132,17 @@ def _print_table(result: DvhResult, metrics: Sequence[Metric], reference_dose: f
             print(note, file=sys.stderr)
 
 
-def _write(options: argparse.Namespace, result: DvhResult, metrics: Sequence[Metric], numbers: dict[str, int]) -> None:
+def _write(
+    options: argparse.Namespace,
+    result: DvhResult,
+    metrics: Sequence[Metric],
+    numbers: dict[str, int],
+    reference_dose: float | None,
+) -> None:
     if options.curves is not None:
         write_curves_csv(options.curves, result)
     if options.table is not None:
-        write_metrics_csv(options.table, result, metrics, reference_dose=options.reference_dose)
+        write_metrics_csv(options.table, result, metrics, reference_dose=reference_dose)
     if options.json is not None:
         write_json(options.json, result)
     if options.dicom is not None:

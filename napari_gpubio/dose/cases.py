@@ -1,16 +1,18 @@
 """Reference and speed cases of the dose engine, for ``napari-gpubio check`` and ``napari-gpubio bench``."""
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
 
 from napari_gpubio.core.cases import Check, Finding, Speed
-from napari_gpubio.core.device import Device
+from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.dose import theory
 from napari_gpubio.dose.curves.dvh import Dvh
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.phantom import light, nelms, treatment
 from napari_gpubio.dose.phantom.shapes import ellipse, grid_affine, in_planes
+from napari_gpubio.dose.resident import ResidentDvh
 from napari_gpubio.dose.run import dvh
 from napari_gpubio.dose.settings import DvhSettings
 
@@ -69,12 +71,39 @@ def _finding(quantity: str, reference: float, result: float, tolerance: float) -
     return Finding(quantity=quantity, reference=reference, result=result, error=result - reference, tolerance=tolerance)
 
 
+def _twins(device: Device) -> list[Finding]:
+    """Bits of the curves on a device and on the CPU, for a near-degenerate dose and for a rough one."""
+    dose, structures = treatment.treatment_dose(), treatment.treatment_structures()
+    rough = np.random.default_rng(0).random(dose.values.shape, np.float32)
+    findings = []
+    for kind, values in (("near-degenerate", dose.values), ("rough", rough)):
+        both = [dvh(dataclasses.replace(dose, values=values), structures, device=d) for d in (device, CPU)]
+        same = sum(_is_same(a, b) for a, b in zip(*both, strict=True))
+        findings.append(_finding(f"curves with the CPU's bits, {kind} dose", float(len(structures)), float(same), 0.0))
+    return findings
+
+
+def _is_same(a: Dvh, b: Dvh) -> bool:
+    return a.mean == b.mean and np.array_equal(a.doses, b.doses) and np.array_equal(a.volumes_cc, b.volumes_cc)
+
+
 def _treatment(device: Device) -> Callable[[], float]:
     dose, structures = treatment.treatment_dose(), treatment.treatment_structures()[:4]
 
     def work() -> float:
         dvh(dose, structures, device=device)
         return float(len(structures))
+
+    return work
+
+
+def _new_doses(device: Device) -> Callable[[], float]:
+    dose, structures = treatment.treatment_dose(), treatment.treatment_structures()[:4]
+    resident = ResidentDvh(dose, structures, device=device)
+
+    def work() -> float:
+        resident.set_dose(dose)
+        return float(len(resident.dvhs()))
 
     return work
 
@@ -87,5 +116,9 @@ CHECKS = (
     ),
     Check(name="discs with holes in an oblique dose", source="closed form", run=_ring_of_discs),
     Check(name="light from a point", source="closed form by Lambert's function", run=_light),
+    Check(name="the twins agree", source="this package on the CPU", run=_twins),
 )
-SPEEDS = (Speed(name="262 contours of four organs, dose of 116 x 60 x 84", unit="structures", prepare=_treatment),)
+SPEEDS = (
+    Speed(name="262 contours of four organs, dose of 116 x 60 x 84", unit="structures", prepare=_treatment),
+    Speed(name="the same, laid out before: a new dose", unit="structures", prepare=_new_doses),
+)

@@ -1,25 +1,36 @@
 """Histograms that follow while labels are painted: dose and labels stay where they are counted."""
 
 import dataclasses
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio import __version__
+from napari_gpubio.core.chunks import advance_in_chunks
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.dose.curves.assemble import make_dvhs
 from napari_gpubio.dose.curves.dvh import Dvh
 from napari_gpubio.dose.histogram.cpu import Box
+from napari_gpubio.dose.histogram.grid import is_turned
 from napari_gpubio.dose.histogram.problem import make_problem
 from napari_gpubio.dose.histogram.work import LabelWork
 from napari_gpubio.dose.model import Dose, Structures
-from napari_gpubio.dose.run import make_runs
+from napari_gpubio.dose.run import DvhResult, make_runs
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.labels import LabelStructures
 
 Array = npt.NDArray[Any]
+Slices = tuple[slice, slice, slice]
+_FIRST_TASKS = 256
+_FEW_VOXELS = 1 << 18
 
 
 class LiveDvh:
@@ -53,17 +64,77 @@ class LiveDvh:
         *,
         device: str | Device = "auto",
     ) -> None:
+        self._open(dose, structures, settings, device)
+        drive(self._count_steps(None))
+
+    @classmethod
+    def steps(
+        cls,
+        dose: Dose,
+        structures: Structures | Sequence[Structures],
+        settings: DvhSettings | None = None,
+        *,
+        device: str | Device = "auto",
+        stop: threading.Event | None = None,
+    ) -> Generator[Step, None, "LiveDvh"]:
+        """Open a calculation step by step; arguments as of `napari_gpubio.dose.dvh_steps`, incomplete if stopped."""
+        live = cls.__new__(cls)
+        live._open(dose, structures, settings, device)
+        try:
+            yield from live._count_steps(stop)
+        except BaseException:  # nobody else can free it
+            live.close()
+            raise
+        return live
+
+    def _open(
+        self,
+        dose: Dose,
+        structures: Structures | Sequence[Structures],
+        settings: DvhSettings | None,
+        device: str | Device,
+    ) -> None:
         together = [structures] if isinstance(structures, Structures) else list(structures)
         own = [_copied(one) if isinstance(one, LabelStructures) else one for one in together]
-        self._settings, self._unit = settings or DvhSettings(), dose.unit
+        self._turned = [is_turned(one.labels) for one in own if isinstance(one, LabelStructures)]
+        self._settings, self._dose_name, self._unit = settings or DvhSettings(), dose.name, dose.unit
         self._problem = make_problem(dose, own, self._settings)
         chosen = choose_device(device)
-        (self._run,) = make_runs(self._problem, dataclasses.replace(chosen, indices=chosen.indices[:1]))
-        self._run.advance(0, self._problem.items)
+        self._device = dataclasses.replace(chosen, indices=chosen.indices[:1])
+        (self._run,) = make_runs(self._problem, self._device)
+        self._done, self._seconds = 0, 0.0
+
+    def _count_steps(self, stop: threading.Event | None) -> Generator[Step, None, None]:
+        begun, items = time.perf_counter(), self._problem.items
+        first = items if self._device.is_gpu else _FIRST_TASKS
+        for done in advance_in_chunks([self._run], items, stop=stop, first_chunk=max(first, 1)):
+            self._done = done
+            yield Step(done, items, "counting dose")
+        self._seconds = time.perf_counter() - begun
+
+    @property
+    def complete(self) -> bool:
+        """False if counting was stopped before its end; painting is not possible then."""
+        return self._done == self._problem.items
 
     def dvhs(self) -> tuple[Dvh, ...]:
         """The histograms as they are now, in the order of the structures."""
         return make_dvhs(self._problem, self._run.snapshot(), self._settings, self._unit)
+
+    def result(self) -> DvhResult:
+        """The histograms as they are now, with how they were made."""
+        return DvhResult(
+            dvhs=self.dvhs(),
+            parameters={
+                "software": f"napari-gpubio {__version__}",
+                "histograms": dataclasses.asdict(self._settings),
+                "dose": self._dose_name,
+                "unit": self._unit,
+                "device": self._device.describe(),
+                "seconds": round(self._seconds, 4),
+            },
+            complete=self.complete,
+        )
 
     def paint(self, start: Sequence[int], labels: npt.ArrayLike, *, volume: int = 0) -> None:
         """Put other labels into a box of a label volume.
@@ -80,22 +151,69 @@ class LiveDvh:
         Raises
         ------
         InvalidInput
-            If there is no such volume, or the box is not in it.
+            If there is no such volume, or the box is not in it, or not everything has been counted yet.
         """
+        if not self.complete:
+            raise InvalidInput("counting was stopped before its end; count everything before labels are painted")
         number, work = self._label_work(volume)
-        new = self._checked(start, labels, work)
-        first = tuple(int(n) for n in start)
+        new = self._checked(start, labels, volume, work)
+        first = tuple(int(n) for n in (reversed(start) if self._turned[volume] else start))
         end = tuple(n + length for n, length in zip(first, new.shape, strict=True))
         box: Box = (first[0], end[0], first[1], end[1], first[2], end[2])
-        self._run.tally_box(number, box, -1)
+        with _alone(new.size):
+            self._run.tally_box(number, box, -1)
         self._run.paint(number, box, new)
-        self._run.tally_box(number, box, 1)
+        work.labels[box[0] : box[1], box[2] : box[3], box[4] : box[5]] = new  # those of a GPU are elsewhere
+        with _alone(new.size):
+            self._run.tally_box(number, box, 1)
         self._renew_extremes(number, work, box)
+
+    def follow(self, labels: npt.ArrayLike, *, start: Sequence[int] = (0, 0, 0), volume: int = 0) -> Slices | None:
+        """Paint what differs between other labels and those that were counted.
+
+        Parameters
+        ----------
+        labels
+            Those of a box of the volume, or of all of it, shape (A, B, C).
+        start
+            The box's first voxel.
+        volume
+            Which of the label volumes.
+
+        Returns
+        -------
+        tuple of slices, or None
+            The smallest box of the volume with all differences, or None if there are none.
+
+        Raises
+        ------
+        InvalidInput
+            As `paint`.
+        """
+        known, given = self.labels(volume), np.asarray(labels)
+        if given.ndim != 3 or len(start) != 3:
+            raise InvalidInput(f"a box of shape {given.shape} at {tuple(start)} is not in a label volume")
+        there = known[tuple(slice(n, n + length) for n, length in zip(start, given.shape, strict=True))]
+        if there.shape != given.shape:
+            raise InvalidInput(f"a box of shape {given.shape} at {tuple(start)} is not in labels of {known.shape}")
+        box = _differing(given, there)
+        if box is None:
+            return None
+        self.paint([int(n) + part.start for n, part in zip(start, box, strict=True)], given[box], volume=volume)
+        x, y, z = (slice(int(n) + part.start, int(n) + part.stop) for n, part in zip(start, box, strict=True))
+        return x, y, z
+
+    def labels(self, volume: int = 0) -> Array:
+        """The labels that were counted, shape (X, Y, Z); not to be written to."""
+        _, work = self._label_work(volume)
+        return work.labels.T if self._turned[volume] else work.labels
 
     def _renew_extremes(self, number: int, work: LabelWork, box: Box) -> None:
         """Least and largest dose cannot be taken off, so the slices that were touched are looked at again."""
         self._run.forget_extremes(work.extremes + box[0], work.extremes + box[1])
-        self._run.tally_box(number, (box[0], box[1], *work.box[2:]), 0)
+        touched: Box = (box[0], box[1], *work.box[2:])
+        with _alone((box[1] - box[0]) * work.labels[0].size):
+            self._run.tally_box(number, touched, 0)
 
     def _label_work(self, volume: int) -> tuple[int, LabelWork]:
         works = [(n, work) for n, work in enumerate(self._problem.works) if isinstance(work, LabelWork)]
@@ -103,15 +221,16 @@ class LiveDvh:
             raise InvalidInput(f"there is no label volume {volume}; there are {len(works)}")
         return works[volume]
 
-    def _checked(self, start: Sequence[int], labels: npt.ArrayLike, work: LabelWork) -> Array:
-        given, shape = np.asarray(labels), work.labels.shape
+    def _checked(self, start: Sequence[int], labels: npt.ArrayLike, volume: int, work: LabelWork) -> Array:
+        """The labels of a box as they are kept."""
+        given, shape = np.asarray(labels), self.labels(volume).shape
         fits = given.ndim == 3 and len(start) == 3 and given.size > 0
         if not fits or any(n < 0 or n + m > size for n, m, size in zip(start, given.shape, shape, strict=True)):
             raise InvalidInput(f"a box of shape {given.shape} at {tuple(start)} is not in a label volume of {shape}")
         most = np.iinfo(work.labels.dtype).max
         if given.dtype.kind not in "biu" or int(given.min()) < 0 or int(given.max()) > most:
             raise InvalidInput(f"the painted labels must be whole numbers from 0 to {most}")
-        return given.astype(work.labels.dtype)
+        return (given.T if self._turned[volume] else given).astype(work.labels.dtype)
 
     def close(self) -> None:
         """Free what is kept on the device."""
@@ -124,6 +243,35 @@ class LiveDvh:
         self.close()
 
 
+@contextmanager
+def _alone(voxels: int) -> Iterator[None]:
+    """Let few voxels be counted by one thread: waking others takes longer, above all on a machine that is busy."""
+    threads = numba.get_num_threads()
+    try:
+        if voxels <= _FEW_VOXELS:
+            numba.set_num_threads(1)
+        yield
+    finally:
+        numba.set_num_threads(threads)
+
+
 def _copied(structures: LabelStructures) -> LabelStructures:
-    """The same with labels of its own, in C order, so that a box is given in the axes in which they are kept."""
-    return dataclasses.replace(structures, labels=np.array(structures.labels, order="C"))
+    """The same with labels of its own, in the order in which they lie in memory."""
+    order: Any = "F" if is_turned(structures.labels) else "C"
+    return dataclasses.replace(structures, labels=np.array(structures.labels, order=order))
+
+
+def _differing(a: Array, b: Array) -> Slices | None:
+    """The smallest box outside which two volumes are equal; None if they are equal everywhere."""
+    turned = is_turned(b)
+    if turned:
+        a, b = a.T, b.T
+    rows = np.flatnonzero([not np.array_equal(one, other) for one, other in zip(a, b, strict=True)])
+    if not len(rows):
+        return None
+    first, end = int(rows[0]), int(rows[-1]) + 1
+    differs = a[first:end] != b[first:end]
+    columns, depths = (np.flatnonzero(differs.any(axis=axes)) for axes in ((0, 2), (0, 1)))
+    box = slice(first, end), *(slice(int(found[0]), int(found[-1]) + 1) for found in (columns, depths))
+    i, j, k = reversed(box) if turned else box
+    return i, j, k

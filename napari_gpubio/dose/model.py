@@ -1,5 +1,6 @@
 """What a dose-volume histogram is made of: a dose volume, and structures of several kinds."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -33,6 +34,11 @@ class Dose:
         What the coordinates refer to (a DICOM UID), where that is known.
     name
         For tables and curves.
+
+    Attributes
+    ----------
+    least, largest
+        Of all voxels, in the unit of the dose.
     """
 
     values: Array
@@ -44,11 +50,11 @@ class Dose:
     largest: float = field(init=False)
 
     def __post_init__(self) -> None:
-        values = checked_values(self.values, "the dose")
+        values, least, largest = checked_values(self.values, "the dose")
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "affine", checked_affine(self.affine))
-        object.__setattr__(self, "least", float(values.min()))
-        object.__setattr__(self, "largest", float(values.max()))
+        object.__setattr__(self, "least", least)
+        object.__setattr__(self, "largest", largest)
         if not self.unit.strip():
             raise InvalidInput("the unit of the dose is missing; give it, for instance unit='Gy'")
 
@@ -58,13 +64,15 @@ class Dose:
         return voxel_sizes_mm(self.affine)
 
 
-def checked_values(values: npt.ArrayLike, what: str) -> Array:
-    """A volume of finite real numbers, or InvalidInput; ``what`` names it."""
+def checked_values(values: npt.ArrayLike, what: str) -> tuple[Array, float, float]:
+    """A volume of finite real numbers, its least and its largest one, or InvalidInput; ``what`` names it."""
     array = np.asarray(values)
     if array.ndim != 3 or 0 in array.shape:
         raise InvalidInput(f"{what} has shape {array.shape}; give one volume (x, y, z), of a series one at a time")
     if array.dtype.kind not in "biuf":
         raise InvalidInput(f"{what} holds {array.dtype} values; give real numbers")
-    if bad := int(array.size - np.count_nonzero(np.isfinite(array))):
+    least, largest = float(array.min()), float(array.max())
+    if not (math.isfinite(least) and math.isfinite(largest)):  # NumPy lets NaN through to both
+        bad = int(array.size - np.count_nonzero(np.isfinite(array)))
         raise InvalidInput(f"{bad} of the {array.size} voxels of {what} are not finite; repair them before")
-    return array
+    return array, least, largest

@@ -20,6 +20,8 @@ from napari_gpubio.dose.histogram.tally import Tally
 from napari_gpubio.dose.model import Dose, Structures
 from napari_gpubio.dose.settings import DvhSettings
 
+_FIRST_TASKS = 512  # of a CPU: milliseconds
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DvhResult:
@@ -128,7 +130,7 @@ def _count(problem: Problem, device: Device, stop: threading.Event | None) -> Ge
     """Count all tasks; returns whether the end was reached and what was counted."""
     runs, done = make_runs(problem, device), 0
     try:
-        first = problem.items if device.is_gpu else 256
+        first = problem.items if device.is_gpu else _FIRST_TASKS
         for done in advance_in_chunks(runs, problem.items, stop=stop, first_chunk=-(-first // len(runs))):
             yield Step(done, problem.items, "counting dose")
         tally = runs[0].snapshot()

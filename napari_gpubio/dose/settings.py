@@ -68,7 +68,6 @@ class DvhSettings:
         choices=BIN_SCALES,
         advanced=True,
     )
-
     any_frame: bool = param(
         False,
         "Any frame of reference",

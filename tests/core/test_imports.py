@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("napari", "qtpy", "PyQt6", "PySide6", "vispy", "magicgui", "superqt", "pyqtgraph", "cupy")
-ENGINES = ("tracts", "light", "denoise", "dose")
+ENGINES = ("tracts", "light", "denoise", "dose", "speckle")
 
 
 def run_python(code: str) -> str:

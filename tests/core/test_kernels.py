@@ -21,8 +21,10 @@ from napari_gpubio.light.layered.model import Layer, LayeredMedium
 from napari_gpubio.light.layered.problem import LayeredProblem
 from napari_gpubio.light.layered.settings import LayeredSettings
 from napari_gpubio.light.voxels.gpu import defines_of
+from napari_gpubio.speckle.maps.maker import defines_of as speckle_defines
 from tests.cuda_on_cpu import loader
 from tests.denoise.samples import problem_of
+from tests.speckle.kernel_builds import recipes_of
 
 PACKAGE = Path(kernels.__file__).parents[1]
 SOURCES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.cu"))
@@ -53,6 +55,9 @@ ANLM = [
         (DenoiseSettings(noise_model="rician", preselection="none"), (1, 1, 1)),
     )
 ]
+SPECKLE = {
+    name: [speckle_defines(recipe) for recipe in recipes_of(name)] for name in ("windows", "sequences", "direct")
+}
 SPECIALISATIONS = {
     "denoise/anlm.cu": ANLM,
     "dose/histogram/dvh.cu": [("LABEL=unsigned char",), ("LABEL=unsigned short",)],
@@ -60,18 +65,22 @@ SPECIALISATIONS = {
     "tracts/tensors/tensors.cu": BOTH_REALS,
     "light/voxels/voxels.cu": VOXELS,
     "light/layered/layers.cu": LAYERS,
+    **{f"speckle/maps/{name}.cu": defines for name, defines in SPECKLE.items()},
 }
 # Compiled with ``strict=True`` by their engines.
 STRICT = {
     "denoise/fluence/fluence.cu",
     "dose/histogram/dvh.cu",
+    "speckle/maps/direct.cu",
+    "speckle/maps/sequences.cu",
+    "speckle/maps/windows.cu",
     "tracts/rays/geodesic.cu",
     "tracts/tensors/tensors.cu",
 }
 # Compiled with ``fast=True`` by an engine too.
 FAST = {"denoise/anlm.cu", "light/voxels/voxels.cu", "light/layered/layers.cu"}
 # Files that mix float with double because they mean double.
-DOUBLE_ON_PURPOSE = {"tracts/tensors/tensors.cu"}
+DOUBLE_ON_PURPOSE = {"speckle/maps/direct.cu", "tracts/tensors/tensors.cu"}
 # Registers a kernel may use at most, on any architecture; 255 for one that is not named here. A tenth more than was
 # measured with NVRTC 13.5, since compilers differ.
 REGISTERS = {
@@ -93,6 +102,7 @@ REGISTERS = {
     **{f"fold_batches {' '.join(defines)}": 80 for defines in VOXELS},
     **{f"trace_layers {' '.join(defines)}": 64 for defines in LAYERS},  # so that four blocks share a processor
     **{f"trace_simply {' '.join(defines)}": 72 for defines in LAYERS},
+    **{f"fill_spatial {' '.join(SPECKLE['windows'][n])}": most for n, most in ((0, 63), (1, 71), (2, 63))},
 }
 # Bytes a kernel may spill; none for one that is not named here. These are a few words around function calls.
 SPILLS = {
@@ -101,6 +111,13 @@ SPILLS = {
     "trace_cubic REAL=double": 32,  # 24 on sm_75, 0 to 16 elsewhere
     **{f"trace_photons {' '.join(defines)}": 40 for defines in VOXELS},  # 32 with fast maths on sm_90, else 0 to 8
     **{f"trace_simply {' '.join(defines)}": 24 for defines in LAYERS},  # 20 without the map on sm_80 and sm_90
+    # Around the frames' edges and in builds with a dark frame; 36 at most.
+    **{
+        f"{name} {' '.join(defines)}": 40
+        for name in ("fill_spatial", "fill_from_sums", "fill_temporal", "fill_directly")
+        for builds in SPECKLE.values()
+        for defines in builds
+    },
 }
 BUILDS = [
     pytest.param(source, defines, id=" ".join((source, *defines)))

@@ -7,16 +7,26 @@ from pydicom.uid import ExplicitVRLittleEndian, generate_uid
 FRAME = "1.2.3.4"
 
 
-def save(dataset, path, kind, syntax=ExplicitVRLittleEndian):
+def save(dataset, path, kind, syntax=ExplicitVRLittleEndian, series=None, **changes):
     dataset.SOPClassUID, dataset.SOPInstanceUID = kind, generate_uid()
     dataset.PatientName = dataset.PatientID = "PHANTOM"
-    dataset.StudyInstanceUID = dataset.SeriesInstanceUID = generate_uid()
+    dataset.StudyInstanceUID, dataset.SeriesInstanceUID = generate_uid(), series or generate_uid()
+    change(dataset, changes)
     dataset.file_meta = FileMetaDataset()
     dataset.file_meta.MediaStorageSOPClassUID = kind
     dataset.file_meta.MediaStorageSOPInstanceUID = dataset.SOPInstanceUID
     dataset.file_meta.TransferSyntaxUID = syntax
     dataset.save_as(path, enforce_file_format=True)
     return path
+
+
+def change(dataset, changes):
+    """Set attributes of a dataset; None takes one away."""
+    for keyword, value in changes.items():
+        if value is None:
+            del dataset[keyword]
+        else:
+            setattr(dataset, keyword, value)
 
 
 def dose_dataset(pixels, *, spacing=(2.0, 3.0, 4.0), first=(10.0, -20.0, 30.0), scale=0.01, **changes):
@@ -33,11 +43,7 @@ def dose_dataset(pixels, *, spacing=(2.0, 3.0, 4.0), first=(10.0, -20.0, 30.0), 
     d.HighBit = d.BitsStored - 1
     d.DoseUnits, d.DoseType, d.DoseSummationType, d.DoseGridScaling = "GY", "PHYSICAL", "PLAN", str(scale)
     d.PixelData = pixels.tobytes()
-    for keyword, value in changes.items():
-        if value is None:
-            del d[keyword]
-        else:
-            setattr(d, keyword, value)
+    change(d, changes)
     return d
 
 
@@ -63,3 +69,49 @@ def save_structures(path, structures):
         if contours:
             d.ROIContourSequence.append(drawn)
     return save(d, path, "1.2.840.10008.5.1.4.1.1.481.3")
+
+
+def save_ct(folder, stored, *, cosines=(1, 0, 0, 0, 1, 0), step=3.0, each=lambda n: {}):
+    """A CT series, a file for each slice of ``stored`` (slices, rows, columns), with pixels of 2.0 x 1.5 mm.
+
+    ``each`` gives changes to slice n: attributes, ``offset`` (mm, added to its position) or ``remove``.
+    """
+    normal, files, series = np.cross(cosines[:3], cosines[3:]), [], generate_uid()
+    for n, pixels in enumerate(stored):
+        changes = dict(each(n))
+        if changes.pop("remove", False):
+            continue
+        d = Dataset()
+        d.Modality, d.FrameOfReferenceUID, d.SeriesDescription = "CT", FRAME, "THORAX"
+        d.Rows, d.Columns = pixels.shape
+        position = np.array([10.0, -20.0, 30.0]) + n * step * normal + changes.pop("offset", (0, 0, 0))
+        d.ImagePositionPatient, d.ImageOrientationPatient = [round(float(v), 6) for v in position], list(cosines)
+        d.PixelSpacing, d.SliceThickness = [1.5, 2.0], abs(step)
+        d.SamplesPerPixel, d.PhotometricInterpretation, d.PixelRepresentation = 1, "MONOCHROME2", 1
+        d.BitsAllocated = d.BitsStored = 16
+        d.HighBit, d.RescaleSlope, d.RescaleIntercept = 15, 1, -1024
+        d.PixelData = pixels.astype(np.int16).tobytes()
+        file = save(d, folder / f"slice{(7 * n) % 11}.dcm", "1.2.840.10008.5.1.4.1.1.2", series=series, **changes)
+        files.append(file)
+    return files
+
+
+def save_plan(path, references, groups):
+    """An RTPLAN file of dose references (attributes), and fraction groups: fractions and doses of beams."""
+    d = Dataset()
+    d.Modality, d.RTPlanLabel = "RTPLAN", "PLAN"
+    d.DoseReferenceSequence, d.FractionGroupSequence = [], []
+    for attributes in references:
+        item = Dataset()
+        for keyword, value in attributes.items():
+            setattr(item, keyword, value)
+        d.DoseReferenceSequence.append(item)
+    for fractions, beams in groups:
+        group = Dataset()
+        group.NumberOfFractionsPlanned, group.ReferencedBeamSequence = fractions, []
+        for dose in beams:
+            beam = Dataset()
+            beam.BeamDose = str(dose)
+            group.ReferencedBeamSequence.append(beam)
+        d.FractionGroupSequence.append(group)
+    return save(d, path, "1.2.840.10008.5.1.4.1.1.481.5")

@@ -10,7 +10,7 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.dose import batch, dvh, read_dvh_sequence, read_rtdose, read_rtstruct
-from tests.dose.dicom_files import save_dose, save_structures
+from tests.dose.dicom_files import save_dose, save_plan, save_structures
 from tests.dose.samples import at, circle
 
 PIXELS = np.arange(10 * 12 * 14, dtype=np.uint16).reshape(10, 12, 14)
@@ -68,9 +68,38 @@ def test_volumes_and_labels_from_nifti(files, capsys):
     name, least, volume = capsys.readouterr().out.splitlines()[1].split()
     assert name == "hot"
     assert float(least) == pytest.approx(20.02, abs=1e-3)
+    with pytest.raises(InvalidInput, match=r"dose\.nii\.gz does not tell the unit of its dose; say it with unit="):
+        run("dose.nii.gz", "labels.nii.gz")
     with pytest.raises(InvalidInput, match="write for instance --label 3=Heart"):
         run("dose.nii.gz", "labels.nii.gz", "--unit", "J/cm2", "--label", "hot")
     assert float(volume) == pytest.approx((dose.values > 20).sum() * 0.008, rel=1e-4)
+
+
+def test_a_plan_tells_the_prescription(files, capsys):
+    target = {"DoseReferenceType": "TARGET", "DoseReferenceStructureType": "SITE", "TargetPrescriptionDose": "20"}
+    save_plan(files / "plan.dcm", [target], [])
+    assert (
+        run(
+            "dose.dcm",
+            "rs.dcm",
+            "--structure",
+            "PTV",
+            "--metric",
+            "Mean[Gy]",
+            "--metric",
+            "Mean[%]",
+            "--plan",
+            "plan.dcm",
+        )
+        == 0
+    )
+    told = capsys.readouterr()
+    gray, percent = map(float, told.out.splitlines()[1].split()[1:])
+    assert percent == pytest.approx(gray / 20 * 100, rel=1e-4)
+    assert "reference dose: 20 Gy (prescribed to 'site')" in told.err
+    save_plan(files / "plan.dcm", [], [])
+    with pytest.raises(InvalidInput, match="tells no prescription; give it with --reference-dose"):
+        run("dose.dcm", "rs.dcm", "--plan", "plan.dcm")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +110,7 @@ def test_volumes_and_labels_from_nifti(files, capsys):
         (("dose.dcm", "rs.dcm", "--structure", "GTV"), "there is no structure 'GTV'"),
         (("dose.dcm", "rs.dcm", "--metric", "D95"), "is no dose-volume metric"),
         (("dose.dcm", "rs.dcm", "--constraints", "gone.txt"), r"gone\.txt does not exist"),
-        (("dose.nii", "rs.dcm"), "does not tell the unit of its dose"),
+        (("dose.nii", "rs.dcm"), r"dose\.nii does not exist"),
         (("dose.dcm", "labels.nii"), r"labels\.nii does not exist"),
         (("dose.dcm", "rs.dcm", "--accuracy-percent", "0"), "accuracy_percent is 0 %; it must be at least"),
     ],

@@ -9,12 +9,13 @@ from pydicom.data import get_testdata_file
 from pydicom.uid import DeflatedExplicitVRLittleEndian
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import DvhSettings, dvh, read_rtdose, read_rtstruct
-from tests.dose.dicom_files import FRAME, save_dose, save_structures
+from napari_gpubio.dose import DvhSettings, dvh, read_ct, read_rtdose, read_rtplan, read_rtstruct
+from tests.dose.dicom_files import FRAME, save_ct, save_dose, save_plan, save_structures
 from tests.dose.samples import at, circle, square
 from tests.fuzzing import fuzzed, refusal
 
 PIXELS = np.arange(4 * 5 * 6, dtype=np.uint16).reshape(4, 5, 6) * 30
+TARGET = {"DoseReferenceType": "TARGET", "DoseReferenceStructureType": "SITE", "TargetPrescriptionDose": "50"}
 CIRCLES = [("CLOSED_PLANAR", at(circle(4.0, 32, (15, -14)), z)) for z in (34.0, 38.0)]
 
 
@@ -140,6 +141,16 @@ def test_structures(tmp_path):
         found["GTV"]
 
 
+def test_names_that_repeat_are_told_apart(tmp_path):
+    larger = [("CLOSED_PLANAR", at(circle(6.0, 32, (15, -14)), z)) for z in (34.0, 38.0)]
+    found = read_rtstruct(save_structures(tmp_path / "s.dcm", [("PTV", CIRCLES), ("", []), ("PTV", larger)]))
+    assert [structure.name for structure in found.structures] == ["PTV (1)", "structure 2", "PTV (3)"]
+    assert found.notes == ("2 structures are named 'PTV' and are told apart by their numbers",)
+    dose = read_rtdose(save_dose(tmp_path / "dose.dcm", PIXELS))
+    result = dvh(dose, found.structures, device="cpu")
+    assert result["PTV (3)"].volume_cc / result["PTV (1)"].volume_cc == pytest.approx(2.25, rel=1e-3)
+
+
 def test_another_frame_of_reference_is_refused_unless_forced(tmp_path):
     found = read_rtstruct(save_structures(tmp_path / "s.dcm", [("PTV", CIRCLES)]))
     dose = read_rtdose(save_dose(tmp_path / "dose.dcm", PIXELS, FrameOfReferenceUID="9.8.7"))
@@ -172,6 +183,8 @@ def good(tmp_path_factory):
     return (
         (read_rtdose, save_dose(folder / "dose.dcm", PIXELS).read_bytes()),
         (read_rtstruct, save_structures(folder / "s.dcm", [("PTV", CIRCLES)]).read_bytes()),
+        (read_rtplan, save_plan(folder / "plan.dcm", [TARGET], [(25, [1.0, 1.0])]).read_bytes()),
+        (read_ct, save_ct(folder, np.arange(60, dtype=np.int16).reshape(1, 6, 10))[0].read_bytes()),
     )
 
 

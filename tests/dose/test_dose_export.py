@@ -1,6 +1,7 @@
 """Histograms to CSV, JSON and the DVH Sequence, and back."""
 
 import csv
+import dataclasses
 import json
 import math
 
@@ -11,10 +12,13 @@ from pydicom.data import get_testdata_file
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose import (
+    Dvh,
     contour_structure,
     dvh,
     parse_metric,
+    read_curves_csv,
     read_dvh_sequence,
+    read_json,
     read_rtdose,
     write_curves_csv,
     write_dvh_sequence,
@@ -63,6 +67,37 @@ def test_everything_as_json(result, tmp_path):
     assert told["parameters"]["histograms"]["outside"] == "zero"
     assert told["structures"][0]["doses"] == result["PTV"].doses.tolist()
     assert told["structures"][2]["mean"] is None
+
+
+def test_json_reads_back_to_the_last_bit(result, tmp_path):
+    write_json(tmp_path / "dvh.json", result)
+    back = read_json(tmp_path / "dvh.json")
+    assert (back.parameters, back.complete) == (result.parameters, result.complete)
+    for found, expected in zip(back, result, strict=True):
+        for name in (field.name for field in dataclasses.fields(Dvh)):
+            np.testing.assert_equal(getattr(found, name), getattr(expected, name))
+
+
+def test_curves_in_csv_read_back_to_the_last_bit(result, tmp_path):
+    write_curves_csv(tmp_path / "curves.csv", result)
+    back = read_curves_csv(tmp_path / "curves.csv")
+    assert [one.name for one in back] == ["PTV", "Cord"]
+    for found in back:
+        expected = result[found.name]
+        np.testing.assert_array_equal(found.doses, expected.doses)
+        np.testing.assert_array_equal(found.volumes_cc, expected.volumes_cc)
+        assert found.mean == pytest.approx(expected.mean, rel=1e-4)
+        assert found.unit == "Gy"
+
+
+@pytest.mark.parametrize("text", ["", "not this", '{"structures": [{}]}', "[1, 2]", "structure,dose\nPTV,high\n"])
+def test_other_files_hold_no_histograms(tmp_path, text):
+    (tmp_path / "file").write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidInput, match=r"holds no histograms|is empty"):
+        read_json(tmp_path / "file")
+    if text.startswith("structure"):
+        with pytest.raises(InvalidInput, match="holds no curves"):
+            read_curves_csv(tmp_path / "file")
 
 
 def test_a_dvh_sequence_reads_back_as_it_was_written(result, tmp_path):

@@ -1,9 +1,11 @@
 """A real GPU: the histograms of the CPU, bit for bit."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from napari_gpubio.dose import DvhSettings, LabelStructures, LiveDvh, dvh, whole_grid
+from napari_gpubio.dose import DvhSettings, LabelStructures, LiveDvh, ResidentDvh, dvh, whole_grid
 from napari_gpubio.dose.phantom.treatment import treatment_dose, treatment_structures
 from tests.dose.samples import affine_of, random_case, uniform_dose
 
@@ -34,6 +36,18 @@ def test_the_bits_are_the_cpus(name, bin_scale, bins):
 def test_shape_interpolation_has_the_bits_too():
     settings = DvhSettings(interpolation="shape")
     check_same(*(dvh(*CASES["near-degenerate"], settings, device=device) for device in ("cuda", "cpu")))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.uint16])
+def test_new_doses_have_the_bits_too(kind):
+    dose, structures = CASES["near-degenerate"]
+    values = (np.random.default_rng(2).random(dose.values.shape) * 60).astype(kind)
+    new = dataclasses.replace(dose, values=values)
+    with ResidentDvh(dose, structures, device="cuda") as resident:
+        resident.set_dose(new)
+        check_same(resident.dvhs(), dvh(new, structures, device="cpu"))
+        resident.set_dose(dose)
+        check_same(resident.dvhs(), dvh(dose, structures, device="cpu"))
 
 
 def test_painting_has_the_bits_too():

@@ -202,6 +202,9 @@ def test_two_plans_are_compared():
     np.testing.assert_allclose(found.change, (2.0, 5.0))
     assert found.largest_percent == pytest.approx(5.0)
     assert 12.0 <= found.at_dose <= 50.0
+    step = Dvh(name="Heart", unit="Gy", doses=np.array([20.0, 20.0]), volumes_cc=np.array([20.0, 0.0]), mean=20.0)
+    (apart,) = compare([step], [HEART], metrics)  # just beyond 20 Gy the step has nothing left, and the ramp 75 %
+    assert apart.largest_percent == pytest.approx(75.0)
     with pytest.raises(InvalidInput, match="is in Gy in one plan and in cGy"):
         compare([HEART], [ramp(unit="cGy")], metrics)
 

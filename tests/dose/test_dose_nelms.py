@@ -34,11 +34,39 @@ def test_at_most_12_of_195_parameters_are_3_percent_off(found):
     assert (np.abs(errors) > 3).sum() <= MOST_OFF
 
 
-@pytest.mark.parametrize(("spacing", "low", "high"), [(1.0, -1.0, 1.0), (2.0, -2.7, 0.7), (3.0, -4.8, 1.0)])
+@pytest.mark.parametrize(("spacing", "low", "high"), [(1.0, -1.0, 1.0), (2.0, -1.0, 1.0), (3.0, -2.2, 1.0)])
 def test_curves_are_close(found, spacing, low, high):
-    errors = [nelms_curve_errors_percent(case, found[case]) for case in CASES if case[2] == spacing]
+    """All solids but the lying cylinder, of which the contours themselves hold less; see below."""
+    cases = [case for case in CASES if case[2] == spacing and (case[0] != "RtCylinder" or spacing == 1.0)]
+    errors = [nelms_curve_errors_percent(case, found[case]) for case in cases]
     assert low <= np.min(errors)
     assert np.max(errors) <= high
+
+
+def lying_slabs_cc(gradient, spacing, doses):
+    """Volume above doses of the lying cylinder's contours, each a rectangle that holds for half a slice either way."""
+    positions = -12 + spacing * np.arange(round(24 / spacing) + 1)
+    areas = 24.0 * 2 * np.sqrt(np.maximum(144 - positions**2, 0.0))
+    t = np.asarray(doses)[:, None] - 16.0
+    if gradient == "AP":
+        return (areas * spacing * np.clip(12 - t, 0, 24) / 24).sum(axis=1) / 1000
+    low, high = positions - spacing / 2, positions + spacing / 2
+    return (areas * np.clip(high - np.maximum(t, low), 0, spacing)).sum(axis=1) / 1000
+
+
+@pytest.mark.parametrize("gradient", ["SI", "AP"])
+@pytest.mark.parametrize(("spacing", "lacking"), [(1.0, 0.90), (2.0, 2.53), (3.0, 4.64)])
+def test_the_lying_cylinder_is_what_its_contours_hold(found, gradient, spacing, lacking):
+    """Rectangles under a half circle, first and last of no width: the trapezium rule, which straight lines share.
+
+    So the volume lacks in every method that takes contours for what they are, and the histogram has no error besides.
+    """
+    case = found["RtCylinder", gradient, spacing]
+    doses = 0.1 * np.arange(301)
+    drawn = lying_slabs_cc(gradient, spacing, doses)
+    assert np.abs(case.volume_at(doses) - drawn).max() < 1e-3 * drawn[0]
+    solid = np.pi * 144 * 24 / 1000
+    assert 100 * (1 - drawn[0] / solid) == pytest.approx(lacking, abs=0.01)
 
 
 @pytest.mark.parametrize("gradient", ["SI", "AP"])

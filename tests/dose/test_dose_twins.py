@@ -129,8 +129,8 @@ def test_counts_of_a_task_fit_in_32_bits():
     rows = next(part for part in problem.works if isinstance(part, work.ContourWork))
     units = sheets.units_of(rows.sheets)
     most = max(units[first:end].sum() for first, end, _ in rows.tasks)
-    assert most <= work.TASK_UNITS
-    assert work.TASK_UNITS * sheets.WEIGHT_UNIT < 2**32
+    assert most <= work.MOST_TASK_UNITS
+    assert work.MOST_TASK_UNITS * sheets.WEIGHT_UNIT < 2**32
     np.testing.assert_array_equal(rows.tasks[1:, 0], rows.tasks[:-1, 1])
     assert len(rows.tasks) > 3
 

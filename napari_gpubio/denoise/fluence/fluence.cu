@@ -109,13 +109,13 @@ struct Judge {
         float *__restrict__ difference
 #define JUDGE Judge{pass.size(), again, pilot, halves, holder, reference, noise, difference}
 
-extern "C" __global__ void __launch_bounds__(256, 4) judge_across(PASS, JUDGED)
+extern "C" __global__ void judge_across(PASS, JUDGED)
 {
     const Pass pass = THE_PASS;
     smooth<Across, 2>(pass, JUDGE);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 4) judge_along(PASS, JUDGED)
+extern "C" __global__ void judge_along(PASS, JUDGED)
 {
     const Pass pass = THE_PASS;
     smooth<Along, 2>(pass, JUDGE);

@@ -69,11 +69,12 @@ class _Counts:
         """The curve of what lies in the dose: from the least dose over the edges between to the largest."""
         if not self.weight:
             return np.empty(0), np.empty(0), float("nan")
-        above = np.concatenate([np.cumsum(self.counts[::-1])[::-1], [0]]) * self.unit_cc  # at each edge
-        between = (self.edges > self.low) & (self.edges < self.high)
-        doses = np.concatenate([[self.low], self.edges[between], [self.high]])
-        volumes = np.concatenate([[self.weight * self.unit_cc], above[between], [0.0]])
-        return _without_flats(doses, volumes), _without_flats(volumes, volumes), self.mean
+        first, end = np.searchsorted(self.edges, self.low, side="right"), np.searchsorted(self.edges, self.high)
+        above = np.cumsum(self.counts[::-1])[::-1][first:end]  # at each edge between
+        doses = np.concatenate([[self.low], self.edges[first:end], [self.high]])
+        volumes = np.concatenate([[self.weight], above, [0]]) * self.unit_cc
+        needed = _no_flats(volumes)
+        return doses[needed], volumes[needed], self.mean
 
     def _with_zero_dose(self, doses: Array, volumes: Array, mean: float) -> tuple[Array, Array, float]:
         """The curve with the volume outside the grid at dose 0."""
@@ -96,8 +97,9 @@ class _Counts:
         return tuple(notes)
 
 
-def _without_flats(array: Array, volumes: Array) -> Array:
-    """Points of a curve without those inside a stretch of constant volume."""
+def _no_flats(volumes: Array) -> npt.NDArray[np.bool_]:
+    """Which points of a curve do not lie inside a stretch of constant volume."""
+    changes = volumes[:-1] != volumes[1:]
     needed = np.ones(len(volumes), bool)
-    needed[1:-1] = (volumes[:-2] != volumes[1:-1]) | (volumes[1:-1] != volumes[2:])
-    return array[needed]
+    needed[1:-1] = changes[:-1] | changes[1:]
+    return needed

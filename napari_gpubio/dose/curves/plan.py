@@ -96,6 +96,7 @@ def _difference(a: Dvh, b: Dvh, metrics: Sequence[Metric], reference_dose: float
     largest, dose = math.nan, math.nan
     if not (a.is_empty or b.is_empty):
         doses = np.union1d(a.doses, b.doses)
+        doses = np.concatenate([doses, np.nextafter(doses, np.inf)])  # and just beyond steps
         apart = b.percent_at(doses) - a.percent_at(doses)
         worst = int(np.abs(apart).argmax())
         largest, dose = float(apart[worst]), float(doses[worst])

@@ -13,6 +13,7 @@ Array = npt.NDArray[Any]
 _jit_sheet = nb.njit(cache=True, nogil=True, error_model="numpy")  # not inlined, see tallying.py
 _jit = nb.njit(inline="always")
 _jit_parallel = nb.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
+_FEW_ROWS = 1 << 16  # one core has crossed them before the others are awake
 
 
 class Chords(NamedTuple):
@@ -36,18 +37,19 @@ def row_sheets(sheets: Sheets) -> Array:
 
 
 def find_chords(sheets: Sheets) -> Chords:
-    """Cross all rows with the contours, on all CPU cores.
+    """Cross all rows with the contours; many rows on all CPU cores.
 
     An edge counts if the row lies at its lower end or above and below its upper end, so that a vertex on a row counts
     once; which way the edge runs is lost already. Even-odd: the chords lie between crossings 1 and 2, 3 and 4, ...
     """
     rows = sheets.row_count
     starts = np.zeros(rows + 1, np.int64)
+    count, find = (_count_alone, _find_alone) if rows < _FEW_ROWS else (count_crossings, find_crossings)
     with cpu_threads():
-        count_crossings(sheets.table, sheets.rows, sheets.edges, starts[1:])
+        count(sheets.table, sheets.rows, sheets.edges, starts[1:])
         np.cumsum(starts, out=starts)
         x = np.empty(int(starts[-1]))
-        find_crossings(sheets.table, sheets.rows, sheets.edges, starts, x)
+        find(sheets.table, sheets.rows, sheets.edges, starts, x)
     return Chords(starts, x)
 
 
@@ -87,6 +89,9 @@ def find_in_sheet(sheet: Any, rows: int, edges: Array, starts: Array, x: Array) 
                 own = row - sheet.row_first
                 insert(x, starts[row], ends[own], edges[e, 2] + (y - edges[e, 0]) * edges[e, 3])
                 ends[own] += 1
+
+
+_count_alone, _find_alone = _jit_sheet(count_crossings.py_func), _jit_sheet(find_crossings.py_func)
 
 
 @_jit

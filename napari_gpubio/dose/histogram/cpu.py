@@ -9,8 +9,8 @@ import numpy.typing as npt
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.parallel import cpu_threads
 from napari_gpubio.dose.histogram import tallying
+from napari_gpubio.dose.histogram.bins import BinRule
 from napari_gpubio.dose.histogram.chords import find_chords
-from napari_gpubio.dose.histogram.grid import BinRule
 from napari_gpubio.dose.histogram.interpolate import Volume
 from napari_gpubio.dose.histogram.problem import Problem
 from napari_gpubio.dose.histogram.tally import Tally
@@ -26,9 +26,18 @@ class Run:
 
     def __init__(self, problem: Problem, *, device: Device = CPU) -> None:
         self.device = device
-        self._problem = problem
-        self._copies = _copies(problem)
         self._rows = {n: _rows(work) for n, work in enumerate(problem.works) if isinstance(work, ContourWork)}
+        self.renew(problem)
+
+    def renew(self, problem: Problem) -> None:
+        """Begin anew, with the same structures and another dose on the same grid."""
+        self._problem = problem
+        self._values = problem.grid.values()
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what has been counted."""
+        self._copies = _copies(self._problem)
 
     def bytes_per_item(self) -> int:
         """Nothing beyond what is resident."""
@@ -50,8 +59,7 @@ class Run:
 
     @property
     def _dose(self) -> tuple[Volume, BinRule]:
-        values = self._problem.grid.values
-        return Volume(values.reshape(-1), *values.shape), self._problem.bins.rule
+        return Volume(self._values.reshape(-1), *self._values.shape), self._problem.bins.rule
 
     def tally_box(self, number: int, box: Box, sign: int) -> None:
         """Count the voxels of a box of a label volume (1), take them off (-1), or see their extremes only (0).

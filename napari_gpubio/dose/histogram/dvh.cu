@@ -62,6 +62,15 @@ extern "C" __global__ void find_crossings(
     }
 }
 
+// Doses become (dose - least) * inverse where they are, the twin of grid.py.
+extern "C" __global__ void scale_dose(float* __restrict__ values, long long count, double least, double inverse)
+{
+    const long long n = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (n >= count) return;
+    const float value = (float)(((double)values[n] - least) * inverse);
+    values[n] = value >= TINY ? value : 0.0f;
+}
+
 // All lanes of a warp take samples of one row.
 __device__ void tally_row(
     Volume volume, BinRule rule, const Sheet& sheet, const double* frame, int row, const double* x,

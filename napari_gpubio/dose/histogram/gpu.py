@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.kernels import kernel
+from napari_gpubio.dose.histogram.grid import ScaledDose
 from napari_gpubio.dose.histogram.problem import Problem
 from napari_gpubio.dose.histogram.tally import Tally
 from napari_gpubio.dose.histogram.work import STRIP_ROWS, ContourWork, LabelWork, PointWork
@@ -33,13 +34,30 @@ class Run:
         import cupy
 
         self.device = device
-        self._problem = problem
+        organs, bins = len(problem.organs), int(problem.bins.rule.bins)
         with cupy.cuda.Device(device.indices[0]):
-            self._values = cupy.asarray(problem.grid.values)
-            blank = Tally.empty(len(problem.organs), int(problem.bins.rule.bins), problem.extreme_rows)
-            self._sums = [cupy.asarray(part) for part in (blank.counts, blank.sums, blank.outside)]
-            self._extremes = [cupy.asarray(part.view(np.uint32)) for part in (blank.low, blank.high)]
-            self._works = [_upload(work) for work in problem.works]
+            self._values = cupy.empty(problem.grid.source.shape, np.float32)
+            self._blank = cupy.asarray(_nothing(organs, bins, problem.extreme_rows))
+            self._found = cupy.empty_like(self._blank)  # in one piece, to be cleared and fetched by one copy
+            *self._sums, self._extremes = _parts(self._found, organs, bins)
+            self._works: tuple[Any, ...] = tuple(_upload(work) for work in problem.works)
+        self.renew(problem)
+
+    def renew(self, problem: Problem) -> None:
+        """Begin anew, with the same structures and another dose on the same grid."""
+        import cupy
+
+        self._problem = problem
+        with cupy.cuda.Device(self.device.indices[0]):
+            _upload_dose(problem.grid, self._values)
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what has been counted."""
+        import cupy
+
+        with cupy.cuda.Device(self.device.indices[0]):
+            cupy.copyto(self._found, self._blank)
 
     def bytes_per_item(self) -> int:
         """Nothing beyond what is resident."""
@@ -110,23 +128,49 @@ class Run:
         import cupy
 
         with cupy.cuda.Device(self.device.indices[0]):
-            low, high = self._extremes
-            low[first:end] = _INFINITY
-            high[first:end] = np.uint32(0)
+            self._extremes[0, first:end] = _INFINITY
+            self._extremes[1, first:end] = np.uint32(0)
 
     def snapshot(self) -> Tally:
         """What has been counted until now, as NumPy."""
         import cupy
 
         with cupy.cuda.Device(self.device.indices[0]):
-            counts, sums, outside = (cupy.asnumpy(part) for part in self._sums)
-            low, high = (cupy.asnumpy(part).view(np.float32) for part in self._extremes)
-        return Tally(counts, sums, outside, low, high)
+            found = cupy.asnumpy(self._found)
+        *sums, extremes = _parts(found, len(self._problem.organs), int(self._problem.bins.rule.bins))
+        return Tally(*sums, *extremes.view(np.float32))
 
     def close(self) -> None:
         """Let the device arrays go."""
-        self._values = None
-        self._sums, self._extremes, self._works = [], [], []
+        self._values = self._blank = self._found = self._extremes = None
+        self._sums, self._works = [], ()
+
+
+def _nothing(organs: int, bins: int, rows: int) -> npt.NDArray[np.int64]:
+    """What a run has found before its first sample."""
+    found = np.zeros(organs * (bins + 2 + rows), np.int64)
+    found[organs * (bins + 2) :].view(np.uint32)[: rows * organs] = _INFINITY
+    return found
+
+
+def _parts(found: Any, organs: int, bins: int) -> tuple[Any, Any, Any, Any]:
+    """Counts (organs, bins), sums of dose, weight outside, and bits of least and largest value (2, rows, organs).
+
+    They are parts of one array, of CuPy or NumPy.
+    """
+    ends = organs * bins, organs * (bins + 1), organs * (bins + 2)
+    counts, totals, outside = found[: ends[0]], found[ends[0] : ends[1]], found[ends[1] : ends[2]]
+    return counts.reshape(organs, bins), totals, outside, found[ends[2] :].view(np.uint32).reshape(2, -1, organs)
+
+
+def _upload_dose(grid: ScaledDose, values: Any) -> None:
+    """Bring a dose to the GPU and scale it there, without a pass over it on the CPU where it is float32."""
+    if grid.source.dtype != values.dtype:
+        values.set(grid.values())
+        return
+    values.set(grid.source)
+    arguments = (values, np.int64(values.size), np.float64(grid.least), np.float64(grid.inverse_scale))
+    _kernel("scale_dose")((-(-values.size // _THREADS),), (_THREADS,), arguments)
 
 
 def label_define(labels: npt.NDArray[Any]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.dose.histogram.grid import BinRule
+from napari_gpubio.dose.histogram.bins import BinRule
 
 Array = npt.NDArray[Any]
 _jit = nb.njit(inline="always")

@@ -9,13 +9,15 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import voxel_sizes_mm
-from napari_gpubio.dose.histogram.grid import Bins, ScaledDose, c_ordered, make_bins, scaled_dose
+from napari_gpubio.dose.histogram.bins import Bins, make_bins
+from napari_gpubio.dose.histogram.grid import ScaledDose, c_ordered, scaled_dose
 from napari_gpubio.dose.histogram.sheets import MOST_UNITS, Sheets, joined, make_sheets, units_of, weigh
 from napari_gpubio.dose.histogram.spacing import rough_volume_mm3, spacing_for
 from napari_gpubio.dose.histogram.work import NO_ORGAN, STRIP_ROWS, LabelWork, Work, contour_work, frame_of, point_work
 from napari_gpubio.dose.model import MM3_PER_CC, Dose, Structures
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.contours import Colour, ContourStructure
+from napari_gpubio.dose.structures.edges import edges_of
 from napari_gpubio.dose.structures.labels import LabelStructures
 from napari_gpubio.dose.structures.outlines import Outlines, slab_outlines
 from napari_gpubio.dose.structures.points import PointStructure
@@ -78,8 +80,8 @@ class Problem:
     @property
     def resident_bytes(self) -> int:
         """About what a GPU keeps."""
-        counts = 8 * len(self.organs) * (int(self.bins.rule.bins) + self.extreme_rows)
-        return self.grid.values.nbytes + counts + sum(work.nbytes for work in self.works)
+        counts = 2 * 8 * len(self.organs) * (int(self.bins.rule.bins) + 2 + self.extreme_rows)
+        return 4 * self.grid.source.size + counts + sum(work.nbytes for work in self.works)
 
     def pieces(self, start: int, count: int) -> list[tuple[int, int, int]]:
         """Work, first task in it, and number of tasks, for the tasks ``start`` to ``start + count - 1`` of all."""
@@ -113,6 +115,7 @@ class _Layout:
 
     def __init__(self, dose: Dose, settings: DvhSettings) -> None:
         self._settings, self._grid = settings, scaled_dose(dose)
+        self._from_world = self._grid.from_world
         self._frame_of_reference = dose.frame_of_reference
         self._voxel_mm = float(dose.voxel_sizes_mm.min())
         self._organs: list[Organ] = []
@@ -134,9 +137,9 @@ class _Layout:
         self._check_frame(structure)
         unit_mm3, spacing, notes = 1.0, 0.0, structure.notes
         if structure.planes:
-            outlines = self._outlines(structure)
-            spacing = self._settings.spacing_mm or self._spacing(rough_volume_mm3(outlines))
-            sheets = make_sheets(outlines, spacing, spacing)
+            edges = edges_of(self._outlines(structure))
+            spacing = self._settings.spacing_mm or self._spacing(rough_volume_mm3(edges))
+            sheets = make_sheets(edges, spacing, spacing)
             _check_size(sheets, structure.name, spacing)
             unit_mm3 = weigh(sheets)
             notes += gap_notes(structure)
@@ -196,12 +199,12 @@ class _Layout:
             works.append(self._contour_work())
         rows = 1
         for labels, organs, affine in self._labels:
-            frame = frame_of(self._grid.from_world @ affine)
+            frame = frame_of(self._from_world @ affine)
             works.append(LabelWork(labels, organs, self._all_divisions(), frame, rows))
             rows += len(labels)
         if self._points:
             numbers, points = zip(*self._points, strict=True)
-            works.append(point_work(points, numbers, self._grid.from_world))
+            works.append(point_work(points, numbers, self._from_world))
         bins = make_bins(self._grid, self._settings)
         return Problem(self._grid, bins, tuple(self._organs), tuple(works), rows)
 
@@ -211,7 +214,7 @@ class _Layout:
         numbers = np.array([organ for organ, _, _ in self._contours], np.int32)
         sheets.table["organ"] = numbers[sheets.table["organ"]]
         for organ, _, frame in self._contours:
-            frames[organ] = frame_of(self._grid.from_world @ frame)
+            frames[organ] = frame_of(self._from_world @ frame)
         return contour_work(sheets, frames)
 
     def _all_divisions(self) -> Array:

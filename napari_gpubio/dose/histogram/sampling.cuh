@@ -3,6 +3,7 @@
 #pragma once
 
 constexpr float OUTSIDE = -1.0f, PER_STEP = 1.0f / 16777216.0f;
+constexpr float TINY = 8.673617379884035e-19f; // 2^-60, as in grid.py
 constexpr unsigned SAMPLE_X = 3518319155u, SAMPLE_Y = 2882110345u, SAMPLE_Z = 2360945575u;
 constexpr unsigned ROW_X = 2654435769u, ROW_Y = 1779033703u, ROW_Z = 3144134277u;
 

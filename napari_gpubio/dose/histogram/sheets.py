@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose.structures.outlines import Outlines
+from napari_gpubio.dose.structures.edges import Edges
 
 Array = npt.NDArray[Any]
 _GOLDEN = (5**0.5 - 1) / 2
@@ -49,7 +49,7 @@ class Sheets(NamedTuple):
     widths
         Extent of each sheet along x, mm.
     edges
-        Edges of the loops, shape (E, 4): lower y, upper y, x at the lower end, x per y. Those along x are left out.
+        The table of their `napari_gpubio.dose.structures.edges.Edges`.
     """
 
     table: Array
@@ -63,38 +63,36 @@ class Sheets(NamedTuple):
         return int(self.rows.sum())
 
 
-def make_sheets(outlines: Outlines, spacing_mm: float, depth_mm: float) -> Sheets:
+def make_sheets(edges: Edges, spacing_mm: float, depth_mm: float) -> Sheets:
     """Cut a structure into sheets.
 
     Parameters
     ----------
-    outlines
-        At least one.
+    edges
+        Of at least one slab.
     spacing_mm
         Largest distance of rows, and of samples on them.
     depth_mm
         Largest thickness of a sheet.
     """
-    edges, counts = _edges_of(outlines)
-    ends = np.cumsum(counts)
-    extents = _extents_of(outlines)
-    depths = outlines.high - outlines.low
+    depths = edges.high - edges.low
     parts = np.maximum(np.ceil(depths / depth_mm - 1e-9), 1).astype(int)
-    plane = np.repeat(np.arange(len(parts)), parts)  # of each sheet
-    part = np.arange(len(plane)) - np.repeat(np.cumsum(parts) - parts, parts)
-    heights = extents[plane, 3] - extents[plane, 1]
+    slab = np.repeat(np.arange(len(parts)), parts)  # of each sheet
+    part = np.arange(len(slab)) - np.repeat(np.cumsum(parts) - parts, parts)
+    low_x, low_y, high_x, high_y = edges.extents[slab].T
+    heights = high_y - low_y
     rows = np.ceil(heights / spacing_mm - 1e-9).astype(int)
     rows[(heights > 0) & (rows == 0)] = 1
-    table = np.zeros(len(plane), SHEET)
+    table = np.zeros(len(slab), SHEET)
     table["y_step"] = heights / np.maximum(rows, 1)
-    table["y_low"], table["y_high"] = extents[plane, 1], extents[plane, 3]
-    table["y_offset"] = np.modf(0.5 + _GOLDEN * np.arange(len(plane)))[0]
-    table["z_step"] = depths[plane] / parts[plane]
-    table["z_low"] = outlines.low[plane] + part * table["z_step"]
+    table["y_low"], table["y_high"] = low_y, high_y
+    table["y_offset"] = np.modf(0.5 + _GOLDEN * np.arange(len(slab)))[0]
+    table["z_step"] = depths[slab] / parts[slab]
+    table["z_low"] = edges.low[slab] + part * table["z_step"]
     table["spacing"] = spacing_mm
-    table["edge_first"], table["edge_end"] = (ends - counts)[plane], ends[plane]
+    table["edge_first"], table["edge_end"] = np.concatenate([[0], edges.ends])[slab], edges.ends[slab]
     table["row_first"] = table["own_first"] = np.cumsum(rows) - rows
-    return Sheets(table, rows, extents[plane, 2] - extents[plane, 0], edges)
+    return Sheets(table, rows, high_x - low_x, edges.table)
 
 
 def weigh(sheets: Sheets) -> float:
@@ -129,23 +127,3 @@ def joined(parts: list[Sheets]) -> Sheets:
 def units_of(sheets: Sheets) -> Array:
     """Weight that each row can have at most, in units of `WEIGHT_UNIT`."""
     return np.asarray(np.repeat(sheets.widths / sheets.table["spacing"] + 1.0, sheets.rows))
-
-
-def _edges_of(outlines: Outlines) -> tuple[Array, Array]:
-    """Edges that are not along x, and how many of them each slab has."""
-    segments = outlines.segments
-    kept = segments[:, 1] != segments[:, 3]
-    counts = np.add.reduceat(kept.astype(np.int64), np.cumsum(outlines.counts) - outlines.counts)
-    ends = segments[kept]
-    up = (ends[:, 1] < ends[:, 3])[:, None]
-    low, high = np.where(up, ends[:, :2], ends[:, 2:]), np.where(up, ends[:, 2:], ends[:, :2])
-    slope = (high[:, 0] - low[:, 0]) / (high[:, 1] - low[:, 1])
-    return np.stack([low[:, 1], high[:, 1], low[:, 0], slope], axis=1), counts
-
-
-def _extents_of(outlines: Outlines) -> Array:
-    """Least x and y, largest x and y of each slab, shape (slabs, 4)."""
-    firsts = np.cumsum(outlines.counts) - outlines.counts
-    ends = outlines.segments.reshape(-1, 2, 2)
-    low = np.minimum.reduceat(ends.min(axis=1), firsts)
-    return np.concatenate([low, np.maximum.reduceat(ends.max(axis=1), firsts)], axis=1)

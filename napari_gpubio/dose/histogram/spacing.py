@@ -10,7 +10,7 @@ import numpy as np
 
 from napari_gpubio.dose.histogram.chords import volume_of_rows
 from napari_gpubio.dose.histogram.sheets import make_sheets
-from napari_gpubio.dose.structures.outlines import Outlines
+from napari_gpubio.dose.structures.edges import Edges
 
 _FACTOR = 2.0  # c: of the largest error of a curve
 _LOOK_ROWS = 32  # of a first look at a structure, along its largest extent
@@ -22,8 +22,8 @@ def spacing_for(volume_mm3: float, accuracy_percent: float, most_mm: float) -> f
     return min(float(wanted), most_mm) or most_mm
 
 
-def rough_volume_mm3(outlines: Outlines) -> float:
+def rough_volume_mm3(edges: Edges) -> float:
     """About the volume of a structure by few rows: what its sampling is chosen from."""
-    extent = float(np.ptp(outlines.segments[:, 1::2]))
-    look = make_sheets(outlines, max(extent / _LOOK_ROWS, 1e-6), np.inf)
+    extent = float(edges.extents[:, 3].max() - edges.extents[:, 1].min())
+    look = make_sheets(edges, max(extent / _LOOK_ROWS, 1e-6), np.inf)
     return float(volume_of_rows(look.table, look.rows, look.edges))

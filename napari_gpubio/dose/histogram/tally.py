@@ -32,17 +32,6 @@ class Tally:
     low: Array
     high: Array
 
-    @classmethod
-    def empty(cls, organs: int, bins: int, rows: int) -> "Tally":
-        """Before the first sample."""
-        return cls(
-            np.zeros((organs, bins), np.int64),
-            np.zeros(organs, np.int64),
-            np.zeros(organs, np.int64),
-            np.full((rows, organs), np.inf, np.float32),
-            np.zeros((rows, organs), np.float32),
-        )
-
     def merge(self, other: "Tally") -> None:
         """Add what another run has counted."""
         for mine, theirs in ((self.counts, other.counts), (self.sums, other.sums), (self.outside, other.outside)):

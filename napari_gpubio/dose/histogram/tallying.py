@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.dose.histogram import lattice
+from napari_gpubio.dose.histogram.bins import BinRule
 from napari_gpubio.dose.histogram.chords import row_y
-from napari_gpubio.dose.histogram.grid import BinRule
 from napari_gpubio.dose.histogram.interpolate import Volume, bin_of, dose_at, fine_dose
 from napari_gpubio.dose.histogram.lattice import fraction, multiple
 

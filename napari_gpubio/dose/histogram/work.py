@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numba as nb
 import numpy as np
 import numpy.typing as npt
 
@@ -12,7 +13,9 @@ from napari_gpubio.dose.histogram.chords import row_sheets
 from napari_gpubio.dose.histogram.sheets import Sheets, units_of
 
 Array = npt.NDArray[Any]
-TASK_UNITS = 8192  # units of weight in a task, roughly its samples; a GPU's 32-bit counts hold 65535
+MOST_TASK_UNITS = 8192  # units of weight in a task, roughly its samples; a GPU's 32-bit counts hold 65535
+_LEAST_TASK_UNITS = 1024  # fewer are not worth the bins that a block clears and adds up
+_TASKS = 1024  # that a calculation is cut into if it is large enough, so that all processors of a GPU have some
 STRIP_ROWS = 64  # of voxels
 _POINTS = 8192  # in a task
 NO_ORGAN = -1
@@ -128,17 +131,24 @@ def contour_work(sheets: Sheets, frames: Array) -> ContourWork:
 
 
 def _row_tasks(units: Array, organs: Array) -> Array:
-    """Runs of rows of one organ, each of at most `TASK_UNITS` or of one row."""
-    before = np.cumsum(units) - units
-    tasks = []
-    first = 0
-    while first < len(units):
-        end = int(np.searchsorted(before, before[first] + TASK_UNITS, side="right")) - 1
-        same = int(np.searchsorted(organs, organs[first], side="right"))
-        end = min(max(end, first + 1), same)
-        tasks.append((first, end, organs[first]))
-        first = end
-    return np.array(tasks, np.int32).reshape(-1, 3)
+    """Runs of rows of one organ, each of at most `MOST_TASK_UNITS` or of one row; shape (tasks, 3), int32."""
+    tasks = np.empty((len(units), 3), np.int32)
+    most = float(np.clip(units.sum() / _TASKS, _LEAST_TASK_UNITS, MOST_TASK_UNITS))
+    return tasks[: _cut(units, organs, most, tasks)].copy()
+
+
+@nb.njit(cache=True, nogil=True)
+def _cut(units: Array, organs: Array, most: float, tasks: Array) -> int:
+    """Fill in first row, end and organ of each task; returns their number."""
+    count, room = 0, 0.0
+    for row in range(len(units)):
+        if row > 0 and organs[row] == organs[row - 1] and units[row] <= room:
+            tasks[count - 1, 1] = row + 1
+        else:
+            tasks[count, 0], tasks[count, 1], tasks[count, 2] = row, row + 1, organs[row]
+            count, room = count + 1, most
+        room -= units[row]
+    return count
 
 
 def point_work(points: Sequence[Array], organs: Sequence[int], from_world: Array) -> PointWork:

@@ -10,10 +10,11 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 
-LPS_TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])  # DICOM's patient axes to those of this package
 CLASSES = {
+    "CT": "1.2.840.10008.5.1.4.1.1.2",
     "RTDOSE": "1.2.840.10008.5.1.4.1.1.481.2",
     "RTSTRUCT": "1.2.840.10008.5.1.4.1.1.481.3",
+    "RTPLAN": "1.2.840.10008.5.1.4.1.1.481.5",
 }
 
 
@@ -48,16 +49,37 @@ def read_dataset(path: str | Path, modality: str) -> Any:
         If the file is missing, damaged, no DICOM, or of another kind.
     """
     path, library = existing_file(path), pydicom()
+    wanted = f"give {'a' if modality == 'CT' else 'an'} {modality} file"
     try:
         dataset = library.dcmread(path, force=True)
         found, kind = str(dataset.get("Modality", "")), str(dataset.get("SOPClassUID", ""))
     except Exception as error:  # pydicom lets through whatever a damaged file brings about
         raise InvalidInput(f"{path.name} cannot be read as DICOM ({brief(error)}); export it again") from error
     if not found and not kind:
-        raise InvalidInput(f"{path.name} is no DICOM file; give an {modality} file")
+        raise InvalidInput(f"{path.name} is no DICOM file; {wanted}")
     if modality not in (found, _name_of(kind)):
-        raise InvalidInput(f"{path.name} is a DICOM file of kind {found or kind}; give an {modality} file")
+        raise InvalidInput(f"{path.name} is a DICOM file of kind {found or kind}; {wanted}")
     return dataset
+
+
+def is_dicom(path: Path) -> bool:
+    """Whether a file begins as DICOM files do."""
+    try:
+        with path.open("rb") as file:
+            return file.read(132)[128:] == b"DICM"
+    except OSError:
+        return False
+
+
+def modality_of(path: Path) -> str:
+    """What a DICOM file says it is, for instance ``"CT"``; nothing if it cannot be read. Pixels are left alone."""
+    try:
+        dataset = pydicom().dcmread(path, specific_tags=["Modality", "SOPClassUID"], stop_before_pixels=True)
+        return str(dataset.get("Modality", "")) or _name_of(str(dataset.get("SOPClassUID", "")))
+    except InvalidInput:
+        raise
+    except Exception:  # noqa: BLE001 - pydicom lets through whatever a damaged file brings about
+        return ""
 
 
 def _name_of(kind: str) -> str:

@@ -110,7 +110,8 @@ def write_dvh_sequence(
     """
     library = pydicom()
     dataset = copy.deepcopy(read_dataset(source, "RTDOSE"))
-    items = [_item(dvh, numbers_of, bin_width) for dvh in dvhs if not dvh.is_empty]
+    kind = str(dataset.get("DoseType", "") or "PHYSICAL")
+    items = [_item(dvh, numbers_of, bin_width, kind) for dvh in dvhs if not dvh.is_empty]
     if not items:
         raise InvalidInput("there is no histogram to write: all structures are empty")
     dataset.DVHSequence = library.Sequence(items)
@@ -137,7 +138,7 @@ def _renew(dataset: Any, name: str) -> None:
     dataset.file_meta = meta
 
 
-def _item(dvh: Dvh, numbers_of: Mapping[str, int], bin_width: float) -> Any:
+def _item(dvh: Dvh, numbers_of: Mapping[str, int], bin_width: float, kind: str) -> Any:
     if dvh.unit != "Gy":
         raise InvalidInput(f"{dvh.name!r} is in {dvh.unit}; a DICOM histogram must be in Gy")
     if dvh.name not in numbers_of:
@@ -152,7 +153,7 @@ def _item(dvh: Dvh, numbers_of: Mapping[str, int], bin_width: float) -> Any:
     count = int(np.floor(dvh.largest / bin_width)) + 1
     volumes = np.asarray(dvh.volume_at(bin_width * np.arange(count)))
     item.DVHReferencedROISequence = library.Sequence([roi])
-    item.DVHType, item.DoseUnits, item.DoseType = "CUMULATIVE", "GY", "PHYSICAL"
+    item.DVHType, item.DoseUnits, item.DoseType = "CUMULATIVE", "GY", kind
     item.DVHDoseScaling, item.DVHVolumeUnits, item.DVHNumberOfBins = "1", "CM3", count
     item.DVHData = [text for volume in volumes for text in (_text(bin_width), _text(volume))]
     item.DVHMinimumDose, item.DVHMaximumDose, item.DVHMeanDose = map(_text, (dvh.least, dvh.largest, dvh.mean))

@@ -7,13 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose.io.dicom import LPS_TO_RAS, brief, numbers, read_dataset, required
+from napari_gpubio.dose.io.dicom import brief, numbers, read_dataset, required
+from napari_gpubio.dose.io.geometry import EVEN, plane_axes, to_world
 from napari_gpubio.dose.model import Dose
 
 Array = npt.NDArray[Any]
 _UNITS = {"GY": "Gy"}
-_EVEN = 1e-2  # share of the distance of frames by which they may differ
-_SQUARE = 1e-4  # cosine of the angle between rows and columns
 
 
 def read_rtdose(path: str | Path, *, unit: str | None = None) -> Dose:
@@ -72,20 +71,8 @@ def _pixels(dataset: Any, name: str) -> Array:
 
 def _affine(dataset: Any, frames: int, name: str) -> Array:
     """Index of column, row, frame to world mm (RAS)."""
-    cosines = numbers(dataset, "ImageOrientationPatient", name, 6)
-    along_row, along_column = cosines[:3], cosines[3:]
-    lengths = np.linalg.norm([along_row, along_column], axis=1)
-    if abs(along_row @ along_column) > _SQUARE or np.abs(lengths - 1).max() > _SQUARE:
-        raise InvalidInput(
-            f"ImageOrientationPatient of {name} is {cosines.tolist()}, which are no axes; export it again"
-        )
-    between_rows, between_columns = numbers(dataset, "PixelSpacing", name, 2)
-    normal = np.cross(along_row, along_column)
-    affine = np.eye(4)
-    affine[:3, 0], affine[:3, 1] = along_row * between_columns, along_column * between_rows
-    affine[:3, 2] = normal * _frame_distance(dataset, frames, name)
-    affine[:3, 3] = numbers(dataset, "ImagePositionPatient", name, 3)
-    return LPS_TO_RAS @ affine
+    axes, distance = plane_axes(dataset, name), _frame_distance(dataset, frames, name)
+    return to_world(axes, distance, numbers(dataset, "ImagePositionPatient", name, 3))
 
 
 def _frame_distance(dataset: Any, frames: int, name: str) -> float:
@@ -100,7 +87,7 @@ def _frame_distance(dataset: Any, frames: int, name: str) -> float:
         return float(numbers(dataset, "SliceThickness", name, 1)[0])
     steps = np.diff(numbers(dataset, "GridFrameOffsetVector", name, frames))
     step = float(steps.mean())
-    if step == 0 or np.abs(steps - step).max() > _EVEN * abs(step):
+    if step == 0 or np.abs(steps - step).max() > EVEN * abs(step):
         raise InvalidInput(
             f"the frames of {name} are {np.abs(steps).min():.4g} to {np.abs(steps).max():.4g} mm apart; export the "
             "dose on an evenly spaced grid"

@@ -1,5 +1,7 @@
 """Structures from a DICOM RTSTRUCT file."""
 
+import dataclasses
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose.io.dicom import LPS_TO_RAS, brief, read_dataset, required
+from napari_gpubio.dose.io.dicom import brief, read_dataset, required
+from napari_gpubio.dose.io.geometry import LPS_TO_RAS
 from napari_gpubio.dose.structures.contours import Colour, ContourStructure, contour_structure
 from napari_gpubio.dose.structures.slabs import usual_distance_mm
 
@@ -67,24 +70,37 @@ def read_rtstruct(path: str | Path) -> StructureSet:
 def _structure_set(dataset: Any, name: str) -> StructureSet:
     rois = list(required(dataset, "StructureSetROISequence", name))
     drawn = {int(item.ReferencedROINumber): item for item in dataset.get("ROIContourSequence") or ()}
-    labels = [str(roi.get("ROIName", f"structure {roi.ROINumber}")) for roi in rois]
+    labels, renamed = _labels(rois)
     found = [_loops(drawn.get(int(roi.ROINumber)), label, name) for roi, label in zip(rois, labels, strict=True)]
-    thickness = _thickness([contour_structure(label, loops) for label, (loops, _) in zip(labels, found, strict=True)])
-    structures = tuple(
+    structures = [
         contour_structure(
             label,
             loops,
-            thickness_mm=thickness,
             colour=_colour(drawn.get(int(roi.ROINumber))),
             frame_of_reference=str(roi.get("ReferencedFrameOfReferenceUID", "")),
         )
         for roi, label, (loops, _) in zip(rois, labels, found, strict=True)
-    )
+    ]
+    thickness = _thickness(structures)
     return StructureSet(
-        structures=structures,
+        structures=tuple(dataclasses.replace(structure, thickness_mm=thickness) for structure in structures),
         numbers=tuple(int(roi.ROINumber) for roi in rois),
-        notes=tuple(note for _, notes in found for note in notes),
+        notes=(*renamed, *(note for _, notes in found for note in notes)),
     )
+
+
+def _labels(rois: list[Any]) -> tuple[list[str], list[str]]:
+    """Names of all structures, each another one, and in sentences which had to be changed."""
+    given = [str(roi.get("ROIName", "") or f"structure {roi.ROINumber}") for roi in rois]
+    counts = Counter(given)
+    labels = [
+        f"{label} ({roi.ROINumber})" if counts[label] > 1 else label for roi, label in zip(rois, given, strict=True)
+    ]
+    return labels, [
+        f"{count} structures are named {label!r} and are told apart by their numbers"
+        for label, count in counts.items()
+        if count > 1
+    ]
 
 
 def _loops(contours: Any, label: str, name: str) -> tuple[list[Array], list[str]]:

@@ -1,13 +1,16 @@
-"""Histograms as CSV and JSON."""
+"""Histograms as CSV and JSON, and back."""
 
 import csv
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio.core.files import atomic_write
+import numpy as np
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import atomic_write, existing_file
 from napari_gpubio.dose.curves.dvh import Dvh
 from napari_gpubio.dose.curves.metric import Metric
 from napari_gpubio.dose.run import DvhResult
@@ -71,6 +74,69 @@ def write_json(path: str | Path, result: DvhResult) -> None:
         part.write_text(json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
 
 
+def read_json(path: str | Path) -> DvhResult:
+    """Read what `write_json` has written; all numbers are the same to the last bit.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is missing or holds something else.
+    """
+    file = existing_file(path)
+    try:
+        told = json.loads(file.read_text(encoding="utf-8"))
+        dvhs = tuple(_read_described(one) for one in told["structures"])
+        return DvhResult(dvhs=dvhs, parameters=told["parameters"], complete=bool(told["complete"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidInput(f"{file.name} holds no histograms ({error!r}); give a file that write_json made") from error
+
+
+def read_curves_csv(path: str | Path) -> tuple[Dvh, ...]:
+    """Read the curves that `write_curves_csv` has written.
+
+    Means are those of the curves, because the file has none. Empty structures are not in it.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is missing or holds something else.
+    """
+    file = existing_file(path)
+    points: dict[str, list[tuple[float, float, str]]] = {}
+    try:
+        with file.open(newline="", encoding="utf-8") as lines:
+            for row in csv.DictReader(lines):
+                point = float(row["dose"]), float(row["volume_cc"]), row["unit"]
+                points.setdefault(row["structure"], []).append(point)
+        return tuple(_curve(name, own) for name, own in points.items())
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidInput(
+            f"{file.name} holds no curves ({error!r}); give a file that write_curves_csv made"
+        ) from error
+
+
+def _curve(name: str, points: Sequence[tuple[float, float, str]]) -> Dvh:
+    doses, volumes = np.array([point[0] for point in points]), np.array([point[1] for point in points])
+    mean = float(doses[0] + np.trapezoid(volumes, doses) / volumes[0])
+    return Dvh(name=name, unit=points[0][2], doses=doses, volumes_cc=volumes, mean=mean)
+
+
+def _read_described(told: Mapping[str, Any]) -> Dvh:
+    return Dvh(
+        name=told["name"],
+        unit=told["unit"],
+        doses=np.array(told["doses"], np.float64),
+        volumes_cc=np.array(told["volumes_cc"], np.float64),
+        mean=math.nan if told["mean"] is None else told["mean"],
+        outside_cc=told["outside_cc"],
+        outside=told["outside"],
+        colour=None if told["colour"] is None else tuple(told["colour"]),
+        spacing_mm=told["spacing_mm"],
+        resolution_cc=told["resolution_cc"],
+        notes=tuple(told["notes"]),
+    )
+
+
 def _described(dvh: Dvh) -> dict[str, Any]:
     return {
         "name": dvh.name,
@@ -79,7 +145,9 @@ def _described(dvh: Dvh) -> dict[str, Any]:
         "outside_cc": dvh.outside_cc,
         "outside": dvh.outside,
         "mean": None if math.isnan(dvh.mean) else dvh.mean,
+        "colour": None if dvh.colour is None else list(dvh.colour),
         "spacing_mm": dvh.spacing_mm,
+        "resolution_cc": dvh.resolution_cc,
         "notes": list(dvh.notes),
         "doses": dvh.doses.tolist(),
         "volumes_cc": dvh.volumes_cc.tolist(),

@@ -7,7 +7,6 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.dose.structures.loops import following
 
 Array = npt.NDArray[np.float64]
 _FLAT_MM = 0.05  # how far the points of a contour may lie off its plane, and contours of one plane from each other
@@ -29,44 +28,60 @@ def plane_frame(loops: Sequence[Array], name: str) -> Array:
     InvalidInput
         If the loops do not lie in parallel planes.
     """
-    normal = _common_normal([_area_vector(loop) for loop in loops])
+    points, firsts = np.concatenate(loops), _firsts(loops)
+    normal = _common_normal(_area_vectors(points, firsts))
     if normal is None:  # all of them have no area
         return np.eye(4)
     frame = np.eye(4)
     frame[:3, :3] = _axes(normal)
-    for loop in loops:
-        depth = loop @ frame[:3, 2]
-        if np.ptp(depth) > _FLAT_MM:
-            raise InvalidInput(
-                f"a contour of {name!r} leaves its plane by {np.ptp(depth):.3g} mm; contours must be planar and "
-                "parallel to each other: export the structure in one orientation"
-            )
+    low, high = _ranges(points @ frame[:3, 2], firsts)
+    if (worst := float((high - low).max())) > _FLAT_MM:
+        raise InvalidInput(
+            f"a contour of {name!r} leaves its plane by {worst:.3g} mm; contours must be planar and parallel to each "
+            "other: export the structure in one orientation"
+        )
     return frame
 
 
 def by_plane(loops: Sequence[Array], frame: Array) -> list[tuple[float, list[Array]]]:
     """Loops of each plane in the frame's x and y, with the plane's position along the normal, ascending, mm."""
-    into = np.linalg.inv(frame)
-    local = [apply_affine(into, loop) for loop in loops]
-    depths = [float(0.5 * (points[:, 2].min() + points[:, 2].max())) for points in local]
+    if not loops:
+        return []
+    local, firsts = apply_affine(np.linalg.inv(frame), np.concatenate(loops)), _firsts(loops)
+    low, high = _ranges(local[:, 2], firsts)
+    depths, parts = 0.5 * (low + high), np.split(local[:, :2], firsts[1:])
     planes: list[tuple[float, list[Array]]] = []
     for n in np.argsort(depths, kind="stable"):
         if not planes or depths[n] - planes[-1][0] > _FLAT_MM:
-            planes.append((depths[n], []))
-        planes[-1][1].append(local[n][:, :2])
+            planes.append((float(depths[n]), []))
+        planes[-1][1].append(parts[n])
     return planes
 
 
-def _area_vector(loop: Array) -> Array:
-    """Normal of a loop with the length of its area (Newell)."""
-    x, y, z = (loop - loop[0]).T
-    nx, ny, nz = (following(loop) - loop[0]).T
-    return 0.5 * np.array([y @ nz - z @ ny, z @ nx - x @ nz, x @ ny - y @ nx])
+def _firsts(loops: Sequence[Array]) -> npt.NDArray[np.int64]:
+    """Where each loop begins among the points of all."""
+    lengths = np.array([len(loop) for loop in loops])
+    return np.cumsum(lengths) - lengths
 
 
-def _common_normal(areas: list[Array]) -> Array | None:
-    largest = max(areas, key=lambda area: float(area @ area))
-    total = sum((area if area @ largest >= 0 else -area for area in areas), np.zeros(3))
+def _ranges(values: Array, firsts: npt.NDArray[np.int64]) -> tuple[Array, Array]:
+    """Least and largest value of each loop."""
+    return np.minimum.reduceat(values, firsts), np.maximum.reduceat(values, firsts)
+
+
+def _area_vectors(points: Array, firsts: npt.NDArray[np.int64]) -> Array:
+    """Normals of loops with the lengths of their areas (Newell), shape (loops, 3)."""
+    lengths = np.diff(firsts, append=len(points))
+    beside = np.arange(1, len(points) + 1)
+    beside[firsts + lengths - 1] = firsts  # after the last point comes the first
+    local = points - np.repeat(points[firsts], lengths, axis=0)
+    return np.asarray(0.5 * np.add.reduceat(np.cross(local, local[beside]), firsts))
+
+
+def _common_normal(areas: Array) -> Array | None:
+    """The unit normal that loops of either direction share, or None if they have no area."""
+    largest = areas[(areas**2).sum(axis=1).argmax()]
+    total = (np.where(areas @ largest >= 0, 1.0, -1.0)[:, None] * areas).sum(axis=0)
     length = float(np.linalg.norm(total))
     return None if length == 0 else total / length
 

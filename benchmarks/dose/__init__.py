@@ -1,0 +1,1 @@
+"""What the scripts about dose-volume histograms are made of."""

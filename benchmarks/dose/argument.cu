@@ -1,0 +1,61 @@
+// The patent's histogram on points that the host has sampled (CN103810670A), to be held against the engine's: a thread
+// takes a point at a time, interpolates the dose there, and votes into one of COPIES sub-histograms of its block. Bins
+// of the copies lie side by side, so that equal bins of neighbouring threads fall into different banks. What is defined
+// makes a variant of it:
+//
+//   COPIES    sub-histograms of a block, 1 to 32
+//   TEXTURE   whether the texture unit interpolates, with weights of 9 bits, or the arithmetic units
+//   BINS      of equal width
+#include "../../napari_gpubio/dose/histogram/sampling.cuh"
+
+#if TEXTURE
+#define SOURCE cudaTextureObject_t
+#else
+#define SOURCE const float* __restrict__
+#endif
+
+__device__ __forceinline__ float look_up(SOURCE source, int nx, int ny, int nz, Place place)
+{
+#if TEXTURE
+    return tex3D<float>(source, place.z + 0.5f, place.y + 0.5f, place.x + 0.5f);
+#else
+    return dose_at({source, nx, ny, nz}, place);
+#endif
+}
+
+__device__ __forceinline__ Place place_of(const float* points, long long n)
+{
+    return {points[3 * n], points[3 * n + 1], points[3 * n + 2]};
+}
+
+// Points first to end - 1, of one organ.
+extern "C" __global__ void count_points(
+    SOURCE source, int nx, int ny, int nz, const float* __restrict__ points, long long first,
+    long long end, float inverse_width, unsigned* __restrict__ counts)
+{
+    __shared__ unsigned bins[BINS * COPIES];
+    for (int n = threadIdx.x; n < BINS * COPIES; n += blockDim.x) bins[n] = 0;
+    __syncthreads();
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long n = first + (long long)blockIdx.x * blockDim.x + threadIdx.x; n < end; n += step) {
+        const float value = look_up(source, nx, ny, nz, place_of(points, n));
+        if (value < 0.0f) continue;
+        const int bin = min((int)(value * inverse_width), BINS - 1);
+        atomicAdd(&bins[bin * COPIES + threadIdx.x % COPIES], 1u);
+    }
+    __syncthreads();
+    for (int bin = threadIdx.x; bin < BINS; bin += blockDim.x) {
+        unsigned sum = 0;
+        for (int copy = 0; copy < COPIES; ++copy) sum += bins[bin * COPIES + copy];
+        if (sum) atomicAdd(&counts[bin], sum);
+    }
+}
+
+// Doses alone, to see how far both ways of interpolation are apart, and how fast they are without votes.
+extern "C" __global__ void look_up_points(
+    SOURCE source, int nx, int ny, int nz, const float* __restrict__ points, long long count,
+    float* __restrict__ found)
+{
+    const long long n = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (n < count) found[n] = look_up(source, nx, ny, nz, place_of(points, n));
+}

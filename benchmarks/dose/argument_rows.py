@@ -1,0 +1,121 @@
+"""Rows e to g: copies of the sub-histogram, streams, texture; on a GPU."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from common import Row, Timing, skipped, timed_on
+from jobs import Job
+
+from dose.argument import COPIES, PATENT_COPIES, Points, host_points
+from dose.plan import Plan, seed_case
+from dose.resident import Resident
+from dose.speed_rows import repeats, sample_row
+from napari_gpubio.core.device import Device
+from napari_gpubio.dose.settings import DvhSettings
+from napari_gpubio.dose.structures.points import PointStructure
+
+BASE = f"e near-degenerate, {PATENT_COPIES} copies"
+ENGINE = "one pass by the engine (its own bins, sums and extremes)"
+
+
+def copy_rows(plan: Plan) -> Iterator[Job]:
+    """1 to 32 sub-histograms of 100 bins, for the near-degenerate dose, one value, and a spread one."""
+    for kind in ("near-degenerate", "one value", "spread"):
+        for copies in COPIES:
+            yield Job(f"e {kind}, {copies} cop{'y' if copies == 1 else 'ies'}", partial(_copies, kind, copies, plan))
+
+
+def stream_rows(plan: Plan) -> Iterator[Job]:
+    """A launch and a stream for each organ, with the points' upload and without, and one pass over all of them."""
+    for streams, told in ((True, "a stream an organ"), (False, "one stream")):
+        yield Job(f"f {told}, points resident", partial(_streams, streams, False, plan))
+        yield Job(f"f {told}, points from the host", partial(_streams, streams, True, plan))
+    yield Job(f"f {ENGINE}, points resident", partial(_one_pass, plan))
+
+
+def texture_rows(plan: Plan) -> Iterator[Job]:
+    """The texture unit against arithmetic, with votes and without, and how far both are apart."""
+    for texture, told in ((False, "software"), (True, "texture")):
+        yield Job(f"g {told}, doses alone", partial(_doses, texture, plan))
+        yield Job(f"g {told}, with votes", partial(_votes, texture, plan))
+
+
+def _points_row(name: str, timing: Timing, plan: Plan, **more: Any) -> Row:
+    return sample_row(name, plan.device, timing, sum(map(len, host_points())), "samples", **more)
+
+
+def _copies(kind: str, copies: int, plan: Plan, name: str) -> Row:
+    if not plan.device.is_gpu:
+        return skipped(name, "needs a GPU: --device cuda:0")
+    points = Points(kind, plan.device)
+    timing = timed_on(plan.device, lambda: points.tally(copies=copies), repeats(plan))
+    kernels = kernel_seconds(lambda: points.tally(copies=copies), plan.device, repeats(plan))
+    return _points_row(name, timing, plan, kernel_seconds=kernels, compared_with=f"e {kind}, {PATENT_COPIES} copies")
+
+
+def _streams(streams: bool, from_host: bool, plan: Plan, name: str) -> Row:
+    if not plan.device.is_gpu:
+        return skipped(name, "needs a GPU: --device cuda:0")
+    points = Points("near-degenerate", plan.device)
+    work = points.tally_from_host if from_host else points.tally
+    timing = timed_on(plan.device, lambda: work(streams=streams), repeats(plan))
+    where = "from the host" if from_host else "resident"
+    return _points_row(name, timing, plan, compared_with=f"f one stream, points {where}")
+
+
+def _one_pass(plan: Plan, name: str) -> Row:
+    """The same points, brought to the engine as samples that somebody else has made."""
+    dose, structures = seed_case()
+    to_world, named = dose.affine, zip(host_points(), structures, strict=True)
+    organs = [
+        PointStructure(
+            name=structure.name,
+            points=part.astype(np.float64) @ to_world[:3, :3].T + to_world[:3, 3],
+            volume_cc=0.012 * len(part),
+        )
+        for part, structure in named
+    ]
+    resident = Resident(dose, organs, DvhSettings(bins=100), plan.device)
+    try:
+        timing, kernels = resident.timed("count", repeats(plan)), resident.kernel_seconds(repeats(plan))
+    finally:
+        resident.close()
+    return _points_row(name, timing, plan, kernel_seconds=kernels, compared_with="f one stream, points resident")
+
+
+def _doses(texture: bool, plan: Plan, name: str) -> Row:
+    if not plan.device.is_gpu:
+        return skipped(name, "needs a GPU: --device cuda:0")
+    points = Points("near-degenerate", plan.device)
+    timing = timed_on(plan.device, lambda: points.doses(texture=texture), repeats(plan))
+    more: dict[str, Any] = {"compared_with": "g software, doses alone"}
+    if texture:
+        difference = np.abs(points.doses(texture=True).get() - points.doses(texture=False).get())
+        more |= {"largest_difference": float(difference.max()), "mean_difference": float(difference.mean())}
+    return _points_row(name, timing, plan, **more)
+
+
+def _votes(texture: bool, plan: Plan, name: str) -> Row:
+    if not plan.device.is_gpu:
+        return skipped(name, "needs a GPU: --device cuda:0")
+    points = Points("near-degenerate", plan.device)
+    timing = timed_on(plan.device, lambda: points.tally(texture=texture), repeats(plan))
+    kernels = kernel_seconds(lambda: points.tally(texture=texture), plan.device, repeats(plan))
+    return _points_row(name, timing, plan, kernel_seconds=kernels, compared_with="g software, with votes")
+
+
+def kernel_seconds(work: Any, device: Device, count: int) -> float:
+    """Best time by CUDA events on the current stream."""
+    import cupy
+
+    begin, end, times = cupy.cuda.Event(), cupy.cuda.Event(), []
+    with cupy.cuda.Device(device.indices[0]):
+        for _ in range(count + 1):
+            begin.record()
+            work()
+            end.record()
+            end.synchronize()
+            times.append(1e-3 * cupy.cuda.get_elapsed_time(begin, end))
+    return min(times[1:])

@@ -1,0 +1,154 @@
+"""Rows c and d: the big case of labels, its memory, and painting."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import Row, skipped, timed_on
+from jobs import Job
+
+from dose.plan import BIG_SHAPE, SMALL_BIG_SHAPE, Plan, big_case, told_target
+from dose.resident import Resident, pinned
+from dose.speed_rows import DEFAULT, FINE, ONE_EACH, repeats, sample_row
+from napari_gpubio.core.device import Device, free_gpu_pool
+from napari_gpubio.dose.histogram.problem import Problem, make_problem
+from napari_gpubio.dose.live import LiveDvh
+from napari_gpubio.dose.model import Dose
+from napari_gpubio.dose.run import dvh, make_runs
+from napari_gpubio.dose.settings import DvhSettings
+from napari_gpubio.dose.structures.labels import LabelStructures
+
+CUBE, BRUSH = 256, 20  # voxels along each axis
+
+
+# ------------------------------------------------------------------------------------------------- rows c: the big case
+def big_rows(plan: Plan) -> Iterator[Job]:
+    """Labels of 512 x 512 x 400 voxels, 30 organs, a dose of 1 mm."""
+    told = "x".join(map(str, _shape(plan)))
+    yield Job(f"c {told}, resident, counting", partial(_big_resident, DEFAULT, plan))
+    yield Job(f"c {told}, resident, counting, accuracy 0.01 %", partial(_big_resident, FINE, plan))
+    for memory in ("pinned", "pageable"):
+        yield Job(f"c {told}, from {memory} memory to counts", partial(_big_upload, memory, plan))
+    yield Job(f"c {told}, whole call", partial(_big_whole, plan))
+    yield Job(f"c {told}, memory", partial(_big_memory, plan))
+
+
+def _shape(plan: Plan) -> tuple[int, int, int]:
+    return SMALL_BIG_SHAPE if plan.quick else BIG_SHAPE
+
+
+def _big_resident(settings: DvhSettings, plan: Plan, name: str) -> Row:
+    dose, labels = big_case(_shape(plan))
+    resident = Resident(dose, [labels], settings, plan.device)
+    try:
+        timing, kernels = resident.timed("count", plan.repeats), resident.kernel_seconds(plan.repeats)
+    finally:
+        resident.close()
+    target = told_target(plan.device.kind, "big, resident")
+    inside = float((labels.labels > 0).mean())
+    return sample_row(
+        name, plan.device, timing, labels.labels.size, "voxels", target=target, kernel_seconds=kernels, inside=inside
+    )
+
+
+def _big_upload(memory: str, plan: Plan, name: str) -> Row:
+    """From arrays that are checked and laid out to integers on the host, one sample a voxel."""
+    if not plan.device.is_gpu:
+        return skipped(name, "needs a GPU: --device cuda:0")
+    dose, labels = big_case(_shape(plan))
+    problem = _in_memory(make_problem(dose, [labels], ONE_EACH), memory)
+
+    def work() -> None:
+        (run,) = make_runs(problem, plan.device)
+        run.advance(0, problem.items)
+        run.snapshot()
+        run.close()
+
+    timing = timed_on(plan.device, work, plan.repeats)
+    voxels = int(np.prod(_shape(plan)))
+    target = told_target(plan.device.kind, "big, pinned") if memory == "pinned" else ""
+    return sample_row(name, plan.device, timing, voxels, "voxels", target=target)
+
+
+def _in_memory(problem: Problem, memory: str) -> Problem:
+    if memory != "pinned":
+        return problem
+    (work,) = problem.works
+    grid = problem.grid._replace(source=pinned(problem.grid.source))
+    pinned_work: Any = dataclasses.replace(work, labels=pinned(work.labels))  # type: ignore[union-attr,type-var]
+    return dataclasses.replace(problem, grid=grid, works=(pinned_work,))
+
+
+def _big_whole(plan: Plan, name: str) -> Row:
+    """Checks of the arrays included, as a user has it."""
+    dose, labels = big_case(_shape(plan))
+
+    def work() -> None:
+        own = Dose(values=dose.values, affine=dose.affine, unit=dose.unit)
+        dvh(own, LabelStructures(labels=labels.labels, affine=labels.affine), device=plan.device)
+
+    timing = timed_on(plan.device, work, plan.repeats)
+    return sample_row(name, plan.device, timing, labels.labels.size, "voxels")
+
+
+def _big_memory(plan: Plan, name: str) -> Row:
+    dose, labels = big_case(_shape(plan))
+    declared = make_problem(dose, [labels], DEFAULT).resident_bytes
+    grown = (_gpu_growth if plan.device.is_gpu else _host_growth)(
+        lambda: dvh(dose, labels, device=plan.device), plan.device
+    )
+    if grown is None:
+        return skipped(name, "this system does not tell the most memory that a process had")
+    inputs = dose.values.nbytes + labels.labels.nbytes
+    return {"name": name, "declared": declared, "bytes": grown, "inputs": inputs, "target": "target < 1 GB"}
+
+
+def _gpu_growth(work: Callable[[], object], device: Device) -> int:
+    """Bytes that CuPy's pool grew by."""
+    import cupy
+
+    free_gpu_pool(device)
+    with cupy.cuda.Device(device.indices[0]):
+        before = cupy.get_default_memory_pool().total_bytes()
+        work()
+        return int(cupy.get_default_memory_pool().total_bytes() - before)
+
+
+def _host_growth(work: Callable[[], object], _: Device) -> int | None:
+    """Bytes by which the most memory of this process exceeded what it had before; Linux only."""
+    status, clear = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+    if not status.exists() or not clear.exists():
+        return None
+    work()  # compiles
+    clear.write_text("5", encoding="ascii")  # the most so far becomes what there is now
+    before = _kilobytes(status, "VmRSS")
+    work()
+    return 1024 * (_kilobytes(status, "VmHWM") - before)
+
+
+def _kilobytes(status: Path, what: str) -> int:
+    return next(int(line.split()[1]) for line in status.read_text(encoding="ascii").splitlines() if what in line)
+
+
+# -------------------------------------------------------------------------------------------------- rows d: painting
+def paint_rows(plan: Plan) -> Iterator[Job]:
+    """A brush stroke in labels of 256^3 voxels with a dose of as many, from the stroke to all curves."""
+    for size in (BRUSH, 2 * BRUSH):
+        yield Job(f"d {CUBE}^3, a box of {size}^3 voxels", partial(_paint, size, plan))
+
+
+def _paint(size: int, plan: Plan, name: str) -> Row:
+    dose, labels = big_case((CUBE, CUBE, CUBE))
+    rng = np.random.default_rng(1)
+    with LiveDvh(dose, labels, device=plan.device) as live:
+
+        def work() -> None:
+            x, y, z = (int(n) for n in rng.integers(0, CUBE - size, 3))
+            live.paint((x, y, z), np.full((size,) * 3, rng.integers(1, 30), np.uint8))
+            live.dvhs()
+
+        timing = timed_on(plan.device, work, repeats(plan))
+    return sample_row(name, plan.device, timing, size**3, "voxels", target=told_target(plan.device.kind, "painting"))

@@ -1,0 +1,80 @@
+"""A calculation on one processor, taken apart: layout, upload, counting, fetching."""
+
+from typing import Any
+
+import numpy as np
+from common import Timing, timed_on
+
+from napari_gpubio.core.device import Device
+from napari_gpubio.dose.curves.assemble import make_dvhs
+from napari_gpubio.dose.histogram.problem import Problem, make_problem
+from napari_gpubio.dose.model import Dose
+from napari_gpubio.dose.run import make_runs
+from napari_gpubio.dose.settings import DvhSettings
+
+
+class Resident:
+    """A problem on its device.
+
+    Parameters
+    ----------
+    dose, structures, settings
+        See `napari_gpubio.dose.dvh_steps`.
+    device
+        A CPU or one GPU.
+    """
+
+    def __init__(self, dose: Dose, structures: Any, settings: DvhSettings, device: Device) -> None:
+        self.problem: Problem = make_problem(dose, structures, settings)
+        self._settings, self._unit, self._device = settings, dose.unit, device
+        (self._run,) = make_runs(self.problem, device)
+
+    def count(self) -> Any:
+        """Forget, count everything and fetch the integers."""
+        self._run.restart()
+        self._run.advance(0, self.problem.items)
+        return self._run.snapshot()
+
+    def count_new(self) -> Any:
+        """Upload the dose as if it were a new one, count and fetch."""
+        self._run.renew(self.problem)
+        self._run.advance(0, self.problem.items)
+        return self._run.snapshot()
+
+    def curves(self) -> Any:
+        """Count and make curves."""
+        return make_dvhs(self.problem, self.count(), self._settings, self._unit)
+
+    def timed(self, part: str, repeats: int) -> Timing:
+        """Time one of the methods, by its name."""
+        return timed_on(self._device, getattr(self, part), repeats)
+
+    def kernel_seconds(self, repeats: int) -> float | None:
+        """Best time of the counting kernels alone by CUDA events; None on a CPU."""
+        if not self._device.is_gpu:
+            return None
+        import cupy
+
+        begin, end, times = cupy.cuda.Event(), cupy.cuda.Event(), []
+        with cupy.cuda.Device(self._device.indices[0]):
+            for _ in range(repeats + 1):
+                self._run.restart()
+                begin.record()
+                self._run.advance(0, self.problem.items)
+                end.record()
+                end.synchronize()
+                times.append(1e-3 * cupy.cuda.get_elapsed_time(begin, end))
+        return min(times[1:])
+
+    def close(self) -> None:
+        """Free the device."""
+        self._run.close()
+
+
+def pinned(array: np.ndarray) -> np.ndarray:
+    """A copy in page-locked memory."""
+    import cupy
+
+    host = np.frombuffer(cupy.cuda.alloc_pinned_memory(array.nbytes), array.dtype, array.size).reshape(array.shape)
+    host[...] = array
+    return host

@@ -1,0 +1,1 @@
+"""What the script of the speckle engine is made of."""

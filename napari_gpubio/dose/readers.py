@@ -1,0 +1,123 @@
+"""DICOM RT files and folders as napari layers, without importing napari.
+
+A folder, or several files at once, is read as one study: a CT series as an image, doses over it, structures as labels
+on the grid of the CT (or of the dose where there is none) and as closed contours.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.layers import LayerData
+from napari_gpubio.dose.io.ct import read_ct
+from napari_gpubio.dose.io.dicom import CLASSES, is_dicom, modality_of
+from napari_gpubio.dose.io.rtdose import read_rtdose
+from napari_gpubio.dose.io.rtplan import read_rtplan
+from napari_gpubio.dose.io.rtstruct import StructureSet, read_rtstruct
+from napari_gpubio.dose.layers import contours_layer, dose_layer, labels_layer
+from napari_gpubio.dose.model import Dose
+from napari_gpubio.dose.structures.contours import ContourStructure
+from napari_gpubio.dose.structures.raster import label_structures
+
+Paths = str | Sequence[str]
+Kinds = dict[str, list[Path]]
+_MOST_LOOKED_AT = 64  # files of a folder, to see whether it is ours
+_SOFT_TISSUE_HU = (-160.0, 240.0)
+_NOWHERE = Dose(values=np.zeros((1, 1, 1)), affine=np.eye(4), unit="none")  # contours without an image lie in the world
+
+
+def get_reader(path: Paths) -> Callable[[Paths], list[LayerData]] | None:
+    """Return the reader of DICOM RT files or a folder of them (napari's reader contribution), or None for others."""
+    paths = _listed(path)
+    return read_layers if paths and all(_is_ours(one) for one in paths) else None
+
+
+def read_layers(path: Paths) -> list[LayerData]:
+    """Read DICOM RT files, or folders of them, as one study.
+
+    Returns
+    -------
+    layers
+        The CT, doses, labels of structures, and their contours (hidden where there are labels). A dose carries the
+        prescription of a plan that is read with it. What was left out or overlaps is told in ``notes`` of the metadata.
+
+    Raises
+    ------
+    InvalidInput
+        If there is nothing that can be shown, or a file cannot be read.
+    """
+    kinds = _sorted(_listed(path))
+    plans = [read_rtplan(file).prescription for file in kinds["RTPLAN"]]
+    told = [plan[0] for plan in plans if plan is not None]
+    doses = [read_rtdose(file) for file in kinds["RTDOSE"]]
+    layers, ground = _ct_layers(kinds["CT"])
+    _check_frames(ground, doses)
+    carried = {"prescription": told[0]} if len(told) == 1 and len(doses) == 1 else {}
+    layers += [dose_layer(dose, metadata=carried, opacity=0.5 if layers else 1.0) for dose in doses]
+    for file in kinds["RTSTRUCT"]:
+        layers += _structure_layers(read_rtstruct(file), ground or next(iter(doses), None), file.stem)
+    if not layers:
+        raise InvalidInput("there is no CT, RTDOSE or RTSTRUCT file to show (an RTPLAN file holds numbers only)")
+    return layers
+
+
+def _ct_layers(files: list[Path]) -> tuple[list[LayerData], Dose | None]:
+    """The layer of a CT series, and the CT as a ground for structures."""
+    if not files:
+        return [], None
+    ct = read_ct(files)
+    ground = Dose(
+        values=ct.values, affine=ct.affine, unit="HU", frame_of_reference=ct.frame_of_reference, name=ct.name or "CT"
+    )
+    metadata = {"quantity": "CT"}
+    return [dose_layer(ground, colormap="gray", contrast_limits=_SOFT_TISSUE_HU, metadata=metadata)], ground
+
+
+def _structure_layers(found: StructureSet, ground: Dose | None, name: str) -> list[LayerData]:
+    drawn = [structure for structure in found.structures if structure.planes]
+    if ground is None:
+        return [contours_layer(drawn, _NOWHERE, name)]
+    _check_frames(ground, drawn)
+    x, y, z = ground.values.shape
+    labels, lost = label_structures(drawn, ground.affine, (x, y, z))
+    colours = {n: structure.colour for n, structure in enumerate(drawn, start=1) if structure.colour is not None}
+    notes = [*found.notes, *(note for structure in drawn for note in structure.notes), *lost]
+    return [
+        contours_layer(drawn, ground, f"{name} contours", visible=False),
+        labels_layer(labels, name, colours, metadata={"notes": notes}, opacity=0.4),
+    ]
+
+
+def _check_frames(ground: Dose | None, others: Sequence[Dose | ContourStructure]) -> None:
+    """Refuse to lay over each other what has no place in common."""
+    for other in others:
+        frames = {other.frame_of_reference, ground.frame_of_reference if ground else ""} - {""}
+        if ground is not None and len(frames) > 1:
+            raise InvalidInput(
+                f"{other.name!r} has another frame of reference than {ground.name!r}, so they cannot be shown in one "
+                "place; open them apart, or register them"
+            )
+
+
+def _listed(path: Paths) -> list[Path]:
+    return [Path(path)] if isinstance(path, str) else [Path(one) for one in path]
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file is DICOM RT or CT, or a folder has such a file among its first ones."""
+    if not path.is_dir():
+        return is_dicom(path) and modality_of(path) in CLASSES
+    files = (file for file in sorted(path.iterdir())[:_MOST_LOOKED_AT] if file.is_file())
+    return any(is_dicom(file) and modality_of(file) in CLASSES for file in files)
+
+
+def _sorted(paths: list[Path]) -> Kinds:
+    """Files by their kind; of folders, those that are ours."""
+    kinds: Kinds = {kind: [] for kind in CLASSES}
+    for path in paths:
+        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+            if not path.is_dir() or (file.is_file() and is_dicom(file)):
+                kinds.setdefault(modality_of(file), []).append(file)
+    return kinds

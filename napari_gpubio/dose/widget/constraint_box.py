@@ -1,0 +1,172 @@
+"""The list of constraints, and what became of each."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from qtpy.QtCore import Signal
+from qtpy.QtGui import QColor
+from qtpy.QtWidgets import (
+    QFileDialog,
+    QHBoxLayout,
+    QHeaderView,
+    QLabel,
+    QPlainTextEdit,
+    QPushButton,
+    QTableWidget,
+    QTableWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.dose.curves.constraints import (
+    FAIL,
+    NOT_EVALUATED,
+    PASS,
+    Constraint,
+    Verdict,
+    judge,
+    parse_constraint,
+)
+from napari_gpubio.dose.curves.dvh import Dvh
+from napari_gpubio.dose.widget.readout import short
+
+FILES = "Constraints (*.txt)"
+_HINT = "one a line, for instance\ncord: Max[Gy] < 45\ntarget: V95%[%] >= 98"
+_SIGNS = {PASS: ("✓ pass", "#5fbf77"), FAIL: ("✗ fail", "#ff6b5e"), NOT_EVALUATED: ("? not evaluated", "#d6942a")}
+_COLUMNS = ("Constraint", "Value", "Result")
+_ROW, _MOST_ROWS = 22, 8
+_ERROR = "color: #ff6b5e;"
+
+
+class ConstraintBox(QWidget):
+    """Lines that are typed or loaded, and a table of verdicts."""
+
+    changed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.text = QPlainTextEdit(self)
+        self.table = QTableWidget(0, len(_COLUMNS), self)
+        self.problem = QLabel(self)
+        self.constraints: tuple[Constraint, ...] = ()
+        self.verdicts: tuple[Verdict, ...] = ()
+        self._plans: tuple[tuple[Dvh, ...], ...] = ()
+        self._reference: float | None = None
+        self._build()
+        self.text.textChanged.connect(self._on_typed)
+
+    def show_dvhs(self, plans: Sequence[tuple[Dvh, ...]], reference: float | None) -> None:
+        """Hold the histograms of each plan against the constraints."""
+        self._plans, self._reference = tuple(plans), reference
+        self._show()
+
+    def load(self, path: Path) -> None:
+        """Take the lines of a file.
+
+        Raises
+        ------
+        InvalidInput
+            If it is no text.
+        """
+        try:
+            self.text.setPlainText(existing_file(path).read_text(encoding="utf-8"))
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"{path.name} is no text in UTF-8; save it as such") from error
+
+    def save(self, path: Path) -> None:
+        """Write the lines to a file."""
+        with atomic_write(path) as part:
+            part.write_text(self.text.toPlainText().rstrip() + "\n", encoding="utf-8")
+
+    def _build(self) -> None:
+        self.text.setPlaceholderText(_HINT)
+        self.text.setFixedHeight(72)
+        self.text.setToolTip("Structure: metric, sign, limit; what follows a # is left out")
+        self.problem.setWordWrap(True)
+        self.problem.setStyleSheet(_ERROR)
+        self.problem.hide()
+        self.table.setHorizontalHeaderLabels(list(_COLUMNS))
+        self.table.verticalHeader().hide()
+        self.table.verticalHeader().setDefaultSectionSize(_ROW)
+        self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
+        header = self.table.horizontalHeader()
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        buttons = QHBoxLayout()
+        for text, tip, act in (
+            ("Load…", "Read constraints from a text file", self._on_load),
+            ("Save…", "Write the constraints to a text file", self._on_save),
+        ):
+            button = QPushButton(text, self)
+            button.setToolTip(tip)
+            button.clicked.connect(lambda _=False, act=act: act())
+            buttons.addWidget(button)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(3)
+        for part in (self.text, self.problem, self.table):
+            layout.addWidget(part)
+        layout.addLayout(buttons)
+        layout.addStretch(1)
+
+    def _on_typed(self) -> None:
+        found, problems = [], []
+        for number, line in enumerate(self.text.toPlainText().splitlines(), start=1):
+            stripped = line.split("#", 1)[0].strip()
+            try:
+                found += [parse_constraint(stripped)] if stripped else []
+            except InvalidInput as error:
+                problems.append(f"Line {number}: {error}")
+        self.constraints = tuple(found)
+        self._complain(problems[0] if problems else "")
+        self._show()
+        self.changed.emit()
+
+    def _complain(self, sentence: str) -> None:
+        self.problem.setText(sentence)
+        self.problem.setVisible(bool(sentence))
+
+    def _show(self) -> None:
+        """Judge and list: the first plan, then the second."""
+        rows = [(v, second) for second, dvhs in enumerate(self._plans) for v in self._judged(dvhs)]
+        self.verdicts = tuple(verdict for verdict, _ in rows)
+        self.table.setRowCount(len(rows))
+        for row, (verdict, second) in enumerate(rows):
+            text, colour = _SIGNS[verdict.status]
+            value = "–" if verdict.reason else f"{short(verdict.value)} {verdict.constraint.metric.unit}"
+            title = f"{verdict.constraint}{' (2nd plan)' if second else ''}"
+            for column, cell in enumerate((title, value, text)):
+                item = QTableWidgetItem(cell)
+                item.setToolTip(verdict.reason or title)
+                if column == len(_COLUMNS) - 1:
+                    item.setForeground(QColor(colour))
+                self.table.setItem(row, column, item)
+        self.table.setVisible(bool(rows))
+        height = self.table.horizontalHeader().sizeHint().height() + _ROW * min(len(rows), _MOST_ROWS) + 4
+        self.table.setFixedHeight(height)
+
+    def _judged(self, dvhs: tuple[Dvh, ...]) -> tuple[Verdict, ...]:
+        return judge(self.constraints, dvhs, reference_dose=self._reference)
+
+    def _on_load(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, "Constraints", "", FILES)
+        self._try(self.load, path)
+
+    def _on_save(self) -> None:
+        path, _ = QFileDialog.getSaveFileName(self, "Constraints", "constraints.txt", FILES)
+        self._try(self.save, path)
+
+    def _try(self, act: object, path: str) -> None:
+        if not path or not callable(act):
+            return
+        try:
+            act(Path(path))
+        except GpuBioError as error:
+            self._complain(str(error))
+
+
+def text_of(constraints: Sequence[Constraint]) -> str:
+    """The lines of constraints."""
+    return "\n".join(map(str, constraints))

@@ -1,0 +1,180 @@
+"""Keeps histograms, plot, tables and choices in step; another scale or other axes need no counting."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from napari.layers import Labels
+from qtpy.QtCore import QObject, QTimer, Signal
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.layers import carried
+from napari_gpubio.dose.curves.dvh import Dvh
+from napari_gpubio.dose.widget.axes import NO_REFERENCE, Axes, interval_edges, log_start
+from napari_gpubio.dose.widget.axes_box import AxesBox, plain
+from napari_gpubio.dose.widget.constraint_box import ConstraintBox
+from napari_gpubio.dose.widget.metric_table import MetricTable
+from napari_gpubio.dose.widget.plot import DvhPlot
+from napari_gpubio.dose.widget.readout import Shown
+from napari_gpubio.dose.widget.request import Counted, Structure
+from napari_gpubio.dose.widget.scale_box import ScaleBox
+
+if TYPE_CHECKING:
+    from napari_gpubio.dose.run import DvhResult
+
+_NO_COLOUR = "#9a9a9a"
+
+
+class CurveDesk(QObject):
+    """Draws the histograms of a run as they are scaled, and tells their metrics and verdicts.
+
+    ``drawn`` says that the curves or the axes are others, ``noted`` carries what has to be known of them,
+    ``complained`` why they cannot be told.
+
+    Parameters
+    ----------
+    plot, axes_box, scale_box, table, constraints
+        The parts of the panel.
+    """
+
+    drawn = Signal()
+    noted = Signal(str)
+    complained = Signal(str)
+
+    def __init__(
+        self,
+        plot: DvhPlot,
+        axes_box: AxesBox,
+        scale_box: ScaleBox,
+        table: MetricTable,
+        constraints: ConstraintBox,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.counted: Counted | None = None
+        self.results: tuple[DvhResult, ...] = ()
+        self.curves: tuple[Shown, ...] = ()
+        self.axes = Axes()
+        self._plot, self._axes_box, self._scale_box = plot, axes_box, scale_box
+        self._table, self._constraints = table, constraints
+        self._soon = QTimer(self)  # many strokes and moves of a slider, one picture
+        self._soon.setSingleShot(True)
+        self._soon.timeout.connect(self._refresh)
+        self._recount = False
+        axes_box.changed.connect(self.redraw)
+        scale_box.changed.connect(self.redraw)
+
+    @property
+    def factor(self) -> float:
+        """What doses are multiplied by."""
+        return self._scale_box.factor
+
+    @property
+    def reference(self) -> float | None:
+        """The prescription."""
+        return self._scale_box.reference
+
+    def show(self, counted: Counted | None) -> None:
+        """Show another run, or none."""
+        before, self.counted = self.counted, counted
+        if before is not None and before is not counted:
+            before.close()
+        self._recount = True
+        self._refresh()
+
+    def repaint(self) -> None:
+        """Labels were painted: draw the histograms as they are now, soon."""
+        self._recount = True
+        self._soon.start(0)
+
+    def redraw(self) -> None:
+        """Another scale, other axes or colours: draw the same histograms, soon."""
+        self._soon.start(0)
+
+    def plan(self, second: bool = False) -> tuple[Dvh, ...]:  # noqa: FBT002
+        """The scaled histograms of a plan."""
+        return tuple(one.dvh for one in self.curves if one.second == second)
+
+    def structure_of(self, number: int) -> Structure | None:
+        """Where a curve comes from."""
+        if self.counted is None or not self.curves:
+            return None
+        return self.counted.structures[number % len(self.counted.structures)]
+
+    def finish(self) -> None:
+        """Free everything."""
+        self._soon.stop()
+        if self.counted is not None:
+            self.counted.close()
+        self.counted, self.results, self.curves = None, (), ()
+
+    # -- the inside -----------------------------------------------------------------------------------------------
+
+    def _refresh(self) -> None:
+        self._soon.stop()
+        if self._recount:
+            self._recount = False
+            try:
+                self.results = () if self.counted is None else self.counted.results()
+            except InvalidInput as error:  # painted beyond a dose where that is refused
+                self.complained.emit(str(error))
+                return
+        self.curves = self._shown()
+        unit = "" if self.counted is None else self.counted.doses[0].unit
+        wanted = self._axes_box.axes(self.reference, unit)
+        self.axes = plain(wanted)
+        self._show_units(unit)
+        dvhs = [one.dvh for one in self.curves]
+        start = log_start(dvhs) if self.axes.logarithmic else 0.0
+        edges = interval_edges(dvhs, self.axes) if self.axes.differential else np.empty(0)
+        self._plot.show_curves(self.curves, self.axes, start, edges)
+        self._plot.show_prescription(self.reference)
+        self._table.show_curves(self.curves, self.reference)
+        plans = [self.plan()] + ([self.plan(second=True)] if len(self.results) > 1 else [])
+        self._constraints.show_dvhs(plans if self.curves else [], self.reference)
+        self.noted.emit(self._notes(missing_reference=wanted.relative_dose and self.reference is None))
+        self.drawn.emit()
+
+    def _shown(self) -> tuple[Shown, ...]:
+        if self.counted is None:
+            return ()
+        colours = [_attempt(colour_of, one, self.counted) for one in self.counted.structures]
+        return tuple(
+            Shown(dvh=dvh.scaled(self.factor), colour=colour, second=bool(number))
+            for number, result in enumerate(self.results)
+            for dvh, colour in zip(result, colours, strict=True)
+        )
+
+    def _show_units(self, unit: str) -> None:
+        if unit:
+            for part in (self._axes_box, self._scale_box, self._table):
+                part.show_unit(unit)
+        self._scale_box.show_top(max((one.dvh.largest for one in self.curves if not one.dvh.is_empty), default=0.0))
+
+    def _notes(self, *, missing_reference: bool) -> str:
+        notes = [NO_REFERENCE] if missing_reference else []
+        layers = () if self.counted is None else self.counted.request.layers
+        notes += [note for layer in layers for note in carried(layer, "notes") or ()]
+        notes += dict.fromkeys(note for one in self.curves for note in one.dvh.notes)
+        return " ".join(f"{note[:1].upper()}{note[1:]}." for note in notes)
+
+
+def colour_of(structure: Structure, counted: Counted) -> str:
+    """The colour of a structure in its layer, as ``#rrggbb``."""
+    if isinstance(structure.layer, Labels):
+        rgba: Any = structure.layer.colormap.map(structure.label)
+        return _hex(np.asarray(rgba, np.float64).reshape(-1)[:3] * 255)
+    colour = counted.contours[structure.name].colour
+    return _NO_COLOUR if colour is None else _hex(np.asarray(colour, np.float64))
+
+
+def _attempt(read: Callable[..., str], *arguments: Any) -> str:
+    """A colour, or grey for a layer whose colours cannot be read."""
+    try:
+        return read(*arguments)
+    except (KeyError, IndexError, ValueError):
+        return _NO_COLOUR
+
+
+def _hex(rgb: Any) -> str:
+    return "#" + "".join(f"{round(float(part)):02x}" for part in rgb)

@@ -1,0 +1,207 @@
+"""Writing what is shown: the figure, the curves, the metrics, everything known, and a DICOM DVH sequence."""
+
+import csv
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from qtpy.QtCore import QRectF, QSize, Qt
+from qtpy.QtGui import QImage, QPainter
+from qtpy.QtSvg import QSvgGenerator
+from qtpy.QtWidgets import QFileDialog, QMenu, QPushButton, QWidget
+
+from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.layers import carried
+from napari_gpubio.dose.io.dvh_sequence import write_dvh_sequence
+from napari_gpubio.dose.io.rtstruct import read_rtstruct
+from napari_gpubio.dose.io.table import write_curves_csv, write_json
+from napari_gpubio.dose.run import DvhResult
+from napari_gpubio.dose.widget.axes import interval_edges, log_start
+from napari_gpubio.dose.widget.curve_desk import CurveDesk
+from napari_gpubio.dose.widget.metric_table import MetricTable
+from napari_gpubio.dose.widget.plot import PAPER, DvhPlot
+
+RTDOSE, NUMBERS = "rtdose", "roi_numbers"  # under which layers carry their file, and the numbers of structures by name
+NOTHING = "there are no histograms to write; press Run first"
+NO_RTDOSE = (
+    "a DICOM DVH sequence is written into a copy of the RTDOSE file and refers to the numbers of the RTSTRUCT file; "
+    "choose both, or write CSV or JSON"
+)
+SCALED = "the doses are scaled by {:g}, and a DVH sequence belongs to the doses of its file; set the scale to 1"
+_FIGURE = QSize(1000, 640)  # pixels
+_DICOM = "DICOM (*.dcm *)"
+_FINER = 2  # times, has a picture of pixels
+
+
+class ExportButton(QPushButton):
+    """A menu of everything that can be written.
+
+    Parameters
+    ----------
+    desk, table
+        What is shown.
+    complain
+        Shows a sentence.
+    say
+        Shows a short text.
+    """
+
+    def __init__(
+        self,
+        desk: CurveDesk,
+        table: MetricTable,
+        complain: Callable[[str], None],
+        say: Callable[[str], None],
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__("Export", parent)
+        self._desk, self._table, self._complain, self._say = desk, table, complain, say
+        menu = QMenu(self)
+        for title, name, kind, write in (
+            ("Figure (PNG)…", "dvh.png", "PNG (*.png)", self.write_png),
+            ("Figure (SVG)…", "dvh.svg", "SVG (*.svg)", self.write_svg),
+            ("Curves (CSV)…", "curves.csv", "CSV (*.csv)", self.write_curves),
+            ("Metrics (CSV)…", "metrics.csv", "CSV (*.csv)", self.write_metrics),
+            ("Everything (JSON)…", "dvh.json", "JSON (*.json)", self.write_everything),
+        ):
+            menu.addAction(title, lambda n=name, k=kind, w=write: self._ask(n, k, w))
+        menu.addAction("DICOM DVH sequence…", self._ask_dicom)
+        self.setMenu(menu)
+        self.setToolTip("Write the figure, curves, metrics, or everything")
+
+    def write_png(self, path: Path) -> None:
+        """Write the plot as it is shown, dark on white."""
+        image = QImage(_FINER * _FIGURE, QImage.Format.Format_RGB32)
+        image.fill(Qt.GlobalColor.white)
+        self._draw(image)
+        with atomic_write(path) as part:
+            if not image.save(str(part), "PNG"):
+                raise InvalidInput(f"{path.name} could not be written; choose another folder")
+
+    def write_svg(self, path: Path) -> None:
+        """Write the plot as it is shown, dark on white."""
+        with atomic_write(path) as part:
+            drawing = QSvgGenerator()
+            drawing.setFileName(str(part))
+            drawing.setSize(_FIGURE)
+            drawing.setViewBox(QRectF(0, 0, _FIGURE.width(), _FIGURE.height()))
+            drawing.setTitle("Dose-volume histogram")
+            self._draw(drawing)
+
+    def write_curves(self, path: Path) -> None:
+        """Write every point of the curves as they are scaled; those of a second plan into a file of their own."""
+        self._require()
+        for second, target in self._targets(path):
+            write_curves_csv(target, self._desk.plan(second=second))
+
+    def write_metrics(self, path: Path) -> None:
+        """Write the table; what it cannot tell stays empty."""
+        self._require()
+        with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["structure", "plan", *map(str, self._table.metrics)])
+            for one in self._desk.curves:
+                writer.writerow([one.dvh.name, 2 if one.second else 1, *map(self._cell(one.dvh), self._table.metrics)])
+
+    def write_everything(self, path: Path) -> None:
+        """Write curves as they are scaled, and how they were made."""
+        self._require()
+        for second, target in self._targets(path):
+            made = self._desk.results[int(second)]
+            told = {**made.parameters, "scaled_by": self._desk.factor, "prescription": self._desk.reference}
+            write_json(target, DvhResult(dvhs=self._desk.plan(second=second), parameters=told, complete=made.complete))
+
+    def write_dicom(self, path: Path, rtdose: Path | None = None, rtstruct: Path | None = None) -> None:
+        """Write a copy of the RTDOSE file of the first plan with these histograms.
+
+        Parameters
+        ----------
+        path
+            The new file.
+        rtdose, rtstruct
+            The files of dose and structures; None: as the layers tell.
+        """
+        layer = self._require().request.plans[0].layer
+        source = rtdose or carried(layer, RTDOSE)
+        numbers = self._numbers() if rtstruct is None else _numbers_in(rtstruct)
+        if source is None or not numbers:
+            raise InvalidInput(NO_RTDOSE)
+        if self._desk.factor != 1:
+            raise InvalidInput(SCALED.format(self._desk.factor))
+        write_dvh_sequence(path, self._desk.plan(), numbers, source)
+
+    # -- the inside -----------------------------------------------------------------------------------------------
+
+    def _numbers(self) -> Mapping[str, int]:
+        """Numbers of structures in their RTSTRUCT file, by name, as far as the layers tell."""
+        found: dict[str, int] = {}
+        for layer in self._require().request.layers:
+            found |= carried(layer, NUMBERS) or {}
+        return found
+
+    def _draw(self, device: Any) -> None:
+        """Draw the plot anew on something to paint on."""
+        self._require()
+        desk = self._desk
+        figure = DvhPlot(PAPER, "w")
+        figure.resize(_FIGURE)
+        dvhs = [one.dvh for one in desk.curves]
+        figure.show_curves(desk.curves, desk.axes, log_start(dvhs), interval_edges(dvhs, desk.axes))
+        figure.show_prescription(desk.reference)
+        figure.grab()  # lays it out
+        figure.place_legend()
+        painter = QPainter(device)
+        figure.render(painter)
+        painter.end()
+        figure.close()
+
+    def _require(self) -> Any:
+        if self._desk.counted is None or not self._desk.curves:
+            raise InvalidInput(NOTHING)
+        return self._desk.counted
+
+    def _targets(self, path: Path) -> list[tuple[bool, Path]]:
+        """Which plan goes into which file."""
+        both = [(False, path), (True, path.with_stem(f"{path.stem} (2nd plan)"))]
+        return both[: len(self._desk.results)]
+
+    def _cell(self, dvh: Any) -> Callable[[Any], str]:
+        def text(metric: Any) -> str:
+            try:
+                value = metric.of(dvh, self._desk.reference)
+            except InvalidInput:
+                return ""
+            return "" if math.isnan(value) else repr(float(value))
+
+        return text
+
+    def _ask_dicom(self) -> None:
+        """Ask for the files of dose and structures, as far as the layers do not tell them, and for the new one."""
+        if self._desk.counted is None:
+            self._complain(NOTHING)
+            return
+        chosen: list[Path | None] = []
+        layer = self._desk.counted.request.plans[0].layer
+        for title, known in (("RTDOSE", carried(layer, RTDOSE)), ("RTSTRUCT", self._numbers())):
+            text = "" if known else QFileDialog.getOpenFileName(self, f"{title} file of this plan", "", _DICOM)[0]
+            chosen.append(Path(text) if text else None)
+        self._ask("rtdose_dvh.dcm", _DICOM, lambda path: self.write_dicom(path, *chosen))
+
+    def _ask(self, name: str, kind: str, write: Callable[[Path], None]) -> None:
+        path, _ = QFileDialog.getSaveFileName(self, "Export", name, kind)
+        if not path:
+            return
+        try:
+            write(Path(path))
+        except GpuBioError as error:
+            self._complain(str(error))
+        else:
+            self._say(f"written: {Path(path).name}")
+
+
+def _numbers_in(rtstruct: Path) -> dict[str, int]:
+    """Numbers of the structures of an RTSTRUCT file, by name."""
+    found = read_rtstruct(rtstruct)
+    return {one.name: number for one, number in zip(found.structures, found.numbers, strict=True)}

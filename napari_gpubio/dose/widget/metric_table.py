@@ -1,0 +1,241 @@
+"""The table of metrics: a row for each curve, a column for each metric that was typed."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtGui import QColor, QIcon, QPixmap
+from qtpy.QtWidgets import QLabel, QLineEdit, QTableWidget, QTableWidgetItem, QVBoxLayout, QWidget
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.dose.curves.metric import Metric, parse_metric
+from napari_gpubio.dose.widget.readout import Shown, short
+
+DEFAULT = "Volume[cc], Mean[{unit}], D95%[{unit}], D2%[{unit}], Max[{unit}]"
+_TIP = (
+    "Columns, separated by commas: D95%[Gy], D0.03cc[Gy], V20Gy[%], V20Gy[cc], V20Gy-30Gy[cc], CV20Gy[cc], DC1cc[Gy], "
+    "Mean[Gy], Min[Gy], Max[Gy], Median[Gy], Volume[cc]; with a prescription also V95%[%]"
+)
+_WRONG = "QLineEdit { border: 1px solid #ff6b5e; }"
+_ERROR, _DIM = "color: #ff6b5e;", "color: #9a9a9a;"
+_ROW, _MOST_ROWS = 22, 8  # pixels; rows that are shown without scrolling
+_CHIP = 12  # pixels
+_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+_FIXED = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
+_EDITABLE = _FIXED | Qt.ItemFlag.ItemIsEditable
+_COLOUR = Qt.ItemDataRole.UserRole
+Row = tuple[str, str, str, list[str]]  # title, colour, tool tip, cells
+
+
+class MetricTable(QWidget):
+    """Metrics of all curves; ``renamed`` carries a curve's number and the name that was typed for it."""
+
+    changed = Signal()
+    selected = Signal(int)
+    renamed = Signal(int, str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.metrics: tuple[Metric, ...] = ()
+        self.columns = QLineEdit(self)
+        self.table = QTableWidget(0, 0, self)
+        self.problem = QLabel(self)
+        self._curves: tuple[Shown, ...] = ()
+        self._rows: list[int | None] = []  # the curve of each row, or None
+        self._reference: float | None = None
+        self._unit = ""
+        self._lengths: tuple[int, ...] = ()
+        self._build()
+        self.columns.textEdited.connect(self._on_typed)
+        self.table.itemChanged.connect(self._on_item)
+        self.table.currentCellChanged.connect(lambda row, *_: self._on_row(row))
+        self.table.horizontalHeader().sectionDoubleClicked.connect(self._edit_column)
+
+    def show_unit(self, unit: str) -> None:
+        """Begin with columns in another unit, unless the user has typed some."""
+        if unit == self._unit:
+            return
+        was_default = self.columns.text() in ("", DEFAULT.format(unit=self._unit))
+        self._unit = unit
+        if was_default and unit:
+            self.set_columns(DEFAULT.format(unit=unit))
+
+    def set_columns(self, text: str) -> None:
+        """Show other columns, as if they had been typed."""
+        self.columns.setText(text)
+        self.columns.setCursorPosition(0)
+        self._on_typed()
+
+    def show_curves(self, curves: Sequence[Shown], reference: float | None) -> None:
+        """Read the metrics off these histograms."""
+        self._curves, self._reference = tuple(curves), reference
+        self._show()
+
+    def _build(self) -> None:
+        self.columns.setToolTip(_TIP)
+        self.columns.setPlaceholderText("metrics, for instance D95%[Gy], V20Gy[%]")
+        self.problem.setWordWrap(True)
+        self.problem.setStyleSheet(_ERROR)
+        self.problem.hide()
+        self.table.verticalHeader().hide()
+        self.table.verticalHeader().setDefaultSectionSize(_ROW)
+        self.table.horizontalHeader().setToolTip("Double-click to edit a column")
+        self.table.setWordWrap(False)
+        self.table.setSelectionBehavior(QTableWidget.SelectionBehavior.SelectRows)
+        self.table.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(3)
+        for part in (self.columns, self.problem, self.table):
+            layout.addWidget(part)
+        layout.addStretch(1)
+
+    # -- columns --------------------------------------------------------------------------------------------------
+
+    def _on_typed(self, *_: Any) -> None:
+        try:
+            self.metrics = parse_columns(self.columns.text())
+        except InvalidInput as error:  # what was there before stays
+            self._complain(str(error))
+            self.columns.setStyleSheet(_WRONG)
+            return
+        self.columns.setStyleSheet("")
+        self._complain("")
+        self._show()
+        self.changed.emit()
+
+    def _edit_column(self, column: int) -> None:
+        """Select the text of a column where it can be typed over."""
+        self.columns.setFocus()
+        if 0 < column <= len(self.metrics):
+            parts = self.columns.text().split(",")[: column - 1]
+            self.columns.setSelection(len(",".join([*parts, ""])), len(self.columns.text().split(",")[column - 1]))
+
+    def _complain(self, sentence: str) -> None:
+        self.problem.setText(sentence[:1].upper() + sentence[1:])
+        self.problem.setVisible(bool(sentence))
+
+    # -- rows -----------------------------------------------------------------------------------------------------
+
+    def _show(self) -> None:
+        problems: list[str] = []
+        self._rows, rows = self._ordered(problems)
+        was = self.table.blockSignals(True)
+        headers = ["Structure", *map(str, self.metrics)]
+        if self.table.columnCount() != len(headers):
+            self.table.setColumnCount(len(headers))
+        self.table.setHorizontalHeaderLabels(headers)
+        self.table.setRowCount(len(rows))
+        for number, (title, colour, tip, cells) in enumerate(rows):
+            curve = self._rows[number]
+            editable = curve is not None and not self._curves[curve].second
+            item = self._put(number, 0, title, tip, editable=editable)
+            if item.data(_COLOUR) != colour:
+                item.setData(_COLOUR, colour)
+                item.setIcon(_chip(colour))
+            for column, text in enumerate(cells, start=1):
+                self._put(number, column, text, tip)
+        self.table.blockSignals(was)
+        self._fit([headers, *([title, *texts] for title, _, _, texts in rows)])
+        if not self.columns.styleSheet():
+            self._complain(problems[0] if problems else "")
+
+    def _row(self, one: Shown, problems: list[str]) -> Row:
+        cells = []
+        for metric in self.metrics:
+            try:
+                value = metric.of(one.dvh, self._reference)
+            except InvalidInput as error:
+                problems.append(str(error))
+                value = math.nan
+            cells.append("–" if math.isnan(value) else short(value))
+        tip = "; ".join(one.dvh.notes) or "double-click to rename"
+        return one.title, one.colour, tip, cells
+
+    def _ordered(self, problems: list[str]) -> tuple[list[int | None], list[Row]]:
+        """Rows and their curves: each structure, under it the second plan and the difference, which is no curve."""
+        seconds = {one.dvh.name: number for number, one in enumerate(self._curves) if one.second}
+        numbers: list[int | None] = []
+        rows: list[Row] = []
+        for number, one in enumerate(self._curves):
+            if one.second:
+                continue
+            numbers.append(number)
+            rows.append(self._row(one, problems))
+            if (other := seconds.get(one.dvh.name)) is not None:
+                numbers += [other, None]
+                rows += [self._row(self._curves[other], problems), self._difference(one, self._curves[other])]
+        return numbers, rows
+
+    def _difference(self, first: Shown, second: Shown) -> Row:
+        """A row of the second plan minus the first."""
+        cells = []
+        for metric in self.metrics:
+            try:
+                value = metric.of(second.dvh, self._reference) - metric.of(first.dvh, self._reference)
+            except InvalidInput:
+                value = math.nan
+            cells.append("–" if math.isnan(value) else f"{value:+.4g}")
+        return f"{second.dvh.name}: 2nd − 1st", second.colour, "second plan minus first", cells
+
+    def _put(self, row: int, column: int, text: str, tip: str, *, editable: bool = False) -> QTableWidgetItem:
+        item = self.table.item(row, column)
+        if item is None:
+            item = QTableWidgetItem()
+            item.setTextAlignment(_RIGHT if column else _LEFT)
+            self.table.setItem(row, column, item)
+        flags = _EDITABLE if editable else _FIXED
+        for now, wanted, put in (
+            (item.flags(), flags, item.setFlags),
+            (item.text(), text, item.setText),
+            (item.toolTip(), tip, item.setToolTip),
+        ):
+            if now != wanted:  # Qt takes its time with each, also where nothing changes
+                put(wanted)
+        return item
+
+    def _fit(self, texts: Sequence[Sequence[str]]) -> None:
+        """Give columns the width of their texts, where these are of other lengths, and the table its height."""
+        lengths = tuple(max(map(len, column)) for column in zip(*texts, strict=True))
+        if lengths != self._lengths:
+            self._lengths = lengths
+            self.table.resizeColumnsToContents()
+        header, bar = self.table.horizontalHeader(), self.table.horizontalScrollBar().sizeHint().height()
+        height = header.sizeHint().height() + _ROW * min(max(len(texts) - 1, 1), _MOST_ROWS) + bar + 4
+        if self.table.height() != height:
+            self.table.setFixedHeight(height)
+
+    def _on_item(self, item: QTableWidgetItem) -> None:
+        curve = self._curve_of(item.row())
+        if item.column() == 0 and curve is not None and item.text().strip():
+            self.renamed.emit(curve, item.text().strip())
+
+    def _on_row(self, row: int) -> None:
+        if (curve := self._curve_of(row)) is not None:
+            self.selected.emit(curve)
+
+    def _curve_of(self, row: int) -> int | None:
+        return self._rows[row] if 0 <= row < len(self._rows) else None
+
+
+def parse_columns(text: str) -> tuple[Metric, ...]:
+    """Read metrics that are separated by commas or semicolons.
+
+    Raises
+    ------
+    InvalidInput
+        If one of them is none.
+    """
+    parts = (part.strip() for part in text.replace(";", ",").split(","))
+    return tuple(parse_metric(part) for part in parts if part)
+
+
+def _chip(colour: str) -> QIcon:
+    pixmap = QPixmap(_CHIP, _CHIP)
+    pixmap.fill(QColor(colour))
+    icon = QIcon()
+    for mode in (QIcon.Mode.Normal, QIcon.Mode.Selected):
+        icon.addPixmap(pixmap, mode)
+    return icon

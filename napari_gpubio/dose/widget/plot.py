@@ -1,0 +1,286 @@
+"""The plot: curves, a line at a dose, a line at a volume, a dose interval, and the voxel that was clicked."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyqtgraph
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtWidgets import QWidget
+
+from napari_gpubio.dose.widget.axes import Axes, interval_words
+from napari_gpubio.dose.widget.plot_axis import DoseAxis
+from napari_gpubio.dose.widget.plot_legend import emptiest
+from napari_gpubio.dose.widget.readout import Shown
+
+Array = npt.NDArray[Any]
+SCREEN, PAPER = "#a8adb3", "#222222"  # text and axes: on napari's themes, and on white
+LINK, VOLUME = "#2dffb2", "#ffb347"  # of what is lit in the image, and of the line at a volume
+_MOST_NAMED = 10  # curves in the legend
+_LEGEND_ROWS = 15, 21  # pixels, on screen and on paper
+_SLACK, _LEAST_SHARE = 0.01, 0.4  # of the range that is shown: by how much curves leave it, and what they fill
+_NEAR_PIXELS = 24.0
+DASHES = "dashed: second plan"
+_DASHED = Qt.PenStyle.DashLine
+
+
+class DvhPlot(pyqtgraph.PlotWidget):
+    """Draws histograms and lets lines be dragged.
+
+    Signals carry doses in units of the dose, volumes as on the axis, and the number of a curve (-1: none is near).
+
+    Parameters
+    ----------
+    ink
+        Colour of axes and text.
+    """
+
+    dose_dragged = Signal(float)
+    dose_dropped = Signal()
+    volume_dragged = Signal(float)
+    band_dragged = Signal(float, float)
+    hovered = Signal(int, float)
+    curve_clicked = Signal(int)
+
+    def __init__(self, ink: str = SCREEN, background: str | None = None, parent: QWidget | None = None) -> None:
+        super().__init__(parent, background=background, axisItems={"bottom": DoseAxis("bottom")})
+        self._ink, self._axes = ink, Axes()
+        self._items: list[Any] = []
+        self._drawn: list[tuple[Array, Array]] = []
+        self._frame: tuple[float, float, float] | None = None
+        self._titles: tuple[Any, ...] = ()
+        self.showGrid(x=True, y=True, alpha=0.15)
+        self.setMenuEnabled(False)
+        self.hideButtons()
+        for side in ("bottom", "left"):
+            axis = self.getAxis(side)
+            axis.setPen(ink)
+            axis.setTextPen(ink)
+            axis.enableAutoSIPrefix(False)
+        self.getAxis("left").setWidth(52)
+        self.getAxis("bottom").setHeight(38)
+        self.legend = self._new_legend()
+        self._add_tools()
+        self.scene().sigMouseMoved.connect(self._on_mouse)
+        self.scene().sigMouseClicked.connect(self._on_click)
+
+    def _add_tools(self) -> None:
+        pen, hover = pyqtgraph.mkPen(LINK, width=2), pyqtgraph.mkPen("#ffffff", width=3)
+        label = {"color": self._ink, "position": 0.93, "movable": False, "fill": "#26293099"}
+        self.dose_line = pyqtgraph.InfiniteLine(angle=90, movable=True, pen=pen, hoverPen=hover, labelOpts=label)
+        self.volume_line = pyqtgraph.InfiniteLine(
+            angle=0, movable=True, pen=pyqtgraph.mkPen(VOLUME, width=2), hoverPen=hover
+        )
+        self.band = pyqtgraph.LinearRegionItem(brush=f"{LINK}22", hoverBrush=f"{LINK}3a", pen=pen, hoverPen=hover)
+        self.prescription = pyqtgraph.InfiniteLine(
+            angle=90, pen=pyqtgraph.mkPen(self._ink, width=1, style=Qt.PenStyle.DotLine)
+        )
+        self.marks = pyqtgraph.ScatterPlotItem(size=10, pxMode=True)
+        self.marks.setZValue(20)
+        for item in (self.dose_line, self.volume_line, self.band, self.prescription):
+            item.setVisible(False)
+            self.addItem(item, ignoreBounds=True)
+        self.addItem(self.marks, ignoreBounds=True)
+        self.dose_line.sigDragged.connect(lambda line: self.dose_dragged.emit(self._dose_at(line.value())))
+        self.dose_line.sigPositionChangeFinished.connect(lambda _: self.dose_dropped.emit())
+        self.volume_line.sigDragged.connect(lambda line: self.volume_dragged.emit(float(line.value())))
+        self.band.sigRegionChanged.connect(self._on_band)
+
+    # -- curves ---------------------------------------------------------------------------------------------------
+
+    def show_curves(self, curves: Sequence[Shown], axes: Axes, start: float, edges: Array) -> None:
+        """Draw histograms; see `Axes.curve` for the last two."""
+        anew = len(curves) != len(self._items) or axes.differential != self._axes.differential
+        if anew or (axes.dose_text, axes.volume_text, axes.logarithmic) != self._titles:
+            self._titles, self._frame = (axes.dose_text, axes.volume_text, axes.logarithmic), None
+        kept = self._kept_doses()
+        self._axes = axes
+        self._drawn = [axes.curve(one.dvh, start, edges) for one in curves]
+        if anew:
+            self._make_items(len(curves), axes)
+        self._name(curves)
+        for item, one, (x, y) in zip(self._items, curves, self._drawn, strict=True):
+            item.setPen(one.colour, width=2, style=_DASHED if one.second else Qt.PenStyle.SolidLine)
+            item.setData(x, y)
+        self.getAxis("bottom").logarithmic = axes.logarithmic
+        self.setLabel("bottom", axes.dose_text + (interval_words(edges, axes) if axes.differential else ""))
+        self.setLabel("left", axes.volume_text)
+        self._place(kept)
+        self._fit()
+
+    def _make_items(self, count: int, axes: Axes) -> None:
+        for item in self._items:
+            self.removeItem(item)
+        more = {"x": [0.0, 1.0], "y": [0.0], "stepMode": "center"} if axes.differential else {}
+        self._items = [pyqtgraph.PlotCurveItem(**more) for _ in range(count)]
+        for item in self._items:
+            self.addItem(item)
+
+    def _new_legend(self) -> Any:
+        """An empty legend; pyqtgraph's own keeps the height of rows that are gone."""
+        if self.plotItem.legend is not None:
+            self.scene().removeItem(self.plotItem.legend)
+            self.plotItem.legend = None
+        fill, size = ("#ffffffcc", "11pt") if self._ink == PAPER else ("#26293088", "8pt")
+        return self.addLegend(labelTextColor=self._ink, brush=fill, verSpacing=0, labelTextSize=size)
+
+    def _pack_legend(self) -> None:
+        """Put the rows of the legend close to each other; pyqtgraph gives them more room the more they are."""
+        row = _LEGEND_ROWS[self._ink == PAPER]
+        for number in range(len(self.legend.items)):
+            self.legend.layout.setRowFixedHeight(number, row)
+        margins = self.legend.layout.getContentsMargins()
+        height = row * len(self.legend.items) + margins[1] + margins[3]
+        self.legend.setGeometry(0, 0, self.legend.width(), height)
+
+    def _name(self, curves: Sequence[Shown]) -> None:
+        """Name the curves of the first plan where they are few, and say that dashes are the second."""
+        pairs = list(zip(self._items, curves, strict=True))
+        wanted = [(item, one.dvh.name) for item, one in pairs if not (one.second or one.dvh.is_empty)]
+        wanted = wanted if len(wanted) <= _MOST_NAMED else []
+        wanted += [(item, DASHES) for item, one in pairs if one.second][:1]
+        if [(sample.item, label.text) for sample, label in self.legend.items] == wanted:
+            for sample, _ in self.legend.items:
+                sample.update()
+            return
+        self.legend = self._new_legend()
+        for item, title in wanted:
+            self.legend.addItem(item, title)
+        self._pack_legend()
+        self._frame = None  # its place is chosen anew
+
+    def _fit(self) -> None:
+        """Show all of the curves, unless they are seen well as it is: the user may have zoomed in, or is scaling."""
+        if not self._drawn:
+            return
+        right = max(float(x[-1]) for x, _ in self._drawn)
+        left = min(float(x[0]) for x, _ in self._drawn)
+        top = max((float(y.max()) for _, y in self._drawn if len(y)), default=1.0)
+        frame = (left, right, top)
+        if self._frame is None or not self._is_seen_well(frame, self._frame):
+            self._frame = frame
+            self.setXRange(left, right if right > left else left + 1, padding=0.02)
+            self.setYRange(0.0, top or 1.0, padding=0.04)
+            self.place_legend()
+
+    def _is_seen_well(self, now: tuple[float, float, float], shown: tuple[float, float, float]) -> bool:
+        """Whether curves in one range fill another one well."""
+        left, right, top = now
+        width, height = shown[1] - shown[0], shown[2]
+        too_wide = left < shown[0] - _SLACK * width or right > shown[1] + _SLACK * width
+        too_high = top > (1 + _SLACK) * height
+        too_small = right - shown[0] < _LEAST_SHARE * width or top < _LEAST_SHARE * height
+        return not (too_wide or too_high or too_small)
+
+    def place_legend(self) -> None:
+        """Put the legend where it hides least."""
+        box = self.plotItem.vb
+        whole, own = box.sceneBoundingRect(), self.legend.boundingRect()
+        if not (whole.width() > 0 and whole.height() > 0 and self._frame and self.legend.items):
+            return
+        (left, right), (low, high) = box.viewRange()
+        shares = [((x - left) / (right - left), (y - low) / (high - low)) for x, y in self._drawn if len(y)]
+        x, y = emptiest(shares, (own.width() / whole.width(), own.height() / whole.height()))
+        self.legend.anchor((0, 0), (0, 0), offset=(x * whole.width(), y * whole.height()))
+
+    def resizeEvent(self, event: Any) -> None:
+        """Qt: another size."""
+        super().resizeEvent(event)
+        if hasattr(self, "legend"):
+            self.place_legend()
+
+    # -- lines ----------------------------------------------------------------------------------------------------
+
+    def show_dose_line(self, dose: float | None) -> None:
+        """Put the line at a dose, or take it away."""
+        self.dose_line.setVisible(dose is not None)
+        if dose is not None:
+            self.dose_line.setValue(float(self._axes.place_of_dose(dose)))
+
+    def show_volume_line(self, volume: float | None) -> None:
+        """Put the line at a volume, as on the axis, or take it away."""
+        self.volume_line.setVisible(volume is not None)
+        if volume is not None:
+            self.volume_line.setValue(volume)
+
+    def show_band(self, ends: tuple[float, float] | None) -> None:
+        """Put the interval between two doses, or take it away."""
+        self.band.setVisible(ends is not None)
+        if ends is not None:
+            was = self.band.blockSignals(True)
+            self.band.setRegion([float(self._axes.place_of_dose(dose)) for dose in ends])
+            self.band.blockSignals(was)
+
+    def show_prescription(self, dose: float | None) -> None:
+        """Mark the prescription, or take it away."""
+        self.prescription.setVisible(dose is not None)
+        if dose is not None:
+            self.prescription.setValue(float(self._axes.place_of_dose(dose)))
+
+    def show_marks(self, marks: Sequence[tuple[int, float, bool]]) -> None:
+        """Mark doses on curves: number of the curve, dose, and whether the voxel lies in the structure."""
+        spots = []
+        for number, dose, is_inside in marks:
+            x, y = self._drawn[number]
+            place = float(self._axes.place_of_dose(dose))
+            height = float(y[np.clip(np.searchsorted(x, place) - 1, 0, len(y) - 1)]) if len(x) > len(y) else float(
+                np.interp(place, x, y, right=0.0)
+            )  # fmt: skip
+            colour = self._items[number].opts["pen"].color()
+            look = {"brush": colour, "size": 13} if is_inside else {"brush": None, "size": 8}
+            spots.append({"pos": (place, height), "pen": pyqtgraph.mkPen("w" if is_inside else colour), **look})
+        self.marks.setData(spots)
+
+    def _kept_doses(self) -> list[Any]:
+        """Doses of the lines, before the axes change."""
+        low, high = self.band.getRegion()
+        return [self._dose_at(place) for place in (self.dose_line.value(), low, high, self.prescription.value())]
+
+    def _place(self, doses: list[Any]) -> None:
+        """Put the lines where their doses are now."""
+        line, low, high, prescription = (float(self._axes.place_of_dose(dose)) for dose in doses)
+        was = self.band.blockSignals(True)
+        self.band.setRegion([low, high])
+        self.band.blockSignals(was)
+        self.dose_line.setValue(line)
+        self.prescription.setValue(prescription)
+
+    # -- the mouse ------------------------------------------------------------------------------------------------
+
+    def _dose_at(self, place: float) -> float:
+        return float(self._axes.dose_at_place(place))
+
+    def _on_band(self, *_: Any) -> None:
+        low, high = self.band.getRegion()
+        self.band_dragged.emit(self._dose_at(low), self._dose_at(high))
+
+    def _on_mouse(self, position: Any) -> None:
+        number = self._curve_at(position)
+        dose = self._dose_at(self.plotItem.vb.mapSceneToView(position).x()) if number >= 0 else 0.0
+        self.hovered.emit(number, dose)
+
+    def _on_click(self, event: Any) -> None:
+        number = self._curve_at(event.scenePos())
+        if number >= 0 and event.button() == Qt.MouseButton.LeftButton:
+            self.curve_clicked.emit(number)
+
+    def _curve_at(self, position: Any) -> int:
+        """The curve nearest to a place on screen, or -1 if none is near."""
+        box = self.plotItem.vb
+        if not box.sceneBoundingRect().contains(position) or not self._drawn:
+            return -1
+        point, pixel = box.mapSceneToView(position), box.viewPixelSize()
+        distances = [_distance(x, y, (point.x(), point.y()), pixel) for x, y in self._drawn]
+        nearest = int(np.argmin(distances))
+        return nearest if distances[nearest] <= _NEAR_PIXELS else -1
+
+
+def _distance(x: Array, y: Array, point: tuple[float, float], pixel: tuple[float, float]) -> float:
+    """Distance of a point to the points of a curve and to its height there, pixels."""
+    if not len(y):
+        return np.inf
+    ends = x[: len(y)]
+    down = np.interp(point[0], ends, y, left=y[0], right=0.0) - point[1]
+    near = np.hypot((ends - point[0]) / pixel[0], (y - point[1]) / pixel[1]).min()
+    return float(min(abs(down) / pixel[1], near))

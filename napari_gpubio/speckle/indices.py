@@ -1,0 +1,151 @@
+"""From contrast to what it tells of flow.
+
+K² = β A(x) with x = T/τ and A(x) = (exp(-2x) - 1 + 2x) / (2x²), for a Lorentzian spectrum seen for the exposure T
+(Bandyopadhyay et al. 2005; Boas and Dunn 2010). The speckle flow index 1/(2TK²) of the seed (Yang et al. 2011) is the
+limit of an older form of it for fast flow; it is half of 1/τ there. Ratios of flow agree where K is small.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import numba as nb
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.parallel import cpu_threads
+
+Array = npt.NDArray[Any]
+SMALL_X = 1e-3  # below it A is taken from its series, since its numerator loses its digits
+SERIES_BELOW = 0.1  # of K²/β, where exp(-2x) < 1e-8 and x is the root of a quadratic equation
+TABLE_STEPS = 1024
+LABELS = {
+    "sfi": "speckle flow index 1/(2TK²)",
+    "squared": "K²",
+    "inverse": "1/K²",
+    "ict": "inverse correlation time 1/τ",
+    "relative": "flow relative to baseline K₀²/K²",
+}
+_NEWTON_STEPS = 4
+
+
+def speckle_flow_index(k2: npt.ArrayLike, exposure_ms: float) -> Array:
+    """Return SFI = 1/(2TK²), 1/s; infinite where K is 0."""
+    _check_exposure(exposure_ms)
+    with np.errstate(divide="ignore"):
+        return np.asarray(1.0 / (2e-3 * exposure_ms * np.asarray(k2, np.float64)))
+
+
+def relative_flow(k2: npt.ArrayLike, baseline_k2: npt.ArrayLike) -> Array:
+    """Return F/F₀ = K₀²/K², where K² is averaged over whatever is averaged before this division."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.asarray(baseline_k2, np.float64) / np.asarray(k2, np.float64))
+
+
+def visibility(x: npt.ArrayLike) -> Array:
+    """Return A(x), the K² of a scatterer whose correlation time is the exposure over x, for β = 1."""
+    values = np.asarray(x, np.float64)
+    return _visibilities(values.reshape(-1)).reshape(values.shape)
+
+
+def inverse_correlation_time(k2: npt.ArrayLike, exposure_ms: float, beta: float = 1.0) -> Array:
+    """Return 1/τ (1/s) by the full model: a table and Newton's steps.
+
+    Parameters
+    ----------
+    k2
+        K², any shape. 0 gives infinity, β or more 0, a negative number NaN.
+    exposure_ms, beta
+        T and β of the model.
+
+    Raises
+    ------
+    InvalidInput
+        If the exposure or β is not positive.
+    """
+    _check_exposure(exposure_ms)
+    if not 0 < beta <= 1:
+        raise InvalidInput(f"beta is {beta:g}; it must be above 0 and at most 1")
+    values = np.asarray(k2, np.float64)
+    with cpu_threads():
+        x = _invert(values.reshape(-1) / beta, decay_table().by_steps)
+    return np.asarray(x.reshape(values.shape) / (1e-3 * exposure_ms))
+
+
+def _check_exposure(exposure_ms: float) -> None:
+    if not exposure_ms > 0:
+        raise InvalidInput(f"exposure_ms is {exposure_ms:g}; give the camera's exposure time, more than 0 ms")
+
+
+class DecayTable(NamedTuple):
+    """x and its change from one step to the next, at K²/β = `SERIES_BELOW` to 1, shape (steps + 1, 2).
+
+    ``single`` is for the kernels, which interpolate cubically between steps.
+    """
+
+    by_steps: npt.NDArray[np.float64]
+    single: npt.NDArray[np.float32]
+
+
+@functools.cache
+def decay_table() -> DecayTable:
+    """Return the table of the inverse of A; at its last step x is 0."""
+    k = np.linspace(SERIES_BELOW, 1.0, TABLE_STEPS + 1)
+    x = np.array([_bisected(value) for value in k])
+    slope = np.array([1.0 / _slope(value) if value > 0 else -1.5 for value in x])
+    table = np.stack([x, slope * (k[1] - k[0])], axis=1)
+    return DecayTable(table, np.ascontiguousarray(table, np.float32))
+
+
+def _bisected(k: float) -> float:
+    """The root of A(x) = k between 0 and 20."""
+    low, high = 0.0, 20.0
+    for _ in range(70):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if _visibility(middle) < k else (middle, high)
+    return 0.0 if k >= 1.0 else 0.5 * (low + high)
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def _visibility(x: float) -> float:
+    if x < SMALL_X:
+        return 1.0 - x * (2.0 / 3.0) + x * x / 3.0
+    return (np.expm1(-2.0 * x) + 2.0 * x) / (2.0 * x * x)
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def _slope(x: float) -> float:
+    """dA/dx."""
+    if x < SMALL_X:
+        return -2.0 / 3.0 + x * (2.0 / 3.0)
+    return -(np.expm1(-2.0 * x) + x * np.exp(-2.0 * x) + x) / (x * x * x)
+
+
+@nb.njit(cache=True, nogil=True)
+def _visibilities(x: Array) -> Array:
+    out = np.empty_like(x)
+    for i in range(x.size):
+        out[i] = _visibility(x[i])
+    return out
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def _inverse(k: float, table: Array) -> float:
+    """x of one K²/β."""
+    if not 0.0 < k < 1.0:
+        return np.inf if k == 0.0 else (0.0 if k >= 1.0 else np.nan)
+    if k < SERIES_BELOW:
+        return (1.0 + np.sqrt(1.0 - 2.0 * k)) / (2.0 * k)
+    at = min(int((k - SERIES_BELOW) / (1.0 - SERIES_BELOW) * TABLE_STEPS), TABLE_STEPS - 1)
+    x = table[at, 0]
+    for _ in range(_NEWTON_STEPS):
+        x = max(0.0, x - (_visibility(x) - k) / _slope(x))
+    return x
+
+
+@nb.njit(cache=True, nogil=True, parallel=True)
+def _invert(k: Array, table: Array) -> Array:
+    out = np.empty_like(k)
+    for i in nb.prange(k.size):
+        out[i] = _inverse(k[i], table)
+    return out

@@ -1,0 +1,129 @@
+"""Frames from files and maps to files: TIFF stacks, and the raw files of the Speckle Software of UT Austin."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.speckle.model import ContrastMaps
+from napari_gpubio.speckle.validity import NAMES
+
+Array = npt.NDArray[Any]
+TIFF_SUFFIXES = (".tif", ".tiff")
+_HEADER = np.dtype([("height", "<u2"), ("width", "<u2"), ("frames", "<u2"), ("exposure", "<u2")])
+
+
+def is_raw(path: str | os.PathLike[str]) -> bool:
+    """Whether a file's name is one of the raw files' (``name.00000``)."""
+    suffix = Path(path).suffix[1:]
+    return len(suffix) == 5 and suffix.isdigit()
+
+
+def read_frames(path: str | os.PathLike[str]) -> Array:
+    """Read a stack of frames, shape (T, Y, X), or a single one (Y, X).
+
+    Parameters
+    ----------
+    path
+        A TIFF file, or a raw file ``name.00000`` of UT Austin's software. Where they lie in one piece they are mapped,
+        and read when they are needed.
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be read, or holds no stack of gray frames.
+    """
+    file = existing_file(path)
+    if is_raw(file):
+        return read_raw(file)
+    if file.suffix.lower() not in TIFF_SUFFIXES:
+        raise InvalidInput(f"{file.name} is neither .tif nor a raw file .00000; save the frames as TIFF")
+    return _read_tiff(file)
+
+
+def _read_tiff(file: Path) -> Array:
+    import tifffile
+
+    try:
+        with tifffile.TiffFile(file) as tiff:
+            if len(tiff.series) != 1:
+                raise InvalidInput(f"{file.name} holds {len(tiff.series)} images of different kinds; save one stack")
+            series = tiff.series[0]
+            array = tifffile.memmap(file, mode="r") if series.dataoffset is not None else series.asarray()
+    except InvalidInput:
+        raise
+    except Exception as error:  # tifffile raises many kinds on damaged files
+        raise InvalidInput(f"{file.name} cannot be read as TIFF ({error}); copy or export it again") from error
+    if array.ndim not in (2, 3) or array.dtype.kind not in "uif":
+        raise InvalidInput(f"{file.name} holds {array.dtype} of shape {array.shape}; give gray frames (frames, y, x)")
+    return np.asarray(array)
+
+
+def read_raw(path: str | os.PathLike[str]) -> Array:
+    """Read a raw file of UT Austin's software: a header of four 16-bit words, then frames of 8 or 16 bits.
+
+    The header's number of frames wraps round and its exposure may be garbage, so the number is taken from the file's
+    size and the exposure is the user's to know. One byte a pixel is assumed where both would fit.
+
+    Raises
+    ------
+    InvalidInput
+        If the file's size does not fit its header.
+    """
+    file = existing_file(path)
+    if file.stat().st_size <= _HEADER.itemsize:
+        raise InvalidInput(f"{file.name} has no frames; copy it again")
+    header = np.fromfile(file, _HEADER, 1)[0]
+    pixels, size = int(header["height"]) * int(header["width"]), file.stat().st_size - _HEADER.itemsize
+    if pixels == 0 or size % pixels:
+        raise InvalidInput(
+            f"{file.name} says frames of {header['width']} x {header['height']} and holds {size} bytes, no whole "
+            "number of frames; copy it again"
+        )
+    bytes_each = _bytes_per_sample(size // pixels, int(header["frames"]))
+    shape = (size // pixels // bytes_each, int(header["height"]), int(header["width"]))
+    return np.memmap(file, f"<u{bytes_each}", "r", _HEADER.itemsize, shape)
+
+
+def _bytes_per_sample(bytes_per_pixel: int, told: int) -> int:
+    """1 or 2, by the frames that the header tells, modulo 65 536."""
+    wraps = 1 << 16
+    if bytes_per_pixel % wraps == told % wraps:
+        return 1
+    return 2 if bytes_per_pixel % 2 == 0 and bytes_per_pixel // 2 % wraps == told % wraps else 1
+
+
+def write_maps(path: str | os.PathLike[str], maps: ContrastMaps, which: str = "contrast") -> None:
+    """Write maps as TIFF with how they were made in its description (JSON), readable by ImageJ.
+
+    Parameters
+    ----------
+    path
+        A ``.tif`` file.
+    maps
+        What to write of.
+    which
+        ``"contrast"``, ``"index"`` (both float32) or ``"mask"`` (uint8).
+
+    Raises
+    ------
+    InvalidInput
+        If the maps have no such part, or the file cannot be written.
+    """
+    import tifffile
+
+    array: npt.NDArray[Any] | None = getattr(maps, which)
+    if array is None:
+        raise InvalidInput(f"the maps have no {which}; ask for it in the settings")
+    if Path(path).suffix.lower() not in TIFF_SUFFIXES:
+        raise InvalidInput(f"{Path(path).name} does not end in .tif; give it this ending")
+    told = {**maps.parameters, "map": which, "unit": maps.unit if which == "index" else ""}
+    if which == "mask":
+        told["bits"] = {name: bit for bit, name in NAMES.items()}
+    with atomic_write(path) as part:
+        tifffile.imwrite(part, array, description=json.dumps(told), metadata=None, photometric="minisblack")

@@ -1,0 +1,52 @@
+"""Live speckle imaging without a window: sources, ring, loop, recording, time courses.
+
+::
+
+    camera = SimulatedCamera()
+    loop = LiveLoop(camera, process, mode="every frame")
+    loop.start()
+    loop.record(Recording("run.tif", about={"exposure_ms": camera.exposure_ms}))
+    ...
+    result = loop.latest.take()  # a GUI's timer: the newest result, or None
+    loop.status().message
+    loop.close()
+"""
+
+from napari_gpubio.speckle.live.frame import Frame
+from napari_gpubio.speckle.live.latest import Latest
+from napari_gpubio.speckle.live.loop import LiveLoop, LiveResult
+from napari_gpubio.speckle.live.recording import Recording, RecordingStatus
+from napari_gpubio.speckle.live.ring import Mode, Ring, RingCounts
+from napari_gpubio.speckle.live.sources import (
+    CameraSource,
+    FolderSource,
+    SimulatedCamera,
+    Source,
+    SourceFailed,
+    StackSource,
+)
+from napari_gpubio.speckle.live.status import LiveStatus, State
+from napari_gpubio.speckle.live.timecourse import Baseline, Event, TimeCourse
+
+__all__ = [
+    "Baseline",
+    "CameraSource",
+    "Event",
+    "FolderSource",
+    "Frame",
+    "Latest",
+    "LiveLoop",
+    "LiveResult",
+    "LiveStatus",
+    "Mode",
+    "Recording",
+    "RecordingStatus",
+    "Ring",
+    "RingCounts",
+    "SimulatedCamera",
+    "Source",
+    "SourceFailed",
+    "StackSource",
+    "State",
+    "TimeCourse",
+]

@@ -1,0 +1,250 @@
+"""The live loop: source thread -> ring -> processing thread -> newest result.
+
+No thread of the loop calls into a GUI: a GUI's timer asks for `LiveLoop.latest` and `LiveLoop.status`, and says
+`LiveLoop.drawn` when it has drawn. Whatever goes wrong in a thread ends both and is told in the status.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.speckle.live.clock import CLOCK, Clock
+from napari_gpubio.speckle.live.frame import Frame, Pixels
+from napari_gpubio.speckle.live.latest import Latest
+from napari_gpubio.speckle.live.meters import LevelMeter, RateMeter
+from napari_gpubio.speckle.live.recording.recorder import Recording
+from napari_gpubio.speckle.live.ring import Mode, Ring
+from napari_gpubio.speckle.live.sources.source import Source
+from napari_gpubio.speckle.live.status import LiveStatus, State
+
+logger = logging.getLogger(__name__)
+Process = Callable[[Pixels], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveResult:
+    """What the process made of a frame.
+
+    Parameters
+    ----------
+    value
+        As the process returned it.
+    number, timestamp_s
+        Those of the frame.
+    latency_s
+        From the frame's arrival to this result.
+    """
+
+    value: Any
+    number: int
+    timestamp_s: float
+    latency_s: float
+
+
+class LiveLoop:
+    """Run frames of a source through a process until told to stop.
+
+    Parameters
+    ----------
+    source
+        Where frames come from; see `sources`.
+    process
+        Called with the pixels of a frame, shape (H, W); its result is handed on as it is. The pixels are valid during
+        the call only.
+    mode
+        ``"every frame"`` or ``"most recent"``; see `Mode`.
+    slots
+        Size of the ring.
+    latest
+        Where results go; for a process that fills spare results again, which needs to know it too.
+    clock
+        For tests.
+
+    Raises
+    ------
+    InvalidInput
+        If the mode is unknown or there are too few slots.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        process: Process,
+        *,
+        mode: Mode | str = Mode.EVERY_FRAME,
+        slots: int = 16,
+        latest: Latest[LiveResult] | None = None,
+        clock: Clock = CLOCK,
+    ) -> None:
+        self.source = source
+        self.latest: Latest[LiveResult] = Latest() if latest is None else latest
+        self._process, self._mode, self._slots, self._clock = process, mode, slots, clock
+        self._threads: tuple[threading.Thread, ...] = ()
+        self._recording: Recording | None = None
+        self._reset()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a thread is at work."""
+        return any(thread.is_alive() for thread in self._threads)
+
+    @property
+    def recording(self) -> Recording | None:
+        """The recording that frames go to, or the last one."""
+        return self._recording
+
+    def start(self) -> None:
+        """Start both threads; counts begin at 0.
+
+        Raises
+        ------
+        InvalidInput
+            If it runs already.
+        """
+        if self.is_running:
+            how = "is still ending; start again in a moment" if self._stop.is_set() else "runs already; stop it first"
+            raise InvalidInput(f"live imaging from {self.source.name} {how}")
+        self._reset()
+        self.latest.clear()
+        self._state = State.RUNNING
+        self._threads = tuple(
+            threading.Thread(target=work, name=name, daemon=True)
+            for work, name in ((self._acquire, "speckle source"), (self._work, "speckle process"))
+        )
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Ask both threads to end, and return at once; frames that wait are not processed."""
+        if self._state is State.RUNNING:
+            self._state = State.STOPPED
+        self._stop.set()
+        self._ring.close(discard=True)
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait for both threads to end; return whether they have."""
+        for thread in self._threads:
+            thread.join(timeout_s)
+        return not self.is_running
+
+    def close(self, timeout_s: float = 10.0) -> bool:
+        """Stop, wait for both threads and the recording, and forget the results; return whether all have ended."""
+        self.stop()
+        ended = self.wait(timeout_s)
+        if self._recording is not None:
+            ended = self._recording.close(timeout_s) and ended
+        self.latest.clear()
+        return ended
+
+    def record(self, recording: Recording | None) -> None:
+        """Send every raw frame from now on to a recording as well; None ends the present one.
+
+        A recording also ends when the source does.
+        """
+        before, self._recording = self._recording, recording
+        if before is not None:
+            before.stop()
+
+    def drawn(self) -> None:
+        """Tell that a result was drawn, for the drawn frame rate."""
+        self._drawn.add()
+        self._n_drawn += 1
+
+    def status(self) -> LiveStatus:
+        """The read-outs at this moment."""
+        counts = self._ring.counts
+        return LiveStatus(
+            state=self._state,
+            message=self._message or self._recording_message() or self.source.message,
+            camera_hz=self._camera.rate_hz,
+            processed_hz=self._processed.rate_hz,
+            drawn_hz=self._drawn.rate_hz,
+            received=counts.received,
+            processed=self._n_processed,
+            drawn=self._n_drawn,
+            dropped=counts.dropped,
+            skipped=counts.skipped,
+            lost=self.source.lost,
+            waiting=counts.waiting,
+            slots=self._ring.slots,
+            ring_megabytes=self._ring.nbytes / 2**20,
+            mean_level=self._levels.mean_level,
+            saturated_percent=self._levels.saturated_percent,
+            latency_ms=1e3 * self._processed.mean,
+        )
+
+    def _reset(self) -> None:
+        self._ring = Ring(self._slots, self._mode)
+        self._stop = threading.Event()
+        self._state, self._message = State.STOPPED, ""
+        self._camera, self._processed, self._drawn = (RateMeter(self._clock) for _ in range(3))
+        self._levels = LevelMeter(self._clock)
+        self._n_processed = self._n_drawn = 0
+
+    def _recording_message(self) -> str:
+        return "" if self._recording is None else self._recording.status.message
+
+    def _acquire(self) -> None:
+        """The source thread."""
+        try:
+            with self._told_as(self.source.name), closing(self.source):
+                self.source.open()
+                with closing(self.source.frames(self._stop)) as frames:
+                    self._accept_all(frames)
+        finally:
+            self._ring.close()
+            if self._recording is not None:
+                self._recording.stop()
+
+    def _accept_all(self, frames: Iterator[Frame]) -> None:
+        for frame in frames:
+            self._camera.add()
+            if (recording := self._recording) is not None:
+                recording.offer(frame)
+            if not self._ring.put(frame, patient=self.source.patient):
+                return
+
+    def _work(self) -> None:
+        """The processing thread."""
+        try:
+            with self._told_as("the processing"):
+                while not self._ring.ended:
+                    with self._ring.take() as frame:
+                        if frame is not None:
+                            self._process_one(frame)
+            if self._state is State.RUNNING:
+                self._state = State.ENDED
+        finally:
+            self._stop.set()
+            self._ring.close(discard=True)
+
+    def _process_one(self, frame: Frame) -> None:
+        self._levels.look(frame.pixels, self.source.bits)
+        value = self._process(frame.pixels)
+        latency_s = self._clock.now() - frame.arrived_s
+        self.latest.publish(
+            LiveResult(value=value, number=frame.number, timestamp_s=frame.timestamp_s, latency_s=latency_s)
+        )
+        self._processed.add(latency_s)
+        self._n_processed += 1
+
+    @contextmanager
+    def _told_as(self, what: str) -> Iterator[None]:
+        """Whatever is raised in the block becomes the status' message, and the state is failed."""
+        try:
+            yield
+        except GpuBioError as error:
+            self._fail(str(error))
+        except MemoryError as error:
+            self._fail(f"{what} ran out of memory ({error}); use fewer slots or smaller frames")
+        except Exception as error:  # a thread has nobody else to tell
+            logger.exception("%s failed", what)
+            self._fail(f"{what} failed: {type(error).__name__}: {error}")
+
+    def _fail(self, message: str) -> None:
+        self._message = self._message or message
+        self._state = State.FAILED

@@ -1,0 +1,180 @@
+"""A folder in which another program leaves image files."""
+
+import contextlib
+import os
+import re
+import threading
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.speckle.live.clock import CLOCK, Clock
+from napari_gpubio.speckle.live.frame import Frame, Pixels, bits_of
+from napari_gpubio.speckle.live.sources.images import IMAGE_SUFFIXES, Unreadable, read_frames
+from napari_gpubio.speckle.live.sources.source import SourceFailed
+
+END_FILE = "final.log"
+POLL_S = 0.05
+RESTS_S = 0.5  # a file whose size rested so long is complete
+GIVE_UP_S = 3.0  # and one that has not changed for so long and still cannot be read is damaged
+
+
+@dataclass
+class _Waiting:
+    """A file that is not read yet, since when it has been as it is, and whether it could not be read so."""
+
+    path: Path
+    state: tuple[int, int] | None = None  # its size and when it was written to
+    since_s: float = 0.0
+    unreadable: bool = False
+
+
+class FolderSource:
+    """Watch a folder for TIFF and PNG files, in the natural order of their names (2 before 10).
+
+    A file counts as complete when a later one is there or it has not changed for half a second; one that cannot be read
+    all the same is waited for, and counted as lost when it has not changed for three seconds. A file ``final.log`` ends
+    the run after the files that are there. Hidden files are left alone; a multi-page TIFF gives its pages.
+
+    Parameters
+    ----------
+    folder
+        Where to look.
+    exposure_ms
+        Exposure time of the frames, if known.
+    bits
+        Bits of the camera, for instance 12; those of the files' type if left out.
+    clock
+        For tests.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no folder.
+    """
+
+    rate_hz: float | None = None
+    patient = True
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        exposure_ms: float | None = None,
+        bits: int | None = None,
+        clock: Clock = CLOCK,
+    ) -> None:
+        self.folder = Path(folder)
+        if not self.folder.is_dir():
+            raise InvalidInput(f"{self.folder} is no folder; create it or choose the one that the frames come to")
+        self.name = f"the folder {self.folder.name}"
+        self.exposure_ms = exposure_ms
+        self.shape: tuple[int, int] | None = None
+        self.dtype: Any = None  # uint8 or uint16 when the first frame is known
+        self.lost = 0
+        self.message = ""
+        self._known_bits, self._clock = bits, clock
+        self._forget()
+
+    @property
+    def bits(self) -> int:
+        """Bits of a pixel."""
+        return self._known_bits or (16 if self.dtype is None else bits_of(self.dtype))
+
+    def open(self) -> None:
+        """Begin with all the files that are there."""
+        self._forget()
+
+    def frames(self, stop: threading.Event) -> Generator[Frame, None, None]:
+        """Give the frames of the files as they become complete."""
+        while not stop.is_set():
+            ended = self._look()
+            while self._waiting and not stop.is_set() and (pages := self._read_first(ended=ended)) is not None:
+                yield from pages
+            if ended and not self._waiting:
+                return
+            self._clock.wait(stop, POLL_S)
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _forget(self) -> None:
+        self._waiting: list[_Waiting] = []
+        self._seen: set[str] = set()
+        self._number = 0
+        self._first_written_s: float | None = None
+        self.lost, self.message = 0, ""
+
+    def _look(self) -> bool:
+        """Note new files; return whether the run has been ended."""
+        try:
+            names = os.listdir(self.folder)  # noqa: PTH208 - names alone: a folder may hold very many
+        except OSError as error:
+            raise SourceFailed(
+                f"{self.folder} can no longer be read ({error.strerror}); connect the disk and start again"
+            ) from error
+        new = [name for name in names if name not in self._seen and _is_image(name)]
+        self._seen.update(new)
+        self._waiting += [_Waiting(self.folder / name) for name in sorted(new, key=natural_order)]
+        self._waiting.sort(key=lambda file: natural_order(file.path.name))
+        if not self._seen:
+            self.message = f"{self.folder} holds no TIFF or PNG file yet; waiting for the first"
+        elif not self._waiting and not self.lost:
+            self.message = ""
+        return END_FILE in names
+
+    def _read_first(self, *, ended: bool) -> Iterator[Frame] | None:
+        """The frames of the first waiting file, or None if it is not complete."""
+        file = self._waiting[0]
+        rested_s = self._rested_s(file)
+        if not (ended or len(self._waiting) > 1 or rested_s >= RESTS_S) or (file.unreadable and rested_s < GIVE_UP_S):
+            return None
+        try:
+            pages = read_frames(file.path)
+        except Unreadable as error:
+            if rested_s < GIVE_UP_S:
+                file.unreadable = True
+                self.message = f"{file.path.name} is not complete yet; waiting"
+                return None
+            self.lost += 1
+            self.message = f"{error}; it was left out"
+            pages = []
+        written_s = self._written_s(file.path)
+        self._waiting.pop(0)
+        return self._as_frames(pages, written_s)
+
+    def _rested_s(self, file: _Waiting) -> float:
+        """For how long the file has been as it is."""
+        with contextlib.suppress(OSError):  # it was taken away; reading it will say so
+            facts = file.path.stat()
+            if (state := (facts.st_size, facts.st_mtime_ns)) != file.state:
+                file.state, file.since_s, file.unreadable = state, self._clock.now(), False
+        return self._clock.now() - file.since_s
+
+    def _written_s(self, path: Path) -> float:
+        """When the file was last written to, since the first one was."""
+        try:
+            written_s = path.stat().st_mtime
+        except OSError:
+            return float("nan")
+        if self._first_written_s is None:
+            self._first_written_s = written_s
+        return written_s - self._first_written_s
+
+    def _as_frames(self, pages: list[Pixels], written_s: float) -> Iterator[Frame]:
+        for pixels in pages:
+            self.shape, self.dtype = (pixels.shape[0], pixels.shape[1]), pixels.dtype
+            yield Frame(pixels=pixels, number=self._number, timestamp_s=written_s, arrived_s=self._clock.now())
+            self._number += 1
+
+
+def natural_order(name: str) -> list[tuple[int, int, str]]:
+    """Sort key by which ``frame_2`` comes before ``frame_10``."""
+    parts = re.split(r"([0-9]+)", name.lower())
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
+
+
+def _is_image(name: str) -> bool:
+    return not name.startswith(".") and name.lower().endswith(IMAGE_SUFFIXES)

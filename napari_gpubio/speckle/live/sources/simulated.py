@@ -1,0 +1,209 @@
+"""A simulated speckle camera with a vessel whose flow can be changed while it runs.
+
+Fully developed dynamic speckle: the field of every pixel is a complex Gaussian process of first order, E <- a E + b G
+with a = exp(-d) and b = sqrt(1 - a^2), whose steps G are band-limited to one speckle size. A frame is the mean of n
+steps of |E|^2, an exposure of x = T / tau_c = n d correlation times. Its contrast is known without approximation:
+
+    K^2 = [n (1 - q^2) - 2 q (1 - q^n)] / [n^2 (1 - q)^2],   q = exp(-2 d)
+
+The steps are computed once, as running sums: the sum over any exposure is then one difference. They are periodic in
+both directions, so that a small tile covers a frame of any size without a seam, from another corner for every frame.
+Frames are therefore independent of each other, as they are where the time between them is long compared with tau_c.
+"""
+
+import math
+import threading
+from collections.abc import Generator
+
+import numpy as np
+import numpy.typing as npt
+from scipy import fft
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.speckle.live.clock import CLOCK, Clock
+from napari_gpubio.speckle.live.frame import Frame, Pixels
+from napari_gpubio.speckle.live.sources.pacing import checked_rate, paced
+
+STEPS = 64
+STEP_DECORRELATION = 0.5  # d: correlation times per step
+BACKGROUND_STEPS = 8  # x = 4
+VESSEL_STEPS = 20  # x = 10 at flow 1
+LEAST_FLOW, MOST_FLOW = 1 / VESSEL_STEPS, (STEPS - 1) / VESSEL_STEPS
+TILE = 512  # pixels
+CUTOFF = 0.25  # of the pupil, cycles per pixel: a speckle of about 4 pixels
+_STEP_LEVEL = 128  # mean of a step: sums over all steps stay below 2^16, and rounding adds 5e-6 to K^2 of one step
+
+
+def exposure_contrast_squared(steps: int, decorrelation: float = STEP_DECORRELATION) -> float:
+    """Exact K^2 of the mean of so many steps, for a large area (equation above)."""
+    q = math.exp(-2.0 * decorrelation)
+    return (steps * (1 - q * q) - 2 * q * (1 - q**steps)) / (steps * (1 - q)) ** 2
+
+
+class SimulatedCamera:
+    """Speckle frames of a still background and a vessel across the middle, 12 bits, without camera noise.
+
+    The seconds that the first `open` takes (about one) and 34 MB are for the tile.
+
+    Parameters
+    ----------
+    shape
+        (H, W) of a frame.
+    rate_hz
+        Frames per second.
+    exposure_ms
+        What it claims to expose for.
+    mean_level
+        Mean of the pixels.
+    n_frames
+        End after so many frames; never, if left out.
+    seed
+        Of the random numbers.
+    tile
+        Edge of the tile, pixels.
+    clock
+        For tests.
+
+    Raises
+    ------
+    InvalidInput
+        If a parameter makes no sense.
+    """
+
+    patient = False
+    lost = 0
+    bits = 12
+
+    def __init__(
+        self,
+        shape: tuple[int, int] = (1040, 1392),
+        rate_hz: float = 30.0,
+        *,
+        exposure_ms: float = 10.0,
+        mean_level: float = 600.0,
+        n_frames: int | None = None,
+        seed: int = 0,
+        tile: int = TILE,
+        clock: Clock = CLOCK,
+    ) -> None:
+        for what, value in (("exposure_ms", exposure_ms), ("mean_level", mean_level)):
+            if not 0 < value < math.inf:
+                raise InvalidInput(f"{what} is {value}; it must be positive")
+        if min(shape) < 1:
+            raise InvalidInput(f"the frame has shape {shape}; give a positive height and width")
+        self.name = "the simulated camera"
+        self.message = ""
+        self.shape: tuple[int, int] | None = (int(shape[0]), int(shape[1]))
+        self.dtype: npt.DTypeLike | None = np.dtype(np.uint16)
+        self.rate_hz: float | None = checked_rate(rate_hz)
+        self.exposure_ms: float | None = exposure_ms
+        height = int(shape[0])
+        self.vessel_rows = slice(3 * height // 8, 5 * height // 8)
+        self._frame = np.empty(shape, np.uint16)
+        self._mean_level, self._n_frames, self._seed, self._tile = mean_level, n_frames, seed, tile
+        self._rate_hz, self._clock = checked_rate(rate_hz), clock
+        self._sums: npt.NDArray[np.uint16] | None = None
+        self._vessel_steps = VESSEL_STEPS
+
+    @property
+    def flow(self) -> float:
+        """Flow in the vessel, times that at the start; tau_c goes as its inverse. It may be set at any time.
+
+        It takes the nearest multiple of 1/20 from 0.05 to 3.15.
+        """
+        return self._vessel_steps / VESSEL_STEPS
+
+    @flow.setter
+    def flow(self, flow: float) -> None:
+        if not math.isfinite(flow):
+            raise InvalidInput(f"flow is {flow}; give a number from {LEAST_FLOW:g} to {MOST_FLOW:g}")
+        self._vessel_steps = min(max(round(flow * VESSEL_STEPS), 1), STEPS - 1)
+
+    @property
+    def vessel_contrast_squared(self) -> float:
+        """Exact K^2 in the vessel at the present flow, over a large area and before the camera saturates."""
+        return exposure_contrast_squared(self._vessel_steps)
+
+    @property
+    def background_contrast_squared(self) -> float:
+        """Exact K^2 beside the vessel."""
+        return exposure_contrast_squared(BACKGROUND_STEPS)
+
+    def open(self) -> None:
+        """Compute the tile, the first time."""
+        if self._sums is None:
+            self.message = "computing the speckle of the simulated camera"
+            self._sums = running_sums(self._tile, self._seed)
+            self.message = ""
+
+    def frames(self, stop: threading.Event) -> Generator[Frame, None, None]:
+        """Give frames at the chosen rate; all lie in the same memory."""
+        rng = np.random.default_rng((self._seed, 1))
+        for number in paced(self._rate_hz, self._clock, stop):
+            if number == self._n_frames:
+                return
+            self._expose(rng)
+            yield Frame(
+                pixels=self._frame,
+                number=number,
+                timestamp_s=number / self._rate_hz,
+                arrived_s=self._clock.now(),
+            )
+
+    def close(self) -> None:
+        """Keep the tile for the next time."""
+
+    def _expose(self, rng: np.random.Generator) -> None:
+        """Fill the frame: the same speckle everywhere, exposed for longer in the vessel."""
+        vessel_steps = self._vessel_steps
+        begin = int(rng.integers(STEPS + 1 - max(vessel_steps, BACKGROUND_STEPS)))
+        corner = tuple(int(n) for n in rng.integers(self._tile, size=2))
+        cover(self._frame, self._exposed(begin, BACKGROUND_STEPS, corner), first_row=0)
+        rows = self.vessel_rows
+        cover(self._frame[rows], self._exposed(begin, vessel_steps, corner), first_row=rows.start)
+
+    def _exposed(self, begin: int, steps: int, corner: tuple[int, ...]) -> npt.NDArray[np.uint16]:
+        """The tile, seen from a corner, over some steps."""
+        assert self._sums is not None
+        total = self._sums[begin + steps] - self._sums[begin]  # exact modulo 2^16
+        level = total * np.float32(self._mean_level / (steps * _STEP_LEVEL)) + np.float32(0.5)
+        exposed = np.minimum(level, 2**self.bits - 1).astype(np.uint16)
+        return np.roll(exposed, corner, (0, 1))
+
+
+def running_sums(tile: int, seed: int) -> npt.NDArray[np.uint16]:
+    """Sums of the steps before each step, modulo 2^16; shape (STEPS + 1, tile, tile), C[j + n] - C[j] is a sum of n."""
+    rng = np.random.default_rng(seed)
+    pupil = _pupil(tile)
+    a = math.exp(-STEP_DECORRELATION)
+    b = math.sqrt(1 - a * a)
+    sums = np.zeros((STEPS + 1, tile, tile), np.uint16)
+    field = _random_field(rng, pupil)
+    for step in range(STEPS):
+        intensity = _STEP_LEVEL * (field.real**2 + field.imag**2)
+        sums[step + 1] = sums[step] + np.rint(intensity).astype(np.uint16)
+        field = np.complex64(a) * field + np.complex64(b) * _random_field(rng, pupil)
+    return sums
+
+
+def _pupil(tile: int) -> npt.NDArray[np.float32]:
+    """Disc in frequency, scaled so that fields have mean intensity 1."""
+    f = fft.fftfreq(tile)
+    disc = (f[:, None] ** 2 + f[None, :] ** 2 <= CUTOFF**2).astype(np.float32)
+    return disc * np.float32(tile / math.sqrt(2.0 * disc.sum()))
+
+
+def _random_field(rng: np.random.Generator, pupil: npt.NDArray[np.float32]) -> npt.NDArray[np.complex64]:
+    noise = rng.standard_normal((*pupil.shape, 2), np.float32).view(np.complex64)[..., 0]
+    field: npt.NDArray[np.complex64] = fft.ifft2(pupil * noise, norm="ortho", overwrite_x=True)
+    return field
+
+
+def cover(frame: Pixels, tile: Pixels, first_row: int) -> None:
+    """Cover a frame with a periodic tile; the frame's first row is row ``first_row`` of the whole."""
+    edge = tile.shape[0]
+    for top in range(-(first_row % edge), frame.shape[0], edge):
+        for left in range(0, frame.shape[1], edge):
+            part = frame[max(top, 0) : top + edge, left : left + edge]
+            begin = max(-top, 0)
+            part[...] = tile[begin : begin + part.shape[0], : part.shape[1]]

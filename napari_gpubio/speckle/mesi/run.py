@@ -1,0 +1,179 @@
+"""Multi-exposure speckle imaging of maps: contrast at several exposures in, correlation times and fractions out."""
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.ndimage import uniform_filter
+
+from napari_gpubio import __version__
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.parallel import cpu_threads
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.speckle.frames import FrameStack
+from napari_gpubio.speckle.mesi.fit import BETA, NOISE, PARAMETERS, RHO, TAU, fit_pixels, make_model
+from napari_gpubio.speckle.mesi.settings import MesiSettings
+
+Array = npt.NDArray[Any]
+_CHUNK = 4096  # pixels between two looks at the stop event
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MesiResult:
+    """Maps of what was fitted, float32, of the shape of a contrast map; NaN where nothing was.
+
+    Parameters
+    ----------
+    tau_ms
+        Correlation time of the light's field.
+    rho
+        Fraction of light that is scattered by what moves.
+    beta, noise
+        β and ν.
+    residual
+        Root of the mean squared relative difference of K.
+    parameters
+        How it was made, as JSON can hold it.
+    complete
+        False if the run was stopped.
+    """
+
+    tau_ms: Array
+    rho: Array
+    beta: Array
+    noise: Array
+    residual: Array
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    complete: bool = True
+
+    @property
+    def ict(self) -> Array:
+        """Inverse correlation time, 1/s."""
+        return np.asarray(1e3 / self.tau_ms)
+
+
+def fit_mesi(
+    contrast: npt.ArrayLike,
+    exposures_ms: npt.ArrayLike,
+    settings: MesiSettings | None = None,
+    *,
+    progress: Callable[[Step], object] | None = None,
+) -> MesiResult:
+    """Fit multi-exposure contrast; see `fit_mesi_steps`, whose end this returns."""
+    return drive(fit_mesi_steps(contrast, exposures_ms, settings), progress)
+
+
+def fit_mesi_steps(
+    contrast: npt.ArrayLike,
+    exposures_ms: npt.ArrayLike,
+    settings: MesiSettings | None = None,
+    *,
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, MesiResult]:
+    """Fit multi-exposure contrast pixel by pixel, step by step.
+
+    Parameters
+    ----------
+    contrast
+        K at each exposure, shape (exposures, ...).
+    exposures_ms
+        Exposure times.
+    settings
+        Model and what is fitted; see `MesiSettings`.
+    stop
+        Set it to stop early; what was not reached is NaN.
+
+    Raises
+    ------
+    InvalidInput
+        If there are too few exposures, or they do not belong to the maps.
+    """
+    settings, begun = settings or MesiSettings(), time.perf_counter()
+    maps, exposures = _checked(contrast, exposures_ms, settings)
+    pixels = np.ascontiguousarray(maps.reshape(len(maps), -1).T)
+    free = np.array([settings.fit_rho, True, settings.fit_noise, settings.fit_beta])
+    model = make_model(exposures, settings.power, free)
+    fixed = np.array([1.0, 0.0, 0.0, np.log(settings.beta)])
+    found, cost = np.full((len(pixels), PARAMETERS), np.nan), np.full(len(pixels), np.nan)
+    done = 0
+    while done < len(pixels) and not (stop is not None and stop.is_set()):
+        part = slice(done, min(done + _CHUNK, len(pixels)))
+        with cpu_threads():
+            fit_pixels(model, pixels[part], fixed, found[part], cost[part])
+        done = part.stop
+        yield Step(done, len(pixels), "multi-exposure fit")
+
+    def shaped(values: Array) -> Array:
+        return values.reshape(maps.shape[1:]).astype(np.float32)
+
+    return MesiResult(
+        tau_ms=shaped(np.exp(found[:, TAU])),
+        rho=shaped(found[:, RHO]),
+        beta=shaped(np.exp(found[:, BETA])),
+        noise=shaped(found[:, NOISE]),
+        residual=shaped(np.sqrt(cost / len(exposures))),
+        parameters={
+            "software": f"napari-gpubio {__version__}",
+            "mesi": dataclasses.asdict(settings),
+            "exposures_ms": exposures.tolist(),
+            "seconds": round(time.perf_counter() - begun, 4),
+        },
+        complete=done == len(pixels),
+    )
+
+
+def _checked(contrast: npt.ArrayLike, exposures_ms: npt.ArrayLike, settings: MesiSettings) -> tuple[Array, Array]:
+    maps, exposures = np.asarray(contrast, np.float64), np.asarray(exposures_ms, np.float64)
+    if exposures.ndim != 1 or not np.isfinite(exposures).all() or not (exposures > 0).all():
+        raise InvalidInput(f"the exposures are {exposures_ms!r}; give positive times in ms, one for each map")
+    if maps.ndim < 1 or len(maps) != len(exposures):
+        raise InvalidInput(f"there are {len(exposures)} exposures and maps of shape {maps.shape}; give a map for each")
+    if len(np.unique(exposures)) <= settings.free:
+        raise InvalidInput(
+            f"{len(np.unique(exposures))} different exposures cannot tell {settings.free} parameters; take more, or "
+            "fit fewer"
+        )
+    return maps, exposures
+
+
+def static_fraction(frames: Any, *, beta: float = 1.0, window: int = 7) -> Array:
+    """Return the fraction of light that is scattered by what is at rest, from the covariance of frames.
+
+    (1-ρ)² = (⟨IₜIₜ₊₁⟩ / (⟨Iₜ⟩⟨Iₜ₊₁⟩) - 1)/β over the window and all pairs of frames, which must lie further apart than
+    what moves is correlated for. Below zero counts as zero.
+
+    Parameters
+    ----------
+    frames
+        Stack (T, Y, X) of two frames or more.
+    beta
+        K² of a static scatterer.
+    window
+        Edge of the square of pixels.
+
+    Raises
+    ------
+    InvalidInput
+        If there is one frame only, or β is not positive.
+    """
+    stack = FrameStack(frames)
+    if stack.count < 2:
+        raise InvalidInput("the static fraction needs two frames or more; give a stack")
+    if not 0 < beta <= 1:
+        raise InvalidInput(f"beta is {beta:g}; it must be above 0 and at most 1")
+    product = first = second = np.zeros(stack.shape)
+    before = stack.load(0, 1)[0].astype(np.float64)
+    for n in range(1, stack.count):
+        now = stack.load(n, n + 1)[0].astype(np.float64)
+        product, first, second = product + before * now, first + before, second + now
+        before = now
+    pairs = stack.count - 1
+    product, first, second = (uniform_filter(array / pairs, window) for array in (product, first, second))
+    means = first * second
+    excess = np.divide(product, means, out=np.ones_like(means), where=means > 0) - 1.0
+    return np.asarray(np.sqrt(np.clip(excess / beta, 0.0, 1.0)), np.float32)

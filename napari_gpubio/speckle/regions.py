@@ -1,0 +1,143 @@
+"""Statistics over regions of interest: K² is averaged, not an index of it, since those are biased upwards by noise."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import atomic_write
+from napari_gpubio.speckle.indices import inverse_correlation_time, relative_flow, speckle_flow_index
+from napari_gpubio.speckle.model import ContrastMaps
+from napari_gpubio.speckle.validity import ALL, is_valid
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RegionCurve:
+    """The time course of a region.
+
+    Parameters
+    ----------
+    name
+        Of the region.
+    k2
+        Mean of K² over its valid pixels in each map; NaN where it has none.
+    used, skipped
+        Pixels that were averaged, and those that were left out because of the mask, in each map.
+    exposure_ms, beta
+        Of the camera and the model, for the indices.
+    """
+
+    name: str
+    k2: npt.NDArray[np.float64]
+    used: npt.NDArray[np.int64]
+    skipped: npt.NDArray[np.int64]
+    exposure_ms: float
+    beta: float = 1.0
+
+    @property
+    def contrast(self) -> Array:
+        """Root of the mean of K²."""
+        return np.sqrt(self.k2)
+
+    @property
+    def sfi(self) -> Array:
+        """Speckle flow index of the mean of K², 1/s."""
+        return speckle_flow_index(self.k2, self.exposure_ms)
+
+    @property
+    def ict(self) -> Array:
+        """Inverse correlation time of the mean of K², 1/s."""
+        return inverse_correlation_time(self.k2, self.exposure_ms, self.beta)
+
+    def relative(self, baseline: slice | Sequence[int]) -> Array:
+        """Return flow relative to the baseline maps, over which K² is averaged first.
+
+        Raises
+        ------
+        InvalidInput
+            If the baseline has no map with a value.
+        """
+        chosen = self.k2[baseline]
+        if not np.isfinite(chosen).any():
+            raise InvalidInput(f"the baseline of region {self.name!r} has no valid pixel; choose other maps for it")
+        return relative_flow(self.k2, np.nanmean(chosen))
+
+
+def region_curves(
+    maps: ContrastMaps, regions: Mapping[str, npt.ArrayLike], *, skip: int = ALL
+) -> tuple[RegionCurve, ...]:
+    """Average K² over regions in every map.
+
+    Parameters
+    ----------
+    maps
+        A map or a stack of them.
+    regions
+        Name and pixels of each region: booleans of shape (Y, X).
+    skip
+        Bits of the validity mask whose pixels are left out; pixels without a contrast always are.
+
+    Raises
+    ------
+    InvalidInput
+        If a region has another shape, or no pixel.
+    """
+    k2 = maps.squared if maps.squared.ndim == 3 else maps.squared[None]
+    mask = None if maps.mask is None else maps.mask.reshape(k2.shape)
+    s = maps.settings
+    return tuple(
+        _curve(name, k2, mask, _pixels(name, pixels, k2.shape[1:]), skip, (s.exposure_ms, s.beta))
+        for name, pixels in regions.items()
+    )
+
+
+def _pixels(name: str, pixels: npt.ArrayLike, shape: tuple[int, ...]) -> Array:
+    region = np.asarray(pixels)
+    if region.shape != shape:
+        raise InvalidInput(f"region {name!r} has shape {region.shape} and a map {shape}; draw it on the maps")
+    if not region.any():
+        raise InvalidInput(f"region {name!r} is empty; mark at least one pixel")
+    return region != 0
+
+
+def _curve(name: str, k2: Array, mask: Any, region: Array, skip: int, model: tuple[float, float]) -> RegionCurve:
+    inside = k2[:, region].astype(np.float64)
+    good = np.isfinite(inside)
+    if mask is not None:
+        good &= is_valid(mask[:, region], skip)
+    used = good.sum(axis=1)
+    total = np.where(good, inside, 0.0).sum(axis=1)
+    mean = np.divide(total, used, out=np.full(len(k2), np.nan), where=used > 0)
+    return RegionCurve(
+        name=name, k2=mean, used=used, skipped=inside.shape[1] - used, exposure_ms=model[0], beta=model[1]
+    )
+
+
+def write_curves_csv(path: Path, curves: Sequence[RegionCurve], seconds: npt.ArrayLike | None = None) -> None:
+    """Write time courses, a row for each map.
+
+    Parameters
+    ----------
+    path
+        A ``.csv`` file.
+    curves
+        Of the same maps.
+    seconds
+        Time of each map; left out if None.
+    """
+    columns: dict[str, Array] = {"map": np.arange(len(curves[0].k2))}
+    if seconds is not None:
+        columns["time [s]"] = np.asarray(seconds)
+    for curve in curves:
+        parts = (("K²", curve.k2), ("SFI [1/s]", curve.sfi), ("pixels", curve.used), ("skipped", curve.skipped))
+        columns |= {f"{curve.name} {what}": values for what, values in parts}
+    names = ",".join('"' + name.replace('"', '""') + '"' for name in columns)
+    rows = (",".join(repr(value.item()) for value in row) for row in zip(*columns.values(), strict=True))
+    with atomic_write(path) as part:
+        part.write_text("\n".join([names, *rows]) + "\n", encoding="utf-8")

@@ -1,0 +1,174 @@
+"""Contrast of whole stacks on any device: frames and settings in, maps out."""
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Generator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio import __version__
+from napari_gpubio.core.chunks import advance_in_chunks, open_run
+from napari_gpubio.core.device import CPU, Device, choose_device, free_memory_bytes
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.speckle.frames import FrameStack
+from napari_gpubio.speckle.maps import cpu
+from napari_gpubio.speckle.maps.problem import Problem, make_problem
+from napari_gpubio.speckle.model import ContrastMaps
+from napari_gpubio.speckle.noise import NoiseModel
+from napari_gpubio.speckle.settings import ContrastSettings
+
+_MESSAGE = "speckle contrast"
+_FIRST_PIXELS = 4 << 20  # of the first chunk, whose time tells how long the others may be
+
+
+def contrast(
+    frames: Any,
+    settings: ContrastSettings | None = None,
+    *,
+    noise: NoiseModel | None = None,
+    baseline: npt.ArrayLike | None = None,
+    device: str | Device = "auto",
+    progress: Callable[[Step], object] | None = None,
+) -> ContrastMaps:
+    """Compute speckle contrast; see `contrast_steps`, whose end this returns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio.speckle import ContrastSettings, contrast
+    >>> frame = np.zeros((9, 9), np.uint16)
+    >>> frame[4, 4] = 1000
+    >>> maps = contrast(frame, ContrastSettings(window=5), device="cpu")
+    >>> float(maps.contrast[4, 4])  # one bright pixel among N: K is the root of N
+    5.0
+    """
+    return drive(contrast_steps(frames, settings, noise=noise, baseline=baseline, device=device), progress)
+
+
+def contrast_steps(
+    frames: Any,
+    settings: ContrastSettings | None = None,
+    *,
+    noise: NoiseModel | None = None,
+    baseline: npt.ArrayLike | None = None,
+    device: str | Device = "auto",
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, ContrastMaps]:
+    """Compute speckle contrast K = σ/⟨I⟩ of a frame or a stack, and an index of flow, step by step.
+
+    Sums over windows are whole numbers, exact for frames of 8 to 16 bits, so the maps do not depend on the number of
+    threads, chunks or GPUs. Floating-point frames are worked on in double precision.
+
+    Parameters
+    ----------
+    frames
+        One frame (Y, X) or a stack (T, Y, X): NumPy, dask or zarr arrays, a memory map, or a list of frames. It is read
+        a few frames at a time.
+    settings
+        Window, index and rules; see `ContrastSettings`.
+    noise
+        Dark level, gain and noise of the camera, which are taken off; see `NoiseModel`.
+    baseline
+        K² of the baseline, one number or a map (Y, X), for the index ``relative``.
+    device
+        See `napari_gpubio.core.device.choose_device`.
+    stop
+        Set it to stop early; maps that were not reached are then NaN, and ``complete`` is False.
+
+    Raises
+    ------
+    InvalidInput
+        If the frames cannot be used, the window does not fit, or its sums would not be exact.
+    """
+    settings, begun = settings or ContrastSettings(), time.perf_counter()
+    stack = FrameStack(frames)
+    _check_memory(stack, settings)
+    problem = make_problem(stack, settings, noise or NoiseModel(), baseline)
+    chosen = choose_device(device)
+    yield from _advance(problem, chosen, stop)
+    return _maps(problem, chosen, time.perf_counter() - begun)
+
+
+def _check_memory(stack: FrameStack, settings: ContrastSettings) -> None:
+    """Refuse what would fill the memory; the maps of a stack are kept there."""
+    needed = settings.count(stack.count) * int(np.prod(stack.shape)) * (8 + settings.mask)
+    if needed > (free := free_memory_bytes(CPU)):
+        raise InvalidInput(
+            f"the maps need {needed / 2**30:.1f} GiB and {free / 2**30:.1f} GiB of memory are free; work on a part of "
+            "the frames, or choose blocks"
+        )
+
+
+def _advance(problem: Problem, device: Device, stop: threading.Event | None) -> Generator[Step, None, None]:
+    """Make all maps; a step's preview is the newest finished one."""
+    runs = make_runs(problem, device)
+    try:
+        first = max(1, _FIRST_PIXELS // int(np.prod(problem.stack.shape)))
+        for done in advance_in_chunks(runs, problem.items, stop=stop, first_chunk=first):
+            yield Step(done, problem.items, _MESSAGE, look=lambda: _newest(problem))
+    finally:
+        for run in runs:
+            run.close()
+
+
+def _newest(problem: Problem) -> ContrastMaps:
+    """The last map that is there."""
+    contrast, index, mask = problem.maps.one(int(np.flatnonzero(problem.reached)[-1]))
+    return ContrastMaps(contrast=contrast, index=index, mask=mask, settings=problem.recipe.settings)
+
+
+def _maps(problem: Problem, device: Device, seconds: float) -> ContrastMaps:
+    """The result, with nothing where nothing was reached."""
+    problem.maps.clear(~problem.reached)
+    contrast, index, mask = problem.maps.one(0) if problem.stack.is_single else problem.maps
+    return ContrastMaps(
+        contrast=contrast,
+        index=index,
+        mask=mask,
+        settings=problem.recipe.settings,
+        parameters=_parameters(problem, device, seconds),
+        notes=_notes(problem),
+        complete=bool(problem.reached.all()),
+    )
+
+
+def _parameters(problem: Problem, device: Device, seconds: float) -> dict[str, Any]:
+    noise = problem.recipe.noise
+    scalars = {name: getattr(noise, name) for name in ("dark_adu", "gain", "read_noise_adu", "quantisation")}
+    return {
+        "software": f"napari-gpubio {__version__}",
+        "speckle": dataclasses.asdict(problem.recipe.settings),
+        "unit": problem.recipe.settings.unit,
+        "noise": {**scalars, "dark_map": noise.dark_map is not None, "variance_map": noise.variance_map is not None},
+        "frames": problem.stack.count,
+        "device": device.describe(),
+        "seconds": round(seconds, 4),
+    }
+
+
+def _notes(problem: Problem) -> tuple[str, ...]:
+    s, stack = problem.recipe.settings, problem.stack
+    left = stack.count - ((problem.items - 1) * s.step + s.depth)
+    notes = [f"the last {left} of {stack.count} frames do not fill a block and were left out"] if left else []
+    if problem.recipe.is_real and s.mask:
+        notes.append("saturation is not known of floating-point frames")
+    return tuple(notes)
+
+
+def make_runs(problem: Problem, device: Device) -> list[Any]:
+    """One `Run` of the right twin for each processor."""
+    if not device.is_gpu:
+        return [cpu.Run(problem, device=CPU)]
+    from napari_gpubio.speckle.maps import gpu
+
+    return [_on_gpu(gpu.Run, problem, Device("cuda", (i,))) for i in device.indices]
+
+
+def _on_gpu(run: Any, problem: Problem, gpu: Device) -> Any:
+    frames = min(problem.recipe.settings.depth, problem.stack.count)
+    needed = frames * int(np.prod(problem.stack.shape)) * problem.stack.dtype.itemsize
+    return open_run(lambda: run(problem, device=gpu), gpu, needed, "contrast of these frames")

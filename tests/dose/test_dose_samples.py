@@ -1,0 +1,50 @@
+"""The samples say what they are, and their histograms are those of their closed forms."""
+
+import numpy as np
+import pytest
+from napari.layers import Layer
+
+from napari_gpubio.core.layers import carried
+from napari_gpubio.dose import DvhSettings, dvh
+from napari_gpubio.dose.layers import contours_of, dose_of, labels_of, unit_of
+from napari_gpubio.dose.phantom.light import INNER_MM, MU_EFF_PER_MM, OUTER_MM, STRENGTH
+from napari_gpubio.dose.samples import light_layers, treatment_layers
+from napari_gpubio.dose.theory import ball_around_source
+
+
+def made(layers):
+    return {data[1]["name"]: Layer.create(*data) for data in layers}
+
+
+def test_the_treatment_is_that_of_its_contours():
+    layers = made(treatment_layers())
+    dose = dose_of(layers["dose"], unit_of(layers["dose"]))
+    assert dose.unit == "Gy"
+    assert carried(layers["dose"], "prescription") == 90.0
+    organs = labels_of(layers["organs"])
+    assert organs.names == ("body (rest)", "left lung", "right lung", "target", "cord")
+    (drawn,) = contours_of(layers["target contours"], dose)
+    labelled = dvh(dose, organs, device="cpu")["target"]
+    (contoured,) = dvh(dose, drawn, device="cpu")
+    # reference: 137.329 cc, mean 96.37, D95 87.85, D2 99.59 Gy, by a slab calculation of 0.5 to 1 mm
+    assert contoured.volume_cc == pytest.approx(137.329, rel=2e-3)
+    assert contoured.mean == pytest.approx(96.37, abs=0.05)
+    assert contoured.dose_at_percent(95) == pytest.approx(87.85, abs=0.1)
+    assert contoured.dose_at_percent(2) == pytest.approx(99.59, abs=0.05)
+    assert labelled.volume_cc == pytest.approx(contoured.volume_cc, rel=0.01)  # 2 mm voxels
+    assert labelled.mean == pytest.approx(contoured.mean, abs=0.2)
+    colour = layers["organs"].get_color(4)[:3]
+    np.testing.assert_allclose(colour, np.array(drawn.colour) / 255, atol=0.01)
+
+
+def test_the_light_dose_is_that_of_lamberts_function():
+    layers = made(light_layers())
+    dose = dose_of(layers["light dose"], unit_of(layers["light dose"]))
+    assert (dose.unit, carried(layers["light dose"], "energy_j")) == ("J/cm2", 1.0)
+    result = dvh(dose, labels_of(layers["organs"]), DvhSettings(accuracy_percent=0.02), device="cpu")
+    for fluence in (0.05, 0.2, 0.5, 1.0, 3.0):
+        inner = float(ball_around_source(fluence, INNER_MM, STRENGTH, MU_EFF_PER_MM)) / 1000
+        outer = float(ball_around_source(fluence, OUTER_MM, STRENGTH, MU_EFF_PER_MM)) / 1000
+        whole = 4 / 3 * np.pi * INNER_MM**3 / 1000
+        assert result["target"].volume_at(fluence) == pytest.approx(inner, abs=0.01 * whole)
+        assert result["around it"].volume_at(fluence) == pytest.approx(outer - inner, abs=0.02 * whole)

@@ -1,0 +1,86 @@
+"""Axes, intervals, the logarithmic axis and the place of the legend, without Qt's event loop."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio.dose import Dvh
+from napari_gpubio.dose.widget.axes import DECADES, Axes, interval_edges, interval_words, log_start
+from napari_gpubio.dose.widget.plot_axis import DoseAxis
+from napari_gpubio.dose.widget.plot_legend import emptiest
+from napari_gpubio.dose.widget.readout import short
+
+
+def a_dvh(doses, name="organ"):
+    doses = np.asarray(doses, float)
+    return Dvh(
+        name=name, unit="Gy", doses=doses, volumes_cc=np.linspace(10.0, 0.0, len(doses)), mean=float(doses.mean())
+    )
+
+
+EMPTY = Dvh(name="none", unit="Gy", doses=np.empty(0), volumes_cc=np.empty(0), mean=float("nan"))
+
+
+@pytest.mark.parametrize("logarithmic", [False, True])
+@pytest.mark.parametrize("reference", [None, 40.0])
+def test_a_dose_comes_back_from_its_place(logarithmic, reference):
+    axes = Axes(unit="Gy", reference=reference, relative_dose=True, logarithmic=logarithmic)
+    doses = np.array([0.02, 1.0, 37.5])
+    np.testing.assert_allclose(axes.dose_at_place(axes.place_of_dose(doses)), doses)
+    if reference and not logarithmic:
+        assert axes.place_of_dose(20.0) == pytest.approx(50.0)
+
+
+def test_a_logarithmic_curve_begins_at_the_least_positive_dose():
+    dvhs = [a_dvh([0.0, 0.5, 20.0]), a_dvh([3.0, 9.0]), EMPTY]
+    assert log_start(dvhs) == 0.5
+    assert log_start([a_dvh([1e-20, 10.0])]) == pytest.approx(10.0 * 10**-DECADES)
+    assert log_start([EMPTY]) == 1.0
+    x, y = Axes(unit="Gy", logarithmic=True, relative_volume=False).curve(dvhs[0], 0.5, np.empty(0))
+    np.testing.assert_allclose(x, np.log10([0.5, 20.0]))
+    np.testing.assert_allclose(y, [5.0, 0.0])
+
+
+@pytest.mark.parametrize("logarithmic", [False, True])
+def test_intervals_hold_every_dose(logarithmic):
+    dvhs = [a_dvh([0.5, 20.0]), a_dvh([3.0, 90.0]), EMPTY]
+    axes = Axes(unit="Gy", differential=True, logarithmic=logarithmic, relative_volume=False)
+    edges = interval_edges(dvhs, axes)
+    for dvh in dvhs:
+        assert axes.curve(dvh, 0.5, edges)[1].sum() == pytest.approx(dvh.volume_cc)
+    assert ("equal ratio" if logarithmic else "intervals of 0.9 Gy") in interval_words(edges, axes)
+
+
+def test_negative_doses_have_intervals_too():
+    dvh = a_dvh([-4.0, 6.0])
+    axes = Axes(unit="Gy", differential=True, relative_volume=False)
+    edges = interval_edges([dvh], axes)
+    assert edges[0] == -4.0
+    assert axes.curve(dvh, 0.0, edges)[1].sum() == pytest.approx(10.0)
+
+
+def test_a_legend_lies_where_no_curve_is():
+    falling = np.linspace(0, 1, 50), np.linspace(1, 0, 50)
+    x, y = emptiest([falling], (0.3, 0.3))
+    assert x > 0.6
+    assert y < 0.1  # the upper right corner
+    high = np.linspace(0, 1, 50), np.r_[np.ones(45), np.linspace(1, 0, 5)]
+    x, y = emptiest([high], (0.3, 0.3))
+    points = np.column_stack([high[0], 1 - high[1]])
+    assert not ((points >= (x, y)) & (points <= (x + 0.3, y + 0.3))).all(axis=1).any()
+    assert emptiest([], (0.3, 0.3)) == pytest.approx((0.68, 0.02))
+
+
+def test_ticks_of_a_logarithmic_axis_say_what_they_stand_for(qtbot):
+    axis = DoseAxis("bottom")
+    axis.logarithmic = True
+    axis.setRange(-3.2, 4.5)
+    assert axis.tickStrings([-3.0, -1.0, 0.0, 3.0, 4.0], 1.0, 1.0) == ["10⁻³", "0.1", "1", "1000", "10⁴"]
+    axis.setRange(-1.0, 1.0)
+    assert axis.tickStrings(list(np.log10([0.2, 0.3, 5.0])), 1.0, 0.1) == ["0.2", "", "5"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(12889.6, "12890"), (0.000123456, "0.0001235"), (1234.5, "1234"), (3e9, "3e+09")]
+)
+def test_numbers_are_short(value, text):
+    assert short(value) == text

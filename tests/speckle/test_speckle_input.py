@@ -1,0 +1,118 @@
+"""What is given: checked, and refused with a sentence."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.speckle import ContrastSettings, ContrastStream, contrast
+
+GOOD = np.random.default_rng(0).integers(1, 99, (3, 20, 22), np.uint8)
+
+
+def refused(frames, settings=None, **options):
+    with pytest.raises(InvalidInput) as error:
+        contrast(frames, settings, device="cpu", **options)
+    return str(error.value)
+
+
+def test_colour_is_refused():
+    assert "like colour pictures; give one channel" in refused(np.zeros((20, 22, 3), np.uint8))
+    assert "like colour pictures" in refused(np.zeros((5, 20, 22, 4), np.uint8))
+
+
+def test_frames_that_are_no_numbers_or_no_frames():
+    assert "hold complex128 values" in refused(np.zeros((20, 20), complex))
+    assert "hold bool values" in refused(np.zeros((20, 20), bool))
+    assert "give one frame (y, x) or a stack" in refused(np.zeros(20))
+    assert "and no pixels" in refused(np.zeros((0, 20, 20), np.uint8))
+
+
+def test_values_that_are_not_finite_name_their_frame():
+    frames = GOOD.astype(np.float32)
+    frames[2, 3, 4] = np.nan
+    assert refused(frames).startswith("frame 2 holds values that are not finite (1 in what was read)")
+    frames[2, 3, 4] = np.inf
+    assert "frame 2" in refused(frames)
+
+
+def test_floating_point_frames_of_a_strange_scale():
+    assert "changes no contrast" in refused(GOOD * 1e15)
+    assert "changes no contrast" in refused(GOOD * 1e-12)
+
+
+def test_whole_numbers_beyond_16_bits():
+    frames = GOOD.astype(np.int32)
+    frames[1, 2, 3] = 70_000
+    assert "frames 0 to 2 hold values from 1 to 70000; whole numbers must be within 0 and 65535" in refused(frames)
+    assert "must be within 0 and 65535" in refused(GOOD.astype(np.int16) - 50)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "u4", "i8", ">u2"])
+def test_other_whole_numbers_are_taken_where_they_fit(dtype):
+    expected = contrast(GOOD.astype(np.uint16), device="cpu")
+    assert np.array_equal(contrast(GOOD.astype(dtype), device="cpu").contrast, expected.contrast, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["f2", ">f4", "f8"])
+def test_other_floating_point_numbers_are_taken(dtype):
+    found, expected = (contrast(GOOD.astype(d), device="cpu").contrast for d in (dtype, "u2"))
+    np.testing.assert_allclose(found, expected, rtol=2.5e-7)
+
+
+def test_frames_of_changing_size():
+    assert "different sizes, (20, 22) and (21, 22)" in refused([np.ones((20, 22)), np.ones((21, 22))])
+    whole = contrast(list(GOOD), device="cpu").contrast
+    assert np.array_equal(whole, contrast(GOOD, device="cpu").contrast, equal_nan=True)
+
+
+def test_windows_larger_than_the_frame():
+    assert "window is 21 pixels and a frame 22 x 20" in refused(GOOD, ContrastSettings(window=21))
+    assert "the stack has 3" in refused(GOOD, ContrastSettings(mode="temporal", frames=4))
+    assert "the stack has 1" in refused(GOOD[0], ContrastSettings(mode="temporal"))
+    contrast(GOOD, ContrastSettings(mode="temporal", window=31, frames=3), device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"window": 4}, "window is 4 pixels; give an odd number"),
+        ({"window": 33}, "at most 31 pixels"),
+        ({"window": 1}, "at least 3 pixels"),
+        ({"exposure_ms": 0.0}, "exposure_ms is 0 ms; it must be greater than 0 ms"),
+        ({"exposure_ms": float("nan")}, "finite"),
+        ({"frames": 1}, "at least 2 frames"),
+        ({"mode": "both"}, "choose one of 'spatial'"),
+        ({"edges": "wrap"}, "choose one of 'valid'"),
+        ({"beta": 1.5}, "at most 1"),
+    ],
+)
+def test_settings_that_cannot_be(options, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        ContrastSettings(**options)
+
+
+def test_baselines():
+    relative = ContrastSettings(index="relative")
+    assert "needs a baseline" in refused(GOOD, relative)
+    assert "the baseline has shape (4, 4)" in refused(GOOD, relative, baseline=np.ones((4, 4)))
+    one, whole = (contrast(GOOD, relative, baseline=b, device="cpu").index for b in (0.2, np.full((20, 22), 0.2)))
+    assert np.array_equal(one, whole, equal_nan=True)
+
+
+def test_maps_that_would_not_fit_in_memory(monkeypatch):
+    monkeypatch.setattr("napari_gpubio.speckle.run.free_memory_bytes", lambda _: 1000)
+    assert "of memory are free; work on a part" in refused(GOOD)
+
+
+def test_streams_refuse_another_camera_region():
+    with ContrastStream(ContrastSettings(), (20, 22), np.uint8, device="cpu") as stream:
+        assert stream.push(GOOD[0]) is not None
+        with pytest.raises(InvalidInput, match="make a new stream"):
+            stream.push(GOOD[0, :-1])
+        with pytest.raises(InvalidInput, match="make a new stream"):
+            stream.push(GOOD[0].astype(np.uint16))
+    with (
+        ContrastStream(ContrastSettings(), (20, 22), np.float32, device="cpu") as stream,
+        pytest.raises(InvalidInput, match="not finite"),
+    ):
+        stream.push(np.full((20, 22), np.nan, np.float32))

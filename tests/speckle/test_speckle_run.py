@@ -1,0 +1,161 @@
+"""Whole stacks, step by step: progress, stop, lazy frames; and streams of frames."""
+
+import itertools
+import threading
+
+import numpy as np
+import pytest
+
+from napari_gpubio.speckle import ContrastSettings, ContrastStream, contrast, contrast_steps
+from napari_gpubio.speckle.validity import EDGE
+from tests.runs import finished, stopped
+
+FRAMES = np.random.default_rng(0).integers(1, 4096, (30, 24, 28), np.uint16)
+TEMPORAL = ContrastSettings(mode="temporal", frames=5)
+
+
+def same(one, other):
+    return np.array_equal(one, other, equal_nan=True)
+
+
+def test_steps_count_maps_and_show_the_newest(in_chunks_of):
+    in_chunks_of(4)
+    seen, maps = finished(contrast_steps(FRAMES, TEMPORAL, device="cpu"))
+    assert all(0 < after.done - before.done <= 4 for before, after in itertools.pairwise(seen))
+    assert (seen[-1].done, {step.total for step in seen}) == (26, {26})
+    for step in seen:
+        assert same(step.preview.contrast, maps.contrast[step.done - 1])
+    assert maps.complete
+    assert maps.parameters["speckle"]["mode"] == "temporal"
+    assert maps.parameters["device"].startswith("cpu")
+
+
+@pytest.mark.parametrize("mode", ["spatial", "temporal", "spatio-temporal"])
+@pytest.mark.parametrize("blocks", [False, True])
+def test_chunks_do_not_change_a_bit(in_chunks_of, mode, blocks):
+    settings = ContrastSettings(mode=mode, frames=5, blocks=blocks)
+    whole = contrast(FRAMES, settings, device="cpu")
+    in_chunks_of(1)
+    pieces = contrast(FRAMES, settings, device="cpu")
+    assert same(whole.contrast, pieces.contrast)
+    assert same(whole.index, pieces.index)
+    assert same(whole.mask, pieces.mask)
+
+
+def test_a_run_can_be_stopped(in_chunks_of):
+    in_chunks_of(4)
+    stop = threading.Event()
+    maps = stopped(contrast_steps(FRAMES, TEMPORAL, device="cpu", stop=stop), stop, after=2)
+    assert not maps.complete
+    assert same(maps.contrast[:8], contrast(FRAMES, TEMPORAL, device="cpu").contrast[:8])
+    assert np.isnan(maps.contrast[12:]).all()
+    assert (maps.mask[12:] == EDGE).all()
+
+
+def test_dask_arrays_are_loaded_piece_by_piece(in_chunks_of):
+    dask = pytest.importorskip("dask.array", reason="dask is not installed: it comes with napari")
+    in_chunks_of(3)
+    loaded = []
+
+    def load(block_info=None):
+        loaded.append(block_info[None]["array-location"][0])
+        first, end = loaded[-1]
+        return FRAMES[first:end]
+
+    lazy = dask.map_blocks(load, chunks=((6,) * 5, (24,), (28,)), dtype=np.uint16, meta=np.empty((0, 0, 0), np.uint16))
+    loaded.clear()
+    steps = contrast_steps(lazy, device="cpu")
+    next(steps)
+    assert len(loaded) <= 2
+    _, maps = finished(steps)
+    assert same(maps.contrast, contrast(FRAMES, device="cpu").contrast)
+
+
+def test_zarr_and_memory_maps(tmp_path):
+    zarr = pytest.importorskip("zarr", reason="zarr is not installed: it comes with napari")
+    np.save(tmp_path / "frames.npy", FRAMES)
+    mapped = np.load(tmp_path / "frames.npy", mmap_mode="r")
+    stored = zarr.array(FRAMES, chunks=(5, 24, 28))
+    expected = contrast(FRAMES, device="cpu").contrast
+    for frames in (mapped, stored, FRAMES[:, ::-1][:, ::-1]):
+        assert same(contrast(frames, device="cpu").contrast, expected)
+
+
+def test_frames_that_fill_no_block_are_told():
+    maps = contrast(FRAMES, ContrastSettings(mode="temporal", frames=8, blocks=True), device="cpu")
+    assert len(maps) == 3
+    assert maps.notes == ("the last 6 of 30 frames do not fill a block and were left out",)
+
+
+def test_floating_point_frames_say_what_is_not_known():
+    assert contrast(FRAMES[0].astype(float), device="cpu").notes == (
+        "saturation is not known of floating-point frames",
+    )
+
+
+# -- streams ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2", "i4", "f4"])
+@pytest.mark.parametrize("mode", ["spatial", "temporal", "spatio-temporal"])
+@pytest.mark.parametrize("blocks", [False, True])
+def test_a_stream_gives_the_maps_of_its_stack(mode, blocks, dtype):
+    frames = (FRAMES[:11] // 16).astype(dtype)
+    settings = ContrastSettings(mode=mode, frames=3, blocks=blocks)
+    expected = contrast(frames, settings, device="cpu")
+    with ContrastStream(settings, frames.shape[1:], dtype, device="cpu") as stream:
+        made = [None if maps is None else maps[...] for maps in map(_copied(stream), frames)]
+    at = [n for n, maps in enumerate(made) if maps is not None]
+    assert at == [settings.depth - 1 + n * settings.step for n in range(len(expected))]
+    for maps, one in zip((made[n] for n in at), (expected[n] for n in range(len(expected))), strict=True):
+        np.testing.assert_allclose(maps.contrast, one.contrast, rtol=2.5e-7)  # exact but for floating-point frames
+        assert dtype == "f4" or (same(maps.contrast, one.contrast) and same(maps.index, one.index))
+        assert same(maps.mask, one.mask)
+
+
+def _copied(stream):
+    def push(frame):
+        maps = stream(frame)
+        return None if maps is None else type(maps)(
+            contrast=maps.contrast.copy(), index=maps.index.copy(), mask=maps.mask.copy(), settings=maps.settings
+        )  # fmt: skip
+
+    return push
+
+
+def test_maps_stay_while_three_more_are_made():
+    with ContrastStream(ContrastSettings(), (24, 28), np.uint16, device="cpu") as stream:
+        first = stream.push(FRAMES[0]).contrast
+        kept = first.copy()
+        stream.push(FRAMES[1])
+        stream.push(FRAMES[2])
+        assert same(first, kept)
+        stream.push(FRAMES[3])
+        assert not same(first, kept)
+
+
+def test_a_stream_can_forget():
+    with ContrastStream(TEMPORAL, (24, 28), np.uint16, device="cpu") as stream:
+        for frame in FRAMES[:7]:
+            stream.push(frame)
+        stream.forget()
+        made = [stream.push(frame) for frame in FRAMES[10:15]]
+        assert made[:4] == [None] * 4
+        assert same(made[4].contrast, contrast(FRAMES[10:15], TEMPORAL, device="cpu").contrast[0])
+
+
+def test_frames_may_be_written_into_the_streams_own_memory():
+    with ContrastStream(TEMPORAL, (24, 28), np.uint16, device="cpu") as stream:
+        for frame in FRAMES[:6]:
+            stream.slot()[...] = frame
+            maps = stream.push(stream.slot())
+        assert same(maps.contrast, contrast(FRAMES[1:6], TEMPORAL, device="cpu").contrast[0])
+
+
+def test_read_only_and_strided_frames():
+    frame = FRAMES[0].copy()
+    frame.flags.writeable = False
+    with ContrastStream(ContrastSettings(), (24, 28), np.uint16, device="cpu") as stream:
+        expected = stream.push(FRAMES[0]).contrast.copy()
+        assert same(stream.push(frame).contrast, expected)
+        assert same(stream.push(np.asfortranarray(frame)).contrast, expected)

@@ -1,0 +1,188 @@
+"""CUDA and its Numba twin with g++ in place of a GPU: the same sums, and maps within 2 ulp."""
+
+import functools
+import itertools
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.errors import OutOfGpuMemory
+from napari_gpubio.speckle import ContrastSettings, ContrastStream, NoiseModel, contrast, contrast_steps
+from napari_gpubio.speckle.frames import FrameStack
+from napari_gpubio.speckle.maps import cpu, gpu, maker
+from napari_gpubio.speckle.maps.problem import make_problem
+from napari_gpubio.speckle.settings import EDGES
+from tests.cuda_on_cpu import loader
+from tests.runs import check_closing_frees, check_same_methods
+from tests.speckle.reference import ulps
+
+GPU = Device("cuda", (0,))
+MOST_ULPS = 2
+SHAPES = {"aligned": (5, 33, 140), "odd": (5, 21, 39)}  # more than a warp's columns; rows that no vector fits
+NOISE = NoiseModel(dark_adu=20.3, gain=0.5, read_noise_adu=1.0)
+OPTIONS = {
+    "plain": ({"mask": False}, NoiseModel()),
+    "masked": ({"window": 7}, NoiseModel()),
+    "noise": ({"window": 9, "index": "squared"}, NOISE),
+    "model": ({"window": 3, "index": "ict", "nonfinite": "clip", "low_signal": 50.0}, NoiseModel(gain=0.5)),
+    "relative": ({"window": 13, "index": "relative", "nonfinite": "nan"}, NoiseModel(dark_adu=3.0)),
+    "wide": ({"window": 21, "index": "none"}, NoiseModel()),
+}
+
+
+def hard_frames(dtype, shape, seed=0):
+    """Noise with a constant, a dark and a saturated patch."""
+    top = {"u1": 256, "u2": 65536, "f4": 3000, "f8": 3000}[dtype]
+    frames = (np.random.default_rng(seed).random(shape) * top).astype(dtype)
+    frames[:, 3:12, 5:14], frames[:, 12:19, 20:30] = frames[0, 0, 0], 0
+    if dtype[0] == "u":
+        frames[:, :3, 30:] = np.iinfo(dtype).max
+    return frames
+
+
+def check_twins(frames, settings, noise=None):
+    found = []
+    for run in (cpu.Run, functools.partial(gpu.Run, device=GPU)):
+        problem = make_problem(FrameStack(frames), settings, noise or NoiseModel(), 0.1)
+        made = run(problem)
+        made.advance(0, problem.items)
+        assert problem.reached.all()
+        found.append(made.snapshot())
+        made.close()
+    expected, other = found
+    assert ulps(other.contrast, expected.contrast) <= MOST_ULPS
+    if expected.indices is not None:
+        assert ulps(other.indices, expected.indices) <= MOST_ULPS
+    if expected.mask is not None:
+        np.testing.assert_array_equal(other.mask, expected.mask)
+    assert np.isfinite(expected.contrast).any()
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", ["u1", "u2"])
+def test_spatial(fake_gpu, dtype, shape, options):
+    fake_gpu()
+    chosen, noise = OPTIONS[options]
+    edges = EDGES[list(OPTIONS).index(options) % len(EDGES)]
+    check_twins(hard_frames(dtype, SHAPES[shape])[:2], ContrastSettings(edges=edges, **chosen), noise)
+
+
+@pytest.mark.parametrize("edges", EDGES)
+def test_edges(fake_gpu, edges):
+    fake_gpu()
+    for shape in SHAPES.values():
+        check_twins(hard_frames("u2", shape)[:2], ContrastSettings(edges=edges, window=5))
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+@pytest.mark.parametrize("mode", ["temporal", "spatio-temporal"])
+@pytest.mark.parametrize("dtype", ["u1", "u2"])
+def test_over_time(fake_gpu, dtype, mode, blocks):
+    fake_gpu()
+    for shape, edges, (options, noise) in zip(
+        SHAPES.values(), ("valid", "shrink"), (OPTIONS["masked"], OPTIONS["noise"]), strict=True
+    ):
+        settings = ContrastSettings(mode=mode, frames=2, blocks=blocks, edges=edges, **options)
+        check_twins(hard_frames(dtype, shape), settings, noise)
+
+
+@pytest.mark.parametrize("edges", EDGES)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_floating_point_frames(fake_gpu, dtype, edges):
+    fake_gpu()
+    for mode in ("spatial", "spatio-temporal"):
+        settings = ContrastSettings(mode=mode, frames=2, edges=edges, window=5)
+        check_twins(hard_frames(dtype, SHAPES["odd"]), settings, NOISE if dtype == "f8" else None)
+
+
+def test_64_bit_sums(fake_gpu):
+    """Windows whose sums doubles do not hold."""
+    fake_gpu()
+    frames = hard_frames("u2", (3000, 2, 4))
+    settings = ContrastSettings(mode="temporal", frames=2998)
+    problem = make_problem(FrameStack(frames), settings, NoiseModel(), None)
+    assert problem.recipe.work_dtype == np.int64
+    check_twins(frames, settings)
+    check_twins(frames[:2800], ContrastSettings(mode="temporal", frames=2798), NoiseModel(dark_adu=7.0))
+
+
+def test_small_batches_and_both_lanes_change_nothing(fake_gpu, monkeypatch):
+    fake_gpu()
+    monkeypatch.setattr(gpu, "_BATCH_BYTES", 1)
+    check_twins(hard_frames("u2", SHAPES["odd"]), ContrastSettings(mode="temporal", frames=2))
+
+
+@pytest.mark.parametrize("order", [loader.REVERSED, 11])
+def test_the_order_of_threads_changes_nothing(fake_gpu, order):
+    fake_gpu()
+    with loader.thread_order(order):
+        check_twins(hard_frames("u2", SHAPES["aligned"])[:2], ContrastSettings(window=7))
+
+
+def test_the_kernels_have_no_undefined_behaviour(fake_gpu, monkeypatch, capfd):
+    fake_gpu()
+    monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
+    for mode, dtype in itertools.product(("spatial", "spatio-temporal"), ("u2", "f4")):
+        settings = ContrastSettings(mode=mode, frames=2, window=7, edges="reflect")
+        check_twins(hard_frames(dtype, SHAPES["odd"])[:3], settings, NOISE)
+    check_twins(hard_frames("u1", SHAPES["aligned"])[:2], ContrastSettings(window=13))
+    assert "runtime error" not in capfd.readouterr().err
+
+
+def test_ieee_divisions_have_the_bits_of_the_cpu(fake_gpu, monkeypatch):
+    fake_gpu()
+    monkeypatch.setattr(maker, "IEEE", 1)
+    frames = hard_frames("u2", SHAPES["aligned"])[:1]
+    ours, theirs = (contrast(frames, device=device) for device in ("cuda", "cpu"))
+    assert np.array_equal(ours.contrast, theirs.contrast, equal_nan=True)
+    assert np.array_equal(ours.index, theirs.index, equal_nan=True)
+
+
+def test_several_gpus_give_the_maps_of_one_cpu(fake_gpu, in_chunks_of):
+    fake_gpu(count=3)
+    in_chunks_of(1)
+    frames = hard_frames("u2", (7, 21, 40))
+    settings = ContrastSettings(mode="temporal", frames=2, mask=False)
+    ours, theirs = (contrast(frames, settings, device=device) for device in ("cuda:all", "cpu"))
+    assert ulps(ours.contrast, theirs.contrast) <= MOST_ULPS
+    assert ours.parameters["device"].startswith("cuda:0 (Fake GPU 0), cuda:1")
+
+
+def test_closing_frees_all_gpus(fake_gpu, in_chunks_of):
+    pretended = fake_gpu(count=3)
+    in_chunks_of(1)
+    check_closing_frees(pretended, contrast_steps(np.ones((20, 21, 40), np.uint16), device="cuda:all"))
+
+
+def test_too_little_gpu_memory_is_told_with_numbers(fake_gpu):
+    fake_gpu(total_bytes=100_000)
+    with pytest.raises(OutOfGpuMemory, match=r"contrast of these frames needs about \d+ MB"):
+        contrast(np.ones((4, 400, 400), np.uint16), device="cuda")
+
+
+@pytest.mark.parametrize("mode", ["spatial", "temporal", "spatio-temporal"])
+@pytest.mark.parametrize("dtype", ["u2", "f4"])
+def test_streams_give_the_maps_of_the_cpu(fake_gpu, mode, dtype):
+    fake_gpu()
+    frames = hard_frames(dtype, (6, 21, 40))
+    settings = ContrastSettings(mode=mode, frames=3)
+    expected = contrast(frames, settings, device="cpu")
+    with ContrastStream(settings, (21, 40), dtype, device="cuda") as stream:
+        made = []
+        for frame in frames:
+            slot = stream.slot()
+            slot[...] = frame
+            maps = stream.push(slot if len(made) % 2 else frame)
+            if maps is not None:
+                made.append((maps.contrast.copy(), maps.index.copy(), maps.mask.copy()))
+    assert len(made) == len(expected)
+    for (k, index, mask), one in zip(made, (expected[n] for n in range(len(expected))), strict=True):
+        assert ulps(k, one.contrast) <= MOST_ULPS
+        assert ulps(index, one.index) <= MOST_ULPS
+        np.testing.assert_array_equal(mask, one.mask)
+
+
+def test_both_twins_have_the_same_methods():
+    check_same_methods(cpu, gpu)
