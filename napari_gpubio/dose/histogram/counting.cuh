@@ -56,18 +56,8 @@ __device__ __forceinline__ int look_up(Volume volume, BinRule rule, Place place,
     return bin_of(rule, value);
 }
 
-// One lane for itself. ``sign`` -1 takes off what is found, 0 leaves all but the extremes as it is.
-__device__ __forceinline__ void keep(Sums sums, int organ, size_t extremes, Found found, int sign)
-{
-    if (sign != 0 && found.total) atomicAdd(&sums.totals[organ], sign > 0 ? found.total : 0 - found.total);
-    if (sign != 0 && found.outside) atomicAdd(&sums.outside[organ], sign > 0 ? found.outside : 0 - found.outside);
-    if (found.low <= found.high) {
-        atomicMin(&sums.low[extremes], found.low);
-        atomicMax(&sums.high[extremes], found.high);
-    }
-}
-
-// All lanes of a warp that have found something of the same organ.
+// What all lanes of a warp have found of an organ. ``sign`` -1 takes off what is found, 0 leaves all but the extremes as
+// it is.
 __device__ __forceinline__ void keep_together(Sums sums, int organ, size_t extremes, Found found, int sign)
 {
     for (int lanes = LANES / 2; lanes > 0; lanes /= 2) {
@@ -76,7 +66,13 @@ __device__ __forceinline__ void keep_together(Sums sums, int organ, size_t extre
         found.low = min(found.low, __shfl_xor_sync(ALL, found.low, lanes));
         found.high = max(found.high, __shfl_xor_sync(ALL, found.high, lanes));
     }
-    if (threadIdx.x % LANES == 0) keep(sums, organ, extremes, found, sign);
+    if (threadIdx.x % LANES != 0) return;
+    if (sign != 0 && found.total) atomicAdd(&sums.totals[organ], sign > 0 ? found.total : 0 - found.total);
+    if (sign != 0 && found.outside) atomicAdd(&sums.outside[organ], sign > 0 ? found.outside : 0 - found.outside);
+    if (found.low <= found.high) {
+        atomicMin(&sums.low[extremes], found.low);
+        atomicMax(&sums.high[extremes], found.high);
+    }
 }
 
 __device__ __forceinline__ void clear_bins(unsigned* bins, int count)

@@ -182,7 +182,7 @@ __device__ __forceinline__ Place sample_of(Place centre, Divisions parts, int n,
 
 // A block takes ``height`` rows j of a slice i, a warp one row at a time. Votes of organs that have no slot go to the
 // counts directly.
-extern "C" __global__ void tally_voxels(
+extern "C" __global__ void __launch_bounds__(256, 4) tally_voxels(
     const float* __restrict__ values, int nx, int ny, int nz, int logarithmic, int count, float inverse_width,
     int shift, int first_bin, float fine, const LABEL* __restrict__ labels, int nj, int nk,
     const int* __restrict__ organ_of, const Divisions* __restrict__ divisions, const double* __restrict__ frame,
@@ -203,40 +203,43 @@ extern "C" __global__ void tally_voxels(
     clear_bins(bins, slot_count * count);
     __syncthreads();
     const Place step = scaled(frame + 9, 1.0);
-    int current = -1; // organ of what was found
+    int current = -1, slot = -1, samples = 0; // the warp's organ, its slot, and samples of each of its voxels
+    Divisions parts = {0, 0, 0};
     Found found;
     found.clear();
     for (int j = j_start + warp; j < min(j_start + height, j_end); j += warps) {
         const Place start = origin(frame, (double)i, (double)j, 0.0);
         const size_t row = ((size_t)i * nj + j) * nk;
+        int ahead = k_first + lane < k_end ? labels[row + k_first + lane] : -1; // read before it is needed
         for (int k_begin = k_first; k_begin < k_end; k_begin += LANES) {
-            const int k = k_begin + lane;
-            const int organ = k < k_end ? organ_of[labels[row + k]] : -1;
-            if (organ >= 0 && organ != current) {
-                if (current >= 0) keep(sums, current, extreme_row + current, found, sign);
-                current = organ;
-                found.clear();
-            }
-            Divisions parts = {0, 0, 0};
-            if (organ >= 0) parts = divisions[organ];
-            const int samples = parts.x * parts.y * parts.z;
-            const int slot = organ >= 0 && sign != 0 ? slot_of(slots, slot_count, organ) : -1;
-            const Place centre = shifted(start, (float)k, step);
-            for (int n = 0; __any_sync(ALL, n < samples); ++n) {
-                int bin = -1;
-                if (n < samples)
-                    bin = look_up(volume, rule, sample_of(centre, parts, n, (unsigned)(row + k), frame), 1, found);
-                if (sign != 0 && bin >= 0 && slot < 0) // too many organs in one strip
-                    atomicAdd(&counts[(size_t)organ * count + bin], sign > 0 ? u64(1) : 0 - u64(1));
-                vote(bins, bin >= 0 && slot >= 0 ? slot * count + bin : -1, 1);
+            const int k = k_begin + lane, organ = ahead >= 0 ? organ_of[ahead] : -1;
+            ahead = k + LANES < k_end ? labels[row + k + LANES] : -1;
+            // One organ after another, so that what was found of it is one number for each lane.
+            for (unsigned left = __ballot_sync(ALL, organ >= 0); left;) {
+                const int next = __shfl_sync(ALL, organ, __ffs(left) - 1);
+                if (next != current) {
+                    if (current >= 0) keep_together(sums, current, extreme_row + current, found, sign);
+                    current = next;
+                    found.clear();
+                    parts = divisions[next];
+                    samples = parts.x * parts.y * parts.z;
+                    slot = sign != 0 ? slot_of(slots, slot_count, next) : -1;
+                }
+                const bool is_own = organ == next;
+                left &= ~__ballot_sync(ALL, is_own);
+                const Place centre = shifted(start, (float)k, step);
+                for (int n = 0; n < samples; ++n) {
+                    int bin = -1;
+                    if (is_own)
+                        bin = look_up(volume, rule, sample_of(centre, parts, n, (unsigned)(row + k), frame), 1, found);
+                    if (sign != 0 && bin >= 0 && slot < 0) // too many organs in one strip
+                        atomicAdd(&counts[(size_t)next * count + bin], sign > 0 ? u64(1) : 0 - u64(1));
+                    vote(bins, bin >= 0 && slot >= 0 ? slot * count + bin : -1, 1);
+                }
             }
         }
     }
-    if (__all_sync(ALL, current == __shfl_sync(ALL, current, 0))) {
-        if (current >= 0) keep_together(sums, current, extreme_row + current, found, sign);
-    } else if (current >= 0) {
-        keep(sums, current, extreme_row + current, found, sign);
-    }
+    if (current >= 0) keep_together(sums, current, extreme_row + current, found, sign);
     __syncthreads();
     for (int n = 0; n < slot_count; ++n)
         if (slots[n] >= 0) flush_bins(bins + n * count, 1, count, counts + (size_t)slots[n] * count, sign);
