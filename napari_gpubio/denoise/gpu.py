@@ -34,6 +34,7 @@ class Run:
         self._problem = problem
         self._done: list[tuple[int, int]] = []
         self._kernels: dict[str, Any] = {}
+        self._taps: dict[int, tuple[Any, Any]] = {}
         self._build = build.build_of(problem, shared_memory_bytes(device))
         self._slab = _slab_of(problem, self._build.column)
         self._moments = self._chosen = None
@@ -172,15 +173,18 @@ class Run:
         """Filter along lines of an axis; ``taps`` has a row for even, one for odd positions, beyond the ends is 0."""
         import cupy
 
+        if id(taps) not in self._taps:  # uploaded once, and kept with its array so that the number stays that of these
+            self._taps[id(taps)] = taps, cupy.asarray(taps)
         array, out, i = cupy.ascontiguousarray(array), cupy.empty(array.shape, np.float32), np.int32
         lines = i(math.prod(array.shape[:axis])), i(array.shape[axis]), i(math.prod(array.shape[axis + 1 :]))
-        arguments = (array, *lines, cupy.asarray(taps), i(taps.shape[1] // 2), out)
+        arguments = (array, *lines, self._taps[id(taps)][1], i(taps.shape[1] // 2), out)
         self._kernel("filter_lines")((-(-array.size // 256),), (256,), arguments)
         return out
 
     def close(self) -> None:
         """Let the device arrays go."""
         self._let_slabs_go()
+        self._taps.clear()
         self._values = self._usable = self._sums = self._estimates = self._weights = None
 
     def _let_slabs_go(self) -> None:

@@ -118,14 +118,14 @@ def smooth(variance: Any, filter_axis: FilterAxis, xp: Any = np) -> Any:
         total = filter_axis(total, axis, _SMOOTHING_TAPS)
         if not is_whole:
             known = filter_axis(known, axis, _SMOOTHING_TAPS)
-    if is_whole:  # as many as there are voxels in the box
-        known = xp.asarray(_voxels_in_box(variance.shape))
+    if is_whole:
+        known = _voxels_in_box(variance.shape, xp)
     return total / xp.maximum(known, np.float32(1.0))
 
 
-def _voxels_in_box(shape: tuple[int, ...]) -> Array:
+def _voxels_in_box(shape: tuple[int, ...], xp: Any) -> Any:
     """Voxels of a volume that a box of radius 5 around each of them holds, float32."""
     reach = _SMOOTHING_TAPS.shape[1] // 2
     lines = (np.minimum(np.arange(n), reach) + np.minimum(np.arange(n)[::-1], reach) + 1 for n in shape)
-    x, y, z = np.ix_(*lines)
-    return np.asarray(x * y * z, np.float32)
+    x, y, z = (xp.asarray(line, np.float32) for line in np.ix_(*lines))
+    return x * y * z
