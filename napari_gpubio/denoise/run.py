@@ -182,7 +182,8 @@ class _Series:
 
     def _put(self, n: int, result: Filtered, scale: float) -> None:
         """Keep a denoised volume in the image's own scale; what was not filtered keeps its bits."""
-        kept, factor = (self._usable != 0) & (result.variance >= 0), self.images.dtype.type(scale)
+        inside, factor = (self._usable != 0) & (result.variance >= 0), self.images.dtype.type(scale)
+        kept: Any = True if inside.all() else inside  # much faster than a mask that is true everywhere
         np.multiply(result.values, factor, out=self.images[..., n], where=kept)
         if self._sigma is None:
             np.multiply(np.sqrt(np.abs(result.variance)), factor, out=self.noises[..., n], where=kept)
