@@ -13,7 +13,7 @@ Float = npt.NDArray[np.float32]
 TINY = 1e-30  # least sum of squares, of volumes that are near 1: where noise is zero, only equal patches count
 NOTHING = 3e38  # sum of squares where there is no candidate
 _KNOWN_SHARE = 1.3  # of the mean measure of noise, which the measure is at least where the noise is known
-_SAMPLE = 100_000  # voxels that are enough to know what is typical
+_SAMPLE = 20_000  # voxels that are enough to know what is typical
 _LARGEST = 1e15  # scaled numbers stay below, so that sums of their squares stay finite
 # Pre-selection as (A and (C or first)) or (B and C and second) or third, see `flags`.
 _RULES = {"seed": (1, 1, 0), "coupe": (0, 0, 0), "itk": (0, 1, 0), "none": (0, 0, 1)}

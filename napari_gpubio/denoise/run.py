@@ -186,7 +186,10 @@ class _Series:
         kept: Any = True if inside.all() else inside  # much faster than a mask that is true everywhere
         np.multiply(result.values, factor, out=self.images[..., n], where=kept)
         if self._sigma is None:
-            np.multiply(np.sqrt(np.abs(result.variance)), factor, out=self.noises[..., n], where=kept)
+            noise = np.sqrt(
+                np.maximum(result.variance, 0.0, out=result.variance), out=result.variance
+            )  # pages are dear
+            np.multiply(noise, factor, out=self.noises[..., n], where=kept)
         else:
             np.copyto(self.noises[..., n], self._sigma[..., n], where=kept)
 

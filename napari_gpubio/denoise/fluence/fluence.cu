@@ -193,6 +193,12 @@ extern "C" __global__ void hand_over_along(PASS, HANDED_OVER)
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;                             \
     if (i >= (size)) return
 
+extern "C" __global__ void clear_faint(long long size, float* __restrict__ values)
+{
+    FOR_EVERY_VOXEL(i, size);
+    values[i] = without_faint(values[i]);
+}
+
 extern "C" __global__ void average(
     long long size, const float* __restrict__ first, const float* __restrict__ second, float* __restrict__ out)
 {

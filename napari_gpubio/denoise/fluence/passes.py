@@ -15,7 +15,7 @@ _jit_parallel = nb.njit(cache=True, nogil=True, error_model="numpy", parallel=Tr
 _F = np.float32
 _ZERO, _QUARTER, _HALF, _ONE = _F(0.0), _F(0.25), _F(0.5), _F(1.0)
 _LARGEST = _F(1e30)  # of differences of errors
-FAINT = _F(1e-28)  # of volumes near 1: less counts as nothing, since a GPU has no denormal numbers and a CPU has
+_FAINT = _F(1e-28)  # of volumes near 1: less counts as nothing, since a GPU has no denormal numbers and a CPU has
 
 
 @_jit_inline
@@ -24,7 +24,7 @@ def _corrected(p: np.float32, q: np.float32) -> np.float32:
     is_safe = (p > _ZERO) & (q > _QUARTER * p)
     ratio = p / q if is_safe else _ONE
     estimate = p * ratio
-    return estimate if estimate > FAINT else _ZERO
+    return estimate if estimate > _FAINT else _ZERO
 
 
 @_jit_parallel
@@ -89,7 +89,7 @@ def decide(difference: Array) -> None:
     """1 where the challenger's error is the lower one, else 0."""
     for row in nb.prange(difference.shape[0]):
         for k in range(difference.shape[1]):
-            difference[row, k] = _ONE if difference[row, k] < -FAINT else _ZERO
+            difference[row, k] = _ONE if difference[row, k] < -_FAINT else _ZERO
 
 
 @_jit_parallel
@@ -110,8 +110,16 @@ def hand_over(
             for half in range(2):
                 held = holder[half, row, k]
                 held += weight * (challenger[half, row, k] - held)
-                holder[half, row, k] = held if abs(held) > FAINT else _ZERO
+                holder[half, row, k] = held if abs(held) > _FAINT else _ZERO
             scales[row, k] += weight * (scale - scales[row, k])
+
+
+@_jit_parallel
+def clear_faint(values: Array) -> None:
+    """0 where hardly anything is: a choice in the dark may hang on it."""
+    for row in nb.prange(values.shape[0]):
+        for k in range(values.shape[1]):
+            values[row, k] = values[row, k] if abs(values[row, k]) > _FAINT else _ZERO
 
 
 @_jit_parallel
@@ -136,7 +144,7 @@ def dispersion(first: Array, second: Array, reference: Array, out: Array) -> Non
     for row in nb.prange(out.shape[0]):
         for k in range(out.shape[1]):
             spread = _HALF * (first[row, k] - second[row, k])
-            out[row, k] = spread * (spread / reference[row, k]) if abs(spread) > FAINT else _ZERO
+            out[row, k] = spread * (spread / reference[row, k]) if abs(spread) > _FAINT else _ZERO
 
 
 @_jit_parallel

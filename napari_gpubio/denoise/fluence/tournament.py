@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from napari_gpubio.denoise.fluence.ladder import Challenger, Window, make_window
-from napari_gpubio.denoise.fluence.passes import FAINT
 from napari_gpubio.denoise.fluence.problem import FluenceProblem, Smoothed
 
 _REFERENCE, _SMOOTHER, _BACKGROUND = 1.7, 1.0, 1.5  # voxels: scales of what errors are relative to
@@ -52,7 +51,9 @@ class Tournament(ABC):
         upload, empty = self._upload, self._empty
         self._segments = None if problem.segments is None else upload(problem.segments)
         self._limit = None if problem.limit is None else upload(problem.limit)
-        self._halves = upload(without_faint(np.stack(problem.halves)))
+        self._halves = upload(np.stack(problem.halves))
+        for half in self._halves:
+            self._do("clear_faint", half)
         self._holder = self._halves.copy()
         self._pairs, self._difference = [empty(2) for _ in range(3)], empty()
         self._reference, self._scales = empty(), empty()
@@ -183,8 +184,3 @@ class Tournament(ABC):
         yield self._sloped, self._is_cut
         for window in (self._smoother, self._background, self._edge, self._around):
             yield window, masked
-
-
-def without_faint(values: Any) -> Any:
-    """0 where hardly anything is: a GPU has no denormal numbers, and a choice in the dark may hang on them."""
-    return np.where(np.abs(values) > FAINT, values, np.float32(0.0))
