@@ -36,6 +36,7 @@ class Run(Tournament):
         self.device = device
         self._launches: dict[tuple[int, int, bool], _Launch] = {}  # by the taps' number, axis, is_cut
         self._kernels: dict[str, Any] = {}
+        self._voxels = math.prod(problem.shape)
         with cupy.cuda.Device(device.indices[0]):
             self._nothing = cupy.zeros(1, np.uint8)  # which kernels do not read
             super().__init__(problem)
@@ -93,7 +94,7 @@ class Run(Tournament):
         """Smooth along an axis, and do what comes at the end with every voxel."""
         segments = self._segments[axis] if is_cut and self._segments is not None else self._nothing
         how = self._launch_of(axis, taps, is_cut=segments is not self._nothing)
-        volumes = source.size // math.prod(self._problem.shape) if end is KEEP else 1
+        volumes = source.size // self._voxels if end is KEEP else 1
         arguments = (source, segments, how.text, out, *end.arguments)
         x, y, z = how.grid
         self._kernel(end.name + how.suffix)((x, y, z * volumes), how.block, arguments)
@@ -116,8 +117,7 @@ class Run(Tournament):
             self._launches[key] = _launch(shape, key[1], whole[end - len(text) : end])
 
     def _do(self, name: str, *arguments: Any) -> None:
-        size = math.prod(self._problem.shape)
-        self._kernel(name)((-(-size // _THREADS),), (_THREADS,), (np.int64(size), *arguments))
+        self._kernel(name)((-(-self._voxels // _THREADS),), (_THREADS,), (np.int64(self._voxels), *arguments))
 
     def _kernel(self, name: str) -> Any:
         """A kernel that rounds as the CPU does: where two windows are as good, rounding decides for one of them."""

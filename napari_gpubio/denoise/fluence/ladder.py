@@ -19,7 +19,7 @@ Float = npt.NDArray[np.float32]
 REACH = 3.5  # standard deviations
 WIDEST_SLOPED = 2.5  # voxels: the widest window without a first moment at faces
 FINEST = 0.8  # voxels: the finest scale
-RATIO = 1.6  # of one scale to the next, about; finer steps gain nothing, but between the widest two
+RATIO = 1.6  # of one scale to the next, about; finer steps gain a tenth of a decibel
 _NARROWEST = 0.25  # voxels: narrower Gaussians are one voxel
 _EVIDENCE = 1.5  # voxels: the narrowest window over which errors are compared
 
@@ -117,10 +117,9 @@ def make_window(
 
 
 def scales_of(settings: FluenceSettings) -> list[float]:
-    """Scales in voxels of the finest axis, from the finest to the largest, in equal ratios, the last of them halved."""
+    """Scales in voxels of the finest axis, from the finest to the largest, in equal ratios."""
     steps = max(1, round(np.log(settings.largest_scale / FINEST) / np.log(RATIO)))
-    *scales, last = map(float, np.geomspace(FINEST, max(FINEST, settings.largest_scale), steps + 1))
-    return [*scales, float(np.sqrt(scales[-1] * last)), last]
+    return [float(s) for s in np.geomspace(FINEST, max(FINEST, settings.largest_scale), steps + 1)]
 
 
 def make_challengers(settings: FluenceSettings, voxel_size_mm: Sequence[float]) -> list[Challenger]:
@@ -134,7 +133,7 @@ def _challengers(settings: FluenceSettings, voxel_size_mm: Sequence[float]) -> I
     scales = scales_of(settings)
     for scale in scales:
         evidence = make_window(max(_EVIDENCE, scale), steps)
-        # the two widest windows are for what is homogeneous, and the finest is too small to be worth halving
-        for axis in (None, 0, 1, 2) if settings.flat and scales[0] < scale < scales[-2] else (None,):
+        # the widest window is for what is homogeneous, and the finest is too small to be worth flattening
+        for axis in (None, 0, 1, 2) if settings.flat and scales[0] < scale < scales[-1] else (None,):
             window = make_window(scale, steps, is_sloped=scale <= WIDEST_SLOPED, flat_along=axis)
             yield Challenger(scale * finest, window, evidence, axis is not None)
