@@ -23,6 +23,7 @@ from napari_gpubio.dose.structures.labels import LabelStructures
 
 Array = npt.NDArray[Any]
 UNIT, STRUCTURES, FRAME = "unit", "structures", "frame_of_reference"  # under which a layer carries them
+RTDOSE, NUMBERS = "rtdose", "roi_numbers"  # the file of a dose, and what an RTSTRUCT file calls structures by name
 NAMED_BY = ("structure", "name")  # columns of a layer's table that name what it holds
 CLOSED = ("polygon", "rectangle", "ellipse")  # shapes that are contours
 _CORNERS_OF_ELLIPSE = 128
@@ -175,8 +176,9 @@ def contours_layer(structures: Sequence[ContourStructure], dose: Dose, name: str
     name
         Of the layer.
     **keywords
-        What else the layer is given.
+        What else the layer is given; ``metadata`` is what it carries besides.
     """
+    told = {STRUCTURES: [one.name for one in structures], FRAME: _common_frame(structures)}
     loops, names, colours = [], [], []
     for structure in structures:
         for plane in structure.planes:
@@ -196,7 +198,7 @@ def contours_layer(structures: Sequence[ContourStructure], dose: Dose, name: str
             "features": {NAMED_BY[0]: names},
             "affine": world_layer_affine(dose.affine, dose.values.shape),
             "axis_labels": AXES,
-            "metadata": {KEY: {STRUCTURES: [one.name for one in structures], FRAME: _common_frame(structures)}},
+            "metadata": {KEY: {**told, **keywords.pop("metadata", {})}},
             **keywords,
         },
         "shapes",

@@ -16,7 +16,7 @@ from napari_gpubio.dose.io.dicom import CLASSES, is_dicom, modality_of
 from napari_gpubio.dose.io.rtdose import read_rtdose
 from napari_gpubio.dose.io.rtplan import read_rtplan
 from napari_gpubio.dose.io.rtstruct import StructureSet, read_rtstruct
-from napari_gpubio.dose.layers import contours_layer, dose_layer, labels_layer
+from napari_gpubio.dose.layers import NUMBERS, RTDOSE, contours_layer, dose_layer, labels_layer
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.raster import label_structures
@@ -41,7 +41,8 @@ def read_layers(path: Paths) -> list[LayerData]:
     -------
     layers
         The CT, doses, labels of structures, and their contours (hidden where there are labels). A dose carries the
-        prescription of a plan that is read with it. What was left out or overlaps is told in ``notes`` of the metadata.
+        prescription of a plan that is read with it, and its file; structures carry their numbers. What was left out or
+        overlaps is told in ``notes`` of the metadata.
 
     Raises
     ------
@@ -55,7 +56,11 @@ def read_layers(path: Paths) -> list[LayerData]:
     layers, ground = _ct_layers(kinds["CT"])
     _check_frames(ground, doses)
     carried = {"prescription": told[0]} if len(told) == 1 and len(doses) == 1 else {}
-    layers += [dose_layer(dose, metadata=carried, opacity=0.5 if layers else 1.0) for dose in doses]
+    opacity = 0.5 if layers else 1.0
+    layers += [
+        dose_layer(dose, metadata={**carried, RTDOSE: str(file.resolve())}, opacity=opacity)
+        for dose, file in zip(doses, kinds["RTDOSE"], strict=True)
+    ]
     for file in kinds["RTSTRUCT"]:
         layers += _structure_layers(read_rtstruct(file), ground or next(iter(doses), None), file.stem)
     if not layers:
@@ -77,16 +82,18 @@ def _ct_layers(files: list[Path]) -> tuple[list[LayerData], Dose | None]:
 
 def _structure_layers(found: StructureSet, ground: Dose | None, name: str) -> list[LayerData]:
     drawn = [structure for structure in found.structures if structure.planes]
+    numbers = {one.name: number for one, number in zip(found.structures, found.numbers, strict=True)}
+    numbered = {NUMBERS: numbers}
     if ground is None:
-        return [contours_layer(drawn, _NOWHERE, name)]
+        return [contours_layer(drawn, _NOWHERE, name, metadata=numbered)]
     _check_frames(ground, drawn)
     x, y, z = ground.values.shape
     labels, lost = label_structures(drawn, ground.affine, (x, y, z))
     colours = {n: structure.colour for n, structure in enumerate(drawn, start=1) if structure.colour is not None}
     notes = [*found.notes, *(note for structure in drawn for note in structure.notes), *lost]
     return [
-        contours_layer(drawn, ground, f"{name} contours", visible=False),
-        labels_layer(labels, name, colours, metadata={"notes": notes}, opacity=0.4),
+        contours_layer(drawn, ground, f"{name} contours", metadata=numbered, visible=False),
+        labels_layer(labels, name, colours, metadata={**numbered, "notes": notes}, opacity=0.4),
     ]
 
 

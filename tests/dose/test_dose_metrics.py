@@ -77,8 +77,10 @@ def test_a_metric_of_light():
     light = ramp(unit="J/cm2")
     assert parse_metric("V20J/cm2[cc]").of(light) == pytest.approx(15.0)
     assert parse_metric("D90%[J/cm2]").of(light) == pytest.approx(14.0)
-    with pytest.raises(InvalidInput, match="a dose in Gy cannot be given in J/cm2"):
+    with pytest.raises(InvalidInput, match="asks for Gy and the dose is in J/cm2; use J/cm2"):
         parse_metric("V20Gy[cc]").of(light)
+    with pytest.raises(InvalidInput, match="asks for Gy and the dose is in J/cm2; use J/cm2"):
+        parse_metric("Mean[Gy]").of(light)
 
 
 @pytest.mark.parametrize("text", ["", "D95", "D95%", "95%[Gy]", "D95%[]", "X5Gy[%]", "D-5%[Gy]", "D9 5%[Gy]"])
@@ -108,7 +110,7 @@ def test_what_cannot_be_said_is_nan_or_an_error():
     assert math.isnan(parse_metric("D30cc[Gy]").of(HEART))
     assert math.isnan(parse_metric("DC30cc[Gy]").of(HEART))
     assert math.isnan(parse_metric("D95%[Gy]").of(EMPTY))
-    with pytest.raises(InvalidInput, match="give reference_dose"):
+    with pytest.raises(InvalidInput, match="in % of the prescription"):
         parse_metric("D50%[%]").of(HEART)
 
 
@@ -130,7 +132,7 @@ def test_constraints_pass_fail_or_are_not_evaluated():
     assert verdicts[1].value == pytest.approx(30.0)
     reasons = [verdict.reason for verdict in verdicts[3:]]
     assert "less than D30cc[Gy] asks for" in reasons[0]
-    assert "give reference_dose" in reasons[1]
+    assert "in % of the prescription" in reasons[1]
     assert reasons[2] == "no structures are named 'Spinal Cord'"
     assert reasons[3] == "'Empty' is empty"
     assert judge(constraints[4:5], [HEART], reference_dose=12.0)[0].status == "pass"

@@ -221,6 +221,10 @@ def test_a_folder_becomes_layers(study):
     voxels = int((labels[0] == 1).sum())
     assert voxels * 2.0 * 1.5 * 3.0 == pytest.approx(np.pi * 36 * 9, rel=0.08)
     assert labels[1]["metadata"][KEY]["structures"] == {1: "PTV"}
+    numbers = read_rtstruct(study / "structures.dcm").numbers
+    for layer in (labels, contours):  # what the export to DICOM needs
+        assert layer[1]["metadata"][KEY]["roi_numbers"] == dict(zip(["PTV", "Empty"], numbers, strict=True))
+    assert dose[1]["metadata"][KEY]["rtdose"] == str((study / "dose.dcm").resolve())
     np.testing.assert_allclose(labels[1]["affine"], ct[1]["affine"])
 
 

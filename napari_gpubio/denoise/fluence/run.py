@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio import __version__
-from napari_gpubio.core.chunks import open_run
+from napari_gpubio.core.chunks import advance_in_chunks, open_run
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
@@ -79,7 +79,7 @@ def denoise_fluence_steps(  # noqa: PLR0913 - what a user may know of a run
     device: str | Device = "auto",
     stop: threading.Event | None = None,
 ) -> Generator[Step, None, FluenceResult]:
-    """Denoise fluence step by step: yields a `Step` after every window that was tried and returns the result.
+    """Denoise fluence step by step: yields a `Step` after every few windows that were tried and returns the result.
 
     Windows from narrow to wide are tried, and every voxel keeps the one with the least error, which two half-buffers
     tell without any model: see ``tournament.py``. The result does not depend on the number of threads.
@@ -171,12 +171,9 @@ class _Gates:
         """Denoise all gates; returns whether the end was reached."""
         for done, (n, pair) in enumerate(lit := list(self._lit())):
             problem, scale = self._problem(pair)
-            run, total = _open(problem, device), len(problem.challengers)
+            run, total, tried = _open(problem, device), len(problem.challengers), 0
             try:
-                tried = 0
-                while tried < total and not (stop is not None and stop.is_set()):
-                    run.advance(tried, 1)
-                    tried += 1
+                for tried in advance_in_chunks([run], total, stop=stop, first_chunk=1):
                     look = functools.partial(self._look, run, n, scale)
                     yield Step(done * total + tried, len(lit) * total, _MESSAGE, look)
                 self._put(n, run.snapshot(), scale)

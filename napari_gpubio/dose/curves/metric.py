@@ -135,7 +135,10 @@ def _require_unit(text: str, unit: str, *, is_volume: bool) -> None:
 def _dose_scale(dvh: Dvh, unit: str, reference_dose: float | None, what: str) -> float:
     """How many of the histogram's units one ``unit`` of dose is."""
     if unit != PERCENT:
-        return dose_factor(unit, dvh.unit)
+        try:
+            return dose_factor(unit, dvh.unit)
+        except InvalidInput:  # which speaks of the other direction
+            raise InvalidInput(f"{what} asks for {unit} and the dose is in {dvh.unit}; use {dvh.unit}") from None
     if reference_dose is None or not reference_dose > 0:
-        raise InvalidInput(f"{what} is in % of a reference dose; give reference_dose (the prescription) in {dvh.unit}")
+        raise InvalidInput(f"{what} is in % of the prescription; give it (reference_dose) in {dvh.unit}")
     return 0.01 * reference_dose

@@ -17,13 +17,13 @@ from napari_gpubio.core.layers import carried
 from napari_gpubio.dose.io.dvh_sequence import write_dvh_sequence
 from napari_gpubio.dose.io.rtstruct import read_rtstruct
 from napari_gpubio.dose.io.table import write_curves_csv, write_json
+from napari_gpubio.dose.layers import NUMBERS, RTDOSE
 from napari_gpubio.dose.run import DvhResult
 from napari_gpubio.dose.widget.axes import interval_edges, log_start
 from napari_gpubio.dose.widget.curve_desk import CurveDesk
 from napari_gpubio.dose.widget.metric_table import MetricTable
 from napari_gpubio.dose.widget.plot import PAPER, DvhPlot
 
-RTDOSE, NUMBERS = "rtdose", "roi_numbers"  # under which layers carry their file, and the numbers of structures by name
 NOTHING = "there are no histograms to write; press Run first"
 NO_RTDOSE = (
     "a DICOM DVH sequence is written into a copy of the RTDOSE file and refers to the numbers of the RTSTRUCT file; "

@@ -13,6 +13,7 @@ from napari_gpubio.dose.structures.raster import inside
 from napari_gpubio.dose.widget import readout
 from napari_gpubio.dose.widget.curve_desk import CurveDesk
 from napari_gpubio.dose.widget.highlight import Highlight, Target
+from napari_gpubio.dose.widget.isodose import Isodose
 from napari_gpubio.dose.widget.plot import DvhPlot
 from napari_gpubio.dose.widget.request import Counted, Structure
 from napari_gpubio.dose.widget.tools_box import ToolsBox
@@ -32,17 +33,26 @@ class LinkDesk(QObject):
         Gives the curves.
     highlight
         Lights voxels.
+    isodose
+        Draws the line of a dose.
     """
 
     def __init__(
-        self, plot: DvhPlot, tools: ToolsBox, desk: CurveDesk, highlight: Highlight, parent: QObject | None = None
+        self,
+        plot: DvhPlot,
+        tools: ToolsBox,
+        desk: CurveDesk,
+        highlight: Highlight,
+        isodose: Isodose,
+        parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self.dose: float | None = None
         self.band: tuple[float, float] | None = None
         self.volume: float | None = None
         self.voxel: tuple[float, tuple[str, ...]] | None = None  # its dose as counted, and where it lies
-        self._plot, self._tools, self._desk, self._highlight = plot, tools, desk, highlight
+        self._plot, self._tools, self._desk = plot, tools, desk
+        self._highlight, self._isodose = highlight, isodose
         self._aimed: tuple[Any, ...] = ()
         plot.dose_dragged.connect(self.drag_dose)
         plot.band_dragged.connect(self.drag_band)
@@ -58,6 +68,7 @@ class LinkDesk(QObject):
         """The line is at a dose now."""
         self.dose = dose
         self._highlight.light(dose / self._desk.factor)
+        self._draw_isodose()
         self._plot.show_dose_line(dose)
         self._tell()
 
@@ -116,6 +127,7 @@ class LinkDesk(QObject):
         else:
             self._aimed = ()
             self._highlight.clear()
+        self._draw_isodose()
         self._tell()
 
     def clear(self) -> None:
@@ -155,6 +167,13 @@ class LinkDesk(QObject):
         elif self._tools.band.isChecked() and self.band is not None:
             self._highlight.light(self.band[0] / factor, self.band[1] / factor)
 
+    def _draw_isodose(self) -> None:
+        counted = self._desk.counted
+        if counted is not None and self.dose is not None and self._tools.dose.isChecked():
+            self._isodose.show(counted, self.dose / self._desk.factor)
+        else:
+            self._isodose.clear()
+
     def _tell(self) -> None:
         curves, axes = self._desk.curves, self._desk.axes
         if self._tools.dose.isChecked() and self.dose is not None:
@@ -176,6 +195,7 @@ class LinkDesk(QObject):
         self._plot.show_marks([])
         self._aimed = ()
         self._highlight.clear()
+        self._isodose.clear()
         self._tools.say("")
 
     def _mark(self) -> None:

@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QLabel, QTabWidget, QWidget
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.layers import KEY
 from napari_gpubio.core.steps import Step
-from napari_gpubio.dose.layers import STRUCTURES, structure_names, unit_of
+from napari_gpubio.dose.layers import NUMBERS, STRUCTURES, structure_names, unit_of
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.widget.axes_box import AxesBox
 from napari_gpubio.dose.widget.constraint_box import ConstraintBox
@@ -20,6 +20,7 @@ from napari_gpubio.dose.widget.export import ExportButton
 from napari_gpubio.dose.widget.follower import Follower
 from napari_gpubio.dose.widget.highlight import Highlight
 from napari_gpubio.dose.widget.input_box import InputBox
+from napari_gpubio.dose.widget.isodose import Isodose
 from napari_gpubio.dose.widget.link_desk import LinkDesk
 from napari_gpubio.dose.widget.metric_table import MetricTable
 from napari_gpubio.dose.widget.plot import DvhPlot
@@ -57,18 +58,19 @@ class DosePanel(EnginePanel):
         self.table, self.constraints = MetricTable(self), ConstraintBox(self)
         self.desk = CurveDesk(self.plot, self.axes_box, self.scale_box, self.table, self.constraints, self)
         self.export = ExportButton(self.desk, self.table, self.show_error, self.say, self)
-        self.highlight = Highlight(viewer, self)
-        self.link = LinkDesk(self.plot, self.tools, self.desk, self.highlight, self)
+        self.highlight, self.isodose = Highlight(viewer, self), Isodose(viewer, self)
+        self.link = LinkDesk(self.plot, self.tools, self.desk, self.highlight, self.isodose, self)
         self.follower = Follower(viewer, self)
         self.voxels = VoxelTool(viewer, lambda: self.inputs_box.dose_box.layer, self)
         self._resumes = False  # whether there were curves when it seemed to be closed
+        self._has_run = False  # so that it follows every change, and goes on when what was missing is told
         self._soon = QTimer(self)
         self._soon.setSingleShot(True)
         self._soon.setInterval(_SOON)
         self._soon.timeout.connect(self._run_soon)
         self._fill()
         self._connect()
-        for part in (self.inputs_box, self.highlight, self.follower, self.voxels):
+        for part in (self.inputs_box, self.highlight, self.isodose, self.follower, self.voxels):
             self.own(part)
 
     # -- the inside of the panel ----------------------------------------------------------------------------------
@@ -123,7 +125,7 @@ class DosePanel(EnginePanel):
 
     def _on_change(self) -> None:
         """Run again what has been run once."""
-        if self.desk.counted is not None:
+        if self._has_run:
             self._soon.start()
 
     def _run_soon(self) -> None:
@@ -156,7 +158,9 @@ class DosePanel(EnginePanel):
             self.show_note("Contours are named by their layer, or by the column 'structure' of its table.")
         else:
             named = {**structure_names(structure.layer), structure.label: name}
-            structure.layer.metadata[KEY] = {**structure.layer.metadata.get(KEY, {}), STRUCTURES: named}
+            told = structure.layer.metadata.get(KEY, {})
+            numbers = {name if old == structure.name else old: n for old, n in told.get(NUMBERS, {}).items()}
+            structure.layer.metadata[KEY] = {**told, STRUCTURES: named, NUMBERS: numbers}
         self._on_change()
 
     # -- running --------------------------------------------------------------------------------------------------
@@ -177,6 +181,7 @@ class DosePanel(EnginePanel):
 
     def show_result(self, result: Counted) -> None:
         """Show curves, metrics and verdicts, and follow the layers from now on."""
+        self._has_run = True
         self._show(result)
         if not result.complete:
             self.show_note("Stopped: the curves hold what was counted until then.")

@@ -58,8 +58,8 @@ class DvhPlot(pyqtgraph.PlotWidget):
             axis.setPen(ink)
             axis.setTextPen(ink)
             axis.enableAutoSIPrefix(False)
-        self.getAxis("left").setWidth(52)
-        self.getAxis("bottom").setHeight(38)
+        self.getAxis("left").setWidth(58)
+        self.getAxis("bottom").setHeight(42)
         self.legend = self._new_legend()
         self._add_tools()
         self.scene().sigMouseMoved.connect(self._on_mouse)
@@ -106,8 +106,14 @@ class DvhPlot(pyqtgraph.PlotWidget):
         self.getAxis("bottom").logarithmic = axes.logarithmic
         self.setLabel("bottom", axes.dose_text + (interval_words(edges, axes) if axes.differential else ""))
         self.setLabel("left", axes.volume_text)
+        self._centre_titles()
         self._place(kept)
         self._fit()
+
+    def _centre_titles(self) -> None:
+        """Put the titles of the axes in their middle; pyqtgraph does so for the title that was there before."""
+        for side in ("bottom", "left"):
+            self.getAxis(side).resizeEvent(None)
 
     def _make_items(self, count: int, axes: Axes) -> None:
         for item in self._items:

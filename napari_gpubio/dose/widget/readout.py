@@ -52,7 +52,7 @@ def at_volume_text(curves: Sequence[Shown], volume: float, axes: Axes) -> str:
         dose = float(one.dvh.dose_at_percent(volume) if axes.relative_volume else one.dvh.dose_at(volume))
         told = dose_words(dose, axes) if math.isfinite(dose) else "smaller than that"
         parts.append(_part(one, told))
-    return _listed(f"D at {volume:.4g} {axes.volume_unit}", parts)
+    return _listed(f"D at {short(volume)} {axes.volume_unit}", parts)
 
 
 def hover_text(curve: Shown, dose: float, axes: Axes) -> str:

@@ -7,7 +7,10 @@ from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QPushButton, QSizePol
 
 from napari_gpubio.dose.widget.request import Counted, Structure
 
-_DOSE_TIP = "A line at a dose: drag it, and the voxels with at least this dose light up inside the structure"
+_DOSE_TIP = (
+    "A line at a dose: drag it, and its isodose is drawn in the slice; the voxels with at least this dose light up "
+    "inside the structure"
+)
 _BAND_TIP = "An interval of doses: drag its ends or its middle, and the voxels with such a dose light up"
 _VOLUME_TIP = "A line at a volume: drag it to read D_x of every structure"
 _INSIDE_TIP = "Inside which structure voxels light up; a click on a curve or on a row of the table chooses it"

@@ -223,7 +223,9 @@ def test_stopping_keeps_what_narrow_windows_did():
 def test_steps_count_up_to_the_end():
     pair = poisson_halves(diffuse((8, 9, 10)), 100)
     steps, result = finished(denoise_fluence_steps(*pair, SHORT, device="cpu"))
-    assert [step.done for step in steps] == list(range(1, 7))
+    done = [step.done for step in steps]
+    assert done == sorted(set(done))
+    assert (done[0], done[-1]) == (1, 6)
     assert steps[-1].fraction == 1.0
     assert result.complete
     np.testing.assert_array_equal(steps[-1].preview, result.image)

@@ -5,6 +5,7 @@ import pytest
 from qtpy.QtCore import QPointF
 
 from napari_gpubio.core.layers import carried
+from napari_gpubio.dose.widget.isodose import FAR, distances
 from tests.dock_widgets import Mouse, moved, show_slices_at
 from tests.dose.widget.panel_samples import (
     AFFINE,
@@ -80,9 +81,37 @@ def test_one_layer_is_used_again_and_taken_away(viewer, counted, qtbot):
     assert not counted.tools.dose.isChecked()
     counted.tools.choose("heart")
     assert highlight_of(counted, qtbot) == layer
-    assert len([one for one in viewer.layers if carried(one, "panel")]) == 1
+    assert len([one for one in viewer.layers if carried(one, "panel") == "dose highlight"]) == 1
+    assert counted.isodose.layer is None  # an interval has none
     counted.tools.band.setChecked(False)
     assert highlight_of(counted, qtbot) is None
+
+
+@pytest.mark.parametrize("affine", [AFFINE, SAGITTAL], ids=["LAS", "sagittal"])
+def test_the_isodose_crosses_the_slice_where_the_dose_has_that_value(viewer, panel, qtbot, affine):
+    dose, _ = add_case(viewer, affine)
+    run(qtbot, panel)
+    panel.tools.dose.setChecked(True)
+    for wanted in (12.3, 30.7):
+        panel.link.drag_dose(wanted)
+        layer = panel.isodose.layer
+        np.testing.assert_allclose(layer.extent.world, dose.extent.world)
+        index = dose.world_to_data(viewer.dims.point)
+        part = np.take(dose.data, round(float(index[viewer.dims.not_displayed[0]])), viewer.dims.not_displayed[0])
+        shown = layer._slice.image.view
+        np.testing.assert_array_equal(shown > 0, part > wanted)  # also outside the organs
+        assert (np.abs(shown) < 1).any(axis=None) or not (part.min() < wanted < part.max())
+    panel.tools.dose.setChecked(False)
+    assert panel.isodose.layer is None
+
+
+def test_distances_from_an_isodose_are_in_voxels():
+    x, y = np.indices((40, 50))
+    plane = 2.0 * x + 1.5 * y
+    np.testing.assert_allclose(distances(plane, 60.0), (plane - 60.0) / 2.5, rtol=1e-5, atol=1e-5)
+    step = np.repeat([[0.0, 0.0, 90.0, 90.0]], 3, axis=0)  # nothing but the step itself is near
+    np.testing.assert_allclose(distances(step, 80.0)[1, 1:3], [-80 / 90, 10 / 90], rtol=1e-6)
+    assert (np.abs(distances(np.full((4, 4), 7.0), 7.0)) == FAR).all()
 
 
 def test_the_chosen_layer_stays_active(viewer, counted, qtbot):

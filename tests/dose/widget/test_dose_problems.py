@@ -30,6 +30,15 @@ def complaint(qtbot, panel):
     return panel.message
 
 
+def test_curves_come_back_with_the_unit(counted, qtbot):
+    for unit, curves in (("", 0), ("Gy", 2)):
+        counted.inputs_box.unit.setText(unit)
+        counted.inputs_box.unit.editingFinished.emit()
+        settle(qtbot, counted)
+        assert len(counted.desk.curves) == curves
+    assert "not known" not in counted.message
+
+
 def test_nothing_is_there(panel, qtbot):
     assert "there is no dose; open a dose image" in complaint(qtbot, panel)
 

@@ -45,7 +45,7 @@ def test_a_bad_metric_is_a_sentence_and_loses_nothing(counted, text, words):
 
 def test_a_metric_in_another_unit_is_a_sentence(counted):
     counted.table.set_columns("Mean[Gy], Mean[J/cm2]")
-    assert "J/cm2 cannot be given in" in counted.table.problem.text()
+    assert "asks for J/cm2 and the dose is in Gy; use Gy" in counted.table.problem.text()
     assert cells(counted, 0)[2] == "–"
     assert cells(counted, 0)[1] != "–"
 
@@ -75,7 +75,7 @@ def test_the_prescription_is_what_percents_are_of(no_counting, qtbot):
     panel = no_counting
     panel.table.set_columns("V95%[%], D50%[%]")
     assert cells(panel, 0)[1:] == ["–", "–"]
-    assert "give reference_dose (the prescription)" in panel.table.problem.text()
+    assert "is in % of the prescription; give it" in panel.table.problem.text()
     panel.scale_box.prescription.box.setValue(25.0)
     settle(qtbot, panel)
     lung = curve(panel, "lung")
