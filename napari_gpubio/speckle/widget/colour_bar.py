@@ -7,7 +7,7 @@ from qtpy.QtCore import QRectF, Qt
 from qtpy.QtGui import QColor, QImage, QPainter
 from qtpy.QtWidgets import QWidget
 
-from napari_gpubio.speckle.widget.words import number
+from napari_gpubio.speckle.widget.words import limit_text
 
 _BAR, _GAP = 14, 3  # pixels
 
@@ -44,6 +44,6 @@ class ColourBar(QWidget):
         below = QRectF(0, _BAR + _GAP, self.width(), self.height() - _BAR - _GAP)
         low, high = self._limits
         sides = (Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignHCenter, Qt.AlignmentFlag.AlignRight)
-        for side, text in zip(sides, (number(low), self._title, number(high)), strict=True):
+        for side, text in zip(sides, (limit_text(low), self._title, limit_text(high)), strict=True):
             painter.drawText(below, int(side | Qt.AlignmentFlag.AlignVCenter), text)
         painter.end()

@@ -25,6 +25,8 @@ class ContrastBox(QWidget):
         self.form = ParamForm(ContrastSettings(), skip=("index",), parent=self)
         self.noise = ParamForm(NoiseModel(), parent=self)
         self.index = QComboBox(self)
+        self.index.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.index.setMinimumContentsLength(12)
         for name, text in CHOICES.items():
             self.index.addItem(text, name)
         self.registers = QCheckBox("rigid, by whole pixels", self)

@@ -37,6 +37,7 @@ class CourseBox(QWidget):
         self.exposure_ms = 10.0
         self.colours: dict[str, str] = {}
         self.shapes_box = LayerBox(viewer, lambda layer: isinstance(layer, Shapes), empty="no regions", parent=self)
+        self.shapes_box.setMinimumContentsLength(6)
         self.plot = CoursePlot(self)
         self.plot.setFixedHeight(_HEIGHT)
         self.empty = QLabel(EMPTY, self)
@@ -99,7 +100,7 @@ class CourseBox(QWidget):
         draw = _button("Draw regions", "Add a layer of shapes, and draw polygons in it", self.draw_wanted.emit)
         first.addWidget(draw, 1)
         first.addWidget(self.shapes_box, 1)
-        for widget, stretch in ((self.quantity, 1), (self.which, 1), (self.span, 1)):
+        for widget, stretch in ((self.quantity, 4), (self.which, 4), (self.span, 3)):
             widget.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
             widget.setMinimumContentsLength(5)
             widget.currentIndexChanged.connect(lambda *_: self.show_course())

@@ -3,11 +3,10 @@
 import numpy as np
 
 from napari_gpubio.speckle.live import Latest, LiveResult, TimeCourse
-from napari_gpubio.speckle.widget.recipe import LiveMap
 
 
 class CourseLatest(Latest[LiveResult]):
-    """The newest result; K² of every result is added to a time course, also of those that are never drawn.
+    """The newest `LiveMap`; K² of every one is added to a time course, also of those that are never drawn.
 
     Parameters
     ----------
@@ -30,7 +29,7 @@ class CourseLatest(Latest[LiveResult]):
         """Put a result here, and its K² into the time course."""
         if np.isfinite(result.timestamp_s):
             self.time_s = max(self.time_s, self._offset_s + result.timestamp_s)
-        live: LiveMap = result.value
+        live = result.value
         if live.k2:
             self.course.append(self.time_s, live.k2)
         if live.baseline_step is not None:

@@ -4,7 +4,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from qtpy.QtCore import Signal
+from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QComboBox, QFileDialog, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from napari_gpubio.speckle.live import LiveStatus, Mode, RecordingStatus
@@ -38,7 +38,7 @@ class LiveBox(QWidget):
         self.mode = QComboBox(self)
         for mode in (Mode.EVERY_FRAME, Mode.MOST_RECENT):
             self.mode.addItem(str(mode))
-            self.mode.setItemData(self.mode.count() - 1, _TIPS[mode], 3)
+            self.mode.setItemData(self.mode.count() - 1, _TIPS[mode], Qt.ItemDataRole.ToolTipRole)
         self.mode.setToolTip("\n".join(f"{mode}: {text}" for mode, text in _TIPS.items()))
         self.readout = LiveReadout(self)
         self.record_text = QLabel(self)

@@ -21,8 +21,8 @@ NOT_LIVE = "nothing is live; press Start live first, then Record"
 class LiveDesk(QObject):
     """The live loop as the panel has it.
 
-    ``shown`` carries a `LiveMap`, which is valid during the call only, and the ``last`` one is when the loop has ended; ``told`` the `LiveStatus`, a few times a second;
-    ``ended`` the last one, when both threads have ended.
+    ``shown`` carries a `LiveMap`, which is valid during the call only (the ``last`` one stays when the loop has ended);
+    ``told`` the `LiveStatus`, a few times a second; ``ended`` the last one, when both threads have ended.
     """
 
     shown = Signal(object)

@@ -36,7 +36,7 @@ class LiveLayers:
         return made(self._viewer, LIVE_MAP)
 
     def show(self, live: LiveMap, place: Mapping[str, Any]) -> bool:
-        """Show a map; returns whether its layer is new.
+        """Show a map; returns whether its layer is new, or of another size.
 
         Parameters
         ----------
@@ -54,10 +54,13 @@ class LiveLayers:
             layer = self._add(live.shown.copy(), LIVE_MAP, "", COLORMAP, place)
             self._tell(layer, live.settings)
             return True
+        is_other = layer.data.shape != live.shown.shape
         put(layer, live.shown)
+        if is_other:
+            set_limits(layer, limits_of(live.shown))
         if carried(layer, "settings") is not live.settings:
             self._tell(layer, live.settings)
-        return False
+        return is_other
 
     def settle(self, live: LiveMap) -> None:
         """Show the last frame in the raw layer too, where it may be hidden."""

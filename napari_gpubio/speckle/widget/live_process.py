@@ -84,6 +84,11 @@ class LiveProcess:
         with self._lock:
             self._asked = self._recipe.baseline_maps
 
+    def forget_baseline(self) -> None:
+        """Let the baseline go, since frames will come from elsewhere."""
+        with self._lock:
+            self._baseline, self._taking = None, None
+
     def close(self) -> None:
         """Free the memory, once the loop has ended; the baseline stays."""
         if self._stream is not None:

@@ -4,7 +4,17 @@ from typing import Any
 
 from napari.layers import Image
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QCheckBox, QDoubleSpinBox, QHBoxLayout, QLabel, QPushButton, QSpinBox, QVBoxLayout, QWidget
+from qtpy.QtWidgets import (
+    QCheckBox,
+    QDoubleSpinBox,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
 
 from napari_gpubio.core.layers import carried
 from napari_gpubio.speckle.widget.colour_bar import ColourBar
@@ -37,8 +47,7 @@ class MapBox(QWidget):
         self.maps = QSpinBox(self)
         self.maps.setRange(1, 10_000)
         self.maps.setValue(30)
-        self.maps.setSuffix(" maps")
-        self.baseline_button = _button("Take baseline", "Live: flow 1 is the mean of the next maps", self)
+        self.baseline_button = _button("Take", "Live: flow 1 is the mean of the next maps", self)
         self.baseline_text = QLabel(NO_BASELINE, self)
         self.video_button = _button("Video …", "Write the chosen map as a video: mp4 or GIF; or as pictures, PNG", self)
         self._viewer = viewer
@@ -83,14 +92,15 @@ class MapBox(QWidget):
         form.addRow(row_label("Shown map", "The live map, or one of a whole stack", self), chosen)
         form.addRow(row_label("Limits", "They stay as they are, so that changes of flow are seen", self), limits)
         tip = "Maps that count as flow 1. Live: those that come after the button; of a whole stack: its first ones"
-        form.addRow(row_label("Baseline", tip, self), base)
+        form.addRow(row_label("Baseline (maps)", tip, self), base)
         form.addRow("", self.baseline_text)
-        form.addRow("", self.on_canvas)
+        form.addRow(self.on_canvas)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.bar)
         layout.addLayout(form)
         self.baseline_text.setStyleSheet("color: #9a9a9a;")
+        self.baseline_text.setWordWrap(True)
         self.bar.hide()
 
     def _connect(self) -> None:
@@ -173,7 +183,8 @@ def _limit_box(parent: QWidget) -> QDoubleSpinBox:
     box.setRange(-1e12, 1e12)
     box.setKeyboardTracking(False)
     box.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)
-    box.setMinimumWidth(56)
+    box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    box.setStyleSheet("min-width: 48px; padding: 1px 5px;")
     return box
 
 

@@ -1,40 +1,35 @@
 """The dock widget "Laser speckle": frames in; maps of flow, curves and recordings out, live or of a whole stack."""
 
+import dataclasses
 import threading
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from qtpy.QtCore import QTimer
-from qtpy.QtWidgets import QFileDialog, QWidget
+from qtpy.QtWidgets import QWidget
 
-from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.layers import carried
+from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.steps import Step
-from napari_gpubio.speckle.live import LiveStatus, State, TimeCourse
-from napari_gpubio.speckle.regions import region_curves
+from napari_gpubio.speckle.live import CameraSource, LiveStatus, State
 from napari_gpubio.speckle.widget import offline, script
 from napari_gpubio.speckle.widget.contrast_box import ContrastBox
-from napari_gpubio.speckle.widget.course_box import STACK, CourseBox
+from napari_gpubio.speckle.widget.course_box import LIVE, CourseBox
+from napari_gpubio.speckle.widget.film import ask_for_path, film_of
 from napari_gpubio.speckle.widget.live_box import LiveBox
 from napari_gpubio.speckle.widget.live_desk import LiveDesk
 from napari_gpubio.speckle.widget.live_layers import LiveLayers
 from napari_gpubio.speckle.widget.map_box import NO_BASELINE, MapBox
 from napari_gpubio.speckle.widget.recipe import LiveMap, Recipe
-from napari_gpubio.speckle.widget.regions import RegionFollower, add_regions
+from napari_gpubio.speckle.widget.region_desk import RegionDesk
 from napari_gpubio.speckle.widget.source_box import SourceBox
 from napari_gpubio.speckle.widget.source_pages import StackPage
-from napari_gpubio.speckle.widget.video import Film, has_mp4, write_steps
+from napari_gpubio.speckle.widget.video import Film, write_steps
 from napari_gpubio.viewer.panel import EnginePanel, heading
 
 if TYPE_CHECKING:
     import napari.viewer
 
-NOT_A_FILM = (
-    "the live map is a single picture; record the frames, open the recording, run the whole stack, and make the video "
-    "of its maps"
-)
 _PLOT_MS = 100
 
 
@@ -53,17 +48,20 @@ class SpecklePanel(EnginePanel):
         self.map_box = MapBox(viewer, self)
         self.desk = LiveDesk(Recipe(settings=self.contrast_box.settings), self)
         self.course_box = CourseBox(viewer, self.desk.course, self)
-        self.regions = RegionFollower(self)
         self.layers = LiveLayers(viewer)
+        self.region_desk = RegionDesk(
+            viewer, self.course_box, self.layers, self.desk.process, self._pictured, parent=self
+        )
+        self.regions = self.region_desk.follower
         self.done: offline.Done | None = None
         self._film: tuple[Path, Film] | None = None  # that is to be written next
+        self._source: tuple[str, str] = ("", "")  # that live maps come from
         self._place: Mapping[str, Any] = {}
-        self._map_shape: tuple[int, int] | None = None
         self._plot_timer = QTimer(self)
         self._plot_timer.setInterval(_PLOT_MS)
         self._fill()
         self._connect()
-        for part in (self.source_box, self.map_box, self.course_box, self.desk):
+        for part in (self.source_box, self.map_box, self.course_box, self.region_desk, self.desk):
             self.own(part)
         self._on_source()
 
@@ -95,10 +93,6 @@ class SpecklePanel(EnginePanel):
         self.course_box.draw_wanted.connect(self.draw_regions)
         self.course_box.failed.connect(self.show_error)
         self.course_box.said.connect(self.say)
-        self.course_box.shapes_box.currentIndexChanged.connect(
-            lambda *_: self.regions.follow(self.course_box.shapes_box.layer)
-        )
-        self.regions.changed.connect(self._on_regions)
         self._plot_timer.timeout.connect(self.course_box.show_course)
 
     # -- settings -------------------------------------------------------------------------------------------------
@@ -118,6 +112,7 @@ class SpecklePanel(EnginePanel):
         )  # fmt: skip
 
     def _on_source(self) -> None:
+        self.clear_message()
         page = self.source_box.page
         if isinstance(page, StackPage) and page.layer_box.layer is not None:
             self.contrast_box.take_from(page.layer_box.layer)
@@ -130,10 +125,20 @@ class SpecklePanel(EnginePanel):
             self.show_error(str(error))
             return
         self.clear_message()
+        recipe = self._as_exposed(recipe)
         self.course_box.exposure_ms = recipe.settings.exposure_ms
         if self.desk.process.set_recipe(recipe):
             self.show_note("These settings change K², so the baseline was let go; take it again.")
         self._show_baseline()
+
+    def _as_exposed(self, recipe: Recipe) -> Recipe:
+        """The recipe with the exposure that a live camera really has; it is set when live imaging starts."""
+        source = self.desk.loop.source if self.desk.loop is not None and self.desk.is_live else None
+        told = source.exposure_ms if isinstance(source, CameraSource) else None
+        if told is None or told == recipe.settings.exposure_ms:
+            return recipe
+        self.show_note(f"The camera exposes for {told:g} ms, and maps are made for that; stop and start to change it.")
+        return dataclasses.replace(recipe, settings=dataclasses.replace(recipe.settings, exposure_ms=told))
 
     # -- live -----------------------------------------------------------------------------------------------------
 
@@ -144,6 +149,7 @@ class SpecklePanel(EnginePanel):
             recipe = self.recipe()
             page = self.source_box.page
             source = page.make(recipe.settings.exposure_ms)
+            self._note_source((page.title, source.name))
             self._place = {} if page.title.startswith("camera") else page.place()
             self.desk.process.set_recipe(recipe)
             self.desk.start(source, self.live_box.mode.currentText())
@@ -151,11 +157,19 @@ class SpecklePanel(EnginePanel):
             self.show_error(str(error))
             return
         self.live_box.show_live(True)
+        self.source_box.kind.setEnabled(False)
+        self.course_box.show_course(LIVE)
         self.layers.come_forward()
         if isinstance(page, StackPage):
             self._hide_frames(page.layer.name)
         self.say("starting … (the first maps on a machine take up to a minute)")
         self._plot_timer.start()
+
+    def _note_source(self, source: tuple[str, str]) -> None:
+        """A baseline is that of its source."""
+        if source != self._source:
+            self._source = source
+            self.desk.process.forget_baseline()
 
     def stop_live(self) -> None:
         """Ask the loop to end; layers and curves stay."""
@@ -178,8 +192,10 @@ class SpecklePanel(EnginePanel):
         if self.desk.is_live:
             self.desk.process.take_baseline()
         elif self.source_box.page.title != StackPage.title:
-            self.show_error("nothing is live; press Start live first, then Take baseline")
+            self.show_error("nothing is live; press Start live first, then Take")
             return
+        else:
+            self.say(f"the first {self.map_box.maps.value()} maps of the stack count as flow 1")
         self.contrast_box.choose_index("relative")
         self.course_box.show_relative()
         self._show_baseline()
@@ -189,9 +205,8 @@ class SpecklePanel(EnginePanel):
             self._place = self.source_box.page.place()  # known once the camera is open
         if self.layers.show(live, self._place):
             self.map_box.choose(self.layers.map)
-        if live.shown.shape != self._map_shape:
-            self._map_shape = live.shown.shape
-            self._send_regions()
+            self.viewer.reset_view()
+        self.region_desk.set_live_shape(live.shown.shape)
 
     def _on_told(self, status: LiveStatus) -> None:
         recording = self.desk.recording
@@ -201,6 +216,10 @@ class SpecklePanel(EnginePanel):
         if not self.desk.is_live:
             return  # the recording alone goes on
         self.live_box.readout.show_status(status)
+        recipe = self._as_exposed(self.desk.process.recipe)
+        if recipe is not self.desk.process.recipe:
+            self.course_box.exposure_ms = recipe.settings.exposure_ms
+            self.desk.process.set_recipe(recipe)
         self._show_baseline()
         if status.state is State.RUNNING:
             self.say(status.message or f"live: {status.processed:,} maps")
@@ -211,6 +230,7 @@ class SpecklePanel(EnginePanel):
             self.layers.settle(self.desk.last)
         self.live_box.show_status(status, self.desk.recording)
         self.live_box.show_live(False)
+        self.source_box.kind.setEnabled(True)
         self.course_box.show_course()
         self._show_baseline()
         if status.state is State.FAILED:
@@ -228,59 +248,21 @@ class SpecklePanel(EnginePanel):
             text = f"being taken: {progress[0]} of {progress[1]} maps"
         self.map_box.baseline_text.setText(text)
 
-    # -- regions --------------------------------------------------------------------------------------------------
+    def _pictured(self) -> Any | None:
+        """The layer whose pixels regions mean: the map that is shown, the live one, or the stack."""
+        page = self.source_box.page
+        stack = page.layer_box.layer if isinstance(page, StackPage) else None
+        return self.map_box.layer or self.layers.map or stack
 
     def draw_regions(self) -> None:
         """Add a layer to draw regions in, over the map that is shown."""
-        image = self._pictured()
-        place = {} if image is None else {n: tuple(getattr(image, n))[-2:] for n in ("scale", "translate", "units")}
-        layer = add_regions(self.viewer, place)
-        self.course_box.shapes_box.choose(layer)
-        self.viewer.layers.selection.active = layer
-        self.say("draw with clicks around a region; a double click, or Enter, ends it")
-
-    def _pictured(self) -> Any | None:
-        """The layer whose pixels regions mean: the live map, a map of a stack, or the stack."""
-        page = self.source_box.page
-        stack = page.layer_box.layer if isinstance(page, StackPage) else None
-        return self.layers.map or self.map_box.layer or stack
-
-    def _on_regions(self) -> None:
-        self.course_box.colours = self.regions.colours
-        self._send_regions()
-        self._show_stack_course()
-        self.course_box.show_course()
-
-    def _send_regions(self) -> None:
-        """Let the live loop average over the regions."""
-        masks = {} if self._map_shape is None else self.regions.masks(self.layers.map, self._map_shape)
-        self.desk.process.set_regions(masks)
+        self.region_desk.draw()
+        self.say("click around a region; a double click, or Enter, ends it")
 
     def _hide_frames(self, name: str) -> None:
         """Hide a stack that is played or was run: it would be seen where its maps have no values, at their border."""
         if name in self.viewer.layers:
             self.viewer.layers[name].visible = False
-
-    def _show_stack_course(self) -> None:
-        """Curves of the maps of the whole stack."""
-        done = self.done
-        if done is None:
-            return
-        layer = next((x for x in self.viewer.layers if carried(x, "source") == done.request.name), None)
-        masks = self.regions.masks(layer, done.maps.contrast.shape[-2:])
-        if not masks or layer is None:
-            return
-        course: TimeCourse = self.course_box.courses[STACK]
-        events = course.events
-        course.clear()
-        curves = region_curves(done.maps, masks)
-        for number, time_s in enumerate(done.times_s):
-            course.append(float(time_s), {curve.name: float(curve.k2[number]) for curve in curves})
-        for event in events:
-            course.mark(event.time_s, event.label)
-        last = min(self.map_box.maps.value(), len(course)) - 1
-        course.set_baseline(float(done.times_s[0]), float(done.times_s[last]))
-        self.course_box.show_course(STACK)
 
     # -- the whole stack ------------------------------------------------------------------------------------------
 
@@ -305,7 +287,9 @@ class SpecklePanel(EnginePanel):
             self.layers.step_back()
         self._hide_frames(result.request.name)
         self.map_box.choose(offline.show(self.viewer, result))
-        self._show_stack_course()
+        if result.request.recipe.settings.index == "relative":
+            self.map_box.baseline_text.setText(f"of the stack: its first {result.request.baseline_frames} frames")
+        self.region_desk.set_done(result, self.map_box.maps.value())
         if not result.maps.complete:
             self.say("stopped; maps that were not reached are empty")
         if result.maps.notes:
@@ -319,31 +303,12 @@ class SpecklePanel(EnginePanel):
         except GpuBioError as error:
             self.show_error(str(error))
             return
-        kinds = ["Animated GIF (*.gif)", "Pictures, PNG (*.png)"]
-        kinds.insert(0 if has_mp4() else 2, "Video, mp4 (*.mp4)")
-        chosen, kind = QFileDialog.getSaveFileName(self, "Write a video of the map", "speckle", ";;".join(kinds))
-        if chosen:
-            path = Path(chosen)
-            self.write_video(path if path.suffix else path.with_suffix("." + kind.split("*.")[1][:-1]), film)
+        if (path := ask_for_path(self)) is not None:
+            self.write_video(path, film)
 
     def film(self) -> Film:
-        """Take down the video of the chosen map as it looks.
-
-        Raises
-        ------
-        InvalidInput
-            If there is no map, or but a single one.
-        """
-        layer = self.map_box.layer
-        if layer is None or layer.ndim < 3:
-            raise InvalidInput(NOT_A_FILM if layer is not None else "there is no map yet; run the whole stack first")
-        rate = self.source_box.stack.rate_hz if isinstance(self.source_box.page, StackPage) else 30.0
-        of_this = self.done is not None and self.done.request.name == carried(layer, "source")
-        return Film(
-            maps=layer.data, limits=tuple(float(limit) for limit in layer.contrast_limits),
-            colours=np.asarray(layer.colormap.map(np.linspace(0, 1, 254)))[:, :3], title=str(carried(layer, "title")),
-            times_s=self.done.times_s if of_this and self.done is not None else None, rate_hz=rate,
-        )  # fmt: skip
+        """Take down the video of the chosen map as it looks; see `film_of`."""
+        return film_of(self.map_box.layer, self.done, self.source_box.page.rate_hz)
 
     def write_video(self, path: Path, film: Film) -> None:
         """Write a video, with the progress and the Stop of a run."""
@@ -377,4 +342,3 @@ class SpecklePanel(EnginePanel):
         """End everything that runs, live imaging too."""
         self._plot_timer.stop()
         super().teardown()
-        self.regions.detach()

@@ -13,6 +13,7 @@ from napari_gpubio.speckle.widget.words import PANEL, REGIONS
 Array = npt.NDArray[Any]
 PALETTE = ("#4fc3f7", "#ffb74d", "#81c784", "#f06292", "#ba68c8", "#fff176", "#a1887f", "#90a4ae")
 NAME = "region"  # the column of the features that names a shape
+_LINE, _LEAST_LINE = 0.003, 0.25  # width of a line: share of the picture, and pixels
 _SOON = 150  # milliseconds after the last change of a shape, in which the mouse may go on
 
 
@@ -94,11 +95,21 @@ class RegionFollower(QObject):
             layer.text = {"string": "{" + NAME + "}", "size": 10, "color": "white", "anchor": "upper_left"}
 
 
-def add_regions(viewer: Any, place: dict[str, Any]) -> Any:
-    """Add a layer to draw regions in, ready for polygons; returns it."""
+def add_regions(viewer: Any, place: dict[str, Any], width: int) -> Any:
+    """Add a layer to draw regions in, ready for polygons; returns it.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    place
+        Scale, translation and units.
+    width
+        Of the picture, pixels; lines are as wide as suits it.
+    """
     layer = viewer.add_shapes(
-        None, ndim=2, name="regions", edge_width=2, face_color="#00000000", edge_color=PALETTE[0],
-        features={NAME: np.empty(0, dtype=object)}, metadata={KEY: {PANEL: REGIONS}}, **place,
+        None, ndim=2, name="regions", edge_width=max(_LINE * width, _LEAST_LINE), face_color="#00000000",
+        edge_color=PALETTE[0], features={NAME: np.empty(0, dtype=object)}, metadata={KEY: {PANEL: REGIONS}}, **place,
     )  # fmt: skip
     layer.mode = "add_polygon"
     return layer

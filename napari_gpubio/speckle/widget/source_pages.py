@@ -8,23 +8,13 @@ from typing import Any
 import numpy as np
 from napari.layers import Image
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import (
-    QCheckBox,
-    QDoubleSpinBox,
-    QFileDialog,
-    QHBoxLayout,
-    QLabel,
-    QLineEdit,
-    QPushButton,
-    QSlider,
-    QSpinBox,
-    QWidget,
-)
+from qtpy.QtWidgets import QCheckBox, QFileDialog, QLabel, QLineEdit, QSlider, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layers import carried
 from napari_gpubio.speckle.frames import FrameStack
 from napari_gpubio.speckle.live import CameraSource, FolderSource, SimulatedCamera, Source, StackSource
+from napari_gpubio.speckle.widget.form_parts import faint, number_box, row_of, small_button, whole_box
 from napari_gpubio.speckle.widget.words import PANEL
 from napari_gpubio.viewer.forms import aligned_form, row_label
 from napari_gpubio.viewer.layer_box import LayerBox
@@ -69,17 +59,16 @@ class StackPage(Page):
         super().__init__(parent)
         self.layer_box = LayerBox(viewer, _is_stack, empty="open a stack (frames, y, x)", parent=self)
         self.layer_box.setMinimumContentsLength(8)
-        self.rate = _number(30.0, 0.1, 1000.0, 1, self)
+        self.rate = number_box(30.0, 0.1, 1000.0, 1, self)
         self.again = QCheckBox("loop", self)
         self.again.setChecked(True)
         self.again.setToolTip("Begin again at the end")
-        self.told = _faint(self)
+        self.told = faint(self)
         form = aligned_form(self)
         form.addRow(row_label("Stack", "Raw speckle frames of one channel, shape (frames, y, x)", self), self.layer_box)
         played = row_label("Rate (frames/s)", "At which it is played; also the time axis of the curves", self)
-        form.addRow(played, _row(self.rate, self.again))
+        form.addRow(played, row_of(self.rate, self.again))
         form.addRow(self.told)
-        self.attach, self.detach = self.layer_box.attach, self.layer_box.detach
         self.layer_box.currentIndexChanged.connect(self._on_layer)
         self._on_layer()
 
@@ -109,8 +98,16 @@ class StackPage(Page):
             name=repr(layer.name),
         )  # fmt: skip
 
+    def attach(self) -> None:
+        """Follow the viewer's layers."""
+        self.layer_box.attach()
+
+    def detach(self) -> None:
+        """Hear no more of the viewer."""
+        self.layer_box.detach()
+
     def place(self) -> Place:
-        """Return scale and units of the layer's last two axes."""
+        """Return scale, translation and units of the layer's last two axes."""
         layer = self.layer
         return {name: tuple(getattr(layer, name))[-2:] for name in ("scale", "translate", "units")}
 
@@ -130,8 +127,10 @@ class FolderPage(Page):
         self.folder = QLineEdit(self)
         self.folder.setPlaceholderText("where TIFF or PNG files arrive")
         form = aligned_form(self)
-        choose = _small("…", "Choose a folder", self._choose, self)
-        form.addRow(row_label("Folder", "Files are taken in the order of their names", self), _row(self.folder, choose))
+        choose = small_button("…", "Choose a folder", self._choose, self)
+        form.addRow(
+            row_label("Folder", "Files are taken in the order of their names", self), row_of(self.folder, choose)
+        )
 
     def make(self, exposure_ms: float) -> Source:
         """Return the watcher."""
@@ -153,13 +152,13 @@ class CameraPage(Page):
         super().__init__(parent)
         self.config = QLineEdit(self)
         self.config.setPlaceholderText("as it is loaded")
-        self.hint = _faint(self)
+        self.hint = faint(self)
         self.hint.setText(NO_CAMERA)
         self.hint.setVisible(not has_camera_support())
         form = aligned_form(self)
-        choose = _small("…", "Choose a configuration file", self._choose, self)
+        choose = small_button("…", "Choose a configuration file", self._choose, self)
         label = row_label("Configuration", "Micro-Manager's .cfg file; empty: the core as it is", self)
-        form.addRow(label, _row(self.config, choose))
+        form.addRow(label, row_of(self.config, choose))
         form.addRow(self.hint)
 
     def make(self, exposure_ms: float) -> Source:
@@ -190,19 +189,19 @@ class SimulatedPage(Page):
 
     def __init__(self, _viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.width_box, self.height_box = _whole(696, 32, 4096, self), _whole(520, 32, 4096, self)
-        self.rate = _number(30.0, 1.0, 500.0, 1, self)
+        self.width_box, self.height_box = whole_box(696, 32, 4096, self), whole_box(520, 32, 4096, self)
+        self.rate = number_box(30.0, 1.0, 500.0, 1, self)
         self.flow = QSlider(Qt.Orientation.Horizontal, self)
         self.flow.setRange(1, 63)
         self.flow.setValue(_FLOW_STEPS)
         self.flow_text = QLabel(self)
         self.flow_text.setMinimumWidth(44)
         form = aligned_form(self)
-        size = _row(self.width_box, QLabel("×", self), self.height_box)
+        size = row_of(self.width_box, QLabel("×", self), self.height_box)
         form.addRow(row_label("Frame (pixels)", "Width and height", self), size)
         form.addRow(row_label("Rate (frames/s)", "", self), self.rate)
         tip = "Speed in the vessel, times that at 1; it may be moved while the camera runs"
-        form.addRow(row_label("Flow in the vessel", tip, self), _row(self.flow, self.flow_text))
+        form.addRow(row_label("Flow in the vessel", tip, self), row_of(self.flow, self.flow_text))
         self.camera: SimulatedCamera | None = None
         self.flow.valueChanged.connect(self._on_flow)
         self._on_flow()
@@ -264,40 +263,3 @@ def _told_of(layer: Any) -> str:
     text = f"{shape[0]} frames of {size}" if len(shape) == 3 and not layer.rgb else f"shape {shape}, {frames.dtype}"
     known = (("exposure_ms", "ms exposure"), ("dark_adu", "ADU dark"))
     return ", ".join([text, *(f"{carried(layer, k):g} {w}" for k, w in known if carried(layer, k) is not None)])
-
-
-def _faint(parent: QWidget) -> QLabel:
-    label = QLabel(parent)
-    label.setWordWrap(True)
-    label.setStyleSheet("color: #9a9a9a;")
-    return label
-
-
-def _row(*widgets: QWidget) -> QHBoxLayout:
-    row = QHBoxLayout()
-    for place, widget in enumerate(widgets):
-        row.addWidget(widget, 0 if place else 1)
-    return row
-
-
-def _small(text: str, tip: str, act: Any, parent: QWidget) -> QPushButton:
-    button = QPushButton(text, parent)
-    button.setToolTip(tip)
-    button.setFixedWidth(30)
-    button.clicked.connect(act)
-    return button
-
-
-def _number(value: float, low: float, high: float, decimals: int, parent: QWidget) -> QDoubleSpinBox:
-    box = QDoubleSpinBox(parent)
-    box.setDecimals(decimals)
-    box.setRange(low, high)
-    box.setValue(value)
-    return box
-
-
-def _whole(value: int, low: int, high: int, parent: QWidget) -> QSpinBox:
-    box = QSpinBox(parent)
-    box.setRange(low, high)
-    box.setValue(value)
-    return box

@@ -17,6 +17,7 @@ from PIL import Image, ImageDraw, ImageFont
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.steps import Step
+from napari_gpubio.speckle.widget.words import limit_text
 
 Array = npt.NDArray[Any]
 MP4, GIF, PNG = ".mp4", ".gif", ".png"
@@ -179,7 +180,7 @@ def _label(picture: Image.Image, film: Film, time_s: float | None) -> None:
     draw, font = ImageDraw.Draw(picture), ImageFont.load_default(size=12)
     y, width = picture.height - _STRIP + _BAR + 4, picture.width
     title = film.title if time_s is None else f"{film.title}   {time_s:.2f} s"
-    low, high = (f"{limit:.3g}" for limit in film.limits)
+    low, high = (limit_text(limit) for limit in film.limits)
     draw.text((2, y), low, fill=_WHITE, font=font)
     draw.text((width - 2, y), high, fill=_WHITE, font=font, anchor="ra")
     room = width - 2 * draw.textlength(high, font=font) - 20

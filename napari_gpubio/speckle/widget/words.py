@@ -21,6 +21,6 @@ def title_of(settings: ContrastSettings) -> str:
     return SHORT[settings.index] + (f" ({settings.unit})" if settings.unit else "")
 
 
-def number(value: float) -> str:
+def limit_text(value: float) -> str:
     """Return a number with three or four digits, for a limit."""
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"

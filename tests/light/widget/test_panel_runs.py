@@ -40,7 +40,8 @@ MANY = 400_000
 # ------------------------------------------------------------------------------------------------- while it runs
 
 
-def test_the_picture_refines_and_keeps_what_the_user_set(viewer, panel, qtbot, monkeypatch):
+def test_the_picture_refines_and_keeps_what_the_user_set(viewer, panel, qtbot, monkeypatch, in_chunks_of):
+    in_chunks_of(MANY // 4)
     monkeypatch.setattr(pictured, "LOOK_SECONDS", 0.0)
     panel.run_box._live.setChecked(False)
     panel.run_box.photons.set_value(MANY)
