@@ -41,7 +41,7 @@ MANY = 400_000
 
 
 def test_the_picture_refines_and_keeps_what_the_user_set(viewer, panel, qtbot, monkeypatch, in_chunks_of):
-    in_chunks_of(MANY // 4)
+    in_chunks_of(MANY // 20)  # more than the window shows, if it is slow
     monkeypatch.setattr(pictured, "LOOK_SECONDS", 0.0)
     panel.run_box._live.setChecked(False)
     panel.run_box.photons.set_value(MANY)
