@@ -28,17 +28,27 @@ def checked_image(image: npt.ArrayLike, settings: DenoiseSettings) -> tuple[Arra
         raise InvalidInput(f"the image holds {array.dtype} values; give real numbers")
     notes = () if array.dtype.kind == "f" else (f"the image's {array.dtype} values were converted to float32",)
     array = array.astype(np.float64 if array.dtype == np.float64 else np.float32, copy=False)
-    if bad := int(array.size - np.count_nonzero(np.isfinite(array))):
+    volumes = array.reshape((*array.shape[:3], -1))
+    _check_values(array, volumes.min(axis=(0, 1, 2)), volumes.max(axis=(0, 1, 2)), settings)
+    return array, notes
+
+
+def _check_values(array: Array, least: Array, most: Array, settings: DenoiseSettings) -> None:
+    """Look at the least and the largest value of each volume: NaN is both of them where there is one."""
+    if not (np.isfinite(least) & np.isfinite(most)).all():
+        bad = int(array.size - np.count_nonzero(np.isfinite(array)))
         raise InvalidInput(
             f"{bad} of the image's {array.size} voxels are not finite; replace them, for instance with "
             "numpy.nan_to_num, and leave them out with a mask"
         )
-    if settings.is_rician and (array < 0).any():
+    if settings.is_rician and least.min() < 0:
         raise InvalidInput(
-            f"the image has negative values (the least is {array.min():g}), which magnitudes with Rician noise cannot "
+            f"the image has negative values (the least is {least.min():g}), which magnitudes with Rician noise cannot "
             "have; choose noise_model='gaussian', or give magnitudes"
         )
-    return array, notes
+    if (empty := np.flatnonzero((least == 0) & (most == 0))).size:
+        which = "the image" if len(least) == 1 else f"volume {empty[0]} of the image"
+        raise InvalidInput(f"{which} is zero everywhere; give one that holds data")
 
 
 def _check_dimensions(shape: tuple[int, ...]) -> None:

@@ -166,8 +166,8 @@ class Run:
         known = None if self._problem.variance is None else cupy.asarray(self._problem.variance[read])
         arrays = Arrays(self._values[read], self._usable[read], self._sums[:, read], self._estimates[:, read], known)
         inner = slice(begin - first, end - first)
-        values, variance = finish(self._problem, arrays, self._filter_axis, cupy)
-        return Filtered(to_host(values[inner]), to_host(variance[inner]))
+        whole = finish(self._problem, arrays, self._filter_axis, cupy)
+        return Filtered(*(to_host(array[inner]) for array in whole))
 
     def _filter_axis(self, array: Any, axis: int, taps: Any) -> Any:
         """Filter along lines of an axis; ``taps`` has a row for even, one for odd positions, beyond the ends is 0."""

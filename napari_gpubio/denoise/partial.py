@@ -18,10 +18,10 @@ HALO = 16  # planes that `finish` reads beside a plane, an even number: 5 to smo
 
 
 class Filtered(NamedTuple):
-    """A denoised volume and the variance of its noise, both scaled as the problem's values are."""
+    """A denoised volume and the standard deviation of its noise, both scaled as the problem's values are."""
 
     values: Array
-    variance: Array
+    noise: Array
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -110,7 +110,7 @@ def finish(problem: Problem, arrays: Arrays, filter_axis: wavelet.FilterAxis, xp
     else:
         images, variance = arrays.estimates, _variance(problem, arrays, usable, -1, xp)
     mixed = images[0] if len(images) == 1 else _mixed(problem, images, filter_axis, xp)
-    return Filtered(xp.where(usable, mixed, arrays.values), variance)
+    return Filtered(xp.where(usable, mixed, arrays.values), xp.sqrt(xp.maximum(variance, np.float32(0.0))))
 
 
 def _mixed(problem: Problem, images: Any, filter_axis: wavelet.FilterAxis, xp: Any) -> Any:

@@ -100,13 +100,13 @@ def denoise_steps(
     checks.check_windows(windows, array.shape[:3])
     usable, sigma = checks.checked_mask(mask, array.shape[:3]), checks.checked_noise(noise, array.shape)
     volumes = _as_series(array)
-    _check_not_empty(volumes)
     chosen = choose_device(device)
     series = _Series(volumes, usable, None if sigma is None else _as_series(sigma), windows, settings)
     complete = yield from series.filter(chosen, stop)
+    image_found, noise_found = series.results()
     return DenoiseResult(
-        image=series.images.reshape(array.shape),
-        noise=series.noises.reshape(array.shape),
+        image=image_found.reshape(array.shape),
+        noise=noise_found.reshape(array.shape),
         parameters={
             "software": f"napari-gpubio {__version__}",
             "denoising": dataclasses.asdict(settings),
@@ -126,13 +126,6 @@ def _as_series(array: Array) -> Array:
     return array.reshape((*array.shape[:3], -1))
 
 
-def _check_not_empty(volumes: Array) -> None:
-    for n in range(volumes.shape[3]):
-        if not volumes[..., n].any():
-            which = "the image" if volumes.shape[3] == 1 else f"volume {n} of the image"
-            raise InvalidInput(f"{which} is zero everywhere; give one that holds data")
-
-
 class _Series:
     """The volumes of an image, denoised one after another."""
 
@@ -144,10 +137,14 @@ class _Series:
         windows: Windows,
         settings: DenoiseSettings,
     ) -> None:
-        self.images, self.noises = volumes.copy(), np.zeros_like(volumes)
         self._volumes, self._usable, self._sigma = volumes, usable, sigma
         self._windows, self._settings = windows, settings
         self._calibration = calibrate(windows, settings)
+        self._kept: tuple[Array, Array] | None = None
+
+    def results(self) -> tuple[Array, Array]:
+        """Denoised volumes and their noise, of the shape of all volumes; what was not reached is as it was, noise 0."""
+        return self._kept or (self._volumes.copy(), np.zeros_like(self._volumes))
 
     def filter(self, device: Device, stop: threading.Event | None) -> Generator[Step, None, bool]:
         """Denoise all volumes; returns whether the end was reached."""
@@ -182,22 +179,31 @@ class _Series:
 
     def _put(self, n: int, result: Filtered, scale: float) -> None:
         """Keep a denoised volume in the image's own scale; what was not filtered keeps its bits."""
-        inside, factor = (self._usable != 0) & (result.variance >= 0), self.images.dtype.type(scale)
-        kept: Any = True if inside.all() else inside  # much faster than a mask that is true everywhere
-        np.multiply(result.values, factor, out=self.images[..., n], where=kept)
-        if self._sigma is None:
-            noise = np.sqrt(
-                np.maximum(result.variance, 0.0, out=result.variance), out=result.variance
-            )  # pages are dear
-            np.multiply(noise, factor, out=self.noises[..., n], where=kept)
-        else:
-            np.copyto(self.noises[..., n], self._sigma[..., n], where=kept)
+        before, factor = self._volumes[..., n], self._volumes.dtype.type(scale)
+        inside = (self._usable != 0) & (result.noise >= 0)
+        image = _scaled(result.values, factor)
+        noise = _scaled(result.noise, factor) if self._sigma is None else self._sigma[..., n].astype(before.dtype)
+        if not inside.all():
+            image, noise = np.where(inside, image, before), np.where(inside, noise, before.dtype.type(0))
+        self._keep(n, image, noise)
+
+    def _keep(self, n: int, image: Array, noise: Array) -> None:
+        if self._volumes.shape[3] == 1:  # not copied: new pages take longer than the numbers on them
+            self._kept = image[..., np.newaxis], noise[..., np.newaxis]
+            return
+        self._kept = self.results()
+        self._kept[0][..., n], self._kept[1][..., n] = image, noise
+
+
+def _scaled(values: Array, factor: Any) -> Array:
+    """Values times a factor of the result's type, in their own place where that can be."""
+    return np.multiply(values, factor, out=values if values.dtype == factor.dtype else None)
 
 
 def _filter_volume(
     problem: Problem, device: Device, stop: threading.Event | None
 ) -> Generator[tuple[int, Filtered | None], None, None]:
-    """Yield the number of bricks done, and at the end the denoised volume with variance -1 where it was not reached."""
+    """Yield the number of bricks done, and at the end the denoised volume with noise -1 where it was not reached."""
     runs, done = make_runs(problem, device), 0
     try:
         first_chunk = problem.bricks if device.is_gpu else 8
@@ -216,9 +222,9 @@ def _filter_volume(
 
 
 def _unfinished(problem: Problem, run: Any) -> Filtered:
-    """What can be said of a volume that was not done to its end; variance is -1 where it was not reached."""
-    values, variance = run.finish()
-    return Filtered(values, np.where(run.snapshot().reached(problem), variance, np.float32(-1.0)))
+    """What can be said of a volume that was not done to its end; its noise is -1 where it was not reached."""
+    values, noise = run.finish()
+    return Filtered(values, np.where(run.snapshot().reached(problem), noise, np.float32(-1.0)))
 
 
 def make_runs(problem: Problem, device: Device) -> list[Any]:

@@ -102,7 +102,7 @@ def simulate_steps(
     check_source(domain, source)
     check_detectors(domain, detectors)
     problem = VoxelProblem(domain, source, settings, tuple(detectors))
-    partial = Partial.empty(problem)
+    partial = Partial.none(problem)
     if resume is not None:
         problem, partial = resumed(problem, resume.state, Partial)
     if client is None:

@@ -151,11 +151,19 @@ def test_the_result_says_how_it_was_made():
     assert denoise(image.astype(float), SINGLE, device="cpu").image.dtype == np.float64
 
 
-def test_the_input_is_not_touched():
+def test_the_input_is_not_touched_and_not_given_back():
     image = steps_and_noise((8, 7, 9))
     before = image.copy()
-    denoise(image, QUICK, device="cpu")
-    np.testing.assert_array_equal(image, before)
+    stop = threading.Event()
+    stop.set()
+    _, unbegun = finished(denoise_steps(image, QUICK, device="cpu", stop=stop))
+    for result in (denoise(image, QUICK, device="cpu"), unbegun):
+        np.testing.assert_array_equal(image, before)
+        assert not np.shares_memory(result.image, image)
+        assert not np.shares_memory(result.image, result.noise)
+    assert not unbegun.complete
+    np.testing.assert_array_equal(unbegun.image, image)
+    assert not unbegun.noise.any()
 
 
 def test_zero_voxels_do_not_raise_the_mean():

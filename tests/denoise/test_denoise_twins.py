@@ -33,7 +33,7 @@ def check_twins(problem):
     np.testing.assert_array_equal(found.sums, expected.sums)
     np.testing.assert_array_equal(found.estimates, expected.estimates)
     np.testing.assert_array_equal(other.values, whole.values)
-    np.testing.assert_array_equal(other.variance, whole.variance)
+    np.testing.assert_array_equal(other.noise, whole.noise)
     assert found.done == expected.done == [(0, problem.bricks)]
     assert np.isfinite(whole.values).all()
     assert (whole.values != problem.values).mean() > 0.5

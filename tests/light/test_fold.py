@@ -82,7 +82,7 @@ class Batch:
             self.rows, i(len(self.media)), self.media, self.mua if self.mua.size else None,
             np.float64(self.energy_scale), energy,
         )  # fmt: skip
-        kernel((-(-self.cells // (threads * 32)),), (threads,), arguments)
+        kernel((-(-self.cells // (threads * gpu.FOLD_CELLS)),), (threads,), arguments)
         return arrays
 
     def values(self):

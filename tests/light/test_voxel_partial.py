@@ -198,9 +198,29 @@ def test_photons_of_open_batches_count_for_the_mean():
     assert result.absorbed[1].value == pytest.approx(0.02 * tallies.sum() / unit, rel=1e-4)  # the rim of the sum is cut
 
 
-def test_no_photons_are_no_light():
+def test_none_takes_over_what_is_added_first():
+    """It has no memory of its own: what comes first takes its place; what follows is added to that, or folded."""
+    p = problem(photons=100, batches=4)
+    whole, written = Partial.none(p), Partial.empty(p)
+    assert (whole.sums.strides, whole.squares.strides) == ((0,), (0, 0))
+    assert not whole.sums.flags.writeable
+    for batch in (1, 2):
+        for part in (whole, written):
+            other = Partial.none(p) if part is whole else Partial.empty(p)
+            other.open[batch] = random_open(p, [p.batch_range(batch)], batch)
+            part.add(other, p)
+    for part in (whole, written):
+        part.add(Partial.none(p), p)
+    np.testing.assert_array_equal(whole.sums, written.sums)
+    np.testing.assert_array_equal(whole.squares, written.squares)
+    assert whole.sums.any()
+    assert sorted(whole.batches) == [1, 2]
+
+
+@pytest.mark.parametrize("nothing", [Partial.empty, Partial.none])
+def test_no_photons_are_no_light(nothing):
     p = problem(photons=1600)
-    result = assemble(p, Partial.empty(p), {})
+    result = assemble(p, nothing(p), {})
     assert (result.launched, result.complete, result.energy.total) == (0, False, 0.0)
     assert not result.fluence.any()
     assert np.isnan(result.fluence_error).all()

@@ -95,11 +95,11 @@ def assemble(problem: VoxelProblem, partial: Partial, parameters: Mapping[str, A
 
 def _volumes(problem: VoxelProblem, partial: Partial, launched: int) -> tuple[Floats, Floats, Floats, Floats | None]:
     shape, flat = (problem.halves, problem.gates, problem.cells), (-1, problem.cells)
-    whole = partial.sums.reshape(shape)
+    whole = np.ascontiguousarray(partial.sums).reshape(shape)  # those of no photons are no whole array
     total = whole
     for batch in partial.open.values():
         total = total + batch.tally.reshape(shape)
-    squares = partial.squares.reshape(problem.square_gates, problem.cells, 2)
+    squares = np.ascontiguousarray(partial.squares).reshape(problem.square_gates, problem.cells, 2)
     means = np.empty((problem.gates, *problem.size), np.float32)
     errors = np.empty((problem.gates, *problem.size), np.float32)
     for g in range(problem.gates):

@@ -17,7 +17,7 @@ from napari_gpubio.light.work import joined
 _SOURCE = Path(__file__).with_name("voxels.cu")
 _THREADS = 128
 _BLOCKS_PER_PROCESSOR = 8  # 1024 threads each: what the kernel's registers leave room for
-_FOLD_CELLS_PER_THREAD = 32
+FOLD_CELLS = 8  # voxels of a thread, as in the kernel
 
 
 class Run:
@@ -164,7 +164,7 @@ class Run:
         """Add whole batches, one after another in their slots, to the sums, and clear them."""
         p = self._problem
         rows, media, mua, *_ = self._inputs
-        grid = (-(-p.cells // (_THREADS * _FOLD_CELLS_PER_THREAD)),)
+        grid = (-(-p.cells // (_THREADS * FOLD_CELLS)),)
         i = np.int32
         arguments = (
             self._tally[first % self._slots :], i(count), np.uint32(self._copies), np.int64(p.tally_size), i(p.cells),

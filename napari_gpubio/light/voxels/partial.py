@@ -115,12 +115,24 @@ class Partial:
 
     @classmethod
     def empty(cls, problem: VoxelProblem) -> "Partial":
-        """Return the tallies of no photons."""
+        """Return the tallies of no photons, to be written."""
         return cls(
             batch_size=problem.batch_size,
             key=problem.key,
             sums=np.zeros(problem.tally_size, np.uint64),
             squares=np.zeros((problem.square_gates * problem.cells, 2), np.uint64),
+            exits=np.zeros(problem.exit_cells, np.uint64),
+            caught=CaughtPhotons.none(problem),
+        )
+
+    @classmethod
+    def none(cls, problem: VoxelProblem) -> "Partial":
+        """Return the tallies of no photons, for others to be added to: zeros without memory, which nobody can write."""
+        return cls(
+            batch_size=problem.batch_size,
+            key=problem.key,
+            sums=np.broadcast_to(np.uint64(0), problem.tally_size),
+            squares=np.broadcast_to(np.uint64(0), (problem.square_gates * problem.cells, 2)),
             exits=np.zeros(problem.exit_cells, np.uint64),
             caught=CaughtPhotons.none(problem),
         )
@@ -157,7 +169,7 @@ class Partial:
         if self.batches:
             self.sums += other.sums
             self._add_squares(other.squares)
-        else:  # these are zero, and adding to large new arrays takes longer than a million photons
+        else:  # these are zero, and to write large new arrays takes longer than a million photons
             self.sums, self.squares = other.sums, other.squares
         self.exits += other.exits
         self.batches |= other.batches
@@ -182,6 +194,8 @@ class Partial:
 
     def _close(self, batch: int, problem: VoxelProblem) -> None:
         part = self.open.pop(batch)
+        if not self.sums.flags.writeable:  # those of `none`
+            self.sums, self.squares = self.sums.copy(), self.squares.copy()
         tally = part.tally.copy()  # somebody's copy may share it, and folding clears it
         energy = np.zeros(problem.media_rows, np.uint64)
         with cpu_threads():

@@ -95,7 +95,7 @@ class VoxelProblem:
         """Media row of every voxel of the padded grid, flat, uint8 or uint16."""
         ranks = self.domain.ranks
         rows = np.full(self.padded, EDGE, ranks.dtype if self.media_rows <= 256 else np.uint16)
-        rows[1:-1, 1:-1, 1:-1] = np.where(ranks > 0, ranks + (FIRST_MEDIUM - 1), OUTSIDE)
+        np.add(ranks, (ranks > OUTSIDE) * rows.dtype.type(FIRST_MEDIUM - 1), out=rows[1:-1, 1:-1, 1:-1])
         return rows.ravel()
 
     @cached_property

@@ -17,8 +17,8 @@
 #include "launch.cuh"
 
 // Chosen by measurement: threads of a block, blocks that a processor must have room for, threads of a warp that must be
-// without a photon before they get new ones.
-enum { THREADS = 128, RESIDENT_BLOCKS = 8, SPAWN = 4 };
+// without a photon before they get new ones, and voxels of a thread that folds (as on the host).
+enum { THREADS = 128, RESIDENT_BLOCKS = 8, SPAWN = 4, FOLD_CELLS = 8 };
 
 // Which detector an escaping photon hits, or -1. A detector: centre, radius^2, normal (0 for a sphere), half thickness.
 __device__ __forceinline__ int detector_at(const float* __restrict__ detectors, int count, Vector at)
@@ -249,6 +249,21 @@ __device__ __forceinline__ unsigned long long taken(
     return value;
 }
 
+// Add what the lanes of a warp have gathered to their rows of `energy`, at once where all have the same row.
+__device__ __forceinline__ void add_to_rows(unsigned long long* __restrict__ energy, int row,
+                                            unsigned long long gathered)
+{
+    const unsigned full = __ballot_sync(~0u, gathered != 0);
+    if (!full) return;
+    const int common = __shfl_sync(~0u, row, __ffs(full) - 1);
+    if (!__all_sync(~0u, !gathered || row == common)) {
+        if (gathered) atomicAdd(energy + row, gathered);
+        return;
+    }
+    for (int lanes = 16; lanes > 0; lanes /= 2) gathered += __shfl_xor_sync(~0u, gathered, lanes);
+    if (threadIdx.x % 32 == 0) atomicAdd(energy + common, gathered);
+}
+
 // Add finished batches to the sums and, squared, to the sums of squares (128 bits), and clear them. One thread a voxel.
 // `energy` gets what each row absorbed of each batch: mu_a times the tally, in units of 1 / energy_scale.
 extern "C" __global__ void fold_batches(unsigned long long* __restrict__ tallies, int batches, unsigned copies,
@@ -258,11 +273,11 @@ extern "C" __global__ void fold_batches(unsigned long long* __restrict__ tallies
                                         const float* __restrict__ mua, double energy_scale,
                                         unsigned long long* __restrict__ energy)
 {
-    const int lane = threadIdx.x, length = blockDim.x * 32;
+    const int lane = threadIdx.x, length = blockDim.x * FOLD_CELLS;
     for (int b = 0; b < batches; ++b, tallies += copies * copy_stride, energy += media_rows) {
         int row = -1;
         unsigned long long gathered = 0;
-        for (int q = 0; q < 32; ++q) {  // a thread gathers over 32 voxels before it adds to its row
+        for (int q = 0; q < FOLD_CELLS; ++q) {  // a thread gathers over some voxels before it adds to their row
             const long long cell = (long long)blockIdx.x * length + q * blockDim.x + lane;
             if (cell >= cells) break;
             unsigned long long whole = 0;
@@ -289,6 +304,6 @@ extern "C" __global__ void fold_batches(unsigned long long* __restrict__ tallies
             const double absorption = CONTINUOUS ? mua[cell] : media[MEDIUM_NUMBERS * here];
             gathered += (unsigned long long)((double)whole * absorption * energy_scale + 0.5);
         }
-        if (gathered) atomicAdd(energy + row, gathered);
+        add_to_rows(energy, row, gathered);
     }
 }
