@@ -43,6 +43,17 @@ def test_curves_are_close(found, spacing, low, high):
     assert np.max(errors) <= high
 
 
+@pytest.mark.parametrize("gradient", ["SI", "AP"])
+@pytest.mark.parametrize(("spacing", "low", "high"), [(1.0, -1.0, 1.0), (2.0, -1.0, 1.0), (3.0, -2.2, 1.0)])
+def test_the_mean_of_all_five_solids_is_close(found, gradient, spacing, low, high):
+    """As the study tells its third test; Pinnacle -11.2 to 7.9 % at 3 mm, PlanIQ -1.5 to 0.8 %."""
+    cases = [case for case in CASES if case[1:] == (gradient, spacing)]
+    mean = np.mean([nelms_curve_errors_percent(case, found[case]) for case in cases], axis=0)
+    assert len(cases) == 5
+    assert low <= mean.min()
+    assert mean.max() <= high
+
+
 def lying_slabs_cc(gradient, spacing, doses):
     """Volume above doses of the lying cylinder's contours, each a rectangle that holds for half a slice either way."""
     positions = -12 + spacing * np.arange(round(24 / spacing) + 1)
