@@ -155,6 +155,11 @@ def limited_threads(count: int) -> Iterator[int]:
         numba.set_num_threads(before)
 
 
+def ends_after(minutes: float | None) -> float:
+    """When to begin no further row, by `time.monotonic`; None: never."""
+    return float("inf") if minutes is None else time.monotonic() + 60 * minutes
+
+
 # ---------------------------------------------------------------------------------------------------------------- rows
 def row(name: str, device: Device, timing: Timing, amount: float, unit: str, **more: Any) -> Row:
     """One line of the results; ``rate`` is ``amount`` (in ``unit``) per second of the best run."""
@@ -244,3 +249,8 @@ def save(path: Path, everything: dict[str, Any], text: str) -> None:
     text_json = json.dumps(everything, indent=1, default=lambda number: number.item())  # NumPy's numbers as Python's
     path.write_text(text_json + "\n", encoding="utf-8")
     path.with_suffix(".md").write_text(text, encoding="utf-8")
+
+
+def written(path: Path) -> str:
+    """What `save` wrote, to print."""
+    return f"written: {path} and {path.with_suffix('.md').name}"

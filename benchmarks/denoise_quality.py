@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Array, compact, header, header_lines, load_average, result_path, save, table
+from common import Array, compact, ends_after, header, header_lines, load_average, result_path, save, table, written
 from denoise import mri, peers, picture
 from denoise.domains import DOMAINS, Runs, SimulatedRuns, StoredRuns, store, tissue_of
 from denoise.filters import Filter, make_filters
@@ -229,7 +229,7 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
         only=tuple(arguments.only),
         mni=arguments.mni,
         realisations=arguments.realisations,
-        ends=time.monotonic() + 60 * arguments.minutes if arguments.minutes else float("inf"),
+        ends=ends_after(arguments.minutes),
     )
 
 
@@ -242,7 +242,7 @@ def measure(plan: Plan, parts: tuple[str, ...], path: Path) -> None:
         except Exception as error:  # noqa: BLE001 - a machine is lent for minutes, so the other parts go on
             traceback.print_exc()
             report.add(f"{part} failed", part, None, f"Failed: {type(error).__name__}: {error}")
-    print(f"written: {path} and {path.with_suffix('.md').name}")
+    print(written(path))
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import argparse
 import time
 from pathlib import Path
 
-from common import header, header_lines, result_path, save
+from common import header, header_lines, result_path, save, written
 from dose import nelms_table, plan_table
 
 from napari_gpubio.core.device import choose_device
@@ -34,7 +34,7 @@ def main() -> None:
     print(text)
     path = result_path(arguments.json, "dose_accuracy", time.strftime("%Y-%m-%d"), device)
     save(path, head | {"nelms": nelms, "plan": plan}, text + "\n")
-    print(f"written: {path} and {path.with_suffix('.md').name}")
+    print(written(path))
 
 
 if __name__ == "__main__":

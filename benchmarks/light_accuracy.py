@@ -12,14 +12,13 @@ A GPU machine needs NumPy, SciPy, Numba and CuPy only; the picture needs Pillow.
 
 import argparse
 import importlib.util
-import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import header, header_lines, load_average, result_path, save, table
+from common import ends_after, header, header_lines, load_average, result_path, save, table, written
 from light import checks, estimates, head, picture
 from light.plan import Plan
 
@@ -186,7 +185,7 @@ def main() -> None:
     if arguments.draw is not None:
         draw_again(arguments.draw)
         return
-    ends = time.monotonic() + 60 * arguments.minutes if arguments.minutes else float("inf")
+    ends = ends_after(arguments.minutes)
     plan = Plan(choose_device(arguments.device), arguments.quick, ends=ends)
     told = amounts(arguments, is_gpu=plan.device.is_gpu)
     report = Report(header(arguments.quick) | {"device": plan.device.describe()})
@@ -206,7 +205,7 @@ def main() -> None:
             report.add(part, part, None, f"Failed: {type(error).__name__}: {error}")
         report.everything["load_average_end"] = load_average()
         save(path, report.everything, "\n".join(report.lines) + "\n")
-    print(f"written: {path} and {path.with_suffix('.md').name}")
+    print(written(path))
 
 
 if __name__ == "__main__":

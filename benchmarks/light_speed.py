@@ -9,21 +9,19 @@ Run from anywhere::
 A GPU machine needs NumPy, SciPy, Numba and CuPy only.
 """
 
-import argparse
-import gc
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from common import Row, compact, header, header_lines, line, load_average, result_path, save, skipped, table
+from common import Row, compact, ends_after, header_lines, line, skipped, table
+from jobs import Benchmark, speed_parser
 from light.cost_rows import extras, memory
 from light.peer_rows import COLUMNS as PEER_COLUMNS
 from light.peer_rows import beside, peer_line
 from light.plan import Plan
 from light.speed_rows import by_photons, by_processors, every_case
+from speed_report import load_told, remark, skipped_line
 
 from napari_gpubio.core.device import choose_device
 
@@ -47,14 +45,19 @@ def is_comparison(r: Row) -> bool:
 def speed_line(r: Row) -> str:
     """One line of the main table."""
     if "skipped" in r:
-        return line(r["name"], *[""] * (len(COLUMNS) - 2), f"skipped: {r['skipped']}")
+        return skipped_line(r, COLUMNS)
     if "bytes_declared" in r:
-        return line(r["name"], *[""] * (len(COLUMNS) - 2), memory_told(r))
+        return remark(r["name"], COLUMNS, memory_told(r))
     busy = "" if r["cpu_seconds"] is None else f"{r['cpu_seconds']:.4g}"
     return line(
         r["name"], r.get("threads", ""), f"{r['amount']:,}", f"{r['seconds']:.4g}", f"{r['median_seconds']:.4g}", busy,
         compact(r["rate"]), compact(r["rate_per_core"]) if r["rate_per_core"] else "", notes_told(r),
     )  # fmt: skip
+
+
+def told(r: Row, _: list[Row]) -> str:
+    """One line of either table."""
+    return peer_line(r) if is_comparison(r) else speed_line(r)
 
 
 def notes_told(r: Row) -> str:
@@ -63,7 +66,7 @@ def notes_told(r: Row) -> str:
         r.get("target") and f"target {r['target']}",
         "speed_up" in r and f"{r['speed_up']:.2f} x one",
         "relative_to_plain" in r and f"{r['relative_to_plain']:.2f} x plain",
-        *(f"load {load:g}" for load in r.get("load_average", ())),
+        *load_told(r),
         "absorbed" in r and f"absorbed {r['absorbed']:.4f} ± {r['absorbed_error']:.4f}",
     ]
     return "; ".join(note for note in notes if note)
@@ -130,29 +133,16 @@ def rows_of(letter: str, plan: Plan) -> Iterator[Row]:
         yield skipped(f"{letter} from here on", f"failed: {type(error).__name__}: {error}")
 
 
+BENCHMARK = Benchmark("light_speed", rows_of, told, markdown)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu", help="cpu, cuda:0 or cuda:all")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the photons, fewer repeats")
+    parser = speed_parser(__doc__, PARTS, quick="a tenth of the photons, fewer repeats")
     parser.add_argument("--photons", type=int, help="for every case; default: 1e8 on a GPU, about a second's on a CPU")
-    parser.add_argument("--rows", default="".join(PARTS), help="letters of the rows to run, in this order: fac")
-    parser.add_argument("--minutes", type=float, help="begin no further row after that many minutes")
-    parser.add_argument("--json", type=Path, help="where to write; default: benchmarks/results, by device and date")
     arguments = parser.parse_args()
-    ends = time.monotonic() + 60 * arguments.minutes if arguments.minutes else float("inf")
-    plan = Plan(choose_device(arguments.device), arguments.quick, arguments.photons, ends)
-    head, rows = header(arguments.quick) | {"device": plan.device.describe()}, []
-    path = result_path(arguments.json, "light_speed", head["date"], plan.device)
-    for letter in arguments.rows:
-        for made in rows_of(letter, plan):
-            rows.append(made)
-            print(peer_line(made) if is_comparison(made) else speed_line(made), flush=True)
-        head["load_average_end"] = load_average()
-        save(
-            path, head | {"rows": rows}, markdown(head, rows)
-        )  # after each part: nothing is lost if the next one fails
-        gc.collect()
-    print(f"written: {path} and {path.with_suffix('.md').name}")
+    device, ends = choose_device(arguments.device), ends_after(arguments.minutes)
+    plan = Plan(device, arguments.quick, arguments.photons, ends)
+    BENCHMARK.run(arguments.rows, plan, BENCHMARK.path(arguments.json, device))
 
 
 if __name__ == "__main__":

@@ -9,21 +9,17 @@ Run from anywhere::
 A GPU machine needs NumPy, SciPy, Numba and CuPy only; OpenCV takes part where it can be imported (rows a).
 """
 
-import argparse
-import gc
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from functools import partial
 
-from common import Row, header, load_average, result_path, save
-from jobs import Job, measured
+from common import ends_after
+from jobs import Benchmark, Job, rows_of_jobs, speed_parser
 from speckle import peers
 from speckle.bandwidth_rows import bandwidth
-from speckle.camera_rows import camera, needs_gpu, stacks
+from speckle.camera_rows import camera, stacks
 from speckle.cpu_rows import beside, windows
 from speckle.plan import Plan
-from speckle.report import markdown, told
+from speckle.report import REPORT
 
 from napari_gpubio.core.device import choose_device
 
@@ -34,43 +30,15 @@ PARTS: dict[str, Callable[[Plan], Iterator[Job]]] = {
     "d": stacks,
     "e": bandwidth,
 }
-GPU_ONLY = "e"
-
-
-def jobs_of(letter: str, plan: Plan) -> Iterator[Job]:
-    """Rows of a part, still to be measured."""
-    if letter in GPU_ONLY and not plan.device.is_gpu:
-        yield from needs_gpu(letter)
-    else:
-        yield from PARTS[letter](plan if letter == "d" else plan.on_one)
-
-
-def run(letters: str, plan: Plan, path: Path) -> None:
-    """Measure parts, and write what there is after each of them."""
-    rows: list[Row] = []
-    head: dict[str, Any] = header(plan.quick) | {"device": plan.device.describe(), "peers": peers.versions()}
-    for letter in letters:
-        for job in jobs_of(letter, plan):
-            rows.append(measured(job, time_is_up=plan.time_is_up))
-            print(told(rows[-1], rows), flush=True)
-            gc.collect()
-        head["load_average_end"] = load_average()
-        save(path, head | {"rows": rows}, markdown(head, rows))
-    print(f"written: {path} and {path.with_suffix('.md').name}")
+BENCHMARK = Benchmark(
+    "speckle_speed", partial(rows_of_jobs, PARTS, on_all="d", gpu_only="e"), REPORT.told, REPORT.markdown
+)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu", help="cpu, cuda:0 or cuda:all")
-    parser.add_argument("--quick", action="store_true", help="fewer repeats")
-    parser.add_argument("--rows", default="".join(PARTS), help="letters of the rows to run, in this order: ab")
-    parser.add_argument("--minutes", type=float, help="begin no further row after that many minutes")
-    parser.add_argument("--json", type=Path, help="where to write; default: benchmarks/results, by device and date")
-    arguments = parser.parse_args()
-    ends = time.monotonic() + 60 * arguments.minutes if arguments.minutes else float("inf")
-    device = choose_device(arguments.device)
-    path = result_path(arguments.json, "speckle_speed", time.strftime("%Y-%m-%d"), device)
-    run(arguments.rows, Plan(device, arguments.quick, ends=ends), path)
+    arguments = speed_parser(__doc__, PARTS, quick="fewer repeats").parse_args()
+    plan = Plan(choose_device(arguments.device), arguments.quick, ends=ends_after(arguments.minutes))
+    BENCHMARK.run(arguments.rows, plan, BENCHMARK.path(arguments.json, plan.device), peers=peers.versions())
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Array, Row, header, line, result_path, save, table
+from common import Array, Row, header, line, result_path, save, table, written
 from tracts.brain import load_brain, white_matter_seeds
 
 from napari_gpubio.core.device import CPU, Device, choose_device
@@ -207,7 +207,7 @@ def main() -> None:
         print(deviation_line(made), flush=True)
     path = result_path(arguments.json, "tracts_accuracy", head["date"], device)
     save(path, head | {"drift": drifts, "deviation": deviations}, markdown(head, drifts, deviations))
-    print(f"written: {path} and {path.with_suffix('.md').name}")
+    print(written(path))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from common import Array, header, line, result_path, save, table
+from common import Array, header, line, result_path, save, table, written
 from scipy import ndimage
 from tracts.brain import BRAIN, load_brain
 from tracts_accuracy import CEILING, capped
@@ -312,7 +312,7 @@ def main() -> None:
     path = result_path(arguments.json, "tracts_reach", head["date"])
     tables = {title: without_nan(made) for title, made in parts.items()}
     save(path, head | {"start": START, "tables": tables}, markdown(head, parts, draws))
-    print(f"written: {path} and {path.with_suffix('.md').name}")
+    print(written(path))
 
 
 if __name__ == "__main__":

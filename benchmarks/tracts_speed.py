@@ -11,12 +11,13 @@ numerics are imported past the readers.
 """
 
 import argparse
-import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from common import Row, compact, header, header_lines, line, result_path, save, table
+from common import Row, compact, header_lines, line, table
+from jobs import Benchmark
+from speed_report import skipped_line
 from tracts.brain import export_brain, load_brain
 from tracts.call_rows import gpu_memory, interaction, preparation, tensor_fit
 from tracts.peer_rows import peers
@@ -60,7 +61,7 @@ def markdown(head: dict[str, Any], rows: list[Row]) -> str:
 
 def _line(r: Row) -> str:
     if "skipped" in r:
-        return line(r["name"], *[""] * (len(COLUMNS) - 2), f"skipped: {r['skipped']}")
+        return skipped_line(r, COLUMNS)
     early = f" ({r['ended_early']} ended early)" if r.get("ended_early") and r["name"].startswith("a") else ""
     notes = [r.get("target") and f"target {r['target']}", r.get("paper")]
     if "bytes_used" in r:
@@ -75,6 +76,9 @@ def _line(r: Row) -> str:
         f"{r['mean_steps']:.0f}{early}" if "mean_steps" in r else "", f"{r['seconds']:.4g}",
         f"{r['median_seconds']:.4g}", busy, rate, per_core, "; ".join(n for n in notes if n),
     )  # fmt: skip
+
+
+BENCHMARK = Benchmark("tracts_speed", lambda letter, plan: PARTS[letter](plan), lambda r, _: _line(r), markdown)
 
 
 def main() -> None:
@@ -93,15 +97,7 @@ def main() -> None:
         export_brain(brain, arguments.export_brain)
         return
     plan = Plan(choose_device(arguments.device), arguments.quick, brain)
-    head, rows = header(arguments.quick), []
-    for letter in arguments.rows:
-        for result in PARTS[letter](plan):
-            rows.append(result)
-            print(_line(result), flush=True)
-        gc.collect()
-    path = result_path(arguments.json, "tracts_speed", head["date"], plan.device)
-    save(path, head | {"rows": rows}, markdown(head, rows))
-    print(f"written: {path} and {path.with_suffix('.md').name}")
+    BENCHMARK.run(arguments.rows, plan, BENCHMARK.path(arguments.json, plan.device))
 
 
 if __name__ == "__main__":

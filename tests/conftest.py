@@ -1,7 +1,8 @@
 """What every test may ask for, and when a test may be skipped.
 
 Environment variables: NAPARI_GPUBIO_REQUIRE_GPU=1 makes a missing GPU a failure; NAPARI_GPUBIO_FORBID_SKIPS=1 (CI)
-makes every skip a failure, except for a missing GPU and for the data beside the repository.
+makes every skip a failure, except for a missing GPU and for the data beside the repository; `pytest.xfail` in the
+middle of a test counts as a skip.
 """
 
 import contextlib
@@ -143,10 +144,12 @@ def _has_display() -> bool:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     """Make a skip a failure where skips are forbidden."""
     report: Any = yield
-    if report.skipped and not hasattr(report, "wasxfail") and not item.stash.get(_no_gpu, False):
+    left_early = call.excinfo is not None and isinstance(call.excinfo.value, pytest.xfail.Exception)
+    failed_as_marked = hasattr(report, "wasxfail") and not left_early
+    if report.skipped and not failed_as_marked and not item.stash.get(_no_gpu, False):
         _forbid(report)
     return report
 
@@ -161,7 +164,8 @@ def pytest_make_collect_report() -> Iterator[None]:
 
 
 def _forbid(report: Any) -> None:
-    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    told = report.longrepr[2] if isinstance(report.longrepr, tuple) else getattr(report, "wasxfail", report.longrepr)
+    reason = str(told)
     allowed = re.fullmatch(rf"(Skipped: )?(\.\./)?{NO_SHARED_DATA}", reason)
     if os.environ.get(FORBID_SKIPS) == "1" and not allowed:
         report.outcome = "failed"

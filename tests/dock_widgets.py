@@ -4,6 +4,7 @@ import gc
 import subprocess
 import sys
 import threading
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -111,6 +112,13 @@ def press_and_wait(qtbot, panel, pressed):
         pressed.click()
 
 
+def complaint(qtbot, panel):
+    """What the panel says after Run."""
+    panel.run_button.click()
+    wait_until(qtbot, lambda: not panel.running)
+    return panel.message
+
+
 # -- Copy as Python ---------------------------------------------------------------------------------------------------
 
 NOTHING_COPIED = "nothing was copied"
@@ -209,6 +217,20 @@ def close(viewer, panel, how):
         viewer.close()
     else:
         panel.parent().destroyOnClose()
+
+
+def check_closing_ends_a_run(qtbot, viewer, add_panel, held, how):
+    """Closing in the middle of a run ends it, and leaves nothing of the panel that ``add_panel(viewer)`` makes."""
+    panel = add_panel(viewer)
+    panel.run_button.click()
+    held.wait(qtbot)
+    gone = weakref.ref(panel)
+    close(viewer, panel, how)
+    del panel
+    stopped = held.ended.wait(5)
+    held.go.set()
+    assert stopped
+    assert ended(qtbot, gone)
 
 
 def hide_and_show(qtbot, panel):

@@ -1,8 +1,13 @@
-"""Runs of any engine, step by step: to their end, stopped, closed; and what both twins of an engine have in common."""
+"""Runs of any engine, step by step: to their end, stopped, closed; threads; what both twins of an engine share."""
 
 import gc
 import inspect
+import os
+import subprocess
+import sys
 import threading
+
+import numba
 
 
 def finished(steps):
@@ -24,6 +29,31 @@ def stopped(steps, stop, after, rest=3):
     seen, result = finished(steps)
     assert len(seen) <= rest  # what was begun on each GPU is finished
     return result
+
+
+def check_threads_change_nothing(request, run, check_same):
+    """One and two Numba threads give the same; with one processor, in another Python that is told to use two."""
+    if numba.config.NUMBA_NUM_THREADS < 2:
+        _run_again_with_two_threads(request)
+        return
+    check_same(_by_threads(1, run), _by_threads(2, run))
+
+
+def _by_threads(count, run):
+    before = numba.get_num_threads()
+    numba.set_num_threads(count)
+    try:
+        return run()
+    finally:
+        numba.set_num_threads(before)
+
+
+def _run_again_with_two_threads(request):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", request.node.nodeid]
+    two = os.environ | {"NUMBA_NUM_THREADS": "2"}  # Numba reads it when it is imported
+    done = subprocess.run(command, cwd=request.config.rootpath, env=two, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
 
 
 def workers():

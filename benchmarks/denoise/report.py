@@ -1,8 +1,7 @@
 """The rows as tables to read."""
 
-from typing import Any
-
-from common import Row, compact, header_lines, line, table
+from common import Row, compact, line
+from speed_report import SpeedReport, load_told, remark, skipped_line, times_told
 
 SECTIONS = {  # title, and what a reader must know
     "a": (
@@ -31,34 +30,19 @@ SECTIONS = {  # title, and what a reader must know
     "i": ("Fluence", "`denoise_fluence` on the halves of B1. *Sweeps alone*: what a whole call spends in them."),
 }
 COLUMNS = ("row", "seconds", "median", "cpu s", "voxels/s", "notes")
-
-
-def markdown(head: dict[str, Any], rows: list[Row]) -> str:
-    """Everything, a table for each part."""
-    lines = [
-        "# Speed of the denoise engine",
-        "",
-        *header_lines(head),
-        f"Device: {head['device']}. Load average at the end {head['load_average_end']}.",
-        "",
-        (
-            "Best of several runs. *cpu s*: processor time summed over threads, which other people's load spoils "
-            "least. *Load*: processes that wanted a core in the minute before, this one included. *x*: times as fast."
-        ),
-    ]
-    for letter, (title, sentence) in SECTIONS.items():
-        if own := [r for r in rows if r["name"][0] == letter]:
-            lines += ["", f"## {letter}. {title}", "", sentence, "", *table(COLUMNS, [speed_line(r, own) for r in own])]
-    return "\n".join(lines) + "\n"
+EXPLAINED = (
+    "Best of several runs. *cpu s*: processor time summed over threads, which other people's load spoils "
+    "least. *Load*: processes that wanted a core in the minute before, this one included. *x*: times as fast."
+)
 
 
 def speed_line(r: Row, rows: list[Row]) -> str:
     """One line; the other rows are there to be compared with."""
     if "skipped" in r:
-        return line(r["name"], *[""] * (len(COLUMNS) - 2), f"skipped: {r['skipped']}")
+        return skipped_line(r, COLUMNS)
     if "declared" in r:
         told = f"declared {r['declared']:.1f}, most {r['most']:.1f} ({r['bytes'] / 1e6:.0f} MB); target {r['target']}"
-        return line(r["name"], *[""] * (len(COLUMNS) - 2), told)
+        return remark(r["name"], COLUMNS, told)
     busy = "" if r["cpu_seconds"] is None else f"{r['cpu_seconds']:.4g}"
     return line(
         r["name"], f"{r['seconds']:.4g}", f"{r['median_seconds']:.4g}", busy, compact(r["rate"]),
@@ -68,10 +52,7 @@ def speed_line(r: Row, rows: list[Row]) -> str:
 
 def notes(r: Row, rows: list[Row]) -> list[str]:
     """What else a row tells."""
-    found = []
-    if (times := ratio(r, rows)) is not None:
-        efficiency = f" ({100 * times / r['processors']:.0f} %)" if "processors" in r else ""
-        found.append(f"{times:.3g} x {r['compared_with'].split(', ', 1)[-1]}{efficiency}")
+    found = times_told(r, rows, lambda name: name.split(", ", 1)[-1])
     if "parts" in r:
         before, kernels, after = (1e3 * r["parts"][part] for part in ("before", "kernels", "after"))
         found.append(f"{before:.3g} + {kernels:.3g} + {after:.3g} ms")
@@ -84,10 +65,7 @@ def notes(r: Row, rows: list[Row]) -> list[str]:
         found.append(f"paper: {r['paper']}")
     if r.get("target"):
         found.append(r["target"])
-    return [*found, *(f"load {load:g}" for load in r.get("load_average", ()))]
+    return [*found, *load_told(r)]
 
 
-def ratio(r: Row, rows: list[Row]) -> float | None:
-    """How many times as fast as the row that it is compared with, None where that is absent."""
-    base = next((b for b in rows if b["name"] == r.get("compared_with") and "rate" in b), None)
-    return None if base is None or base is r else r["rate"] / base["rate"]
+REPORT = SpeedReport("Speed of the denoise engine", EXPLAINED, SECTIONS, speed_line, COLUMNS)

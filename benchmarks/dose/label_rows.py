@@ -138,6 +138,7 @@ def paint_rows(plan: Plan) -> Iterator[Job]:
     """A brush stroke in labels of 256^3 voxels with a dose of as many, from the stroke to all curves."""
     for size in (BRUSH, 2 * BRUSH):
         yield Job(f"d {CUBE}^3, a box of {size}^3 voxels", partial(_paint, size, plan))
+        yield Job(f"d {CUBE}^3, a ball {size} voxels wide, looked for", partial(_stroke, size, plan))
 
 
 def _paint(size: int, plan: Plan, name: str) -> Row:
@@ -152,3 +153,22 @@ def _paint(size: int, plan: Plan, name: str) -> Row:
 
         timing = timed_on(plan.device, work, repeats(plan))
     return sample_row(name, plan.device, timing, size**3, "voxels", target=told_target(plan.device.kind, "painting"))
+
+
+def _stroke(size: int, plan: Plan, name: str) -> Row:
+    """A stroke of a round brush as napari tells it: somewhere in the columns below a square of the canvas."""
+    dose, labels = big_case((CUBE, CUBE, CUBE))
+    rng, own = np.random.default_rng(1), labels.labels.copy()
+    across = np.arange(size) - 0.5 * (size - 1)
+    ball = across[:, None, None] ** 2 + across[:, None] ** 2 + across**2 <= 0.25 * size**2
+    with LiveDvh(dose, labels, device=plan.device) as live:
+
+        def work() -> None:
+            x, y, z = (int(n) for n in rng.integers(0, CUBE - size, 3))
+            own[x : x + size, y : y + size, z : z + size][ball] = rng.integers(0, 30)
+            live.follow(own[:, y : y + size, z : z + size], start=(0, y, z))
+            live.dvhs()
+
+        timing = timed_on(plan.device, work, repeats(plan))
+    amount = int(np.count_nonzero(ball))
+    return sample_row(name, plan.device, timing, amount, "voxels", target=told_target(plan.device.kind, "painting"))

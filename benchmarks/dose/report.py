@@ -1,8 +1,7 @@
 """The rows as tables to read."""
 
-from typing import Any
-
-from common import Row, compact, header_lines, line, table
+from common import Row, compact, line
+from speed_report import SpeedReport, load_told, remark, skipped_line, times_told
 
 SECTIONS = {  # title, and what a reader must know
     "a": (
@@ -30,34 +29,19 @@ SECTIONS = {  # title, and what a reader must know
     "h": ("Threads", "Counting on data that are resident. In brackets the efficiency."),
 }
 COLUMNS = ("row", "ms", "median", "cpu ms", "per second", "notes")
-
-
-def markdown(head: dict[str, Any], rows: list[Row]) -> str:
-    """Everything, a table for each part."""
-    lines = [
-        "# Speed of the dose engine",
-        "",
-        *header_lines(head),
-        f"Device: {head['device']}. Load average at the end {head['load_average_end']}.",
-        "",
-        (
-            "Best of several runs after a warm-up. *cpu ms*: processor time summed over threads, which other people's "
-            "load spoils least. *Kernels*: by CUDA events. *Load*: processes that wanted a core in the minute before."
-        ),
-    ]
-    for letter, (title, sentence) in SECTIONS.items():
-        if own := [r for r in rows if r["name"][0] == letter]:
-            lines += ["", f"## {letter}. {title}", "", sentence, "", *table(COLUMNS, [speed_line(r, own) for r in own])]
-    return "\n".join(lines) + "\n"
+EXPLAINED = (
+    "Best of several runs after a warm-up. *cpu ms*: processor time summed over threads, which other people's "
+    "load spoils least. *Kernels*: by CUDA events. *Load*: processes that wanted a core in the minute before."
+)
 
 
 def speed_line(r: Row, rows: list[Row]) -> str:
     """One line; the other rows are there to be compared with."""
     if "skipped" in r:
-        return line(r["name"], *[""] * (len(COLUMNS) - 2), f"skipped: {r['skipped']}")
+        return skipped_line(r, COLUMNS)
     if "declared" in r:
         told = f"{r['bytes'] / 1e6:.0f} MB beyond inputs of {r['inputs'] / 1e6:.0f} MB; {r['target']}"
-        return line(r["name"], *[""] * (len(COLUMNS) - 2), told)
+        return remark(r["name"], COLUMNS, told)
     busy = "" if r["cpu_seconds"] is None else f"{1e3 * r['cpu_seconds']:.4g}"
     rate = f"{compact(r['rate'])}{r['unit'].removesuffix('/s')}"
     return line(
@@ -68,10 +52,7 @@ def speed_line(r: Row, rows: list[Row]) -> str:
 
 def notes(r: Row, rows: list[Row]) -> list[str]:
     """What else a row tells."""
-    found = []
-    if (times := ratio(r, rows)) is not None:
-        efficiency = f" ({100 * times / r['processors']:.0f} %)" if "processors" in r else ""
-        found.append(f"{times:.3g} x {r['compared_with'].split(' ', 1)[-1]}{efficiency}")
+    found = times_told(r, rows, lambda name: name.split(" ", 1)[-1])
     if r.get("kernel_seconds"):
         found.append(f"kernels {1e3 * r['kernel_seconds']:.4g} ms")
     if "inside" in r:
@@ -79,10 +60,7 @@ def notes(r: Row, rows: list[Row]) -> list[str]:
     if "largest_difference" in r:
         found.append(f"apart {r['mean_difference']:.2g} in the mean, {r['largest_difference']:.2g} at most")
     found += [r[what] for what in ("paper", "target") if r.get(what)]
-    return [*found, *(f"load {load:g}" for load in r.get("load_average", ()))]
+    return [*found, *load_told(r)]
 
 
-def ratio(r: Row, rows: list[Row]) -> float | None:
-    """How many times as fast as the row that it is compared with, None where that is absent."""
-    base = next((b for b in rows if b["name"] == r.get("compared_with") and "rate" in b), None)
-    return None if base is None or base is r else r["rate"] / base["rate"]
+REPORT = SpeedReport("Speed of the dose engine", EXPLAINED, SECTIONS, speed_line, COLUMNS)

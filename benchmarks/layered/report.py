@@ -1,8 +1,7 @@
 """The results as tables to read."""
 
-from typing import Any
-
-from common import Row, compact, header_lines, line, table
+from common import Row, compact, line
+from speed_report import SpeedReport, load_told, skipped_line, times_told
 
 from layered.error_maps import COLUMNS as MAP_COLUMNS
 from layered.error_maps import KNOWN, map_line
@@ -41,33 +40,12 @@ SECTIONS = {  # title, and what a reader must know
     ),
 }
 COLUMNS = ("row", "threads", "photons", "seconds", "median", "cpu s", "photons/s", "per core", "Rd", "notes")
-
-
-def markdown(head: dict[str, Any], rows: list[Row]) -> str:
-    """Everything, a table for each part."""
-    lines = [
-        "# Speed of light in layers",
-        "",
-        *header_lines(head),
-        f"Device: {head['device']}. Load average at the end {head['load_average_end']}.",
-        "",
-        (
-            "Best of several runs. *cpu s*: processor time summed over threads; *per core*: photons per such second, "
-            "which other people's load spoils least. *Load*: processes that wanted a core in the minute before, this "
-            "one included. *Rd*: diffuse reflectance, which must not depend on how a row was made fast. *x*: times as "
-            "fast, on a CPU per core unless threads are compared."
-        ),
-    ]
-    for letter, (title, sentence) in SECTIONS.items():
-        if own := [r for r in rows if r["name"][0] == letter]:
-            lines += ["", f"## {letter}. {title}", "", sentence, "", *_table(letter, own)]
-    return "\n".join(lines) + "\n"
-
-
-def _table(letter: str, own: list[Row]) -> list[str]:
-    if letter == "g":
-        return table(MAP_COLUMNS, [map_line(r) for r in own])
-    return table(COLUMNS, [speed_line(r, own) for r in own])
+EXPLAINED = (
+    "Best of several runs. *cpu s*: processor time summed over threads; *per core*: photons per such second, "
+    "which other people's load spoils least. *Load*: processes that wanted a core in the minute before, this "
+    "one included. *Rd*: diffuse reflectance, which must not depend on how a row was made fast. *x*: times as "
+    "fast, on a CPU per core unless threads are compared."
+)
 
 
 def told(r: Row, rows: list[Row]) -> str:
@@ -78,7 +56,7 @@ def told(r: Row, rows: list[Row]) -> str:
 def speed_line(r: Row, rows: list[Row]) -> str:
     """One line of a table of speeds; the other rows are there to be compared with."""
     if "skipped" in r:
-        return line(r["name"], *[""] * (len(COLUMNS) - 2), f"skipped: {r['skipped']}")
+        return skipped_line(r, COLUMNS)
     busy = "" if r["cpu_seconds"] is None else f"{r['cpu_seconds']:.4g}"
     return line(
         r["name"], r.get("threads", ""), f"{r['amount']:,}", f"{r['seconds']:.4g}", f"{r['median_seconds']:.4g}", busy,
@@ -88,11 +66,13 @@ def speed_line(r: Row, rows: list[Row]) -> str:
 
 
 def notes(r: Row, rows: list[Row]) -> list[str]:
-    """Ratio, cache, target and the paper's figure of a row, where it has them."""
-    found = []
-    if (times := ratio(r, rows)) is not None:
-        efficiency = f" ({100 * times / r['processors']:.0f} %)" if "processors" in r else ""
-        found.append(f"{times:.2f} x {r['compared_with'][2:]}{efficiency}")
+    """Ratio, cache, target and the paper's figure of a row, where it has them.
+
+    On a CPU the ratio is by processor seconds, which other people's load leaves, unless it is processors that are
+    compared.
+    """
+    key = "rate" if "processors" in r or not r["rate_per_core"] else "rate_per_core"
+    found = times_told(r, rows, lambda name: name[2:], key=key, digits=".2f")
     if "times_gpu_mcml" in r:
         found.append(f"{r['times_gpu_mcml']:.2f} x GPU-MCML")
     if "cache_shape" in r:
@@ -102,16 +82,7 @@ def notes(r: Row, rows: list[Row]) -> list[str]:
         found.append(f"paper {r['paper']}")
     if r.get("target"):
         found.append(r["target"])
-    return [*found, *(f"load {load:g}" for load in r.get("load_average", ()))]
+    return [*found, *load_told(r)]
 
 
-def ratio(r: Row, rows: list[Row]) -> float | None:
-    """How many times as fast as the row that it is compared with, None where that is absent.
-
-    On a CPU by processor seconds, which other people's load leaves, unless it is processors that are compared.
-    """
-    base = next((b for b in rows if b["name"] == r.get("compared_with") and "rate" in b), None)
-    if base is None or base is r:
-        return None
-    key = "rate" if "processors" in r or not r["rate_per_core"] else "rate_per_core"
-    return r[key] / base[key]
+REPORT = SpeedReport("Speed of light in layers", EXPLAINED, SECTIONS, told, COLUMNS, {"g": MAP_COLUMNS})

@@ -4,14 +4,15 @@ from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
-from common import Row, row, skipped, timed
+from common import Row, row, timed
 from jobs import Job
 
-from napari_gpubio.core.device import Device
+from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.speckle.registration import ShiftFinder, shift_frame
 from napari_gpubio.speckle.run import contrast
 from napari_gpubio.speckle.settings import ContrastSettings
 from napari_gpubio.speckle.stream import ContrastStream
-from speckle.plan import FRAME_TARGET_MS, SEED_SHAPE, SEED_TABLE, Plan, frames_of
+from speckle.plan import FRAME_TARGET_MS, REGISTRATION_TARGET_MS, SEED_SHAPE, SEED_TABLE, Plan, frames_of
 from speckle.rows import pixel_row
 
 _SETTINGS = ContrastSettings(mask=False)
@@ -25,6 +26,8 @@ def camera(plan: Plan) -> Iterator[Job]:
         paper = f"{cpu_ms:g} ms CPU, {gpu_ms:g} ms GPU"
         yield Job(f"c {columns} x {rows}", partial(_frame, (rows, columns), paper, False, plan))
     yield Job("c 1392 x 1040, copied into the stream", partial(_frame, SEED_SHAPE, "", True, plan))
+    for told, shift in (("at rest", (0, 0)), ("moved", (7, -11))):
+        yield Job(f"c 1392 x 1040, registration of a frame {told}", partial(_registration, shift, plan))
 
 
 def _frame(shape: tuple[int, int], paper: str, copied: bool, plan: Plan, name: str) -> Row:
@@ -40,6 +43,21 @@ def _frame(shape: tuple[int, int], paper: str, copied: bool, plan: Plan, name: s
         timing = timed(work, plan.repeats)
     target = f"target {FRAME_TARGET_MS:g} ms" if shape == SEED_SHAPE and plan.device.is_gpu else ""
     return pixel_row(name, plan.device, timing, frame.size, paper=paper, target=target)
+
+
+def _registration(shift: tuple[int, int], plan: Plan, name: str) -> Row:
+    """A frame of structure under speckle is shifted onto a reference, on one core of the host."""
+    margin, rng = 16, np.random.default_rng(0)
+    structure = 0.5 + rng.random([n // 8 + margin for n in SEED_SHAPE]).repeat(8, 0).repeat(8, 1)
+    reference, frame = (
+        (structure[margin - d[0] :, margin - d[1] :][: SEED_SHAPE[0], : SEED_SHAPE[1]] * light[0]).astype(np.uint16)
+        for d, light in (((0, 0), frames_of(1)), (shift, frames_of(1)[:, ::-1]))
+    )
+    finder = ShiftFinder(reference)
+    found = finder.find(frame)
+    assert found == (-shift[0], -shift[1])
+    timing = timed(lambda: shift_frame(frame, finder.find(frame) or (0, 0)), plan.repeats)
+    return pixel_row(name, CPU, timing, frame.size, target=f"target {REGISTRATION_TARGET_MS:g} ms")
 
 
 # ------------------------------------------------------------------------------------------------ rows d: whole stacks
@@ -58,8 +76,3 @@ def _whole(gpus: int, plan: Plan, name: str) -> Row:
     return row(
         name, device, timing, frames.size, "pixels", processors=max(1, gpus), compared_with=f"d {_STACK} frames, 1 GPU"
     )
-
-
-def needs_gpu(letter: str) -> Iterator[Job]:
-    """One row that says that a part is for GPUs."""
-    yield Job(letter, lambda name: skipped(name, "needs a GPU: --device cuda:0"))

@@ -26,6 +26,7 @@ SEED_TABLE = (
 CORE_TARGET_NS = 2.0  # per pixel, 5 x 5, K and SFI, one core
 COPY_SHARE_TARGET = 0.7  # of the bandwidth of a copy on the device
 FRAME_TARGET_MS = 0.5  # from the host to both maps on the host
+REGISTRATION_TARGET_MS = 33.0  # a frame of a camera of 30 frames/s
 
 
 @dataclass(frozen=True, slots=True)

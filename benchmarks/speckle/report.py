@@ -1,8 +1,7 @@
 """The rows as tables to read."""
 
-from typing import Any
-
-from common import Row, compact, header_lines, line, table
+from common import Row, compact, line
+from speed_report import SpeedReport, compared_with, load_told, skipped_line
 
 SECTIONS = {  # title, and what a reader must know
     "a": (
@@ -24,28 +23,13 @@ SECTIONS = {  # title, and what a reader must know
     ),
 }
 COLUMNS = ("row", "ms", "median", "cpu ms", "ns/pixel", "pixels/s", "notes")
-
-
-def markdown(head: dict[str, Any], rows: list[Row]) -> str:
-    """Everything, a table for each part."""
-    lines = [
-        "# Speed of the speckle engine",
-        "",
-        *header_lines(head),
-        f"Device: {head['device']}. Peers: {head['peers']}. Load average at the end {head['load_average_end']}.",
-        "",
-        "Best of many runs. *cpu ms*: processor time summed over threads. *x*: times as fast.",
-    ]
-    for letter, (title, sentence) in SECTIONS.items():
-        if own := [r for r in rows if r["name"][0] == letter]:
-            lines += ["", f"## {letter}. {title}", "", sentence, "", *table(COLUMNS, [told(r, own) for r in own])]
-    return "\n".join(lines) + "\n"
+EXPLAINED = "Best of many runs. *cpu ms*: processor time summed over threads. *x*: times as fast."
 
 
 def told(r: Row, rows: list[Row]) -> str:
     """One line; the other rows are there to be compared with."""
     if "skipped" in r:
-        return line(r["name"], *[""] * (len(COLUMNS) - 2), f"skipped: {r['skipped']}")
+        return skipped_line(r, COLUMNS)
     busy = "" if r["cpu_seconds"] is None else f"{1e3 * r['cpu_seconds']:.4g}"
     each = 1e9 * r["seconds"] / r["amount"]
     return line(
@@ -57,10 +41,9 @@ def told(r: Row, rows: list[Row]) -> str:
 def _notes(r: Row, rows: list[Row]) -> list[str]:
     """What else a row tells."""
     found = []
-    base = next((b for b in rows if b["name"] == r.get("compared_with") and "rate" in b), None)
     if "bandwidth" in r:
         found.append(f"{r['bandwidth'] / 1e12:.2f} TB/s")
-    if base is not None and base is not r:
+    if (base := compared_with(r, rows)) is not None:
         times = r["rate"] / base["rate"]
         share = f"{100 * times:.0f} % of it" if "bandwidth" in r else f"{times:.3g} x {base['name'].split(' ', 1)[-1]}"
         found.append(share)
@@ -68,4 +51,7 @@ def _notes(r: Row, rows: list[Row]) -> list[str]:
         found.append(f"paper: {r['paper']}")
     if r.get("target"):
         found.append(r["target"])
-    return [*found, *(f"load {load:g}" for load in r.get("load_average", ()))]
+    return [*found, *load_told(r)]
+
+
+REPORT = SpeedReport("Speed of the speckle engine", EXPLAINED, SECTIONS, told, COLUMNS, names_peers=True)

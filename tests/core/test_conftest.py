@@ -76,18 +76,21 @@ def test_display():
 @pytest.mark.xfail
 def test_expected():
     raise ValueError
+def test_left_early():
+    pytest.xfail("no second processor")
 """
 
 
 def test_skips_are_allowed_at_home(run_pytest):
     out = run_pytest(SKIPPING)
-    assert counts(out) == {"skipped": 5, "xfailed": 1}
+    assert counts(out) == {"skipped": 5, "xfailed": 2}
     assert "no display: sudo apt-get install -y xvfb" in out
 
 
 def test_skips_are_forbidden_on_demand(run_pytest):
     out = run_pytest(SKIPPING, NAPARI_GPUBIO_FORBID_SKIPS="1")
-    assert counts(out) == {"failed": 1, "skipped": 1, "xfailed": 1, "error": 3}
+    assert counts(out) == {"failed": 2, "skipped": 1, "xfailed": 1, "error": 3}
+    assert "NAPARI_GPUBIO_FORBID_SKIPS=1, but this was skipped: no second processor" in out
     assert "NAPARI_GPUBIO_FORBID_SKIPS=1, but this was skipped: by mark" in out
 
 

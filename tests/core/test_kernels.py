@@ -108,7 +108,7 @@ REGISTERS = {
 SPILLS = {
     # So that two blocks share a processor, which is faster.
     **{f"{name} {' '.join(defines)}": 48 for name in ("find_least", "average") for defines in ANLM},
-    **{f"tally_voxels LABEL=unsigned {label}": 80 for label in ("char", "short")},  # so that four blocks share one too
+    **{f"tally_voxels LABEL=unsigned {label}": 24 for label in ("char", "short")},  # so that three blocks share one
     "trace_cubic REAL=double": 32,  # 24 on sm_75, 0 to 16 elsewhere
     **{f"trace_photons {' '.join(defines)}": 40 for defines in VOXELS},  # 32 with fast maths on sm_90, else 0 to 8
     **{f"trace_simply {' '.join(defines)}": 24 for defines in LAYERS},  # 20 without the map on sm_80 and sm_90

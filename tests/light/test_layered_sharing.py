@@ -2,7 +2,6 @@
 
 import threading
 
-import numba
 import pytest
 
 from napari_gpubio.core.device import choose_device
@@ -21,23 +20,15 @@ from tests.light.layered_twin_samples import (
     settings,
     tallies,
 )
-from tests.runs import check_same_methods
+from tests.runs import check_same_methods, check_threads_change_nothing
 
 
 def test_both_twins_have_the_same_methods():
     check_same_methods(cpu, gpu)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_numba_threads_change_nothing(threads):
-    before = numba.get_num_threads()
-    if before < threads:
-        pytest.xfail("this machine has one processor")
-    try:
-        numba.set_num_threads(threads)
-        check_same_bits(on("cpu"), by_cpu())
-    finally:
-        numba.set_num_threads(before)
+def test_numba_threads_change_nothing(request):
+    check_threads_change_nothing(request, lambda: on("cpu"), check_same_bits)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 125, 10**6])

@@ -2,9 +2,7 @@
 
 import dataclasses
 import functools
-import inspect
 
-import numba
 import numpy as np
 import pytest
 
@@ -23,6 +21,7 @@ from napari_gpubio.light.voxels.problem import VoxelProblem
 from tests.cuda_on_cpu import loader
 from tests.light.test_model import turned_affine
 from tests.light.voxel_samples import check_same_bits, check_z, make_domain
+from tests.runs import check_same_methods, check_threads_change_nothing
 
 MIB = 2**20
 GPU = Device("cuda", (0,))
@@ -215,9 +214,7 @@ def test_the_kernels_have_no_undefined_behaviour(fake_gpu, monkeypatch, capfd):
 
 
 def test_both_twins_have_the_same_methods():
-    for name, method in inspect.getmembers(cpu.Run, inspect.isfunction):
-        if not name.startswith("_"):
-            assert inspect.signature(method) == inspect.signature(getattr(gpu.Run, name)), name
+    check_same_methods(cpu, gpu)
 
 
 def on(device, photons=1000, **more):
@@ -231,16 +228,8 @@ def by_cpu(photons=1000):
     return on("cpu", photons)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_numba_threads_change_nothing(threads):
-    before = numba.get_num_threads()
-    if before < threads:
-        pytest.xfail("this machine has one processor")
-    try:
-        numba.set_num_threads(threads)
-        check_same_bits(on("cpu"), by_cpu())
-    finally:
-        numba.set_num_threads(before)
+def test_numba_threads_change_nothing(request):
+    check_threads_change_nothing(request, lambda: on("cpu"), check_same_bits)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 125, 10**6])

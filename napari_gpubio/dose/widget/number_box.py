@@ -1,39 +1,13 @@
 """A number, and a slider beside it that moves it."""
 
 import math
-from typing import Any
 
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QDoubleSpinBox, QHBoxLayout, QSizePolicy, QSlider, QWidget
+from qtpy.QtWidgets import QHBoxLayout, QSlider, QWidget
+
+from napari_gpubio.viewer.number_box import NumberBox
 
 _STEPS = 1000  # of a slider
-
-
-class NumberBox(QDoubleSpinBox):
-    """A number that is typed; the wheel scrolls the panel unless it was clicked before."""
-
-    def __init__(self, low: float, high: float, value: float, decimals: int, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setRange(low, high)
-        self.setDecimals(decimals)
-        self.setValue(value)
-        self.setKeyboardTracking(False)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)
-        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.setStyleSheet("min-width: 48px; padding: 1px 5px;")
-
-    def wheelEvent(self, event: Any) -> None:
-        """Qt: the wheel was turned over it."""
-        if self.hasFocus():
-            super().wheelEvent(event)
-        else:
-            event.ignore()
-
-    def textFromValue(self, value: float) -> str:
-        """Qt: the text of a number, without zeros at its end."""
-        text = f"{value:.{self.decimals()}f}"
-        return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
 
 
 class SliderRow(QWidget):
@@ -75,9 +49,7 @@ class SliderRow(QWidget):
     def _on_slider(self, step: int) -> None:
         low, high = (math.log(end) if self._logarithmic else end for end in self._ends)
         value = low + (high - low) * step / _STEPS
-        was = self.box.blockSignals(True)
-        self.box.setValue(float(f"{math.exp(value) if self._logarithmic else value:.4g}"))
-        self.box.blockSignals(was)
+        self.box.show_value(float(f"{math.exp(value) if self._logarithmic else value:.4g}"))
         self.changed.emit(self.box.value())
 
     def _on_box(self, value: float) -> None:

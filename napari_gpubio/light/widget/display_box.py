@@ -9,9 +9,9 @@ from qtpy.QtWidgets import QCheckBox, QWidget
 from napari_gpubio.core.layers import carried
 from napari_gpubio.light.result import UNITS
 from napari_gpubio.light.widget.decade_bar import DecadeBar
-from napari_gpubio.light.widget.number_row import NumberBox
 from napari_gpubio.light.widget.picture_inputs import decades_input, keep_button
 from napari_gpubio.viewer.forms import aligned_form, row_label
+from napari_gpubio.viewer.number_box import NumberBox
 
 NOT_GIVEN = "not given"
 
@@ -111,8 +111,7 @@ class DisplayBox(QWidget):
 
 def _optional(unit: str, tip: str, parent: Any) -> NumberBox:
     """A number that may be left out."""
-    box = NumberBox(0.0, 1e9, 1.0, 6, parent)
-    box.setSuffix(f" {unit}")
+    box = NumberBox(0.0, 1e9, 0.0, 6, parent, unit=unit, arrows=True)
     box.setSpecialValueText(NOT_GIVEN)
     box.setToolTip(tip)
     return box

@@ -4,8 +4,8 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QComboBox, QHBoxLayout, QWidget
 
 from napari_gpubio.light.settings import FACE_RULES
-from napari_gpubio.light.widget.number_row import share_width
 from napari_gpubio.viewer.forms import Folded, aligned_form, row_label
+from napari_gpubio.viewer.number_box import share_width
 
 AXES = ("x", "y", "z")
 CYCLIC = "cyclic"

@@ -16,11 +16,11 @@ from qtpy.QtWidgets import (
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.tissue import Composition, Preset, preset_names
-from napari_gpubio.light.widget.number_row import NumberBox
 from napari_gpubio.light.widget.preset_composition import CompositionForm
 from napari_gpubio.light.widget.preset_plot import PresetPlot
 from napari_gpubio.light.widget.preset_tissues import TissueList
 from napari_gpubio.light.widget.property_rows import PropertyRow
+from napari_gpubio.viewer.number_box import NumberBox
 
 SHORTEST_NM, LONGEST_NM = 300.0, 1100.0
 CHOOSE = "Choose a tissue."
@@ -29,10 +29,7 @@ _GOOD, _BAD = "", "color: #d6942a;"
 
 def wavelength_box(wavelength_nm: float, parent: QWidget) -> NumberBox:
     """Make an input of a wavelength in nm."""
-    box = NumberBox(SHORTEST_NM, LONGEST_NM, 10.0, 1, parent)
-    box.setSuffix(" nm")
-    box.setValue(wavelength_nm)
-    return box
+    return NumberBox(SHORTEST_NM, LONGEST_NM, wavelength_nm, 1, parent, step=10.0, unit="nm", arrows=True)
 
 
 class PresetDialog(QDialog):

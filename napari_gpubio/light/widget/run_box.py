@@ -10,9 +10,9 @@ from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QSpinBox, QVBoxLayout
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.widget.faces_box import FacesBox
-from napari_gpubio.light.widget.number_row import NumberBox, share_width
 from napari_gpubio.light.widget.photon_box import PhotonBox
 from napari_gpubio.viewer.forms import ParamForm, aligned_form, row_label
+from napari_gpubio.viewer.number_box import NumberBox, share_width
 
 MOST_GATES = 200
 
@@ -83,7 +83,7 @@ class RunBox(QWidget):
 
     def _edges(self) -> tuple[float, ...]:
         end, count = self._end.value(), self._gates.value()
-        if count == len(self._given) - 1 and end == round(self._given[-1], self._end.decimals()):
+        if count == len(self._given) - 1 and end == self._given[-1]:
             return self._given
         if not end > 0:
             raise InvalidInput("the time window ends at 0 ns; let it end later, 5 ns for example")
@@ -113,8 +113,7 @@ class RunBox(QWidget):
         part = QWidget(self)
         row = QHBoxLayout(part)
         row.setContentsMargins(0, 0, 0, 0)
-        self._end = NumberBox(0.0, 1000.0, 1.0, 4, self)
-        self._end.setValue(Settings().time_gates_ns[-1])
+        self._end = NumberBox(0.0, 1000.0, Settings().time_gates_ns[-1], 4, self, arrows=True)
         self._end.setToolTip("End of the last time gate")
         share_width(self._end)
         self._gates = _Count(1, MOST_GATES, self)

@@ -10,10 +10,11 @@ from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QPushButto
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.source import KINDS, Source
-from napari_gpubio.light.widget.number_row import NumberBox, NumberRow
+from napari_gpubio.light.widget.number_row import NumberRow
 from napari_gpubio.light.widget.optodes import Optodes, Placement
 from napari_gpubio.viewer.forms import ParamForm, aligned_form, row_label
 from napari_gpubio.viewer.layer_box import LayerBox
+from napari_gpubio.viewer.number_box import NumberBox
 
 SIZES = tuple(dict.fromkeys(name for names in KINDS.values() for name in names))
 _RECTANGLES = ("planar", "pattern")
@@ -159,7 +160,7 @@ class SourceBox(QWidget):
     def _extra_part(self) -> QWidget:
         part = QWidget(self)
         self._extra = aligned_form(part)
-        self._turn = NumberBox(-180.0, 180.0, 5.0, 1, self)
+        self._turn = NumberBox(-180.0, 180.0, 0.0, 1, self, step=5.0, arrows=True)
         self._turn.edited.connect(lambda _: self.changed.emit())
         tip = "Of the rectangle about the direction of the light."
         self._extra.addRow(row_label("Turn (°)", tip, self), self._turn)
@@ -172,7 +173,7 @@ class SourceBox(QWidget):
         form = aligned_form(self._place)
         self._position = NumberRow(1.0, 3, ("x: to the right", "y: to the front", "z: up"), self)
         self._direction = NumberRow(0.1, 4, ("x: to the right", "y: to the front", "z: up"), self)
-        self._depth = NumberBox(-1e4, 1e4, 0.5, 3, self)
+        self._depth = NumberBox(-1e4, 1e4, 0.0, 3, self, step=0.5, arrows=True)
         self._normal = QCheckBox("along inward normal", self)
         self._normal.setToolTip("The light enters at right angles to the surface, wherever the source is put")
         flip = QPushButton("Flip", self)

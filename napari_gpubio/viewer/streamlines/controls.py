@@ -39,7 +39,9 @@ def _controls_factory() -> Any:
     from napari._qt.layer_controls.qt_tracks_controls import QtTracksControls
     from napari.utils.colormaps import AVAILABLE_COLORMAPS
     from qtpy.QtCore import QSignalBlocker
-    from qtpy.QtWidgets import QComboBox, QDoubleSpinBox
+    from qtpy.QtWidgets import QComboBox
+
+    from napari_gpubio.viewer.number_box import NumberBox
 
     class QtStreamlinesControls(QtLayerControls):
         """Opacity and blending as for every layer, then what is particular to streamlines."""
@@ -52,9 +54,9 @@ def _controls_factory() -> Any:
             self.color_by = QComboBox()
             self.colormap = QComboBox()
             self.colormap.addItems(list(AVAILABLE_COLORMAPS))
-            self.slab_mm = _number_box(0.0, 1000.0, " mm")
+            self.slab_mm = NumberBox(0.0, 1000.0, 0.0, 2, unit="mm", arrows=True)
             self.slab_mm.setSpecialValueText("all")
-            self.line_width = _number_box(1.0, 20.0, " px")
+            self.line_width = NumberBox(1.0, 20.0, 1.0, 2, unit="px", arrows=True)
             for label, widget in (
                 ("color by:", self.color_by),
                 ("colormap:", self.colormap),
@@ -96,14 +98,6 @@ def _controls_factory() -> Any:
                 self.colormap.setEnabled(self.layer.color_by not in (DIRECTION, UNIFORM))
                 self.slab_mm.setValue(self.layer.slab_mm)
                 self.line_width.setValue(self.layer.line_width)
-
-    def _number_box(low: float, high: float, unit: str) -> QDoubleSpinBox:
-        box = QDoubleSpinBox()
-        box.setRange(low, high)
-        box.setDecimals(1)
-        box.setSuffix(unit)
-        box.setKeyboardTracking(False)
-        return box
 
     def create(layer: Streamlines) -> Any:
         try:

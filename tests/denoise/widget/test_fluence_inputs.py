@@ -7,19 +7,13 @@ from napari_gpubio.denoise.widget import preview
 from napari_gpubio.denoise.widget.halves import both_halves, other_half
 from tests.denoise.widget.fluence_samples import EVEN, ODD, SHAPE, add_halves, half, made
 from tests.denoise.widget.panel_samples import AFFINE, SAGITTAL, add_volume, look, run, settle
-from tests.dock_widgets import wait_until
+from tests.dock_widgets import complaint
 
 pytestmark = pytest.mark.usefixtures("in_fluence_mode")
 
 
 def add_labels(viewer, image, array):
     return viewer.add_labels(array.T, affine=image.affine.affine_matrix, metadata=image.metadata, name="tissue")
-
-
-def complaint(qtbot, panel):
-    panel.run_button.click()
-    wait_until(qtbot, lambda: not panel.running)
-    return panel.message
 
 
 # -- which layer is the other half ------------------------------------------------------------------------------------

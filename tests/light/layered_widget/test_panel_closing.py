@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.light.layered.beams import Beam
-from tests.dock_widgets import WAYS_TO_CLOSE, close, ended, hide_and_show
-from tests.light.layered_widget.panel_samples import FEW, add_panel, held_run, result, run, settle
+from tests.dock_widgets import WAYS_TO_CLOSE, check_closing_ends_a_run, close, ended, hide_and_show
+from tests.light.layered_widget.panel_samples import FEW, add_panel, result, run, settle
 
 
 def test_other_layers_without_units_get_no_complaint(viewer, panel, qtbot):
@@ -29,16 +29,8 @@ def test_other_layers_without_units_get_no_complaint(viewer, panel, qtbot):
 @WAYS_TO_CLOSE
 def test_closing_during_a_run_frees_everything(make_napari_viewer, qtbot, held, errors, how):
     viewer = make_napari_viewer(strict_qt="raise")
-    panel = add_panel(viewer)
-    held_run(qtbot, panel, held)
-    gone = weakref.ref(panel)
-    close(viewer, panel, how)
-    del panel
-    stopped = held.ended.wait(5)
-    held.go.set()
-    assert ended(qtbot, gone)
-    assert stopped
-    assert not errors()
+    check_closing_ends_a_run(qtbot, viewer, add_panel, held, how)
+    assert errors() == []
 
 
 @pytest.mark.display

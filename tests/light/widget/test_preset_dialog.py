@@ -20,11 +20,11 @@ from napari_gpubio.light.tissue import (
     preset_names,
     preset_recipe,
 )
-from napari_gpubio.light.widget.number_row import NumberBox
 from napari_gpubio.light.widget.preset_composition import CompositionForm, source_text
 from napari_gpubio.light.widget.preset_dialog import CHOOSE, PresetDialog, medium_text
 from napari_gpubio.light.widget.preset_plot import PresetPlot, decade_ticks, sample_wavelengths, spectra
 from napari_gpubio.light.widget.property_rows import PropertyRow
+from napari_gpubio.viewer.number_box import NumberBox
 
 SCALP, BRAIN, MUSCLE = "scalp (Strangman 2003)", "brain (Strangman 2003)", "mouse muscle"
 

@@ -7,8 +7,8 @@ from qtpy.QtWidgets import QComboBox, QHBoxLayout, QWidget
 
 from napari_gpubio.light.layered.beams import Beam
 from napari_gpubio.light.numbers import PER_PHOTON, FluenceUnit, fluence_units
-from napari_gpubio.light.widget.number_row import NumberBox, share_width
 from napari_gpubio.viewer.forms import aligned_form, row_label
+from napari_gpubio.viewer.number_box import NumberBox
 
 PENCIL = "pencil"
 _KINDS = {"pencil beam": PENCIL, "Gaussian (1/e²)": "gaussian", "flat-top": "flat"}
@@ -27,14 +27,8 @@ class BeamBox(QWidget):
             self._kind.addItem(text, kind)
         for text, unit in _AMOUNTS.items():
             self._amount.addItem(text, unit)
-        self._radius = NumberBox(0.0, 1e6, 0.1, 6, self)
-        self._radius.setSuffix(" mm")
-        self._radius.setValue(1.0)
+        self._radius = NumberBox(0.0, 1e6, 1.0, 6, self, step=0.1, unit="mm")
         self._strength = NumberBox(0.0, 1e9, 1.0, 6, self)
-        self._strength.setValue(1.0)
-        for box in (self._radius, self._strength):
-            share_width(box)
-            box.setButtonSymbols(NumberBox.ButtonSymbols.NoButtons)
         for choice in (self._kind, self._amount):
             choice.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
             choice.setMinimumContentsLength(10)

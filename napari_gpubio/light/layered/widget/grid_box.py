@@ -15,8 +15,8 @@ from napari_gpubio.light.layered.phantom import common_voxel_mm
 from napari_gpubio.light.layered.problem import LayeredProblem
 from napari_gpubio.light.layered.settings import LayeredSettings
 from napari_gpubio.light.layered.widget.layer_columns import DIM
-from napari_gpubio.light.widget.number_row import NumberBox, share_width
 from napari_gpubio.viewer.forms import aligned_form, row_label
+from napari_gpubio.viewer.number_box import NumberBox
 
 FIELDS = ("dr_mm", "dz_mm", "radial_bins", "depth_bins", "angle_bins")
 _MOST_FITTED, _FITTED = 2000, 500  # bins in depth
@@ -32,16 +32,15 @@ class GridBox(QWidget):
         super().__init__(parent)
         self._medium: LayeredMedium | None = None
         self._boxes = {
-            name: NumberBox(0.0, 1e6, 0.01, 9, self) if name.endswith("_mm") else NumberBox(1, 100_000, 10, 0, self)
+            name: NumberBox(0.0, 1e6, 0.0, 9, self, step=0.01)
+            if name.endswith("_mm")
+            else NumberBox(1, 100_000, 1, 0, self, step=10)
             for name in FIELDS
         }
         self._extents = {name: QLabel(self) for name in ("z", "r", "a")}
         self._note = QLabel(self)
         self._note.setWordWrap(True)
         self._note.setStyleSheet(DIM)
-        for box in self._boxes.values():
-            share_width(box)
-            box.setButtonSymbols(NumberBox.ButtonSymbols.NoButtons)
         self._fit = QPushButton("Fit", self)
         self._fit.setMaximumWidth(40)
         self._fit.setToolTip("Let the grid end where the layers end, with their borders between bins")

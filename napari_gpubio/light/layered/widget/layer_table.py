@@ -12,7 +12,7 @@ from napari_gpubio.light.layered.widget.layer_model import NEW, LayerModel
 from napari_gpubio.light.layered.widget.layer_rows import UNITS, medium_of
 from napari_gpubio.light.layered.widget.layer_view import LayerView
 from napari_gpubio.light.layered.widget.stack_drawing import StackDrawing
-from napari_gpubio.light.widget.number_row import NumberBox, share_width
+from napari_gpubio.viewer.number_box import NumberBox
 
 EMPTY = "No layers. Press Add, or choose a preset above."
 _WRONG, _MISSING = "color: #ff6b5e; font-weight: 600;", "color: #d6942a;"
@@ -93,11 +93,9 @@ class LayerTable(QWidget):
         layout.addWidget(self.drawing)
 
     def _ambient(self, where: str) -> NumberBox:
-        box = NumberBox(1.0, 10.0, 0.01, 6, self)
+        box = NumberBox(1.0, 10.0, 1.0, 6, self, step=0.01)
         box.setToolTip(f"Refractive index {where} the layers")
-        share_width(box)
         box.setFixedWidth(52)
-        box.setButtonSymbols(NumberBox.ButtonSymbols.NoButtons)
         box.edited.connect(lambda _: self._on_changed())
         return box
 

@@ -10,8 +10,8 @@ from napari_gpubio.light.layered.model import LayeredMedium
 from napari_gpubio.light.layered.phantom import common_voxel_mm, plan_phantom
 from napari_gpubio.light.layered.settings import LayeredSettings
 from napari_gpubio.light.layered.widget.layer_columns import DIM
-from napari_gpubio.light.widget.number_row import NumberBox, share_width
 from napari_gpubio.viewer.forms import aligned_form, row_label
+from napari_gpubio.viewer.number_box import NumberBox
 
 _FEWEST_DEEP, _MOST_DEEP = 50, 1000  # voxels that are proposed in depth
 _MOST_WIDE = 101  # and across: few, and odd, so that the beam's axis is in the middle of one
@@ -28,7 +28,7 @@ class PhantomBox(QWidget):
         self._grid: LayeredSettings | None = None
         self._thicknesses: list[float] = []  # for which sizes were proposed
         self._proposed: tuple[float, ...] = ()
-        self._height, self._across, self._width = (NumberBox(0.0, 1e6, 0.01, 6, self) for _ in range(3))
+        self._height, self._across, self._width = (NumberBox(0.0, 1e6, 0.0, 6, self, step=0.01) for _ in range(3))
         self._cyclic = QCheckBox("endless sideways (cyclic sides)", self)
         self._cyclic.setToolTip(
             "Light that leaves through a side comes in at the other one: layers and beams without end"
@@ -37,9 +37,6 @@ class PhantomBox(QWidget):
         self._note.setWordWrap(True)
         self._note.setStyleSheet(DIM)
         sizes, width, buttons = QHBoxLayout(), QHBoxLayout(), QHBoxLayout()
-        for box in (self._height, self._across, self._width):
-            share_width(box)
-            box.setButtonSymbols(NumberBox.ButtonSymbols.NoButtons)
         for box, text in ((self._height, "high"), (self._across, "wide")):
             sizes.addWidget(box, 1)
             sizes.addWidget(QLabel(text, self))

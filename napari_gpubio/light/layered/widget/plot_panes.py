@@ -18,8 +18,8 @@ from napari_gpubio.light.layered.curves import (
 )
 from napari_gpubio.light.layered.widget.layer_columns import DIM
 from napari_gpubio.light.layered.widget.request import Picture
-from napari_gpubio.light.widget.number_row import NumberBox
 from napari_gpubio.light.widget.plots_axes import COLOURS, LogPlot
+from napari_gpubio.viewer.number_box import NumberBox
 
 EMPTY = "No result yet: press Run."
 NO_MAP = "This result has no absorption map: tick it under Run, and run again."
@@ -189,8 +189,7 @@ class AnglePane(Pane):
 
 
 def _millimetres(tip: str, parent: QWidget) -> NumberBox:
-    box = NumberBox(0.0, 1e6, 0.1, 6, parent)
-    box.setSuffix(" mm")
+    box = NumberBox(0.0, 1e6, 0.0, 6, parent, step=0.1, unit="mm", arrows=True)
     box.setToolTip(tip)
     return box
 

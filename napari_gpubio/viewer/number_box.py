@@ -1,0 +1,136 @@
+"""A number that is typed: all its digits are kept, nonsense cannot be entered, and it may have a unit."""
+
+import math
+import re
+from typing import Any
+
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtGui import QValidator
+from qtpy.QtWidgets import QDoubleSpinBox, QSizePolicy, QWidget
+
+_ALL_DIGITS = 323  # behind the point, the most that Qt knows: no double is rounded
+_BEGUN = re.compile(r"[+-]?(\d+\.?\d*|\.?\d*)(e[+-]?\d*)?", re.IGNORECASE)  # a number, or what may become one
+
+
+class NumberBox(QDoubleSpinBox):
+    """A number; it speaks when the user is done, and the wheel scrolls the panel unless it was clicked before.
+
+    A number that the program sets keeps all its digits until another one is typed. What is typed is rounded to what is
+    then shown, brought between the limits, and may be written as ``1e-7``; the decimal mark is the point, and what the
+    user's language has for it.
+
+    Parameters
+    ----------
+    low, high
+        Limits.
+    value
+        The number to begin with.
+    decimals
+        Digits that are shown behind the point; of a number below 1 as many that count, so that 0.000123 does not
+        become 0. With 0, numbers are whole.
+    step
+        What the arrow keys add.
+    unit
+        Shown behind the number.
+    arrows
+        Whether it has buttons. Without, it is as narrow as its row has room for.
+    """
+
+    edited = Signal(float)
+
+    def __init__(
+        self,
+        low: float,
+        high: float,
+        value: float,
+        decimals: int,
+        parent: QWidget | None = None,
+        *,
+        step: float = 1.0,
+        unit: str = "",
+        arrows: bool = False,
+    ) -> None:
+        super().__init__(parent)
+        self._shown_decimals, self._exact = decimals, value
+        self.setDecimals(_ALL_DIGITS if decimals else 0)
+        self.setRange(low, high)
+        self.setSingleStep(step)
+        self.setValue(value)
+        self.setSuffix(f" {unit}" if unit else "")
+        self.setKeyboardTracking(False)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        if not arrows:
+            self.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)
+            share_width(self)
+        self.valueChanged.connect(self.edited)
+
+    def show_value(self, value: float) -> None:
+        """Show a number without a word."""
+        was = self.blockSignals(True)
+        self.setValue(value)
+        self.blockSignals(was)
+
+    def setValue(self, value: float) -> None:
+        """Qt: set the number."""
+        self._exact = value
+        super().setValue(value)
+
+    def stepBy(self, steps: int) -> None:
+        """Qt: an arrow was pressed, or the wheel turned."""
+        self.interpretText()
+        self.setValue(self._rounded(self.value() + steps * self.singleStep()))
+        self.selectAll()
+
+    def wheelEvent(self, event: Any) -> None:
+        """Qt: the wheel was turned over it."""
+        if self.hasFocus():
+            super().wheelEvent(event)
+        else:
+            event.ignore()
+
+    def textFromValue(self, value: float) -> str:
+        """Qt: the text of a number, without zeros at its end."""
+        if 0 < abs(value) < 1 and self._shown_decimals:
+            return re.sub(r"e-0*", "e-", f"{value:.{self._shown_decimals}g}")
+        text = f"{value or 0.0:.{self._shown_decimals}f}"  # no -0
+        return text.rstrip("0").rstrip(".") if "." in text else text
+
+    def valueFromText(self, text: str) -> float:
+        """Qt: the number of a text that `validate` accepts."""
+        if self._is_special(text):
+            return self.minimum()
+        bare = self._bare(text)
+        return self._exact if bare == self.textFromValue(self._exact) else self._rounded(float(bare))
+
+    def validate(self, text: str, position: int) -> tuple[QValidator.State, str, int]:
+        """Qt: whether a text is a number, may become one, or is nonsense."""
+        return self._state(text), text, position
+
+    def _state(self, text: str) -> QValidator.State:
+        bare = self._bare(text)
+        if self._is_special(text):
+            return QValidator.State.Acceptable
+        if not _BEGUN.fullmatch(bare) or (bare.startswith("-") and self.minimum() >= 0):
+            return QValidator.State.Invalid
+        try:
+            value = float(bare)
+        except ValueError:
+            return QValidator.State.Intermediate
+        is_known = math.isfinite(value) and (self._shown_decimals > 0 or value.is_integer())
+        return QValidator.State.Acceptable if is_known else QValidator.State.Invalid
+
+    def _is_special(self, text: str) -> bool:
+        return bool(text) and text == self.specialValueText()
+
+    def _bare(self, text: str) -> str:
+        """A text without the unit, with a point."""
+        return text.removesuffix(self.suffix()).strip().replace(self.locale().decimalPoint(), ".")
+
+    def _rounded(self, value: float) -> float:
+        return float(self.textFromValue(value))
+
+
+def share_width(widget: QWidget) -> None:
+    """Let an input be as narrow as its row has room for, instead of as wide as napari's style makes it."""
+    widget.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    widget.setStyleSheet("min-width: 36px; padding: 1px 5px;")
