@@ -7,11 +7,14 @@ From a dose and structures to numbers in two calls::
 """
 
 from napari_gpubio.dose.band import DvhBand, dvh_band
-from napari_gpubio.dose.curves.biology import bed, eqd2, generalised_eud, lkb_ntcp
+from napari_gpubio.dose.curves.answer import Answer, evaluate
+from napari_gpubio.dose.curves.biology import bed, eqd2, generalised_eud, lkb_ntcp, niemierko_tcp
 from napari_gpubio.dose.curves.constraints import Constraint, Verdict, judge, parse_constraint, parse_constraints
 from napari_gpubio.dose.curves.dvh import Differential, Dvh
-from napari_gpubio.dose.curves.metric import Metric, parse_metric
-from napari_gpubio.dose.curves.plan import Difference, compare, homogeneity_index, paddick_index
+from napari_gpubio.dose.curves.indices import gradient_index, homogeneity_index, paddick_index, rtog_index
+from napari_gpubio.dose.curves.metric import Metric
+from napari_gpubio.dose.curves.metric_text import parse_metric, parse_metrics
+from napari_gpubio.dose.curves.plan import Difference, compare
 from napari_gpubio.dose.io.ct import CtImage, read_ct
 from napari_gpubio.dose.io.dvh_sequence import read_dvh_sequence, write_dvh_sequence
 from napari_gpubio.dose.io.rtdose import read_rtdose
@@ -38,6 +41,7 @@ from napari_gpubio.dose.structures.points import PointStructure
 from napari_gpubio.dose.structures.raster import label_structures
 
 __all__ = [
+    "Answer",
     "Constraint",
     "ContourStructure",
     "CtImage",
@@ -66,7 +70,9 @@ __all__ = [
     "dvh_band",
     "dvh_steps",
     "eqd2",
+    "evaluate",
     "generalised_eud",
+    "gradient_index",
     "homogeneity_index",
     "intersection",
     "judge",
@@ -74,10 +80,12 @@ __all__ = [
     "label_structures",
     "lkb_ntcp",
     "margin",
+    "niemierko_tcp",
     "paddick_index",
     "parse_constraint",
     "parse_constraints",
     "parse_metric",
+    "parse_metrics",
     "read_ct",
     "read_curves_csv",
     "read_dvh_sequence",
@@ -86,6 +94,7 @@ __all__ = [
     "read_rtplan",
     "read_rtstruct",
     "regions_on_grid",
+    "rtog_index",
     "union",
     "whole_grid",
     "write_curves_csv",

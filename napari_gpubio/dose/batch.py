@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from napari_gpubio.core.arguments import add_settings, read_settings
 from napari_gpubio.core.errors import InvalidInput
@@ -13,7 +13,9 @@ from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.terminal import draw_progress
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES
 from napari_gpubio.dose.curves.constraints import PASS, Verdict, judge, parse_constraints
-from napari_gpubio.dose.curves.metric import Metric, parse_metric
+from napari_gpubio.dose.curves.dvh import Dvh
+from napari_gpubio.dose.curves.metric import Metric
+from napari_gpubio.dose.curves.metric_text import parse_metric
 from napari_gpubio.dose.curves.units import dose_factor
 from napari_gpubio.dose.io import nifti
 from napari_gpubio.dose.io.dvh_sequence import write_dvh_sequence
@@ -24,6 +26,7 @@ from napari_gpubio.dose.io.table import write_curves_csv, write_json, write_metr
 from napari_gpubio.dose.model import Dose, Structures
 from napari_gpubio.dose.run import DvhResult, dvh
 from napari_gpubio.dose.settings import DvhSettings
+from napari_gpubio.dose.structures.labels import whole_grid
 
 _PLAIN_METRICS = ("Volume[cc]", "Mean[{unit}]", "D95%[{unit}]", "D50%[{unit}]", "D2%[{unit}]")
 
@@ -35,14 +38,16 @@ def add_verb(verbs: Any) -> None:
         help="dose-volume histograms, metrics and constraints",
         description="Make dose-volume histograms. The exit status is 1 if a constraint does not pass.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example:\n  napari-gpubio dose rtdose.dcm rtstruct.dcm --metric 'D95%%[Gy]' --metric 'V20Gy[%%]'",
+        epilog="example:\n  napari-gpubio dose rtdose.dcm rtstruct.dcm --metric 'D95%[Gy]' --metric 'V20Gy[%]'",
     )
     verb.add_argument("dose", type=Path, help="RTDOSE file, or NIfTI volume with --unit")
     verb.add_argument("structures", type=Path, help="RTSTRUCT file, or NIfTI labels")
     verb.add_argument("--unit", help="of a dose whose file does not tell it, for instance Gy or J/cm2")
     verb.add_argument("--structure", action="append", metavar="NAME", help="only this structure; may be repeated")
     verb.add_argument("--label", action="append", metavar="N=NAME", help="name of a label; may be repeated")
-    verb.add_argument("--metric", action="append", metavar="TEXT", help="for instance D95%%[Gy]; may be repeated")
+    verb.add_argument(
+        "--metric", action="append", metavar="TEXT", help="for instance D95%%[Gy] or gEUD(a=8); may be repeated"
+    )
     verb.add_argument("--reference-dose", type=float, help="what %% of dose are of (the prescription)")
     verb.add_argument("--plan", type=Path, help="RTPLAN file that tells the prescription instead")
     verb.add_argument("--constraints", type=Path, help="text file of lines such as 'Heart: V25Gy[%%] < 10'")
@@ -64,9 +69,14 @@ def run(options: argparse.Namespace) -> int:
     constraints = parse_constraints(_text_of(options.constraints)) if options.constraints else ()
     settings = read_settings(options, DvhSettings())
     result = dvh(dose, structures, settings, device=options.device, progress=draw_progress)
-    _print_table(result, metrics, reference_dose)
-    _write(options, result, metrics, numbers, reference_dose)
-    verdicts = judge(constraints, result, reference_dose=reference_dose)
+    everything = None
+    if any(metric.needs_everything for metric in (*metrics, *(one.metric for one in constraints))):
+        whole = whole_grid(dose.values.shape, dose.affine)
+        everything = dvh(dose, whole, settings, device=options.device).dvhs[0]
+    asked = _Asked(metrics, reference_dose, everything)
+    _print_table(result, asked)
+    _write(options, result, asked, numbers)
+    verdicts = judge(constraints, result, reference_dose=reference_dose, everything=everything)
     for verdict in verdicts:
         print(_told(verdict))
     return 0 if all(verdict.status == PASS for verdict in verdicts) else 1
@@ -122,27 +132,35 @@ def _text_of(path: Path) -> str:
         raise InvalidInput(f"{path.name} is no text in UTF-8; save it as such") from error
 
 
-def _print_table(result: DvhResult, metrics: Sequence[Metric], reference_dose: float | None) -> None:
+class _Asked(NamedTuple):
+    """Metrics, and what they may need besides a structure's histogram: the prescription, and that of all the dose."""
+
+    metrics: Sequence[Metric]
+    reference_dose: float | None
+    everything: Dvh | None
+
+    def values(self, one: Dvh) -> list[float]:
+        """Of a structure; InvalidInput if a metric cannot be asked so."""
+        return [metric.of(one, self.reference_dose, everything=self.everything) for metric in self.metrics]
+
+
+def _print_table(result: DvhResult, asked: _Asked) -> None:
     width = max(len("structure"), *(len(one.name) for one in result))
-    print(f"{'structure':{width}}", *(f"{metric!s:>12}" for metric in metrics))
+    widths = [max(12, len(str(metric))) for metric in asked.metrics]
+    print(f"{'structure':{width}}", *(f"{metric!s:>{w}}" for metric, w in zip(asked.metrics, widths, strict=True)))
     for one in result:
-        values = (metric.of(one, reference_dose) for metric in metrics)
-        print(f"{one.name:{width}}", *(f"{value:12.5g}" for value in values))
+        print(f"{one.name:{width}}", *(f"{v:{w}.5g}" for v, w in zip(asked.values(one), widths, strict=True)))
         for note in one.notes:
             print(note, file=sys.stderr)
 
 
-def _write(
-    options: argparse.Namespace,
-    result: DvhResult,
-    metrics: Sequence[Metric],
-    numbers: dict[str, int],
-    reference_dose: float | None,
-) -> None:
+def _write(options: argparse.Namespace, result: DvhResult, asked: _Asked, numbers: dict[str, int]) -> None:
     if options.curves is not None:
         write_curves_csv(options.curves, result)
     if options.table is not None:
-        write_metrics_csv(options.table, result, metrics, reference_dose=reference_dose)
+        write_metrics_csv(
+            options.table, result, asked.metrics, reference_dose=asked.reference_dose, everything=asked.everything
+        )
     if options.json is not None:
         write_json(options.json, result)
     if options.dicom is not None:

@@ -256,17 +256,24 @@ def _loops_of(layer: Any, dose: Dose) -> tuple[dict[str, list[Array]], dict[str,
     names = shape_names(layer)
     loops: dict[str, list[Array]] = {}
     colours: dict[str, Colour] = {}
-    factors, left_out = np.array(mm_per_unit(layer)), 0
+    to_world, factors, left_out = _data_to_world(layer), np.array(mm_per_unit(layer)), 0
     for data, kind, name, colour in zip(layer.data, layer.shape_type, names, layer.edge_color, strict=True):
         if kind not in CLOSED:
             left_out += 1
             continue
         points = _ellipse(data) if kind == "ellipse" else np.asarray(data, np.float64)
-        shown = np.array([layer.data_to_world(point) for point in points], np.float64)[:, -3:] * factors
+        shown = (points @ to_world[:, :-1].T + to_world[:, -1])[:, -3:] * factors
         loops.setdefault(name, []).append(viewer_to_world(shown, dose.affine, dose.values.shape))
         red, green, blue = (round(255 * float(part)) for part in np.asarray(colour)[:3])
         colours.setdefault(name, (red, green, blue))
     return loops, colours, left_out
+
+
+def _data_to_world(layer: Any) -> Array:
+    """What napari does to one point at a time, as a matrix for many, shape (N, N + 1)."""
+    origin = np.asarray(layer.data_to_world(np.zeros(layer.ndim)), np.float64)
+    columns = [np.asarray(layer.data_to_world(unit), np.float64) - origin for unit in np.eye(layer.ndim)]
+    return np.column_stack([*columns, origin])
 
 
 def shape_names(layer: Any) -> list[str]:

@@ -18,10 +18,9 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.dose.curves.assemble import make_dvhs
 from napari_gpubio.dose.curves.dvh import Dvh
-from napari_gpubio.dose.histogram.cpu import Box
 from napari_gpubio.dose.histogram.grid import is_turned
 from napari_gpubio.dose.histogram.problem import make_problem
-from napari_gpubio.dose.histogram.work import LabelWork
+from napari_gpubio.dose.histogram.work import Box, LabelWork
 from napari_gpubio.dose.model import Dose, Structures
 from napari_gpubio.dose.run import DvhResult, make_runs
 from napari_gpubio.dose.settings import DvhSettings
@@ -29,8 +28,9 @@ from napari_gpubio.dose.structures.labels import LabelStructures
 
 Array = npt.NDArray[Any]
 Slices = tuple[slice, slice, slice]
-_FIRST_TASKS = 256
+_FIRST_TASKS = 1024
 _FEW_VOXELS = 1 << 18
+_COMPARED_VOXELS = 1 << 18  # at once; their comparison stays in a cache
 
 
 class LiveDvh:
@@ -98,7 +98,7 @@ class LiveDvh:
         own = [_copied(one) if isinstance(one, LabelStructures) else one for one in together]
         self._turned = [is_turned(one.labels) for one in own if isinstance(one, LabelStructures)]
         self._settings, self._dose_name, self._unit = settings or DvhSettings(), dose.name, dose.unit
-        self._problem = make_problem(dose, own, self._settings)
+        self._problem = make_problem(dose, own, self._settings, painted=True)
         chosen = choose_device(device)
         self._device = dataclasses.replace(chosen, indices=chosen.indices[:1])
         (self._run,) = make_runs(self._problem, self._device)
@@ -166,7 +166,8 @@ class LiveDvh:
         work.labels[box[0] : box[1], box[2] : box[3], box[4] : box[5]] = new  # those of a GPU are elsewhere
         with _alone(new.size):
             self._run.tally_box(number, box, 1)
-        self._renew_extremes(number, work, box)
+        with _alone(_voxels_in(work.whole_strips(box))):
+            self._run.renew_extremes(number, box)
 
     def follow(self, labels: npt.ArrayLike, *, start: Sequence[int] = (0, 0, 0), volume: int = 0) -> Slices | None:
         """Paint what differs between other labels and those that were counted.
@@ -208,13 +209,6 @@ class LiveDvh:
         _, work = self._label_work(volume)
         return work.labels.T if self._turned[volume] else work.labels
 
-    def _renew_extremes(self, number: int, work: LabelWork, box: Box) -> None:
-        """Least and largest dose cannot be taken off, so the slices that were touched are looked at again."""
-        self._run.forget_extremes(work.extremes + box[0], work.extremes + box[1])
-        touched: Box = (box[0], box[1], *work.box[2:])
-        with _alone((box[1] - box[0]) * work.labels[0].size):
-            self._run.tally_box(number, touched, 0)
-
     def _label_work(self, volume: int) -> tuple[int, LabelWork]:
         works = [(n, work) for n, work in enumerate(self._problem.works) if isinstance(work, LabelWork)]
         if not 0 <= volume < len(works):
@@ -255,6 +249,10 @@ def _alone(voxels: int) -> Iterator[None]:
         numba.set_num_threads(threads)
 
 
+def _voxels_in(box: Box) -> int:
+    return (box[1] - box[0]) * (box[3] - box[2]) * (box[5] - box[4])
+
+
 def _copied(structures: LabelStructures) -> LabelStructures:
     """The same with labels of its own, in the order in which they lie in memory."""
     order: Any = "F" if is_turned(structures.labels) else "C"
@@ -263,10 +261,14 @@ def _copied(structures: LabelStructures) -> LabelStructures:
 
 def _differing(a: Array, b: Array) -> Slices | None:
     """The smallest box outside which two volumes are equal; None if they are equal everywhere."""
+    if not a.size:
+        return None
     turned = is_turned(b)
     if turned:
         a, b = a.T, b.T
-    rows = np.flatnonzero([not np.array_equal(one, other) for one, other in zip(a, b, strict=True)])
+    together = max(_COMPARED_VOXELS // a[0].size, 1)
+    parts = (slice(n, n + together) for n in range(0, len(a), together))
+    rows = np.flatnonzero(np.concatenate([(a[part] != b[part]).any(axis=(1, 2)) for part in parts]))
     if not len(rows):
         return None
     first, end = int(rows[0]), int(rows[-1]) + 1

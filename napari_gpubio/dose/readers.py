@@ -4,6 +4,7 @@ A folder, or several files at once, is read as one study: a CT series as an imag
 on the grid of the CT (or of the dose where there is none) and as closed contours.
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,8 +12,8 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layers import LayerData
-from napari_gpubio.dose.io.ct import read_ct
-from napari_gpubio.dose.io.dicom import CLASSES, is_dicom, modality_of
+from napari_gpubio.dose.io.ct import read_ct, refuse_damaged
+from napari_gpubio.dose.io.dicom import CLASSES, is_dicom, modality_of, sorted_by_modality
 from napari_gpubio.dose.io.rtdose import read_rtdose
 from napari_gpubio.dose.io.rtplan import read_rtplan
 from napari_gpubio.dose.io.rtstruct import StructureSet, read_rtstruct
@@ -42,27 +43,30 @@ def read_layers(path: Paths) -> list[LayerData]:
     layers
         The CT, doses, labels of structures, and their contours (hidden where there are labels). A dose carries the
         prescription of a plan that is read with it, and its file; structures carry their numbers. What was left out or
-        overlaps is told in ``notes`` of the metadata.
+        overlaps is told in ``notes`` of the metadata, also which DICOM files of a folder without CT cannot be read.
 
     Raises
     ------
     InvalidInput
-        If there is nothing that can be shown, or a file cannot be read.
+        If there is nothing that can be shown, or a file cannot be read that is shown, or may be a slice of a CT.
     """
-    kinds = _sorted(_listed(path))
+    kinds, notes = _sorted(_listed(path))
     plans = [read_rtplan(file).prescription for file in kinds["RTPLAN"]]
     told = [plan[0] for plan in plans if plan is not None]
     doses = [read_rtdose(file) for file in kinds["RTDOSE"]]
     layers, ground = _ct_layers(kinds["CT"])
     _check_frames(ground, doses)
     carried = {"prescription": told[0]} if len(told) == 1 and len(doses) == 1 else {}
+    noted = {"notes": notes} if notes else {}
     opacity = 0.5 if layers else 1.0
     layers += [
-        dose_layer(dose, metadata={**carried, RTDOSE: str(file.resolve())}, opacity=opacity)
+        dose_layer(dose, metadata={**carried, **noted, RTDOSE: str(file.resolve())}, opacity=opacity)
         for dose, file in zip(doses, kinds["RTDOSE"], strict=True)
     ]
     for file in kinds["RTSTRUCT"]:
-        layers += _structure_layers(read_rtstruct(file), ground or next(iter(doses), None), file.stem)
+        found = read_rtstruct(file)
+        found = dataclasses.replace(found, notes=(*found.notes, *notes))
+        layers += _structure_layers(found, ground or next(iter(doses), None), file.stem)
     if not layers:
         raise InvalidInput("there is no CT, RTDOSE or RTSTRUCT file to show (an RTPLAN file holds numbers only)")
     return layers
@@ -115,16 +119,27 @@ def _listed(path: Paths) -> list[Path]:
 def _is_ours(path: Path) -> bool:
     """Whether a file is DICOM RT or CT, or a folder has such a file among its first ones."""
     if not path.is_dir():
-        return is_dicom(path) and modality_of(path) in CLASSES
-    files = (file for file in sorted(path.iterdir())[:_MOST_LOOKED_AT] if file.is_file())
-    return any(is_dicom(file) and modality_of(file) in CLASSES for file in files)
+        return _says_ours(path)
+    return any(_says_ours(file) for file in sorted(path.iterdir())[:_MOST_LOOKED_AT] if file.is_file())
 
 
-def _sorted(paths: list[Path]) -> Kinds:
-    """Files by their kind; of folders, those that are ours."""
+def _says_ours(file: Path) -> bool:
+    """Whether a file says that it is DICOM RT or CT; one that cannot be read says nothing."""
+    try:
+        return is_dicom(file) and modality_of(file) in CLASSES
+    except InvalidInput:
+        return False
+
+
+def _sorted(paths: list[Path]) -> tuple[Kinds, tuple[str, ...]]:
+    """Files by their kind, of folders those that are DICOM, and in sentences which of those cannot be read."""
     kinds: Kinds = {kind: [] for kind in CLASSES}
+    notes: list[str] = []
     for path in paths:
-        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-            if not path.is_dir() or (file.is_file() and is_dicom(file)):
-                kinds.setdefault(modality_of(file), []).append(file)
-    return kinds
+        found, damaged = sorted_by_modality(path) if path.is_dir() else ({modality_of(path): [path]}, ())
+        if found.get("CT"):
+            refuse_damaged(damaged, path.name)
+        notes += damaged
+        for kind, files in found.items():
+            kinds.setdefault(kind, []).extend(files)
+    return kinds, tuple(notes)

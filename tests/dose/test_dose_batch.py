@@ -9,7 +9,7 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.dose import batch, dvh, read_dvh_sequence, read_rtdose, read_rtstruct
+from napari_gpubio.dose import batch, dvh, read_dvh_sequence, read_rtdose, read_rtstruct, whole_grid
 from tests.dose.dicom_files import save_dose, save_plan, save_structures
 from tests.dose.samples import at, circle
 
@@ -55,6 +55,22 @@ def test_constraints_decide_the_exit_status(files, capsys):
     assert lines[1].startswith("not evaluated  Empty: Max[Gy] < 45  ('Empty' is empty)")
     (files / "list.txt").write_text("PTV: Min[Gy] > 1\n", encoding="utf-8")
     assert run("dose.dcm", "rs.dcm", "--constraints", "list.txt") == 0
+
+
+def test_metrics_of_models_and_of_the_whole_dose(files, capsys):
+    """Indices of conformity need the volume that has the prescription, wherever it lies: the whole dose is counted."""
+    conformity = "Paddick CI(target=PTV, prescription=10)"
+    (files / "list.txt").write_text("PTV: gEUD(a=8)[Gy] > 1\n", encoding="utf-8")
+    texts = ("--metric", "gEUD(a=8)", "--metric", conformity, "--constraints", "list.txt", "--table", "t.csv")
+    assert run("dose.dcm", "rs.dcm", "--structure", "PTV", *texts) == 0
+    dose = read_rtdose("dose.dcm")
+    one = dvh(dose, read_rtstruct("rs.dcm").structures, device="cpu")["PTV"]
+    everything = dvh(dose, whole_grid(dose.values.shape, dose.affine), device="cpu").dvhs[0]
+    covered = one.volume_at(10)
+    with (files / "t.csv").open(newline="", encoding="utf-8") as file:
+        found = next(csv.DictReader(file))
+    assert float(found[conformity]) == pytest.approx(covered**2 / (one.volume_cc * everything.volume_at(10)), rel=1e-9)
+    assert "pass           PTV: gEUD(a=8)[Gy] > 1" in capsys.readouterr().out
 
 
 def test_volumes_and_labels_from_nifti(files, capsys):

@@ -58,7 +58,8 @@ def test_metrics_as_csv(result, tmp_path):
     with (tmp_path / "metrics.csv").open(newline="", encoding="utf-8") as file:
         rows = {row["structure"]: row for row in csv.DictReader(file)}
     assert float(rows["Cord"]["D95%[Gy]"]) == result["Cord"].dose_at_percent(95)
-    assert rows["Empty"] == {"structure": "Empty", "D95%[Gy]": "", "Volume[cc]": "0.0"}
+    told = "not evaluated: 'Empty' is empty"
+    assert rows["Empty"] == {"structure": "Empty", "D95%[Gy]": told, "Volume[cc]": "0.0"}
 
 
 def test_everything_as_json(result, tmp_path):

@@ -30,6 +30,7 @@ def check_same(found, expected):
         np.testing.assert_array_equal(a.volumes_cc, b.volumes_cc)
         assert a.outside_cc == b.outside_cc
         assert a.mean == b.mean or (a.is_empty and b.is_empty)
+        assert (a.least, a.largest) == (b.least, b.largest) or (a.is_empty and b.is_empty)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -62,6 +63,88 @@ def test_erasing_everything_leaves_empty_histograms():
         live.paint((0, 0, 0), np.zeros(SHAPE, int))
         assert all(found.is_empty for found in live.dvhs()[1:])
         assert not live.dvhs()[0].is_empty
+
+
+def place_of(values, inside, find):
+    """The voxel inside a structure where its dose is least or largest."""
+    return tuple(int(n) for n in np.argwhere(inside & (values == find(values[inside])))[0])
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_extremes_are_found_again_when_their_voxel_is_erased(fake_gpu, device):
+    """One sample a voxel, in its centre, so that extremes are those of voxels; erased until a strip is empty."""
+    fake_gpu()
+    rng = np.random.default_rng(8)
+    shape = (3, 20, 6)  # three strips in each slice
+    values = rng.random(shape).astype(np.float32)
+    labels = rng.integers(1, 3, shape).astype(np.uint8)
+    dose, parts = Dose(values=values, affine=np.eye(4), unit="Gy"), LabelStructures(labels=labels, affine=np.eye(4))
+    now, erased = labels.copy(), 0
+    with LiveDvh(dose, parts, DvhSettings(spacing_mm=1.0), device=device) as live:
+        for find in [np.min, np.max] * 12:
+            place = place_of(values, now == 1, find)
+            live.paint(place, np.full((1, 1, 1), 2 * (erased % 2)))  # to nothing, and to the other label
+            now[place] = 2 * (erased % 2)
+            erased += 1
+            for label, found in zip((1, 2), live.dvhs(), strict=True):
+                inside = values[now == label]
+                np.testing.assert_allclose([found.least, found.largest], [inside.min(), inside.max()], rtol=1e-6)
+                assert found.volume_cc == pytest.approx(inside.size / 1000)
+        live.paint((1, 8, 0), np.where(now[1:2, 8:16] == 1, 0, now[1:2, 8:16]))  # a strip is left empty
+        now[1, 8:16][now[1, 8:16] == 1] = 0
+        inside = values[now == 1]
+        found = live.dvhs()[0]
+        np.testing.assert_allclose([found.least, found.largest], [inside.min(), inside.max()], rtol=1e-6)
+
+
+def test_equal_extremes_stay_when_one_of_them_is_erased():
+    values = np.full((2, 9, 4), 5.0, np.float32)
+    values[0, 0, 0] = values[1, 8, 3] = 1.0
+    dose = Dose(values=values, affine=np.eye(4), unit="Gy")
+    parts = LabelStructures(labels=np.ones(values.shape, np.uint8), affine=np.eye(4))
+    with LiveDvh(dose, parts, DvhSettings(spacing_mm=1.0), device="cpu") as live:
+        for place, least in (((0, 0, 0), 1.0), ((1, 8, 3), 5.0)):
+            live.paint(place, np.zeros((1, 1, 1), int))
+            assert live.dvhs()[0].least == pytest.approx(least)
+
+
+def test_a_stroke_looks_only_at_strips_that_lost_an_extreme():
+    """What a stroke costs: whole strips around it at most, none where no extreme went away."""
+    rng = np.random.default_rng(9)
+    shape = (32, 64, 64)
+    dose = Dose(values=rng.random(shape).astype(np.float32), affine=np.eye(4), unit="Gy")
+    labels = np.zeros(shape, np.uint8)
+    labels[:, :, 40:] = 1
+    with LiveDvh(
+        dose, LabelStructures(labels=labels, affine=np.eye(4), structures={1: "a", 2: "b"}), device="cpu"
+    ) as live:
+        work = live._problem.works[0]
+        assert work.whole_strips((4, 8, 10, 14, 3, 6)) == (4, 8, 8, 16, 0, 64)
+        before = live._run._strip_extremes.copy()
+        live._run.tally_box(0, (4, 8, 10, 14, 0, 8), -1)  # there is no structure
+        np.testing.assert_array_equal(live._run._strip_extremes, before)
+        live._run.tally_box(0, (4, 8, 8, 16, 40, 64), -1)  # all of it in some strips
+        lost = np.isinf(live._run._strip_extremes[..., 1])
+        assert lost.sum() == 4
+        assert lost[4 * work.slice_strips + 1, 0]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_following_finds_the_smallest_box(seed):
+    rng = np.random.default_rng(seed)
+    shape = (40, 90, 100)  # compared in several parts
+    labels = rng.integers(0, 3, shape).astype(np.uint8)
+    dose = Dose(values=np.ones(shape, np.float32), affine=np.eye(4), unit="Gy")
+    for order in ("C", "F"):
+        given = np.array(labels, order=order)
+        with LiveDvh(dose, LabelStructures(labels=given, affine=np.eye(4)), SETTINGS, device="cpu") as live:
+            assert live.follow(given) is None
+            low = rng.integers(0, 30, 3)
+            high = low + rng.integers(1, 10, 3)
+            for corner in (low, high - 1):
+                given[tuple(corner)] = 3 - given[tuple(corner)] if given[tuple(corner)] else 2
+            assert live.follow(given) == tuple(slice(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True))
+            np.testing.assert_array_equal(live.labels(), given)
 
 
 def test_a_gpu_does_the_same(fake_gpu):

@@ -7,12 +7,12 @@ import pytest
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import OutOfGpuMemory
-from napari_gpubio.dose import DvhSettings, dvh, dvh_steps
+from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh, dvh_steps
 from napari_gpubio.dose.histogram import cpu, gpu, lattice, sheets, work
 from napari_gpubio.dose.histogram.chords import find_chords
 from napari_gpubio.dose.histogram.problem import make_problem
 from tests.cuda_on_cpu import loader
-from tests.dose.samples import random_case
+from tests.dose.samples import affine_of, random_case
 from tests.runs import check_closing_frees, check_same_methods
 
 GPU = Device("cuda", (0,))
@@ -82,21 +82,50 @@ def test_the_kernels_have_no_undefined_behaviour(fake_gpu, monkeypatch, capfd):
     assert "runtime error" not in capfd.readouterr().err
 
 
-def test_boxes_are_counted_taken_off_and_painted_alike(fake_gpu):
+@pytest.mark.parametrize("wide", [False, True], ids=["8 bits", "16 bits"])
+def test_boxes_are_counted_taken_off_and_painted_alike(fake_gpu, wide):
     fake_gpu()
-    problem = make_problem(*random_case(6), SETTINGS)
-    number, part = next((n, p) for n, p in enumerate(problem.works) if isinstance(p, work.LabelWork))
-    other = make_problem(*random_case(6), SETTINGS)  # the CPU paints into the labels of its problem
-    box = (1, 5, 0, 4, 2, 7)
+    problem = make_problem(*random_case(6), SETTINGS, painted=True)
+    kind = np.uint16 if wide else np.uint8
+    number, part = next(
+        (n, p) for n, p in enumerate(problem.works) if isinstance(p, work.LabelWork) and p.labels.dtype == kind
+    )
+    other = make_problem(*random_case(6), SETTINGS, painted=True)  # the CPU paints into the labels of its problem
+    new = part.labels.max()
     runs = cpu.Run(other), gpu.Run(problem, device=GPU)
     for run in runs:
         run.advance(0, problem.items)
-        run.tally_box(number, box, -1)
-        run.paint(number, box, np.ones((4, 4, 5), part.labels.dtype))
-        run.tally_box(number, box, 1)
-        run.forget_extremes(part.extremes + 1, part.extremes + 5)
-        run.tally_box(number, (1, 5, 0, 6, 0, 9), 0)
+    for box in ((1, 5, 0, 4, 2, 7), (0, 7, 0, 6, 0, 9), (6, 7, 5, 6, 8, 9)):
+        for run in runs:
+            run.tally_box(number, box, -1)
+            run.paint(number, box, np.full([box[n + 1] - box[n] for n in (0, 2, 4)], new, kind))
+            run.tally_box(number, box, 1)
+            run.renew_extremes(number, box)
+        same(*(run.snapshot() for run in runs))
+
+
+def test_long_rows_and_many_strips_have_the_bits_too(fake_gpu):
+    """Rows of labels that are read in several steps, the last one not full; strips that a box does not fill."""
+    fake_gpu()
+    rng = np.random.default_rng(3)
+    labels = rng.integers(0, 12, (2, 19, 301)).astype(np.uint8)
+    labels[:, :, 64:200] = 0
+    labels[:, :, 130] = 5
+    dose = Dose(values=rng.random((3, 20, 150)).astype(np.float32), affine=affine_of((1, 1, 2)), unit="Gy")
+    parts = LabelStructures(labels=labels, affine=affine_of(1.0))
+    problem, other = (make_problem(dose, [parts], DvhSettings(spacing_mm=1.0, bins=100), painted=True) for _ in "ab")
+    runs = cpu.Run(other), gpu.Run(problem, device=GPU)
+    for run in runs:
+        run.advance(0, problem.items)
+    expected, found = (run.snapshot() for run in runs)
+    same(expected, found)
+    np.testing.assert_array_equal((expected.counts.sum(axis=1) + expected.outside), np.bincount(labels.ravel())[1:])
+    box = (0, 2, 3, 18, 33, 290)
+    for run in runs:
+        run.tally_box(0, box, -1)
+        run.renew_extremes(0, box)  # what was taken off is still there, so only these extremes come back
     same(*(run.snapshot() for run in runs))
+    np.testing.assert_array_equal(runs[0].snapshot().low, expected.low)
 
 
 def test_any_chunks_and_several_gpus_give_the_bits_of_one_cpu(fake_gpu, in_chunks_of):

@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.dose.curves.answer import evaluate
 from napari_gpubio.dose.curves.dvh import Dvh
-from napari_gpubio.dose.curves.metric import Metric, parse_metric
+from napari_gpubio.dose.curves.metric import Metric
+from napari_gpubio.dose.curves.metric_text import parse_metric
+from napari_gpubio.dose.curves.parameters import plain
 
 PASS, FAIL, NOT_EVALUATED = "pass", "fail", "not evaluated"
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
@@ -18,7 +21,7 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
 }
 _SAME = {"≤": "<=", "≥": ">="}
-_LINE = re.compile(r"\s*(?P<name>.+?)\s*:\s*(?P<metric>[^:]+?\])\s*(?P<sign><=|>=|<|>|≤|≥)\s*(?P<limit>\S+)\s*")
+_LINE = re.compile(r"\s*(?P<name>.+?)\s*:\s*(?P<metric>[^:<>≤≥]+?)\s*(?P<sign><=|>=|<|>|≤|≥)\s*(?P<limit>\S+)\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +46,7 @@ class Constraint:
     limit: float
 
     def __str__(self) -> str:
-        return f"{self.structure}: {self.metric} {self.sign} {self.limit:g}"
+        return f"{self.structure}: {self.metric} {self.sign} {plain(self.limit)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +99,11 @@ def parse_constraints(text: str) -> tuple[Constraint, ...]:
 
 
 def judge(
-    constraints: Iterable[Constraint], dvhs: Iterable[Dvh], *, reference_dose: float | None = None
+    constraints: Iterable[Constraint],
+    dvhs: Iterable[Dvh],
+    *,
+    reference_dose: float | None = None,
+    everything: Dvh | None = None,
 ) -> tuple[Verdict, ...]:
     """Hold histograms against constraints. What cannot be evaluated does not pass, and says why.
 
@@ -108,12 +115,16 @@ def judge(
         Of one plan.
     reference_dose
         What % of dose are of (the prescription), in the histograms' unit.
+    everything
+        Histogram of all that is irradiated, see `napari_gpubio.dose.Metric.of`.
     """
     known = tuple(dvhs)
-    return tuple(_verdict(constraint, known, reference_dose) for constraint in constraints)
+    return tuple(_verdict(constraint, known, reference_dose, everything) for constraint in constraints)
 
 
-def _verdict(constraint: Constraint, dvhs: Sequence[Dvh], reference_dose: float | None) -> Verdict:
+def _verdict(
+    constraint: Constraint, dvhs: Sequence[Dvh], reference_dose: float | None, everything: Dvh | None
+) -> Verdict:
     def not_evaluated(reason: str) -> Verdict:
         return Verdict(constraint=constraint, status=NOT_EVALUATED, reason=reason)
 
@@ -122,13 +133,10 @@ def _verdict(constraint: Constraint, dvhs: Sequence[Dvh], reference_dose: float 
     if len(matching) != 1:
         return not_evaluated(f"{len(matching) or 'no'} structures are named {constraint.structure!r}")
     (dvh,) = matching
-    if dvh.is_empty:
+    if dvh.is_empty:  # whose volumes of 0 keep every limit
         return not_evaluated(f"{dvh.name!r} is empty")
-    try:
-        value = constraint.metric.of(dvh, reference_dose)
-    except InvalidInput as error:
-        return not_evaluated(str(error))
-    if math.isnan(value):
-        return not_evaluated(f"{dvh.name!r} has {dvh.volume_cc:.4g} cc, less than {constraint.metric} asks for")
-    passed = _OPERATORS[constraint.sign](value, constraint.limit)
-    return Verdict(constraint=constraint, status=PASS if passed else FAIL, value=value)
+    found = evaluate(constraint.metric, dvh, reference_dose, everything=everything)
+    if found.reason:
+        return not_evaluated(found.reason)
+    passed = _OPERATORS[constraint.sign](found.value, constraint.limit)
+    return Verdict(constraint=constraint, status=PASS if passed else FAIL, value=found.value)

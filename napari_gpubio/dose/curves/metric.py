@@ -1,23 +1,15 @@
-"""Dose-volume metrics as texts: ``D95%[Gy]``, ``V20Gy[%]``, ``D0.03cc[Gy]``, ``Mean[Gy]``.
+"""Metrics: one number that is read off a histogram."""
 
-The notation of AAPM Task Group 263 (Mayo et al. 2018, Int. J. Radiat. Oncol. 100:1057): what is asked, at which value
-with its unit, and in brackets the unit of the answer. CV and DC ask for the complement, the cold side. A band of doses,
-``V20Gy-30Gy[cc]``, is an addition of ours.
-"""
-
-import re
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose.curves.dvh import Dvh
-from napari_gpubio.dose.curves.units import PERCENT, dose_factor, is_volume_unit, volume_factor
+from napari_gpubio.dose.curves.models import MODELS, PRESCRIPTION, TARGET, Model
+from napari_gpubio.dose.curves.parameters import Given, plain
+from napari_gpubio.dose.curves.units import PERCENT, dose_factor, volume_factor
 
-_NUMBER = r"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
-_UNIT = r"([%A-Za-z][^\[\]\-\s]*|%)"
-_AT_VALUE = re.compile(rf"(DC|CV|D|V)\s*{_NUMBER}\s*{_UNIT}(?:\s*-\s*{_NUMBER}\s*{_UNIT})?\s*\[([^\]]+)\]")
-_PLAIN = re.compile(r"(Mean|Min|Max|Median|Volume)\s*\[([^\]]+)\]", re.IGNORECASE)
-_EXAMPLES = "D95%[Gy], D0.03cc[Gy], V20Gy[%], V20Gy-30Gy[cc], CV20Gy[cc], DC1cc[Gy], Mean[Gy], Volume[cc]"
 _DOSES: dict[str, Callable[[Dvh], float]] = {
     "Mean": lambda dvh: dvh.mean,
     "Min": lambda dvh: dvh.least,
@@ -28,33 +20,66 @@ _DOSES: dict[str, Callable[[Dvh], float]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """What is asked of a histogram; made by `parse_metric`.
+    """What is asked of a histogram; made by `napari_gpubio.dose.parse_metric`.
 
     Parameters
     ----------
     kind
-        ``"D"``, ``"DC"``, ``"V"``, ``"CV"``, or ``"Mean"``, ``"Min"``, ``"Max"``, ``"Median"``, ``"Volume"``.
+        ``"D"``, ``"DC"``, ``"V"``, ``"CV"``, or ``"Mean"``, ``"Min"``, ``"Max"``, ``"Median"``, ``"Volume"``, or the
+        name of a `napari_gpubio.dose.curves.models.Model`.
     value, value_unit
         Volume at which a dose is asked for, or dose at which a volume is; % of the volume or of the reference dose.
     end
         End of a band of doses, in the same unit; None: no band.
     unit
-        Of the answer; % is of the reference dose or of the volume.
+        Of the answer; % is of the reference dose or of the volume. Empty: that of the histogram, or a mere number.
+    given
+        Parameters of a model.
+    inner
+        What is read off the histogram that a model makes (EQD2, BED).
     """
 
     kind: str
-    unit: str
+    unit: str = ""
     value: float = 0.0
     value_unit: str = ""
     end: float | None = None
+    given: tuple[Given, ...] = ()
+    inner: "Metric | None" = None
 
     def __str__(self) -> str:
-        at = f"{self.value:g}{self.value_unit}" if self.value_unit else ""
-        band = f"-{self.end:g}{self.value_unit}" if self.end is not None else ""
-        return f"{self.kind}{at}{band}[{self.unit}]"
+        at = f"{plain(self.value)}{self.value_unit}" if self.value_unit else ""
+        band = f"-{plain(self.end)}{self.value_unit}" if self.end is not None else ""
+        told = [str(one) for one in (self.inner, *self.given) if one is not None]
+        named = f"({', '.join(told)})" if told else ""
+        return f"{self.kind}{at}{band}{named}{f'[{self.unit}]' if self.unit and self.inner is None else ''}"
 
-    def of(self, dvh: Dvh, reference_dose: float | None = None) -> float:
-        """Read the metric off a histogram; NaN if the structure is empty or smaller than a volume that is asked for.
+    @property
+    def needs_everything(self) -> bool:
+        """Whether it is told only with the histogram of all that is irradiated."""
+        return self._model is not None and self._model.of_plan is not None
+
+    @property
+    def is_dose(self) -> bool:
+        """Whether the answer is a dose."""
+        if self.inner is not None:
+            return self.inner.is_dose
+        return self.kind in (*_DOSES, "D", "DC") or (self._model is not None and self._model.asks_dose)
+
+    @property
+    def target(self) -> str:
+        """The one structure it is told of, or nothing."""
+        return next((one.text for one in self.given if one.name == TARGET), "")
+
+    def in_unit(self, unit: str) -> "Metric":
+        """The same with this unit of dose, where it is a dose and names none."""
+        is_open = self._model is not None and self._model.asks_dose and not self.unit
+        return dataclasses.replace(self, unit=unit) if is_open else self
+
+    def of(self, dvh: Dvh, reference_dose: float | None = None, *, everything: Dvh | None = None) -> float:
+        """Read the metric off a histogram; NaN if it has no value.
+
+        That is so if the structure is empty, smaller than a volume that is asked for, or another than the target.
 
         Parameters
         ----------
@@ -62,12 +87,17 @@ class Metric:
             The histogram.
         reference_dose
             What % of dose are of (the prescription), in the histogram's unit.
+        everything
+            Histogram of all that is irradiated, see `napari_gpubio.dose.whole_grid`, where `needs_everything`.
 
         Raises
         ------
         InvalidInput
-            If the units do not go together, or % of dose are asked for without a reference.
+            If the units do not go together, or % of dose are asked for without a reference, or ``everything`` is
+            missing.
         """
+        if self._model is not None:
+            return self._of_model(self._model, dvh, reference_dose, everything)
         if self.kind == "Volume":
             return self._as_volume(dvh, dvh.volume_cc)
         if self.kind in _DOSES:
@@ -77,6 +107,8 @@ class Metric:
             wanted = volume if self.kind == "D" else dvh.volume_cc - volume
             return self._as_dose(dvh, float(dvh.dose_at(wanted)) if wanted >= 0 else float("nan"), reference_dose)
         return self._as_volume(dvh, self._volume_at_doses(dvh, reference_dose))
+
+    # -- of volumes and doses -------------------------------------------------------------------------------------
 
     def _volume_cc(self, dvh: Dvh) -> float:
         if self.value_unit == PERCENT:
@@ -98,42 +130,47 @@ class Metric:
             return volume_cc / volume_factor(self.unit)
         return 100.0 * (volume_cc / dvh.volume_cc) if dvh.volume_cc > 0 else float("nan")
 
+    # -- of models ------------------------------------------------------------------------------------------------
 
-def parse_metric(text: str) -> Metric:
-    """Read a metric from a text such as ``D95%[Gy]``.
+    @property
+    def _model(self) -> Model | None:
+        return MODELS.get(self.kind)
 
-    Raises
-    ------
-    InvalidInput
-        If it is none.
-    """
-    stripped = text.strip()
-    if plain := _PLAIN.fullmatch(stripped):
-        kind, unit = plain[1].capitalize(), plain[2].strip()
-        _require_unit(text, unit, is_volume=kind == "Volume")
-        return Metric(kind=kind, unit=unit)
-    found = _AT_VALUE.fullmatch(stripped)
-    if found is None:
-        raise InvalidInput(f"{text!r} is no dose-volume metric; write for instance {_EXAMPLES}")
-    kind, value, value_unit, end, end_unit, unit = found.groups()
-    asks_dose = kind in ("D", "DC")
-    _require_unit(text, value_unit, is_volume=asks_dose)
-    _require_unit(text, unit.strip(), is_volume=not asks_dose)
-    if end is not None and (kind != "V" or end_unit != value_unit or float(end) < float(value)):
-        raise InvalidInput(f"the band in {text!r} must be of doses, ascending and in one unit: V20Gy-30Gy[cc]")
-    return Metric(
-        kind=kind, value=float(value), value_unit=value_unit, unit=unit.strip(), end=None if end is None else float(end)
-    )
+    def _of_model(self, model: Model, dvh: Dvh, reference_dose: float | None, everything: Dvh | None) -> float:
+        scaled = {one.name: one.value * self._scale(one, dvh, reference_dose) for one in self.given}
+        if model.changed is not None and self.inner is not None:
+            return self.inner.of(model.changed(dvh, scaled))
+        if model.of_plan is not None:
+            if self.target and self.target.casefold() != dvh.name.casefold():
+                return float("nan")
+            prescription = scaled.get(PRESCRIPTION, reference_dose)
+            return model.of_plan(dvh, *self._plan(model, dvh, prescription, everything))
+        assert model.value is not None
+        found = model.value(dvh, scaled)
+        if model.asks_dose:
+            return self._as_dose(dvh, found, reference_dose)
+        return 100.0 * found if self.unit == PERCENT else found
 
+    def _scale(self, one: Given, dvh: Dvh, reference_dose: float | None) -> float:
+        return _dose_scale(dvh, one.unit, reference_dose, str(self))
 
-def _require_unit(text: str, unit: str, *, is_volume: bool) -> None:
-    if unit != PERCENT and is_volume_unit(unit) != is_volume:
-        what = "a volume (%, cc, mm3)" if is_volume else "a dose"
-        raise InvalidInput(f"{unit!r} in {text!r} must be {what}; write for instance {_EXAMPLES}")
+    def _plan(self, model: Model, dvh: Dvh, prescription: float | None, everything: Dvh | None) -> tuple[Dvh, float]:
+        if prescription is None:
+            raise InvalidInput(
+                f"{self} needs the prescription; give it (reference_dose) in {dvh.unit}, or write it: "
+                f"{model.name}({PRESCRIPTION}=60{dvh.unit})"
+            )
+        if everything is None:
+            raise InvalidInput(
+                f"{self} needs the histogram of all that is irradiated; give it as everything=, made of whole_grid()"
+            )
+        return everything, prescription
 
 
 def _dose_scale(dvh: Dvh, unit: str, reference_dose: float | None, what: str) -> float:
-    """How many of the histogram's units one ``unit`` of dose is."""
+    """How many of the histogram's units one ``unit`` of dose is; without a unit it is one of them."""
+    if not unit:
+        return 1.0
     if unit != PERCENT:
         try:
             return dose_factor(unit, dvh.unit)

@@ -1,4 +1,4 @@
-"""Indices of a plan, and two plans compared."""
+"""Two plans compared."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -9,39 +9,6 @@ import numpy as np
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose.curves.dvh import Dvh
 from napari_gpubio.dose.curves.metric import Metric
-
-
-def homogeneity_index(dvh: Dvh) -> float:
-    """(D2% - D98%) / D50% of a target, 0 at best (ICRU Report 83); NaN without volume or with D50% = 0."""
-    hot, cold, middle = (float(dvh.dose_at_percent(percent)) for percent in (2.0, 98.0, 50.0))
-    return (hot - cold) / middle if middle else math.nan
-
-
-def paddick_index(target: Dvh, everything: Dvh, prescription: float) -> float:
-    """Conformity, TV_PIV^2 / (TV PIV), 1 at best (Paddick 2000, J. Neurosurg. 93 Suppl 3:219).
-
-    Parameters
-    ----------
-    target
-        Histogram of the target: TV is its volume, TV_PIV what of it has the prescription.
-    everything
-        Histogram of all that is irradiated, for instance of `napari_gpubio.dose.whole_grid`: PIV is its volume with
-        the prescription.
-    prescription
-        In units of the dose.
-
-    Returns
-    -------
-    float
-        NaN if the target is empty or no volume has the prescription.
-    """
-    if not (math.isfinite(prescription) and prescription > 0):
-        raise InvalidInput(f"the prescription is {prescription!r}; give a positive dose in {target.unit}")
-    if target.unit != everything.unit:
-        raise InvalidInput(f"the target's doses are in {target.unit} and the others in {everything.unit}")
-    inside, isodose = float(target.volume_at(prescription)), float(everything.volume_at(prescription))
-    product = target.volume_cc * isodose
-    return inside**2 / product if product > 0 else math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,15 +5,18 @@
 constexpr unsigned ALL = 0xffffffffu;
 constexpr int LANES = 32;
 typedef unsigned long long u64;
+constexpr unsigned INFINITE = 0x7f800000u; // the bits of a float
 
 struct Found {
-    u64 total, outside;
+    u64 total;
+    unsigned outside; // 32 bits are enough for a task
     unsigned low, high; // bits of floats that are not negative, which are ordered as the floats are
 
     __device__ void clear()
     {
-        total = outside = 0;
-        low = 0x7f800000u; // infinity
+        total = 0;
+        outside = 0;
+        low = INFINITE;
         high = 0u;
     }
 };
@@ -56,6 +59,20 @@ __device__ __forceinline__ int look_up(Volume volume, BinRule rule, Place place,
     return bin_of(rule, value);
 }
 
+// Put to the extremes what was found, or mark that one of them is lost with it (``sign`` -1): the largest value becomes
+// infinite. Most often nothing changes, so they are looked at first, as other blocks left them.
+__device__ __forceinline__ void keep_extremes(unsigned* low, unsigned* high, Found found, int sign)
+{
+    if (found.low > found.high) return; // nothing was found
+    const unsigned least = *(volatile unsigned*)low, largest = *(volatile unsigned*)high;
+    if (sign < 0) {
+        if (found.low <= least || found.high >= largest) atomicMax(high, INFINITE);
+        return;
+    }
+    if (found.low < least) atomicMin(low, found.low);
+    if (found.high > largest) atomicMax(high, found.high);
+}
+
 // What all lanes of a warp have found of an organ. ``sign`` -1 takes off what is found, 0 leaves all but the extremes as
 // it is.
 __device__ __forceinline__ void keep_together(Sums sums, int organ, size_t extremes, Found found, int sign)
@@ -68,11 +85,9 @@ __device__ __forceinline__ void keep_together(Sums sums, int organ, size_t extre
     }
     if (threadIdx.x % LANES != 0) return;
     if (sign != 0 && found.total) atomicAdd(&sums.totals[organ], sign > 0 ? found.total : 0 - found.total);
-    if (sign != 0 && found.outside) atomicAdd(&sums.outside[organ], sign > 0 ? found.outside : 0 - found.outside);
-    if (found.low <= found.high) {
-        atomicMin(&sums.low[extremes], found.low);
-        atomicMax(&sums.high[extremes], found.high);
-    }
+    const u64 outside = found.outside;
+    if (sign != 0 && outside) atomicAdd(&sums.outside[organ], sign > 0 ? outside : 0 - outside);
+    keep_extremes(&sums.low[extremes], &sums.high[extremes], found, sign);
 }
 
 __device__ __forceinline__ void clear_bins(unsigned* bins, int count)

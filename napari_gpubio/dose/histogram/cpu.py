@@ -1,5 +1,6 @@
 """Counting on all CPU cores (Numba), the twin of ``gpu.py``."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numba
@@ -14,11 +15,10 @@ from napari_gpubio.dose.histogram.chords import find_chords
 from napari_gpubio.dose.histogram.interpolate import Volume
 from napari_gpubio.dose.histogram.problem import Problem
 from napari_gpubio.dose.histogram.tally import Tally
-from napari_gpubio.dose.histogram.work import STRIP_ROWS, ContourWork, LabelWork
+from napari_gpubio.dose.histogram.work import Box, ContourWork, LabelWork
 
 Array = npt.NDArray[Any]
 _NO_EXTREMES = (np.inf, 0.0)
-Box = tuple[int, int, int, int, int, int]
 
 
 class Run:
@@ -38,6 +38,7 @@ class Run:
     def restart(self) -> None:
         """Forget what has been counted."""
         self._copies = _copies(self._problem)
+        self._strip_extremes = _no_extremes(self._problem.extreme_rows - 1, len(self._problem.organs))
 
     def bytes_per_item(self) -> int:
         """Nothing beyond what is resident."""
@@ -62,41 +63,45 @@ class Run:
         return Volume(self._values.reshape(-1), *self._values.shape), self._problem.bins.rule
 
     def tally_box(self, number: int, box: Box, sign: int) -> None:
-        """Count the voxels of a box of a label volume (1), take them off (-1), or see their extremes only (0).
+        """Count the voxels of a box of label volume ``number`` of the works (1), or take them off (-1)."""
+        work = self._label_work(number)
+        self._tally_box(work, box, (0, work.strips_in(box)), sign)
 
-        Parameters
-        ----------
-        number
-            Of the work.
-        box
-            First and end along i, j, k.
-        """
-        work = self._problem.works[number]
-        assert isinstance(work, LabelWork)
-        strips = (box[1] - box[0]) * -(-(box[3] - box[2]) // STRIP_ROWS)
-        self._tally_box(work, box, (0, strips), sign)
+    def renew_extremes(self, number: int, box: Box) -> None:
+        """Find extremes again that were lost when a box was taken off, each in its whole strip."""
+        work = self._label_work(number)
+        self._tally_box(work, work.whole_strips(box), (0, work.strips_in(box)), 0)
 
     def _tally_box(self, work: LabelWork, box: Box, strips: tuple[int, int], sign: int) -> None:
-        voxels = tallying.Voxels(work.labels, work.organs, work.divisions, work.frame)
-        where = (*box, STRIP_ROWS, work.extremes)
+        voxels = tallying.Voxels(work.labels, work.organs, work.divisions, work.frame, self._strip_extremes)
+        where = (*box, work.strip_rows, work.extremes)
         with cpu_threads():
             tallying.tally_voxels(*self._dose, voxels, where, strips, sign, *self._copies)
 
-    def paint(self, number: int, box: Box, labels: Array) -> None:
-        """Put other labels into a box of a label volume."""
+    def _label_work(self, number: int) -> LabelWork:
         work = self._problem.works[number]
         assert isinstance(work, LabelWork)
-        work.labels[box[0] : box[1], box[2] : box[3], box[4] : box[5]] = labels
+        return work
 
-    def forget_extremes(self, first: int, end: int) -> None:
-        """Let rows of least and largest dose be empty again."""
-        self._copies[1][:, first:end] = _NO_EXTREMES
+    def paint(self, number: int, box: Box, labels: Array) -> None:
+        """Put other labels into a box of a label volume."""
+        work = self._label_work(number)
+        work.labels[box[0] : box[1], box[2] : box[3], box[4] : box[5]] = labels
 
     def snapshot(self) -> Tally:
         """What has been counted until now."""
-        counts, extremes = self._copies[0].sum(axis=0), self._copies[1]
-        low, high = extremes[..., 0].min(axis=0), extremes[..., 1].max(axis=0)
-        return Tally(counts[:, :-2], counts[:, -2], counts[:, -1], low, high)
+        counts = self._copies[0].sum(axis=0)
+        rows = np.concatenate([self._copies[1], *self._strip_ends()])
+        low, high = rows[..., 0].min(axis=0), rows[..., 1].max(axis=0)
+        return Tally(counts[:, :-2], counts[:, -2], counts[:, -1], low[None], high[None])
+
+    def _strip_ends(self) -> Iterator[Array]:
+        """Rows among which are the least and the largest of all strips; slice by slice, which NumPy does fastest."""
+        for work in self._problem.works:
+            if isinstance(work, LabelWork) and work.extremes:
+                own = self._strip_extremes[work.extremes - 1 :][: work.items]
+                slices = own.reshape(len(work.labels), -1)
+                yield from (end.reshape(-1, *own.shape[1:]) for end in (slices.min(axis=0), slices.max(axis=0)))
 
     def close(self) -> None:
         """Nothing to free on the CPU."""
@@ -105,10 +110,13 @@ class Run:
 def _copies(problem: Problem) -> tuple[Array, Array]:
     """Counts and extremes of each thread, see `napari_gpubio.dose.histogram.tallying`."""
     threads, organs = numba.get_num_threads(), len(problem.organs)
-    counts = np.zeros((threads, organs, int(problem.bins.rule.bins) + 2), np.int64)
-    extremes = np.empty((threads, problem.extreme_rows, organs, 2), np.float32)
+    return np.zeros((threads, organs, int(problem.bins.rule.bins) + 2), np.int64), _no_extremes(threads, organs)
+
+
+def _no_extremes(rows: int, organs: int) -> Array:
+    extremes = np.empty((rows, organs, 2), np.float32)
     extremes[...] = _NO_EXTREMES
-    return counts, extremes
+    return extremes
 
 
 def _rows(work: ContourWork) -> tallying.Rows:

@@ -180,9 +180,37 @@ __device__ __forceinline__ Place sample_of(Place centre, Divisions parts, int n,
     return shifted(place, ((float)k + fraction(m * SAMPLE_Z)) / (float)parts.z - 0.5f, scaled(frame + 9, 1.0));
 }
 
-// A block takes ``height`` rows j of a slice i, a warp one row at a time. Votes of organs that have no slot go to the
-// counts directly.
-extern "C" __global__ void __launch_bounds__(256, 4) tally_voxels(
+constexpr int LABEL_BITS = 8 * (int)sizeof(LABEL), TOGETHER = 32 / LABEL_BITS; // labels that a lane reads at once
+
+// The labels of a lane in its next TOGETHER voxels, the first in the lowest bits; beyond the end they are 0. Several loads
+// are under way at once: where there is no organ, waiting for labels is all that takes time.
+__device__ __forceinline__ unsigned read_labels(const LABEL* row, int k, int end)
+{
+    unsigned together = 0;
+    for (int n = 0; n < TOGETHER; ++n)
+        if (k + n * LANES < end) together |= (unsigned)row[k + n * LANES] << (LABEL_BITS * n);
+    return together;
+}
+
+// Which organs have lost an extreme in a strip, as bits; their extremes become empty.
+__device__ __forceinline__ void clear_lost(unsigned* lost, int organs, unsigned* low, unsigned* high)
+{
+    for (int n = threadIdx.x; n < (organs + LANES - 1) / LANES; n += blockDim.x) {
+        unsigned bits = 0;
+        for (int organ = n * LANES; organ < min((n + 1) * LANES, organs); ++organ) {
+            if (high[organ] != INFINITE) continue;
+            bits |= 1u << organ % LANES;
+            low[organ] = INFINITE;
+            high[organ] = 0u;
+        }
+        lost[n] = bits;
+    }
+}
+
+// A block takes a strip, ``height`` rows j of a slice i as far as they are in the box, a warp one row at a time. Votes of
+// organs that have no slot go to the counts directly. ``extremes`` is the row of those of the volume's first strip, or 0
+// where all strips share it. With ``sign`` 0 there are no slots, and of organs that have lost an extreme it is found anew.
+extern "C" __global__ void __launch_bounds__(256, 3) tally_voxels(
     const float* __restrict__ values, int nx, int ny, int nz, int logarithmic, int count, float inverse_width,
     int shift, int first_bin, float fine, const LABEL* __restrict__ labels, int nj, int nk,
     const int* __restrict__ organ_of, const Divisions* __restrict__ divisions, const double* __restrict__ frame,
@@ -190,51 +218,58 @@ extern "C" __global__ void __launch_bounds__(256, 4) tally_voxels(
     int sign, int slot_count, u64* __restrict__ counts, u64* __restrict__ totals, u64* __restrict__ outside,
     unsigned* __restrict__ low, unsigned* __restrict__ high)
 {
-    DYN_SHARED(int, slots); // and behind them the bins of each
-    unsigned* bins = reinterpret_cast<unsigned*>(slots + slot_count);
+    DYN_SHARED(int, slots); // and behind them the bins of each; with sign 0 which organs have lost an extreme
+    unsigned *bins = reinterpret_cast<unsigned*>(slots + slot_count), *lost = reinterpret_cast<unsigned*>(slots);
     const Volume volume = {values, nx, ny, nz};
     const BinRule rule = {logarithmic, count, inverse_width, shift, first_bin, fine};
     const Sums sums = {totals, outside, low, high};
     const int warp = threadIdx.x / LANES, warps = blockDim.x / LANES, lane = threadIdx.x % LANES;
-    const int strips = (j_end - j_first + height - 1) / height, item = first_item + blockIdx.x;
-    const int i = i_first + item / strips, j_start = j_first + item % strips * height;
-    const size_t extreme_row = (size_t)(extremes + i) * organs;
+    const int above = j_first / height, strips = (j_end + height - 1) / height - above, item = first_item + blockIdx.x;
+    const int i = i_first + item / strips, strip = above + item % strips;
+    const size_t extreme_row =
+        extremes ? (size_t)(extremes + i * ((nj + height - 1) / height) + strip) * organs : (size_t)0;
     for (int n = threadIdx.x; n < slot_count; n += blockDim.x) slots[n] = -1;
     clear_bins(bins, slot_count * count);
+    if (sign == 0) clear_lost(lost, organs, low + extreme_row, high + extreme_row);
     __syncthreads();
     const Place step = scaled(frame + 9, 1.0);
     int current = -1, slot = -1, samples = 0; // the warp's organ, its slot, and samples of each of its voxels
     Divisions parts = {0, 0, 0};
     Found found;
     found.clear();
-    for (int j = j_start + warp; j < min(j_start + height, j_end); j += warps) {
+    for (int j = max(strip * height, j_first) + warp; j < min((strip + 1) * height, j_end); j += warps) {
         const Place start = origin(frame, (double)i, (double)j, 0.0);
         const size_t row = ((size_t)i * nj + j) * nk;
-        int ahead = k_first + lane < k_end ? labels[row + k_first + lane] : -1; // read before it is needed
-        for (int k_begin = k_first; k_begin < k_end; k_begin += LANES) {
-            const int k = k_begin + lane, organ = ahead >= 0 ? organ_of[ahead] : -1;
-            ahead = k + LANES < k_end ? labels[row + k + LANES] : -1;
-            // One organ after another, so that what was found of it is one number for each lane.
-            for (unsigned left = __ballot_sync(ALL, organ >= 0); left;) {
-                const int next = __shfl_sync(ALL, organ, __ffs(left) - 1);
-                if (next != current) {
-                    if (current >= 0) keep_together(sums, current, extreme_row + current, found, sign);
-                    current = next;
-                    found.clear();
-                    parts = divisions[next];
-                    samples = parts.x * parts.y * parts.z;
-                    slot = sign != 0 ? slot_of(slots, slot_count, next) : -1;
-                }
-                const bool is_own = organ == next;
-                left &= ~__ballot_sync(ALL, is_own);
-                const Place centre = shifted(start, (float)k, step);
-                for (int n = 0; n < samples; ++n) {
-                    int bin = -1;
-                    if (is_own)
-                        bin = look_up(volume, rule, sample_of(centre, parts, n, (unsigned)(row + k), frame), 1, found);
-                    if (sign != 0 && bin >= 0 && slot < 0) // too many organs in one strip
-                        atomicAdd(&counts[(size_t)next * count + bin], sign > 0 ? u64(1) : 0 - u64(1));
-                    vote(bins, bin >= 0 && slot >= 0 ? slot * count + bin : -1, 1);
+        for (int first = k_first; first < k_end; first += TOGETHER * LANES) {
+            unsigned together = read_labels(labels + row, first + lane, k_end);
+            // Label 0 is no organ.
+            for (int k = first + lane; __any_sync(ALL, together != 0); k += LANES, together >>= LABEL_BITS) {
+                int organ = organ_of[(LABEL)together];
+                if (sign == 0 && organ >= 0 && !(lost[organ / LANES] >> organ % LANES & 1u)) organ = -1;
+                // One organ after another, so that what was found of it is one number for each lane.
+                for (unsigned left = __ballot_sync(ALL, organ >= 0); left;) {
+                    const int next = __shfl_sync(ALL, organ, __ffs(left) - 1);
+                    if (next != current) {
+                        if (current >= 0) keep_together(sums, current, extreme_row + current, found, sign);
+                        current = next;
+                        found.clear();
+                        parts = divisions[next];
+                        samples = parts.x * parts.y * parts.z;
+                        slot = slot_of(slots, slot_count, next);
+                    }
+                    const bool is_own = organ == next;
+                    left &= ~__ballot_sync(ALL, is_own);
+                    const Place centre = shifted(start, (float)k, step);
+                    for (int n = 0; n < samples; ++n) {
+                        int bin = -1;
+                        if (is_own)
+                            bin = look_up(
+                                volume, rule, sample_of(centre, parts, n, (unsigned)(row + k), frame), 1, found);
+                        if (slot >= 0)
+                            vote(bins + slot * count, bin, 1);
+                        else if (sign != 0 && bin >= 0) // too many organs in one strip
+                            atomicAdd(&counts[(size_t)next * count + bin], sign > 0 ? u64(1) : 0 - u64(1));
+                    }
                 }
             }
         }

@@ -14,14 +14,14 @@ from napari_gpubio.core.kernels import kernel
 from napari_gpubio.dose.histogram.grid import ScaledDose
 from napari_gpubio.dose.histogram.problem import Problem
 from napari_gpubio.dose.histogram.tally import Tally
-from napari_gpubio.dose.histogram.work import STRIP_ROWS, ContourWork, LabelWork, PointWork
+from napari_gpubio.dose.histogram.work import Box, ContourWork, LabelWork, PointWork
 
-Box = tuple[int, int, int, int, int, int]
 _SOURCE = Path(__file__).with_name("dvh.cu")
 _THREADS = 256
 _SHARED_BYTES = 48 * 1024  # that every GPU gives a block
 _MOST_COPIES = 2  # of the bins of a task; a warp counts into one of them
 _MOST_SLOTS = 8  # organs that have bins in a strip of voxels
+_MOST_PINNED_BYTES = 32 << 20  # of a copy; larger ones go through CUDA's own page-locked memory
 _INFINITY = np.float32(np.inf).view(np.uint32)
 LABEL_TYPES = {1: "unsigned char", 2: "unsigned short"}
 _I = np.int32
@@ -34,12 +34,16 @@ class Run:
         import cupy
 
         self.device = device
-        organs, bins = len(problem.organs), int(problem.bins.rule.bins)
+        self._kernels: dict[tuple[str, ...], Any] = {}
+        organs, bins, rows = len(problem.organs), int(problem.bins.rule.bins), problem.extreme_rows
         with cupy.cuda.Device(device.indices[0]):
             self._values = cupy.empty(problem.grid.source.shape, np.float32)
-            self._blank = cupy.asarray(_nothing(organs, bins, problem.extreme_rows))
+            self._staged = _page_locked(self._values) if problem.grid.source.dtype == np.float32 else None
+            self._blank = cupy.asarray(_nothing(organs, bins))
             self._found = cupy.empty_like(self._blank)  # in one piece, to be cleared and fetched by one copy
-            *self._sums, self._extremes = _parts(self._found, organs, bins)
+            *sums, self._ends = _parts(self._found, organs, bins)
+            self._extremes = self._ends[:, None] if rows == 1 else cupy.empty((2, rows, organs), np.uint32)
+            self._sums = (*sums, *self._extremes)
             self._works: tuple[Any, ...] = tuple(_upload(work) for work in problem.works)
         self.renew(problem)
 
@@ -49,8 +53,26 @@ class Run:
 
         self._problem = problem
         with cupy.cuda.Device(self.device.indices[0]):
-            _upload_dose(problem.grid, self._values)
+            self._upload_dose(problem.grid)
         self.restart()
+
+    def _upload_dose(self, grid: ScaledDose) -> None:
+        """Bring a dose to the GPU and scale it there, without a pass over it on the CPU where it is float32."""
+        import cupy
+
+        if grid.source.dtype != np.float32:
+            self._values.set(grid.values())
+            return
+        if self._staged is None:
+            self._values.set(grid.source)
+        else:
+            stream = cupy.cuda.get_current_stream()
+            stream.synchronize()  # an earlier dose may be on its way still
+            np.copyto(self._staged, grid.source)
+            self._values.set(self._staged, stream=stream)
+        size = self._values.size
+        arguments = (self._values, np.int64(size), np.float64(grid.least), np.float64(grid.inverse_scale))
+        self._kernel("scale_dose")((-(-size // _THREADS),), (_THREADS,), arguments)
 
     def restart(self) -> None:
         """Forget what has been counted."""
@@ -58,6 +80,8 @@ class Run:
 
         with cupy.cuda.Device(self.device.indices[0]):
             cupy.copyto(self._found, self._blank)
+            if self._problem.extreme_rows > 1:
+                self._extremes[0], self._extremes[1] = _INFINITY, np.uint32(0)
 
     def bytes_per_item(self) -> int:
         """Nothing beyond what is resident."""
@@ -80,35 +104,45 @@ class Run:
         name = "tally_rows" if isinstance(self._problem.works[number], ContourWork) else "tally_points"
         bins = 4 * int(self._problem.bins.rule.bins)
         copies = min(_MOST_COPIES, _SHARED_BYTES // bins)
-        arguments = (*self._dose, *self._works[number], _I(first), _I(copies), *self._sums, *self._extremes)
-        _kernel(name)((tasks,), (_THREADS,), arguments, shared_mem=copies * bins)
+        arguments = (*self._dose, *self._works[number], _I(first), _I(copies), *self._sums)
+        self._kernel(name)((tasks,), (_THREADS,), arguments, shared_mem=copies * bins)
 
     def tally_box(self, number: int, box: Box, sign: int) -> None:
-        """Count the voxels of a box of a label volume (1), take them off (-1), or see their extremes only (0).
-
-        Parameters
-        ----------
-        number
-            Of the work.
-        box
-            First and end along i, j, k.
-        """
+        """Count the voxels of a box of label volume ``number`` of the works (1), or take them off (-1)."""
         import cupy
 
-        strips = (box[1] - box[0]) * -(-(box[3] - box[2]) // STRIP_ROWS)
         with cupy.cuda.Device(self.device.indices[0]):
-            self._tally_box(number, box, (0, strips), sign)
+            self._tally_box(number, box, (0, self._label_work(number).strips_in(box)), sign)
+
+    def renew_extremes(self, number: int, box: Box) -> None:
+        """Find extremes again that were lost when a box was taken off, each in its whole strip."""
+        import cupy
+
+        work = self._label_work(number)
+        with cupy.cuda.Device(self.device.indices[0]):
+            self._tally_box(number, work.whole_strips(box), (0, work.strips_in(box)), 0)
 
     def _tally_box(self, number: int, box: Box, strips: tuple[int, int], sign: int) -> None:
+        work, count = self._label_work(number), len(self._problem.organs)
+        labels, organs, divisions, frame = self._works[number]
+        slot = 4 * (1 + int(self._problem.bins.rule.bins))  # bytes
+        slots = min(_MOST_SLOTS, _SHARED_BYTES // slot) if sign else 0
+        where = (box[0], *box[2:], work.strip_rows, work.extremes, count, strips[0], sign, slots)
+        arguments = (*self._dose, labels, *map(_I, work.labels.shape[1:]), organs, divisions, frame, *map(_I, where))
+        shared = slots * slot if sign else 4 * -(-count // 32)
+        launched = self._kernel("tally_voxels", label_define(work.labels))
+        launched((strips[1],), (_THREADS,), (*arguments, *self._sums), shared_mem=shared)
+
+    def _label_work(self, number: int) -> LabelWork:
         work = self._problem.works[number]
         assert isinstance(work, LabelWork)
-        labels, organs, divisions, frame = self._works[number]
-        bins = 4 * int(self._problem.bins.rule.bins)
-        slots = min(_MOST_SLOTS, (_SHARED_BYTES - 4 * _MOST_SLOTS) // bins)
-        where = (box[0], *box[2:], STRIP_ROWS, work.extremes, len(self._problem.organs), strips[0], sign, slots)
-        arguments = (*self._dose, labels, *map(_I, work.labels.shape[1:]), organs, divisions, frame, *map(_I, where))
-        launched = _kernel("tally_voxels", label_define(work.labels))
-        launched((strips[1],), (_THREADS,), (*arguments, *self._sums, *self._extremes), shared_mem=slots * (4 + bins))
+        return work
+
+    def _kernel(self, name: str, defines: tuple[str, ...] = ()) -> Any:
+        """A kernel, kept because CuPy takes some microseconds to find it."""
+        if (name, *defines) not in self._kernels:
+            self._kernels[name, *defines] = _kernel(name, *([defines] if defines else []))
+        return self._kernels[name, *defines]
 
     @property
     def _dose(self) -> tuple[Any, ...]:
@@ -123,54 +157,50 @@ class Run:
             new = cupy.asarray(np.ascontiguousarray(labels, whole.dtype))
             whole[box[0] : box[1], box[2] : box[3], box[4] : box[5]] = new
 
-    def forget_extremes(self, first: int, end: int) -> None:
-        """Let rows of least and largest dose be empty again."""
-        import cupy
-
-        with cupy.cuda.Device(self.device.indices[0]):
-            self._extremes[0, first:end] = _INFINITY
-            self._extremes[1, first:end] = np.uint32(0)
-
     def snapshot(self) -> Tally:
         """What has been counted until now, as NumPy."""
         import cupy
 
         with cupy.cuda.Device(self.device.indices[0]):
-            found = cupy.asnumpy(self._found)
-        *sums, extremes = _parts(found, len(self._problem.organs), int(self._problem.bins.rule.bins))
-        return Tally(*sums, *extremes.view(np.float32))
+            if self._problem.extreme_rows > 1:
+                self._ends[0], self._ends[1] = self._extremes[0].min(axis=0), self._extremes[1].max(axis=0)
+            found = self._found.get(out=_page_locked(self._found))
+        *sums, ends = _parts(found, len(self._problem.organs), int(self._problem.bins.rule.bins))
+        return Tally(*sums, *ends.view(np.float32)[:, None])
 
     def close(self) -> None:
         """Let the device arrays go."""
-        self._values = self._blank = self._found = self._extremes = None
-        self._sums, self._works = [], ()
+        self._values = self._blank = self._found = self._extremes = self._ends = self._staged = None
+        self._sums, self._works = (), ()
 
 
-def _nothing(organs: int, bins: int, rows: int) -> npt.NDArray[np.int64]:
+def _page_locked(array: Any) -> npt.NDArray[Any] | None:
+    """Memory for a copy of a device array, which CuPy keeps for the next time; none for a large one.
+
+    Copies to and from other memory take several times as long.
+    """
+    import cupy
+
+    if array.nbytes > _MOST_PINNED_BYTES:
+        return None
+    return np.frombuffer(cupy.cuda.alloc_pinned_memory(array.nbytes), array.dtype, array.size).reshape(array.shape)
+
+
+def _nothing(organs: int, bins: int) -> npt.NDArray[np.int64]:
     """What a run has found before its first sample."""
-    found = np.zeros(organs * (bins + 2 + rows), np.int64)
-    found[organs * (bins + 2) :].view(np.uint32)[: rows * organs] = _INFINITY
+    found = np.zeros(organs * (bins + 3), np.int64)
+    found[organs * (bins + 2) :].view(np.uint32)[:organs] = _INFINITY
     return found
 
 
 def _parts(found: Any, organs: int, bins: int) -> tuple[Any, Any, Any, Any]:
-    """Counts (organs, bins), sums of dose, weight outside, and bits of least and largest value (2, rows, organs).
+    """Counts (organs, bins), sums of dose, weight outside, and bits of least and largest value (2, organs).
 
     They are parts of one array, of CuPy or NumPy.
     """
     ends = organs * bins, organs * (bins + 1), organs * (bins + 2)
     counts, totals, outside = found[: ends[0]], found[ends[0] : ends[1]], found[ends[1] : ends[2]]
-    return counts.reshape(organs, bins), totals, outside, found[ends[2] :].view(np.uint32).reshape(2, -1, organs)
-
-
-def _upload_dose(grid: ScaledDose, values: Any) -> None:
-    """Bring a dose to the GPU and scale it there, without a pass over it on the CPU where it is float32."""
-    if grid.source.dtype != values.dtype:
-        values.set(grid.values())
-        return
-    values.set(grid.source)
-    arguments = (values, np.int64(values.size), np.float64(grid.least), np.float64(grid.inverse_scale))
-    _kernel("scale_dose")((-(-values.size // _THREADS),), (_THREADS,), arguments)
+    return counts.reshape(organs, bins), totals, outside, found[ends[2] :].view(np.uint32).reshape(2, organs)
 
 
 def label_define(labels: npt.NDArray[Any]) -> tuple[str, ...]:

@@ -13,7 +13,16 @@ from napari_gpubio.dose.histogram.bins import Bins, make_bins
 from napari_gpubio.dose.histogram.grid import ScaledDose, c_ordered, scaled_dose
 from napari_gpubio.dose.histogram.sheets import MOST_UNITS, Sheets, joined, make_sheets, units_of, weigh
 from napari_gpubio.dose.histogram.spacing import rough_volume_mm3, spacing_for
-from napari_gpubio.dose.histogram.work import NO_ORGAN, STRIP_ROWS, LabelWork, Work, contour_work, frame_of, point_work
+from napari_gpubio.dose.histogram.work import (
+    NO_ORGAN,
+    STRIP_ROWS,
+    LabelWork,
+    Work,
+    contour_work,
+    frame_of,
+    point_work,
+    strip_rows_of,
+)
 from napari_gpubio.dose.model import MM3_PER_CC, Dose, Structures
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.contours import Colour, ContourStructure
@@ -63,7 +72,7 @@ class Problem:
     works
         Contours of all structures, each label volume, points of all structures: those that there are.
     extreme_rows
-        Rows of least and largest dose: one, and one for each slice of each label volume.
+        Rows of least and largest dose: one, and one for each strip of labels that will be painted.
     """
 
     grid: ScaledDose
@@ -80,7 +89,7 @@ class Problem:
     @property
     def resident_bytes(self) -> int:
         """About what a GPU keeps."""
-        counts = 2 * 8 * len(self.organs) * (int(self.bins.rule.bins) + 2 + self.extreme_rows)
+        counts = 8 * len(self.organs) * (2 * int(self.bins.rule.bins) + 6 + self.extreme_rows)
         return 4 * self.grid.source.size + counts + sum(work.nbytes for work in self.works)
 
     def pieces(self, start: int, count: int) -> list[tuple[int, int, int]]:
@@ -94,8 +103,17 @@ class Problem:
         return found
 
 
-def make_problem(dose: Dose, structures: Sequence[Structures], settings: DvhSettings) -> Problem:
+def make_problem(
+    dose: Dose, structures: Sequence[Structures], settings: DvhSettings, *, painted: bool = False
+) -> Problem:
     """Lay out a calculation.
+
+    Parameters
+    ----------
+    dose, structures, settings
+        See `napari_gpubio.dose.dvh_steps`.
+    painted
+        Whether labels will be painted, so that extremes have to be found again without a look at everything.
 
     Raises
     ------
@@ -107,7 +125,7 @@ def make_problem(dose: Dose, structures: Sequence[Structures], settings: DvhSett
     layout = _Layout(dose, settings)
     for structure in structures:
         layout.add(structure)
-    return layout.problem()
+    return layout.problem(painted=painted)
 
 
 class _Layout:
@@ -192,7 +210,7 @@ class _Layout:
         unit = structure.volume_cc * MM3_PER_CC / max(len(structure.points), 1)
         self._organs.append(Organ(name=structure.name, unit_mm3=unit))
 
-    def problem(self) -> Problem:
+    def problem(self, *, painted: bool) -> Problem:
         """What has been added, for the kernels."""
         works: list[Work] = []
         if self._contours:
@@ -200,8 +218,10 @@ class _Layout:
         rows = 1
         for labels, organs, affine in self._labels:
             frame = frame_of(self._from_world @ affine)
-            works.append(LabelWork(labels, organs, self._all_divisions(), frame, rows))
-            rows += len(labels)
+            height = strip_rows_of(labels.shape, len(self._organs), painted=painted)
+            work = LabelWork(labels, organs, self._all_divisions(), frame, height, rows if painted else 0)
+            works.append(work)
+            rows += work.items if painted else 0
         if self._points:
             numbers, points = zip(*self._points, strict=True)
             works.append(point_work(points, numbers, self._from_world))

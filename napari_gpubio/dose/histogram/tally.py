@@ -22,8 +22,7 @@ class Tally:
     outside
         Weight outside the dose, shape (organs,), int64.
     low, high
-        Least and largest scaled dose, shape (rows, organs), float32: row 0 is for contours and points, then there is
-        one for each slice of each label volume. Without samples they are infinite and 0.
+        Least and largest scaled dose, shape (1, organs), float32. Without samples they are infinite and 0.
     """
 
     counts: Array

@@ -2,9 +2,10 @@
 
 Every thread counts into copies of its own: ``counts`` of shape (threads, organs, bins + 2), int64, holds the weight in
 each bin, the sum of weight times dose in fine steps, and the weight outside the dose; ``extremes`` of shape (threads,
-rows, organs, 2), float32, the least and the largest value. Weights and sums are integers, so the order of samples means
-nothing. Tasks are functions of their own, not inlined into the parallel loops: there Numba would take some of what is
-written to parts of arrays for dead code.
+organs, 2), float32, the least and the largest value. Strips of labels that will be painted have extremes of their own
+instead, shape (strips, organs, 2), which only the thread with that strip writes to. Weights and sums are integers, so
+the order of samples means nothing. Tasks are functions of their own, not inlined into the parallel loops: there Numba
+would take some of what is written to parts of arrays for dead code.
 """
 
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ _jit_parallel = nb.njit(cache=True, nogil=True, error_model="numpy", parallel=Tr
 _F, _U = np.float32, np.uint32
 _ZERO, _HALF, _ONE = _F(0.0), _F(0.5), _F(1.0)
 _NONE = np.int64(0)
+_LOST = _F(np.inf)
 
 
 class Rows(NamedTuple):
@@ -47,12 +49,13 @@ class Points(NamedTuple):
 
 
 class Voxels(NamedTuple):
-    """A label volume; see `napari_gpubio.dose.histogram.work.LabelWork`."""
+    """A label volume, see `napari_gpubio.dose.histogram.work.LabelWork`, and the extremes of all strips."""
 
     labels: Array
     organs: Array
     divisions: Array
     frame: Array
+    strip_extremes: Array
 
 
 class Found(NamedTuple):
@@ -82,13 +85,27 @@ def tally_sample(volume: Volume, rule: BinRule, place: Any, weight: int, counts:
 
 
 @_jit
-def keep(found: Found, counts: Array, extremes: Array) -> None:
-    """Add what was found in samples of an organ to a thread's counts and extremes of that organ."""
+def add_sums(found: Found, counts: Array) -> None:
+    """Add the sum of dose and the weight outside the dose to a thread's counts of an organ."""
     bins = len(counts) - 2
     counts[bins] += found.total
     counts[bins + 1] += found.outside
+
+
+@_jit
+def keep(found: Found, counts: Array, extremes: Array) -> None:
+    """Add what was found in samples of an organ to a thread's counts and extremes of that organ."""
+    add_sums(found, counts)
     extremes[0] = min(extremes[0], found.low)
     extremes[1] = max(extremes[1], found.high)
+
+
+@_jit
+def let_go(found: Found, counts: Array, extremes: Array) -> None:
+    """The same for samples of weight -1. An extreme that goes with them is lost: the largest value becomes infinite."""
+    add_sums(found, counts)
+    if found.low <= found.high and (found.low <= extremes[0] or found.high >= extremes[1]):
+        extremes[1] = _LOST
 
 
 @_jit
@@ -148,7 +165,7 @@ def rows_task(volume: Volume, rule: BinRule, rows: Rows, task: int, counts: Arra
     found = nothing()
     for row in range(first, end):
         found = tally_row(volume, rule, rows, row, counts[organ], found)
-    keep(found, counts[organ], extremes[0, organ])
+    keep(found, counts[organ], extremes[organ])
 
 
 @_jit_parallel
@@ -168,7 +185,7 @@ def points_task(volume: Volume, rule: BinRule, points: Points, task: int, counts
     for n in range(first, end):
         place = points.places[n, 0], points.places[n, 1], points.places[n, 2]
         found = tally_sample(volume, rule, place, np.int64(1), counts[organ], found)
-    keep(found, counts[organ], extremes[0, organ])
+    keep(found, counts[organ], extremes[organ])
 
 
 @_jit_parallel
@@ -204,49 +221,74 @@ def tally_voxel(
     return found
 
 
+@_jit
+def clear_lost(extremes: Array) -> Array:
+    """Clear the extremes of organs that have lost one; returns which these are."""
+    lost = extremes[:, 1] == _LOST
+    for organ in range(len(extremes)):
+        if lost[organ]:
+            extremes[organ, 0], extremes[organ, 1] = _F(np.inf), _ZERO
+    return lost
+
+
 @_jit_task
 def tally_strip(
     volume: Volume, rule: BinRule, voxels: Voxels, strip: Any, sign: int, counts: Array, extremes: Array
 ) -> None:
-    """Count the voxels of a slice i, rows j and columns k; the last two arrays are those of a thread and a slice."""
+    """Count the voxels of a slice i, rows j and columns k; the last two arrays are those of a thread or a strip."""
     i, j_first, j_end, k_first, k_end = strip
     _, nj, nk = voxels.labels.shape
+    lost = clear_lost(extremes) if sign == 0 else np.zeros(0, np.bool_)
+    if sign == 0 and not lost.any():
+        return
     step = scaled(voxels.frame[3], 1.0)
     current, found = np.int64(-1), nothing()
     for j in range(j_first, j_end):
         start = origin(voxels.frame, np.float64(i), np.float64(j), 0.0)
         for k in range(k_first, k_end):
             organ = np.int64(voxels.organs[voxels.labels[i, j, k]])
-            if organ < 0:
+            if organ < 0 or (sign == 0 and not lost[organ]):
                 continue
             if organ != current:
                 if current >= 0:
-                    keep(found, counts[current], extremes[current])
+                    put(found, sign, counts[current], extremes[current])
                 current, found = organ, nothing()
             key, centre = (i * nj + j) * nk + k, shifted(start, _F(k), step)
             found = tally_voxel(volume, rule, voxels, centre, key, sign, (organ, counts[organ]), found)
     if current >= 0:
-        keep(found, counts[current], extremes[current])
+        put(found, sign, counts[current], extremes[current])
+
+
+@_jit
+def put(found: Found, sign: int, counts: Array, extremes: Array) -> None:
+    """Hand over what was found in voxels of one organ."""
+    if sign < 0:
+        let_go(found, counts, extremes)
+    else:
+        keep(found, counts, extremes)
 
 
 @_jit_parallel
 def tally_voxels(
     volume: Volume, rule: BinRule, voxels: Voxels, box: Any, work: Any, sign: int, counts: Array, extremes: Array
 ) -> None:
-    """Count strips of a box of voxels with weight 1, take them off with -1, or look at their extremes only with 0.
+    """Count the voxels of a box with weight 1, take them off with -1, or find lost extremes of whole strips with 0.
 
     Parameters
     ----------
     box
-        First and end along i, j, k, rows of a strip, and the row of the extremes of slice i = 0.
+        First and end along i, j, k, rows of a strip, and the row of the extremes of the volume's first strip; see
+        `napari_gpubio.dose.histogram.work.LabelWork`.
     work
-        First strip and their number.
+        First strip of the box and their number.
     """
     threads, (start, count) = len(counts), work
     i_first, _, j_first, j_end, k_first, k_end, height, row = box
-    strips = (j_end - j_first + height - 1) // height
+    above, slice_strips = j_first // height, (voxels.labels.shape[1] + height - 1) // height
+    strips = (j_end + height - 1) // height - above
     for thread in nb.prange(threads):
         for item in range(start + thread, start + count, threads):
-            i, j = i_first + item // strips, j_first + item % strips * height
-            strip = i, j, min(j + height, j_end), k_first, k_end
-            tally_strip(volume, rule, voxels, strip, sign, counts[thread], extremes[thread, row + i])
+            i, number = i_first + item // strips, above + item % strips
+            strip = i, max(number * height, j_first), min((number + 1) * height, j_end), k_first, k_end
+            own = voxels.strip_extremes[row - 1 + i * slice_strips + number] if row > 0 else extremes[thread]
+            tally_strip(volume, rule, voxels, strip, sign, counts[thread], own)

@@ -13,10 +13,13 @@ from napari_gpubio.dose.histogram.chords import row_sheets
 from napari_gpubio.dose.histogram.sheets import Sheets, units_of
 
 Array = npt.NDArray[Any]
+Box = tuple[int, int, int, int, int, int]  # first and end along i, j, k
 MOST_TASK_UNITS = 8192  # units of weight in a task, roughly its samples; a GPU's 32-bit counts hold 65535
 _LEAST_TASK_UNITS = 1024  # fewer are not worth the bins that a block clears and adds up
 _TASKS = 1024  # that a calculation is cut into if it is large enough, so that all processors of a GPU have some
-STRIP_ROWS = 64  # of voxels
+STRIP_ROWS = 64  # of voxels, at most
+_LEAST_STRIP_ROWS = 8  # a stroke looks at whole strips, so short ones; a warp of a GPU's block takes a row
+_MOST_EXTREMES_BYTES = 32 << 20  # of all strips of a volume
 _POINTS = 8192  # in a task
 NO_ORGAN = -1
 
@@ -67,14 +70,17 @@ class LabelWork:
         Samples of a voxel along i, j, k for each organ, shape (organs, 3), int32.
     frame
         Dose index of voxel (0, 0, 0), and per voxel along i, j, k; shape (4, 3).
+    strip_rows
+        Rows j of a strip, the part of a slice i that is one task.
     extremes
-        Row of the extremes of slice i = 0; each slice has one.
+        Row of the extremes of the first strip, if each strip has its own; 0 if all share those of contours and points.
     """
 
     labels: Array
     organs: Array
     divisions: Array
     frame: Array
+    strip_rows: int
     extremes: int
 
     @property
@@ -85,13 +91,29 @@ class LabelWork:
     @property
     def items(self) -> int:
         """Number of strips."""
-        return len(self.labels) * -(-self.labels.shape[1] // STRIP_ROWS)
+        return self.strips_in(self.box)
 
     @property
-    def box(self) -> tuple[int, int, int, int, int, int]:
-        """All of the volume: first and end along i, j, k."""
+    def slice_strips(self) -> int:
+        """Strips of each slice."""
+        return -(-self.labels.shape[1] // self.strip_rows)
+
+    @property
+    def box(self) -> Box:
+        """All of the volume."""
         i, j, k = self.labels.shape
         return 0, i, 0, j, 0, k
+
+    def strips_in(self, box: Box) -> int:
+        """Number of strips that a box meets."""
+        i, i_end, j, j_end, _, _ = box
+        return (i_end - i) * (-(-j_end // self.strip_rows) - j // self.strip_rows)
+
+    def whole_strips(self, box: Box) -> Box:
+        """All of the strips that a box meets."""
+        rows = self.strip_rows
+        i, i_end, j, j_end, _, _ = box
+        return i, i_end, j // rows * rows, min(-(-j_end // rows) * rows, self.labels.shape[1]), 0, self.labels.shape[2]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -149,6 +171,14 @@ def _cut(units: Array, organs: Array, most: float, tasks: Array) -> int:
             count, room = count + 1, most
         room -= units[row]
     return count
+
+
+def strip_rows_of(shape: tuple[int, ...], organs: int, *, painted: bool) -> int:
+    """Rows of a strip of labels that will be painted or not, with the extremes of some organs in each."""
+    rows = _LEAST_STRIP_ROWS if painted else STRIP_ROWS
+    while rows < STRIP_ROWS and 8 * organs * shape[0] * -(-shape[1] // rows) > _MOST_EXTREMES_BYTES:
+        rows *= 2
+    return rows
 
 
 def point_work(points: Sequence[Array], organs: Sequence[int], from_world: Array) -> PointWork:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose.io.dicom import brief, is_dicom, modality_of, numbers, read_dataset, required
+from napari_gpubio.dose.io.dicom import brief, numbers, read_dataset, required, sorted_by_modality
 from napari_gpubio.dose.io.geometry import EVEN, plane_axes, to_world
 
 Array = npt.NDArray[Any]
@@ -54,11 +54,13 @@ def read_ct(path: str | Path | Sequence[str | Path], *, series: str | None = Non
     Raises
     ------
     InvalidInput
-        If there is no CT file, a file is damaged, there are several series, slices differ in size or orientation, two
-        lie in one plane, one is missing, they are not evenly spaced, or the gantry was tilted.
+        If there is no CT file, a DICOM file of the folder is damaged, there are several series, slices differ in size
+        or orientation, two lie in one plane, one is missing, they are not evenly spaced, or the gantry was tilted.
     """
     files, name = _files_of(path)
     slices = [read_dataset(file, "CT") for file in files]
+    for one in slices:
+        required(one, "PixelData", _told(one, name))  # the last attribute: a file that ends too early has none
     return _volume(_one_series(slices, series, name), name)
 
 
@@ -73,9 +75,25 @@ def _files_of(path: str | Path | Sequence[str | Path]) -> tuple[list[Path], str]
 
 
 def ct_files(folder: Path) -> list[Path]:
-    """The CT files of a folder, by what they say of themselves."""
-    candidates = sorted(file for file in folder.iterdir() if file.is_file())
-    return [file for file in candidates if is_dicom(file) and modality_of(file) == "CT"]
+    """The CT files of a folder, by what they say of themselves.
+
+    Raises
+    ------
+    InvalidInput
+        If a DICOM file cannot be read: it may be a slice, without which the volume would end too early.
+    """
+    kinds, damaged = sorted_by_modality(folder)
+    refuse_damaged(damaged, folder.name)
+    return kinds.get("CT", [])
+
+
+def refuse_damaged(damaged: Sequence[str], name: str) -> None:
+    """Refuse a series beside which files lie that cannot be read; they are told by sentences."""
+    if damaged:
+        more = f" ({len(damaged) - 1} more files cannot either)" if len(damaged) > 1 else ""
+        raise InvalidInput(
+            f"{damaged[0]}{more}, or take it out of {name} if it is no CT slice: a slice may be missing without it"
+        )
 
 
 def _one_series(slices: list[Any], series: str | None, name: str) -> list[Any]:
@@ -95,7 +113,7 @@ def _volume(slices: list[Any], name: str) -> CtImage:
     if any(int(one.get("NumberOfFrames", 1) or 1) > 1 for one in slices):
         raise InvalidInput(f"{name} is a CT image of several frames in one file; export it slice by slice")
     axes = _common_axes(slices, name)
-    corners = np.array([numbers(one, "ImagePositionPatient", name, 3) for one in slices])
+    corners = np.array([numbers(one, "ImagePositionPatient", _told(one, name), 3) for one in slices])
     order = np.argsort(corners @ axes[:, 2], kind="stable")
     distance = _slice_distance(corners[order], axes, slices, name)
     values = _pixels([slices[n] for n in order], name)
@@ -110,10 +128,10 @@ def _volume(slices: list[Any], name: str) -> CtImage:
 
 def _common_axes(slices: list[Any], name: str) -> Array:
     """Axes of all slices, see `plane_axes`."""
-    shapes = {(int(one.get("Rows", 0)), int(one.get("Columns", 0))) for one in slices}
+    shapes = {tuple(int(numbers(one, side, _told(one, name), 1)[0]) for side in ("Rows", "Columns")) for one in slices}
     if len(shapes) > 1:
         raise InvalidInput(f"the slices of {name} have different sizes ({sorted(shapes)}); choose those of one series")
-    axes = [plane_axes(one, name) for one in slices]
+    axes = [plane_axes(one, _told(one, name)) for one in slices]
     if np.abs(np.array(axes) - axes[0]).max() > _TURNED:
         raise InvalidInput(f"the slices of {name} differ in orientation or pixel size; choose those of one series")
     return axes[0]
@@ -163,14 +181,19 @@ def _pixels(slices: Iterable[Any], name: str) -> Array:
 
 
 def _slice_values(dataset: Any, name: str) -> Array:
-    required(dataset, "PixelData", name)
     try:
         stored = np.asarray(dataset.pixel_array)
     except Exception as error:  # decoders raise whatever a damaged file brings about
-        raise InvalidInput(f"a slice of {name} cannot be read ({brief(error)}); export it again") from error
+        raise InvalidInput(f"{_told(dataset, name)} cannot be read ({brief(error)}); export it again") from error
     slope = float(numbers(dataset, "RescaleSlope", name, 1)[0]) if "RescaleSlope" in dataset else 1.0
     intercept = float(numbers(dataset, "RescaleIntercept", name, 1)[0]) if "RescaleIntercept" in dataset else 0.0
     values = stored * slope + intercept
     whole = slope == int(slope) and intercept == int(intercept)
     fits = whole and values.min() >= -(2**15) and values.max() < 2**15
     return values.astype(np.int16 if fits else np.float32)
+
+
+def _told(dataset: Any, name: str) -> str:
+    """How a slice is spoken of: by its file, where it has one."""
+    file = getattr(dataset, "filename", None)
+    return f"{Path(file).name}, a slice of {name}," if file else f"a slice of {name}"

@@ -16,6 +16,8 @@ CLASSES = {
     "RTSTRUCT": "1.2.840.10008.5.1.4.1.1.481.3",
     "RTPLAN": "1.2.840.10008.5.1.4.1.1.481.5",
 }
+_DICOMDIR = "1.2.840.10008.1.3.10"
+_SUFFIXES = (".dcm", ".dicom", ".ima")
 
 
 def pydicom() -> Any:
@@ -54,7 +56,7 @@ def read_dataset(path: str | Path, modality: str) -> Any:
         dataset = library.dcmread(path, force=True)
         found, kind = str(dataset.get("Modality", "")), str(dataset.get("SOPClassUID", ""))
     except Exception as error:  # pydicom lets through whatever a damaged file brings about
-        raise InvalidInput(f"{path.name} cannot be read as DICOM ({brief(error)}); export it again") from error
+        raise _unreadable(path, brief(error)) from error
     if not found and not kind:
         raise InvalidInput(f"{path.name} is no DICOM file; {wanted}")
     if modality not in (found, _name_of(kind)):
@@ -72,14 +74,55 @@ def is_dicom(path: Path) -> bool:
 
 
 def modality_of(path: Path) -> str:
-    """What a DICOM file says it is, for instance ``"CT"``; nothing if it cannot be read. Pixels are left alone."""
-    try:
-        dataset = pydicom().dcmread(path, specific_tags=["Modality", "SOPClassUID"], stop_before_pixels=True)
-        return str(dataset.get("Modality", "")) or _name_of(str(dataset.get("SOPClassUID", "")))
-    except InvalidInput:
-        raise
-    except Exception:  # noqa: BLE001 - pydicom lets through whatever a damaged file brings about
+    """What a DICOM file says it is, for instance ``"CT"``; pixels are left alone.
+
+    Returns
+    -------
+    str
+        Nothing for a file that is none (`seems_dicom`), and for kinds of files that are no images, such as a DICOMDIR.
+
+    Raises
+    ------
+    InvalidInput
+        If it seems to be a DICOM file and cannot be read, or ends before it says what it is.
+    """
+    if not seems_dicom(path):
         return ""
+    library = pydicom()
+    try:
+        dataset = library.dcmread(path, specific_tags=["Modality", "SOPClassUID"], stop_before_pixels=True, force=True)
+        modality, kind = str(dataset.get("Modality", "")), str(dataset.get("SOPClassUID", ""))
+        stored = str(getattr(dataset, "file_meta", {}).get("MediaStorageSOPClassUID", ""))
+    except Exception as error:  # pydicom lets through whatever a damaged file brings about
+        raise _unreadable(path, brief(error)) from error
+    if modality or _name_of(kind):
+        return modality or _name_of(kind)
+    if stored == _DICOMDIR or (kind == stored and library.uid.UID(kind).name != kind):  # which have no modality
+        return ""
+    raise _unreadable(path, "it ends before it says what it is")
+
+
+def seems_dicom(path: Path) -> bool:
+    """Whether a file begins as DICOM files do, or is named as one."""
+    return path.suffix.lower() in _SUFFIXES or is_dicom(path)
+
+
+def sorted_by_modality(folder: Path) -> tuple[dict[str, list[Path]], tuple[str, ...]]:
+    """The DICOM files of a folder by `modality_of`, each kind by name, and in sentences which cannot be read."""
+    pydicom()  # not file by file, if it is missing
+    kinds: dict[str, list[Path]] = {}
+    damaged: list[str] = []
+    for file in sorted(file for file in folder.iterdir() if file.is_file()):
+        try:
+            kinds.setdefault(modality_of(file), []).append(file)
+        except InvalidInput as error:
+            damaged.append(str(error))
+    kinds.pop("", None)
+    return kinds, tuple(damaged)
+
+
+def _unreadable(path: Path, why: str) -> InvalidInput:
+    return InvalidInput(f"{path.name} cannot be read as DICOM ({why}); export it again")
 
 
 def _name_of(kind: str) -> str:

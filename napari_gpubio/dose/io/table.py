@@ -11,6 +11,7 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.dose.curves.answer import evaluate
 from napari_gpubio.dose.curves.dvh import Dvh
 from napari_gpubio.dose.curves.metric import Metric
 from napari_gpubio.dose.run import DvhResult
@@ -35,26 +36,43 @@ def write_curves_csv(path: str | Path, dvhs: Iterable[Dvh]) -> None:
 
 
 def write_metrics_csv(
-    path: str | Path, dvhs: Iterable[Dvh], metrics: Sequence[Metric], *, reference_dose: float | None = None
+    path: str | Path,
+    dvhs: Iterable[Dvh],
+    metrics: Sequence[Metric],
+    *,
+    reference_dose: float | None = None,
+    everything: Dvh | None = None,
 ) -> None:
-    """Write a table with a row for each structure and a column for each metric; what cannot be said stays empty.
+    """Write a table with a row for each structure and a column for each metric.
+
+    A cell without a value says why: ``not evaluated: 'Heart' has 5 cc, less than D9cc[Gy] asks for``.
 
     Parameters
     ----------
+    path
+        The new file.
+    dvhs
+        Of one plan.
+    metrics
+        Columns.
     reference_dose
         What % of dose are of, in the histograms' unit.
+    everything
+        Histogram of all that is irradiated, see `napari_gpubio.dose.Metric.of`.
 
     Raises
     ------
     InvalidInput
-        If the file cannot be written, or a metric does not go with the unit of the dose.
+        If the file cannot be written.
     """
+    known = tuple(dvhs)
+    unit = known[0].unit if known else ""
     with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["structure", *map(str, metrics)])
-        for dvh in dvhs:
-            values = [metric.of(dvh, reference_dose) for metric in metrics]
-            writer.writerow([dvh.name, *("" if math.isnan(value) else repr(value) for value in values)])
+        writer.writerow(["structure", *(str(metric.in_unit(unit)) for metric in metrics)])
+        for dvh in known:
+            found = (evaluate(metric, dvh, reference_dose, everything=everything) for metric in metrics)
+            writer.writerow([dvh.name, *(one.cell for one in found)])
 
 
 def write_json(path: str | Path, result: DvhResult) -> None:

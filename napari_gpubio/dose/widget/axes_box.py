@@ -26,7 +26,7 @@ class AxesBox(QWidget):
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(4)
-        for widget, stretch in ((self.kind, 5), (self.volume, 3), (self.dose, 3), (self.log, 0)):
+        for widget, stretch in ((self.kind, 7), (self.volume, 3), (self.dose, 4), (self.log, 0)):
             row.addWidget(widget, stretch)
         for box in (self.kind, self.volume, self.dose):
             box.currentIndexChanged.connect(lambda *_: self.changed.emit())

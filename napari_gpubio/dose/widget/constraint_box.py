@@ -30,10 +30,15 @@ from napari_gpubio.dose.curves.constraints import (
     parse_constraint,
 )
 from napari_gpubio.dose.curves.dvh import Dvh
+from napari_gpubio.dose.widget.metric_table import METRICS_TIP
 from napari_gpubio.dose.widget.readout import short
+from napari_gpubio.dose.widget.whole_dose import Reading
 
 FILES = "Constraints (*.txt)"
-_HINT = "one a line, for instance\ncord: Max[Gy] < 45\ntarget: V95%[%] >= 98"
+_HINT = (
+    "one a line, for instance\ncord: Max[Gy] < 45\ntarget: V95%[%] >= 98\n"
+    "lung: NTCP(n=0.87, m=0.18, TD50=24.5Gy)[%] < 20"
+)
 _SIGNS = {PASS: ("✓ pass", "#5fbf77"), FAIL: ("✗ fail", "#ff6b5e"), NOT_EVALUATED: ("? not evaluated", "#d6942a")}
 _COLUMNS = ("Constraint", "Value", "Result")
 _ROW, _MOST_ROWS = 22, 8
@@ -53,13 +58,13 @@ class ConstraintBox(QWidget):
         self.constraints: tuple[Constraint, ...] = ()
         self.verdicts: tuple[Verdict, ...] = ()
         self._plans: tuple[tuple[Dvh, ...], ...] = ()
-        self._reference: float | None = None
+        self._reading = Reading()
         self._build()
         self.text.textChanged.connect(self._on_typed)
 
-    def show_dvhs(self, plans: Sequence[tuple[Dvh, ...]], reference: float | None) -> None:
+    def show_dvhs(self, plans: Sequence[tuple[Dvh, ...]], reading: Reading) -> None:
         """Hold the histograms of each plan against the constraints."""
-        self._plans, self._reference = tuple(plans), reference
+        self._plans, self._reading = tuple(plans), reading
         self._show()
 
     def load(self, path: Path) -> None:
@@ -83,7 +88,7 @@ class ConstraintBox(QWidget):
     def _build(self) -> None:
         self.text.setPlaceholderText(_HINT)
         self.text.setFixedHeight(72)
-        self.text.setToolTip("Structure: metric, sign, limit; what follows a # is left out")
+        self.text.setToolTip(f"Structure: metric, sign, limit; what follows a # is left out. {METRICS_TIP}")
         self.problem.setWordWrap(True)
         self.problem.setStyleSheet(_ERROR)
         self.problem.hide()
@@ -130,12 +135,13 @@ class ConstraintBox(QWidget):
 
     def _show(self) -> None:
         """Judge and list: the first plan, then the second."""
-        rows = [(v, second) for second, dvhs in enumerate(self._plans) for v in self._judged(dvhs)]
+        rows = [(v, second) for second, dvhs in enumerate(self._plans) for v in self._judged(dvhs, second=bool(second))]
         self.verdicts = tuple(verdict for verdict, _ in rows)
         self.table.setRowCount(len(rows))
         for row, (verdict, second) in enumerate(rows):
             text, colour = _SIGNS[verdict.status]
-            value = "–" if verdict.reason else f"{short(verdict.value)} {verdict.constraint.metric.unit}"
+            unit = verdict.constraint.metric.in_unit(_unit_of(self._plans)).unit
+            value = "–" if verdict.reason else f"{short(verdict.value)} {unit}".rstrip()
             title = f"{verdict.constraint}{' (2nd plan)' if second else ''}"
             for column, cell in enumerate((title, value, text)):
                 item = QTableWidgetItem(cell)
@@ -147,8 +153,9 @@ class ConstraintBox(QWidget):
         height = self.table.horizontalHeader().sizeHint().height() + _ROW * min(len(rows), _MOST_ROWS) + 4
         self.table.setFixedHeight(height)
 
-    def _judged(self, dvhs: tuple[Dvh, ...]) -> tuple[Verdict, ...]:
-        return judge(self.constraints, dvhs, reference_dose=self._reference)
+    def _judged(self, dvhs: tuple[Dvh, ...], *, second: bool) -> tuple[Verdict, ...]:
+        everything = self._reading.of_plan(second=second)
+        return judge(self.constraints, dvhs, reference_dose=self._reading.reference, everything=everything)
 
     def _on_load(self) -> None:
         path, _ = QFileDialog.getOpenFileName(self, "Constraints", "", FILES)
@@ -167,6 +174,5 @@ class ConstraintBox(QWidget):
             self._complain(str(error))
 
 
-def text_of(constraints: Sequence[Constraint]) -> str:
-    """The lines of constraints."""
-    return "\n".join(map(str, constraints))
+def _unit_of(plans: Sequence[tuple[Dvh, ...]]) -> str:
+    return next((dvh.unit for dvhs in plans for dvh in dvhs), "")

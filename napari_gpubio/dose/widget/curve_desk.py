@@ -18,6 +18,7 @@ from napari_gpubio.dose.widget.plot import DvhPlot
 from napari_gpubio.dose.widget.readout import Shown
 from napari_gpubio.dose.widget.request import Counted, Structure
 from napari_gpubio.dose.widget.scale_box import ScaleBox
+from napari_gpubio.dose.widget.whole_dose import Reading, WholeDose
 
 if TYPE_CHECKING:
     from napari_gpubio.dose.run import DvhResult
@@ -61,8 +62,11 @@ class CurveDesk(QObject):
         self._soon.setSingleShot(True)
         self._soon.timeout.connect(self._refresh)
         self._recount = False
-        axes_box.changed.connect(self.redraw)
-        scale_box.changed.connect(self.redraw)
+        self.whole = WholeDose(self)
+        self.reading = Reading()
+        for part in (axes_box, scale_box, table, constraints):
+            part.changed.connect(self.redraw)
+        self.whole.found.connect(self.redraw)
 
     @property
     def factor(self) -> float:
@@ -104,6 +108,7 @@ class CurveDesk(QObject):
     def finish(self) -> None:
         """Free everything."""
         self._soon.stop()
+        self.whole.finish()
         if self.counted is not None:
             self.counted.close()
         self.counted, self.results, self.curves = None, (), ()
@@ -129,11 +134,21 @@ class CurveDesk(QObject):
         edges = interval_edges(dvhs, self.axes) if self.axes.differential else np.empty(0)
         self._plot.show_curves(self.curves, self.axes, start, edges)
         self._plot.show_prescription(self.reference)
-        self._table.show_curves(self.curves, self.reference)
+        self.reading = self._read_with()
+        self._table.show_curves(self.curves, self.reading)
         plans = [self.plan()] + ([self.plan(second=True)] if len(self.results) > 1 else [])
-        self._constraints.show_dvhs(plans if self.curves else [], self.reference)
+        self._constraints.show_dvhs(plans if self.curves else [], self.reading)
         self.noted.emit(self._notes(missing_reference=wanted.relative_dose and self.reference is None))
         self.drawn.emit()
+
+    def _read_with(self) -> Reading:
+        """The prescription, and the whole dose where a metric needs it."""
+        asked = [*self._table.metrics, *(one.metric for one in self._constraints.constraints)]
+        if self.counted is None or not any(metric.needs_everything for metric in asked):
+            self.whole.forget()
+            return Reading(reference=self.reference)
+        found = tuple(one.scaled(self.factor) for one in self.whole.ask(self.counted))
+        return Reading(reference=self.reference, everything=found, missing=self.whole.missing)
 
     def _shown(self) -> tuple[Shown, ...]:
         if self.counted is None:
@@ -153,10 +168,16 @@ class CurveDesk(QObject):
 
     def _notes(self, *, missing_reference: bool) -> str:
         notes = [NO_REFERENCE] if missing_reference else []
-        layers = () if self.counted is None else self.counted.request.layers
-        notes += [note for layer in layers for note in carried(layer, "notes") or ()]
-        notes += dict.fromkeys(note for one in self.curves for note in one.dvh.notes)
-        return " ".join(f"{note[:1].upper()}{note[1:]}." for note in notes)
+        told = [] if self.counted is None else self.counted.request.layers_with_doses
+        notes += [note for layer in told for note in carried(layer, "notes") or ()]
+        notes += [note for one in self.curves for note in one.dvh.notes]
+        return " ".join(_sentence(note) for note in dict.fromkeys(notes))  # each once
+
+
+def _sentence(note: str) -> str:
+    """A note with a capital and a full stop; a file's name keeps its letters."""
+    begins_with_file = "." in note.split(" ", 1)[0]
+    return f"{note if begins_with_file else note[:1].upper() + note[1:]}."
 
 
 def colour_of(structure: Structure, counted: Counted) -> str:

@@ -1,7 +1,6 @@
 """Writing what is shown: the figure, the curves, the metrics, everything known, and a DICOM DVH sequence."""
 
 import csv
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from qtpy.QtWidgets import QFileDialog, QMenu, QPushButton, QWidget
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.layers import carried
+from napari_gpubio.dose.curves.metric import Metric
 from napari_gpubio.dose.io.dvh_sequence import write_dvh_sequence
 from napari_gpubio.dose.io.rtstruct import read_rtstruct
 from napari_gpubio.dose.io.table import write_curves_csv, write_json
@@ -23,6 +23,8 @@ from napari_gpubio.dose.widget.axes import interval_edges, log_start
 from napari_gpubio.dose.widget.curve_desk import CurveDesk
 from napari_gpubio.dose.widget.metric_table import MetricTable
 from napari_gpubio.dose.widget.plot import PAPER, DvhPlot
+from napari_gpubio.dose.widget.plot_legend import draw_legend, legend_width
+from napari_gpubio.dose.widget.readout import Shown
 
 NOTHING = "there are no histograms to write; press Run first"
 NO_RTDOSE = (
@@ -32,6 +34,7 @@ NO_RTDOSE = (
 SCALED = "the doses are scaled by {:g}, and a DVH sequence belongs to the doses of its file; set the scale to 1"
 _FIGURE = QSize(1000, 640)  # pixels
 _DICOM = "DICOM (*.dcm *)"
+_MARGIN = 16  # about the legend, pixels
 _FINER = 2  # times, has a picture of pixels
 
 
@@ -75,7 +78,7 @@ class ExportButton(QPushButton):
         """Write the plot as it is shown, dark on white."""
         image = QImage(_FINER * _FIGURE, QImage.Format.Format_RGB32)
         image.fill(Qt.GlobalColor.white)
-        self._draw(image)
+        self._draw(image, _FINER)
         with atomic_write(path) as part:
             if not image.save(str(part), "PNG"):
                 raise InvalidInput(f"{path.name} could not be written; choose another folder")
@@ -97,20 +100,26 @@ class ExportButton(QPushButton):
             write_curves_csv(target, self._desk.plan(second=second))
 
     def write_metrics(self, path: Path) -> None:
-        """Write the table; what it cannot tell stays empty."""
+        """Write the table; a cell without a value says why."""
         self._require()
         with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            writer.writerow(["structure", "plan", *map(str, self._table.metrics)])
+            writer.writerow(["structure", "plan", *map(str, self._metrics())])
             for one in self._desk.curves:
-                writer.writerow([one.dvh.name, 2 if one.second else 1, *map(self._cell(one.dvh), self._table.metrics)])
+                cells = [self._desk.reading.answer(metric, one).cell for metric in self._metrics()]
+                writer.writerow([one.dvh.name, 2 if one.second else 1, *cells])
 
     def write_everything(self, path: Path) -> None:
-        """Write curves as they are scaled, and how they were made."""
+        """Write curves as they are scaled, how they were made, and the metrics (null where there is no value)."""
         self._require()
         for second, target in self._targets(path):
             made = self._desk.results[int(second)]
-            told = {**made.parameters, "scaled_by": self._desk.factor, "prescription": self._desk.reference}
+            told = {
+                **made.parameters,
+                "scaled_by": self._desk.factor,
+                "prescription": self._desk.reference,
+                "metrics": [self._described(one) for one in self._desk.curves if one.second == second],
+            }
             write_json(target, DvhResult(dvhs=self._desk.plan(second=second), parameters=told, complete=made.complete))
 
     def write_dicom(self, path: Path, rtdose: Path | None = None, rtstruct: Path | None = None) -> None:
@@ -141,19 +150,23 @@ class ExportButton(QPushButton):
             found |= carried(layer, NUMBERS) or {}
         return found
 
-    def _draw(self, device: Any) -> None:
-        """Draw the plot anew on something to paint on."""
+    def _draw(self, device: Any, finer: int = 1) -> None:
+        """Draw the plot anew on something to paint on, with so many pixels for each of the figure."""
         self._require()
-        desk = self._desk
+        desk, whole = self._desk, QRectF(0, 0, _FIGURE.width(), _FIGURE.height())
+        beside = QRectF(whole).adjusted(0, _MARGIN, -_MARGIN, -_MARGIN)
+        beside.setLeft(beside.right() - legend_width(desk.curves, beside.height()))
         figure = DvhPlot(PAPER, "w")
-        figure.resize(_FIGURE)
+        figure.resize(int(beside.left()), _FIGURE.height())
         dvhs = [one.dvh for one in desk.curves]
         figure.show_curves(desk.curves, desk.axes, log_start(dvhs), interval_edges(dvhs, desk.axes))
         figure.show_prescription(desk.reference)
         figure.grab()  # lays it out
-        figure.place_legend()
         painter = QPainter(device)
-        figure.render(painter)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.scale(finer, finer)
+        figure.render(painter, QRectF(0, 0, figure.width(), figure.height()))
+        draw_legend(painter, beside, desk.curves, PAPER)
         painter.end()
         figure.close()
 
@@ -167,15 +180,19 @@ class ExportButton(QPushButton):
         both = [(False, path), (True, path.with_stem(f"{path.stem} (2nd plan)"))]
         return both[: len(self._desk.results)]
 
-    def _cell(self, dvh: Any) -> Callable[[Any], str]:
-        def text(metric: Any) -> str:
-            try:
-                value = metric.of(dvh, self._desk.reference)
-            except InvalidInput:
-                return ""
-            return "" if math.isnan(value) else repr(float(value))
+    def _metrics(self) -> list[Metric]:
+        """The columns of the table, as its head names them."""
+        unit = self._desk.axes.unit
+        return [metric.in_unit(unit) for metric in self._table.metrics]
 
-        return text
+    def _described(self, one: Shown) -> dict[str, Any]:
+        """The row of a structure."""
+        found = {str(metric): self._desk.reading.answer(metric, one) for metric in self._metrics()}
+        return {
+            "structure": one.dvh.name,
+            "values": {title: None if answer.reason else answer.value for title, answer in found.items()},
+            "not_evaluated": {title: answer.reason for title, answer in found.items() if answer.reason},
+        }
 
     def _ask_dicom(self) -> None:
         """Ask for the files of dose and structures, as far as the layers do not tell them, and for the new one."""

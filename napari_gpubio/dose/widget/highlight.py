@@ -18,6 +18,7 @@ from qtpy.QtCore import QObject, Signal
 from napari_gpubio.core.layers import KEY, carried, volume_of
 from napari_gpubio.core.steps import Step
 from napari_gpubio.dose.layer_places import index_to_world, place_of, stored_axes
+from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.sampling import dose_at_voxels
 from napari_gpubio.dose.structures.raster import inside
 from napari_gpubio.dose.widget.input_box import PANEL
@@ -39,10 +40,11 @@ _ENTRIES = 1024  # of the colormap on the graphics card
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Target:
-    """What is lit: structures of one layer, in the dose of the first plan."""
+    """What is lit: structures of one layer, in the dose of a plan."""
 
     counted: Counted
     structures: tuple[Structure, ...]
+    plan: int = 0
 
     @property
     def layer(self) -> Any:
@@ -52,7 +54,12 @@ class Target:
     @property
     def grid(self) -> Any:
         """The layer on whose voxels it is lit: the labels themselves, or the dose under contours."""
-        return self.layer if isinstance(self.layer, Labels) else self.counted.request.plans[0].layer
+        return self.layer if isinstance(self.layer, Labels) else self.counted.request.plans[self.plan].layer
+
+    @property
+    def dose(self) -> Dose:
+        """Of the plan."""
+        return self.counted.doses[self.plan]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -169,7 +176,7 @@ class Highlight(QObject):
     def _set_limits(self, layer: Any, sheet: Sheet) -> None:
         if self._interval is None:
             return
-        dose = sheet.target.counted.doses[0]
+        dose = sheet.target.dose
         colormap, limits = _limits(*self._interval, dose.largest - min(0.0, dose.least))
         if layer.colormap.name != colormap.name:
             layer.colormap = colormap
@@ -194,7 +201,7 @@ def _sheet_steps(target: Target) -> Generator[Step, None, Sheet]:
         doses = np.empty(np.asarray(grid.data).shape[-3:], np.float32)
         _fill(target, doses, _EVERYTHING)
         return Sheet(target=target, doses=doses)
-    dose = target.counted.doses[0]
+    dose = target.dose
     within = np.zeros(dose.values.shape, bool)
     for one in target.structures:
         within |= inside(target.counted.contours[one.name], dose.affine, dose.values.shape)
@@ -212,5 +219,5 @@ def _fill(target: Target, doses: Array, box: Box) -> None:
     to_world = index_to_world(layer)
     to_world[:3, 3] += to_world[:3, :3] @ [part.start or 0 for part in box]
     out = np.empty(labels.shape, np.float32)
-    dose_at_voxels(target.counted.doses[0], labels, to_world, wanted, out)
+    dose_at_voxels(target.dose, labels, to_world, wanted, out)
     doses[box] = out

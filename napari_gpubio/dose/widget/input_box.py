@@ -4,7 +4,7 @@ from typing import Any
 
 from napari.layers import Image
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QLabel, QLineEdit, QWidget
+from qtpy.QtWidgets import QLabel, QLineEdit, QSizePolicy, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layers import carried
@@ -77,6 +77,8 @@ class InputBox(QWidget):
         self._unit_of = None
 
     def _fill(self) -> None:
+        for box in (self.dose_box, self.second_box):  # whose texts would keep the panel from becoming narrow
+            box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.unit.setPlaceholderText("type it: Gy, J/cm2, mW/mm2 …")
         self.sizes.setStyleSheet("color: #9a9a9a;")
         self.sizes.setWordWrap(True)

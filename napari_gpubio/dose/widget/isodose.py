@@ -1,7 +1,8 @@
-"""The isodose: a line across the displayed slice of the dose, wherever it has the dose of the vertical line.
+"""The isodose: a line across the displayed slice of a dose, and in 3-D a surface, where it has the dose of the line.
 
-One image layer shows the distance of each voxel of the slice from the line, and a colormap draws what is near. The
-distances are computed when napari asks for a slice, so that dragging costs one slice, not one volume.
+In 2-D an image layer shows the distance of each voxel of the slice from the line, and a colormap draws what is near.
+The distances are computed when napari asks for a slice, so that dragging costs one slice, not one volume. In 3-D the
+layer shows the dose itself as napari's isosurface, of which dragging sets the threshold.
 """
 
 from typing import Any
@@ -24,6 +25,8 @@ _HALF_WIDTH = 0.35  # of the line, voxels
 _CLEAR = [0.0, 0.0, 0.0, 0.0]
 _LINE = [int(LINK[n : n + 2], 16) / 255 for n in (1, 3, 5)] + [1.0]
 _NEAR = Colormap([_CLEAR, _LINE, _CLEAR], controls=[0, 0.25, 0.75, 1], interpolation="zero", name="isodose")
+_SURFACE = Colormap([_LINE, _LINE], name="isodose surface")
+_OPACITY = 0.45  # of the surface, so that lit voxels shine through
 _LIMITS = (-2 * _HALF_WIDTH, 2 * _HALF_WIDTH)  # of which the colormap draws the middle half
 
 
@@ -48,7 +51,7 @@ class Distances:
     def __getitem__(self, key: Any) -> Array:
         part = np.asarray(self.doses[key])
         flat = np.squeeze(part)  # napari asks for a slab of one slice
-        if flat.ndim != 2:  # a volume in 3-D, where lit voxels show the surface
+        if flat.ndim != 2:  # a volume: napari turns to 3-D before the layer is another one
             return np.full(part.shape, FAR, np.float32)
         return distances(flat, self.level).reshape(part.shape)
 
@@ -84,7 +87,7 @@ def _steepest(doses: Array) -> Array:
 
 
 class Isodose(QObject):
-    """Keeps the one layer of the line.
+    """Keeps the one layer of the line or the surface.
 
     Parameters
     ----------
@@ -95,52 +98,76 @@ class Isodose(QObject):
     def __init__(self, viewer: Any, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._viewer = viewer
-        self._counted: Counted | None = None
+        self._shown: tuple[Counted, int, bool] | None = None  # the run, the plan, and whether it is a surface
+        self._level = 0.0
 
     @property
     def layer(self) -> Any | None:
         """The layer, or None."""
         return next((layer for layer in self._viewer.layers if carried(layer, PANEL) == WORD), None)
 
-    def show(self, counted: Counted, level: float) -> None:
-        """Draw the line of a dose (as it was counted) of the first plan."""
+    def show(self, counted: Counted, level: float, plan: int = 0) -> None:
+        """Draw the isodose of a dose (as it was counted) of a plan."""
+        wanted = counted, plan, self._viewer.dims.ndisplay == 3
         layer = self.layer
-        if layer is None or self._counted is not counted:
+        self._level = level
+        if layer is None or self._shown != wanted:
             self.clear()
-            self._counted = counted
-            self._add(counted, level)
+            self._shown = wanted
+            self._add(*wanted)
+        elif wanted[2]:
+            layer.iso_threshold = level
         elif layer.data.level != level:
             layer.data.level = level
             layer.refresh(thumbnail=False, extent=False, highlight=False)
 
     def clear(self) -> None:
-        """Take the line away."""
-        self._counted = None
+        """Take it away."""
+        self._shown = None
         if (layer := self.layer) is not None:
             self._viewer.layers.remove(layer.name)
 
     def attach(self) -> None:
-        """Nothing to listen to."""
+        """Follow the viewer into 3-D and back."""
+        self._viewer.dims.events.ndisplay.connect(self._on_ndisplay)
 
     def detach(self) -> None:
-        """Take the line away."""
+        """Hear no more of the viewer, and take it away."""
+        self._viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)
         self.clear()
 
-    def _add(self, counted: Counted, level: float) -> None:
-        grid = counted.request.plans[0].layer
+    def _on_ndisplay(self, *_: Any) -> None:
+        if self._shown is not None:
+            counted, plan, _ = self._shown
+            self.show(counted, self._level, plan)
+
+    def _add(self, counted: Counted, plan: int, is_surface: bool) -> None:
+        grid = counted.request.plans[plan].layer
         axes, selection = stored_axes(grid), self._viewer.layers.selection
-        doses = counted.doses[0].values.transpose([axes.index(n) for n in range(3)])
+        doses = counted.doses[plan].values.transpose([axes.index(n) for n in range(3)])
         selected, active = list(selection), selection.active
         self._viewer.add_image(
-            Distances(doses, level),
             name=NAME,
-            colormap=_NEAR,
-            contrast_limits=_LIMITS,
             blending="translucent_no_depth",
-            interpolation2d="linear",
             metadata={KEY: {PANEL: WORD}},
+            **(self._surface(doses) if is_surface else self._line(doses)),
             **place_of(grid),
         )
         self._viewer.layers.selection = selected
         if active is not None:
             self._viewer.layers.selection.active = active
+
+    def _line(self, doses: Array) -> dict[str, Any]:
+        data = Distances(doses, self._level)
+        return {"data": data, "colormap": _NEAR, "contrast_limits": _LIMITS, "interpolation2d": "linear"}
+
+    def _surface(self, doses: Array) -> dict[str, Any]:
+        low, high = float(doses.min()), float(doses.max())
+        return {
+            "data": np.asarray(doses, np.float32),
+            "colormap": _SURFACE,
+            "contrast_limits": (low, high if high > low else low + 1.0),
+            "rendering": "iso",
+            "iso_threshold": self._level,
+            "opacity": _OPACITY,
+        }

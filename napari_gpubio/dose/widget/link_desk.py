@@ -54,6 +54,7 @@ class LinkDesk(QObject):
         self._plot, self._tools, self._desk = plot, tools, desk
         self._highlight, self._isodose = highlight, isodose
         self._aimed: tuple[Any, ...] = ()
+        self._voxel_plan = 0
         plot.dose_dragged.connect(self.drag_dose)
         plot.band_dragged.connect(self.drag_band)
         plot.volume_dragged.connect(self.drag_volume)
@@ -83,12 +84,13 @@ class LinkDesk(QObject):
         """The line is at a volume now, as on the axis."""
         self.volume = volume
         self._plot.show_volume_line(volume)
-        self._say(readout.at_volume_text(self._desk.curves, volume, self._desk.axes))
+        self._tell()
 
     def choose_curve(self, number: int) -> None:
         """Light voxels inside the structure of a curve."""
         structure = self._desk.structure_of(number)
         if structure is not None:
+            self._tools.choose_plan(int(self._desk.curves[number].second))
             self._tools.choose(structure.name)
 
     def pick(self, position: Any) -> None:
@@ -96,16 +98,15 @@ class LinkDesk(QObject):
         counted = self._desk.counted
         if counted is None:
             return
-        dose = dose_at(counted, position)
+        dose = dose_at(counted, position, self._tools.plan)
         if dose is None:
             self.voxel = None
             self._plot.show_marks([])
             self._say("the voxel lies outside the dose")
             return
-        self.voxel = dose, structures_at(counted, position)
+        self.voxel, self._voxel_plan = (dose, structures_at(counted, position)), self._tools.plan
         self._mark()
-        scaled, names = dose * self._desk.factor, self.voxel[1]
-        self._say(readout.voxel_text(self._desk.curves, scaled, names, self._desk.axes))
+        self._say(self._voxel_text())
 
     def refresh(self) -> None:
         """Show the tools that are on, and light what they say."""
@@ -140,6 +141,8 @@ class LinkDesk(QObject):
     def _on_drawn(self) -> None:
         if self._desk.axes.relative_volume != self._is_relative and self.volume is not None:
             self.volume = None  # the line was on another axis
+        if self._desk.counted is not None and self._voxel_plan >= len(self._desk.counted.doses):
+            self.voxel, self._voxel_plan = None, 0  # it was in a plan that is gone
         self.refresh()
         self._mark()
 
@@ -157,10 +160,10 @@ class LinkDesk(QObject):
     def _aim(self, counted: Counted) -> None:
         """Let the highlight be of the chosen structures, and of what the tools say."""
         structures = self._tools.structures
-        aimed = counted, structures
-        if structures and (len(self._aimed) != 2 or self._aimed[0] is not counted or self._aimed[1] != structures):
+        aimed = counted, structures, self._tools.plan
+        if structures and self._aimed != aimed:
             self._aimed = aimed
-            self._highlight.aim(Target(counted=counted, structures=structures))
+            self._highlight.aim(Target(counted=counted, structures=structures, plan=self._tools.plan))
         factor = self._desk.factor
         if self._tools.dose.isChecked() and self.dose is not None:
             self._highlight.light(self.dose / factor)
@@ -170,20 +173,27 @@ class LinkDesk(QObject):
     def _draw_isodose(self) -> None:
         counted = self._desk.counted
         if counted is not None and self.dose is not None and self._tools.dose.isChecked():
-            self._isodose.show(counted, self.dose / self._desk.factor)
+            self._isodose.show(counted, self.dose / self._desk.factor, self._tools.plan)
         else:
             self._isodose.clear()
 
     def _tell(self) -> None:
-        curves, axes = self._desk.curves, self._desk.axes
-        if self._tools.dose.isChecked() and self.dose is not None:
-            self._say(readout.above_text(curves, self.dose, axes))
-        elif self._tools.band.isChecked() and self.band is not None:
-            self._say(readout.between_text(curves, *self.band, axes))
-        elif self._tools.volume.isChecked() and self.volume is not None and not axes.differential:
-            self._say(readout.at_volume_text(curves, self.volume, axes))
-        else:
-            self._say("")
+        """Tell what the tools say that are on, else of the voxel that is marked."""
+        curves, axes, tools, told = self._desk.curves, self._desk.axes, self._tools, []
+        if tools.dose.isChecked() and self.dose is not None:
+            told.append(readout.above_text(curves, self.dose, axes))
+        if tools.band.isChecked() and self.band is not None:
+            told.append(readout.between_text(curves, *self.band, axes))
+        if tools.volume.isChecked() and self.volume is not None and not axes.differential:
+            told.append(readout.at_volume_text(curves, self.volume, axes))
+        self._say("<br>".join(told) or self._voxel_text())
+
+    def _voxel_text(self) -> str:
+        if self.voxel is None:
+            return ""
+        dose, names = self.voxel
+        own = [one for one in self._desk.curves if one.second == bool(self._voxel_plan)]
+        return readout.voxel_text(own, dose * self._desk.factor, names, self._desk.axes)
 
     def _say(self, text: str) -> None:
         self._tools.say(text)
@@ -207,7 +217,7 @@ class LinkDesk(QObject):
             [
                 (number, dose * self._desk.factor, one.dvh.name in names)
                 for number, one in enumerate(self._desk.curves)
-                if not one.second and not one.dvh.is_empty
+                if one.second == bool(self._voxel_plan) and not one.dvh.is_empty
             ]
         )
 
@@ -218,18 +228,14 @@ class LinkDesk(QObject):
             self._tell()
 
 
-def dose_at(counted: Counted, position: Any) -> float | None:
-    """The dose of the first plan at a viewer position (z, y, x), or None outside its grid."""
-    layer = counted.request.plans[0].layer
-    return _sample(counted, layer, _index(layer, position))
-
-
-def _sample(counted: Counted, layer: Any, index: Any) -> float | None:
-    """The dose at an index (z, y, x) of its layer."""
+def dose_at(counted: Counted, position: Any, plan: int = 0) -> float | None:
+    """The dose of a plan at a viewer position (z, y, x), or None outside its grid."""
+    layer = counted.request.plans[plan].layer
+    index = _index(layer, position)
     to_world = index_to_world(layer)
     to_world[:3, 3] += to_world[:3, :3] @ index
     out = np.empty((1, 1, 1), np.float32)
-    dose_at_voxels(counted.doses[0], np.ones((1, 1, 1), np.uint8), to_world, [False, True], out)
+    dose_at_voxels(counted.doses[plan], np.ones((1, 1, 1), np.uint8), to_world, [False, True], out)
     return None if np.isnan(out[0, 0, 0]) else float(out[0, 0, 0])
 
 

@@ -1,22 +1,32 @@
-"""The table of metrics: a row for each curve, a column for each metric that was typed."""
+"""The table of metrics: a row for each curve, a column for each metric that was typed or chosen from the menu."""
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtGui import QColor, QIcon, QPixmap
-from qtpy.QtWidgets import QLabel, QLineEdit, QTableWidget, QTableWidgetItem, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QTableWidget, QTableWidgetItem, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose.curves.metric import Metric, parse_metric
+from napari_gpubio.dose.curves.answer import Answer
+from napari_gpubio.dose.curves.metric_text import parse_metrics
+from napari_gpubio.dose.curves.models import MODELS
+from napari_gpubio.dose.curves.parameters import spans
+from napari_gpubio.dose.widget.column_menu import ColumnMenu, first_number
 from napari_gpubio.dose.widget.readout import Shown, short
+from napari_gpubio.dose.widget.whole_dose import COUNTING, Reading
+
+if TYPE_CHECKING:
+    from napari_gpubio.dose.curves.metric import Metric
 
 DEFAULT = "Volume[cc], Mean[{unit}], D95%[{unit}], D2%[{unit}], Max[{unit}]"
-_TIP = (
-    "Columns, separated by commas: D95%[Gy], D0.03cc[Gy], V20Gy[%], V20Gy[cc], V20Gy-30Gy[cc], CV20Gy[cc], DC1cc[Gy], "
-    "Mean[Gy], Min[Gy], Max[Gy], Median[Gy], Volume[cc]; with a prescription also V95%[%]"
+METRICS_TIP = (
+    "Metrics: D95%[Gy], D0.03cc[Gy], V20Gy[%], V20Gy[cc], V20Gy-30Gy[cc], CV20Gy[cc], DC1cc[Gy], "
+    "Mean[Gy], Min[Gy], Max[Gy], Median[Gy], Volume[cc]; with a prescription also V95%[%]. With parameters: "
+    f"{', '.join(model.full_example for model in MODELS.values())}"
 )
+_UNKNOWN, _SOON = "–", "…"
 _WRONG = "QLineEdit { border: 1px solid #ff6b5e; }"
 _ERROR, _DIM = "color: #ff6b5e;", "color: #9a9a9a;"
 _ROW, _MOST_ROWS = 22, 8  # pixels; rows that are shown without scrolling
@@ -26,7 +36,8 @@ _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _FIXED = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
 _EDITABLE = _FIXED | Qt.ItemFlag.ItemIsEditable
 _COLOUR = Qt.ItemDataRole.UserRole
-Row = tuple[str, str, str, list[str]]  # title, colour, tool tip, cells
+Cell = tuple[str, str]  # text, tool tip
+Row = tuple[str, str, str, list[Cell]]  # title, colour, tool tip, cells
 
 
 class MetricTable(QWidget):
@@ -39,16 +50,17 @@ class MetricTable(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.metrics: tuple[Metric, ...] = ()
-        self.columns = QLineEdit(self)
+        self.columns, self.menu = QLineEdit(self), ColumnMenu(self)
         self.table = QTableWidget(0, 0, self)
         self.problem = QLabel(self)
         self._curves: tuple[Shown, ...] = ()
         self._rows: list[int | None] = []  # the curve of each row, or None
-        self._reference: float | None = None
+        self._reading = Reading()
         self._unit = ""
         self._lengths: tuple[int, ...] = ()
         self._build()
         self.columns.textEdited.connect(self._on_typed)
+        self.menu.chosen.connect(self.add_column)
         self.table.itemChanged.connect(self._on_item)
         self.table.currentCellChanged.connect(lambda row, *_: self._on_row(row))
         self.table.horizontalHeader().sectionDoubleClicked.connect(self._edit_column)
@@ -59,6 +71,7 @@ class MetricTable(QWidget):
             return
         was_default = self.columns.text() in ("", DEFAULT.format(unit=self._unit))
         self._unit = unit
+        self.menu.show_unit(unit)
         if was_default and unit:
             self.set_columns(DEFAULT.format(unit=unit))
 
@@ -68,13 +81,21 @@ class MetricTable(QWidget):
         self.columns.setCursorPosition(0)
         self._on_typed()
 
-    def show_curves(self, curves: Sequence[Shown], reference: float | None) -> None:
+    def add_column(self, text: str) -> None:
+        """Add a metric, with its first number selected so that it can be typed over."""
+        before = self.columns.text().rstrip(" ,;")
+        start = len(before) + 2 if before else 0
+        self.set_columns(f"{before}, {text}" if before else text)
+        self.columns.setFocus()
+        self.columns.setSelection(*first_number(self.columns.text(), start))
+
+    def show_curves(self, curves: Sequence[Shown], reading: Reading) -> None:
         """Read the metrics off these histograms."""
-        self._curves, self._reference = tuple(curves), reference
+        self._curves, self._reading = tuple(curves), reading
         self._show()
 
     def _build(self) -> None:
-        self.columns.setToolTip(_TIP)
+        self.columns.setToolTip(f"Columns, separated by commas. {METRICS_TIP}")
         self.columns.setPlaceholderText("metrics, for instance D95%[Gy], V20Gy[%]")
         self.problem.setWordWrap(True)
         self.problem.setStyleSheet(_ERROR)
@@ -88,7 +109,12 @@ class MetricTable(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(3)
-        for part in (self.columns, self.problem, self.table):
+        row = QHBoxLayout()
+        row.setSpacing(3)
+        row.addWidget(self.columns, 1)
+        row.addWidget(self.menu)
+        layout.addLayout(row)
+        for part in (self.problem, self.table):
             layout.addWidget(part)
         layout.addStretch(1)
 
@@ -96,7 +122,7 @@ class MetricTable(QWidget):
 
     def _on_typed(self, *_: Any) -> None:
         try:
-            self.metrics = parse_columns(self.columns.text())
+            self.metrics = parse_metrics(self.columns.text())
         except InvalidInput as error:  # what was there before stays
             self._complain(str(error))
             self.columns.setStyleSheet(_WRONG)
@@ -109,9 +135,15 @@ class MetricTable(QWidget):
     def _edit_column(self, column: int) -> None:
         """Select the text of a column where it can be typed over."""
         self.columns.setFocus()
-        if 0 < column <= len(self.metrics):
-            parts = self.columns.text().split(",")[: column - 1]
-            self.columns.setSelection(len(",".join([*parts, ""])), len(self.columns.text().split(",")[column - 1]))
+        text = self.columns.text()
+        try:
+            told = [(start, end) for start, end in spans(text) if text[start:end].strip()]
+        except InvalidInput:  # that is being typed; there are no places yet
+            return
+        if 0 < column <= len(told):
+            start, end = told[column - 1]
+            metric = text[start:end].strip()
+            self.columns.setSelection(text.index(metric, start), len(metric))
 
     def _complain(self, sentence: str) -> None:
         self.problem.setText(sentence[:1].upper() + sentence[1:])
@@ -123,7 +155,7 @@ class MetricTable(QWidget):
         problems: list[str] = []
         self._rows, rows = self._ordered(problems)
         was = self.table.blockSignals(True)
-        headers = ["Structure", *map(str, self.metrics)]
+        headers = ["Structure", *(str(metric.in_unit(self._unit)) for metric in self.metrics)]
         if self.table.columnCount() != len(headers):
             self.table.setColumnCount(len(headers))
         self.table.setHorizontalHeaderLabels(headers)
@@ -135,22 +167,17 @@ class MetricTable(QWidget):
             if item.data(_COLOUR) != colour:
                 item.setData(_COLOUR, colour)
                 item.setIcon(_chip(colour))
-            for column, text in enumerate(cells, start=1):
-                self._put(number, column, text, tip)
+            for column, (text, why) in enumerate(cells, start=1):
+                self._put(number, column, text, why or tip)
         self.table.blockSignals(was)
         self._fit([headers, *([title, *texts] for title, _, _, texts in rows)])
         if not self.columns.styleSheet():
             self._complain(problems[0] if problems else "")
 
     def _row(self, one: Shown, problems: list[str]) -> Row:
-        cells = []
-        for metric in self.metrics:
-            try:
-                value = metric.of(one.dvh, self._reference)
-            except InvalidInput as error:
-                problems.append(str(error))
-                value = math.nan
-            cells.append("–" if math.isnan(value) else short(value))
+        found = [self._reading.answer(metric, one) for metric in self.metrics]
+        problems += [answer.reason for answer in found if answer.is_refused]
+        cells = [_cell(answer) for answer in found]
         tip = "; ".join(one.dvh.notes) or "double-click to rename"
         return one.title, one.colour, tip, cells
 
@@ -173,11 +200,8 @@ class MetricTable(QWidget):
         """A row of the second plan minus the first."""
         cells = []
         for metric in self.metrics:
-            try:
-                value = metric.of(second.dvh, self._reference) - metric.of(first.dvh, self._reference)
-            except InvalidInput:
-                value = math.nan
-            cells.append("–" if math.isnan(value) else f"{value:+.4g}")
+            value = self._reading.answer(metric, second).value - self._reading.answer(metric, first).value
+            cells.append((_UNKNOWN if math.isnan(value) else f"{value:+.4g}", ""))
         return f"{second.dvh.name}: 2nd − 1st", second.colour, "second plan minus first", cells
 
     def _put(self, row: int, column: int, text: str, tip: str, *, editable: bool = False) -> QTableWidgetItem:
@@ -220,16 +244,10 @@ class MetricTable(QWidget):
         return self._rows[row] if 0 <= row < len(self._rows) else None
 
 
-def parse_columns(text: str) -> tuple[Metric, ...]:
-    """Read metrics that are separated by commas or semicolons.
-
-    Raises
-    ------
-    InvalidInput
-        If one of them is none.
-    """
-    parts = (part.strip() for part in text.replace(";", ",").split(","))
-    return tuple(parse_metric(part) for part in parts if part)
+def _cell(answer: Answer) -> Cell:
+    if not answer.reason:
+        return short(answer.value), ""
+    return _SOON if answer.reason == COUNTING else _UNKNOWN, answer.reason
 
 
 def _chip(colour: str) -> QIcon:

@@ -24,6 +24,7 @@ from napari_gpubio.dose.widget.isodose import Isodose
 from napari_gpubio.dose.widget.link_desk import LinkDesk
 from napari_gpubio.dose.widget.metric_table import MetricTable
 from napari_gpubio.dose.widget.plot import DvhPlot
+from napari_gpubio.dose.widget.plot_legend import LegendStrip
 from napari_gpubio.dose.widget.request import NO_STRUCTURES, Counted, Plan, Request, run_steps
 from napari_gpubio.dose.widget.scale_box import ScaleBox
 from napari_gpubio.dose.widget.script import painted, save, script_text
@@ -53,7 +54,7 @@ class DosePanel(EnginePanel):
         super().__init__(viewer, run_text="Run", parent=parent)
         self.inputs_box = InputBox(viewer, self)
         self.form = ParamForm(DvhSettings(), parent=self)
-        self.plot = DvhPlot(parent=self)
+        self.plot, self.legend = DvhPlot(parent=self), LegendStrip(self)
         self.axes_box, self.scale_box, self.tools = AxesBox(self), ScaleBox(self), ToolsBox(self)
         self.table, self.constraints = MetricTable(self), ConstraintBox(self)
         self.desk = CurveDesk(self.plot, self.axes_box, self.scale_box, self.table, self.constraints, self)
@@ -87,7 +88,7 @@ class DosePanel(EnginePanel):
         self.tabs = QTabWidget(self)
         self.tabs.addTab(self.table, "Metrics")
         self.tabs.addTab(self.constraints, "Constraints")
-        for part in (self.inputs_box, how, self.empty, self.axes_box, self.plot, self.tools):
+        for part in (self.inputs_box, how, self.empty, self.axes_box, self.plot, self.legend, self.tools):
             self.inputs.addWidget(part)
         for part in (self.scale_box, self.tabs, self.notes):
             self.inputs.addWidget(part)
@@ -110,6 +111,9 @@ class DosePanel(EnginePanel):
             part.complained.connect(self.show_error)
         self.desk.noted.connect(self._on_noted)
         self.table.selected.connect(self.link.choose_curve)
+        self.legend.chosen.connect(self.link.choose_curve)
+        self.legend.pointed.connect(self.plot.point_at)
+        self.desk.drawn.connect(lambda: self.legend.show_curves(self.desk.curves))
         self.table.renamed.connect(self._on_renamed)
 
     def _on_dose(self) -> None:
@@ -145,9 +149,11 @@ class DosePanel(EnginePanel):
         self.highlight.touch(layer, box)
         self.desk.repaint()
 
-    def _on_noted(self, sentence: str) -> None:
-        self.notes.setText(sentence)
-        self.notes.setVisible(bool(sentence))
+    def _on_noted(self, sentences: str) -> None:
+        advice = self.inputs_box.structures.advice if self.desk.counted is not None else ""
+        told = " ".join(filter(None, (advice, sentences)))
+        self.notes.setText(told)
+        self.notes.setVisible(bool(told))
 
     def _on_renamed(self, number: int, name: str) -> None:
         """Let a label have another name, in its layer too."""

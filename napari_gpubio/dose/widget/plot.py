@@ -11,17 +11,15 @@ from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.dose.widget.axes import Axes, interval_words
 from napari_gpubio.dose.widget.plot_axis import DoseAxis
-from napari_gpubio.dose.widget.plot_legend import emptiest
 from napari_gpubio.dose.widget.readout import Shown
 
 Array = npt.NDArray[Any]
 SCREEN, PAPER = "#a8adb3", "#222222"  # text and axes: on napari's themes, and on white
 LINK, VOLUME = "#2dffb2", "#ffb347"  # of what is lit in the image, and of the line at a volume
-_MOST_NAMED = 10  # curves in the legend
-_LEGEND_ROWS = 15, 21  # pixels, on screen and on paper
 _SLACK, _LEAST_SHARE = 0.01, 0.4  # of the range that is shown: by how much curves leave it, and what they fill
 _NEAR_PIXELS = 24.0
-DASHES = "dashed: second plan"
+_MARGINS = 6, 4, 12, 6  # pixels; pyqtgraph moves titles beyond the axes' edges, and half a number may stand there
+_WIDTH, _POINTED = 2, 5  # of curves, pixels: usual, and of the one whose name is pointed at
 _DASHED = Qt.PenStyle.DashLine
 
 
@@ -58,9 +56,11 @@ class DvhPlot(pyqtgraph.PlotWidget):
             axis.setPen(ink)
             axis.setTextPen(ink)
             axis.enableAutoSIPrefix(False)
+            axis.setStyle(showValues=False)  # as long as there is nothing to read
         self.getAxis("left").setWidth(58)
         self.getAxis("bottom").setHeight(42)
-        self.legend = self._new_legend()
+        self.getAxis("bottom").setStyle(hideOverlappingLabels=_MARGINS[2])
+        self.plotItem.layout.setContentsMargins(*_MARGINS)
         self._add_tools()
         self.scene().sigMouseMoved.connect(self._on_mouse)
         self.scene().sigMouseClicked.connect(self._on_click)
@@ -99,10 +99,11 @@ class DvhPlot(pyqtgraph.PlotWidget):
         self._drawn = [axes.curve(one.dvh, start, edges) for one in curves]
         if anew:
             self._make_items(len(curves), axes)
-        self._name(curves)
         for item, one, (x, y) in zip(self._items, curves, self._drawn, strict=True):
-            item.setPen(one.colour, width=2, style=_DASHED if one.second else Qt.PenStyle.SolidLine)
+            item.setPen(one.colour, width=_WIDTH, style=_DASHED if one.second else Qt.PenStyle.SolidLine)
             item.setData(x, y)
+        for side in ("bottom", "left"):
+            self.getAxis(side).setStyle(showValues=bool(curves))
         self.getAxis("bottom").logarithmic = axes.logarithmic
         self.setLabel("bottom", axes.dose_text + (interval_words(edges, axes) if axes.differential else ""))
         self.setLabel("left", axes.volume_text)
@@ -123,38 +124,11 @@ class DvhPlot(pyqtgraph.PlotWidget):
         for item in self._items:
             self.addItem(item)
 
-    def _new_legend(self) -> Any:
-        """An empty legend; pyqtgraph's own keeps the height of rows that are gone."""
-        if self.plotItem.legend is not None:
-            self.scene().removeItem(self.plotItem.legend)
-            self.plotItem.legend = None
-        fill, size = ("#ffffffcc", "11pt") if self._ink == PAPER else ("#26293088", "8pt")
-        return self.addLegend(labelTextColor=self._ink, brush=fill, verSpacing=0, labelTextSize=size)
-
-    def _pack_legend(self) -> None:
-        """Put the rows of the legend close to each other; pyqtgraph gives them more room the more they are."""
-        row = _LEGEND_ROWS[self._ink == PAPER]
-        for number in range(len(self.legend.items)):
-            self.legend.layout.setRowFixedHeight(number, row)
-        margins = self.legend.layout.getContentsMargins()
-        height = row * len(self.legend.items) + margins[1] + margins[3]
-        self.legend.setGeometry(0, 0, self.legend.width(), height)
-
-    def _name(self, curves: Sequence[Shown]) -> None:
-        """Name the curves of the first plan where they are few, and say that dashes are the second."""
-        pairs = list(zip(self._items, curves, strict=True))
-        wanted = [(item, one.dvh.name) for item, one in pairs if not (one.second or one.dvh.is_empty)]
-        wanted = wanted if len(wanted) <= _MOST_NAMED else []
-        wanted += [(item, DASHES) for item, one in pairs if one.second][:1]
-        if [(sample.item, label.text) for sample, label in self.legend.items] == wanted:
-            for sample, _ in self.legend.items:
-                sample.update()
-            return
-        self.legend = self._new_legend()
-        for item, title in wanted:
-            self.legend.addItem(item, title)
-        self._pack_legend()
-        self._frame = None  # its place is chosen anew
+    def point_at(self, number: int) -> None:
+        """Draw one curve thicker than the others; -1: none."""
+        for n, item in enumerate(self._items):
+            pen = item.opts["pen"]
+            item.setPen(pen.color(), width=_POINTED if n == number else _WIDTH, style=pen.style())
 
     def _fit(self) -> None:
         """Show all of the curves, unless they are seen well as it is: the user may have zoomed in, or is scaling."""
@@ -168,7 +142,6 @@ class DvhPlot(pyqtgraph.PlotWidget):
             self._frame = frame
             self.setXRange(left, right if right > left else left + 1, padding=0.02)
             self.setYRange(0.0, top or 1.0, padding=0.04)
-            self.place_legend()
 
     def _is_seen_well(self, now: tuple[float, float, float], shown: tuple[float, float, float]) -> bool:
         """Whether curves in one range fill another one well."""
@@ -178,23 +151,6 @@ class DvhPlot(pyqtgraph.PlotWidget):
         too_high = top > (1 + _SLACK) * height
         too_small = right - shown[0] < _LEAST_SHARE * width or top < _LEAST_SHARE * height
         return not (too_wide or too_high or too_small)
-
-    def place_legend(self) -> None:
-        """Put the legend where it hides least."""
-        box = self.plotItem.vb
-        whole, own = box.sceneBoundingRect(), self.legend.boundingRect()
-        if not (whole.width() > 0 and whole.height() > 0 and self._frame and self.legend.items):
-            return
-        (left, right), (low, high) = box.viewRange()
-        shares = [((x - left) / (right - left), (y - low) / (high - low)) for x, y in self._drawn if len(y)]
-        x, y = emptiest(shares, (own.width() / whole.width(), own.height() / whole.height()))
-        self.legend.anchor((0, 0), (0, 0), offset=(x * whole.width(), y * whole.height()))
-
-    def resizeEvent(self, event: Any) -> None:
-        """Qt: another size."""
-        super().resizeEvent(event)
-        if hasattr(self, "legend"):
-            self.place_legend()
 
     # -- lines ----------------------------------------------------------------------------------------------------
 

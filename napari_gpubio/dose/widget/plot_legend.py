@@ -1,45 +1,137 @@
-"""Where the legend hides least of the curves."""
+"""The legend, which covers no curve: names below the plot on screen, beside the plot in a figure."""
 
+import html
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+from qtpy.QtCore import QPointF, QRectF, Qt, Signal
+from qtpy.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
+from qtpy.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QWidget
 
-Array = npt.NDArray[Any]
-_PLACES = tuple((x, y) for y in (0.0, 0.33, 0.66, 1.0) for x in (1.0, 0.75, 0.5, 0.25, 0.0))  # the best ones first
-_POINTS = 200  # that a curve is looked at in
-_MARGIN = 0.02
+from napari_gpubio.dose.widget.readout import Shown
+
+DASHES = "dashed: second plan"
+_MOST_ROWS = 4  # that are shown without scrolling
+_TIP = "Point at a name to see its curve; click it to light voxels inside that structure"
+_NONE = -1
+_ROW, _LINE, _GAP, _WIDEST = 20.0, 24.0, 8.0, 190.0  # of a figure, pixels
+_POINTS = 11
 
 
-def emptiest(curves: Sequence[tuple[Array, Array]], size: tuple[float, float]) -> tuple[float, float]:
-    """Return the upper left corner of a box that covers least of the curves.
+def named(curves: Sequence[Shown]) -> list[tuple[int, Shown]]:
+    """The curves that are named, with their numbers: those of the first plan that are not empty."""
+    return [(number, one) for number, one in enumerate(curves) if not (one.second or one.dvh.is_empty)]
 
-    Parameters
-    ----------
-    curves
-        Places x and y of each, as shares of the plot from its lower left corner, shape (N,) each.
-    size
-        Width and height of the box, as shares.
 
-    Returns
-    -------
-    tuple
-        Shares from the upper left corner of the plot.
+def has_second(curves: Sequence[Shown]) -> bool:
+    """Whether there are dashed curves."""
+    return any(one.second for one in curves)
+
+
+# -- on screen --------------------------------------------------------------------------------------------------------
+
+
+class LegendStrip(QScrollArea):
+    """Names in the colours of the curves, in as many rows as they need; beyond a few they scroll.
+
+    ``chosen`` carries the number of a curve whose name was clicked, ``pointed`` of the one under the mouse (-1: none).
     """
-    if not curves:
-        return 1.0 - size[0] - _MARGIN, _MARGIN
-    points = np.concatenate([_even(x, y) for x, y in curves])
-    free = np.maximum(1.0 - np.array(size) - 2 * _MARGIN, 0.0)
-    corners = [np.array(place) * free + _MARGIN for place in _PLACES]
-    covered = [int(((points >= corner) & (points <= corner + size)).all(axis=1).sum()) for corner in corners]
-    best = corners[int(np.argmin(covered))]
-    return float(best[0]), float(best[1])
+
+    chosen = Signal(int)
+    pointed = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.label = QLabel(self)
+        self.label.setWordWrap(True)
+        self.label.setTextFormat(Qt.TextFormat.RichText)
+        self.label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+        self.label.setToolTip(_TIP)
+        self.label.linkActivated.connect(lambda number: self.chosen.emit(int(number)))
+        self.label.linkHovered.connect(lambda number: self.pointed.emit(int(number) if number else _NONE))
+        self.setWidget(self.label)
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.hide()
+
+    def show_curves(self, curves: Sequence[Shown]) -> None:
+        """Name these curves."""
+        parts = [_link(number, one) for number, one in named(curves)]
+        if has_second(curves):
+            parts.append(f"<i>{DASHES}</i>".replace(" ", "&nbsp;"))
+        text = " &nbsp; ".join(parts)
+        if text != self.label.text():
+            self.label.setText(text)
+            self._fit()
+        self.setVisible(bool(parts))
+
+    def resizeEvent(self, event: Any) -> None:
+        """Qt: another size."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Take the height of the rows, with room for the borders that a theme adds."""
+        row = self.label.fontMetrics().lineSpacing()
+        needed = self.label.heightForWidth(self.viewport().width()) + row // 2
+        self.setFixedHeight(min(needed, (_MOST_ROWS + 1) * row))
 
 
-def _even(x: Array, y: Array) -> Array:
-    """Points of a curve in equal steps of its length, from the upper left corner, shape (N, 2)."""
-    x, y = x[: len(y)], y[: len(x)]
-    along = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])
-    at = np.linspace(0.0, along[-1], _POINTS)
-    return np.column_stack([np.interp(at, along, x), 1.0 - np.interp(at, along, y)])
+def _link(number: int, one: Shown) -> str:
+    """A name that can be clicked, kept on one line."""
+    name = html.escape(one.dvh.name).replace(" ", "&nbsp;")
+    style = "color: #c8ccd0; text-decoration: none"
+    return f'<span style="color:{one.colour}">━</span>&nbsp;<a href="{number}" style="{style}">{name}</a>'
+
+
+# -- in a figure ------------------------------------------------------------------------------------------------------
+
+
+def legend_width(curves: Sequence[Shown], height: float) -> float:
+    """How wide a legend of this height is, pixels."""
+    return _columns(curves, height) * _column_width(curves)
+
+
+def draw_legend(painter: QPainter, place: QRectF, curves: Sequence[Shown], ink: str) -> None:
+    """Draw lines and names of curves into a place of a figure, in columns where they are many."""
+    painter.setFont(_font())
+    width, rows = _column_width(curves), _rows(place.height())
+    entries = [(one.dvh.name, one.colour, Qt.PenStyle.SolidLine) for _, one in named(curves)]
+    entries += [(DASHES, ink, Qt.PenStyle.DashLine)] if has_second(curves) else []
+    for number, (name, colour, style) in enumerate(entries):
+        left = place.left() + width * (number // rows)
+        middle = place.top() + _ROW * (number % rows + 0.5)
+        painter.setPen(QPen(QColor(colour), 2.0, style))
+        painter.drawLine(QPointF(left, middle), QPointF(left + _LINE, middle))
+        painter.setPen(QColor(ink))
+        painter.drawText(
+            QRectF(left + _LINE + _GAP, middle - _ROW / 2, width, _ROW),
+            int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft),
+            _elided(name),
+        )
+
+
+def _columns(curves: Sequence[Shown], height: float) -> int:
+    return -(-(len(named(curves)) + has_second(curves)) // _rows(height))
+
+
+def _rows(height: float) -> int:
+    return max(int(height // _ROW), 1)
+
+
+def _column_width(curves: Sequence[Shown]) -> float:
+    names = [one.dvh.name for _, one in named(curves)] + ([DASHES] if has_second(curves) else [])
+    widest = max((QFontMetricsF(_font()).horizontalAdvance(_elided(name)) for name in names), default=0.0)
+    return _LINE + 3 * _GAP + widest
+
+
+def _elided(name: str) -> str:
+    return QFontMetricsF(_font()).elidedText(name, Qt.TextElideMode.ElideMiddle, _WIDEST)
+
+
+def _font() -> QFont:
+    font = QFont()
+    font.setPixelSize(round(_POINTS * 4 / 3))
+    return font

@@ -56,6 +56,11 @@ class Request:
     settings: DvhSettings
     device: str
 
+    @property
+    def layers_with_doses(self) -> tuple[Any, ...]:
+        """All layers that go into a run."""
+        return (*(plan.layer for plan in self.plans), *self.layers)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:

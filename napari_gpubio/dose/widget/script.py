@@ -147,18 +147,27 @@ def _result_lines(
 ) -> list[str]:
     scaled = f"[one.scaled({factor!r}) for one in result]" if factor != 1 else "list(result)"
     lines = ["", f"result = dose.dvh({name}, structures, settings, device={device!r})", f"dvhs = {scaled}"]
+    asked = [*told["metrics"], *(one.metric for one in told["constraints"])]
+    given = repr(reference)
+    if any(metric.needs_everything for metric in asked):
+        given = f"{reference!r}, everything=everything"
+        lines += [
+            f"grid = dose.whole_grid({name}.values.shape, {name}.affine)  # all that is irradiated",
+            f"everything = dose.dvh({name}, grid, settings, device={device!r}).dvhs[0]",
+            *([f"everything = everything.scaled({factor!r})"] if factor != 1 else []),
+        ]
     if told["metrics"]:
         texts = [str(metric) for metric in told["metrics"]]
         lines += [
             f"metrics = [dose.parse_metric(text) for text in {texts!r}]",
             "for one in dvhs:",
-            f"    print(one.name, *(f'{{metric}} = {{metric.of(one, {reference!r}):.5g}}' for metric in metrics))",
+            f"    print(one.name, *(f'{{metric}} = {{dose.evaluate(metric, one, {given})}}' for metric in metrics))",
         ]
     if told["constraints"]:
         text = "\n".join(map(str, told["constraints"]))
         lines += [
             f"constraints = dose.parse_constraints({text!r})",
-            f"for verdict in dose.judge(constraints, dvhs, reference_dose={reference!r}):",
+            f"for verdict in dose.judge(constraints, dvhs, reference_dose={given}):",
             "    print(verdict.status, verdict.constraint, verdict.reason or f'{verdict.value:.5g}')",
         ]
     return [*lines, f"dose.write_curves_csv({f'{name} curves.csv'!r}, dvhs)"]

@@ -6,6 +6,9 @@ from napari.layers import Labels, Shapes
 from qtpy.QtCore import QSize, Qt, Signal
 from qtpy.QtWidgets import QListWidget, QListWidgetItem, QSizePolicy, QWidget
 
+from napari_gpubio.core.layers import carried
+from napari_gpubio.dose.layers import NUMBERS
+
 _ROWS = 2, 5  # that are shown, at least and at most
 _ROW = 22  # pixels
 _LAYER = Qt.ItemDataRole.UserRole
@@ -13,7 +16,10 @@ _TIP = "Tick what the histograms are of: Labels (one structure for each label) o
 
 
 class StructureList(QListWidget):
-    """Labels and Shapes layers of the viewer; the newest visible one is ticked until the user ticks.
+    """Labels and Shapes layers of the viewer, of which one is ticked until the user ticks.
+
+    That is the newest with contours of an RTSTRUCT file, since labels of the same cannot overlap, else the newest
+    visible Labels.
 
     Parameters
     ----------
@@ -45,13 +51,30 @@ class StructureList(QListWidget):
         self._chosen = list(layers)
         self.refresh()
 
+    @property
+    def advice(self) -> str:
+        """What another layer with the same structures of a file would be good for."""
+        chosen = self.layers
+        others = [self.item(row).data(_LAYER) for row in range(self.count())]
+        for layer in filter(is_from_file, chosen):
+            numbers = carried(layer, NUMBERS)
+            twins = [one for one in others if one not in chosen and carried(one, NUMBERS) == numbers]
+            for twin in twins:
+                if isinstance(layer, Labels) and isinstance(twin, Shapes) and carried(layer, "notes"):
+                    return f"Tick {twin.name!r} instead to count structures that overlap as they were drawn."
+                if isinstance(layer, Shapes) and isinstance(twin, Labels):
+                    return f"Counted from contours as they were drawn; tick {twin.name!r} instead to paint."
+        return ""
+
     def refresh(self, *_: Any) -> None:
         """Read the viewer's layers again."""
         there = [layer for layer in reversed(self._viewer.layers) if is_structures(layer)]
         before = self.layers
         self._chosen = [layer for layer in self._chosen if layer in there]
         if not self._is_own_choice:
-            self._chosen = ([layer for layer in there if layer.visible and isinstance(layer, Labels)] or there)[:1]
+            drawn = [layer for layer in there if is_from_file(layer) and isinstance(layer, Shapes)]
+            labels = [layer for layer in there if layer.visible and isinstance(layer, Labels)]
+            self._chosen = (drawn or labels or there)[:1]
         was = self.blockSignals(True)
         self.clear()
         for layer in there:
@@ -97,6 +120,11 @@ class StructureList(QListWidget):
     def _events(self) -> list[Any]:
         events = self._viewer.layers.events
         return [events.inserted, events.removed, events.reordered, events.renamed]
+
+
+def is_from_file(layer: Any) -> bool:
+    """Whether a layer's structures are those of an RTSTRUCT file."""
+    return bool(carried(layer, NUMBERS))
 
 
 def is_structures(layer: Any) -> bool:

@@ -75,7 +75,8 @@ def settle(qtbot, panel):
 
     def still():
         timers = (panel._soon, panel.desk._soon, panel.follower._later, panel.follower._check)
-        return not (panel.running or panel.highlight._job._alive or any(timer.isActive() for timer in timers))
+        busy = panel.running or panel.highlight._job._alive or panel.desk.whole.is_counting
+        return not (busy or any(timer.isActive() for timer in timers))
 
     wait_until(qtbot, still)
 

@@ -1,4 +1,4 @@
-"""Axes, intervals, the logarithmic axis and the place of the legend, without Qt's event loop."""
+"""Axes, intervals and the logarithmic axis, without Qt's event loop."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ import pytest
 from napari_gpubio.dose import Dvh
 from napari_gpubio.dose.widget.axes import DECADES, Axes, interval_edges, interval_words, log_start
 from napari_gpubio.dose.widget.plot_axis import DoseAxis
-from napari_gpubio.dose.widget.plot_legend import emptiest
 from napari_gpubio.dose.widget.readout import short
 
 
@@ -56,18 +55,6 @@ def test_negative_doses_have_intervals_too():
     edges = interval_edges([dvh], axes)
     assert edges[0] == -4.0
     assert axes.curve(dvh, 0.0, edges)[1].sum() == pytest.approx(10.0)
-
-
-def test_a_legend_lies_where_no_curve_is():
-    falling = np.linspace(0, 1, 50), np.linspace(1, 0, 50)
-    x, y = emptiest([falling], (0.3, 0.3))
-    assert x > 0.6
-    assert y < 0.1  # the upper right corner
-    high = np.linspace(0, 1, 50), np.r_[np.ones(45), np.linspace(1, 0, 5)]
-    x, y = emptiest([high], (0.3, 0.3))
-    points = np.column_stack([high[0], 1 - high[1]])
-    assert not ((points >= (x, y)) & (points <= (x + 0.3, y + 0.3))).all(axis=1).any()
-    assert emptiest([], (0.3, 0.3)) == pytest.approx((0.68, 0.02))
 
 
 def test_ticks_of_a_logarithmic_axis_say_what_they_stand_for(qtbot):

@@ -58,7 +58,7 @@ def test_curves_and_metrics_are_those_on_screen(counted, tmp_path, qtbot):
     told = rows(tmp_path / "m.csv")
     assert told[0] == ["structure", "plan", "Mean[Gy]", "V95%[%]"]
     assert float(told[1][2]) == curve(counted, "lung").mean
-    assert told[1][3] == ""  # there is no prescription
+    assert told[1][3].startswith("not evaluated: V95%[%] is in % of the prescription; give it")
 
 
 def test_everything_tells_how_it_was_made(viewer, panel, qtbot, tmp_path):

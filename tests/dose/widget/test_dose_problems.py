@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.layers import carried
-from tests.dock_widgets import MILLISECONDS, WAYS_TO_CLOSE, close, ended, hears_the_mouse
+from tests.dock_widgets import (
+    MILLISECONDS,
+    WAYS_TO_CLOSE,
+    check_closing_ends_a_run,
+    close,
+    complaint,
+    ended,
+    hears_the_mouse,
+)
 from tests.dose.widget.panel_samples import (
     SHAPE,
     a_dose,
@@ -21,13 +29,6 @@ from tests.dose.widget.panel_samples import (
     run,
     settle,
 )
-
-
-def complaint(qtbot, panel):
-    """What the panel says after Run."""
-    panel.run_button.click()
-    qtbot.waitUntil(lambda: not panel.running, timeout=MILLISECONDS)
-    return panel.message
 
 
 def test_curves_come_back_with_the_unit(counted, qtbot):
@@ -198,14 +199,7 @@ def test_nothing_is_left_when_it_is_closed(make_napari_viewer_proxy, qtbot, how)
 def test_closing_in_the_middle_of_a_run_ends_it(make_napari_viewer_proxy, qtbot, held, errors, how):
     viewer = make_napari_viewer_proxy(strict_qt="raise")
     add_case(viewer)
-    panel = add_panel(viewer)
-    panel.run_button.click()
-    held.wait(qtbot)
-    gone = weakref.ref(panel)
-    close(viewer, panel, how)
-    del panel
-    assert held.ended.wait(5)
-    assert ended(qtbot, gone)
+    check_closing_ends_a_run(qtbot, viewer, add_panel, held, how)
     assert errors() == []
 
 

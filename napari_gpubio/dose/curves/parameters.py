@@ -1,0 +1,160 @@
+"""Named parameters of metrics as texts: ``a=8``, ``TD50=46Gy``, ``target=PTV``; and texts that hold several metrics."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from napari_gpubio.core.errors import InvalidInput
+
+_CLOSING = {"(": ")", "[": "]"}
+_QUOTES = "'\""
+_SEPARATORS = ",;"
+_NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*)", re.DOTALL)
+_PLAIN_NAME = re.compile(r"[^,;()\[\]='\"]+")
+NUMBER, POSITIVE, WHOLE, DOSE, NAME = "number", "positive number", "whole number from 1 on", "positive dose", "name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """What a metric has to be told.
+
+    Parameters
+    ----------
+    name
+        As it is written.
+    kind
+        `NUMBER` (not 0), `POSITIVE`, `WHOLE`, `DOSE` (with its unit, or in that of the histogram) or `NAME`.
+    example
+        A value as it is written.
+    words
+        What it is.
+    aliases
+        Other spellings.
+    needed
+        Whether it must be given.
+    """
+
+    name: str
+    kind: str
+    example: str
+    words: str
+    aliases: tuple[str, ...] = ()
+    needed: bool = True
+
+    def answers_to(self, name: str) -> bool:
+        """Whether this is how it is called; letter case does not matter."""
+        return name.casefold() in (one.casefold() for one in (self.name, *self.aliases))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """A parameter's value.
+
+    Parameters
+    ----------
+    name
+        Of the parameter.
+    value
+        A number; 0 for a name.
+    unit
+        Of a dose; empty: that of the histogram.
+    text
+        A name.
+    """
+
+    name: str
+    value: float = 0.0
+    unit: str = ""
+    text: str = ""
+
+    def __str__(self) -> str:
+        told = _quoted(self.text) if self.text else f"{plain(self.value)}{self.unit}"
+        return f"{self.name}={told}"
+
+
+def plain(value: float) -> str:
+    """A number in as few digits as it takes, at most 15."""
+    return f"{value:.15g}"
+
+
+def read_value(parameter: Parameter, text: str, metric: str, advice: str) -> Given:
+    """Read the value of a metric's parameter, or say what is wrong with it and give ``advice``."""
+    stripped = text.strip()
+    if parameter.kind == NAME:
+        name = stripped[1:-1] if len(stripped) > 1 and stripped[0] == stripped[-1] in _QUOTES else stripped
+        if not name:
+            raise InvalidInput(f"in {metric}, {parameter.name} is empty; {advice}")
+        return Given(name=parameter.name, text=name)
+    found = _NUMBER.fullmatch(stripped)
+    if found is None or (found[2] and not _may_have_unit(parameter, found[2])):
+        raise InvalidInput(
+            f"in {metric}, {parameter.name} is {stripped!r}; give a {_in_words(parameter.kind)}: {advice}"
+        )
+    value, unit = float(found[1]), found[2] if parameter.kind == DOSE else ""
+    if not _is_allowed(value, parameter.kind):
+        raise InvalidInput(f"in {metric}, {parameter.name} is {stripped}; give a {_in_words(parameter.kind)}: {advice}")
+    return Given(name=parameter.name, value=value, unit=unit)
+
+
+def _may_have_unit(parameter: Parameter, unit: str) -> bool:
+    return parameter.kind == DOSE or (parameter.name == "alpha_beta" and unit == "Gy")
+
+
+def _is_allowed(value: float, kind: str) -> bool:
+    if value in (float("inf"), float("-inf")):
+        return False
+    if kind == NUMBER:
+        return value != 0
+    return value > 0 and (kind != WHOLE or value == int(value))
+
+
+def _in_words(kind: str) -> str:
+    return "number other than 0" if kind == NUMBER else kind
+
+
+def _quoted(name: str) -> str:
+    if _PLAIN_NAME.fullmatch(name) and name == name.strip():
+        return name
+    quote = _QUOTES[1] if _QUOTES[1] not in name else _QUOTES[0]
+    return f"{quote}{name}{quote}"
+
+
+def spans(text: str, *, is_inside: bool = False) -> Iterator[tuple[int, int]]:
+    """Where the parts of a text begin and end that commas or semicolons separate outside brackets and quotes.
+
+    Parameters
+    ----------
+    text
+        With its outermost brackets.
+    is_inside
+        Whether it is what stands inside brackets: names of structures are there, which may be quoted.
+
+    Raises
+    ------
+    InvalidInput
+        If a bracket or a quote has no end.
+    """
+    start, quote = 0, ""
+    expected: list[str] = []
+    for at, letter in enumerate(text):
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in _QUOTES and (expected or is_inside):
+            quote = letter
+        elif letter in _CLOSING:
+            expected.append(_CLOSING[letter])
+        elif expected and letter == expected[-1]:
+            expected.pop()
+        elif letter in _SEPARATORS and not expected:
+            yield start, at
+            start = at + 1
+    if expected or quote:
+        what = text[start:].strip()
+        raise InvalidInput(f"{what!r} lacks a {quote or expected[-1]}; write for instance gEUD(a=8)")
+    yield start, len(text)
+
+
+def parts(text: str, *, is_inside: bool = False) -> list[str]:
+    """The parts of a text, see `spans`; those that are empty are left out."""
+    found = (text[start:end].strip() for start, end in spans(text, is_inside=is_inside))
+    return [part for part in found if part]
