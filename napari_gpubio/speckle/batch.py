@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
         maps = drive(steps, draw_progress)
     if registered is not None:
         registered.clear_outside(maps)
-    for note in maps.notes:
+    for note in (*maps.notes, *(() if registered is None else registered.notes)):
         print(note, file=sys.stderr)
     for which, path in outputs.items():
         write_maps(path, maps, which)

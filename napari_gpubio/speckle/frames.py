@@ -59,7 +59,21 @@ class FrameStack:
         InvalidInput
             If their values cannot be used, or they cannot be read.
         """
-        return checked_values(np.asarray(self._array[first:end]), self.dtype, first)
+        try:
+            frames = np.asarray(self._array[first:end])
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # of a file or a share that went away; of pieces that do not fit together
+            raise InvalidInput(
+                f"frames {first} to {end - 1} cannot be read ({error}); look at where they lie"
+            ) from error
+        if frames.shape != (end - first, *self.shape):
+            raise InvalidInput(
+                f"frames {first} to {end - 1} have shape {frames.shape} and those before them {self.shape}; crop them "
+                "to one camera region"
+            )
+        return checked_values(frames, self.dtype, first)
 
 
 def checked_values(frames: Array, dtype: np.dtype[Any], first: int = 0) -> Array:

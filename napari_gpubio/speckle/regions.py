@@ -130,7 +130,16 @@ def write_curves_csv(path: Path, curves: Sequence[RegionCurve], seconds: npt.Arr
         Of the same maps.
     seconds
         Time of each map; left out if None.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no curve, or they and the times are not of the same maps.
     """
+    lengths = {len(curve.k2) for curve in curves} | ({np.size(seconds)} if seconds is not None else set())
+    if not curves or len(lengths) > 1:
+        told = "no regions" if not curves else "different numbers of maps, " + " and ".join(map(str, sorted(lengths)))
+        raise InvalidInput(f"there is no table of {told}; give curves, and times, of the same maps")
     columns: dict[str, Array] = {"map": np.arange(len(curves[0].k2))}
     if seconds is not None:
         columns["time [s]"] = np.asarray(seconds)

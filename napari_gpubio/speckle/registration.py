@@ -3,6 +3,8 @@
 Frames may be shifted by whole pixels only before contrast is taken: what is interpolated has less contrast.
 """
 
+import functools
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,15 +17,37 @@ from napari_gpubio.speckle.model import ContrastMaps
 from napari_gpubio.speckle.validity import EDGE
 
 Array = npt.NDArray[Any]
+LARGEST_SHIFT = 1.0 / 3.0  # of an edge of what is compared: farther apart, frames have too little in common
+_MOST_PIXELS = 960  # along an edge of what is compared; more would cost time and add little
 _SMOOTHING = 1.0  # pixels: finer detail is speckle, most of which changes from frame to frame
+_LEAST_HEIGHT = 12.0  # of a peak, in standard deviations of the correlation of unrelated frames; those reach 10
+_SPECKLE_LEVELS = 100.0  # by which structure must stand out of speckle to have nearly full weight
+_MOST_PASSES = 4  # two are enough, but for unrelated frames
+_NEAR = 1.0 / 64.0  # of an edge: up to there the peak is drawn by a small part of a pixel
 _TINY = 1e-12
 
 
 class Registered(NamedTuple):
-    """Frames that were shifted, and by how much (rows, columns), shape (T, 2)."""
+    """Frames that were shifted, and by how much (rows, columns), shape (T, 2).
+
+    ``unmatched`` are the numbers of the frames that have nothing in common with the reference, and were not shifted.
+    """
 
     frames: Array
     shifts: npt.NDArray[np.int64]
+    unmatched: tuple[int, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know, in sentences."""
+        if not self.unmatched:
+            return ()
+        which = ", ".join(map(str, self.unmatched[:5])) + (", ..." if len(self.unmatched) > 5 else "")
+        note = (
+            f"{len(self.unmatched)} of {len(self.shifts)} frames ({which}) have no detail in common with the reference "
+            "and were not shifted; choose another reference, or leave registration out"
+        )
+        return (note,)
 
     def clear_outside(self, maps: ContrastMaps) -> None:
         """Take contrast away, in place, where a window reaches to what came in from outside in any of the frames."""
@@ -41,31 +65,135 @@ class Registered(NamedTuple):
             maps.mask[..., outside] |= EDGE
 
 
+class ShiftFinder:
+    """Finds by how many whole pixels frames must be shifted to lie on a reference, whose spectrum is kept.
+
+    A shift is the highest place of a correlation of both, faded out towards their borders. Spatial frequencies have the
+    same weight where structure stands out of the speckle, as in a phase correlation (Kuglin and Hines 1975), and less
+    where it does not. A frame that lies far off is compared again from where it was found to lie: its fading had not
+    moved with it, which draws the peak of broad structure towards no shift.
+
+    Of frames that have nothing in common every frequency has a random phase, so the correlation is noise of a known
+    standard deviation; a peak that does not stand far out of it is not believed. Only the middle of large frames is
+    compared.
+
+    Parameters
+    ----------
+    reference
+        Frame (Y, X).
+
+    Raises
+    ------
+    InvalidInput
+        If the reference is no frame.
+    """
+
+    def __init__(self, reference: npt.ArrayLike) -> None:
+        self.shape = np.shape(reference)
+        if len(self.shape) != 2 or 0 in self.shape:
+            raise InvalidInput(f"the reference has shape {self.shape}; give one frame (y, x)")
+        self._middle = tuple(_middle(n) for n in self.shape)
+        self._size = tuple(part.stop - part.start for part in self._middle)
+        self._fading, self._low_pass = _fading(self._size), _low_pass(self._size)
+        self._kept = tuple(slice(0, max(2, n // 4)) for n in self._size)  # frequencies that it lets pass
+        self._twice = _twice(self._size)
+        self._reference = np.conj(self._spectrum(np.asarray(reference), (0, 0)))
+
+    def find(self, frame: npt.ArrayLike) -> tuple[int, int] | None:
+        """Return the shift (rows, columns) of a frame, or None if it has no detail in common with the reference.
+
+        Shifts of up to a third of the edges of what is compared are found, that is of frames of up to 960 pixels. They
+        are right to the pixel where structure is finer than some 30 pixels; that of broader structure may be one off.
+        Frames of less than some 40 x 40 pixels hold too little detail for a shift to be believed.
+
+        Raises
+        ------
+        InvalidInput
+            If the frame has another size.
+        """
+        if np.shape(frame) != self.shape:
+            raise InvalidInput(
+                f"the reference has shape {self.shape} and a frame {np.shape(frame)}; give one of its size"
+            )
+        image, shift = np.asarray(frame), (0, 0)
+        for _ in range(_MOST_PASSES):
+            more, height = self._peak(image, shift)
+            shift = shift[0] + more[0], shift[1] + more[1]
+            if any(abs(d) > LARGEST_SHIFT * n for d, n in zip(shift, self._size, strict=True)):
+                return None
+            if all(abs(d) <= max(1.0, _NEAR * n) for d, n in zip(more, self._size, strict=True)):
+                return shift if height >= _LEAST_HEIGHT else None
+        return None
+
+    def _peak(self, frame: Array, shift: tuple[int, int]) -> tuple[tuple[int, int], float]:
+        """What is missing to a shift, and the height of the correlation's peak, in standard deviations of noise."""
+        product = self._spectrum(frame, shift)
+        product *= self._reference
+        size = np.abs(product)
+        level = np.float32(_SPECKLE_LEVELS * float(np.median(size[self._kept])) + _TINY * float(size.max()))
+        if level == 0.0:
+            return (0, 0), 0.0  # one of them is even
+        weight = self._low_pass / (size + level)
+        product *= weight
+        size *= weight
+        correlation = fft.irfft2(product, s=self._size, overwrite_x=True)
+        place = np.unravel_index(int(np.argmax(correlation)), correlation.shape)
+        noise = math.sqrt(float(np.einsum("ij,ij,j->", size, size, self._twice))) / math.prod(self._size)
+        rows, columns = (n - int(p) if p > n // 2 else -int(p) for p, n in zip(place, self._size, strict=True))
+        return (rows, columns), float(correlation[place]) / noise
+
+    def _spectrum(self, frame: Array, shift: tuple[int, int]) -> npt.NDArray[np.complex64]:
+        """Spectrum of the middle of a frame that is shifted; what would come from outside has its mean."""
+        image, source, target = np.zeros(self._size, np.float32), [], []
+        for part, n, d in zip(self._middle, frame.shape, shift, strict=True):
+            first, end = max(0, part.start - d), min(n, part.stop - d)
+            source.append(slice(first, end))
+            target.append(slice(first - part.start + d, end - part.start + d))
+        there = image[tuple(target)]
+        there[...] = frame[tuple(source)]
+        there -= np.float32(there.mean(dtype=np.float64))
+        image *= self._fading
+        return np.asarray(fft.rfft2(image, overwrite_x=True))
+
+
+def _middle(pixels: int) -> slice:
+    """The largest middle part whose length suits a Fourier transform."""
+    size = min(pixels, _MOST_PIXELS)
+    while fft.next_fast_len(size, real=True) != size:
+        size -= 1
+    return slice((pixels - size) // 2, (pixels - size) // 2 + size)
+
+
+@functools.lru_cache(maxsize=2)
+def _fading(size: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    """Hann's window along both axes."""
+    rows, columns = (np.hanning(n + 2)[1:-1].astype(np.float32) for n in size)
+    return np.outer(rows, columns)
+
+
+@functools.lru_cache(maxsize=2)
+def _low_pass(size: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    """Spectrum of the Gaussian that smooths a correlation."""
+    rows, columns = fft.fftfreq(size[0])[:, None], fft.rfftfreq(size[1])[None, :]
+    return np.exp(-2.0 * (np.pi * _SMOOTHING) ** 2 * (rows**2 + columns**2)).astype(np.float32)
+
+
+def _twice(size: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    """How many frequencies each column of half a spectrum stands for: itself, and its conjugate."""
+    twice = np.full(size[1] // 2 + 1, 2.0, np.float32)
+    twice[0] = 1.0
+    if size[1] % 2 == 0:
+        twice[-1] = 1.0
+    return twice
+
+
 def find_shift(frame: npt.ArrayLike, reference: npt.ArrayLike) -> tuple[int, int]:
     """Return the whole pixels (rows, columns) that a frame must be shifted by to lie on the reference.
 
-    The highest place of the phase correlation (Kuglin and Hines 1975) of both, smoothed, and with the jumps at their
-    borders faded out.
+    (0, 0) where they have no detail in common. See `ShiftFinder`, which tells that apart, and which spares work where
+    many frames have the same reference.
     """
-    one, other = _spectrum(frame), _spectrum(reference)
-    product = other * np.conj(one)
-    whitened = product / (np.abs(product) + _TINY * np.abs(product).max(initial=_TINY))
-    correlation = fft.irfft2(whitened * _low_pass(np.shape(frame)), s=np.shape(frame))
-    place = np.unravel_index(int(np.argmax(correlation)), correlation.shape)
-    rows, columns = (int(p) if p <= n // 2 else int(p) - n for p, n in zip(place, correlation.shape, strict=True))
-    return rows, columns
-
-
-def _spectrum(frame: npt.ArrayLike) -> Array:
-    image = np.asarray(frame, np.float64)
-    windows = (np.hanning(n + 2)[1:-1] for n in image.shape)
-    return np.asarray(fft.rfft2((image - image.mean()) * np.outer(*windows)))
-
-
-def _low_pass(shape: tuple[int, ...]) -> Array:
-    """Spectrum of the Gaussian that smooths a correlation."""
-    rows, columns = fft.fftfreq(shape[0])[:, None], fft.rfftfreq(shape[1])[None, :]
-    return np.asarray(np.exp(-2.0 * (np.pi * _SMOOTHING) ** 2 * (rows**2 + columns**2)))
+    return ShiftFinder(reference).find(frame) or (0, 0)
 
 
 def shift_frame(frame: Array, shift: tuple[int, int]) -> Array:
@@ -98,6 +226,13 @@ def register(frames: Any, reference: npt.ArrayLike | None = None) -> Registered:
     first = stack.load(0, 1)[0] if reference is None else np.asarray(reference)
     if first.shape != stack.shape:
         raise InvalidInput(f"the reference has shape {first.shape} and a frame {stack.shape}; give one of its size")
-    shifts = np.array([find_shift(stack.load(n, n + 1)[0], first) for n in range(stack.count)], np.int64)
-    moved = [shift_frame(stack.load(n, n + 1)[0], (int(s[0]), int(s[1]))) for n, s in enumerate(shifts)]
-    return Registered(np.stack(moved), shifts)
+    finder, shifts = ShiftFinder(first), np.zeros((stack.count, 2), np.int64)
+    moved, unmatched = np.empty((stack.count, *stack.shape), stack.dtype), []
+    for n in range(stack.count):
+        frame = stack.load(n, n + 1)[0]
+        shift = (0, 0) if n == 0 and reference is None else finder.find(frame)
+        if shift is None:
+            unmatched.append(n)
+        shifts[n] = shift or (0, 0)
+        moved[n] = shift_frame(frame, shift or (0, 0))
+    return Registered(moved, shifts, tuple(unmatched))

@@ -36,6 +36,20 @@ def check_close(found, expected, tolerance):
     np.testing.assert_array_equal(found[~known], expected[~known].astype(np.float32))
 
 
+def error_of_k2(k2, pixels, cutoff):
+    """Relative standard error of K² = ⟨δ²⟩, δ = I/⟨I⟩ - 1, of so many pixels of speckle with a round pupil.
+
+    Integrated speckle is close to a gamma distribution (Goodman) of variance K², whose δ² has the variance
+    (2 + 6 K²) K⁴; between pixels whose fields have the correlation μ, the covariance ((2 + 2 K²) |μ|⁴ + 4 K² |μ|²) K⁴.
+    """
+    frequency = np.fft.fftfreq(256)
+    pupil = (frequency[:, None] ** 2 + frequency**2 <= cutoff**2).astype(float)
+    correlation = np.abs(np.fft.ifft2(pupil)) ** 2
+    correlation /= correlation[0, 0]
+    sums = (2 + 2 * k2) * (correlation**2).sum() + 4 * k2 * correlation.sum()
+    return float(np.sqrt(sums / pixels))
+
+
 def ulps(found, expected):
     """Largest distance in units in the last place; what is not finite must be equal."""
     np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle import ContrastSettings, ContrastStream, contrast
+from napari_gpubio.speckle import ContrastSettings, ContrastStream, contrast, static_fraction
 
 GOOD = np.random.default_rng(0).integers(1, 99, (3, 20, 22), np.uint8)
 
@@ -116,3 +116,32 @@ def test_streams_refuse_another_camera_region():
         pytest.raises(InvalidInput, match="not finite"),
     ):
         stream.push(np.full((20, 22), np.nan, np.float32))
+
+
+class Lazy:
+    """A stack that is read when it is asked for, and says so."""
+
+    shape, dtype = (3, 20, 22), np.dtype(np.uint8)
+
+    def __init__(self, read):
+        self.read = read
+
+    def __getitem__(self, which):
+        return self.read(which)
+
+
+def test_frames_that_change_size_or_go_away_while_they_are_read():
+    def gone(which):
+        raise OSError("the share is not there")
+
+    assert contrast(Lazy(GOOD.__getitem__), device="cpu").complete
+    told = refused(Lazy(lambda which: GOOD[which][:, :-1]))
+    assert told.startswith("frames 0 to 2 have shape (3, 19, 22) and those before them (20, 22); crop")
+    assert refused(Lazy(gone)) == "frames 0 to 2 cannot be read (the share is not there); look at where they lie"
+
+
+def test_windows_of_the_static_fraction():
+    for window in (0, 4, 21):
+        with pytest.raises(InvalidInput, match=f"window is {window} pixels"):
+            static_fraction(GOOD, window=window)
+    assert static_fraction(GOOD, window=19).shape == (20, 22)

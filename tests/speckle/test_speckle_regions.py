@@ -1,4 +1,4 @@
-"""Regions of interest and their time courses; registration of frames."""
+"""Regions of interest and their time courses."""
 
 import csv
 
@@ -12,12 +12,9 @@ from napari_gpubio.speckle import (
     contrast,
     inverse_correlation_time,
     region_curves,
-    register,
     speckle_flow_index,
     write_curves_csv,
 )
-from napari_gpubio.speckle.phantom import SpeckleField
-from napari_gpubio.speckle.registration import find_shift, shift_frame
 from napari_gpubio.speckle.validity import EDGE, SATURATED
 
 
@@ -88,54 +85,12 @@ def test_curves_go_to_csv_and_come_back(tmp_path):
     np.testing.assert_array_equal([int(row[head.index("one skipped")]) for row in rows], curves[0].skipped)
 
 
-# -- registration -----------------------------------------------------------------------------------------------------
-
-
-def scene(shape=(90, 110), seed=0):
-    return 200 + 800 * np.abs(SpeckleField(shape, 0.08, np.random.default_rng(seed)).draw()) ** 2
-
-
-@pytest.mark.parametrize("shift", [(0, 0), (3, -5), (-8, 2), (11, 13)])
-def test_a_known_shift_is_found(shift):
-    big, rng = scene((120, 140)), np.random.default_rng(1)
-    reference = big[15:105, 15:125]
-    moved = big[15 + shift[0] : 105 + shift[0], 15 + shift[1] : 125 + shift[1]]
-    noisy = moved + 40 * rng.standard_normal(moved.shape)
-    assert find_shift(noisy, reference) == shift
-    inner = (slice(15, -15),) * 2
-    np.testing.assert_array_equal(shift_frame(moved, shift)[inner], reference[inner])
-
-
-def test_a_stack_is_registered_by_whole_pixels():
-    big = scene((120, 140)).astype(np.uint16)
-    shifts = [(0, 0), (2, -3), (-4, 1)]
-    frames = np.stack([big[10 + dy : 100 + dy, 10 + dx : 120 + dx] for dy, dx in shifts])
-    found = register(frames)
-    assert found.shifts.tolist() == [list(s) for s in shifts]
-    assert found.frames.dtype == np.uint16
-    inner = (slice(None), slice(8, -8), slice(8, -8))
-    np.testing.assert_array_equal(found.frames[inner], np.broadcast_to(frames[0], frames.shape)[inner])
-    assert (found.frames[1, :2] == 0).all()
-
-
-@pytest.mark.parametrize("edges", ["valid", "reflect"])
-def test_what_came_in_from_outside_has_no_contrast(edges):
-    big = scene((120, 140)).astype(np.uint16)
-    frames = np.stack([big[10 + dy : 100 + dy, 10 + dx : 120 + dx] for dy, dx in [(0, 0), (2, -3)]])
-    found = register(frames)
-    maps = contrast(found.frames, ContrastSettings(edges=edges), device="cpu")
-    found.clear_outside(maps)
-    known = np.zeros(frames.shape, bool)
-    known[:, 4 : 90 if edges == "reflect" else 88, (0 if edges == "reflect" else 2) : 105] = True
-    np.testing.assert_array_equal(np.isfinite(maps.contrast), known)
-    assert (maps.mask[~known] & EDGE).all()
-    assert np.isnan(maps.index[~known]).all()
-
-
-def test_even_frames_are_not_moved():
-    assert find_shift(np.full((30, 30), 7), np.full((30, 30), 7)) == (0, 0)
-
-
-def test_a_reference_of_another_size():
-    with pytest.raises(InvalidInput, match="give one of its size"):
-        register(np.ones((2, 20, 20), np.uint8), np.ones((20, 21)))
+def test_tables_of_nothing_or_of_different_maps(tmp_path):
+    one, other = (region_curves(m, whole(m))[0] for m in (maps_of(np.full((n, 4, 4), 0.2)) for n in (2, 3)))
+    with pytest.raises(InvalidInput, match="no table of no regions"):
+        write_curves_csv(tmp_path / "c.csv", [])
+    with pytest.raises(InvalidInput, match="different numbers of maps, 2 and 3"):
+        write_curves_csv(tmp_path / "c.csv", [one, other])
+    with pytest.raises(InvalidInput, match="different numbers of maps, 2 and 5"):
+        write_curves_csv(tmp_path / "c.csv", [one], np.arange(5))
+    assert not list(tmp_path.iterdir())

@@ -150,6 +150,20 @@ def test_several_gpus_give_the_maps_of_one_cpu(fake_gpu, in_chunks_of):
     assert ours.parameters["device"].startswith("cuda:0 (Fake GPU 0), cuda:1")
 
 
+@pytest.mark.parametrize("mode", ["spatial", "temporal", "spatio-temporal"])
+@pytest.mark.parametrize("dtype", ["u2", "f4"])
+def test_several_gpus_give_the_bits_of_one(fake_gpu, in_chunks_of, dtype, mode):
+    fake_gpu(count=4)
+    in_chunks_of(1)
+    frames = hard_frames(dtype, (9, 21, 40))
+    settings = ContrastSettings(mode=mode, frames=3)
+    one, *others = (contrast(frames, settings, device=device) for device in ("cuda:0", "cuda:0,1", "cuda:all"))
+    for several in others:
+        assert several.complete
+        for name in ("contrast", "index", "mask"):
+            np.testing.assert_array_equal(getattr(several, name).view(np.uint8), getattr(one, name).view(np.uint8))
+
+
 def test_closing_frees_all_gpus(fake_gpu, in_chunks_of):
     pretended = fake_gpu(count=3)
     in_chunks_of(1)

@@ -57,7 +57,7 @@ def test_a_baseline_over_itself_is_one():
     np.testing.assert_allclose(contrast(FRAMES, settings, baseline=k2, device="cpu").index, 1.0, rtol=1e-6)
 
 
-def test_dark_frames_and_registration(tmp_path, stack):
+def test_dark_frames_and_registration(tmp_path, stack, capsys):
     dark = np.random.default_rng(1).integers(40, 60, (30, 20, 24), np.uint16)
     tifffile.imwrite(tmp_path / "dark.tif", dark)
     out = tmp_path / "k.tif"
@@ -65,6 +65,7 @@ def test_dark_frames_and_registration(tmp_path, stack):
     expected = contrast(FRAMES, noise=measure_dark(dark, gain=0.2), device="cpu")
     np.testing.assert_array_equal(tifffile.imread(out), expected.contrast)
     assert call(stack, "--contrast", out, "--register") == 0
+    assert "5 of 6 frames (1, 2, 3, 4, 5) have no detail in common" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,10 @@
 The process is the caller's; the loop, the ring and the simulated camera are those of live imaging.
 """
 
+import contextlib
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import numpy as np
 
@@ -23,19 +25,22 @@ SLOTS = 8
 _PATIENCE_S = 60.0
 
 
-def mean_level(_: Device) -> Process:
+MakeProcess = Callable[[Device], AbstractContextManager[Process]]
+
+
+def mean_level(_: Device) -> AbstractContextManager[Process]:
     """Make the trivial process: the mean of the frame, on the CPU."""
-    return lambda pixels: float(pixels.mean(dtype=np.float64))
+    return contextlib.nullcontext(lambda pixels: float(pixels.mean(dtype=np.float64)))
 
 
-def live_checks(make_process: Callable[[Device], Process] = mean_level, seconds: float = LONG_S) -> tuple[Check, ...]:
+def live_checks(make_process: MakeProcess = mean_level, seconds: float = LONG_S) -> tuple[Check, ...]:
     """Return the checks of the live loop.
 
     Parameters
     ----------
     make_process
-        Makes, for a device, what is done with every frame. It is called once with a frame before the clock runs, so
-        that compilation does not count.
+        Makes, for a device, what is done with every frame, in a context that is left when the check is over. It is
+        called once with a frame before the clock runs, so that compilation does not count.
     seconds
         How long the camera runs: `LONG_S` for a check, `SHORT_S` for a test.
     """
@@ -53,13 +58,14 @@ def live_checks(make_process: Callable[[Device], Process] = mean_level, seconds:
     )
 
 
-def _pace(process: Process, seconds: float) -> list[Finding]:
+def _pace(making: AbstractContextManager[Process], seconds: float) -> list[Finding]:
     """A camera at full pace: every frame is processed, at the camera's rate and without a backlog."""
     n = round(seconds * RATE_HZ)
     camera = SimulatedCamera(SHAPE, RATE_HZ, n_frames=n, tile=256)
-    camera.open()
-    process(np.ones(SHAPE, np.uint16))
-    status = _run(LiveLoop(camera, process), seconds)
+    with contextlib.closing(camera), making as process:
+        camera.open()
+        process(np.ones(SHAPE, np.uint16))
+        status = _run(LiveLoop(camera, process), seconds)
     return [
         _exactly("frames dropped", 0, status.dropped),
         _exactly("frames processed", n, status.processed),
@@ -121,10 +127,10 @@ class _Numbers(Latest[LiveResult]):
 
 def _run(loop: LiveLoop, seconds: float = 0.0) -> LiveStatus:
     """Run a loop until its source has no more frames."""
-    loop.start()
-    loop.wait(seconds + _PATIENCE_S)
-    status = loop.status()
-    loop.close()
+    with contextlib.closing(loop):
+        loop.start()
+        loop.wait(seconds + _PATIENCE_S)
+        status = loop.status()
     if status.state is not State.ENDED:
         raise GpuBioError(f"the live loop has not come to its end: {status.message or status.state}")
     return status

@@ -35,7 +35,7 @@ class Maker:
     def _empty_sequence(self) -> windows.Sequence:
         shape, dtype = self.recipe.shape, self.recipe.work_dtype
         mask = shape if self.recipe.settings.mask else (0, 0)
-        return windows.Sequence(np.zeros(shape, dtype), np.zeros(shape, dtype), np.zeros(mask, dtype))
+        return windows.Sequence(np.zeros(shape, dtype), np.zeros(shape, dtype), np.zeros(mask, np.uint16))
 
     def _samples(self, frames: Array) -> windows.Samples:
         dark = _NO_DARK if self.recipe.dark is None else self.recipe.dark

@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 VALID, REFLECT, SHRINK, _ = range(len(EDGES))
 jit = nb.njit(cache=True, nogil=True, error_model="numpy")
 inline = nb.njit(inline="always", error_model="numpy")  # where a call would count references to many arrays
-_F = np.float32
+_F, _I = np.float32, np.int32
 _ZERO, _ONE, _TWO, _NAN = _F(0.0), _F(1.0), _F(2.0), _F(np.nan)
 _SERIES_BELOW, _STEPS_PER_K = _F(SERIES_BELOW), _F(TABLE_STEPS / (1.0 - SERIES_BELOW))
 
@@ -42,20 +42,26 @@ class Outputs(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """S and Q (or D) of a row of windows, their number of saturated samples, and two rows of scratch."""
+    """S and Q (or D) of a row of windows, and bytes that are not 0 where a sample is saturated.
+
+    And what is made of them in single precision: S, D, N² times the variance; and the bits of the mask.
+    """
 
     s: Array
     q: Array
     saturated: Array
-    variance: Array
     level: Array
+    deviation: Array
+    variance: Array
+    bits: Array
 
 
 @jit
 def make_sums(width: int, like: Array) -> Sums:
     """Room for a row; ``like`` has the type of sums."""
-    s, q, counts = np.zeros(width, like.dtype), np.zeros(width, like.dtype), np.zeros(width, like.dtype)
-    return Sums(s, q, counts, np.zeros(width, np.float32), np.zeros(width, np.float32))
+    s, q, saturated = np.zeros(width, like.dtype), np.zeros(width, like.dtype), np.zeros(width, np.uint8)
+    level, deviation, variance = np.zeros(width, np.float32), np.zeros(width, np.float32), np.zeros(width, np.float32)
+    return Sums(s, q, saturated, level, deviation, variance, np.zeros(width, np.int32))
 
 
 @inline
@@ -127,13 +133,9 @@ def _mark_edges(mask: Array, margin: int) -> None:
 def _finish(sums: Sums, planes: Planes, rule: Rule, place: Any, part: Any, out: Outputs) -> None:
     """Fill a part of a row."""
     columns, samples = slice(part[0], part[1]), part[2] * rule.depth
-    s, d = sums.s[columns], sums.q[columns]
-    a, level = sums.variance[columns], sums.level[columns]
-    if rule.whole:
-        _find_deviations(s, d, samples)
+    level, deviation, a = sums.level[columns], sums.deviation[columns], sums.variance[columns]
     count = _F(samples)
-    _round(s, level, _ONE)
-    _round(d, a, count / (count - _ONE))
+    _round(sums.s[columns], sums.q[columns], samples if rule.whole else 0, count / (count - _ONE), level, deviation, a)
     if planes.floor.size:
         _subtract_noise(a, level, planes.floor[place[1], columns], rule.gain * count, count * count)
     _fill_contrast(a, level, out.contrast[place[0], place[1], columns])
@@ -144,22 +146,21 @@ def _finish(sums: Sums, planes: Planes, rule: Rule, place: Any, part: Any, out: 
         else:
             _fill_index(a, level, planes.table, rule, index)
     if out.mask.size:
-        _fill_mask(d, a, level, sums.saturated[columns], rule.low * count, out.mask[place[0], place[1], columns])
+        mask = out.mask[place[0], place[1], columns]
+        _fill_mask(deviation, a, level, rule.low * count, sums.saturated[columns], sums.bits[columns], mask)
 
 
 @jit
-def _find_deviations(s: Array, q: Array, count: int) -> None:
-    """From Q to D."""
-    n = s.dtype.type(count)
+def _round(s: Array, q: Array, samples: int, unbiased: np.float32, level: Array, deviation: Array, a: Array) -> None:
+    """S, D and N² times the variance in single precision; where no number of samples is given, Q is D already."""
+    if samples == 0:
+        deviation[:] = q
+    n = s.dtype.type(samples)
+    for x in range(s.size if samples else 0):
+        deviation[x] = _F(n * q[x] - s[x] * s[x])
     for x in range(s.size):
-        q[x] = n * q[x] - s[x] * s[x]
-
-
-@jit
-def _round(sums: Array, out: Array, factor: np.float32) -> None:
-    """Sums in single precision, times a factor."""
-    for x in range(sums.size):
-        out[x] = _F(sums[x]) * factor
+        level[x] = _F(s[x])
+        a[x] = deviation[x] * unbiased
 
 
 @jit
@@ -224,11 +225,14 @@ def decay_of(k2: np.float32, table: Array) -> np.float32:
 
 
 @jit
-def _fill_mask(d: Array, a: Array, level: Array, counts: Array, low: np.float32, mask: Array) -> None:
-    for x in range(d.size):
-        bits = BELOW_NOISE if a[x] < _ZERO else 0
-        bits = ZERO_VARIANCE if d[x] == 0 else bits
-        bits = bits if level[x] > _ZERO else ZERO_MEAN
-        bits |= SATURATED if counts[x] > 0 else 0
-        bits |= LOW_SIGNAL if level[x] < low else 0
-        mask[x] = bits
+def _fill_mask(
+    deviation: Array, a: Array, level: Array, low: np.float32, saturated: Array, bits: Array, mask: Array
+) -> None:
+    """In two steps, each of which has values of one width only, or the compiler makes poor vectors of them."""
+    for x in range(bits.size):
+        found = _I(BELOW_NOISE) if a[x] < _ZERO else _I(0)
+        found = _I(ZERO_VARIANCE) if deviation[x] == _ZERO else found
+        found = found if level[x] > _ZERO else _I(ZERO_MEAN)
+        bits[x] = found | (_I(LOW_SIGNAL) if level[x] < low else _I(0))
+    for x in range(bits.size):
+        mask[x] = np.uint8(bits[x]) | (np.uint8(SATURATED) if saturated[x] != 0 else np.uint8(0))

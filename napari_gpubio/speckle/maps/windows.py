@@ -2,8 +2,8 @@
 
 A band of rows keeps, for every column of the frame, the sum of samples and of their squares over the rows of the
 window; going down a row adds one row and drops one. Sums across come from doubling: windows of 2, 4, 8, ... columns,
-put together by the binary digits of the window's edge. All sums are whole numbers (as doubles, where these hold them),
-so the order of additions means nothing.
+put together by the binary digits of the window's edge; those of 5 and 7 columns are added at once. All sums are whole
+numbers (as doubles, where these hold them), so the order of additions means nothing.
 """
 
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ class Samples(NamedTuple):
 
 
 class Sequence(NamedTuple):
-    """Sums over frames at each pixel, (Y, X): of samples, of squares, and the number of saturated samples."""
+    """Sums over frames at each pixel, (Y, X): of samples, of squares, and the number (uint16) of saturated samples."""
 
     s: Array
     q: Array
@@ -41,21 +41,29 @@ class Sequence(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Sums over rows for each column, with margins as wide as the window's radius; and two rows of scratch."""
+    """Sums over rows for each column, with margins as wide as the window's radius; and rows of scratch.
+
+    ``saturated`` counts saturated samples, of which a column of a window has no more than a byte holds.
+    """
 
     s: Array
     q: Array
     saturated: Array
     spare: Array
     other: Array
+    spare_bytes: Array
+    other_bytes: Array
 
 
 @jit
 def make_columns(width: int, rule: Rule, like: Array) -> Columns:
     """Columns without any row; ``like`` has the type of sums."""
     size = width + 2 * rule.radius
-    s, q, counts = np.zeros(size, like.dtype), np.zeros(size, like.dtype), np.zeros(size, like.dtype)
-    return Columns(s, q, counts, np.zeros(size, like.dtype), np.zeros(size, like.dtype))
+    s, q, spare, other = (
+        np.zeros(size, like.dtype), np.zeros(size, like.dtype), np.zeros(size, like.dtype), np.zeros(size, like.dtype),
+    )  # fmt: skip
+    saturated, spare_bytes, other_bytes = np.zeros(size, np.uint8), np.zeros(size, np.uint8), np.zeros(size, np.uint8)
+    return Columns(s, q, saturated, spare, other, spare_bytes, other_bytes)
 
 
 @jit
@@ -87,15 +95,32 @@ def _change(columns: Columns, samples: Samples, place: Any, sign: int, rule: Rul
             s[x] += one * value
             q[x] += one * value * value
     if mask:
-        counts = columns.saturated[radius : radius + row.size]
-        for x in range(row.size):
-            counts[x] += one if row[x] >= samples.saturated else 0
+        _count(row, samples.saturated, sign, columns.saturated[radius : radius + row.size])
+
+
+@jit
+def _count(row: Array, least: int, sign: int, counts: Array) -> None:
+    """Add (1) or drop (-1) the samples of a row that reach a level."""
+    level = np.int32(least)  # which, unlike a wider one, is compared without widening the samples to it
+    for x in range(row.size):
+        reached = np.uint8(1) if np.int32(row[x]) >= level else np.uint8(0)
+        counts[x] = counts[x] + reached if sign > 0 else counts[x] - reached
+
+
+@jit
+def _count_change(added: Array, dropped: Array, least: int, counts: Array) -> None:
+    """Add the samples of one row that reach a level, and drop those of another one."""
+    level = np.int32(least)
+    for x in range(added.size):
+        one = np.uint8(1) if np.int32(added[x]) >= level else np.uint8(0)
+        other = np.uint8(1) if np.int32(dropped[x]) >= level else np.uint8(0)
+        counts[x] = counts[x] + one - other
 
 
 @inline
 def _slide(columns: Columns, samples: Samples, n: int, new: int, old: int, rule: Rule, mask: int) -> None:
-    """Add one row and drop another of a frame, in one pass where there is nothing else to do."""
-    if new < 0 or old < 0 or mask or samples.dark.size:
+    """Add one row and drop another of a frame, in one pass where there are both and no dark level."""
+    if new < 0 or old < 0 or samples.dark.size:
         if new >= 0:
             _change(columns, samples, (n, new), 1, rule, mask)
         if old >= 0:
@@ -107,6 +132,8 @@ def _slide(columns: Columns, samples: Samples, n: int, new: int, old: int, rule:
         one, other = s.dtype.type(below[x]), s.dtype.type(above[x])
         s[x] += one - other
         q[x] += (one - other) * (one + other)
+    if mask:
+        _count_change(below, above, samples.saturated, columns.saturated[radius : radius + below.size])
 
 
 @jit
@@ -115,7 +142,7 @@ def _change_by_sums(columns: Columns, sequence: Sequence, y: int, sign: int, rul
     _add_row(columns.s[rule.radius :], sequence.s[y], sign)
     _add_row(columns.q[rule.radius :], sequence.q[y], sign)
     if mask:
-        _add_row(columns.saturated[rule.radius :], sequence.saturated[y], sign)
+        _count(sequence.saturated[y], 1, sign, columns.saturated[rule.radius :])
 
 
 @jit
@@ -142,11 +169,12 @@ def _accumulate(more: Array, out: Array) -> None:
 def _add_across(values: Array, spare: Array, following: Array, radius: int, mirrored: int, out: Array) -> None:
     """Sums of 2 ``radius`` + 1 neighbours in ``values``, whose margins are set here; two rows of scratch."""
     edge, size = 2 * radius + 1, values.size
-    for x in range(radius):
-        values[x] = values[2 * radius - 1 - x] if mirrored else 0
-        values[size - 1 - x] = values[size - 2 * radius + x] if mirrored else 0
+    _set_margins(values, radius, mirrored)
     if radius == 0:
         out[:] = values
+        return
+    if radius == 2 or radius == 3:  # the usual windows: in one pass
+        _add_few_across(values, radius, out)
         return
     source, target, span, done = values, spare, 1, 1
     while 2 * span <= edge:
@@ -160,6 +188,43 @@ def _add_across(values: Array, spare: Array, following: Array, radius: int, mirr
             done += span
 
 
+@jit
+def _set_margins(values: Array, radius: int, mirrored: int) -> None:
+    """What windows see beyond the border: the mirrored row, or zeros."""
+    size = values.size
+    for x in range(radius):
+        values[x] = values[2 * radius - 1 - x] if mirrored else 0
+        values[size - 1 - x] = values[size - 2 * radius + x] if mirrored else 0
+
+
+@jit
+def _add_few_across(v: Array, radius: int, out: Array) -> None:
+    if radius == 2:
+        for x in range(out.size):
+            out[x] = v[x] + v[x + 1] + v[x + 2] + v[x + 3] + v[x + 4]
+    else:
+        for x in range(out.size):
+            out[x] = v[x] + v[x + 1] + v[x + 2] + v[x + 3] + v[x + 4] + v[x + 5] + v[x + 6]
+
+
+@jit
+def _find_across(counts: Array, spare: Array, following: Array, radius: int, mirrored: int, out: Array) -> None:
+    """Not 0 where one of 2 ``radius`` + 1 neighbours is not, by doubling; margins are set here; two rows of scratch."""
+    edge = 2 * radius + 1
+    _set_margins(counts, radius, mirrored)
+    source, target, span = counts, spare, 1
+    while 2 * span <= edge:
+        _unite(source, source[span:], target[: counts.size - 2 * span + 1])
+        source, target, following, span = target, following, target, 2 * span
+    _unite(source, source[edge - span :], out)  # both overlap, which here does no harm
+
+
+@jit
+def _unite(one: Array, other: Array, out: Array) -> None:
+    for x in range(out.size):
+        out[x] = one[x] | other[x]
+
+
 @inline
 def _finish_windows(
     columns: Columns, sums: Any, planes: Planes, rule: Rule, place: Any, rows: int, out: Outputs
@@ -169,7 +234,8 @@ def _finish_windows(
     _add_across(columns.s, columns.spare, columns.other, radius, mirrored, sums.s)
     _add_across(columns.q, columns.spare, columns.other, radius, mirrored, sums.q)
     if out.mask.size:
-        _add_across(columns.saturated, columns.spare, columns.other, radius, mirrored, sums.saturated)
+        spare, other = columns.spare_bytes, columns.other_bytes
+        _find_across(columns.saturated, spare, other, radius, mirrored, sums.saturated)
     finish_row(sums, planes, rule, place, rows, out)
 
 
@@ -243,8 +309,7 @@ def _change_row(sequence: Sequence, samples: Samples, n: int, y: int, sign: int,
             s[x] += one * value
             q[x] += one * value * value
     if mask:
-        for x in range(row.size):
-            sequence.saturated[y, x] += one if row[x] >= samples.saturated else 0
+        _count(row, samples.saturated, sign, sequence.saturated[y])
 
 
 @_jit_parallel

@@ -159,13 +159,15 @@ def static_fraction(frames: Any, *, beta: float = 1.0, window: int = 7) -> Array
     Raises
     ------
     InvalidInput
-        If there is one frame only, or β is not positive.
+        If there is one frame only, β is not positive, or the window does not fit in a frame.
     """
     stack = FrameStack(frames)
     if stack.count < 2:
         raise InvalidInput("the static fraction needs two frames or more; give a stack")
     if not 0 < beta <= 1:
         raise InvalidInput(f"beta is {beta:g}; it must be above 0 and at most 1")
+    if not 1 <= window <= min(stack.shape) or window % 2 == 0:
+        raise InvalidInput(f"window is {window} pixels and a frame {stack.shape}; give an odd number that fits in it")
     product = first = second = np.zeros(stack.shape)
     before = stack.load(0, 1)[0].astype(np.float64)
     for n in range(1, stack.count):

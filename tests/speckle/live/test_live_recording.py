@@ -189,7 +189,8 @@ class FullDisk:
 def test_a_full_disk_ends_the_recording_with_a_sentence_and_live_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
-    starts = [page.dataoffsets[0] for page in tifffile.TiffFile(recorded(tmp_path / "whole.tif", 20).path).pages]
+    with tifffile.TiffFile(recorded(tmp_path / "whole.tif", 20).path) as whole:
+        starts = [page.dataoffsets[0] for page in whole.pages]
     begin = BigTiffWriter.__init__
 
     def on_a_small_disk(self: BigTiffWriter, *what: Any) -> None:

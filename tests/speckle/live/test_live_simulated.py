@@ -2,6 +2,7 @@
 
 import threading
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle.live import SimulatedCamera
 from napari_gpubio.speckle.live.sources.simulated import (
     BACKGROUND_STEPS,
+    CUTOFF,
     STEP_DECORRELATION,
     STEPS,
     VESSEL_STEPS,
@@ -18,6 +20,7 @@ from napari_gpubio.speckle.live.sources.simulated import (
     running_sums,
 )
 from tests.speckle.live.fakes import FakeClock
+from tests.speckle.reference import error_of_k2
 
 TILES, EDGE = 24, 64
 
@@ -48,14 +51,16 @@ def test_the_closed_form_tends_to_the_published_one_for_fine_steps() -> None:
 
 @pytest.mark.parametrize("steps", [1, BACKGROUND_STEPS, VESSEL_STEPS, STEPS - 1])
 def test_the_speckle_has_the_contrast_that_is_stated(sums: np.ndarray, steps: int) -> None:
-    """Second moment over independent tiles, against its own standard error."""
+    """Second moment over independent tiles, against its own standard error, which is what speckle has."""
     exposed = (sums[:, steps] - sums[:, 0]) / steps
     mean = exposed.mean()
     moments = (exposed**2).mean(axis=(1, 2)) / mean**2
     k2 = moments - 2 * exposed.mean(axis=(1, 2)) / mean + 1  # the linearised estimate: its mean is K^2, its error known
     error = k2.std(ddof=1) / np.sqrt(TILES)
-    assert abs(k2.mean() - exposure_contrast_squared(steps)) < 4 * error
-    assert error < 0.06 * k2.mean()
+    exact = exposure_contrast_squared(steps)
+    assert abs(k2.mean() - exact) < 4 * error
+    expected = exact * error_of_k2(exact, sums[:, 0].size, CUTOFF)
+    assert error == pytest.approx(expected, rel=4 / np.sqrt(2 * (TILES - 1)))  # four of its own standard errors
 
 
 def test_no_exposure_reaches_the_modulus(sums: np.ndarray) -> None:
@@ -73,15 +78,20 @@ def frames(camera: SimulatedCamera, n: int) -> np.ndarray:
 
 
 def test_flow_changes_the_vessel_and_nothing_else() -> None:
+    """To four standard errors: a tile has so many pixels, and so many exposures that do not overlap in time."""
     camera = SimulatedCamera((128, 128), tile=128, clock=FakeClock())
+
+    def close(k2: float, steps: int) -> Any:
+        return pytest.approx(k2, rel=4 * error_of_k2(k2, 128 * 128 * (STEPS // steps), CUTOFF))
+
     measured = {}
     for flow in (0.5, 1.0, 2.0):
         camera.flow = flow
         images = frames(camera, 60).astype(float)
         vessel, beside = images[:, camera.vessel_rows], images[:, :48]
         measured[flow] = vessel.var() / vessel.mean() ** 2
-        assert measured[flow] == pytest.approx(camera.vessel_contrast_squared, rel=0.1)
-        assert beside.var() / beside.mean() ** 2 == pytest.approx(camera.background_contrast_squared, rel=0.1)
+        assert measured[flow] == close(camera.vessel_contrast_squared, round(flow * VESSEL_STEPS))
+        assert beside.var() / beside.mean() ** 2 == close(camera.background_contrast_squared, BACKGROUND_STEPS)
         assert vessel.mean() == pytest.approx(600.0, rel=0.05)
     assert measured[0.5] > measured[1.0] > measured[2.0]
 
