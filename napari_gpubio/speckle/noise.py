@@ -90,8 +90,13 @@ def measure_dark(frames: npt.ArrayLike, *, gain: float = 0.0) -> NoiseModel:
     stack = np.asarray(frames)
     if stack.ndim != 3 or len(stack) < 2 or stack.dtype.kind not in "uif":
         raise InvalidInput(f"the dark frames have shape {stack.shape}; give a stack (frames, y, x) of two or more")
-    mean, variance = stack.mean(axis=0, dtype=np.float64), stack.var(axis=0, ddof=1, dtype=np.float64)
-    return NoiseModel(gain=gain, dark_map=mean, variance_map=variance)
+    mean, squares = np.zeros(stack.shape[1:]), np.zeros(stack.shape[1:])
+    for frame in stack:  # one at a time, or much memory would be needed for doubles
+        mean += frame
+    mean /= len(stack)
+    for frame in stack:
+        squares += np.square(frame - mean)
+    return NoiseModel(gain=gain, dark_map=mean, variance_map=squares / (len(stack) - 1))
 
 
 def _checked_map(name: str, values: npt.ArrayLike) -> Array:

@@ -46,6 +46,7 @@ class Job(QObject):
     def __init__(self, make_steps: MakeSteps, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.stop_event = threading.Event()
+        self._is_heard = True  # by somebody; Qt's own object may be gone before a worker has ended
         self._make_steps = make_steps
         self._thread = threading.Thread(target=self._work, name="napari-gpubio job", daemon=True)
 
@@ -60,13 +61,14 @@ class Job(QObject):
     def abandon(self) -> None:
         """Stop, hear nothing more, and wait until the worker has freed what it holds."""
         self.stop_event.set()
+        self._is_heard = False
         self.blockSignals(True)
         if self._thread.is_alive():
             self._thread.join(JOIN_SECONDS)
 
     def _work(self) -> None:
         outcome = self._outcome()
-        if not self.signalsBlocked():
+        if self._is_heard:
             self.finished.emit(outcome)
 
     def _outcome(self) -> Outcome:
@@ -88,7 +90,7 @@ class Job(QObject):
                 step = next(steps)
             except StopIteration as end:
                 return end.value
-            if not self.signalsBlocked():
+            if self._is_heard:
                 self.stepped.emit(step.showing(step.preview))  # made here, before the next step changes what it shows
 
 

@@ -6,9 +6,11 @@ import threading
 import weakref
 
 import pytest
+from qtpy.QtCore import QCoreApplication, QEvent, QObject
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
+from napari_gpubio.viewer import jobs
 from napari_gpubio.viewer.jobs import Job, LatestJob
 
 SECONDS = 10
@@ -309,3 +311,27 @@ def test_previews_are_made_in_the_worker_before_the_next_step(qtbot):
         job.start()
     assert shown == [[1], [1, 2], [1, 2, 3]]
     assert threading.main_thread() not in makers
+
+
+def test_a_job_may_outlive_what_is_left_of_it_in_qt(qtbot, errors, monkeypatch):
+    """A worker that is in a long calculation ends when nobody hears it any more, and its panel is gone."""
+    monkeypatch.setattr(jobs, "JOIN_SECONDS", 0.01)
+    go_on, owner = threading.Event(), QObject()
+
+    def make_steps(_stop):
+        yield Step(0, 1)
+        go_on.wait(10)
+        yield Step(1, 1)
+
+    job = Job(make_steps, owner)
+    with qtbot.waitSignal(job.stepped):
+        job.start()
+    job.abandon()
+    owner.deleteLater()
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    with pytest.raises(RuntimeError, match="deleted"):
+        job.objectName()
+    go_on.set()
+    job._thread.join(10)
+    assert not job._thread.is_alive()
+    assert errors() == []

@@ -18,6 +18,7 @@ from napari_gpubio.viewer.orientation import camera_of
 _WORD = "denoise preview"
 _STARTING = "preview … (the first run on a machine compiles, up to a minute)"
 QUICK_SECONDS = 0.1  # that the first picture should take
+_WINDOW_SECONDS = 0.06  # of which the window needs so much, to draw the new slice and then the layer
 NO_SLICE = "the preview is of a slice; switch the view to 2-D"
 
 
@@ -40,8 +41,8 @@ class LivePreview(QObject):
         super().__init__(parent)
         self.live = False
         self._viewer, self._ask = viewer, ask
-        self._warm = False
-        self._speed = 1e6  # voxels per second, as measured by the last preview
+        self._warm, self._in_two = False, False
+        self._speed = 5e5  # voxels per second, as measured by the last preview that was to be quick
         self._next: tuple[Request, Shown] | None = None  # the whole slice, once its middle is seen
         self._job = LatestJob(self)
         self._job.finished.connect(self._on_finished)
@@ -68,6 +69,7 @@ class LivePreview(QObject):
             self.said.emit(NO_SLICE if self._viewer.dims.ndisplay == 3 else "")
             return
         whole, middle = found
+        self._in_two = middle is not None
         if middle is not None:
             self._next = request, whole
         self.said.emit("preview …" if self._warm else _STARTING)
@@ -125,7 +127,7 @@ class LivePreview(QObject):
         if shown is None:
             return None
         reach = request.recipe.reach(image.voxel_size_mm)
-        cost = self._speed * QUICK_SECONDS
+        cost = self._speed * max(0.0, QUICK_SECONDS - _WINDOW_SECONDS)
         if shown.cost(image.shape, reach) <= 1.3 * cost:
             return shown, None
         centre = list(dims.point)
@@ -154,7 +156,9 @@ class LivePreview(QObject):
                 self._submit(request, whole, is_whole=True)
 
     def _show(self, preview: Preview) -> None:
-        self._warm, self._speed = True, preview.speed
+        if not (preview.is_whole and self._in_two):  # the rest of a slice is denoised faster than its middle
+            self._speed = preview.speed
+        self._warm = True
         layer, image = self.layer, preview.request.image
         if layer is not None and layer.ndim == preview.data.ndim and carried(layer, "source") == image.key:
             layer.affine = preview.place["affine"]

@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from napari.layers import Shapes
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QComboBox, QFileDialog, QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
@@ -17,6 +18,7 @@ LIVE, STACK = "live", "whole stack"
 EMPTY = "No regions: press Draw regions and draw over the picture; K² is averaged in each of them."
 NOTHING = "there is no time course to write; draw a region, and start live imaging or run the whole stack"
 NO_MOMENT = "there is no moment to mark yet; start live imaging with a region drawn"
+NOT_IN_BASELINE = "No relative flow of {}: press Take for a baseline in which it is measured too."
 _SPANS = {"all": math.inf, "last 10 s": 10.0, "last 60 s": 60.0, "last 10 min": 600.0}
 _HEIGHT = 190  # pixels
 
@@ -40,7 +42,7 @@ class CourseBox(QWidget):
         self.shapes_box.setMinimumContentsLength(6)
         self.plot = CoursePlot(self)
         self.plot.setFixedHeight(_HEIGHT)
-        self.empty = QLabel(EMPTY, self)
+        self.empty, self.missing = QLabel(EMPTY, self), QLabel(self)
         self.which, self.quantity, self.span = _combo(self.courses), QComboBox(self), _combo(_SPANS)
         for key, text in QUANTITIES.items():
             self.quantity.addItem(text, key)
@@ -71,7 +73,11 @@ class CourseBox(QWidget):
         self.empty.setVisible(not has_curves and not self.colours)
         self.plot.setVisible(has_curves or bool(self.colours))
         span = _SPANS[self.span.currentText()]
-        self.plot.show_course(course, self.quantity.currentData(), self.exposure_ms, self.colours, span)
+        quantity = self.quantity.currentData()
+        self.plot.show_course(course, quantity, self.exposure_ms, self.colours, span)
+        missing = without_baseline(course) if quantity == "relative" else []
+        self.missing.setVisible(bool(missing))
+        self.missing.setText(NOT_IN_BASELINE.format(" and ".join(missing)))
 
     def show_relative(self) -> None:
         """Show flow relative to the baseline."""
@@ -112,10 +118,13 @@ class CourseBox(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addLayout(first)
-        self.empty.setWordWrap(True)
-        self.empty.setStyleSheet("color: #9a9a9a;")
+        for label in (self.empty, self.missing):
+            label.setWordWrap(True)
+            label.setStyleSheet("color: #9a9a9a;")
         layout.addWidget(self.empty)
         layout.addWidget(self.plot)
+        layout.addWidget(self.missing)
+        self.missing.hide()
         layout.addLayout(second)
         layout.addLayout(third)
         self.plot.hide()
@@ -134,6 +143,18 @@ class CourseBox(QWidget):
     def _on_clear(self) -> None:
         self.course.clear()
         self.show_course()
+
+
+def without_baseline(course: TimeCourse) -> list[str]:
+    """Return the regions that have samples now, and none in the baseline."""
+    base, times = course.baseline, course.times_s
+    names = []
+    for name in course.regions if len(times) else ():
+        k2 = course.contrast_squared(name)[: len(times)]
+        inside = np.zeros(len(k2), bool) if base is None else (times >= base.start_s) & (times <= base.stop_s)
+        if np.isfinite(k2[-1:]).any() and not np.isfinite(k2[inside]).any():
+            names.append(name)
+    return names
 
 
 def _combo(texts: Any) -> QComboBox:

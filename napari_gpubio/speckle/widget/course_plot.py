@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyqtgraph
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QWidget
@@ -11,8 +12,10 @@ from qtpy.QtWidgets import QWidget
 from napari_gpubio.speckle.indices import speckle_flow_index
 from napari_gpubio.speckle.live import TimeCourse
 
+Array = npt.NDArray[Any]
 _INK, _EVENT = "#a8adb3", "#fff176"
 _MOST_POINTS = 4000  # drawn of a curve
+_LEAST_GAP_S, _GAP_STEPS = 1.0, 8.0
 QUANTITIES = {"relative": "relative flow", "sfi": "SFI (1/s)", "squared": "K²"}  # of the mean of K²
 
 
@@ -65,7 +68,8 @@ class CoursePlot(pyqtgraph.PlotWidget):
             values = _values(course, name, quantity, exposure_ms)
             n = min(len(values), len(times))  # a sample may have come between the two
             values = np.where(np.isfinite(values), values, np.nan)
-            self._curve(name, colours.get(name, "#777777")).setData(times[first:n:step], values[first:n:step])
+            line = with_gaps(times[first:n:step], values[first:n:step])
+            self._curve(name, colours.get(name, "#777777")).setData(*line)
         self.setLabel("left", QUANTITIES[quantity])
         self._show_events(course)
 
@@ -92,6 +96,20 @@ class CoursePlot(pyqtgraph.PlotWidget):
         ]
         for line in self._lines:
             self.addItem(line, ignoreBounds=True)
+
+
+def with_gaps(times: Array, values: Array) -> tuple[Array, Array]:
+    """Return a curve with a NaN in every gap of time, for instance between a stop and the next start.
+
+    A gap is longer than a second, and than some of the usual steps.
+    """
+    steps = np.diff(times)
+    if not len(steps):
+        return times, values
+    gaps = np.flatnonzero(steps > max(_LEAST_GAP_S, _GAP_STEPS * float(np.median(steps)))) + 1
+    if not len(gaps):
+        return times, values
+    return np.insert(times, gaps, times[gaps - 1]), np.insert(values, gaps, np.nan)
 
 
 def _values(course: TimeCourse, name: str, quantity: str, exposure_ms: float) -> Any:

@@ -10,12 +10,14 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layers import carried
 from napari_gpubio.speckle.widget.offline import Done
 from napari_gpubio.speckle.widget.video import Film, has_mp4
+from napari_gpubio.speckle.widget.words import LIVE_MAP, PANEL
 
 NO_MAP = "there is no map yet; run the stack first"
 NOT_A_FILM = (
     "the live map is a single picture; record the frames, open the recording, run the stack, and make the video of its "
     "maps"
 )
+ONE_PICTURE = "{} is a single picture; choose the maps of a stack, which follow each other"
 _COLOURS = 254
 _KINDS = ("Animated GIF (*.gif)", "Pictures, PNG (*.png)")
 _MP4 = "Video, mp4 (*.mp4)"
@@ -39,7 +41,7 @@ def film_of(layer: Any | None, done: Done | None, rate_hz: float) -> Film:
         If there is no map, or but a single one.
     """
     if layer is None or layer.ndim < 3:
-        raise InvalidInput(NO_MAP if layer is None else NOT_A_FILM)
+        raise InvalidInput(_why_not(layer))
     is_of_run = done is not None and done.request.name == carried(layer, "source") and len(done.maps) == len(layer.data)
     return Film(
         maps=layer.data,
@@ -49,6 +51,12 @@ def film_of(layer: Any | None, done: Done | None, rate_hz: float) -> Film:
         times_s=done.times_s if done is not None and is_of_run else None,
         rate_hz=rate_hz,
     )
+
+
+def _why_not(layer: Any | None) -> str:
+    if layer is None:
+        return NO_MAP
+    return NOT_A_FILM if carried(layer, PANEL) == LIVE_MAP else ONE_PICTURE.format(repr(layer.name))
 
 
 def ask_for_path(parent: QWidget) -> Path | None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from qtpy.QtWidgets import QDoubleSpinBox, QHBoxLayout, QLabel, QPushButton, QSpinBox, QWidget
+from qtpy.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSpinBox, QWidget
 
 
 def faint(parent: QWidget) -> QLabel:
@@ -28,15 +28,6 @@ def small_button(text: str, tip: str, act: Any, parent: QWidget) -> QPushButton:
     button.setFixedWidth(30)
     button.clicked.connect(act)
     return button
-
-
-def number_box(value: float, low: float, high: float, decimals: int, parent: QWidget) -> QDoubleSpinBox:
-    """Return an input of a real number."""
-    box = QDoubleSpinBox(parent)
-    box.setDecimals(decimals)
-    box.setRange(low, high)
-    box.setValue(value)
-    return box
 
 
 def whole_box(value: int, low: int, high: int, parent: QWidget) -> QSpinBox:

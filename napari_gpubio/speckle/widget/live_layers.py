@@ -1,7 +1,7 @@
 """The layers of the live view: the map, and hidden behind it the raw frame. They are kept over starts and stops."""
 
 import dataclasses
-from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,13 +9,15 @@ import numpy.typing as npt
 
 from napari_gpubio.core.layers import KEY, carried
 from napari_gpubio.speckle.settings import ContrastSettings
+from napari_gpubio.speckle.widget.places import Place, fitting, lie_alike, move_to
 from napari_gpubio.speckle.widget.recipe import LiveMap
-from napari_gpubio.speckle.widget.words import LIVE_MAP, LIVE_RAW, PANEL, RESULT, title_of
+from napari_gpubio.speckle.widget.words import LIVE_MAP, LIVE_RAW, PANEL, REGIONS, RESULT, title_of
 
 Array = npt.NDArray[Any]
 COLORMAP = "inferno"
 _RANGE = (1.0, 99.0)  # percent of the values, between the limits
 _MOST_LOOKED_AT = 200_000  # pixels, for the limits
+_FITTED = (LIVE_MAP, LIVE_RAW, REGIONS)  # parts that go along with the units of others
 
 
 class LiveLayers:
@@ -29,38 +31,59 @@ class LiveLayers:
 
     def __init__(self, viewer: Any) -> None:
         self._viewer = viewer
+        self._told: Place = {}
+        self._is_moved = False  # since the last map
 
     @property
     def map(self) -> Any | None:
         """The layer of the map, or None."""
         return made(self._viewer, LIVE_MAP)
 
-    def show(self, live: LiveMap, place: Mapping[str, Any]) -> bool:
-        """Show a map; returns whether its layer is new, or of another size.
+    @property
+    def lies(self) -> Any:
+        """What has the scale and translation of live maps: the layer of the map, or what it will have."""
+        return self.map or SimpleNamespace(**self._place())
+
+    def attach(self) -> None:
+        """Follow the other layers, whose units live maps go along with."""
+        for event in self._events():
+            event.connect(self._fit)
+
+    def detach(self) -> None:
+        """Hear no more of the viewer."""
+        for event in self._events():
+            event.disconnect(self._fit)
+
+    def place_at(self, told: Place) -> None:
+        """Say where live maps lie, as far as their source knows it; those that are there are moved.
 
         Parameters
         ----------
-        live
-            What to show; it is copied.
-        place
-            Scale and units of a new layer.
+        told
+            Scale, translation, units of (y, x).
         """
+        self._told = told
+        self._fit()
+
+    def show(self, live: LiveMap) -> bool:
+        """Show a map, which is copied; returns whether its layer is new, or of another size, or lies elsewhere."""
         raw, layer = made(self._viewer, LIVE_RAW), self.map
         if raw is None:
-            self._add(live.raw.copy(), LIVE_RAW, "live raw frame", "gray", place, visible=False)
+            self._add(live.raw.copy(), LIVE_RAW, "live raw frame", "gray", visible=False)
         elif raw.visible:
             put(raw, live.raw)
         if layer is None:
-            layer = self._add(live.shown.copy(), LIVE_MAP, "", COLORMAP, place)
+            layer = self._add(live.shown.copy(), LIVE_MAP, "", COLORMAP)
             self._tell(layer, live.settings)
             return True
-        is_other = layer.data.shape != live.shown.shape
+        is_resized, is_moved = layer.data.shape != live.shown.shape, self._is_moved
+        self._is_moved = False
         put(layer, live.shown)
-        if is_other:
+        if is_resized:
             set_limits(layer, limits_of(live.shown))
         if carried(layer, "settings") is not live.settings:
             self._tell(layer, live.settings)
-        return is_other
+        return is_resized or is_moved
 
     def settle(self, live: LiveMap) -> None:
         """Show the last frame in the raw layer too, where it may be hidden."""
@@ -80,11 +103,30 @@ class LiveLayers:
         if self.map is not None:
             self.map.visible = False
 
-    def _add(self, data: Array, part: str, name: str, colormap: str, place: Mapping[str, Any], **more: Any) -> Any:
+    def _add(self, data: Array, part: str, name: str, colormap: str, **more: Any) -> Any:
         return self._viewer.add_image(
             data, name=name, colormap=colormap, contrast_limits=limits_of(data), metadata={KEY: {PANEL: part}},
-            **place, **more,
+            **self._place(), **more,
         )  # fmt: skip
+
+    def _place(self) -> dict[str, Any]:
+        return fitting(self._told, [layer for layer in self._viewer.layers if carried(layer, PANEL) not in _FITTED])
+
+    def _fit(self, *_: Any) -> None:
+        """Move live maps to where they belong now, and with them the regions that were drawn over them."""
+        shown = self.map
+        if shown is None:
+            return
+        place = self._place()
+        for layer in self._viewer.layers:
+            part = carried(layer, PANEL)
+            if part == LIVE_RAW or (part == REGIONS and lie_alike(layer, shown)):
+                move_to(layer, place)
+        self._is_moved |= move_to(shown, place)
+
+    def _events(self) -> tuple[Any, ...]:
+        events = self._viewer.layers.events
+        return events.inserted, events.removed
 
     def _tell(self, layer: Any, settings: ContrastSettings) -> None:
         """Say in the layer how its map is made; another quantity has limits of its own."""
@@ -104,23 +146,28 @@ def made(viewer: Any, part: str) -> Any | None:
 
 
 def put(layer: Any, values: Array) -> None:
-    """Show other values in a layer, in its own memory: a new array would cost several times as much."""
+    """Show other values in a layer, in its own memory: a new array would cost several times as much.
+
+    What napari has of a layer of two axes for the screen is a view of this memory. It is therefore not sliced again,
+    which `refresh` would do at the same price as everything else here; only the upload is asked for.
+    """
     data = layer.data
     if data.shape == values.shape and data.dtype == values.dtype:
         np.copyto(data, values)
-        layer.refresh(thumbnail=False, highlight=False, extent=False)
+        if layer.visible:  # napari slices a hidden layer when it is shown again
+            layer.events.set_data()
     else:
         layer.data = values.copy()
 
 
-def limits_of(values: Any) -> tuple[float, float]:
-    """Return limits that nearly all finite values lie within."""
+def limits_of(values: Any, percent: tuple[float, float] = _RANGE) -> tuple[float, float]:
+    """Return limits that nearly all finite values lie within, those between two percentages of them."""
     flat = np.asarray(values).reshape(-1)
     flat = flat[:: max(1, flat.size // _MOST_LOOKED_AT)]
     flat = flat[np.isfinite(flat)]
     if not flat.size:
         return 0.0, 1.0
-    low, high = (float(value) for value in np.percentile(flat, _RANGE))
+    low, high = (float(value) for value in np.percentile(flat, percent))
     return (low, high) if high > low else (low, low + max(abs(low), 1.0))
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from napari_gpubio.core.steps import Step
 from napari_gpubio.speckle.live import LiveResult
 from napari_gpubio.speckle.model import ContrastMaps
-from napari_gpubio.speckle.registration import Registered, find_shift, shift_frame
+from napari_gpubio.speckle.registration import Registered, ShiftFinder, shift_frame
 from napari_gpubio.speckle.settings import ContrastSettings
 from napari_gpubio.speckle.stream import ContrastStream
 from napari_gpubio.speckle.widget.averages import MapMean, mean_k2
@@ -43,7 +43,7 @@ class LiveProcess:
         self._asked = 0
         self._taking: MapMean | None = None
         self._baseline: Array | None = None
-        self._reference: Array | None = None
+        self._finder: ShiftFinder | None = None  # of shifts onto the first frame
         self._shifts: deque[tuple[int, int]] = deque(maxlen=1)
 
     @property
@@ -93,7 +93,7 @@ class LiveProcess:
         """Free the memory, once the loop has ended; the baseline stays."""
         if self._stream is not None:
             self._stream.close()
-        self._stream, self._made_with, self._reference = None, None, None
+        self._stream, self._made_with, self._finder = None, None, None
 
     def __call__(self, pixels: Array) -> LiveMap:
         """Make the map of a frame, shape (Y, X)."""
@@ -155,10 +155,10 @@ class LiveProcess:
         return "squared" if is_missing or (is_taking and recipe.noise.has_noise) else recipe.settings.index
 
     def _registered(self, pixels: Array) -> Array:
-        """The frame, shifted onto the first one."""
-        if self._reference is None:
-            self._reference = pixels.copy()
-        shift = find_shift(pixels, self._reference)
+        """The frame, shifted onto the first one; as it is if they have nothing in common."""
+        if self._finder is None:
+            self._finder = ShiftFinder(pixels)
+        shift = self._finder.find(pixels) or (0, 0)
         self._shifts.append(shift)
         return shift_frame(pixels, shift)
 

@@ -6,11 +6,9 @@ from napari.layers import Image
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import (
     QCheckBox,
-    QDoubleSpinBox,
     QHBoxLayout,
     QLabel,
     QPushButton,
-    QSizePolicy,
     QSpinBox,
     QVBoxLayout,
     QWidget,
@@ -22,9 +20,11 @@ from napari_gpubio.speckle.widget.live_layers import limits_of, set_limits
 from napari_gpubio.speckle.widget.words import MAPS, PANEL
 from napari_gpubio.viewer.forms import aligned_form, row_label
 from napari_gpubio.viewer.layer_box import LayerBox
+from napari_gpubio.viewer.number_box import NumberBox
 
 NO_MAP = "no map yet"
 NO_BASELINE = "none yet"
+VIDEO_TIP = "Write the chosen map as a video: GIF, or mp4, which pip install imageio-ffmpeg adds; or as pictures, PNG"
 
 
 class MapBox(QWidget):
@@ -49,7 +49,7 @@ class MapBox(QWidget):
         self.maps.setValue(30)
         self.baseline_button = _button("Take", "Live: flow 1 is the mean of the next maps", self)
         self.baseline_text = QLabel(NO_BASELINE, self)
-        self.video_button = _button("Video …", "Write the chosen map as a video: mp4 or GIF; or as pictures, PNG", self)
+        self.video_button = _button("Video …", VIDEO_TIP, self)
         self._viewer = viewer
         self._followed: Any = None
         self._fill()
@@ -138,10 +138,8 @@ class MapBox(QWidget):
             return
         low, high = layer.contrast_limits
         for box, value in ((self.low, low), (self.high, high)):
-            was = box.blockSignals(True)
             box.setSingleStep((high - low) / 20)
-            box.setValue(float(f"{value:.4g}"))
-            box.blockSignals(was)
+            box.show_value(value)
 
     def _on_limits(self, *_: Any) -> None:
         low, high = self.low.value(), self.high.value()
@@ -169,23 +167,8 @@ def _on_screen(layer: Any, viewer: Any) -> Any:
     return layer.data[min(max(round(float(at)), 0), len(layer.data) - 1)]
 
 
-class _LimitBox(QDoubleSpinBox):
-    """A number with as many digits as it needs."""
-
-    def textFromValue(self, value: float) -> str:
-        """Qt: the text of a number."""
-        return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
-
-
-def _limit_box(parent: QWidget) -> QDoubleSpinBox:
-    box = _LimitBox(parent)
-    box.setDecimals(6)
-    box.setRange(-1e12, 1e12)
-    box.setKeyboardTracking(False)
-    box.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)
-    box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-    box.setStyleSheet("min-width: 48px; padding: 1px 5px;")
-    return box
+def _limit_box(parent: QWidget) -> NumberBox:
+    return NumberBox(-1e12, 1e12, 0.0, 4, parent)
 
 
 def _button(text: str, tip: str, parent: QWidget) -> QPushButton:

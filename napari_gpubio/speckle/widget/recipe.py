@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from napari_gpubio.speckle.noise import NoiseModel
 from napari_gpubio.speckle.settings import ContrastSettings
+from napari_gpubio.speckle.widget.exposures import MesiRecipe
 
 Array = npt.NDArray[Any]
 _SAME_K2 = ("index", "beta", "nonfinite", "mask", "low_signal")  # settings that change no K²
@@ -27,6 +28,10 @@ class Recipe:
         Number of maps that a baseline is the mean of.
     device
         As the engine takes it.
+    dark
+        Name of the layer of dark frames that the noise was measured in, or nothing.
+    mesi
+        The multi-exposure fit that is made of K², or None.
     """
 
     settings: ContrastSettings
@@ -34,6 +39,8 @@ class Recipe:
     registers: bool = False
     baseline_maps: int = 30
     device: str = "auto"
+    dark: str = ""
+    mesi: MesiRecipe | None = None
 
     def has_same_k2(self, other: "Recipe") -> bool:
         """Whether another recipe gives the same K², so that a baseline may be kept."""

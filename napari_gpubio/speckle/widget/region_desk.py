@@ -11,7 +11,8 @@ from napari_gpubio.speckle.widget.course_box import STACK, CourseBox
 from napari_gpubio.speckle.widget.live_layers import LiveLayers
 from napari_gpubio.speckle.widget.live_process import LiveProcess
 from napari_gpubio.speckle.widget.offline import Done
-from napari_gpubio.speckle.widget.regions import RegionFollower, add_regions
+from napari_gpubio.speckle.widget.places import place_of
+from napari_gpubio.speckle.widget.regions import RegionFollower, add_regions, draw_more
 
 
 class RegionDesk(QObject):
@@ -56,13 +57,28 @@ class RegionDesk(QObject):
         self.follower.detach()
 
     def draw(self) -> None:
-        """Add a layer to draw regions in, over the map that is shown."""
+        """Make ready to draw regions over the map that is shown: in the chosen layer, else in a new one."""
         image = self._pictured()
-        names = ("scale", "translate", "units")
-        place = {} if image is None else {name: tuple(getattr(image, name))[-2:] for name in names}
-        layer = add_regions(self._viewer, place, 512 if image is None else int(image.data.shape[-1]))
-        self._box.shapes_box.choose(layer)
+        width = 512 if image is None else int(image.data.shape[-1])
+        layer = self._box.shapes_box.layer
+        if layer is None:
+            layer = add_regions(self._viewer, {} if image is None else place_of(image), width)
+            self._box.shapes_box.choose(layer)
+        else:
+            draw_more(self._viewer, layer, width)
         self._viewer.layers.selection.active = layer
+
+    def come_up(self) -> None:
+        """Put the regions above a map that was added over them, or that lies elsewhere now."""
+        layer, layers = self.follower.layer, self._viewer.layers
+        if layer is not None and layer in layers:
+            layers.move(layers.index(layer), len(layers))
+        self._send()
+
+    def begin_live(self, shape: tuple[int, int] | None) -> None:
+        """Average over the regions from the first live map on, whose shape may not be known yet."""
+        self._shape = shape
+        self._send()
 
     def set_live_shape(self, shape: tuple[int, int]) -> None:
         """Say how large live maps are, once they are known."""
@@ -83,7 +99,7 @@ class RegionDesk(QObject):
 
     def _send(self) -> None:
         """Let the live loop average over the regions."""
-        masks = {} if self._shape is None else self.follower.masks(self._layers.map, self._shape)
+        masks = {} if self._shape is None else self.follower.masks(self._layers.lies, self._shape)
         self._process.set_regions(masks)
 
     def _fill_course(self) -> None:

@@ -108,11 +108,24 @@ def add_regions(viewer: Any, place: dict[str, Any], width: int) -> Any:
         Of the picture, pixels; lines are as wide as suits it.
     """
     layer = viewer.add_shapes(
-        None, ndim=2, name="regions", edge_width=max(_LINE * width, _LEAST_LINE), face_color="#00000000",
+        None, ndim=2, name="regions", edge_width=_line(width), face_color="#00000000",
         edge_color=PALETTE[0], features={NAME: np.empty(0, dtype=object)}, metadata={KEY: {PANEL: REGIONS}}, **place,
     )  # fmt: skip
     layer.mode = "add_polygon"
     return layer
+
+
+def draw_more(viewer: Any, layer: Any, width: int) -> None:
+    """Make a layer of regions that is there ready for more polygons: on top, seen, with lines that suit the picture."""
+    viewer.layers.move(viewer.layers.index(layer), len(viewer.layers))
+    layer.visible = True
+    layer.selected_data = set()  # else the selected shapes would get the new line
+    layer.current_edge_width = _line(width)
+    layer.mode = "add_polygon"
+
+
+def _line(width: int) -> float:
+    return max(_LINE * width, _LEAST_LINE)
 
 
 def _names(layer: Any) -> list[str]:

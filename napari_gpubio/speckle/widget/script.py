@@ -1,6 +1,7 @@
 """Copy as Python: from the file of the frames to the files of the maps."""
 
 import dataclasses
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,21 @@ import tifffile
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.speckle.io import read_frames
-from napari_gpubio.speckle.noise import NoiseModel
+from napari_gpubio.speckle.widget.exposures import CYCLES, LEFT_OUT, MesiRecipe
+from napari_gpubio.speckle.widget.mesi import shown_maps
 from napari_gpubio.speckle.widget.offline import Request
 from napari_gpubio.speckle.widget.source_pages import frames_of
 from napari_gpubio.viewer.script import call_text, file_name
+
+Paths = Mapping[str, Path]
+_MOST_COMPARED = 256 << 20  # bytes that are compared whole; of more than that, frames that lie evenly
+_EVENLY = 64
 
 
 def file_of(layer: Any) -> Path | None:
     """Return the file that holds the frames of a layer, or None.
 
-    Its size, type and first and last frame are compared: a recording may be too large to be read twice.
+    All of them are compared; of a recording that is too large to be read at a click, 64 frames from first to last.
     """
     known = layer.source.path
     if known is None or not Path(known).is_file():
@@ -31,8 +37,19 @@ def file_of(layer: Any) -> Path | None:
     frames = frames_of(layer)
     if stored.shape != tuple(frames.shape) or stored.dtype != frames.dtype:
         return None
-    same = all(np.array_equal(stored[place], np.asarray(frames[place])) for place in (0, -1))
+    same = all(np.array_equal(stored[place], np.asarray(frames[place])) for place in _compared(stored))
     return Path(known) if same else None
+
+
+def _compared(stored: Any) -> Iterator[Any]:
+    """Which frames are compared."""
+    count = len(stored)
+    if stored.ndim == 2:
+        yield slice(None)
+    elif stored.nbytes <= _MOST_COMPARED or count <= _EVENLY:
+        yield from range(count)
+    else:
+        yield from (int(place) for place in np.linspace(0, count - 1, _EVENLY).round())
 
 
 def save(layer: Any, folder: Path) -> Path:
@@ -43,43 +60,96 @@ def save(layer: Any, folder: Path) -> Path:
     return path
 
 
-def script_text(request: Request, path: Path) -> str:
+def script_text(request: Request, paths: Paths) -> str:
     """Return a script that makes the same maps, and writes them.
 
     Parameters
     ----------
     request
         What is run.
-    path
-        Of the frames.
+    paths
+        Of the frames, and of the dark frames if there are any, by the names of their layers.
     """
-    recipe, name = request.recipe, file_name(request.name)
-    lines = ["from napari_gpubio import speckle", "", f"frames = speckle.read_frames({str(path)!r})"]
-    if recipe.registers:
+    recipe = request.recipe
+    lines = [f"frames = speckle.read_frames({str(paths[request.name])!r})"]
+    if recipe.registers and len(request.frames.shape) == 3:
         lines += ["registered = speckle.register(frames)", "frames = registered.frames"]
-    settings = recipe.settings
-    lines.append(f"settings = {call_text('speckle', settings)}")
-    more = _noise(recipe.noise)
+    more = ""
+    if noise := _noise(request, paths):
+        lines.append(f"noise = {noise}")
+        more = ", noise=noise"
+    if recipe.mesi is None:
+        lines += _contrast_lines(request, more)
+    else:
+        lines += _mesi_lines(request, recipe.mesi, more)
+    heads = ["from napari_gpubio import speckle", ""]
+    if third := [f"import {name}" for name, short in _IMPORTS.items() if any(short in line for line in lines)]:
+        heads = [*third, "", *heads]
+    return "\n".join(heads + lines) + "\n"
+
+
+_IMPORTS = {"numpy as np": "np.", "tifffile": "tifffile."}
+
+
+def _contrast_lines(request: Request, more: str) -> list[str]:
+    settings, name, device = request.recipe.settings, file_name(request.name), _device(request)
+    lines = [f"settings = {call_text('speckle', settings)}"]
     if settings.index == "relative":
         squared = call_text("speckle", dataclasses.replace(settings, index="squared"))
         part = "" if len(request.frames.shape) == 2 else f"[:{request.baseline_frames}]"
-        lines.append(f"first = speckle.contrast(frames{part}, {squared}{more}, {_device(request)})")
+        lines.append(f"first = speckle.contrast(frames{part}, {squared}{more}, {device})")
         lines.append("k2 = first.squared.reshape(-1, *first.squared.shape[-2:])")
         lines.append("baseline = np.ma.masked_invalid(k2.astype(float)).mean(axis=0).filled(np.nan)")
-        lines.insert(0, "import numpy as np\n")
         more += ", baseline=baseline"
-    lines.append(f"maps = speckle.contrast(frames, settings{more}, {_device(request)})")
-    if recipe.registers:
-        lines.append("registered.clear_outside(maps)")
+    lines.append(f"maps = speckle.contrast(frames, settings{more}, {device})")
+    lines += _clear_lines(request)
     lines.append(f"speckle.write_maps({f'contrast of {name}.tif'!r}, maps)")
     if settings.index != "none":
         lines.append(f"speckle.write_maps({f'{settings.index} of {name}.tif'!r}, maps, 'index')")
-    return "\n".join(lines) + "\n"
+    if settings.mask:
+        lines.append(f"speckle.write_maps({f'mask of {name}.tif'!r}, maps, 'mask')")
+    return lines
+
+
+def _mesi_lines(request: Request, mesi: MesiRecipe, more: str) -> list[str]:
+    settings, name = request.recipe.settings, file_name(request.name)
+    exposures = list(mesi.exposures_ms)
+    lines = [
+        f"settings = {call_text('speckle', settings)}",
+        f"maps = speckle.contrast(frames, settings{more}, {_device(request)})",
+        *_clear_lines(request),
+        f"exposures_ms = {exposures!r}",
+        "k2 = maps.squared.astype(float)",
+    ]
+    if settings.mask:
+        lines.append(f"k2[(maps.mask & {LEFT_OUT}) > 0] = np.nan  # border, no light, saturated, low signal")
+    repeats = mesi.repeats(int(request.frames.shape[0]))
+    shape = (repeats, len(exposures)) if mesi.order == CYCLES else (len(exposures), repeats)
+    lines += [
+        f"k2 = k2.reshape({shape[0]}, {shape[1]}, *k2.shape[1:])",
+        f"k2 = np.ma.masked_invalid(k2).mean(axis={0 if mesi.order == CYCLES else 1}).filled(np.nan)",
+        "contrast = np.sqrt(np.maximum(k2, 0.0))",
+        f"fitted = speckle.fit_mesi(contrast, exposures_ms, {call_text('speckle', mesi.settings)})",
+    ]
+    lines += [
+        f"tifffile.imwrite({f'mesi {one.part} of {name}.tif'!r}, fitted.{one.part}, photometric='minisblack')"
+        for one in shown_maps(mesi)
+    ]
+    return lines
+
+
+def _clear_lines(request: Request) -> list[str]:
+    is_moved = request.recipe.registers and len(request.frames.shape) == 3
+    return ["registered.clear_outside(maps)"] if is_moved else []
 
 
 def _device(request: Request) -> str:
     return f"device={request.recipe.device!r}"
 
 
-def _noise(noise: NoiseModel) -> str:
-    return f", noise={call_text('speckle', noise)}" if noise.has_dark or noise.has_noise else ""
+def _noise(request: Request, paths: Paths) -> str:
+    noise, dark = request.recipe.noise, request.recipe.dark
+    if dark:
+        gain = f", gain={noise.gain!r}" if noise.gain else ""
+        return f"speckle.measure_dark(speckle.read_frames({str(paths[dark])!r}){gain})"
+    return call_text("speckle", noise) if noise.has_dark or noise.has_noise else ""

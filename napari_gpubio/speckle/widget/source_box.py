@@ -6,14 +6,18 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QComboBox, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.speckle.widget.places import Place
 from napari_gpubio.speckle.widget.source_pages import PAGES, Page, SimulatedPage, StackPage
 from napari_gpubio.viewer.forms import aligned_form, row_label
+from napari_gpubio.viewer.number_box import NumberBox
 
 NOT_A_STACK = "a whole stack is run from an open layer; choose 'open image stack' as the source"
 
 
 class SourceBox(QWidget):
     """A list of kinds of sources, and below it what the chosen kind needs.
+
+    ``changed`` says that another source is meant, ``placed`` that its pixels have another size.
 
     Parameters
     ----------
@@ -22,6 +26,7 @@ class SourceBox(QWidget):
     """
 
     changed = Signal()
+    placed = Signal()
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -36,6 +41,13 @@ class SourceBox(QWidget):
         for page in self.pages:
             layout.addWidget(page)
             page.changed.connect(self.changed)
+        self.pixel = NumberBox(0.0, 1e5, 0.0, 3, self, arrows=True)
+        self.pixel.setSpecialValueText("not known")
+        self._sizes = QWidget(self)
+        tip = "Edge of a pixel in the object, for the scale bar. A camera that is calibrated in Micro-Manager tells it"
+        aligned_form(self._sizes).addRow(row_label("Pixel size (µm)", tip, self), self.pixel)
+        layout.addWidget(self._sizes)
+        self.pixel.valueChanged.connect(lambda *_: self.placed.emit())
         self.kind.currentIndexChanged.connect(self._on_kind)
         self._on_kind()
 
@@ -62,6 +74,12 @@ class SourceBox(QWidget):
         """The page of the simulated camera."""
         return next(page for page in self.pages if isinstance(page, SimulatedPage))
 
+    def place(self) -> Place:
+        """Return scale and units of live maps, as far as they are known."""
+        size = self.pixel.value()
+        typed = {"scale": (size, size), "units": ("um", "um")} if size > 0 else {}
+        return self.page.place() or typed
+
     def choose(self, kind: type[Page]) -> None:
         """Choose a kind of source."""
         self.kind.setCurrentText(kind.title)
@@ -79,4 +97,5 @@ class SourceBox(QWidget):
     def _on_kind(self, *_: Any) -> None:
         for page in self.pages:
             page.setVisible(page is self.page)
+        self._sizes.setVisible(not isinstance(self.page, StackPage))  # a layer has its own
         self.changed.emit()

@@ -1,7 +1,6 @@
 """The pages of the source box: an open stack, a watched folder, a camera, a simulated camera."""
 
 import importlib.util
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,16 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layers import carried
 from napari_gpubio.speckle.frames import FrameStack
 from napari_gpubio.speckle.live import CameraSource, FolderSource, SimulatedCamera, Source, StackSource
-from napari_gpubio.speckle.widget.form_parts import faint, number_box, row_of, small_button, whole_box
+from napari_gpubio.speckle.widget.form_parts import faint, row_of, small_button, whole_box
+from napari_gpubio.speckle.widget.places import Place, place_of
 from napari_gpubio.speckle.widget.words import PANEL
 from napari_gpubio.viewer.forms import aligned_form, row_label
 from napari_gpubio.viewer.layer_box import LayerBox
+from napari_gpubio.viewer.number_box import NumberBox
 
 NO_STACK = "there is no stack of frames; open one (File > Open Sample > napari-gpubio > Flow phantom shows how)"
 NO_CAMERA = "Cameras need pymmcore-plus. Install it with pip install 'napari-gpubio[camera]' and start napari again."
 _FLOW_STEPS = 20  # of the slider, per unit of flow
-Place = Mapping[str, Any]
 
 
 class Page(QWidget):
@@ -57,9 +57,9 @@ class StackPage(Page):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.layer_box = LayerBox(viewer, _is_stack, empty="open a stack (frames, y, x)", parent=self)
+        self.layer_box = LayerBox(viewer, is_raw_stack, empty="open a stack (frames, y, x)", parent=self)
         self.layer_box.setMinimumContentsLength(8)
-        self.rate = number_box(30.0, 0.1, 1000.0, 1, self)
+        self.rate = NumberBox(0.1, 1000.0, 30.0, 1, self, arrows=True)
         self.again = QCheckBox("loop", self)
         self.again.setChecked(True)
         self.again.setToolTip("Begin again at the end")
@@ -108,8 +108,7 @@ class StackPage(Page):
 
     def place(self) -> Place:
         """Return scale, translation and units of the layer's last two axes."""
-        layer = self.layer
-        return {name: tuple(getattr(layer, name))[-2:] for name in ("scale", "translate", "units")}
+        return place_of(self.layer)
 
     def _on_layer(self, *_: Any) -> None:
         self.told.setText(_told_of(self.layer_box.layer))
@@ -190,7 +189,7 @@ class SimulatedPage(Page):
     def __init__(self, _viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.width_box, self.height_box = whole_box(696, 32, 4096, self), whole_box(520, 32, 4096, self)
-        self.rate = number_box(30.0, 1.0, 500.0, 1, self)
+        self.rate = NumberBox(1.0, 500.0, 30.0, 1, self, arrows=True)
         self.flow = QSlider(Qt.Orientation.Horizontal, self)
         self.flow.setRange(1, 63)
         self.flow.setValue(_FLOW_STEPS)
@@ -240,13 +239,10 @@ def frames_of(layer: Any) -> Any:
     return layer.data[0] if layer.multiscale else layer.data
 
 
-def _is_stack(layer: Any) -> bool:
-    return isinstance(layer, Image) and layer.ndim >= 2 and carried(layer, PANEL) is None and _is_raw(layer)
-
-
-def _is_raw(layer: Any) -> bool:
-    """Not a truth or a result that says its quantity."""
-    return carried(layer, "quantity") is None
+def is_raw_stack(layer: Any) -> bool:
+    """Whether a layer may hold raw frames: an image that is neither a map of ours nor a truth or a result."""
+    ours = carried(layer, PANEL) is not None or carried(layer, "quantity") is not None
+    return isinstance(layer, Image) and layer.ndim >= 2 and not ours
 
 
 def _bits_of(layer: Any) -> int | None:

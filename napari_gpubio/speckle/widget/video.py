@@ -21,6 +21,10 @@ from napari_gpubio.speckle.widget.words import limit_text
 
 Array = npt.NDArray[Any]
 MP4, GIF, PNG = ".mp4", ".gif", ".png"
+NO_MP4 = (
+    "mp4 needs ffmpeg; add it with pip install imageio-ffmpeg (68 MB, ffmpeg's own licence) and start napari again, or "
+    "write a .gif"
+)
 _COLOURS = 254  # of a map: black and white are kept for what lies around it
 _BLACK, _WHITE = 254, 255
 _LEAST_GIF_MS = 20  # viewers slow a faster animation down
@@ -77,7 +81,7 @@ def write_steps(path: Path, film: Film, stop: threading.Event) -> Generator[Step
     if suffix not in writers:
         raise InvalidInput(f"{path.name} is no video; let it end with .mp4, .gif or .png")
     if suffix == MP4 and not has_mp4():
-        raise InvalidInput("mp4 needs imageio-ffmpeg; install it with pip install imageio-ffmpeg, or write a .gif")
+        raise InvalidInput(NO_MP4)
     if suffix == PNG:
         return (yield from _write_png(path, film, stop))
     with atomic_write(path) as part:

@@ -5,6 +5,7 @@ from napari_gpubio.speckle.settings import ContrastSettings
 PANEL = "panel"  # under which our own layers say what they are
 LIVE_MAP, LIVE_RAW, RESULT, REGIONS = "speckle live map", "speckle live raw", "speckle map", "speckle regions"
 MAPS = (LIVE_MAP, RESULT)
+MESI = "mesi"  # among the choices: a fit of the whole stack, which is no index of a single map
 CHOICES = {
     "sfi": "flow index SFI = 1/(2TK²)",
     "relative": "flow relative to baseline",
@@ -12,6 +13,7 @@ CHOICES = {
     "none": "contrast K",
     "squared": "K²",
     "inverse": "1/K²",
+    MESI: "multi-exposure fit (MESI): 1/τ, ρ, ν",
 }
 SHORT = {"sfi": "SFI", "relative": "relative flow", "ict": "1/τ", "none": "K", "squared": "K²", "inverse": "1/K²"}
 

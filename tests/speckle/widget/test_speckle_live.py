@@ -15,7 +15,7 @@ from napari_gpubio.speckle.widget.source_pages import CameraPage
 from napari_gpubio.speckle.widget.words import LIVE_MAP, LIVE_RAW
 from tests.dock_widgets import wait_until
 from tests.speckle.live.test_live_camera import StandIn
-from tests.speckle.widget.panel_samples import SHAPE, add_stack, box, draw, layer, simulate, speckle, start, stop
+from tests.speckle.widget.panel_samples import SHAPE, add_stack, box, draw, layer, run, simulate, speckle, start, stop
 from tests.speckle.widget.panel_samples import wait_drawn as drawn
 
 
@@ -170,7 +170,7 @@ def test_flow_that_doubles_is_seen_in_the_vessel_alone(viewer, panel, qtbot):
 def test_a_baseline_is_let_go_with_a_note(viewer, panel, qtbot, still):
     panel.map_box.maps.setValue(2)
     start(qtbot, panel)
-    panel.take_baseline()
+    panel.live.take_baseline()
     wait_until(qtbot, lambda: panel.desk.process.has_baseline)
     panel.contrast_box.form.widget("window").value = 9
     assert "the baseline was let go" in panel.message
@@ -180,7 +180,7 @@ def test_a_baseline_is_let_go_with_a_note(viewer, panel, qtbot, still):
 def test_a_baseline_is_of_its_source(viewer, panel, qtbot, still):
     panel.map_box.maps.setValue(2)
     start(qtbot, panel)
-    panel.take_baseline()
+    panel.live.take_baseline()
     wait_until(qtbot, lambda: panel.desk.process.has_baseline)
     stop(qtbot, panel)
     before = panel.desk.process._baseline
@@ -191,6 +191,35 @@ def test_a_baseline_is_of_its_source(viewer, panel, qtbot, still):
     start(qtbot, panel)
     stop(qtbot, panel)
     assert panel.desk.process._baseline is not before
+
+
+def test_regions_that_are_there_are_measured_from_the_first_map_on(viewer, panel, qtbot):
+    """A baseline of the first maps is theirs too, wherever the map will lie."""
+    add_stack(viewer, scale=(1, 2.0, 2.0), translate=(0, 10, 20), units=("pixel", "um", "um"))
+    draw(qtbot, panel, box(5, 5, 20, 20))
+    panel.map_box.maps.setValue(1)
+    panel.contrast_box.choose_index("relative")
+    start(qtbot, panel)
+    wait_until(qtbot, lambda: len(panel.desk.course) > 5)
+    stop(qtbot, panel)
+    course = panel.desk.course
+    assert course.baseline.start_s == course.times_s[0]
+    assert course.relative_flow("region 1")[0] == 1.0
+    assert np.isfinite(course.relative_flow("region 1")).all()
+    assert panel.course_box.missing.isHidden()
+
+
+def test_a_region_that_is_not_in_the_baseline_is_told(viewer, panel, qtbot, still):
+    panel.map_box.maps.setValue(2)
+    start(qtbot, panel)
+    panel.live.take_baseline()
+    wait_until(qtbot, lambda: panel.desk.process.has_baseline)
+    draw(qtbot, panel, box(5, 5, 20, 20))
+    wait_until(qtbot, lambda: "No relative flow of region 1" in panel.course_box.missing.text())
+    panel.map_box.baseline_button.click()
+    wait_until(qtbot, lambda: panel.course_box.missing.isHidden())
+    stop(qtbot, panel)
+    assert panel.desk.course.relative_flow("region 1")[-1] == pytest.approx(1.0)
 
 
 def test_the_exposure_is_the_cameras(viewer, panel, qtbot, monkeypatch):
@@ -245,7 +274,7 @@ def test_a_recording_holds_every_frame(viewer, panel, qtbot, tmp_path):
     frames = speckle(5)
     add_stack(viewer, frames)
     start(qtbot, panel)
-    panel.record(tmp_path / "run.tif")
+    panel.live.record(tmp_path / "run.tif")
     wait_until(qtbot, lambda: panel.desk.recording.written > 6)
     assert panel.live_box.record_button.text() == "End recording"
     panel.live_box.record_button.click()
@@ -267,6 +296,18 @@ def test_a_source_that_ends_says_so(viewer, panel, qtbot):
     wait_until(qtbot, lambda: not panel.desk.is_live)
     wait_until(qtbot, lambda: "the source has no more frames" in panel._status.text())
     assert panel.live_box.start_button.text() == "Start live"
+
+
+def test_the_picture_is_that_of_the_live_map_again(viewer, panel, qtbot, still):
+    """After a run of the whole stack, Start live shows and chooses the live map."""
+    start(qtbot, panel)
+    stop(qtbot, panel)
+    run(qtbot, panel)
+    assert panel.map_box.layer.name == "SFI (1/s) of frames"
+    start(qtbot, panel)
+    stop(qtbot, panel)
+    assert panel.map_box.layer.name == "live SFI (1/s)"
+    assert [one.name for one in viewer.layers if one.visible] == ["live SFI (1/s)"]
 
 
 def test_a_layer_may_be_deleted_while_it_is_live(viewer, panel, qtbot, still):

@@ -4,10 +4,12 @@ import dask.array
 import numpy as np
 import pytest
 import tifffile
+from napari.layers import Image
 
 from napari_gpubio.core.layers import carried
 from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast, register
 from napari_gpubio.speckle.regions import region_curves
+from napari_gpubio.speckle.widget import script
 from napari_gpubio.speckle.widget.averages import mean_map
 from napari_gpubio.speckle.widget.course_box import STACK
 from napari_gpubio.speckle.widget.source_pages import SimulatedPage
@@ -86,10 +88,22 @@ def test_frames_are_registered(viewer, panel, qtbot):
     assert carried(layer, "shifts_pixels") == registered.shifts.tolist()
 
 
+def test_frames_that_cannot_be_registered_are_told(viewer, panel, qtbot):
+    frames = moving()
+    frames[2] = np.random.default_rng(8).uniform(200, 2000, frames[2].shape)
+    add_stack(viewer, frames)
+    panel.contrast_box.registers.setChecked(True)
+    run(qtbot, panel)
+    registered = register(frames)
+    assert registered.unmatched == (2,)
+    assert registered.notes[0] in panel.message
+    assert carried(viewer.layers["SFI (1/s) of frames"], "shifts_pixels") == registered.shifts.tolist()
+
+
 def test_noise_is_taken_off(viewer, panel, qtbot):
     add_stack(viewer, FRAMES + 100)
     noise = NoiseModel(dark_adu=100.0, gain=0.2)
-    panel.contrast_box.noise.set_value(noise)
+    panel.contrast_box.noise.form.set_value(noise)
     run(qtbot, panel)
     maps = contrast(FRAMES + 100, ContrastSettings(), noise=noise, device="cpu")
     np.testing.assert_array_equal(viewer.layers["K of frames"].data, maps.contrast)
@@ -162,7 +176,7 @@ def test_the_script_makes_the_same_maps(viewer, panel, qtbot, tmp_path, monkeypa
     panel.map_box.maps.setValue(2)
     panel.contrast_box.registers.setChecked(True)
     panel.contrast_box.form.widget("exposure_ms").value = 4
-    panel.contrast_box.noise.set_value(NoiseModel(dark_adu=20.0, gain=0.01))
+    panel.contrast_box.noise.form.set_value(NoiseModel(dark_adu=20.0, gain=0.01))
     run(qtbot, panel)
     text = script_of(panel)
     run_script(text, tmp_path)
@@ -174,14 +188,54 @@ def test_the_script_makes_the_same_maps(viewer, panel, qtbot, tmp_path, monkeypa
 
 def test_a_stack_of_a_file_is_read_from_there(viewer, panel, tmp_path):
     tifffile.imwrite(tmp_path / "rat.tif", FRAMES)
-    from napari.layers import Image
-
-    layer = Image(FRAMES, name="rat")
-    layer._source = layer.source.model_copy(update={"path": str(tmp_path / "rat.tif")})
+    layer = opened(tmp_path / "rat.tif", FRAMES)
     viewer.add_layer(layer)
     assert f"speckle.read_frames({str(tmp_path / 'rat.tif')!r})" in script_of(panel)
     layer.data = FRAMES + 1
     assert panel.painted_layers() != []
+
+
+def test_the_script_makes_the_same_temporal_blocks(viewer, panel, qtbot, tmp_path, monkeypatch):
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    frames = FRAMES.copy()
+    frames[3, 7, 9] = 65535
+    add_stack(viewer, frames)
+    form = panel.contrast_box.form
+    form.widget("mode").value, form.widget("frames").value, form.widget("blocks").value = "spatio-temporal", 4, True
+    form.widget("window").value = 3
+    panel.contrast_box.choose_index("ict")
+    run(qtbot, panel)
+    run_script(script_of(panel), tmp_path)
+    for name, want in (("contrast", "K"), ("ict", "1/τ (1/s)")):
+        shown = viewer.layers[f"{want} of frames"].data
+        np.testing.assert_array_equal(tifffile.imread(tmp_path / f"{name} of frames.tif"), shown)
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "mask of frames.tif"), panel.done.maps.mask)
+
+
+def opened(path, frames):
+    """A layer of a file, as napari's reader makes it."""
+    one = Image(frames, name=path.stem)
+    one._source = one.source.model_copy(update={"path": str(path)})
+    return one
+
+
+@pytest.mark.parametrize("place", [0, 3, 7])
+def test_a_frame_that_was_changed_is_not_read_from_the_file(viewer, panel, tmp_path, place):
+    tifffile.imwrite(tmp_path / "rat.tif", FRAMES)
+    viewer.add_layer(opened(tmp_path / "rat.tif", FRAMES.copy()))
+    assert panel.painted_layers() == []
+    viewer.layers["rat"].data[place, 5, 5] += 1
+    assert panel.painted_layers() == [viewer.layers["rat"]]
+
+
+def test_a_large_recording_is_compared_in_parts(viewer, panel, tmp_path, monkeypatch):
+    frames = speckle(200, (8, 8))
+    monkeypatch.setattr(script, "_MOST_COMPARED", frames.nbytes - 1)
+    tifffile.imwrite(tmp_path / "long.tif", frames)
+    one = opened(tmp_path / "long.tif", frames.copy())
+    assert script.file_of(one) == tmp_path / "long.tif"
+    one.data[40:160] = 0
+    assert script.file_of(one) is None
 
 
 def test_a_run_needs_a_stack(viewer, panel):

@@ -168,7 +168,7 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(viewer, panel, qtbot, m
     monkeypatch.setattr(recorder, "open_writer", full_after_three)
     add_stack(viewer)
     start(qtbot, panel)
-    panel.record(tmp_path / "run.tif")
+    panel.live.record(tmp_path / "run.tif")
     wait_until(qtbot, lambda: "the disk is full" in panel.message)
     assert "its 3 frames can be read" in panel.message
     wait_drawn(qtbot, panel)
@@ -177,14 +177,14 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(viewer, panel, qtbot, m
 
 
 def test_recordings_that_cannot_begin(viewer, panel, qtbot, tmp_path):
-    panel.record(tmp_path / "a.tif")
+    panel.live.record(tmp_path / "a.tif")
     assert "nothing is live" in panel.message
     add_stack(viewer)
     start(qtbot, panel)
-    panel.record(tmp_path / "a.avi")
+    panel.live.record(tmp_path / "a.avi")
     assert "let it end with .tif or .zarr" in panel.message
     (tmp_path / "b.tif").touch()
-    panel.record(tmp_path / "b.tif")
+    panel.live.record(tmp_path / "b.tif")
     assert "is there already" in panel.message
     stop(qtbot, panel)
 
@@ -197,7 +197,7 @@ def test_buttons_that_have_nothing_to_work_on(viewer, panel, qtbot):
     panel._on_video()
     assert "there is no map yet" in panel.message
     simulate(panel)
-    panel.take_baseline()
+    panel.live.take_baseline()
     assert "nothing is live" in panel.message
 
 

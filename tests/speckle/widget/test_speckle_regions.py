@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.speckle.widget.panel_samples import SHAPE, add_stack, box, draw
+from napari_gpubio.speckle.widget.course_plot import with_gaps
+from tests.speckle.widget.panel_samples import SHAPE, add_stack, box, draw, run, start, stop
 
 
 def mask(top, left, bottom, right):
@@ -66,3 +67,38 @@ def test_regions_may_be_deleted(viewer, panel, qtbot):
         viewer.layers.remove("regions")
     assert panel.regions.masks(image, SHAPE) == {}
     assert panel.regions.colours == {}
+
+
+def test_more_regions_go_into_the_same_layer(viewer, panel, qtbot):
+    add_stack(viewer)
+    layer = draw(qtbot, panel, box(2, 2, 6, 6))
+    add_stack(viewer, name="above")
+    layer.visible, layer.mode = False, "select"
+    layer.selected_data = {0}
+    width = layer.edge_width[0]
+    panel.draw_regions()
+    assert [one.name for one in viewer.layers].count("regions") == 1
+    assert viewer.layers[-1].name == "regions"
+    assert viewer.layers.selection.active.name == "regions"
+    assert layer.visible
+    assert layer.mode == "add_polygon"
+    assert layer.edge_width[0] == width
+
+
+def test_regions_stay_above_new_maps(viewer, panel, qtbot):
+    add_stack(viewer)
+    draw(qtbot, panel, box(2, 2, 6, 6))
+    run(qtbot, panel)
+    assert viewer.layers[-1].name == "regions"
+    start(qtbot, panel)
+    stop(qtbot, panel)
+    assert viewer.layers[-1].name == "regions"
+
+
+def test_a_curve_has_no_line_over_a_stop():
+    times, values = np.array([0.0, 0.1, 0.2, 9.0, 9.1]), np.arange(5.0)
+    shown_times, shown = with_gaps(times, values)
+    np.testing.assert_array_equal(shown, [0, 1, 2, np.nan, 3, 4])
+    assert shown_times[3] == 0.2
+    for steady in (np.arange(5.0) * 30, np.array([0.0]), np.array([])):
+        assert with_gaps(steady, steady)[0] is steady
