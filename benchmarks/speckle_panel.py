@@ -17,20 +17,17 @@ from typing import Any
 import napari
 import numpy as np
 from common import header, header_lines, line, result_path, save, table
-from qtpy.QtCore import QEventLoop, QTimer
 from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.speckle.widget import SpecklePanel
-from napari_gpubio.speckle.widget.source_pages import SimulatedPage
+from napari_gpubio.speckle.widget.cases import MOST_MS, open_panel, wait_until
 
-BAR_MS = 5.0  # that an update of the layer may take of the main thread
 PIECES = {
     "layer": "map into its layer",
     "update": "whole update, with regions and messages",
     "plot": "time course",
     "told": "read-outs",
 }
-LONGEST_S = 120.0
 COLUMNS = {
     "calls": "calls",
     "median_ms": "median",
@@ -66,16 +63,6 @@ class Stopwatch:
             calls.clear()
 
 
-def wait_until(done: Callable[[], bool]) -> None:
-    """Let the window live until something is done."""
-    loop, timer, begun = QEventLoop(), QTimer(), time.monotonic()
-    timer.timeout.connect(lambda: loop.quit() if done() or time.monotonic() - begun > LONGEST_S else None)
-    timer.start(20)
-    loop.exec()
-    if not done():
-        raise SystemExit(f"nothing came for {LONGEST_S:g} s; is the machine too busy?")
-
-
 def spread(calls: list[tuple[float, float]]) -> dict[str, float]:
     """Median, 95th percentile and largest, milliseconds."""
     wall, busy = np.array(calls).T
@@ -84,19 +71,6 @@ def spread(calls: list[tuple[float, float]]) -> dict[str, float]:
         "cpu_median_ms": np.median(busy), "cpu_max_ms": busy.max(),
     }  # fmt: skip
     return {"calls": len(calls), **{name: round(float(value), 2) for name, value in figures.items()}}
-
-
-def open_panel(viewer: napari.Viewer, size: tuple[int, int], rate_hz: float, device: str) -> SpecklePanel:
-    """Dock the panel, with the simulated camera chosen."""
-    panel = SpecklePanel(viewer)
-    viewer.window.add_dock_widget(panel, name="Laser speckle")
-    panel.choose_device(device)
-    panel.source_box.choose(SimulatedPage)
-    page = panel.source_box.simulated
-    page.width_box.setValue(size[0])
-    page.height_box.setValue(size[1])
-    page.rate.setValue(rate_hz)
-    return panel
 
 
 def draw_regions(panel: SpecklePanel, size: tuple[int, int], count: int) -> None:
@@ -142,7 +116,9 @@ def report(results: dict[str, Any]) -> str:
     """The tables to read."""
     figures, size = results["live"], results["live"]["size"]
     pieces = figures["pieces"]
-    kept = {name: "kept" if pieces["layer"][name] <= BAR_MS else "MISSED" for name in ("median_ms", "p95_ms", "max_ms")}
+    kept = {
+        name: "kept" if pieces["layer"][name] <= MOST_MS else "MISSED" for name in ("median_ms", "p95_ms", "max_ms")
+    }
     lines = [line(PIECES[name], *(told[column] for column in COLUMNS)) for name, told in pieces.items()]
     conditions = (
         f"napari {results['napari']}, {size[0]} x {size[1]} pixels at {figures['rate_hz']:g} frames/s on "
@@ -155,7 +131,7 @@ def report(results: dict[str, Any]) -> str:
         "other programs of the machine; and of the processor, which is what the update itself costs."
     )
     bar = (
-        f"Bar of {BAR_MS:g} ms for the layer, by the wall clock: median {kept['median_ms']}, 95th percentile "
+        f"Bar of {MOST_MS:g} ms for the layer, by the wall clock: median {kept['median_ms']}, 95th percentile "
         f"{kept['p95_ms']}, largest {kept['max_ms']}."
     )
     head = ["# Laser speckle: what a live map costs the window", "", *header_lines(results)]

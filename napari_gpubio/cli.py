@@ -15,6 +15,7 @@ from napari_gpubio.core.cases import run_check, run_speed
 from napari_gpubio.core.device import choose_device, gpu_problem, list_devices, machine
 from napari_gpubio.core.errors import GpuBioError
 
+PANELS_WITH_CASES = ("speckle",)  # engines whose dock widget has checks, too
 _EXAMPLES = """examples:
   napari-gpubio demo                      the first minute: a brain, a click, its fibers
   napari-gpubio check tracts              published and closed-form cases on this machine
@@ -86,9 +87,33 @@ def _has_display() -> bool:
     return sys.platform != "linux" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
+def _can_open_window() -> bool:
+    """Whether there is a display, and a Qt to use it."""
+    if not _has_display():
+        return False
+    try:
+        importlib.import_module("qtpy.QtWidgets")
+    except ImportError:  # no binding of Qt, or one that lacks a library of the system
+        return False
+    return True
+
+
+def _names(options: argparse.Namespace) -> list[str]:
+    return [options.engine] if options.engine else list(ENGINES)
+
+
 def _engines(options: argparse.Namespace) -> list[Any]:
-    names = [options.engine] if options.engine else list(ENGINES)
-    return [importlib.import_module(f"napari_gpubio.{name}.cases") for name in names]
+    return [importlib.import_module(f"napari_gpubio.{name}.cases") for name in _names(options)]
+
+
+def _panels(options: argparse.Namespace) -> list[Any]:
+    """Modules with cases of panels, where a window can be opened; otherwise it is told that they are left out."""
+    names = [name for name in _names(options) if name in PANELS_WITH_CASES]
+    if names and not _can_open_window():
+        told = ", ".join(names)
+        print(f"no window can be opened here, so the checks of dock widgets are left out ({told})", file=sys.stderr)
+        return []
+    return [importlib.import_module(f"napari_gpubio.{name}.widget.cases") for name in names]
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -99,8 +124,8 @@ def _check(options: argparse.Namespace) -> int:
             f"on {device.describe()}\n{'case':42} {'quantity':22} {'reference':>11} {'result':>11} "
             f"{'error':>10}  verdict"
         )
-    for engine in _engines(options):
-        for check in engine.CHECKS:
+    for cases in [*_engines(options), *_panels(options)]:
+        for check in cases.CHECKS:
             for row in run_check(check, device):
                 rows.append(row)
                 if not options.json:

@@ -3,6 +3,8 @@
 import argparse
 import json
 import math
+import sys
+from types import SimpleNamespace
 
 import nibabel as nib
 import numpy as np
@@ -13,6 +15,7 @@ from napari_gpubio import __version__, cli, demo, tracts
 from napari_gpubio.core.arguments import add_settings, read_settings
 from napari_gpubio.core.cases import Check, Finding, Speed
 from napari_gpubio.core.files import sample_path
+from napari_gpubio.speckle import cases as speckle_cases
 from napari_gpubio.tracts import Directions, FitSettings, TrackSettings, cases
 
 DWI = str(sample_path("brain_phantom/dwi.nii.gz"))
@@ -153,6 +156,26 @@ def test_check_as_json_holds_all_there_is_to_know(capsys, monkeypatch):
             "passed": True,
         }
     ]
+
+
+@pytest.mark.parametrize("can_open", [True, False])
+def test_checks_of_dock_widgets_need_a_window(capsys, monkeypatch, can_open):
+    monkeypatch.setattr(cli, "_can_open_window", lambda: can_open)
+    monkeypatch.setattr(speckle_cases, "CHECKS", made_up(1e-4))
+    panel = SimpleNamespace(CHECKS=made_up(2e-4, 3e-4))
+    monkeypatch.setitem(sys.modules, "napari_gpubio.speckle.widget.cases", panel)
+    assert cli.main(["check", "speckle", "--device", "cpu"]) == 0
+    told = capsys.readouterr()
+    assert f"{3 if can_open else 1} of" in told.out
+    assert ("the checks of dock widgets are left out (speckle)" in told.err) != can_open
+
+
+@pytest.mark.parametrize("missing", ["a display", "Qt"])
+def test_a_window_needs_a_display_and_qt(monkeypatch, missing):
+    monkeypatch.setattr(cli, "_has_display", lambda: missing != "a display")
+    assert cli._can_open_window() == (missing == "Qt")
+    monkeypatch.setitem(sys.modules, "qtpy.QtWidgets", None)
+    assert not cli._can_open_window()
 
 
 def test_every_closed_form_is_a_case():
