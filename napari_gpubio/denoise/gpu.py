@@ -4,6 +4,7 @@ Values, sums and estimates of the whole volume stay on the GPU; local moments, c
 there for a slab at a time.
 """
 
+import dataclasses
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -119,26 +120,33 @@ class Run:
         blocks = build.blocks_of_a_brick(self._build.column) * bricks
         launched((blocks,), (build.THREADS,), arguments, shared_mem=shared)
 
+    def part(self) -> Partial:
+        """Sums and estimates of the planes where bricks are done, on the GPU; another run may take them from there."""
+        import cupy
+
+        ends = [planes_of(self._problem.shape, start, count) for start, count in self._done] or [(0, 0)]
+        begin, end = min(first for first, _ in ends), max(last for _, last in ends)
+        with cupy.cuda.Device(self.device.indices[0]) as here:
+            sums, estimates = (cupy.ascontiguousarray(array[:, begin:end]) for array in (self._sums, self._estimates))
+            here.synchronize()  # since another GPU does not wait for what is still to be done here
+        return Partial(sums, estimates, list(self._done), begin)
+
     def snapshot(self) -> Partial:
         """Sums and estimates of the planes where bricks are done, as NumPy."""
         import cupy
 
-        if not self._done:
-            return Partial(*np.empty((2, len(self._problem.windows.patches), 0, *self._problem.shape[1:]), np.float32))
-        ends = [planes_of(self._problem.shape, start, count) for start, count in self._done]
-        begin, end = min(first for first, _ in ends), max(last for _, last in ends)
+        part = self.part()
         with cupy.cuda.Device(self.device.indices[0]):
-            sums, estimates = (to_host(array[:, begin:end]) for array in (self._sums, self._estimates))
-        return Partial(sums, estimates, list(self._done), begin)
+            return dataclasses.replace(part, sums=to_host(part.sums), estimates=to_host(part.estimates))
 
     def merge(self, other: Partial) -> None:
-        """Take over bricks that another run has done."""
+        """Take over bricks that another run has done, on the host or on any GPU."""
         import cupy
 
         with cupy.cuda.Device(self.device.indices[0]):
+            sums, estimates = (cupy.array(array) for array in (other.sums, other.estimates))  # from GPU to GPU directly
             for here, there in other.boxes(self._problem):
-                self._sums[here] = cupy.asarray(other.sums[there])
-                self._estimates[here] = cupy.asarray(other.estimates[there])
+                self._sums[here], self._estimates[here] = sums[there], estimates[there]
         self._done.extend(other.done)
 
     def finish(self) -> Filtered:

@@ -211,7 +211,7 @@ def _filter_volume(
             if done < problem.bricks:
                 yield done, None
         for other in runs[1:]:
-            runs[0].merge(other.snapshot())
+            runs[0].merge(other.part())
         if done == problem.bricks:
             yield done, runs[0].finish()
         elif done:
