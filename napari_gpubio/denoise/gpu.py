@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.device import Device, shared_memory_bytes, to_host
+from napari_gpubio.core.device import Device, host_room, shared_memory_bytes, to_host
 from napari_gpubio.core.kernels import kernel
 from napari_gpubio.denoise import build
 from napari_gpubio.denoise.partial import HALO, Arrays, Filtered, Partial, finish
@@ -155,8 +155,10 @@ class Run:
 
         self._let_slabs_go()
         with cupy.cuda.Device(self.device.indices[0]):
-            parts = [self._finished(*planes) for planes in self._mixed_slabs()]
-        return parts[0] if len(parts) == 1 else Filtered(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+            found = Filtered(*(host_room(self._problem.shape, np.float32) for _ in Filtered._fields))
+            for begin, end in self._mixed_slabs():
+                self._finish_planes(begin, end, Filtered(*(array[begin:end] for array in found)))
+        return found
 
     def _mixed_slabs(self) -> Iterator[tuple[int, int]]:
         """Planes that are mixed together, from an even one on, since even and odd ones have taps of their own."""
@@ -165,7 +167,7 @@ class Run:
         for begin in range(0, nx, planes):
             yield begin, min(begin + planes, nx)
 
-    def _finished(self, begin: int, end: int) -> Filtered:
+    def _finish_planes(self, begin: int, end: int, out: Filtered) -> None:
         """Some planes, made with as many beside them as reach into them."""
         import cupy
 
@@ -174,8 +176,8 @@ class Run:
         known = None if self._problem.variance is None else cupy.asarray(self._problem.variance[read])
         arrays = Arrays(self._values[read], self._usable[read], self._sums[:, read], self._estimates[:, read], known)
         inner = slice(begin - first, end - first)
-        whole = finish(self._problem, arrays, self._filter_axis, cupy)
-        return Filtered(*(to_host(array[inner]) for array in whole))
+        for array, there in zip(finish(self._problem, arrays, self._filter_axis, cupy), out, strict=True):
+            to_host(array[inner], there)
 
     def _filter_axis(self, array: Any, axis: int, taps: Any) -> Any:
         """Filter along lines of an axis; ``taps`` has a row for even, one for odd positions, beyond the ends is 0."""
