@@ -13,7 +13,15 @@ and frame by frame::
 
 from napari_gpubio.speckle.indices import inverse_correlation_time, relative_flow, speckle_flow_index
 from napari_gpubio.speckle.io import read_frames, write_maps
-from napari_gpubio.speckle.mesi import MesiResult, MesiSettings, fit_mesi, fit_mesi_steps, static_fraction
+from napari_gpubio.speckle.mesi import (
+    MesiRecipe,
+    MesiResult,
+    MesiSettings,
+    exposure_contrast,
+    fit_mesi,
+    fit_mesi_steps,
+    static_fraction,
+)
 from napari_gpubio.speckle.model import ContrastMaps
 from napari_gpubio.speckle.noise import NoiseModel, measure_dark
 from napari_gpubio.speckle.phantom import flow_frames, speckle_sequence
@@ -27,12 +35,14 @@ __all__ = [
     "ContrastMaps",
     "ContrastSettings",
     "ContrastStream",
+    "MesiRecipe",
     "MesiResult",
     "MesiSettings",
     "NoiseModel",
     "RegionCurve",
     "contrast",
     "contrast_steps",
+    "exposure_contrast",
     "fit_mesi",
     "fit_mesi_steps",
     "flow_frames",

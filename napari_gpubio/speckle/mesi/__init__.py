@@ -1,7 +1,17 @@
 """Multi-exposure speckle imaging: contrast at several exposures tells what moves from what rests."""
 
 from napari_gpubio.speckle.mesi.decay import squared_contrast
+from napari_gpubio.speckle.mesi.exposures import MesiRecipe, exposure_contrast
 from napari_gpubio.speckle.mesi.run import MesiResult, fit_mesi, fit_mesi_steps, static_fraction
 from napari_gpubio.speckle.mesi.settings import MesiSettings
 
-__all__ = ["MesiResult", "MesiSettings", "fit_mesi", "fit_mesi_steps", "squared_contrast", "static_fraction"]
+__all__ = [
+    "MesiRecipe",
+    "MesiResult",
+    "MesiSettings",
+    "exposure_contrast",
+    "fit_mesi",
+    "fit_mesi_steps",
+    "squared_contrast",
+    "static_fraction",
+]

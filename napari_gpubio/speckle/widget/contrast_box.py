@@ -7,9 +7,9 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QComboBox, QVBoxLayout, QWidget
 
 from napari_gpubio.core.layers import carried
+from napari_gpubio.speckle.mesi.exposures import MesiRecipe
 from napari_gpubio.speckle.noise import NoiseModel
 from napari_gpubio.speckle.settings import ContrastSettings
-from napari_gpubio.speckle.widget.exposures import MesiRecipe
 from napari_gpubio.speckle.widget.mesi_box import MesiBox
 from napari_gpubio.speckle.widget.noise_box import NoiseBox
 from napari_gpubio.speckle.widget.words import CHOICES, MESI

@@ -12,8 +12,8 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
 from napari_gpubio.speckle import run
 from napari_gpubio.speckle.mesi import MesiResult, fit_mesi_steps
+from napari_gpubio.speckle.mesi.exposures import MesiRecipe, exposure_contrast
 from napari_gpubio.speckle.registration import Registered
-from napari_gpubio.speckle.widget.exposures import MesiRecipe, exposure_contrast
 from napari_gpubio.speckle.widget.live_layers import limits_of
 from napari_gpubio.speckle.widget.offline import Request, registered_frames
 from napari_gpubio.speckle.widget.result_layers import show_map

@@ -7,7 +7,7 @@ from qtpy.QtWidgets import QComboBox, QLineEdit, QSizePolicy, QVBoxLayout, QWidg
 
 from napari_gpubio.core.layers import carried
 from napari_gpubio.speckle.mesi import MesiSettings
-from napari_gpubio.speckle.widget.exposures import ORDERS, MesiRecipe, exposures_text, parse_exposures
+from napari_gpubio.speckle.mesi.exposures import ORDERS, MesiRecipe, exposures_text, parse_exposures
 from napari_gpubio.speckle.widget.form_parts import faint
 from napari_gpubio.viewer.forms import ParamForm, aligned_form, row_label
 

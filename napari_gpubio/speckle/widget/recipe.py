@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.speckle.mesi.exposures import MesiRecipe
 from napari_gpubio.speckle.noise import NoiseModel
 from napari_gpubio.speckle.settings import ContrastSettings
-from napari_gpubio.speckle.widget.exposures import MesiRecipe
 
 Array = npt.NDArray[Any]
 _SAME_K2 = ("index", "beta", "nonfinite", "mask", "low_signal")  # settings that change no K²

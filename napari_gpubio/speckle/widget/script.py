@@ -11,7 +11,7 @@ import tifffile
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.speckle.io import read_frames
-from napari_gpubio.speckle.widget.exposures import CYCLES, LEFT_OUT, MesiRecipe
+from napari_gpubio.speckle.mesi import MesiRecipe
 from napari_gpubio.speckle.widget.mesi import shown_maps
 from napari_gpubio.speckle.widget.offline import Request
 from napari_gpubio.speckle.widget.source_pages import frames_of
@@ -113,23 +113,15 @@ def _contrast_lines(request: Request, more: str) -> list[str]:
 
 def _mesi_lines(request: Request, mesi: MesiRecipe, more: str) -> list[str]:
     settings, name = request.recipe.settings, file_name(request.name)
-    exposures = list(mesi.exposures_ms)
+    several = f", order={mesi.order!r}" if mesi.repeats(int(request.frames.shape[0])) > 1 else ""
+    fit = call_text("speckle", mesi.settings)
     lines = [
         f"settings = {call_text('speckle', settings)}",
         f"maps = speckle.contrast(frames, settings{more}, {_device(request)})",
         *_clear_lines(request),
-        f"exposures_ms = {exposures!r}",
-        "k2 = maps.squared.astype(float)",
-    ]
-    if settings.mask:
-        lines.append(f"k2[(maps.mask & {LEFT_OUT}) > 0] = np.nan  # border, no light, saturated, low signal")
-    repeats = mesi.repeats(int(request.frames.shape[0]))
-    shape = (repeats, len(exposures)) if mesi.order == CYCLES else (len(exposures), repeats)
-    lines += [
-        f"k2 = k2.reshape({shape[0]}, {shape[1]}, *k2.shape[1:])",
-        f"k2 = np.ma.masked_invalid(k2).mean(axis={0 if mesi.order == CYCLES else 1}).filled(np.nan)",
-        "contrast = np.sqrt(np.maximum(k2, 0.0))",
-        f"fitted = speckle.fit_mesi(contrast, exposures_ms, {call_text('speckle', mesi.settings)})",
+        f"mesi = speckle.MesiRecipe(exposures_ms={mesi.exposures_ms!r}{several}, settings={fit})",
+        "contrast = speckle.exposure_contrast(maps, mesi)",
+        "fitted = speckle.fit_mesi(contrast, mesi.exposures_ms, mesi.settings)",
     ]
     lines += [
         f"tifffile.imwrite({f'mesi {one.part} of {name}.tif'!r}, fitted.{one.part}, photometric='minisblack')"

@@ -7,11 +7,11 @@ import tifffile
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layers import carried
 from napari_gpubio.speckle import ContrastSettings, MesiSettings, NoiseModel, contrast, fit_mesi
+from napari_gpubio.speckle.mesi.exposures import BLOCKS, CYCLES, MesiRecipe, exposure_contrast, parse_exposures
 from napari_gpubio.speckle.model import ContrastMaps
 from napari_gpubio.speckle.phantom import Camera, flow_frames, window_share
 from napari_gpubio.speckle.validity import BELOW_NOISE, SATURATED
 from napari_gpubio.speckle.widget import mesi
-from napari_gpubio.speckle.widget.exposures import BLOCKS, CYCLES, MesiRecipe, exposure_contrast, parse_exposures
 from napari_gpubio.speckle.widget.words import LIVE_MAP, MESI
 from tests.dock_widgets import Held, run_script, save_scripts_as, script_of, wait_until
 from tests.speckle.widget.panel_samples import add_stack, layer, run, speckle, start, stop

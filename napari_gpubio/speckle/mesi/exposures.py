@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.mesi import MesiSettings
+from napari_gpubio.speckle.mesi.settings import MesiSettings
 from napari_gpubio.speckle.model import ContrastMaps
 from napari_gpubio.speckle.validity import EDGE, LOW_SIGNAL, SATURATED, ZERO_MEAN
 
