@@ -66,7 +66,7 @@ class Resident:
 
     def mix(self) -> None:
         """Noise, bias and sub-bands."""
-        with mock.patch.object(gpu, "to_host", lambda array, out: array):  # the image stays on the GPU
+        with mock.patch.object(gpu, "to_host", lambda array, _: array):  # the image stays on the GPU
             self._run.finish()
 
     def close(self) -> None:

@@ -143,10 +143,13 @@ class Run:
         """Take over bricks that another run has done, on the host or on any GPU."""
         import cupy
 
+        self._let_slabs_go()
         with cupy.cuda.Device(self.device.indices[0]):
-            sums, estimates = (cupy.array(array) for array in (other.sums, other.estimates))  # from GPU to GPU directly
-            for here, there in other.boxes(self._problem):
-                self._sums[here], self._estimates[here] = sums[there], estimates[there]
+            for mine, theirs in ((self._sums, other.sums), (self._estimates, other.estimates)):
+                found = cupy.array(theirs)  # from GPU to GPU directly
+                for here, there in other.boxes(self._problem):
+                    mine[here] = found[there]
+                del found
         self._done.extend(other.done)
 
     def finish(self) -> Filtered:

@@ -39,6 +39,7 @@ from napari_gpubio.dose.structures.contours import ContourStructure, contour_str
 from napari_gpubio.dose.structures.labels import LabelStructures, whole_grid
 from napari_gpubio.dose.structures.points import PointStructure
 from napari_gpubio.dose.structures.raster import label_structures
+from napari_gpubio.dose.whole import whole_dose, whole_dose_steps
 
 __all__ = [
     "Answer",
@@ -96,6 +97,8 @@ __all__ = [
     "regions_on_grid",
     "rtog_index",
     "union",
+    "whole_dose",
+    "whole_dose_steps",
     "whole_grid",
     "write_curves_csv",
     "write_dvh_sequence",

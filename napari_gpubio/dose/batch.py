@@ -1,6 +1,8 @@
 """The command-line verb ``napari-gpubio dose``: from a dose and structures to histograms, metrics and verdicts."""
 
 import argparse
+import dataclasses
+import math
 import re
 import sys
 from collections.abc import Sequence
@@ -12,6 +14,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.terminal import draw_progress
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES
+from napari_gpubio.dose.curves.answer import Answer, evaluate
 from napari_gpubio.dose.curves.constraints import PASS, Verdict, judge, parse_constraints
 from napari_gpubio.dose.curves.dvh import Dvh
 from napari_gpubio.dose.curves.metric import Metric
@@ -26,7 +29,8 @@ from napari_gpubio.dose.io.table import write_curves_csv, write_json, write_metr
 from napari_gpubio.dose.model import Dose, Structures
 from napari_gpubio.dose.run import DvhResult, dvh
 from napari_gpubio.dose.settings import DvhSettings
-from napari_gpubio.dose.structures.labels import whole_grid
+from napari_gpubio.dose.structures.labels import LabelStructures
+from napari_gpubio.dose.whole import whole_dose
 
 _PLAIN_METRICS = ("Volume[cc]", "Mean[{unit}]", "D95%[{unit}]", "D50%[{unit}]", "D2%[{unit}]")
 
@@ -71,8 +75,7 @@ def run(options: argparse.Namespace) -> int:
     result = dvh(dose, structures, settings, device=options.device, progress=draw_progress)
     everything = None
     if any(metric.needs_everything for metric in (*metrics, *(one.metric for one in constraints))):
-        whole = whole_grid(dose.values.shape, dose.affine)
-        everything = dvh(dose, whole, settings, device=options.device).dvhs[0]
+        everything = whole_dose(dose, settings, device=options.device)
     asked = _Asked(metrics, reference_dose, everything)
     _print_table(result, asked)
     _write(options, result, asked, numbers)
@@ -105,7 +108,8 @@ def _reference_dose(options: argparse.Namespace, dose: Dose) -> float | None:
 def _read_structures(options: argparse.Namespace) -> tuple[list[Structures], dict[str, int]]:
     """Structures that are wanted, and the file's numbers of them by name."""
     if _is_nifti(options.structures):
-        return [nifti.read_labels(options.structures, _label_names(options.label))], {}
+        labels = nifti.read_labels(options.structures, _label_names(options.label))
+        return [_chosen(labels, options.structure) if options.structure else labels], {}
     found = read_rtstruct(options.structures)
     for note in found.notes:
         print(note, file=sys.stderr)
@@ -113,6 +117,14 @@ def _read_structures(options: argparse.Namespace) -> tuple[list[Structures], dic
     if options.structure:
         return [found[name] for name in options.structure], numbers
     return list(found.structures), numbers
+
+
+def _chosen(labels: LabelStructures, names: Sequence[str]) -> LabelStructures:
+    """Some of the structures of a label volume, by their names."""
+    if unknown := sorted(set(names) - set(labels.names)):
+        raise InvalidInput(f"there is no structure {unknown[0]!r}; there are {', '.join(labels.names)}")
+    kept = {value: name for value, name in zip(labels.values, labels.names, strict=True) if name in names}
+    return dataclasses.replace(labels, structures=kept)
 
 
 def _label_names(given: Sequence[str] | None) -> dict[int, str] | None:
@@ -139,9 +151,12 @@ class _Asked(NamedTuple):
     reference_dose: float | None
     everything: Dvh | None
 
-    def values(self, one: Dvh) -> list[float]:
+    def answers(self, one: Dvh) -> list[Answer]:
         """Of a structure; InvalidInput if a metric cannot be asked so."""
-        return [metric.of(one, self.reference_dose, everything=self.everything) for metric in self.metrics]
+        found = [evaluate(metric, one, self.reference_dose, everything=self.everything) for metric in self.metrics]
+        if refused := next((answer for answer in found if answer.is_refused), None):
+            raise InvalidInput(refused.reason)
+        return found
 
 
 def _print_table(result: DvhResult, asked: _Asked) -> None:
@@ -149,8 +164,10 @@ def _print_table(result: DvhResult, asked: _Asked) -> None:
     widths = [max(12, len(str(metric))) for metric in asked.metrics]
     print(f"{'structure':{width}}", *(f"{metric!s:>{w}}" for metric, w in zip(asked.metrics, widths, strict=True)))
     for one in result:
-        print(f"{one.name:{width}}", *(f"{v:{w}.5g}" for v, w in zip(asked.values(one), widths, strict=True)))
-        for note in one.notes:
+        answers = asked.answers(one)
+        cells = ("-" if math.isnan(answer.value) else f"{answer.value:.5g}" for answer in answers)
+        print(f"{one.name:{width}}", *(f"{cell:>{w}}" for cell, w in zip(cells, widths, strict=True)))
+        for note in (*one.notes, *(str(answer) for answer in answers if answer.reason)):
             print(note, file=sys.stderr)
 
 

@@ -192,9 +192,9 @@ class LiveDvh:
             As `paint`.
         """
         known, given = self.labels(volume), np.asarray(labels)
-        if given.ndim != 3 or len(start) != 3:
+        if given.ndim != 3 or not _is_voxel(start):
             raise InvalidInput(f"a box of shape {given.shape} at {tuple(start)} is not in a label volume")
-        there = known[tuple(slice(n, n + length) for n, length in zip(start, given.shape, strict=True))]
+        there = known[tuple(slice(int(n), int(n) + length) for n, length in zip(start, given.shape, strict=True))]
         if there.shape != given.shape:
             raise InvalidInput(f"a box of shape {given.shape} at {tuple(start)} is not in labels of {known.shape}")
         box = _differing(given, there)
@@ -218,8 +218,8 @@ class LiveDvh:
     def _checked(self, start: Sequence[int], labels: npt.ArrayLike, volume: int, work: LabelWork) -> Array:
         """The labels of a box as they are kept."""
         given, shape = np.asarray(labels), self.labels(volume).shape
-        fits = given.ndim == 3 and len(start) == 3 and given.size > 0
-        if not fits or any(n < 0 or n + m > size for n, m, size in zip(start, given.shape, shape, strict=True)):
+        fits = given.ndim == 3 and _is_voxel(start) and given.size > 0
+        if not fits or any(n + m > size for n, m, size in zip(start, given.shape, shape, strict=True)):
             raise InvalidInput(f"a box of shape {given.shape} at {tuple(start)} is not in a label volume of {shape}")
         most = np.iinfo(work.labels.dtype).max
         if given.dtype.kind not in "biu" or int(given.min()) < 0 or int(given.max()) > most:
@@ -235,6 +235,10 @@ class LiveDvh:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _is_voxel(place: Sequence[int]) -> bool:
+    return len(place) == 3 and all(n >= 0 and n == int(n) for n in place)
 
 
 @contextmanager

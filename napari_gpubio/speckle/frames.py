@@ -61,10 +61,7 @@ class FrameStack:
         """
         try:
             frames = np.asarray(self._array[first:end])
-        except (
-            OSError,
-            ValueError,
-        ) as error:  # of a file or a share that went away; of pieces that do not fit together
+        except (OSError, ValueError) as error:  # a share that went away; pieces that do not fit together
             raise InvalidInput(
                 f"frames {first} to {end - 1} cannot be read ({error}); look at where they lie"
             ) from error

@@ -45,7 +45,8 @@ class Registered(NamedTuple):
         which = ", ".join(map(str, self.unmatched[:5])) + (", ..." if len(self.unmatched) > 5 else "")
         note = (
             f"{len(self.unmatched)} of {len(self.shifts)} frames ({which}) have no detail in common with the reference "
-            "and were not shifted; choose another reference, or leave registration out"
+            "(the first frame, unless one is given) and were not shifted; choose another reference, or leave "
+            "registration out"
         )
         return (note,)
 

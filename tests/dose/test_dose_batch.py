@@ -9,7 +9,7 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.dose import batch, dvh, read_dvh_sequence, read_rtdose, read_rtstruct, whole_grid
+from napari_gpubio.dose import batch, dvh, read_dvh_sequence, read_rtdose, read_rtstruct, whole_dose
 from tests.dose.dicom_files import save_dose, save_plan, save_structures
 from tests.dose.samples import at, circle
 
@@ -65,7 +65,7 @@ def test_metrics_of_models_and_of_the_whole_dose(files, capsys):
     assert run("dose.dcm", "rs.dcm", "--structure", "PTV", *texts) == 0
     dose = read_rtdose("dose.dcm")
     one = dvh(dose, read_rtstruct("rs.dcm").structures, device="cpu")["PTV"]
-    everything = dvh(dose, whole_grid(dose.values.shape, dose.affine), device="cpu").dvhs[0]
+    everything = whole_dose(dose, device="cpu")
     covered = one.volume_at(10)
     with (files / "t.csv").open(newline="", encoding="utf-8") as file:
         found = next(csv.DictReader(file))
@@ -89,6 +89,14 @@ def test_volumes_and_labels_from_nifti(files, capsys):
     with pytest.raises(InvalidInput, match="write for instance --label 3=Heart"):
         run("dose.nii.gz", "labels.nii.gz", "--unit", "J/cm2", "--label", "hot")
     assert float(volume) == pytest.approx((dose.values > 20).sum() * 0.008, rel=1e-4)
+    write_volume("two.nii.gz", 1 + (dose.values > 20).astype(np.uint8), dose.affine)
+    named = ("two.nii.gz", "--unit", "J/cm2", "--label", "1=cold", "--label", "2=hot")
+    assert run("dose.nii.gz", *named, "--structure", "cold", "--metric", "D900cc[J/cm2]") == 0
+    told = capsys.readouterr()
+    assert [line.split() for line in told.out.splitlines()[1:]] == [["cold", "-"]]
+    assert "not evaluated: 'cold' has" in told.err
+    with pytest.raises(InvalidInput, match="there is no structure 'heart'; there are cold, hot"):
+        run("dose.nii.gz", *named, "--structure", "heart")
 
 
 def test_a_plan_tells_the_prescription(files, capsys):

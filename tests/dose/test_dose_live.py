@@ -165,6 +165,7 @@ def test_a_gpu_does_the_same(fake_gpu):
         ((10, 0, 0), np.ones((5, 1, 1), int), 0, "is not in a label volume"),
         ((-1, 0, 0), np.ones((1, 1, 1), int), 0, "is not in a label volume"),
         ((0, 0), np.ones((1, 1, 1), int), 0, "is not in a label volume"),
+        ((0.5, 0, 0), np.ones((1, 1, 1), int), 0, "is not in a label volume"),
         ((0, 0, 0), np.ones((1, 1), int), 0, "is not in a label volume"),
         ((0, 0, 0), np.full((1, 1, 1), 300), 0, "from 0 to 255"),
         ((0, 0, 0), np.full((1, 1, 1), 0.5), 0, "from 0 to 255"),
@@ -178,3 +179,13 @@ def test_bad_strokes_are_refused(start, brush, volume, message):
         pytest.raises(InvalidInput, match=message),
     ):
         live.paint(start, brush, volume=volume)
+
+
+@pytest.mark.parametrize("start", [(-2, 0, 0), (0.5, 0, 0), (0, 0)])
+def test_a_box_to_look_at_must_lie_in_the_volume(start):
+    _, dose, labels = case(7)
+    with (
+        LiveDvh(dose, structures_of(labels), SETTINGS, device="cpu") as live,
+        pytest.raises(InvalidInput, match="is not in a label volume"),
+    ):
+        live.follow(np.ones((1, 2, 2), np.uint8), start=start)

@@ -8,7 +8,10 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose import (
+    Dose,
     Dvh,
+    DvhSettings,
+    compare,
     dvh,
     evaluate,
     gradient_index,
@@ -19,6 +22,7 @@ from napari_gpubio.dose import (
     parse_metric,
     parse_metrics,
     rtog_index,
+    whole_dose,
     whole_grid,
     write_metrics_csv,
 )
@@ -231,3 +235,74 @@ def test_a_table_says_why_a_cell_has_no_value(tmp_path):
     assert heart[3].startswith("not evaluated: V95%[%] is in % of the prescription")
     assert heart[4] == "not evaluated: 'Heart' has 20 cc, less than D30cc[Gy] asks for"
     assert empty[1] == "not evaluated: 'Empty' is empty"
+
+
+# -- units, sparse curves, and the whole dose --------------------------------------------------------------------------
+
+
+def test_the_unit_behind_a_model_is_that_of_the_answer():
+    organ = ramp("lung", 20.0, 40.0, 100.0)
+    plain = parse_metric("EQD2(gEUD(a=8)[Gy], alpha_beta=3, fractions=30)").of(organ)
+    for text, factor in (
+        ("EQD2(gEUD(a=8), alpha_beta=3, fractions=30)[cGy]", 100),
+        ("EQD2(alpha_beta=3, fractions=30)[cGy]", 0),
+    ):
+        metric = parse_metric(text)
+        assert metric.unit == "cGy"
+        if factor:
+            assert metric.of(organ) == pytest.approx(factor * plain)
+    share = parse_metric("EQD2(NTCP(n=0.87, m=0.18, TD50=24.5Gy), alpha_beta=3, fractions=30)")
+    percent = parse_metric("EQD2(NTCP(n=0.87, m=0.18, TD50=24.5Gy), alpha_beta=3, fractions=30)[%]")
+    assert 0.1 < share.of(organ) < 1
+    assert percent.of(organ) == pytest.approx(100 * share.of(organ))
+    with pytest.raises(InvalidInput, match=r"EQD2 has two units, 'Gy' and 'cGy'"):
+        parse_metric("EQD2(D2cc[Gy], alpha_beta=3, fractions=30)[cGy]")
+
+
+def test_fractionated_doses_in_cgy_are_converted():
+    gray, centi = ramp("cord", 10.0, 50.0, 20.0), ramp("cord", 1000.0, 5000.0, 20.0, "cGy")
+    for text in ("EQD2(D2%[Gy], alpha_beta=2, fractions=25)", "BED(Mean[cGy], alpha_beta=2, fractions=25)"):
+        assert parse_metric(text).of(centi) == pytest.approx(parse_metric(text).of(gray))
+
+
+def test_a_curve_is_straight_between_its_points_however_few_they_are():
+    """Of doses spread evenly from 0 to 20 Gy: 20 / 9^(1/8), and by integral the mean of (D + D^2 / 90) / (5 / 3)."""
+    sparse = Dvh(name="Heart", unit="Gy", doses=np.array([0.0, 20.0]), volumes_cc=np.array([5.0, 0.0]), mean=10.0)
+    assert parse_metric("gEUD(a=8)[Gy]").of(sparse) == pytest.approx(20 / 9 ** (1 / 8), rel=1e-5)
+    assert parse_metric("EQD2(alpha_beta=3, fractions=30)").of(sparse) == pytest.approx(
+        (10 + 400 / 3 / 90) / (5 / 3), rel=1e-6
+    )
+    below = Dvh(name="Heart", unit="Gy", doses=np.array([-1.0, 2.0]), volumes_cc=np.array([5.0, 0.0]), mean=0.5)
+    with pytest.raises(InvalidInput, match="negative doses"):
+        parse_metric("gEUD(a=2)[Gy]").of(below)
+
+
+@pytest.mark.parametrize("shift", [(0.0, 0.0, 0.0), (0.5, 0.5, 0.5)])
+def test_small_isodoses_are_resolved(shift):
+    """One sample a voxel, enough for litres, would tell an isodose of some voxels wrong by a third and more."""
+    axes = [2.0 * (np.arange(-12, 13) + part) for part in shift]
+    x, y, z = np.meshgrid(*axes, indexing="ij")
+    affine = np.diag([2.0, 2.0, 2.0, 1.0])
+    affine[:3, 3] = [axis[0] for axis in axes]
+    dose = Dose(values=30 * np.exp(-(x**2 + y**2 + z**2) / (2 * 3.0**2)), affine=affine, unit="Gy")
+    level = 30 * np.exp(-0.5)  # at 3 mm
+    grid = whole_grid(dose.values.shape, affine)
+    coarse, finest = (dvh(dose, grid, DvhSettings(spacing_mm=mm), device="cpu").dvhs[0] for mm in (2.0, 0.125))
+    found, true = float(whole_dose(dose, device="cpu").volume_at(level)), float(finest.volume_at(level))
+    assert found == pytest.approx(true, rel=0.06)
+    assert abs(float(coarse.volume_at(level)) - true) > 0.15 * true
+
+
+def test_plans_are_compared_by_indices_too():
+    target, everything = ramp("PTV", 50.0, 70.0, 10.0), ramp("everything", 0.0, 70.0, 1000.0)
+    wider = ramp("everything", 0.0, 80.0, 1000.0)
+    index = parse_metric("Paddick CI(prescription=60)")
+    (found,) = compare([target], [target], [index], everything=(everything, wider))
+    assert found.first == (pytest.approx(index.of(target, everything=everything)),)
+    assert found.second == (pytest.approx(index.of(target, everything=wider)),)
+    assert found.first != found.second
+
+
+def test_units_may_begin_with_any_letter():
+    assert str(parse_metric("V20µJ/mm2[%]")) == "V20µJ/mm2[%]"
+    assert parse_metric("D95%[°C]").unit == "°C"

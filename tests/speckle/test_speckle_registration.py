@@ -139,7 +139,7 @@ def test_frames_without_a_match_stay_and_are_told():
     found = register(frames)
     assert found.shifts.tolist() == [[0, 0], [-3, 2], [0, 0], [6, -1]]
     assert found.unmatched == (2,)
-    assert found.notes[0].startswith("1 of 4 frames (2) have no detail in common with the reference and were not")
+    assert found.notes[0].startswith("1 of 4 frames (2) have no detail in common with the reference (the first")
     assert register(frames[:2]).notes == ()
 
 

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layers import carried, grid_of, volume_of
 from napari_gpubio.core.space import layer_matrix, same_grid, voxel_sizes_mm, world_order
-from napari_gpubio.core.volumes import read_array, write_volume
+from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.denoise.values import from_log10
-from napari_gpubio.viewer.script import file_name
+from napari_gpubio.viewer.script import file_name, nifti_file_of
 
 Array = npt.NDArray[Any]
 Box = tuple[slice, slice, slice]
@@ -212,16 +212,7 @@ def mask_array(layer: Any) -> npt.NDArray[np.bool_]:
 
 def file_of(layer: Any) -> Path | None:
     """Return the NIfTI file that holds exactly what an image layer shows, or None."""
-    known = carried(layer, "path") or layer.source.path
-    if known is None or not Path(known).is_file():
-        return None
-    try:
-        array, affine = read_array(Path(known))
-    except InvalidInput:
-        return None
-    stored = np.asarray(stored_array(layer))
-    same = same_grid(array.shape, affine, stored.shape, grid_of(layer)[0])
-    return Path(known) if same and np.array_equal(array, stored, equal_nan=stored.dtype.kind == "f") else None
+    return nifti_file_of(layer, np.asarray(stored_array(layer)))
 
 
 def save_image(layer: Any, folder: Path) -> Path:

@@ -62,6 +62,6 @@ def _why_not(metric: Metric, dvh: Dvh) -> str:
         return f"{dvh.name!r} is empty"
     if metric.needs_everything:
         return "no volume has the prescription"
-    if metric.kind == "HI":
+    if "HI" in (metric.kind, metric.inner.kind if metric.inner else ""):
         return f"D50% of {dvh.name!r} is 0"
     return f"{dvh.name!r} has {dvh.volume_cc:.4g} cc, less than {metric} asks for"

@@ -11,6 +11,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose.curves.dvh import Dvh
 
 Array = npt.NDArray[np.float64]
+_FINE = 4096  # parts of the largest dose; a curve is straight between its points, however far they are apart
 
 
 class Parts(NamedTuple):
@@ -29,12 +30,15 @@ class Parts(NamedTuple):
 
 
 def parts_of(dvh: Dvh) -> Parts:
-    """Stretches of a curve with the dose in their middle; none for a structure without volume."""
+    """Stretches of a curve with the dose in their middle, long ones in several; none for one without volume."""
     if dvh.is_empty:
         return Parts(np.empty(0), np.empty(0))
     volumes = -np.diff(dvh.volumes_cc)
-    middles = 0.5 * (dvh.doses[:-1] + dvh.doses[1:])
-    return Parts(middles[volumes > 0], volumes[volumes > 0] / dvh.volume_cc)
+    low, wide, volumes = dvh.doses[:-1][volumes > 0], np.diff(dvh.doses)[volumes > 0], volumes[volumes > 0]
+    counts = np.maximum(np.ceil(wide * (_FINE / max(abs(dvh.least), abs(dvh.largest), 1e-300)) - 1e-6), 1).astype(int)
+    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # in its stretch
+    middles = np.repeat(low, counts) + (place + 0.5) * np.repeat(wide / counts, counts)
+    return Parts(middles, np.repeat(volumes / counts, counts) / dvh.volume_cc)
 
 
 def generalised_eud(dvh: Dvh, a: float) -> float:
@@ -57,7 +61,7 @@ def generalised_eud(dvh: Dvh, a: float) -> float:
     doses, shares = parts_of(dvh)
     if len(doses) == 0:
         return math.nan
-    if doses[0] < 0:
+    if dvh.least < 0:
         raise InvalidInput(f"{dvh.name!r} has negative doses, of which there is no equivalent uniform dose")
     reference = float(doses[-1] if a > 0 else doses[0])  # so that no power overflows
     if reference == 0:

@@ -20,7 +20,7 @@ def paddick_index(target: Dvh, everything: Dvh, prescription: float) -> float:
     target
         Histogram of the target: TV is its volume, TV_PIV what of it has the prescription.
     everything
-        Histogram of all that is irradiated, for instance of `napari_gpubio.dose.whole_grid`: PIV is its volume with
+        Histogram of all that is irradiated, see `napari_gpubio.dose.whole_dose`: PIV is its volume with
         the prescription.
     prescription
         In units of the dose.

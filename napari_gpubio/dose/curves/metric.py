@@ -88,7 +88,7 @@ class Metric:
         reference_dose
             What % of dose are of (the prescription), in the histogram's unit.
         everything
-            Histogram of all that is irradiated, see `napari_gpubio.dose.whole_grid`, where `needs_everything`.
+            Histogram of all that is irradiated, see `napari_gpubio.dose.whole_dose`, where `needs_everything`.
 
         Raises
         ------
@@ -139,7 +139,7 @@ class Metric:
     def _of_model(self, model: Model, dvh: Dvh, reference_dose: float | None, everything: Dvh | None) -> float:
         scaled = {one.name: one.value * self._scale(one, dvh, reference_dose) for one in self.given}
         if model.changed is not None and self.inner is not None:
-            return self.inner.of(model.changed(dvh, scaled))
+            return self.inner.of(model.changed(_in_gray(dvh), scaled))
         if model.of_plan is not None:
             if self.target and self.target.casefold() != dvh.name.casefold():
                 return float("nan")
@@ -162,9 +162,18 @@ class Metric:
             )
         if everything is None:
             raise InvalidInput(
-                f"{self} needs the histogram of all that is irradiated; give it as everything=, made of whole_grid()"
+                f"{self} needs the histogram of all that is irradiated; give it as everything=, made by whole_dose()"
             )
         return everything, prescription
+
+
+def _in_gray(dvh: Dvh) -> Dvh:
+    """The histogram in Gy, if its unit is a multiple of it."""
+    try:
+        factor = dose_factor(dvh.unit, "Gy")
+    except InvalidInput:  # the model says what it needs
+        return dvh
+    return dvh if dvh.unit == "Gy" else dataclasses.replace(dvh.scaled(factor), unit="Gy")
 
 
 def _dose_scale(dvh: Dvh, unit: str, reference_dose: float | None, what: str) -> float:

@@ -14,7 +14,7 @@ from napari_gpubio.dose.curves.parameters import Given, parts, read_value
 from napari_gpubio.dose.curves.units import PERCENT, is_volume_unit
 
 _NUMBER = r"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
-_UNIT = r"([%A-Za-z][^\[\]\-\s]*|%)"
+_UNIT = r"([^\W\d_][^\[\]\-\s]*|[%°µ][^\[\]\-\s]*)"
 _AT_VALUE = re.compile(rf"(DC|CV|D|V)\s*{_NUMBER}\s*{_UNIT}(?:\s*-\s*{_NUMBER}\s*{_UNIT})?\s*\[([^\]]+)\]")
 _PLAIN = re.compile(r"(Mean|Min|Max|Median|Volume)\s*\[([^\]]+)\]", re.IGNORECASE)
 _MODEL = re.compile(r"(?P<name>[A-Za-z][\w /]*?)\s*(?P<given>\(.*\))?\s*(?:\[(?P<unit>[^\[\]]+)\])?", re.DOTALL)
@@ -108,10 +108,20 @@ def _names_a_parameter(model: Model, part: str) -> bool:
 def _inner(model: Model, text: str, unit: str) -> Metric:
     """What is read off the histogram that a model makes: the mean, if nothing is said."""
     said = text or "Mean"
-    if not said.endswith("]") and model_named(said.split("(", 1)[0]) is None:
-        said = f"{said}[{unit or _GRAY}]"
+    if not said.endswith("]"):
+        told = unit if model_named(said.split("(", 1)[0]) is not None else unit or _GRAY
+        said = f"{said}[{told}]" if told else said
     inner = parse_metric(said)
-    if PERCENT in (inner.value_unit if inner.kind in ("V", "CV") else "", inner.unit if inner.is_dose else ""):
+    if unit and inner.unit != unit:
+        raise InvalidInput(
+            f"{model.name} has two units, {inner.unit!r} and {unit!r}; write one, for instance {model.example}"
+        )
+    of_doses = [one.unit for one in inner.given]
+    if PERCENT in (
+        *of_doses,
+        inner.value_unit if inner.kind in ("V", "CV") else "",
+        inner.unit if inner.is_dose else "",
+    ):
         raise InvalidInput(f"{said!r} in {model.name} is in % of a prescription, which is none of {model.name}; use Gy")
     if inner.needs_everything or inner.inner is not None:
         raise InvalidInput(f"{inner.kind} cannot be read off {model.name}; write for instance {model.example}")

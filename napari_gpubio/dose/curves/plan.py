@@ -40,7 +40,12 @@ class Difference:
 
 
 def compare(
-    first: Iterable[Dvh], second: Iterable[Dvh], metrics: Sequence[Metric], *, reference_dose: float | None = None
+    first: Iterable[Dvh],
+    second: Iterable[Dvh],
+    metrics: Sequence[Metric],
+    *,
+    reference_dose: float | None = None,
+    everything: tuple[Dvh | None, Dvh | None] = (None, None),
 ) -> tuple[Difference, ...]:
     """Compare two plans, structure by structure; those that only one of them has are left out.
 
@@ -52,12 +57,21 @@ def compare(
         What is compared besides the curves.
     reference_dose
         What % of dose are of, in the histograms' unit.
+    everything
+        Histograms of all that is irradiated, of both plans, where a metric needs them; see
+        `napari_gpubio.dose.whole_dose`.
     """
     others = {dvh.name: dvh for dvh in second}
-    return tuple(_difference(a, others[a.name], metrics, reference_dose) for a in first if a.name in others)
+    return tuple(_difference(a, others[a.name], metrics, reference_dose, everything) for a in first if a.name in others)
 
 
-def _difference(a: Dvh, b: Dvh, metrics: Sequence[Metric], reference_dose: float | None) -> Difference:
+def _difference(
+    a: Dvh,
+    b: Dvh,
+    metrics: Sequence[Metric],
+    reference_dose: float | None,
+    everything: tuple[Dvh | None, Dvh | None],
+) -> Difference:
     if a.unit != b.unit:
         raise InvalidInput(f"{a.name!r} is in {a.unit} in one plan and in {b.unit} in the other; scale one of them")
     largest, dose = math.nan, math.nan
@@ -69,8 +83,8 @@ def _difference(a: Dvh, b: Dvh, metrics: Sequence[Metric], reference_dose: float
         largest, dose = float(apart[worst]), float(doses[worst])
     return Difference(
         name=a.name,
-        first=tuple(metric.of(a, reference_dose) for metric in metrics),
-        second=tuple(metric.of(b, reference_dose) for metric in metrics),
+        first=tuple(metric.of(a, reference_dose, everything=everything[0]) for metric in metrics),
+        second=tuple(metric.of(b, reference_dose, everything=everything[1]) for metric in metrics),
         largest_percent=largest,
         at_dose=dose,
     )

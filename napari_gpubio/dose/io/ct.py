@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose.io.dicom import brief, numbers, read_dataset, required, sorted_by_modality
+from napari_gpubio.dose.io.dicom import decoded, numbers, read_dataset, required, sorted_by_modality
 from napari_gpubio.dose.io.geometry import EVEN, plane_axes, to_world
 
 Array = npt.NDArray[Any]
@@ -181,10 +181,7 @@ def _pixels(slices: Iterable[Any], name: str) -> Array:
 
 
 def _slice_values(dataset: Any, name: str) -> Array:
-    try:
-        stored = np.asarray(dataset.pixel_array)
-    except Exception as error:  # decoders raise whatever a damaged file brings about
-        raise InvalidInput(f"{_told(dataset, name)} cannot be read ({brief(error)}); export it again") from error
+    stored = decoded(_told(dataset, name), lambda: np.asarray(dataset.pixel_array))
     slope = float(numbers(dataset, "RescaleSlope", name, 1)[0]) if "RescaleSlope" in dataset else 1.0
     intercept = float(numbers(dataset, "RescaleIntercept", name, 1)[0]) if "RescaleIntercept" in dataset else 0.0
     values = stored * slope + intercept

@@ -1,8 +1,8 @@
 """Reading DICOM files, with sentences where that fails. pydicom is imported when it is first needed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 
+Value = TypeVar("Value")
 CLASSES = {
     "CT": "1.2.840.10008.5.1.4.1.1.2",
     "RTDOSE": "1.2.840.10008.5.1.4.1.1.481.2",
@@ -129,6 +130,16 @@ def _name_of(kind: str) -> str:
     return next((name for name, uid in CLASSES.items() if uid == kind), "")
 
 
+def decoded(what: str, read: Callable[[], Value]) -> Value:
+    """Read values; pydicom decodes them when they are looked at, and what a damaged file brings about is a sentence."""
+    try:
+        return read()
+    except InvalidInput:
+        raise
+    except Exception as error:
+        raise InvalidInput(f"{what} cannot be read ({brief(error)}); export it again") from error
+
+
 def required(dataset: Any, keyword: str, what: str) -> Any:
     """Value of an attribute that must be there; ``what`` names the file.
 
@@ -137,10 +148,7 @@ def required(dataset: Any, keyword: str, what: str) -> Any:
     InvalidInput
         If it is missing, empty or cannot be read.
     """
-    try:
-        value = dataset.get(keyword)
-    except Exception as error:  # as above
-        raise InvalidInput(f"{keyword} of {what} cannot be read ({brief(error)}); export it again") from error
+    value = decoded(f"{keyword} of {what}", lambda: dataset.get(keyword))
     if value is None or (isinstance(value, (str, list)) and len(value) == 0):
         raise InvalidInput(f"{what} has no {keyword}; export it again")
     return value

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.dose.curves.dvh import Dvh
-from napari_gpubio.dose.io.dicom import brief, numbers, pydicom, read_dataset
+from napari_gpubio.dose.io.dicom import decoded, numbers, pydicom, read_dataset
 
 Array = npt.NDArray[np.float64]
 _MOST_BINS = 100_000
@@ -38,13 +38,10 @@ def read_dvh_sequence(path: str | Path, names: Mapping[int, str] | None = None) 
     """
     name = Path(path).name
     dataset = read_dataset(path, "RTDOSE")
-    try:
-        items = list(dataset.get("DVHSequence") or ())
-        found = tuple(_read_item(item, names or {}, name) for item in items)
-    except InvalidInput:
-        raise
-    except Exception as error:  # pydicom decodes when a value is looked at
-        raise InvalidInput(f"the histograms of {name} cannot be read ({brief(error)}); export it again") from error
+    found = decoded(
+        f"the histograms of {name}",
+        lambda: tuple(_read_item(item, names or {}, name) for item in dataset.get("DVHSequence") or ()),
+    )
     if not found:
         raise InvalidInput(f"{name} holds no histograms (no DVHSequence)")
     return found
@@ -126,10 +123,7 @@ def _renew(dataset: Any, name: str) -> None:
     meta = getattr(dataset, "file_meta", None) or library.dataset.FileMetaDataset()
     syntax = meta.get("TransferSyntaxUID", library.uid.ImplicitVRLittleEndian)
     if "PixelData" in dataset and (syntax.is_compressed or not syntax.is_little_endian):
-        try:
-            pixels = dataset.pixel_array
-        except Exception as error:  # decoders raise whatever a damaged file brings about
-            raise InvalidInput(f"the dose grid of {name} cannot be read ({brief(error)}); export it again") from error
+        pixels = decoded(f"the dose grid of {name}", lambda: dataset.pixel_array)
         dataset.PixelData = pixels.astype(pixels.dtype.newbyteorder("<")).tobytes()
         dataset["PixelData"].VR, dataset["PixelData"].is_undefined_length = "OW", False
     dataset.SOPInstanceUID = library.uid.generate_uid()

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose.io.dicom import brief, numbers, read_dataset, required
+from napari_gpubio.dose.io.dicom import decoded, numbers, read_dataset, required
 from napari_gpubio.dose.io.geometry import EVEN, plane_axes, to_world
 from napari_gpubio.dose.model import Dose
 
@@ -58,10 +58,7 @@ def _pixels(dataset: Any, name: str) -> Array:
     rows, columns = int(numbers(dataset, "Rows", name, 1)[0]), int(numbers(dataset, "Columns", name, 1)[0])
     frames = int(numbers(dataset, "NumberOfFrames", name, 1)[0]) if dataset.get("NumberOfFrames") else 1
     required(dataset, "PixelData", name)
-    try:
-        pixels = np.asarray(dataset.pixel_array)
-    except Exception as error:  # decoders raise whatever a damaged file brings about
-        raise InvalidInput(f"the dose grid of {name} cannot be read ({brief(error)}); export it again") from error
+    pixels = decoded(f"the dose grid of {name}", lambda: np.asarray(dataset.pixel_array))
     if pixels.size != frames * rows * columns:
         raise InvalidInput(
             f"{name} declares {frames} frames of {rows} x {columns} and holds {pixels.size} values; export it again"

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose.io.dicom import brief, numbers, read_dataset
+from napari_gpubio.dose.io.dicom import decoded, numbers, read_dataset
 
 _WHOLE = ("VOLUME", "SITE")  # references that are no points
 TARGET = "TARGET"
@@ -81,12 +80,7 @@ def read_rtplan(path: str | Path) -> Plan:
     """
     name = Path(path).name
     dataset = read_dataset(path, "RTPLAN")
-    try:
-        return _plan(dataset, name)
-    except InvalidInput:
-        raise
-    except Exception as error:  # pydicom decodes when a value is looked at
-        raise InvalidInput(f"{name} cannot be read ({brief(error)}); export it again") from error
+    return decoded(name, lambda: _plan(dataset, name))
 
 
 def _plan(dataset: Any, name: str) -> Plan:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose.io.dicom import brief, read_dataset, required
+from napari_gpubio.dose.io.dicom import decoded, read_dataset, required
 from napari_gpubio.dose.io.geometry import LPS_TO_RAS
 from napari_gpubio.dose.structures.contours import Colour, ContourStructure, contour_structure
 from napari_gpubio.dose.structures.slabs import usual_distance_mm
@@ -59,12 +59,7 @@ def read_rtstruct(path: str | Path) -> StructureSet:
     """
     name = Path(path).name
     dataset = read_dataset(path, "RTSTRUCT")
-    try:
-        return _structure_set(dataset, name)
-    except InvalidInput:
-        raise
-    except Exception as error:  # pydicom decodes when a value is looked at
-        raise InvalidInput(f"{name} cannot be read ({brief(error)}); export it again") from error
+    return decoded(name, lambda: _structure_set(dataset, name))
 
 
 def _structure_set(dataset: Any, name: str) -> StructureSet:

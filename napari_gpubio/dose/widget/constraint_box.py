@@ -1,5 +1,6 @@
 """The list of constraints, and what became of each."""
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -155,7 +156,17 @@ class ConstraintBox(QWidget):
 
     def _judged(self, dvhs: tuple[Dvh, ...], *, second: bool) -> tuple[Verdict, ...]:
         everything = self._reading.of_plan(second=second)
-        return judge(self.constraints, dvhs, reference_dose=self._reading.reference, everything=everything)
+        found = judge(self.constraints, dvhs, reference_dose=self._reading.reference, everything=everything)
+        return found if everything is not None else tuple(self._still_missing(one, dvhs) for one in found)
+
+    def _still_missing(self, verdict: Verdict, dvhs: tuple[Dvh, ...]) -> Verdict:
+        """A verdict without the whole dose; where that is needed it says what became of it."""
+        wanted = verdict.constraint.structure.casefold()
+        named = [dvh for dvh in dvhs if dvh.name.casefold() == wanted]
+        is_there = len(named) == 1 and not named[0].is_empty
+        if not (verdict.constraint.metric.needs_everything and is_there):
+            return verdict
+        return dataclasses.replace(verdict, reason=self._reading.missing)
 
     def _on_load(self) -> None:
         path, _ = QFileDialog.getOpenFileName(self, "Constraints", "", FILES)

@@ -1,11 +1,12 @@
 """Writing what is shown: the figure, the curves, the metrics, everything known, and a DICOM DVH sequence."""
 
 import csv
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from qtpy.QtCore import QRectF, QSize, Qt
+from qtpy.QtCore import QPointF, QRectF, QSize, QSizeF, Qt
 from qtpy.QtGui import QImage, QPainter
 from qtpy.QtSvg import QSvgGenerator
 from qtpy.QtWidgets import QFileDialog, QMenu, QPushButton, QWidget
@@ -32,9 +33,9 @@ NO_RTDOSE = (
     "choose both, or write CSV or JSON"
 )
 SCALED = "the doses are scaled by {:g}, and a DVH sequence belongs to the doses of its file; set the scale to 1"
-_FIGURE = QSize(1000, 640)  # pixels
+_PLOT = QSize(800, 640)  # of a figure, without the legend beside it, pixels
 _DICOM = "DICOM (*.dcm *)"
-_MARGIN = 16  # about the legend, pixels
+_MARGIN = 16  # above, below and right of the legend, pixels
 _FINER = 2  # times, has a picture of pixels
 
 
@@ -76,7 +77,7 @@ class ExportButton(QPushButton):
 
     def write_png(self, path: Path) -> None:
         """Write the plot as it is shown, dark on white."""
-        image = QImage(_FINER * _FIGURE, QImage.Format.Format_RGB32)
+        image = QImage(_FINER * self._figure_size(), QImage.Format.Format_RGB32)
         image.fill(Qt.GlobalColor.white)
         self._draw(image, _FINER)
         with atomic_write(path) as part:
@@ -85,11 +86,12 @@ class ExportButton(QPushButton):
 
     def write_svg(self, path: Path) -> None:
         """Write the plot as it is shown, dark on white."""
+        size = self._figure_size()
         with atomic_write(path) as part:
             drawing = QSvgGenerator()
             drawing.setFileName(str(part))
-            drawing.setSize(_FIGURE)
-            drawing.setViewBox(QRectF(0, 0, _FIGURE.width(), _FIGURE.height()))
+            drawing.setSize(size)
+            drawing.setViewBox(QRectF(QPointF(0, 0), QSizeF(size)))
             drawing.setTitle("Dose-volume histogram")
             self._draw(drawing)
 
@@ -150,14 +152,21 @@ class ExportButton(QPushButton):
             found |= carried(layer, NUMBERS) or {}
         return found
 
+    def _figure_size(self) -> QSize:
+        """Pixels of a figure: the plot keeps its size, however many names stand beside it."""
+        self._require()
+        return QSize(math.ceil(self._beside().right()) + _MARGIN, _PLOT.height())
+
+    def _beside(self) -> QRectF:
+        """The place of the legend."""
+        height = _PLOT.height() - 2 * _MARGIN
+        return QRectF(_PLOT.width(), _MARGIN, legend_width(self._desk.curves, height), height)
+
     def _draw(self, device: Any, finer: int = 1) -> None:
         """Draw the plot anew on something to paint on, with so many pixels for each of the figure."""
-        self._require()
-        desk, whole = self._desk, QRectF(0, 0, _FIGURE.width(), _FIGURE.height())
-        beside = QRectF(whole).adjusted(0, _MARGIN, -_MARGIN, -_MARGIN)
-        beside.setLeft(beside.right() - legend_width(desk.curves, beside.height()))
+        desk = self._desk
         figure = DvhPlot(PAPER, "w")
-        figure.resize(int(beside.left()), _FIGURE.height())
+        figure.resize(_PLOT)
         dvhs = [one.dvh for one in desk.curves]
         figure.show_curves(desk.curves, desk.axes, log_start(dvhs), interval_edges(dvhs, desk.axes))
         figure.show_prescription(desk.reference)
@@ -166,7 +175,7 @@ class ExportButton(QPushButton):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.scale(finer, finer)
         figure.render(painter, QRectF(0, 0, figure.width(), figure.height()))
-        draw_legend(painter, beside, desk.curves, PAPER)
+        draw_legend(painter, self._beside(), desk.curves, PAPER)
         painter.end()
         figure.close()
 

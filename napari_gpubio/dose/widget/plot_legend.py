@@ -19,8 +19,13 @@ _POINTS = 11
 
 
 def named(curves: Sequence[Shown]) -> list[tuple[int, Shown]]:
-    """The curves that are named, with their numbers: those of the first plan that are not empty."""
-    return [(number, one) for number, one in enumerate(curves) if not (one.second or one.dvh.is_empty)]
+    """The curves that are named, with their numbers: not the empty ones, and each structure once.
+
+    A curve of the second plan is named where the first plan draws none of that name.
+    """
+    drawn = [(number, one) for number, one in enumerate(curves) if not one.dvh.is_empty]
+    firsts = {one.dvh.name for _, one in drawn if not one.second}
+    return [(number, one) for number, one in drawn if not one.second or one.dvh.name not in firsts]
 
 
 def has_second(curves: Sequence[Shown]) -> bool:
@@ -83,7 +88,8 @@ def _link(number: int, one: Shown) -> str:
     """A name that can be clicked, kept on one line."""
     name = html.escape(one.dvh.name).replace(" ", "&nbsp;")
     style = "color: #c8ccd0; text-decoration: none"
-    return f'<span style="color:{one.colour}">━</span>&nbsp;<a href="{number}" style="{style}">{name}</a>'
+    line = "╍" if one.second else "━"
+    return f'<span style="color:{one.colour}">{line}</span>&nbsp;<a href="{number}" style="{style}">{name}</a>'
 
 
 # -- in a figure ------------------------------------------------------------------------------------------------------
@@ -98,7 +104,7 @@ def draw_legend(painter: QPainter, place: QRectF, curves: Sequence[Shown], ink: 
     """Draw lines and names of curves into a place of a figure, in columns where they are many."""
     painter.setFont(_font())
     width, rows = _column_width(curves), _rows(place.height())
-    entries = [(one.dvh.name, one.colour, Qt.PenStyle.SolidLine) for _, one in named(curves)]
+    entries = [(one.dvh.name, one.colour, _style(one)) for _, one in named(curves)]
     entries += [(DASHES, ink, Qt.PenStyle.DashLine)] if has_second(curves) else []
     for number, (name, colour, style) in enumerate(entries):
         left = place.left() + width * (number // rows)
@@ -111,6 +117,10 @@ def draw_legend(painter: QPainter, place: QRectF, curves: Sequence[Shown], ink: 
             int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft),
             _elided(name),
         )
+
+
+def _style(one: Shown) -> Qt.PenStyle:
+    return Qt.PenStyle.DashLine if one.second else Qt.PenStyle.SolidLine
 
 
 def _columns(curves: Sequence[Shown], height: float) -> int:

@@ -7,17 +7,15 @@ from typing import Any
 import numpy as np
 from napari.layers import Labels
 
-from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.layers import carried, grid_of, save_layer, saved_path
-from napari_gpubio.core.space import same_grid
-from napari_gpubio.core.volumes import read_array, write_volume
+from napari_gpubio.core.layers import save_layer, saved_path
+from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.dose.curves.constraints import Constraint
 from napari_gpubio.dose.curves.metric import Metric
 from napari_gpubio.dose.histogram.grid import is_turned
 from napari_gpubio.dose.layer_places import affine_mm, stored_axes
 from napari_gpubio.dose.layers import contours_of, dose_of, labels_of
 from napari_gpubio.dose.widget.request import Plan, Request
-from napari_gpubio.viewer.script import call_text, file_name
+from napari_gpubio.viewer.script import call_text, file_name, nifti_file_of
 
 
 def painted(request: Request) -> list[Any]:
@@ -28,16 +26,7 @@ def painted(request: Request) -> list[Any]:
 
 def dose_file(layer: Any) -> Path | None:
     """Return the NIfTI file that holds exactly what a dose layer shows, or None."""
-    known = carried(layer, "path") or layer.source.path
-    if known is None or not Path(known).is_file():
-        return None
-    try:
-        array, affine = read_array(Path(known))
-    except InvalidInput:
-        return None
-    own = stored_array(layer)
-    same = same_grid(array.shape, affine, own.shape, grid_of(layer)[0]) and array.shape == own.shape
-    return Path(known) if same and np.array_equal(array, own) else None
+    return nifti_file_of(layer, stored_array(layer))
 
 
 def stored_array(layer: Any) -> Any:
@@ -152,8 +141,7 @@ def _result_lines(
     if any(metric.needs_everything for metric in asked):
         given = f"{reference!r}, everything=everything"
         lines += [
-            f"grid = dose.whole_grid({name}.values.shape, {name}.affine)  # all that is irradiated",
-            f"everything = dose.dvh({name}, grid, settings, device={device!r}).dvhs[0]",
+            f"everything = dose.whole_dose({name}, settings, device={device!r})  # all that is irradiated",
             *([f"everything = everything.scaled({factor!r})"] if factor != 1 else []),
         ]
     if told["metrics"]:

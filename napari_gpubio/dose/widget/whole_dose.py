@@ -3,7 +3,6 @@
 from collections.abc import Generator
 from dataclasses import dataclass
 from threading import Event
-from typing import Any
 
 from qtpy.QtCore import QObject, Signal
 
@@ -11,8 +10,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.dose.curves.answer import Answer, evaluate
 from napari_gpubio.dose.curves.dvh import Dvh
 from napari_gpubio.dose.curves.metric import Metric
-from napari_gpubio.dose.run import dvh_steps
-from napari_gpubio.dose.structures.labels import whole_grid
+from napari_gpubio.dose.whole import whole_dose_steps
 from napari_gpubio.dose.widget.readout import Shown
 from napari_gpubio.dose.widget.request import Counted
 from napari_gpubio.viewer.jobs import LatestJob, Outcome
@@ -41,7 +39,7 @@ class Reading:
     def answer(self, metric: Metric, one: Shown) -> Answer:
         """What a metric says of a curve."""
         if metric.needs_everything and not self.everything:
-            return Answer(reason=self.missing)
+            return Answer(reason=self.missing, is_refused=self.missing != COUNTING)
         return evaluate(metric, one.dvh, self.reference, everything=self.of_plan(second=one.second))
 
     def of_plan(self, *, second: bool) -> Dvh | None:
@@ -93,7 +91,5 @@ class WholeDose(QObject):
 def _steps(counted: Counted, stop: Event) -> Generator[Step, None, tuple[Dvh, ...]]:
     request, found = counted.request, []
     for dose in counted.doses:
-        grid: Any = whole_grid(dose.values.shape, dose.affine)
-        result = yield from dvh_steps(dose, grid, request.settings, device=request.device, stop=stop)
-        found += list(result)
+        found.append((yield from whole_dose_steps(dose, request.settings, device=request.device, stop=stop)))
     return tuple(found)

@@ -77,14 +77,10 @@ def row_number(y: int, rows: int, rule: Rule) -> int:
 
 
 @jit
-def _change(columns: Columns, samples: Samples, place: Any, sign: int, rule: Rule, mask: int) -> None:
-    """Add (1) or drop (-1) a row of a frame."""
-    n, y = place
-    row = samples.frames[n, y]
-    radius, one = rule.radius, columns.s.dtype.type(sign)
-    s, q = columns.s[radius : radius + row.size], columns.q[radius : radius + row.size]
+def _sum_row(samples: Samples, row: Any, y: int, one: Any, s: Any, q: Any) -> None:
+    """Add a row's samples, less the dark level where there is one, and their squares, ``one`` (1 or -1) times."""
     if samples.dark.size:
-        dark, unit = samples.dark[y], columns.s.dtype.type(samples.unit)
+        dark, unit = samples.dark[y], s.dtype.type(samples.unit)
         for x in range(row.size):
             value = unit * s.dtype.type(row[x]) - s.dtype.type(dark[x])
             s[x] += one * value
@@ -94,6 +90,16 @@ def _change(columns: Columns, samples: Samples, place: Any, sign: int, rule: Rul
             value = s.dtype.type(row[x])
             s[x] += one * value
             q[x] += one * value * value
+
+
+@jit
+def _change(columns: Columns, samples: Samples, place: Any, sign: int, rule: Rule, mask: int) -> None:
+    """Add (1) or drop (-1) a row of a frame."""
+    n, y = place
+    row = samples.frames[n, y]
+    radius, one = rule.radius, columns.s.dtype.type(sign)
+    s, q = columns.s[radius : radius + row.size], columns.q[radius : radius + row.size]
+    _sum_row(samples, row, y, one, s, q)
     if mask:
         _count(row, samples.saturated, sign, columns.saturated[radius : radius + row.size])
 
@@ -297,17 +303,7 @@ def change_sums(sequence: Sequence, samples: Samples, new: int, old: int, mask: 
 @jit
 def _change_row(sequence: Sequence, samples: Samples, n: int, y: int, sign: int, mask: int) -> None:
     row, s, q, one = samples.frames[n, y], sequence.s[y], sequence.q[y], sequence.s.dtype.type(sign)
-    if samples.dark.size:
-        dark, unit = samples.dark[y], s.dtype.type(samples.unit)
-        for x in range(row.size):
-            value = unit * s.dtype.type(row[x]) - s.dtype.type(dark[x])
-            s[x] += one * value
-            q[x] += one * value * value
-    else:
-        for x in range(row.size):
-            value = s.dtype.type(row[x])
-            s[x] += one * value
-            q[x] += one * value * value
+    _sum_row(samples, row, y, one, s, q)
     if mask:
         _count(row, samples.saturated, sign, sequence.saturated[y])
 

@@ -47,6 +47,8 @@ class MesiRecipe:
         InvalidInput
             If the exposures make no sense, are too few for the fit, or do not belong to so many frames.
         """
+        if self.order not in ORDERS:
+            raise InvalidInput(f"order is {self.order!r}; choose {' or '.join(map(repr, ORDERS))}")
         _check_increasing(self.exposures_ms)
         count, free = len(self.exposures_ms), self.settings.free
         if count <= free:

@@ -87,13 +87,18 @@ class LiveProcess:
     def forget_baseline(self) -> None:
         """Let the baseline go, since frames will come from elsewhere."""
         with self._lock:
-            self._baseline, self._taking = None, None
+            self._baseline, self._taking, self._finder = None, None, None
 
     def close(self) -> None:
-        """Free the memory, once the loop has ended; the baseline stays."""
+        """Free the memory, once the loop has ended; a baseline stays, and the reference that its frames lie on."""
+        self._let_stream_go()
+        if self._baseline is None:
+            self._finder = None
+
+    def _let_stream_go(self) -> None:
         if self._stream is not None:
             self._stream.close()
-        self._stream, self._made_with, self._finder = None, None, None
+        self._stream, self._made_with = None, None
 
     def __call__(self, pixels: Array) -> LiveMap:
         """Make the map of a frame, shape (Y, X)."""
@@ -103,6 +108,8 @@ class LiveProcess:
                 self._baseline = None  # of another region of the camera
             self._begin_baseline(recipe)
             taking, regions = self._taking, self._regions if self._region_shape == pixels.shape else {}
+        if not recipe.registers:
+            self._finder = None  # it begins anew when it is switched on again
         stream = self._stream_for(recipe, pixels, is_taking=taking is not None)
         maps = stream.push(self._registered(pixels) if recipe.registers else pixels)
         live = self._room(pixels, recipe.settings)
@@ -139,7 +146,7 @@ class LiveProcess:
         baseline = self._baseline if index == "relative" else None
         stream, wanted = self._stream, (recipe, index, id(baseline))
         if stream is None or self._made_with != wanted or stream.shape != pixels.shape:
-            self.close()
+            self._let_stream_go()
             numba.set_num_threads(max(1, numba.config.NUMBA_NUM_THREADS - 1))  # of this thread: the window keeps a core
             self._shifts = deque(maxlen=recipe.settings.depth)
             self._stream = stream = ContrastStream(
@@ -156,7 +163,7 @@ class LiveProcess:
 
     def _registered(self, pixels: Array) -> Array:
         """The frame, shifted onto the first one; as it is if they have nothing in common."""
-        if self._finder is None:
+        if self._finder is None or self._finder.shape != pixels.shape:
             self._finder = ShiftFinder(pixels)
         shift = self._finder.find(pixels) or (0, 0)
         self._shifts.append(shift)

@@ -63,12 +63,20 @@ class MesiDone:
         K at each exposure, (exposures, Y, X).
     registered
         By how much frames were moved, or None.
+    told
+        What the maps of contrast say of themselves.
     """
 
     request: Request
     fit: MesiResult
     contrast: Array
     registered: Registered | None = None
+    told: tuple[str, ...] = ()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a pixel was fitted before a stop."""
+        return bool(np.isfinite(self.fit.tau_ms).any())
 
     @property
     def left_out(self) -> int:
@@ -107,7 +115,7 @@ def _steps(request: Request, mesi: MesiRecipe, settings: Any, stop: threading.Ev
     fit = yield from fit_mesi_steps(contrast, mesi.exposures_ms, mesi.settings, stop=stop)
     if fit.complete and not np.isfinite(fit.tau_ms).any():
         raise InvalidInput(NOTHING_FITTED)
-    return MesiDone(request=request, fit=fit, contrast=contrast, registered=registered)
+    return MesiDone(request=request, fit=fit, contrast=contrast, registered=registered, told=maps.notes)
 
 
 # -- layers -----------------------------------------------------------------------------------------------------------
@@ -118,12 +126,10 @@ def shown_maps(mesi: MesiRecipe) -> list[MesiMap]:
     return [one for one in MAPS if one.part not in _FITTED or getattr(mesi.settings, _FITTED[one.part])]
 
 
-def show(viewer: Any, done: MesiDone) -> Any | None:
-    """Show the maps as layers, the first of them on top; returns it, or None if a stop came before any pixel."""
+def show(viewer: Any, done: MesiDone) -> Any:
+    """Show the maps as layers, the first of them on top, and return it; ``done.has_begun`` must be so."""
     mesi = done.request.recipe.mesi
     assert mesi is not None
-    if not np.isfinite(done.fit.tau_ms).any():
-        return None
     told = {"exposures_ms": list(mesi.exposures_ms), "order": mesi.order, "parameters": dict(done.fit.parameters)}
     if done.request.recipe.dark:
         told["dark_frames"] = done.request.recipe.dark
@@ -143,9 +149,11 @@ def show(viewer: Any, done: MesiDone) -> Any | None:
 
 def notes(done: MesiDone) -> tuple[str, ...]:
     """Say what was not fitted, and which frames were not shifted."""
-    told = () if done.registered is None else done.registered.notes
+    told = (*done.told, *(() if done.registered is None else done.registered.notes))
     if not done.fit.complete or not (missed := done.left_out):
         return told
     share = 100 * missed / done.fit.tau_ms.size
     why = "saturated, too dark or below the noise at some exposure"
-    return (f"{share:.2g} % of the pixels were not fitted: {why}", *told)
+    if done.registered is not None:
+        why += ", or shifted out of the picture"
+    return (f"{share:.3g} % of the pixels were not fitted: {why}", *told)

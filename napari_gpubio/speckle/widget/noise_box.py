@@ -116,6 +116,7 @@ class NoiseBox(QWidget):
         self._followed, self._measured, self._with_gain, self._error = None, None, None, ""
 
     def _measure(self, *_: Any) -> None:
+        self._job.cancel()  # its frames are the old ones
         self._measured, self._with_gain, self._error = None, None, ""
         frames = frames_of(self._followed)
         self._job.submit(lambda _: _measure_steps(frames))

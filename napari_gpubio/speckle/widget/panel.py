@@ -147,6 +147,9 @@ class SpecklePanel(EnginePanel):
         if isinstance(result, str):
             self.say(result)
             return
+        if isinstance(result, mesi.MesiDone) and not result.has_begun:
+            self.say("stopped before the fit began; nothing was changed")
+            return
         self.done = result
         if not self.desk.is_live:
             self.layers.step_back()

@@ -69,11 +69,19 @@ def show_map(
     if layer is not None:
         layer.data, layer.metadata[KEY], layer.visible = data, told, is_visible
         _move_within(layer, limits or limits_of(data))
+        _lay(layer, _place(request, data.ndim))
         return layer
     return viewer.add_image(
         data, name=f"{told['title']} of {request.name}", colormap=COLORMAP, contrast_limits=limits or limits_of(data),
         metadata={KEY: told}, visible=is_visible, **_place(request, data.ndim),
     )  # fmt: skip
+
+
+def _lay(layer: Any, place: dict[str, Any]) -> None:
+    """Put a layer where its stack lies now, which may have been calibrated since."""
+    for name, value in place.items():
+        if not np.array_equal(getattr(layer, name), value):
+            setattr(layer, name, value)
 
 
 def _move_within(layer: Any, limits: tuple[float, float]) -> None:
@@ -91,6 +99,7 @@ def _show_mask(viewer: Any, done: Done) -> None:
     layer = _same(viewer, told, data)
     if layer is not None:
         layer.data, layer.metadata[KEY] = data, told
+        _lay(layer, _place(done.request, data.ndim))
     elif data.any():
         viewer.add_labels(
             data, name=f"not valid in {name}", metadata={KEY: told}, visible=False, **_place(done.request, data.ndim)

@@ -14,6 +14,7 @@ from tests.dose.widget.panel_samples import (
     a_dose,
     add_case,
     add_dose,
+    add_organs,
     cells,
     curve,
     dose_values,
@@ -99,20 +100,26 @@ def test_a_double_click_selects_a_column_with_commas_in_it(counted):
         assert counted.table.columns.selectedText() == text
 
 
-def test_every_metric_of_the_menu_can_be_a_column(counted, qtbot):
-    counted.scale_box.prescription.box.setValue(15.0)
-    settle(qtbot, counted)
-    actions = [action for action in counted.table.menu.menu().actions() if not action.isSeparator()]
+@pytest.mark.parametrize(
+    ("unit", "missing"), [("Gy", set()), ("cGy", set()), ("mGy", set()), ("J/cm2", {"EQD2", "BED", "NTCP", "TCP"})]
+)
+def test_every_metric_of_the_menu_can_be_a_column(viewer, panel, qtbot, unit, missing):
+    add_dose(viewer, a_dose(unit=unit))
+    add_organs(viewer)
+    run(qtbot, panel)
+    panel.scale_box.prescription.box.setValue(15.0)
+    settle(qtbot, panel)
+    actions = [action for action in panel.table.menu.menu().actions() if not action.isSeparator()]
     offered = [action.text().split("\t")[0] for action in actions]
-    assert {text.split("(")[0].split("[")[0] for text in offered} >= set(MODELS)
-    counted.table.set_columns("")
+    assert {text.split("(")[0].split("[")[0] for text in offered} & set(MODELS) == set(MODELS) - missing
+    panel.table.set_columns("")
     for action in actions:
         action.trigger()
-        assert counted.table.problem.isHidden()
-    settle(qtbot, counted)
-    assert headers(counted)[1:] == offered
-    assert counted.table.problem.isHidden()
-    assert "–" not in cells(counted, 0)
+        assert panel.table.problem.isHidden()
+    settle(qtbot, panel)
+    assert headers(panel)[1:] == offered
+    assert panel.table.problem.isHidden()
+    assert "–" not in cells(panel, 0)
 
 
 def test_the_number_of_a_chosen_metric_can_be_typed_over(counted):
@@ -124,12 +131,36 @@ def test_the_number_of_a_chosen_metric_can_be_typed_over(counted):
     assert first_number("HI", 0) == (0, 2)
 
 
+@pytest.mark.parametrize(
+    ("text", "selected"),
+    [
+        ("Mean[J/cm2]", "Mean[J/cm2]"),
+        ("Volume[mm3]", "Volume[mm3]"),
+        ("D95%[J/cm2]", "95"),
+        ("V20J/cm2[%]", "20"),
+        ("EQD2(D2cc[Gy], alpha_beta=3, fractions=30)", "3"),
+    ],
+)
+def test_a_number_of_a_unit_is_not_typed_over(text, selected):
+    whole = f"D5%[Gy], {text}"
+    start, length = first_number(whole, 9)
+    assert whole[start : start + length] == selected
+
+
 def test_the_menu_speaks_the_unit_of_the_dose(viewer, panel):
     add_dose(viewer, a_dose(unit="J/cm2"))
     offered = [action.text() for action in panel.table.menu.menu().actions()]
     assert any(text.startswith("V20J/cm2[%]\t") for text in offered)
-    assert any("TD50=46J/cm2" in text for text in offered)
-    assert not any(text.startswith("EQD2") for text in offered)  # fractions are counted in Gy
+    assert any(text.startswith("gEUD(a=8)[J/cm2]\t") for text in offered)
+    assert not any(text.startswith(("EQD2", "NTCP")) for text in offered)  # which are told of Gy
+
+
+@pytest.mark.parametrize("unit", ["cGy", "mGy"])
+def test_the_menu_asks_for_doses_of_a_sensible_size(viewer, panel, unit):
+    add_dose(viewer, a_dose(unit=unit))
+    offered = [action.text().split("\t")[0] for action in panel.table.menu.menu().actions()]
+    assert {"V20Gy[%]", "V20Gy-30Gy[cc]", "CV20Gy[cc]", f"Mean[{unit}]", f"gEUD(a=8)[{unit}]"} <= set(offered)
+    assert "NTCP(n=0.35, m=0.1, TD50=46Gy)" in offered
 
 
 def test_files_say_what_the_table_says(counted, qtbot, tmp_path):
@@ -179,3 +210,12 @@ def test_the_script_prints_what_the_table_says(viewer, panel, qtbot, tmp_path, m
         assert value == pytest.approx(float(cell), rel=1e-3)
     assert "not evaluated: Paddick CI(target=lung) is of 'lung', not of 'heart'" in told
     assert "pass lung: RTOG CI < 9" in told
+
+
+def test_a_whole_dose_that_cannot_be_counted_is_a_sentence(counted, qtbot, monkeypatch):
+    monkeypatch.setattr(counted.desk.whole, "ask", lambda _: ())
+    counted.desk.whole.missing = "the device has too little memory"
+    counted.table.set_columns("Mean[Gy], GI(prescription=9Gy)")
+    settle(qtbot, counted)
+    assert cells(counted, 0)[2] == "–"
+    assert "The device has too little memory" in counted.table.problem.text()

@@ -1,5 +1,8 @@
 """The legend names every curve and covers none, on screen and in figures; the plot is not cut off."""
 
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from qtpy.QtCore import QPoint, QRectF, Qt
@@ -9,7 +12,7 @@ from qtpy.QtTest import QTest
 from napari_gpubio.dose import Dvh
 from napari_gpubio.dose.widget.axes import Axes
 from napari_gpubio.dose.widget.plot import DvhPlot
-from napari_gpubio.dose.widget.plot_legend import LegendStrip, draw_legend, legend_width
+from napari_gpubio.dose.widget.plot_legend import LegendStrip, draw_legend, legend_width, named
 from napari_gpubio.dose.widget.readout import Shown
 
 COUNTS = pytest.mark.parametrize("count", [3, 9, 30])
@@ -93,6 +96,37 @@ def test_a_figure_s_legend_is_drawn_in_its_place(qtbot, count):
         assert (pixels == int(one.colour[1:], 16)).any()
     for border in (pixels[:20], pixels[-20:], pixels[:, :19], pixels[:, -20:]):
         assert (border == 0xFFFFFF).all()
+
+
+@pytest.mark.parametrize("times", [1, 5])
+def test_a_figure_keeps_its_plot_however_many_names_there_are(counted, tmp_path, times):
+    counted.desk.curves = tuple(shown(30) * times)
+    wide = legend_width(counted.desk.curves, 608)
+    assert (wide > 1000) == (times > 1)
+    counted.export.write_png(tmp_path / "a.png")
+    counted.export.write_svg(tmp_path / "a.svg")
+    image = QImage(str(tmp_path / "a.png"))
+    view = [float(part) for part in ET.parse(tmp_path / "a.svg").getroot().attrib["viewBox"].split()]
+    assert view[2:] == [image.width() / 2, image.height() / 2]
+    assert image.width() / 2 == pytest.approx(800 + wide + 16, abs=1)
+    for left, right in ((0, 1600), (1600, image.width())):  # the plot, and the legend beside it
+        part = image.copy(left, 0, right - left, image.height())
+        colours = {part.pixelColor(x, y).name() for x in range(part.width()) for y in range(0, part.height(), 3)}
+        assert {one.colour for one in counted.desk.curves[:30:5]} <= colours
+
+
+def test_a_structure_that_only_the_second_plan_reaches_is_named(qtbot):
+    a, b = shown(2)
+    nothing = Shown(dvh=replace(b.dvh, doses=np.empty(0), volumes_cc=np.empty(0)), colour=b.colour)
+    assert nothing.dvh.is_empty
+    seconds = [replace(one, second=True) for one in (a, b)]
+    assert [number for number, _ in named([a, nothing, *seconds])] == [0, 3]
+    assert [number for number, _ in named([a, b, *seconds])] == [0, 1]
+    assert named([nothing, replace(nothing, second=True)]) == []
+    strip = LegendStrip()
+    qtbot.addWidget(strip)
+    strip.show_curves([a, nothing, *seconds])
+    assert [f'href="{number}"' in strip.label.text() for number in range(4)] == [True, False, False, True]
 
 
 def test_titles_of_the_axes_are_drawn_as_a_whole(qtbot):

@@ -173,7 +173,7 @@ def test_what_is_on_screen_is_written_and_copied(user, tmp_path, monkeypatch):
     for action in panel.export.menu().actions():
         action.trigger()
         assert panel.message == "" or panel.message.startswith("written"), action.text()
-    assert QImage(str(tmp_path / "dvh.png")).width() == 2000
+    assert QImage(str(tmp_path / "dvh.png")).width() > 2 * 800
     assert (tmp_path / "dvh.svg").stat().st_size > 1000
     with (tmp_path / "metrics.csv").open(encoding="utf-8", newline="") as file:
         assert {row["structure"] for row in csv.DictReader(file)} == set(names)

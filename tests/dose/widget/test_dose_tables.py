@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.dose import parse_metric
+from napari_gpubio.dose.widget.whole_dose import COUNTING
 from tests.dose.widget.panel_samples import add_case, add_dose, cells, curve, run, settle
 
 
@@ -140,6 +141,22 @@ def test_constraints_pass_fail_or_are_not_evaluated(counted, qtbot):
     counted.scale_box.prescription.box.setValue(10.0)
     settle(qtbot, counted)
     assert verdicts(counted)[3][2] == "✓ pass"
+
+
+def test_constraints_that_wait_for_the_whole_dose_say_so(counted, qtbot, monkeypatch):
+    monkeypatch.setattr(counted.desk.whole, "ask", lambda _: ())
+    counted.constraints.text.setPlainText(
+        "lung: Paddick CI(prescription=15Gy) > 0.5\ncord: GI(prescription=15Gy) < 3\nlung: V95%[%] > 3"
+    )
+    table = counted.constraints.table
+    for why in (COUNTING, "the device has too little memory"):
+        counted.desk.whole.missing = why
+        counted.desk.redraw()
+        settle(qtbot, counted)
+        assert [row[1:] for row in verdicts(counted)] == [["–", "? not evaluated"]] * 3
+        assert table.item(0, 2).toolTip() == why
+        assert "no structures are named 'cord'" in table.item(1, 2).toolTip()
+        assert "in % of the prescription" in table.item(2, 2).toolTip()
 
 
 def test_constraints_follow_the_scale_and_the_second_plan(viewer, panel, qtbot):

@@ -1,5 +1,7 @@
 """The dock widget "Laser speckle": multi-exposure fits of a stack."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tifffile
@@ -252,3 +254,41 @@ def test_the_script_makes_the_same_fit(viewer, panel, qtbot, tmp_path, monkeypat
     for one in mesi.MAPS:
         shown = next(each for each in viewer.layers if carried(each, "part") == f"mesi {one.part}")
         np.testing.assert_array_equal(tifffile.imread(tmp_path / f"mesi {one.part} of frames.tif"), shown.data)
+
+
+def test_an_order_that_is_none_is_refused():
+    with pytest.raises(InvalidInput, match="order is 'cycles'; choose 'in turn' or 'one after another'"):
+        MesiRecipe(exposures_ms=EXPOSURES, order="cycles").repeats(18)
+
+
+def test_a_stop_before_the_fit_changes_nothing(viewer, panel, qtbot):
+    stack = add_stack(viewer, FRAMES)
+    choose_fit(panel)
+    run(qtbot, panel)
+    before = [(one.name, one.visible) for one in viewer.layers]
+    done = panel.done
+    empty = dataclasses.replace(done.fit, tau_ms=np.full_like(done.fit.tau_ms, np.nan), complete=False)
+    stack.visible = True
+    before = [(one.name, one.visible) for one in viewer.layers]
+    panel.show_result(dataclasses.replace(done, fit=empty))
+    assert [(one.name, one.visible) for one in viewer.layers] == before
+    assert panel.done is done
+    assert panel._status.text().startswith("stopped before the fit began")
+
+
+def test_what_the_maps_say_is_told(viewer, panel, qtbot):
+    add_stack(viewer, FRAMES.astype(np.float32))
+    choose_fit(panel)
+    run(qtbot, panel)
+    assert any("saturation is not known" in note for note in mesi.notes(panel.done))
+
+
+def test_a_map_goes_where_its_stack_has_gone(viewer, panel, qtbot):
+    stack = add_stack(viewer, FRAMES)
+    choose_fit(panel)
+    run(qtbot, panel)
+    made = [one for one in viewer.layers if one is not stack]
+    stack.scale = (1.0, 5.0, 5.0)
+    run(qtbot, panel)
+    assert [one for one in viewer.layers if one is not stack] == made
+    assert [one.scale[-2:].tolist() for one in made] == [[5.0, 5.0]] * len(made)

@@ -150,3 +150,23 @@ def test_every_result_reaches_the_time_course():
     latest.begin(10.0)  # stopped, and started again
     latest.publish(LiveResult(value=process(FRAMES[6]), number=0, timestamp_s=0.0, latency_s=0.0))
     assert course.times_s[-1] == 10.0
+
+
+def test_registration_keeps_its_reference_over_a_baseline():
+    """A baseline lies on the frame that the others were shifted onto; it must stay so when flow is told against it."""
+    rng = np.random.default_rng(4)
+    scene = np.kron(rng.uniform(200, 2000, (16, 16)), np.ones((8, 8)))
+    frames = [np.roll(scene, (n, 0), (0, 1)) + rng.normal(0, 5, scene.shape) for n in range(6)]
+    process = LiveProcess(recipe("relative", registers=True, baseline_maps=3))
+    shifts = []
+    for frame in np.array(frames).astype(np.uint16):
+        process(frame)
+        shifts.append(process._shifts[-1])
+    assert process.has_baseline
+    assert shifts == [(-n, 0) for n in range(6)]
+    process.close()
+    process(np.array(frames[4]).astype(np.uint16))
+    assert process._shifts[-1] == (-4, 0)  # a stop keeps the baseline, so it keeps what it lies on
+    process.forget_baseline()
+    process(np.array(frames[5]).astype(np.uint16))
+    assert process._shifts[-1] == (0, 0)
