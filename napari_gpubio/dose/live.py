@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy as np
@@ -25,6 +25,9 @@ from napari_gpubio.dose.model import Dose, Structures
 from napari_gpubio.dose.run import DvhResult, make_runs
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.labels import LabelStructures
+
+if TYPE_CHECKING:
+    from napari_gpubio.dose.histogram.tally import Tally
 
 Array = npt.NDArray[Any]
 Slices = tuple[slice, slice, slice]
@@ -103,6 +106,7 @@ class LiveDvh:
         self._device = dataclasses.replace(chosen, indices=chosen.indices[:1])
         (self._run,) = make_runs(self._problem, self._device)
         self._done, self._seconds = 0, 0.0
+        self._told: tuple[Tally, tuple[Dvh, ...]] | None = None
 
     def _count_steps(self, stop: threading.Event | None) -> Generator[Step, None, None]:
         begun, items = time.perf_counter(), self._problem.items
@@ -118,8 +122,11 @@ class LiveDvh:
         return self._done == self._problem.items
 
     def dvhs(self) -> tuple[Dvh, ...]:
-        """The histograms as they are now, in the order of the structures."""
-        return make_dvhs(self._problem, self._run.snapshot(), self._settings, self._unit)
+        """The histograms as they are now, in the order of the structures; those that have not changed are the same."""
+        tally = self._run.snapshot()
+        dvhs = make_dvhs(self._problem, tally, self._settings, self._unit, before=self._told)
+        self._told = (tally, dvhs)
+        return dvhs
 
     def result(self) -> DvhResult:
         """The histograms as they are now, with how they were made."""

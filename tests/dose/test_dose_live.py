@@ -5,6 +5,7 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, LiveDvh, dvh
+from napari_gpubio.dose.histogram import tallying
 from tests.dose.samples import affine_of, circle, stack
 
 SHAPE = (12, 10, 14)
@@ -124,9 +125,23 @@ def test_a_stroke_looks_only_at_strips_that_lost_an_extreme():
         live._run.tally_box(0, (4, 8, 10, 14, 0, 8), -1)  # there is no structure
         np.testing.assert_array_equal(live._run._strip_extremes, before)
         live._run.tally_box(0, (4, 8, 8, 16, 40, 64), -1)  # all of it in some strips
-        lost = np.isinf(live._run._strip_extremes[..., 1])
+        lost = live._run._strip_extremes[..., tallying.LOST] > 0
         assert lost.sum() == 4
         assert lost[4 * work.slice_strips + 1, 0]
+
+
+def test_a_lost_extreme_is_looked_for_only_where_it_may_have_been_that_of_all():
+    """Erasing the least dose of some strips costs nothing while the least of all is elsewhere."""
+    values = np.full((4, 32, 8), 5.0, np.float32)
+    values[0, 0, 0], values[2, 20, 3], values[3, 9, 1] = 1.0, 2.0, 3.0
+    dose = Dose(values=values, affine=np.eye(4), unit="Gy")
+    parts = LabelStructures(labels=np.ones(values.shape, np.uint8), affine=np.eye(4))
+    with LiveDvh(dose, parts, DvhSettings(spacing_mm=1.0), device="cpu") as live:
+        strips = live._run._strip_extremes
+        for place, least, unsure in (((3, 9, 1), 1.0, 1), ((2, 20, 3), 1.0, 2), ((0, 0, 0), 5.0, 0)):
+            live.paint(place, np.zeros((1, 1, 1), int))
+            assert live.dvhs()[0].least == pytest.approx(least)
+            assert (strips[..., tallying.LOST] > 0).sum() == unsure
 
 
 @pytest.mark.parametrize("seed", range(2))

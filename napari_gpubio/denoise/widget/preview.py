@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Generator
 from typing import Any
 
-from qtpy.QtCore import QObject, Qt, Signal
+from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.layers import KEY, carried
@@ -14,6 +14,7 @@ from napari_gpubio.denoise.widget.request import Request
 from napari_gpubio.denoise.widget.slab import Preview, Shown, preview_steps, shown_slice
 from napari_gpubio.viewer.jobs import LatestJob, Outcome
 from napari_gpubio.viewer.orientation import camera_of
+from napari_gpubio.viewer.soon import Soon
 
 _WORD = "denoise preview"
 _STARTING = "preview … (the first run on a machine compiles, up to a minute)"
@@ -36,7 +37,6 @@ class LivePreview(QObject):
     said = Signal(str)
     complained = Signal(str)
     shown = Signal()
-    _wanted = Signal()
 
     def __init__(self, viewer: Any, ask: Callable[[], Request], parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -47,8 +47,7 @@ class LivePreview(QObject):
         self._next: tuple[Request, Shown] | None = None  # the whole slice, once its middle is seen
         self._job = LatestJob(self)
         self._job.finished.connect(self._on_finished)
-        self._is_wanted = False  # several axes and settings may change at once
-        self._wanted.connect(self._look_if_wanted, Qt.ConnectionType.QueuedConnection)
+        self._soon = Soon(self.look, self)  # several axes and settings may change at once
 
     @property
     def layer(self) -> Any | None:
@@ -77,18 +76,12 @@ class LivePreview(QObject):
 
     def follow(self, *_: Any) -> None:
         """Denoise the slice on screen soon, if the preview is live."""
-        if self.live and not self._is_wanted:
-            self._is_wanted = True
-            self._wanted.emit()  # queued, so that it is seen before the window draws the new slice; a timer is not
-
-    def _look_if_wanted(self) -> None:
-        if self._is_wanted:
-            self._is_wanted = False
-            self.look()
+        if self.live:
+            self._soon.ask()
 
     def cancel(self) -> None:
         """Show nothing more of what is under way."""
-        self._is_wanted = False
+        self._soon.forget()
         self._next = None
         self._job.cancel()
 
@@ -107,7 +100,7 @@ class LivePreview(QObject):
         """End what runs, and hear no more of the viewer."""
         for event in self._events():
             event.disconnect(self.follow)
-        self._is_wanted = False
+        self._soon.forget()
         self._next = None
         self._job.abandon()
 

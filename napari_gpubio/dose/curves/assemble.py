@@ -13,15 +13,28 @@ from napari_gpubio.dose.settings import DvhSettings
 Array = npt.NDArray[np.float64]
 
 
-def make_dvhs(problem: Problem, tally: Tally, settings: DvhSettings, unit: str) -> tuple[Dvh, ...]:
+def make_dvhs(
+    problem: Problem,
+    tally: Tally,
+    settings: DvhSettings,
+    unit: str,
+    *,
+    before: tuple[Tally, tuple[Dvh, ...]] | None = None,
+) -> tuple[Dvh, ...]:
     """Curves of all organs; ``unit`` is that of the dose.
+
+    What has been made ``before`` of the same problem is taken over where nothing else was counted.
 
     Raises
     ------
     InvalidInput
         If a structure leaves the dose grid and the settings refuse that.
     """
-    return tuple(_Counts(problem, tally, n).dvh(settings, unit) for n in range(len(problem.organs)))
+    same = tally.same_organs(before[0]) if before else ()
+    return tuple(
+        before[1][n] if before and same[n] else _Counts(problem, tally, n).dvh(settings, unit)
+        for n in range(len(problem.organs))
+    )
 
 
 class _Counts:

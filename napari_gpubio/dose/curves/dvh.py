@@ -177,6 +177,8 @@ class Dvh:
         """The histogram of the dose times a number (power times time of a light source, say), without counting anew."""
         if not (np.isfinite(factor) and factor > 0):
             raise InvalidInput(f"the dose is to be scaled by {factor!r}; give a positive number")
+        if factor == 1:
+            return self
         return dataclasses.replace(self, doses=self.doses * factor, mean=self.mean * factor)
 
     def _volume_factor(self, relative: bool) -> float:  # noqa: FBT001 - passed on

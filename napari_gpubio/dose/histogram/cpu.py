@@ -1,6 +1,5 @@
 """Counting on all CPU cores (Numba), the twin of ``gpu.py``."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numba
@@ -18,7 +17,7 @@ from napari_gpubio.dose.histogram.tally import Tally
 from napari_gpubio.dose.histogram.work import Box, ContourWork, LabelWork
 
 Array = npt.NDArray[Any]
-_NO_EXTREMES = (np.inf, 0.0)
+_NO_EXTREMES = np.array([np.inf, 0.0, 0.0], np.float32)
 
 
 class Run:
@@ -52,7 +51,7 @@ class Run:
                 with cpu_threads():
                     tallying.tally_rows(*self._dose, self._rows[number], (first, tasks), *self._copies)
             elif isinstance(work, LabelWork):
-                self._tally_box(work, work.box, (first, tasks), 1)
+                self._tally_box(work, work.box, np.arange(first, first + tasks), 1)
             else:
                 with cpu_threads():
                     points = tallying.Points(work.points, work.tasks)
@@ -65,14 +64,12 @@ class Run:
     def tally_box(self, number: int, box: Box, sign: int) -> None:
         """Count the voxels of a box of label volume ``number`` of the works (1), or take them off (-1)."""
         work = self._label_work(number)
-        self._tally_box(work, box, (0, work.strips_in(box)), sign)
+        self._tally_box(work, box, np.arange(work.strips_in(box)), sign)
 
     def renew_extremes(self, number: int, box: Box) -> None:
-        """Find extremes again that were lost when a box was taken off, each in its whole strip."""
-        work = self._label_work(number)
-        self._tally_box(work, work.whole_strips(box), (0, work.strips_in(box)), 0)
+        """What a box took off is found again when it is asked for: most of it is nobody's extreme."""
 
-    def _tally_box(self, work: LabelWork, box: Box, strips: tuple[int, int], sign: int) -> None:
+    def _tally_box(self, work: LabelWork, box: Box, strips: Array, sign: int) -> None:
         voxels = tallying.Voxels(work.labels, work.organs, work.divisions, work.frame, self._strip_extremes)
         where = (*box, work.strip_rows, work.extremes)
         with cpu_threads():
@@ -91,17 +88,31 @@ class Run:
     def snapshot(self) -> Tally:
         """What has been counted until now."""
         counts = self._copies[0].sum(axis=0)
-        rows = np.concatenate([self._copies[1], *self._strip_ends()])
-        low, high = rows[..., 0].min(axis=0), rows[..., 1].max(axis=0)
+        painted = [work for work in self._problem.works if isinstance(work, LabelWork) and work.extremes]
+        low, high = _ends(np.concatenate([self._copies[1], *map(self._rows_of_ends, painted)]))
         return Tally(counts[:, :-2], counts[:, -2], counts[:, -1], low[None], high[None])
 
-    def _strip_ends(self) -> Iterator[Array]:
-        """Rows among which are the least and the largest of all strips; slice by slice, which NumPy does fastest."""
-        for work in self._problem.works:
-            if isinstance(work, LabelWork) and work.extremes:
-                own = self._strip_extremes[work.extremes - 1 :][: work.items]
-                slices = own.reshape(len(work.labels), -1)
-                yield from (end.reshape(-1, *own.shape[1:]) for end in (slices.min(axis=0), slices.max(axis=0)))
+    def _rows_of_ends(self, work: LabelWork) -> Array:
+        """Rows of extremes among which are the least and the largest of all strips.
+
+        Where a strip has lost one, the old ones are its bounds: it is looked at again only if they are beyond what all
+        others have.
+        """
+        own = self._strip_extremes[work.extremes - 1 :][: work.items]
+        unsure = np.flatnonzero(own[..., tallying.LOST].any(axis=1))
+        bounds = own[unsure]
+        lost = bounds[..., tallying.LOST] > 0
+        own[unsure] = np.where(lost[..., None], _NO_EXTREMES, bounds)
+        slices = own.reshape(len(work.labels), -1)  # which NumPy does fastest one by one
+        sure = np.concatenate([end.reshape(-1, *own.shape[1:]) for end in (slices.min(axis=0), slices.max(axis=0))])
+        own[unsure] = bounds
+        low, high = _ends(sure)
+        beyond = (bounds[..., tallying.LEAST] < low) | (bounds[..., tallying.LARGEST] > high)
+        needed = unsure[(lost & beyond).any(axis=1)]
+        if not len(needed):
+            return sure
+        self._tally_box(work, work.box, needed, 0)
+        return np.concatenate([sure, own[needed]])
 
     def close(self) -> None:
         """Nothing to free on the CPU."""
@@ -114,9 +125,12 @@ def _copies(problem: Problem) -> tuple[Array, Array]:
 
 
 def _no_extremes(rows: int, organs: int) -> Array:
-    extremes = np.empty((rows, organs, 2), np.float32)
-    extremes[...] = _NO_EXTREMES
-    return extremes
+    return np.tile(_NO_EXTREMES, (rows, organs, 1))
+
+
+def _ends(extremes: Array) -> tuple[Array, Array]:
+    """The least and the largest value of each organ."""
+    return extremes[..., tallying.LEAST].min(axis=0), extremes[..., tallying.LARGEST].max(axis=0)
 
 
 def _rows(work: ContourWork) -> tallying.Rows:

@@ -37,3 +37,8 @@ class Tally:
             mine += theirs
         np.minimum(self.low, other.low, out=self.low)
         np.maximum(self.high, other.high, out=self.high)
+
+    def same_organs(self, other: "Tally") -> Array:
+        """Of which organs another run has counted exactly the same, shape (organs,), bool."""
+        same = (self.counts == other.counts).all(axis=1) & (self.sums == other.sums) & (self.outside == other.outside)
+        return same & (self.low == other.low).all(axis=0) & (self.high == other.high).all(axis=0)

@@ -2,10 +2,11 @@
 
 Every thread counts into copies of its own: ``counts`` of shape (threads, organs, bins + 2), int64, holds the weight in
 each bin, the sum of weight times dose in fine steps, and the weight outside the dose; ``extremes`` of shape (threads,
-organs, 2), float32, the least and the largest value. Strips of labels that will be painted have extremes of their own
-instead, shape (strips, organs, 2), which only the thread with that strip writes to. Weights and sums are integers, so
-the order of samples means nothing. Tasks are functions of their own, not inlined into the parallel loops: there Numba
-would take some of what is written to parts of arrays for dead code.
+organs, 3), float32, the least value, the largest, and 1 if one of them was taken off since, so that they are no more
+than bounds. Strips of labels that will be painted have extremes of their own instead, shape (strips, organs, 3), which
+only the thread with that strip writes to. Weights and sums are integers, so the order of samples means nothing. Tasks
+are functions of their own, not inlined into the parallel loops: there Numba would take some of what is written to parts
+of arrays for dead code.
 """
 
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ _jit_parallel = nb.njit(cache=True, nogil=True, error_model="numpy", parallel=Tr
 _F, _U = np.float32, np.uint32
 _ZERO, _HALF, _ONE = _F(0.0), _F(0.5), _F(1.0)
 _NONE = np.int64(0)
-_LOST = _F(np.inf)
+LEAST, LARGEST, LOST = 0, 1, 2  # columns of extremes
 
 
 class Rows(NamedTuple):
@@ -96,16 +97,16 @@ def add_sums(found: Found, counts: Array) -> None:
 def keep(found: Found, counts: Array, extremes: Array) -> None:
     """Add what was found in samples of an organ to a thread's counts and extremes of that organ."""
     add_sums(found, counts)
-    extremes[0] = min(extremes[0], found.low)
-    extremes[1] = max(extremes[1], found.high)
+    extremes[LEAST] = min(extremes[LEAST], found.low)
+    extremes[LARGEST] = max(extremes[LARGEST], found.high)
 
 
 @_jit
 def let_go(found: Found, counts: Array, extremes: Array) -> None:
-    """The same for samples of weight -1. An extreme that goes with them is lost: the largest value becomes infinite."""
+    """The same for samples of weight -1; an extreme that goes with them is lost."""
     add_sums(found, counts)
-    if found.low <= found.high and (found.low <= extremes[0] or found.high >= extremes[1]):
-        extremes[1] = _LOST
+    if found.low <= found.high and (found.low <= extremes[LEAST] or found.high >= extremes[LARGEST]):
+        extremes[LOST] = _ONE
 
 
 @_jit
@@ -224,10 +225,10 @@ def tally_voxel(
 @_jit
 def clear_lost(extremes: Array) -> Array:
     """Clear the extremes of organs that have lost one; returns which these are."""
-    lost = extremes[:, 1] == _LOST
+    lost = extremes[:, LOST] > _ZERO
     for organ in range(len(extremes)):
         if lost[organ]:
-            extremes[organ, 0], extremes[organ, 1] = _F(np.inf), _ZERO
+            extremes[organ, LEAST], extremes[organ, LARGEST], extremes[organ, LOST] = _F(np.inf), _ZERO, _ZERO
     return lost
 
 
@@ -235,7 +236,10 @@ def clear_lost(extremes: Array) -> Array:
 def tally_strip(
     volume: Volume, rule: BinRule, voxels: Voxels, strip: Any, sign: int, counts: Array, extremes: Array
 ) -> None:
-    """Count the voxels of a slice i, rows j and columns k; the last two arrays are those of a thread or a strip."""
+    """Count the voxels of a slice i, rows j and columns k, or find lost extremes with sign 0.
+
+    The last two arrays are those of a thread or a strip.
+    """
     i, j_first, j_end, k_first, k_end = strip
     _, nj, nk = voxels.labels.shape
     lost = clear_lost(extremes) if sign == 0 else np.zeros(0, np.bool_)
@@ -270,7 +274,7 @@ def put(found: Found, sign: int, counts: Array, extremes: Array) -> None:
 
 @_jit_parallel
 def tally_voxels(
-    volume: Volume, rule: BinRule, voxels: Voxels, box: Any, work: Any, sign: int, counts: Array, extremes: Array
+    volume: Volume, rule: BinRule, voxels: Voxels, box: Any, strips: Array, sign: int, counts: Array, extremes: Array
 ) -> None:
     """Count the voxels of a box with weight 1, take them off with -1, or find lost extremes of whole strips with 0.
 
@@ -279,16 +283,16 @@ def tally_voxels(
     box
         First and end along i, j, k, rows of a strip, and the row of the extremes of the volume's first strip; see
         `napari_gpubio.dose.histogram.work.LabelWork`.
-    work
-        First strip of the box and their number.
+    strips
+        Numbers of the box's strips that are meant.
     """
-    threads, (start, count) = len(counts), work
+    threads = len(counts)
     i_first, _, j_first, j_end, k_first, k_end, height, row = box
     above, slice_strips = j_first // height, (voxels.labels.shape[1] + height - 1) // height
-    strips = (j_end + height - 1) // height - above
+    in_slice = (j_end + height - 1) // height - above
     for thread in nb.prange(threads):
-        for item in range(start + thread, start + count, threads):
-            i, number = i_first + item // strips, above + item % strips
+        for n in range(thread, len(strips), threads):
+            i, number = i_first + strips[n] // in_slice, above + strips[n] % in_slice
             strip = i, max(number * height, j_first), min((number + 1) * height, j_end), k_first, k_end
             own = voxels.strip_extremes[row - 1 + i * slice_strips + number] if row > 0 else extremes[thread]
             tally_strip(volume, rule, voxels, strip, sign, counts[thread], own)

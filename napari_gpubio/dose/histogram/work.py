@@ -176,7 +176,7 @@ def _cut(units: Array, organs: Array, most: float, tasks: Array) -> int:
 def strip_rows_of(shape: tuple[int, ...], organs: int, *, painted: bool) -> int:
     """Rows of a strip of labels that will be painted or not, with the extremes of some organs in each."""
     rows = _LEAST_STRIP_ROWS if painted else STRIP_ROWS
-    while rows < STRIP_ROWS and 8 * organs * shape[0] * -(-shape[1] // rows) > _MOST_EXTREMES_BYTES:
+    while rows < STRIP_ROWS and 12 * organs * shape[0] * -(-shape[1] // rows) > _MOST_EXTREMES_BYTES:
         rows *= 2
     return rows
 

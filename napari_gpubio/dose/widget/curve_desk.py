@@ -1,11 +1,10 @@
 """Keeps histograms, plot, tables and choices in step; another scale or other axes need no counting."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from napari.layers import Labels
-from qtpy.QtCore import QObject, QTimer, Signal
+from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layers import carried
@@ -19,11 +18,13 @@ from napari_gpubio.dose.widget.readout import Shown
 from napari_gpubio.dose.widget.request import Counted, Structure
 from napari_gpubio.dose.widget.scale_box import ScaleBox
 from napari_gpubio.dose.widget.whole_dose import Reading, WholeDose
+from napari_gpubio.viewer.soon import Soon
 
 if TYPE_CHECKING:
     from napari_gpubio.dose.run import DvhResult
 
 _NO_COLOUR = "#9a9a9a"
+_Look = tuple[Dvh, float, str, bool]  # histogram, factor, colour, whether of the second plan
 
 
 class CurveDesk(QObject):
@@ -58,10 +59,9 @@ class CurveDesk(QObject):
         self.axes = Axes()
         self._plot, self._axes_box, self._scale_box = plot, axes_box, scale_box
         self._table, self._constraints = table, constraints
-        self._soon = QTimer(self)  # many strokes and moves of a slider, one picture
-        self._soon.setSingleShot(True)
-        self._soon.timeout.connect(self._refresh)
+        self._soon = Soon(self._refresh, self)  # many strokes and moves of a slider, one picture
         self._recount = False
+        self._made: dict[_Look, Shown] = {}  # what is on screen, so that a curve that stays is the same to all
         self.whole = WholeDose(self)
         self.reading = Reading()
         for part in (axes_box, scale_box, table, constraints):
@@ -89,11 +89,11 @@ class CurveDesk(QObject):
     def repaint(self) -> None:
         """Labels were painted: draw the histograms as they are now, soon."""
         self._recount = True
-        self._soon.start(0)
+        self._soon.ask()
 
     def redraw(self) -> None:
         """Another scale, other axes or colours: draw the same histograms, soon."""
-        self._soon.start(0)
+        self._soon.ask()
 
     def plan(self, second: bool = False) -> tuple[Dvh, ...]:  # noqa: FBT002
         """The scaled histograms of a plan."""
@@ -107,16 +107,16 @@ class CurveDesk(QObject):
 
     def finish(self) -> None:
         """Free everything."""
-        self._soon.stop()
+        self._soon.forget()
         self.whole.finish()
         if self.counted is not None:
             self.counted.close()
-        self.counted, self.results, self.curves = None, (), ()
+        self.counted, self.results, self.curves, self._made = None, (), (), {}
 
     # -- the inside -----------------------------------------------------------------------------------------------
 
     def _refresh(self) -> None:
-        self._soon.stop()
+        self._soon.forget()
         if self._recount:
             self._recount = False
             try:
@@ -153,12 +153,14 @@ class CurveDesk(QObject):
     def _shown(self) -> tuple[Shown, ...]:
         if self.counted is None:
             return ()
-        colours = [_attempt(colour_of, one, self.counted) for one in self.counted.structures]
-        return tuple(
-            Shown(dvh=dvh.scaled(self.factor), colour=colour, second=bool(number))
+        colours = colours_of(self.counted)
+        wanted = [
+            (dvh, self.factor, colour, bool(number))
             for number, result in enumerate(self.results)
             for dvh, colour in zip(result, colours, strict=True)
-        )
+        ]
+        self._made = {key: self._made.get(key) or _scaled(*key) for key in wanted}
+        return tuple(self._made[key] for key in wanted)
 
     def _show_units(self, unit: str) -> None:
         if unit:
@@ -174,27 +176,38 @@ class CurveDesk(QObject):
         return " ".join(_sentence(note) for note in dict.fromkeys(notes))  # each once
 
 
+def _scaled(dvh: Dvh, factor: float, colour: str, second: bool) -> Shown:
+    return Shown(dvh=dvh.scaled(factor), colour=colour, second=second)
+
+
 def _sentence(note: str) -> str:
     """A note with a capital and a full stop; a file's name keeps its letters."""
     begins_with_file = "." in note.split(" ", 1)[0]
     return f"{note if begins_with_file else note[:1].upper() + note[1:]}."
 
 
-def colour_of(structure: Structure, counted: Counted) -> str:
-    """The colour of a structure in its layer, as ``#rrggbb``."""
-    if isinstance(structure.layer, Labels):
-        rgba: Any = structure.layer.colormap.map(structure.label)
-        return _hex(np.asarray(rgba, np.float64).reshape(-1)[:3] * 255)
+def colours_of(counted: Counted) -> list[str]:
+    """The colours of all structures in their layers, as ``#rrggbb``; grey where they cannot be read."""
+    painted = {layer: _label_colours(layer, counted) for layer in counted.label_layers().values()}
+    return [
+        painted[one.layer].get(one.label, _NO_COLOUR) if one.layer in painted else _contour_colour(one, counted)
+        for one in counted.structures
+    ]
+
+
+def _label_colours(layer: Labels, counted: Counted) -> dict[int | None, str]:
+    """The colours of all labels of a layer that were counted; napari takes as long for one as for many."""
+    labels = [one.label for one in counted.structures if one.layer is layer]
+    try:
+        rgba: Any = layer.colormap.map(np.array(labels))
+        return {label: _hex(colour[:3] * 255) for label, colour in zip(labels, rgba, strict=True)}
+    except (KeyError, IndexError, ValueError):
+        return {}
+
+
+def _contour_colour(structure: Structure, counted: Counted) -> str:
     colour = counted.contours[structure.name].colour
     return _NO_COLOUR if colour is None else _hex(np.asarray(colour, np.float64))
-
-
-def _attempt(read: Callable[..., str], *arguments: Any) -> str:
-    """A colour, or grey for a layer whose colours cannot be read."""
-    try:
-        return read(*arguments)
-    except (KeyError, IndexError, ValueError):
-        return _NO_COLOUR
 
 
 def _hex(rgb: Any) -> str:

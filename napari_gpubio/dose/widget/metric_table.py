@@ -56,6 +56,8 @@ class MetricTable(QWidget):
         self._curves: tuple[Shown, ...] = ()
         self._rows: list[int | None] = []  # the curve of each row, or None
         self._reading = Reading()
+        self._asked: tuple[Any, ...] = ()
+        self._answers: dict[Shown, list[Answer]] = {}  # to what was asked, of each curve
         self._unit = ""
         self._lengths: tuple[int, ...] = ()
         self._build()
@@ -174,8 +176,18 @@ class MetricTable(QWidget):
         if not self.columns.styleSheet():
             self._complain(problems[0] if problems else "")
 
+    def _read(self) -> None:
+        """Ask what is not known of these curves yet."""
+        asked = (self.metrics, self._reading)
+        known = self._answers if asked == self._asked else {}
+        self._asked = asked
+        self._answers = {
+            one: known.get(one) or [self._reading.answer(metric, one) for metric in self.metrics]
+            for one in self._curves
+        }
+
     def _row(self, one: Shown, problems: list[str]) -> Row:
-        found = [self._reading.answer(metric, one) for metric in self.metrics]
+        found = self._answers[one]
         problems += [answer.reason for answer in found if answer.is_refused]
         cells = [_cell(answer) for answer in found]
         tip = "; ".join(one.dvh.notes) or "double-click to rename"
@@ -183,6 +195,7 @@ class MetricTable(QWidget):
 
     def _ordered(self, problems: list[str]) -> tuple[list[int | None], list[Row]]:
         """Rows and their curves: each structure, under it the second plan and the difference, which is no curve."""
+        self._read()
         seconds = {one.dvh.name: number for number, one in enumerate(self._curves) if one.second}
         numbers: list[int | None] = []
         rows: list[Row] = []
@@ -199,8 +212,8 @@ class MetricTable(QWidget):
     def _difference(self, first: Shown, second: Shown) -> Row:
         """A row of the second plan minus the first."""
         cells = []
-        for metric in self.metrics:
-            value = self._reading.answer(metric, second).value - self._reading.answer(metric, first).value
+        for there, here in zip(self._answers[second], self._answers[first], strict=True):
+            value = there.value - here.value
             cells.append((_UNKNOWN if math.isnan(value) else f"{value:+.4g}", ""))
         return f"{second.dvh.name}: 2nd − 1st", second.colour, "second plan minus first", cells
 

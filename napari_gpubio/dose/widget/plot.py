@@ -21,6 +21,7 @@ _NEAR_PIXELS = 24.0
 _MARGINS = 6, 4, 12, 6  # pixels; pyqtgraph moves titles beyond the axes' edges, and half a number may stand there
 _WIDTH, _POINTED = 2, 5  # of curves, pixels: usual, and of the one whose name is pointed at
 _DASHED = Qt.PenStyle.DashLine
+_NO_CURVE = np.empty(0), np.empty(0)
 
 
 class DvhPlot(pyqtgraph.PlotWidget):
@@ -45,7 +46,9 @@ class DvhPlot(pyqtgraph.PlotWidget):
         super().__init__(parent, background=background, axisItems={"bottom": DoseAxis("bottom")})
         self._ink, self._axes = ink, Axes()
         self._items: list[Any] = []
-        self._drawn: list[tuple[Array, Array]] = []
+        self._curves: tuple[Shown, ...] = ()
+        self._drawn: list[tuple[Array, Array]] = []  # places and volumes of each curve
+        self._scale: tuple[Any, ...] = ()
         self._frame: tuple[float, float, float] | None = None
         self._titles: tuple[Any, ...] = ()
         self.showGrid(x=True, y=True, alpha=0.15)
@@ -96,12 +99,9 @@ class DvhPlot(pyqtgraph.PlotWidget):
             self._titles, self._frame = (axes.dose_text, axes.volume_text, axes.logarithmic), None
         kept = self._kept_doses()
         self._axes = axes
-        self._drawn = [axes.curve(one.dvh, start, edges) for one in curves]
         if anew:
             self._make_items(len(curves), axes)
-        for item, one, (x, y) in zip(self._items, curves, self._drawn, strict=True):
-            item.setPen(one.colour, width=_WIDTH, style=_DASHED if one.second else Qt.PenStyle.SolidLine)
-            item.setData(x, y)
+        self._draw(curves, (axes, start, edges))
         for side in ("bottom", "left"):
             self.getAxis(side).setStyle(showValues=bool(curves))
         self.getAxis("bottom").logarithmic = axes.logarithmic
@@ -110,6 +110,19 @@ class DvhPlot(pyqtgraph.PlotWidget):
         self._centre_titles()
         self._place(kept)
         self._fit()
+
+    def _draw(self, curves: Sequence[Shown], scale: tuple[Axes, float, Array]) -> None:
+        """Draw the curves that are not there yet; their places depend on the scale: axes, start and edges."""
+        told = (*scale[:2], *scale[2])
+        stays = told == self._scale
+        self._scale = told
+        for number, (item, one) in enumerate(zip(self._items, curves, strict=True)):
+            if stays and self._curves[number] is one:
+                continue
+            self._drawn[number] = scale[0].curve(one.dvh, *scale[1:])
+            item.setPen(one.colour, width=_WIDTH, style=_DASHED if one.second else Qt.PenStyle.SolidLine)
+            item.setData(*self._drawn[number])
+        self._curves = tuple(curves)
 
     def _centre_titles(self) -> None:
         """Put the titles of the axes in their middle; pyqtgraph does so for the title that was there before."""
@@ -121,6 +134,7 @@ class DvhPlot(pyqtgraph.PlotWidget):
             self.removeItem(item)
         more = {"x": [0.0, 1.0], "y": [0.0], "stepMode": "center"} if axes.differential else {}
         self._items = [pyqtgraph.PlotCurveItem(**more) for _ in range(count)]
+        self._drawn, self._scale = [_NO_CURVE] * count, ()
         for item in self._items:
             self.addItem(item)
 
