@@ -74,8 +74,8 @@ def settle(qtbot, panel):
     """Wait until nothing is under way."""
 
     def still():
-        timers = (panel._soon, panel.desk._soon, panel.follower._later, panel.follower._check)
-        busy = panel.running or panel.highlight._job._alive or panel.desk.whole.is_counting
+        timers = (panel._soon, panel.follower._later, panel.follower._check)
+        busy = panel.running or panel.highlight._job._alive or panel.desk.whole.is_counting or panel.desk._soon.is_due
         return not (busy or any(timer.isActive() for timer in timers))
 
     wait_until(qtbot, still)
