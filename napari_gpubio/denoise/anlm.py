@@ -5,7 +5,7 @@ summed over patches by three passes of short window sums (along x, y, z), for al
 ``bricks.py``. The residual's sums give the local noise, the volume's own the weights.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numba as nb
 import numpy as np
@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 _jit = nb.njit(cache=True, nogil=True, error_model="numpy")
 _jit_parallel = nb.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
 _F = np.float32
-_NOTHING, _TINY, _ZERO, _ONE = _F(NOTHING), _F(TINY), _F(0.0), _F(1.0)
+_NOTHING, _TINY, _ZERO, _ONE, _OUT = _F(NOTHING), _F(TINY), _F(0.0), _F(1.0), _F(np.inf)
 _CLOSE, _ALIKE = _F(0.95), _F(0.5)  # Coupe et al. 2008: least ratio of two means, of two variances
 
 
@@ -39,6 +39,9 @@ class Volume(NamedTuple):
     variance: Array  # -1 where a voxel is not usable
 
 
+Centre = Literal[True] | None  # whether the largest weight is asked for: None takes it out of the compiled loop
+
+
 class Rule(NamedTuple):
     """Pre-selection and weights; see `Problem`."""
 
@@ -48,7 +51,6 @@ class Rule(NamedTuple):
     maximum: np.float32
     floor: np.float32
     cutoff: np.float32
-    largest_centre: bool
     squares: bool
 
 
@@ -92,7 +94,10 @@ def local_moments(padded: Array, usable: Array, moments: tuple[Array, Array]) ->
 def _preselect(
     tiles: tuple[Array, Array], layout: Layout, place: tuple[int, int, int], rule: Rule, gate: Array
 ) -> None:
-    """1 where a voxel of the brick's plane x may be compared with the displaced one, else 0; place = x, dx, offset."""
+    """0 where a voxel of the brick's plane x may be compared with the displaced one, else infinite.
+
+    Added to a distance, that takes the voxel out. ``place`` is x, dx and the offset.
+    """
     x, dx, offset = place
     start = layout.margin + layout.halo[1] * layout.pitch
     x += layout.halo[0]
@@ -106,32 +111,46 @@ def _preselect(
         b = (ri > _CLOSE * rj) & (rj > _CLOSE * ri)
         c = (vi > _ALIKE * vj) & (vj > _ALIKE * vi)
         ok = (a & (c | rule.a_suffices)) | (b & c & rule.b_with_c_suffices) | rule.anything
-        gate[k] = _ONE if ok & (vj >= _ZERO) else _ZERO
+        gate[k] = _ZERO if ok & (vj >= _ZERO) else _OUT
+
+
+@_jit
+def _leave_out(displaced: Array, floor: np.float32, gate: Array) -> None:
+    """Take out the displaced voxels that have no more than the least value."""
+    for k in range(len(gate)):
+        gate[k] = gate[k] if displaced[k] > floor else _OUT
 
 
 @_jit
 def _lower(sums: Array, gate: Array, least: Array) -> None:
     for k in range(len(gate)):
-        candidate = sums[k] if gate[k] > _ZERO else _NOTHING
+        candidate = sums[k] if gate[k] == _ZERO else _NOTHING  # a sum of both is not vectorised
         least[k] = min(least[k], candidate)
 
 
 @_jit
-def _add(sums: Array, gate: Array, values: tuple[Array, Array], inverse: Array, rule: Rule, totals: Array) -> None:
-    """Add displaced voxels to ``totals``: weighted differences to the own value, weights, the largest weight.
+def _add(
+    sums: Array,
+    gate: Array,
+    inverse: Array,
+    cutoff: np.float32,
+    moved: tuple[Array, Array],
+    totals: Array,
+    centre: Centre,
+) -> None:
+    """Add displaced voxels to ``totals``: weighted differences to the own value, weights, the largest weight if needed.
 
-    Differences keep a constant volume constant to the last bit. ``values`` are the own and the displaced ones.
+    Differences keep a constant volume constant to the last bit. ``moved`` are the own and the displaced values.
     """
-    own, displaced = values
+    own, displaced = moved
     differences, weights, largest = totals[0], totals[1], totals[2]
     for k in range(len(gate)):
-        here, there = own[k], displaced[k]
-        distance = sums[k] * inverse[k]
-        counts = (gate[k] > _ZERO) & (distance <= rule.cutoff) & (there > rule.floor)
-        weight = decay(distance) if counts else _ZERO
-        differences[k] += weight * (there * there - here * here if rule.squares else there - here)
+        distance = sums[k] * inverse[k] + gate[k]
+        weight = decay(distance) if distance <= cutoff else _ZERO
+        differences[k] += weight * (displaced[k] - own[k])
         weights[k] += weight
-        largest[k] = max(largest[k], weight)
+        if centre is not None:
+            largest[k] = max(largest[k], weight)
 
 
 @_jit
@@ -156,10 +175,11 @@ def _find_least(volume: Volume, layout: Layout, radii: Radii, rule: Rule, least:
 
 
 @_jit
-def _average(volume: Volume, layout: Layout, radii: Radii, rule: Rule, least: Array) -> Array:
-    """Weighted sums over a voxel's candidates, for each patch: shape (patches, x, 3, flat plane); see `_add`."""
+def _average(volume: Volume, layout: Layout, radii: Radii, rule: Rule, least: Array, centre: Centre) -> Array:
+    """Sums over a voxel's candidates, for each patch: shape (patches, x, 3, flat plane); see `_add`."""
     mean, variance = load_tile(volume.mean, layout, _ZERO), load_tile(volume.variance, layout, -_ONE)
     values = load_tile(volume.values, layout, _ZERO)
+    averaged = values * values if rule.squares else values
     squares, rows, gate = buffers(layout)
     start, n = layout.margin + layout.halo[1] * layout.pitch, len(gate)
     inverse = np.where(least < _NOTHING, _ONE / np.maximum(least, _TINY), _ZERO)  # 1 / 3e38 is denormal, hence slow
@@ -174,11 +194,13 @@ def _average(volume: Volume, layout: Layout, radii: Radii, rule: Rule, least: Ar
                 squared_differences(values, layout, dx, offset, squares)
                 for x in range(layout.size[0]):
                     _preselect((mean, variance), layout, (x, dx, offset), rule, gate)
-                    own = values[layout.halo[0] + x, start : start + n]
-                    displaced = values[layout.halo[0] + x + dx, start + offset : start + offset + n]
+                    here, there = layout.halo[0] + x, layout.halo[0] + x + dx
+                    if rule.floor > -_NOTHING:
+                        _leave_out(values[there, start + offset :][:n], rule.floor, gate)
+                    own, displaced = averaged[here, start : start + n], averaged[there, start + offset :][:n]
                     for p in range(len(radii.patches)):
                         patch_sums(squares, layout, x, radii.patches[p], rows)
-                        _add(rows[2], gate, (own, displaced), inverse[p, x], rule, totals[p, x])
+                        _add(rows[2], gate, inverse[p, x], rule.cutoff, (own, displaced), totals[p, x], centre)
     return totals
 
 
@@ -186,17 +208,17 @@ def _average(volume: Volume, layout: Layout, radii: Radii, rule: Rule, least: Ar
 def _estimate(value: np.float32, totals: tuple[np.float32, np.float32, np.float32], rule: Rule) -> np.float32:
     """Weighted mean of a voxel's candidates and itself (or of squares); 0 where nothing counts."""
     differences, weights, largest = totals
-    centre = largest if rule.largest_centre and largest > _ZERO else _ONE
+    own_weight = largest if largest > _ZERO else _ONE
     if not value > rule.floor:
-        centre = _ZERO
-    weights += centre
+        own_weight = _ZERO
+    weights += own_weight
     own = value * value if rule.squares else value
     return own + differences / weights if weights > _ZERO else _ZERO
 
 
 @_jit_parallel
 def filter_bricks(
-    volume: Volume, radii: Radii, rule: Rule, work: tuple[int, int, int], out: tuple[Array, Array]
+    volume: Volume, radii: Radii, rule: Rule, work: tuple[int, int, int], out: tuple[Array, Array], centre: Centre
 ) -> None:
     """Filter some bricks.
 
@@ -209,16 +231,24 @@ def filter_bricks(
     out
         Least sums and estimates, both of shape (patches, X, Y, Z). Where the noise is known, sums are what they are at
         least.
+    centre
+        Whether a voxel's own weight is the largest of its candidates' instead of 1; see `Centre`.
     """
     start, count, knows_noise = work
     for item in nb.prange(count):
         layout = layout_of(volume.values.shape, start + item, radii)
-        _filter_brick(volume, layout, radii, rule, knows_noise, out)
+        _filter_brick(volume, layout, radii, rule, knows_noise, out, centre)
 
 
 @_jit
 def _filter_brick(
-    volume: Volume, layout: Layout, radii: Radii, rule: Rule, knows_noise: int, out: tuple[Array, Array]
+    volume: Volume,
+    layout: Layout,
+    radii: Radii,
+    rule: Rule,
+    knows_noise: int,
+    out: tuple[Array, Array],
+    centre: Centre,
 ) -> None:
     (x0, y0, z0), (bx, by, bz), pitch, hz = layout.first, layout.size, layout.pitch, layout.halo[2]
     sums, estimates = out
@@ -230,7 +260,7 @@ def _filter_brick(
             if knows_noise:
                 found[z] = max(found[z], kept[z])
             kept[z] = found[z]
-    totals = _average(volume, layout, radii, rule, least)
+    totals = _average(volume, layout, radii, rule, least, centre)
     for p, x, y in np.ndindex((len(least), bx, by)):
         for z in range(bz):
             value, k = volume.values[x0 + x, y0 + y, z0 + z], y * pitch + hz + z

@@ -31,9 +31,9 @@ class Run:
         """Filter the bricks ``start`` to ``start + count - 1``."""
         p, partial = self._problem, self._partial
         radii = Radii(np.array(p.windows.patches), np.array(p.windows.search))
-        work = start, count, int(p.variance is not None)
+        work, centre = (start, count, int(p.variance is not None)), True if p.settings.centre == "largest" else None
         with cpu_threads():
-            anlm.filter_bricks(self._volume, radii, make_rule(p), work, (partial.sums, partial.estimates))
+            anlm.filter_bricks(self._volume, radii, make_rule(p), work, (partial.sums, partial.estimates), centre)
         partial.done.append((start, count))
 
     def snapshot(self) -> Partial:
@@ -57,7 +57,7 @@ def make_rule(problem: Problem) -> anlm.Rule:
     """Pre-selection and weights as the Numba functions take them."""
     s, (a, b_with_c, anything) = problem.settings, map(bool, problem.flags)
     limits = problem.maximum, problem.floor, problem.cutoff
-    return anlm.Rule(a, b_with_c, anything, *limits, s.centre == "largest", s.is_rician)
+    return anlm.Rule(a, b_with_c, anything, *limits, s.is_rician)
 
 
 def filter_axis(array: Float, axis: int, taps: Float) -> Float:

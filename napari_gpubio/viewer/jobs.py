@@ -48,6 +48,7 @@ class Job(QObject):
         self.stop_event = threading.Event()
         self._is_heard = True  # by somebody; Qt's own object may be gone before a worker has ended
         self._make_steps = make_steps
+        self._told: Outcome | None = None
         self._thread = threading.Thread(target=self._work, name="napari-gpubio job", daemon=True)
 
     def start(self) -> None:
@@ -58,6 +59,11 @@ class Job(QObject):
         """Ask the generator to return what it has; returns at once."""
         self.stop_event.set()
 
+    def wait(self, seconds: float) -> Outcome | None:
+        """Wait for the worker, so long at most; returns how it ended, which ``finished`` says too, or None."""
+        self._thread.join(seconds)
+        return None if self._thread.is_alive() else self._told
+
     def abandon(self) -> None:
         """Stop, hear nothing more, and wait until the worker has freed what it holds."""
         self.stop_event.set()
@@ -67,7 +73,7 @@ class Job(QObject):
             self._thread.join(JOIN_SECONDS)
 
     def _work(self) -> None:
-        outcome = self._outcome()
+        outcome = self._told = self._outcome()
         if self._is_heard:
             self.finished.emit(outcome)
 
@@ -114,6 +120,16 @@ class LatestJob(QObject):
         self._waiting = make_steps
         if self._running is None:
             self._next()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the current request, so long at most; where that is enough, ``finished`` has been said on return.
+
+        What the window shows of it is then drawn together with whatever else has just changed.
+        """
+        job = self._running
+        outcome = None if job is None else job.wait(seconds)
+        if job is not None and outcome is not None:
+            self._ended(job, outcome)
 
     def cancel(self) -> None:
         """Forget the waiting request and what the running one will say."""

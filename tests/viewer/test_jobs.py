@@ -252,6 +252,30 @@ def test_an_answer_that_is_already_on_its_way_when_it_is_cancelled_is_not_heard(
     assert [o.result for o in outcomes] == ["new"]
 
 
+def test_who_waits_a_little_hears_at_once_what_is_soon_there(qtbot, latest):
+    soon, after = free("soon", "after")
+    outcomes = heard(latest.finished)
+    latest.wait(0.0)
+    latest.submit(soon)
+    latest.submit(after)
+    latest.wait(SECONDS)
+    assert [o.result for o in outcomes] == ["soon"]
+    qtbot.waitUntil(lambda: len(outcomes) == 2, timeout=1000 * SECONDS)
+    qtbot.wait(50)
+    assert [o.result for o in outcomes] == ["soon", "after"]
+
+
+def test_what_takes_longer_is_heard_later(qtbot, latest):
+    work = Work("later")
+    outcomes = heard(latest.finished)
+    latest.submit(work)
+    latest.wait(0.01)
+    assert not outcomes
+    work.go.set()
+    qtbot.waitUntil(lambda: bool(outcomes), timeout=1000 * SECONDS)
+    assert [o.result for o in outcomes] == ["later"]
+
+
 def test_abandon_waits_for_the_running_request(latest):
     running = Work()
     latest.submit(running)

@@ -80,6 +80,12 @@ class AnlmRecipe:
         x, y, z = (sum(radii) for radii in zip(windows.search, windows.largest_patch, windows.box, strict=True))
         return x, y, z
 
+    def near(self, voxel_size_mm: tuple[float, ...]) -> tuple[int, int, int]:
+        """All candidates; patches that go beyond are mirrored, which changes a result by some 2 % of the noise."""
+        windows = make_windows(self.settings, voxel_size_mm)
+        x, y, z = (sum(radii) for radii in zip(windows.search, windows.box, strict=True))
+        return x, y, z
+
     def cut(self, part: Part) -> "AnlmRecipe":
         """Return the same for a part of the image."""
         if not isinstance(self.noise, Values):

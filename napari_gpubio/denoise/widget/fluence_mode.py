@@ -97,6 +97,10 @@ class FluenceRecipe:
         x, y, z = (int(np.ceil(_REACH * self.settings.largest_scale * finest / size)) for size in voxel_size_mm)
         return x, y, z
 
+    def near(self, voxel_size_mm: tuple[float, ...]) -> tuple[int, int, int]:
+        """The same: without it whole scales would be missing."""
+        return self.reach(voxel_size_mm)
+
     def cut(self, part: Part) -> "FluenceRecipe":
         """Return the same for a part of the image."""
         return dataclasses.replace(

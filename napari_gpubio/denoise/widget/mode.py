@@ -109,6 +109,10 @@ class Recipe(Protocol):
         """How many voxels around a voxel its result depends on, along each axis; what changes little aside."""
         ...
 
+    def near(self, voxel_size_mm: tuple[float, ...]) -> tuple[int, int, int]:
+        """How many of them a first picture needs."""
+        ...
+
     def cut(self, part: Part) -> "Recipe":
         """Return the recipe for a part of the image."""
         ...

@@ -18,8 +18,8 @@ from napari_gpubio.viewer.soon import Soon
 
 _WORD = "denoise preview"
 _STARTING = "preview … (the first run on a machine compiles, up to a minute)"
-QUICK_SECONDS = 0.1  # that the first picture should take
-_WINDOW_SECONDS = 0.06  # of which the window needs so much, to draw the new slice and then the layer
+QUICK_SECONDS = 0.04  # that the window waits for a first picture: drawing twice, and beside the filter, takes longer
+_PLANNED = 0.6  # of that time, for other things may be running
 NO_SLICE = "the preview is of a slice; switch the view to 2-D"
 
 
@@ -73,6 +73,7 @@ class LivePreview(QObject):
             self._next = request, whole
         self.said.emit("preview …" if self._warm else _STARTING)
         self._submit(request, middle or whole, is_whole=middle is None)
+        self._job.wait(QUICK_SECONDS)
 
     def follow(self, *_: Any) -> None:
         """Denoise the slice on screen soon, if the preview is live."""
@@ -122,12 +123,11 @@ class LivePreview(QObject):
             return None
         across = next(axis for axis in dims.not_displayed[::-1] if axis >= dims.ndim - 3) - dims.ndim
         index = self._index(request, dims.point)
-        shown = shown_slice(image, index, across)
+        shown = shown_slice(image, index, across, request.recipe.reach(image.voxel_size_mm))
         if shown is None:
             return None
-        reach = request.recipe.reach(image.voxel_size_mm)
-        cost = self._speed * max(0.0, QUICK_SECONDS - _WINDOW_SECONDS)
-        if shown.cost(image.shape, reach) <= 1.3 * cost:
+        cost = self._speed * _PLANNED * QUICK_SECONDS
+        if shown.cost(image.shape) <= 1.3 * cost:
             return shown, None
         centre = list(dims.point)
         for axis, value in zip(dims.displayed, camera_of(self._viewer).center[-2:], strict=True):
@@ -136,7 +136,8 @@ class LivePreview(QObject):
         place = [0.0, 0.0, 0.0]
         for axis in (-3, -2, -1):
             place[image.stored_axis(axis)] = middle[axis]
-        return shown, shown.middle((place[0], place[1], place[2]), image.shape, reach, cost)
+        near = request.recipe.near(image.voxel_size_mm)
+        return shown, shown.middle((place[0], place[1], place[2]), image.shape, near, cost)
 
     def _index(self, request: Request, point: Any) -> tuple[float, ...]:
         """Index in the image's layer of a position of the viewer."""

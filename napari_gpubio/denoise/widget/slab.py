@@ -12,6 +12,8 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.widget.request import Request, after
 from napari_gpubio.denoise.widget.volumes import Array, Box, LayerVolume, Part, place_of_part
 
+Triple = tuple[int, int, int]
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shown:
@@ -23,12 +25,15 @@ class Shown:
         The stored axis across the slice.
     part
         The slice itself: one voxel thick along the axis.
+    reach
+        How many voxels around it are read.
     volume
         Which volume of a series is on screen; 0 of a single one.
     """
 
     axis: int
     part: Box
+    reach: Triple
     volume: int = 0
 
     @property
@@ -37,30 +42,31 @@ class Shown:
         first, second = sorted({0, 1, 2} - {self.axis})
         return self.axis, first, second
 
-    def around(self, shape: tuple[int, ...], reach: tuple[int, int, int]) -> Box:
-        """Return the slice with all that its values depend on, inside the volume."""
+    def around(self, shape: tuple[int, ...]) -> Box:
+        """Return the slice with what is read around it, inside the volume, from even voxels on.
+
+        Sub-bands take voxels in pairs: from an odd one on they would be other pairs than in the volume.
+        """
         x, y, z = (
-            slice(max(0, part.start - r), min(n, part.stop + r))
-            for part, n, r in zip(self.part, shape, reach, strict=False)
+            slice(max(0, part.start - r) // 2 * 2, min(n, part.stop + r))
+            for part, n, r in zip(self.part, shape, self.reach, strict=False)
         )
         return x, y, z
 
-    def cost(self, shape: tuple[int, ...], reach: tuple[int, int, int]) -> int:
+    def cost(self, shape: tuple[int, ...]) -> int:
         """How many voxels have to be denoised for it."""
-        return int(np.prod([part.stop - part.start for part in self.around(shape, reach)]))
+        return int(np.prod([part.stop - part.start for part in self.around(shape)]))
 
-    def middle(
-        self, place: tuple[float, ...], shape: tuple[int, ...], reach: tuple[int, int, int], cost: float
-    ) -> "Shown":
-        """Return a square part around a voxel that costs about so much, 16 voxels wide at least."""
+    def middle(self, place: tuple[float, ...], shape: tuple[int, ...], reach: Triple, cost: float) -> "Shown":
+        """Return a square part around a voxel that costs about so much with this reach, 16 voxels wide at least."""
         depth = 2 * reach[self.axis] + 1
         margins = [r for axis, r in enumerate(reach) if axis != self.axis]
         side = max(16, int(np.sqrt(cost / depth)) - 2 * max(margins))
         part = list(self.part)
         for axis in {0, 1, 2} - {self.axis}:
-            start = int(np.clip(round(place[axis]) - side // 2, 0, max(0, shape[axis] - side)))
+            start = int(np.clip(round(place[axis]) - side // 2, 0, max(0, shape[axis] - side))) // 2 * 2
             part[axis] = slice(start, min(shape[axis], start + side))
-        return dataclasses.replace(self, part=(part[0], part[1], part[2]))
+        return dataclasses.replace(self, part=(part[0], part[1], part[2]), reach=reach)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -94,8 +100,7 @@ def preview_steps(
     """Denoise a slice; None if it was stopped."""
     yield Step(0, 1, "preview")
     image, begun = request.image, time.perf_counter()
-    reach = request.recipe.reach(image.voxel_size_mm)
-    box = shown.around(image.shape, reach)
+    box = shown.around(image.shape)
     part = Part(box, slice(shown.volume, shown.volume + 1), shown.axes)
     block = request.cut(part)
     values, mask = block.linear()
@@ -108,11 +113,11 @@ def preview_steps(
         denoised = result.image
     inner = tuple(slice(p.start - b.start, p.stop - b.start) for p, b in zip(shown.part, box, strict=True))
     data = image.shown(after(request, part.back(denoised)[inner]))
-    speed = shown.cost(image.shape, reach) / (time.perf_counter() - begun)
+    speed = shown.cost(image.shape) / (time.perf_counter() - begun)
     return Preview(request=request, data=data, place=_place(image, shown), is_whole=is_whole, speed=speed)
 
 
-def shown_slice(image: LayerVolume, index: tuple[float, ...], across: int) -> Shown | None:
+def shown_slice(image: LayerVolume, index: tuple[float, ...], across: int, reach: Triple) -> Shown | None:
     """Return the slice at an index of the image's layer, or None if it lies outside.
 
     Parameters
@@ -123,6 +128,8 @@ def shown_slice(image: LayerVolume, index: tuple[float, ...], across: int) -> Sh
         In the layer's axes.
     across
         The layer's axis across the slice, counted from its end: -3, -2 or -1.
+    reach
+        How many voxels around the slice are read, along the stored axes.
     """
     axis = image.stored_axis(across)
     at, volume = round(index[across]), round(index[0]) if len(index) == 4 else 0
@@ -130,7 +137,7 @@ def shown_slice(image: LayerVolume, index: tuple[float, ...], across: int) -> Sh
         return None
     part = [slice(0, n) for n in image.shape[:3]]
     part[axis] = slice(at, at + 1)
-    return Shown(axis, (part[0], part[1], part[2]), volume)
+    return Shown(axis, (part[0], part[1], part[2]), reach, volume)
 
 
 def _place(image: LayerVolume, shown: Shown) -> dict[str, Any]:
