@@ -20,7 +20,8 @@ from common import header, header_lines, line, result_path, save, table
 from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.speckle.widget import SpecklePanel
-from napari_gpubio.speckle.widget.cases import MOST_MS, open_panel, wait_until
+from napari_gpubio.speckle.widget.cases import MOST_MS, open_panel
+from napari_gpubio.viewer.window_cases import wait_until
 
 PIECES = {
     "layer": "map into its layer",
@@ -93,11 +94,11 @@ def measure(viewer: napari.Viewer, options: argparse.Namespace) -> dict[str, Any
     panel.desk.shown.disconnect()
     panel.desk.shown.connect(watch.around("update", panel.live.show_map))
     panel.live_box.start_button.click()
-    wait_until(lambda: len(watch.calls["layer"]) >= 10)
+    wait_until(lambda: len(watch.calls["layer"]) >= 10, "live map")
     draw_regions(panel, size, options.regions)
-    wait_until(lambda: len(panel.desk.course) >= 10)
+    wait_until(lambda: len(panel.desk.course) >= 10, "time course")
     watch.forget()
-    wait_until(lambda: len(watch.calls["layer"]) >= options.frames)
+    wait_until(lambda: len(watch.calls["layer"]) >= options.frames, "live map")
     status = panel.desk.loop.status()
     told = {name: round(getattr(status, name), 1) for name in ("camera_hz", "processed_hz", "drawn_hz", "latency_ms")}
     canvas = viewer.window._qt_viewer.canvas.native
@@ -107,7 +108,7 @@ def measure(viewer: napari.Viewer, options: argparse.Namespace) -> dict[str, Any
         "pieces": {name: spread(calls) for name, calls in watch.calls.items()},
     }  # fmt: skip
     panel.live_box.start_button.click()
-    wait_until(lambda: not panel.desk.is_live)
+    wait_until(lambda: not panel.desk.is_live, "end of the live maps")
     panel.teardown()
     return figures
 

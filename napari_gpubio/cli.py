@@ -15,7 +15,7 @@ from napari_gpubio.core.cases import run_check, run_speed
 from napari_gpubio.core.device import choose_device, gpu_problem, list_devices, machine
 from napari_gpubio.core.errors import GpuBioError
 
-PANELS_WITH_CASES = ("speckle",)  # engines whose dock widget has checks, too
+PANELS_WITH_CASES = ("denoise", "dose", "speckle")  # engines whose dock widget has checks, too
 _EXAMPLES = """examples:
   napari-gpubio demo                      the first minute: a brain, a click, its fibers
   napari-gpubio check tracts              published and closed-form cases on this machine

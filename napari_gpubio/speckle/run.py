@@ -154,8 +154,8 @@ def _notes(problem: Problem) -> tuple[str, ...]:
     s, stack = problem.recipe.settings, problem.stack
     left = stack.count - ((problem.items - 1) * s.step + s.depth)
     notes = [f"the last {left} of {stack.count} frames do not fill a block and were left out"] if left else []
-    if problem.recipe.is_real and s.mask:
-        notes.append("saturation is not known of floating-point frames")
+    if problem.recipe.is_real and s.mask and not s.saturation:
+        notes.append("saturation is not known of floating-point frames; give its level")
     return tuple(notes)
 
 

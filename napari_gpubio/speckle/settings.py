@@ -78,7 +78,8 @@ class ContrastSettings:
     saturation: int = param(
         0,
         "Saturation",
-        "Level from which a pixel counts as saturated, 4095 of a 12-bit camera; 0 = the data type's largest.",
+        "Level from which a pixel counts as saturated, 4095 of a 12-bit camera; 0 = the data type's largest, and of "
+        "floating-point frames none.",
         unit="ADU",
         minimum=0,
         maximum=65535,

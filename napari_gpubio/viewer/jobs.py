@@ -115,6 +115,11 @@ class LatestJob(QObject):
         self._waiting: MakeSteps | None = None
         self._alive: set[Job] = set()  # the running one, and cancelled ones that have not ended yet
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a worker is at work, also one that is not heard any more."""
+        return bool(self._alive)
+
     def submit(self, make_steps: MakeSteps) -> None:
         """Run this as soon as the current request is done, instead of any that waits."""
         self._waiting = make_steps

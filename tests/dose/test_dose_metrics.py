@@ -148,6 +148,29 @@ def test_what_is_no_constraint_is_refused(text):
         parse_constraint(text)
 
 
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("Heart: Mean[Gy] < 10  # early", "Heart"),
+        ('"PTV #1": Mean[Gy] < 10 # boost', "PTV #1"),
+        ('"a<b": Mean[Gy] < 10', "a<b"),
+        ("ring: inner: Mean[Gy] < 10", "ring: inner"),
+        ("GTV (boost): Mean[Gy] < 10", "GTV (boost)"),
+        ("Crohn's: Mean[Gy] < 10 # o'clock", "Crohn's"),
+    ],
+)
+def test_names_with_signs_stand_in_quotes(line, name):
+    (constraint,) = parse_constraints(line)
+    assert (constraint.structure, str(constraint.metric), constraint.limit) == (name, "Mean[Gy]", 10.0)
+    assert parse_constraints(str(constraint)) == (constraint,)
+
+
+def test_a_target_may_have_signs_in_its_name():
+    (constraint,) = parse_constraints("body: Paddick CI(target='PTV: #2 (boost)', prescription=50Gy) > 0.8 # tight")
+    assert constraint.metric.target == "PTV: #2 (boost)"
+    assert parse_constraints(str(constraint)) == (constraint,)
+
+
 def test_generalised_eud():
     assert generalised_eud(HEART, 1.0) == pytest.approx(30.0)
     expected = ((50**9 - 10**9) / (9 * 40)) ** (1 / 8)

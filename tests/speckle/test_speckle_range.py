@@ -6,6 +6,7 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast, validity
 from napari_gpubio.speckle.maps.problem import Recipe
+from napari_gpubio.speckle.settings import EDGES
 from tests.speckle.reference import contrast_of
 
 INNER = (slice(2, -2), slice(2, -2))
@@ -121,6 +122,22 @@ def test_saturation_is_the_types_largest_level_unless_told(device):
     assert contrast(frame, settings, device=device).mask[4, 4] == validity.SATURATED
     assert contrast(frame.astype(np.uint16), settings, device=device).mask[4, 4] == 0
     assert contrast(frame.astype(np.float32), settings, device=device).mask[4, 4] == 0
+
+
+@pytest.mark.parametrize("edges", EDGES)
+@pytest.mark.parametrize("mode", ["spatial", "temporal", "spatio-temporal"])
+def test_a_level_is_held_against_floating_point_frames_too(mode, edges, device):
+    """The marks are those of the same frames in whole numbers; the level is that of the camera, dark level included."""
+    frames = np.random.default_rng(5).integers(500, 4096, (3, 20, 24), np.uint16)
+    frames[1, 0, 5] = frames[2, 12, 23] = 4096
+    settings = ContrastSettings(mode=mode, frames=2, edges=edges, saturation=4096)
+    whole, real = (
+        contrast(frames.astype(dtype), settings, noise=NoiseModel(dark_adu=100.0), device=device)
+        for dtype in (np.uint16, np.float32)
+    )
+    np.testing.assert_array_equal(real.mask & validity.SATURATED, whole.mask & validity.SATURATED)
+    assert (real.mask & validity.SATURATED).any() or edges == "valid"
+    assert not real.notes
 
 
 @pytest.mark.parametrize("edges", ["reflect", "shrink", "zero"])

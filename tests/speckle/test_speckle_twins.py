@@ -93,7 +93,7 @@ def test_over_time(fake_gpu, dtype, mode, blocks):
 def test_floating_point_frames(fake_gpu, dtype, edges):
     fake_gpu()
     for mode in ("spatial", "spatio-temporal"):
-        settings = ContrastSettings(mode=mode, frames=2, edges=edges, window=5)
+        settings = ContrastSettings(mode=mode, frames=2, edges=edges, window=5, saturation=2900)
         check_twins(hard_frames(dtype, SHAPES["odd"]), settings, NOISE if dtype == "f8" else None)
 
 

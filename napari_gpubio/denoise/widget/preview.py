@@ -54,6 +54,11 @@ class LivePreview(QObject):
         """The layer of the preview, or None."""
         return next((layer for layer in self._viewer.layers if carried(layer, PANEL) == _WORD), None)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is under way or will be soon."""
+        return self._soon.is_due or self._job.is_busy
+
     def look(self) -> None:
         """Denoise the slice on screen."""
         self._job.cancel()

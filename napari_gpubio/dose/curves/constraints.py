@@ -22,6 +22,8 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 }
 _SAME = {"≤": "<=", "≥": ">="}
 _LINE = re.compile(r"\s*(?P<name>.+?)\s*:\s*(?P<metric>[^:<>≤≥]+?)\s*(?P<sign><=|>=|<|>|≤|≥)\s*(?P<limit>\S+)\s*")
+_NEEDS_QUOTES = re.compile(r"[#<>≤≥()\[\]]")
+_BLANK = "_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,8 @@ class Constraint:
     limit: float
 
     def __str__(self) -> str:
-        return f"{self.structure}: {self.metric} {self.sign} {plain(self.limit)}"
+        name = f'"{self.structure}"' if _NEEDS_QUOTES.search(self.structure) else self.structure
+        return f"{name}: {self.metric} {self.sign} {plain(self.limit)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,27 +77,57 @@ class Verdict:
 def parse_constraint(text: str) -> Constraint:
     """Read a constraint from a line such as ``Heart: V25Gy[%] < 10``.
 
+    A name with signs or brackets in it stands in double quotes.
+
     Raises
     ------
     InvalidInput
         If it is none.
     """
-    found = _LINE.fullmatch(text)
+    found = _LINE.fullmatch(_blanked(text))
     if found is None:
         raise InvalidInput(f"{text.strip()!r} is no constraint; write for instance 'Heart: V25Gy[%] < 10'")
+    name, metric, sign, given = (text[slice(*found.span(part))] for part in ("name", "metric", "sign", "limit"))
     try:
-        limit = float(found["limit"])
+        limit = float(given)
     except ValueError:
         limit = math.nan
     if not math.isfinite(limit):
-        raise InvalidInput(f"the limit {found['limit']!r} in {text.strip()!r} is no number")
-    sign = _SAME.get(found["sign"], found["sign"])
-    return Constraint(structure=found["name"], metric=parse_metric(found["metric"]), sign=sign, limit=limit)
+        raise InvalidInput(f"the limit {given!r} in {text.strip()!r} is no number")
+    return Constraint(
+        structure=_without_quotes(name), metric=parse_metric(metric), sign=_SAME.get(sign, sign), limit=limit
+    )
+
+
+def without_comment(line: str) -> str:
+    """What stands before a #, unless that is in a quoted name or in brackets."""
+    return line[: (_blanked(line) + "#").index("#")].strip()
+
+
+def _without_quotes(name: str) -> str:
+    return name[1:-1].strip() if len(name) > 1 and name[0] == name[-1] == '"' else name
+
+
+def _blanked(text: str) -> str:
+    """The text with blanks for what stands in brackets, and in double quotes around the name."""
+    letters, quote, depth = list(text), "", 0
+    for at, letter in enumerate(text):
+        if quote:
+            quote = "" if letter == quote else quote
+            letters[at] = _BLANK
+        elif (depth and letter in "'\"") or (letter == '"' and not text[:at].strip()):
+            quote, letters[at] = letter, _BLANK
+        elif letter in ")]":
+            depth = max(depth - 1, 0)
+        else:
+            letters[at] = _BLANK if depth else letter
+            depth += letter in "(["
+    return "".join(letters)
 
 
 def parse_constraints(text: str) -> tuple[Constraint, ...]:
     """Read constraints, one a line; empty lines and what follows a # are left out."""
-    lines = (line.split("#", 1)[0].strip() for line in text.splitlines())
+    lines = map(without_comment, text.splitlines())
     return tuple(parse_constraint(line) for line in lines if line)
 
 

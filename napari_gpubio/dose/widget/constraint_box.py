@@ -29,6 +29,7 @@ from napari_gpubio.dose.curves.constraints import (
     Verdict,
     judge,
     parse_constraint,
+    without_comment,
 )
 from napari_gpubio.dose.curves.dvh import Dvh
 from napari_gpubio.dose.widget.metric_table import METRICS_TIP
@@ -120,7 +121,7 @@ class ConstraintBox(QWidget):
     def _on_typed(self) -> None:
         found, problems = [], []
         for number, line in enumerate(self.text.toPlainText().splitlines(), start=1):
-            stripped = line.split("#", 1)[0].strip()
+            stripped = without_comment(line)
             try:
                 found += [parse_constraint(stripped)] if stripped else []
             except InvalidInput as error:

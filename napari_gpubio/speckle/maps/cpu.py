@@ -88,8 +88,8 @@ class Maker:
     def _fill_directly(self, frames: Array, maps: Maps) -> None:
         with cpu_threads():
             direct.fill_directly(
-                with_margins(frames, self.recipe), self._planes, self.recipe.rule, self.recipe.settings.step,
-                outputs(maps),
+                with_margins(frames, self.recipe), saturated_samples(frames, self.recipe), self._planes,
+                self.recipe.rule, self.recipe.settings.step, outputs(maps),
             )  # fmt: skip
 
 
@@ -108,6 +108,16 @@ def outputs(maps: Maps) -> Outputs:
         nothing[0] if maps.indices is None else maps.indices,
         nothing[1] if maps.mask is None else maps.mask,
     )
+
+
+def saturated_samples(frames: Array, recipe: Recipe) -> npt.NDArray[np.uint8]:
+    """Which samples of floating-point frames are saturated, with margins; no frame where no level is known."""
+    if not (recipe.settings.mask and recipe.saturated):
+        return np.empty((0, 0, 0), np.uint8)
+    found = (frames >= recipe.saturated).view(np.uint8)
+    radius = recipe.settings.width // 2
+    margins = [(0, 0), (radius, radius), (radius, radius)]
+    return np.pad(found, margins, mode="symmetric" if recipe.settings.edges == "reflect" else "constant")
 
 
 def with_margins(frames: Array, recipe: Recipe) -> npt.NDArray[np.float64]:

@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
-def fill_directly(frames: Array, planes: Planes, rule: Rule, step: int, out: Outputs) -> None:
+def fill_directly(frames: Array, saturated: Array, planes: Planes, rule: Rule, step: int, out: Outputs) -> None:
     """Fill maps.
 
     Parameters
@@ -25,17 +25,20 @@ def fill_directly(frames: Array, planes: Planes, rule: Rule, step: int, out: Out
     frames
         Double precision, dark level subtracted, with margins as wide as the window's radius, (T, Y + 2 R, X + 2 R);
         the margins hold NaN where a window has no samples.
+    saturated
+        Which samples are, of the same shape, uint8; no frame at all where no level is known.
     step
         Frames from one map to the next.
     """
     maps, rows, _ = out.contrast.shape
     for job in nb.prange(maps * rows):
         n, y = job // rows, job % rows
-        _fill_row(frames[n * step : n * step + rule.depth], planes, rule, (n, y), rows, out)
+        window = slice(n * step, n * step + rule.depth)
+        _fill_row(frames[window], saturated[window], planes, rule, (n, y), rows, out)
 
 
 @jit
-def _fill_row(frames: Array, planes: Planes, rule: Rule, place: Any, rows: int, out: Outputs) -> None:
+def _fill_row(frames: Array, saturated: Array, planes: Planes, rule: Rule, place: Any, rows: int, out: Outputs) -> None:
     width, edge, y = out.contrast.shape[2], 2 * rule.radius + 1, place[1]
     sums = make_sums(width, np.empty(0, np.float64))
     middle = frames[0, y + rule.radius, rule.radius : rule.radius + width]
@@ -43,6 +46,8 @@ def _fill_row(frames: Array, planes: Planes, rule: Rule, place: Any, rows: int, 
         for dy in range(edge):
             for dx in range(edge):
                 _add(frames[n, y + dy, dx : dx + width], middle, sums.s, sums.q)
+                if n < len(saturated):
+                    _mark(saturated[n, y + dy, dx : dx + width], sums.saturated)
     high = min(y + rule.radius, rows - 1) - max(y - rule.radius, 0) + 1
     for x in range(width):
         wide = min(x + rule.radius, width - 1) - max(x - rule.radius, 0) + 1
@@ -60,3 +65,10 @@ def _add(samples: Array, middle: Array, s: Array, q: Array) -> None:
         known = difference if difference == difference else 0.0  # NaN: no sample
         s[x] += known
         q[x] += known * known
+
+
+@jit
+def _mark(samples: Array, windows: Array) -> None:
+    """Mark the windows of a row that a saturated sample is in."""
+    for x in range(windows.size):
+        windows[x] |= samples[x]

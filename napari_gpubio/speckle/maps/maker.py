@@ -141,7 +141,9 @@ class Maker:
     def _fill_directly(self, frames: Any, maps: Maps) -> None:
         s, (rows, width) = self.recipe.settings, self.recipe.shape
         count = len(maps.contrast)
-        numbers = map(_I, (width, rows, count, s.width // 2, EDGES.index(s.edges), s.depth, s.step))
+        numbers = map(
+            _I, (self.recipe.saturated, width, rows, count, s.width // 2, EDGES.index(s.edges), s.depth, s.step)
+        )
         arguments = (frames, self._dark, *numbers, *self._numbers, *maps)
         blocks = -(-count * rows * width // _THREADS)
         self._kernel(_DIRECT, "fill_directly")((blocks,), (_THREADS,), arguments)

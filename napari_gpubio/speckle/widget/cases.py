@@ -1,22 +1,17 @@
 """Reference case of the panel: what a live map costs napari's window. It opens one, so it needs a display."""
 
 import time
-from collections.abc import Callable
 from typing import Any
-
-import numpy as np
-from qtpy.QtCore import QEventLoop, QTimer
 
 from napari_gpubio.core.cases import Check, Finding
 from napari_gpubio.core.device import Device
-from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.speckle.live.cases import RATE_HZ, SHAPE
 from napari_gpubio.speckle.widget.panel import SpecklePanel
 from napari_gpubio.speckle.widget.source_pages import SimulatedPage
+from napari_gpubio.viewer.window_cases import findings_of, shown_viewer, wait_until
 
 MOST_MS = 5.0  # of the window's own thread, that a map may take until it is in its layer
 _FRAMES, _FIRST = 150, 10  # maps that are timed, and maps before them
-_PATIENCE_S = 120.0
 
 
 def open_panel(viewer: Any, size: tuple[int, int], rate_hz: float, device: str) -> SpecklePanel:
@@ -32,16 +27,6 @@ def open_panel(viewer: Any, size: tuple[int, int], rate_hz: float, device: str) 
     return panel
 
 
-def wait_until(done: Callable[[], bool]) -> None:
-    """Let the window live until something is done; an error if that takes too long."""
-    loop, timer, begun = QEventLoop(), QTimer(), time.monotonic()
-    timer.timeout.connect(lambda: loop.quit() if done() or time.monotonic() - begun > _PATIENCE_S else None)
-    timer.start(20)
-    loop.exec()
-    if not done():
-        raise GpuBioError(f"no live map came for {_PATIENCE_S:g} s; try again when the machine is less busy")
-
-
 def setter_ms(
     device: Device, *, frames: int = _FRAMES, size: tuple[int, int] = (SHAPE[1], SHAPE[0])
 ) -> tuple[float, ...]:
@@ -50,11 +35,9 @@ def setter_ms(
     From the newest map to its layer, which then only has to be drawn; in a napari window that is shown, while the
     simulated camera, its process and the drawing go on beside it.
     """
-    import napari
-
-    viewer = napari.Viewer(title="napari-gpubio check")
-    try:
-        panel, took = open_panel(viewer, size, RATE_HZ, str(device)), []
+    took: list[float] = []
+    with shown_viewer() as viewer:
+        panel = open_panel(viewer, size, RATE_HZ, str(device))
         show = panel.layers.show
 
         def timed(live: Any) -> bool:
@@ -63,25 +46,17 @@ def setter_ms(
             took.append(1e3 * (time.perf_counter() - begun))
             return is_new
 
-        panel.layers.show = timed  # type: ignore[method-assign]
+        panel.layers.show = timed
         panel.live_box.start_button.click()
-        wait_until(lambda: len(took) >= _FIRST + frames)
+        wait_until(lambda: len(took) >= _FIRST + frames, "live map")
         panel.live_box.start_button.click()
-        wait_until(lambda: not panel.desk.is_live)
+        wait_until(lambda: not panel.desk.is_live, "end of the live maps")
         panel.teardown()
-    finally:
-        viewer.close()
     return tuple(took[_FIRST : _FIRST + frames])
 
 
 def _setter(device: Device) -> list[Finding]:
-    took = setter_ms(device)
-    return [
-        Finding(
-            quantity=f"{what} of {len(took)} maps (ms)", reference=0.0, result=value, error=value, tolerance=MOST_MS
-        )
-        for what, value in (("median", float(np.median(took))), ("95th percentile", float(np.percentile(took, 95))))
-    ]
+    return findings_of(setter_ms(device), MOST_MS, "maps")
 
 
 CHECKS = (

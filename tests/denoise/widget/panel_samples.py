@@ -56,4 +56,4 @@ def look(qtbot, panel):
 
 def settle(qtbot, panel):
     """Wait until no preview is under way."""
-    wait_until(qtbot, lambda: not panel.preview._job._alive and not panel.preview._soon.is_due)
+    wait_until(qtbot, lambda: not panel.preview.is_busy)

@@ -75,7 +75,7 @@ def settle(qtbot, panel):
 
     def still():
         timers = (panel._soon, panel.follower._later, panel.follower._check)
-        busy = panel.running or panel.highlight._job._alive or panel.desk.whole.is_counting or panel.desk._soon.is_due
+        busy = panel.running or panel.highlight._job.is_busy or panel.desk.whole.is_counting or panel.desk._soon.is_due
         return not (busy or any(timer.isActive() for timer in timers))
 
     wait_until(qtbot, still)
