@@ -12,7 +12,7 @@ from napari_gpubio.core.cases import Finding
 from napari_gpubio.core.errors import GpuBioError
 
 PATIENCE_S = 120.0
-_LOOK_MS = 20
+_LOOK_MS, _DRAWING_MS = 20, 150
 
 
 @contextmanager
@@ -35,6 +35,13 @@ def wait_until(done: Callable[[], bool], what: str) -> None:
     loop.exec()
     if not done():
         raise GpuBioError(f"no {what} came for {PATIENCE_S:g} s; try again when the machine is less busy")
+
+
+def let_draw() -> None:
+    """Let the window draw what has changed, and rest."""
+    loop = QEventLoop()
+    QTimer.singleShot(_DRAWING_MS, loop.quit)
+    loop.exec()
 
 
 def findings_of(took_ms: Sequence[float], most_ms: float, of: str) -> list[Finding]:

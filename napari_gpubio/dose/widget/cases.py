@@ -12,7 +12,7 @@ from napari_gpubio.dose.layers import dose_layer, labels_layer
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.structures.labels import LabelStructures
 from napari_gpubio.dose.widget.panel import DosePanel
-from napari_gpubio.viewer.window_cases import findings_of, shown_viewer, wait_until
+from napari_gpubio.viewer.window_cases import findings_of, let_draw, shown_viewer, wait_until
 
 MOST_MS = 50.0  # from a stroke to the curves in the plot
 SIDE = 256
@@ -44,8 +44,8 @@ def _part(side: int, parts: int, number: int) -> slice:
 def stroke_ms(device: Device, *, strokes: int = _STROKES, side: int = SIDE) -> tuple[float, ...]:
     """Milliseconds from each of some strokes to the curves in the plot, by the wall clock.
 
-    Balls of 20 voxels are painted and erased through three dimensions beside the middle of the dose, one as soon as
-    the curves of the one before are there, in a napari window that is shown.
+    Balls of 20 voxels are painted and erased through three dimensions beside the middle of the dose, each after the
+    window has drawn the one before, in a napari window that is shown.
     """
     dose, organs = boxes(side)
     took: list[float] = []
@@ -63,6 +63,7 @@ def stroke_ms(device: Device, *, strokes: int = _STROKES, side: int = SIDE) -> t
             begun = time.perf_counter()
             labels.paint(place, 0 if number % 2 else 1)
             wait_until(lambda before=before: len(took) > before, "curve")
+            let_draw()
         panel.teardown()
     return tuple(took[_FIRST:])
 

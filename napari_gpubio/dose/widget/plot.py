@@ -9,7 +9,7 @@ import pyqtgraph
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QWidget
 
-from napari_gpubio.dose.widget.axes import Axes, interval_words
+from napari_gpubio.dose.widget.axes import Axes, interval_words, thinned
 from napari_gpubio.dose.widget.plot_axis import DoseAxis
 from napari_gpubio.dose.widget.readout import Shown
 
@@ -51,6 +51,7 @@ class DvhPlot(pyqtgraph.PlotWidget):
         self._scale: tuple[Any, ...] = ()
         self._frame: tuple[float, float, float] | None = None
         self._titles: tuple[Any, ...] = ()
+        self._names: tuple[Any, ...] = ()
         self.showGrid(x=True, y=True, alpha=0.15)
         self.setMenuEnabled(False)
         self.hideButtons()
@@ -102,14 +103,21 @@ class DvhPlot(pyqtgraph.PlotWidget):
         if anew:
             self._make_items(len(curves), axes)
         self._draw(curves, (axes, start, edges))
-        for side in ("bottom", "left"):
-            self.getAxis(side).setStyle(showValues=bool(curves))
-        self.getAxis("bottom").logarithmic = axes.logarithmic
-        self.setLabel("bottom", axes.dose_text + (interval_words(edges, axes) if axes.differential else ""))
-        self.setLabel("left", axes.volume_text)
-        self._centre_titles()
+        self._name_axes(axes, interval_words(edges, axes) if axes.differential else "", has_values=bool(curves))
         self._place(kept)
         self._fit()
+
+    def _name_axes(self, axes: Axes, intervals: str, *, has_values: bool) -> None:
+        """Name the axes, if they are not named so: numbers and titles take a while to draw."""
+        names = axes.logarithmic, axes.dose_text + intervals, axes.volume_text, has_values
+        if names == self._names:
+            return
+        self._names = names
+        self.getAxis("bottom").logarithmic = axes.logarithmic
+        for side, text in zip(("bottom", "left"), names[1:3], strict=True):
+            self.getAxis(side).setStyle(showValues=has_values)
+            self.setLabel(side, text)
+        self._centre_titles()
 
     def _draw(self, curves: Sequence[Shown], scale: tuple[Axes, float, Array]) -> None:
         """Draw the curves that are not there yet; their places depend on the scale: axes, start and edges."""
@@ -121,7 +129,7 @@ class DvhPlot(pyqtgraph.PlotWidget):
                 continue
             self._drawn[number] = scale[0].curve(one.dvh, *scale[1:])
             item.setPen(one.colour, width=_WIDTH, style=_DASHED if one.second else Qt.PenStyle.SolidLine)
-            item.setData(*self._drawn[number])
+            item.setData(*thinned(*self._drawn[number]))
         self._curves = tuple(curves)
 
     def _centre_titles(self) -> None:

@@ -11,7 +11,7 @@
 struct Frames {
     const REAL* values;
     const double* dark;
-    int width, rows, edges, level;  // of saturation; 0: not known
+    int width, rows, edges, saturation;  // level of saturation; 0: not known
 
     __device__ __forceinline__ double raw(int n, int y, int x) const
     {
@@ -33,13 +33,13 @@ struct Frames {
         const int row = y < 0 ? -1 - y : y < rows ? y : 2 * rows - 1 - y;
         const int column = x < 0 ? -1 - x : x < width ? x : 2 * width - 1 - x;
         value = at(n, row, column);
-        saturated = MASK && level != 0 && raw(n, row, column) >= (double)level;
+        saturated = MASK && saturation != 0 && raw(n, row, column) >= (double)saturation;
         return true;
     }
 };
 
 extern "C" __global__ void __launch_bounds__(128) fill_directly(
-    const REAL* __restrict__ values, const double* __restrict__ dark, int level, int width, int rows, int maps,
+    const REAL* __restrict__ values, const double* __restrict__ dark, int saturation, int width, int rows, int maps,
     int radius, int edges, int depth, int step, const float* __restrict__ floor, const float* __restrict__ baseline,
     const float2* __restrict__ table, int samples, float unbiased, float scale, float beta, float top, float gain, float low,
     float* __restrict__ contrast, float* __restrict__ index, unsigned char* __restrict__ mask)
@@ -53,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(128) fill_directly(
         set_pixel(out, i, {not_a_number(), not_a_number(), (unsigned char)EDGE});
         return;
     }
-    const Frames frames = {values, dark, width, rows, edges, level};
+    const Frames frames = {values, dark, width, rows, edges, saturation};
     const double middle = frames.at(n, y, x);
     double s = 0.0, q = 0.0, value;
     int count = 0, saturated = 0;

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.dose import Dvh
-from napari_gpubio.dose.widget.axes import DECADES, Axes, interval_edges, interval_words, log_start
+from napari_gpubio.dose.widget.axes import DECADES, Axes, interval_edges, interval_words, log_start, thinned
 from napari_gpubio.dose.widget.plot_axis import DoseAxis
 from napari_gpubio.dose.widget.readout import short
 
@@ -71,3 +71,29 @@ def test_ticks_of_a_logarithmic_axis_say_what_they_stand_for(qtbot):
 )
 def test_numbers_are_short(value, text):
     assert short(value) == text
+
+
+@pytest.mark.parametrize("points", [3, 250, 4097])
+def test_a_thinned_curve_looks_like_all_of_it(points):
+    """Beside every point that is left out there is a drawn line within 1/125 of width and height."""
+    x = np.sort(np.random.default_rng(points).random(points)) ** 2 * 60
+    y = 100 / (1 + np.exp((x - 30) / 2))
+    y[x > 40] = 0.0  # an edge, which stays one
+    few_x, few_y = thinned(x, y)
+    assert (few_x[0], few_y[0], few_x[-1], few_y[-1]) == (x[0], y[0], x[-1], y[-1])
+    assert len(few_x) <= min(points, 550)
+    assert np.isin(few_x, x).all()
+    np.testing.assert_allclose(np.interp(x, few_x, few_y), y, atol=100 / 125)
+
+
+def test_an_edge_stays_an_edge():
+    x = np.linspace(0, 60, 4001)
+    y = np.where(x < 40, 100 - x, 0.0)
+    few_x, few_y = thinned(x, y)
+    before = np.flatnonzero(few_y > 0)[-1]
+    assert (few_x[before], few_x[before + 1]) == (x[x < 40][-1], x[x >= 40][0])
+
+
+def test_steps_of_intervals_are_all_drawn():
+    edges, volumes = np.linspace(0, 1, 1001), np.ones(1000)
+    assert thinned(edges, volumes) == (edges, volumes)
