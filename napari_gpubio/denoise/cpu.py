@@ -36,6 +36,11 @@ class Run:
             anlm.filter_bricks(self._volume, radii, make_rule(p), work, (partial.sums, partial.estimates), centre)
         partial.done.append((start, count))
 
+    @property
+    def done(self) -> list[tuple[int, int]]:
+        """Ranges (start, count) of bricks that are done."""
+        return self._partial.done
+
     def snapshot(self) -> Partial:
         """Sums and estimates of the bricks that are done."""
         return self._partial

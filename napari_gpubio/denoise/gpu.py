@@ -120,6 +120,11 @@ class Run:
         blocks = build.blocks_of_a_brick(self._build.column) * bricks
         launched((blocks,), (build.THREADS,), arguments, shared_mem=shared)
 
+    @property
+    def done(self) -> list[tuple[int, int]]:
+        """Ranges (start, count) of bricks that are done."""
+        return self._done
+
     def part(self) -> Partial:
         """Sums and estimates of the planes where bricks are done, on the GPU; another run may take them from there."""
         import cupy

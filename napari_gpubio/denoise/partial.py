@@ -1,6 +1,6 @@
 """What bricks leave behind, and what is made of it when all are done."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -68,12 +68,14 @@ class Partial:
                 own = slice(first - self.first_plane, last - self.first_plane)
                 yield (slice(None), x, y, z), (slice(None), own, y, z)
 
-    def reached(self, problem: Problem) -> npt.NDArray[np.bool_]:
-        """Voxels of the bricks that are done."""
-        reached = np.zeros((1, *problem.shape), bool)
-        for here, _ in self.boxes(problem):
-            reached[here] = True
-        return reached[0]
+
+def reached(problem: Problem, done: Sequence[tuple[int, int]]) -> npt.NDArray[np.bool_]:
+    """Voxels of some ranges (start, count) of bricks, shape (X, Y, Z)."""
+    found = np.zeros(problem.shape, bool)
+    for start, count in done:
+        for box in range_boxes(problem.shape, start, count):
+            found[box] = True
+    return found
 
 
 class Arrays(NamedTuple):

@@ -17,7 +17,7 @@ from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.denoise import checks, cpu
 from napari_gpubio.denoise.model import DenoiseResult
 from napari_gpubio.denoise.noise import calibrate
-from napari_gpubio.denoise.partial import Filtered
+from napari_gpubio.denoise.partial import Filtered, reached
 from napari_gpubio.denoise.problem import Problem, scale_of
 from napari_gpubio.denoise.settings import DenoiseSettings
 from napari_gpubio.denoise.windows import Windows, make_windows
@@ -224,7 +224,7 @@ def _filter_volume(
 def _unfinished(problem: Problem, run: Any) -> Filtered:
     """What can be said of a volume that was not done to its end; its noise is -1 where it was not reached."""
     values, noise = run.finish()
-    return Filtered(values, np.where(run.snapshot().reached(problem), noise, np.float32(-1.0)))
+    return Filtered(values, np.where(reached(problem, run.done), noise, np.float32(-1.0)))
 
 
 def make_runs(problem: Problem, device: Device) -> list[Any]:
