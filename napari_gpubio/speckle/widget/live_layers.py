@@ -131,13 +131,14 @@ class LiveLayers:
     def _tell(self, layer: Any, settings: ContrastSettings) -> None:
         """Say in the layer how its map is made; another quantity has limits of its own."""
         title = f"live {title_of(settings)}"
-        if carried(layer, "title") != title:
-            layer.name = title
-            set_limits(layer, limits_of(layer.data))
+        is_other = carried(layer, "title") != title
         layer.metadata[KEY] = {
             PANEL: LIVE_MAP, "title": title, "unit": settings.unit, "settings": settings,
             "exposure_ms": settings.exposure_ms, "parameters": {"speckle": dataclasses.asdict(settings)},
         }  # fmt: skip
+        if is_other:  # last, because who hears of the name reads the rest
+            layer.name = title
+            set_limits(layer, limits_of(layer.data))
 
 
 def made(viewer: Any, part: str) -> Any | None:

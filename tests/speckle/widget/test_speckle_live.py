@@ -165,6 +165,7 @@ def test_flow_that_doubles_is_seen_in_the_vessel_alone(viewer, panel, qtbot):
     assert vessel.mean() == pytest.approx(exact, rel=0.06)
     assert beside.mean() == pytest.approx(1.0, rel=0.06)
     assert panel.map_box.baseline_text.text().startswith("taken")
+    assert panel.map_box.bar._title == layer(viewer, LIVE_MAP).name == "live relative flow"
 
 
 def test_a_baseline_is_let_go_with_a_note(viewer, panel, qtbot, still):
