@@ -20,7 +20,7 @@ from common import header, header_lines, line, result_path, save, table
 from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.speckle.widget import SpecklePanel
-from napari_gpubio.speckle.widget.cases import MOST_MS, open_panel
+from napari_gpubio.speckle.widget.cases import MOST_MS, choose_camera
 from napari_gpubio.viewer.window_cases import wait_until
 
 PIECES = {
@@ -86,7 +86,9 @@ def draw_regions(panel: SpecklePanel, size: tuple[int, int], count: int) -> None
 def measure(viewer: napari.Viewer, options: argparse.Namespace) -> dict[str, Any]:
     """Run the live view for some frames, and return the figures."""
     size = tuple(options.size)
-    panel, watch = open_panel(viewer, size, options.rate, options.device), Stopwatch()
+    panel, watch = SpecklePanel(viewer), Stopwatch()
+    viewer.window.add_dock_widget(panel, name="Laser speckle")
+    choose_camera(panel, size, options.rate, options.device)
     layers, box = panel.layers, panel.course_box
     layers.show = watch.around("layer", layers.show)
     panel.live_box.readout.show_status = watch.around("told", panel.live_box.readout.show_status)

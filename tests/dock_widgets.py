@@ -253,3 +253,8 @@ def ended(qtbot, *gone):
 def hears_the_mouse(viewer):
     """Whether a panel still listens to the viewer's mouse."""
     return any("_on_press" in repr(callback) for callback in viewer.mouse_drag_callbacks)
+
+
+def visible_windows():
+    """All windows that are on screen."""
+    return {one for one in QApplication.topLevelWidgets() if one.isVisible()}

@@ -14,6 +14,7 @@ from PIL import Image
 from napari_gpubio import __version__, cli, demo, tracts
 from napari_gpubio.core.arguments import add_settings, read_settings
 from napari_gpubio.core.cases import Check, Finding, Speed
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.speckle import cases as speckle_cases
 from napari_gpubio.tracts import Directions, FitSettings, TrackSettings, cases
@@ -170,12 +171,37 @@ def test_checks_of_dock_widgets_need_a_window(capsys, monkeypatch, can_open):
     assert ("the checks of dock widgets are left out (speckle)" in told.err) != can_open
 
 
-@pytest.mark.parametrize("missing", ["a display", "Qt"])
-def test_a_window_needs_a_display_and_qt(monkeypatch, missing):
+def test_a_window_that_fails_costs_no_other_result(capsys, monkeypatch):
+    def fail(_device):
+        raise InvalidInput("no live map came")
+
+    monkeypatch.setattr(cli, "_can_open_window", lambda: True)
+    monkeypatch.setattr(speckle_cases, "CHECKS", made_up(1e-4))
+    panel = SimpleNamespace(CHECKS=(Check(name="a window", source="nowhere", run=fail), *made_up(2e-4)))
+    monkeypatch.setitem(sys.modules, "napari_gpubio.speckle.widget.cases", panel)
+    assert cli.main(["check", "speckle", "--json", "--device", "cpu"]) == 1
+    told = capsys.readouterr()
+    assert [row["passed"] for row in json.loads(told.out)["rows"]] == [True, False, True]
+    assert "a window: no live map came" in told.err
+    assert cli.main(["check", "speckle", "--device", "cpu"]) == 1
+    assert "2 of 3 passed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("missing", ["a display", "Qt", "its start"])
+def test_a_window_needs_a_display_and_a_qt_that_starts(monkeypatch, missing):
     monkeypatch.setattr(cli, "_has_display", lambda: missing != "a display")
+    monkeypatch.setattr(cli, "_qt_starts", lambda: missing != "its start")
     assert cli._can_open_window() == (missing == "Qt")
     monkeypatch.setitem(sys.modules, "qtpy.QtWidgets", None)
     assert not cli._can_open_window()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="displays have names on Linux")
+def test_a_display_that_is_gone_is_no_crash(monkeypatch):
+    for name in ("WAYLAND_DISPLAY", "QT_QPA_PLATFORM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("DISPLAY", ":4711")
+    assert not cli._qt_starts()
 
 
 def test_every_closed_form_is_a_case():

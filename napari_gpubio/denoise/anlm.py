@@ -39,7 +39,7 @@ class Volume(NamedTuple):
     variance: Array  # -1 where a voxel is not usable
 
 
-Centre = Literal[True] | None  # whether the largest weight is asked for: None takes it out of the compiled loop
+Largest = Literal[True] | None  # whether the largest weight is asked for: None takes it out of the compiled loop
 
 
 class Rule(NamedTuple):
@@ -134,22 +134,22 @@ def _add(
     gate: Array,
     inverse: Array,
     cutoff: np.float32,
-    moved: tuple[Array, Array],
+    values: tuple[Array, Array],
     totals: Array,
-    centre: Centre,
+    keeps_largest: Largest,
 ) -> None:
     """Add displaced voxels to ``totals``: weighted differences to the own value, weights, the largest weight if needed.
 
-    Differences keep a constant volume constant to the last bit. ``moved`` are the own and the displaced values.
+    Differences keep a constant volume constant to the last bit. ``values`` are the own and the displaced ones.
     """
-    own, displaced = moved
+    own, displaced = values
     differences, weights, largest = totals[0], totals[1], totals[2]
     for k in range(len(gate)):
         distance = sums[k] * inverse[k] + gate[k]
         weight = decay(distance) if distance <= cutoff else _ZERO
         differences[k] += weight * (displaced[k] - own[k])
         weights[k] += weight
-        if centre is not None:
+        if keeps_largest is not None:
             largest[k] = max(largest[k], weight)
 
 
@@ -175,7 +175,7 @@ def _find_least(volume: Volume, layout: Layout, radii: Radii, rule: Rule, least:
 
 
 @_jit
-def _average(volume: Volume, layout: Layout, radii: Radii, rule: Rule, least: Array, centre: Centre) -> Array:
+def _average(volume: Volume, layout: Layout, radii: Radii, rule: Rule, least: Array, keeps_largest: Largest) -> Array:
     """Sums over a voxel's candidates, for each patch: shape (patches, x, 3, flat plane); see `_add`."""
     mean, variance = load_tile(volume.mean, layout, _ZERO), load_tile(volume.variance, layout, -_ONE)
     values = load_tile(volume.values, layout, _ZERO)
@@ -200,7 +200,7 @@ def _average(volume: Volume, layout: Layout, radii: Radii, rule: Rule, least: Ar
                     own, displaced = averaged[here, start : start + n], averaged[there, start + offset :][:n]
                     for p in range(len(radii.patches)):
                         patch_sums(squares, layout, x, radii.patches[p], rows)
-                        _add(rows[2], gate, inverse[p, x], rule.cutoff, (own, displaced), totals[p, x], centre)
+                        _add(rows[2], gate, inverse[p, x], rule.cutoff, (own, displaced), totals[p, x], keeps_largest)
     return totals
 
 
@@ -218,7 +218,12 @@ def _estimate(value: np.float32, totals: tuple[np.float32, np.float32, np.float3
 
 @_jit_parallel
 def filter_bricks(
-    volume: Volume, radii: Radii, rule: Rule, work: tuple[int, int, int], out: tuple[Array, Array], centre: Centre
+    volume: Volume,
+    radii: Radii,
+    rule: Rule,
+    work: tuple[int, int, int],
+    out: tuple[Array, Array],
+    keeps_largest: Largest,
 ) -> None:
     """Filter some bricks.
 
@@ -231,13 +236,13 @@ def filter_bricks(
     out
         Least sums and estimates, both of shape (patches, X, Y, Z). Where the noise is known, sums are what they are at
         least.
-    centre
-        Whether a voxel's own weight is the largest of its candidates' instead of 1; see `Centre`.
+    keeps_largest
+        Whether a voxel's own weight is the largest of its candidates' instead of 1; None if not.
     """
     start, count, knows_noise = work
     for item in nb.prange(count):
         layout = layout_of(volume.values.shape, start + item, radii)
-        _filter_brick(volume, layout, radii, rule, knows_noise, out, centre)
+        _filter_brick(volume, layout, radii, rule, knows_noise, out, keeps_largest)
 
 
 @_jit
@@ -248,7 +253,7 @@ def _filter_brick(
     rule: Rule,
     knows_noise: int,
     out: tuple[Array, Array],
-    centre: Centre,
+    keeps_largest: Largest,
 ) -> None:
     (x0, y0, z0), (bx, by, bz), pitch, hz = layout.first, layout.size, layout.pitch, layout.halo[2]
     sums, estimates = out
@@ -260,7 +265,7 @@ def _filter_brick(
             if knows_noise:
                 found[z] = max(found[z], kept[z])
             kept[z] = found[z]
-    totals = _average(volume, layout, radii, rule, least, centre)
+    totals = _average(volume, layout, radii, rule, least, keeps_largest)
     for p, x, y in np.ndindex((len(least), bx, by)):
         for z in range(bz):
             value, k = volume.values[x0 + x, y0 + y, z0 + z], y * pitch + hz + z

@@ -31,9 +31,12 @@ class Run:
         """Filter the bricks ``start`` to ``start + count - 1``."""
         p, partial = self._problem, self._partial
         radii = Radii(np.array(p.windows.patches), np.array(p.windows.search))
-        work, centre = (start, count, int(p.variance is not None)), True if p.settings.centre == "largest" else None
+        work = start, count, int(p.variance is not None)
+        keeps_largest = True if p.settings.centre == "largest" else None
         with cpu_threads():
-            anlm.filter_bricks(self._volume, radii, make_rule(p), work, (partial.sums, partial.estimates), centre)
+            anlm.filter_bricks(
+                self._volume, radii, make_rule(p), work, (partial.sums, partial.estimates), keeps_largest
+            )
         partial.done.append((start, count))
 
     @property

@@ -3,11 +3,9 @@
 import dataclasses
 import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Slices = tuple[slice, slice, slice]
 _FIRST_TASKS = 1024
-_FEW_VOXELS = 1 << 18
 _COMPARED_VOXELS = 1 << 18  # at once; their comparison stays in a cache
 
 
@@ -41,6 +38,7 @@ class LiveDvh:
 
     Painting subtracts the old voxels of a box and adds the new ones; since counts are integers, the histograms are
     those of a calculation from the start. How densely each structure is sampled is decided once, in the beginning.
+    Only one thread may use it at a time.
 
     Parameters
     ----------
@@ -167,14 +165,11 @@ class LiveDvh:
         first = tuple(int(n) for n in (reversed(start) if self._turned[volume] else start))
         end = tuple(n + length for n, length in zip(first, new.shape, strict=True))
         box: Box = (first[0], end[0], first[1], end[1], first[2], end[2])
-        with _alone(new.size):
-            self._run.tally_box(number, box, -1)
+        self._run.tally_box(number, box, -1)
         self._run.paint(number, box, new)
         work.labels[box[0] : box[1], box[2] : box[3], box[4] : box[5]] = new  # those of a GPU are elsewhere
-        with _alone(new.size):
-            self._run.tally_box(number, box, 1)
-        with _alone(_voxels_in(work.whole_strips(box))):
-            self._run.renew_extremes(number, box)
+        self._run.tally_box(number, box, 1)
+        self._run.renew_extremes(number, box)
 
     def follow(self, labels: npt.ArrayLike, *, start: Sequence[int] = (0, 0, 0), volume: int = 0) -> Slices | None:
         """Paint what differs between other labels and those that were counted.
@@ -246,22 +241,6 @@ class LiveDvh:
 
 def _is_voxel(place: Sequence[int]) -> bool:
     return len(place) == 3 and all(n >= 0 and n == int(n) for n in place)
-
-
-@contextmanager
-def _alone(voxels: int) -> Iterator[None]:
-    """Let few voxels be counted by one thread: waking others takes longer, above all on a machine that is busy."""
-    threads = numba.get_num_threads()
-    try:
-        if voxels <= _FEW_VOXELS:
-            numba.set_num_threads(1)
-        yield
-    finally:
-        numba.set_num_threads(threads)
-
-
-def _voxels_in(box: Box) -> int:
-    return (box[1] - box[0]) * (box[3] - box[2]) * (box[5] - box[4])
 
 
 def _copied(structures: LabelStructures) -> LabelStructures:

@@ -78,8 +78,8 @@ class ContrastSettings:
     saturation: int = param(
         0,
         "Saturation",
-        "Level from which a pixel counts as saturated, 4095 of a 12-bit camera; 0 = the data type's largest, and of "
-        "floating-point frames none.",
+        "Level from which a pixel counts as saturated, before the dark level is subtracted: 4095 of a 12-bit camera; "
+        "0 = the data type's largest, and of floating-point frames none.",
         unit="ADU",
         minimum=0,
         maximum=65535,

@@ -27,20 +27,50 @@ def shown_viewer() -> Iterator[Any]:
         viewer.close()
 
 
-def wait_until(done: Callable[[], bool], what: str) -> None:
-    """Let the window live until something is done; an error that names it if that takes too long."""
-    loop, timer, begun = QEventLoop(), QTimer(), time.monotonic()
-    timer.timeout.connect(lambda: loop.quit() if done() or time.monotonic() - begun > PATIENCE_S else None)
-    timer.start(_LOOK_MS)
-    loop.exec()
-    if not done():
-        raise GpuBioError(f"no {what} came for {PATIENCE_S:g} s; try again when the machine is less busy")
+@contextmanager
+def docked(viewer: Any, panel: Any, name: str) -> Iterator[Any]:
+    """A panel in a viewer's window, which frees everything at the end."""
+    viewer.window.add_dock_widget(panel, name=name)
+    try:
+        yield panel
+    finally:
+        panel.teardown()
+
+
+def wait_until(done: Callable[[], bool], what: str, complaints: Sequence[str] = ()) -> None:
+    """Let the window live until something is done.
+
+    Parameters
+    ----------
+    done
+        Whether it is.
+    what
+        What is waited for.
+    complaints
+        Sentences of the panel, to which one may be added meanwhile: then it will not be done.
+
+    Raises
+    ------
+    GpuBioError
+        If the panel complains, or it takes too long.
+    """
+    begun = time.monotonic()
+    while not done():
+        if complaints:
+            raise GpuBioError(complaints[0])
+        if time.monotonic() - begun > PATIENCE_S:
+            raise GpuBioError(f"no {what} came for {PATIENCE_S:g} s; try again when the machine is less busy")
+        _let_live(_LOOK_MS)
 
 
 def let_draw() -> None:
     """Let the window draw what has changed, and rest."""
+    _let_live(_DRAWING_MS)
+
+
+def _let_live(milliseconds: int) -> None:
     loop = QEventLoop()
-    QTimer.singleShot(_DRAWING_MS, loop.quit)
+    QTimer.singleShot(milliseconds, loop.quit)
     loop.exec()
 
 

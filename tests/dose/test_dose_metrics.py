@@ -157,6 +157,11 @@ def test_what_is_no_constraint_is_refused(text):
         ("ring: inner: Mean[Gy] < 10", "ring: inner"),
         ("GTV (boost): Mean[Gy] < 10", "GTV (boost)"),
         ("Crohn's: Mean[Gy] < 10 # o'clock", "Crohn's"),
+        ("Lung (patient's): Mean[Gy] < 10 # it's both", "Lung (patient's)"),
+        ("GTV (old: Mean[Gy] < 10", "GTV (old"),
+        ("PTV [boost: Mean[Gy] < 10", "PTV [boost"),
+        ("'6\" #2': Mean[Gy] < 10", '6" #2'),
+        ('"open: Mean[Gy] < 10', '"open'),
     ],
 )
 def test_names_with_signs_stand_in_quotes(line, name):

@@ -276,6 +276,45 @@ def test_what_takes_longer_is_heard_later(qtbot, latest):
     assert [o.result for o in outcomes] == ["later"]
 
 
+def test_who_waits_hears_nothing_of_a_cancelled_request(qtbot, latest):
+    (cancelled,) = free("cancelled")
+    outcomes = heard(latest.finished)
+    latest.submit(cancelled)
+    assert cancelled.ended.wait(SECONDS)
+    latest.cancel()
+    latest.wait(0.05)
+    (after,) = free("after")
+    latest.submit(after)
+    latest.wait(SECONDS)
+    qtbot.wait(50)
+    assert [o.result for o in outcomes] == ["after"]
+
+
+def test_an_answer_on_its_way_is_heard_once_by_who_waits(qtbot, latest):
+    (work,) = free("done")
+    outcomes = heard(latest.finished)
+    latest.submit(work)
+    assert work.ended.wait(SECONDS)
+    work.thread.join(SECONDS)  # its answer is in the event queue of this thread
+    latest.wait(0.0)
+    assert [o.result for o in outcomes] == ["done"]
+    qtbot.wait(50)
+    assert len(outcomes) == 1
+
+
+@pytest.mark.parametrize("end", ["cancel", "abandon"])
+def test_an_answer_may_end_all_while_somebody_waits(qtbot, latest, end):
+    work, waiting = free("done", "waiting")
+    outcomes = heard(latest.finished)
+    latest.finished.connect(lambda _: getattr(latest, end)())
+    latest.submit(work)
+    latest.submit(waiting)
+    latest.wait(SECONDS)
+    qtbot.wait(50)
+    assert [o.result for o in outcomes] == ["done"]
+    assert not latest.is_busy
+
+
 def test_abandon_waits_for_the_running_request(latest):
     running = Work()
     latest.submit(running)

@@ -20,7 +20,7 @@ from napari_gpubio.denoise.widget.mode import Mode, Words
 from napari_gpubio.denoise.widget.numbers import Numbers, numbers_of
 from napari_gpubio.denoise.widget.request import Request
 from napari_gpubio.denoise.widget.volumes import Array, LayerVolume, Part, Values, layer_values
-from napari_gpubio.denoise.windows import make_windows
+from napari_gpubio.denoise.windows import Windows, make_windows
 from napari_gpubio.viewer.forms import ParamForm, aligned_form, row_label
 from napari_gpubio.viewer.layer_box import LayerBox
 from napari_gpubio.viewer.script import call_text
@@ -76,15 +76,11 @@ class AnlmRecipe:
 
     def reach(self, voxel_size_mm: tuple[float, ...]) -> tuple[int, int, int]:
         """Search, patch and the box in which residuals are taken."""
-        windows = make_windows(self.settings, voxel_size_mm)
-        x, y, z = (sum(radii) for radii in zip(windows.search, windows.largest_patch, windows.box, strict=True))
-        return x, y, z
+        return _beside(make_windows(self.settings, voxel_size_mm), patches=1)
 
     def near(self, voxel_size_mm: tuple[float, ...]) -> tuple[int, int, int]:
         """All candidates; patches that go beyond are mirrored, which changes a result by some 2 % of the noise."""
-        windows = make_windows(self.settings, voxel_size_mm)
-        x, y, z = (sum(radii) for radii in zip(windows.search, windows.box, strict=True))
-        return x, y, z
+        return _beside(make_windows(self.settings, voxel_size_mm), patches=0)
 
     def cut(self, part: Part) -> "AnlmRecipe":
         """Return the same for a part of the image."""
@@ -199,3 +195,12 @@ class AnlmMode(Mode):
 
 def _is_map(layer: Any) -> bool:
     return isinstance(layer, Image) and layer.ndim in (3, 4) and not (layer.rgb or layer.multiscale)
+
+
+def _beside(windows: Windows, *, patches: int) -> tuple[int, int, int]:
+    """Voxels beside a slice: candidates, with so many patches around them, and at a border room for a patch."""
+    x, y, z = (
+        max(search + box + patches * patch, 2 * max(patch, box), 1)
+        for search, patch, box in zip(windows.search, windows.largest_patch, windows.box, strict=True)
+    )
+    return x, y, z

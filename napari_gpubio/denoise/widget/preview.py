@@ -77,8 +77,10 @@ class LivePreview(QObject):
         if middle is not None:
             self._next = request, whole
         self.said.emit("preview …" if self._warm else _STARTING)
+        may_be_quick = self._warm and not self._job.is_busy  # with what was cancelled
         self._submit(request, middle or whole, is_whole=middle is None)
-        self._job.wait(QUICK_SECONDS)
+        if may_be_quick:
+            self._job.wait(QUICK_SECONDS)
 
     def follow(self, *_: Any) -> None:
         """Denoise the slice on screen soon, if the preview is live."""

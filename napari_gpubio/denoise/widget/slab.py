@@ -58,7 +58,10 @@ class Shown:
         return int(np.prod([part.stop - part.start for part in self.around(shape)]))
 
     def middle(self, place: tuple[float, ...], shape: tuple[int, ...], reach: Triple, cost: float) -> "Shown":
-        """Return a square part around a voxel that costs about so much with this reach, 16 voxels wide at least."""
+        """Return a square part around a voxel that costs about so much with this reach, 16 voxels wide at least.
+
+        It begins at an even voxel, so that what is read does too and no voxel is read for that alone.
+        """
         depth = 2 * reach[self.axis] + 1
         margins = [r for axis, r in enumerate(reach) if axis != self.axis]
         side = max(16, int(np.sqrt(cost / depth)) - 2 * max(margins))

@@ -64,6 +64,8 @@ class _Counts:
                 )
             if settings.outside == "zero":
                 doses, volumes, mean = self._with_zero_dose(doses, volumes, mean)
+        for array in (doses, volumes):  # a histogram that does not change is handed out again
+            array.setflags(write=False)
         return Dvh(
             name=self.organ.name,
             unit=unit,

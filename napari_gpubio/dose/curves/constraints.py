@@ -23,7 +23,8 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 _SAME = {"≤": "<=", "≥": ">="}
 _LINE = re.compile(r"\s*(?P<name>.+?)\s*:\s*(?P<metric>[^:<>≤≥]+?)\s*(?P<sign><=|>=|<|>|≤|≥)\s*(?P<limit>\S+)\s*")
 _NEEDS_QUOTES = re.compile(r"[#<>≤≥()\[\]]")
-_BLANK = "_"
+_MASK = "_"
+_QUOTES = "\"'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +49,7 @@ class Constraint:
     limit: float
 
     def __str__(self) -> str:
-        name = f'"{self.structure}"' if _NEEDS_QUOTES.search(self.structure) else self.structure
-        return f"{name}: {self.metric} {self.sign} {plain(self.limit)}"
+        return f"{_quoted(self.structure)}: {self.metric} {self.sign} {plain(self.limit)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,16 +77,19 @@ class Verdict:
 def parse_constraint(text: str) -> Constraint:
     """Read a constraint from a line such as ``Heart: V25Gy[%] < 10``.
 
-    A name with signs or brackets in it stands in double quotes.
+    A name with signs in it stands in quotes.
 
     Raises
     ------
     InvalidInput
         If it is none.
     """
-    found = _LINE.fullmatch(_blanked(text))
+    found = _LINE.fullmatch(_masked(text))
     if found is None:
-        raise InvalidInput(f"{text.strip()!r} is no constraint; write for instance 'Heart: V25Gy[%] < 10'")
+        raise InvalidInput(
+            f"{text.strip()!r} is no constraint; write for instance 'Heart: V25Gy[%] < 10', a name with signs in it in "
+            "quotes"
+        )
     name, metric, sign, given = (text[slice(*found.span(part))] for part in ("name", "metric", "sign", "limit"))
     try:
         limit = float(given)
@@ -101,32 +104,60 @@ def parse_constraint(text: str) -> Constraint:
 
 def without_comment(line: str) -> str:
     """What stands before a #, unless that is in a quoted name or in brackets."""
-    return line[: (_blanked(line) + "#").index("#")].strip()
+    return line[: (_masked(line) + "#").index("#")].strip()
 
 
 def _without_quotes(name: str) -> str:
-    return name[1:-1].strip() if len(name) > 1 and name[0] == name[-1] == '"' else name
+    return name[1:-1].strip() if len(name) > 1 and name[0] == name[-1] in _QUOTES else name
 
 
-def _blanked(text: str) -> str:
-    """The text with blanks for what stands in brackets, and in double quotes around the name."""
-    letters, quote, depth = list(text), "", 0
-    for at, letter in enumerate(text):
-        if quote:
-            quote = "" if letter == quote else quote
-            letters[at] = _BLANK
-        elif (depth and letter in "'\"") or (letter == '"' and not text[:at].strip()):
-            quote, letters[at] = letter, _BLANK
-        elif letter in ")]":
-            depth = max(depth - 1, 0)
-        else:
-            letters[at] = _BLANK if depth else letter
-            depth += letter in "(["
+def _quoted(name: str) -> str:
+    """A name as it has to be written."""
+    if not _NEEDS_QUOTES.search(name):
+        return name
+    quote = _QUOTES[0] if _QUOTES[0] not in name else _QUOTES[1]
+    return f"{quote}{name}{quote}"
+
+
+def _masked(text: str) -> str:
+    """The text with one and the same letter for all that stands in brackets, and for a name in quotes.
+
+    What has no end is no bracket and no quote.
+    """
+    letters, at = list(text), 0
+    while at < len(text):
+        end = max(_end_of_name(text, at), _end_of_brackets(text, at))
+        if end > at:
+            letters[at + 1 : end] = _MASK * (end - at - 1)
+        at = max(end, at) + 1
     return "".join(letters)
 
 
+def _end_of_name(text: str, at: int) -> int:
+    """Where a name ends that begins with a quote here; -1 if none does."""
+    if text[at] not in _QUOTES or text[:at].strip():
+        return -1
+    end = text.find(text[at], at + 1)
+    return end if text[end + 1 :].lstrip().startswith(":") else -1
+
+
+def _end_of_brackets(text: str, at: int) -> int:
+    """Where brackets that open here are closed; -1 if none do. Names of structures in them may be quoted."""
+    depth, here = 0, at
+    while here < len(text):
+        letter = text[here]
+        is_name = letter in _QUOTES and text[at:here].rstrip()[-1:] in "=(,"
+        if depth and is_name and letter in text[here + 1 :]:
+            here = text.index(letter, here + 1)
+        depth += (letter in "([") - (letter in ")]")
+        if depth <= 0:
+            return here if letter in ")]" else -1
+        here += 1
+    return -1
+
+
 def parse_constraints(text: str) -> tuple[Constraint, ...]:
-    """Read constraints, one a line; empty lines and what follows a # are left out."""
+    """Read constraints, one a line; empty lines are left out, and what follows a # that is in no quotes or brackets."""
     lines = map(without_comment, text.splitlines())
     return tuple(parse_constraint(line) for line in lines if line)
 

@@ -1,5 +1,7 @@
 """Counting on all CPU cores (Numba), the twin of ``gpu.py``."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numba
@@ -17,6 +19,7 @@ from napari_gpubio.dose.histogram.tally import Tally
 from napari_gpubio.dose.histogram.work import Box, ContourWork, LabelWork
 
 Array = npt.NDArray[Any]
+_FEW_VOXELS = 1 << 18
 _NO_EXTREMES = np.array([np.inf, 0.0, 0.0], np.float32)
 
 
@@ -67,12 +70,13 @@ class Run:
         self._tally_box(work, box, np.arange(work.strips_in(box)), sign)
 
     def renew_extremes(self, number: int, box: Box) -> None:
-        """What a box took off is found again when it is asked for: most of it is nobody's extreme."""
+        """Nothing yet: `snapshot` finds lost extremes, for most of them are nobody's."""
 
     def _tally_box(self, work: LabelWork, box: Box, strips: Array, sign: int) -> None:
         voxels = tallying.Voxels(work.labels, work.organs, work.divisions, work.frame, self._strip_extremes)
         where = (*box, work.strip_rows, work.extremes)
-        with cpu_threads():
+        few = len(strips) * work.strip_rows * (box[5] - box[4]) <= _FEW_VOXELS
+        with cpu_threads(), _one_thread_if(few):
             tallying.tally_voxels(*self._dose, voxels, where, strips, sign, *self._copies)
 
     def _label_work(self, number: int) -> LabelWork:
@@ -100,12 +104,11 @@ class Run:
         """
         own = self._strip_extremes[work.extremes - 1 :][: work.items]
         unsure = np.flatnonzero(own[..., tallying.LOST].any(axis=1))
-        bounds = own[unsure]
+        bounds, kept = own[unsure], own.copy() if len(unsure) else own
         lost = bounds[..., tallying.LOST] > 0
-        own[unsure] = np.where(lost[..., None], _NO_EXTREMES, bounds)
-        slices = own.reshape(len(work.labels), -1)  # which NumPy does fastest one by one
+        kept[unsure] = np.where(lost[..., None], _NO_EXTREMES, bounds)
+        slices = kept.reshape(len(work.labels), -1)  # which NumPy does fastest one by one
         sure = np.concatenate([end.reshape(-1, *own.shape[1:]) for end in (slices.min(axis=0), slices.max(axis=0))])
-        own[unsure] = bounds
         low, high = _ends(sure)
         beyond = (bounds[..., tallying.LEAST] < low) | (bounds[..., tallying.LARGEST] > high)
         needed = unsure[(lost & beyond).any(axis=1)]
@@ -116,6 +119,18 @@ class Run:
 
     def close(self) -> None:
         """Nothing to free on the CPU."""
+
+
+@contextmanager
+def _one_thread_if(few: bool) -> Iterator[None]:  # noqa: FBT001 - reads as a sentence
+    """Let few voxels be counted by one thread: waking others takes longer, above all on a machine that is busy."""
+    threads = numba.get_num_threads()
+    try:
+        if few:
+            numba.set_num_threads(1)
+        yield
+    finally:
+        numba.set_num_threads(threads)
 
 
 def _copies(problem: Problem) -> tuple[Array, Array]:

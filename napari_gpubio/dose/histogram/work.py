@@ -19,7 +19,7 @@ _LEAST_TASK_UNITS = 1024  # fewer are not worth the bins that a block clears and
 _TASKS = 1024  # that a calculation is cut into if it is large enough, so that all processors of a GPU have some
 STRIP_ROWS = 64  # of voxels, at most
 _LEAST_STRIP_ROWS = 8  # a stroke looks at whole strips, so short ones; a warp of a GPU's block takes a row
-_MOST_EXTREMES_BYTES = 32 << 20  # of all strips of a volume
+_MOST_EXTREMES_BYTES = 32 << 20  # of all strips of a volume, 12 for each organ in a strip on the CPU, 8 on a GPU
 _POINTS = 8192  # in a task
 NO_ORGAN = -1
 

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from napari_gpubio.dose.curves.dvh import Dvh
 
 Array = npt.NDArray[np.float64]
-_STEPS = 250  # of a curve's width, and of its height: some two pixels each
 INTERVALS = 100  # of a differential histogram
 DECADES = 6.0  # of a logarithmic axis, at most
 NO_REFERENCE = "give a prescription to see doses in % of it"
@@ -108,16 +107,17 @@ class Axes:
         return self.place_of_dose(doses), volumes
 
 
-def thinned(x: Array, y: Array) -> tuple[Array, Array]:
+def thinned(x: Array, y: Array, steps: int) -> tuple[Array, Array]:
     """Points of a curve that look like all of them: one in each small step along it, both ends of larger ones.
 
-    Drawing all points of 30 curves takes longer than all else that follows a stroke of the brush.
+    There are as many steps along its width, and along its height. Drawing all points of 30 curves takes longer than all
+    else that follows a stroke of the brush.
     """
-    if len(x) != len(y) or len(x) <= _STEPS:
+    if len(x) != len(y) or len(x) <= steps:
         return x, y
     along = np.abs(np.diff(x)) / (np.ptp(x) or 1.0) + np.abs(np.diff(y)) / (np.ptp(y) or 1.0)
-    step = np.floor(_STEPS * np.concatenate([[0.0], np.cumsum(along)]))
-    further = np.diff(step)
+    number = np.floor(steps * np.concatenate([[0.0], np.cumsum(along)]))
+    further = np.diff(number)
     kept = np.append(True, further > 0) | np.append(further > 1, True)
     return x[kept], y[kept]
 

@@ -8,17 +8,18 @@ import numpy.typing as npt
 
 from napari_gpubio.core.cases import Check, Finding
 from napari_gpubio.core.device import Device
+from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.dose.layers import dose_layer, labels_layer
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.structures.labels import LabelStructures
 from napari_gpubio.dose.widget.panel import DosePanel
-from napari_gpubio.viewer.window_cases import findings_of, let_draw, shown_viewer, wait_until
+from napari_gpubio.viewer.window_cases import docked, findings_of, let_draw, shown_viewer, wait_until
 
-MOST_MS = 50.0  # from a stroke to the curves in the plot
+MOST_MS = 50.0  # from a stroke to the curves in the plot, which the window then draws
 SIDE = 256
 _ORGANS = 5, 6  # boxes along x and y, as long as the volume along z
 _BRUSH = 20  # voxels
-_STROKES, _FIRST = 24, 2  # strokes that are timed, and strokes before them
+_STROKES, _FIRST = 60, 2  # strokes that are timed, and strokes before them
 
 
 def boxes(side: int) -> tuple[Dose, LabelStructures]:
@@ -42,7 +43,7 @@ def _part(side: int, parts: int, number: int) -> slice:
 
 
 def stroke_ms(device: Device, *, strokes: int = _STROKES, side: int = SIDE) -> tuple[float, ...]:
-    """Milliseconds from each of some strokes to the curves in the plot, by the wall clock.
+    """Milliseconds from each of some strokes until the plot has its curves, by the wall clock.
 
     Balls of 20 voxels are painted and erased through three dimensions beside the middle of the dose, each after the
     window has drawn the one before, in a napari window that is shown.
@@ -51,20 +52,20 @@ def stroke_ms(device: Device, *, strokes: int = _STROKES, side: int = SIDE) -> t
     took: list[float] = []
     with shown_viewer() as viewer:
         labels = _open(viewer, dose, organs)
-        panel = DosePanel(viewer)
-        viewer.window.add_dock_widget(panel, name="Dose-volume histogram")
-        panel.choose_device(str(device))
-        panel.run()
-        wait_until(lambda: bool(panel.desk.curves) and not panel.running, "histogram")
-        begun = 0.0
-        panel.desk.drawn.connect(lambda: took.append(1e3 * (time.perf_counter() - begun)))
-        for number in range(_FIRST + strokes):
-            before, place = len(took), _place(number, side)
-            begun = time.perf_counter()
-            labels.paint(place, 0 if number % 2 else 1)
-            wait_until(lambda before=before: len(took) > before, "curve")
-            let_draw()
-        panel.teardown()
+        with docked(viewer, DosePanel(viewer), "Dose-volume histogram") as panel:
+            panel.choose_device(str(device))
+            panel.run()
+            wait_until(lambda: bool(panel.message or panel.desk.curves) and not panel.running, "histogram")
+            if not panel.desk.curves:
+                raise GpuBioError(panel.message)
+            begun = 0.0
+            panel.desk.drawn.connect(lambda: took.append(1e3 * (time.perf_counter() - begun)))
+            for number in range(_FIRST + strokes):
+                let_draw()
+                before, place = len(took), _place(number, side)
+                begun = time.perf_counter()
+                labels.paint(place, 0 if number % 2 else 1)
+                wait_until(lambda before=before: len(took) > before, "curve")
     return tuple(took[_FIRST:])
 
 

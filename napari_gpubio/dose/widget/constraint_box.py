@@ -90,7 +90,10 @@ class ConstraintBox(QWidget):
     def _build(self) -> None:
         self.text.setPlaceholderText(_HINT)
         self.text.setFixedHeight(72)
-        self.text.setToolTip(f"Structure: metric, sign, limit; what follows a # is left out. {METRICS_TIP}")
+        self.text.setToolTip(
+            "Structure: metric, sign, limit; what follows a # is left out. A name with signs in it stands in quotes. "
+            f"{METRICS_TIP}"
+        )
         self.problem.setWordWrap(True)
         self.problem.setStyleSheet(_ERROR)
         self.problem.hide()

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from napari.layers import Labels
 from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import InvalidInput
@@ -61,6 +60,7 @@ class CurveDesk(QObject):
         self._table, self._constraints = table, constraints
         self._soon = Soon(self._refresh, self)  # many strokes and moves of a slider, one picture
         self._recount = False
+        self._colours: list[str] = []  # of all structures; napari takes a while for many
         self._made: dict[_Look, Shown] = {}  # what is on screen, so that a curve that stays is the same to all
         self.whole = WholeDose(self)
         self.reading = Reading()
@@ -80,7 +80,7 @@ class CurveDesk(QObject):
 
     def show(self, counted: Counted | None) -> None:
         """Show another run, or none."""
-        before, self.counted = self.counted, counted
+        before, self.counted, self._colours = self.counted, counted, []
         if before is not None and before is not counted:
             before.close()
         self._recount = True
@@ -91,8 +91,13 @@ class CurveDesk(QObject):
         self._recount = True
         self._soon.ask()
 
+    def recolour(self) -> None:
+        """Labels have other colours: draw the same histograms in these, soon."""
+        self._colours = []
+        self._soon.ask()
+
     def redraw(self) -> None:
-        """Another scale, other axes or colours: draw the same histograms, soon."""
+        """Another scale or other axes: draw the same histograms, soon."""
         self._soon.ask()
 
     def plan(self, second: bool = False) -> tuple[Dvh, ...]:  # noqa: FBT002
@@ -152,12 +157,14 @@ class CurveDesk(QObject):
 
     def _shown(self) -> tuple[Shown, ...]:
         if self.counted is None:
+            self._made = {}
             return ()
-        colours = colours_of(self.counted)
+        if not self._colours:
+            self._colours = [colour_of(one, self.counted) for one in self.counted.structures]
         wanted = [
             (dvh, self.factor, colour, bool(number))
             for number, result in enumerate(self.results)
-            for dvh, colour in zip(result, colours, strict=True)
+            for dvh, colour in zip(result, self._colours, strict=True)
         ]
         self._made = {key: self._made.get(key) or _scaled(*key) for key in wanted}
         return tuple(self._made[key] for key in wanted)
@@ -186,28 +193,16 @@ def _sentence(note: str) -> str:
     return f"{note if begins_with_file else note[:1].upper() + note[1:]}."
 
 
-def colours_of(counted: Counted) -> list[str]:
-    """The colours of all structures in their layers, as ``#rrggbb``; grey where they cannot be read."""
-    painted = {layer: _label_colours(layer, counted) for layer in counted.label_layers().values()}
-    return [
-        painted[one.layer].get(one.label, _NO_COLOUR) if one.layer in painted else _contour_colour(one, counted)
-        for one in counted.structures
-    ]
-
-
-def _label_colours(layer: Labels, counted: Counted) -> dict[int | None, str]:
-    """The colours of all labels of a layer that were counted; napari takes as long for one as for many."""
-    labels = [one.label for one in counted.structures if one.layer is layer]
+def colour_of(structure: Structure, counted: Counted) -> str:
+    """The colour of a structure in its layer, as ``#rrggbb``; grey where it cannot be read."""
+    if structure.label is None:
+        colour = counted.contours[structure.name].colour
+        return _NO_COLOUR if colour is None else _hex(np.asarray(colour, np.float64))
     try:
-        rgba: Any = layer.colormap.map(np.array(labels))
-        return {label: _hex(colour[:3] * 255) for label, colour in zip(labels, rgba, strict=True)}
+        rgba: Any = structure.layer.colormap.map(structure.label)
     except (KeyError, IndexError, ValueError):
-        return {}
-
-
-def _contour_colour(structure: Structure, counted: Counted) -> str:
-    colour = counted.contours[structure.name].colour
-    return _NO_COLOUR if colour is None else _hex(np.asarray(colour, np.float64))
+        return _NO_COLOUR
+    return _hex(np.asarray(rgba, np.float64).reshape(-1)[:3] * 255)
 
 
 def _hex(rgb: Any) -> str:

@@ -23,7 +23,7 @@ from napari_gpubio.dose.run import DvhResult
 from napari_gpubio.dose.widget.axes import interval_edges, log_start
 from napari_gpubio.dose.widget.curve_desk import CurveDesk
 from napari_gpubio.dose.widget.metric_table import MetricTable
-from napari_gpubio.dose.widget.plot import PAPER, DvhPlot
+from napari_gpubio.dose.widget.plot import IN_A_FIGURE, PAPER, DvhPlot
 from napari_gpubio.dose.widget.plot_legend import draw_legend, legend_width
 from napari_gpubio.dose.widget.readout import Shown
 
@@ -165,7 +165,7 @@ class ExportButton(QPushButton):
     def _draw(self, device: Any, finer: int = 1) -> None:
         """Draw the plot anew on something to paint on, with so many pixels for each of the figure."""
         desk = self._desk
-        figure = DvhPlot(PAPER, "w")
+        figure = DvhPlot(PAPER, "w", IN_A_FIGURE)
         figure.resize(_PLOT)
         dvhs = [one.dvh for one in desk.curves]
         figure.show_curves(desk.curves, desk.axes, log_start(dvhs), interval_edges(dvhs, desk.axes))

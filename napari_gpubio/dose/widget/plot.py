@@ -1,5 +1,6 @@
 """The plot: curves, a line at a dose, a line at a volume, a dose interval, and the voxel that was clicked."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ _NEAR_PIXELS = 24.0
 _MARGINS = 6, 4, 12, 6  # pixels; pyqtgraph moves titles beyond the axes' edges, and half a number may stand there
 _WIDTH, _POINTED = 2, 5  # of curves, pixels: usual, and of the one whose name is pointed at
 _DASHED = Qt.PenStyle.DashLine
+_ON_SCREEN, IN_A_FIGURE = 250, 2000  # points of a curve along its width, and along its height
 _NO_CURVE = np.empty(0), np.empty(0)
 
 
@@ -33,6 +35,10 @@ class DvhPlot(pyqtgraph.PlotWidget):
     ----------
     ink
         Colour of axes and text.
+    background
+        Colour behind all, None for the window's.
+    detail
+        Points that a curve is drawn with along its width, and along its height.
     """
 
     dose_dragged = Signal(float)
@@ -42,9 +48,12 @@ class DvhPlot(pyqtgraph.PlotWidget):
     hovered = Signal(int, float)
     curve_clicked = Signal(int)
 
-    def __init__(self, ink: str = SCREEN, background: str | None = None, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, ink: str = SCREEN, background: str | None = None, detail: int = _ON_SCREEN, parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent, background=background, axisItems={"bottom": DoseAxis("bottom")})
         self._ink, self._axes = ink, Axes()
+        self._detail = self._steps = detail
         self._items: list[Any] = []
         self._curves: tuple[Shown, ...] = ()
         self._drawn: list[tuple[Array, Array]] = []  # places and volumes of each curve
@@ -68,6 +77,7 @@ class DvhPlot(pyqtgraph.PlotWidget):
         self._add_tools()
         self.scene().sigMouseMoved.connect(self._on_mouse)
         self.scene().sigMouseClicked.connect(self._on_click)
+        self.plotItem.vb.sigRangeChanged.connect(self._on_zoom)
 
     def _add_tools(self) -> None:
         pen, hover = pyqtgraph.mkPen(LINK, width=2), pyqtgraph.mkPen("#ffffff", width=3)
@@ -123,14 +133,25 @@ class DvhPlot(pyqtgraph.PlotWidget):
         """Draw the curves that are not there yet; their places depend on the scale: axes, start and edges."""
         told = (*scale[:2], *scale[2])
         stays = told == self._scale
-        self._scale = told
         for number, (item, one) in enumerate(zip(self._items, curves, strict=True)):
             if stays and self._curves[number] is one:
                 continue
             self._drawn[number] = scale[0].curve(one.dvh, *scale[1:])
             item.setPen(one.colour, width=_WIDTH, style=_DASHED if one.second else Qt.PenStyle.SolidLine)
-            item.setData(*thinned(*self._drawn[number]))
-        self._curves = tuple(curves)
+            item.setData(*thinned(*self._drawn[number], self._steps))
+        self._curves, self._scale = tuple(curves), told
+
+    def _on_zoom(self, *_: Any) -> None:
+        """Draw with as many points as can be seen in the part that is shown."""
+        if self._frame is None:
+            return
+        (left, right), (bottom, top) = self.plotItem.vb.viewRange()
+        magnified = max((self._frame[1] - self._frame[0]) / (right - left), self._frame[2] / (top - bottom), 1.0)
+        steps = self._detail * 2 ** math.ceil(math.log2(magnified))
+        if steps != self._steps:
+            self._steps = steps
+            for item, curve in zip(self._items, self._drawn, strict=True):
+                item.setData(*thinned(*curve, steps))
 
     def _centre_titles(self) -> None:
         """Put the titles of the axes in their middle; pyqtgraph does so for the title that was there before."""

@@ -68,6 +68,7 @@ class LegendStrip(QScrollArea):
             parts.append(f"<i>{DASHES}</i>".replace(" ", "&nbsp;"))
         text = " &nbsp; ".join(parts)
         if text != self.label.text():
+            self.pointed.emit(_NONE)  # nobody says that the old text is left
             self.label.setText(text)
             self._fit()
         self.setVisible(bool(parts))

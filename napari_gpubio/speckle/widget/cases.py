@@ -8,23 +8,20 @@ from napari_gpubio.core.device import Device
 from napari_gpubio.speckle.live.cases import RATE_HZ, SHAPE
 from napari_gpubio.speckle.widget.panel import SpecklePanel
 from napari_gpubio.speckle.widget.source_pages import SimulatedPage
-from napari_gpubio.viewer.window_cases import findings_of, shown_viewer, wait_until
+from napari_gpubio.viewer.window_cases import docked, findings_of, shown_viewer, wait_until
 
 MOST_MS = 5.0  # of the window's own thread, that a map may take until it is in its layer
 _FRAMES, _FIRST = 150, 10  # maps that are timed, and maps before them
 
 
-def open_panel(viewer: Any, size: tuple[int, int], rate_hz: float, device: str) -> SpecklePanel:
-    """Dock the panel in a viewer, with the simulated camera chosen; ``size`` is width and height, pixels."""
-    panel = SpecklePanel(viewer)
-    viewer.window.add_dock_widget(panel, name="Laser speckle")
+def choose_camera(panel: SpecklePanel, size: tuple[int, int], rate_hz: float, device: str) -> None:
+    """Choose the simulated camera in a panel; ``size`` is width and height, pixels."""
     panel.choose_device(device)
     panel.source_box.choose(SimulatedPage)
     page = panel.source_box.simulated
     page.width_box.setValue(size[0])
     page.height_box.setValue(size[1])
     page.rate.setValue(rate_hz)
-    return panel
 
 
 def setter_ms(
@@ -36,8 +33,8 @@ def setter_ms(
     simulated camera, its process and the drawing go on beside it.
     """
     took: list[float] = []
-    with shown_viewer() as viewer:
-        panel = open_panel(viewer, size, RATE_HZ, str(device))
+    with shown_viewer() as viewer, docked(viewer, SpecklePanel(viewer), "Laser speckle") as panel:
+        choose_camera(panel, size, RATE_HZ, str(device))
         show = panel.layers.show
 
         def timed(live: Any) -> bool:
@@ -51,7 +48,6 @@ def setter_ms(
         wait_until(lambda: len(took) >= _FIRST + frames, "live map")
         panel.live_box.start_button.click()
         wait_until(lambda: not panel.desk.is_live, "end of the live maps")
-        panel.teardown()
     return tuple(took[_FIRST : _FIRST + frames])
 
 

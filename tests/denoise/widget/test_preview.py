@@ -88,6 +88,19 @@ def test_the_middle_and_the_whole_are_nearly_what_a_run_gives(viewer, panel, qtb
     assert rms(whole[0] - slice_of_run) < 0.01 * noise
 
 
+@pytest.mark.parametrize("at", [0, SHAPE[2] - 1])
+@pytest.mark.parametrize(("search", "thickness"), [(1, 1.0), (1, 3.0), (3, 3.0), (3, 10.0)])
+def test_slices_at_the_border_have_room_for_a_patch(viewer, panel, qtbot, monkeypatch, at, search, thickness):
+    monkeypatch.setattr(preview, "QUICK_SECONDS", 0.0)
+    image = add_volume(viewer, noisy(SHAPE), affine=np.diag([1.0, 1.0, thickness, 1.0]))
+    panel.mode.form.widget("search_radius").value = search
+    place(viewer, image, (at, 0, 0))
+    shapes = []
+    panel.preview.shown.connect(lambda: shapes.append(panel.preview.layer.data.shape))
+    look(qtbot, panel)
+    assert shapes == [(1, 16, 16), (1, 30, 34)], panel.message
+
+
 def rms(differences):
     return float(np.sqrt(np.mean(np.square(differences))))
 

@@ -79,7 +79,7 @@ def test_a_thinned_curve_looks_like_all_of_it(points):
     x = np.sort(np.random.default_rng(points).random(points)) ** 2 * 60
     y = 100 / (1 + np.exp((x - 30) / 2))
     y[x > 40] = 0.0  # an edge, which stays one
-    few_x, few_y = thinned(x, y)
+    few_x, few_y = thinned(x, y, 250)
     assert (few_x[0], few_y[0], few_x[-1], few_y[-1]) == (x[0], y[0], x[-1], y[-1])
     assert len(few_x) <= min(points, 550)
     assert np.isin(few_x, x).all()
@@ -89,11 +89,11 @@ def test_a_thinned_curve_looks_like_all_of_it(points):
 def test_an_edge_stays_an_edge():
     x = np.linspace(0, 60, 4001)
     y = np.where(x < 40, 100 - x, 0.0)
-    few_x, few_y = thinned(x, y)
+    few_x, few_y = thinned(x, y, 250)
     before = np.flatnonzero(few_y > 0)[-1]
     assert (few_x[before], few_x[before + 1]) == (x[x < 40][-1], x[x >= 40][0])
 
 
 def test_steps_of_intervals_are_all_drawn():
     edges, volumes = np.linspace(0, 1, 1001), np.ones(1000)
-    assert thinned(edges, volumes) == (edges, volumes)
+    assert thinned(edges, volumes, 250) == (edges, volumes)

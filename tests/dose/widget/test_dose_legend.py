@@ -129,6 +129,19 @@ def test_a_structure_that_only_the_second_plan_reaches_is_named(qtbot):
     assert [f'href="{number}"' in strip.label.text() for number in range(4)] == [True, False, False, True]
 
 
+def test_who_zooms_in_sees_more_points(qtbot):
+    plot, (one,) = DvhPlot(), shown(1)
+    qtbot.addWidget(plot)
+    fine = replace(one.dvh, doses=np.linspace(10, 20, 3001), volumes_cc=np.linspace(5, 0, 3001))
+    plot.show_curves([replace(one, dvh=fine)], Axes(unit="Gy"), 0.0, np.empty(0))
+    points = [len(plot._items[0].xData)]
+    for left, right in ((0.0, 20.0), (14.0, 15.0), (0.0, 20.0)):
+        plot.setXRange(left, right)
+        points.append(len(plot._items[0].xData))
+    assert points[0] == points[1] == points[3] < 600
+    assert points[2] > 3000 * 0.99
+
+
 def test_titles_of_the_axes_are_drawn_as_a_whole(qtbot):
     plot = DvhPlot()
     qtbot.addWidget(plot)

@@ -2,19 +2,21 @@
 
 import numpy as np
 import pytest
-from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.device import CPU
 from napari_gpubio.dose.widget import cases
+from tests.dock_widgets import visible_windows
 
 pytestmark = pytest.mark.display
 
 
+@pytest.mark.usefixtures("mock_app_model")  # commands are registered once in a process
 def test_every_stroke_is_timed(qtbot):
+    before = visible_windows()
     took = cases.stroke_ms(CPU, strokes=5, side=64)
     assert len(took) == 5
     assert min(took) > 0
-    qtbot.waitUntil(lambda: not any(one.isVisible() for one in QApplication.topLevelWidgets()))
+    qtbot.waitUntil(lambda: visible_windows() <= before)
 
 
 def test_all_organs_lie_in_the_dose():

@@ -1,23 +1,21 @@
 """The reference case of the panel: it times real live maps, and leaves no window behind."""
 
 import pytest
-from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.device import CPU
 from napari_gpubio.speckle.widget import cases
+from tests.dock_widgets import visible_windows
 
 pytestmark = pytest.mark.display
 
 
-def windows():
-    return {type(one).__name__ for one in QApplication.topLevelWidgets() if one.isVisible()}
-
-
+@pytest.mark.usefixtures("mock_app_model")  # commands are registered once in a process
 def test_every_map_is_timed(qtbot):
+    before = visible_windows()
     took = cases.setter_ms(CPU, frames=12, size=(320, 256))
     assert len(took) == 12
     assert min(took) > 0
-    qtbot.waitUntil(lambda: not windows())
+    qtbot.waitUntil(lambda: visible_windows() <= before)
 
 
 def test_the_findings_are_of_the_maps(monkeypatch):
