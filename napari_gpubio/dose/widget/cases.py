@@ -45,8 +45,8 @@ def _part(side: int, parts: int, number: int) -> slice:
 def stroke_ms(device: Device, *, strokes: int = _STROKES, side: int = SIDE) -> tuple[float, ...]:
     """Milliseconds from each of some strokes until the plot has its curves, by the wall clock.
 
-    Balls of 20 voxels are painted and erased through three dimensions beside the middle of the dose, each after the
-    window has drawn the one before, in a napari window that is shown.
+    Balls of 20 voxels are painted through three dimensions beside the middle of the dose, in two labels by turns, each
+    after the window has drawn the one before, in a napari window that is shown.
     """
     dose, organs = boxes(side)
     took: list[float] = []
@@ -64,7 +64,7 @@ def stroke_ms(device: Device, *, strokes: int = _STROKES, side: int = SIDE) -> t
                 let_draw()
                 before, place = len(took), _place(number, side)
                 begun = time.perf_counter()
-                labels.paint(place, 0 if number % 2 else 1)
+                labels.paint(place, 1 + number % 2)  # another label than what a stroke beside it left there
                 wait_until(lambda before=before: len(took) > before, "curve")
     return tuple(took[_FIRST:])
 
