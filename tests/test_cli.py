@@ -2,9 +2,6 @@
 
 import argparse
 import json
-import math
-import sys
-from types import SimpleNamespace
 
 import nibabel as nib
 import numpy as np
@@ -13,11 +10,8 @@ from PIL import Image
 
 from napari_gpubio import __version__, cli, demo, tracts
 from napari_gpubio.core.arguments import add_settings, read_settings
-from napari_gpubio.core.cases import Check, Finding, Speed
-from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
-from napari_gpubio.speckle import cases as speckle_cases
-from napari_gpubio.tracts import Directions, FitSettings, TrackSettings, cases
+from napari_gpubio.tracts import Directions, FitSettings, TrackSettings
 
 DWI = str(sample_path("brain_phantom/dwi.nii.gz"))
 LABELS = str(sample_path("brain_phantom/bundles.nii.gz"))
@@ -34,12 +28,6 @@ def fails(capsys, *arguments):
 
 
 # -- info and help ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def one_engine(monkeypatch):
-    """Without the other engines, whose real cases take their time."""
-    monkeypatch.setattr(cli, "ENGINES", ("tracts",))
 
 
 def test_info_tells_versions_and_devices(capsys):
@@ -91,156 +79,6 @@ def test_the_version_is_told(capsys):
         cli.main(["--version"])
     assert end.value.code == 0
     assert capsys.readouterr().out.strip() == f"napari-gpubio {__version__}"
-
-
-@pytest.mark.usefixtures("one_engine")
-def test_an_interrupted_run_has_its_own_status(capsys, monkeypatch):
-    def interrupted(device):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(cases, "CHECKS", (Check(name="long", source="-", run=interrupted),))
-    assert cli.main(["check", "--device", "cpu"]) == 130
-    assert capsys.readouterr().err == "napari-gpubio: stopped\n"
-
-
-# -- check and bench --------------------------------------------------------------------------------------------------
-
-
-def finding(error, tolerance=1e-3):
-    return Finding(quantity="end point (mm)", reference=1.0, result=1.0 + error, error=error, tolerance=tolerance)
-
-
-def made_up(*errors):
-    return (Check(name="made up", source="nowhere", run=lambda device: [finding(e) for e in errors]),)
-
-
-def test_check_runs_the_reference_cases(capsys, monkeypatch):
-    kept = [check for check in cases.CHECKS if check.name in ("constant, hamiltonian", "ring, power 1, vanaart2011")]
-    assert len(kept) == 2
-    monkeypatch.setattr(cases, "CHECKS", kept)
-    assert cli.main(["check", "tracts", "--device", "cpu"]) == 0
-    said = capsys.readouterr().out
-    assert "on cpu (" in said
-    assert "4 of 4 passed" in said
-    assert said.count("  ok\n") == 4
-
-
-@pytest.mark.usefixtures("one_engine")
-@pytest.mark.parametrize("error", [-2e-3, 2e-3, math.nan, math.inf])
-def test_a_case_that_fails_is_told_and_gives_status_one(capsys, monkeypatch, error):
-    monkeypatch.setattr(cases, "CHECKS", made_up(1e-4, error))
-    assert cli.main(["check", "--device", "cpu"]) == 1
-    said = capsys.readouterr().out
-    assert "FAILED (more than 0.001)" in said
-    assert "1 of 2 passed" in said
-    assert cli.main(["check", "tracts", "--json", "--device", "cpu"]) == 1
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [row["passed"] for row in rows] == [True, False]
-
-
-@pytest.mark.usefixtures("one_engine")
-def test_check_as_json_holds_all_there_is_to_know(capsys, monkeypatch):
-    monkeypatch.setattr(cases, "CHECKS", made_up(5e-4))
-    assert cli.main(["check", "--json", "--device", "cpu"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report["device"].startswith("cpu (")
-    assert report["machine"]["numpy"] == np.__version__
-    assert report["rows"] == [
-        {
-            "case": "made up",
-            "source": "nowhere",
-            "quantity": "end point (mm)",
-            "reference": 1.0,
-            "result": 1.0005,
-            "error": 5e-4,
-            "tolerance": 1e-3,
-            "passed": True,
-        }
-    ]
-
-
-@pytest.mark.parametrize("can_open", [True, False])
-def test_checks_of_dock_widgets_need_a_window(capsys, monkeypatch, can_open):
-    monkeypatch.setattr(cli, "_can_open_window", lambda: can_open)
-    monkeypatch.setattr(speckle_cases, "CHECKS", made_up(1e-4))
-    panel = SimpleNamespace(CHECKS=made_up(2e-4, 3e-4))
-    monkeypatch.setitem(sys.modules, "napari_gpubio.speckle.widget.cases", panel)
-    assert cli.main(["check", "speckle", "--device", "cpu"]) == 0
-    told = capsys.readouterr()
-    assert f"{3 if can_open else 1} of" in told.out
-    assert ("the checks of dock widgets are left out (speckle)" in told.err) != can_open
-
-
-def test_a_window_that_fails_costs_no_other_result(capsys, monkeypatch):
-    def fail(_device):
-        raise InvalidInput("no live map came")
-
-    monkeypatch.setattr(cli, "_can_open_window", lambda: True)
-    monkeypatch.setattr(speckle_cases, "CHECKS", made_up(1e-4))
-    panel = SimpleNamespace(CHECKS=(Check(name="a window", source="nowhere", run=fail), *made_up(2e-4)))
-    monkeypatch.setitem(sys.modules, "napari_gpubio.speckle.widget.cases", panel)
-    assert cli.main(["check", "speckle", "--json", "--device", "cpu"]) == 1
-    told = capsys.readouterr()
-    assert [row["passed"] for row in json.loads(told.out)["rows"]] == [True, False, True]
-    assert "a window: no live map came" in told.err
-    assert cli.main(["check", "speckle", "--device", "cpu"]) == 1
-    assert "2 of 3 passed" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("missing", ["a display", "Qt", "its start"])
-def test_a_window_needs_a_display_and_a_qt_that_starts(monkeypatch, missing):
-    monkeypatch.setattr(cli, "_has_display", lambda: missing != "a display")
-    monkeypatch.setattr(cli, "_qt_starts", lambda: missing != "its start")
-    assert cli._can_open_window() == (missing == "Qt")
-    monkeypatch.setitem(sys.modules, "qtpy.QtWidgets", None)
-    assert not cli._can_open_window()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="displays have names on Linux")
-def test_a_display_that_is_gone_is_no_crash(monkeypatch):
-    for name in ("WAYLAND_DISPLAY", "QT_QPA_PLATFORM"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("DISPLAY", ":4711")
-    assert not cli._qt_starts()
-
-
-def test_every_closed_form_is_a_case():
-    names = {check.name for check in cases.CHECKS}
-    assert len(names) == len(cases.CHECKS)
-    for field in tracts.phantom.analytic_fields():
-        assert f"{field.name}, hamiltonian" in names
-
-
-@pytest.mark.usefixtures("one_engine")
-@pytest.mark.parametrize("arguments", [["bench", "tracts", "--json"], ["bench"]])
-def test_bench_measures_the_speed_cases(capsys, monkeypatch, arguments):
-    done = []
-
-    def prepare(device):
-        def work():
-            done.append(str(device))
-            return 12.0
-
-        return work
-
-    monkeypatch.setattr(cases, "SPEEDS", (Speed(name="a dozen", unit="points", prepare=prepare),))
-    assert cli.main([*arguments, "--device", "cpu"]) == 0
-    said = capsys.readouterr().out
-    assert set(done) == {"cpu"}
-    assert len(done) > 2  # a warm-up and some repeats
-    if "--json" in arguments:
-        (row,) = json.loads(said)["rows"]
-        assert (row["case"], row["amount"], row["unit"]) == ("a dozen", 12.0, "points")
-        assert row["per_second"] == pytest.approx(12.0 / row["seconds"])
-        assert row["spread"] >= 0
-    else:
-        assert "a dozen" in said
-        assert "points/s" in said
-
-
-def test_the_speed_cases_count_what_they_do():
-    fit = cases.SPEEDS[-1]
-    assert (fit.unit, fit.prepare(cli.choose_device("cpu"))()) == ("voxels", float(tracted().mask.sum()))
 
 
 # -- tracts -----------------------------------------------------------------------------------------------------------

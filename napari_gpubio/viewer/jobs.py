@@ -132,8 +132,7 @@ class LatestJob(QObject):
         What the window shows of it is then drawn together with whatever else has just changed.
         """
         job = self._running
-        outcome = None if job is None else job.wait(seconds)
-        if job is not None and outcome is not None:
+        if job is not None and (outcome := job.wait(seconds)) is not None:
             self._ended(job, outcome)
 
     def cancel(self) -> None:
