@@ -16,7 +16,7 @@ import napari
 from common import header, header_lines, line, result_path, save, table, written
 
 from napari_gpubio.cli import PANELS_WITH_CASES
-from napari_gpubio.core.cases import run_check
+from napari_gpubio.core.checks import run_check
 from napari_gpubio.core.device import choose_device
 
 
@@ -27,7 +27,7 @@ def main() -> None:
     options = parser.parse_args()
     device = choose_device(options.device)
     results = header(quick=False) | {"napari": napari.__version__, "device": device.describe()}
-    panels = [importlib.import_module(f"napari_gpubio.{name}.widget.cases") for name in PANELS_WITH_CASES]
+    panels = [importlib.import_module(f"napari_gpubio.{name}.gui.checks") for name in PANELS_WITH_CASES]
     results["rows"] = [row for panel in panels for check in panel.CHECKS for row in run_check(check, device)]
     lines = [line(r["case"], r["quantity"], f"{r['result']:.1f}", f"{r['tolerance']:g}") for r in results["rows"]]
     head = ["# How soon panels follow", "", *header_lines(results), f"Device: {results['device']}."]

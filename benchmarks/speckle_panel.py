@@ -19,9 +19,9 @@ import numpy as np
 from common import header, header_lines, line, result_path, save, table
 from qtpy.QtWidgets import QApplication
 
-from napari_gpubio.speckle.widget import SpecklePanel
-from napari_gpubio.speckle.widget.cases import MOST_MS, choose_camera
-from napari_gpubio.viewer.window_cases import wait_until
+from napari_gpubio.gui.window_checks import wait_until
+from napari_gpubio.speckle.gui import SpecklePanel
+from napari_gpubio.speckle.gui.checks import MOST_MS, choose_camera
 
 PIECES = {
     "layer": "map into its layer",

@@ -19,8 +19,8 @@ import napari
 import numpy as np
 from common import header
 
-from napari_gpubio.viewer.lines import ByDirection, Lines, pack_lines
-from napari_gpubio.viewer.streamlines import Streamlines
+from napari_gpubio.gui.lines import ByDirection, Lines, pack_lines
+from napari_gpubio.gui.streamlines import Streamlines
 
 POINTS = 100
 

@@ -21,10 +21,10 @@ from common import Array, Row, header, line, result_path, save, table, written
 from tracts.brain import load_brain, white_matter_seeds
 
 from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.tracts.kernels.tensors.cpu import compose
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.run import track
 from napari_gpubio.tracts.settings import Directions, TrackSettings
-from napari_gpubio.tracts.tensors.cpu import compose
 
 SEEDS = 600
 PATH_VOXELS = 60.0  # 300 steps of 0.2 voxel

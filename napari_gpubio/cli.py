@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio import ENGINES, __version__
-from napari_gpubio.core.cases import run_check, run_speed
+from napari_gpubio.core.checks import run_check, run_speed
 from napari_gpubio.core.device import choose_device, gpu_problem, list_devices, machine
 from napari_gpubio.core.errors import GpuBioError
 
@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     info.set_defaults(run=_info)
 
     for engine in ENGINES:
-        importlib.import_module(f"napari_gpubio.{engine}.batch").add_verb(verbs)
+        importlib.import_module(f"napari_gpubio.{engine}.cli").add_verb(verbs)
     return parser
 
 
@@ -114,7 +114,7 @@ def _names(options: argparse.Namespace) -> list[str]:
 
 
 def _engines(options: argparse.Namespace) -> list[Any]:
-    return [importlib.import_module(f"napari_gpubio.{name}.cases") for name in _names(options)]
+    return [importlib.import_module(f"napari_gpubio.{name}.checks") for name in _names(options)]
 
 
 def _panels(options: argparse.Namespace) -> list[Any]:
@@ -124,7 +124,7 @@ def _panels(options: argparse.Namespace) -> list[Any]:
         told = ", ".join(names)
         print(f"no window can be opened here, so the checks of dock widgets are left out ({told})", file=sys.stderr)
         return []
-    return [importlib.import_module(f"napari_gpubio.{name}.widget.cases") for name in names]
+    return [importlib.import_module(f"napari_gpubio.{name}.gui.checks") for name in names]
 
 
 def _run_panel_check(check: Any, device: Any) -> list[dict[str, Any]]:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from napari_gpubio import cli, tracts
-from napari_gpubio.core.cases import Check, Finding, Speed
+from napari_gpubio.core.checks import Check, Finding, Speed
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle import cases as speckle_cases
-from napari_gpubio.tracts import cases
+from napari_gpubio.speckle import checks as speckle_cases
+from napari_gpubio.tracts import checks as cases
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_checks_of_dock_widgets_need_a_window(capsys, monkeypatch, can_open):
     monkeypatch.setattr(cli, "_can_open_window", lambda: can_open)
     monkeypatch.setattr(speckle_cases, "CHECKS", made_up(1e-4))
     panel = SimpleNamespace(CHECKS=made_up(2e-4, 3e-4))
-    monkeypatch.setitem(sys.modules, "napari_gpubio.speckle.widget.cases", panel)
+    monkeypatch.setitem(sys.modules, "napari_gpubio.speckle.gui.checks", panel)
     assert cli.main(["check", "speckle", "--device", "cpu"]) == 0
     told = capsys.readouterr()
     assert f"{3 if can_open else 1} of" in told.out
@@ -93,7 +93,7 @@ def test_a_window_that_fails_costs_no_other_result(capsys, monkeypatch):
     monkeypatch.setattr(cli, "_can_open_window", lambda: True)
     monkeypatch.setattr(speckle_cases, "CHECKS", made_up(1e-4))
     panel = SimpleNamespace(CHECKS=(Check(name="a window", source="nowhere", run=fail), *made_up(2e-4)))
-    monkeypatch.setitem(sys.modules, "napari_gpubio.speckle.widget.cases", panel)
+    monkeypatch.setitem(sys.modules, "napari_gpubio.speckle.gui.checks", panel)
     assert cli.main(["check", "speckle", "--json", "--device", "cpu"]) == 1
     told = capsys.readouterr()
     assert [row["passed"] for row in json.loads(told.out)["rows"]] == [True, False, True]

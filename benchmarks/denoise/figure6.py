@@ -14,8 +14,9 @@ from common import Array, Row, Stopwatch, Timing
 from denoise.plan import make_problem
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.kernels import kernel
-from napari_gpubio.denoise import anlm, cpu, gpu, wavelet
-from napari_gpubio.denoise.problem import Problem
+from napari_gpubio.denoise.kernels.anlm import cpu, gpu, wavelet
+from napari_gpubio.denoise.kernels.anlm import filtering as anlm
+from napari_gpubio.denoise.kernels.anlm.problem import Problem
 
 SOURCE = Path(__file__).with_suffix(".cu")
 ENGINE_SOURCE = Path(gpu.__file__).with_name("anlm.cu")

@@ -4,11 +4,11 @@ import numpy as np
 from common import Array
 from light import plan
 
-from napari_gpubio.denoise.cases.speeds import head_volume
+from napari_gpubio.denoise.checks.speeds import head_volume
+from napari_gpubio.denoise.kernels.anlm.problem import Problem, scale_of
+from napari_gpubio.denoise.kernels.anlm.windows import make_windows
 from napari_gpubio.denoise.noise import calibrate
-from napari_gpubio.denoise.problem import Problem, scale_of
 from napari_gpubio.denoise.settings import DenoiseSettings
-from napari_gpubio.denoise.windows import make_windows
 
 Plan = plan.Plan  # its photons are not used
 TARGETS = {  # seconds: 100^3 and 256^3 with data resident on one H200, and on two cores of a CPU

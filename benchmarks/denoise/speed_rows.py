@@ -21,8 +21,8 @@ from jobs import Job
 
 from denoise.plan import MOST_FLOAT_VOLUMES, SEED_SECONDS, TARGETS, Plan, cube, make_problem
 from napari_gpubio.core.device import CPU, Device, free_gpu_pool
-from napari_gpubio.denoise import gpu
-from napari_gpubio.denoise.problem import Problem
+from napari_gpubio.denoise.kernels.anlm import gpu
+from napari_gpubio.denoise.kernels.anlm.problem import Problem
 from napari_gpubio.denoise.run import denoise, make_runs
 from napari_gpubio.denoise.settings import DenoiseSettings
 

@@ -14,7 +14,7 @@ from dose.plan import BIG_SHAPE, SMALL_BIG_SHAPE, Plan, big_case, told_target
 from dose.resident import Resident, pinned
 from dose.speed_rows import DEFAULT, FINE, ONE_EACH, repeats, sample_row
 from napari_gpubio.core.device import Device, free_gpu_pool
-from napari_gpubio.dose.histogram.problem import Problem, make_problem
+from napari_gpubio.dose.kernels.histogram.problem import Problem, make_problem
 from napari_gpubio.dose.live import LiveDvh
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.run import dvh, make_runs

@@ -9,7 +9,7 @@ from common import Array, Row, line, table
 
 from dose.peers import Answers, ask_dicompyler, missing
 from napari_gpubio.core.device import Device
-from napari_gpubio.dose.curves.dvh import Dvh
+from napari_gpubio.dose.metrics.dvh import Dvh
 from napari_gpubio.dose.phantom.nelms import (
     CASES,
     Case,

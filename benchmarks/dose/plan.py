@@ -6,9 +6,9 @@ import numpy as np
 from common import Array
 from light import plan
 
-from napari_gpubio.dose.histogram.chords import find_chords
-from napari_gpubio.dose.histogram.problem import Problem
-from napari_gpubio.dose.histogram.work import ContourWork
+from napari_gpubio.dose.kernels.histogram.chords import find_chords
+from napari_gpubio.dose.kernels.histogram.problem import Problem
+from napari_gpubio.dose.kernels.histogram.work import ContourWork
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.phantom.treatment import treatment_dose, treatment_structures
 from napari_gpubio.dose.structures.contours import ContourStructure

@@ -22,7 +22,7 @@ from dose.plan import (
 )
 from dose.resident import Resident
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.dose.histogram.problem import make_problem
+from napari_gpubio.dose.kernels.histogram.problem import make_problem
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.resident import ResidentDvh
 from napari_gpubio.dose.run import dvh

@@ -13,7 +13,7 @@ from jobs import Job
 from layered import picture
 from layered.plan import SKIN_GRID, Plan, skin_case
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.light.layered.run import simulate_layers
+from napari_gpubio.light.layers.run import simulate_layers
 
 BATCHES = 64  # so that an error is itself known to 9 %
 REFERENCE = "CPU-MCML"  # with a Mersenne Twister and 8e8 photons

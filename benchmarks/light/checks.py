@@ -9,12 +9,12 @@ from typing import Any
 from common import Row, line
 
 from light.plan import Plan
-from napari_gpubio.core.cases import run_check
-from napari_gpubio.light import cases
-from napari_gpubio.light.layered import cases as layered_cases
-from napari_gpubio.light.layered.settings import LayeredSettings
+from napari_gpubio.core.checks import run_check
+from napari_gpubio.light import checks as cases
+from napari_gpubio.light import voxel_checks as voxel_cases
+from napari_gpubio.light.layers import checks as layered_cases
+from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.settings import Settings
-from napari_gpubio.light.voxels import cases as voxel_cases
 
 COLUMNS = ("case", "seed", "quantity", "reference", "result", "error", "tolerance", "")
 

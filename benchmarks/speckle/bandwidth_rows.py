@@ -8,7 +8,7 @@ import numpy as np
 from common import Row
 from jobs import Job
 
-from napari_gpubio.speckle.maps import maker
+from napari_gpubio.speckle.kernels.contrast import maker
 from napari_gpubio.speckle.settings import ContrastSettings
 from speckle.plan import COPY_SHARE_TARGET, SEED_SHAPE, Plan, recipe_of
 from speckle.rows import pixel_row, timed_by_events, timed_resident

@@ -7,8 +7,8 @@ import numpy as np
 from common import Row, Timing, load_average, row, timed
 
 from napari_gpubio.core.device import Device
-from napari_gpubio.speckle.maps import cpu
-from napari_gpubio.speckle.maps.problem import Recipe
+from napari_gpubio.speckle.kernels.contrast import cpu
+from napari_gpubio.speckle.kernels.contrast.problem import Recipe
 from speckle.plan import Plan, frames_of
 
 _LAUNCHES = 10  # that one timing on a GPU is the mean of
@@ -35,8 +35,8 @@ def timed_on_gpu(recipe: Recipe, frames: Any, maps: int, plan: Plan) -> Timing:
     """Time the kernels by the GPU's own clock."""
     import cupy
 
-    from napari_gpubio.speckle.maps.gpu import bytes_of, make_room
-    from napari_gpubio.speckle.maps.maker import Maker
+    from napari_gpubio.speckle.kernels.contrast.gpu import bytes_of, make_room
+    from napari_gpubio.speckle.kernels.contrast.maker import Maker
 
     with cupy.cuda.Device(plan.device.indices[0]):
         maker, there = Maker(recipe, plan.device), cupy.asarray(frames)

@@ -10,14 +10,14 @@ import numpy as np
 from common import Array, Row, Timing, row, skipped, timed_on
 
 from napari_gpubio.core.device import Device
+from napari_gpubio.tracts.kernels.rays import cpu
+from napari_gpubio.tracts.kernels.rays.problem import RayProblem
+from napari_gpubio.tracts.kernels.tensors import cpu as tensors_cpu
+from napari_gpubio.tracts.kernels.tensors.problem import FitSettings, fit_problem
 from napari_gpubio.tracts.model import TensorField, Tractogram
-from napari_gpubio.tracts.rays import cpu
-from napari_gpubio.tracts.rays.problem import RayProblem
 from napari_gpubio.tracts.run import track
 from napari_gpubio.tracts.seeds import make_launch
 from napari_gpubio.tracts.settings import Directions, TrackSettings
-from napari_gpubio.tracts.tensors import cpu as tensors_cpu
-from napari_gpubio.tracts.tensors.problem import FitSettings, fit_problem
 from napari_gpubio.tracts.tensors.run import fit_tensors
 from tracts.brain import callosum_click
 from tracts.plan import Plan
@@ -43,7 +43,7 @@ def preparation(plan: Plan) -> Iterator[Row]:
 def _prepare(problem: RayProblem, device: Device) -> object:
     if not device.is_gpu:
         return cpu.prepare_field(problem)
-    from napari_gpubio.tracts.rays import gpu
+    from napari_gpubio.tracts.kernels.rays import gpu
 
     return gpu.prepare_field(problem)
 
@@ -70,7 +70,7 @@ def tensor_fit(plan: Plan) -> Iterator[Row]:
 def _fit_run(problem: Any, device: Device) -> Any:
     if not device.is_gpu:
         return tensors_cpu.Run(problem)
-    from napari_gpubio.tracts.tensors import gpu
+    from napari_gpubio.tracts.kernels.tensors import gpu
 
     return gpu.Run(problem, device=device)
 
@@ -122,7 +122,7 @@ def gpu_memory(plan: Plan) -> Iterator[Row]:
         return
     import cupy
 
-    from napari_gpubio.tracts.rays import gpu
+    from napari_gpubio.tracts.kernels.rays import gpu
 
     gc.collect()
     field = random_field((145, 174, 145))

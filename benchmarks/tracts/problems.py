@@ -6,8 +6,8 @@ import numpy as np
 
 from napari_gpubio.core.philox import uniform
 from napari_gpubio.core.space import apply_affine
+from napari_gpubio.tracts.kernels.rays.problem import RayProblem
 from napari_gpubio.tracts.model import TensorField
-from napari_gpubio.tracts.rays.problem import RayProblem
 from napari_gpubio.tracts.seeds import Launch
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from tracts.brain import callosum_box

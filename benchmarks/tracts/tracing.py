@@ -6,10 +6,10 @@ import numpy as np
 from common import Array, Row, Timing, limited_threads, row, timed
 
 from napari_gpubio.core.device import Device
-from napari_gpubio.tracts.rays import cpu
-from napari_gpubio.tracts.rays.geodesic import trace
-from napari_gpubio.tracts.rays.partial import STATS
-from napari_gpubio.tracts.rays.problem import RayProblem
+from napari_gpubio.tracts.kernels.rays import cpu
+from napari_gpubio.tracts.kernels.rays.geodesic import trace
+from napari_gpubio.tracts.kernels.rays.problem import RayProblem
+from napari_gpubio.tracts.kernels.rays.tally import STATS
 from napari_gpubio.tracts.settings import StopReason, TrackSettings
 
 TOLD = ("method", "interpolation", "integrator", "step_mm", "fa_stop", "max_steps", "precision", "texture")
@@ -50,7 +50,7 @@ class GpuTrace:
     def __init__(self, problem: RayProblem, device: Device) -> None:
         import cupy
 
-        from napari_gpubio.tracts.rays import gpu
+        from napari_gpubio.tracts.kernels.rays import gpu
 
         p = problem
         rays = len(p.launch) * p.rays_per_fiber

@@ -7,7 +7,7 @@ from typing import Any
 from common import Row, skipped, thread_counts, threads_told
 
 from napari_gpubio.core.device import CPU
-from napari_gpubio.tracts.rays.problem import RayProblem
+from napari_gpubio.tracts.kernels.rays.problem import RayProblem
 from napari_gpubio.tracts.seeds import make_launch
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from tracts.brain import callosum_click

@@ -4,7 +4,7 @@ import argparse
 import dataclasses
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from napari_gpubio.core.params import param_info
+from napari_gpubio.core.parameters import param_info
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

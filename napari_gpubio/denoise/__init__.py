@@ -18,7 +18,7 @@ Fluence whose even and odd photons were kept apart is denoised better::
 """
 
 from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings, denoise_fluence, denoise_fluence_steps
-from napari_gpubio.denoise.io import NiftiImage, read_image, read_mask, read_on_grid, write_image
+from napari_gpubio.denoise.io.nifti import NiftiImage, read_image, read_mask, read_on_grid, write_image
 from napari_gpubio.denoise.model import DenoiseResult
 from napari_gpubio.denoise.run import denoise, denoise_steps
 from napari_gpubio.denoise.samples import fluence_pair, noisy_head

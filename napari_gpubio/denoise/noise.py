@@ -16,9 +16,9 @@ import numpy.typing as npt
 from scipy.special import i0e, i1e
 
 from napari_gpubio.core.parallel import cpu_threads
+from napari_gpubio.denoise.kernels.anlm.wavelet import FilterAxis
+from napari_gpubio.denoise.kernels.anlm.windows import Windows
 from napari_gpubio.denoise.settings import DenoiseSettings
-from napari_gpubio.denoise.wavelet import FilterAxis
-from napari_gpubio.denoise.windows import Windows
 
 Array = npt.NDArray[Any]
 # By patch radius, for search radius 1 to 5: means over at least 200 000 voxels of white noise; standard error 0.3 %.
@@ -39,8 +39,8 @@ def calibrate(windows: Windows, settings: DenoiseSettings) -> tuple[float, ...]:
 @functools.lru_cache(maxsize=64)
 def simulate_measure(windows: Windows, preselection: str) -> tuple[float, ...]:
     """Filter white noise of variance 1 and return the mean measure of noise; standard error about 1 %."""
-    from napari_gpubio.denoise import cpu
-    from napari_gpubio.denoise.problem import NOTHING, Problem
+    from napari_gpubio.denoise.kernels.anlm import cpu
+    from napari_gpubio.denoise.kernels.anlm.problem import NOTHING, Problem
 
     margins = [search + patch for search, patch in zip(windows.search, windows.largest_patch, strict=True)]
     values = 100.0 + np.random.default_rng(1).standard_normal([_SIDE + 2 * margin for margin in margins])

@@ -14,13 +14,14 @@ from napari_gpubio.core.chunks import advance_in_chunks, open_run
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.denoise import checks, cpu
+from napari_gpubio.denoise import validation as checks
+from napari_gpubio.denoise.kernels.anlm import cpu
+from napari_gpubio.denoise.kernels.anlm.problem import Problem, scale_of
+from napari_gpubio.denoise.kernels.anlm.tally import Filtered, reached
+from napari_gpubio.denoise.kernels.anlm.windows import Windows, make_windows
 from napari_gpubio.denoise.model import DenoiseResult
 from napari_gpubio.denoise.noise import calibrate
-from napari_gpubio.denoise.partial import Filtered, reached
-from napari_gpubio.denoise.problem import Problem, scale_of
 from napari_gpubio.denoise.settings import DenoiseSettings
-from napari_gpubio.denoise.windows import Windows, make_windows
 
 Array = npt.NDArray[Any]
 _MESSAGE = "denoising"
@@ -231,7 +232,7 @@ def make_runs(problem: Problem, device: Device) -> list[Any]:
     """One `Run` of the right twin for each processor."""
     if not device.is_gpu:
         return [cpu.Run(problem, device=CPU)]
-    from napari_gpubio.denoise import gpu
+    from napari_gpubio.denoise.kernels.anlm import gpu
 
     if problem.values.size > gpu.MOST_VOXELS:
         raise InvalidInput(

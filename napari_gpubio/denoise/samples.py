@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.ndimage import gaussian_filter
 
 from napari_gpubio.core.files import sample_path
-from napari_gpubio.core.layers import LayerData, volume_layer
+from napari_gpubio.core.napari_io import LayerData, volume_layer
 from napari_gpubio.core.volumes import read_array
 
 Array = npt.NDArray[Any]

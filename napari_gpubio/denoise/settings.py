@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from napari_gpubio.core.params import check_params, param
+from napari_gpubio.core.parameters import check_params, param
 
 PATCHES = {"mixed": (1, 2), "small": (1,), "large": (2,)}
 PRESELECTIONS = ("seed", "coupe", "itk", "none")

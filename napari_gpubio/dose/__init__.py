@@ -7,14 +7,6 @@ From a dose and structures to numbers in two calls::
 """
 
 from napari_gpubio.dose.band import DvhBand, dvh_band
-from napari_gpubio.dose.curves.answer import Answer, evaluate
-from napari_gpubio.dose.curves.biology import bed, eqd2, generalised_eud, lkb_ntcp, niemierko_tcp
-from napari_gpubio.dose.curves.constraints import Constraint, Verdict, judge, parse_constraint, parse_constraints
-from napari_gpubio.dose.curves.dvh import Differential, Dvh
-from napari_gpubio.dose.curves.indices import gradient_index, homogeneity_index, paddick_index, rtog_index
-from napari_gpubio.dose.curves.metric import Metric
-from napari_gpubio.dose.curves.metric_text import parse_metric, parse_metrics
-from napari_gpubio.dose.curves.plan import Difference, compare
 from napari_gpubio.dose.io.ct import CtImage, read_ct
 from napari_gpubio.dose.io.dvh_sequence import read_dvh_sequence, write_dvh_sequence
 from napari_gpubio.dose.io.rtdose import read_rtdose
@@ -22,6 +14,14 @@ from napari_gpubio.dose.io.rtplan import DoseReference, Plan, read_rtplan
 from napari_gpubio.dose.io.rtstruct import StructureSet, read_rtstruct
 from napari_gpubio.dose.io.table import read_curves_csv, read_json, write_curves_csv, write_json, write_metrics_csv
 from napari_gpubio.dose.live import LiveDvh
+from napari_gpubio.dose.metrics.answer import Answer, evaluate
+from napari_gpubio.dose.metrics.biology import bed, eqd2, generalised_eud, lkb_ntcp, niemierko_tcp
+from napari_gpubio.dose.metrics.constraints import Constraint, Verdict, judge, parse_constraint, parse_constraints
+from napari_gpubio.dose.metrics.dvh import Differential, Dvh
+from napari_gpubio.dose.metrics.indices import gradient_index, homogeneity_index, paddick_index, rtog_index
+from napari_gpubio.dose.metrics.metric import Metric
+from napari_gpubio.dose.metrics.metric_text import parse_metric, parse_metrics
+from napari_gpubio.dose.metrics.plan import Difference, compare
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.resident import ResidentDvh
 from napari_gpubio.dose.run import DvhResult, dvh, dvh_steps

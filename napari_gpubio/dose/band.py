@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose.curves.dvh import Dvh
+from napari_gpubio.dose.metrics.dvh import Dvh
 from napari_gpubio.dose.model import Dose, Structures, checked_values
 from napari_gpubio.dose.resident import ResidentDvh
 from napari_gpubio.dose.settings import DvhSettings

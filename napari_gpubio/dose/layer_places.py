@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.layers import carried, grid_of
+from napari_gpubio.core.napari_io import carried, grid_of
 from napari_gpubio.core.space import layer_matrix, world_order
 
 _MM = "mm"

@@ -14,18 +14,18 @@ from napari_gpubio.core.chunks import advance_in_chunks
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.dose.curves.assemble import make_dvhs
-from napari_gpubio.dose.curves.dvh import Dvh
-from napari_gpubio.dose.histogram.grid import is_turned
-from napari_gpubio.dose.histogram.problem import make_problem
-from napari_gpubio.dose.histogram.work import Box, LabelWork
+from napari_gpubio.dose.kernels.histogram.grid import is_turned
+from napari_gpubio.dose.kernels.histogram.problem import make_problem
+from napari_gpubio.dose.kernels.histogram.work import Box, LabelWork
+from napari_gpubio.dose.metrics.assemble import make_dvhs
+from napari_gpubio.dose.metrics.dvh import Dvh
 from napari_gpubio.dose.model import Dose, Structures
 from napari_gpubio.dose.run import DvhResult, make_runs
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.labels import LabelStructures
 
 if TYPE_CHECKING:
-    from napari_gpubio.dose.histogram.tally import Tally
+    from napari_gpubio.dose.kernels.histogram.tally import Tally
 
 Array = npt.NDArray[Any]
 Slices = tuple[slice, slice, slice]

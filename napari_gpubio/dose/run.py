@@ -12,11 +12,11 @@ from napari_gpubio.core.chunks import advance_in_chunks, open_run
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.dose.curves.assemble import make_dvhs
-from napari_gpubio.dose.curves.dvh import Dvh
-from napari_gpubio.dose.histogram import cpu
-from napari_gpubio.dose.histogram.problem import Problem, make_problem
-from napari_gpubio.dose.histogram.tally import Tally
+from napari_gpubio.dose.kernels.histogram import cpu
+from napari_gpubio.dose.kernels.histogram.problem import Problem, make_problem
+from napari_gpubio.dose.kernels.histogram.tally import Tally
+from napari_gpubio.dose.metrics.assemble import make_dvhs
+from napari_gpubio.dose.metrics.dvh import Dvh
 from napari_gpubio.dose.model import Dose, Structures
 from napari_gpubio.dose.settings import DvhSettings
 
@@ -146,7 +146,7 @@ def make_runs(problem: Problem, device: Device) -> list[Any]:
     """One `Run` of the right twin for each processor."""
     if not device.is_gpu:
         return [cpu.Run(problem, device=CPU)]
-    from napari_gpubio.dose.histogram import gpu
+    from napari_gpubio.dose.kernels.histogram import gpu
 
     return [_on_gpu(gpu.Run, problem, Device("cuda", (i,))) for i in device.indices]
 

@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.layers import LayerData
-from napari_gpubio.dose.layers import contours_layer, dose_layer, labels_layer
+from napari_gpubio.core.napari_io import LayerData
 from napari_gpubio.dose.model import Dose
+from napari_gpubio.dose.napari_io import contours_layer, dose_layer, labels_layer
 from napari_gpubio.dose.phantom.light import light_dose, light_structures
 from napari_gpubio.dose.phantom.shapes import grid_affine
 from napari_gpubio.dose.phantom.treatment import treatment_dose, treatment_structures

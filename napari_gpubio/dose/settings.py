@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from napari_gpubio.core.params import check_params, param
+from napari_gpubio.core.parameters import check_params, param
 
 OUTSIDE = ("zero", "exclude", "refuse")
 BIN_SCALES = ("linear", "logarithmic")

@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.dose.curves.dvh import Dvh
+from napari_gpubio.dose.metrics.dvh import Dvh
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.run import dvh_steps
 from napari_gpubio.dose.settings import DvhSettings

@@ -16,13 +16,13 @@ from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.snirf import Optodes, read_snirf
 from napari_gpubio.light.io.table import read_table, write_table
 from napari_gpubio.light.io.volumes import read_domain, write_fluence
-from napari_gpubio.light.layered.beams import Beam, convolved
-from napari_gpubio.light.layered.model import Layer, LayeredMedium
-from napari_gpubio.light.layered.phantom import voxel_phantom
-from napari_gpubio.light.layered.presets import layered_preset, layered_preset_names
-from napari_gpubio.light.layered.result import Estimates, LayeredResult
-from napari_gpubio.light.layered.run import layer_steps, simulate_layers
-from napari_gpubio.light.layered.settings import LayeredSettings
+from napari_gpubio.light.layers.beams import Beam, convolved
+from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.phantom import voxel_phantom
+from napari_gpubio.light.layers.presets import layered_preset, layered_preset_names
+from napari_gpubio.light.layers.result import Estimates, LayeredResult
+from napari_gpubio.light.layers.run import layer_steps, simulate_layers
+from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.numbers import fluence_units
 from napari_gpubio.light.phantom import default_detectors, default_source, head_phantom, load_head_phantom

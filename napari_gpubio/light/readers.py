@@ -4,10 +4,10 @@ import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from napari_gpubio.core.layers import KEY, LayerData
+from napari_gpubio.core.napari_io import KEY, LayerData
 from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.results import load_result
-from napari_gpubio.light.layers import fluence_layer, labels_layer
+from napari_gpubio.light.napari_io import fluence_layer, labels_layer
 from napari_gpubio.light.phantom import load_head_phantom
 
 Paths = str | Sequence[str]

@@ -14,16 +14,16 @@ from napari_gpubio.core.device import CPU, Device, choose_device, free_memory_by
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.kernels.voxels import cpu
+from napari_gpubio.light.kernels.voxels.assemble import assemble
+from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
+from napari_gpubio.light.kernels.voxels.tally import Partial
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.scheduling import Way, photon_steps, resumed, seconds_of
 from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.surface import ALL_ROUND, first_tissue, label_at, nearest_surface, source_problem
-from napari_gpubio.light.voxels import cpu
-from napari_gpubio.light.voxels.assemble import assemble
-from napari_gpubio.light.voxels.partial import Partial
-from napari_gpubio.light.voxels.problem import VoxelProblem
-from napari_gpubio.light.work import Way, photon_steps, resumed, seconds_of
 
 _MOST_CELLS = 1 << 32  # of the tallies of a GPU run, whose places are 32-bit numbers
 
@@ -195,7 +195,7 @@ def make_runs(problem: VoxelProblem, device: Device) -> list[Any]:
     """One `Run` of the right twin for each processor."""
     if not device.is_gpu:
         return [cpu.Run(problem, device=CPU)]
-    from napari_gpubio.light.voxels import gpu
+    from napari_gpubio.light.kernels.voxels import gpu
 
     gpus = [Device("cuda", (index,)) for index in device.indices]
     slots, copies = _tallies(problem, gpus)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.params import check_params, param
+from napari_gpubio.core.parameters import check_params, param
 
 FACES = ("-i", "+i", "-j", "+j", "-k", "+k")
 FACE_RULES = ("default", "escape", "fresnel", "mirror", "cyclic")

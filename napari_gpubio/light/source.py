@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.params import check_params, param
+from napari_gpubio.core.parameters import check_params, param
 
 Array = npt.NDArray[Any]
 Vector = tuple[float, float, float]

@@ -12,7 +12,7 @@ and frame by frame::
 """
 
 from napari_gpubio.speckle.indices import inverse_correlation_time, relative_flow, speckle_flow_index
-from napari_gpubio.speckle.io import read_frames, write_maps
+from napari_gpubio.speckle.io.frames import read_frames, write_maps
 from napari_gpubio.speckle.mesi import (
     MesiRecipe,
     MesiResult,

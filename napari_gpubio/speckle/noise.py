@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.ndimage import uniform_filter
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.params import check_params, param
+from napari_gpubio.core.parameters import check_params, param
 
 Array = npt.NDArray[Any]
 DARK_STEPS = 16  # of an ADU

@@ -15,8 +15,8 @@ from napari_gpubio.core.device import CPU, Device, choose_device, free_memory_by
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.speckle.frames import FrameStack
-from napari_gpubio.speckle.maps import cpu
-from napari_gpubio.speckle.maps.problem import Problem, make_problem
+from napari_gpubio.speckle.kernels.contrast import cpu
+from napari_gpubio.speckle.kernels.contrast.problem import Problem, make_problem
 from napari_gpubio.speckle.model import ContrastMaps
 from napari_gpubio.speckle.noise import NoiseModel
 from napari_gpubio.speckle.settings import ContrastSettings
@@ -163,7 +163,7 @@ def make_runs(problem: Problem, device: Device) -> list[Any]:
     """One `Run` of the right twin for each processor."""
     if not device.is_gpu:
         return [cpu.Run(problem, device=CPU)]
-    from napari_gpubio.speckle.maps import gpu
+    from napari_gpubio.speckle.kernels.contrast import gpu
 
     return [_on_gpu(gpu.Run, problem, Device("cuda", (i,))) for i in device.indices]
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.layers import KEY, LayerData
+from napari_gpubio.core.napari_io import KEY, LayerData
 from napari_gpubio.speckle.noise import NoiseModel
 from napari_gpubio.speckle.phantom import Camera, expected_k2, flow_frames, steps_for, tube_map
 

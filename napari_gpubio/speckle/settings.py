@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.params import check_params, param
+from napari_gpubio.core.parameters import check_params, param
 
 MODES = ("spatial", "temporal", "spatio-temporal")
 EDGES = ("valid", "reflect", "shrink", "zero")

@@ -9,8 +9,8 @@ from napari_gpubio.core.chunks import open_run
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle.frames import checked_values, kernel_dtype
-from napari_gpubio.speckle.maps import cpu
-from napari_gpubio.speckle.maps.problem import Maps, Recipe
+from napari_gpubio.speckle.kernels.contrast import cpu
+from napari_gpubio.speckle.kernels.contrast.problem import Maps, Recipe
 from napari_gpubio.speckle.model import ContrastMaps
 from napari_gpubio.speckle.noise import NoiseModel
 from napari_gpubio.speckle.settings import ContrastSettings
@@ -142,7 +142,7 @@ class ContrastStream:
 def _make_live(recipe: Recipe, device: Device) -> Any:
     if not device.is_gpu:
         return cpu.Live(recipe, device, RESULTS)
-    from napari_gpubio.speckle.maps import gpu
+    from napari_gpubio.speckle.kernels.contrast import gpu
 
     first = Device("cuda", device.indices[:1])
     needed = recipe.settings.depth * int(np.prod(recipe.shape)) * recipe.dtype.itemsize

@@ -146,7 +146,7 @@ class TensorField:
     @cached_property
     def eigen(self) -> "Eigen":
         """Eigenvalues and eigenvectors of every tensor (computed once, on the CPU)."""
-        from napari_gpubio.tracts.tensors.cpu import eigen_decompose
+        from napari_gpubio.tracts.kernels.tensors.cpu import eigen_decompose
 
         return Eigen(*eigen_decompose(self.tensors))
 

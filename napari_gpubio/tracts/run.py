@@ -13,10 +13,10 @@ from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, open_run
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.tracts.kernels.rays import cpu
+from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_finite
+from napari_gpubio.tracts.kernels.rays.tally import Partial, no_fibers
 from napari_gpubio.tracts.model import TensorField, Tractogram
-from napari_gpubio.tracts.rays import cpu
-from napari_gpubio.tracts.rays.partial import Partial, no_fibers
-from napari_gpubio.tracts.rays.problem import RayProblem, check_finite
 from napari_gpubio.tracts.seeds import Launch, make_launch
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 
@@ -170,7 +170,7 @@ def make_runs(problem: RayProblem, device: Device) -> list[Any]:
     """One `Run` of the right twin for each processor."""
     if not device.is_gpu:
         return [cpu.Run(problem, device=CPU)]
-    from napari_gpubio.tracts.rays import gpu
+    from napari_gpubio.tracts.kernels.rays import gpu
 
     return [_on_gpu(gpu.Run, problem, Device("cuda", (i,))) for i in device.indices]
 

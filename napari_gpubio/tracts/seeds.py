@@ -13,9 +13,9 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.philox import uniform
 from napari_gpubio.core.space import apply_affine
+from napari_gpubio.tracts.kernels.tensors.cpu import eigen_decompose
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.settings import Directions
-from napari_gpubio.tracts.tensors.cpu import eigen_decompose
 
 Array = npt.NDArray[Any]
 _GOLDEN_ANGLE = np.pi * (3.0 - np.sqrt(5.0))

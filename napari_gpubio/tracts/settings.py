@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.params import check_params, param
+from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.tracts.metrics import METRICS
 
 METHODS = ("hamiltonian", "vanaart2011", "eudx")

@@ -14,14 +14,14 @@ from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.denoise import DenoiseSettings
-from napari_gpubio.denoise.build import BUILDS
-from napari_gpubio.denoise.build import defines_of as anlm_defines
-from napari_gpubio.light.layered import gpu as layered_gpu
-from napari_gpubio.light.layered.model import Layer, LayeredMedium
-from napari_gpubio.light.layered.problem import LayeredProblem
-from napari_gpubio.light.layered.settings import LayeredSettings
-from napari_gpubio.light.voxels.gpu import defines_of
-from napari_gpubio.speckle.maps.maker import defines_of as speckle_defines
+from napari_gpubio.denoise.kernels.anlm.build import BUILDS
+from napari_gpubio.denoise.kernels.anlm.build import defines_of as anlm_defines
+from napari_gpubio.light.kernels.layers import gpu as layered_gpu
+from napari_gpubio.light.kernels.layers.problem import LayeredProblem
+from napari_gpubio.light.kernels.voxels.gpu import defines_of
+from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.speckle.kernels.contrast.maker import defines_of as speckle_defines
 from tests.cuda_on_cpu import loader
 from tests.denoise.samples import problem_of
 from tests.speckle.kernel_builds import recipes_of
@@ -59,28 +59,28 @@ SPECKLE = {
     name: [speckle_defines(recipe) for recipe in recipes_of(name)] for name in ("windows", "sequences", "direct")
 }
 SPECIALISATIONS = {
-    "denoise/anlm.cu": ANLM,
-    "dose/histogram/dvh.cu": [("LABEL=unsigned char",), ("LABEL=unsigned short",)],
-    "tracts/rays/geodesic.cu": BOTH_REALS,
-    "tracts/tensors/tensors.cu": BOTH_REALS,
-    "light/voxels/voxels.cu": VOXELS,
-    "light/layered/layers.cu": LAYERS,
-    **{f"speckle/maps/{name}.cu": defines for name, defines in SPECKLE.items()},
+    "denoise/kernels/anlm/anlm.cu": ANLM,
+    "dose/kernels/histogram/dvh.cu": [("LABEL=unsigned char",), ("LABEL=unsigned short",)],
+    "tracts/kernels/rays/geodesic.cu": BOTH_REALS,
+    "tracts/kernels/tensors/tensors.cu": BOTH_REALS,
+    "light/kernels/voxels/voxels.cu": VOXELS,
+    "light/kernels/layers/layers.cu": LAYERS,
+    **{f"speckle/kernels/contrast/{name}.cu": defines for name, defines in SPECKLE.items()},
 }
 # Compiled with ``strict=True`` by their engines.
 STRICT = {
-    "denoise/fluence/fluence.cu",
-    "dose/histogram/dvh.cu",
-    "speckle/maps/direct.cu",
-    "speckle/maps/sequences.cu",
-    "speckle/maps/windows.cu",
-    "tracts/rays/geodesic.cu",
-    "tracts/tensors/tensors.cu",
+    "denoise/kernels/fluence/fluence.cu",
+    "dose/kernels/histogram/dvh.cu",
+    "speckle/kernels/contrast/direct.cu",
+    "speckle/kernels/contrast/sequences.cu",
+    "speckle/kernels/contrast/windows.cu",
+    "tracts/kernels/rays/geodesic.cu",
+    "tracts/kernels/tensors/tensors.cu",
 }
 # Compiled with ``fast=True`` by an engine too.
-FAST = {"denoise/anlm.cu", "light/voxels/voxels.cu", "light/layered/layers.cu"}
+FAST = {"denoise/kernels/anlm/anlm.cu", "light/kernels/voxels/voxels.cu", "light/kernels/layers/layers.cu"}
 # Files that mix float with double because they mean double.
-DOUBLE_ON_PURPOSE = {"speckle/maps/direct.cu", "tracts/tensors/tensors.cu"}
+DOUBLE_ON_PURPOSE = {"speckle/kernels/contrast/direct.cu", "tracts/kernels/tensors/tensors.cu"}
 # Registers a kernel may use at most, on any architecture; 255 for one that is not named here. A tenth more than was
 # measured with NVRTC 13.5, since compilers differ.
 REGISTERS = {

@@ -6,7 +6,7 @@ import pytest
 from napari.layers import Image, Labels
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.layers import (
+from napari_gpubio.core.napari_io import (
     KEY,
     carried,
     grid_of,

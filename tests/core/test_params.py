@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.params import check_params, param, param_info
+from napari_gpubio.core.parameters import check_params, param, param_info
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

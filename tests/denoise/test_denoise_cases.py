@@ -5,11 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from napari_gpubio.core.cases import run_check, run_speed
+from napari_gpubio.core.checks import run_check, run_speed
 from napari_gpubio.core.device import choose_device
-from napari_gpubio.denoise import DenoiseSettings, cases
-from napari_gpubio.denoise.cases import checks, speeds
-from napari_gpubio.denoise.cases.direct import denoise_directly, mix_directly
+from napari_gpubio.denoise import DenoiseSettings
+from napari_gpubio.denoise import checks as cases
+from napari_gpubio.denoise.checks import cases as checks
+from napari_gpubio.denoise.checks import speeds
+from napari_gpubio.denoise.checks.direct import denoise_directly, mix_directly
 from napari_gpubio.denoise.run import denoise
 from tests.denoise.reference import Reference, mixed
 from tests.denoise.samples import problem_of, steps_and_noise

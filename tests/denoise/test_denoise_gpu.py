@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.device import Device
-from napari_gpubio.denoise import DenoiseSettings, denoise, gpu
+from napari_gpubio.denoise import DenoiseSettings, denoise
+from napari_gpubio.denoise.kernels.anlm import gpu
 from tests.denoise.samples import problem_of, steps_and_noise
 from tests.denoise.test_denoise_twins import OPTIONS
 
@@ -40,7 +41,7 @@ def test_long_lines_are_mixed_as_on_the_cpu(shape):
     run = gpu.Run(problem, device=Device("cuda", (0,)))
     import cupy
 
-    from napari_gpubio.denoise import cpu, wavelet
+    from napari_gpubio.denoise.kernels.anlm import cpu, wavelet
 
     rng = np.random.default_rng(4)
     small, large = (rng.normal(100.0, 5.0, shape).astype(np.float32) for _ in range(2))

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import rice
 
-from napari_gpubio.denoise import DenoiseSettings, cpu, denoise
+from napari_gpubio.denoise import DenoiseSettings, denoise
+from napari_gpubio.denoise.kernels.anlm import cpu
+from napari_gpubio.denoise.kernels.anlm.windows import make_windows
 from napari_gpubio.denoise.noise import (
     _koay_table,
     calibrate,
@@ -15,7 +17,6 @@ from napari_gpubio.denoise.noise import (
     without_bias,
 )
 from napari_gpubio.denoise.samples import noisy_head
-from napari_gpubio.denoise.windows import make_windows
 
 
 def test_calibration_has_the_measured_values():
@@ -144,7 +145,7 @@ def test_the_strength_for_a_known_noise_is_near_the_best(head, monkeypatch):
     best = error_of(head, FOR_MRI, noise=head[2])
     errors = []
     for share in (0.65, 2.6, 13.0):
-        monkeypatch.setattr("napari_gpubio.denoise.problem._KNOWN_SHARE", share)
+        monkeypatch.setattr("napari_gpubio.denoise.kernels.anlm.problem._KNOWN_SHARE", share)
         errors.append(error_of(head, FOR_MRI, noise=head[2]))
     assert best < 1.02 * min(errors)
     assert best < 0.9 * errors[-1]

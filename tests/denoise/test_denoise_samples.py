@@ -5,7 +5,7 @@ import pytest
 
 from napari_gpubio import denoise
 from napari_gpubio.core.files import sample_path
-from napari_gpubio.core.layers import carried, grid_of, volume_of
+from napari_gpubio.core.napari_io import carried, grid_of, volume_of
 from napari_gpubio.denoise import samples
 
 MUA_PER_MM = np.array([0.0, 0.01, 0.1])  # of the labels of the fluence

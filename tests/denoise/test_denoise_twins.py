@@ -7,7 +7,8 @@ import pytest
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput, OutOfGpuMemory
-from napari_gpubio.denoise import DenoiseSettings, bricks, build, cpu, denoise, denoise_steps, gpu, windows
+from napari_gpubio.denoise import DenoiseSettings, denoise, denoise_steps
+from napari_gpubio.denoise.kernels.anlm import bricks, build, cpu, gpu, windows
 from tests.cuda_on_cpu import loader
 from tests.denoise.samples import problem_of, steps_and_noise
 from tests.runs import check_closing_frees, check_same_methods

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio import cli, denoise
-from napari_gpubio.denoise import batch
+from napari_gpubio.denoise import cli as batch
 from tests.denoise.samples import steps_and_noise
 
 SHAPE, AFFINE = (20, 18, 16), np.diag([1.0, 1.0, 2.0, 1.0])

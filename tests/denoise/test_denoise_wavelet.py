@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from napari_gpubio.denoise import cpu, wavelet
+from napari_gpubio.denoise.kernels.anlm import cpu, wavelet
 from tests.denoise.reference import analysis, bands, mixed, synthesis
 
 SHAPE = (9, 12, 7)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.layers import KEY
+from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.dose import read_ct, readers
 from napari_gpubio.dose.io.dicom import modality_of, sorted_by_modality
 from tests.dose.dicom_files import save_ct, save_dose, save_structures

@@ -5,11 +5,19 @@ import pytest
 from napari.layers import Image, Labels, Layer, Shapes
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.layers import series_layer
+from napari_gpubio.core.napari_io import series_layer
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh
 from napari_gpubio.dose.layer_places import affine_mm, has_length_unit, index_to_world
-from napari_gpubio.dose.layers import contours_layer, contours_of, dose_layer, dose_of, labels_layer, labels_of, unit_of
+from napari_gpubio.dose.napari_io import (
+    contours_layer,
+    contours_of,
+    dose_layer,
+    dose_of,
+    labels_layer,
+    labels_of,
+    unit_of,
+)
 from napari_gpubio.dose.sampling import dose_at_voxels
 from tests.dose.samples import ROTATION, affine_of, circle, linear_dose, stack, uniform_dose
 

@@ -5,7 +5,7 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, LiveDvh, dvh
-from napari_gpubio.dose.histogram import tallying
+from napari_gpubio.dose.kernels.histogram import tallying
 from tests.dose.samples import affine_of, circle, stack
 
 SHAPE = (12, 10, 14)

@@ -26,7 +26,7 @@ from napari_gpubio.dose import (
     whole_grid,
     write_metrics_csv,
 )
-from napari_gpubio.dose.curves.models import MODELS
+from napari_gpubio.dose.metrics.models import MODELS
 from tests.dose.samples import PLANES, circle, linear_dose, stack
 
 

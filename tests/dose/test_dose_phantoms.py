@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from napari_gpubio.core.cases import run_check, run_speed
+from napari_gpubio.core.checks import run_check, run_speed
 from napari_gpubio.core.device import CPU
 from napari_gpubio.dose import DvhSettings, dvh
-from napari_gpubio.dose.cases import CHECKS, SPEEDS
+from napari_gpubio.dose.checks import CHECKS, SPEEDS
 from napari_gpubio.dose.phantom.light import light_dose, light_structures
 from napari_gpubio.dose.phantom.treatment import treatment_dose, treatment_structures
 

@@ -7,7 +7,7 @@ from pydicom.data import get_testdata_file
 from pydicom.uid import RLELossless
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.layers import KEY
+from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.dose import Dose, LabelStructures, dvh, read_ct, read_rtdose, read_rtplan, read_rtstruct, readers
 from napari_gpubio.dose.io import nifti

@@ -8,9 +8,9 @@ import pytest
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import OutOfGpuMemory
 from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh, dvh_steps
-from napari_gpubio.dose.histogram import cpu, gpu, lattice, sheets, work
-from napari_gpubio.dose.histogram.chords import find_chords
-from napari_gpubio.dose.histogram.problem import make_problem
+from napari_gpubio.dose.kernels.histogram import cpu, gpu, lattice, sheets, work
+from napari_gpubio.dose.kernels.histogram.chords import find_chords
+from napari_gpubio.dose.kernels.histogram.problem import make_problem
 from tests.cuda_on_cpu import loader
 from tests.dose.samples import affine_of, random_case
 from tests.runs import check_closing_frees, check_same_methods

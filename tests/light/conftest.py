@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from napari_gpubio.light.layered import gpu
+from napari_gpubio.light.kernels.layers import gpu
 
 
 @pytest.fixture(scope="module")

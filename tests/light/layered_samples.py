@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.light.layered.model import Layer, LayeredMedium
-from napari_gpubio.light.layered.result import Estimates, LayeredResult
-from napari_gpubio.light.layered.run import simulate_layers
-from napari_gpubio.light.layered.settings import LayeredSettings
+from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.result import Estimates, LayeredResult
+from napari_gpubio.light.layers.run import simulate_layers
+from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.result import Estimate
 
 ENDLESS_MM = math.inf

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.device import Device
-from napari_gpubio.light.layered import cpu, gpu
-from napari_gpubio.light.layered.gpu import Variant
-from napari_gpubio.light.layered.run import simulate_layers
-from napari_gpubio.light.layered.settings import LayeredSettings
+from napari_gpubio.light.kernels.layers import cpu, gpu
+from napari_gpubio.light.kernels.layers.gpu import Variant
+from napari_gpubio.light.layers.run import simulate_layers
+from napari_gpubio.light.layers.settings import LayeredSettings
 from tests.light.layered_samples import ENDLESS_MM, GLASS, TISSUE, check_same_bits, medium
 
 GPU = Device("cuda", (0,))

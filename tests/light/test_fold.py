@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.parallel import cpu_threads
-from napari_gpubio.light import physics
-from napari_gpubio.light.voxels import gpu
-from napari_gpubio.light.voxels.fold import add_square, fold_batch, row_energy
-from napari_gpubio.light.voxels.photon import MEDIUM_NUMBERS
+from napari_gpubio.light.kernels import physics
+from napari_gpubio.light.kernels.voxels import gpu
+from napari_gpubio.light.kernels.voxels.fold import add_square, fold_batch, row_energy
+from napari_gpubio.light.kernels.voxels.photon import MEDIUM_NUMBERS
 from tests.cuda_on_cpu import loader
 
 WORD = 2**64

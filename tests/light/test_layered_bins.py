@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from napari_gpubio.light.layered.settings import angle_centres, ring_area_mm2, solid_angle_sr
+from napari_gpubio.light.layers.settings import angle_centres, ring_area_mm2, solid_angle_sr
 from tests.light.layered_samples import ARRAYS, GLASS, NUMBERS, SKIN, TISSUE, VAN_DE_HULST, check_same_bits, medium, run
 from tests.light.layered_truth import COARSE, check_within
 from tests.light.voxel_samples import MOST_Z, check_z

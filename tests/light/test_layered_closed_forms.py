@@ -8,7 +8,7 @@ import pytest
 
 from napari_gpubio.core.fastmath import turn
 from napari_gpubio.core.xoshiro import next_bits, stream, uniform
-from napari_gpubio.light import physics
+from napari_gpubio.light.kernels import physics
 from tests.light.layered_samples import GLASS, medium, run
 from tests.light.layered_truth import COARSE, check_within
 from tests.light.voxel_samples import check_z

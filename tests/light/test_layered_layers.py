@@ -9,9 +9,9 @@ import pytest
 from napari.layers import Image, Labels, Points, Vectors
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.layers import carried
-from napari_gpubio.light.layered.beams import Beam, convolved
-from napari_gpubio.light.layered.curves import (
+from napari_gpubio.core.napari_io import carried
+from napari_gpubio.light.layers.beams import Beam, convolved
+from napari_gpubio.light.layers.curves import (
     angle_curves,
     broad_beam_curve,
     depth_curve,
@@ -20,7 +20,8 @@ from napari_gpubio.light.layered.curves import (
     radial_curve,
     write_curves,
 )
-from napari_gpubio.light.layered.layers import (
+from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.napari_io import (
     LAYER_COLOURS,
     border_layers,
     layer_colours,
@@ -29,11 +30,10 @@ from napari_gpubio.light.layered.layers import (
     quantity_rz,
     result_of,
 )
-from napari_gpubio.light.layered.model import Layer, LayeredMedium
-from napari_gpubio.light.layered.numbers import absorbed_beyond, fraction_rows, layered_findings, layered_rows
-from napari_gpubio.light.layered.phantom import voxel_case, voxel_phantom
-from napari_gpubio.light.layered.run import simulate_layers
-from napari_gpubio.light.layered.settings import LayeredSettings, ring_area_mm2, solid_angle_sr
+from napari_gpubio.light.layers.numbers import absorbed_beyond, fraction_rows, layered_findings, layered_rows
+from napari_gpubio.light.layers.phantom import voxel_case, voxel_phantom
+from napari_gpubio.light.layers.run import simulate_layers
+from napari_gpubio.light.layers.settings import LayeredSettings, ring_area_mm2, solid_angle_sr
 from napari_gpubio.light.numbers import fluence_units
 from napari_gpubio.light.result import Estimate
 

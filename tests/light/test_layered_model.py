@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.layered.model import MOST_LAYERS, THICKEST_MM, Layer, LayeredMedium
+from napari_gpubio.light.layers.model import MOST_LAYERS, THICKEST_MM, Layer, LayeredMedium
 from tests.light.layered_samples import ENDLESS_MM, GLASS, SKIN, TISSUE, medium
 
 

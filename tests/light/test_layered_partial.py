@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.layered.assemble import assemble
-from napari_gpubio.light.layered.partial import BatchTally, LayeredPartial
-from napari_gpubio.light.layered.problem import SCALE, LayeredProblem
-from napari_gpubio.light.layered.settings import LayeredSettings
+from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
+from napari_gpubio.light.kernels.layers.tally import BatchTally, LayeredPartial
+from napari_gpubio.light.layers.assemble import assemble
+from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.light.scheduling import joined
 from napari_gpubio.light.spread import mean_error
-from napari_gpubio.light.work import joined
 from tests.light.layered_samples import ARRAYS, GLASS, NUMBERS, TISSUE, medium
 
 GRID = {"radial_bins": 3, "depth_bins": 4, "angle_bins": 2, "dr_mm": 0.5, "dz_mm": 0.25}

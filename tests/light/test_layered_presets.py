@@ -5,9 +5,9 @@ import math
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.layered.presets import layered_preset, layered_preset_names
-from napari_gpubio.light.layered.run import simulate_layers
-from napari_gpubio.light.layered.settings import LayeredSettings
+from napari_gpubio.light.layers.presets import layered_preset, layered_preset_names
+from napari_gpubio.light.layers.run import simulate_layers
+from napari_gpubio.light.layers.settings import LayeredSettings
 from tests.light.layered_samples import SKIN_IN_CM
 
 

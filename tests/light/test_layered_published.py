@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from napari_gpubio.light.layered.settings import ring_area_mm2, solid_angle_sr
+from napari_gpubio.light.layers.settings import ring_area_mm2, solid_angle_sr
 from tests.light.layered_samples import ENDLESS_MM, GIOVANELLI, VAN_DE_HULST, at, medium, run
 from tests.light.layered_truth import COARSE, adding_doubling, check_within
 from tests.light.voxel_samples import check_z

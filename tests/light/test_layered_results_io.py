@@ -13,10 +13,10 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io import archive, load_layered_result, save_layered_result, save_result
 from napari_gpubio.light.io.mco import read_mco, write_mco
-from napari_gpubio.light.layered.beams import Beam, convolved
-from napari_gpubio.light.layered.model import Layer, LayeredMedium
-from napari_gpubio.light.layered.run import layer_steps, simulate_layers
-from napari_gpubio.light.layered.settings import LayeredSettings
+from napari_gpubio.light.layers.beams import Beam, convolved
+from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.run import layer_steps, simulate_layers
+from napari_gpubio.light.layers.settings import LayeredSettings
 from tests import runs
 from tests.light.full_disk import full_disk
 from tests.light.layered_samples import check_same_bits

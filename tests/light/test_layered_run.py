@@ -11,13 +11,14 @@ import pytest
 from napari_gpubio import light
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
 from napari_gpubio.core.steps import drive
-from napari_gpubio.light import work
-from napari_gpubio.light.layered import cpu, gpu, run
-from napari_gpubio.light.layered.model import Layer, LayeredMedium
-from napari_gpubio.light.layered.partial import LayeredPartial
-from napari_gpubio.light.layered.result import LayeredResult
-from napari_gpubio.light.layered.run import layer_steps, simulate_layers
-from napari_gpubio.light.layered.settings import LayeredSettings
+from napari_gpubio.light import scheduling as work
+from napari_gpubio.light.kernels.layers import cpu, gpu
+from napari_gpubio.light.kernels.layers.tally import LayeredPartial
+from napari_gpubio.light.layers import run
+from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.result import LayeredResult
+from napari_gpubio.light.layers.run import layer_steps, simulate_layers
+from napari_gpubio.light.layers.settings import LayeredSettings
 from tests import runs
 from tests.light.layered_samples import ARRAYS, GLASS, NUMBERS, TISSUE, check_same_bits, medium, with_layer
 

@@ -8,15 +8,10 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.params import param_info
-from napari_gpubio.light.layered.model import THICKEST_MM
-from napari_gpubio.light.layered.problem import SCALE, LayeredProblem, per_mm
-from napari_gpubio.light.layered.settings import (
-    LayeredSettings,
-    angle_centres,
-    ring_area_mm2,
-    solid_angle_sr,
-)
+from napari_gpubio.core.parameters import param_info
+from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem, per_mm
+from napari_gpubio.light.layers.model import THICKEST_MM
+from napari_gpubio.light.layers.settings import LayeredSettings, angle_centres, ring_area_mm2, solid_angle_sr
 from tests.light.layered_samples import ENDLESS_MM, GLASS, SKIN, TISSUE, medium, with_layer
 
 BAD = [

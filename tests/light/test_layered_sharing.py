@@ -6,10 +6,10 @@ import pytest
 
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import OutOfGpuMemory
-from napari_gpubio.light import work
-from napari_gpubio.light.layered import cpu, gpu
-from napari_gpubio.light.layered.gpu import Variant
-from napari_gpubio.light.layered.problem import LayeredProblem
+from napari_gpubio.light import scheduling as work
+from napari_gpubio.light.kernels.layers import cpu, gpu
+from napari_gpubio.light.kernels.layers.gpu import Variant
+from napari_gpubio.light.kernels.layers.problem import LayeredProblem
 from tests.light.layered_samples import check_same_bits
 from tests.light.layered_twin_samples import (
     GPU,

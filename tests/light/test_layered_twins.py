@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core import kernels
-from napari_gpubio.light.layered import gpu
-from napari_gpubio.light.layered.assemble import assemble
-from napari_gpubio.light.layered.gpu import Variant, hot_corner
-from napari_gpubio.light.layered.problem import LayeredProblem
-from napari_gpubio.light.layered.run import simulate_layers
-from napari_gpubio.light.layered.settings import ring_area_mm2
+from napari_gpubio.light.kernels.layers import gpu
+from napari_gpubio.light.kernels.layers.gpu import Variant, hot_corner
+from napari_gpubio.light.kernels.layers.problem import LayeredProblem
+from napari_gpubio.light.layers.assemble import assemble
+from napari_gpubio.light.layers.run import simulate_layers
+from napari_gpubio.light.layers.settings import ring_area_mm2
 from tests.cuda_on_cpu import loader
 from tests.light.layered_samples import SKIN, at, check_same_bits, medium
 from tests.light.layered_twin_samples import (

@@ -11,7 +11,7 @@ from PIL import Image
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.light import batch
+from napari_gpubio.light import cli as batch
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io import load_result, write_table
 from napari_gpubio.light.model import Domain, Medium

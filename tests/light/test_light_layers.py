@@ -8,8 +8,9 @@ import pytest
 
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.layers import KEY, carried, grid_of, volume_layer, volume_of
-from napari_gpubio.light.layers import (
+from napari_gpubio.core.napari_io import KEY, carried, grid_of, volume_layer, volume_of
+from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.napari_io import (
     absorbed_layer,
     decade_limits,
     domain_of,
@@ -19,7 +20,6 @@ from napari_gpubio.light.layers import (
     labels_layer,
     result_of,
 )
-from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.numbers import fluence_units
 from tests.light.result_samples import sample_result
 from tests.volume_samples import AFFINES, SHAPE, SOME_VOXELS, VOLUME, built, shown_at

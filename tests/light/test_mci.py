@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
-from napari_gpubio.light.layered.model import Layer, LayeredMedium
-from napari_gpubio.light.layered.settings import LayeredSettings
+from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.settings import LayeredSettings
 
 TEMPLATE = """\
 ####

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light import mcml
 from napari_gpubio.light.io.mci import read_mci
 from napari_gpubio.light.io.mco import read_mco
-from napari_gpubio.light.layered.run import simulate_layers
+from napari_gpubio.light.layers import cli as mcml
+from napari_gpubio.light.layers.run import simulate_layers
 
 # The slab of the manual of MCML (chapter 6), for which van de Hulst (1980) has Rd .09739 and T .66096, and its
 # semi-infinite medium, for which Giovanelli (1955) has Rsp + Rd = .2600.

@@ -9,9 +9,9 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.mco import read_mco, write_mco
 from napari_gpubio.light.io.mco_layout import BLOCKS, angular_ratio
-from napari_gpubio.light.layered.model import Layer, LayeredMedium
-from napari_gpubio.light.layered.run import simulate_layers
-from napari_gpubio.light.layered.settings import LayeredSettings, angle_centres, ring_area_mm2, solid_angle_sr
+from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.run import simulate_layers
+from napari_gpubio.light.layers.settings import LayeredSettings, angle_centres, ring_area_mm2, solid_angle_sr
 from tests.light.full_disk import full_disk
 
 # What the formats %G, %-14.6G, %12.4G, %12.4E of MCML 1.2.2 write for nz = 3, nr = 2, na = 2 and two layers.

@@ -9,15 +9,15 @@ import pytest
 from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import OutOfGpuMemory
-from napari_gpubio.light import work
+from napari_gpubio.light import scheduling as work
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.kernels.voxels import cpu, gpu
+from napari_gpubio.light.kernels.voxels import problem as problems
+from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import FACE_RULES, Settings
 from napari_gpubio.light.source import KINDS, Source
-from napari_gpubio.light.voxels import cpu, gpu
-from napari_gpubio.light.voxels import problem as problems
-from napari_gpubio.light.voxels.problem import VoxelProblem
 from tests.cuda_on_cpu import loader
 from tests.light.test_model import turned_affine
 from tests.light.voxel_samples import check_same_bits, check_z, make_domain

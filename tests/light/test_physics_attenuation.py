@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.source import Source
-from napari_gpubio.light.voxels.problem import VoxelProblem
 from tests.light.voxel_samples import (
     CLEAR,
     CYCLIC_SIDES,

@@ -6,8 +6,8 @@ import numba as nb
 import numpy as np
 import pytest
 
-from napari_gpubio.light import physics
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.kernels import physics
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import Settings

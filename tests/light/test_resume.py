@@ -8,13 +8,13 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
-from napari_gpubio.light import work
+from napari_gpubio.light import scheduling as work
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io.results import load_result, save_result
+from napari_gpubio.light.kernels.voxels import problem as problems
 from napari_gpubio.light.run import simulate, simulate_steps
 from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.source import Source
-from napari_gpubio.light.voxels import problem as problems
 from tests.light.voxel_samples import TISSUE, check_same_bits, make_domain, tallies
 
 DOMAIN = make_domain((8, 9, 10))
@@ -123,7 +123,7 @@ def test_a_complete_result_is_only_assembled_anew(whole, monkeypatch):
     def nothing(self, start, count):
         raise AssertionError("there was nothing to trace")
 
-    monkeypatch.setattr("napari_gpubio.light.voxels.cpu.Run.advance", nothing)
+    monkeypatch.setattr("napari_gpubio.light.kernels.voxels.cpu.Run.advance", nothing)
     check_same_bits(run(resume=whole), whole)
 
 

@@ -10,14 +10,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from napari_gpubio.light import work
+from napari_gpubio.light import scheduling as work
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.kernels.voxels import cpu
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate, simulate_steps
 from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.source import Source
-from napari_gpubio.light.voxels import cpu
 from tests import runs
 from tests.light.test_model import turned_affine
 from tests.light.voxel_samples import TISSUE, check_same_bits, make_domain

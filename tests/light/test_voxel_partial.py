@@ -7,11 +7,11 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.kernels.voxels.assemble import assemble
+from napari_gpubio.light.kernels.voxels.photon import LEDGER
+from napari_gpubio.light.kernels.voxels.tally import CaughtPhotons, OpenBatch, Partial
+from napari_gpubio.light.scheduling import joined
 from napari_gpubio.light.spread import mean_error
-from napari_gpubio.light.voxels.assemble import assemble
-from napari_gpubio.light.voxels.partial import CaughtPhotons, OpenBatch, Partial
-from napari_gpubio.light.voxels.photon import LEDGER
-from napari_gpubio.light.work import joined
 from tests.light.test_voxel_problem import SHAPE, problem
 from tests.light.voxel_samples import make_domain
 

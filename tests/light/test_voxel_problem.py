@@ -9,13 +9,13 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.kernels.voxels import cpu
+from napari_gpubio.light.kernels.voxels.photon import CYCLIC, EDGE, ESCAPE, LEDGER, MIRROR, OUTSIDE
+from napari_gpubio.light.kernels.voxels.problem import FIRST_MEDIUM, VoxelProblem
+from napari_gpubio.light.kernels.voxels.tally import Partial
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.source import Source
-from napari_gpubio.light.voxels import cpu
-from napari_gpubio.light.voxels.partial import Partial
-from napari_gpubio.light.voxels.photon import CYCLIC, EDGE, ESCAPE, LEDGER, MIRROR, OUTSIDE
-from napari_gpubio.light.voxels.problem import FIRST_MEDIUM, VoxelProblem
 from tests.light.test_model import turned_affine
 from tests.light.voxel_samples import TISSUE, layers, make_domain, sliced
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from napari_gpubio.speckle import ContrastSettings, NoiseModel
-from napari_gpubio.speckle.maps.problem import Recipe
+from napari_gpubio.speckle.kernels.contrast.problem import Recipe
 
 DARK = NoiseModel(dark_adu=100.0, gain=0.5, read_noise_adu=2.0)
 _WINDOWS = (

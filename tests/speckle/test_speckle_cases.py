@@ -5,11 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from napari_gpubio.core.cases import run_check, run_speed
+from napari_gpubio.core.checks import run_check, run_speed
 from napari_gpubio.core.device import choose_device
-from napari_gpubio.speckle import cases, contrast
-from napari_gpubio.speckle.cases import checks, speeds
-from napari_gpubio.speckle.cases.direct import contrast_directly
+from napari_gpubio.speckle import checks as cases
+from napari_gpubio.speckle import contrast
+from napari_gpubio.speckle.checks import cases as checks
+from napari_gpubio.speckle.checks import speeds
+from napari_gpubio.speckle.checks.direct import contrast_directly
 from tests.speckle.reference import contrast_of
 
 NAMES = [check.name for check in checks.CHECKS]

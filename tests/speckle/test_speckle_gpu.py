@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.speckle import ContrastSettings, ContrastStream, contrast
-from napari_gpubio.speckle.maps import maker
+from napari_gpubio.speckle.kernels.contrast import maker
 from napari_gpubio.speckle.settings import EDGES
 from tests.speckle.reference import ulps
 from tests.speckle.test_speckle_twins import MOST_ULPS, OPTIONS, hard_frames

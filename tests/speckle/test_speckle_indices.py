@@ -13,7 +13,7 @@ from napari_gpubio.speckle import (
     speckle_flow_index,
 )
 from napari_gpubio.speckle.indices import decay_table, visibility
-from napari_gpubio.speckle.maps.finishing import decay_of
+from napari_gpubio.speckle.kernels.contrast.finishing import decay_of
 
 # Published column of exact x for K at β = 1, and what approximations make of it.
 PUBLISHED = {0.1: 99.497, 0.2: 24.490, 0.3: 10.586, 0.5: 3.415, 0.7: 1.325}

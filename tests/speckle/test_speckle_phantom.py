@@ -8,7 +8,7 @@ import pytest
 from scipy import ndimage
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.layers import KEY
+from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.speckle import ContrastSettings, contrast, flow_frames, region_curves, samples, speckle_sequence
 from napari_gpubio.speckle.phantom import Camera, SpeckleField, expected_k2, steps_for, tube_map, window_share
 

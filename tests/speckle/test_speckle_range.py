@@ -5,7 +5,7 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast, validity
-from napari_gpubio.speckle.maps.problem import Recipe
+from napari_gpubio.speckle.kernels.contrast.problem import Recipe
 from napari_gpubio.speckle.settings import EDGES
 from tests.speckle.reference import contrast_of
 

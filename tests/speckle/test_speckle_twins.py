@@ -10,8 +10,8 @@ from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import OutOfGpuMemory
 from napari_gpubio.speckle import ContrastSettings, ContrastStream, NoiseModel, contrast, contrast_steps
 from napari_gpubio.speckle.frames import FrameStack
-from napari_gpubio.speckle.maps import cpu, gpu, maker
-from napari_gpubio.speckle.maps.problem import make_problem
+from napari_gpubio.speckle.kernels.contrast import cpu, gpu, maker
+from napari_gpubio.speckle.kernels.contrast.problem import make_problem
 from napari_gpubio.speckle.settings import EDGES
 from tests.cuda_on_cpu import loader
 from tests.runs import check_closing_frees, check_same_methods

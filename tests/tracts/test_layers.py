@@ -8,9 +8,9 @@ import pytest
 from napari.layers import Image
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.layers import KEY, grid_of, saved_path, volume_layer, volume_of
+from napari_gpubio.core.napari_io import KEY, grid_of, saved_path, volume_layer, volume_of
 from napari_gpubio.tracts import DiffusionScan, TensorField, read_volume, scalar_map
-from napari_gpubio.tracts.layers import (
+from napari_gpubio.tracts.napari_io import (
     MAP_UNITS,
     brain_sample_layers,
     field_of,

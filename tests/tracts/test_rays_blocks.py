@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.tracts import Directions, TrackSettings, ball, fit_tensors, load_brain_phantom, track
-from napari_gpubio.tracts.rays import gpu
+from napari_gpubio.tracts.kernels.rays import gpu
 
 PROCESSORS = 132
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.device import CPU
-from napari_gpubio.tracts.cases import ray_errors
+from napari_gpubio.tracts.checks import ray_errors
 from napari_gpubio.tracts.phantom.analytic import adaptive_ring, pull_back
 from tests.tracts.ray_samples import DOUBLE, GRIDS, SEED_DOUBLE, changed, on_grid, one_ray, sampled
 

@@ -8,8 +8,8 @@ import pytest
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.tracts import Directions, StopReason, TrackSettings
-from napari_gpubio.tracts.rays import cpu, gpu
-from napari_gpubio.tracts.rays.problem import RayProblem
+from napari_gpubio.tracts.kernels.rays import cpu, gpu
+from napari_gpubio.tracts.kernels.rays.problem import RayProblem
 from napari_gpubio.tracts.seeds import make_launch
 from tests.cuda_on_cpu import loader
 from tests.runs import check_same_methods

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from napari_gpubio.tracts.tensors.cpu import compose, eigen_decompose
+from napari_gpubio.tracts.kernels.tensors.cpu import compose, eigen_decompose
 from napari_gpubio.tracts.tensors.repair import repair_rows
 
 FLOOR = 1e-6

@@ -14,8 +14,8 @@ from napari_gpubio.tracts import DiffusionScan, FitSettings, brain_mask, fit_ste
 from napari_gpubio.tracts.io.dwi import read_dwi
 from napari_gpubio.tracts.io.gradients import world_to_fsl
 from napari_gpubio.tracts.io.volumes import read_mask
+from napari_gpubio.tracts.kernels.tensors.cpu import compose, eigen_decompose
 from napari_gpubio.tracts.phantom.signals import spread_directions
-from napari_gpubio.tracts.tensors.cpu import compose, eigen_decompose
 from napari_gpubio.tracts.tensors.repair import repair_tensors
 
 UPPER = ((0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2))  # xx, yy, zz, xy, xz, yz

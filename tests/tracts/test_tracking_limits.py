@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.params import param_info
+from napari_gpubio.core.parameters import param_info
 from napari_gpubio.tracts import Directions, FitSettings, TrackSettings
 from napari_gpubio.tracts.settings import INTEGRATORS
 

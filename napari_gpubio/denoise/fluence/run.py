@@ -15,12 +15,13 @@ from napari_gpubio.core.chunks import advance_in_chunks, open_run
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.denoise.checks import checked_mask, checked_noise, checked_voxel_size
-from napari_gpubio.denoise.fluence import checks, cpu
+from napari_gpubio.denoise.fluence import validation as checks
 from napari_gpubio.denoise.fluence.model import FluenceResult
-from napari_gpubio.denoise.fluence.problem import FluenceProblem, Smoothed, limit_of, scale_of, segments_of
 from napari_gpubio.denoise.fluence.settings import FluenceSettings
 from napari_gpubio.denoise.fluence.split import split_in_two
+from napari_gpubio.denoise.kernels.fluence import cpu
+from napari_gpubio.denoise.kernels.fluence.problem import FluenceProblem, Smoothed, limit_of, scale_of, segments_of
+from napari_gpubio.denoise.validation import checked_mask, checked_noise, checked_voxel_size
 
 Array = npt.NDArray[Any]
 _MESSAGE = "denoising fluence"
@@ -247,7 +248,7 @@ def _open(problem: FluenceProblem, device: Device) -> Any:
     """A `Run` of the right twin."""
     if not device.is_gpu:
         return cpu.Run(problem, device=CPU)
-    from napari_gpubio.denoise.fluence import gpu
+    from napari_gpubio.denoise.kernels.fluence import gpu
 
     only = Device("cuda", device.indices[:1])
     return open_run(lambda: gpu.Run(problem, device=only), only, problem.resident_bytes, "denoising this fluence")

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
-from napari_gpubio.dose.curves.dvh import Dvh
 from napari_gpubio.dose.io.dicom import decoded, numbers, pydicom, read_dataset
+from napari_gpubio.dose.metrics.dvh import Dvh
 
 Array = npt.NDArray[np.float64]
 _MOST_BINS = 100_000

@@ -11,9 +11,9 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file
-from napari_gpubio.dose.curves.answer import evaluate
-from napari_gpubio.dose.curves.dvh import Dvh
-from napari_gpubio.dose.curves.metric import Metric
+from napari_gpubio.dose.metrics.answer import evaluate
+from napari_gpubio.dose.metrics.dvh import Dvh
+from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.run import DvhResult
 
 

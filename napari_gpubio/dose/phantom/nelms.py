@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 
 from napari_gpubio.dose import theory
-from napari_gpubio.dose.curves.dvh import Dvh
+from napari_gpubio.dose.metrics.dvh import Dvh
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.phantom.shapes import ellipse, grid_affine, in_planes
 from napari_gpubio.dose.structures.contours import ContourStructure

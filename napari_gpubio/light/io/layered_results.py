@@ -9,11 +9,11 @@ from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.archive import LAYERS, Array, opened_archive, within, write_archive
 from napari_gpubio.light.io.description import as_json, estimate_from, fields_of, made
-from napari_gpubio.light.layered.model import Layer, LayeredMedium
-from napari_gpubio.light.layered.partial import LayeredPartial
-from napari_gpubio.light.layered.problem import LayeredProblem
-from napari_gpubio.light.layered.result import Estimates, LayeredResult
-from napari_gpubio.light.layered.settings import LayeredSettings
+from napari_gpubio.light.kernels.layers.problem import LayeredProblem
+from napari_gpubio.light.kernels.layers.tally import LayeredPartial
+from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.result import Estimates, LayeredResult
+from napari_gpubio.light.layers.settings import LayeredSettings
 
 _FRACTIONS = ("diffuse_reflectance", "transmittance", "absorbed", "roulette")
 _RESOLVED = ("A_l", "Rd_ra", "Rd_r", "Rd_a", "Tt_ra", "Tt_r", "Tt_a")

@@ -26,8 +26,8 @@ from pathlib import Path
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.light.io.mci_lines import DataLines, is_number, moved_point
-from napari_gpubio.light.layered.model import MOST_LAYERS, THICKEST_MM, Layer, LayeredMedium
-from napari_gpubio.light.layered.settings import LayeredSettings
+from napari_gpubio.light.layers.model import MOST_LAYERS, THICKEST_MM, Layer, LayeredMedium
+from napari_gpubio.light.layers.settings import LayeredSettings
 
 _MOST_BINS = 32767  # what MCML's 16-bit counters hold
 _ENDLESS = "1E+08"

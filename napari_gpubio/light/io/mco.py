@@ -28,8 +28,8 @@ from napari_gpubio.light.io.mco_layout import (
     Block,
     angular_ratio,
 )
-from napari_gpubio.light.layered.result import Estimates, LayeredResult
-from napari_gpubio.light.layered.settings import LayeredSettings, solid_angle_sr
+from napari_gpubio.light.layers.result import Estimates, LayeredResult
+from napari_gpubio.light.layers.settings import LayeredSettings, solid_angle_sr
 from napari_gpubio.light.result import Estimate
 
 Floats = npt.NDArray[np.float64]

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from napari_gpubio.light.layered.model import LayeredMedium
-from napari_gpubio.light.layered.settings import LayeredSettings
+from napari_gpubio.light.layers.model import LayeredMedium
+from napari_gpubio.light.layers.settings import LayeredSettings
 
 HEADER = """\
 A1 \t# Version number of the file format.

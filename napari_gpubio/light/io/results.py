@@ -11,8 +11,8 @@ from typing import Any
 from napari_gpubio.light.detectors import DetectedPhotons
 from napari_gpubio.light.io import description
 from napari_gpubio.light.io.archive import VOXELS, Array, opened_archive, within, write_archive
+from napari_gpubio.light.kernels.voxels.tally import Partial
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.voxels.partial import Partial
 
 _VOLUMES = ("gates", "gates_error", "fluence_error")
 _VOLUMES_ON_REQUEST = ("half_fluences", "escaped_weight")

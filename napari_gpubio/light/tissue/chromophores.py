@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.params import check_params, param
+from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.light.tissue.tables import read_rows, read_source
 
 Floats = npt.NDArray[np.float64]

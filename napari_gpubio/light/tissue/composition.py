@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cache
 
-from napari_gpubio.core.params import check_params, param
+from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.tissue.chromophores import LONGEST_NM, SHORTEST_NM, Chromophores
 from napari_gpubio.light.tissue.scattering import PowerLaw, power_law

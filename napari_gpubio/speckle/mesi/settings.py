@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from napari_gpubio.core.params import check_params, param
+from napari_gpubio.core.parameters import check_params, param
 
 MODELS = {"lorentzian": 1.0, "gaussian": 2.0, "multiple": 0.5}  # the power n of the field's decay exp(-(t/τ)ⁿ)
 

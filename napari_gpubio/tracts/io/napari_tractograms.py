@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import layer_matrix, world_layer_affine
-from napari_gpubio.tracts.io.checks import box_grid, offsets_of
 from napari_gpubio.tracts.io.tractograms import read_tractogram, tractogram_suffix, write_tractogram
+from napari_gpubio.tracts.io.validation import box_grid, offsets_of
 from napari_gpubio.tracts.model import Tractogram
 
 logger = logging.getLogger(__name__)

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.io.checks import check_finite, checked_magic, load_bytes, offsets_of
-from napari_gpubio.tracts.io.found import Found, Sink
-from napari_gpubio.tracts.io.notes import KEY, Notes, decode
+from napari_gpubio.tracts.io.parsed import Found, Sink
+from napari_gpubio.tracts.io.provenance import KEY, Notes, decode
+from napari_gpubio.tracts.io.validation import check_finite, checked_magic, load_bytes, offsets_of
 from napari_gpubio.tracts.model import Tractogram
 
 Array = npt.NDArray[Any]

@@ -33,7 +33,13 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file
 from napari_gpubio.core.space import checked_affine, same_grid
-from napari_gpubio.tracts.io.checks import (
+from napari_gpubio.tracts.io.parsed import Found, Sink
+from napari_gpubio.tracts.io.provenance import Notes
+from napari_gpubio.tracts.io.tck import TckSink, read_tck
+from napari_gpubio.tracts.io.trk import TrkSink, read_trk
+from napari_gpubio.tracts.io.trx import read_trx
+from napari_gpubio.tracts.io.trx_writer import TrxSink
+from napari_gpubio.tracts.io.validation import (
     Grid,
     Reference,
     box_grid,
@@ -42,12 +48,6 @@ from napari_gpubio.tracts.io.checks import (
     reading,
     reference_grid,
 )
-from napari_gpubio.tracts.io.found import Found, Sink
-from napari_gpubio.tracts.io.notes import Notes
-from napari_gpubio.tracts.io.tck import TckSink, read_tck
-from napari_gpubio.tracts.io.trk import TrkSink, read_trk
-from napari_gpubio.tracts.io.trx import read_trx
-from napari_gpubio.tracts.io.trx_sink import TrxSink
 from napari_gpubio.tracts.io.vtk import Space, read_vtk
 from napari_gpubio.tracts.io.vtk_writer import write_vtk
 from napari_gpubio.tracts.model import Tractogram

@@ -26,7 +26,9 @@ from nibabel.streamlines.trk import (
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
-from napari_gpubio.tracts.io.checks import (
+from napari_gpubio.tracts.io.parsed import Found, Sink, flat, numeric_columns
+from napari_gpubio.tracts.io.provenance import Notes
+from napari_gpubio.tracts.io.validation import (
     Grid,
     check_finite,
     checked_magic,
@@ -36,8 +38,6 @@ from napari_gpubio.tracts.io.checks import (
     unique_names,
     walk_records,
 )
-from napari_gpubio.tracts.io.found import Found, Sink, flat, numeric_columns
-from napari_gpubio.tracts.io.notes import Notes
 from napari_gpubio.tracts.model import Tractogram
 
 logger = logging.getLogger(__name__)

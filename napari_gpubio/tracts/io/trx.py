@@ -19,7 +19,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine
-from napari_gpubio.tracts.io.checks import (
+from napari_gpubio.tracts.io.parsed import Found, flat
+from napari_gpubio.tracts.io.provenance import KEY, Notes, decode
+from napari_gpubio.tracts.io.validation import (
     BLOCK,
     Grid,
     check_expansion,
@@ -28,8 +30,6 @@ from napari_gpubio.tracts.io.checks import (
     checked_shape,
     unique_names,
 )
-from napari_gpubio.tracts.io.found import Found, flat
-from napari_gpubio.tracts.io.notes import KEY, Notes, decode
 
 logger = logging.getLogger(__name__)
 Array = npt.NDArray[Any]

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.io.checks import (
+from napari_gpubio.tracts.io.parsed import Found, flat
+from napari_gpubio.tracts.io.validation import (
     check_finite,
     checked_magic,
     load_bytes,
@@ -22,7 +23,6 @@ from napari_gpubio.tracts.io.checks import (
     unique_names,
     walk_records,
 )
-from napari_gpubio.tracts.io.found import Found, flat
 from napari_gpubio.tracts.io.vtk_text import VtkText
 
 Array = npt.NDArray[Any]

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.io.found import numeric_columns
+from napari_gpubio.tracts.io.parsed import numeric_columns
 from napari_gpubio.tracts.io.vtk import FLIP, Space
 from napari_gpubio.tracts.io.vtk_text import TYPES
 from napari_gpubio.tracts.model import Tractogram

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.parallel import cpu_threads
-from napari_gpubio.tracts.tensors.cpu import compose, eigen3, eigen_decompose
+from napari_gpubio.tracts.kernels.tensors.cpu import compose, eigen3, eigen_decompose
 
 Array = npt.NDArray[Any]
 

@@ -16,9 +16,9 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.tracts.brain_mask import brain_mask
+from napari_gpubio.tracts.kernels.tensors import cpu
+from napari_gpubio.tracts.kernels.tensors.problem import FitProblem, FitSettings, fit_problem
 from napari_gpubio.tracts.model import B0_LIMIT, DiffusionScan, TensorField
-from napari_gpubio.tracts.tensors import cpu
-from napari_gpubio.tracts.tensors.problem import FitProblem, FitSettings, fit_problem
 from napari_gpubio.tracts.tensors.repair import repair_rows
 
 Array = npt.NDArray[Any]
@@ -133,7 +133,7 @@ def _signals(scan: DiffusionScan, inside: npt.NDArray[np.bool_], volumes: npt.ND
 def _runs(problem: FitProblem, device: Device) -> list[Any]:
     if not device.is_gpu:
         return [cpu.Run(problem, device=CPU)]
-    from napari_gpubio.tracts.tensors import gpu
+    from napari_gpubio.tracts.kernels.tensors import gpu
 
     return [_on_gpu(gpu.Run, problem, Device("cuda", (i,))) for i in device.indices]
 

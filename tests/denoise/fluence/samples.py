@@ -3,7 +3,7 @@
 import numpy as np
 
 from napari_gpubio.denoise.fluence import FluenceSettings
-from napari_gpubio.denoise.fluence.problem import FluenceProblem, limit_of, scale_of, segments_of
+from napari_gpubio.denoise.kernels.fluence.problem import FluenceProblem, limit_of, scale_of, segments_of
 
 SHORT = FluenceSettings(largest_scale=2.1)  # three scales
 

@@ -7,7 +7,8 @@ import pytest
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import OutOfGpuMemory
-from napari_gpubio.denoise.fluence import FluenceSettings, cpu, denoise_fluence, gpu, passes
+from napari_gpubio.denoise.fluence import FluenceSettings, denoise_fluence
+from napari_gpubio.denoise.kernels.fluence import cpu, gpu, passes
 from tests.cuda_on_cpu import loader
 from tests.denoise.fluence.samples import SHORT, diffuse, poisson_halves, problem_of
 from tests.runs import check_same_methods

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from napari_gpubio.denoise.fluence import FluenceSettings, cpu
-from napari_gpubio.denoise.fluence.ladder import make_challengers, make_taps, make_window, scales_of
-from napari_gpubio.denoise.fluence.problem import scale_of
-from napari_gpubio.denoise.fluence.segments import measure_segments
-from napari_gpubio.denoise.fluence.tournament import End
+from napari_gpubio.denoise.fluence import FluenceSettings
+from napari_gpubio.denoise.kernels.fluence import cpu
+from napari_gpubio.denoise.kernels.fluence.problem import scale_of
+from napari_gpubio.denoise.kernels.fluence.scale_selection import End
+from napari_gpubio.denoise.kernels.fluence.scales import make_challengers, make_taps, make_window, scales_of
+from napari_gpubio.denoise.kernels.fluence.segments import measure_segments
 from tests.denoise.fluence.samples import diffuse, problem_of
 
 SHAPE = (30, 26, 34)

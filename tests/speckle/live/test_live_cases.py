@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from napari_gpubio.core.cases import run_check
+from napari_gpubio.core.checks import run_check
 from napari_gpubio.core.device import CPU
-from napari_gpubio.speckle import ContrastStream, cases
-from napari_gpubio.speckle.live.cases import LIVE_CHECKS, SHORT_S, live_checks
+from napari_gpubio.speckle import ContrastStream
+from napari_gpubio.speckle import checks as cases
+from napari_gpubio.speckle.live.checks import LIVE_CHECKS, SHORT_S, live_checks
 
 TIMED = ("processed rate (frames/s)", "latency (ms), less than the time between frames")
 

@@ -209,7 +209,7 @@ def test_a_process_may_fill_spare_results_again() -> None:
 def test_the_loop_needs_no_window() -> None:
     """Nor a package that is an extra: a fresh interpreter loads none of them."""
     text = (
-        "import sys, napari_gpubio.speckle.live, napari_gpubio.speckle.live.cases;"
+        "import sys, napari_gpubio.speckle.live, napari_gpubio.speckle.live.checks;"
         "assert not {'napari', 'qtpy', 'cupy', 'vispy', 'pymmcore_plus', 'dask', 'zarr'} & set(sys.modules),"
         "sorted(sys.modules)"
     )

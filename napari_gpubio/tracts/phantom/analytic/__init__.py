@@ -3,7 +3,7 @@
 import numpy as np
 
 from napari_gpubio.tracts.model import TensorField
-from napari_gpubio.tracts.phantom.analytic.fibres import adaptive_ring, constant, helical, pull_back, ring
+from napari_gpubio.tracts.phantom.analytic.fibers import adaptive_ring, constant, helical, pull_back, ring
 from napari_gpubio.tracts.phantom.analytic.field import AnalyticField, Launch, as_matrices
 from napari_gpubio.tracts.phantom.analytic.lenses import (
     fish_eye,

@@ -1,0 +1,227 @@
+"""The command-line verb ``napari-gpubio denoise``: from a noisy image to a clean one, with its header."""
+
+import argparse
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.arguments import add_settings, read_settings
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import drive
+from napari_gpubio.core.terminal import STOPPED, draw_progress, stop_at_interrupt
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES, one_volume
+from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings, denoise_fluence_steps
+from napari_gpubio.denoise.io.nifti import NiftiImage, read_image, read_mask, read_on_grid, write_image
+from napari_gpubio.denoise.model import DenoiseResult
+from napari_gpubio.denoise.run import denoise_steps
+from napari_gpubio.denoise.settings import DenoiseSettings
+from napari_gpubio.denoise.values import from_log10, to_log10, without_gaps
+
+Array = npt.NDArray[Any]
+ANLM, FLUENCE = "anlm", "fluence"
+_SETTINGS: dict[str, DenoiseSettings | FluenceSettings] = {ANLM: DenoiseSettings(), FLUENCE: FluenceSettings()}
+_INPUTS = ("second", "labels", "mueff")  # of the mode fluence alone
+_EXAMPLES = """examples:
+  napari-gpubio denoise t1.nii.gz --out t1_clean.nii.gz --noise-model rician
+  napari-gpubio denoise even.nii.gz --second odd.nii.gz --labels labels.nii.gz --out clean.nii.gz
+  napari-gpubio denoise fluence.nii.gz --mode fluence --out clean.nii.gz --residual residual.nii.gz
+
+Ctrl-C ends a run early: what was done is written. The rest is as it was (anlm), or less smooth (fluence)."""
+
+
+def add_verb(verbs: Any) -> None:
+    """Add the verb to the command line."""
+    verb = verbs.add_parser(
+        "denoise",
+        help="denoise fluence or MRI",
+        description="Denoise a volume or a series of volumes, by adaptive non-local means (anlm) or as fluence of a "
+        "Monte Carlo run, best from two halves of its photons (fluence); the header is kept.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_EXAMPLES,
+    )
+    verb.add_argument("input", type=Path, help="volume (x, y, z) or series (x, y, z, n), NIfTI")
+    verb.add_argument("--out", "-o", type=Path, required=True, help="denoised image, NIfTI")
+    verb.add_argument(
+        "--mode", choices=tuple(_SETTINGS), help="default: fluence with --second, --labels or --mueff, else anlm"
+    )
+    verb.add_argument(
+        "--noise-out", type=Path, metavar="FILE", help="standard deviation of the noise (fluence: what is left), NIfTI"
+    )
+    verb.add_argument("--residual", type=Path, metavar="FILE", help="input minus denoised image, NIfTI")
+    verb.add_argument("--mask", type=Path, metavar="FILE", help="voxels to denoise: not 0; the others stay as they are")
+    noise = verb.add_mutually_exclusive_group()
+    noise.add_argument("--sigma", type=float, help="standard deviation of the noise, where it is known")
+    noise.add_argument("--noise-map", type=Path, metavar="FILE", help="the same as a map on the image's grid")
+    verb.add_argument(
+        "--volumes", type=int, nargs=2, metavar=("FIRST", "LAST"), help="of a series, counted from 0 (default: all)"
+    )
+    verb.add_argument(
+        "--log10", action="store_true", help="the values are decimal logarithms; what they mean is filtered"
+    )
+    verb.add_argument("--skip-gaps", action="store_true", help="leave out voxels that are NaN or infinite")
+    verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
+    add_settings(verb, _SETTINGS[ANLM], "anlm")
+    fluence = verb.add_argument_group("fluence, its inputs")
+    fluence.add_argument("--second", type=Path, metavar="FILE", help="fluence of the other half of the photons, NIfTI")
+    fluence.add_argument(
+        "--labels", type=Path, metavar="FILE", help="refractive index or tissue: nothing is averaged across borders"
+    )
+    fluence.add_argument("--mueff", type=float, help="effective attenuation, which --cap is relative to [1/mm]")
+    add_settings(verb, _SETTINGS[FLUENCE], "fluence")
+    verb.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what the arguments say."""
+    _check_outputs(options)
+    options.mode = _mode(options)
+    image = read_image(options.input)
+    inputs = _read(image, options)
+    result = _denoise(image, inputs, options)
+    for note in result.notes:
+        print(note, file=sys.stderr)
+    if isinstance(result, FluenceResult) and np.isfinite(result.snr_gain_db):
+        most = "at most " if inputs.second is None else ""  # one buffer does not tell all of the noise that is left
+        gain = f"{result.snr_gain_db:.1f} dB, as with {result.photon_multiplier:.2g} x the photons"
+        print(f"gain of signal / noise: {most}{gain}", file=sys.stderr)
+    _write(image, inputs, result, options)
+    return 0 if result.complete else STOPPED
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    """Find out before the run, not after it, that a result cannot be written."""
+    for path in (options.out, options.noise_out, options.residual):
+        if path is None:
+            continue
+        if not path.name.lower().endswith(NIFTI_SUFFIXES):
+            raise InvalidInput(f"{path.name} does not end in .nii or .nii.gz; give it one of these endings")
+        if not path.parent.is_dir():
+            raise InvalidInput(f"the folder {path.parent} does not exist; create it or choose another place")
+
+
+def _volumes(image: NiftiImage, options: argparse.Namespace) -> slice:
+    """The volumes of a series that are to be denoised."""
+    if options.volumes is None:
+        return slice(None)
+    if image.array.ndim != 4:
+        raise InvalidInput(f"{image.path.name} has shape {image.array.shape} and is no series; leave --volumes out")
+    (first, last), count = options.volumes, image.array.shape[3]
+    if not 0 <= first <= last < count:
+        raise InvalidInput(f"--volumes is {first} {last}; {image.path.name} has the volumes 0 to {count - 1}")
+    return slice(first, last + 1)
+
+
+def _mode(options: argparse.Namespace) -> str:
+    """How it is denoised; InvalidInput if something was given that only the other mode has."""
+    inputs = [name for name in _INPUTS if getattr(options, name) is not None]
+    mode: str = options.mode or (FLUENCE if inputs else ANLM)
+    strange = inputs if mode == ANLM else []
+    for other, settings in _SETTINGS.items():
+        if other != mode:
+            strange += [
+                field.name
+                for field in dataclasses.fields(settings)
+                if getattr(options, field.name) != getattr(settings, field.name)
+            ]
+    if strange:
+        option = "--" + strange[0].replace("_", "-")
+        raise InvalidInput(f"{option} has no meaning in the mode {mode}; leave it out, or choose another --mode")
+    return mode
+
+
+class _Inputs(NamedTuple):
+    """What is denoised, in linear values; ``second`` and ``labels`` in the mode fluence, where they were given."""
+
+    values: Array
+    mask: npt.NDArray[np.bool_] | None
+    noise: Any
+    second: Array | None
+    labels: Array | None
+
+    @property
+    def whole(self) -> Array:
+        """What the result is to be compared with."""
+        if self.second is None:
+            return self.values
+        # whole numbers may overflow
+        return np.add(self.values, self.second, dtype=np.result_type(self.values, self.second, np.float32)) / 2
+
+
+def _read(image: NiftiImage, options: argparse.Namespace) -> _Inputs:
+    """Read all inputs, and bring them to what the engine takes."""
+    mask = None if options.mask is None else read_mask(options.mask, image)
+    noise = options.sigma if options.noise_map is None else read_on_grid(options.noise_map, image)
+    chosen = _volumes(image, options)
+    if np.ndim(noise) == 4:
+        noise = noise[..., chosen]
+    labels = None if options.labels is None else one_volume(read_on_grid(options.labels, image), options.labels.name)
+    values, mask = _linear(image.array, mask, options, chosen)
+    second = None
+    if options.second is not None:
+        raw = read_on_grid(options.second, image)
+        second, mask = _linear(raw, mask, options, chosen)
+        if options.skip_gaps and raw.shape == image.array.shape:  # a voxel that only one half lacks is as in the other
+            second = np.where(np.isfinite(_chosen(raw, chosen)) | options.log10, second, values)
+    return _Inputs(values, mask, noise, second, labels)
+
+
+def _linear(
+    array: Array, mask: npt.NDArray[np.bool_] | None, options: argparse.Namespace, chosen: slice
+) -> tuple[Array, npt.NDArray[np.bool_] | None]:
+    """The chosen volumes of an image as the engine takes them, and the mask without their gaps."""
+    values = _chosen(array, chosen)
+    if options.log10:
+        values = from_log10(values)
+    return without_gaps(values, mask) if options.skip_gaps else (values, mask)
+
+
+def _chosen(array: Array, chosen: slice) -> Array:
+    return array if array.ndim != 4 else array[..., chosen]
+
+
+def _denoise(image: NiftiImage, inputs: _Inputs, options: argparse.Namespace) -> DenoiseResult | FluenceResult:
+    """Denoise; Ctrl-C ends it with what was done."""
+    with stop_at_interrupt() as stop:
+        known: dict[str, Any] = {
+            "mask": inputs.mask,
+            "noise": inputs.noise,
+            "voxel_size_mm": image.voxel_size_mm,
+            "device": options.device,
+            "stop": stop,
+        }
+        settings = read_settings(options, _SETTINGS[options.mode])
+        if isinstance(settings, DenoiseSettings):
+            return drive(denoise_steps(inputs.values, settings, **known), draw_progress)
+        known |= {"labels": inputs.labels, "mueff_per_mm": options.mueff}
+        return drive(denoise_fluence_steps(inputs.values, inputs.second, settings, **known), draw_progress)
+
+
+def _write(
+    image: NiftiImage, inputs: _Inputs, result: DenoiseResult | FluenceResult, options: argparse.Namespace
+) -> None:
+    """Write every file that was asked for."""
+    after = to_log10 if options.log10 else np.asarray
+    clean = _in_place(image, after(result.image), options)
+    before = image.array if inputs.second is None else _in_place(image, after(inputs.whole), options)
+    outputs = (
+        (options.out, clean, "denoised"),
+        (options.noise_out, after(result.noise), "standard deviation of the noise"),
+        (options.residual, before - clean, "input - denoised"),
+    )
+    for path, array, what in outputs:
+        if path is not None:
+            write_image(path, array, image, f"{what}, {result.parameters['software']}")
+            print(path)
+
+
+def _in_place(image: NiftiImage, denoised: Array, options: argparse.Namespace) -> Array:
+    """The whole image, with the denoised volumes in their place, and gaps as they were."""
+    whole = image.array.astype(denoised.dtype)
+    chosen = (..., _volumes(image, options)) if whole.ndim == 4 else ...
+    keeps = options.skip_gaps and not options.log10
+    whole[chosen] = np.where(np.isfinite(whole[chosen]), denoised, whole[chosen]) if keeps else denoised
+    return whole

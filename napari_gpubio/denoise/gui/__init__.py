@@ -1,0 +1,5 @@
+"""The dock widget "Denoise"."""
+
+from napari_gpubio.denoise.gui.panel import DenoisePanel
+
+__all__ = ["DenoisePanel"]

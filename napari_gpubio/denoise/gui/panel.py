@@ -1,0 +1,197 @@
+"""The dock widget "Denoise": choose a volume, see its slice denoised at once, run, compare before and after."""
+
+import threading
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtGui import QKeySequence, QShortcut
+from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QPushButton, QWidget
+
+from napari_gpubio.core.napari_io import save_layer
+from napari_gpubio.core.steps import Step
+from napari_gpubio.denoise.gui.image_box import ImageBox
+from napari_gpubio.denoise.gui.mode import Mode
+from napari_gpubio.denoise.gui.modes import MODES
+from napari_gpubio.denoise.gui.preview import LivePreview
+from napari_gpubio.denoise.gui.request import Denoised, Request, run_steps
+from napari_gpubio.denoise.gui.result_box import KEY_TEXT, ResultBox
+from napari_gpubio.denoise.gui.results import AFTER, BEFORE, ResultLayers
+from napari_gpubio.denoise.gui.script import painted, script_text
+from napari_gpubio.denoise.napari_io import key_of, save_image
+from napari_gpubio.gui.forms import LABEL_WIDTH, aligned_form, row_label
+from napari_gpubio.gui.panel import EnginePanel
+
+if TYPE_CHECKING:
+    import napari.viewer
+
+
+class DenoisePanel(EnginePanel):
+    """Denoise an image layer.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    """
+
+    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
+        super().__init__(viewer, run_text="Run", parent=parent)
+        self.image_box = ImageBox(viewer, self)
+        self.modes = [mode(viewer, self) for mode in MODES]
+        self.mode_box = QComboBox(self)
+        self.result_box = ResultBox(self)
+        self.results = ResultLayers(viewer)
+        self.preview = LivePreview(viewer, self._request, self)
+        self._fill()
+        self._connect()
+        for part in (*self.modes, self.image_box, self.preview):
+            self.own(part)
+
+    @property
+    def mode(self) -> Mode:
+        """The chosen mode."""
+        return self.modes[self.mode_box.currentIndex()]
+
+    # -- the inside of the panel ----------------------------------------------------------------------------------
+
+    def _fill(self) -> None:
+        for mode in self.modes:
+            self.mode_box.addItem(mode.title)
+            self.mode_box.setItemData(self.mode_box.count() - 1, mode.tip)
+        row = aligned_form(None)
+        row.addRow(row_label("Mode", "How it is denoised", self), self.mode_box)
+        self.inputs.addWidget(self.image_box)
+        self.inputs.addLayout(row)
+        for mode in self.modes:
+            mode.setVisible(mode is self.mode)
+            self.inputs.addWidget(mode)
+        self.inputs.addLayout(self._preview_row())
+        self.inputs.addWidget(self.result_box)
+        self._labels = [label for label in self.findChildren(QLabel) if label.minimumWidth() == LABEL_WIDTH]
+
+    def showEvent(self, event: Any) -> None:
+        """Qt: the panel comes on screen; make the labels of all rows as wide as the widest, now that this is known."""
+        widest = max(label.sizeHint().width() for label in self._labels)
+        for label in self._labels:
+            label.setMinimumWidth(max(LABEL_WIDTH, widest))
+        super().showEvent(event)
+
+    def _preview_row(self) -> QHBoxLayout:
+        self.preview_button = QPushButton("Preview this slice", self)
+        self.preview_button.setToolTip(f"Denoise the slice on screen; {KEY_TEXT} hides and shows the preview")
+        self.live_box = QCheckBox("live", self)
+        self.live_box.setToolTip("The preview follows the slider and every setting")
+        row = QHBoxLayout()
+        row.addWidget(self.preview_button, 1)
+        row.addWidget(self.live_box)
+        return row
+
+    def _connect(self) -> None:
+        self.mode_box.currentIndexChanged.connect(self._on_mode)
+        for signal in (self.image_box.changed, *(mode.changed for mode in self.modes)):
+            signal.connect(self._on_change)
+        self.image_box.layer_box.currentIndexChanged.connect(self._on_image)
+        self.preview_button.clicked.connect(self._on_preview)
+        self.live_box.toggled.connect(self._on_live)
+        self.preview.said.connect(self.say)
+        self.preview.complained.connect(self.show_error)
+        self.preview.shown.connect(self.clear_message)
+        self.result_box.look_wanted.connect(self.look_at)
+        self.result_box.keep_wanted.connect(self._on_keep)
+        QShortcut(QKeySequence(KEY_TEXT), self).activated.connect(self.flip)
+
+    def _on_mode(self, *_: Any) -> None:
+        for mode in self.modes:
+            mode.setVisible(mode is self.mode)
+        self._on_change()
+
+    def _on_image(self, *_: Any) -> None:
+        """Let modes choose what belongs to another image; tell the numbers of a result while its image is chosen."""
+        layer = self.image_box.layer
+        if layer is None:
+            self.preview.clear()
+        for mode in self.modes:
+            mode.set_image(layer)
+        self.result_box.setVisible(layer is not None and key_of(layer) == self.results.source)
+
+    def _on_change(self) -> None:
+        if self.image_box.layer is not None and not self.running:
+            self.preview.follow()
+
+    def _on_preview(self) -> None:
+        if not self.running:
+            self.preview.look()
+
+    def _on_live(self, live: bool) -> None:
+        self.preview.live = live
+        if live:
+            self._on_preview()
+        else:
+            self.preview.clear()
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def _request(self) -> Request:
+        """Take down everything that a run needs, in the GUI thread."""
+        image = self.image_box.image()
+        return Request(
+            image=image,
+            recipe=self.mode.recipe(image),
+            volumes=self.image_box.volumes,
+            mask=self.image_box.mask(image),
+            skips_gaps=self.image_box.gaps.isChecked(),
+            device=self.device,
+        )
+
+    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Denoised]:
+        """Read the inputs and return the run."""
+        steps = run_steps(self._request(), stop)
+        self.preview.cancel()
+        self.image_box.settle()
+        return steps
+
+    def show_result(self, result: Denoised) -> None:
+        """Show the layers of a result, and tell its numbers and notes."""
+        self.preview.clear()
+        self.live_box.setChecked(False)
+        self.results.show(result)
+        self.result_box.show_numbers(result)
+        self.look_at(AFTER)
+        if not result.result.complete:
+            self.say(result.request.recipe.words.stopped)
+        if result.result.notes:
+            self.show_note(" ".join(f"{note[:1].upper()}{note[1:]}." for note in result.result.notes))
+
+    def look_at(self, part: str) -> None:
+        """Show the image before (``before``), ``after``, the ``residual`` or the ``noise``, and hide the others."""
+        self.results.look_at(part)
+        self.result_box.show_look(part)
+
+    def flip(self) -> None:
+        """Go from before to after, or from anything else to before; of a preview too."""
+        preview = self.preview.layer
+        if preview is not None:
+            preview.visible = not preview.visible
+        elif self.results.is_there():
+            self.look_at(AFTER if self.results.seen() == BEFORE else BEFORE)
+
+    def _on_keep(self) -> None:
+        name = self.results.keep()
+        self.result_box.hide()
+        self.say(f"{name} is kept" if name else "")
+
+    # -- the script -----------------------------------------------------------------------------------------------
+
+    def script(self, saved: Mapping[str, Path]) -> str:
+        """Return a script that denoises the image as the panel would, and writes it with its header."""
+        return script_text(self.image_box, self.mode, saved, self.device)
+
+    def painted_layers(self) -> list[Any]:
+        """Input layers that no file holds as they are."""
+        return painted(self.image_box, self.mode)
+
+    def save_painted(self, layer: Any, folder: Path) -> Path:
+        """Save an input layer as NIfTI into a folder."""
+        is_volume = layer is self.image_box.mask_box.layer or layer in self.mode.labels()
+        return save_layer(layer, folder) if is_volume else save_image(layer, folder)

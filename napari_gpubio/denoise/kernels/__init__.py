@@ -1,0 +1,1 @@
+"""The filters on the CPU and the GPU."""

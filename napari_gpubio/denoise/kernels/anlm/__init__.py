@@ -1,0 +1,1 @@
+"""Adaptive non-local means: the CPU and GPU backends."""

@@ -1,0 +1,1 @@
+"""Scale selection for Monte Carlo fluence: the CPU and GPU backends."""

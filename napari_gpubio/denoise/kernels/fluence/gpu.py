@@ -1,0 +1,156 @@
+"""Denoising of fluence in CUDA, the twin of ``cpu.py``; the kernels are in ``fluence.cu``."""
+
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.device import Device, to_host
+from napari_gpubio.core.kernels import kernel
+from napari_gpubio.denoise.kernels.fluence.problem import FluenceProblem, Smoothed
+from napari_gpubio.denoise.kernels.fluence.scale_selection import KEEP, End, Tournament
+from napari_gpubio.denoise.kernels.fluence.scales import ONE_VOXEL, Taps, Window
+
+_SOURCE = Path(__file__).with_name("fluence.cu")
+_THREADS = 256  # of a block
+_FOUR = 4  # voxels of a thread one after another
+
+
+class _Launch(NamedTuple):
+    """How a window is launched along an axis."""
+
+    suffix: str
+    grid: tuple[int, int, int]  # for one volume; as many times along the last axis for several
+    block: tuple[int, int]
+    text: Any  # the window on the GPU, see `_text_of`
+
+
+class Run(Tournament):
+    """The denoising of one volume on one GPU; items are challengers."""
+
+    def __init__(self, problem: FluenceProblem, *, device: Device) -> None:
+        import cupy
+
+        self.device = device
+        self._launches: dict[tuple[int, int, bool], _Launch] = {}  # by the taps' number, axis, is_cut
+        self._kernels: dict[str, Any] = {}
+        self._voxels = math.prod(problem.shape)
+        with cupy.cuda.Device(device.indices[0]):
+            self._nothing = cupy.zeros(1, np.uint8)  # which kernels do not read
+            super().__init__(problem)
+
+    def advance(self, start: int, count: int) -> None:
+        """Let the challengers ``start`` to ``start + count - 1`` try."""
+        import cupy
+
+        with cupy.cuda.Device(self.device.indices[0]) as here:
+            super().advance(start, count)
+            here.synchronize()
+
+    def values(self) -> Any:
+        """What has won so far, as NumPy."""
+        import cupy
+
+        with cupy.cuda.Device(self.device.indices[0]):
+            return super().values()
+
+    def snapshot(self) -> Smoothed:
+        """What has won so far, and its noise, as NumPy."""
+        import cupy
+
+        with cupy.cuda.Device(self.device.indices[0]):
+            return super().snapshot()
+
+    def close(self) -> None:
+        """Let the device arrays go."""
+        super().close()
+        self._launches.clear()
+        self._nothing = None
+
+    def _upload(self, array: Any) -> Any:
+        import cupy
+
+        return cupy.array(array)
+
+    def _download(self, array: Any) -> Any:
+        return to_host(array)
+
+    def _empty(self, *volumes: int) -> Any:
+        import cupy
+
+        return cupy.empty((*volumes, *self._problem.shape), np.float32)
+
+    def _smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: End = KEEP) -> Any:
+        here, there, axes = source, rooms, axes_of(window)
+        for axis, taps in axes[:-1]:
+            self._smooth_axis(here, axis, taps, there[0], KEEP, is_cut=is_cut)
+            here, there = there[0], there[::-1]
+        self._smooth_axis(here, *axes[-1], there[0], end, is_cut=is_cut)
+        return there[0]
+
+    def _smooth_axis(self, source: Any, axis: int, taps: Taps, out: Any, end: End, *, is_cut: bool) -> None:
+        """Smooth along an axis, and do what comes at the end with every voxel."""
+        segments = self._segments[axis] if is_cut and self._segments is not None else self._nothing
+        how = self._launch_of(axis, taps, is_cut=segments is not self._nothing)
+        volumes = source.size // self._voxels if end is KEEP else 1
+        arguments = (source, segments, how.text, out, *end.arguments)
+        x, y, z = how.grid
+        self._kernel(end.name + how.suffix)((x, y, z * volumes), how.block, arguments)
+
+    def _launch_of(self, axis: int, taps: Taps, *, is_cut: bool) -> "_Launch":
+        if not self._launches:
+            self._prepare()
+        return self._launches[id(taps), axis, is_cut]
+
+    def _prepare(self) -> None:
+        """Upload all windows in one piece, since every upload takes its time."""
+        shape = self._problem.shape
+        wanted = {
+            (id(taps), axis, is_cut): taps for window, is_cut in self._windows() for axis, taps in axes_of(window)
+        }
+        texts = [_text_of(shape, axis, taps, is_cut=is_cut) for (_, axis, is_cut), taps in wanted.items()]
+        ends = np.cumsum([len(text) for text in texts])
+        whole = self._upload(np.concatenate(texts))
+        for key, text, end in zip(wanted, texts, ends, strict=True):
+            self._launches[key] = _launch(shape, key[1], whole[end - len(text) : end])
+
+    def _do(self, name: str, *arguments: Any) -> None:
+        self._kernel(name)((-(-self._voxels // _THREADS),), (_THREADS,), (np.int64(self._voxels), *arguments))
+
+    def _kernel(self, name: str) -> Any:
+        """A kernel that rounds as the CPU does: where two windows are as good, rounding decides for one of them."""
+        if name not in self._kernels:
+            self._kernels[name] = kernel(_SOURCE, name, strict=True)
+        return self._kernels[name]
+
+
+def axes_of(window: Window) -> list[tuple[int, Taps]]:
+    """Axes along which a window smooths, at least one."""
+    return [(axis, taps) for axis, taps in enumerate(window) if taps is not None] or [(2, ONE_VOXEL)]
+
+
+def _lengths(shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:
+    return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+
+
+def _text_of(shape: tuple[int, ...], axis: int, taps: Taps, *, is_cut: bool) -> npt.NDArray[np.int32]:
+    """A window as kernels read it, see ``Pass`` in ``smoothing.cuh``: whole numbers, and then the bits of others."""
+    numbers = np.array([is_cut, *_lengths(shape, axis), taps.reach, taps.is_sloped, 0], np.int32)
+    weights = np.zeros(1 + -(-taps.reach // _FOUR) * _FOUR, np.float32)
+    weights[: len(taps.weights)] = taps.weights
+    return np.concatenate([numbers, *(array.ravel().view(np.int32) for array in (weights, taps.gains, taps.slopes))])
+
+
+def _launch(shape: tuple[int, ...], axis: int, text: Any) -> _Launch:
+    """How many threads smooth along an axis."""
+    before, n, behind = _lengths(shape, axis)
+    fours, most = -(-n // _FOUR), _THREADS
+    if behind > 1:
+        lanes = min(behind, most)
+        rows = most // lanes
+        return _Launch("_across", (-(-behind // lanes), -(-fours // rows), before), (lanes, rows), text)
+    lanes = min(fours, most)
+    lines = most // lanes
+    return _Launch("_along", (-(-before // lines), -(-fours // lanes), 1), (lanes, lines), text)

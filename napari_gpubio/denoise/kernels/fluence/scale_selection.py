@@ -1,0 +1,186 @@
+"""The tournament that chooses, voxel by voxel, how far fluence may be smoothed; both twins run it.
+
+Fluence of even and of odd photons, A and B, has independent noise. An estimate f that is made of each alone, f_A and
+f_B, has the mean squared error
+
+    E = <(f_A - f_B)^2> / 4 + <(f_A - A) (f_B - B)>,
+
+variance plus squared bias, up to a constant: no model of the noise is needed, and none of the optics. Challengers come
+in from fine to coarse; wherever one has the lower E in a window around a voxel, it takes the holder's place there. The
+first holder is the raw fluence. The errors are relative, with bright voxels counting more, as the root of the fluence.
+
+A challenger is the fluence u smoothed twice: with p = G u, it is p^2 / G p. Of a field that obeys Helmholtz' equation
+(diffusion in a homogeneous medium) a Gaussian G makes a multiple, G u = c u, and so p^2 / G p = u: without bias,
+whatever the optical properties.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from napari_gpubio.denoise.kernels.fluence.problem import FluenceProblem, Smoothed
+from napari_gpubio.denoise.kernels.fluence.scales import Challenger, Window, make_window
+
+_REFERENCE, _SMOOTHER, _BACKGROUND = 1.7, 1.0, 1.5  # voxels: scales of what errors are relative to
+_EDGE = 1.2  # voxels: scale of hand-overs
+_AROUND = 3.0  # voxels: scale over which the remaining noise is measured
+_SHARE = 0.03  # of the background that the reference is at least
+
+
+class End(NamedTuple):
+    """What is done with a smoothed volume, voxel by voxel: a pass of ``passes.py``, whose first argument it is."""
+
+    name: str
+    arguments: tuple[Any, ...] = ()
+
+
+KEEP = End("keep")
+
+
+class Tournament(ABC):
+    """State of a tournament, on one device; items are challengers.
+
+    Both halves lie behind one another in arrays of shape (2, X, Y, Z). A twin's ``Run`` says how arrays are made and
+    how the passes of ``passes.py`` are done on its device.
+    """
+
+    def __init__(self, problem: FluenceProblem) -> None:
+        self._problem = problem
+        upload, empty = self._upload, self._empty
+        self._segments = None if problem.segments is None else upload(problem.segments)
+        self._limit = None if problem.limit is None else upload(problem.limit)
+        self._halves = upload(np.stack(problem.halves))
+        for half in self._halves:
+            self._do("clear_faint", half)
+        self._holder = self._halves.copy()
+        self._pairs, self._difference = [empty(2) for _ in range(3)], empty()
+        self._reference, self._scales = empty(), empty()
+        self._scales.fill(np.float32(0.0))
+        scales = _SMOOTHER, _BACKGROUND, _EDGE, _AROUND
+        self._smoother, self._background, self._edge, self._around = (make_window(s, problem.steps) for s in scales)
+        self._sloped = make_window(_REFERENCE, problem.steps, is_sloped=True)
+        self._measure_reference()
+
+    @abstractmethod
+    def _upload(self, array: Any) -> Any:
+        """An array of this device with the same content and of its own memory."""
+
+    @abstractmethod
+    def _download(self, array: Any) -> Any:
+        """A NumPy array with the same content and of its own memory."""
+
+    @abstractmethod
+    def _empty(self, *volumes: int) -> Any:
+        """A volume of this device, or several behind one another, float32."""
+
+    @abstractmethod
+    def _smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: End = KEEP) -> Any:
+        """Smooth volumes along x, y, z, within segments if ``is_cut``, and do with them what comes at the end.
+
+        Parameters
+        ----------
+        source
+            One volume or both halves.
+        window
+            What to smooth with.
+        rooms
+            Two arrays of the source's shape to work in; the second one may be the source, which is then lost.
+        is_cut
+            Whether windows end where segments do.
+        end
+            A pass over the smoothed volume.
+
+        Returns
+        -------
+        The one of the rooms that the result is in.
+        """
+
+    @abstractmethod
+    def _do(self, name: str, *arguments: Any) -> None:
+        """Do the pass of that name over all voxels."""
+
+    def bytes_per_item(self) -> int:
+        """Nothing beyond what is resident."""
+        return 1
+
+    def advance(self, start: int, count: int) -> None:
+        """Let the challengers ``start`` to ``start + count - 1`` try."""
+        for challenger in self._problem.challengers[start : start + count]:
+            self._let_try(challenger)
+
+    def values(self) -> Any:
+        """What has won so far, as NumPy."""
+        mean = self._pairs[0][0]
+        self._do("average", *self._holder, mean)
+        return self._download(mean)
+
+    def snapshot(self) -> Smoothed:
+        """What has won so far, and its noise, as NumPy."""
+        errors = self._standard_error(self._holder), self._standard_error(self._halves)
+        return Smoothed(self.values(), self._download(self._scales), *errors)
+
+    def close(self) -> None:
+        """Let the arrays go."""
+        self._pairs.clear()
+        self._segments = self._limit = self._scales = self._reference = self._difference = None
+        self._halves = self._holder = None
+
+    def _let_try(self, challenger: Challenger) -> None:
+        """Hand over to a challenger where its error is lower."""
+        noise, scale = np.float32(0.25 * self._problem.settings.smoothness), np.float32(challenger.scale_mm)
+        pilot, *rooms = self._pilot(self._halves, challenger.window, self._pairs)
+        judge = End("judge", (pilot, self._halves, self._holder, self._reference, noise, self._difference))
+        estimates = self._smooth(pilot, challenger.window, (rooms[0], rooms[1]), is_cut=self._is_cut, end=judge)
+        # what is said of estimates may cross the borders of labels: errors are alike on both sides
+        masked, difference, room = self._problem.is_masked, self._difference, pilot[0]
+        weight = self._smooth(difference, challenger.evidence, (room, difference), is_cut=masked, end=End("decide"))
+        is_limited = self._limit is not None and not challenger.is_flat
+        limit = self._limit if is_limited else self._reference  # which is not read then
+        hand_over = End("hand_over", (limit, np.int32(is_limited), scale, estimates, self._holder, self._scales))
+        other = difference if weight is room else room
+        self._smooth(weight, self._edge, (other, weight), is_cut=masked, end=hand_over)
+
+    def _measure_reference(self) -> None:
+        """What errors are relative to: the whole, smoothed without much bias, and above 0."""
+        masked, reference = self._problem.is_masked, self._reference
+        whole, spare, *free = (volume for pair in self._pairs for volume in pair)
+        self._do("average", *self._halves, whole)
+        pilot, *rooms = self._pilot(whole, self._sloped, free[:3])
+        estimate = self._smooth(
+            pilot, self._sloped, (rooms[0], rooms[1]), is_cut=self._is_cut, end=End("correct", (pilot,))
+        )
+        smoothed = self._smooth(estimate, self._smoother, (pilot, estimate), is_cut=masked)
+        background = self._smooth(whole, self._background, (spare, whole), is_cut=masked)
+        reference[...] = smoothed
+        self._do("raise_to", reference, background, np.float32(_SHARE), self._problem.least)
+
+    def _pilot(self, source: Any, window: Window, rooms: list[Any]) -> tuple[Any, ...]:
+        """G u, in the first or second of three rooms, and the other two of them."""
+        first, second, third = rooms
+        pilot = self._smooth(source, window, (first, second), is_cut=self._is_cut)
+        return (first, second, third) if pilot is first else (second, first, third)
+
+    @property
+    def _is_cut(self) -> bool:
+        """Whether fluence is smoothed within segments: it steps at borders of labels."""
+        return self._problem.segments is not None
+
+    def _standard_error(self, pair: Any) -> Any:
+        """Standard error of the mean of a pair, from their differences around each voxel."""
+        variance, room = self._pairs[0]
+        self._do("dispersion", *pair, self._reference, variance)
+        variance = self._smooth(variance, self._around, (room, variance), is_cut=self._problem.is_masked)
+        self._do("standard_error", variance, self._reference)
+        return self._download(variance)
+
+    def _windows(self) -> Iterator[tuple[Window, bool]]:
+        """All windows that are smoothed with, and whether within segments."""
+        masked = self._problem.is_masked
+        for challenger in self._problem.challengers:
+            yield challenger.window, self._is_cut
+            yield challenger.evidence, masked
+        yield self._sloped, self._is_cut
+        for window in (self._smoother, self._background, self._edge, self._around):
+            yield window, masked

@@ -1,0 +1,222 @@
+"""Layers as what the filter takes, and results as layers that lie where their input lies; without importing napari.
+
+A layer holds the axes (n, z, y, x), the engine (x, y, z, n) in the order of the file; see `core.space`.
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import carried, grid_of, volume_of
+from napari_gpubio.core.space import layer_matrix, same_grid, voxel_sizes_mm, world_order
+from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.denoise.values import from_log10
+from napari_gpubio.gui.script import file_name, nifti_file_of
+
+Array = npt.NDArray[Any]
+Box = tuple[slice, slice, slice]
+EVERYTHING: Box = (slice(None), slice(None), slice(None))
+_LOG = "log10"
+_PLACE = ("scale", "translate", "rotate", "shear")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """A part of an image.
+
+    Parameters
+    ----------
+    box
+        Which voxels.
+    volumes
+        Which volumes of a series, or None: all of them.
+    axes
+        Order of the axes in which the part is wanted.
+    """
+
+    box: Box = EVERYTHING
+    volumes: slice | None = None
+    axes: tuple[int, int, int] = (0, 1, 2)
+
+    def back(self, array: Array) -> Array:
+        """Return an array of the part with its axes as they were."""
+        return array.transpose(*np.argsort(self.axes), *range(3, array.ndim))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Values:
+    """Numbers of a layer, in the file's order of axes, and whether they are logarithms.
+
+    Parameters
+    ----------
+    array
+        Shape (X, Y, Z) or (X, Y, Z, N).
+    is_log
+        Whether they are decimal logarithms of what is meant.
+    """
+
+    array: Any
+    is_log: bool = False
+
+    def cut(self, part: Part) -> "Values":
+        """Return a part of a volume, or of some volumes of a series."""
+        where = part.box if self.array.ndim == 3 else (*part.box, part.volumes or slice(None))
+        axes = (*part.axes, *range(3, self.array.ndim))
+        return dataclasses.replace(self, array=self.array[where].transpose(axes))
+
+    def linear(self) -> Array:
+        """Return what is meant; takes a moment for large volumes."""
+        array = np.asarray(self.array)
+        return from_log10(array) if self.is_log else array
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LayerVolume:
+    """An image layer as it was when it was asked for; the layer itself may be gone since.
+
+    Parameters
+    ----------
+    name
+        Of the layer.
+    key
+        The layer's own, which no other has, whatever their names.
+    values
+        Its numbers.
+    affine
+        Voxel to world, mm, of the stored order.
+    order
+        Order of the stored axes in which they follow x, y, z: how the layer shows them.
+    place
+        Where its layer lies: keywords of a napari layer.
+    look
+        How its layer is drawn: keywords of a napari layer.
+    carried
+        What its layer carries for the engines.
+    unit
+        Of the values, as far as it is known.
+    """
+
+    name: str
+    key: str
+    values: Values
+    affine: Array
+    order: tuple[int, int, int]
+    place: dict[str, Any]
+    look: dict[str, Any]
+    carried: dict[str, Any]
+    unit: str = ""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the stored array."""
+        return tuple(self.values.array.shape)
+
+    @property
+    def voxel_size_mm(self) -> tuple[float, ...]:
+        """Edge lengths of a voxel along the stored axes."""
+        return tuple(map(float, voxel_sizes_mm(self.affine)))
+
+    def cut(self, part: Part) -> "LayerVolume":
+        """Return a part; its ``shown`` and ``place`` are still those of the whole."""
+        affine = self.affine[:, [*part.axes, 3]]
+        return dataclasses.replace(self, values=self.values.cut(part), affine=affine)
+
+    def shown(self, array: Array) -> Array:
+        """Return a stored array with the axes of the layer."""
+        return array.transpose(*self.order, *range(3, array.ndim)).T
+
+    def stored_axis(self, axis: int) -> int:
+        """The stored axis of the layer's axis, which is counted from its end: -3 is z, -2 is y, -1 is x."""
+        return self.order[-1 - axis]
+
+    def check_same_grid(self, layer: Any, what: str) -> None:
+        """Raise InvalidInput unless a layer lies on the grid of this image."""
+        affine, shape = grid_of(layer)
+        if not same_grid(shape, affine, self.shape, self.affine):
+            raise InvalidInput(
+                f"the {what} {layer.name!r} has shape {shape} or another place in space than the image {self.name!r}, "
+                f"{self.shape[:3]}; use one on this image's grid"
+            )
+
+
+def layer_volume(layer: Any, *, is_log: bool) -> LayerVolume:
+    """Take down an image layer; nothing is copied."""
+    affine, _ = grid_of(layer)
+    own = carried(layer, "affine")
+    return LayerVolume(
+        name=layer.name,
+        key=key_of(layer),
+        values=layer_values(layer, is_log=is_log),
+        affine=np.asarray(affine),
+        order=(0, 1, 2) if own is None else world_order(np.asarray(own)),
+        place=place_of(layer),
+        look={
+            "colormap": layer.colormap,
+            "contrast_limits": tuple(layer.contrast_limits),
+            "gamma": layer.gamma,
+            "interpolation2d": layer.interpolation2d,
+        },
+        carried={name: value for name in ("affine", "shape", "quantity", "unit", "factor", "scan")
+                 if (value := carried(layer, name)) is not None},
+        unit=str(carried(layer, "unit") or ""),
+    )  # fmt: skip
+
+
+def key_of(layer: Any) -> str:
+    """Return what tells a layer from every other one."""
+    return str(layer.unique_id)
+
+
+def layer_values(layer: Any, *, is_log: bool | None = None) -> Values:
+    """Return the numbers of an image layer; ``is_log`` None: as the layer says."""
+    return Values(stored_array(layer), says_log(layer) if is_log is None else is_log)
+
+
+def stored_array(layer: Any) -> Any:
+    """Return the array (X, Y, Z) or (X, Y, Z, N) of an image layer, as its file has it; a view where possible."""
+    array, affine = layer.data.T, carried(layer, "affine")
+    if affine is None:
+        return array
+    return array.transpose(*np.argsort(world_order(np.asarray(affine))), *range(3, array.ndim))
+
+
+def says_log(layer: Any) -> bool:
+    """Whether a layer holds decimal logarithms, by what it carries or by its name."""
+    return str(carried(layer, "quantity") or "").startswith(_LOG) or _LOG in layer.name
+
+
+def place_of(layer: Any) -> dict[str, Any]:
+    """Keywords that put another layer of the same shape where this one is."""
+    place = {name: getattr(layer, name) for name in _PLACE}
+    place["affine"] = np.array(layer.affine.affine_matrix)
+    return {**place, "axis_labels": layer.axis_labels, "units": layer.units}
+
+
+def place_of_part(place: dict[str, Any], first: tuple[int, ...]) -> dict[str, Any]:
+    """Keywords of a layer that holds a part which begins at an index (in the layer's axes)."""
+    ndim = len(first)
+    shift = np.eye(ndim + 1)
+    shift[:ndim, ndim] = first
+    matrix = layer_matrix(place, ndim) @ shift
+    return {"affine": matrix, "axis_labels": place["axis_labels"], "units": place["units"]}
+
+
+def mask_array(layer: Any) -> npt.NDArray[np.bool_]:
+    """Return the array (X, Y, Z) of a mask layer: True where it is not 0."""
+    return np.asarray(volume_of(layer) != 0)
+
+
+def file_of(layer: Any) -> Path | None:
+    """Return the NIfTI file that holds exactly what an image layer shows, or None."""
+    return nifti_file_of(layer, np.asarray(stored_array(layer)))
+
+
+def save_image(layer: Any, folder: Path) -> Path:
+    """Write an image layer as NIfTI into a folder; the name is the layer's. Returns the path."""
+    path = folder / f"{file_name(layer.name)}.nii.gz"
+    write_volume(path, np.asarray(stored_array(layer)), grid_of(layer)[0])
+    return path

@@ -1,0 +1,124 @@
+"""Reference and speed cases of the dose engine, for ``napari-gpubio check`` and ``napari-gpubio bench``."""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from napari_gpubio.core.checks import Check, Finding, Speed
+from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.dose import theory
+from napari_gpubio.dose.metrics.dvh import Dvh
+from napari_gpubio.dose.model import Dose
+from napari_gpubio.dose.phantom import light, nelms, treatment
+from napari_gpubio.dose.phantom.shapes import ellipse, grid_affine, in_planes
+from napari_gpubio.dose.resident import ResidentDvh
+from napari_gpubio.dose.run import dvh
+from napari_gpubio.dose.settings import DvhSettings
+
+_MOST_OFF = 12  # of 195; commercial systems: 53 and 18 (Nelms et al. 2015, tables I and II)
+_DIRECTION = np.array([0.3, -0.5, 0.81]) / np.linalg.norm([0.3, -0.5, 0.81])
+
+
+def _nelms(device: Device) -> list[Finding]:
+    errors = []
+    for case in nelms.CASES:
+        solid, gradient, spacing = case
+        found = dvh(nelms.nelms_dose(gradient, spacing), nelms.nelms_structure(solid, spacing), device=device)
+        errors += list(nelms.nelms_errors_percent(case, found[solid]).values())
+    off = float(np.count_nonzero(np.abs(errors) > 3))
+    return [_finding(f"of {len(errors)} parameters more than 3 % off", 0.0, off, _MOST_OFF)]
+
+
+def _ring_of_discs(device: Device) -> list[Finding]:
+    """Contours as drawn, a hole in them, an oblique gradient of 1 Gy/mm: exact in the slab convention."""
+    planes = np.arange(-19.5, 20, 3.0)
+    ring = in_planes("ring", [(z, ellipse(r, r, 1024)) for z in planes for r in (20.0, 12.0)])
+    axis = 2.5 * np.arange(-16, 17)
+    x, y, z = np.meshgrid(axis, axis, axis, indexing="ij", sparse=True)
+    values = 40 + _DIRECTION[0] * x + _DIRECTION[1] * y + _DIRECTION[2] * z
+    dose = Dose(values=values, affine=grid_affine(2.5, [axis[0]] * 3), unit="Gy")
+    found = dvh(dose, ring, device=device)["ring"]
+    levels = np.linspace(10, 70, 3001)
+    above = sum(
+        sign * theory.disc(levels - 40, radius, low - 1.5, low + 1.5, _DIRECTION.tolist())
+        for low in planes
+        for radius, sign in ((20.0, 1), (12.0, -1))
+    )
+    return [
+        _finding(f"D{percent}% (Gy)", *_doses(found, levels, np.asarray(above), percent), 0.03)
+        for percent in (99, 95, 50, 5, 1)
+    ]
+
+
+def _doses(found: Dvh, levels: np.ndarray, above: np.ndarray, percent: float) -> tuple[float, float]:
+    true = float(np.interp(-percent / 100 * above[0], -above, levels))
+    return true, float(found.dose_at_percent(percent))
+
+
+def _light(device: Device) -> list[Finding]:
+    settings = DvhSettings(bin_scale="logarithmic")
+    found = dvh(light.light_dose(), light.light_structures(), settings, device=device)["target"]
+    findings = []
+    for level in (0.15, 0.3, 1.0, 3.0):
+        volume = theory.ball_around_source(level, light.INNER_MM, light.STRENGTH, light.MU_EFF_PER_MM)
+        true = float(volume) / 1000
+        findings.append(_finding(f"V{level:g}J/cm2 (cc)", true, float(found.volume_at(level)), 0.015 * true))
+    return findings
+
+
+def _finding(quantity: str, reference: float, result: float, tolerance: float) -> Finding:
+    return Finding(quantity=quantity, reference=reference, result=result, error=result - reference, tolerance=tolerance)
+
+
+def _twins(device: Device) -> list[Finding]:
+    """Bits of the curves on a device and on the CPU, for a near-degenerate dose and for a rough one."""
+    dose, structures = treatment.treatment_dose(), treatment.treatment_structures()
+    rough = np.random.default_rng(0).random(dose.values.shape, np.float32)
+    findings = []
+    for kind, values in (("near-degenerate", dose.values), ("rough", rough)):
+        both = [dvh(dataclasses.replace(dose, values=values), structures, device=d) for d in (device, CPU)]
+        same = sum(_is_same(a, b) for a, b in zip(*both, strict=True))
+        findings.append(_finding(f"curves with the CPU's bits, {kind} dose", float(len(structures)), float(same), 0.0))
+    return findings
+
+
+def _is_same(a: Dvh, b: Dvh) -> bool:
+    return a.mean == b.mean and np.array_equal(a.doses, b.doses) and np.array_equal(a.volumes_cc, b.volumes_cc)
+
+
+def _treatment(device: Device) -> Callable[[], float]:
+    dose, structures = treatment.treatment_dose(), treatment.treatment_structures()[:4]
+
+    def work() -> float:
+        dvh(dose, structures, device=device)
+        return float(len(structures))
+
+    return work
+
+
+def _new_doses(device: Device) -> Callable[[], float]:
+    dose, structures = treatment.treatment_dose(), treatment.treatment_structures()[:4]
+    resident = ResidentDvh(dose, structures, device=device)
+
+    def work() -> float:
+        resident.set_dose(dose)
+        return float(len(resident.dvhs()))
+
+    return work
+
+
+CHECKS = (
+    Check(
+        name="five solids in a linear dose",
+        source="closed forms; Nelms et al. 2015, Med. Phys. 42:4435, test 2",
+        run=_nelms,
+    ),
+    Check(name="discs with holes in an oblique dose", source="closed form", run=_ring_of_discs),
+    Check(name="light from a point", source="closed form by Lambert's function", run=_light),
+    Check(name="the twins agree", source="this package on the CPU", run=_twins),
+)
+SPEEDS = (
+    Speed(name="262 contours of four organs, dose of 116 x 60 x 84", unit="structures", prepare=_treatment),
+    Speed(name="the same, laid out before: a new dose", unit="structures", prepare=_new_doses),
+)

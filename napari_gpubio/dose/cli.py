@@ -1,0 +1,189 @@
+"""The command-line verb ``napari-gpubio dose``: from a dose and structures to histograms, metrics and verdicts."""
+
+import argparse
+import dataclasses
+import math
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from napari_gpubio.core.arguments import add_settings, read_settings
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.terminal import draw_progress
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES
+from napari_gpubio.dose.io import nifti
+from napari_gpubio.dose.io.dvh_sequence import write_dvh_sequence
+from napari_gpubio.dose.io.rtdose import read_rtdose
+from napari_gpubio.dose.io.rtplan import read_rtplan
+from napari_gpubio.dose.io.rtstruct import read_rtstruct
+from napari_gpubio.dose.io.table import write_curves_csv, write_json, write_metrics_csv
+from napari_gpubio.dose.metrics.answer import Answer, evaluate
+from napari_gpubio.dose.metrics.constraints import PASS, Verdict, judge, parse_constraints
+from napari_gpubio.dose.metrics.dvh import Dvh
+from napari_gpubio.dose.metrics.metric import Metric
+from napari_gpubio.dose.metrics.metric_text import parse_metric
+from napari_gpubio.dose.metrics.units import dose_factor
+from napari_gpubio.dose.model import Dose, Structures
+from napari_gpubio.dose.run import DvhResult, dvh
+from napari_gpubio.dose.settings import DvhSettings
+from napari_gpubio.dose.structures.labels import LabelStructures
+from napari_gpubio.dose.whole import whole_dose
+
+_PLAIN_METRICS = ("Volume[cc]", "Mean[{unit}]", "D95%[{unit}]", "D50%[{unit}]", "D2%[{unit}]")
+
+
+def add_verb(verbs: Any) -> None:
+    """Add the verb to the command line."""
+    verb = verbs.add_parser(
+        "dose",
+        help="dose-volume histograms, metrics and constraints",
+        description="Make dose-volume histograms. The exit status is 1 if a constraint does not pass.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example:\n  napari-gpubio dose rtdose.dcm rtstruct.dcm --metric 'D95%[Gy]' --metric 'V20Gy[%]'",
+    )
+    verb.add_argument("dose", type=Path, help="RTDOSE file, or NIfTI volume with --unit")
+    verb.add_argument("structures", type=Path, help="RTSTRUCT file, or NIfTI labels")
+    verb.add_argument("--unit", help="of a dose whose file does not tell it, for instance Gy or J/cm2")
+    verb.add_argument("--structure", action="append", metavar="NAME", help="only this structure; may be repeated")
+    verb.add_argument("--label", action="append", metavar="N=NAME", help="name of a label; may be repeated")
+    verb.add_argument(
+        "--metric", action="append", metavar="TEXT", help="for instance D95%%[Gy] or gEUD(a=8); may be repeated"
+    )
+    verb.add_argument("--reference-dose", type=float, help="what %% of dose are of (the prescription)")
+    verb.add_argument("--plan", type=Path, help="RTPLAN file that tells the prescription instead")
+    verb.add_argument("--constraints", type=Path, help="text file of lines such as 'Heart: V25Gy[%%] < 10'")
+    verb.add_argument("--curves", type=Path, help="write the curves: .csv")
+    verb.add_argument("--table", type=Path, help="write the metrics: .csv")
+    verb.add_argument("--json", type=Path, help="write everything: .json")
+    verb.add_argument("--dicom", type=Path, help="write a copy of the RTDOSE file with these histograms")
+    verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
+    add_settings(verb, DvhSettings(), "histograms")
+    verb.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what the arguments say."""
+    dose = _read_dose(options.dose, options.unit)
+    reference_dose = _reference_dose(options, dose)
+    structures, numbers = _read_structures(options)
+    metrics = [parse_metric(text.format(unit=dose.unit)) for text in options.metric or _PLAIN_METRICS]
+    constraints = parse_constraints(_text_of(options.constraints)) if options.constraints else ()
+    settings = read_settings(options, DvhSettings())
+    result = dvh(dose, structures, settings, device=options.device, progress=draw_progress)
+    everything = None
+    if any(metric.needs_everything for metric in (*metrics, *(one.metric for one in constraints))):
+        everything = whole_dose(dose, settings, device=options.device)
+    asked = _Asked(metrics, reference_dose, everything)
+    _print_table(result, asked)
+    _write(options, result, asked, numbers)
+    verdicts = judge(constraints, result, reference_dose=reference_dose, everything=everything)
+    for verdict in verdicts:
+        print(_told(verdict))
+    return 0 if all(verdict.status == PASS for verdict in verdicts) else 1
+
+
+def _is_nifti(path: Path) -> bool:
+    return path.name.lower().endswith(NIFTI_SUFFIXES)
+
+
+def _read_dose(path: Path, unit: str | None) -> Dose:
+    return (nifti.read_dose if _is_nifti(path) else read_rtdose)(path, unit=unit)
+
+
+def _reference_dose(options: argparse.Namespace, dose: Dose) -> float | None:
+    """The prescription, in the unit of the dose, as it was given or as the plan tells it."""
+    if options.plan is None or options.reference_dose is not None:
+        return options.reference_dose
+    told = read_rtplan(options.plan).prescription
+    if told is None:
+        raise InvalidInput(f"{options.plan.name} tells no prescription; give it with --reference-dose")
+    gray, source = told
+    print(f"reference dose: {gray:g} Gy ({source})", file=sys.stderr)
+    return gray * dose_factor("Gy", dose.unit)
+
+
+def _read_structures(options: argparse.Namespace) -> tuple[list[Structures], dict[str, int]]:
+    """Structures that are wanted, and the file's numbers of them by name."""
+    if _is_nifti(options.structures):
+        labels = nifti.read_labels(options.structures, _label_names(options.label))
+        return [_chosen(labels, options.structure) if options.structure else labels], {}
+    found = read_rtstruct(options.structures)
+    for note in found.notes:
+        print(note, file=sys.stderr)
+    numbers = {one.name: number for one, number in zip(found.structures, found.numbers, strict=True)}
+    if options.structure:
+        return [found[name] for name in options.structure], numbers
+    return list(found.structures), numbers
+
+
+def _chosen(labels: LabelStructures, names: Sequence[str]) -> LabelStructures:
+    """Some of the structures of a label volume, by their names."""
+    if unknown := sorted(set(names) - set(labels.names)):
+        raise InvalidInput(f"there is no structure {unknown[0]!r}; there are {', '.join(labels.names)}")
+    kept = {value: name for value, name in zip(labels.values, labels.names, strict=True) if name in names}
+    return dataclasses.replace(labels, structures=kept)
+
+
+def _label_names(given: Sequence[str] | None) -> dict[int, str] | None:
+    if not given:
+        return None
+    pairs = [re.fullmatch(r"(\d+)=(.+)", text) for text in given]
+    for text, pair in zip(given, pairs, strict=True):
+        if pair is None:
+            raise InvalidInput(f"--label is {text!r}; write for instance --label 3=Heart")
+    return {int(pair[1]): pair[2] for pair in pairs if pair is not None}
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return existing_file(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path.name} is no text in UTF-8; save it as such") from error
+
+
+class _Asked(NamedTuple):
+    """Metrics, and what they may need besides a structure's histogram: the prescription, and that of all the dose."""
+
+    metrics: Sequence[Metric]
+    reference_dose: float | None
+    everything: Dvh | None
+
+    def answers(self, one: Dvh) -> list[Answer]:
+        """Of a structure; InvalidInput if a metric cannot be asked so."""
+        found = [evaluate(metric, one, self.reference_dose, everything=self.everything) for metric in self.metrics]
+        if refused := next((answer for answer in found if answer.is_refused), None):
+            raise InvalidInput(refused.reason)
+        return found
+
+
+def _print_table(result: DvhResult, asked: _Asked) -> None:
+    width = max(len("structure"), *(len(one.name) for one in result))
+    widths = [max(12, len(str(metric))) for metric in asked.metrics]
+    print(f"{'structure':{width}}", *(f"{metric!s:>{w}}" for metric, w in zip(asked.metrics, widths, strict=True)))
+    for one in result:
+        answers = asked.answers(one)
+        cells = ("-" if math.isnan(answer.value) else f"{answer.value:.5g}" for answer in answers)
+        print(f"{one.name:{width}}", *(f"{cell:>{w}}" for cell, w in zip(cells, widths, strict=True)))
+        for note in (*one.notes, *(str(answer) for answer in answers if answer.reason)):
+            print(note, file=sys.stderr)
+
+
+def _write(options: argparse.Namespace, result: DvhResult, asked: _Asked, numbers: dict[str, int]) -> None:
+    if options.curves is not None:
+        write_curves_csv(options.curves, result)
+    if options.table is not None:
+        write_metrics_csv(
+            options.table, result, asked.metrics, reference_dose=asked.reference_dose, everything=asked.everything
+        )
+    if options.json is not None:
+        write_json(options.json, result)
+    if options.dicom is not None:
+        write_dvh_sequence(options.dicom, result, numbers, options.dose)
+
+
+def _told(verdict: Verdict) -> str:
+    why = verdict.reason or f"{verdict.value:.5g}"
+    return f"{verdict.status:14} {verdict.constraint}  ({why})"

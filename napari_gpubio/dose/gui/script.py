@@ -1,0 +1,161 @@
+"""Copy as Python: from the files of dose and structures to the same histograms."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from napari.layers import Labels
+
+from napari_gpubio.core.napari_io import save_layer, saved_path
+from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.dose.gui.request import Plan, Request
+from napari_gpubio.dose.kernels.histogram.grid import is_turned
+from napari_gpubio.dose.layer_places import affine_mm, stored_axes
+from napari_gpubio.dose.metrics.constraints import Constraint
+from napari_gpubio.dose.metrics.metric import Metric
+from napari_gpubio.dose.napari_io import contours_of, dose_of, labels_of
+from napari_gpubio.gui.script import call_text, file_name, nifti_file_of
+
+
+def painted(request: Request) -> list[Any]:
+    """Layers that no file holds as they are."""
+    doses = [plan.layer for plan in request.plans if dose_file(plan.layer) is None]
+    return doses + [layer for layer in request.layers if not isinstance(layer, Labels) or saved_path(layer) is None]
+
+
+def dose_file(layer: Any) -> Path | None:
+    """Return the NIfTI file that holds exactly what a dose layer shows, or None."""
+    return nifti_file_of(layer, stored_array(layer))
+
+
+def stored_array(layer: Any) -> Any:
+    """The array (X, Y, Z) or (X, Y, Z, N) of a dose layer, as its file has it."""
+    data, axes = np.asarray(layer.data), stored_axes(layer)
+    first = data.ndim - 3
+    return data.transpose([*(first + axis for axis in axes), *range(first)])
+
+
+def save(layer: Any, folder: Path, request: Request) -> Path:
+    """Write a layer into a folder: NIfTI, or the loops of contours as NumPy arrays; returns the path."""
+    if any(layer == plan.layer for plan in request.plans):
+        path = folder / f"{file_name(layer.name)}.nii.gz"
+        write_volume(path, stored_array(layer), affine_mm(layer))
+        return path
+    if isinstance(layer, Labels):
+        return save_layer(layer, folder)
+    path = folder / f"{file_name(layer.name)}.npz"
+    plan = request.plans[0]
+    structures = contours_of(layer, dose_of(plan.layer, plan.unit, frame=plan.frame))
+    loops = {f"{n}/{m}": loop for n, one in enumerate(structures) for m, loop in enumerate(_world_loops(one))}
+    np.savez(path, **loops)
+    return path
+
+
+def script_text(
+    request: Request,
+    saved: Mapping[str, Path],
+    *,
+    metrics: Sequence[Metric],
+    constraints: Sequence[Constraint],
+    factor: float,
+    reference: float | None,
+) -> str:
+    """Return the script.
+
+    Parameters
+    ----------
+    request
+        What the panel is set to.
+    saved
+        Where layers that no file holds have been saved, by their name.
+    metrics, constraints
+        What is told.
+    factor, reference
+        What doses are multiplied by, and the prescription.
+    """
+    lines = ["from napari_gpubio import dose", "from napari_gpubio.core.volumes import read_array", ""]
+    plans = [f"plan{n or ''}" for n in range(len(request.plans))]
+    for name, plan in zip(plans, request.plans, strict=True):
+        lines += _dose_lines(name, plan, saved)
+    for number, layer in enumerate(request.layers):
+        lines += _structure_lines(f"part{number}", layer, request, saved)
+    parts = ", ".join(f"*part{number}" for number in range(len(request.layers)))
+    lines += [f"structures = [{parts}]", f"settings = {call_text('dose', request.settings)}"]
+    told = {"metrics": metrics, "constraints": constraints}
+    for name in plans:
+        lines += _result_lines(name, request.device, factor, reference, told)
+    text = "\n".join(lines) + "\n"
+    return text.replace("dose\nfrom", "dose\nimport numpy as np\nfrom", 1) if "np." in text else text
+
+
+def _dose_lines(name: str, plan: Plan, saved: Mapping[str, Path]) -> list[str]:
+    path = saved.get(plan.layer.name) or dose_file(plan.layer)
+    array = dose_of(plan.layer, plan.unit, frame=plan.frame).values
+    values = _laid_out("values" if plan.frame is None else f"values[..., {plan.frame}]", array)
+    return [
+        f"values, affine = read_array({str(path)!r})",
+        f"{name} = dose.Dose(values={values}, affine=affine, unit={plan.unit!r}, name={plan.name!r})",
+    ]
+
+
+def _laid_out(name: str, array: Any) -> str:
+    """An array as it lies in memory here: samples of voxels are numbered along it."""
+    return f"np.asfortranarray({name})" if is_turned(array) else f"np.ascontiguousarray({name})"
+
+
+def _structure_lines(name: str, layer: Any, request: Request, saved: Mapping[str, Path]) -> list[str]:
+    if isinstance(layer, Labels):
+        found = labels_of(layer)
+        named = dict(zip(found.values, found.names, strict=True))
+        return [
+            f"labels, affine = read_array({str(saved.get(layer.name) or saved_path(layer))!r})",
+            f"labels = {_laid_out('labels', found.labels)}",
+            f"{name} = [dose.LabelStructures(labels=labels, affine=affine, structures={named!r})]",
+        ]
+    plan = request.plans[0]
+    lines = [f"loops = np.load({str(saved[layer.name])!r})", f"{name} = ["]
+    for number, one in enumerate(contours_of(layer, dose_of(plan.layer, plan.unit, frame=plan.frame))):
+        chosen = f"[loops[key] for key in loops if key.startswith('{number}/')]"
+        lines.append(f"    dose.contour_structure({one.name!r}, {chosen}, thickness_mm={one.thickness_mm!r}),")
+    return [*lines, "]"]
+
+
+def _world_loops(structure: Any) -> list[Any]:
+    """The loops of contours, world mm."""
+    loops = []
+    for plane in structure.planes:
+        for loop in plane.loops:
+            flat = np.column_stack([loop, np.full(len(loop), plane.position_mm)])
+            loops.append(flat @ structure.frame[:3, :3].T + structure.frame[:3, 3])
+    return loops
+
+
+def _result_lines(
+    name: str, device: str, factor: float, reference: float | None, told: Mapping[str, Sequence[Any]]
+) -> list[str]:
+    scaled = f"[one.scaled({factor!r}) for one in result]" if factor != 1 else "list(result)"
+    lines = ["", f"result = dose.dvh({name}, structures, settings, device={device!r})", f"dvhs = {scaled}"]
+    asked = [*told["metrics"], *(one.metric for one in told["constraints"])]
+    given = repr(reference)
+    if any(metric.needs_everything for metric in asked):
+        given = f"{reference!r}, everything=everything"
+        lines += [
+            f"everything = dose.whole_dose({name}, settings, device={device!r})  # all that is irradiated",
+            *([f"everything = everything.scaled({factor!r})"] if factor != 1 else []),
+        ]
+    if told["metrics"]:
+        texts = [str(metric) for metric in told["metrics"]]
+        lines += [
+            f"metrics = [dose.parse_metric(text) for text in {texts!r}]",
+            "for one in dvhs:",
+            f"    print(one.name, *(f'{{metric}} = {{dose.evaluate(metric, one, {given})}}' for metric in metrics))",
+        ]
+    if told["constraints"]:
+        text = "\n".join(map(str, told["constraints"]))
+        lines += [
+            f"constraints = dose.parse_constraints({text!r})",
+            f"for verdict in dose.judge(constraints, dvhs, reference_dose={given}):",
+            "    print(verdict.status, verdict.constraint, verdict.reason or f'{verdict.value:.5g}')",
+        ]
+    return [*lines, f"dose.write_curves_csv({f'{name} curves.csv'!r}, dvhs)"]

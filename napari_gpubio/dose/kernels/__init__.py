@@ -1,0 +1,1 @@
+"""Counting dose in structures on the CPU and the GPU."""

@@ -1,0 +1,153 @@
+"""Counting on all CPU cores (Numba), the twin of ``gpu.py``."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.core.parallel import cpu_threads
+from napari_gpubio.dose.kernels.histogram import tallying
+from napari_gpubio.dose.kernels.histogram.bins import BinRule
+from napari_gpubio.dose.kernels.histogram.chords import find_chords
+from napari_gpubio.dose.kernels.histogram.interpolate import Volume
+from napari_gpubio.dose.kernels.histogram.problem import Problem
+from napari_gpubio.dose.kernels.histogram.tally import Tally
+from napari_gpubio.dose.kernels.histogram.work import Box, ContourWork, LabelWork
+
+Array = npt.NDArray[Any]
+_FEW_VOXELS = 1 << 18
+_NO_EXTREMES = np.array([np.inf, 0.0, 0.0], np.float32)
+
+
+class Run:
+    """One calculation on the CPU; items are the tasks of its works."""
+
+    def __init__(self, problem: Problem, *, device: Device = CPU) -> None:
+        self.device = device
+        self._rows = {n: _rows(work) for n, work in enumerate(problem.works) if isinstance(work, ContourWork)}
+        self.renew(problem)
+
+    def renew(self, problem: Problem) -> None:
+        """Begin anew, with the same structures and another dose on the same grid."""
+        self._problem = problem
+        self._values = problem.grid.values()
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what has been counted."""
+        self._copies = _copies(self._problem)
+        self._strip_extremes = _no_extremes(self._problem.extreme_rows - 1, len(self._problem.organs))
+
+    def bytes_per_item(self) -> int:
+        """Nothing beyond what is resident."""
+        return 1
+
+    def advance(self, start: int, count: int) -> None:
+        """Count the tasks ``start`` to ``start + count - 1``."""
+        for number, first, tasks in self._problem.pieces(start, count):
+            work = self._problem.works[number]
+            if isinstance(work, ContourWork):
+                with cpu_threads():
+                    tallying.tally_rows(*self._dose, self._rows[number], (first, tasks), *self._copies)
+            elif isinstance(work, LabelWork):
+                self._tally_box(work, work.box, np.arange(first, first + tasks), 1)
+            else:
+                with cpu_threads():
+                    points = tallying.Points(work.points, work.tasks)
+                    tallying.tally_points(*self._dose, points, (first, tasks), *self._copies)
+
+    @property
+    def _dose(self) -> tuple[Volume, BinRule]:
+        return Volume(self._values.reshape(-1), *self._values.shape), self._problem.bins.rule
+
+    def tally_box(self, number: int, box: Box, sign: int) -> None:
+        """Count the voxels of a box of label volume ``number`` of the works (1), or take them off (-1)."""
+        work = self._label_work(number)
+        self._tally_box(work, box, np.arange(work.strips_in(box)), sign)
+
+    def renew_extremes(self, number: int, box: Box) -> None:
+        """Nothing yet: `snapshot` finds lost extremes, for most of them are nobody's."""
+
+    def _tally_box(self, work: LabelWork, box: Box, strips: Array, sign: int) -> None:
+        voxels = tallying.Voxels(work.labels, work.organs, work.divisions, work.frame, self._strip_extremes)
+        where = (*box, work.strip_rows, work.extremes)
+        few = len(strips) * work.strip_rows * (box[5] - box[4]) <= _FEW_VOXELS
+        with cpu_threads(), _one_thread_if(few):
+            tallying.tally_voxels(*self._dose, voxels, where, strips, sign, *self._copies)
+
+    def _label_work(self, number: int) -> LabelWork:
+        work = self._problem.works[number]
+        assert isinstance(work, LabelWork)
+        return work
+
+    def paint(self, number: int, box: Box, labels: Array) -> None:
+        """Put other labels into a box of a label volume."""
+        work = self._label_work(number)
+        work.labels[box[0] : box[1], box[2] : box[3], box[4] : box[5]] = labels
+
+    def snapshot(self) -> Tally:
+        """What has been counted until now."""
+        counts = self._copies[0].sum(axis=0)
+        painted = [work for work in self._problem.works if isinstance(work, LabelWork) and work.extremes]
+        low, high = _ends(np.concatenate([self._copies[1], *map(self._rows_of_ends, painted)]))
+        return Tally(counts[:, :-2], counts[:, -2], counts[:, -1], low[None], high[None])
+
+    def _rows_of_ends(self, work: LabelWork) -> Array:
+        """Rows of extremes among which are the least and the largest of all strips.
+
+        Where a strip has lost one, the old ones are its bounds: it is looked at again only if they are beyond what all
+        others have.
+        """
+        own = self._strip_extremes[work.extremes - 1 :][: work.items]
+        unsure = np.flatnonzero(own[..., tallying.LOST].any(axis=1))
+        bounds, kept = own[unsure], own.copy() if len(unsure) else own
+        lost = bounds[..., tallying.LOST] > 0
+        kept[unsure] = np.where(lost[..., None], _NO_EXTREMES, bounds)
+        slices = kept.reshape(len(work.labels), -1)  # which NumPy does fastest one by one
+        sure = np.concatenate([end.reshape(-1, *own.shape[1:]) for end in (slices.min(axis=0), slices.max(axis=0))])
+        low, high = _ends(sure)
+        beyond = (bounds[..., tallying.LEAST] < low) | (bounds[..., tallying.LARGEST] > high)
+        needed = unsure[(lost & beyond).any(axis=1)]
+        if not len(needed):
+            return sure
+        self._tally_box(work, work.box, needed, 0)
+        return np.concatenate([sure, own[needed]])
+
+    def close(self) -> None:
+        """Nothing to free on the CPU."""
+
+
+@contextmanager
+def _one_thread_if(few: bool) -> Iterator[None]:
+    """Let few voxels be counted by one thread: waking others takes longer, above all on a machine that is busy."""
+    threads = numba.get_num_threads()
+    try:
+        if few:
+            numba.set_num_threads(1)
+        yield
+    finally:
+        numba.set_num_threads(threads)
+
+
+def _copies(problem: Problem) -> tuple[Array, Array]:
+    """Counts and extremes of each thread, see `napari_gpubio.dose.kernels.histogram.tallying`."""
+    threads, organs = numba.get_num_threads(), len(problem.organs)
+    return np.zeros((threads, organs, int(problem.bins.rule.bins) + 2), np.int64), _no_extremes(threads, organs)
+
+
+def _no_extremes(rows: int, organs: int) -> Array:
+    return np.tile(_NO_EXTREMES, (rows, organs, 1))
+
+
+def _ends(extremes: Array) -> tuple[Array, Array]:
+    """The least and the largest value of each organ."""
+    return extremes[..., tallying.LEAST].min(axis=0), extremes[..., tallying.LARGEST].max(axis=0)
+
+
+def _rows(work: ContourWork) -> tallying.Rows:
+    chords = find_chords(work.sheets)
+    return tallying.Rows(work.sheets.table, work.owner, chords.starts, chords.x, work.frames, work.tasks)

@@ -1,0 +1,241 @@
+"""Counting in CUDA, the twin of ``cpu.py``; the kernels are in ``dvh.cu``.
+
+The dose, the chords and the labels stay on the GPU as long as the run is open.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.kernels import kernel
+from napari_gpubio.dose.kernels.histogram.grid import ScaledDose
+from napari_gpubio.dose.kernels.histogram.problem import Problem
+from napari_gpubio.dose.kernels.histogram.tally import Tally
+from napari_gpubio.dose.kernels.histogram.work import Box, ContourWork, LabelWork, PointWork
+
+_SOURCE = Path(__file__).with_name("dvh.cu")
+_THREADS = 256
+_SHARED_BYTES = 48 * 1024  # that every GPU gives a block
+_MOST_COPIES = 2  # of the bins of a task; a warp counts into one of them
+_MOST_SLOTS = 8  # organs that have bins in a strip of voxels
+_MOST_PINNED_BYTES = 32 << 20  # of a copy; larger ones go through CUDA's own page-locked memory
+_INFINITY = np.float32(np.inf).view(np.uint32)
+LABEL_TYPES = {1: "unsigned char", 2: "unsigned short"}
+_I = np.int32
+
+
+class Run:
+    """One calculation on one GPU; items are the tasks of its works."""
+
+    def __init__(self, problem: Problem, *, device: Device) -> None:
+        import cupy
+
+        self.device = device
+        self._kernels: dict[tuple[str, ...], Any] = {}
+        organs, bins, rows = len(problem.organs), int(problem.bins.rule.bins), problem.extreme_rows
+        with cupy.cuda.Device(device.indices[0]):
+            self._values = cupy.empty(problem.grid.source.shape, np.float32)
+            self._staged = _page_locked(self._values) if problem.grid.source.dtype == np.float32 else None
+            self._blank = cupy.asarray(_nothing(organs, bins))
+            self._found = cupy.empty_like(self._blank)  # in one piece, to be cleared and fetched by one copy
+            *sums, self._ends = _parts(self._found, organs, bins)
+            self._extremes = self._ends[:, None] if rows == 1 else cupy.empty((2, rows, organs), np.uint32)
+            self._sums = (*sums, *self._extremes)
+            self._works: tuple[Any, ...] = tuple(_upload(work) for work in problem.works)
+        self.renew(problem)
+
+    def renew(self, problem: Problem) -> None:
+        """Begin anew, with the same structures and another dose on the same grid."""
+        import cupy
+
+        self._problem = problem
+        with cupy.cuda.Device(self.device.indices[0]):
+            self._upload_dose(problem.grid)
+        self.restart()
+
+    def _upload_dose(self, grid: ScaledDose) -> None:
+        """Bring a dose to the GPU and scale it there, without a pass over it on the CPU where it is float32."""
+        import cupy
+
+        if grid.source.dtype != np.float32:
+            self._values.set(grid.values())
+            return
+        if self._staged is None:
+            self._values.set(grid.source)
+        else:
+            stream = cupy.cuda.get_current_stream()
+            stream.synchronize()  # an earlier dose may be on its way still
+            np.copyto(self._staged, grid.source)
+            self._values.set(self._staged, stream=stream)
+        size = self._values.size
+        arguments = (self._values, np.int64(size), np.float64(grid.least), np.float64(grid.inverse_scale))
+        self._kernel("scale_dose")((-(-size // _THREADS),), (_THREADS,), arguments)
+
+    def restart(self) -> None:
+        """Forget what has been counted."""
+        import cupy
+
+        with cupy.cuda.Device(self.device.indices[0]):
+            cupy.copyto(self._found, self._blank)
+            if self._problem.extreme_rows > 1:
+                self._extremes[0], self._extremes[1] = _INFINITY, np.uint32(0)
+
+    def bytes_per_item(self) -> int:
+        """Nothing beyond what is resident."""
+        return 1
+
+    def advance(self, start: int, count: int) -> None:
+        """Count the tasks ``start`` to ``start + count - 1``."""
+        import cupy
+
+        with cupy.cuda.Device(self.device.indices[0]) as here:
+            for number, first, tasks in self._problem.pieces(start, count):
+                work = self._problem.works[number]
+                if isinstance(work, LabelWork):
+                    self._tally_box(number, work.box, (first, tasks), 1)
+                else:
+                    self._tally_tasks(number, first, tasks)
+            here.synchronize()
+
+    def _tally_tasks(self, number: int, first: int, tasks: int) -> None:
+        name = "tally_rows" if isinstance(self._problem.works[number], ContourWork) else "tally_points"
+        bins = 4 * int(self._problem.bins.rule.bins)
+        copies = min(_MOST_COPIES, _SHARED_BYTES // bins)
+        arguments = (*self._dose, *self._works[number], _I(first), _I(copies), *self._sums)
+        self._kernel(name)((tasks,), (_THREADS,), arguments, shared_mem=copies * bins)
+
+    def tally_box(self, number: int, box: Box, sign: int) -> None:
+        """Count the voxels of a box of label volume ``number`` of the works (1), or take them off (-1)."""
+        import cupy
+
+        with cupy.cuda.Device(self.device.indices[0]):
+            self._tally_box(number, box, (0, self._label_work(number).strips_in(box)), sign)
+
+    def renew_extremes(self, number: int, box: Box) -> None:
+        """Find extremes again that were lost when a box was taken off, each in its whole strip."""
+        import cupy
+
+        work = self._label_work(number)
+        with cupy.cuda.Device(self.device.indices[0]):
+            self._tally_box(number, work.whole_strips(box), (0, work.strips_in(box)), 0)
+
+    def _tally_box(self, number: int, box: Box, strips: tuple[int, int], sign: int) -> None:
+        work, count = self._label_work(number), len(self._problem.organs)
+        labels, organs, divisions, frame = self._works[number]
+        slot = 4 * (1 + int(self._problem.bins.rule.bins))  # bytes
+        slots = min(_MOST_SLOTS, _SHARED_BYTES // slot) if sign else 0
+        where = (box[0], *box[2:], work.strip_rows, work.extremes, count, strips[0], sign, slots)
+        arguments = (*self._dose, labels, *map(_I, work.labels.shape[1:]), organs, divisions, frame, *map(_I, where))
+        shared = slots * slot if sign else 4 * -(-count // 32)
+        launched = self._kernel("tally_voxels", label_define(work.labels))
+        launched((strips[1],), (_THREADS,), (*arguments, *self._sums), shared_mem=shared)
+
+    def _label_work(self, number: int) -> LabelWork:
+        work = self._problem.works[number]
+        assert isinstance(work, LabelWork)
+        return work
+
+    def _kernel(self, name: str, defines: tuple[str, ...] = ()) -> Any:
+        """A kernel, kept because CuPy takes some microseconds to find it."""
+        if (name, *defines) not in self._kernels:
+            self._kernels[name, *defines] = _kernel(name, *([defines] if defines else []))
+        return self._kernels[name, *defines]
+
+    @property
+    def _dose(self) -> tuple[Any, ...]:
+        return self._values, *map(_I, self._values.shape), *self._problem.bins.rule
+
+    def paint(self, number: int, box: Box, labels: npt.NDArray[Any]) -> None:
+        """Put other labels into a box of a label volume."""
+        import cupy
+
+        with cupy.cuda.Device(self.device.indices[0]):
+            whole = self._works[number][0]
+            new = cupy.asarray(np.ascontiguousarray(labels, whole.dtype))
+            whole[box[0] : box[1], box[2] : box[3], box[4] : box[5]] = new
+
+    def snapshot(self) -> Tally:
+        """What has been counted until now, as NumPy."""
+        import cupy
+
+        with cupy.cuda.Device(self.device.indices[0]):
+            if self._problem.extreme_rows > 1:
+                self._ends[0], self._ends[1] = self._extremes[0].min(axis=0), self._extremes[1].max(axis=0)
+            found = self._found.get(out=_page_locked(self._found))
+        *sums, ends = _parts(found, len(self._problem.organs), int(self._problem.bins.rule.bins))
+        return Tally(*sums, *ends.view(np.float32)[:, None])
+
+    def close(self) -> None:
+        """Let the device arrays go."""
+        self._values = self._blank = self._found = self._extremes = self._ends = self._staged = None
+        self._sums, self._works = (), ()
+
+
+def _page_locked(array: Any) -> npt.NDArray[Any] | None:
+    """Memory for a copy of a device array, which CuPy keeps for the next time; none for a large one.
+
+    Copies to and from other memory take several times as long.
+    """
+    import cupy
+
+    if array.nbytes > _MOST_PINNED_BYTES:
+        return None
+    return np.frombuffer(cupy.cuda.alloc_pinned_memory(array.nbytes), array.dtype, array.size).reshape(array.shape)
+
+
+def _nothing(organs: int, bins: int) -> npt.NDArray[np.int64]:
+    """What a run has found before its first sample."""
+    found = np.zeros(organs * (bins + 3), np.int64)
+    found[organs * (bins + 2) :].view(np.uint32)[:organs] = _INFINITY
+    return found
+
+
+def _parts(found: Any, organs: int, bins: int) -> tuple[Any, Any, Any, Any]:
+    """Counts (organs, bins), sums of dose, weight outside, and bits of least and largest value (2, organs).
+
+    They are parts of one array, of CuPy or NumPy.
+    """
+    ends = organs * bins, organs * (bins + 1), organs * (bins + 2)
+    counts, totals, outside = found[: ends[0]], found[ends[0] : ends[1]], found[ends[1] : ends[2]]
+    return counts.reshape(organs, bins), totals, outside, found[ends[2] :].view(np.uint32).reshape(2, organs)
+
+
+def label_define(labels: npt.NDArray[Any]) -> tuple[str, ...]:
+    """The specialisation of the kernels for the type of some labels."""
+    return (f"LABEL={LABEL_TYPES[labels.dtype.itemsize]}",)
+
+
+def _kernel(name: str, defines: tuple[str, ...] = (f"LABEL={LABEL_TYPES[1]}",)) -> Any:
+    return kernel(_SOURCE, name, defines=defines, strict=True)
+
+
+def _upload(work: ContourWork | LabelWork | PointWork) -> tuple[Any, ...]:
+    """The arrays of a work in the order in which its kernel takes them."""
+    import cupy
+
+    if isinstance(work, ContourWork):
+        return _upload_rows(work)
+    if isinstance(work, LabelWork):
+        return tuple(map(cupy.asarray, (work.labels, work.organs, work.divisions, work.frame)))
+    return cupy.asarray(work.points), cupy.asarray(work.tasks)
+
+
+def _upload_rows(work: ContourWork) -> tuple[Any, ...]:
+    """Sheets and what their rows cross, found on the GPU."""
+    import cupy
+
+    rows = len(work.owner)
+    sheets = cupy.asarray(work.sheets.table.view(np.uint8))  # CuPy knows no records
+    owner, edges = cupy.asarray(work.owner), cupy.asarray(work.sheets.edges)
+    starts = cupy.zeros(rows + 1, np.int64)
+    grid = (-(-rows // _THREADS),)
+    if rows:
+        _kernel("count_crossings")(grid, (_THREADS,), (sheets, owner, edges, _I(rows), starts[1:]))
+    starts = cupy.cumsum(starts)
+    x = cupy.empty(int(starts[-1]), np.float64)
+    if rows:
+        _kernel("find_crossings")(grid, (_THREADS,), (sheets, owner, edges, _I(rows), starts, x))
+    return sheets, owner, starts, x, cupy.asarray(work.frames), cupy.asarray(work.tasks)

@@ -1,0 +1,261 @@
+"""Dose and structures of one calculation, laid out for the kernels, the same for both twins."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import voxel_sizes_mm
+from napari_gpubio.dose.kernels.histogram.bins import Bins, make_bins
+from napari_gpubio.dose.kernels.histogram.grid import ScaledDose, c_ordered, scaled_dose
+from napari_gpubio.dose.kernels.histogram.sheets import MOST_UNITS, Sheets, joined, make_sheets, units_of, weigh
+from napari_gpubio.dose.kernels.histogram.spacing import rough_volume_mm3, spacing_for
+from napari_gpubio.dose.kernels.histogram.work import (
+    NO_ORGAN,
+    STRIP_ROWS,
+    LabelWork,
+    Work,
+    contour_work,
+    frame_of,
+    point_work,
+    strip_rows_of,
+)
+from napari_gpubio.dose.model import MM3_PER_CC, Dose, Structures
+from napari_gpubio.dose.settings import DvhSettings
+from napari_gpubio.dose.structures.contours import Colour, ContourStructure
+from napari_gpubio.dose.structures.edges import edges_of
+from napari_gpubio.dose.structures.labels import LabelStructures
+from napari_gpubio.dose.structures.outlines import Outlines, slab_outlines
+from napari_gpubio.dose.structures.points import PointStructure
+from napari_gpubio.dose.structures.shape import shape_outlines
+from napari_gpubio.dose.structures.slabs import gap_notes
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Organ:
+    """How one structure is counted.
+
+    Parameters
+    ----------
+    name, colour, notes
+        As the structure has them.
+    unit_mm3
+        Volume that one unit of weight stands for.
+    spacing_mm
+        Largest distance of samples; 0 where it was not chosen here.
+    """
+
+    name: str
+    unit_mm3: float
+    spacing_mm: float = 0.0
+    colour: Colour | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Problem:
+    """All that a twin needs to know.
+
+    Parameters
+    ----------
+    grid
+        The dose, scaled.
+    bins
+        Its bins.
+    organs
+        What is counted, in the order of the structures that were given.
+    works
+        Contours of all structures, each label volume, points of all structures: those that there are.
+    extreme_rows
+        Rows of least and largest dose: one, and one for each strip of labels that will be painted.
+    """
+
+    grid: ScaledDose
+    bins: Bins
+    organs: tuple[Organ, ...]
+    works: tuple[Work, ...]
+    extreme_rows: int
+
+    @property
+    def items(self) -> int:
+        """Number of tasks of all works."""
+        return sum(work.items for work in self.works)
+
+    @property
+    def resident_bytes(self) -> int:
+        """About what a GPU keeps."""
+        counts = 8 * len(self.organs) * (2 * int(self.bins.rule.bins) + 6 + self.extreme_rows)
+        return 4 * self.grid.source.size + counts + sum(work.nbytes for work in self.works)
+
+    def pieces(self, start: int, count: int) -> list[tuple[int, int, int]]:
+        """Work, first task in it, and number of tasks, for the tasks ``start`` to ``start + count - 1`` of all."""
+        found, before = [], 0
+        for number, work in enumerate(self.works):
+            first, end = max(start - before, 0), min(start + count - before, work.items)
+            if first < end:
+                found.append((number, first, end - first))
+            before += work.items
+        return found
+
+
+def make_problem(
+    dose: Dose, structures: Sequence[Structures], settings: DvhSettings, *, painted: bool = False
+) -> Problem:
+    """Lay out a calculation.
+
+    Parameters
+    ----------
+    dose, structures, settings
+        See `napari_gpubio.dose.dvh_steps`.
+    painted
+        Whether labels will be painted, so that extremes have to be found again without a look at everything.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no structure, or one cannot be counted.
+    """
+    if not structures:
+        raise InvalidInput("there is no structure to make a histogram of; give at least one")
+    layout = _Layout(dose, settings)
+    for structure in structures:
+        layout.add(structure)
+    return layout.problem(painted=painted)
+
+
+class _Layout:
+    """Structures as they are added, one after another."""
+
+    def __init__(self, dose: Dose, settings: DvhSettings) -> None:
+        self._settings, self._grid = settings, scaled_dose(dose)
+        self._from_world = self._grid.from_world
+        self._frame_of_reference = dose.frame_of_reference
+        self._voxel_mm = float(dose.voxel_sizes_mm.min())
+        self._organs: list[Organ] = []
+        self._contours: list[tuple[int, Sheets, Array]] = []
+        self._points: list[tuple[int, Array]] = []
+        self._labels: list[tuple[Array, Array, Array]] = []
+        self._divisions: dict[int, Array] = {}
+
+    def add(self, structure: Structures) -> None:
+        """Give a structure its organ numbers and its spacing."""
+        if isinstance(structure, ContourStructure):
+            self._add_contours(structure)
+        elif isinstance(structure, LabelStructures):
+            self._add_labels(structure)
+        else:
+            self._add_points(structure)
+
+    def _add_contours(self, structure: ContourStructure) -> None:
+        self._check_frame(structure)
+        unit_mm3, spacing, notes = 1.0, 0.0, structure.notes
+        if structure.planes:
+            edges = edges_of(self._outlines(structure))
+            spacing = self._settings.spacing_mm or self._spacing(rough_volume_mm3(edges))
+            sheets = make_sheets(edges, spacing, spacing)
+            _check_size(sheets, structure.name, spacing)
+            unit_mm3 = weigh(sheets)
+            notes += gap_notes(structure)
+            self._contours.append((len(self._organs), sheets, structure.frame))
+        self._organs.append(
+            Organ(
+                name=structure.name,
+                unit_mm3=unit_mm3,
+                spacing_mm=spacing,
+                colour=structure.colour,
+                notes=notes,
+            )
+        )
+
+    def _check_frame(self, structure: ContourStructure) -> None:
+        frames = {self._frame_of_reference, structure.frame_of_reference} - {""}
+        if len(frames) > 1 and not self._settings.any_frame:
+            raise InvalidInput(
+                f"{structure.name!r} and the dose have other frames of reference ({' and '.join(sorted(frames))}), so "
+                "their positions cannot be compared; register them, or choose any_frame=True if they are the same"
+            )
+
+    def _spacing(self, volume_mm3: float) -> float:
+        return spacing_for(volume_mm3, self._settings.accuracy_percent, self._voxel_mm)
+
+    def _outlines(self, structure: ContourStructure) -> Outlines:
+        if self._settings.interpolation == "shape":
+            return shape_outlines(structure, self._settings.caps)
+        return slab_outlines(structure, self._settings.caps)
+
+    def _add_labels(self, structure: LabelStructures) -> None:
+        labels, affine = c_ordered(structure.labels, structure.affine)
+        sizes = voxel_sizes_mm(affine)
+        first = len(self._organs)
+        for value, name in zip(structure.values, structure.names, strict=True):
+            volume = float(structure.voxels[value]) * structure.voxel_mm3
+            spacing = self._settings.spacing_mm or self._spacing(volume)
+            parts = np.maximum(np.ceil(sizes / spacing - 1e-3), 1)
+            _check_parts(float(parts.prod()), labels.shape[2], name, spacing)
+            self._divisions[len(self._organs)] = parts.astype(np.int32)
+            self._organs.append(
+                Organ(name=name, unit_mm3=structure.voxel_mm3 / float(parts.prod()), spacing_mm=spacing)
+            )
+        organs = np.full(len(structure.voxels), NO_ORGAN, np.int32)
+        organs[list(structure.values)] = np.arange(first, len(self._organs))
+        self._labels.append((labels, organs, affine))
+
+    def _add_points(self, structure: PointStructure) -> None:
+        self._points.append((len(self._organs), structure.points))
+        unit = structure.volume_cc * MM3_PER_CC / max(len(structure.points), 1)
+        self._organs.append(Organ(name=structure.name, unit_mm3=unit))
+
+    def problem(self, *, painted: bool) -> Problem:
+        """What has been added, for the kernels."""
+        works: list[Work] = []
+        if self._contours:
+            works.append(self._contour_work())
+        rows = 1
+        for labels, organs, affine in self._labels:
+            frame = frame_of(self._from_world @ affine)
+            height = strip_rows_of(labels.shape, len(self._organs), painted=painted)
+            work = LabelWork(labels, organs, self._all_divisions(), frame, height, rows if painted else 0)
+            works.append(work)
+            rows += work.items if painted else 0
+        if self._points:
+            numbers, points = zip(*self._points, strict=True)
+            works.append(point_work(points, numbers, self._from_world))
+        bins = make_bins(self._grid, self._settings)
+        return Problem(self._grid, bins, tuple(self._organs), tuple(works), rows)
+
+    def _contour_work(self) -> Work:
+        frames = np.zeros((len(self._organs), 4, 3))
+        sheets = joined([part for _, part, _ in self._contours])
+        numbers = np.array([organ for organ, _, _ in self._contours], np.int32)
+        sheets.table["organ"] = numbers[sheets.table["organ"]]
+        for organ, _, frame in self._contours:
+            frames[organ] = frame_of(self._from_world @ frame)
+        return contour_work(sheets, frames)
+
+    def _all_divisions(self) -> Array:
+        table = np.ones((len(self._organs), 3), np.int32)
+        for organ, parts in self._divisions.items():
+            table[organ] = parts
+        return table
+
+
+def _check_parts(parts: float, columns: int, name: str, spacing: float) -> None:
+    """A strip of voxels is counted in 32 bits on a GPU."""
+    if parts * columns * STRIP_ROWS >= 2**32:
+        raise InvalidInput(
+            f"{name!r} would need {parts:.2g} samples a voxel, {spacing:.3g} mm apart; choose a larger spacing_mm or "
+            "accuracy_percent"
+        )
+
+
+def _check_size(sheets: Sheets, name: str, spacing: float) -> None:
+    if (units := float(units_of(sheets).sum())) > MOST_UNITS:
+        raise InvalidInput(
+            f"{name!r} would need about {units:.2g} samples {spacing:.3g} mm apart, more than {MOST_UNITS:.2g}; choose "
+            "a larger spacing_mm or accuracy_percent"
+        )

@@ -1,0 +1,197 @@
+"""What the structures of a problem are for the kernels: rows of contours, voxels of labels, points; in tasks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numba as nb
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.space import apply_affine
+from napari_gpubio.dose.kernels.histogram.chords import row_sheets
+from napari_gpubio.dose.kernels.histogram.sheets import Sheets, units_of
+
+Array = npt.NDArray[Any]
+Box = tuple[int, int, int, int, int, int]  # first and end along i, j, k
+MOST_TASK_UNITS = 8192  # units of weight in a task, roughly its samples; a GPU's 32-bit counts hold 65535
+_LEAST_TASK_UNITS = 1024  # fewer are not worth the bins that a block clears and adds up
+_TASKS = 1024  # that a calculation is cut into if it is large enough, so that all processors of a GPU have some
+STRIP_ROWS = 64  # of voxels, at most
+_LEAST_STRIP_ROWS = 8  # a stroke looks at whole strips, so short ones; a warp of a GPU's block takes a row
+_MOST_EXTREMES_BYTES = 32 << 20  # of all strips of a volume, 12 for each organ in a strip on the CPU, 8 on a GPU
+_POINTS = 8192  # in a task
+NO_ORGAN = -1
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ContourWork:
+    """Rows of all structures that are contours.
+
+    Parameters
+    ----------
+    sheets
+        Where the rows are.
+    owner
+        The sheet of each row, int32.
+    frames
+        Of each organ: dose index of the origin of its frame, and dose index per mm along x, y, z; (organs, 4, 3).
+    tasks
+        First row, end of rows, organ; shape (tasks, 3), int32.
+    """
+
+    sheets: Sheets
+    owner: Array
+    frames: Array
+    tasks: Array
+
+    @property
+    def nbytes(self) -> int:
+        """Of the sheets, rows and edges, and of about four crossings a row."""
+        return int(self.sheets.table.nbytes + 12 * len(self.owner) + self.sheets.edges.nbytes + 32 * len(self.owner))
+
+    @property
+    def items(self) -> int:
+        """Number of tasks."""
+        return len(self.tasks)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LabelWork:
+    """One label volume.
+
+    Parameters
+    ----------
+    labels
+        Shape (I, J, K), uint8 or uint16, C order.
+    organs
+        The organ of each label, -1 for none, int32.
+    divisions
+        Samples of a voxel along i, j, k for each organ, shape (organs, 3), int32.
+    frame
+        Dose index of voxel (0, 0, 0), and per voxel along i, j, k; shape (4, 3).
+    strip_rows
+        Rows j of a strip, the part of a slice i that is one task.
+    extremes
+        Row of the extremes of the first strip, if each strip has its own; 0 if all share those of contours and points.
+    """
+
+    labels: Array
+    organs: Array
+    divisions: Array
+    frame: Array
+    strip_rows: int
+    extremes: int
+
+    @property
+    def nbytes(self) -> int:
+        """Of the labels."""
+        return int(self.labels.nbytes)
+
+    @property
+    def items(self) -> int:
+        """Number of strips."""
+        return self.strips_in(self.box)
+
+    @property
+    def slice_strips(self) -> int:
+        """Strips of each slice."""
+        return -(-self.labels.shape[1] // self.strip_rows)
+
+    @property
+    def box(self) -> Box:
+        """All of the volume."""
+        i, j, k = self.labels.shape
+        return 0, i, 0, j, 0, k
+
+    def strips_in(self, box: Box) -> int:
+        """Number of strips that a box meets."""
+        i, i_end, j, j_end, _, _ = box
+        return (i_end - i) * (-(-j_end // self.strip_rows) - j // self.strip_rows)
+
+    def whole_strips(self, box: Box) -> Box:
+        """All of the strips that a box meets."""
+        rows = self.strip_rows
+        i, i_end, j, j_end, _, _ = box
+        return i, i_end, j // rows * rows, min(-(-j_end // rows) * rows, self.labels.shape[1]), 0, self.labels.shape[2]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PointWork:
+    """Points of all structures that are samples.
+
+    Parameters
+    ----------
+    points
+        Dose indices, shape (N, 3), float32.
+    tasks
+        First point, end of points, organ; shape (tasks, 3), int32.
+    """
+
+    points: Array
+    tasks: Array
+
+    @property
+    def nbytes(self) -> int:
+        """Of the points."""
+        return int(self.points.nbytes)
+
+    @property
+    def items(self) -> int:
+        """Number of tasks."""
+        return len(self.tasks)
+
+
+Work = ContourWork | LabelWork | PointWork
+
+
+def contour_work(sheets: Sheets, frames: Array) -> ContourWork:
+    """Cut rows into tasks of one organ each and of limited weight."""
+    owner = row_sheets(sheets)
+    tasks = _row_tasks(units_of(sheets), sheets.table["organ"][owner])
+    return ContourWork(sheets, owner, frames, tasks)
+
+
+def _row_tasks(units: Array, organs: Array) -> Array:
+    """Runs of rows of one organ, each of at most `MOST_TASK_UNITS` or of one row; shape (tasks, 3), int32."""
+    tasks = np.empty((len(units), 3), np.int32)
+    most = float(np.clip(units.sum() / _TASKS, _LEAST_TASK_UNITS, MOST_TASK_UNITS))
+    return tasks[: _cut(units, organs, most, tasks)].copy()
+
+
+@nb.njit(cache=True, nogil=True)
+def _cut(units: Array, organs: Array, most: float, tasks: Array) -> int:
+    """Fill in first row, end and organ of each task; returns their number."""
+    count, room = 0, 0.0
+    for row in range(len(units)):
+        if row > 0 and organs[row] == organs[row - 1] and units[row] <= room:
+            tasks[count - 1, 1] = row + 1
+        else:
+            tasks[count, 0], tasks[count, 1], tasks[count, 2] = row, row + 1, organs[row]
+            count, room = count + 1, most
+        room -= units[row]
+    return count
+
+
+def strip_rows_of(shape: tuple[int, ...], organs: int, *, painted: bool) -> int:
+    """Rows of a strip of labels that will be painted or not, with the extremes of some organs in each."""
+    rows = _LEAST_STRIP_ROWS if painted else STRIP_ROWS
+    while rows < STRIP_ROWS and 12 * organs * shape[0] * -(-shape[1] // rows) > _MOST_EXTREMES_BYTES:
+        rows *= 2
+    return rows
+
+
+def point_work(points: Sequence[Array], organs: Sequence[int], from_world: Array) -> PointWork:
+    """Lay out points of several structures, world mm, as dose indices."""
+    tasks, first = [], 0
+    for part, organ in zip(points, organs, strict=True):
+        end = first + len(part)
+        tasks += [(n, min(n + _POINTS, end), organ) for n in range(first, end, _POINTS)]
+        first = end
+    together = apply_affine(from_world, np.concatenate(points)).astype(np.float32)
+    return PointWork(np.ascontiguousarray(together), np.array(tasks, np.int32).reshape(-1, 3))
+
+
+def frame_of(matrix: Array) -> Array:
+    """Origin and columns of a 4 x 4 matrix as rows, shape (4, 3), for the kernels."""
+    return np.ascontiguousarray(np.stack([matrix[:3, 3], *matrix[:3, :3].T]), np.float64)

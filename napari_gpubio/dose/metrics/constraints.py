@@ -1,0 +1,206 @@
+"""Lists of constraints: what a plan should keep to, and whether it does."""
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.dose.metrics.answer import evaluate
+from napari_gpubio.dose.metrics.dvh import Dvh
+from napari_gpubio.dose.metrics.metric import Metric
+from napari_gpubio.dose.metrics.metric_text import parse_metric
+from napari_gpubio.dose.metrics.parameters import plain
+
+PASS, FAIL, NOT_EVALUATED = "pass", "fail", "not evaluated"
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+_SAME = {"≤": "<=", "≥": ">="}
+_LINE = re.compile(r"\s*(?P<name>.+?)\s*:\s*(?P<metric>[^:<>≤≥]+?)\s*(?P<sign><=|>=|<|>|≤|≥)\s*(?P<limit>\S+)\s*")
+_NEEDS_QUOTES = re.compile(r"[#<>≤≥()\[\]]")
+_MASK = "_"
+_QUOTES = "\"'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constraint:
+    """A limit on a metric of a structure.
+
+    Parameters
+    ----------
+    structure
+        Its name; letter case does not matter.
+    metric
+        What is limited.
+    sign
+        ``"<="``, ``">="``, ``"<"`` or ``">"``.
+    limit
+        In the metric's unit.
+    """
+
+    structure: str
+    metric: Metric
+    sign: str
+    limit: float
+
+    def __str__(self) -> str:
+        return f"{_quoted(self.structure)}: {self.metric} {self.sign} {plain(self.limit)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of a constraint.
+
+    Parameters
+    ----------
+    constraint
+        The constraint.
+    status
+        `PASS`, `FAIL` or `NOT_EVALUATED`.
+    value
+        Of the metric; NaN if it could not be evaluated.
+    reason
+        Why it could not be evaluated, in a sentence.
+    """
+
+    constraint: Constraint
+    status: str
+    value: float = math.nan
+    reason: str = ""
+
+
+def parse_constraint(text: str) -> Constraint:
+    """Read a constraint from a line such as ``Heart: V25Gy[%] < 10``.
+
+    A name with signs in it stands in quotes.
+
+    Raises
+    ------
+    InvalidInput
+        If it is none.
+    """
+    found = _LINE.fullmatch(_masked(text))
+    if found is None:
+        raise InvalidInput(
+            f"{text.strip()!r} is no constraint; write for instance 'Heart: V25Gy[%] < 10', a name with signs in it in "
+            "quotes"
+        )
+    name, metric, sign, given = (text[slice(*found.span(part))] for part in ("name", "metric", "sign", "limit"))
+    try:
+        limit = float(given)
+    except ValueError:
+        limit = math.nan
+    if not math.isfinite(limit):
+        raise InvalidInput(f"the limit {given!r} in {text.strip()!r} is no number")
+    return Constraint(
+        structure=_without_quotes(name), metric=parse_metric(metric), sign=_SAME.get(sign, sign), limit=limit
+    )
+
+
+def without_comment(line: str) -> str:
+    """What stands before a #, unless that is in a quoted name or in brackets."""
+    return line[: (_masked(line) + "#").index("#")].strip()
+
+
+def _without_quotes(name: str) -> str:
+    return name[1:-1].strip() if len(name) > 1 and name[0] == name[-1] in _QUOTES else name
+
+
+def _quoted(name: str) -> str:
+    """A name as it has to be written."""
+    if not _NEEDS_QUOTES.search(name):
+        return name
+    quote = _QUOTES[0] if _QUOTES[0] not in name else _QUOTES[1]
+    return f"{quote}{name}{quote}"
+
+
+def _masked(text: str) -> str:
+    """The text with one and the same letter for all that stands in brackets, and for a name in quotes.
+
+    What has no end is no bracket and no quote.
+    """
+    letters, at = list(text), 0
+    while at < len(text):
+        end = max(_end_of_name(text, at), _end_of_brackets(text, at))
+        if end > at:
+            letters[at + 1 : end] = _MASK * (end - at - 1)
+        at = max(end, at) + 1
+    return "".join(letters)
+
+
+def _end_of_name(text: str, at: int) -> int:
+    """Where a name ends that begins with a quote here; -1 if none does."""
+    if text[at] not in _QUOTES or text[:at].strip():
+        return -1
+    end = text.find(text[at], at + 1)
+    return end if text[end + 1 :].lstrip().startswith(":") else -1
+
+
+def _end_of_brackets(text: str, at: int) -> int:
+    """Where brackets that open here are closed; -1 if none do. Names of structures in them may be quoted."""
+    depth, here = 0, at
+    while here < len(text):
+        letter = text[here]
+        is_name = letter in _QUOTES and text[at:here].rstrip()[-1:] in "=(,"
+        if depth and is_name and letter in text[here + 1 :]:
+            here = text.index(letter, here + 1)
+        depth += (letter in "([") - (letter in ")]")
+        if depth <= 0:
+            return here if letter in ")]" else -1
+        here += 1
+    return -1
+
+
+def parse_constraints(text: str) -> tuple[Constraint, ...]:
+    """Read constraints, one a line; empty lines are left out, and what follows a # that is in no quotes or brackets."""
+    lines = map(without_comment, text.splitlines())
+    return tuple(parse_constraint(line) for line in lines if line)
+
+
+def judge(
+    constraints: Iterable[Constraint],
+    dvhs: Iterable[Dvh],
+    *,
+    reference_dose: float | None = None,
+    everything: Dvh | None = None,
+) -> tuple[Verdict, ...]:
+    """Hold histograms against constraints. What cannot be evaluated does not pass, and says why.
+
+    Parameters
+    ----------
+    constraints
+        In the order of the answer.
+    dvhs
+        Of one plan.
+    reference_dose
+        What % of dose are of (the prescription), in the histograms' unit.
+    everything
+        Histogram of all that is irradiated, see `napari_gpubio.dose.Metric.of`.
+    """
+    known = tuple(dvhs)
+    return tuple(_verdict(constraint, known, reference_dose, everything) for constraint in constraints)
+
+
+def _verdict(
+    constraint: Constraint, dvhs: Sequence[Dvh], reference_dose: float | None, everything: Dvh | None
+) -> Verdict:
+    def not_evaluated(reason: str) -> Verdict:
+        return Verdict(constraint=constraint, status=NOT_EVALUATED, reason=reason)
+
+    wanted = constraint.structure.casefold()
+    matching = [dvh for dvh in dvhs if dvh.name.casefold() == wanted]
+    if len(matching) != 1:
+        return not_evaluated(f"{len(matching) or 'no'} structures are named {constraint.structure!r}")
+    (dvh,) = matching
+    if dvh.is_empty:  # whose volumes of 0 keep every limit
+        return not_evaluated(f"{dvh.name!r} is empty")
+    found = evaluate(constraint.metric, dvh, reference_dose, everything=everything)
+    if found.reason:
+        return not_evaluated(found.reason)
+    passed = _OPERATORS[constraint.sign](found.value, constraint.limit)
+    return Verdict(constraint=constraint, status=PASS if passed else FAIL, value=found.value)

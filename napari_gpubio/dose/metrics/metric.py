@@ -1,0 +1,190 @@
+"""Metrics: one number that is read off a histogram."""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.dose.metrics.dvh import Dvh
+from napari_gpubio.dose.metrics.models import MODELS, PRESCRIPTION, TARGET, Model
+from napari_gpubio.dose.metrics.parameters import Given, plain
+from napari_gpubio.dose.metrics.units import PERCENT, dose_factor, volume_factor
+
+_DOSES: dict[str, Callable[[Dvh], float]] = {
+    "Mean": lambda dvh: dvh.mean,
+    "Min": lambda dvh: dvh.least,
+    "Max": lambda dvh: dvh.largest,
+    "Median": lambda dvh: float(dvh.dose_at_percent(50.0)),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """What is asked of a histogram; made by `napari_gpubio.dose.parse_metric`.
+
+    Parameters
+    ----------
+    kind
+        ``"D"``, ``"DC"``, ``"V"``, ``"CV"``, or ``"Mean"``, ``"Min"``, ``"Max"``, ``"Median"``, ``"Volume"``, or the
+        name of a `napari_gpubio.dose.metrics.models.Model`.
+    value, value_unit
+        Volume at which a dose is asked for, or dose at which a volume is; % of the volume or of the reference dose.
+    end
+        End of a band of doses, in the same unit; None: no band.
+    unit
+        Of the answer; % is of the reference dose or of the volume. Empty: that of the histogram, or a mere number.
+    given
+        Parameters of a model.
+    inner
+        What is read off the histogram that a model makes (EQD2, BED).
+    """
+
+    kind: str
+    unit: str = ""
+    value: float = 0.0
+    value_unit: str = ""
+    end: float | None = None
+    given: tuple[Given, ...] = ()
+    inner: "Metric | None" = None
+
+    def __str__(self) -> str:
+        at = f"{plain(self.value)}{self.value_unit}" if self.value_unit else ""
+        band = f"-{plain(self.end)}{self.value_unit}" if self.end is not None else ""
+        told = [str(one) for one in (self.inner, *self.given) if one is not None]
+        named = f"({', '.join(told)})" if told else ""
+        return f"{self.kind}{at}{band}{named}{f'[{self.unit}]' if self.unit and self.inner is None else ''}"
+
+    @property
+    def needs_everything(self) -> bool:
+        """Whether it is told only with the histogram of all that is irradiated."""
+        return self._model is not None and self._model.of_plan is not None
+
+    @property
+    def is_dose(self) -> bool:
+        """Whether the answer is a dose."""
+        if self.inner is not None:
+            return self.inner.is_dose
+        return self.kind in (*_DOSES, "D", "DC") or (self._model is not None and self._model.asks_dose)
+
+    @property
+    def target(self) -> str:
+        """The one structure it is told of, or nothing."""
+        return next((one.text for one in self.given if one.name == TARGET), "")
+
+    def in_unit(self, unit: str) -> "Metric":
+        """The same with this unit of dose, where it is a dose and names none."""
+        is_open = self._model is not None and self._model.asks_dose and not self.unit
+        return dataclasses.replace(self, unit=unit) if is_open else self
+
+    def of(self, dvh: Dvh, reference_dose: float | None = None, *, everything: Dvh | None = None) -> float:
+        """Read the metric off a histogram; NaN if it has no value.
+
+        That is so if the structure is empty, smaller than a volume that is asked for, or another than the target.
+
+        Parameters
+        ----------
+        dvh
+            The histogram.
+        reference_dose
+            What % of dose are of (the prescription), in the histogram's unit.
+        everything
+            Histogram of all that is irradiated, see `napari_gpubio.dose.whole_dose`, where `needs_everything`.
+
+        Raises
+        ------
+        InvalidInput
+            If the units do not go together, or % of dose are asked for without a reference, or ``everything`` is
+            missing.
+        """
+        if self._model is not None:
+            return self._of_model(self._model, dvh, reference_dose, everything)
+        if self.kind == "Volume":
+            return self._as_volume(dvh, dvh.volume_cc)
+        if self.kind in _DOSES:
+            return self._as_dose(dvh, _DOSES[self.kind](dvh), reference_dose)
+        if self.kind in ("D", "DC"):
+            volume = self._volume_cc(dvh)
+            wanted = volume if self.kind == "D" else dvh.volume_cc - volume
+            return self._as_dose(dvh, float(dvh.dose_at(wanted)) if wanted >= 0 else float("nan"), reference_dose)
+        return self._as_volume(dvh, self._volume_at_doses(dvh, reference_dose))
+
+    # -- of volumes and doses -------------------------------------------------------------------------------------
+
+    def _volume_cc(self, dvh: Dvh) -> float:
+        if self.value_unit == PERCENT:
+            return 0.01 * self.value * dvh.volume_cc
+        return self.value * volume_factor(self.value_unit)
+
+    def _volume_at_doses(self, dvh: Dvh, reference_dose: float | None) -> float:
+        scale = _dose_scale(dvh, self.value_unit, reference_dose, str(self))
+        if self.end is not None:
+            return dvh.band_volume(self.value * scale, self.end * scale)
+        above = float(dvh.volume_at(self.value * scale))
+        return above if self.kind == "V" else dvh.volume_cc - above
+
+    def _as_dose(self, dvh: Dvh, dose: float, reference_dose: float | None) -> float:
+        return dose / _dose_scale(dvh, self.unit, reference_dose, str(self))
+
+    def _as_volume(self, dvh: Dvh, volume_cc: float) -> float:
+        if self.unit != PERCENT:
+            return volume_cc / volume_factor(self.unit)
+        return 100.0 * (volume_cc / dvh.volume_cc) if dvh.volume_cc > 0 else float("nan")
+
+    # -- of models ------------------------------------------------------------------------------------------------
+
+    @property
+    def _model(self) -> Model | None:
+        return MODELS.get(self.kind)
+
+    def _of_model(self, model: Model, dvh: Dvh, reference_dose: float | None, everything: Dvh | None) -> float:
+        scaled = {one.name: one.value * self._scale(one, dvh, reference_dose) for one in self.given}
+        if model.changed is not None and self.inner is not None:
+            return self.inner.of(model.changed(_in_gray(dvh), scaled))
+        if model.of_plan is not None:
+            if self.target and self.target.casefold() != dvh.name.casefold():
+                return float("nan")
+            prescription = scaled.get(PRESCRIPTION, reference_dose)
+            return model.of_plan(dvh, *self._plan(model, dvh, prescription, everything))
+        assert model.value is not None
+        found = model.value(dvh, scaled)
+        if model.asks_dose:
+            return self._as_dose(dvh, found, reference_dose)
+        return 100.0 * found if self.unit == PERCENT else found
+
+    def _scale(self, one: Given, dvh: Dvh, reference_dose: float | None) -> float:
+        return _dose_scale(dvh, one.unit, reference_dose, str(self))
+
+    def _plan(self, model: Model, dvh: Dvh, prescription: float | None, everything: Dvh | None) -> tuple[Dvh, float]:
+        if prescription is None:
+            raise InvalidInput(
+                f"{self} needs the prescription; give it (reference_dose) in {dvh.unit}, or write it: "
+                f"{model.name}({PRESCRIPTION}=60{dvh.unit})"
+            )
+        if everything is None:
+            raise InvalidInput(
+                f"{self} needs the histogram of all that is irradiated; give it as everything=, made by whole_dose()"
+            )
+        return everything, prescription
+
+
+def _in_gray(dvh: Dvh) -> Dvh:
+    """The histogram in Gy, if its unit is a multiple of it."""
+    try:
+        factor = dose_factor(dvh.unit, "Gy")
+    except InvalidInput:  # the model says what it needs
+        return dvh
+    return dvh if dvh.unit == "Gy" else dataclasses.replace(dvh.scaled(factor), unit="Gy")
+
+
+def _dose_scale(dvh: Dvh, unit: str, reference_dose: float | None, what: str) -> float:
+    """How many of the histogram's units one ``unit`` of dose is; without a unit it is one of them."""
+    if not unit:
+        return 1.0
+    if unit != PERCENT:
+        try:
+            return dose_factor(unit, dvh.unit)
+        except InvalidInput:  # which speaks of the other direction
+            raise InvalidInput(f"{what} asks for {unit} and the dose is in {dvh.unit}; use {dvh.unit}") from None
+    if reference_dose is None or not reference_dose > 0:
+        raise InvalidInput(f"{what} is in % of the prescription; give it (reference_dose) in {dvh.unit}")
+    return 0.01 * reference_dose

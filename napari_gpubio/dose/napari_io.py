@@ -1,0 +1,297 @@
+"""Doses and structures as napari layers and back, without importing napari (see `core.layers`).
+
+What a layer must say beyond its array travels in its metadata: the unit of a dose, the names of structures.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import AXES, KEY, LayerData, carried, volume_layer, volume_of
+from napari_gpubio.core.space import viewer_to_world, world_layer_affine, world_order
+from napari_gpubio.dose.layer_places import affine_mm, mm_per_unit
+from napari_gpubio.dose.model import Dose
+from napari_gpubio.dose.sampling import thickness_along
+from napari_gpubio.dose.structures.contours import Colour, ContourStructure, contour_structure
+from napari_gpubio.dose.structures.frames import plane_frame
+from napari_gpubio.dose.structures.labels import LabelStructures
+
+Array = npt.NDArray[Any]
+UNIT, STRUCTURES, FRAME = "unit", "structures", "frame_of_reference"  # under which a layer carries them
+RTDOSE, NUMBERS = "rtdose", "roi_numbers"  # the file of a dose, and what an RTSTRUCT file calls structures by name
+NAMED_BY = ("structure", "name")  # columns of a layer's table that name what it holds
+CLOSED = ("polygon", "rectangle", "ellipse")  # shapes that are contours
+_CORNERS_OF_ELLIPSE = 128
+
+
+# -- doses ------------------------------------------------------------------------------------------------------------
+
+
+def dose_layer(dose: Dose, name: str = "", **keywords: Any) -> LayerData:
+    """Return the image layer of a dose, which says its unit.
+
+    Parameters
+    ----------
+    dose
+        The dose.
+    name
+        Of the layer; empty: the dose's own.
+    **keywords
+        What else the layer is given; ``metadata`` is what it carries besides.
+    """
+    told = {UNIT: dose.unit, "quantity": "dose", FRAME: dose.frame_of_reference}
+    metadata = {**told, **keywords.pop("metadata", {})}
+    look = {"colormap": "inferno", "contrast_limits": _limits(dose), **keywords}
+    return volume_layer(dose.values, dose.affine, name or dose.name or "dose", metadata=metadata, **look)
+
+
+def _limits(dose: Dose) -> tuple[float, float]:
+    low = min(0.0, dose.least)
+    return low, dose.largest if dose.largest > low else low + 1.0
+
+
+def unit_of(layer: Any) -> str:
+    """Return the unit of its values that a layer's metadata tell, or an empty text: it is not guessed."""
+    told = carried(layer, UNIT) or layer.metadata.get(UNIT)
+    return str(told).strip() if told else ""
+
+
+def dose_of(layer: Any, unit: str, *, frame: int | None = None) -> Dose:
+    """Return the dose of an image layer, on the layer's own grid.
+
+    Parameters
+    ----------
+    layer
+        Of three dimensions (z, y, x), or of four.
+    unit
+        Of its values.
+    frame
+        Which volume of a layer of four dimensions.
+
+    Raises
+    ------
+    InvalidInput
+        If the values cannot be a dose, the unit is missing, or they are logarithms.
+    """
+    if not unit.strip():
+        raise InvalidInput(
+            f"the unit of {layer.name!r} is not known; type it, for instance Gy or J/cm2 (it is never guessed)"
+        )
+    if str(carried(layer, "quantity") or "").startswith("log10"):
+        raise InvalidInput(f"{layer.name!r} shows logarithms; histograms need the doses themselves")
+    return Dose(
+        values=_stored_volume(layer, frame),
+        affine=affine_mm(layer),
+        unit=unit.strip(),
+        frame_of_reference=str(carried(layer, FRAME) or ""),
+        name=layer.name,
+    )
+
+
+def _stored_volume(layer: Any, frame: int | None) -> Array:
+    """One volume (X, Y, Z) of a layer, as its file has it; a view where that is possible."""
+    data = layer.data
+    if data.ndim not in (3, 4) or getattr(layer, "rgb", False):
+        raise InvalidInput(f"layer {layer.name!r} has {data.ndim} dimensions; choose a dose with three, or a series")
+    if data.ndim == 4:
+        if frame is None or not 0 <= frame < len(data):
+            raise InvalidInput(f"{layer.name!r} has {len(data)} volumes; choose one of them, not {frame}")
+        data = data[frame]
+    array, affine = np.asarray(data).T, carried(layer, "affine")
+    return array if affine is None else array.transpose(np.argsort(world_order(np.asarray(affine))))
+
+
+# -- labels -----------------------------------------------------------------------------------------------------------
+
+
+def labels_layer(
+    structures: LabelStructures, name: str, colours: Mapping[int, Colour] | None = None, **keywords: Any
+) -> LayerData:
+    """Return the labels layer of structures, which says their names.
+
+    Parameters
+    ----------
+    structures
+        Labels and names.
+    name
+        Of the layer.
+    colours
+        Red, green, blue, 0 to 255, of labels; others are grey.
+    **keywords
+        What else the layer is given.
+    """
+    named = dict(zip(structures.values, structures.names, strict=True))
+    metadata = {STRUCTURES: named, **keywords.pop("metadata", {})}
+    if colours:
+        scaled = {label: (*(part / 255 for part in colour), 1.0) for label, colour in colours.items()}
+        keywords = {"colormap": {None: "gray", 0: "transparent", **scaled}, **keywords}
+    return volume_layer(structures.labels, structures.affine, name, kind="labels", metadata=metadata, **keywords)
+
+
+def structure_names(layer: Any) -> dict[int, str]:
+    """Return the names that a labels layer gives its labels: in its metadata, or in its table of features."""
+    told = carried(layer, STRUCTURES) or layer.metadata.get(STRUCTURES)
+    if isinstance(told, Mapping):
+        return {int(label): str(name) for label, name in told.items()}
+    table = getattr(layer, "features", None)
+    column = next((c for c in NAMED_BY if table is not None and c in table and "index" in table), None)
+    if column is None or table is None:
+        return {}
+    return {int(label): str(name) for label, name in zip(table["index"], table[column], strict=True) if int(label) > 0}
+
+
+def labels_of(layer: Any) -> LabelStructures:
+    """Return the structures of a labels layer: every label that occurs, named as the layer says or ``label 1``.
+
+    Raises
+    ------
+    InvalidInput
+        If the labels cannot be used, or there is none.
+    """
+    found = LabelStructures(labels=volume_of(layer), affine=affine_mm(layer))
+    if not found.values:
+        raise InvalidInput(f"the labels {layer.name!r} are empty; paint a structure, or choose other labels")
+    known = structure_names(layer)
+    names = {value: known.get(value, name) for value, name in zip(found.values, found.names, strict=True)}
+    return LabelStructures(labels=found.labels, affine=found.affine, structures=names)
+
+
+# -- contours ---------------------------------------------------------------------------------------------------------
+
+
+def contours_layer(structures: Sequence[ContourStructure], dose: Dose, name: str, **keywords: Any) -> LayerData:
+    """Return the shapes layer of contours, one polygon for each loop, as it lies over a dose's layer.
+
+    Parameters
+    ----------
+    structures
+        Contours; their names are in the layer's table.
+    dose
+        Over which they are shown.
+    name
+        Of the layer.
+    **keywords
+        What else the layer is given; ``metadata`` is what it carries besides.
+    """
+    told = {STRUCTURES: [one.name for one in structures], FRAME: _common_frame(structures)}
+    loops, names, colours = [], [], []
+    for structure in structures:
+        for plane in structure.planes:
+            for loop in plane.loops:
+                flat = np.column_stack([loop, np.full(len(loop), plane.position_mm)])
+                loops.append((flat @ structure.frame[:3, :3].T + structure.frame[:3, 3])[:, ::-1])
+                names.append(structure.name)
+                colours.append([*(part / 255 for part in structure.colour or (255, 255, 255)), 1.0])
+    return (
+        loops,
+        {
+            "name": name,
+            "ndim": 3,
+            "shape_type": "polygon",
+            "edge_color": np.array(colours).reshape(-1, 4),
+            "face_color": "transparent",
+            "features": {NAMED_BY[0]: names},
+            "affine": world_layer_affine(dose.affine, dose.values.shape),
+            "axis_labels": AXES,
+            "metadata": {KEY: {**told, **keywords.pop("metadata", {})}},
+            **keywords,
+        },
+        "shapes",
+    )
+
+
+def _common_frame(structures: Sequence[ContourStructure]) -> str:
+    """The frame of reference of all structures, or none if they differ or do not tell."""
+    frames = {structure.frame_of_reference for structure in structures}
+    return frames.pop() if len(frames) == 1 else ""
+
+
+def contours_of(layer: Any, dose: Dose) -> tuple[ContourStructure, ...]:
+    """Return the structures of a shapes layer: one for each name in its table, or one named as the layer.
+
+    Polygons, rectangles and ellipses are contours; a structure in a single plane is taken to be as thick as a slice of
+    the dose.
+
+    Parameters
+    ----------
+    layer
+        Shapes of at least three dimensions.
+    dose
+        Over which they were drawn.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no contour, or they do not lie in parallel planes.
+    """
+    loops, colours, left_out = _loops_of(layer, dose)
+    if not loops:
+        more = f" ({left_out} shapes are open: lines or paths)" if left_out else ""
+        raise InvalidInput(f"the shapes {layer.name!r} hold no contour{more}; draw polygons in slices of the dose")
+    note = (f"{left_out} shapes of {layer.name!r} are open (lines or paths) and were left out",) if left_out else ()
+    found = (_structure(name, parts, colours[name], dose, note) for name, parts in loops.items())
+    frame = str(carried(layer, FRAME) or "")
+    return tuple(dataclasses.replace(one, frame_of_reference=frame) for one in found)
+
+
+def _structure(name: str, loops: Sequence[Array], colour: Colour, dose: Dose, notes: Iterable[str]) -> ContourStructure:
+    frame = plane_frame([loop for loop in loops if len(loop) >= 3] or [np.zeros((3, 3))], name)
+    thickness = thickness_along(dose.affine, frame[:3, 2])
+    found = contour_structure(name, loops, thickness_mm=thickness, colour=colour)
+    added = list(notes)
+    if len(found.planes) == 1:
+        added.append(
+            f"{name!r} lies in a single plane and is taken to be {thickness:.3g} mm thick, as the dose's slices"
+        )
+    return dataclasses.replace(found, notes=(*found.notes, *added))
+
+
+def _loops_of(layer: Any, dose: Dose) -> tuple[dict[str, list[Array]], dict[str, Colour], int]:
+    """Loops by the name of their structure, world mm, their colours, and how many shapes are none."""
+    names = shape_names(layer)
+    loops: dict[str, list[Array]] = {}
+    colours: dict[str, Colour] = {}
+    to_world, factors, left_out = _data_to_world(layer), np.array(mm_per_unit(layer)), 0
+    for data, kind, name, colour in zip(layer.data, layer.shape_type, names, layer.edge_color, strict=True):
+        if kind not in CLOSED:
+            left_out += 1
+            continue
+        points = _ellipse(data) if kind == "ellipse" else np.asarray(data, np.float64)
+        shown = (points @ to_world[:, :-1].T + to_world[:, -1])[:, -3:] * factors
+        loops.setdefault(name, []).append(viewer_to_world(shown, dose.affine, dose.values.shape))
+        red, green, blue = (round(255 * float(part)) for part in np.asarray(colour)[:3])
+        colours.setdefault(name, (red, green, blue))
+    return loops, colours, left_out
+
+
+def _data_to_world(layer: Any) -> Array:
+    """What napari does to one point at a time, as a matrix for many, shape (N, N + 1)."""
+    origin = np.asarray(layer.data_to_world(np.zeros(layer.ndim)), np.float64)
+    columns = [np.asarray(layer.data_to_world(unit), np.float64) - origin for unit in np.eye(layer.ndim)]
+    return np.column_stack([*columns, origin])
+
+
+def shape_names(layer: Any) -> list[str]:
+    """Return the structure of each shape: what its table says, or the layer's name."""
+    table = getattr(layer, "features", None)
+    column = next((c for c in NAMED_BY if table is not None and c in table), None)
+    if column is None or table is None:
+        return [layer.name] * len(layer.data)
+    return [str(name) if _is_name(name) else layer.name for name in table[column]]
+
+
+def _is_name(name: Any) -> bool:
+    return name is not None and not (isinstance(name, float) and math.isnan(name)) and str(name) != ""
+
+
+def _ellipse(corners: npt.ArrayLike) -> Array:
+    """A polygon in the box of an ellipse, whose four corners napari keeps."""
+    a, b, c, d = np.asarray(corners, np.float64)
+    centre, half_u, half_v = (a + b + c + d) / 4, (b - a) / 2, (d - a) / 2
+    angles = 2 * np.pi * np.arange(_CORNERS_OF_ELLIPSE) / _CORNERS_OF_ELLIPSE
+    return np.asarray(centre + np.cos(angles)[:, None] * half_u + np.sin(angles)[:, None] * half_v)

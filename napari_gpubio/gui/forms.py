@@ -1,0 +1,168 @@
+"""A form made from a settings dataclass: one row for each `param` field, the advanced ones folded away."""
+
+import dataclasses
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from magicgui.widgets import CheckBox, ComboBox, FloatSpinBox, SpinBox
+from magicgui.widgets.bases import ValueWidget
+from qtpy.QtCore import QEvent, Qt, Signal
+from qtpy.QtWidgets import QFormLayout, QLabel, QVBoxLayout, QWidget
+from superqt import QCollapsible
+
+from napari_gpubio.core.parameters import ParamInfo, param_info
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Settings = TypeVar("Settings", bound="DataclassInstance")
+LABEL_WIDTH = 130  # pixels, so that the rows of several forms line up
+_MOST = 2**31 - 1  # that a whole-number input of Qt can hold
+
+
+class ParamForm(QWidget, Generic[Settings]):
+    """Show and edit an instance of a settings dataclass.
+
+    Parameters
+    ----------
+    settings
+        The instance to begin with.
+    skip
+        Names of fields that are not shown and keep their value.
+    """
+
+    changed = Signal()
+
+    def __init__(self, settings: Settings, *, skip: tuple[str, ...] = (), parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._settings = settings
+        self._widgets: dict[str, ValueWidget] = {}
+        self._rows: dict[str, tuple[QFormLayout, int]] = {}
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        shown = [(f.name, param_info(f)) for f in dataclasses.fields(settings) if f.name not in skip]
+        plain = [(name, info) for name, info in shown if info is not None and not info.advanced]
+        advanced = [(name, info) for name, info in shown if info is not None and info.advanced]
+        layout.addWidget(self._rows_of(plain))
+        if advanced:
+            folded = Folded("Advanced", self)
+            folded.fold(self._rows_of(advanced))
+            layout.addWidget(folded)
+
+    def value(self) -> Settings:
+        """Return the settings as the form shows them.
+
+        Raises
+        ------
+        InvalidInput
+            If the dataclass refuses them.
+        """
+        return dataclasses.replace(self._settings, **{n: w.value for n, w in self._widgets.items()})
+
+    def set_value(self, settings: Settings) -> None:
+        """Show other settings; ``changed`` is emitted once."""
+        self._settings = settings
+        was = self.blockSignals(True)
+        for name, widget in self._widgets.items():
+            _show_all_digits(widget, getattr(settings, name))
+            widget.value = getattr(settings, name)
+        self.blockSignals(was)
+        self.changed.emit()
+
+    def widget(self, name: str) -> ValueWidget:
+        """The input of one field."""
+        return self._widgets[name]
+
+    def eventFilter(self, watched: Any, event: Any) -> bool:
+        """Qt: an event of an input; the wheel scrolls the panel unless the input was clicked before."""
+        if event.type() == QEvent.Type.Wheel and not watched.hasFocus():
+            event.ignore()
+            return True
+        return False
+
+    def set_row_visible(self, name: str, *, visible: bool) -> None:
+        """Show or hide one row."""
+        layout, row = self._rows[name]
+        layout.setRowVisible(row, visible)
+
+    def _rows_of(self, rows: list[tuple[str, ParamInfo]]) -> QWidget:
+        part = QWidget(self)
+        layout = aligned_form(part)
+        for name, info in rows:
+            self._add_row(layout, name, info)
+        return part
+
+    def _add_row(self, layout: QFormLayout, name: str, info: ParamInfo) -> None:
+        widget = _input(getattr(self._settings, name), info)
+        widget.native.setToolTip(info.help)
+        widget.native.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        widget.native.installEventFilter(self)
+        widget.changed.connect(lambda *_: self.changed.emit())
+        self._widgets[name] = widget
+        label = row_label(f"{info.label} ({info.unit})" if info.unit else info.label, info.help, self)
+        self._rows[name] = (layout, layout.rowCount())
+        layout.addRow(label, widget.native)
+
+
+def aligned_form(owner: QWidget) -> QFormLayout:
+    """Return a form layout whose rows line up with those of a `ParamForm`."""
+    layout = QFormLayout(owner)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setVerticalSpacing(3)
+    layout.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+    return layout
+
+
+def row_label(text: str, tip: str, parent: QWidget) -> QLabel:
+    """Return the label of a row, as wide as those of a `ParamForm`."""
+    label = QLabel(text, parent)
+    label.setMinimumWidth(LABEL_WIDTH)
+    label.setToolTip(tip)
+    return label
+
+
+class Folded(QCollapsible):
+    """A part that is folded away until its title is clicked."""
+
+    def __init__(self, title: str, parent: QWidget | None = None) -> None:
+        super().__init__(title, parent, expandedIcon="▾", collapsedIcon="▸")
+        self.setDuration(0)
+
+    def fold(self, content: QWidget) -> None:
+        """Put something in, folded."""
+        self.addWidget(content)
+        self.collapse(animate=False)
+
+
+def _input(value: Any, info: ParamInfo) -> ValueWidget:
+    """Make the magicgui input that suits a value."""
+    if info.choices is not None:
+        return ComboBox(value=value, choices=list(info.choices))
+    if isinstance(value, bool):
+        return CheckBox(value=value, text="")
+    low = info.minimum if info.minimum is not None else info.above
+    if isinstance(value, int):
+        limits = {"min": int(low) if low is not None else -_MOST, "max": min(int(info.maximum or _MOST), _MOST)}
+        return SpinBox(value=value, step=int(info.step or 1), **limits)
+    step = info.step or _step_for(value)
+    box = FloatSpinBox(min=low if low is not None else -1e9, max=info.maximum or 1e9, step=step)
+    box.native.setDecimals(_digits(step) + 2)  # finer values than a click on the arrows makes can be typed
+    _show_all_digits(box, value)
+    box.value = value
+    return box
+
+
+def _show_all_digits(widget: ValueWidget, value: Any) -> None:
+    """Give an input as many digits behind the point as a value has, so that it keeps it as it is."""
+    if isinstance(widget, FloatSpinBox):
+        widget.native.setDecimals(max(widget.native.decimals(), _digits(value)))
+
+
+def _digits(value: float) -> int:
+    """Digits behind the point."""
+    return max(0, -int(Decimal(repr(float(value))).normalize().as_tuple().exponent))
+
+
+def _step_for(value: float) -> float:
+    """A tenth of the value's order of magnitude."""
+    return 10.0 ** (int(f"{abs(value) or 1.0:e}".split("e")[1]) - 1)

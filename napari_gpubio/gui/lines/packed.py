@@ -1,0 +1,248 @@
+"""Streamlines as the graphics card wants them: one vertex buffer, one index buffer, and a box around each line."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.gui.lines.paint import DIRECTION, UNIFORM, Paint
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float32]
+Offsets = npt.NDArray[np.int64]
+Segments = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Lines:
+    """Streamlines as the graphics card wants them; `pack_lines` makes them.
+
+    One object holds everything that must fit together, so that a thread which picks while the lines are replaced
+    reads either the old ones or the new ones.
+
+    Parameters
+    ----------
+    vertices
+        Shape (P, 4), float32: x, y, z in data units and the colour, 24-bit RGB packed into one number (a float32
+        holds 24 bits exactly). Painting changes the colours in place.
+    offsets
+        Shape (F + 1,), int64; line ``f`` is ``vertices[offsets[f]:offsets[f + 1]]``.
+    segments
+        Pairs of neighbouring vertices of all lines, in order, shape (S, 2), uint32.
+    lows, highs
+        Corners (x, y, z) of the box around each line, shape (F, 3), float32; reversed infinities if it has no point.
+    extent
+        Lowest and highest z, y, x, shape (2, 3); NaN if there is no point.
+    shown
+        Lines that are drawn and can be picked, shape (F,).
+    per_fiber, per_point
+        Named numbers, shape (F,) and (P,).
+    paint
+        What the colours mean; None if the lines are not painted yet.
+    """
+
+    vertices: Floats
+    offsets: Offsets
+    segments: Segments
+    lows: Floats
+    highs: Floats
+    extent: npt.NDArray[np.float64]
+    shown: npt.NDArray[np.bool_]
+    per_fiber: Mapping[str, Array] = field(default_factory=dict)
+    per_point: Mapping[str, Array] = field(default_factory=dict)
+    paint: Paint | None = None
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def points(self) -> Floats:
+        """Points in layer axes (z, y, x), shape (P, 3); a view."""
+        return self.vertices[:, 2::-1]
+
+    @property
+    def counts(self) -> Offsets:
+        """Number of points of each line, shape (F,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all numbers."""
+        return [*self.per_fiber, *self.per_point]
+
+    def numbers(self, name: str) -> Array | None:
+        """Return the numbers of this name, shape (F,) or (P,), or None if there are none."""
+        return self.per_fiber.get(name, self.per_point.get(name))
+
+    def with_shown(self, shown: npt.ArrayLike | None) -> "Lines":
+        """Return the same lines, of which only some are shown; None shows all.
+
+        Raises
+        ------
+        InvalidInput
+            If ``shown`` is not one boolean for each line.
+        """
+        mask = np.ones(len(self), bool) if shown is None else np.array(shown)
+        if mask.shape != (len(self),) or mask.dtype != bool:
+            raise InvalidInput(
+                f"shown has shape {mask.shape} and type {mask.dtype}; give one boolean for each of {len(self)} fibers"
+            )
+        return dataclasses.replace(self, shown=mask)
+
+    def with_numbers(
+        self, per_fiber: Mapping[str, npt.ArrayLike] | None, per_point: Mapping[str, npt.ArrayLike] | None
+    ) -> "Lines":
+        """Return the same lines with other numbers, to be painted anew; errors as for `pack_lines`."""
+        columns = {
+            "per_fiber": _columns(per_fiber, len(self), "fiber"),
+            "per_point": _columns(per_point, len(self.vertices), "point"),
+        }
+        names = [DIRECTION, UNIFORM, *columns["per_fiber"], *columns["per_point"]]
+        if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+            raise InvalidInput(f"the name {twice[0]!r} is taken; give every number of the streamlines its own name")
+        return dataclasses.replace(self, paint=None, **columns)
+
+
+def pack_lines(
+    points: npt.ArrayLike,
+    offsets: npt.ArrayLike,
+    *,
+    per_fiber: Mapping[str, npt.ArrayLike] | None = None,
+    per_point: Mapping[str, npt.ArrayLike] | None = None,
+    paint: Paint | None = None,
+) -> Lines:
+    """Check streamlines and bring them into the layout of the graphics card, all shown.
+
+    This is all the work that a streamlines layer has with its lines, and needs no GUI thread: do it in the worker.
+
+    Parameters
+    ----------
+    points
+        Shape (P, 3), layer axes z, y, x.
+    offsets
+        Shape (F + 1,), from 0 to P, not decreasing.
+    per_fiber, per_point
+        Named numbers, shape (F,) and (P,), to colour by; a name may occur only once.
+    paint
+        What to colour by: the layer's own ``paint``, or ``ByDirection(affine)`` for a new layer. If it is None, or a
+        number that these lines do not have, they stay black and the layer paints them.
+
+    Raises
+    ------
+    InvalidInput
+        If the shapes, offsets or names do not fit, or a coordinate is not finite.
+    """
+    points, offsets = _checked(points, offsets)
+    vertices = np.empty((len(points), 4), np.float32)
+    if (bad := _pack(points, vertices)) >= 0:
+        raise InvalidInput(f"point {bad} of the streamlines is {points[bad].tolist()}; all coordinates must be finite")
+    shown, (lows, highs) = np.ones(len(offsets) - 1, bool), _boxes_of(vertices, offsets)
+    lines = Lines(
+        vertices=vertices,
+        offsets=offsets,
+        segments=_segments_of(offsets, shown),
+        lows=lows,
+        highs=highs,
+        extent=_extent_of(lows, highs) if len(points) else np.full((2, 3), np.nan),
+        shown=shown,
+    )
+    return painted(lines.with_numbers(per_fiber, per_point), paint)
+
+
+def painted(lines: Lines, paint: Paint | None) -> Lines:
+    """Return lines in these colours, which are written into the given ones; black ones have no such numbers."""
+    if paint is None or paint == lines.paint or not paint.fits(lines):
+        return lines
+    paint.apply(lines)
+    return dataclasses.replace(lines, paint=paint)
+
+
+def write_segments(lines: Lines, out: Segments) -> Segments:
+    """Write the vertex pairs of all shown lines to the front of ``out`` and return that part, a view."""
+    return out[: _write_segments(lines.offsets, lines.shown, out)]
+
+
+def _checked(points: npt.ArrayLike, offsets: npt.ArrayLike) -> tuple[Floats, Offsets]:
+    points, offsets = np.asarray(points, np.float32), np.ascontiguousarray(offsets, np.int64)
+    if points.ndim != 2 or points.shape[1] != 3:
+        raise InvalidInput(f"points have shape (P, 3); this array has shape {points.shape}")
+    if len(points) >= 2**32:
+        raise InvalidInput(f"there are {len(points)} points; one layer can hold 4294967295")
+    if offsets.ndim != 1 or not len(offsets) or offsets[0] != 0 or offsets[-1] != len(points):
+        raise InvalidInput(f"offsets must run from 0 to the number of points, {len(points)}")
+    if (np.diff(offsets) < 0).any():
+        raise InvalidInput("offsets must not decrease")
+    return points, offsets
+
+
+def _columns(table: Mapping[str, npt.ArrayLike] | None, rows: int, what: str) -> dict[str, Array]:
+    """Return named numbers as arrays of shape (rows,), or say which name does not fit."""
+    columns = {name: np.asarray(values) for name, values in (table or {}).items()}
+    for name, values in columns.items():
+        if values.shape != (rows,) or values.dtype.kind not in "biuf":
+            raise InvalidInput(
+                f"{name!r} has shape {values.shape} and type {values.dtype}; give one number for each {what}, {rows}"
+            )
+    return columns
+
+
+def _boxes_of(vertices: Floats, offsets: Offsets) -> tuple[Floats, Floats]:
+    lows = np.empty((len(offsets) - 1, 3), np.float32)
+    highs = np.empty_like(lows)
+    _boxes(vertices, offsets, lows, highs)
+    return lows, highs
+
+
+def _extent_of(lows: Floats, highs: Floats) -> npt.NDArray[np.float64]:
+    return np.stack([lows.min(axis=0), highs.max(axis=0)])[:, ::-1].astype(np.float64)
+
+
+def _segments_of(offsets: Offsets, shown: npt.NDArray[np.bool_]) -> Segments:
+    segments = np.empty((int(np.maximum(np.diff(offsets) - 1, 0).sum()), 2), np.uint32)
+    _write_segments(offsets, shown, segments)
+    return segments
+
+
+@numba.njit(cache=True, nogil=True)
+def _pack(points: Floats, vertices: Floats) -> int:
+    """Turn z, y, x into x, y, z and a black colour; return the first point that is not finite, or -1."""
+    bad = -1
+    for n in range(len(points)):
+        z, y, x = points[n, 0], points[n, 1], points[n, 2]
+        vertices[n, 0] = x
+        vertices[n, 1] = y
+        vertices[n, 2] = z
+        vertices[n, 3] = 0.0
+        if bad < 0 and not np.isfinite(x + y + z):
+            bad = n
+    return bad
+
+
+@numba.njit(cache=True, nogil=True)
+def _boxes(vertices: Floats, offsets: Offsets, lows: Floats, highs: Floats) -> None:
+    for line in range(len(lows)):
+        for axis in range(3):
+            low, high = np.float32(np.inf), np.float32(-np.inf)
+            for n in range(offsets[line], offsets[line + 1]):
+                value = vertices[n, axis]
+                low = min(low, value)
+                high = max(high, value)
+            lows[line, axis] = low
+            highs[line, axis] = high
+
+
+@numba.njit(cache=True, nogil=True)
+def _write_segments(offsets: Offsets, shown: npt.NDArray[np.bool_], out: Segments) -> int:
+    count = 0
+    for line in range(len(shown)):
+        if shown[line]:
+            for n in range(offsets[line], offsets[line + 1] - 1):
+                out[count, 0] = n
+                out[count, 1] = n + 1
+                count += 1
+    return count

@@ -1,0 +1,168 @@
+"""Colours of packed lines: by direction, all the same, or by a number.
+
+A paint is a small value that says everything that the colours depend on besides the lines themselves. So a worker can
+paint lines before a layer has them, and the layer can tell whether they already look as they should.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from napari_gpubio.gui.lines.packed import Lines
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float32]
+DIRECTION, UNIFORM = "direction", "uniform"
+NO_VALUE_RGB = (128, 128, 128)  # values that are not finite are drawn grey
+_SAMPLE = 100_000  # enough values for a percentile
+_DIGITS = 6  # of a direction; colours have 8 bits
+
+
+@dataclass(frozen=True)
+class ByDirection:
+    """Colour by the direction of a line in the world: red along x, green along y, blue along z.
+
+    Parameters
+    ----------
+    linear
+        3 x 3 map from data to world, or a 4 x 4 affine, in layer axes z, y, x. It is kept without its scale and
+        rounded, as far as colours can tell, so that matrices that were computed in two ways are equal.
+    """
+
+    linear: Any = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+
+    def __post_init__(self) -> None:
+        matrix = np.asarray(self.linear, np.float64)[:3, :3]
+        matrix = np.round(matrix / (np.abs(matrix).max() or 1.0), _DIGITS)
+        object.__setattr__(self, "linear", tuple(map(tuple, matrix.tolist())))
+
+    def fits(self, _lines: "Lines") -> bool:
+        """Tell whether these lines can be painted so: all can."""
+        return True
+
+    def apply(self, lines: "Lines") -> None:
+        """Write the colours into the vertices."""
+        linear = np.ascontiguousarray(np.array(self.linear, np.float32)[::-1, ::-1])
+        _paint_direction(lines.vertices, lines.offsets, linear)
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """One colour for all.
+
+    Parameters
+    ----------
+    rgb
+        Red, green and blue, 0 to 1.
+    """
+
+    rgb: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rgb", tuple(map(float, self.rgb)))
+
+    def fits(self, _lines: "Lines") -> bool:
+        """Tell whether these lines can be painted so: all can."""
+        return True
+
+    def apply(self, lines: "Lines") -> None:
+        """Write the colours into the vertices."""
+        lines.vertices[:, 3] = pack_rgb(self.rgb)
+
+
+@dataclass(frozen=True)
+class ByNumber:
+    """Colour by a number of each line or each point; what is not finite becomes grey.
+
+    Parameters
+    ----------
+    name
+        Which number.
+    lut
+        Packed colours (see `pack_rgb`) from the lower to the upper limit.
+    limits
+        Lower and upper limit, in units of the number; None takes `automatic_limits`.
+    """
+
+    name: str
+    lut: Any
+    limits: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lut", tuple(map(float, self.lut)))
+
+    def fits(self, lines: "Lines") -> bool:
+        """Tell whether these lines have the number."""
+        return lines.numbers(self.name) is not None
+
+    def apply(self, lines: "Lines") -> None:
+        """Write the colours into the vertices."""
+        values = lines.numbers(self.name)
+        low, high = self.limits or automatic_limits(values)
+        if values.dtype not in (np.float32, np.float64):
+            values = values.astype(np.float64)
+        grey = pack_rgb(np.divide(NO_VALUE_RGB, 255))
+        colors = _value_colors(values, np.array(self.lut, np.float32), float(low), float(high), grey)
+        lines.vertices[:, 3] = np.repeat(colors, lines.counts) if self.name in lines.per_fiber else colors
+
+
+Paint = ByDirection | Uniform | ByNumber
+
+
+def pack_rgb(rgb: npt.ArrayLike) -> Floats:
+    """Pack colours (..., 3 or more), 0 to 1, into one float32 each: red * 65536 + green * 256 + blue."""
+    whole = np.clip(np.asarray(rgb, np.float64)[..., :3] * 255 + 0.5, 0, 255).astype(np.uint32)
+    return (whole[..., 0] * 65536 + whole[..., 1] * 256 + whole[..., 2]).astype(np.float32)
+
+
+def unpack_rgb(packed: npt.ArrayLike) -> npt.NDArray[np.uint8]:
+    """Undo `pack_rgb`: shape (..., 3), 0 to 255."""
+    whole = np.asarray(packed).astype(np.uint32)
+    return np.stack([whole >> 16, (whole >> 8) & 255, whole & 255], axis=-1).astype(np.uint8)
+
+
+def automatic_limits(values: Array) -> tuple[float, float]:
+    """2nd and 98th percentile of the finite values (of 100,000 evenly spaced ones if there are more)."""
+    some = values[:: max(1, len(values) // _SAMPLE)].astype(np.float64)
+    some = some[np.isfinite(some)]
+    if not len(some):
+        return 0.0, 1.0
+    low, high = (float(v) for v in np.percentile(some, (2, 98)))
+    return (low, high) if high > low else (low, low + 1.0)
+
+
+@numba.njit(cache=True, nogil=True)
+def _paint_direction(vertices: Floats, offsets: npt.NDArray[np.int64], linear: Floats) -> None:
+    """Pack |tangent| / length, from central differences (one-sided at the ends)."""
+    for line in range(len(offsets) - 1):
+        start, stop = offsets[line], offsets[line + 1]
+        for n in range(start, stop):
+            before, after = max(n - 1, start), min(n + 1, stop - 1)
+            dx = vertices[after, 0] - vertices[before, 0]
+            dy = vertices[after, 1] - vertices[before, 1]
+            dz = vertices[after, 2] - vertices[before, 2]
+            x = abs(linear[0, 0] * dx + linear[0, 1] * dy + linear[0, 2] * dz)
+            y = abs(linear[1, 0] * dx + linear[1, 1] * dy + linear[1, 2] * dz)
+            z = abs(linear[2, 0] * dx + linear[2, 1] * dy + linear[2, 2] * dz)
+            length = np.sqrt(x * x + y * y + z * z)
+            scale = np.float32(255.0) / length if length > 0 else np.float32(0.0)
+            red, green = np.floor(x * scale + np.float32(0.5)), np.floor(y * scale + np.float32(0.5))
+            blue = np.floor(z * scale + np.float32(0.5))
+            vertices[n, 3] = red * np.float32(65536.0) + green * np.float32(256.0) + blue
+
+
+@numba.njit(cache=True, nogil=True)
+def _value_colors(values: Array, lut: Floats, low: float, high: float, no_value: float) -> Floats:
+    colors = np.empty(len(values), np.float32)
+    top = len(lut) - 1
+    scale = top / (high - low)
+    for n in range(len(values)):
+        if np.isfinite(values[n]):
+            colors[n] = lut[int(min(max((values[n] - low) * scale, 0.0), top) + 0.5)]
+        else:
+            colors[n] = no_value
+    return colors

@@ -1,0 +1,357 @@
+"""The shared part of every dock widget: inputs on top; device, Run / Stop, progress, messages, Copy as Python below."""
+
+import threading
+import time
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import Any
+
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtWidgets import (
+    QApplication,
+    QComboBox,
+    QFileDialog,
+    QHBoxLayout,
+    QLabel,
+    QProgressBar,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from napari_gpubio.core.device import CPU, gpu_problem, list_devices
+from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.closing import CloseGuard
+from napari_gpubio.gui.jobs import Job, Outcome
+from napari_gpubio.gui.script import checksum
+
+_ERROR, _NOTE = "color: #ff6b5e; font-weight: 600;", "color: #8fb3d9;"
+
+
+class EnginePanel(QWidget):
+    """Base of the dock widgets.
+
+    A subclass fills ``self.inputs`` (a vertical layout), and implements `make_steps`, `show_result`, `script` and, if
+    it wants, `show_preview`.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer (or its public proxy).
+    run_text
+        What the Run button says.
+    """
+
+    run_finished = Signal()
+
+    def __init__(self, viewer: Any, *, run_text: str = "Run", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.viewer = viewer
+        self._run_text = run_text
+        self._job: Job | None = None
+        self._rerun = False
+        self._begun = 0.0
+        self._parts: list[Any] = []
+        self.inputs = QVBoxLayout()
+        self._build()
+        self._guard = CloseGuard(self)
+        self._guard.closing.connect(self.teardown)
+        self._guard.stayed.connect(self.revive)
+
+    # -- what a subclass gives ------------------------------------------------------------------------------------
+
+    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Any]:
+        """Read the inputs (in the GUI thread) and return the generator to run; InvalidInput is shown as a sentence."""
+        raise NotImplementedError
+
+    def show_result(self, result: Any) -> None:
+        """Show what the generator returned."""
+        raise NotImplementedError
+
+    def show_preview(self, preview: Any) -> None:
+        """Show a partial result."""
+
+    def script(self, saved: Mapping[str, Path]) -> str:
+        """Return a Python script that does what the panel is set to do.
+
+        Parameters
+        ----------
+        saved
+            Where painted layers have been saved, by layer name.
+        """
+        raise NotImplementedError
+
+    def painted_layers(self) -> list[Any]:
+        """Input layers that no file holds as they are; a script needs them saved beside it."""
+        return []
+
+    def save_painted(self, layer: Any, folder: Path) -> Path:
+        """Save a painted layer into a folder and return the path."""
+        raise NotImplementedError
+
+    def keep_result(self, result: Any) -> None:
+        """Take from the result of a run what is worth keeping although newer inputs are about to be run."""
+
+    def own(self, part: Any) -> Any:
+        """Call ``part.attach()`` now and ``part.detach()`` when the panel goes away; returns the part."""
+        self._parts.append(part)
+        part.attach()
+        return part
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    @property
+    def running(self) -> bool:
+        """Whether a run is under way."""
+        return self._job is not None
+
+    @property
+    def device(self) -> str:
+        """The chosen device, as the API takes it."""
+        return str(self._device.currentData())
+
+    def choose_device(self, device: str) -> None:
+        """Choose a device of the list by its name; a name that is not there is added, and judged when it is used."""
+        index = self._device.findData(device)
+        if index < 0:
+            self._device.addItem(device, device)
+            index = self._device.count() - 1
+        self._device.setCurrentIndex(index)
+
+    def run(self) -> None:
+        """Start a run with the inputs as they stand."""
+        if self.running:
+            return
+        self.clear_message()
+        try:
+            stop = threading.Event()
+            steps = self.make_steps(stop)
+        except GpuBioError as error:
+            self.show_error(str(error))
+            return
+        self._job = Job(lambda _: steps, self)
+        self._job.stop_event = stop
+        self._job.stepped.connect(self._on_step)
+        self._job.finished.connect(self._on_finished)
+        self._begun = time.perf_counter()
+        self._set_running(running=True)
+        self._status.setText("starting … (the first run on a machine compiles, up to a minute)")
+        self._job.start()
+
+    def run_again(self, *, end_first: bool = True) -> None:
+        """Run with the inputs as they stand; a run that is under way is ended first (or waited for), and not shown."""
+        if not self.running:
+            self.run()
+            return
+        self._rerun = True
+        if end_first:
+            self.stop()
+
+    def stop(self) -> None:
+        """Ask the run to end; what was done is shown."""
+        if self._job is not None:
+            self._status.setText("stopping …")
+            self._job.stop()
+
+    def teardown(self) -> None:
+        """End every run, hear nothing more of it, and let the viewer go; called when the panel goes away."""
+        self._device.teardown()
+        self._rerun = False
+        if self._job is not None:
+            self._job.abandon()
+            self._job = None
+            self._set_running(running=False)
+        for part in self._parts:
+            part.detach()
+
+    def revive(self) -> None:
+        """Listen to the viewer again, after the user decided not to close it."""
+        for part in self._parts:
+            part.attach()
+
+    def showEvent(self, event: Any) -> None:
+        """Qt: the panel comes on screen; make it wide enough for what it holds, now that this is known."""
+        super().showEvent(event)
+        bar = self._scroll.verticalScrollBar().sizeHint().width()
+        self.setMinimumWidth(max(self.minimumWidth(), self._content.minimumSizeHint().width() + bar + 16))
+
+    # -- messages -------------------------------------------------------------------------------------------------
+
+    def show_error(self, sentence: str) -> None:
+        """Show a sentence that says what is wrong and what to do."""
+        self._say(sentence, _ERROR)
+
+    def show_note(self, sentence: str) -> None:
+        """Show a sentence that the user should know."""
+        self._say(sentence, _NOTE)
+
+    def say(self, text: str) -> None:
+        """Show a short text in the status line."""
+        self._status.setText(text)
+
+    def clear_message(self) -> None:
+        """Take the sentence away."""
+        self._message.hide()
+
+    @property
+    def message(self) -> str:
+        """The sentence that is shown, or an empty text."""
+        return self._message.text() if not self._message.isHidden() else ""
+
+    def copy_script(self) -> None:
+        """Put the script on the clipboard; if inputs were painted, save it with them beside it."""
+        try:
+            painted = self.painted_layers()
+            text = self._script_with(painted) if painted else self.script({})
+        except (GpuBioError, OSError) as error:
+            self.show_error(f"The script could not be made: {error}")
+            return
+        if text:
+            QApplication.clipboard().setText(text)
+            self._status.setText("script copied to the clipboard")
+
+    def _script_with(self, painted: list[Any]) -> str:
+        names = ", ".join(layer.name for layer in painted)
+        title = f"Save the script, and {names} beside it"
+        chosen, _ = QFileDialog.getSaveFileName(self, title, "script.py", "Python (*.py)")
+        return self.save_script(Path(chosen), painted) if chosen else ""
+
+    def save_script(self, path: Path, painted: list[Any]) -> str:
+        """Write the script, and painted layers beside it with their checksums; returns the text."""
+        saved = {layer.name: self.save_painted(layer, path.parent) for layer in painted}
+        sums = "".join(f"# {file.name}: SHA-256 {checksum(file)}…\n" for file in saved.values())
+        text = sums + self.script(saved)
+        with atomic_write(path) as part:
+            part.write_text(text, encoding="utf-8")
+        return text
+
+    # -- the inside -----------------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        content = QWidget(self)
+        content.setLayout(self.inputs)
+        self.inputs.setAlignment(Qt.AlignmentFlag.AlignTop)
+        scroll = QScrollArea(self)
+        scroll.setWidget(content)
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QScrollArea.Shape.NoFrame)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._content, self._scroll = content, scroll
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(6, 6, 6, 6)
+        layout.addWidget(scroll, 1)
+        self._message = QLabel(self)
+        self._message.setWordWrap(True)
+        self._message.setTextFormat(Qt.TextFormat.PlainText)
+        self._message.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._message.hide()
+        layout.addWidget(self._message)
+        layout.addLayout(self._footer())
+        layout.addWidget(self._bar)
+        layout.addWidget(self._status)
+        self.setMinimumWidth(300)
+
+    def _footer(self) -> QHBoxLayout:
+        self._device = DevicePicker(self)
+        self.run_button = QPushButton(self._run_text, self)
+        self.run_button.clicked.connect(lambda: self.stop() if self.running else self.run())
+        self._copy = QPushButton("Copy as Python", self)
+        self._copy.setToolTip("Put a script that does exactly this on the clipboard")
+        self._copy.clicked.connect(self.copy_script)
+        self._bar = QProgressBar(self)
+        self._bar.setTextVisible(False)
+        self._bar.setMaximumHeight(6)
+        self._status = QLabel("", self)
+        self._status.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        row = QHBoxLayout()
+        for widget, stretch in ((self.run_button, 2), (self._device, 1), (self._copy, 1)):
+            row.addWidget(widget, stretch)
+        return row
+
+    def _say(self, sentence: str, style: str) -> None:
+        self._message.setStyleSheet(style)
+        self._message.setText(sentence)
+        self._message.show()
+
+    def _set_running(self, *, running: bool) -> None:
+        self.run_button.setText("Stop" if running else self._run_text)
+        self._bar.setRange(0, 0 if running else 1000)
+        self._bar.setValue(0)
+
+    def _on_step(self, step: Step) -> None:
+        if self._job is None:
+            return
+        spent = time.perf_counter() - self._begun
+        self._bar.setRange(0, 1000)
+        self._bar.setValue(int(1000 * step.fraction))
+        left = spent * (1 - step.fraction) / step.fraction if step.fraction > 0 else 0.0
+        estimate = f", {left:.0f} s left" if left >= 1 else ""
+        self._status.setText(f"{step.message} {step.done:,} of {step.total:,}{estimate}")
+        if step.preview is not None:
+            self.show_preview(step.preview)
+
+    def _on_finished(self, outcome: Outcome) -> None:
+        if self._job is None:
+            return
+        self._job.deleteLater()
+        self._job = None
+        self._set_running(running=False)
+        if self._rerun:
+            self._rerun = False
+            if outcome.result is not None:
+                self.keep_result(outcome.result)
+            self.run()
+            return
+        if outcome.error:
+            self._status.setText("")
+            self.show_error(outcome.error)
+        else:
+            self._status.setText(f"done in {time.perf_counter() - self._begun:.2f} s")
+            self.show_result(outcome.result)
+        self.run_finished.emit()
+
+
+def heading(text: str, parent: QWidget) -> QLabel:
+    """Make the title of a part of a panel."""
+    label = QLabel(text, parent)
+    label.setStyleSheet("font-weight: 600; margin-top: 6px;")
+    return label
+
+
+class DevicePicker(QComboBox):
+    """A list of this machine's devices; its tool tip says why there is no GPU where there is none.
+
+    GPUs are looked for in a worker, because the first look may take seconds.
+    """
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.addItem("auto", "auto")
+        self.addItem(CPU.describe(), "cpu")
+        self.setToolTip("Where to compute; looking for GPUs …")
+        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.setMinimumContentsLength(5)
+        self._look = Job(_look_for_gpus, self)
+        self._look.finished.connect(self._found)
+        self._look.start()
+
+    def teardown(self) -> None:
+        """Wait for the look to end."""
+        self._look.abandon()
+
+    def _found(self, outcome: Outcome) -> None:
+        gpus, problem = outcome.result or ([], outcome.error)
+        several = [("all GPUs", "cuda:all")] if len(gpus) > 1 else []
+        for text, name in [(gpu.describe(), str(gpu)) for gpu in gpus] + several:
+            if self.findData(name) < 0:
+                self.addItem(text, name)
+        self.setToolTip(problem or "Where to compute; auto takes the first GPU")
+
+
+def _look_for_gpus(_stop: threading.Event) -> Generator[Step, None, Any]:
+    yield Step(0, 1, "looking for GPUs")
+    return list_devices()[1:], gpu_problem()

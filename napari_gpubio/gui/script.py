@@ -1,0 +1,60 @@
+"""Pieces of "Copy as Python": settings as code, and layers as paths."""
+
+import dataclasses
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import carried, grid_of
+from napari_gpubio.core.space import same_grid
+from napari_gpubio.core.volumes import read_array
+
+
+def call_text(module: str, settings: Any) -> str:
+    """Return the code that makes a settings instance, with only what differs from the defaults."""
+    parts = [
+        f"{field.name}={getattr(settings, field.name)!r}"
+        for field in dataclasses.fields(settings)
+        if field.init and getattr(settings, field.name) != field.default
+    ]
+    return f"{module}.{type(settings).__name__}({', '.join(parts)})"
+
+
+def points_text(points: Any) -> str:
+    """Return points in mm as a Python list, to a thousandth of a millimetre."""
+    return repr([tuple(round(float(v), 3) for v in point) for point in np.atleast_2d(points)])
+
+
+def file_name(text: str) -> str:
+    """Return a layer's name as a file name that every system takes."""
+    return "".join(c if c.isalnum() or c in " -_." else "_" for c in text).strip(" .") or "unnamed"
+
+
+def nifti_file_of(layer: Any, stored: npt.NDArray[Any]) -> Path | None:
+    """Return the NIfTI file that holds exactly what an image layer shows, or None.
+
+    Parameters
+    ----------
+    layer
+        Which may say where it is from.
+    stored
+        Its array as a file has it, (X, Y, Z) or (X, Y, Z, N).
+    """
+    known = carried(layer, "path") or layer.source.path
+    if known is None or not Path(known).is_file():
+        return None
+    try:
+        array, affine = read_array(Path(known))
+    except InvalidInput:
+        return None
+    same = array.shape == stored.shape and same_grid(array.shape, affine, stored.shape, grid_of(layer)[0])
+    return Path(known) if same and np.array_equal(array, stored, equal_nan=stored.dtype.kind == "f") else None
+
+
+def checksum(path: Path) -> str:
+    """Return the SHA-256 of a file, in short."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

@@ -1,0 +1,13 @@
+"""The streamlines layer: what it is to napari, how it is drawn, and its controls.
+
+The numbers behind it are `napari_gpubio.gui.lines`, which can be used without napari.
+"""
+
+from napari_gpubio.gui.streamlines.controls import register_controls
+from napari_gpubio.gui.streamlines.layer import Streamlines
+from napari_gpubio.gui.streamlines.napari_visual import register_visual
+
+__all__ = ["Streamlines"]
+
+register_visual()
+register_controls()

@@ -1,0 +1,125 @@
+"""What colours the lines of a layer: a choice, a colour, a colormap, limits for each number, and a colour bar."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from napari.utils.colormaps import ensure_colormap
+from napari.utils.colormaps.standardize_color import transform_color
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.gui.lines import DIRECTION, UNIFORM, ByDirection, ByNumber, Lines, Paint, Uniform
+from napari_gpubio.gui.lines.paint import automatic_limits, pack_rgb
+
+_LUT_COLORS = 256
+
+
+class Coloring:
+    """The settings behind a layer's colours; it knows neither the layer nor its lines, which are handed to it.
+
+    Parameters
+    ----------
+    color
+        Any napari colour, for ``'uniform'``.
+    colormap
+        Any napari colormap, for numbers.
+
+    Attributes
+    ----------
+    color_by
+        ``'direction'``, ``'uniform'`` or the name of a number.
+
+    Raises
+    ------
+    InvalidInput
+        If napari does not know the colour or the colormap.
+    """
+
+    def __init__(self, color: Any, colormap: Any) -> None:
+        self.color_by = DIRECTION
+        self.color = color
+        self.colormap = colormap
+        self._limits: dict[str, tuple[float, float]] = {}
+
+    @property
+    def color(self) -> npt.NDArray[np.float32]:
+        """RGB from 0 to 1; any napari colour can be set."""
+        return self._color
+
+    @color.setter
+    def color(self, color: Any) -> None:
+        try:
+            self._color = np.asarray(transform_color(color), np.float32)[0, :3]
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            raise InvalidInput(f"the color {color!r} is not one that napari knows; give a name or RGB") from error
+
+    @property
+    def colormap(self) -> Any:
+        """A napari colormap; its name can be set as well."""
+        return self._colormap
+
+    @colormap.setter
+    def colormap(self, colormap: Any) -> None:
+        try:
+            self._colormap = ensure_colormap(colormap)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(f"the colormap {colormap!r} is not one that napari knows") from error
+
+    @staticmethod
+    def choices(lines: Lines) -> list[str]:
+        """Return what can colour these lines."""
+        return [DIRECTION, UNIFORM, *lines.names]
+
+    def choose(self, choice: str, lines: Lines) -> None:
+        """Colour by this, or say what else could be chosen."""
+        choices = self.choices(lines)
+        if choice not in choices:
+            raise InvalidInput(f"color_by is {choice!r}; choose one of {', '.join(map(repr, choices))}")
+        self.color_by = choice
+
+    def settle(self, lines: Lines) -> None:
+        """Colour by direction if these lines do not have the number that was chosen."""
+        if self.color_by not in self.choices(lines):
+            self.color_by = DIRECTION
+
+    @property
+    def own_limits(self) -> tuple[float, float] | None:
+        """Limits that were set for the present choice, None if they are automatic."""
+        return self._limits.get(self.color_by)
+
+    def limits(self, lines: Lines) -> tuple[float, float] | None:
+        """Return the values at the ends of the colormap, None if no number colours the lines."""
+        values = lines.numbers(self.color_by)
+        return None if values is None else self.own_limits or automatic_limits(values)
+
+    def set_limits(self, limits: tuple[float, float] | None, lines: Lines) -> None:
+        """Set the limits of the number that colours the lines, if one does; None makes them automatic."""
+        if limits is None:
+            self._limits.pop(self.color_by, None)
+        elif lines.numbers(self.color_by) is not None:
+            self._limits[self.color_by] = _checked(limits)
+
+    def paint(self, linear: npt.ArrayLike) -> Paint:
+        """Return what the colours depend on; ``linear`` maps data to world, layer axes z, y, x."""
+        if self.color_by == DIRECTION:
+            return ByDirection(linear)
+        if self.color_by == UNIFORM:
+            return Uniform(self._color)
+        return ByNumber(self.color_by, pack_rgb(self._ramp(_LUT_COLORS)), self.own_limits)
+
+    def bar(self, height: int, width: int) -> npt.NDArray[np.uint8]:
+        """Picture of the colormap, shape (height, width, 4), RGBA, lower limit at the bottom or at the left."""
+        row = np.round(255 * self._ramp(max(height, width))).astype(np.uint8)
+        if height > width:
+            return np.repeat(row[::-1, None], width, axis=1)
+        return np.repeat(row[None], height, axis=0)
+
+    def _ramp(self, count: int) -> npt.NDArray[Any]:
+        return np.asarray(self._colormap.map(np.linspace(0, 1, count)))
+
+
+def _checked(limits: tuple[float, float]) -> tuple[float, float]:
+    low, high = (float(value) for value in limits)
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise InvalidInput(f"contrast limits are {low:g} and {high:g}; the first must be smaller than the second")
+    return low, high

@@ -1,0 +1,122 @@
+"""What stands between a streamlines layer and its visual, and its registration with napari.
+
+napari has no public way to register a visual. Where its internals have moved, `register_visual` says so in the log
+and napari draws the layer with its own (slower) Tracks visual.
+"""
+
+import logging
+from typing import Any
+
+import numpy as np
+
+from napari_gpubio.gui.lines.display import display_matrix
+from napari_gpubio.gui.streamlines.layer import Streamlines
+from napari_gpubio.gui.streamlines.visual import Bundle
+
+logger = logging.getLogger(__name__)
+
+
+def register_visual() -> bool:
+    """Tell napari to draw `Streamlines` layers with the visual of this module; doing it again changes nothing.
+
+    Returns
+    -------
+    bool
+        Whether it worked. If not, the log says why and napari draws the layer with its own Tracks visual.
+    """
+    try:
+        from napari._vispy.utils.visual import layer_to_visual
+
+        create_visual = _visual_factory()
+        layer_to_visual[Streamlines] = create_visual
+    except (ImportError, AttributeError, TypeError) as error:
+        logger.warning("napari draws streamlines with its own Tracks visual, which is slower: %s", error)
+        return False
+    return True
+
+
+def _visual_factory() -> Any:
+    """Return a function that makes the napari visual of a layer, or napari's own one if that fails."""
+    from napari._vispy.layers.base import VispyBaseLayer
+    from napari._vispy.layers.tracks import VispyTracksLayer
+
+    class VispyStreamlines(VispyBaseLayer):
+        """What stands between a `Streamlines` layer and its visual."""
+
+        def __init__(self, layer: Streamlines, *args: Any, **kwargs: Any) -> None:
+            super().__init__(layer, Bundle(), *args, **kwargs)
+            self._screen: Any = None
+            self.node.events.canvas_change.connect(self._on_canvas_change)
+            layer.events.streamlines.connect(self._on_streamlines_change)
+            layer.events.coloring.connect(self._on_coloring_change)
+            layer.events.shown.connect(self._on_shown_change)
+            layer.events.picked.connect(self._on_picked)
+            layer.events.slab_mm.connect(self._on_view_change)
+            layer.events.tail_width.connect(self._on_line_width_change)
+            self.reset()
+
+        def reset(self) -> None:
+            super().reset()
+            self._on_streamlines_change()
+            self._on_line_width_change()
+
+        def _on_canvas_change(self, event: Any) -> None:
+            if self._screen is not None:
+                self._screen.stop()
+            self._screen = _screen_of(event.new)
+            self.node.set_screen(self._screen)
+
+        def _on_data_change(self) -> None:
+            # napari calls this for every other slice or order of axes
+            self._on_matrix_change()
+
+        def _on_matrix_change(self) -> None:
+            super()._on_matrix_change()
+            self._on_view_change()
+
+        def _on_streamlines_change(self) -> None:
+            self.node.set_lines(self.layer.lines)
+            self._on_picked()
+
+        def _on_coloring_change(self) -> None:
+            self.node.set_colors(self.layer.lines)
+
+        def _on_shown_change(self) -> None:
+            self.node.set_shown(self.layer.lines)
+            self._on_picked()
+
+        def _on_picked(self) -> None:
+            self.node.set_selected(self.layer.lines, self.layer.selected_fiber)
+
+        def _on_line_width_change(self) -> None:
+            self.node.line_width = self.layer.line_width
+
+        def _on_view_change(self) -> None:
+            linear, translate = self.layer.data_to_world_matrix()
+            where = self.layer._slice_input
+            plane, half_slab = np.zeros(4), 0.0
+            if where.ndisplay == 2:
+                axis = where.not_displayed[0]
+                plane = np.append(linear[axis, ::-1], translate[axis] - where.world_slice.point[axis])
+                half_slab = self.layer.slab_mm
+            self.node.set_view(display_matrix(linear, where.displayed), plane, half_slab)
+
+    def create(layer: Streamlines, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return VispyStreamlines(layer, *args, **kwargs)
+        except (ImportError, AttributeError, TypeError) as error:
+            logger.warning("napari draws %s with its own Tracks visual, which is slower: %s", layer.name, error)
+            return VispyTracksLayer(layer, *args, **kwargs)
+
+    return create
+
+
+def _screen_of(canvas: Any) -> Any:
+    """Return a `CanvasScreen`, or None if the canvas is no window of Qt's."""
+    try:
+        from qtpy.QtCore import QObject
+
+        from napari_gpubio.gui.streamlines.screen import CanvasScreen
+    except ImportError:
+        return None
+    return CanvasScreen(canvas) if isinstance(getattr(canvas, "native", None), QObject) else None

@@ -1,0 +1,142 @@
+"""What napari's own Tracks code asks for, answered from packed lines.
+
+A `Streamlines` layer is a Tracks layer to napari. `TracksView` stands where Tracks keeps its track manager, so that
+its controls and its visual still work; `tracks_of` and `streamlines_of` turn a layer into ordinary tracks and back.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.gui.lines import Lines
+
+if TYPE_CHECKING:
+    from napari_gpubio.gui.streamlines.layer import Streamlines
+
+Array = npt.NDArray[Any]
+LayerData = tuple[Array, dict[str, Any], str]
+_KEY = "streamlines"  # where a layer's settings travel in the metadata of tracks
+
+
+class TracksView:
+    """What `Tracks` and its visual ask of their track manager."""
+
+    graph: Mapping[int, list[int]] | None = None
+    graph_vertices = graph_connex = graph_times = None
+    hide_completed_tracks = False
+    current_time: float | None = None
+    max_time = 0
+    ndim = 3
+
+    def __init__(self, lines: Lines) -> None:
+        self.lines = lines
+        self.graph = {}
+
+    @property
+    def data(self) -> npt.NDArray[np.float32]:
+        """Points in layer axes z, y, x."""
+        return self.lines.points
+
+    @property
+    def properties(self) -> dict[str, Array]:
+        """None: numbers have their own tables."""
+        return {}
+
+    @property
+    def track_vertices(self) -> npt.NDArray[np.float32]:
+        """Points in layer axes z, y, x."""
+        return self.lines.points
+
+    @property
+    def track_times(self) -> npt.NDArray[np.float32]:
+        """What the first slider goes through: z."""
+        return self.lines.vertices[:, 2]
+
+    @property
+    def track_connex(self) -> npt.NDArray[np.bool_]:
+        """Whether a point is joined to the next one."""
+        connected = np.repeat(self.lines.shown, self.lines.counts)
+        connected[self.lines.offsets[1:][self.lines.counts > 0] - 1] = False
+        return connected
+
+    def track_labels(self, _time: float) -> tuple[None, None]:
+        """Nothing: fibers have no labels."""
+        return None, None
+
+    def build_graph(self) -> None:
+        """Nothing: fibers have no graph."""
+
+
+def tracks_of(layer: "Streamlines") -> LayerData:
+    """Return what `Streamlines.as_layer_data_tuple` promises."""
+    data = _tracks_data(layer.lines)
+    by_point = {name: np.repeat(values, layer.lines.counts) for name, values in layer.per_fiber.items()}
+    by_point.update(layer.per_point)
+    if not len(data):
+        data = np.zeros((1, 5))
+        by_point = {name: np.zeros(1) for name in by_point}
+    state = {
+        **layer._get_base_state(),
+        "affine": _tracks_affine(layer),
+        "axis_labels": ("t", *layer.axis_labels),
+        "units": ("pixel", *layer.units),
+        "metadata": {**layer.metadata, _KEY: _settings(layer)},
+        "properties": by_point,
+        "color_by": "track_id" if layer.contrast_limits is None else layer.color_by,
+        "colormap": layer.colormap,
+        "tail_width": layer.tail_width,
+    }
+    for part in ("scale", "translate", "rotate", "shear"):
+        del state[part]
+    return data, state, layer._type_string
+
+
+def streamlines_of(cls: type["Streamlines"], data: npt.ArrayLike, state: Mapping[str, Any]) -> "Streamlines":
+    """Return what `Streamlines.from_layer_data` promises."""
+    metadata = dict(state.get("metadata", {}))
+    settings = dict(metadata.pop(_KEY, {}))
+    offsets = settings.pop("offsets", np.zeros(0, np.int64))
+    if not len(offsets) or len(data) < offsets[-1]:
+        raise InvalidInput("these tracks were not made from streamlines; give points and offsets instead")
+    columns = {name: np.asarray(values)[: offsets[-1]] for name, values in state["properties"].items()}
+    return cls(
+        np.asarray(data)[: offsets[-1], -3:],
+        offsets,
+        per_point={name: columns[name] for name in settings.pop("per_point")},
+        affine=np.asarray(state["affine"])[-4:, -4:],
+        metadata=metadata,
+        **settings,
+        **{key: state[key] for key in ("name", "opacity", "blending", "visible")},
+        **{key: state[key][-3:] for key in ("axis_labels", "units")},
+    )
+
+
+def _tracks_data(lines: Lines) -> Array:
+    """Return fiber, time (0), z, y, x of every point."""
+    data = np.zeros((len(lines.vertices), 5))
+    data[:, 0] = np.repeat(np.arange(len(lines)), lines.counts)
+    data[:, 2:] = lines.points
+    return data
+
+
+def _tracks_affine(layer: "Streamlines") -> Array:
+    affine = np.eye(5)
+    affine[1:4, 1:4], affine[1:4, 4] = layer.data_to_world_matrix()
+    return affine
+
+
+def _settings(layer: "Streamlines") -> dict[str, Any]:
+    return {
+        "offsets": layer.offsets,
+        "per_fiber": dict(layer.per_fiber),
+        "per_point": list(layer.per_point),
+        "color_by": layer.color_by,
+        "color": layer.color.tolist(),
+        "colormap": layer.colormap,
+        "contrast_limits": layer._coloring.own_limits,
+        "slab_mm": layer.slab_mm,
+        "line_width": layer.line_width,
+    }

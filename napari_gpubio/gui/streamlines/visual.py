@@ -1,0 +1,210 @@
+"""How streamlines are drawn: a vispy visual that knows nothing of napari.
+
+One vertex buffer of vec4 (x, y, z, packed colour) in data coordinates stays on the graphics card; an index buffer says
+which segments are drawn, so that a filter never uploads a vertex. Projection on the displayed axes and the slab
+around a slice are uniforms, so that neither slicing nor turning the axes uploads anything at all.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from vispy import gloo
+from vispy.scene.visuals import create_visual_node
+from vispy.visuals import CompoundVisual, Visual
+from vispy.visuals.filters.clipping_planes import PlanesClipper
+
+from napari_gpubio.gui.lines import Lines
+from napari_gpubio.gui.lines.packed import write_segments
+from napari_gpubio.gui.lines.paint import pack_rgb
+from napari_gpubio.gui.streamlines.uploads import FrontIndexBuffer, Pace, Screen, Upload, drawable
+
+_VERTEX_SHADER = """
+attribute vec4 a_vertex;      // x, y, z in data units; colour as red * 65536 + green * 256 + blue
+uniform mat3 u_display;       // data to the node's local coordinates
+uniform vec4 u_slice;         // (x, y, z, 1) to signed distance from the slice, world units
+varying vec3 v_color;
+varying float v_distance;
+
+void main() {
+    gl_Position = $transform(vec4(u_display * a_vertex.xyz, 1.0));
+    v_distance = dot(u_slice, vec4(a_vertex.xyz, 1.0));
+    float red = floor(a_vertex.w / 65536.0);
+    float green = floor((a_vertex.w - red * 65536.0) / 256.0);
+    float blue = a_vertex.w - red * 65536.0 - green * 256.0;
+    v_color = vec3(red, green, blue) / 255.0;
+}
+"""
+
+_FRAGMENT_SHADER = """
+uniform float u_half_slab;    // world units; 0 draws everything
+varying vec3 v_color;
+varying float v_distance;
+
+void main() {
+    float fade = 1.0;
+    if (u_half_slab > 0.0) {
+        fade = 1.0 - pow(v_distance / u_half_slab, 2.0);
+        if (fade <= 0.0) discard;
+    }
+    gl_FragColor = vec4(v_color, fade);
+}
+"""
+
+
+class LinesVisual(Visual):
+    """Line segments or one line strip with a packed colour at each vertex.
+
+    Parameters
+    ----------
+    draw_mode
+        ``'lines'`` draws pairs of the index buffer, ``'line_strip'`` all vertices in order.
+
+    Attributes
+    ----------
+    screen
+        The window that shows the lines, or None: then everything is uploaded with the first draw.
+    """
+
+    def __init__(self, draw_mode: str) -> None:
+        super().__init__(vcode=_VERTEX_SHADER, fcode=_FRAGMENT_SHADER)
+        self.screen: Screen | None = None
+        self._draw_mode = draw_mode
+        self._vertices = Upload(gloo.VertexBuffer())
+        self._segments = Upload(FrontIndexBuffer()) if draw_mode == "lines" else None
+        self._index_buffer = None if self._segments is None else self._segments.buffer
+        self._pace = Pace()
+        self.set_view(np.eye(3), np.zeros(4), 0.0)
+        self.freeze()
+
+    def set_vertices(self, vertices: npt.NDArray[np.float32]) -> None:
+        """Take other vertices, shape (P, 4), float32; the array is read when the next frames are drawn."""
+        self._vertices.replace(vertices)
+        self._pace = Pace()
+        if len(vertices):
+            self.shared_program["a_vertex"] = self._vertices.buffer
+        self.update()
+
+    def renew_vertices(self, vertices: npt.NDArray[np.float32]) -> None:
+        """Take as many vertices with other contents; the old ones are drawn until the new ones are there."""
+        self._vertices.renew(vertices)
+        self._pace.begin()
+        self.update()
+
+    def set_segments(self, segments: npt.NDArray[np.uint32]) -> None:
+        """Take the vertex pairs to draw, in order, shape (S, 2), uint32; read when the next frames are drawn."""
+        self._segments.replace(segments)
+        self.update()
+
+    def set_view(self, display: npt.ArrayLike, slice_plane: npt.ArrayLike, half_slab: float) -> None:
+        """Set the projection (3 x 3), the plane of the slice (4 numbers) and half the slab's thickness."""
+        # vispy hands matrices over by rows and OpenGL reads them by columns
+        self.shared_program["u_display"] = np.asarray(display, np.float32).T
+        self.shared_program["u_slice"] = np.asarray(slice_plane, np.float32)
+        self.shared_program["u_half_slab"] = float(half_slab)
+        self.update()
+
+    def _prepare_transforms(self, view: Visual) -> None:
+        view.view_program.vert["transform"] = view.transforms.get_transform()
+
+    def _prepare_draw(self, view: Visual | None = None) -> bool:  # noqa: ARG002 - vispy's signature
+        uploads = [upload for upload in (self._vertices, self._segments) if upload is not None]
+        if not all(upload.rows for upload in uploads):
+            return False
+        self._send(uploads)
+        if self._segments is not None:
+            self._index_buffer.front = 2 * drawable(self._segments, self._vertices)
+        return True
+
+    def _send(self, uploads: list[Upload]) -> None:
+        """Upload what this frame may, and ask for another frame if something is left."""
+        if not self._vertices.pending:  # then a filter has changed: segments in pieces would flicker
+            uploads[-1].send(uploads[-1].rows)
+            return
+        rows = self._pace.rows(on_screen=self.screen is not None and self.screen.painting)
+        for upload in uploads:
+            upload.send(rows)
+        if any(upload.pending for upload in uploads):
+            self.screen.paint_again()
+
+
+class BundleVisual(CompoundVisual):
+    """All shown streamlines, and over them the selected one in white."""
+
+    def __init__(self) -> None:
+        self._lines = LinesVisual("lines")
+        self._selected = LinesVisual("line_strip")
+        self._plane_clipper = PlanesClipper()
+        self._memory = np.empty((0, 2), np.uint32)  # for the segments that a filter leaves
+        self._line_width = 1.0
+        super().__init__([self._lines, self._selected])
+        self.attach(self._plane_clipper)
+
+    def set_screen(self, screen: Screen | None) -> None:
+        """Say which window shows the lines, so that many of them can appear piece by piece; None if there is none."""
+        self._lines.screen = screen
+
+    @property
+    def clipping_planes(self) -> npt.NDArray[Any]:
+        """Planes that cut the lines, shape (N, 2, 3): position and normal, x, y, z."""
+        return self._plane_clipper.clipping_planes
+
+    @clipping_planes.setter
+    def clipping_planes(self, planes: npt.NDArray[Any]) -> None:
+        self._plane_clipper.clipping_planes = planes
+
+    @property
+    def line_width(self) -> float:
+        """Width in pixels, as far as the graphics driver draws lines wider than 1."""
+        return self._line_width
+
+    @line_width.setter
+    def line_width(self, width: float) -> None:
+        self._line_width = float(width)
+        self._apply_line_state()
+        self.update()
+
+    def set_lines(self, lines: Lines) -> None:
+        """Upload other streamlines."""
+        self._lines.set_vertices(lines.vertices)
+        self.set_shown(lines)
+
+    def set_colors(self, lines: Lines) -> None:
+        """Upload the vertices again after their colours have changed."""
+        self._lines.renew_vertices(lines.vertices)
+
+    def set_shown(self, lines: Lines) -> None:
+        """Upload the index buffer of the shown streamlines."""
+        self._lines.set_segments(lines.segments if lines.shown.all() else self._write_segments(lines))
+
+    def _write_segments(self, lines: Lines) -> npt.NDArray[np.uint32]:
+        if len(self._memory) != len(lines.segments):
+            self._memory = np.empty_like(lines.segments)
+        return write_segments(lines, self._memory)
+
+    def set_selected(self, lines: Lines, selected: int | None) -> None:
+        """Draw one streamline in white over the others, or none."""
+        rows = slice(0, 0)
+        if selected is not None and lines.shown[selected]:
+            rows = slice(lines.offsets[selected], lines.offsets[selected + 1])
+        vertices = lines.vertices[rows].copy()
+        vertices[:, 3] = pack_rgb((1.0, 1.0, 1.0))
+        self._selected.set_vertices(vertices)
+
+    def set_view(self, display: npt.ArrayLike, slice_plane: npt.ArrayLike, half_slab: float) -> None:
+        """See `LinesVisual.set_view`."""
+        for visual in (self._lines, self._selected):
+            visual.set_view(display, slice_plane, half_slab)
+
+    def set_gl_state(self, preset: str | None = None, **kwargs: Any) -> Any:
+        """Set blending and depth test, as napari does, and keep what the lines need besides."""
+        state = super().set_gl_state(preset=preset, **kwargs)
+        self._apply_line_state()
+        return state
+
+    def _apply_line_state(self) -> None:
+        self._lines.update_gl_state(line_width=self._line_width)
+        self._selected.update_gl_state(line_width=self._line_width + 2.0, depth_test=False)
+
+
+Bundle = create_visual_node(BundleVisual)

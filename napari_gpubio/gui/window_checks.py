@@ -1,0 +1,87 @@
+"""What reference cases of dock widgets share: a window that is shown, waiting in it, and findings in milliseconds."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from qtpy.QtCore import QEventLoop, QTimer
+
+from napari_gpubio.core.checks import Finding
+from napari_gpubio.core.errors import GpuBioError
+
+PATIENCE_S = 120.0
+_LOOK_MS, _DRAWING_MS = 20, 150
+
+
+@contextmanager
+def shown_viewer() -> Iterator[Any]:
+    """A napari window of its own, closed at the end."""
+    import napari
+
+    viewer = napari.Viewer(title="napari-gpubio check")
+    try:
+        yield viewer
+    finally:
+        viewer.close()
+
+
+@contextmanager
+def docked(viewer: Any, panel: Any, name: str) -> Iterator[Any]:
+    """A panel in a viewer's window, which frees everything at the end."""
+    viewer.window.add_dock_widget(panel, name=name)
+    try:
+        yield panel
+    finally:
+        panel.teardown()
+
+
+def wait_until(done: Callable[[], bool], what: str, complaints: Sequence[str] = ()) -> None:
+    """Let the window live until something is done.
+
+    Parameters
+    ----------
+    done
+        Whether it is.
+    what
+        What is waited for.
+    complaints
+        Sentences of the panel, to which one may be added meanwhile: then it will not be done.
+
+    Raises
+    ------
+    GpuBioError
+        If the panel complains, or it takes too long.
+    """
+    begun = time.monotonic()
+    while not done():
+        if complaints:
+            raise GpuBioError(complaints[0])
+        if time.monotonic() - begun > PATIENCE_S:
+            raise GpuBioError(f"no {what} came for {PATIENCE_S:g} s; try again when the machine is less busy")
+        _let_live(_LOOK_MS)
+
+
+def let_draw() -> None:
+    """Let the window draw what has changed, and rest."""
+    _let_live(_DRAWING_MS)
+
+
+def _let_live(milliseconds: int) -> None:
+    loop = QEventLoop()
+    QTimer.singleShot(milliseconds, loop.quit)
+    loop.exec()
+
+
+def findings_of(took_ms: Sequence[float], most_ms: float, of: str) -> list[Finding]:
+    """Median and 95th percentile of what was timed; each may be ``most_ms`` at most."""
+    return [
+        Finding(
+            quantity=f"{what} of {len(took_ms)} {of} (ms)", reference=0.0, result=value, error=value, tolerance=most_ms
+        )
+        for what, value in (
+            ("median", float(np.median(took_ms))),
+            ("95th percentile", float(np.percentile(took_ms, 95))),
+        )
+    ]

@@ -1,0 +1,5 @@
+"""The dock widgets of the light engine."""
+
+from napari_gpubio.light.gui.panel import LightPanel
+
+__all__ = ["LightPanel"]

@@ -1,0 +1,137 @@
+"""The part of the panel that hands the layers over to the voxel engine."""
+
+import math
+
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QWidget
+
+from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.gui.forms import aligned_form, row_label
+from napari_gpubio.gui.number_field import NumberBox
+from napari_gpubio.light.gui.layers.layer_columns import DIM
+from napari_gpubio.light.layers.model import LayeredMedium
+from napari_gpubio.light.layers.phantom import common_voxel_mm, plan_phantom
+from napari_gpubio.light.layers.settings import LayeredSettings
+
+_FEWEST_DEEP, _MOST_DEEP = 50, 1000  # voxels that are proposed in depth
+_MOST_WIDE = 101  # and across: few, and odd, so that the beam's axis is in the middle of one
+
+
+class PhantomBox(QWidget):
+    """Sizes of a voxel phantom, and what becomes of the layers in it; ``wanted`` says whether to simulate it too."""
+
+    wanted = Signal(bool)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._medium: LayeredMedium | None = None
+        self._grid: LayeredSettings | None = None
+        self._thicknesses: list[float] = []  # for which sizes were proposed
+        self._proposed: tuple[float, ...] = ()
+        self._height, self._across, self._width = (NumberBox(0.0, 1e6, 0.0, 6, self, step=0.01) for _ in range(3))
+        self._cyclic = QCheckBox("endless sideways (cyclic sides)", self)
+        self._cyclic.setToolTip(
+            "Light that leaves through a side comes in at the other one: layers and beams without end"
+        )
+        self._note = QLabel(self)
+        self._note.setWordWrap(True)
+        self._note.setStyleSheet(DIM)
+        sizes, width, buttons = QHBoxLayout(), QHBoxLayout(), QHBoxLayout()
+        for box, text in ((self._height, "high"), (self._across, "wide")):
+            sizes.addWidget(box, 1)
+            sizes.addWidget(QLabel(text, self))
+        width.addWidget(self._width, 1)
+        width.addWidget(QLabel("in x and in y", self), 1)
+        form = aligned_form(self)
+        form.addRow(row_label("Voxel (mm)", "Height of a voxel in depth, and its width across", self), sizes)
+        form.addRow(row_label("Width (mm)", "Extent of the phantom in x and y", self), width)
+        form.addRow("", self._cyclic)
+        form.addRow(self._note)
+        for text, tip, simulate in (
+            ("Make voxel phantom", "Add a labels layer with these optical properties", False),
+            ("… and simulate it", "Add it, and open the dock widget that simulates it in voxels", True),
+        ):
+            button = QPushButton(text, self)
+            button.setToolTip(tip)
+            button.clicked.connect(lambda _=False, simulate=simulate: self.wanted.emit(simulate))
+            buttons.addWidget(button, 1)
+        form.addRow(buttons)
+        for box in (self._height, self._across, self._width):
+            box.edited.connect(lambda _: self._show_note())
+
+    @property
+    def cyclic(self) -> bool:
+        """Whether the sides are to be cyclic."""
+        return self._cyclic.isChecked()
+
+    @property
+    def note(self) -> str:
+        """What becomes of the layers."""
+        return self._note.text()
+
+    def set_sizes(self, height_mm: float, across_mm: float, width_mm: float, *, cyclic: bool = False) -> None:
+        """Show other sizes."""
+        for box, value in ((self._height, height_mm), (self._across, across_mm), (self._width, width_mm)):
+            box.show_value(value)
+        self._cyclic.setChecked(cyclic)
+        self._show_note()
+
+    def show_inputs(self, medium: LayeredMedium | None, grid: LayeredSettings | None) -> None:
+        """Speak of these layers; sizes are proposed for other thicknesses, and as long as they were not typed.
+
+        Parameters
+        ----------
+        medium
+            The layers, or None while something is wrong with them.
+        grid
+            What the phantom should show as well, or None while something is wrong with it.
+        """
+        self._medium, self._grid = medium, grid
+        if medium is not None and grid is not None:
+            thicknesses = [layer.thickness_mm for layer in medium.layers]
+            if thicknesses != self._thicknesses or self._shown() == self._proposed:
+                self._thicknesses = thicknesses
+                self._propose(medium, grid)
+        self._show_note()
+
+    @property
+    def sizes(self) -> dict[str, float | None]:
+        """The sizes, as `voxel_phantom` takes them; a last layer without end ends where the grid does."""
+        height, across, width = self._shown()
+        return {"voxel_mm": height, "across_mm": across, "width_mm": width, "depth_mm": self._depth_mm(height)}
+
+    def _shown(self) -> tuple[float, ...]:
+        return tuple(box.value() for box in (self._height, self._across, self._width))
+
+    def _depth_mm(self, height: float) -> float | None:
+        if self._medium is None or self._grid is None or not self._medium.layers[-1].is_endless:
+            return None
+        depth = self._grid.depth_bins * self._grid.dz_mm
+        return depth if depth > self._medium.tops_mm[-2] + height else None
+
+    def _propose(self, medium: LayeredMedium, grid: LayeredSettings) -> None:
+        """Voxels that fit every layer, and as wide a phantom as the picture."""
+        depth = grid.depth_bins * grid.dz_mm
+        height = common_voxel_mm(medium)
+        height /= max(1, math.ceil(_FEWEST_DEEP * height / depth))
+        if depth / height > _MOST_DEEP:
+            height = grid.dz_mm
+        width = 2 * grid.radial_bins * grid.dr_mm
+        across = height * max(1, round(width / height / _MOST_WIDE))
+        columns = max(1, round(width / across))
+        columns += 1 - columns % 2  # odd, so that the beam's axis is in the middle of a voxel
+        for box, value in ((self._height, height), (self._across, across), (self._width, across * columns)):
+            box.show_value(float(f"{value:.9g}"))
+        self._proposed = self._shown()
+
+    def _show_note(self) -> None:
+        if self._medium is None:
+            self._note.setText("")
+            return
+        try:
+            plan = plan_phantom(self._medium, **self.sizes)
+        except GpuBioError as error:
+            self._note.setText(str(error))
+            return
+        x, y, z = plan.shape
+        self._note.setText(" ".join([f"{x} × {y} × {z} voxels.", *plan.notes]))

@@ -1,0 +1,112 @@
+"""The part of the panel that says where the layers come from: presets, MCML's input files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from napari_gpubio.gui.forms import aligned_form, row_label
+from napari_gpubio.light.gui.layers.layer_columns import DIM
+from napari_gpubio.light.io.mci import MciRun
+from napari_gpubio.light.layers.model import LayeredMedium
+from napari_gpubio.light.layers.presets import layered_preset, layered_preset_names
+from napari_gpubio.light.layers.settings import LayeredSettings
+
+_LIST_MARGIN = 40  # pixels beside an entry of the open list
+
+
+class PresetBox(QWidget):
+    """Presets, and the runs of a file that was opened; ``chosen`` carries medium and settings."""
+
+    chosen = Signal(object, object)
+    open_wanted = Signal()
+    save_wanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._medium: LayeredMedium | None = None  # as it was chosen
+        self._origin = ""
+        self._box = QComboBox(self)
+        self._box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self._box.setMinimumContentsLength(12)
+        self._box.setToolTip("Fill the table and the grid from the literature, or with a run of an opened file")
+        for name in layered_preset_names():
+            self._box.addItem(name, layered_preset(name))
+        self._widen_list()
+        self._box.activated.connect(lambda _: self._choose(self._box.currentData()))
+        self._citation = QLabel(self)
+        self._citation.setWordWrap(True)
+        self._citation.setStyleSheet(f"{DIM} font-size: 11px;")
+        top = QWidget(self)
+        aligned_form(top).addRow(row_label("Layers from", self._box.toolTip(), self), self._box)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        for part in (top, self._citation, self._files()):  # not in the form, which cuts long texts off
+            layout.addWidget(part)
+
+    def begin(self) -> None:
+        """Choose the first preset."""
+        self._choose(self._box.itemData(0))
+
+    def choose(self, name: str) -> None:
+        """Choose a preset, or a run of the opened file, by its name."""
+        index = self._box.findText(name)
+        if index >= 0:
+            self._box.setCurrentIndex(index)
+            self._choose(self._box.currentData())
+
+    def offer_runs(self, path: Path, runs: Sequence[MciRun]) -> None:
+        """Offer the runs of a file, in place of those of an earlier one, and choose the first."""
+        presets = len(layered_preset_names())
+        while self._box.count() > presets:
+            self._box.removeItem(presets)
+        self._box.insertSeparator(presets)
+        for number, run in enumerate(runs, start=1):
+            which = f", run {number}" if len(runs) > 1 else ""
+            self._box.addItem(f"{path.name}{which}: {run.output}", run)
+        self._widen_list()
+        self._box.setCurrentIndex(presets + 1)
+        self._choose(self._box.currentData())
+
+    def show_medium(self, medium: LayeredMedium | None) -> None:
+        """Say whether what is in the table is still what was chosen."""
+        changed = self._medium is not None and medium != self._medium
+        self._citation.setText(f"Changed since; it was from {self._origin}" if changed else self._origin)
+
+    @property
+    def citation(self) -> str:
+        """Where the layers come from; says so if they were changed since."""
+        return self._citation.text()
+
+    def _widen_list(self) -> None:
+        """Let the open list be as wide as its longest entry, however narrow the box is."""
+        names = [self._box.itemText(index) for index in range(self._box.count())]
+        widest = max(map(self._box.fontMetrics().horizontalAdvance, names))
+        self._box.view().setMinimumWidth(widest + _LIST_MARGIN)
+
+    def _files(self) -> QWidget:
+        part = QWidget(self)
+        row = QHBoxLayout(part)
+        row.setContentsMargins(0, 0, 0, 0)
+        for text, tip, signal in (
+            ("Open .mci or .mco…", "Open an input file or a result of MCML", self.open_wanted),
+            ("Save .mci…", "Write layers, grid and photons as an input file of MCML", self.save_wanted),
+        ):
+            button = QPushButton(text, part)
+            button.setToolTip(tip)
+            button.clicked.connect(lambda _=False, signal=signal: signal.emit())
+            row.addWidget(button, 1)
+        return part
+
+    def _choose(self, entry: Any) -> None:
+        """Take a preset or a run over."""
+        if entry is None:
+            return
+        self._origin = getattr(entry, "citation", "") or self._box.currentText()
+        self._medium, settings = entry.medium, entry.settings
+        assert isinstance(settings, LayeredSettings)
+        self.chosen.emit(self._medium, settings)
+        self.show_medium(self._medium)

@@ -1,0 +1,185 @@
+"""The layers that show sources and detectors: markers with names, and lines for the arrow and the outlines."""
+
+from typing import Any
+
+import numpy as np
+from napari.utils.colormaps.standardize_color import transform_color
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.space import apply_affine, slice_steps_mm
+from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.gui.optode_marks import Beams, Marks
+from napari_gpubio.light.gui.optodes import Optodes
+from napari_gpubio.light.gui.strokes import Strokes, arrow, disc, footprint, in_slice, spread
+from napari_gpubio.light.gui.tissue import Tissue
+from napari_gpubio.light.model import OUTSIDE
+from napari_gpubio.light.source import Source
+from napari_gpubio.light.surface import inward_normal, label_at
+
+MARKERS, LINES = "source and detectors", "source beam"
+SOURCE_COLOUR, OTHER_COLOUR, DETECTOR_COLOUR, SPREAD_COLOUR = "#ffd23f", "#8d8f98", "#35d0ff", "#ffd23f88"
+# sizes as shares of the longest side of the volume
+MARKER, SMALLEST, TAIL, SPREAD, WIDTH = 0.024, 0.015, 0.13, 0.1, 0.004
+TISSUE_INDEX = 1.37  # for drawing a fibre's cone
+_ON_TOP = "translucent_no_depth"  # what is inside the tissue must stay visible
+_TEXT = {"string": "{name}", "size": 11, "color": "white", "anchor": "upper_left", "blending": _ON_TOP}
+
+
+class OptodeLayers:
+    """Draws sources and detectors.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    """
+
+    def __init__(self, viewer: Any) -> None:
+        self._viewer = viewer
+        self._strokes: list[tuple[Strokes, str]] = []  # in viewer axes (z, y, x), with their colours
+        self._markers, self._sizes = np.empty((0, 3)), np.empty(0)
+        self._names, self._colours = [""], [SOURCE_COLOUR]
+        self._step, self._extent = np.ones(3), np.zeros((2, 3))
+        self._width = self._reach = 0.0
+        self._drawn: tuple[Any, ...] | None = None  # as it was last
+
+    @property
+    def reach(self) -> float:
+        """How far from a slice, in world units, a marker is still drawn in it."""
+        return self._reach
+
+    def show(self, optodes: Optodes, source: Source | None, tissue: Tissue) -> None:
+        """Draw what is placed; ``source`` is the one that shines, or None."""
+        size, self._width = MARKER * tissue.extent_mm, WIDTH * tissue.extent_mm
+        self._step = slice_steps_mm(tissue.affine, tissue.labels.shape)
+        self._extent = np.sort(tissue.to_viewer(_ends(tissue)), axis=0)
+        self._reach = max(size / 2, float(self._step.max()))
+        self._strokes = [(tissue.to_viewer(s), c) for s, c in _strokes(optodes, source, tissue) if len(s)]
+        self._markers = tissue.to_viewer(np.reshape(list(optodes), (-1, 3)))
+        self._colours = [_colour(optodes, index) for index in range(len(self._markers))]
+        smallest = SMALLEST * tissue.extent_mm
+        widths = [size] * len(optodes.sources) + [max(2 * d.radius_mm, smallest) for d in optodes.detectors]
+        self._sizes = np.array(widths)
+        several = len(optodes.sources) > 1
+        self._names = [source.name if several else "" for source in optodes.sources]
+        self._names += [detector.name for detector in optodes.detectors]
+        if len(self._markers) or self._layer("markers") is not None:
+            self._add_missing()
+            self._dress()
+        self._drawn = None
+        self.follow_slice()
+
+    def clear(self) -> None:
+        """Draw nothing any more."""
+        self._strokes, self._markers = [], np.empty((0, 3))
+        for layer in (self._layer("markers"), self._layer("lines")):
+            if layer is not None:
+                self._viewer.layers.remove(layer.name)
+
+    def follow_slice(self, *_: Any) -> None:
+        """Draw everything as the slice on screen needs it: what is near it is laid flat into it."""
+        lines, markers = self._layer("lines"), self._layer("markers")
+        if self._viewer.dims.ndim < 3 or lines is None or markers is None:
+            return  # they are being removed
+        strokes, positions, shown = self._in_slice()
+        segments = np.concatenate([np.empty((0, 2, 3)), *[part for part, _ in strokes]])
+        drawn = (segments, positions, shown)
+        if self._drawn is not None and all(map(np.array_equal, drawn, self._drawn)):
+            return  # most steps of a slider go past slices that show none of it
+        self._drawn = drawn
+        vectors = np.stack([segments[:, 0], segments[:, 1] - segments[:, 0]], axis=1)
+        lines.data = vectors / self._step
+        if len(segments):
+            lines.edge_color = transform_color([colour for part, colour in strokes for _ in part])
+        markers.data = positions / self._step
+        markers.shown = shown
+
+    def bring_to_front(self) -> None:
+        """Put the lines and the markers above all other layers."""
+        layers = self._viewer.layers
+        for layer in (self._layer("lines"), self._layer("markers")):
+            if layer is not None:
+                layers.move(layers.index(layer.name), len(layers))
+
+    # -- the inside -----------------------------------------------------------------------------------------------
+
+    def _layer(self, part: str) -> Any | None:
+        return next((layer for layer in self._viewer.layers if carried(layer, "optodes") == part), None)
+
+    def _add_missing(self) -> None:
+        if self._layer("lines") is None:
+            self._add(Beams(ndim=3, name=LINES, vector_style="line", **_common("lines")))
+        if self._layer("markers") is None:
+            self._add(Marks(ndim=3, name=MARKERS, border_color="black", border_width=0.1, **_common("markers")))
+
+    def _dress(self) -> None:
+        """Give the layers all that does not depend on the slice."""
+        lines, markers = self._layer("lines"), self._layer("markers")
+        for layer in (lines, markers):
+            layer.volume_extent = self._extent / self._step
+            if not np.array_equal(layer.scale, self._step):
+                layer.scale = self._step
+        mean = float(self._step.mean())
+        lines.edge_width = self._width / mean
+        markers.data = self._markers / self._step
+        markers.features = {"name": np.array(self._names, dtype=object)}
+        markers.text = _TEXT
+        if len(self._markers):
+            markers.face_color, markers.size = self._colours, self._sizes / mean
+
+    def _in_slice(self) -> tuple[list[tuple[Strokes, str]], Any, Any]:
+        """Lines and markers laid flat into the slice on screen, and which markers are near it."""
+        dims = self._viewer.dims
+        strokes, markers, shown = self._strokes, self._markers.copy(), np.ones(len(self._markers), bool)
+        for axis in [axis - (dims.ndim - 3) for axis in dims.not_displayed if axis >= dims.ndim - 3]:
+            at = dims.point[dims.ndim - 3 + axis]
+            strokes = [(in_slice(lines, axis, at, self._reach), colour) for lines, colour in strokes]
+            near = np.abs(markers[:, axis] - at) <= self._reach
+            markers[near, axis] = at
+            shown &= near
+        return strokes, markers, shown
+
+    def _add(self, layer: Any) -> None:
+        """Add a layer; the active layer stays active, so that the user's tools stay with it."""
+        active = self._viewer.layers.selection.active
+        layer.volume_extent, layer.scale = self._extent / self._step, self._step
+        self._viewer.add_layer(layer)
+        if active is not None and active in self._viewer.layers:
+            self._viewer.layers.selection.active = active
+
+
+def _common(part: str) -> dict[str, Any]:
+    return {"blending": _ON_TOP, "metadata": {KEY: {"optodes": part}}}
+
+
+def _ends(tissue: Tissue) -> Any:
+    """Centres of the first and the last voxel, world mm, shape (2, 3)."""
+    return apply_affine(tissue.affine, [(0, 0, 0), np.array(tissue.labels.shape) - 1])
+
+
+def _strokes(optodes: Optodes, source: Source | None, tissue: Tissue) -> list[tuple[Strokes, str]]:
+    """Lines of the source that shines and of the detectors, world mm, with their colours."""
+    size = tissue.extent_mm
+    drawn = [(disc(d, _normal(d, tissue)), DETECTOR_COLOUR) for d in optodes.detectors]
+    if source is not None:
+        outside = label_at(tissue.labels, tissue.affine, source.position_mm) == OUTSIDE
+        drawn += [
+            (spread(source, SPREAD * size, 1.0 if outside else TISSUE_INDEX), SPREAD_COLOUR),
+            (footprint(source), SOURCE_COLOUR),
+            (arrow(source, TAIL * size), SOURCE_COLOUR),
+        ]
+    return drawn
+
+
+def _normal(detector: Detector, tissue: Tissue) -> Any:
+    try:
+        return inward_normal(tissue.labels, tissue.affine, detector.position_mm)
+    except InvalidInput:  # tissue was painted away around it
+        return np.array([0.0, 0.0, 1.0])
+
+
+def _colour(optodes: Optodes, index: int) -> str:
+    if index >= len(optodes.sources):
+        return DETECTOR_COLOUR
+    return SOURCE_COLOUR if index == optodes.active else OTHER_COLOUR

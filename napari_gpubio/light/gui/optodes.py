@@ -1,0 +1,227 @@
+"""Sources and detectors as the user has placed them; unchangeable, so that a change can be taken back."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.gui.tissue import Position, Sight, Tissue, Vector, vector
+from napari_gpubio.light.source import Source
+from napari_gpubio.light.surface import above_surface, inward_normal
+
+DETECTOR_RADIUS_MM = 1.5
+MOST_DETECTOR_SHARE = 0.05  # of the volume's longest side, so that a detector on a mouse is not as large as its head
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where a source is and whereto it shines.
+
+    Parameters
+    ----------
+    entry_mm
+        Where its axis passes the surface, world mm.
+    direction
+        Unit vector, world.
+    depth_mm
+        How far the source lies beyond the entry along its direction; negative: before it.
+    follows_normal
+        Whether the direction is the inward normal wherever the source is put.
+    touches
+        Whether it was put on the surface, not at numbers of the user's: a wide beam then starts before it.
+    name
+        For the list.
+    """
+
+    entry_mm: Vector
+    direction: Vector
+    depth_mm: float = 0.0
+    follows_normal: bool = True
+    touches: bool = True
+    name: str = "S1"
+
+    @property
+    def position_mm(self) -> Vector:
+        """Where light starts, world mm."""
+        return vector(np.asarray(self.entry_mm) + self.depth_mm * np.asarray(self.direction))
+
+    def at(self, position_mm: Position) -> "Placement":
+        """Return it shifted to another position, its direction kept."""
+        return dataclasses.replace(
+            self, entry_mm=vector(np.asarray(position_mm) - self.depth_mm * np.asarray(self.direction)), touches=False
+        )
+
+    @classmethod
+    def of(cls, source: Source) -> "Placement":
+        """Return where a source is, as it is."""
+        direction = vector(source.frame()[2])
+        return cls(entry_mm=source.position_mm, direction=direction, follows_normal=False, touches=False)
+
+    def on_surface(self, tissue: Tissue, point_mm: Position) -> "Placement":
+        """Return it put on a point of the surface, along the normal there if it follows the normal.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no surface.
+        """
+        normal = inward_normal(tissue.labels, tissue.affine, point_mm)
+        entry = vector(above_surface(tissue.affine, point_mm, normal))
+        direction = vector(normal) if self.follows_normal else self.direction
+        return dataclasses.replace(self, entry_mm=entry, direction=direction, touches=True)
+
+    def along_normal(self, tissue: Tissue) -> "Placement":
+        """Return it shining along the inward normal at its entry.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no surface near its entry.
+        """
+        normal = vector(inward_normal(tissue.labels, tissue.affine, self.entry_mm))
+        return dataclasses.replace(self, direction=normal, follows_normal=True)
+
+    def entry_sight(self, sight: Sight, tissue: Tissue) -> Sight:
+        """Return the view through its entry that is, through itself, ``sight``."""
+        offset = np.subtract(*tissue.to_viewer([self.entry_mm, self.position_mm]))
+        if sight.hidden is not None:
+            offset[sight.hidden] = 0.0
+        return sight.moved(offset)
+
+    def towards(self, direction: Any) -> "Placement":
+        """Return it shining in another direction from where it is.
+
+        Raises
+        ------
+        InvalidInput
+            If the direction is zero or not finite.
+        """
+        numbers = np.asarray(direction, np.float64)
+        length = np.linalg.norm(numbers)
+        if not (np.isfinite(length) and length > 0):
+            raise InvalidInput("the source's direction is (0, 0, 0); give the direction in which it shines")
+        turned = dataclasses.replace(self, direction=vector(numbers / length), follows_normal=False)
+        return dataclasses.replace(turned.at(np.asarray(self.position_mm)), touches=self.touches)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optodes:
+    """All sources, of which one shines, and all detectors."""
+
+    sources: tuple[Placement, ...] = ()
+    active: int = 0
+    detectors: tuple[Detector, ...] = ()
+
+    @classmethod
+    def of(cls, source: Source, detectors: Sequence[Detector]) -> "Optodes":
+        """Return those of a file, as they are; detectors without a name are numbered."""
+        named = [
+            detector if detector.name else dataclasses.replace(detector, name=f"D{number}")
+            for number, detector in enumerate(detectors, 1)
+        ]
+        return cls(sources=(Placement.of(source),), detectors=tuple(named))
+
+    def __iter__(self) -> Iterator[Vector]:
+        """Positions of all of them, sources first."""
+        yield from (source.position_mm for source in self.sources)
+        yield from (detector.position_mm for detector in self.detectors)
+
+    @property
+    def source(self) -> Placement | None:
+        """The source that shines, or None if none is placed."""
+        return self.sources[self.active] if self.sources else None
+
+    def with_source(self, source: Placement) -> "Optodes":
+        """Return them with the active source replaced, or with a first one."""
+        sources = list(self.sources) or [source]
+        sources[self.active] = source
+        return dataclasses.replace(self, sources=tuple(sources))
+
+    def activate(self, index: int) -> "Optodes":
+        """Return them with another source shining."""
+        return dataclasses.replace(self, active=index)
+
+    def add_detector(self, position_mm: Position, tissue: Tissue) -> "Optodes":
+        """Return them with one detector more, as large as the one before."""
+        radius = self.detectors[-1].radius_mm if self.detectors else self.usual_radius_mm(tissue)
+        detector = Detector(position_mm=vector(position_mm), radius_mm=radius, name=self._free_name())
+        return dataclasses.replace(self, detectors=(*self.detectors, detector))
+
+    def change_detector(self, index: int, **changes: Any) -> "Optodes":
+        """Return them with a detector's position, radius or name changed.
+
+        Raises
+        ------
+        InvalidInput
+            If a value is out of range.
+        """
+        changed = dataclasses.replace(self.detectors[index], **changes)
+        detectors = (*self.detectors[:index], changed, *self.detectors[index + 1 :])
+        return dataclasses.replace(self, detectors=detectors)
+
+    def remove_detectors(self, indices: set[int]) -> "Optodes":
+        """Return them without some detectors."""
+        kept = tuple(d for index, d in enumerate(self.detectors) if index not in indices)
+        return dataclasses.replace(self, detectors=kept)
+
+    def dragged(self, marker: int, sight: Sight, tissue: Tissue) -> "Optodes | None":
+        """Return them with one of them dragged on the surface to where the mouse points.
+
+        A source is dragged by its entry, however deep the source itself is, and shines from then on.
+
+        Parameters
+        ----------
+        marker
+            Which one: its place among all positions.
+        sight
+            Where its marker would be.
+        tissue
+            The labels.
+
+        Returns
+        -------
+        The changed ones, or None beside the tissue.
+
+        Raises
+        ------
+        InvalidInput
+            If a slice has no tissue or the mouse is beside the volume.
+        """
+        detector = marker - len(self.sources)
+        point = tissue.surface_under(sight if detector >= 0 else self.sources[marker].entry_sight(sight, tissue))
+        if point is None:
+            return None
+        if detector >= 0:
+            return self.change_detector(detector, position_mm=tuple(lifted(tissue, point)))
+        return self.activate(marker).with_source(self.sources[marker].on_surface(tissue, point))
+
+    def separation_mm(self, detector: int) -> float | None:
+        """Distance between the entry of the active source and a detector, or None without a source."""
+        if self.source is None:
+            return None
+        away = np.subtract(self.detectors[detector].position_mm, self.source.entry_mm)
+        return float(np.linalg.norm(away))
+
+    @staticmethod
+    def usual_radius_mm(tissue: Tissue) -> float:
+        """Radius of a first detector: one that fits the volume."""
+        return min(DETECTOR_RADIUS_MM, float(f"{MOST_DETECTOR_SHARE * tissue.extent_mm:.1g}"))
+
+    def _free_name(self) -> str:
+        taken = {detector.name for detector in self.detectors}
+        return next(name for n in range(1, len(taken) + 2) if (name := f"D{n}") not in taken)
+
+
+def lifted(tissue: Tissue, point_mm: Position) -> Position:
+    """A point of the surface, a hair outside it.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no surface.
+    """
+    return above_surface(tissue.affine, point_mm, inward_normal(tissue.labels, tissue.affine, point_mm))

@@ -1,0 +1,153 @@
+"""Fluence along a line beside diffusion theory."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.gui.plots_axes import COLOURS, LogPlot
+from napari_gpubio.light.gui.plots_line import ProfileLine
+from napari_gpubio.light.model import OUTSIDE
+from napari_gpubio.light.numbers import PER_PHOTON, FluenceUnit, label_name
+from napari_gpubio.light.profile import Profile, depth_profile, detector_profile, line_profile, theory_curve
+from napari_gpubio.light.result import LightResult
+
+Array = npt.NDArray[Any]
+EMPTY = "No result yet: place a source and press Run."
+DEPTH, DRAWN = "depth", "drawn"
+DRAW = "Draw a line in a slice of the volume; drag its ends later with the layer's select tool."
+X_TEXTS = {DEPTH: "Depth along the source's direction (mm)", DRAWN: "Distance along the line (mm)"}
+
+
+class ProfilePlot(QWidget):
+    """Shows fluence along a line that the user chooses.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer, in which a line can be drawn.
+    """
+
+    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.profile: Profile | None = None
+        self.line = ProfileLine(viewer, self)
+        self._result: LightResult | None = None
+        self._unit = PER_PHOTON
+        self._choice = QComboBox(self)
+        self._choice.setToolTip("Along which line fluence is shown")
+        self._choice.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self._hint = QLabel(self)
+        self._hint.setWordWrap(True)
+        self.plot = LogPlot(X_TEXTS[DEPTH], "Fluence", self)
+        row = QHBoxLayout()
+        row.addWidget(QLabel("Along", self))
+        row.addWidget(self._choice)
+        row.addWidget(self._hint, 1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(4, 4, 4, 0)
+        layout.addLayout(row)
+        layout.addWidget(self.plot, 1)
+        self._offer(())
+        self._choice.activated.connect(self._on_chosen)
+        self.line.changed.connect(self._on_line)
+
+    def show_result(self, result: LightResult | None, unit: FluenceUnit) -> None:
+        """Show a result's fluence in this unit."""
+        self._result, self._unit = result, unit
+        self._offer(() if result is None else tuple(detector.name for detector in result.detectors))
+        self._draw()
+
+    def choose(self, along: str | int) -> None:
+        """Choose the line: `DEPTH`, `DRAWN`, or the index of a detector, to which it runs from the source."""
+        index = self._choice.findData(along)
+        if index >= 0:
+            self._choice.setCurrentIndex(index)
+            self._on_chosen()
+
+    @property
+    def hint(self) -> str:
+        """The sentence beside the choice."""
+        return self._hint.text()
+
+    def _offer(self, detectors: tuple[str, ...]) -> None:
+        entries: list[tuple[str, str | int]] = [
+            ("the source's direction", DEPTH),
+            ("a line drawn in the viewer", DRAWN),
+        ]
+        entries += [(f"source → {name or f'detector {i + 1}'}", i) for i, name in enumerate(detectors)]
+        if entries == [(self._choice.itemText(i), self._choice.itemData(i)) for i in range(self._choice.count())]:
+            return
+        chosen = self._choice.currentData()
+        self._choice.clear()
+        for text, data in entries:
+            self._choice.addItem(text, data)
+        self._choice.setCurrentIndex(max(0, self._choice.findData(chosen)))
+
+    def _on_chosen(self, *_: Any) -> None:
+        domain = None if self._result is None else self._result.domain
+        if self._choice.currentData() == DRAWN and domain is not None and self.line.ends_mm(domain) is None:
+            self.line.draw(domain)
+        self._draw()
+
+    def _on_line(self) -> None:
+        if self._choice.currentData() == DRAWN:
+            self._draw()
+
+    # -- the picture ----------------------------------------------------------------------------------------------
+
+    def _draw(self) -> None:
+        self.plot.empty()
+        self.profile = None
+        if self._result is None:
+            self._hint.setText(EMPTY)
+            return
+        try:
+            self.profile = self._read(self._result, self._choice.currentData())
+        except InvalidInput as error:
+            self._hint.setText(str(error))
+            return
+        if self.profile is None:
+            self._hint.setText(DRAW)
+            return
+        self._hint.setText("")
+        self._draw_profile(self._result, self.profile)
+
+    def _read(self, result: LightResult, along: str | int) -> Profile | None:
+        if along == DEPTH:
+            return depth_profile(result)
+        if along == DRAWN:
+            ends = self.line.ends_mm(result.domain)
+            return None if ends is None else line_profile(result, *ends)
+        return detector_profile(result, int(along))
+
+    def _draw_profile(self, result: LightResult, profile: Profile) -> None:
+        names = {medium.label: label_name(result.domain, medium.label) for medium in result.domain.media}
+        along, factor = self._choice.currentData(), self._unit.factor
+        self.plot.name_axes(X_TEXTS.get(along, "Distance from the source (mm)"), f"Fluence ({self._unit.name})")
+        self.plot.add_tissues(profile.distance_mm, profile.labels, names)
+        values = factor * profile.fluence
+        self.plot.add_curve(
+            profile.distance_mm,
+            values,
+            error=factor * profile.error,
+            colour=COLOURS[0],
+            name="simulation ± standard error",
+        )
+        theory = self._draw_theory(result, profile, factor)
+        drawn = np.concatenate([values, theory])
+        self.plot.frame(profile.distance_mm, float(np.min(drawn, where=drawn > 0, initial=np.inf)))
+
+    def _draw_theory(self, result: LightResult, profile: Profile, factor: float) -> Array:
+        """Draw diffusion theory where it holds, and return it; empty if there is none."""
+        try:
+            theory = theory_curve(result, profile.points_mm)
+        except InvalidInput as error:
+            self._hint.setText(str(error))
+            return np.empty(0)
+        shown = np.where(theory.valid & (profile.labels != OUTSIDE), factor * theory.fluence, np.nan)
+        name = theory.text.replace("\n", "<br>")
+        self.plot.add_curve(profile.distance_mm, shown, colour=COLOURS[1], name=name, dashed=True)
+        return shown

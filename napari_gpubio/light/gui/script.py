@@ -1,0 +1,117 @@
+"""Copy as Python for the light panel."""
+
+import dataclasses
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from napari.layers import Labels
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.napari_io import save_layer
+from napari_gpubio.gui.script import file_name
+from napari_gpubio.light.numbers import FluenceUnit
+from napari_gpubio.light.source import KINDS, Source
+
+if TYPE_CHECKING:
+    from napari_gpubio.light.gui.request import Request
+
+_ALWAYS = ("label", "position_mm", "direction", "kind")
+
+
+def light_script(request: "Request", unit: FluenceUnit, labels_path: Path, pattern_path: Path | None = None) -> str:
+    """Return the script that does what a request says.
+
+    Parameters
+    ----------
+    request
+        What to do.
+    unit
+        In which fluence is written.
+    labels_path
+        File of the labels.
+    pattern_path
+        File (``.npy``) of the source's pattern, if it has one.
+
+    Raises
+    ------
+    InvalidInput
+        If the coefficients are given voxel by voxel.
+    """
+    if request.volume.carried is not None and request.volume.carried.is_continuous:
+        raise InvalidInput(
+            "the labels carry coefficients voxel by voxel, which this script cannot hold; use light.read_domain with "
+            "mua_path and mus_path"
+        )
+    name = file_name(request.volume.study)
+    lines = [
+        *(["import numpy as np", ""] if pattern_path is not None else []),
+        "from napari_gpubio import light",
+        "from napari_gpubio.light.numbers import FluenceUnit",
+        "",
+        "media = (",
+        *[f"    {_call(medium)}," for medium in request.volume.media],
+        ")",
+        f"domain = light.read_domain({str(labels_path)!r}, media{_more(request)})",
+        *_source_lines(request.source, pattern_path),
+    ]
+    if request.detectors:
+        lines += ["detectors = (", *[f"    {_call(detector)}," for detector in request.detectors], ")"]
+    else:
+        lines.append("detectors = ()")
+    lines += [
+        f"settings = {_call(request.settings, always=('photons',))}",
+        f"result = light.simulate(domain, source, settings, detectors=detectors, device={request.device!r})",
+        f"light.save_result({name + '.npz'!r}, result)",
+        f"unit = FluenceUnit({unit.name!r}, {unit.factor!r})",
+        f"light.write_fluence({name + ' fluence.nii.gz'!r}, result, unit=unit)",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def save_input(layer: Any, folder: Path) -> Path:
+    """Save labels as NIfTI, or the image of a source's pattern as ``.npy``, into a folder; returns the path."""
+    if isinstance(layer, Labels):
+        return save_layer(layer, folder)
+    path = folder / f"{file_name(layer.name)}.npy"
+    with atomic_write(path) as part:
+        np.save(part, np.asarray(layer.data))
+    return path
+
+
+def _source_lines(source: Source, pattern_path: Path | None) -> list[str]:
+    """The source with its own sizes only; those of other kinds say nothing."""
+    own = ("kind", "position_mm", "direction", "width_axis", *KINDS[source.kind])
+    if pattern_path is None:
+        return [f"source = {_call(source, own)}"]
+    arguments = ", ".join(_arguments(source, own))
+    return [f"source = light.Source({arguments}, pattern=np.load({str(pattern_path)!r}))"]
+
+
+def _call(value: Any, names: Iterable[str] | None = None, *, always: tuple[str, ...] = _ALWAYS) -> str:
+    """The code that makes a dataclass instance: what differs from the defaults, with every digit."""
+    return f"light.{type(value).__name__}({', '.join(_arguments(value, names, always))})"
+
+
+def _arguments(value: Any, names: Iterable[str] | None = None, always: tuple[str, ...] = _ALWAYS) -> list[str]:
+    fields = [f for f in dataclasses.fields(value) if f.init and (names is None or f.name in names)]
+    given = [(f.name, getattr(value, f.name), f.default) for f in fields]
+    return [f"{name}={_plain(own)!r}" for name, own, default in given if name in always or not _same(own, default)]
+
+
+def _same(own: Any, default: Any) -> bool:
+    return own is default or (not isinstance(own, np.ndarray) and own == default)
+
+
+def _plain(value: Any) -> Any:
+    """Tuples of plain numbers, whose text is code."""
+    if isinstance(value, tuple):
+        return tuple(v.item() if isinstance(v, np.generic) else v for v in value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _more(request: "Request") -> str:
+    carried = request.volume.carried
+    return f", outside_n={carried.outside_n!r}" if carried is not None and carried.outside_n != 1.0 else ""

@@ -1,0 +1,221 @@
+"""The part of the panel that speaks of the source: its kind and sizes, where it is and whereto it shines."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from napari.layers import Image
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.gui.forms import ParamForm, aligned_form, row_label
+from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.gui.number_field import NumberBox
+from napari_gpubio.light.gui.number_row import NumberRow
+from napari_gpubio.light.gui.optodes import Optodes, Placement
+from napari_gpubio.light.source import KINDS, Source
+
+SIZES = tuple(dict.fromkeys(name for names in KINDS.values() for name in names))
+_RECTANGLES = ("planar", "pattern")
+_NO_PATTERN = np.ones((1, 1))  # stands for the image until a run reads it
+_EMPTY = "Click the surface of the labels, in 2-D or 3-D, to place the source."
+_WARNING, _NOTE = "color: #ffb454;", "color: #9a9da5;"
+
+
+class SourceBox(QWidget):
+    """What the source is, in numbers.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer, for images that can be the pattern of a source.
+    """
+
+    changed = Signal()  # kind, sizes, pattern, turn
+    moved = Signal(object)  # position, world mm
+    turned = Signal(object)  # direction
+    deepened = Signal(float)
+    normal_wanted = Signal(bool)
+    flip_wanted = Signal()
+    chosen = Signal(int)  # another source shall shine
+
+    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.form = ParamForm(Source(pattern=_NO_PATTERN), parent=self)
+        self.pattern_box = LayerBox(viewer, _is_pattern, empty="open a 2-D image", parent=self)
+        self._build()
+        self._show_fitting_rows()
+        self.show_optodes(Optodes())
+
+    def source_at(self, placement: Placement) -> Source:
+        """Return the source with the sizes on show at a place, for drawing it; a pattern stays blank."""
+        placed = dataclasses.replace(
+            self.form.value(), position_mm=placement.position_mm, direction=placement.direction
+        )
+        if placed.kind not in _RECTANGLES:
+            return placed
+        u, v, _ = placed.frame()
+        turn = np.deg2rad(self._turn.value())
+        return dataclasses.replace(placed, width_axis=tuple(np.cos(turn) * u + np.sin(turn) * v))
+
+    def complete_source(self, placement: Placement) -> Source:
+        """Return the source with all that a run needs.
+
+        Raises
+        ------
+        InvalidInput
+            If a pattern is wanted and no image is chosen, or the image cannot be one.
+        """
+        source = self.source_at(placement)
+        if source.kind != "pattern":
+            return dataclasses.replace(source, pattern=None)
+        layer = self.pattern_box.layer
+        if layer is None:
+            raise InvalidInput("a source of kind 'pattern' needs an image; open a 2-D image and choose it as Image")
+        return dataclasses.replace(source, pattern=np.asarray(layer.data))
+
+    def set_source(self, source: Source) -> None:
+        """Show the kind and the sizes of another source; an image of its pattern is for the caller to choose."""
+        u, v, _ = dataclasses.replace(source, width_axis=None).frame()
+        along = source.frame()[0]
+        self._turn.show_value(float(np.rad2deg(np.arctan2(along @ v, along @ u))))
+        self.form.set_value(dataclasses.replace(source, width_axis=None, pattern=_NO_PATTERN))
+
+    def show_optodes(self, optodes: Optodes, start: Placement | None = None) -> None:
+        """Show where the active source is, and the list of sources if there are several.
+
+        Parameters
+        ----------
+        optodes
+            All sources and detectors.
+        start
+            Where light of the active one starts, if that is not where the source was put.
+        """
+        placement = optodes.source
+        self._hint.setVisible(placement is None)
+        self._place.setVisible(placement is not None)
+        self._which_row.setVisible(len(optodes.sources) > 1)
+        was = self._which.blockSignals(True)
+        self._which.clear()
+        self._which.addItems([source.name for source in optodes.sources])
+        self._which.setCurrentIndex(optodes.active if optodes.sources else -1)
+        self._which.blockSignals(was)
+        if placement is None:
+            return
+        self._position.show_values((start or placement).position_mm)
+        self._direction.show_values(placement.direction)
+        self._depth.show_value(placement.depth_mm)
+        was = self._normal.blockSignals(True)
+        self._normal.setChecked(placement.follows_normal)
+        self._normal.blockSignals(was)
+
+    @property
+    def pattern_layer(self) -> Any | None:
+        """The image that is the source's pattern, if the source is of that kind."""
+        return self.pattern_box.layer if self.form.widget("kind").value == "pattern" else None
+
+    def warn(self, sentence: str, note: str = "") -> None:
+        """Show what is wrong with where the source is, or else a note; empty texts take it away."""
+        self._warning.setStyleSheet(_WARNING if sentence else _NOTE)
+        sentence = sentence or note
+        self._warning.setText(sentence)
+        self._warning.setVisible(bool(sentence))
+
+    @property
+    def warning(self) -> str:
+        """The sentence that is shown, or an empty text."""
+        return self._warning.text()
+
+    def attach(self) -> None:
+        """Follow the viewer's images."""
+        self.pattern_box.attach()
+
+    def detach(self) -> None:
+        """Hear no more of the viewer."""
+        self.pattern_box.detach()
+
+    # -- the inside -----------------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(3)
+        self._hint = QLabel(_EMPTY, self)
+        self._hint.setWordWrap(True)
+        self._hint.setStyleSheet("color: #9a9da5;")
+        numbers = (self._which_part(), self.form, self._extra_part(), self._hint, self._place_part())
+        for part in (*numbers, self._warning_part()):
+            layout.addWidget(part)
+        self.form.changed.connect(self._on_form)
+        self.pattern_box.currentIndexChanged.connect(self._on_pattern)
+
+    def _which_part(self) -> QWidget:
+        self._which_row, self._which = QWidget(self), QComboBox(self)
+        self._which.currentIndexChanged.connect(self.chosen)
+        tip = "Which of the loaded sources shines"
+        aligned_form(self._which_row).addRow(row_label("Source", tip, self), self._which)
+        return self._which_row
+
+    def _extra_part(self) -> QWidget:
+        part = QWidget(self)
+        self._extra = aligned_form(part)
+        self._turn = NumberBox(-180.0, 180.0, 0.0, 1, self, step=5.0, arrows=True)
+        self._turn.edited.connect(lambda _: self.changed.emit())
+        tip = "Of the rectangle about the direction of the light."
+        self._extra.addRow(row_label("Turn (°)", tip, self), self._turn)
+        tip = "A 2-D image layer: its values are the irradiance; columns run along the width, rows along the height."
+        self._extra.addRow(row_label("Image", tip, self), self.pattern_box)
+        return part
+
+    def _place_part(self) -> QWidget:
+        self._place = QWidget(self)
+        form = aligned_form(self._place)
+        self._position = NumberRow(1.0, 3, ("x: to the right", "y: to the front", "z: up"), self)
+        self._direction = NumberRow(0.1, 4, ("x: to the right", "y: to the front", "z: up"), self)
+        self._depth = NumberBox(-1e4, 1e4, 0.0, 3, self, step=0.5, arrows=True)
+        self._normal = QCheckBox("along inward normal", self)
+        self._normal.setToolTip("The light enters at right angles to the surface, wherever the source is put")
+        flip = QPushButton("Flip", self)
+        flip.setToolTip("Turn the direction round")
+        flip.setMaximumWidth(52)
+        row = QHBoxLayout()
+        row.addWidget(self._normal, 1)
+        row.addWidget(flip)
+        form.addRow(row_label("Position (mm)", "Where the light starts: x right, y front, z up.", self), self._position)
+        form.addRow(row_label("Direction", "Whereto it shines: x right, y front, z up.", self), self._direction)
+        form.addRow("", row)
+        tip = "How far beyond the surface it is, along its direction, as a fibre in the brain; negative: before it."
+        form.addRow(row_label("Depth (mm)", tip, self), self._depth)
+        self._position.edited.connect(self.moved)
+        self._direction.edited.connect(self.turned)
+        self._depth.edited.connect(self.deepened)
+        self._normal.toggled.connect(self.normal_wanted)
+        flip.clicked.connect(lambda: self.flip_wanted.emit())
+        return self._place
+
+    def _warning_part(self) -> QWidget:
+        self._warning = QLabel(self)
+        self._warning.setWordWrap(True)
+        self._warning.hide()
+        return self._warning
+
+    def _on_form(self) -> None:
+        self._show_fitting_rows()
+        self.changed.emit()
+
+    def _on_pattern(self, *_: Any) -> None:
+        if self.form.widget("kind").value == "pattern":  # else an image that is opened changes nothing
+            self.changed.emit()
+
+    def _show_fitting_rows(self) -> None:
+        """Show only the sizes that the kind has."""
+        kind = self.form.widget("kind").value
+        for name in SIZES:
+            self.form.set_row_visible(name, visible=name in KINDS[kind])
+        self._extra.setRowVisible(0, kind in _RECTANGLES)
+        self._extra.setRowVisible(1, kind == "pattern")
+
+
+def _is_pattern(layer: Any) -> bool:
+    return isinstance(layer, Image) and layer.ndim == 2 and not layer.rgb

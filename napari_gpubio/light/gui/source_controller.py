@@ -1,0 +1,308 @@
+"""Everything about sources and detectors between the mouse, the boxes in the panel and the layers on screen."""
+
+import dataclasses
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from qtpy.QtCore import QObject, Signal
+
+from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.gui.slices import SliceGuide
+from napari_gpubio.gui.tables.numbers import typed_number
+from napari_gpubio.light.gui.detector_box import DetectorBox
+from napari_gpubio.light.gui.optode_layers import OptodeLayers
+from napari_gpubio.light.gui.optode_tool import OptodeTool
+from napari_gpubio.light.gui.optodes import Optodes, Placement, lifted
+from napari_gpubio.light.gui.place_bar import PlaceBar
+from napari_gpubio.light.gui.source_box import SourceBox
+from napari_gpubio.light.gui.tissue import Sight, Tissue
+from napari_gpubio.light.source import Source
+from napari_gpubio.light.surface import clearance_mm, nearest_surface, source_problem
+
+NO_LABELS = "there are no labels; choose a Labels layer, or File › Open Sample › napari-gpubio › Head phantom"
+MISSED = "The click met no tissue; click on the surface of the labels."
+NO_SOURCE = "there is no source; click on the surface of the labels to place it"
+_BEFORE = "The beam starts {:.2g} mm before the surface, so that all of it comes from outside."
+_MOST_UNDO = 100
+
+
+class SourceDesk(QObject):
+    """Keeps sources, detectors, the boxes and the drawing in step.
+
+    ``changed`` says that another run would give something else; ``dragged`` the same while the mouse is still down.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    bar, source_box, detector_box
+        The parts of the panel.
+    tissue
+        Gives the labels that are simulated, or None.
+    """
+
+    changed = Signal()
+    dragged = Signal()
+    complained = Signal(str)
+
+    def __init__(
+        self,
+        viewer: Any,
+        bar: PlaceBar,
+        source_box: SourceBox,
+        detector_box: DetectorBox,
+        tissue: Callable[[], Tissue | None],
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.optodes = Optodes()
+        self.layers = OptodeLayers(viewer)
+        self.tool = OptodeTool(viewer, self._markers, lambda: self.layers.reach, self)
+        self._viewer, self._bar, self._source_box, self._detector_box = viewer, bar, source_box, detector_box
+        self._tissue = tissue
+        self._before: deque[Optodes] = deque(maxlen=_MOST_UNDO)  # to take changes back
+        self._while_dragged: Optodes | None = None
+        self._slices = SliceGuide(viewer, self._source_on_screen, self)
+        self._connect()
+
+    # -- what a run needs -----------------------------------------------------------------------------------------
+
+    def source(self) -> Source:
+        """Return the source that shines, where it is now (even if it is being dragged).
+
+        Raises
+        ------
+        InvalidInput
+            If none is placed, or it is not complete.
+        """
+        if self.shown.source is None:
+            raise InvalidInput(NO_SOURCE)
+        return self._source_box.complete_source(self._start_of(self.shown.source))
+
+    @property
+    def shown(self) -> Optodes:
+        """What is on screen: while something is dragged, where it is at the moment."""
+        return self._while_dragged or self.optodes
+
+    # -- placing --------------------------------------------------------------------------------------------------
+
+    def place_source(self, position_mm: Any, *, snap: bool = True) -> None:
+        """Put the source at a world position, mm, or at the nearest point of the surface.
+
+        Raises
+        ------
+        InvalidInput
+            If there are no labels or no surface.
+        """
+        if snap:
+            tissue = self._needed_tissue()
+            position_mm = nearest_surface(tissue.labels, tissue.affine, position_mm)
+            self._take(self.optodes.with_source(self._placement().on_surface(tissue, position_mm)))
+        else:
+            self._take(self.optodes.with_source(self._placement().at(np.asarray(position_mm, np.float64))))
+
+    def add_detector(self, position_mm: Any) -> None:
+        """Add a detector at the point of the surface nearest to a world position, mm.
+
+        Raises
+        ------
+        InvalidInput
+            If there are no labels or no surface.
+        """
+        tissue = self._needed_tissue()
+        point = nearest_surface(tissue.labels, tissue.affine, position_mm)
+        self._take(self.optodes.add_detector(lifted(tissue, point), tissue))
+
+    def load(self, optodes: Optodes) -> None:
+        """Replace all sources and detectors, and show where the first source is."""
+        self._take(optodes)
+        self.go_to_source()
+
+    def show(self) -> None:
+        """Show sources and detectors in the boxes and on screen."""
+        optodes, tissue = self.shown, self._tissue()
+        start = None if optodes.source is None else self._start_of(optodes.source)
+        self._source_box.show_optodes(optodes, start)
+        self._detector_box.show_optodes(optodes)
+        self._bar.show_undo(possible=bool(self._before))
+        if tissue is None:
+            self.layers.clear()
+            self._source_box.warn("")
+            return
+        source = None if start is None else self._source_box.source_at(start)
+        self.layers.show(optodes, source, tissue)
+        problem = "" if source is None else source_problem(tissue.labels, tissue.affine, source)
+        before = 0.0 if start is None or start is optodes.source else -start.depth_mm
+        self._source_box.warn(problem, _BEFORE.format(before) if before else "")
+
+    def go_to_source(self) -> None:
+        """Move the slices on screen to the source that shines."""
+        self._slices.go()
+
+    def attach(self) -> None:
+        """Take the mouse, and follow the slice."""
+        self.tool.attach()
+        for event in self._dims_events():
+            event.connect(self.layers.follow_slice)
+        self._slices.attach()
+
+    def detach(self) -> None:
+        """Give the mouse back."""
+        self.tool.detach()
+        for event in self._dims_events():
+            event.disconnect(self.layers.follow_slice)
+        self._slices.detach()
+
+    # -- the inside -----------------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        self.tool.placed.connect(self._guarded(self._on_placed))
+        self.tool.dragged.connect(self._guarded(self._on_dragged))
+        self.tool.dropped.connect(self._guarded(self._on_dropped))
+        self.tool.grabbed.connect(self._on_grabbed)
+        self._bar.changed.connect(self._on_choice)
+        self._bar.undo_wanted.connect(self._on_undo)
+        box = self._source_box
+        box.changed.connect(self._on_sizes)
+        box.moved.connect(self._guarded(self._on_typed))
+        box.turned.connect(self._guarded(lambda direction: self._turn(self._placement().towards(direction))))
+        box.deepened.connect(lambda mm: self._turn(dataclasses.replace(self._placement(), depth_mm=mm)))
+        box.normal_wanted.connect(self._guarded(self._on_normal))
+        box.flip_wanted.connect(self._on_flip)
+        box.chosen.connect(self._on_chosen)
+        self._detector_box.changed.connect(self._guarded(self._on_detector))
+        self._detector_box.remove_wanted.connect(lambda rows: self._take(self.optodes.remove_detectors(rows)))
+
+    def _guarded(self, act: Callable[..., None]) -> Callable[..., None]:
+        """What the user does: if it cannot be done, a sentence is shown and everything stays as it was."""
+
+        def guarded(*arguments: Any) -> None:
+            try:
+                act(*arguments)
+            except GpuBioError as error:
+                self._while_dragged = None
+                self.show()
+                self.complained.emit(str(error))
+
+        return guarded
+
+    def _dims_events(self) -> list[Any]:
+        events = self._viewer.dims.events
+        return [events.point, events.order, events.ndisplay]
+
+    def _placement(self) -> Placement:
+        return self.optodes.source or Placement(entry_mm=(0.0, 0.0, 0.0), direction=(0.0, 0.0, -1.0))
+
+    def _start_of(self, placement: Placement) -> Placement:
+        """Where light starts: a wide beam that was put on the surface starts before it, all of it outside."""
+        tissue = self._tissue()
+        if tissue is None or not placement.touches or placement.depth_mm != 0:
+            return placement
+        clearance = clearance_mm(tissue.labels, tissue.affine, self._source_box.source_at(placement))
+        return placement if clearance == 0 else dataclasses.replace(placement, depth_mm=-clearance)
+
+    def _needed_tissue(self) -> Tissue:
+        tissue = self._tissue()
+        if tissue is None:
+            raise InvalidInput(NO_LABELS)
+        return tissue
+
+    def _take(self, optodes: Optodes) -> None:
+        """Take a change over as a step that can be undone."""
+        self._while_dragged = None
+        if optodes != self.optodes:
+            self._before.append(self.optodes)
+            self.optodes = optodes
+        self.show()
+        self.changed.emit()
+
+    def _turn(self, placement: Placement) -> None:
+        if self.optodes.source is not None:
+            self._take(self.optodes.with_source(placement))
+
+    def _markers(self) -> Any:
+        tissue = self._tissue()
+        positions = list(self.optodes)
+        return [] if tissue is None or not positions else tissue.to_viewer(positions)
+
+    def _source_on_screen(self) -> Any:
+        """Viewer position of the source that shines, or None."""
+        tissue, source = self._tissue(), self.optodes.source
+        return None if tissue is None or source is None else tissue.to_viewer(source.position_mm)
+
+    # -- what the user does ---------------------------------------------------------------------------------------
+
+    def _on_placed(self, sight: Sight, shift: bool) -> None:
+        tissue = self._needed_tissue()
+        point = tissue.surface_under(sight)
+        if point is None:
+            raise InvalidInput(MISSED)
+        if shift or self._bar.choice == "detector":
+            self._take(self.optodes.add_detector(lifted(tissue, point), tissue))
+        else:
+            self._take(self.optodes.with_source(self._placement().on_surface(tissue, point)))
+            if sight.direction is not None:  # in 3-D: back in 2-D the slice shall show it
+                self.go_to_source()
+
+    def _on_typed(self, position_mm: Any) -> None:
+        self.place_source(position_mm, snap=False)
+        self.go_to_source()
+
+    def _on_chosen(self, index: int) -> None:
+        self._take(self.optodes.activate(index))
+        self.go_to_source()
+
+    def _on_grabbed(self, marker: int) -> None:
+        if marker < len(self.optodes.sources) and marker != self.optodes.active:
+            self._take(self.optodes.activate(marker))
+
+    def _on_dragged(self, marker: int, sight: Sight) -> None:
+        moved = self.optodes.dragged(marker, sight, self._needed_tissue())
+        if moved is not None:
+            self._while_dragged = moved
+            self.show()
+            self.dragged.emit()
+
+    def _on_dropped(self, marker: int, sight: Sight) -> None:
+        moved = self.optodes.dragged(marker, sight, self._needed_tissue())
+        moved = moved or self._while_dragged  # beside the tissue it stays where it was last
+        if moved is not None:
+            self._take(moved)
+            if sight.direction is not None and marker == self.optodes.active:  # as after a click in 3-D
+                self.go_to_source()
+
+    def _on_choice(self, choice: str) -> None:
+        self.tool.placing = choice != "nothing"
+
+    def _on_sizes(self) -> None:
+        self.show()
+        if self.optodes.source is not None:
+            self.changed.emit()
+
+    def _on_normal(self, wanted: bool) -> None:
+        source = self.optodes.source
+        if source is not None:
+            follows = dataclasses.replace(source, follows_normal=wanted)
+            self._turn(source.along_normal(self._needed_tissue()) if wanted else follows)
+
+    def _on_flip(self) -> None:
+        source = self.optodes.source
+        if source is not None:
+            self._turn(source.towards(-np.asarray(source.direction)))
+
+    def _on_detector(self, index: int, changes: dict[str, str]) -> None:
+        values: dict[str, Any] = dict(changes)
+        if "radius_mm" in changes:
+            values["radius_mm"] = typed_number(changes["radius_mm"])
+            if not isinstance(values["radius_mm"], float):
+                raise InvalidInput(f"the radius of a detector is {changes['radius_mm']!r}; give a number in mm")
+        self._take(self.optodes.change_detector(index, **values))
+
+    def _on_undo(self) -> None:
+        if self._before:
+            self.optodes = self._before.pop()
+            self._while_dragged = None
+            self.show()
+            self.changed.emit()

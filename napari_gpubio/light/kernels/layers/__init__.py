@@ -1,0 +1,1 @@
+"""Monte Carlo in planar layers: the CPU and GPU backends."""

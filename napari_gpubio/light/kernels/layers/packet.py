@@ -1,0 +1,167 @@
+"""One photon packet in planar layers, in Numba, by the rules of MCML (Wang et al. 1995). Twin: ``layers.cu``.
+
+A position is a layer and a depth in it (mm), and x, y. A step that would cross the layer's face ends there, and what is
+left of it goes on behind; at the end of a whole step a share mu_a / (mu_a + mu_s) of the weight is absorbed there.
+"""
+
+import math
+
+import numba as nb
+import numpy as np
+
+from napari_gpubio.core.fastmath import minus_log, turn
+from napari_gpubio.core.xoshiro import next_bits, stream, uniform
+from napari_gpubio.light.kernels.physics import (
+    GAIN,
+    ONE,
+    SURVIVAL,
+    ZERO,
+    fresnel,
+    quanta,
+    redithered,
+    scattering_cosine,
+    turned,
+)
+
+_F, _L = np.float32, np.uint64
+LAYER_NUMBERS = 7  # mu_a / mu_t, 1 / mu_t, mu_t, g, n, thickness, depth of the top
+
+
+@nb.njit(inline="always")
+def angle_bin(cosines, cosine):
+    """Bin of an angle by its cosine; `cosines` are those of the bins' edges, falling from 1 to 0."""
+    low, high = 0, len(cosines) - 2
+    while low < high:
+        middle = (low + high + 1) // 2
+        if cosines[middle] >= cosine:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@nb.njit(inline="always")
+def radial_bin(x, y, per_mm, bins):
+    """Bin of a radius; the last one holds everything beyond."""
+    return int(min(math.sqrt(x * x + y * y) * per_mm, _F(bins - 1)))
+
+
+@nb.njit(nogil=True)
+def trace(
+    item, seed, layers, n_above, n_below, first_layer, weight, threshold, radial, depth, radial_per_mm, depth_per_mm,
+    cosines, collect, absorption, tally, scale,
+):  # fmt: skip
+    """Trace one photon from its start to its end and add to a tally.
+
+    Parameters
+    ----------
+    item, seed
+        Global index of the photon, and the seed (uint64).
+    layers
+        The table of layers, shape (L, LAYER_NUMBERS).
+    first_layer, weight
+        Where the photon starts, and its weight there.
+    radial, depth
+        Number of bins; ``radial_per_mm`` and ``depth_per_mm`` of them lie in a mm.
+    cosines
+        Of the edges of the angular bins, falling.
+    collect, absorption
+        Whether absorption beyond the grid goes to the outermost bins; whether A(r, z) is tallied at all.
+    tally
+        A(r, z), R(r, a), T(r, a), absorption by layer, and the balance of Russian roulette, flat.
+    """
+    angles = len(cosines) - 1
+    reflected_at = radial * depth if absorption else 0
+    transmitted_at = reflected_at + radial * angles
+    layers_at = transmitted_at + radial * angles
+    roulette_at = layers_at + len(layers)
+    x, y, z = ZERO, ZERO, ZERO
+    ux, uy, uz = ZERO, ZERO, ONE
+    w, booked, layer = weight, weight, first_layer
+    share, per_mut, mut, g, n, thickness, top = layers[layer]
+    chance, state = uniform(stream(seed, item))
+    s = minus_log(chance)
+    dither, state = next_bits(state)
+    while True:
+        down = uz > ZERO
+        room = thickness - z if down else z  # depth to the face ahead
+        length = s * per_mut
+        if mut > ZERO and length * abs(uz) < room:
+            x, y, z = x + length * ux, y + length * uy, z + length * uz
+            z = min(max(z, ZERO), thickness)
+            absorbed = w * share
+            w -= absorbed
+            if absorption:
+                r = math.sqrt(x * x + y * y) * radial_per_mm
+                t = (top + z) * depth_per_mm
+                amount, dither = quanta(absorbed * scale, dither)
+                if collect or (r < _F(radial) and t < _F(depth)):
+                    cell = int(min(r, _F(radial - 1))) * depth + int(min(t, _F(depth - 1)))
+                    tally[cell] += _L(amount)
+            else:  # so that the rest is the same with and without the map
+                dither = redithered(dither)
+            chance, state = uniform(state)
+            bits, state = next_bits(state)
+            cp, sp = turn(bits)
+            ux, uy, uz = turned(ux, uy, uz, scattering_cosine(g, chance), cp, sp)
+            chance, state = uniform(state)
+            s = minus_log(chance)
+            if w >= threshold:
+                continue
+            amount, dither = quanta((booked - w) * scale, dither)
+            tally[layers_at + layer] += _L(amount)
+            chance, state = uniform(state)
+            if chance < SURVIVAL:
+                gained = w * GAIN
+                amount, dither = quanta(gained * scale, dither)
+                tally[roulette_at] -= _L(amount)
+                w += gained
+                booked = w
+                continue
+            amount, dither = quanta(w * scale, dither)
+            tally[roulette_at] += _L(amount)
+            return
+
+        # Cross the face, or be reflected at it.
+        to_face = room / abs(uz) if uz != ZERO else ZERO
+        x, y = x + to_face * ux, y + to_face * uy
+        z = thickness if down else ZERO
+        s = s - to_face * mut
+        behind = layer + 1 if down else layer - 1
+        outside = behind < 0 or behind >= len(layers)
+        n2 = (n_below if down else n_above) if outside else layers[behind, 4]
+        ct = abs(uz)
+        if n2 != n:
+            reflectance, ct = fresnel(abs(uz), n, n2)
+            chance, state = uniform(state)
+            if chance < reflectance:
+                uz = -uz
+                continue
+            ratio = n / n2
+            ux, uy, uz = ux * ratio, uy * ratio, ct if down else -ct
+        amount, dither = quanta((booked - w) * scale, dither)
+        tally[layers_at + layer] += _L(amount)
+        booked = w
+        if outside:
+            amount, dither = quanta(w * scale, dither)
+            place = radial_bin(x, y, radial_per_mm, radial) * angles + angle_bin(cosines, ct)
+            tally[(transmitted_at if down else reflected_at) + place] += _L(amount)
+            return
+        layer = behind
+        share, per_mut, mut, g, n, thickness, top = layers[layer]
+        z = ZERO if down else thickness
+
+
+@nb.njit(parallel=True, nogil=True, cache=True)
+def trace_range(
+    first, count, seed, layers, n_above, n_below, first_layer, weight, threshold, radial, depth, radial_per_mm,
+    depth_per_mm, cosines, collect, absorption, tallies, scale,
+):  # fmt: skip
+    """Trace the photons ``first`` to ``first + count - 1``, one part of them for each row of ``tallies``."""
+    blocks = len(tallies)
+    for b in nb.prange(blocks):
+        for i in range(b * count // blocks, (b + 1) * count // blocks):
+            trace(
+                _L(first + _L(i)), seed, layers, n_above, n_below, first_layer, weight, threshold, radial, depth,
+                radial_per_mm, depth_per_mm, cosines, collect, absorption, tallies[b], scale,
+            )  # fmt: skip

@@ -1,0 +1,300 @@
+"""A voxel simulation made ready for a twin: the padded grid, tables, the source, and the scales of the tallies."""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.kernels.voxels.photon import (
+    DETECTED_NUMBERS,
+    DETECTOR_NUMBERS,
+    EDGE,
+    LEDGER,
+    MEDIUM_NUMBERS,
+    NEVER,
+    OUTSIDE,
+    SOURCE_NUMBERS,
+)
+from napari_gpubio.light.model import Domain
+from napari_gpubio.light.settings import FACE_RULES, Settings
+from napari_gpubio.light.source import KINDS, Source
+from napari_gpubio.light.surface import label_at
+
+Array = npt.NDArray[Any]
+LIGHT_MM_PER_NS = 299.792458
+FIRST_MEDIUM = 2  # row of the first medium, behind OUTSIDE and EDGE
+_PHOTONS_AT_FULL_SCALE = 1 << 31
+_SLOT_BYTES = 256 << 20  # for the tallies of batches that a GPU traces together
+_COPIED_BYTES, _MOST_COPIES = 400 << 20, 8  # for all copies of them
+
+
+@dataclass(frozen=True, eq=False)
+class VoxelProblem:
+    """What a photon needs to know.
+
+    Parameters
+    ----------
+    domain, source, settings, detectors
+        What is simulated.
+    batch_size
+        Photons of a batch, where a resumed run has fixed it; by default photons / batches.
+    """
+
+    domain: Domain
+    source: Source
+    settings: Settings
+    detectors: Sequence[Detector] = ()
+    batch_size: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.batch_size:
+            object.__setattr__(self, "batch_size", max(1, self.settings.photons // self.settings.batches))
+
+    # -- the grid -------------------------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """Dimensions without the rim."""
+        return self.domain.shape
+
+    @property
+    def padded(self) -> tuple[int, int, int]:
+        """Dimensions with the rim of one voxel."""
+        x, y, z = self.domain.shape
+        return x + 2, y + 2, z + 2
+
+    @property
+    def cells(self) -> int:
+        """Voxels with the rim."""
+        return math.prod(self.padded)
+
+    @cached_property
+    def edges_mm(self) -> npt.NDArray[np.float32]:
+        """Edge lengths of a voxel, mm."""
+        return self.domain.voxel_sizes_mm.astype(np.float32)
+
+    @property
+    def label_of_row(self) -> tuple[int, ...]:
+        """Label of each medium, from row `FIRST_MEDIUM` on."""
+        return self.domain.labels_present
+
+    @property
+    def media_rows(self) -> int:
+        """Rows of the media table."""
+        return FIRST_MEDIUM + len(self.label_of_row)
+
+    @cached_property
+    def rows(self) -> Array:
+        """Media row of every voxel of the padded grid, flat, uint8 or uint16."""
+        ranks = self.domain.ranks
+        rows = np.full(self.padded, EDGE, ranks.dtype if self.media_rows <= 256 else np.uint16)
+        np.add(ranks, (ranks > OUTSIDE) * rows.dtype.type(FIRST_MEDIUM - 1), out=rows[1:-1, 1:-1, 1:-1])
+        return rows.ravel()
+
+    @cached_property
+    def media(self) -> npt.NDArray[np.float32]:
+        """The media table, shape (rows, MEDIUM_NUMBERS).
+
+        mu_a, mu_s, g, n; and for tissue what packets divide by: mean free path (mm), 1 / n, and the path (mm) after
+        which absorption is booked at the latest, two absorption lengths.
+        """
+        table = np.zeros((self.media_rows, MEDIUM_NUMBERS), np.float32)
+        table[[OUTSIDE, EDGE], 3] = self.domain.outside_n
+        for row, label in enumerate(self.label_of_row, FIRST_MEDIUM):
+            m = self.domain.medium(label)
+            table[row, :4] = m.mua_per_mm, m.mus_per_mm, m.g, m.n
+        tissue = table[FIRST_MEDIUM:]
+        tissue[:, 4] = 1.0 / np.maximum(tissue[:, 1], 1e-20)
+        tissue[:, 5] = 1.0 / tissue[:, 3]
+        tissue[:, 6] = 2.0 / np.maximum(tissue[:, 0], 1e-20)
+        return table
+
+    @cached_property
+    def mua(self) -> npt.NDArray[np.float32]:
+        """mu_a of every voxel of the padded grid, flat; empty without continuous media."""
+        return self._continuous(self.domain.mua_per_mm, 0)
+
+    @cached_property
+    def mus(self) -> npt.NDArray[np.float32]:
+        """mu_s of every voxel of the padded grid, flat; empty without continuous media."""
+        return self._continuous(self.domain.mus_per_mm, 1)
+
+    def _continuous(self, values: Array | None, column: int) -> npt.NDArray[np.float32]:
+        if not self.domain.is_continuous:
+            return np.zeros(0, np.float32)
+        if values is None:
+            return self.media[self.rows, column]
+        return np.pad(values, 1).ravel()
+
+    @property
+    def faces(self) -> int:
+        """Rules of the six faces, three bits each, in the order of `FACES`."""
+        return sum(FACE_RULES.index(rule) << (3 * face) for face, rule in enumerate(self.settings.faces))
+
+    @property
+    def specular(self) -> bool:
+        """Whether light loses a part where it enters."""
+        return self.settings.specular and self.settings.refraction
+
+    # -- source and detectors -------------------------------------------------------------------------------------
+
+    @property
+    def kind(self) -> int:
+        """The kind of source as the twins number it."""
+        return list(KINDS).index(self.source.kind)
+
+    @cached_property
+    def source_numbers(self) -> npt.NDArray[np.float32]:
+        """Position, frame and sizes of the source along the volume's axes; see `start` of the twins."""
+        s, numbers = self.source, np.zeros(SOURCE_NUMBERS)
+        numbers[:3] = self.domain.world_to_grid(s.position_mm)
+        numbers[3:12] = self.domain.direction_to_grid(s.frame()).ravel()
+        wide = s.kind in ("planar", "pattern")
+        numbers[12] = s.width_mm if wide else s.radius_mm
+        numbers[13] = s.height_mm if wide else s.length_mm
+        numbers[14] = 1.0 - math.cos(self._half_angle())
+        return numbers.astype(np.float32)
+
+    def _half_angle(self) -> float:
+        if self.source.kind != "fibre":
+            return math.radians(self.source.half_angle_deg)
+        n = self.domain.outside_n
+        if label := label_at(self.domain.labels, self.domain.affine, self.source.position_mm):
+            n = self.domain.medium(label).n
+        if self.source.numerical_aperture > n:
+            raise InvalidInput(
+                f"the fibre's numerical aperture is {self.source.numerical_aperture:g}, more than the refractive index "
+                f"{n:g} where it ends; give a smaller one"
+            )
+        return math.asin(self.source.numerical_aperture / n)
+
+    @cached_property
+    def pattern(self) -> npt.NDArray[np.float32]:
+        """Running sum of the pattern's pixels, row by row, the last one 1; a single 1 without a pattern."""
+        if self.source.pattern is None:
+            return np.ones(1, np.float32)
+        sums = np.cumsum(self.source.pattern.ravel())
+        return (sums / sums[-1]).astype(np.float32)
+
+    @property
+    def pattern_columns(self) -> int:
+        """Columns of the pattern."""
+        return 1 if self.source.pattern is None else self.source.pattern.shape[1]
+
+    @cached_property
+    def detector_numbers(self) -> npt.NDArray[np.float32]:
+        """Detectors along the volume's axes; see `detector_at` of the twins; shape (D, DETECTOR_NUMBERS)."""
+        table = np.zeros((len(self.detectors), DETECTOR_NUMBERS))
+        for line, detector in zip(table, self.detectors, strict=True):
+            line[:3] = self.domain.world_to_grid(detector.position_mm)
+            line[3] = detector.radius_mm**2
+            line[7] = NEVER
+            if detector.normal is not None:
+                line[4:7] = self.domain.direction_to_grid(detector.normal) / np.linalg.norm(detector.normal)
+                line[7] = 0.5 * detector.radius_mm
+        return table.astype(np.float32)
+
+    # -- tallies --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def gate_edges(self) -> npt.NDArray[np.float32]:
+        """Edges of the time gates as optical path, mm."""
+        return (np.array(self.settings.time_gates_ns) * LIGHT_MM_PER_NS).astype(np.float32)
+
+    @property
+    def gates(self) -> int:
+        """Number of time gates."""
+        return self.settings.gate_count
+
+    @property
+    def halves(self) -> int:
+        """2 where even and odd photons are kept apart, else 1."""
+        return 2 if self.settings.halves else 1
+
+    @property
+    def square_gates(self) -> int:
+        """Parts of the sums of squares: each gate, and all of them together where there are several."""
+        return self.gates + (1 if self.gates > 1 else 0)
+
+    @property
+    def tally_size(self) -> int:
+        """Numbers of a tally."""
+        return self.halves * self.gates * self.cells
+
+    @property
+    def exit_cells(self) -> int:
+        """Numbers of the map of escaping light."""
+        return self.cells if self.settings.exit_map else 0
+
+    @property
+    def bound_mm(self) -> float:
+        """The most that one photon can book at once: its largest weight times its longest path, mm."""
+        slowest = min(float(self.media[FIRST_MEDIUM:, 3].min()), 1e9)
+        heaviest = max(1.0, 10.0 * self.settings.roulette_threshold)
+        return heaviest * (float(self.gate_edges[-1]) / slowest + 4.0 * float(np.linalg.norm(self.edges_mm)))
+
+    @property
+    def scale(self) -> float:
+        """Quanta of the tally per mm: each entry fits in 32 bits, and all of them together in 63."""
+        crowd = max(1.0, self.settings.photons / _PHOTONS_AT_FULL_SCALE)
+        return 2.0 ** math.floor(31.9 - math.log2(self.bound_mm) - math.ceil(math.log2(crowd)))
+
+    @property
+    def ledger_scale(self) -> float:
+        """Quanta of the ledger per photon weight."""
+        return 2.0 ** min(30, 59 - math.ceil(math.log2(self.batch_size)))
+
+    @property
+    def energy_scale(self) -> float:
+        """Quanta of absorbed energy per quantum of the tally times mu_a (1/mm)."""
+        return 2.0 ** min(20, 58 - math.ceil(math.log2(self.batch_size)) - math.ceil(math.log2(self.scale)))
+
+    # -- batches --------------------------------------------------------------------------------------------------
+
+    @property
+    def batch_count(self) -> int:
+        """Number of batches, the last of which may lack photons; it then stays open."""
+        return -(-self.settings.photons // self.batch_size)
+
+    def batch_range(self, batch: int) -> tuple[int, int]:
+        """First photon of a batch, and the one behind its last."""
+        return batch * self.batch_size, min((batch + 1) * self.batch_size, self.settings.photons)
+
+    @cached_property
+    def key(self) -> str:
+        """Fingerprint of everything but the number of photons: runs with the same key trace the same photons."""
+        s = self.settings
+        words: tuple[Any, ...] = (s.seed, s.refraction, s.specular, s.roulette_threshold, s.faces, s.halves, s.exit_map)
+        words += (self.size, self.kind, self.pattern_columns, self.scale, self.ledger_scale, self.energy_scale)
+        found = hashlib.sha256(repr(words).encode())
+        arrays = (self.rows, self.media, self.mua, self.mus, self.edges_mm, self.source_numbers, self.pattern)
+        for array in (*arrays, self.gate_edges, self.detector_numbers):
+            found.update(np.ascontiguousarray(array).data)
+        return found.hexdigest()
+
+    @property
+    def detected_bytes(self) -> int:
+        """Bytes that a detected photon takes."""
+        return 8 + 4 * (DETECTED_NUMBERS + self.media_rows)
+
+    def slots(self, sharers: int = 1) -> int:
+        """Batches that one of some GPUs traces together, each with a tally of its own, as far as the memory goes."""
+        share = -(-self.batch_count // sharers)
+        return max(1, min(_SLOT_BYTES // (8 * self.tally_size), share))
+
+    def copies(self, slots: int) -> int:
+        """Tallies of each of so many batches that a GPU traces together: blocks of threads share them out."""
+        return max(1, min(_MOST_COPIES, _COPIED_BYTES // (8 * self.tally_size * slots)))
+
+    def resident_bytes(self, tallies: int = 1) -> int:
+        """Bytes that a run keeps for volumes: media rows, coefficients, tallies, sums and squares, and exits."""
+        per_cell = 8 * ((1 + tallies) * self.halves * self.gates + 2 * self.square_gates) + self.rows.itemsize
+        per_cell += 8 * bool(self.settings.exit_map) + 8 * self.domain.is_continuous
+        return self.cells * per_cell + self.media.nbytes + LEDGER * 8 * self.batch_count

@@ -1,0 +1,199 @@
+"""Reference and speed cases of light in layers.
+
+Photons are fewer on the CPU, so that a check takes seconds there; the z-scores take that into account.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from napari_gpubio.core.checks import Check, Finding, Speed, z_score_finding
+from napari_gpubio.core.device import Device
+from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.result import LayeredResult
+from napari_gpubio.light.layers.run import simulate_layers
+from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.light.result import Estimate
+
+_GPU_FACTOR = 100
+ENDLESS_MM = float("inf")
+MOST_IMBALANCE = 1e-6
+
+
+def slab(mua_per_mm: float, mus_per_mm: float, g: float, n: float, thickness_mm: float) -> LayeredMedium:
+    """Make a medium of one layer in air."""
+    layer = Layer(n=n, mua_per_mm=mua_per_mm, mus_per_mm=mus_per_mm, g=g, thickness_mm=thickness_mm)
+    return LayeredMedium(layers=(layer,))
+
+
+VAN_DE_HULST = slab(1.0, 9.0, 0.75, 1.0, 0.2)
+GIOVANELLI = slab(1.0, 9.0, 0.0, 1.5, ENDLESS_MM)
+INTRALIPID = slab(0.0015, 70.77, 0.87, 1.33, ENDLESS_MM)  # 10 % at 460 nm
+SKIN = LayeredMedium(  # Meglinski & Matcher 2001, 600 nm
+    name="seven-layer skin",
+    layers=tuple(
+        Layer(name=name, n=n, mua_per_mm=mua, mus_per_mm=mus, g=g, thickness_mm=thickness)
+        for name, n, mua, mus, g, thickness in (
+            ("stratum corneum", 1.53, 0.02, 100.0, 0.9, 0.02),
+            ("living epidermis", 1.34, 0.015, 40.0, 0.85, 0.08),
+            ("papillary dermis", 1.4, 0.07, 30.0, 0.8, 0.1),
+            ("upper blood net dermis", 1.39, 0.1, 35.0, 0.9, 0.08),
+            ("dermis", 1.4, 0.07, 20.0, 0.76, 1.62),
+            ("deep blood net dermis", 1.39, 0.1, 35.0, 0.95, 0.2),
+            ("subcutaneous fat", 1.44, 0.03, 15.0, 0.8, 5.9),
+        )
+    ),
+)
+SKIN_FRACTIONS = (Estimate(0.562552, 1.5e-5), Estimate(0.390300, 1.5e-5), Estimate(0.0032640, 7e-7))  # Rd, A, T
+SKIN_BY_LAYER = (0.00252812, 0.00588612, 0.0350800, 0.0363525, 0.2500125, 0.01588625, 0.0445363)
+SKIN_BY_LAYER_ERRORS = (1.2e-7, 1.2e-7, 1.8e-6, 1.5e-6, 1.2e-5, 1.7e-6, 4.0e-6)
+
+
+class Slab(NamedTuple):
+    """A slab with its total reflectance (specular included) and transmittance by adding-doubling."""
+
+    albedo: float
+    depth: float
+    g: float
+    n: float
+    reflectance: float
+    transmittance: float
+
+
+# Prahl's iadpython with 16 quadrature points; against 32 they differ by up to 3e-4 where n is not 1.
+ADDING_DOUBLING = (
+    Slab(0.5, 1.0, 0.0, 1.0, 0.099119, 0.446058),
+    Slab(0.99, 2.0, 0.0, 1.0, 0.497489, 0.465699),
+    Slab(0.9, 1.0, 0.9, 1.4, 0.064280, 0.794641),
+    Slab(0.99, 5.0, 0.8, 1.4, 0.307455, 0.532599),
+    Slab(0.95, 8.0, 0.9, 1.33, 0.102836, 0.329515),
+    Slab(0.8, 0.5, 0.5, 1.5, 0.103675, 0.697153),
+)
+ADDING_DOUBLING_ERROR = 2e-4
+# Per sr, in bins of 3 degrees; 1e7 photons of MCML's method with another generator.
+ANGULAR = {0: (0.019587, np.nan), 1: (0.019553, 0.69695), 5: (0.019999, 0.35687), 13: (0.021024, 0.10203)}
+DECAY_PER_MM = {1.0: 0.1734, 1.37: 0.1731}  # of the fluence in depth, mu_a .01, mu_s 10 per mm, g .9
+
+
+def run_case(medium: LayeredMedium, device: Device, photons: int, **settings: Any) -> LayeredResult:
+    """Simulate with that many photons, or more on a GPU."""
+    count = photons * (_GPU_FACTOR if device.is_gpu else 1)
+    return simulate_layers(medium, LayeredSettings(photons=count, **settings), device=device)
+
+
+def _z(quantity: str, estimate: Estimate, reference: float, reference_error: float = 0.0) -> Finding:
+    return z_score_finding(quantity, reference, estimate.value, estimate.error, reference_error)
+
+
+def _balance(result: LayeredResult) -> list[Finding]:
+    total = result.total
+    found = [
+        Finding(quantity="energy balance", reference=1.0, result=total, error=total - 1.0, tolerance=MOST_IMBALANCE)
+    ]
+    if result.roulette.error > 0:
+        found.append(_z("roulette's share", result.roulette, 0.0))
+    return found
+
+
+# -- checks -----------------------------------------------------------------------------------------------------------
+
+
+def _van_de_hulst(device: Device) -> list[Finding]:
+    result = run_case(VAN_DE_HULST, device, 500_000, depth_bins=10)
+    found = [
+        _z("Rd", result.diffuse_reflectance, 0.09739, 5e-6),
+        _z("T", result.transmittance, 0.66096, 5e-6),
+    ]
+    for bin_, values in ANGULAR.items():
+        for name, estimates, value in (("Rd", result.Rd_a, values[0]), ("T", result.Tt_a, values[1])):
+            if np.isfinite(value):
+                estimate = Estimate(float(estimates.value[bin_]), float(estimates.error[bin_]))
+                found.append(_z(f"{name} at {3 * bin_ + 1.5:g}° (1/sr)", estimate, value, value * 3e-3))
+    return found + _balance(result)
+
+
+def _giovanelli(device: Device) -> list[Finding]:
+    result = run_case(GIOVANELLI, device, 200_000, depth_bins=10)
+    diffuse = result.diffuse_reflectance
+    total = Estimate(diffuse.value + result.specular, diffuse.error)
+    return [_z("R, specular included", total, 0.2600, 5e-5), *_balance(result)]
+
+
+def _adding_doubling(device: Device) -> list[Finding]:
+    found = []
+    for case in ADDING_DOUBLING:
+        mut = case.depth  # in a slab of 1 mm
+        medium = slab((1 - case.albedo) * mut, case.albedo * mut, case.g, case.n, 1.0)
+        result = run_case(medium, device, 200_000, absorption=False)
+        diffuse = result.diffuse_reflectance
+        name = f"a {case.albedo:g}, b {case.depth:g}, g {case.g:g}, n {case.n:g}"
+        error = ADDING_DOUBLING_ERROR if case.n != 1 else 5e-6
+        total = Estimate(diffuse.value + result.specular, diffuse.error)
+        found += [
+            _z(f"R of {name}", total, case.reflectance, error),
+            _z(f"T of {name}", result.transmittance, case.transmittance, error),
+        ]
+    return found
+
+
+def _skin(device: Device) -> list[Finding]:
+    result = run_case(SKIN, device, 50_000)
+    fractions = (result.diffuse_reflectance, result.absorbed, result.transmittance)
+    found = [
+        _z(name, mine, reference.value, reference.error)
+        for name, mine, reference in zip(("Rd", "A", "T"), fractions, SKIN_FRACTIONS, strict=True)
+    ]
+    for i, layer in enumerate(SKIN.layers):
+        mine = Estimate(float(result.A_l.value[i]), float(result.A_l.error[i]))
+        found.append(_z(f"A of {layer.name}", mine, SKIN_BY_LAYER[i], SKIN_BY_LAYER_ERRORS[i]))
+    return found + _balance(result)
+
+
+def _decay(device: Device) -> list[Finding]:
+    """Slope of the logarithm of the fluence between 2 and 8 mm."""
+    found = []
+    for n, reference in DECAY_PER_MM.items():
+        medium = slab(0.01, 10.0, 0.9, n, ENDLESS_MM)
+        result = run_case(medium, device, 20_000, dz_mm=0.25, depth_bins=60, radial_bins=1, dr_mm=1e4)
+        depths = (result.z_mm > 2.0) & (result.z_mm < 8.0)
+        fluence = result.fluence_z()
+        slope = -float(np.polyfit(result.z_mm[depths], np.log(fluence.value[depths]), 1)[0])
+        found.append(
+            Finding(
+                quantity=f"decay at n {n:g} (1/mm)",
+                reference=reference,
+                result=slope,
+                error=slope - reference,
+                tolerance=0.05 * reference if not device.is_gpu else 0.01 * reference,
+            )
+        )
+    return found
+
+
+CHECKS = (
+    Check(
+        name="van de Hulst slab", source="van de Hulst 1980; by angle: MCML's method, 1e7 photons", run=_van_de_hulst
+    ),
+    Check(name="Giovanelli", source="Giovanelli 1955", run=_giovanelli),
+    Check(name="adding-doubling", source="iadpython", run=_adding_doubling),
+    Check(name="seven-layer skin", source="CPU-MCML with a Mersenne Twister, 8e8 photons", run=_skin),
+    Check(name="fluence in depth", source="MCML manual and its method, 1e6 photons", run=_decay),
+)
+
+
+# -- speeds -----------------------------------------------------------------------------------------------------------
+
+
+def _speed(name: str, medium: LayeredMedium, photons: int, **settings: object) -> Speed:
+    def prepare(device: Device) -> Callable[[], float]:
+        return lambda: float(run_case(medium, device, photons, **settings).launched)
+
+    return Speed(name=name, unit="photons", prepare=prepare)
+
+
+SPEEDS = (
+    _speed("seven-layer skin", SKIN, 100_000),
+    _speed("seven-layer skin, reflectance and transmittance only", SKIN, 100_000, absorption=False),
+    _speed("10 % intralipid", INTRALIPID, 5_000, dr_mm=0.1, dz_mm=0.1, radial_bins=100, depth_bins=100),
+)

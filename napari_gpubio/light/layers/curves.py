@@ -1,0 +1,177 @@
+"""The curves of a layered result: in depth, along r, of what escapes, by angle; for plots and for tables."""
+
+import csv
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import atomic_write
+from napari_gpubio.light.layers.napari_io import QUANTITIES, own_bins, quantity_rz, quantity_unit
+from napari_gpubio.light.layers.result import Estimates, LayeredResult
+from napari_gpubio.light.numbers.units import PER_PHOTON, FluenceUnit
+
+Floats = npt.NDArray[np.float64]
+_BROAD, _RD, _TT = "of a broad beam", "Diffuse reflectance Rd", "Transmittance Tt"
+_COLUMNS = ("curve", "coordinate", "coordinate_unit", "at", "value", "standard_error", "unit")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Curve:
+    """Values along one coordinate.
+
+    Parameters
+    ----------
+    quantity, unit
+        What it is, and in what.
+    where
+        Of which part of the result, or an empty text.
+    coordinate, coordinate_unit
+        What it is drawn over, and in what.
+    at
+        The coordinate, shape (N,).
+    value, error
+        Values and their standard errors, shape (N,); NaN where unknown.
+    """
+
+    quantity: str
+    unit: str
+    coordinate: str
+    coordinate_unit: str
+    at: Floats
+    value: Floats
+    error: Floats
+    where: str = ""
+
+    @property
+    def name(self) -> str:
+        """The quantity, and where it is."""
+        return f"{self.quantity} {self.where}".strip()
+
+    @property
+    def quantity_text(self) -> str:
+        """The quantity with its unit."""
+        return f"{self.quantity} ({self.unit})" if self.unit else self.quantity
+
+    @property
+    def coordinate_text(self) -> str:
+        """The coordinate with its unit."""
+        return f"{self.coordinate} ({self.coordinate_unit})"
+
+
+def broad_beam_curve(result: LayeredResult, quantity: str = "fluence") -> Curve:
+    """What an infinitely broad beam gives in depth: fluence over the irradiance's (no unit), or absorbed, 1/mm.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such quantity, or the result has no absorption map.
+    """
+    quantity_unit(quantity, PER_PHOTON)
+    fluence = result.fluence_z()  # raises without the map
+    if quantity == "fluence" or result.A_z is None:
+        return _in_depth(result, fluence, "Fluence / incident", "", _BROAD)
+    return _in_depth(result, result.A_z, "Absorbed / incident", "1/mm", _BROAD)
+
+
+def depth_curve(result: LayeredResult, r_mm: float, quantity: str = "fluence", unit: FluenceUnit = PER_PHOTON) -> Curve:
+    """Fluence or absorbed energy in depth, in the radial bin that holds a radius.
+
+    Raises
+    ------
+    InvalidInput
+        If the radius is beyond the grid, there is no such quantity, or the result has no absorption map.
+    """
+    index = _bin_at("radius", r_mm, result.settings.dr_mm, result.settings.radial_bins)
+    found, told = quantity_rz(result, quantity, unit), quantity_unit(quantity, unit)
+    there = Estimates(found.value[index], found.error[index])
+    return _in_depth(result, there, quantity.capitalize(), told.name, f"at r = {result.r_mm[index]:.5g} mm")
+
+
+def radial_curve(
+    result: LayeredResult, z_mm: float, quantity: str = "fluence", unit: FluenceUnit = PER_PHOTON
+) -> Curve:
+    """Fluence or absorbed energy along r, in the depth bin that holds a depth; errors as `depth_curve`."""
+    index = _bin_at("depth", z_mm, result.settings.dz_mm, result.settings.depth_bins)
+    found, told = quantity_rz(result, quantity, unit), quantity_unit(quantity, unit)
+    there = Estimates(found.value[:, index], found.error[:, index])
+    return _along_r(result, there, quantity.capitalize(), told.name, f"at z = {result.z_mm[index]:.5g} mm")
+
+
+def escape_curves(result: LayeredResult, unit: FluenceUnit = PER_PHOTON) -> tuple[Curve, Curve]:
+    """Diffuse reflectance and transmittance per area along r."""
+    both = [Estimates(unit.factor * e.value, unit.factor * e.error) for e in (result.Rd_r, result.Tt_r)]
+    return _along_r(result, both[0], _RD, unit.name), _along_r(result, both[1], _TT, unit.name)
+
+
+def angle_curves(result: LayeredResult) -> tuple[Curve, Curve]:
+    """Diffuse reflectance and transmittance per solid angle, over the angle from the normal."""
+    return _by_angle(result, result.Rd_a, _RD), _by_angle(result, result.Tt_a, _TT)
+
+
+def every_curve(result: LayeredResult, *, unit: FluenceUnit = PER_PHOTON) -> tuple[Curve, ...]:
+    """Return the curves that need no choice: in depth for a broad beam and on the axis; escape by r and by angle."""
+    curves: list[Curve] = []
+    for quantity in QUANTITIES:
+        if result.A_z is not None:
+            curves.append(broad_beam_curve(result, quantity))
+        if result.A_rz is not None:
+            curves.append(depth_curve(result, 0.0, quantity, unit))
+    return (*curves, *escape_curves(result, unit), *angle_curves(result))
+
+
+def write_curves(path: str | os.PathLike[str], curves: Iterable[Curve]) -> None:
+    """Write curves as one table of comma-separated values; what is unknown is an empty field.
+
+    Raises
+    ------
+    InvalidInput
+        If the folder does not exist, or the file cannot be written.
+    """
+    # the mark in front tells spreadsheets that it is UTF-8; without it they garble mm²
+    with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8-sig") as file:
+        table = csv.writer(file)
+        table.writerow(_COLUMNS)
+        for curve in curves:
+            for at, value, error in zip(curve.at, curve.value, curve.error, strict=True):
+                told = (curve.name, curve.coordinate, curve.coordinate_unit, _full(at), _full(value), _full(error))
+                table.writerow((*told, curve.unit))
+
+
+def _in_depth(result: LayeredResult, found: Estimates, quantity: str, unit: str, where: str) -> Curve:
+    own = own_bins(result)[1]
+    return Curve(
+        quantity=quantity, unit=unit, where=where, coordinate="Depth z", coordinate_unit="mm", at=result.z_mm[own],
+        value=found.value[own], error=found.error[own],
+    )  # fmt: skip
+
+
+def _along_r(result: LayeredResult, found: Estimates, quantity: str, unit: str, where: str = "") -> Curve:
+    own = slice(-1)  # whatever escapes beyond the grid is in the last bin
+    return Curve(
+        quantity=quantity, unit=unit, where=where, coordinate="Radius r", coordinate_unit="mm", at=result.r_mm[own],
+        value=found.value[own], error=found.error[own],
+    )  # fmt: skip
+
+
+def _by_angle(result: LayeredResult, found: Estimates, quantity: str) -> Curve:
+    return Curve(
+        quantity=quantity, unit="1/sr", coordinate="Angle from the normal", coordinate_unit="°",
+        at=np.rad2deg(result.angle_rad), value=found.value, error=found.error,
+    )  # fmt: skip
+
+
+def _bin_at(what: str, at_mm: float, width_mm: float, count: int) -> int:
+    index = int(np.floor(at_mm / width_mm + 1e-9))  # an edge belongs to the bin behind it, whatever rounding says
+    if not 0 <= index < count:
+        raise InvalidInput(
+            f"the {what} is {at_mm:g} mm and the grid goes from 0 to {count * width_mm:g} mm; choose another"
+        )
+    return index
+
+
+def _full(value: float) -> str:
+    return "" if np.isnan(value) else repr(float(value))

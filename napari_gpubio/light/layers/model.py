@@ -1,0 +1,121 @@
+"""Planar layers with optical properties. Lengths in mm, mu_a and mu_s in 1/mm; MCML's files have cm and 1/cm."""
+
+import math
+import numbers
+from dataclasses import dataclass
+
+import numpy as np
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.parameters import check_params, param
+
+MOST_LAYERS = 100
+THICKEST_MM = 1e9  # a layer of at least this is taken as endless
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One layer.
+
+    Parameters
+    ----------
+    n, mua_per_mm, mus_per_mm, g
+        Refractive index, absorption and scattering coefficient (1/mm), anisotropy. A layer that neither absorbs nor
+        scatters is glass.
+    thickness_mm
+        Thickness; infinite for the last layer of a semi-infinite medium.
+    name
+        What it is.
+
+    Raises
+    ------
+    InvalidInput
+        If a number is out of its range.
+    """
+
+    n: float = param(1.4, "n", "Refractive index.", minimum=1.0, maximum=10.0, step=0.01)
+    mua_per_mm: float = param(0.0, "µa", "Absorption coefficient.", unit="1/mm", minimum=0.0, step=0.01)
+    mus_per_mm: float = param(0.0, "µs", "Scattering coefficient.", unit="1/mm", minimum=0.0, step=1.0)
+    g: float = param(0.0, "g", "Mean cosine of the scattering angle.", minimum=-1.0, maximum=1.0, step=0.01)
+    thickness_mm: float = 1.0
+    name: str = param("", "Name", "What the layer is.")
+
+    def __post_init__(self) -> None:
+        check_params(self)
+        if not (isinstance(self.thickness_mm, numbers.Real) and self.thickness_mm > 0):
+            raise InvalidInput(f"thickness_mm is {self.thickness_mm!r}; it must be greater than 0 (or infinite)")
+        if self.mus_per_mm > 0 and self.g == 1.0:
+            raise InvalidInput("g is 1 in a layer that scatters: nothing would change direction; set mus_per_mm to 0")
+
+    @property
+    def is_glass(self) -> bool:
+        """Whether light neither scatters nor is absorbed in it."""
+        return self.mua_per_mm == 0 and self.mus_per_mm == 0
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether it has no far side."""
+        return not self.thickness_mm < THICKEST_MM
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayeredMedium:
+    """Layers on top of each other; light comes from above.
+
+    Parameters
+    ----------
+    layers
+        From the top, 1 to 100; only the last may be infinite.
+    n_above, n_below
+        Refractive index of what is above and below.
+    name
+        For titles and files.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no layer, or too many, or an infinite one that is not the last, or nothing but glass.
+    """
+
+    layers: tuple[Layer, ...]
+    n_above: float = 1.0
+    n_below: float = 1.0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", tuple(self.layers))
+        if not 1 <= len(self.layers) <= MOST_LAYERS:
+            raise InvalidInput(f"there are {len(self.layers)} layers; give 1 to {MOST_LAYERS}")
+        for what, n in (("above", self.n_above), ("below", self.n_below)):
+            if not (isinstance(n, numbers.Real) and math.isfinite(n) and n >= 1):
+                raise InvalidInput(f"the refractive index {what} is {n!r}; it must be at least 1")
+        if any(layer.is_endless for layer in self.layers[:-1]):
+            raise InvalidInput("a layer above the last one is infinitely thick; nothing below it would be reached")
+        if self.layers[-1].is_endless and self.layers[-1].is_glass:
+            raise InvalidInput("the last layer is infinitely thick glass; light would never come to an end in it")
+        if self.layers[-1].is_endless and self.layers[-1].mua_per_mm == 0:
+            raise InvalidInput(
+                "the last layer is infinitely thick and absorbs nothing; light would wander in it without end: give it "
+                "a thickness or some mua_per_mm"
+            )
+
+    @property
+    def tops_mm(self) -> np.ndarray:
+        """Depth of the top of each layer, mm, and of the bottom of the last one, shape (L + 1,)."""
+        return np.concatenate([[0.0], np.cumsum([layer.thickness_mm for layer in self.layers])])
+
+    def specular_reflectance(self) -> float:
+        """Reflectance at normal incidence before photons start; glass on top of other layers reflects repeatedly."""
+        first = _normal_reflectance(self.n_above, self.layers[0].n)
+        if not self.layers[0].is_glass or len(self.layers) == 1:
+            return first  # photons start below the first face
+        second = _normal_reflectance(self.layers[0].n, self.layers[1].n)
+        return first + (1 - first) ** 2 * second / (1 - first * second)
+
+    def layer_at(self, depth_mm: float) -> int:
+        """Index of the layer at a depth; the last one below everything."""
+        return min(int(np.searchsorted(self.tops_mm, depth_mm, side="right")) - 1, len(self.layers) - 1)
+
+
+def _normal_reflectance(n1: float, n2: float) -> float:
+    return ((n1 - n2) / (n1 + n2)) ** 2

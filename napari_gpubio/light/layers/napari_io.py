@@ -1,0 +1,224 @@
+"""Layered results as napari layers, without importing napari: a picture over r and z, and where the layers lie in it.
+
+The picture is mirrored in r, from -R to R, with z downwards, both in mm; the beam comes in at (0, 0). Values span
+decades and are shown as their decimal logarithm. Where nothing is known they are NaN, which napari draws transparent:
+bins that no light reached, fluence where nothing absorbs, and the outermost bins where they hold what lies beyond.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import KEY, LayerData, carried
+from napari_gpubio.light.io.mcx.cases import McxCase
+from napari_gpubio.light.layers.model import LayeredMedium
+from napari_gpubio.light.layers.result import Estimates, LayeredResult
+from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.light.napari_io import (
+    DECADES,
+    MOST_ERROR,
+    OTHER_COLOUR,
+    TISSUE_COLOURS,
+    decade_limits,
+    fluence_word,
+    labels_layer,
+    log_name,
+)
+from napari_gpubio.light.numbers.units import PER_PHOTON, FluenceUnit
+from napari_gpubio.light.result import UNITS
+
+Array = npt.NDArray[Any]
+AXES, AXIS_UNITS = ("z", "r"), ("mm", "mm")
+QUANTITIES = ("fluence", "absorbed")
+_SAME = 1e-6  # relative; a grid that ends at the bottom of the layers may miss it by rounding
+LAYER_COLOURS = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#9f9fff")  # told apart by everybody
+_NAMED = 0.06  # a layer that fills less of the picture is not named in it
+
+
+class QuantityUnit(NamedTuple):
+    """What a quantity is told in: the unit's name, what it means, and the factor from that per photon and in mm.
+
+    ``word`` is what the quantity is called in it.
+    """
+
+    name: str
+    meaning: str
+    factor: float
+    word: str
+
+
+# of absorbed energy or power per volume, by the unit of fluence; and how many times its factor is the fluence's
+_ABSORBED_UNITS = {
+    "1/mm²": ("1/mm³", "1/mm³ per launched photon", 1.0, "absorbed energy density"),
+    "mW/mm²": ("mW/mm³", "mW/mm³", 1.0, "absorbed power density"),
+    "J/cm²": ("J/cm³", "J/cm³", 10.0, "absorbed energy density"),
+}
+
+
+def quantity_unit(quantity: str, unit: FluenceUnit) -> QuantityUnit:
+    """In what fluence or absorbed energy is told, if fluence is told in ``unit``.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such quantity.
+    """
+    if quantity not in QUANTITIES:
+        raise InvalidInput(f"the quantity is {quantity!r}; choose one of {', '.join(QUANTITIES)}")
+    if quantity == "fluence":
+        return QuantityUnit(unit.name, f"{unit.name} {UNITS[unit.name]}".strip(), unit.factor, fluence_word(unit))
+    name, meaning, times, word = _ABSORBED_UNITS[unit.name]
+    return QuantityUnit(name, meaning, times * unit.factor, word)
+
+
+def quantity_rz(result: LayeredResult, quantity: str = "fluence", unit: FluenceUnit = PER_PHOTON) -> Estimates:
+    """Fluence or absorbed energy in the bins of r and z, shape (radial, depth), in its unit; NaN where unknown.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such quantity, or the result has no absorption map.
+    """
+    factor = quantity_unit(quantity, unit).factor
+    fluence = result.fluence_rz()  # raises without the map
+    found = fluence if quantity == "fluence" or result.A_rz is None else result.A_rz
+    known = np.zeros(found.value.shape, bool)
+    known[own_bins(result)] = True
+    return Estimates(np.where(known, factor * found.value, np.nan), np.where(known, factor * found.error, np.nan))
+
+
+def own_bins(result: LayeredResult) -> tuple[slice, slice]:
+    """The bins of r and z that hold what lies in them and nothing else.
+
+    Not among them are the outermost ones, where they collect all beyond, and those below the layers, into which only
+    rounding brings anything.
+    """
+    s, bottom = result.settings, result.medium.tops_mm[-1] / result.settings.dz_mm
+    depth = s.depth_bins
+    if s.edge == "collect" and depth < bottom * (1 - _SAME):
+        depth -= 1
+    if math.isfinite(bottom):
+        depth = min(depth, math.ceil(bottom * (1 - _SAME)))
+    return slice(s.radial_bins - (s.edge == "collect")), slice(depth)
+
+
+def picture_layer(
+    result: LayeredResult,
+    name: str,
+    *,
+    quantity: str = "fluence",
+    unit: FluenceUnit = PER_PHOTON,
+    hide_uncertain: bool = False,
+    decades: int = DECADES,
+    **keywords: Any,
+) -> LayerData:
+    """Return the image layer, shape (depth, 2 radial), of a quantity's decimal logarithm; the result travels with it.
+
+    Parameters
+    ----------
+    result
+        What a simulation gave, complete or not, of a pencil beam or convolved.
+    name
+        Beginning of the layer's name, which ends in the quantity and its unit.
+    quantity
+        ``fluence`` or ``absorbed`` (energy per volume).
+    unit
+        Of fluence: per launched photon, or by the beam's power or energy.
+    hide_uncertain
+        Hide bins whose relative standard error is more than 50 %, where it is known.
+    decades
+        How many are shown, below the highest value rounded up to a whole decade.
+    **keywords
+        What else the layer is given.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such quantity, or the result has no absorption map.
+    """
+    value, error = quantity_rz(result, quantity, unit)
+    shown = np.full(value.shape, np.nan, np.float32)
+    np.log10(value, out=shown, where=value > 0)
+    if hide_uncertain:
+        shown[error > MOST_ERROR * value] = np.nan
+    told = quantity_unit(quantity, unit)
+    carries = {
+        "result": result, "quantity": quantity, "unit": told.name, "meaning": told.meaning, "factor": told.factor,
+        "parameters": dict(result.parameters),
+    }  # fmt: skip
+    given = {
+        "name": log_name(name, told.word, told.name),
+        **_place(result.settings),
+        "contrast_limits": decade_limits(shown, decades),
+        "colormap": "inferno",
+        "metadata": {KEY: carries},
+    }
+    return mirrored(shown), {**given, **keywords}, "image"
+
+
+def mirrored(values: Array) -> Array:
+    """Turn values over (r, z) into an image over (z, r) with r from -R to R."""
+    return np.concatenate([values[::-1], values]).T
+
+
+def layer_colours(names: Sequence[str]) -> tuple[str, ...]:
+    """Colours of layers from the top: those of the tissues of a head, where all of them are such, else one by one."""
+    if names and set(names) <= TISSUE_COLOURS.keys():
+        return tuple(TISSUE_COLOURS[name] for name in names)
+    return tuple(LAYER_COLOURS[index % len(LAYER_COLOURS)] for index in range(len(names)))
+
+
+def phantom_layer(case: McxCase) -> LayerData:
+    """Return the labels layer of a voxel phantom of layers, in their colours, with all that the voxel engine needs."""
+    media = case.domain.media
+    colours = layer_colours([medium.name for medium in media])
+    data, keywords, kind = labels_layer(case.domain, case.name)
+    keywords["metadata"][KEY]["case"] = case
+    labelled = {medium.label: colour for medium, colour in zip(media, colours, strict=True)}
+    return data, {**keywords, "colormap": {None: OTHER_COLOUR, 0: "transparent"} | labelled}, kind
+
+
+def border_layers(medium: LayeredMedium, settings: LayeredSettings) -> list[LayerData]:
+    """Return lines where the layers meet, and the names of those that are thick enough in the picture to be named."""
+    depth, radius = settings.depth_bins * settings.dz_mm, settings.radial_bins * settings.dr_mm
+    tops = medium.tops_mm
+    lines = np.array([[[z, -radius], [0.0, 2 * radius]] for z in tops if z <= depth]).reshape(-1, 2, 2)
+    middles = (np.minimum(tops[1:], depth) + tops[:-1]) / 2
+    named = [i for i, bottom in enumerate(tops[1:]) if min(bottom, depth) - tops[i] > _NAMED * depth]
+    both = {"axis_labels": AXES, "units": AXIS_UNITS}
+    line_keywords = {
+        "name": "layer borders", **both, "edge_color": "white", "edge_width": depth / 500, "opacity": 0.6,
+        "vector_style": "line",
+    }  # fmt: skip
+    text = {"string": "{name}", "size": 9, "color": "white", "anchor": "center"}
+    name_keywords = {
+        "name": "layer names", **both, "size": depth / 1e4, "features": {"name": [_title(medium, i) for i in named]},
+        "text": text, "face_color": "transparent", "border_color": "transparent",
+    }  # fmt: skip
+    places = np.array([[middles[i], -0.75 * radius] for i in named]).reshape(-1, 2)
+    return [(lines, line_keywords, "vectors"), (places, name_keywords, "points")]
+
+
+def result_of(layer: Any) -> LayeredResult | None:
+    """Return the result that a picture carries, or None."""
+    value = carried(layer, "result")
+    return value if isinstance(value, LayeredResult) else None
+
+
+def _place(settings: LayeredSettings) -> dict[str, Any]:
+    """Where a picture lies: a layer's keywords."""
+    s = settings
+    return {
+        "scale": (s.dz_mm, s.dr_mm),
+        "translate": (s.dz_mm / 2, -(s.radial_bins - 0.5) * s.dr_mm),
+        "axis_labels": AXES,
+        "units": AXIS_UNITS,
+    }
+
+
+def _title(medium: LayeredMedium, index: int) -> str:
+    return medium.layers[index].name or f"layer {index + 1}"

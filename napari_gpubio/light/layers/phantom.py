@@ -1,0 +1,242 @@
+"""Layers as labels in voxels, to be simulated by the voxel engine or painted on.
+
+Depth runs along the world's z, as in the layered engine; the axis of the beam is x = y = 0 unless told otherwise, so
+that `napari_gpubio.light.Source()` shines where the pencil beam does.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.io.mcx.cases import McxCase
+from napari_gpubio.light.layers.beams import Beam
+from napari_gpubio.light.layers.model import LayeredMedium
+from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.source import Source
+
+Floats = npt.NDArray[np.float64]
+MOST_VOXELS = 1 << 28
+CYCLIC_SIDES = ("cyclic",) * 4 + ("default",) * 2
+_SAME = 1e-6  # of a voxel: rounding of floating-point numbers is no rounding of a thickness
+_KINDS = {"gaussian": "gaussian", "flat": "disk"}  # of a beam, as a source knows it
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhantomPlan:
+    """A voxel phantom before its voxels are made.
+
+    Parameters
+    ----------
+    depths
+        Voxels in depth of each layer.
+    columns
+        Voxels in x, and in y.
+    voxel_mm, across_mm
+        Height and width of a voxel.
+    notes
+        What had to be changed, in sentences.
+    """
+
+    depths: tuple[int, ...]
+    columns: int
+    voxel_mm: float
+    across_mm: float
+    notes: tuple[str, ...]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Dimensions of the grid."""
+        return self.columns, self.columns, sum(self.depths)
+
+
+def voxel_phantom(
+    medium: LayeredMedium,
+    *,
+    voxel_mm: float,
+    width_mm: float,
+    across_mm: float | None = None,
+    depth_mm: float | None = None,
+    axis_mm: tuple[float, float] = (0.0, 0.0),
+    source: str = "",
+) -> Domain:
+    """Make labels 1, 2, ... of layers; what had to be changed is told in the domain's notes.
+
+    Parameters
+    ----------
+    medium
+        The layers.
+    voxel_mm
+        Height of a voxel. Borders are moved to the nearest boundary of voxels; `common_voxel_mm` moves none.
+    width_mm
+        Extent in x and in y; rounded to whole voxels.
+    across_mm
+        Width of a voxel; by default its height.
+    depth_mm
+        Where an infinite last layer ends; by default as much below its top as the phantom is wide.
+    axis_mm
+        World x and y of the middle.
+    source
+        Where the optical properties come from, for the user.
+
+    Raises
+    ------
+    InvalidInput
+        If a size is not positive, a layer is too thin for the voxels, or there were too many voxels.
+    """
+    plan = plan_phantom(medium, voxel_mm=voxel_mm, width_mm=width_mm, across_mm=across_mm, depth_mm=depth_mm)
+    labels = np.repeat(np.arange(1, len(plan.depths) + 1, dtype=np.uint8), plan.depths)
+    return Domain(
+        labels=np.broadcast_to(labels, plan.shape),
+        affine=_affine(plan, axis_mm),
+        media=_media(medium, source),
+        outside_n=medium.n_above,
+        notes=plan.notes,
+    )
+
+
+def plan_phantom(
+    medium: LayeredMedium,
+    *,
+    voxel_mm: float,
+    width_mm: float,
+    across_mm: float | None = None,
+    depth_mm: float | None = None,
+) -> PhantomPlan:
+    """Return what `voxel_phantom` would make, at once; parameters and errors are the same."""
+    across_mm = voxel_mm if across_mm is None else across_mm
+    for name, value in (("voxel_mm", voxel_mm), ("width_mm", width_mm), ("across_mm", across_mm)):
+        if not (math.isfinite(value) and value > 0):
+            raise InvalidInput(f"{name} is {value}; it must be greater than 0 mm")
+    borders_mm = _borders(medium, width_mm, depth_mm)
+    borders, columns = np.rint(borders_mm / voxel_mm), max(1, round(width_mm / across_mm))
+    _check(medium, borders, columns, voxel_mm)
+    notes = (
+        *_rounding(medium, borders_mm, voxel_mm * borders, voxel_mm),
+        *_width_note(width_mm, columns * across_mm),
+        *_other_notes(medium, borders[-1] * voxel_mm),
+    )
+    depths = tuple(int(depth) for depth in np.diff(borders))
+    return PhantomPlan(depths=depths, columns=columns, voxel_mm=voxel_mm, across_mm=across_mm, notes=notes)
+
+
+def voxel_case(
+    domain: Domain, *, beam: Beam | None = None, photons: int = 1_000_000, seed: int = 1, cyclic: bool = False,
+    axis_mm: tuple[float, float] = (0.0, 0.0), name: str = "layers",
+) -> McxCase:  # fmt: skip
+    """Everything that the voxel engine needs to simulate a phantom: its domain with a source and settings.
+
+    Parameters
+    ----------
+    domain
+        What `voxel_phantom` made.
+    beam
+        The beam; None is a pencil beam.
+    photons, seed
+        As in the settings.
+    cyclic
+        Whether light that leaves through a side comes in at the other: layers without end, under beams without end.
+    axis_mm
+        World x and y of the beam.
+    name
+        What it is called.
+    """
+    source = Source(position_mm=(*axis_mm, 0.0), direction=(0.0, 0.0, 1.0))
+    settings = Settings(photons=photons, seed=seed, exit_map=True)
+    if beam is not None:
+        source = dataclasses.replace(source, kind=_KINDS[beam.kind], radius_mm=beam.radius_mm)
+    if cyclic:
+        settings = dataclasses.replace(settings, faces=CYCLIC_SIDES)
+    return McxCase(domain=domain, source=source, settings=settings, detectors=(), notes=domain.notes, name=name)
+
+
+def common_voxel_mm(medium: LayeredMedium) -> float:
+    """The largest height of voxels on whose boundaries all borders lie: the thicknesses' greatest common divisor, mm.
+
+    An infinite last layer has no border below; a single one could have voxels of any size and gets a millimetre.
+    """
+    thicknesses = [Fraction(repr(layer.thickness_mm)) for layer in medium.layers if not layer.is_endless]
+    return float(reduce(_common_divisor, thicknesses)) if thicknesses else 1.0
+
+
+def _common_divisor(a: Fraction, b: Fraction) -> Fraction:
+    while b:
+        a, b = b, a % b
+    return a
+
+
+def _borders(medium: LayeredMedium, width_mm: float, depth_mm: float | None) -> Floats:
+    """Depths of the tops of all layers and of the bottom of the last, mm; an infinite one is cut."""
+    tops = medium.tops_mm
+    if medium.layers[-1].is_endless:
+        tops[-1] = tops[-2] + width_mm if depth_mm is None else depth_mm
+        if not tops[-1] > tops[-2]:
+            raise InvalidInput(
+                f"the phantom ends at {depth_mm:g} mm, above the last layer, which begins at {tops[-2]:g} mm; make it "
+                "deeper"
+            )
+    return np.asarray(tops)
+
+
+def _check(medium: LayeredMedium, borders: Floats, columns: int, voxel_mm: float) -> None:
+    count = columns**2 * borders[-1]
+    if count > MOST_VOXELS:
+        raise InvalidInput(
+            f"the phantom would have {count:.3g} voxels; at most {MOST_VOXELS:,} are possible: make it less wide, or "
+            "its voxels larger"
+        )
+    for index in np.flatnonzero(np.diff(borders) == 0)[:1]:
+        thickness, fitting = medium.layers[index].thickness_mm, common_voxel_mm(medium)
+        advice = f"voxels of {fitting:g} mm fit every layer" if fitting > thickness / 100 else "take smaller voxels"
+        raise InvalidInput(
+            f"{_title(medium, index)} is {thickness:g} mm thick and gets no voxel of {voxel_mm:g} mm; {advice}"
+        )
+
+
+def _affine(plan: PhantomPlan, axis_mm: tuple[float, float]) -> Floats:
+    affine = np.diag([plan.across_mm, plan.across_mm, plan.voxel_mm, 1.0])
+    affine[:2, 3] = np.asarray(axis_mm) - plan.across_mm * (plan.columns - 1) / 2
+    affine[2, 3] = plan.voxel_mm / 2
+    return affine
+
+
+def _media(medium: LayeredMedium, source: str) -> tuple[Medium, ...]:
+    names = ("name", "mua_per_mm", "mus_per_mm", "g", "n")
+    return tuple(
+        Medium(label=label, source=source, **{name: getattr(layer, name) for name in names})
+        for label, layer in enumerate(medium.layers, start=1)
+    )
+
+
+def _rounding(medium: LayeredMedium, wanted: Floats, got: Floats, voxel_mm: float) -> Iterator[str]:
+    """By how much thicknesses are rounded, if at all."""
+    changed = [
+        f"{_title(medium, i)} {before:.5g} → {after:.5g} mm"
+        for i, (before, after) in enumerate(zip(np.diff(wanted), np.diff(got), strict=True))
+        if abs(after - before) > _SAME * voxel_mm and not medium.layers[i].is_endless
+    ]
+    if changed:
+        yield f"Thicknesses were rounded to whole voxels of {voxel_mm:g} mm: {', '.join(changed)}."
+
+
+def _width_note(wanted: float, got: float) -> Iterator[str]:
+    if not math.isclose(wanted, got, rel_tol=1e-9):
+        yield f"The width was rounded from {wanted:g} to {got:g} mm."
+
+
+def _other_notes(medium: LayeredMedium, depth_mm: float) -> Iterator[str]:
+    if medium.layers[-1].is_endless:
+        yield f"The last layer is infinitely thick and ends at {depth_mm:g} mm here."
+    elif medium.n_below != medium.n_above:
+        yield f"Below the layers n is {medium.n_below:g}; around the phantom it is {medium.n_above:g}, as above them."
+
+
+def _title(medium: LayeredMedium, index: int) -> str:
+    return medium.layers[index].name or f"layer {index + 1}"

@@ -1,0 +1,136 @@
+"""What a layered simulation gives: MCML's quantities, each with its standard error, per launched photon, in mm."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.layers.model import LayeredMedium
+from napari_gpubio.light.layers.settings import LayeredSettings, angle_centres
+from napari_gpubio.light.result import Estimate
+
+Floats = npt.NDArray[np.float64]
+
+
+class Estimates(NamedTuple):
+    """An array and its standard error, of the same shape."""
+
+    value: Floats
+    error: Floats
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LayeredResult:
+    """Result of a layered simulation.
+
+    Names follow MCML (Wang et al. 1995): R is diffuse reflectance, T transmittance, A absorption; r, z, a and l say by
+    what they are resolved.
+
+    Parameters
+    ----------
+    medium, settings
+        What was simulated.
+    specular
+        Specular reflectance, exact.
+    diffuse_reflectance, transmittance, absorbed
+        Fractions of a launched photon; transmittance includes the unscattered.
+    roulette
+        What Russian roulette took less what it gave; zero within its error.
+    A_l
+        Absorbed fraction in each layer, shape (L,).
+    A_rz
+        Absorbed per volume, 1/mm^3, shape (radial, depth); None without the absorption map.
+    A_z
+        Absorbed per depth, 1/mm, shape (depth,); None without the absorption map.
+    Rd_ra, Tt_ra
+        Escaped per projected area and solid angle, 1/(mm^2 sr), shape (radial, angles).
+    Rd_r, Tt_r
+        Escaped per area, 1/mm^2, shape (radial,).
+    Rd_a, Tt_a
+        Escaped per solid angle, 1/sr, shape (angles,).
+    launched
+        Photons done.
+    complete
+        False if the run was stopped before its end.
+    parameters
+        Device, seconds, versions and settings, as JSON can hold them.
+    state
+        The integer tallies, from which a run is resumed.
+    """
+
+    medium: LayeredMedium
+    settings: LayeredSettings
+    specular: float
+    diffuse_reflectance: Estimate
+    transmittance: Estimate
+    absorbed: Estimate
+    roulette: Estimate
+    A_l: Estimates
+    A_rz: Estimates | None
+    A_z: Estimates | None
+    Rd_ra: Estimates
+    Rd_r: Estimates
+    Rd_a: Estimates
+    Tt_ra: Estimates
+    Tt_r: Estimates
+    Tt_a: Estimates
+    launched: int
+    complete: bool
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    state: Any = field(default=None, repr=False)
+
+    @property
+    def total(self) -> float:
+        """Sum of all fractions, 1 but for rounding."""
+        parts = (self.diffuse_reflectance, self.transmittance, self.absorbed, self.roulette)
+        return self.specular + sum(part.value for part in parts)
+
+    @cached_property
+    def r_mm(self) -> Floats:
+        """Centres of the radial bins, mm."""
+        return np.asarray((np.arange(self.settings.radial_bins) + 0.5) * self.settings.dr_mm)
+
+    @cached_property
+    def z_mm(self) -> Floats:
+        """Centres of the depth bins, mm."""
+        return np.asarray((np.arange(self.settings.depth_bins) + 0.5) * self.settings.dz_mm)
+
+    @cached_property
+    def angle_rad(self) -> Floats:
+        """Centres of the angular bins, from the normal, radians."""
+        return angle_centres(self.settings)
+
+    @cached_property
+    def mua_z(self) -> Floats:
+        """mu_a of the layer in which the centre of each depth bin lies, 1/mm, shape (depth,)."""
+        return np.array([self.medium.layers[self.medium.layer_at(z)].mua_per_mm for z in self.z_mm])
+
+    def fluence_rz(self) -> Estimates:
+        """Fluence A_rz / mu_a, 1/mm^2, shape (radial, depth); NaN where nothing absorbs.
+
+        Raises
+        ------
+        InvalidInput
+            Without the absorption map.
+        """
+        return self._over_mua(self.A_rz)
+
+    def fluence_z(self) -> Estimates:
+        """Fluence of an infinitely wide beam, A_z / mu_a, without unit, shape (depth,).
+
+        Raises
+        ------
+        InvalidInput
+            Without the absorption map.
+        """
+        return self._over_mua(self.A_z)
+
+    def _over_mua(self, absorbed: Estimates | None) -> Estimates:
+        if absorbed is None:
+            raise InvalidInput("the absorption map was not tallied; run again with absorption=True")
+        mua = np.where(self.mua_z > 0, self.mua_z, np.nan)
+        return Estimates(absorbed.value / mua, absorbed.error / mua)

@@ -1,0 +1,170 @@
+"""Labels and results as napari layers, and back, without importing napari (see `core.layers`).
+
+Quantities that span decades are shown as their decimal logarithm, over a fixed number of decades; the layer's name says
+so, since the ticks of napari's colour bar are bare logarithms. Voxels that no light reached, or that are too uncertain
+to show, are NaN, which napari draws transparent.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.napari_io import LayerData, carried, series_layer, volume_layer
+from napari_gpubio.light.io.description import describe
+from napari_gpubio.light.model import Domain
+from napari_gpubio.light.numbers.units import PER_PHOTON, FluenceUnit
+from napari_gpubio.light.result import UNITS, LightResult
+
+Array = npt.NDArray[Any]
+DECADES = 6
+MOST_ERROR = 0.5  # relative standard error up to which a voxel is told apart from noise
+GATE_AXIS = "time gate"
+OTHER_COLOUR = "#c850a0"  # of labels that the user paints beside the tissues
+TISSUE_COLOURS = {
+    "scalp": "#b5795a",
+    "skull": "#e3d9b8",
+    "CSF": "#3f8fbf",
+    "grey matter": "#8a8a94",
+    "white matter": "#ededed",
+}
+
+
+def labels_layer(domain: Domain, name: str) -> LayerData:
+    """Return the labels layer of a domain, which travels with it; painting does not change the domain itself."""
+    metadata: dict[str, Any] = {"domain": domain}
+    if domain.path is not None:
+        metadata["path"] = str(domain.path)
+    colours = _tissue_colours(domain)
+    keywords = {"colormap": colours} if colours else {}
+    return volume_layer(domain.labels.copy(), domain.affine, name, kind="labels", metadata=metadata, **keywords)
+
+
+def _tissue_colours(domain: Domain) -> dict[int | None, str]:
+    """Colour of each label, where all of them are tissues of the head; else none, and napari chooses."""
+    names = {label: domain.medium(label).name for label in domain.labels_present}
+    if not set(names.values()) <= TISSUE_COLOURS.keys():
+        return {}
+    return {None: OTHER_COLOUR, 0: "transparent"} | {label: TISSUE_COLOURS[name] for label, name in names.items()}
+
+
+def fluence_layer(
+    result: LightResult,
+    name: str,
+    *,
+    unit: FluenceUnit = PER_PHOTON,
+    gates: bool = False,
+    hide_uncertain: bool = False,
+    decades: int = DECADES,
+    **keywords: Any,
+) -> LayerData:
+    """Return the image layer of log10 fluence; the result travels with it.
+
+    Parameters
+    ----------
+    result
+        What a simulation gave, complete or not.
+    name
+        Beginning of the layer's name.
+    unit
+        Per launched photon, or by the source's power or energy; see `napari_gpubio.light.numbers.fluence_units`.
+    gates
+        Each time gate along a first axis, instead of all of them together.
+    hide_uncertain
+        Hide voxels whose relative standard error is more than 50 %. Where the error is not known yet, because there
+        are fewer than two whole batches, nothing is hidden.
+    decades
+        How many are shown, below the highest value rounded up to a whole decade.
+    **keywords
+        What else the layer is given, for instance ``visible``.
+    """
+    values, errors = (result.gates, result.gates_error) if gates else (result.fluence, result.fluence_error)
+    shown = _log10(values * np.float32(unit.factor))
+    if hide_uncertain:
+        shown[errors > np.float32(MOST_ERROR) * values] = np.nan
+    quantity = fluence_word(unit) + (" in time gates" if gates else "")
+    told = {"quantity": f"log10 {quantity}", "unit": unit.name, "meaning": UNITS[unit.name], "factor": unit.factor}
+    keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
+    return _result_layer(result, shown, log_name(name, quantity, unit.name), told, keywords)
+
+
+def fluence_word(unit: FluenceUnit) -> str:
+    """Return what fluence is called in a unit: of a continuous source's power it is a rate."""
+    return "fluence rate" if unit.name == "mW/mm²" else "fluence"
+
+
+def log_name(name: str, quantity: str, unit: str) -> str:
+    """Return the name of a layer of decimal logarithms: whose, of what, and in which unit the number is that has it."""
+    return f"{name} {quantity}, log10 {unit}".strip()
+
+
+def error_layer(result: LightResult, name: str, **keywords: Any) -> LayerData:
+    """Return the image layer of the relative standard error of the fluence of all time gates, in per cent."""
+    shown = 100 * result.relative_error
+    shown[~np.isfinite(shown)] = np.nan
+    told = {"quantity": "relative standard error", "unit": "%"}
+    keywords = {"contrast_limits": (0.0, 100.0), "colormap": "viridis", **keywords}
+    return _result_layer(result, shown, f"{name} relative standard error (%)".strip(), told, keywords)
+
+
+def absorbed_layer(result: LightResult, name: str, *, decades: int = DECADES, **keywords: Any) -> LayerData:
+    """Return the image layer of log10 absorbed energy per volume and launched photon; arguments as `fluence_layer`."""
+    shown = _log10(result.absorbed_density)
+    told = {"quantity": "log10 absorbed energy density", "unit": "1/mm³"}
+    keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
+    return _result_layer(result, shown, log_name(name, "absorbed energy density", told["unit"]), told, keywords)
+
+
+def exit_layer(result: LightResult, name: str, *, decades: int = DECADES, **keywords: Any) -> LayerData:
+    """Return the image layer of log10 diffuse reflectance: light that left, by area; arguments as `fluence_layer`.
+
+    Raises
+    ------
+    InvalidInput
+        If the run did not keep the map of escaping light.
+    """
+    shown = _log10(result.diffuse_reflectance())
+    told = {"quantity": "log10 diffuse reflectance", "unit": "1/mm²"}
+    keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
+    return _result_layer(result, shown, log_name(name, "diffuse reflectance", told["unit"]), told, keywords)
+
+
+def decade_limits(shown: Array, decades: int = DECADES) -> tuple[float, float]:
+    """Contrast limits of a logarithm: the highest value rounded up to a whole decade, and so many decades below."""
+    highest = float(np.nanmax(shown, initial=-np.inf))
+    top = math.ceil(highest - 1e-6) if math.isfinite(highest) else 0  # 1e-6: rounding makes no new decade
+    return float(top - decades), float(top)
+
+
+def result_of(layer: Any) -> LightResult | None:
+    """Return the result that a layer carries, or None."""
+    value = carried(layer, "result")
+    return value if isinstance(value, LightResult) else None
+
+
+def domain_of(layer: Any) -> Domain | None:
+    """Return the domain that a layer carries, by itself or in its result, or None.
+
+    It is the domain that the layer was made of; whether the labels were painted since, `core.layers.volume_of` tells.
+    """
+    if (result := result_of(layer)) is not None:
+        return result.domain
+    value = carried(layer, "domain")
+    return value if isinstance(value, Domain) else None
+
+
+def _log10(values: Array) -> npt.NDArray[np.float32]:
+    """Return the decimal logarithm; NaN where there is nothing."""
+    shown = np.full(values.shape, np.nan, np.float32)
+    return np.log10(values, out=shown, where=values > 0)
+
+
+def _result_layer(
+    result: LightResult, shown: Array, name: str, told: dict[str, Any], keywords: dict[str, Any]
+) -> LayerData:
+    """The layer of something that a result says."""
+    told, affine = {**told, "result": result, "parameters": describe(result)}, result.domain.affine
+    if shown.ndim == 3:
+        return volume_layer(shown, affine, name, metadata=told, **keywords)
+    return series_layer(shown, affine, name, GATE_AXIS, metadata=told, **keywords)

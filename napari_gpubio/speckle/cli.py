@@ -1,0 +1,120 @@
+"""The command-line verb ``napari-gpubio speckle``: from frames to maps of contrast and flow."""
+
+import argparse
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.arguments import add_settings, read_settings
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import drive
+from napari_gpubio.core.terminal import STOPPED, draw_progress, stop_at_interrupt
+from napari_gpubio.speckle.io.frames import TIFF_SUFFIXES, read_frames, write_maps
+from napari_gpubio.speckle.noise import NoiseModel, measure_dark
+from napari_gpubio.speckle.registration import register
+from napari_gpubio.speckle.run import contrast_steps
+from napari_gpubio.speckle.settings import ContrastSettings
+
+_EXAMPLES = """examples:
+  napari-gpubio speckle frames.tif --contrast k.tif --index-out sfi.tif --window 7 --exposure-ms 5
+  napari-gpubio speckle run.00000 --mode temporal --frames 25 --blocks --contrast k.tif
+  napari-gpubio speckle frames.tif --index relative --baseline 0 50 --index-out flow.tif
+
+Ctrl-C ends a run early: what was done is written, the rest is NaN."""
+_NOISE = NoiseModel()
+Array = npt.NDArray[Any]
+
+
+def add_verb(verbs: Any) -> None:
+    """Add the verb to the command line."""
+    verb = verbs.add_parser(
+        "speckle",
+        help="speckle contrast and flow",
+        description="Compute laser speckle contrast and an index of flow of a stack of frames.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_EXAMPLES,
+    )
+    verb.add_argument("frames_in", type=Path, metavar="frames", help="TIFF stack, or raw file .00000 of UT Austin")
+    verb.add_argument("--contrast", type=Path, metavar="FILE", help="write K: .tif, float32")
+    verb.add_argument("--index-out", type=Path, metavar="FILE", help="write the index: .tif, float32")
+    verb.add_argument("--mask-out", type=Path, metavar="FILE", help="write the validity mask: .tif, uint8")
+    verb.add_argument("--dark", type=Path, metavar="FILE", help="frames taken in the dark, for level and noise")
+    verb.add_argument(
+        "--baseline", type=int, nargs=2, metavar=("FIRST", "LAST"), help="frames of the baseline, counted from 0"
+    )
+    verb.add_argument("--register", action="store_true", help="shift frames by whole pixels onto the first one")
+    verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
+    add_settings(verb, ContrastSettings(), "contrast")
+    add_settings(verb, _NOISE, "noise of the camera")
+    verb.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what the arguments say."""
+    outputs = _outputs(options)
+    settings, noise = read_settings(options, ContrastSettings()), _noise(options)
+    frames = read_frames(options.frames_in)
+    registered = register(frames) if options.register else None
+    frames = frames if registered is None else registered.frames
+    with stop_at_interrupt() as stop:
+        baseline = _baseline(frames, settings, noise, options)
+        steps = contrast_steps(frames, settings, noise=noise, baseline=baseline, device=options.device, stop=stop)
+        maps = drive(steps, draw_progress)
+    if registered is not None:
+        registered.clear_outside(maps)
+    for note in (*maps.notes, *(() if registered is None else registered.notes)):
+        print(note, file=sys.stderr)
+    for which, path in outputs.items():
+        write_maps(path, maps, which)
+        print(path)
+    return 0 if maps.complete else STOPPED
+
+
+def _outputs(options: argparse.Namespace) -> dict[str, Path]:
+    """What is to be written; found out before the run that it can be."""
+    asked = {"contrast": options.contrast, "index": options.index_out, "mask": options.mask_out}
+    outputs = {which: path for which, path in asked.items() if path is not None}
+    if not outputs:
+        raise InvalidInput("nothing is to be written; give --contrast, --index-out or --mask-out")
+    for path in outputs.values():
+        if path.suffix.lower() not in TIFF_SUFFIXES:
+            raise InvalidInput(f"{path.name} does not end in .tif; give it this ending")
+        if not path.parent.is_dir():
+            raise InvalidInput(f"the folder {path.parent} does not exist; create it or choose another place")
+    if "index" in outputs and options.index == "none":
+        raise InvalidInput("--index-out has nothing to write with --index none; leave one of them out")
+    if "mask" in outputs and not options.mask:
+        raise InvalidInput("--mask-out has nothing to write with --no-mask; leave one of them out")
+    return outputs
+
+
+def _noise(options: argparse.Namespace) -> NoiseModel:
+    if options.dark is None:
+        return read_settings(options, _NOISE)
+    measured = measure_dark(read_frames(options.dark), gain=options.gain)
+    if options.dark_adu or options.read_noise_adu:
+        raise InvalidInput("--dark measures level and noise; leave --dark-adu and --read-noise-adu out")
+    return measured
+
+
+def _baseline(frames: Any, settings: ContrastSettings, noise: NoiseModel, options: argparse.Namespace) -> Array | None:
+    """Mean of K² over the frames of the baseline, for the relative index."""
+    if settings.index != "relative":
+        if options.baseline is not None:
+            raise InvalidInput("--baseline has no meaning without --index relative; leave it out")
+        return None
+    first, last = options.baseline or (0, len(frames) - 1)
+    if frames.ndim != 3 or not 0 <= first <= last < len(frames):
+        raise InvalidInput(f"--baseline is {first} {last}; the stack has shape {frames.shape}")
+    return baseline_k2(frames[first : last + 1], settings, noise, device=options.device)
+
+
+def baseline_k2(frames: Any, settings: ContrastSettings, noise: NoiseModel, *, device: str = "auto") -> Array:
+    """Return the mean of K² over the maps of some frames, shape (Y, X)."""
+    plain = dataclasses.replace(settings, index="squared", mask=False)
+    maps = drive(contrast_steps(frames, plain, noise=noise, device=device))
+    return np.asarray(maps.squared.reshape(-1, *maps.squared.shape[-2:]).mean(axis=0, dtype=np.float64))

@@ -1,0 +1,5 @@
+"""The dock widget "Laser speckle"."""
+
+from napari_gpubio.speckle.gui.panel import SpecklePanel
+
+__all__ = ["SpecklePanel"]

@@ -1,0 +1,194 @@
+"""Maps as a video.
+
+An animated GIF needs nothing that is not there already (Pillow), and loses little: its 256 colours are those of the
+colour map. With the package imageio-ffmpeg an mp4 can be written as well. PNG pictures are for other programs.
+"""
+
+import threading
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageDraw, ImageFont
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.steps import Step
+from napari_gpubio.speckle.gui.words import limit_text
+
+Array = npt.NDArray[Any]
+MP4, GIF, PNG = ".mp4", ".gif", ".png"
+NO_MP4 = (
+    "mp4 needs ffmpeg; add it with pip install imageio-ffmpeg (68 MB, ffmpeg's own licence) and start napari again, or "
+    "write a .gif"
+)
+_COLOURS = 254  # of a map: black and white are kept for what lies around it
+_BLACK, _WHITE = 254, 255
+_LEAST_GIF_MS = 20  # viewers slow a faster animation down
+_STRIP, _BAR = 30, 8  # pixels below the picture for the bar and its numbers, and of the bar
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Film:
+    """What is to be seen.
+
+    Parameters
+    ----------
+    maps
+        Shape (T, Y, X).
+    limits
+        Values that the first and last colour stand for.
+    colours
+        RGB from 0 to 1, shape (`n`, 3), evenly from the first to the last colour.
+    title
+        Quantity and unit.
+    times_s
+        Time of each map, or None.
+    rate_hz
+        Maps per second of the video.
+    """
+
+    maps: Any
+    limits: tuple[float, float]
+    colours: Array
+    title: str
+    times_s: Array | None
+    rate_hz: float
+
+
+def has_mp4() -> bool:
+    """Whether the optional package for mp4 is installed."""
+    try:
+        import imageio_ffmpeg  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def write_steps(path: Path, film: Film, stop: threading.Event) -> Generator[Step, None, str]:
+    """Write a video; the file's ending says of which kind. Returns a sentence on what was written.
+
+    Raises
+    ------
+    InvalidInput
+        If the ending is unknown, its package is missing, or the file cannot be written; nothing is left then.
+    """
+    writers = {MP4: _write_mp4, GIF: _write_gif, PNG: _write_png}
+    suffix = path.suffix.lower()
+    if suffix not in writers:
+        raise InvalidInput(f"{path.name} is no video; let it end with .mp4, .gif or .png")
+    if suffix == MP4 and not has_mp4():
+        raise InvalidInput(NO_MP4)
+    if suffix == PNG:
+        return (yield from _write_png(path, film, stop))
+    with atomic_write(path) as part:
+        said = yield from writers[suffix](part, film, stop)
+        if stop.is_set():
+            raise InvalidInput(f"stopped; {path.name} was not written")
+    return f"{path.name} written: {len(film.maps):,} maps, {said}"
+
+
+# -- kinds of files ---------------------------------------------------------------------------------------------------
+
+
+def _write_gif(part: Path, film: Film, stop: threading.Event) -> Generator[Step, None, str]:
+    """Pillow takes its frames when it likes, so that they are all made before; each is a byte a pixel."""
+    pictures = []
+    for number, picture in enumerate(_pictures(film)):
+        if stop.is_set():
+            return ""
+        pictures.append(picture)
+        yield Step(number + 1, len(film.maps), "video")
+    duration = max(_LEAST_GIF_MS, 10 * round(100.0 / film.rate_hz))
+    pictures[0].save(
+        part, "GIF", save_all=True, append_images=pictures[1:], duration=duration, loop=0, optimize=False, disposal=1
+    )
+    return f"{1e3 / duration:.3g} a second"
+
+
+def _write_png(path: Path, film: Film, stop: threading.Event) -> Generator[Step, None, str]:
+    digits = max(4, len(str(len(film.maps) - 1)))
+    for number, picture in enumerate(_pictures(film)):
+        if stop.is_set():
+            return f"stopped after {number} pictures"
+        with atomic_write(path.with_name(f"{path.stem} {number:0{digits}}.png")) as part:
+            picture.save(part, "PNG")
+        yield Step(number + 1, len(film.maps), "pictures")
+    return f"{len(film.maps):,} pictures written, {path.stem} {0:0{digits}}.png and so on"
+
+
+def _write_mp4(part: Path, film: Film, stop: threading.Event) -> Generator[Step, None, str]:
+    import imageio_ffmpeg
+
+    writer = None
+    try:
+        for number, picture in enumerate(_pictures(film)):
+            if stop.is_set():
+                return ""
+            frame = _even(np.asarray(picture.convert("RGB")))
+            if writer is None:
+                size = (frame.shape[1], frame.shape[0])
+                writer = imageio_ffmpeg.write_frames(str(part), size, fps=film.rate_hz, quality=8, macro_block_size=2)
+                writer.send(None)
+            writer.send(np.ascontiguousarray(frame))
+            yield Step(number + 1, len(film.maps), "video")
+    finally:
+        if writer is not None:
+            writer.close()
+    return f"{film.rate_hz:.3g} a second"
+
+
+def _even(frame: Array) -> Array:
+    """A picture whose edges are even, as the usual coding of an mp4 needs."""
+    return np.pad(frame, ((0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0)))
+
+
+# -- pictures ---------------------------------------------------------------------------------------------------------
+
+
+def _pictures(film: Film) -> Iterator[Image.Image]:
+    """Each map in its colours, with a bar, its limits and the time below it; one palette for all."""
+    palette = _palette(film.colours)
+    for number in range(len(film.maps)):
+        picture = Image.fromarray(_indexed(np.asarray(film.maps[number]), film.limits))
+        picture.putpalette(palette)
+        time_s = None if film.times_s is None else float(film.times_s[number])
+        _label(picture, film, time_s)
+        yield picture
+
+
+def _palette(colours: Array) -> bytes:
+    places = np.linspace(0, len(colours) - 1, _COLOURS).round().astype(int)
+    around = [[0, 0, 0], [255, 255, 255]]
+    return bytes(np.rint(255 * colours[places, :3]).astype(np.uint8).tobytes() + np.uint8(around).tobytes())
+
+
+def _indexed(values: Array, limits: tuple[float, float]) -> npt.NDArray[np.uint8]:
+    """Numbers of colours, with room below the map; black where there is no value."""
+    low, high = limits
+    with np.errstate(invalid="ignore"):
+        shares = np.clip((values - low) / (high - low), 0.0, 1.0)
+    numbers = np.where(np.isnan(shares), _BLACK, np.rint(np.nan_to_num(shares) * (_COLOURS - 1)))
+    picture = np.full((values.shape[0] + _STRIP, values.shape[1]), _BLACK, np.uint8)
+    picture[: values.shape[0]] = numbers
+    bar = np.linspace(0, _COLOURS - 1, values.shape[1]).round()
+    picture[values.shape[0] + 2 : values.shape[0] + 2 + _BAR] = bar
+    return picture
+
+
+def _label(picture: Image.Image, film: Film, time_s: float | None) -> None:
+    """Write limits, quantity and time below the bar, as far as there is room."""
+    draw, font = ImageDraw.Draw(picture), ImageFont.load_default(size=12)
+    y, width = picture.height - _STRIP + _BAR + 4, picture.width
+    title = film.title if time_s is None else f"{film.title}   {time_s:.2f} s"
+    low, high = (limit_text(limit) for limit in film.limits)
+    draw.text((2, y), low, fill=_WHITE, font=font)
+    draw.text((width - 2, y), high, fill=_WHITE, font=font, anchor="ra")
+    room = width - 2 * draw.textlength(high, font=font) - 20
+    if draw.textlength(title, font=font) > room and time_s is not None:
+        title = f"{time_s:.2f} s"
+    if draw.textlength(title, font=font) <= room:
+        draw.text((width / 2, y), title, fill=_WHITE, font=font, anchor="ma")

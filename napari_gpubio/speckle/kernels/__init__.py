@@ -1,0 +1,1 @@
+"""Speckle contrast on the CPU and the GPU."""

@@ -1,0 +1,133 @@
+"""Reference and speed cases of the tracts engine, for ``napari-gpubio check`` and ``napari-gpubio bench``."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.checks import Check, Finding, Speed
+from napari_gpubio.core.device import Device
+from napari_gpubio.tracts.kernels.rays.problem import RayProblem
+from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.phantom import AnalyticField, analytic_fields, load_brain_phantom
+from napari_gpubio.tracts.run import trace_problem, track
+from napari_gpubio.tracts.seeds import Launch
+from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.tensors.run import fit_tensors
+
+Array = npt.NDArray[Any]
+
+# Voxels are 1 mm, the step is 0.2 voxel. Position errors in mm and relative drifts of g(v, v); single precision, as on
+# every device by default. The seed's own discretisation has a floor that no step removes.
+HAMILTONIAN = {"position": 1e-3, "drift": 1e-4}
+SHARP = {"position": 5e-3, "drift": 1e-4}  # D^3 on the ring: its tensors vary by 1 : 180 within a voxel or two
+VANAART = {"position": 0.15, "drift": 1e-2}
+BEYOND_VANAART = ("adaptive ring", "ring, power 2", "ring, power 3")  # where the seed's discretisation breaks down
+EXACT = TrackSettings(
+    method="hamiltonian",
+    interpolation="interpolating",
+    step_mm=0.2,
+    fa_stop=0.0,
+    min_length_mm=0.0,
+    eigenvalue_floor_mm2_per_s=1e-9,
+    eigenvalue_ceiling_mm2_per_s=1e6,
+)
+SEED_SCHEME = dataclasses.replace(EXACT, method="vanaart2011", integrator="rk2")
+
+
+def shoot(
+    field: TensorField, starts: npt.ArrayLike, directions: npt.ArrayLike, settings: TrackSettings, device: Device
+) -> Tractogram:
+    """Trace one ray forwards from each start (world mm) along each direction."""
+    axes = np.atleast_2d(np.asarray(directions, np.float64))
+    axes = axes / np.linalg.norm(axes, axis=1, keepdims=True)
+    launch = Launch(np.atleast_2d(np.asarray(starts, np.float64)), axes, Directions(kind="principal", both_ways=False))
+    return trace_problem(RayProblem(field, launch, settings), device)
+
+
+def ray_errors(field: AnalyticField, settings: TrackSettings, device: Device) -> dict[str, float]:
+    """Compare every launch of an analytic field with its closed form.
+
+    Returns
+    -------
+    dict
+        ``position``: largest distance (mm) between the end of a ray and the exact point at its Riemannian length, where
+        the field has a closed form; ``drift``: largest relative change of g(v, v).
+    """
+    sampled = field.sample()
+    worst = {"drift": 0.0} if field.geodesic is None else {"position": 0.0, "drift": 0.0}
+    for ray in field.launches:
+        lengths = np.linspace(0.0, 0.98 * ray.length, 400)
+        if field.geodesic is None:
+            euclidean = 40.0
+        else:
+            exact = field.path(ray.start, ray.direction, lengths)
+            euclidean = float(np.linalg.norm(np.diff(exact, axis=0), axis=1).sum())
+        limited = dataclasses.replace(settings, max_length_mm=euclidean)
+        traced = shoot(sampled, ray.start, ray.direction, limited, device)
+        worst["drift"] = max(worst["drift"], float(traced.per_fiber["drift"][0]))
+        if field.geodesic is not None:
+            end = field.path(ray.start, ray.direction, [float(traced.per_fiber["riemannian_length_mm"][0])])[0]
+            worst["position"] = max(worst["position"], float(np.linalg.norm(traced[0][-1] - end)))
+    return worst
+
+
+def _analytic_check(field: AnalyticField, settings: TrackSettings, limits: dict[str, float]) -> Check:
+    def run(device: Device) -> list[Finding]:
+        errors = ray_errors(field, settings, device)
+        what = {"position": "end point (mm)", "drift": "drift of g(v, v)"}
+        return [
+            Finding(quantity=what[k], reference=0.0, result=errors[k], error=errors[k], tolerance=limits[k])
+            for k in errors
+        ]
+
+    return Check(name=f"{field.name}, {settings.method}", source="closed form", run=run)
+
+
+def _checks() -> tuple[Check, ...]:
+    fields = analytic_fields()
+    return (
+        *(_analytic_check(f, EXACT, SHARP if f.name == "ring, power 3" else HAMILTONIAN) for f in fields),
+        *(_analytic_check(f, SEED_SCHEME, VANAART) for f in fields if f.name not in BEYOND_VANAART),
+    )
+
+
+def _tracking_speed(settings: TrackSettings) -> Callable[[Device], Callable[[], float]]:
+    def prepare(device: Device) -> Callable[[], float]:
+        field = fit_tensors(load_brain_phantom(), device=device)
+        directions = Directions(count=1000, cone_half_angle_deg=20.0)
+
+        def work() -> float:
+            return float(len(track(field, [(0.0, -5.0, 22.0)], directions, settings, device=device).points))
+
+        return work
+
+    return prepare
+
+
+def _fit_speed(device: Device) -> Callable[[], float]:
+    scan = load_brain_phantom()
+    return lambda: float(fit_tensors(scan, device=device).mask.sum())
+
+
+CHECKS = _checks()
+SPEEDS = (
+    Speed(
+        name="1000 geodesics from a click (hamiltonian, cubic, RK4)",
+        unit="points",
+        prepare=_tracking_speed(TrackSettings()),
+    ),
+    Speed(
+        name="1000 geodesics from a click (vanaart2011, RK2)",
+        unit="points",
+        prepare=_tracking_speed(TrackSettings(method="vanaart2011", integrator="rk2")),
+    ),
+    Speed(
+        name="1000 streamlines from a click (EuDX)",
+        unit="points",
+        prepare=_tracking_speed(TrackSettings(method="eudx")),
+    ),
+    Speed(name="weighted tensor fit of the phantom, mask included", unit="voxels", prepare=_fit_speed),
+)

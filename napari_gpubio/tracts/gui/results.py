@@ -1,0 +1,219 @@
+"""The part of the tracking panel that shows results: numbers, drift, colours, a filter, the picked fiber, Save."""
+
+from typing import Any
+
+import numpy as np
+import pyqtgraph
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtGui import QImage, QPixmap
+from qtpy.QtWidgets import QComboBox, QFormLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from superqt import QLabeledDoubleRangeSlider
+
+from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.settings import StopReason
+
+READABLE = {
+    "direction": "direction",
+    "uniform": "uniform",
+    "length_mm": "length (mm)",
+    "riemannian_length_mm": "Riemannian length (mm)",
+    "drift": "drift of g(v, v)",
+    "mean_fa": "mean FA",
+    "alignment": "alignment with V1",
+    "alignment_fa": "alignment × FA",
+    "speed": "Euclidean / Riemannian length",
+    "stop_reason": "stop reason",
+    "fa": "FA along the fiber",
+}
+FILTERS = ("length_mm", "mean_fa", "alignment", "alignment_fa", "speed", "drift")
+REASON_TEXT = {
+    StopReason.VOLUME: "left the volume",
+    StopReason.MASK: "left the mask",
+    StopReason.FA: "FA too low",
+    StopReason.STEPS: "most steps",
+    StopReason.LENGTH: "longest length",
+    StopReason.CURVATURE: "bend too tight",
+    StopReason.DRIFT: "drift too large",
+    StopReason.INVALID: "tensor not usable",
+}
+
+
+class ResultBox(QWidget):
+    """Numbers and looks of one bundle's fibers."""
+
+    save_wanted = Signal()
+    open_wanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.layer: Any | None = None
+        self._build()
+        self.show_layer(None)
+
+    def show_layer(self, layer: Any | None) -> None:
+        """Speak of another fiber layer from now on: its looks, and the numbers of the fibers it carries."""
+        self.layer = layer
+        self._looks.setVisible(layer is not None)
+        self._save.setEnabled(layer is not None)
+        self._fiber.hide()
+        if layer is None:
+            self._numbers.setText("Click in the brain to see the fibers that pass there.")
+            self._plot.hide()
+            return
+        was = self._color.blockSignals(True)
+        self._color.clear()
+        for name in layer.color_choices:
+            self._color.addItem(READABLE.get(name, name), name)
+        self._color.setCurrentIndex(self._color.findData(layer.color_by))
+        self._color.blockSignals(was)
+        self._show_bar()
+        self._show_filter()
+        self._show_numbers(layer.metadata[KEY]["tractogram"])
+
+    def _show_numbers(self, fibers: Tractogram) -> None:
+        """Show counts, lengths, time and the histogram of drifts."""
+        self._numbers.setText(numbers_text(fibers))
+        self._show_drift(fibers)
+
+    def show_fiber(self, layer: Any, fiber: int) -> None:
+        """Show the numbers of a picked fiber."""
+        numbers = {name: values[fiber] for name, values in layer.per_fiber.items()}
+        lines = [f"<b>{layer.name}, fiber {fiber}</b>"]
+        for name, value in numbers.items():
+            if name == "stop_reason":
+                lines.append(f"ended: {REASON_TEXT.get(StopReason(int(value)), '?')}")
+            else:
+                lines.append(f"{READABLE.get(name, name)}: {value:.3g}")
+        self._fiber.setText("<br>".join(lines))
+        self._fiber.show()
+
+    # -- the inside -----------------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        self._numbers = QLabel(self)
+        self._numbers.setWordWrap(True)
+        self._fiber = QLabel(self)
+        self._fiber.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._plot = pyqtgraph.PlotWidget(self, background=None)
+        self._plot.setFixedHeight(96)
+        self._plot.setLabel("bottom", "drift of g(v, v), log₁₀")
+        self._plot.setLabel("left", "fibers")
+        self._plot.setMouseEnabled(x=False, y=False)
+        self._plot.hideButtons()
+        self._plot.setMenuEnabled(False)
+        self._color = QComboBox(self)
+        self._color.currentIndexChanged.connect(self._on_color)
+        self._bar = QLabel(self)
+        self._limits = QLabel(self)
+        self._measure = QComboBox(self)
+        for name in FILTERS:
+            self._measure.addItem(READABLE[name], name)
+        self._measure.currentIndexChanged.connect(lambda *_: self._show_range())
+        self._range = QLabeledDoubleRangeSlider(Qt.Orientation.Horizontal, self)
+        self._range.valueChanged.connect(self._on_filter)
+        self._looks = QWidget(self)
+        form = QFormLayout(self._looks)
+        form.setContentsMargins(0, 0, 0, 0)
+        form.addRow("Colour by", self._color)
+        form.addRow(self._bar)
+        form.addRow(self._limits)
+        form.addRow("Show by", self._measure)
+        form.addRow(self._range)
+        self._save = QPushButton("Save fibers…", self)
+        self._save.setToolTip("Write the current bundle as trk, tck, trx or vtk")
+        self._save.clicked.connect(lambda: self.save_wanted.emit())
+        opening = QPushButton("Open fibers…", self)
+        opening.setToolTip("Show a trk, tck, trx or vtk file beside the bundles")
+        opening.clicked.connect(lambda: self.open_wanted.emit())
+        row = QHBoxLayout()
+        row.addStretch(1)
+        row.addWidget(opening)
+        row.addWidget(self._save)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 6, 0, 0)
+        for part in (self._numbers, self._plot, self._looks, self._fiber):
+            layout.addWidget(part)
+        layout.addLayout(row)
+
+    def _show_drift(self, fibers: Tractogram) -> None:
+        drift = fibers.per_fiber.get("drift")
+        positive = drift[(drift > 0) & np.isfinite(drift)] if drift is not None else np.empty(0)
+        self._plot.clear()
+        self._plot.setVisible(len(positive) > 0)
+        if len(positive):
+            counts, edges = np.histogram(np.log10(positive), bins=24)
+            self._plot.addItem(
+                pyqtgraph.BarGraphItem(x0=edges[:-1], x1=edges[1:], height=counts, brush="#4cc9f0", pen=None)
+            )
+
+    def _on_color(self, *_: Any) -> None:
+        if self.layer is not None and self._color.currentData() is not None:
+            self.layer.color_by = self._color.currentData()
+            self._show_bar()
+
+    def _show_bar(self) -> None:
+        image = None if self.layer is None else self.layer.color_bar_image(10, 240)
+        limits = None if self.layer is None else self.layer.color_bar_limits
+        self._bar.setVisible(image is not None)
+        self._limits.setVisible(limits is not None)
+        if image is None or limits is None:
+            return
+        rgb = np.ascontiguousarray(image[..., :3])
+        drawn = QImage(rgb.data, rgb.shape[1], rgb.shape[0], 3 * rgb.shape[1], QImage.Format.Format_RGB888)
+        self._bar.setPixmap(QPixmap.fromImage(drawn))
+        self._limits.setText(f"{limits[0]:.3g}  to  {limits[1]:.3g}   {self._color.currentText()}")
+
+    def _show_filter(self) -> None:
+        """Show the filter that the layer has, or one that lets everything through."""
+        ours = self._filter_of_layer()
+        if ours is not None:
+            was = self._measure.blockSignals(True)
+            self._measure.setCurrentIndex(self._measure.findData(ours[0]))
+            self._measure.blockSignals(was)
+        self._show_range()
+
+    def _show_range(self) -> None:
+        values = self._filter_values()
+        was = self._range.blockSignals(True)
+        low, high = (float(values.min()), float(values.max())) if values is not None and len(values) else (0.0, 1.0)
+        self._range.setDecimals(_decimals(high))
+        self._range.setRange(low, max(high, low + 10.0 ** -_decimals(high)))
+        ours = self._filter_of_layer()
+        kept = ours is not None and ours[0] == self._measure.currentData()
+        self._range.setValue(ours[1] if ours is not None and kept else (low, high))
+        self._range.blockSignals(was)
+        if not kept and self.layer is not None:
+            self._on_filter((low, high))
+
+    def _filter_of_layer(self) -> tuple[str, tuple[float, float]] | None:
+        return None if self.layer is None else self.layer.metadata[KEY].get("filter")
+
+    def _filter_values(self) -> Any | None:
+        return None if self.layer is None else self.layer.per_fiber.get(self._measure.currentData())
+
+    def _on_filter(self, limits: tuple[float, float]) -> None:
+        values = self._filter_values()
+        if values is not None and self.layer is not None:
+            half = 0.51 * 10.0 ** -self._range.decimals()  # the slider rounds
+            self.layer.shown = (values >= limits[0] - half) & (values <= limits[1] + half)
+            self.layer.metadata[KEY]["filter"] = (self._measure.currentData(), tuple(limits))
+
+
+def numbers_text(fibers: Tractogram) -> str:
+    """Return what is worth saying of some fibers: how many, how long, how fast, how far g(v, v) drifted."""
+    launched, seconds = fibers.parameters.get("launched", len(fibers)), fibers.parameters.get("seconds", 0.0)
+    device = str(fibers.parameters.get("device", "")).split(" (")[0]
+    made = f" of {launched:,} fibers · {seconds:.2f} s on {device}" if device else " fibers"
+    text = f"<b>{len(fibers):,}</b>{made}"
+    if len(fibers):
+        lengths, drift = fibers.lengths_mm(), fibers.per_fiber.get("drift")
+        text += f"<br>mean length {lengths.mean():.0f} mm, longest {lengths.max():.0f} mm"
+        if drift is not None and drift.max() > 0:
+            text += f" · drift: median {np.median(drift):.1e}, 99 % below {np.percentile(drift, 99):.1e}"
+    return text + ("" if fibers.complete else " · stopped early")
+
+
+def _decimals(largest: float) -> int:
+    """Digits behind the point that show three figures of a number."""
+    return int(np.clip(2 - np.floor(np.log10(largest)), 0, 9)) if largest > 0 else 2

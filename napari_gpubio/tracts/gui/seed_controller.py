@@ -1,0 +1,196 @@
+"""Everything about seeds between the mouse, the list in the panel and the layers on screen."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from qtpy.QtCore import QObject, Signal
+
+from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.space import viewer_to_world, world_to_viewer
+from napari_gpubio.gui.slices import show_slices_at
+from napari_gpubio.tracts.gui.bundle_layers import BundleLayers
+from napari_gpubio.tracts.gui.bundles import BundleList
+from napari_gpubio.tracts.gui.request import Position
+from napari_gpubio.tracts.gui.seed_box import SeedBox
+from napari_gpubio.tracts.gui.seed_tool import SeedTool
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
+from napari_gpubio.tracts.seeds import check_seed
+
+NO_TENSORS = "there are no tensors; open a diffusion scan, or File › Open Sample › napari-gpubio"
+MISSED = "The click met no voxel of the tensors; click in the brain."
+
+
+class SeedDesk(QObject):
+    """Keeps bundles, markers and the list in step, and says when fibers are wanted.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    box
+        The list of bundles in the panel.
+    source
+        Gives the scan or the tensors that seeds belong to, or None.
+    target
+        Gives the layer whose volume a click means, or None.
+    """
+
+    track_wanted = Signal()
+    preview_wanted = Signal(object)  # the bundle as it is being dragged
+    changed = Signal()
+    complained = Signal(str)
+
+    def __init__(
+        self,
+        viewer: Any,
+        box: SeedBox,
+        source: Callable[[], DiffusionScan | TensorField | None],
+        target: Callable[[], Any],
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.bundles = BundleList()
+        self.layers = BundleLayers(viewer)
+        self.tool = SeedTool(viewer, self._marker_positions, target, self)
+        self._viewer, self._box, self._source = viewer, box, source
+        self._connect()
+
+    def place(self, centre_mm: Position, *, new: bool = False) -> None:
+        """Put the current bundle's seed (or a new one's) at a world position in mm, and want its fibers.
+
+        Raises
+        ------
+        InvalidInput
+            If there are tensors, and none at that position.
+        """
+        source = self._source()
+        if isinstance(source, TensorField):
+            check_seed(source, centre_mm)
+        if new or self.bundles.current is None:
+            self.bundles.add(centre_mm)
+        else:
+            self.bundles.move(centre_mm)
+        self._box.use_ball()
+        self._go_to(centre_mm)
+        self.show()
+        self.track_wanted.emit()
+
+    def current_position(self) -> Any | None:
+        """Viewer position (z, y, x) of the current seed, or None."""
+        source, current = self._source(), self.bundles.current
+        if source is None or current is None:
+            return None
+        return world_to_viewer(current.centre_mm, source.affine, source.shape)
+
+    def show(self) -> None:
+        """Show the bundles in the list, as markers and as layers."""
+        self._box.show_bundles(self.bundles)
+        self.layers.follow(self.bundles)
+        self._show_markers([b.centre_mm for b in self.bundles])
+        self.changed.emit()
+
+    def attach(self) -> None:
+        """Take the mouse."""
+        self.tool.attach()
+
+    def detach(self) -> None:
+        """Give the mouse back."""
+        self.tool.detach()
+
+    def _connect(self) -> None:
+        self.tool.placed.connect(self._on_placed)
+        self.tool.grabbed.connect(self._on_grabbed)
+        self.tool.dragged.connect(lambda _, position: self._on_dragged(position))
+        self.tool.dropped.connect(lambda _, position: self._on_placed(position, new=False))
+        self.tool.missed.connect(lambda: self.complained.emit(NO_TENSORS if self._source() is None else MISSED))
+        self._box.placing_changed.connect(self._on_placing)
+        self._box.chosen.connect(self._on_chosen)
+        self._box.renamed.connect(self._on_renamed)
+        self._box.add_wanted.connect(self._on_add)
+        self._box.remove_wanted.connect(self._on_remove)
+        self._box.undo_wanted.connect(self._on_undo)
+
+    # -- where things are -----------------------------------------------------------------------------------------
+
+    def _world(self, position: Any) -> Position:
+        source = self._source()
+        if source is None:
+            raise InvalidInput(NO_TENSORS)
+        x, y, z = viewer_to_world(position, source.affine, source.shape)
+        return float(x), float(y), float(z)
+
+    def _marker_positions(self) -> Any:
+        source = self._source()
+        if source is None or not len(self.bundles):
+            return []
+        return world_to_viewer([b.centre_mm for b in self.bundles], source.affine, source.shape)
+
+    def _show_markers(self, centres_mm: list[Position]) -> None:
+        source = self._source()
+        if source is not None:
+            self.layers.show_seeds(list(self.bundles), centres_mm, source)
+
+    def _go_to(self, centre_mm: Position) -> None:
+        """Move the slices on screen to a world position."""
+        source = self._source()
+        if source is not None:
+            show_slices_at(self._viewer, world_to_viewer(centre_mm, source.affine, source.shape))
+
+    # -- what the user does ---------------------------------------------------------------------------------------
+
+    def _on_placed(self, position: Any, new: bool) -> None:
+        try:
+            self.place(self._world(position), new=new)
+        except GpuBioError as error:
+            self.show()  # a marker that was dragged there goes back
+            self.complained.emit(str(error))
+
+    def _on_grabbed(self, index: int) -> None:
+        self._box.use_ball()
+        self._on_chosen(index)
+
+    def _on_dragged(self, position: Any) -> None:
+        current = self.bundles.current
+        if self._source() is None or current is None:
+            return
+        moved = dataclasses.replace(current, centre_mm=self._world(position))
+        centres = [b.centre_mm for b in self.bundles]
+        centres[self.bundles.current_index] = moved.centre_mm
+        self._show_markers(centres)
+        self.preview_wanted.emit(moved)
+
+    def _on_placing(self, placing: bool) -> None:
+        self.tool.placing = placing
+
+    def _on_chosen(self, index: int) -> None:
+        self.bundles.choose(index)
+        self.show()
+
+    def _on_renamed(self, name: str) -> None:
+        was = self.bundles.current
+        if was is None or was.name == name:
+            return
+        try:
+            self.bundles.rename(name)
+        except InvalidInput as error:
+            self.complained.emit(str(error))
+        self.show()
+
+    def _on_add(self) -> None:
+        """Put a new bundle at the middle of what is shown; the user then drags it or clicks."""
+        self._on_placed(np.asarray(self._viewer.dims.point)[-3:], new=True)
+
+    def _on_remove(self) -> None:
+        if self.bundles.current is not None:
+            self.bundles.remove()
+            self.show()
+
+    def _on_undo(self) -> None:
+        before = {b.key: b.centre_mm for b in self.bundles}
+        self.bundles.undo()
+        self.show()
+        current = self.bundles.current
+        if current is not None and before.get(current.key) != current.centre_mm:
+            self.track_wanted.emit()

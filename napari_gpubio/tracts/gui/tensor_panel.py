@@ -1,0 +1,365 @@
+"""The dock widget "Diffusion tensors": from a diffusion scan to tensors, maps and ellipsoids."""
+
+import dataclasses
+import threading
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from napari.layers import Image, Labels
+from qtpy.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QFileDialog,
+    QFormLayout,
+    QGridLayout,
+    QGroupBox,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QWidget,
+)
+
+from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.napari_io import KEY, grid_of, save_layer, saved_path, volume_of
+from napari_gpubio.core.space import apply_affine, same_grid, slice_steps_mm, viewer_to_world, world_layer_affine
+from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.forms import ParamForm
+from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.gui.script import call_text
+from napari_gpubio.gui.view_box import ViewBox
+from napari_gpubio.tracts.gradient_check import GradientCheck, check_gradients
+from napari_gpubio.tracts.io.tensor_images import read_tensors
+from napari_gpubio.tracts.io.volumes import read_volume
+from napari_gpubio.tracts.kernels.tensors.problem import FitSettings
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
+from napari_gpubio.tracts.napari_io import field_of, map_layer, read_layers, scan_of
+from napari_gpubio.tracts.tensors.glyphs import ellipsoids, nearby_voxels, slice_voxels
+from napari_gpubio.tracts.tensors.run import fit_steps
+from napari_gpubio.tracts.tensors.scalars import scalar_map
+
+if TYPE_CHECKING:
+    import napari.viewer
+
+MAPS = ("FA", "MD", "AD", "RD", "DEC", "S0")
+SHOWN_AT_FIRST = ("FA", "DEC")
+PLACES = {"slice": "the slice on screen", "point": "around the middle of the view"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fitted:
+    """What one run gave."""
+
+    scan: DiffusionScan
+    field: TensorField
+    check: GradientCheck
+    study: str
+    recipe: tuple[str, ...] | str
+
+
+class TensorPanel(EnginePanel):
+    """Fit tensors and show what they say.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    """
+
+    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
+        super().__init__(viewer, run_text="Fit", parent=parent)
+        self._shell_boxes: dict[int, QCheckBox] = {}
+        self._fill()
+        self.scan_box.currentIndexChanged.connect(self._on_scan)
+        self.own(self.scan_box)
+        self.own(self.mask_box)
+        self.own(self.view_box)
+        self._on_scan()
+
+    # -- the inside of the panel ----------------------------------------------------------------------------------
+
+    def _fill(self) -> None:
+        self.scan_box = LayerBox(
+            self.viewer,
+            lambda layer: scan_of(layer) is not None,
+            empty="open a scan (NIfTI + bval + bvec)",
+            parent=self,
+        )
+        self.mask_box = LayerBox(self.viewer, _is_volume, nothing="automatic brain mask", parent=self)
+        opening = QHBoxLayout()
+        for text, tip, slot in (
+            ("Open scan…", "NIfTI with bval and bvec beside it, or MRtrix .mif", self._on_open_scan),
+            ("Open tensors…", "A tensor image of MRtrix, FSL or DIPY", self._on_open_tensors),
+        ):
+            button = QPushButton(text, self)
+            button.setToolTip(tip)
+            button.clicked.connect(slot)
+            opening.addWidget(button)
+        self.view_box = ViewBox(self.viewer, self)
+        self.inputs.addWidget(self.view_box)
+        top = QFormLayout()
+        top.addRow(opening)
+        top.addRow("Scan", self.scan_box)
+        top.addRow("Mask", self.mask_box)
+        self._shells = QHBoxLayout()
+        top.addRow("b (s/mm²)", self._shells)
+        self.inputs.addLayout(top)
+        self.form = ParamForm(FitSettings(), parent=self)
+        self.inputs.addWidget(self.form)
+        self.inputs.addWidget(self._map_choices())
+        self.inputs.addWidget(self._glyph_controls())
+        track = QPushButton("Track fibers…", self)
+        track.setToolTip("Open the panel Fiber tracking beside this one")
+        track.clicked.connect(self.open_tracking)
+        self.inputs.addWidget(track)
+        self.check_label = QLabel(self)
+        self.check_label.setWordWrap(True)
+        self.check_label.hide()
+        self.inputs.addWidget(self.check_label)
+
+    def _map_choices(self) -> QWidget:
+        box = QGroupBox("Maps", self)
+        grid = QGridLayout(box)
+        self.map_boxes: dict[str, QCheckBox] = {}
+        for place, name in enumerate(MAPS):
+            self.map_boxes[name] = QCheckBox(name, box)
+            self.map_boxes[name].setChecked(name in SHOWN_AT_FIRST)
+            grid.addWidget(self.map_boxes[name], place // 3, place % 3)
+        self.map_boxes["DEC"].setToolTip("Direction-encoded colour: red left-right, green front-back, blue up-down")
+        return box
+
+    def _glyph_controls(self) -> QWidget:
+        box = QGroupBox("Ellipsoids", self)
+        self._place = QComboBox(box)
+        for name, text in PLACES.items():
+            self._place.addItem(text, name)
+        show = QPushButton("Show", box)
+        show.clicked.connect(self.show_ellipsoids)
+        row = QHBoxLayout(box)
+        row.addWidget(self._place, 1)
+        row.addWidget(show)
+        return box
+
+    def _on_scan(self, *_: Any) -> None:
+        """Offer the shells of the chosen scan."""
+        for box in self._shell_boxes.values():
+            self._shells.removeWidget(box)
+            box.deleteLater()
+        scan = scan_of(self.scan_box.layer) if self.scan_box.layer is not None else None
+        self._shell_boxes = {}
+        for shell in scan.shells() if scan is not None else ():
+            box = QCheckBox(str(shell), self)
+            box.setChecked(True)
+            box.setToolTip(f"{int(np.sum(np.abs(scan.bvals - shell) <= 50))} volumes near b = {shell} s/mm²")
+            self._shells.addWidget(box)
+            self._shell_boxes[shell] = box
+        self.clear_message()
+        if scan is not None and scan.notes:
+            self.show_note(". ".join(scan.notes) + ".")
+
+    @property
+    def settings(self) -> FitSettings:
+        """The fit's settings as the panel shows them."""
+        chosen = tuple(shell for shell, box in self._shell_boxes.items() if box.isChecked())
+        everything = len(chosen) == len(self._shell_boxes)
+        return dataclasses.replace(self.form.value(), shells=() if everything else chosen)
+
+    # -- opening --------------------------------------------------------------------------------------------------
+
+    def _on_open_scan(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(
+            self, "Open a diffusion scan", "", "Scans (*.nii *.nii.gz *.mif *.mif.gz)"
+        )
+        if path:
+            self.open_scan(path)
+
+    def open_scan(self, path: str) -> None:
+        """Add a diffusion scan's layer; what goes wrong is shown as a sentence."""
+        try:
+            for data, keywords, _ in read_layers(path):
+                layer = self.viewer.add_image(data, **keywords)
+                self.scan_box.choose(layer)
+        except GpuBioError as error:
+            self.show_error(str(error))
+
+    def _on_open_tensors(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(
+            self, "Open a tensor image", "", "Tensors (*.nii *.nii.gz *.mif *.mif.gz)"
+        )
+        if path:
+            self.open_tensors(path)
+
+    def open_tensors(self, path: str) -> None:
+        """Add the maps of a tensor image; what goes wrong is shown as a sentence."""
+        try:
+            field = read_tensors(path)
+        except GpuBioError as error:
+            self.show_error(str(error))
+            return
+        self._add_maps(field, field.path.name.split(".")[0] if field.path else "tensors", ())
+        if field.notes:
+            self.show_note(" ".join(field.notes))
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Fitted]:
+        """Read the inputs and return the fit."""
+        layer = self.scan_box.layer
+        if layer is None:
+            raise InvalidInput("there is no diffusion scan; open a NIfTI file with its bval and bvec files beside it")
+        scan, study, settings, device = scan_of(layer), layer.name, self.settings, self.device
+        if not settings.shells and not any(box.isChecked() for box in self._shell_boxes.values()):
+            raise InvalidInput("no b-value is chosen; tick b = 0 and at least one shell")
+        mask = self._mask(scan)
+        maps = [name for name, box in self.map_boxes.items() if box.isChecked()]
+        recipe = self._recipe_or_reason()
+
+        def steps() -> Generator[Step, None, Fitted]:
+            field = yield from fit_steps(scan, mask, settings, device=device, stop=stop)
+            yield Step(1, 1, "checking the gradient table")
+            for name in maps:
+                scalar_map(field, name)  # made here, kept with the field, and only shown in the GUI thread
+            return Fitted(scan, field, check_gradients(field), study, recipe)
+
+        return steps()
+
+    def _mask(self, scan: Any) -> Any | None:
+        layer = self.mask_box.layer
+        if layer is None:
+            return None
+        affine, shape = grid_of(layer)
+        if not same_grid(shape, affine, scan.shape, scan.affine):
+            raise InvalidInput(
+                f"the mask {layer.name!r} has shape {shape} and another place in space than the scan {scan.shape}; "
+                "use a mask drawn on this scan's grid"
+            )
+        return volume_of(layer) > 0
+
+    def show_result(self, result: Fitted) -> None:
+        """Add the maps, say what was repaired and what the gradient check found."""
+        self._add_maps(result.field, result.study, result.recipe)
+        for layer in self.viewer.layers:
+            if scan_of(layer) is result.scan:
+                layer.visible = False
+        self.check_label.setText(result.check.message)
+        self.check_label.setStyleSheet("" if result.check.ok else "color: #ff6b5e; font-weight: 600;")
+        self.check_label.show()
+        notes = list(result.field.notes)
+        if not result.field.complete:
+            notes.insert(0, "The fit was stopped: only a part of the volume has tensors")
+        if notes:
+            self.show_note(". ".join(notes) + ".")
+
+    def _add_maps(self, field: TensorField, study: str, recipe: tuple[str, ...] | str) -> None:
+        for name in MAPS:
+            if self.map_boxes[name].isChecked() and not (name == "S0" and field.s0 is None):
+                data, keywords, _ = map_layer(field, name, study)
+                keywords["metadata"][KEY]["recipe"] = recipe
+                self.viewer.add_image(data, **keywords)
+
+    # -- ellipsoids -----------------------------------------------------------------------------------------------
+
+    @property
+    def field(self) -> TensorField | None:
+        """The tensors of the active layer, or else of the newest layer that has some."""
+        active = self.viewer.layers.selection.active
+        layers = ([active] if active is not None else []) + list(reversed(self.viewer.layers))
+        return next((field for layer in layers if (field := field_of(layer)) is not None), None)
+
+    def show_ellipsoids(self) -> None:
+        """Draw the tensors of the slice on screen, or around the middle of the view."""
+        field = self.field
+        if field is None:
+            self.show_error("there are no tensors to draw; fit a scan first")
+            return
+        world = viewer_to_world(np.asarray(self.viewer.dims.point), field.affine, field.shape)
+        centre = apply_affine(np.linalg.inv(field.affine), world)
+        voxels = nearby_voxels(centre, 4)
+        if self._place.currentData() == "slice":
+            axis, index = self._slice(field, centre)
+            voxels = slice_voxels(field, axis, index)
+        try:
+            vertices, faces, colors = ellipsoids(field, voxels)
+        except GpuBioError as error:
+            self.show_error(str(error))
+            return
+        for layer in [x for x in self.viewer.layers if x.name == "ellipsoids"]:
+            self.viewer.layers.remove(layer.name)
+        step = slice_steps_mm(field.affine, field.shape)
+        matrix = world_layer_affine(field.affine, field.shape) @ np.diag([*step, 1.0])
+        self.viewer.add_surface(
+            (vertices[:, ::-1] / step, faces[:, ::-1]),
+            vertex_colors=colors,
+            affine=matrix,
+            shading="none",
+            name="ellipsoids",
+        )
+        self.clear_message()
+
+    def _slice(self, field: TensorField, centre: Any) -> tuple[int, int]:
+        """Voxel axis and index of the slice on screen (of the last one, in 3-D)."""
+        world_axis = 2 - (self.viewer.dims.order[-3] - (self.viewer.dims.ndim - 3))
+        axis = int(np.argmax(np.abs(field.affine[world_axis, :3] / field.voxel_sizes_mm)))
+        return axis, int(np.clip(round(float(centre[axis])), 0, field.shape[axis] - 1))
+
+    def open_tracking(self) -> None:
+        """Open the panel "Fiber tracking" as a tab beside this one."""
+        self.viewer.window.add_plugin_dock_widget("napari-gpubio", "Fiber tracking", tabify=True)
+
+    # -- the script -----------------------------------------------------------------------------------------------
+
+    def script(self, saved: Mapping[str, Path]) -> str:
+        """Return a script that fits the tensors as the panel would and saves FA."""
+        lines = ["from napari_gpubio import tracts", "", *self._recipe(saved), ""]
+        lines += ["print(tracts.check_gradients(field).message)"]
+        lines += ['tracts.write_volume("FA.nii.gz", tracts.scalar_map(field, "FA"), field.affine)']
+        return "\n".join(lines) + "\n"
+
+    def painted_layers(self) -> list[Any]:
+        """The mask, if no file holds it as it is."""
+        mask = self.mask_box.layer
+        return [mask] if mask is not None and saved_path(mask, read_volume) is None else []
+
+    def save_painted(self, layer: Any, folder: Path) -> Path:
+        """Save a mask as NIfTI into a folder."""
+        return save_layer(layer, folder)
+
+    def _recipe_or_reason(self) -> tuple[str, ...] | str:
+        """The lines of a script that make these tensors, or a sentence that says why there are none."""
+        mask = self.mask_box.layer
+        if mask is not None and saved_path(mask, read_volume) is None:
+            return (
+                f"these tensors were fitted in the mask {mask.name!r}, which no file holds; save the mask, open the "
+                "file, fit in it, and copy again"
+            )
+        try:
+            return tuple(self._recipe({}))
+        except InvalidInput as error:
+            return str(error)
+
+    def _recipe(self, saved: Mapping[str, Path]) -> list[str]:
+        layer = self.scan_box.layer
+        scan = None if layer is None else scan_of(layer)
+        if scan is None:
+            raise InvalidInput("there is no diffusion scan; open a NIfTI file with its bval and bvec files beside it")
+        if scan.path is None:
+            raise InvalidInput(
+                f"the scan of layer {layer.name!r} does not come from a file, so a script cannot find it; "
+                "save it as NIfTI with its bval and bvec files, and open that"
+            )
+        lines = [f"scan = tracts.read_dwi({str(scan.path)!r})"]
+        mask, mask_text = self.mask_box.layer, "None"
+        if mask is not None:
+            path = saved.get(mask.name) or saved_path(mask, read_volume) or f"{mask.name}.nii.gz"
+            lines.append(f"mask = tracts.read_mask({str(path)!r}, scan.shape, scan.affine)")
+            mask_text = "mask"
+        settings = call_text("tracts", self.settings)
+        return [*lines, f"field = tracts.fit_tensors(scan, {mask_text}, {settings}, device={self.device!r})"]
+
+
+def _is_volume(layer: Any) -> bool:
+    if isinstance(layer, Labels):
+        return layer.ndim >= 3  # labels drawn while a series is open have its axis too
+    return isinstance(layer, Image) and layer.ndim == 3 and not layer.rgb

@@ -1,0 +1,379 @@
+"""The dock widget "Fiber tracking": click a seed, see its fibers, drag it."""
+
+import threading
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtCore import QTimer
+from qtpy.QtWidgets import QFileDialog, QFormLayout, QWidget
+
+from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.napari_io import KEY, grid_of, save_layer, saved_path, volume_of
+from napari_gpubio.core.space import voxel_sizes_mm
+from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.forms import ParamForm
+from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.gui.lines import Lines
+from napari_gpubio.gui.panel import EnginePanel, heading
+from napari_gpubio.gui.script import file_name
+from napari_gpubio.gui.view_box import ViewBox
+from napari_gpubio.tracts.gui.bundle_layers import key_of
+from napari_gpubio.tracts.gui.bundles import Bundle, BundleList
+from napari_gpubio.tracts.gui.context_box import ContextBox
+from napari_gpubio.tracts.gui.request import PartialFibers, Position, Region, Request, Traced, thinned, traced_steps
+from napari_gpubio.tracts.gui.results import ResultBox
+from napari_gpubio.tracts.gui.script import tracking_script
+from napari_gpubio.tracts.gui.seed_box import SeedBox
+from napari_gpubio.tracts.gui.seed_controller import NO_TENSORS, SeedDesk
+from napari_gpubio.tracts.gui.seed_tool import volume_to_click
+from napari_gpubio.tracts.io.tractograms import read_tractogram
+from napari_gpubio.tracts.io.volumes import read_volume
+from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.napari_io import field_of, map_layer, scan_of
+from napari_gpubio.tracts.settings import Directions, TrackSettings
+
+if TYPE_CHECKING:
+    import napari.viewer
+
+PREVIEW_FIBERS = 200
+RETRACK_MS = 300
+WIDGET_DIRECTIONS = Directions(count=10, cone_half_angle_deg=15.0)
+
+
+class TrackingPanel(EnginePanel):
+    """Track fibers from clicked seeds.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    """
+
+    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
+        super().__init__(viewer, run_text="Track", parent=parent)
+        self._preview = LatestJob(self)
+        self._voxel_edge = 0.0
+        self._partial: PartialFibers | None = None
+        self._retrack = QTimer(self)
+        self._retrack.setSingleShot(True)
+        self._retrack.setInterval(RETRACK_MS)
+        self._fill()
+        self.desk = SeedDesk(viewer, self.seed_box, lambda: self.source, self._clicked_layer, self)
+        self._connect()
+        for part in (self.source_box, self.seed_box, self.view_box, self.desk):
+            self.own(part)
+        self._on_source()
+
+    # -- the inside of the panel ----------------------------------------------------------------------------------
+
+    def _fill(self) -> None:
+        self.source_box = LayerBox(
+            self.viewer,
+            _is_source,
+            empty="open a diffusion scan, or File › Open Sample",
+            parent=self,
+        )
+        self.seed_box = SeedBox(self.viewer, self)
+        self.directions_form = ParamForm(WIDGET_DIRECTIONS, parent=self)
+        self.settings_form = ParamForm(TrackSettings(), parent=self)
+        self.results = ResultBox(self)
+        self.view_box = ViewBox(self.viewer, self)
+        self.context_box = ContextBox(self)
+        top = QFormLayout()
+        top.addRow("Tensors", self.source_box)
+        self.inputs.addLayout(top)
+        self.inputs.addWidget(self.view_box)
+        for title, parts in (
+            ("Seeds", (self.seed_box,)),
+            ("Result", (self.results,)),
+            ("Fibers", (self.directions_form, self.settings_form)),
+            ("3-D", (self.context_box,)),
+        ):
+            self.inputs.addWidget(heading(title, self))
+            for part in parts:
+                self.inputs.addWidget(part)
+        self._show_fitting_rows()
+
+    def _connect(self) -> None:
+        self.source_box.currentIndexChanged.connect(self._on_source)
+        self.desk.track_wanted.connect(self.track_again)
+        self.desk.preview_wanted.connect(self._on_drag)
+        self.desk.changed.connect(self._on_bundles)
+        self.desk.complained.connect(self.show_error)
+        self.desk.tool.picked.connect(self._on_picked)
+        for form in (self.settings_form, self.directions_form, self.seed_box.form):
+            form.changed.connect(self._on_settings)
+        self._retrack.timeout.connect(self.track_again)
+        self.results.save_wanted.connect(self._on_save)
+        self.results.open_wanted.connect(self._on_open)
+        self.context_box.changed.connect(self._show_context)
+        self._preview.finished.connect(self._on_preview)
+
+    def _on_settings(self) -> None:
+        """Follow the settings: the fibers on screen are traced again, once the user pauses."""
+        self._show_fitting_rows()
+        layer = self.results.layer
+        if layer is not None and key_of(layer) == self._key():
+            self._retrack.start()
+
+    def _key(self) -> object:
+        """What the fibers of the next run belong to: a bundle, or a label region."""
+        labels, bundle = self.seed_box.label_layer, self.bundles.current
+        if labels is not None:
+            return f"region {labels.name} {self.seed_box.label}"
+        return None if bundle is None else bundle.key
+
+    def _show_fitting_rows(self) -> None:
+        """Show only the inputs that matter for the chosen method and directions."""
+        form, method = self.settings_form, self.settings_form.widget("method").value
+        geodesic = method != "eudx"
+        form.set_row_visible("metric", visible=geodesic)
+        form.set_row_visible("sharpening", visible=geodesic and form.widget("metric").value == "sharpened")
+        form.set_row_visible("max_drift", visible=geodesic)
+        form.set_row_visible("interpolation", visible=method == "hamiltonian")
+        form.set_row_visible("texture", visible=method == "vanaart2011")
+        kind = self.directions_form.widget("kind").value
+        self.directions_form.set_row_visible("count", visible=kind != "principal")
+        self.directions_form.set_row_visible("cone_half_angle_deg", visible=kind == "cone")
+
+    # -- the data -------------------------------------------------------------------------------------------------
+
+    @property
+    def source(self) -> DiffusionScan | TensorField | None:
+        """The chosen layer's tensors, or its diffusion scan, or None."""
+        layer = self.source_box.layer
+        if layer is None:
+            return None
+        return field_of(layer) or scan_of(layer)
+
+    @property
+    def field(self) -> TensorField | None:
+        """The chosen tensors, or None while there is only a scan."""
+        return self.source if isinstance(self.source, TensorField) else None
+
+    def _on_source(self, *_: Any) -> None:
+        source = self.source
+        if source is not None:
+            edge = float(voxel_sizes_mm(source.affine).min())
+            if edge != self._voxel_edge:  # another grid; on the same one the user's own step stays
+                self._voxel_edge = edge
+                self.settings_form.widget("step_mm").value = max(round(0.2 * edge, 2), 0.01)
+        self.desk.show()
+
+    def _clicked_layer(self) -> Any | None:
+        """Layer whose volume a click means."""
+        if self.field is not None:
+            return volume_to_click(self.viewer, self.field) or self.source_box.layer
+        return self.source_box.layer
+
+    # -- seeds ----------------------------------------------------------------------------------------------------
+
+    @property
+    def bundles(self) -> BundleList:
+        """The named seeds."""
+        return self.desk.bundles
+
+    def place_seed(self, centre_mm: Position, *, new: bool = False) -> None:
+        """Put the current bundle's seed (or a new one's) at a world position in mm, and track it."""
+        self.desk.place(centre_mm, new=new)
+
+    def _show_context(self) -> None:
+        """Show FA as the user wants it in 3-D."""
+        layer = None if self.field is None else volume_to_click(self.viewer, self.field)
+        seed = self.desk.current_position()
+        if layer is not None and seed is not None:
+            self.context_box.apply(layer, seed)
+
+    def _on_bundles(self) -> None:
+        """Speak of the current bundle's fibers."""
+        current = self.bundles.current
+        self.results.show_layer(None if current is None else self.desk.layers.fibers_of(current.key))
+        self._show_context()
+
+    def _on_drag(self, moved: Bundle) -> None:
+        if self.field is not None:
+            self._preview.submit(self._preview_steps(moved))
+
+    def _preview_steps(self, bundle: Bundle) -> Any:
+        """Fewer fibers of the same fan, to follow the mouse."""
+        smaller = thinned(self._request(bundle, None), PREVIEW_FIBERS)
+        return lambda stop: traced_steps(smaller, stop)
+
+    def _on_preview(self, outcome: Outcome) -> None:
+        if outcome.result is not None:
+            self._show_fibers(outcome.result.request, outcome.result.fibers, outcome.result.lines)
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def track_again(self) -> None:
+        """Track with the inputs as they stand; tracking under way is ended first, a fit is waited for."""
+        self._preview.cancel()
+        self._retrack.stop()
+        self.run_again(end_first=self.field is not None)
+
+    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Traced]:
+        """Read the inputs and return the tracking of the current bundle."""
+        request = self._request(self.bundles.current, self.seed_box.label_layer)
+        self._partial = PartialFibers(request)
+        return traced_steps(request, stop)
+
+    def show_preview(self, preview: Any) -> None:
+        """Show what a long run has traced so far."""
+        fibers = None if self._partial is None else self._partial.add(preview)
+        if self._partial is not None and fibers is not None:
+            self._show_fibers(self._partial.request, fibers)
+
+    def _request(self, bundle: Bundle | None, labels: Any | None) -> Request:
+        source, region = self.source, None
+        if source is None:
+            raise InvalidInput(NO_TENSORS)
+        if labels is None and bundle is None:
+            raise InvalidInput("there is no seed; click in the brain, or choose a label region to seed from")
+        name = "" if bundle is None else bundle.name
+        if labels is not None:
+            region = Region(volume_of(labels), grid_of(labels)[0], self.seed_box.label, labels.name)
+            name = f"{labels.name} {region.label}"
+        key = self._key() if labels is not None or bundle is None else bundle.key
+        shown = self.desk.layers.fibers_of(key)
+        return Request(
+            key=key,
+            name=name,
+            study=self.source_box.layer.name,
+            source=source,
+            seeds=self.seed_box.settings,
+            centre_mm=None if bundle is None else bundle.centre_mm,
+            region=region,
+            directions=self.directions_form.value(),
+            settings=self.settings_form.value(),
+            device=self.device,
+            paint=None if shown is None else shown.paint,
+        )
+
+    def keep_result(self, result: Traced) -> None:
+        """Keep tensors that were fitted, although other fibers are wanted by now."""
+        if isinstance(result.request.source, DiffusionScan) and result.field.complete:
+            self._add_maps(result.field, result.request)
+
+    def show_result(self, result: Traced) -> None:
+        """Show the fibers, and the tensors if they were fitted."""
+        self.keep_result(result)
+        if result.fibers is None:
+            self.show_note("The fit was stopped before its end, so there are no tensors yet. Press Track to fit again.")
+            return
+        self._show_fibers(result.request, result.fibers, result.lines)
+        self._show_context()
+        launched = result.fibers.parameters.get("launched", 0)
+        if not len(result.fibers):
+            shortest = result.request.settings.min_length_mm
+            self.show_note(
+                f"None of {launched} fibers is longer than {shortest:g} mm. Move the seed into white matter, "
+                "or lower 'Stop below FA' or 'Shortest'."
+            )
+
+    def _show_fibers(self, request: Request, fibers: Tractogram | None, lines: Lines | None = None) -> None:
+        """Show fibers in their layer, unless their bundle is gone; speak of them if they are the current ones."""
+        name = request.name
+        if isinstance(request.key, int):
+            bundle = self.bundles.find(request.key)
+            if bundle is None:
+                return
+            name = bundle.name
+        if fibers is not None:
+            layer = self.desk.layers.show_fibers(request.key, name, fibers, lines)
+            if request.key == self._key():
+                self.results.show_layer(layer)
+
+    def _add_maps(self, field: TensorField, request: Request) -> None:
+        recipe = (
+            f"scan = tracts.read_dwi({str(field.path)!r})",
+            f"field = tracts.fit_tensors(scan, device={request.device!r})",
+        )
+        for name in ("FA", "DEC"):
+            data, keywords, _ = map_layer(field, name, request.study)
+            keywords["metadata"][KEY]["recipe"] = recipe
+            layer = self.viewer.add_image(data, **keywords)
+            if name == "FA":
+                self.source_box.choose(layer)
+        for layer in self.viewer.layers:
+            if scan_of(layer) is request.source:
+                layer.visible = False
+        self.desk.layers.bring_to_front()
+        if field.notes:
+            self.show_note(". ".join(field.notes) + ".")
+
+    def _on_picked(self, layer: Any, fiber: int) -> None:
+        layer.select_fiber(fiber)
+        self.results.show_fiber(layer, fiber)
+
+    def _on_save(self) -> None:
+        layer = self.results.layer
+        fibers = None if layer is None else layer.metadata.get(KEY, {}).get("tractogram")
+        if fibers is None:
+            self.show_error("there are no fibers to save; click a seed first")
+            return
+        if not layer.shown.all():
+            fibers = fibers.select(layer.shown)
+        path, _ = QFileDialog.getSaveFileName(
+            self,
+            f"Save the {len(fibers):,} fibers that are shown",
+            file_name(layer.name) + ".trk",
+            "Tractograms (*.trk *.tck *.trx *.vtk)",
+        )
+        if path:
+            self.save(fibers, path)
+
+    def _on_open(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, "Open fibers", "", "Tractograms (*.trk *.trk.gz *.tck *.trx *.vtk)")
+        if path:
+            self.open_fibers(path)
+
+    def open_fibers(self, path: str) -> None:
+        """Show the fibers of a file in a layer of their own; what goes wrong is shown as a sentence."""
+        source = self.source
+        try:
+            reference = None if source is None else (source.affine, source.shape)
+            fibers = read_tractogram(path, reference=reference)
+        except GpuBioError as error:
+            self.show_error(str(error))
+            return
+        self.results.show_layer(self.desk.layers.show_fibers(path, Path(path).name, fibers))
+
+    def save(self, fibers: Tractogram, path: str) -> None:
+        """Write fibers to a file; what goes wrong is shown as a sentence."""
+        try:
+            fibers.save(path)
+        except (GpuBioError, OSError) as error:
+            self.show_error(f"The fibers could not be saved: {error}")
+        else:
+            self.say(f"saved {len(fibers):,} fibers in {Path(path).name}")
+
+    def script(self, saved: Mapping[str, Path]) -> str:
+        """Return a script that tracks the current bundle as the panel would."""
+        labels = self.seed_box.label_layer
+        labels_path = None if labels is None else saved.get(labels.name) or saved_path(labels, read_volume)
+        request = self._request(self.bundles.current, labels)
+        return tracking_script(request, self.source_box.layer, labels_path)
+
+    def painted_layers(self) -> list[Any]:
+        """The label layer to seed from, if no file holds it as it is."""
+        labels = self.seed_box.label_layer
+        return [labels] if labels is not None and saved_path(labels, read_volume) is None else []
+
+    def save_painted(self, layer: Any, folder: Path) -> Path:
+        """Save a label layer as NIfTI into a folder."""
+        return save_layer(layer, folder)
+
+    def teardown(self) -> None:
+        """End runs, give the mouse back and free what is kept on a GPU."""
+        self._retrack.stop()
+        self._preview.abandon()
+        if self.field is not None:
+            self.field.cache.clear()
+        super().teardown()
+
+
+def _is_source(layer: Any) -> bool:
+    """Whether a layer can be tracked in: a scan, or a map of tensors that can be clicked in 3-D too."""
+    return scan_of(layer) is not None or (field_of(layer) is not None and not getattr(layer, "rgb", False))

@@ -1,0 +1,91 @@
+"""What a reader finds in a file, and what a streaming writer of one format must be able to do."""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.tracts.io.provenance import Notes
+from napari_gpubio.tracts.io.validation import Grid
+from napari_gpubio.tracts.model import Tractogram
+
+logger = logging.getLogger(__name__)
+Array = npt.NDArray[Any]
+
+
+@dataclass(eq=False, kw_only=True)
+class Found:
+    """What a file holds; see `Tractogram` for shapes and units. ``grid`` is None where the format has none."""
+
+    points: Array
+    offsets: npt.NDArray[np.int64]
+    per_point: dict[str, Array] = field(default_factory=dict)
+    per_fiber: dict[str, Array] = field(default_factory=dict)
+    grid: Grid | None = None
+    notes: Notes = field(default_factory=Notes)
+
+
+class Sink(ABC):
+    """A file of one format that grows part by part; the last bytes are written on a clean exit.
+
+    Parameters
+    ----------
+    path
+        The file, which is written from its beginning.
+    notes
+        Parameters and grid; ``notes.grid`` is never None here.
+    """
+
+    def __init__(self, path: Path, notes: Notes) -> None:
+        self.path = path
+        self.notes = notes
+        self.grid = notes.grid if notes.grid is not None else Grid(np.eye(4), (1, 1, 1))
+        self.fibers = 0
+        self.points = 0
+        self.complete = True
+
+    @abstractmethod
+    def append(self, part: Tractogram) -> None:
+        """Write some fibers; all have points, and every part has the same columns."""
+
+    @abstractmethod
+    def finish(self, *, complete: bool) -> None:
+        """Write what can only be known at the end."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close every file; must work at any moment and never raise."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.finish(complete=self.complete)
+        finally:
+            self.close()
+
+
+def numeric_columns(table: Mapping[str, Array], what: str) -> Iterator[tuple[str, Array]]:
+    """Yield name and values, shape (rows, k), of the columns that are numbers; log the others."""
+    for name, values in table.items():
+        column = np.asarray(values)
+        if column.dtype.kind in "biuf" and column.dtype.itemsize <= 8:
+            if column.size:
+                yield name, column.reshape(len(column), -1)
+        else:
+            logger.warning("%s of each %s has type %s and was left out", name, what, column.dtype)
+
+
+def flat(values: Array) -> Array:
+    """Give shape (rows,) instead of (rows, 1)."""
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values

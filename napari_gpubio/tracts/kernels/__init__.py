@@ -1,0 +1,1 @@
+"""Tensor fits and ray tracing on the CPU and the GPU."""

@@ -1,0 +1,95 @@
+"""Ray tracing on all CPU cores (Numba), the twin of ``gpu.py``; the numerics are in ``geodesic.py``."""
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.core.parallel import cpu_threads
+from napari_gpubio.core.simd import LANES
+from napari_gpubio.tracts.kernels.rays.geodesic import pack, trace
+from napari_gpubio.tracts.kernels.rays.problem import CUBIC, EUDX, VANAART, RayProblem, spline_coefficients
+from napari_gpubio.tracts.kernels.rays.tally import STATS, Partial
+from napari_gpubio.tracts.kernels.tensors.cpu import compose, eigen_decompose
+
+Array = npt.NDArray[Any]
+
+
+def prepare_field(problem: RayProblem) -> Array:
+    """Compute the volume that the rays read, in the problem's precision.
+
+    Shape (X + 3, Y + 3, Z + 3, 6) of spline coefficients of W, (X, Y, Z, 6) of W, (X, Y, Z, 24) of W and three
+    differences of g, or one voxel where the method reads the guide only.
+    """
+    if problem.kind == EUDX:
+        return np.zeros((1, 1, 1, 6), problem.real)
+    values, vectors = eigen_decompose(problem.tensors().astype(problem.real, copy=False))
+    dual = problem.dual_eigenvalues(values)
+    to_voxel = problem.to_voxel[:3, :3]
+    field = compose(dual, vectors, to_voxel)
+    if problem.kind == VANAART:
+        g = compose(1.0 / dual, vectors, problem.field.affine[:3, :3].T)
+        field = np.concatenate([field, *(np.gradient(g, axis=a) for a in range(3))], axis=-1)
+    elif problem.kind == CUBIC:
+        field = spline_coefficients(field, interpolating=problem.settings.interpolation == "interpolating")
+    return with_spare(field, problem.real)
+
+
+def with_spare(field: Array, real: type[np.floating[Any]]) -> Array:
+    """Return a contiguous copy with some readable memory behind its end: the tracer reads eight numbers at a time."""
+    memory = np.zeros(field.size + LANES, real)
+    copy = memory[: field.size].reshape(field.shape)
+    copy[...] = field
+    return copy
+
+
+class Run:
+    """The tracing of one problem on the CPU; items are fibers."""
+
+    def __init__(self, problem: RayProblem, *, device: Device = CPU) -> None:
+        self.device = device
+        self._problem = problem
+        with cpu_threads():
+            self._field = problem.prepared("field", lambda: prepare_field(problem))
+            self._guide = problem.guide
+        self._mask = problem.mask
+        self._parts: deque[Partial] = deque()  # taken from another thread than it is filled from
+
+    def bytes_per_item(self) -> int:
+        """Bytes of the buffers that one fiber takes."""
+        return 2 * self._problem.settings.ray_points * 4 * np.dtype(self._problem.real).itemsize
+
+    def advance(self, start: int, count: int) -> None:
+        """Trace the fibers ``start`` to ``start + count - 1``."""
+        p, settings, real = self._problem, self._problem.settings, self._problem.real
+        seeds, directions = p.rays(start, count)
+        rays = count * p.rays_per_fiber
+        points = np.empty((rays, settings.ray_points, 4), real)
+        written, reasons = np.empty(rays, np.int32), np.empty(rays, np.uint8)
+        stats = np.empty((rays, STATS), real)
+        with cpu_threads():
+            trace(
+                p.kind, p.stages, p.measure, self._field, self._guide, self._mask, p.euclid.astype(real),
+                np.array(p.field.shape), seeds, directions, p.rays_per_fiber, p.limits, settings.ray_steps,
+                settings.points_every, points, written, reasons, stats,
+            )  # fmt: skip
+            self._parts.append(self._packed(start, seeds, points, written, reasons, stats))
+
+    def take(self) -> list[Partial]:
+        """Hand over the fibers finished so far, and forget them."""
+        return [self._parts.popleft() for _ in range(len(self._parts))]
+
+    def close(self) -> None:
+        """Nothing to free on the CPU."""
+
+    def _packed(self, start: int, seeds: Array, points: Array, written: Array, reasons: Array, stats: Array) -> Partial:
+        p = self._problem
+        per_ray = written.astype(np.int64).reshape(len(seeds), -1)
+        offsets = np.concatenate([[0], np.cumsum(per_ray.sum(axis=1) + 1)])
+        packed, packed_fa = np.empty((offsets[-1], 3), np.float32), np.empty(offsets[-1], np.float32)
+        pack(p.field.affine, seeds, p.fa_at(seeds), p.rays_per_fiber, points, written, offsets, packed, packed_fa)
+        return Partial(
+            start, packed, packed_fa, offsets, reasons.reshape(per_ray.shape), stats.reshape(*per_ray.shape, STATS)
+        )

@@ -1,0 +1,181 @@
+"""Ray tracing in CUDA, the twin of ``cpu.py``; the kernels are in ``geodesic.cu`` and ``geodesic_texture.cu``."""
+
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.device import Device, processor_count, to_host
+from napari_gpubio.core.kernels import kernel
+from napari_gpubio.tracts.kernels.rays.problem import CUBIC, EUDX, LINEAR, VANAART, RayProblem
+from napari_gpubio.tracts.kernels.rays.tally import STATS, Partial
+from napari_gpubio.tracts.kernels.tensors.gpu import compose, eigen_decompose
+
+Array = npt.NDArray[Any]
+_SOURCE = Path(__file__).with_name("geodesic.cu")
+_TEXTURE_SOURCE = Path(__file__).with_name("geodesic_texture.cu")
+_KERNELS = {CUBIC: "trace_cubic", LINEAR: "trace_linear", VANAART: "trace_vanaart", EUDX: "trace_eudx"}
+_WARP = 32  # rays a block at most; geodesic.cu says so to the compiler
+_SCHEDULERS = 4  # of a processor; each works on one warp at a time
+_PACK_THREADS = 64
+
+
+def _rays_per_block(rays: int, processors: int) -> int:
+    """Number of rays of a block: a full warp, or fewer where schedulers would be left without work.
+
+    A ray waits for memory most of the time, its warp for the slowest of its rays, and all warps of a processor for the
+    one path to the memory; so a few thousand rays are done soonest when spread over all schedulers of all processors.
+    """
+    return max(1, min(_WARP, -(-rays // (_SCHEDULERS * processors))))
+
+
+def prepare_field(problem: RayProblem) -> Any:
+    """Compute the volume that the rays read, on the current device; see the CPU twin."""
+    import cupy
+
+    if problem.kind == EUDX:
+        return cupy.zeros((1, 1, 1, 6), problem.real)
+    where, real = cupy.cuda.Device().id, problem.real
+    tensors = problem.prepared(
+        f"tensors on {where} as {real}", lambda: cupy.asarray(problem.tensors().astype(real)), metric=False
+    )
+    values, vectors = eigen_decompose(tensors)
+    dual = problem.dual_eigenvalues(values)
+    field = compose(dual, vectors, problem.to_voxel[:3, :3])
+    if problem.kind == VANAART:
+        g = compose(1 / dual, vectors, problem.field.affine[:3, :3].T)
+        return cupy.ascontiguousarray(cupy.concatenate([field, *(cupy.gradient(g, axis=a) for a in range(3))], axis=-1))
+    if problem.kind == CUBIC:
+        return _spline_coefficients(field, interpolating=problem.settings.interpolation == "interpolating")
+    return field
+
+
+def _prepared_field(problem: RayProblem) -> Any:
+    """Prepare the field and give the memory of the steps in between back, so that it stays small on the GPU."""
+    import cupy
+
+    field = prepare_field(problem)
+    cupy.get_default_memory_pool().free_all_blocks()
+    return field
+
+
+def _spline_coefficients(field: Any, *, interpolating: bool) -> Any:
+    """Coefficients of the cubic B-spline, padded; the prefilter of the interpolating kind runs on the CPU."""
+    import cupy
+
+    from napari_gpubio.tracts.kernels.rays.problem import spline_coefficients
+
+    if interpolating:
+        coefficients = spline_coefficients(to_host(field), interpolating=True)
+        return cupy.asarray(np.ascontiguousarray(coefficients, field.dtype))
+    return cupy.ascontiguousarray(cupy.pad(field, ((1, 2), (1, 2), (1, 2), (0, 0)), mode="reflect"))
+
+
+class Run:
+    """The tracing of one problem on one GPU; items are fibers."""
+
+    def __init__(self, problem: RayProblem, *, device: Device) -> None:
+        import cupy
+
+        self.device = device
+        self._problem = problem
+        self._parts: deque[Partial] = deque()  # taken from another thread than it is filled from
+        with cupy.cuda.Device(device.indices[0]):
+            self._field = problem.prepared(f"field on {device}", lambda: _prepared_field(problem))
+            self._guide = problem.prepared(f"guide on {device}", lambda: cupy.asarray(problem.guide), metric=False)
+            self._mask = problem.prepared(f"mask on {device}", lambda: cupy.asarray(problem.mask), metric=False)
+            self._affine = cupy.asarray(problem.field.affine)
+            self._euclid = cupy.asarray(problem.euclid.astype(problem.real))
+            self._limits = cupy.asarray(problem.limits)
+            self._textures = _textures(self._field) if problem.uses_texture else None
+
+    def bytes_per_item(self) -> int:
+        """Bytes of the buffers that one fiber takes: its rays' points, and the packed copy."""
+        return int(2.5 * 2 * self._problem.settings.ray_points * 4 * np.dtype(self._problem.real).itemsize)
+
+    def advance(self, start: int, count: int) -> None:
+        """Trace the fibers ``start`` to ``start + count - 1``."""
+        import cupy
+
+        with cupy.cuda.Device(self.device.indices[0]):
+            self._parts.append(self._traced(start, count))
+
+    def take(self) -> list[Partial]:
+        """Hand over the fibers finished so far, and forget them."""
+        return [self._parts.popleft() for _ in range(len(self._parts))]
+
+    def close(self) -> None:
+        """Let the device arrays go; those that the tensor field keeps for the next run stay with it."""
+        self._field = self._guide = self._mask = self._textures = None
+
+    def launch(self, seeds: Any, directions: Any, points: Any, written: Any, reasons: Any, stats: Any) -> None:
+        """Start the tracing kernel on device arrays, one row a ray; it returns at once."""
+        p, settings = self._problem, self._problem.settings
+        nx, ny, nz = p.field.shape
+        rays = len(written)
+        common = (
+            self._guide, self._mask, np.int32(p.masked), self._euclid, np.int32(nx), np.int32(ny), np.int32(nz),
+            seeds, directions,
+            np.int32(rays), np.int32(p.rays_per_fiber), self._limits, np.int32(p.stages), np.int32(p.measure),
+            np.int32(settings.ray_steps), np.int32(settings.points_every), np.int32(settings.ray_points), points,
+            written, reasons, stats,
+        )  # fmt: skip
+        threads = _rays_per_block(rays, processor_count(self.device))
+        grid = (-(-rays // threads),)
+        if self._textures is not None:
+            kernel(_TEXTURE_SOURCE, "trace_vanaart_texture")(grid, (threads,), (*self._textures, *common))
+        else:
+            self._kernel(_KERNELS[p.kind])(grid, (threads,), (self._field, *common))
+
+    def _traced(self, start: int, count: int) -> Partial:
+        import cupy
+
+        p = self._problem
+        host_seeds, host_directions = p.rays(start, count)
+        seeds, directions = cupy.asarray(host_seeds), cupy.asarray(host_directions)
+        rays = count * p.rays_per_fiber
+        points = cupy.empty((rays, p.settings.ray_points, 4), p.real)
+        written, reasons = cupy.empty(rays, np.int32), cupy.empty(rays, np.uint8)
+        stats = cupy.empty((rays, STATS), p.real)
+        self.launch(seeds, directions, points, written, reasons, stats)
+        per_ray = to_host(written).astype(np.int64).reshape(count, -1)
+        offsets = np.concatenate([[0], np.cumsum(per_ray.sum(axis=1) + 1)])
+        packed, packed_fa = cupy.empty((int(offsets[-1]), 3), np.float32), cupy.empty(int(offsets[-1]), np.float32)
+        arguments = (
+            self._affine, seeds, cupy.asarray(p.fa_at(host_seeds)), np.int32(p.rays_per_fiber), points,
+            np.int32(p.settings.ray_points), written, cupy.asarray(offsets), packed, packed_fa,
+        )  # fmt: skip
+        self._kernel("pack")((count,), (_PACK_THREADS,), arguments)
+        return Partial(
+            start=start,
+            points=to_host(packed),
+            fa=to_host(packed_fa),
+            offsets=offsets,
+            reasons=to_host(reasons).reshape(per_ray.shape),
+            stats=to_host(stats).reshape(*per_ray.shape, STATS),
+        )
+
+    def _kernel(self, name: str) -> Any:
+        """Strict, since rays in a noisy metric part exponentially; so they are the CPU's to the last bits."""
+        real = "double" if self._problem.real == np.float64 else "float"
+        return kernel(_SOURCE, name, defines=(f"REAL={real}",), strict=True)
+
+
+def _textures(field: Any) -> list[Any]:
+    """Six 3-D textures of four components each with the hardware's linear filter; z is the fastest axis."""
+    from cupy.cuda import runtime, texture
+
+    kind = texture.ChannelFormatDescriptor(32, 32, 32, 32, runtime.cudaChannelFormatKindFloat)
+    how = texture.TextureDescriptor(
+        (runtime.cudaAddressModeClamp,) * 3, runtime.cudaFilterModeLinear, runtime.cudaReadModeElementType
+    )
+    nx, ny, nz = field.shape[:3]
+    made = []
+    for first in range(0, 24, 4):
+        array = texture.CUDAarray(kind, nz, ny, nx)
+        array.copy_from(field[..., first : first + 4].reshape(nx, ny, nz * 4))
+        resource = texture.ResourceDescriptor(runtime.cudaResourceTypeArray, cuArr=array)
+        made.append(texture.TextureObject(resource, how))
+    return made

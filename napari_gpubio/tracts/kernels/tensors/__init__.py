@@ -1,0 +1,1 @@
+"""Tensor fit and eigen-decomposition: the CPU and GPU backends."""

@@ -1,0 +1,93 @@
+"""Tensor fit and eigen-decomposition in CUDA, the twin of ``cpu.py``; the kernels are in ``tensors.cu``."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.device import Device, to_host
+from napari_gpubio.core.kernels import kernel
+from napari_gpubio.tracts.kernels.tensors.problem import FitProblem
+
+Array = npt.NDArray[Any]
+_SOURCE = Path(__file__).with_name("tensors.cu")
+_THREADS = 128
+
+
+def _blocks(count: int) -> tuple[int]:
+    return ((count + _THREADS - 1) // _THREADS,)
+
+
+def _kernel(name: str, real: Any) -> Any:
+    return kernel(_SOURCE, name, defines=(f"REAL={'double' if real == np.float64 else 'float'}",), strict=True)
+
+
+def eigen_decompose(tensors: Any) -> tuple[Any, Any]:
+    """Eigenvalues (descending) and eigenvectors of device tensors of shape (..., 6); see the CPU twin."""
+    import cupy
+
+    rows = cupy.ascontiguousarray(tensors).reshape(-1, 6)
+    values = cupy.empty((len(rows), 3), rows.dtype)
+    vectors = cupy.empty((len(rows), 3, 3), rows.dtype)
+    run = _kernel("eigen_rows", rows.dtype)
+    run(_blocks(len(rows)), (_THREADS,), (rows, np.int32(len(rows)), values, vectors))
+    return values.reshape(*tensors.shape[:-1], 3), vectors.reshape(*tensors.shape[:-1], 3, 3)
+
+
+def compose(values: Any, vectors: Any, change: Array) -> Any:
+    """Device tensors (..., 6) with given eigenvalues and eigenvectors in the frame ``change``; see the CPU twin."""
+    import cupy
+
+    flat = cupy.ascontiguousarray(values).reshape(-1, 3)
+    tensors = cupy.empty((len(flat), 6), flat.dtype)
+    matrix = cupy.asarray(np.ascontiguousarray(change, np.float64))
+    run = _kernel("compose_rows", flat.dtype)
+    arguments = (flat, cupy.ascontiguousarray(vectors).reshape(-1, 3, 3), matrix, np.int32(len(flat)), tensors)
+    run(_blocks(len(flat)), (_THREADS,), arguments)
+    return tensors.reshape(*values.shape[:-1], 6)
+
+
+class Run:
+    """The fit of one problem on one GPU; items are the voxels of the mask."""
+
+    def __init__(self, problem: FitProblem, *, device: Device) -> None:
+        import cupy
+
+        self.device = device
+        self._problem = problem
+        with cupy.cuda.Device(device.indices[0]):
+            self._signals = cupy.ascontiguousarray(cupy.asarray(problem.signals).T)
+            self._design = cupy.asarray(problem.design)
+            self._solver = cupy.asarray(problem.solver)
+            self._out = cupy.full((len(problem.signals), 7), np.nan)
+            self._raised = cupy.zeros(len(problem.signals), np.uint8)
+            self._fit = _kernel("fit_rows", np.float32)
+
+    def bytes_per_item(self) -> int:
+        """Nothing beyond what is resident."""
+        return 1
+
+    def advance(self, start: int, count: int) -> None:
+        """Fit the voxels ``start`` to ``start + count - 1``."""
+        import cupy
+
+        p = self._problem
+        with cupy.cuda.Device(self.device.indices[0]) as here:
+            arguments = (
+                self._signals, self._design, self._solver, np.int32(len(p.signals)), np.int32(len(p.design)),
+                np.int32(p.weighted), np.int32(p.iterations), np.int32(start), np.int32(count), self._out, self._raised,
+            )  # fmt: skip
+            self._fit(_blocks(count), (_THREADS,), arguments)
+            here.synchronize()
+
+    def snapshot(self) -> tuple[Array, npt.NDArray[np.bool_]]:
+        """Return the seven coefficients of each voxel, shape (M, 7), NaN where not fitted, and who had low signals."""
+        import cupy
+
+        with cupy.cuda.Device(self.device.indices[0]):
+            return to_host(self._out), to_host(self._raised).astype(bool)
+
+    def close(self) -> None:
+        """Let the device arrays go."""
+        self._signals = self._design = self._solver = self._out = self._raised = None

@@ -1,0 +1,100 @@
+"""The tensor fit as a linear problem, the same for both twins."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.parameters import check_params, param
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitSettings:
+    """How tensors are fitted to the logarithm of the signals."""
+
+    estimator: str = param(
+        "wls",
+        "Estimator",
+        "Weighted least squares (weights = signals, then predicted signals), or ordinary least squares.",
+        choices=("wls", "ols"),
+    )
+    iterations: int = param(
+        2, "Reweightings", "How often the weights of 'wls' are renewed from the fitted signals.", minimum=0, maximum=20
+    )
+    floor_mm2_per_s: float = param(
+        1e-6,
+        "Smallest eigenvalue",
+        "Tensors that are not positive definite are repaired by raising their eigenvalues to this.",
+        unit="mm²/s",
+        above=0.0,
+        maximum=1e-3,
+        advanced=True,
+    )
+    repair: bool = param(
+        True, "Repair tensors", "Make every tensor positive definite; tracking needs it.", advanced=True
+    )
+    shells: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_params(self)
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class FitProblem:
+    """Log-linear least squares of seven unknowns in every voxel.
+
+    Parameters
+    ----------
+    signals
+        Shape (M, N), float32: M voxels, N volumes.
+    design
+        Shape (N, 7): xx, yy, zz, xy, xz, yz of -b g g^T (off-diagonals doubled, b in ms/um^2), and 1 for ln S0
+        (Basser, Mattiello and Le Bihan 1994).
+    solver
+        Its pseudo-inverse, shape (7, N), for ordinary least squares.
+    weighted
+        Weighted or ordinary least squares.
+    iterations
+        Number of reweightings after the first weighted fit.
+    """
+
+    signals: npt.NDArray[np.float32]
+    design: npt.NDArray[np.float64]
+    solver: npt.NDArray[np.float64]
+    weighted: bool
+    iterations: int
+
+
+def design_matrix(bvals: Array, directions: Array) -> npt.NDArray[np.float64]:
+    """Return the matrix of the log-linear tensor model, shape (N, 7); b in s/mm^2, unit directions in world axes."""
+    b = np.asarray(bvals, np.float64) * 1e-3
+    x, y, z = np.asarray(directions, np.float64).T
+    columns = [-b * x * x, -b * y * y, -b * z * z, -2 * b * x * y, -2 * b * x * z, -2 * b * y * z, np.ones_like(b)]
+    return np.ascontiguousarray(np.stack(columns, axis=1))
+
+
+def fit_problem(signals: Array, bvals: Array, directions: Array, settings: FitSettings) -> FitProblem:
+    """Set the problem up for signals of shape (M, N).
+
+    Raises
+    ------
+    InvalidInput
+        If the gradient table cannot determine a tensor.
+    """
+    design = design_matrix(bvals, directions)
+    if (rank := int(np.linalg.matrix_rank(design))) < 7:
+        raise InvalidInput(
+            f"{len(bvals)} volumes with b-values {sorted({int(b) for b in bvals})} determine {rank} of the 7 unknowns "
+            "of a tensor; use at least 6 different directions and a second b-value (b = 0, say)"
+        )
+    return FitProblem(
+        signals=np.ascontiguousarray(signals, np.float32),
+        design=design,
+        solver=np.ascontiguousarray(np.linalg.pinv(design)),
+        weighted=settings.estimator == "wls",
+        iterations=settings.iterations,
+    )

@@ -1,0 +1,59 @@
+"""What the tests of the dock widget "Denoise" share: noisy layers, and what a user does."""
+
+import numpy as np
+
+from napari_gpubio.core.napari_io import series_layer, volume_layer
+from napari_gpubio.denoise.gui import DenoisePanel
+from tests.denoise.samples import steps_and_noise
+from tests.dock_widgets import MILLISECONDS, docked, press_and_wait, wait_until
+
+SHAPE = (20, 18, 16)
+AFFINE = np.array([[-1.0, 0, 0, 30], [0, 1, 0, -20], [0, 0, 2, 10], [0, 0, 0, 1]])  # LAS, anisotropic
+SAGITTAL = np.array([[0, 0, 1.0, 5], [1, 0, 0, -7], [0, -1, 0, 9], [0, 0, 0, 1]])  # stored axes run along y, -z, x
+
+
+def noisy(shape=SHAPE, seed=0, sigma=4.0):
+    return steps_and_noise(shape, seed, sigma).astype(np.float32)
+
+
+def add_panel(viewer):
+    panel = docked(viewer, DenoisePanel(viewer), "Denoise")
+    panel.choose_device("cpu")
+    return panel
+
+
+def add_volume(viewer, array=None, affine=AFFINE, name="scan", **keywords):
+    data, keywords, _ = volume_layer(noisy() if array is None else array, affine, name, **keywords)
+    return viewer.add_image(data, **keywords)
+
+
+def add_series(viewer, volumes=3, affine=AFFINE, name="series", **keywords):
+    array = np.stack([noisy(seed=n) for n in range(volumes)], -1)
+    data, keywords, _ = series_layer(array, affine, name, "volume", **keywords)
+    return array, viewer.add_image(data, **keywords)
+
+
+def run(qtbot, panel):
+    press_and_wait(qtbot, panel, panel.run_button)
+
+
+def names(viewer):
+    return [layer.name for layer in viewer.layers]
+
+
+def result_layers(viewer, name="scan"):
+    """The denoised image, the residual and the noise."""
+    return [viewer.layers[title.format(name)] for title in ("denoised {}", "residual {}", "noise σ of {}")]
+
+
+def look(qtbot, panel):
+    """Press Preview and wait for all of the slice; returns its layer."""
+    with qtbot.waitSignal(panel.preview.shown, timeout=MILLISECONDS):
+        panel.preview_button.click()
+    settle(qtbot, panel)
+    return panel.preview.layer
+
+
+def settle(qtbot, panel):
+    """Wait until no preview is under way."""
+    wait_until(qtbot, lambda: not panel.preview.is_busy)

@@ -1,0 +1,156 @@
+"""The dock widget "Denoise", mode "fluence": the choice of the other half, errors, the preview."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio.denoise.gui import preview
+from napari_gpubio.denoise.gui.halves import both_halves, other_half
+from tests.denoise.gui.fluence_samples import EVEN, ODD, SHAPE, add_halves, half, made
+from tests.denoise.gui.panel_samples import AFFINE, SAGITTAL, add_volume, look, run, settle
+from tests.dock_widgets import complaint
+
+pytestmark = pytest.mark.usefixtures("in_fluence_mode")
+
+
+def add_labels(viewer, image, array):
+    return viewer.add_labels(array.T, affine=image.affine.affine_matrix, metadata=image.metadata, name="tissue")
+
+
+# -- which layer is the other half ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "both"),
+    [
+        ("fluence half A, log10", "fluence half B, log10", "fluence half A + B, log10"),
+        ("fluence_odd", "fluence_even", "fluence_even + odd"),
+        ("First half of a run", "Second half of a run", "First + Second half of a run"),
+        ("run 1.2 (2)", "run 1.2 (1)", "run 1.2 (1 + 2)"),
+    ],
+)
+def test_halves_are_known_by_name(name, other, both):
+    assert other_half(name, ["truth", name, other, f"denoised {other}"]) == other
+    assert both_halves(name, other) == both
+
+
+def test_other_names_are_no_halves():
+    assert other_half("fluence", ["fluence b", "even", "seven"]) is None
+    assert other_half("seven", ["sodd", "sodd n"]) is None
+    assert both_halves("one", "another") == "one + another"
+
+
+def test_the_other_half_is_chosen_and_a_choice_is_kept(viewer, panel):
+    image = add_volume(viewer, EVEN, name="fluence even")
+    second = panel.mode.second_box
+    assert second.layer is None
+    odd = add_volume(viewer, ODD, name="fluence odd")
+    assert second.layer.name == odd.name
+    assert panel.mode.alone.isHidden()
+    second.setCurrentIndex(0)
+    second.activated.emit(0)
+    add_volume(viewer, ODD, name="something else")
+    assert second.layer is None  # the user's own
+    panel.image_box.layer_box.choose(odd)
+    assert second.layer.name == image.name
+
+
+def test_layers_that_go_are_not_chosen(viewer, panel, qtbot):
+    add_halves(viewer)
+    viewer.layers.remove("fluence odd")
+    assert panel.mode.second_box.layer is None
+    assert not panel.mode.alone.isHidden()
+    viewer.layers.remove("fluence even")
+    assert "there is no image" in complaint(qtbot, panel)
+
+
+# -- errors -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("odd", "affine", "words"),
+    [
+        (half(1, (9, 8, 7)), AFFINE, "the second half 'fluence odd' has shape (9, 8, 7)"),
+        (ODD, np.eye(4), "another place in space"),
+        (ODD - 1, AFFINE, "the second buffer has negative values"),
+        (0 * ODD, AFFINE, "the second buffer is zero everywhere"),
+        (EVEN, AFFINE, "both buffers are the same"),
+    ],
+    ids=["another shape", "another place", "negative", "zero", "the same"],
+)
+def test_a_second_half_that_cannot_be_used_is_a_sentence(viewer, panel, qtbot, odd, affine, words):
+    add_volume(viewer, odd, affine, "fluence odd", visible=False, contrast_limits=(0, 1))
+    add_volume(viewer, EVEN, name="fluence even")
+    assert words in complaint(qtbot, panel)
+    assert len(viewer.layers) == 2
+
+
+def test_a_single_volume_and_gates_are_a_sentence(viewer, panel, qtbot):
+    viewer.add_image(EVEN.T, name="fluence even")
+    viewer.add_image(np.stack([ODD, ODD], -1).T, name="fluence odd", visible=False)
+    panel.image_box.layer_box.choose(viewer.layers["fluence even"])
+    assert "the second buffer has shape (24, 22, 20, 2)" in complaint(qtbot, panel)
+    panel.image_box.layer_box.choose(viewer.layers["fluence odd"])
+    assert "the second buffer has shape (24, 22, 20) and the first (24, 22, 20, 2)" in complaint(qtbot, panel)
+    panel.preview_button.click()
+    settle(qtbot, panel)
+    assert "the second buffer has shape" in panel.message
+
+
+def test_negative_values_are_a_sentence(viewer, panel, qtbot):
+    add_halves(viewer, even=EVEN - 1)
+    assert "the first buffer has negative values" in complaint(qtbot, panel)
+
+
+def test_labels_of_another_shape_are_a_sentence(viewer, panel, qtbot):
+    add_halves(viewer)
+    panel.mode.labels_box.choose(viewer.add_labels(np.ones((5, 6, 7), int), name="tissue"))
+    assert "the labels layer 'tissue' has shape (7, 6, 5)" in complaint(qtbot, panel)
+
+
+# -- preview ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("affine", [np.eye(4), SAGITTAL], ids=["axial", "sagittal"])
+def test_a_slice_is_nearly_what_a_run_gives(viewer, panel, qtbot, affine):
+    shape = (24, 22, 60)
+    image = add_halves(viewer, affine, half(0, shape), half(1, shape))
+    axis = 1 if affine is SAGITTAL else 0  # of the layer: the long one
+    viewer.dims.order = [axis, *[a for a in range(3) if a != axis]]
+    viewer.dims.set_point(range(3), image.data_to_world((8, 8, 8)))
+    seen = look(qtbot, panel).data.copy()
+    run(qtbot, panel)
+    clean, _, noise, _ = (np.take(layer.data, [8], axis) for layer in made(viewer))
+    told = clean > noise
+    assert told.mean() > 0.5
+    np.testing.assert_allclose(seen[told], clean[told], rtol=0.05)
+
+
+def test_the_preview_follows_labels_and_the_second_half(viewer, panel, qtbot, monkeypatch):
+    monkeypatch.setattr(preview, "QUICK_SECONDS", 0.0)  # the middle comes first
+    image = add_halves(viewer, np.eye(4))
+    labels = add_labels(viewer, image, (np.indices(SHAPE)[0] > 11).astype(int))
+    viewer.dims.set_point(0, 6)
+    panel.live_box.setChecked(True)
+    settle(qtbot, panel)
+    seen = [panel.preview.layer.data.copy()]
+    panel.mode.labels_box.choose(labels)
+    settle(qtbot, panel)
+    seen.append(panel.preview.layer.data.copy())
+    panel.mode.second_box.setCurrentIndex(0)
+    settle(qtbot, panel)
+    seen.append(panel.preview.layer.data.copy())
+    assert panel.message == ""
+    assert not np.array_equal(seen[0], seen[1])
+    assert not np.array_equal(seen[1], seen[2])
+
+
+def test_a_slice_that_photons_of_one_half_have_not_reached_is_no_error(viewer, panel, qtbot):
+    shape = (20, 20, 40)
+    even, odd = half(0, shape), half(1, shape)
+    even[:, :, 5:], odd[:, :, 3:] = 0, 0
+    even[4, 4, 38] = 0.05
+    add_halves(viewer, np.eye(4), even, odd)
+    viewer.dims.set_point(0, 38)
+    seen = look(qtbot, panel).data
+    assert panel.message == ""
+    assert seen.max() == pytest.approx(0.025)

@@ -1,0 +1,330 @@
+"""The dock widget "Denoise": from a layer to its denoised image, residual and noise."""
+
+import numpy as np
+import pytest
+from napari.layers import Image
+
+from napari_gpubio import denoise
+from napari_gpubio.core.napari_io import KEY, carried, volume_of, write_image
+from napari_gpubio.core.volumes import read_array
+from napari_gpubio.denoise.gui import DenoisePanel
+from napari_gpubio.denoise.napari_io import stored_array
+from napari_gpubio.tracts.model import DiffusionScan
+from napari_gpubio.tracts.napari_io import scan_layer, scan_of
+from tests.denoise.gui.panel_samples import AFFINE, SAGITTAL, add_series, add_volume, names, noisy, result_layers, run
+
+SMALL = denoise.DenoiseSettings(patches="small")
+
+
+def use(panel, **settings):
+    for name, value in settings.items():
+        panel.mode.form.widget(name).value = value
+
+
+@pytest.mark.display
+def test_from_the_sample_to_a_clean_head(viewer, panel, qtbot):
+    viewer.open_sample("napari-gpubio", "noisy_head")
+    head = denoise.noisy_head()
+    use(panel, noise_model="rician", patches="small")
+    run(qtbot, panel)
+    image, clean = viewer.layers["head (MRI, Rician noise)"], viewer.layers["denoised head (MRI, Rician noise)"]
+    assert not image.visible
+    assert clean.visible
+    body = head.truth > 50
+    before, after = ((x - head.truth)[body].std() for x in (head.noisy, volume_of(clean)))
+    assert 20 * np.log10(before / after) > 6
+    assert panel.result_box.text("gain") != "not known"
+
+
+@pytest.mark.parametrize("affine", [AFFINE, SAGITTAL], ids=["anisotropic, from right to left", "sagittal"])
+def test_the_gui_gives_what_the_api_gives(viewer, panel, qtbot, affine):
+    image = add_volume(viewer, affine=affine, colormap="bop blue", contrast_limits=(20, 150))
+    use(panel, patches="small")
+    run(qtbot, panel)
+    sizes = np.linalg.norm(affine[:3, :3], axis=0)
+    expected = denoise.denoise(noisy(), SMALL, voxel_size_mm=sizes, device="cpu")
+    clean, residual, noise = result_layers(viewer)
+    assert np.array_equal(volume_of(clean), expected.image)
+    assert np.array_equal(volume_of(noise), expected.noise)
+    assert np.array_equal(volume_of(residual), noisy() - expected.image)
+    # what belongs together lies together, and looks alike
+    for layer in (clean, residual, noise):
+        assert np.allclose(layer.extent.world, image.extent.world)
+        assert layer.units == image.units
+    assert clean.colormap.name == "bop blue"
+    assert clean.contrast_limits == [20, 150]
+    low, high = residual.contrast_limits
+    assert low == -high < 0
+    assert [layer.visible for layer in (image, clean, residual, noise)] == [False, True, False, False]
+
+
+def test_results_say_how_they_were_made(viewer, panel, qtbot):
+    add_volume(viewer)
+    use(panel, patches="small", search_radius=2)
+    run(qtbot, panel)
+    for layer in result_layers(viewer):
+        said = repr(layer.metadata[KEY])
+        for word in ("'search_radius': 2", "'small'", "cpu", "napari-gpubio", "seconds"):
+            assert word in said
+
+
+def test_a_saved_result_lies_where_the_image_lay(viewer, panel, qtbot, tmp_path):
+    add_volume(viewer, affine=SAGITTAL)
+    use(panel, patches="small")
+    run(qtbot, panel)
+    clean = result_layers(viewer)[0]
+    data, attributes, _ = clean.as_layer_data_tuple()
+    (path,) = write_image(str(tmp_path / "clean.nii.gz"), data, attributes)
+    array, affine = read_array(path)
+    assert np.allclose(affine, SAGITTAL)
+    assert np.array_equal(array, denoise.denoise(noisy(), SMALL, device="cpu").image)
+
+
+def test_a_layer_that_is_not_ours_is_taken_by_its_own_transform(viewer, panel, qtbot):
+    image = viewer.add_image(noisy().T, scale=(3, 1, 1), translate=(5, 6, 7), name="scan")
+    use(panel, patches="small")
+    assert "20 × 18 × 16 voxels of 1 × 1 × 3 mm" in panel.image_box.sizes.text()
+    run(qtbot, panel)
+    expected = denoise.denoise(noisy(), SMALL, voxel_size_mm=(1, 1, 3), device="cpu")
+    clean = result_layers(viewer)[0]
+    assert np.array_equal(clean.data.T, expected.image)
+    assert np.allclose(clean.extent.world, image.extent.world)
+
+
+def test_the_size_of_voxels_follows_the_layer(viewer, panel):
+    image = viewer.add_image(noisy().T, name="scan")
+    assert "voxels of 1 mm" in panel.image_box.sizes.text()
+    image.scale = (2, 1, 1)
+    assert "1 × 1 × 2 mm" in panel.image_box.sizes.text()
+
+
+def test_integers_are_converted_with_a_note(viewer, panel, qtbot):
+    add_volume(viewer, noisy().astype(np.int16))
+    run(qtbot, panel)
+    assert panel.message == "The image's int16 values were converted to float32."
+
+
+# -- logarithms -------------------------------------------------------------------------------------------------------
+
+
+def add_logarithm(viewer):
+    linear = 1e-12 * noisy()
+    linear[:3] = 0
+    with np.errstate(divide="ignore"):
+        shown = np.where(linear > 0, np.log10(linear), np.nan).astype(np.float32)
+    told = {"quantity": "log10 fluence", "unit": "1/mm²"}
+    return shown, add_volume(viewer, shown, metadata=told, contrast_limits=(-14, -9), colormap="inferno")
+
+
+def test_fluence_is_filtered_as_it_is_and_shown_as_its_logarithm(viewer, panel, qtbot):
+    shown, _ = add_logarithm(viewer)
+    assert panel.image_box.log.isChecked()
+    use(panel, patches="small")
+    run(qtbot, panel)
+    expected = denoise.denoise(denoise.from_log10(shown), SMALL, voxel_size_mm=(1, 1, 2), device="cpu")
+    clean, residual, noise = result_layers(viewer)
+    assert np.array_equal(volume_of(clean), denoise.to_log10(expected.image), equal_nan=True)
+    assert np.array_equal(volume_of(noise), denoise.to_log10(expected.noise), equal_nan=True)
+    assert clean.contrast_limits == [-14, -9]
+    assert carried(clean, "quantity") == "log10 fluence"
+    assert np.isnan(volume_of(residual)[0]).all()
+    relative = np.median((expected.noise / expected.image)[(expected.image > expected.noise) & (expected.noise > 0)])
+    assert panel.result_box.text("noise") == f"{100 * relative:.3g} %"
+
+
+def test_logarithms_can_be_filtered_as_they_are(viewer, panel, qtbot):
+    array = np.log10(noisy())
+    viewer.add_image(array.T, name="log10 of something")
+    assert panel.image_box.log.isChecked()
+    panel.image_box.log.setChecked(False)
+    use(panel, patches="small")
+    run(qtbot, panel)
+    clean = result_layers(viewer, "log10 of something")[0]
+    assert np.array_equal(clean.data.T, denoise.denoise(array, SMALL, device="cpu").image)
+
+
+# -- series -----------------------------------------------------------------------------------------------------------
+
+
+def test_some_volumes_of_a_series(viewer, panel, qtbot):
+    array, image = add_series(viewer)
+    assert (panel.image_box.first.value(), panel.image_box.last.value()) == (0, 2)
+    panel.image_box.first.setValue(1)
+    panel.image_box.last.setValue(1)
+    use(panel, patches="small")
+    run(qtbot, panel)
+    expected = denoise.denoise(array[..., 1], SMALL, voxel_size_mm=(1, 1, 2), device="cpu")
+    clean, residual, noise = (stored_array(layer) for layer in result_layers(viewer, "series"))
+    assert np.array_equal(clean[..., 1], expected.image)
+    assert np.array_equal(clean[..., ::2], array[..., ::2])
+    assert np.array_equal(noise[..., 1], expected.noise)
+    assert not residual[..., ::2].any()
+    assert not noise[..., ::2].any()
+    assert np.allclose(viewer.layers["denoised series"].extent.world, image.extent.world)
+
+
+def test_volumes_in_the_wrong_order_are_a_sentence(viewer, panel):
+    add_series(viewer)
+    panel.image_box.first.setValue(2)
+    panel.image_box.last.setValue(1)
+    panel.run_button.click()
+    assert not panel.running
+    assert "from 2 to 1" in panel.message
+
+
+def test_a_denoised_diffusion_scan_is_a_diffusion_scan(viewer, panel, qtbot):
+    """So that tensors can be fitted to it; but it is not what its file holds."""
+    array = np.stack([noisy(seed=n) for n in range(4)], -1)
+    directions = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1.0]])
+    scan = DiffusionScan(data=array, bvals=np.array([0, 1e3, 1e3, 1e3]), directions=directions, affine=AFFINE)
+    data, keywords, _ = scan_layer(scan, "scan")
+    viewer.add_image(data, **keywords)
+    use(panel, patches="small")
+    run(qtbot, panel)
+    clean, residual, noise = result_layers(viewer)
+    assert np.array_equal(scan_of(clean).data, stored_array(clean))
+    assert not np.array_equal(scan_of(clean).data, array)
+    assert np.array_equal(scan_of(clean).bvals, scan.bvals)
+    assert scan_of(clean).path is None
+    assert scan_of(residual) is scan_of(noise) is None
+
+
+# -- what is known of the noise, and where ----------------------------------------------------------------------------
+
+
+def test_a_noise_level_of_ones_own(viewer, panel, qtbot):
+    add_volume(viewer)
+    panel.mode.level.setCurrentText("a number")
+    panel.mode.number.setText("2.5")
+    use(panel, patches="small")
+    run(qtbot, panel)
+    expected = denoise.denoise(noisy(), SMALL, noise=2.5, voxel_size_mm=(1, 1, 2), device="cpu")
+    clean, _, noise = result_layers(viewer)
+    assert np.array_equal(volume_of(clean), expected.image)
+    assert np.all(volume_of(noise) == 2.5)
+
+
+def test_a_noise_map_of_ones_own(viewer, panel, qtbot):
+    levels = np.linspace(1, 8, noisy().size).reshape(noisy().shape).astype(np.float32)
+    map_layer = add_volume(viewer, levels, name="levels")
+    panel.image_box.layer_box.choose(add_volume(viewer))
+    panel.mode.level.setCurrentText("a map")
+    panel.mode.map_box.choose(map_layer)
+    use(panel, patches="small")
+    run(qtbot, panel)
+    expected = denoise.denoise(noisy(), SMALL, noise=levels, voxel_size_mm=(1, 1, 2), device="cpu")
+    assert np.array_equal(volume_of(result_layers(viewer)[0]), expected.image)
+
+
+def test_a_mask(viewer, panel, qtbot):
+    image = add_volume(viewer)
+    mask = np.zeros(noisy().shape, int)
+    mask[4:16, 3:15, 2:14] = 1
+    layer = viewer.add_labels(mask.T, affine=image.affine.affine_matrix, metadata=image.metadata, name="mask")
+    panel.image_box.mask_box.choose(layer)
+    use(panel, patches="small")
+    run(qtbot, panel)
+    expected = denoise.denoise(noisy(), SMALL, mask=mask, voxel_size_mm=(1, 1, 2), device="cpu")
+    clean = volume_of(result_layers(viewer)[0])
+    assert np.array_equal(clean, expected.image)
+    assert np.array_equal(clean[mask == 0], noisy()[mask == 0])
+
+
+def test_missing_values_are_skipped_on_request(viewer, panel, qtbot):
+    array = noisy()
+    array[5, 5, 5], array[8, 9, 10] = np.nan, np.inf
+    add_volume(viewer, array)
+    run(qtbot, panel)
+    assert "2 of the image's 5760 voxels are not finite" in panel.message
+    assert names(viewer) == ["scan"]
+    panel.image_box.gaps.setChecked(True)
+    use(panel, patches="small")
+    run(qtbot, panel)
+    clean = volume_of(result_layers(viewer)[0])
+    values, mask = denoise.without_gaps(array)
+    expected = denoise.denoise(values, SMALL, mask=mask, voxel_size_mm=(1, 1, 2), device="cpu").image
+    assert np.array_equal(clean, np.where(mask, expected, array), equal_nan=True)
+
+
+# -- more runs --------------------------------------------------------------------------------------------------------
+
+
+def test_another_run_changes_the_layers_in_place(viewer, panel, qtbot):
+    add_volume(viewer)
+    run(qtbot, panel)
+    clean = result_layers(viewer)[0]
+    clean.contrast_limits = (90, 145)
+    first = clean.data.copy()
+    use(panel, patches="small")
+    run(qtbot, panel)
+    assert len(viewer.layers) == 4
+    assert not np.array_equal(clean.data, first)
+    assert clean.contrast_limits == [90, 145]  # the user's own
+
+
+def test_kept_layers_are_left_alone(viewer, panel, qtbot):
+    add_volume(viewer)
+    run(qtbot, panel)
+    clean = result_layers(viewer)[0]
+    first = clean.data.copy()
+    panel.result_box.keep_wanted.emit()
+    assert panel.result_box.isHidden()
+    use(panel, patches="small")
+    run(qtbot, panel)
+    assert len(viewer.layers) == 7
+    assert np.array_equal(clean.data, first)
+
+
+def test_each_image_has_results_of_its_own(viewer, panel, qtbot):
+    first = add_volume(viewer, name="first")
+    run(qtbot, panel)
+    panel.image_box.layer_box.choose(add_volume(viewer, noisy(seed=5), name="second"))
+    assert panel.result_box.isHidden()
+    run(qtbot, panel)
+    assert {"denoised first", "denoised second"} <= set(names(viewer))
+    panel.look_at("before")
+    assert viewer.layers["second"].visible
+    assert not first.visible  # what belongs to the other image stays as it was
+
+
+def test_before_and_after(viewer, panel, qtbot):
+    image = add_volume(viewer)
+    run(qtbot, panel)
+    layers = [image, *result_layers(viewer)]
+    buttons = panel.result_box._buttons
+    for number, part in enumerate(("before", "after", "residual", "noise")):
+        buttons[part].click()
+        assert [layer.visible for layer in layers] == [n == number for n in range(4)]
+        assert buttons[part].isChecked()
+    for part in ("before", "after", "before"):
+        panel.flip()
+        assert panel.results.seen() == part
+        assert buttons[part].isChecked()
+
+
+def test_a_renamed_image_is_still_the_one_before(viewer, panel, qtbot):
+    image = add_volume(viewer)
+    run(qtbot, panel)
+    image.name = "another name"
+    panel.look_at("before")
+    assert image.visible
+    run(qtbot, panel)
+    assert len(viewer.layers) == 4
+    assert not image.visible
+
+
+def test_results_are_no_images_to_denoise(viewer, panel, qtbot):
+    add_volume(viewer)
+    run(qtbot, panel)
+    assert panel.image_box.layer_box.count() == 1
+    viewer.add_image(np.zeros((5, 6)), name="flat")
+    viewer.add_image(np.zeros((4, 5, 6, 3)), rgb=True, name="colours")
+    assert panel.image_box.layer_box.count() == 1
+    assert isinstance(panel.image_box.layer, Image)
+
+
+@pytest.mark.display
+def test_the_manifest_opens_it(viewer):
+    _, panel = viewer.window.add_plugin_dock_widget("napari-gpubio", "Denoise")
+    assert isinstance(panel, DenoisePanel)
+    panel.teardown()

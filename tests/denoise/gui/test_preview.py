@@ -1,0 +1,218 @@
+"""The dock widget "Denoise": the preview of the slice on screen."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio import denoise
+from napari_gpubio.core.napari_io import volume_of
+from napari_gpubio.denoise.gui import preview
+from tests.denoise.gui.panel_samples import (
+    SAGITTAL,
+    add_series,
+    add_volume,
+    look,
+    names,
+    noisy,
+    result_layers,
+    run,
+    settle,
+)
+
+SHAPE = (34, 30, 28)
+
+
+@pytest.fixture
+def exact(panel):
+    """Settings with which a slice depends on nothing but what is around it: one patch, no pre-selection."""
+    panel.mode.form.widget("patches").value = "small"
+    panel.mode.form.widget("preselection").value = "none"
+    return panel
+
+
+def place(viewer, layer, index):
+    """Move the slices to an index of a layer."""
+    viewer.dims.set_point(range(viewer.dims.ndim), layer.data_to_world(index))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("at", [0, 13])
+def test_a_slice_is_what_a_run_gives(viewer, exact, qtbot, axis, at):
+    image = add_volume(viewer, noisy(SHAPE), affine=SAGITTAL)
+    viewer.dims.order = [axis, *[a for a in range(3) if a != axis]]
+    index = [12, 11, 10]
+    index[axis] = at
+    place(viewer, image, index)
+    layer = look(qtbot, exact)
+    assert layer.data.shape[axis] == 1
+    where = np.round(image.world_to_data(layer.data_to_world((0, 0, 0)))).astype(int)
+    assert where[axis] == at
+    assert np.delete(where, axis).max() == 0
+    seen = layer.data.copy()
+    run(qtbot, exact)
+    whole = result_layers(viewer)[0].data
+    np.testing.assert_allclose(seen, np.take(whole, [at], axis), rtol=1e-5)
+
+
+def test_the_middle_comes_first(viewer, exact, qtbot, monkeypatch):
+    monkeypatch.setattr(preview, "QUICK_SECONDS", 0.0)
+    add_volume(viewer, noisy(SHAPE), affine=np.eye(4))
+    shapes = []
+    exact.preview.shown.connect(lambda: shapes.append(exact.preview.layer.data.shape))
+    look(qtbot, exact)
+    assert shapes == [(1, 16, 16), (1, 30, 34)]
+    assert names(viewer) == ["scan", "denoised preview"]
+
+
+@pytest.mark.parametrize("at", [16, 17])  # sub-bands take voxels in pairs
+def test_the_middle_and_the_whole_are_nearly_what_a_run_gives(viewer, panel, qtbot, monkeypatch, at):
+    """The middle reads no patches beyond its candidates, and both mix sub-bands of a slab only."""
+    monkeypatch.setattr(preview, "QUICK_SECONDS", 0.0)
+    noise = 4.0
+    image = add_volume(viewer, noisy(SHAPE, sigma=noise), affine=np.eye(4))
+    place(viewer, image, (at, 0, 0))
+    seen = []
+
+    def take():
+        layer = panel.preview.layer
+        start = np.round(layer.data_to_world((0, 0, 0))).astype(int)
+        seen.append((start, layer.data.copy()))
+
+    panel.preview.shown.connect(take)
+    look(qtbot, panel)
+    run(qtbot, panel)
+    slice_of_run = result_layers(viewer)[0].data[at]
+    (start, middle), (_, whole) = seen
+    y, x = start[1:]
+    assert middle.shape == (1, 16, 16)
+    assert rms(middle[0] - slice_of_run[y : y + 16, x : x + 16]) < 0.03 * noise
+    assert rms(whole[0] - slice_of_run) < 0.01 * noise
+
+
+@pytest.mark.parametrize("at", [0, SHAPE[2] - 1])
+@pytest.mark.parametrize(("search", "thickness"), [(1, 1.0), (1, 3.0), (3, 3.0), (3, 10.0)])
+def test_slices_at_the_border_have_room_for_a_patch(viewer, panel, qtbot, monkeypatch, at, search, thickness):
+    monkeypatch.setattr(preview, "QUICK_SECONDS", 0.0)
+    image = add_volume(viewer, noisy(SHAPE), affine=np.diag([1.0, 1.0, thickness, 1.0]))
+    panel.mode.form.widget("search_radius").value = search
+    place(viewer, image, (at, 0, 0))
+    shapes = []
+    panel.preview.shown.connect(lambda: shapes.append(panel.preview.layer.data.shape))
+    look(qtbot, panel)
+    assert shapes == [(1, 16, 16), (1, 30, 34)], panel.message
+
+
+def rms(differences):
+    return float(np.sqrt(np.mean(np.square(differences))))
+
+
+def test_it_follows_the_slider_and_the_settings_while_it_is_live(viewer, exact, qtbot):
+    image = add_volume(viewer, noisy(SHAPE), affine=np.eye(4))
+    place(viewer, image, (5, 0, 0))
+    exact.live_box.setChecked(True)
+    settle(qtbot, exact)
+    first = exact.preview.layer.data.copy()
+    place(viewer, image, (9, 0, 0))
+    settle(qtbot, exact)
+    layer = exact.preview.layer
+    assert layer.data_to_world((0, 0, 0))[0] == 9
+    second = layer.data.copy()
+    assert not np.array_equal(first, second)
+    exact.mode.form.widget("search_radius").value = 1
+    settle(qtbot, exact)
+    assert not np.array_equal(exact.preview.layer.data, second)
+    exact.live_box.setChecked(False)
+    assert names(viewer) == ["scan"]
+    place(viewer, image, (5, 0, 0))
+    settle(qtbot, exact)
+    assert names(viewer) == ["scan"]
+
+
+def test_it_looks_like_the_image_and_leaves_the_choice_of_layer_alone(viewer, panel, qtbot):
+    image = add_volume(viewer, contrast_limits=(30, 160), colormap="magma")
+    viewer.layers.selection.active = image
+    layer = look(qtbot, panel)
+    assert layer.contrast_limits == [30, 160]
+    assert layer.colormap.name == "magma"
+    assert viewer.layers.selection.active.name == image.name
+    assert panel.image_box.layer_box.count() == 1
+    panel.flip()
+    assert not layer.visible
+
+
+def test_the_volume_of_a_series_that_is_on_screen(viewer, exact, qtbot):
+    array, image = add_series(viewer, affine=np.eye(4))
+    place(viewer, image, (2, 7, 0, 0))
+    layer = look(qtbot, exact)
+    assert layer.data.shape == (1, 1, 18, 20)
+    assert np.allclose(layer.data_to_world((0, 0, 0, 0))[:2], (2, 7))
+    settings = denoise.DenoiseSettings(patches="small", preselection="none")
+    expected = denoise.denoise(array[..., 2], settings, device="cpu").image
+    np.testing.assert_allclose(layer.data[0, 0], expected[:, :, 7].T, rtol=1e-5)
+
+
+def test_logarithms_and_a_mask(viewer, exact, qtbot):
+    linear = 1e-9 * noisy(SHAPE)
+    image = add_volume(viewer, np.log10(linear), affine=np.eye(4), metadata={"quantity": "log10 fluence"})
+    mask = np.zeros(SHAPE, int)
+    mask[5:30, 5:25, 5:25] = 1
+    exact.image_box.mask_box.choose(viewer.add_labels(mask.T, name="mask"))
+    place(viewer, image, (12, 0, 0))
+    seen = look(qtbot, exact).data.copy()
+    run(qtbot, exact)
+    np.testing.assert_allclose(seen[0], volume_of(result_layers(viewer)[0])[:, :, 12].T, rtol=1e-5)
+
+
+def test_nothing_to_see_is_no_error(viewer, exact, qtbot):
+    array = noisy(SHAPE)
+    array[:, :, 8:] = 0
+    image = add_volume(viewer, array, affine=np.eye(4))
+    place(viewer, image, (20, 0, 0))
+    assert not look(qtbot, exact).data.any()
+    assert exact.message == ""
+
+
+def test_a_view_in_three_dimensions_has_no_slice(viewer, panel, qtbot):
+    add_volume(viewer)
+    viewer.dims.ndisplay = 3
+    panel.preview_button.click()
+    settle(qtbot, panel)
+    assert names(viewer) == ["scan"]
+    assert "2-D" in panel._status.text()
+
+
+def test_a_wrong_input_is_a_sentence(viewer, panel, qtbot):
+    array = noisy()
+    array[0, 0, 0] = -1
+    image = add_volume(viewer, array)
+    place(viewer, image, (0, 0, 0))
+    panel.mode.form.widget("noise_model").value = "rician"
+    panel.preview_button.click()
+    settle(qtbot, panel)
+    assert "negative values" in panel.message
+    panel.mode.form.widget("noise_model").value = "gaussian"
+    look(qtbot, panel)
+    assert panel.message == ""
+
+
+def test_it_goes_with_its_image_and_with_a_result(viewer, panel, qtbot):
+    add_volume(viewer)
+    look(qtbot, panel)
+    run(qtbot, panel)
+    assert "denoised preview" not in names(viewer)
+    look(qtbot, panel)
+    for name in ("scan", "denoised scan", "residual scan", "noise σ of scan"):
+        viewer.layers.remove(name)
+    settle(qtbot, panel)
+    assert not names(viewer)
+
+
+def test_a_run_has_the_machine_for_itself(viewer, panel, qtbot, held):
+    add_volume(viewer)
+    panel.run_button.click()
+    held.wait(qtbot)
+    panel.preview_button.click()
+    panel.live_box.setChecked(True)
+    qtbot.wait(30)
+    assert held.runs == 1
+    held.go.set()
+    qtbot.waitUntil(lambda: not panel.running)

@@ -1,0 +1,174 @@
+"""The dock widget "Denoise": what can go wrong, stopping, and the end."""
+
+import weakref
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.napari_io import volume_of
+from tests.denoise.gui.panel_samples import AFFINE, add_panel, add_volume, look, names, noisy, result_layers, run
+from tests.dock_widgets import MILLISECONDS, WAYS_TO_CLOSE, check_closing_ends_a_run, close, complaint, ended
+
+
+def test_nothing_to_denoise(panel, qtbot):
+    assert "there is no image; open a volume" in complaint(qtbot, panel)
+    panel.preview_button.click()
+    assert "there is no image" in panel.message
+
+
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (np.zeros((9, 9, 9), np.float32), "zero everywhere"),
+        (noisy((20, 20, 1)), "a single layer along z"),
+        (noisy((20, 20, 4)), "4 voxels along z and a patch 5"),
+        (np.full((9, 9, 9), np.nan, np.float32), "not finite"),
+    ],
+    ids=["zeros", "a single slice", "too thin", "nothing but NaN"],
+)
+def test_an_image_that_cannot_be_used_is_a_sentence(viewer, panel, qtbot, array, words):
+    viewer.add_image(array.T, name="scan", contrast_limits=(0, 1))
+    assert words in complaint(qtbot, panel)
+    assert names(viewer) == ["scan"]
+
+
+def test_negative_magnitudes_are_a_sentence(viewer, panel, qtbot):
+    add_volume(viewer, noisy() - 100)
+    panel.mode.form.widget("noise_model").value = "rician"
+    assert "negative values" in complaint(qtbot, panel)
+
+
+@pytest.mark.parametrize("text", ["", "abc", "0", "-3", "nan", "inf"])
+def test_a_noise_level_that_is_none_is_a_sentence(viewer, panel, qtbot, text):
+    add_volume(viewer)
+    panel.mode.level.setCurrentText("a number")
+    panel.mode.number.setText(text)
+    said = complaint(qtbot, panel)
+    assert "noise level" in said
+    assert repr(text) in said
+
+
+def test_a_noise_map_that_is_missing_or_elsewhere_is_a_sentence(viewer, panel, qtbot):
+    panel.mode.level.setCurrentText("a map")
+    elsewhere = add_volume(viewer, noisy((5, 6, 7)), name="elsewhere")
+    panel.image_box.layer_box.choose(add_volume(viewer))
+    panel.mode.map_box.choose(elsewhere)
+    said = complaint(qtbot, panel)
+    for word in ("noise map 'elsewhere'", "(5, 6, 7)", "(20, 18, 16)", "grid"):
+        assert word in said
+    panel.mode.map_box.choose(add_volume(viewer, -noisy(), name="negative"))
+    assert "standard deviations" in complaint(qtbot, panel)
+
+
+@pytest.mark.parametrize(
+    ("shape", "affine"), [((5, 6, 7), AFFINE), ((20, 18, 16), np.eye(4))], ids=["another shape", "another place"]
+)
+def test_a_mask_that_does_not_fit_is_a_sentence(viewer, panel, qtbot, shape, affine):
+    panel.image_box.layer_box.choose(add_volume(viewer))
+    add_volume(viewer, np.ones(shape, np.float32), affine, name="mask")
+    panel.image_box.layer_box.choose(viewer.layers["scan"])
+    panel.image_box.mask_box.choose(viewer.layers["mask"])
+    assert "the mask 'mask' has shape" in complaint(qtbot, panel)
+
+
+def test_an_empty_mask_is_a_sentence(viewer, panel, qtbot):
+    image = add_volume(viewer)
+    mask = viewer.add_labels(np.zeros(image.data.shape, int), metadata=image.metadata, name="mask")
+    panel.image_box.mask_box.choose(mask)
+    assert "the mask is empty" in complaint(qtbot, panel)
+
+
+def test_an_error_loses_no_result(viewer, panel, qtbot):
+    add_volume(viewer)
+    run(qtbot, panel)
+    shown = result_layers(viewer)[0].data.copy()
+    panel.mode.form.widget("search_radius").value = 15
+    panel.mode.form.widget("patches").value = "large"
+    viewer.layers["scan"].data = viewer.layers["scan"].data[:6]
+    assert "search_radius is" in complaint(qtbot, panel)
+    assert np.array_equal(result_layers(viewer)[0].data, shown)
+
+
+# -- stopping ---------------------------------------------------------------------------------------------------------
+
+
+def test_stop_keeps_what_was_done(viewer, panel, qtbot, held):
+    array = noisy((40, 40, 60))
+    add_volume(viewer, array, affine=np.eye(4))
+    panel.run_button.click()
+    held.wait(qtbot)
+    with qtbot.waitSignal(panel.run_finished, timeout=MILLISECONDS):
+        panel.run_button.click()
+    clean = volume_of(result_layers(viewer)[0])
+    untouched = (clean == array).mean()
+    assert 0.1 < untouched < 0.95
+    assert "stopped" in panel._status.text()
+    assert panel.result_box.text("gain") == "not known"
+
+
+def test_the_image_may_go_while_it_is_denoised(viewer, panel, qtbot, held):
+    image = add_volume(viewer)
+    extent = np.array(image.extent.world)
+    panel.run_button.click()
+    held.wait(qtbot)
+    viewer.layers.remove("scan")
+    held.go.set()
+    qtbot.waitUntil(lambda: not panel.running, timeout=MILLISECONDS)
+    assert names(viewer) == ["noise σ of scan", "residual scan", "denoised scan"]
+    assert np.allclose(result_layers(viewer)[0].extent.world, extent)
+    assert panel.message == ""
+
+
+def test_the_image_may_change_while_it_is_denoised(viewer, panel, qtbot, held):
+    image = add_volume(viewer)
+    panel.run_button.click()
+    held.wait(qtbot)
+    image.data = image.data[:8]
+    image.name = "renamed"
+    held.go.set()
+    qtbot.waitUntil(lambda: not panel.running, timeout=MILLISECONDS)
+    assert volume_of(result_layers(viewer)[0]).shape == (20, 18, 16)
+
+
+# -- the end ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.display
+@WAYS_TO_CLOSE
+def test_nothing_is_left_when_it_is_closed(make_napari_viewer_proxy, qtbot, how):
+    viewer = make_napari_viewer_proxy(strict_qt="raise")
+    add_volume(viewer)
+    panel = add_panel(viewer)
+    run(qtbot, panel)
+    look(qtbot, panel)
+    panel.preview.live = True
+    listeners = [len(event.callbacks) for event in viewer.layers.events.emitters.values()]
+    gone = weakref.ref(panel)
+    close(viewer, panel, how)
+    del panel
+    assert ended(qtbot, gone)
+    if how == "the dock":
+        assert sum(len(e.callbacks) for e in viewer.layers.events.emitters.values()) < sum(listeners)
+        assert "denoised preview" not in names(viewer)
+
+
+@pytest.mark.display
+@WAYS_TO_CLOSE
+def test_closing_in_the_middle_of_a_run_ends_it(make_napari_viewer_proxy, qtbot, held, errors, how):
+    viewer = make_napari_viewer_proxy(strict_qt="raise")
+    add_volume(viewer)
+    check_closing_ends_a_run(qtbot, viewer, add_panel, held, how)
+    assert errors() == []
+
+
+def test_a_closed_panel_hears_nothing(viewer, panel, qtbot):
+    add_volume(viewer)
+    panel.live_box.setChecked(True)
+    panel.teardown()
+    viewer.dims.set_point(0, 20.0)
+    viewer.layers.clear()
+    qtbot.wait(20)
+    panel.revive()
+    add_volume(viewer)
+    assert panel.image_box.layer is not None
+    run(qtbot, panel)

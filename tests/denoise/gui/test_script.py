@@ -1,0 +1,147 @@
+"""The dock widget "Denoise": Copy as Python, modes, and the numbers that are told."""
+
+import nibabel as nib
+import numpy as np
+import pytest
+
+from napari_gpubio import denoise
+from napari_gpubio.denoise.gui import panel as panel_module
+from napari_gpubio.denoise.gui.anlm_mode import AnlmMode, AnlmRecipe
+from napari_gpubio.denoise.gui.mode import Mode
+from napari_gpubio.denoise.gui.modes import MODES
+from napari_gpubio.denoise.napari_io import stored_array
+from tests.denoise.gui.panel_samples import (
+    AFFINE,
+    SAGITTAL,
+    add_panel,
+    add_series,
+    add_volume,
+    noisy,
+    result_layers,
+    run,
+)
+from tests.dock_widgets import run_script, save_scripts_as, script_of, until_the_end
+
+
+def saved(array, path, affine=AFFINE):
+    """Write a NIfTI file with a header that says more than the affine."""
+    image = nib.Nifti1Image(array, affine)
+    image.header.set_xyzt_units("mm", "sec")
+    image.set_sform(affine, code="mni")
+    nib.save(image, path)
+    return {"path": str(path)}
+
+
+def made(folder, name="scan"):
+    """What a script has written: the denoised image and the noise."""
+    return [nib.load(folder / f"{title} {name}.nii.gz") for title in ("denoised", "noise of")]
+
+
+def same(image, layer):
+    """Whether a file holds what a layer shows."""
+    return np.array_equal(np.asarray(image.dataobj), stored_array(layer), equal_nan=True)
+
+
+def test_the_script_gives_the_same_and_keeps_the_header(viewer, panel, qtbot, tmp_path):
+    told = saved(noisy(), tmp_path / "scan.nii.gz", SAGITTAL)
+    add_volume(viewer, affine=SAGITTAL, metadata=told)
+    panel.mode.form.widget("patches").value = "small"
+    panel.mode.form.widget("noise_model").value = "rician"
+    panel.mode.level.setCurrentText("a number")
+    panel.mode.number.setText("3.5")
+    run(qtbot, panel)
+    text = script_of(panel)
+    assert "DenoiseSettings(patches='small', noise_model='rician'), noise=3.5" in text
+    run_script(text, tmp_path)
+    clean, noise = made(tmp_path)
+    assert same(clean, result_layers(viewer)[0])
+    assert same(noise, result_layers(viewer)[2])
+    assert np.allclose(clean.affine, SAGITTAL)
+    assert clean.header["sform_code"] == 4
+    assert clean.header.get_xyzt_units() == ("mm", "sec")
+
+
+def test_inputs_without_a_file_are_saved_beside_the_script(viewer, panel, qtbot, tmp_path, monkeypatch):
+    _, image = add_series(viewer, affine=SAGITTAL)
+    mask = np.zeros((20, 18, 16), np.float32)
+    mask[3:15, 4:14, 3:13] = 1
+    add_volume(viewer, mask, SAGITTAL, name="mask")
+    levels = add_volume(viewer, 2 + mask, SAGITTAL, name="levels")
+    panel.image_box.layer_box.choose(image)
+    panel.image_box.mask_box.choose(viewer.layers["mask"])
+    panel.mode.level.setCurrentText("a map")
+    panel.mode.map_box.choose(levels)
+    panel.mode.form.widget("patches").value = "small"
+    panel.image_box.first.setValue(1)
+    panel.image_box.gaps.setChecked(True)
+    run(qtbot, panel)
+    folder = tmp_path / "scripts"
+    folder.mkdir()
+    save_scripts_as(monkeypatch, folder / "script.py")
+    text = script_of(panel)
+    assert "SHA-256" in text
+    run_script(text, tmp_path)
+    clean, noise = made(tmp_path, "series")
+    assert same(clean, result_layers(viewer, "series")[0])
+    shown = stored_array(result_layers(viewer, "series")[2])
+    assert np.array_equal(np.asarray(noise.dataobj), shown[..., 1:])
+
+
+def test_the_script_of_logarithms(viewer, panel, qtbot, tmp_path):
+    shown = np.log10(1e-9 * noisy())
+    shown[0] = np.nan
+    add_volume(viewer, shown, metadata={**saved(shown, tmp_path / "a.nii"), "quantity": "log10 fluence"})
+    panel.mode.form.widget("patches").value = "small"
+    run(qtbot, panel)
+    run_script(script_of(panel), tmp_path)
+    clean, noise = made(tmp_path)
+    assert same(clean, result_layers(viewer)[0])
+    assert same(noise, result_layers(viewer)[2])
+
+
+def test_a_script_without_an_image_is_a_sentence(panel):
+    script_of(panel)
+    assert "there is no image" in panel.message
+
+
+# -- modes ------------------------------------------------------------------------------------------------------------
+
+
+class Halved(Mode):
+    """A mode of another kind."""
+
+    title = "halves"
+
+    def recipe(self, image):
+        return HalvedRecipe(settings=denoise.DenoiseSettings(patches="small"))
+
+    def script(self, files, part):
+        return [], "half(values"
+
+
+class HalvedRecipe(AnlmRecipe):
+    """Denoises, and halves."""
+
+    def steps(self, values, mask, **keywords):
+        result = yield from super().steps(values, mask, **keywords)
+        result.image[:] *= 0.5
+        return result
+
+
+@pytest.fixture
+def two_modes(viewer, qtbot, monkeypatch):
+    monkeypatch.setattr(panel_module, "MODES", (*MODES, Halved))
+    yield from until_the_end(qtbot, viewer, add_panel(viewer))
+
+
+def test_another_mode_is_one_more_class(viewer, two_modes, qtbot):
+    panel = two_modes
+    add_volume(viewer, affine=np.eye(4))
+    assert isinstance(panel.mode, AnlmMode)
+    panel.mode_box.setCurrentText("halves")
+    assert isinstance(panel.mode, Halved)
+    assert panel.modes[0].isHidden()
+    assert not panel.mode.isHidden()
+    run(qtbot, panel)
+    plain = denoise.denoise(noisy(), denoise.DenoiseSettings(patches="small"), device="cpu").image
+    assert np.array_equal(stored_array(result_layers(viewer)[0]), 0.5 * plain)

@@ -1,0 +1,120 @@
+"""What the tests of the dock widget share: a dose that rises along x, two organs, and what a user does."""
+
+import numpy as np
+
+from napari_gpubio.core.napari_io import series_layer
+from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh
+from napari_gpubio.dose.gui import DosePanel
+from napari_gpubio.dose.napari_io import dose_layer, labels_layer
+from tests.dock_widgets import docked, press_and_wait, wait_until
+
+SHAPE = (20, 16, 12)
+AFFINE = np.array([[-2.0, 0, 0, 40], [0, 2.0, 0, -10], [0, 0, 3.0, 5], [0, 0, 0, 1]])  # LAS
+SAGITTAL = np.array([[0, 0, 2.0, 5], [2.0, 0, 0, -7], [0, -2.0, 0, 9], [0, 0, 0, 1]])  # stored axes: y, -z, x
+NAMES = {1: "lung", 2: "heart"}
+SETTINGS = DvhSettings(spacing_mm=0.7)  # not chosen from volumes, which painting changes
+COLOURS = {1: (255, 0, 0), 2: (0, 128, 255)}
+
+
+def dose_values(shape=SHAPE, scale=1.0):
+    """From 1 to 58 Gy along the first axis, and a little along the others."""
+    i, j, k = np.indices(shape)
+    return (scale * (3.0 * i + 0.05 * j + 0.01 * k + 1.0)).astype(np.float32)
+
+
+def label_values(shape=SHAPE):
+    labels = np.zeros(shape, np.uint8)
+    labels[2:9, 2:14, 2:10] = 1
+    labels[10:18, 3:12, 3:9] = 2
+    return labels
+
+
+def a_dose(affine=AFFINE, scale=1.0, unit="Gy"):
+    return Dose(values=dose_values(scale=scale), affine=affine, unit=unit, name="dose")
+
+
+def organs(labels=None, affine=AFFINE):
+    labels = label_values() if labels is None else labels
+    return LabelStructures(labels=labels, affine=affine, structures=NAMES)
+
+
+def add_panel(viewer):
+    panel = docked(viewer, DosePanel(viewer), "Dose-volume histogram")
+    panel.choose_device("cpu")
+    panel.form.set_value(SETTINGS)
+    return panel
+
+
+def add_dose(viewer, dose=None, **keywords):
+    data, keywords, _ = dose_layer(dose or a_dose(), **keywords)
+    return viewer.add_image(data, **keywords)
+
+
+def add_organs(viewer, structures=None, name="organs"):
+    data, keywords, _ = labels_layer(structures or organs(), name, COLOURS)
+    return viewer.add_labels(data, **keywords)
+
+
+def add_case(viewer, affine=AFFINE):
+    return add_dose(viewer, a_dose(affine)), add_organs(viewer, organs(affine=affine))
+
+
+def add_series(viewer, scales=(1.0, 0.5, 0.25)):
+    array = np.stack([dose_values(scale=scale) for scale in scales], -1)
+    data, keywords, _ = series_layer(array, AFFINE, "phases", "phase", metadata={"unit": "Gy"})
+    return viewer.add_image(data, **keywords)
+
+
+def run(qtbot, panel):
+    press_and_wait(qtbot, panel, panel.run_button)
+    settle(qtbot, panel)
+
+
+def settle(qtbot, panel):
+    """Wait until nothing is under way."""
+
+    def still():
+        timers = (panel._soon, panel.follower._later, panel.follower._check)
+        busy = panel.running or panel.highlight._job.is_busy or panel.desk.whole.is_counting or panel.desk._soon.is_due
+        return not (busy or any(timer.isActive() for timer in timers))
+
+    wait_until(qtbot, still)
+
+
+def curve(panel, name, *, second=False):
+    """The histogram that is shown of a structure."""
+    return next(one.dvh for one in panel.desk.curves if one.dvh.name == name and one.second == second)
+
+
+def names(panel):
+    return [one.dvh.name for one in panel.desk.curves]
+
+
+def expected(dose, structures, name="lung"):
+    return dvh(dose, structures, SETTINGS, device="cpu")[name]
+
+
+def check_same(found, wanted):
+    np.testing.assert_allclose(found.doses, wanted.doses, rtol=1e-12)
+    np.testing.assert_allclose(found.volumes_cc, wanted.volumes_cc, rtol=1e-12)
+
+
+def said(panel):
+    """The read-out."""
+    return panel.tools.readout.text().replace("&nbsp;", " ")
+
+
+def lit(layer):
+    """Which voxels of the highlight are drawn."""
+    low, high = layer.contrast_limits
+    with np.errstate(invalid="ignore"):
+        shares = np.clip((layer.data - low) / (high - low), 0, 1)
+    return (np.asarray(layer.colormap.map(np.nan_to_num(shares)))[..., 3] > 0).reshape(shares.shape) & np.isfinite(
+        layer.data
+    )
+
+
+def cells(panel, row):
+    """Texts of a row of the metrics."""
+    table = panel.table.table
+    return [table.item(row, column).text() for column in range(table.columnCount())]

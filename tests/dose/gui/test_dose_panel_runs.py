@@ -1,0 +1,178 @@
+"""The dock widget "Dose-volume histogram": what a run shows."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio.dose import Dose, LabelStructures
+from tests.dock_widgets import moved, show_slices_at
+from tests.dose.gui.panel_samples import (
+    AFFINE,
+    SAGITTAL,
+    SHAPE,
+    a_dose,
+    add_case,
+    add_dose,
+    add_organs,
+    add_series,
+    check_same,
+    curve,
+    dose_values,
+    expected,
+    label_values,
+    names,
+    organs,
+    run,
+    settle,
+)
+from tests.dose.samples import ROTATION, affine_of
+
+
+@pytest.mark.parametrize("affine", [AFFINE, SAGITTAL, np.eye(4)], ids=["LAS", "sagittal", "RAS"])
+def test_curves_are_those_of_the_engine(viewer, panel, qtbot, affine):
+    add_case(viewer, affine)
+    run(qtbot, panel)
+    assert panel.message == ""
+    assert names(panel) == ["lung", "heart"]
+    for name in names(panel):
+        check_same(curve(panel, name), expected(a_dose(affine), organs(affine=affine), name))
+    assert [one.colour for one in panel.desk.curves] == ["#ff0000", "#0080ff"]
+    assert panel.empty.isHidden()
+
+
+def test_dose_and_structures_on_other_grids(viewer, panel, qtbot):
+    dose = Dose(values=dose_values(), affine=affine_of((2.0, 2.5, 3.0), (-9, -9, -15), ROTATION), unit="Gy")
+    labels = LabelStructures(
+        labels=label_values((18, 16, 14)), affine=affine_of(1.5, (-8, -7, -9)), structures={1: "a", 2: "b"}
+    )
+    add_dose(viewer, dose)
+    add_organs(viewer, labels)
+    run(qtbot, panel)
+    for name in ("a", "b"):
+        check_same(curve(panel, name), expected(dose, labels, name))
+
+
+def test_scale_and_units_of_a_layer_are_honoured(viewer, panel, qtbot):
+    viewer.add_image(dose_values().T, scale=(300, 200, 200), units=("um",) * 3, name="d", metadata={"unit": "J/cm2"})
+    viewer.add_labels(label_values().T, scale=(300, 200, 200), units=("um",) * 3, name="l")
+    assert panel.inputs_box.unit.text() == "J/cm2"
+    assert panel.inputs_box.sizes.text() == "20 × 16 × 12 voxels of 0.2 × 0.2 × 0.3 mm"
+    run(qtbot, panel)
+    voxels = np.count_nonzero(label_values() == 1)
+    assert curve(panel, "label 1").volume_cc == pytest.approx(voxels * 0.2 * 0.2 * 0.3 / 1000)
+
+
+def test_a_layer_in_pixels_says_so(viewer, panel):
+    viewer.add_image(dose_values().T, name="d")
+    assert "in pixels, taken as mm" in panel.inputs_box.sizes.text()
+
+
+def test_a_series_follows_the_slider(viewer, panel, qtbot):
+    add_series(viewer)
+    add_organs(viewer)
+    show_slices_at(viewer, (5, 0, 20))
+    viewer.dims.set_point(0, 0)
+    run(qtbot, panel)
+    for frame, scale in ((0, 1.0), (2, 0.25), (1, 0.5)):
+        viewer.dims.set_point(0, frame)
+        settle(qtbot, panel)
+        check_same(curve(panel, "heart"), expected(a_dose(scale=scale), organs(), "heart"))
+        assert panel.desk.counted.doses[0].name == f"phases [{frame}]"
+
+
+def test_two_plans_share_the_plot(viewer, panel, qtbot):
+    _, _ = add_case(viewer)
+    second = add_dose(viewer, a_dose(scale=0.8), name="plan B")
+    panel.inputs_box.dose_box.choose(viewer.layers["dose"])
+    panel.inputs_box.second_box.choose(second)
+    run(qtbot, panel)
+    check_same(curve(panel, "lung", second=True), expected(a_dose(scale=0.8), organs()))
+    check_same(curve(panel, "lung"), expected(a_dose(), organs()))
+    titles = [panel.table.table.item(row, 0).text() for row in range(6)]
+    assert titles == [
+        "lung", "lung (2nd plan)", "lung: 2nd − 1st", "heart", "heart (2nd plan)", "heart: 2nd − 1st",
+    ]  # fmt: skip
+    column = 1 + [str(metric) for metric in panel.table.metrics].index("Mean[Gy]")
+    difference = float(panel.table.table.item(2, column).text())
+    assert difference == pytest.approx(-0.2 * expected(a_dose(), organs()).mean, rel=1e-3)
+
+
+def test_two_label_layers_and_shapes_are_counted_together(viewer, panel, qtbot):
+    add_case(viewer, np.eye(4))
+    again = add_organs(viewer, organs(affine=np.eye(4)), "again")
+    square = np.array([[5, 3, 3], [5, 3, 9], [5, 9, 9], [5, 9, 3]], float)
+    drawn = viewer.add_shapes([square], shape_type="polygon", name="drawn", edge_color="#00ff00")
+    panel.inputs_box.structures.choose(viewer.layers["organs"], again, drawn)
+    run(qtbot, panel)
+    assert set(names(panel)) == {"lung (organs)", "heart (organs)", "lung (again)", "heart (again)", "drawn"}
+    assert curve(panel, "drawn").volume_cc == pytest.approx(0.036, rel=0.01)  # 6 x 6 x 1 mm
+    assert "single plane" in panel.notes.text()
+    assert panel.desk.curves[names(panel).index("drawn")].colour == "#00ff00"
+
+
+def test_shapes_that_are_drawn_are_followed(viewer, panel, qtbot):
+    add_dose(viewer, a_dose(np.eye(4)))
+    square = np.array([[5, 3, 3], [5, 3, 9], [5, 9, 9], [5, 9, 3]], float)
+    drawn = viewer.add_shapes([square], shape_type="polygon", name="drawn")
+    run(qtbot, panel)
+    before = curve(panel, "drawn").volume_cc
+    drawn.add_polygons([moved(square, 1, 0, 0)])
+    settle(qtbot, panel)
+    assert curve(panel, "drawn").volume_cc == pytest.approx(2 * before, rel=0.01)
+
+
+def test_colours_follow_the_layer(viewer, counted, qtbot):
+    viewer.layers["organs"].colormap = {1: "#123456", 2: "#654321", 0: "transparent", None: "red"}
+    settle(qtbot, counted)
+    assert [one.colour for one in counted.desk.curves] == ["#123456", "#654321"]
+
+
+def test_settings_are_run_with(viewer, counted, qtbot):
+    counted.form.widget("bins").value = 100
+    settle(qtbot, counted)
+    assert counted.desk.results[0].parameters["histograms"]["bins"] == 100
+    assert len(curve(counted, "lung").doses) < 120
+
+
+def test_a_layer_that_moves_is_counted_anew(viewer, counted, qtbot):
+    labels = viewer.layers["organs"]
+    del labels.metadata["napari_gpubio"]["affine"]
+    before = curve(counted, "lung").mean
+    labels.translate = (0, 0, 6.0)
+    settle(qtbot, counted)
+    assert curve(counted, "lung").mean != pytest.approx(before, rel=0.01)
+
+
+def test_structures_outside_the_dose_are_told(viewer, panel, qtbot):
+    add_dose(viewer)
+    labels = np.pad(label_values(), ((0, 4), (0, 0), (0, 0)))
+    labels[20:, :, :] = 1
+    add_organs(viewer, organs(labels))
+    run(qtbot, panel)
+    assert "lie outside the dose grid and are counted with no dose" in panel.notes.text()
+
+
+def test_what_a_layer_says_of_its_structures_is_told(viewer, panel, qtbot):
+    _, labels = add_case(viewer)
+    labels.metadata["napari_gpubio"]["notes"] = ["3 voxels of 'lung' belong to smaller structures too"]
+    run(qtbot, panel)
+    assert "3 voxels of 'lung' belong to smaller structures too." in panel.notes.text()
+
+
+def test_names_can_be_typed(viewer, counted, qtbot):
+    counted.table.table.item(0, 0).setText("left lung")
+    settle(qtbot, counted)
+    assert names(counted) == ["left lung", "heart"]
+    assert viewer.layers["organs"].metadata["napari_gpubio"]["structures"] == {1: "left lung", 2: "heart"}
+
+
+def test_a_case_of_one_dose_everywhere(viewer, panel, qtbot):
+    add_dose(viewer, Dose(values=np.full(SHAPE, 2.0), affine=AFFINE, unit="Gy", name="dose"))
+    add_organs(viewer)
+    run(qtbot, panel)
+    assert curve(panel, "lung").dose_at_percent(95) == 2.0
+    panel.axes_box.log.setChecked(True)
+    panel.axes_box.kind.setCurrentText("differential")
+    settle(qtbot, panel)
+    panel.tools.dose.setChecked(True)
+    settle(qtbot, panel)
+    assert panel.message == ""

@@ -1,0 +1,201 @@
+"""Forms made from settings dataclasses."""
+
+from dataclasses import dataclass
+
+import pytest
+from qtpy.QtCore import QPoint, QPointF, Qt
+from qtpy.QtGui import QWheelEvent
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication, QLabel
+from superqt import QCollapsible
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.gui.forms import ParamForm
+from napari_gpubio.tracts.gui.seed_box import SeedSettings
+from napari_gpubio.tracts.kernels.tensors.problem import FitSettings
+from napari_gpubio.tracts.settings import Directions, TrackSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Oven:
+    kind: str = param("gas", "Kind", "What it burns.", choices=("gas", "wood"))
+    heat: float = param(180.0, "Heat", "How hot.", unit="°C", minimum=20.0, maximum=300.0, step=10.0)
+    trays: int = param(2, "Trays", "How many.", minimum=1, maximum=5)
+    fan: bool = param(True, "Fan", "Turn it on.")
+    leak: float = param(1e-6, "Leak", "How much is lost.", unit="kg/s", above=0.0, maximum=1e-3, advanced=True)
+    shelf: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_params(self)
+
+
+@pytest.fixture
+def form(qtbot):
+    form = ParamForm(Oven())
+    qtbot.addWidget(form)
+    return form
+
+
+def emissions(form):
+    heard = []
+    form.changed.connect(lambda: heard.append(form.value()))
+    return heard
+
+
+def is_seen(form, name):
+    """Whether a row is on screen: not hidden, and not folded to no height."""
+    return not form.widget(name).native.visibleRegion().isEmpty()
+
+
+def labels(form):
+    return [label.text() for label in form.findChildren(QLabel)]
+
+
+def test_a_row_for_each_parameter_with_its_unit_and_help(form):
+    assert {"Kind", "Heat (°C)", "Trays", "Fan", "Leak (kg/s)"} <= set(labels(form))
+    for name, text in (("heat", "How hot."), ("leak", "How much is lost.")):
+        assert form.widget(name).native.toolTip() == text
+    heat = next(label for label in form.findChildren(QLabel) if label.text() == "Heat (°C)")
+    assert heat.toolTip() == "How hot."
+    with pytest.raises(KeyError):
+        form.widget("shelf")
+
+
+def test_the_limits_are_those_of_the_parameters(form):
+    assert (form.widget("heat").min, form.widget("heat").max, form.widget("heat").step) == (20, 300, 10)
+    assert (form.widget("trays").min, form.widget("trays").max) == (1, 5)
+    assert form.widget("kind").choices == ("gas", "wood")
+    assert (form.widget("leak").min, form.widget("leak").max) == (0, 1e-3)
+
+
+def test_what_is_typed_is_what_value_gives(form):
+    form.widget("kind").value = "wood"
+    form.widget("heat").value = 205.0
+    form.widget("trays").value = 4
+    form.widget("fan").value = False
+    form.widget("leak").value = 2.5e-6
+    assert form.value() == Oven(kind="wood", heat=205.0, trays=4, fan=False, leak=2.5e-6)
+
+
+def test_fields_without_a_row_keep_their_value(qtbot):
+    form = ParamForm(Oven(shelf=(1, 2), trays=3), skip=("trays",))
+    qtbot.addWidget(form)
+    form.widget("heat").value = 90.0
+    assert form.value() == Oven(shelf=(1, 2), trays=3, heat=90.0)
+    with pytest.raises(KeyError):
+        form.widget("trays")
+    form.set_value(Oven(shelf=(3,), trays=5))
+    assert form.value() == Oven(shelf=(3,), trays=5)
+
+
+def test_what_a_spin_box_lets_through_and_the_settings_refuse_is_a_sentence(form):
+    form.widget("leak").value = 0.0
+    with pytest.raises(InvalidInput, match=r"leak is 0 kg/s; it must be greater than 0"):
+        form.value()
+
+
+def test_changed_is_emitted_once_for_each_input(form):
+    heard = emissions(form)
+    form.widget("heat").value = 100.0
+    assert heard == [Oven(heat=100.0)]
+    form.widget("kind").value = "wood"
+    form.widget("fan").value = False
+    form.widget("trays").value = 1
+    assert heard[-1] == Oven(heat=100.0, kind="wood", fan=False, trays=1)
+    assert len(heard) == 4
+
+
+def test_set_value_emits_changed_once_and_with_everything_in_place(form):
+    heard = emissions(form)
+    other = Oven(kind="wood", heat=55.0, trays=5, fan=False, leak=5e-5)
+    form.set_value(other)
+    assert heard == [other]
+
+
+def test_the_advanced_rows_are_folded_away_and_count_all_the_same(form):
+    folded = form.findChild(QCollapsible)
+    assert not folded.isExpanded()
+    form.show()
+    assert not is_seen(form, "leak")
+    assert is_seen(form, "heat")
+    form.widget("leak").value = 3e-4
+    assert form.value().leak == 3e-4
+    folded.toggleButton().click()
+    QApplication.processEvents()
+    assert is_seen(form, "leak")
+
+
+def test_without_advanced_parameters_there_is_nothing_to_unfold(qtbot):
+    form = ParamForm(Directions())
+    qtbot.addWidget(form)
+    assert form.findChild(QCollapsible) is None
+
+
+def test_rows_can_be_hidden_with_their_label(form):
+    form.show()
+    label = next(label for label in form.findChildren(QLabel) if label.text() == "Heat (°C)")
+    form.set_row_visible("heat", visible=False)
+    assert not form.widget("heat").native.isVisible()
+    assert not label.isVisible()
+    assert form.widget("trays").native.isVisible()
+    form.set_row_visible("heat", visible=True)
+    assert form.widget("heat").native.isVisible()
+    assert label.isVisible()
+
+
+@pytest.mark.parametrize(
+    ("name", "typed"),
+    [("max_drift", 0.0005), ("fa_stop", 0.175), ("step_mm", 0.125), ("eigenvalue_floor_mm2_per_s", 2.5e-6)],
+)
+def test_useful_numbers_can_be_typed(qtbot, name, typed):
+    form = ParamForm(TrackSettings())
+    qtbot.addWidget(form)
+    native = form.widget(name).native
+    native.selectAll()
+    QTest.keyClicks(native, f"{typed:.7f}".rstrip("0"))
+    QTest.keyClick(native, Qt.Key.Key_Return)
+    assert getattr(form.value(), name) == typed
+
+
+@pytest.mark.parametrize("name", ["heat", "trays", "kind", "leak"])
+def test_scrolling_past_an_input_does_not_change_it(form, name):
+    form.show()
+    native = form.widget(name).native
+    heard = emissions(form)
+    middle = QPointF(native.rect().center())
+    turn = QWheelEvent(
+        middle, QPointF(native.mapToGlobal(middle.toPoint())), QPoint(0, 0), QPoint(0, -120),
+        Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase, False,
+    )  # fmt: skip
+    assert not native.hasFocus()
+    QApplication.sendEvent(native, turn)
+    assert not heard
+    assert form.value() == Oven()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        TrackSettings(),
+        TrackSettings(
+            method="vanaart2011", metric="sharpened", sharpening=3.5, step_mm=0.55, fa_stop=0.15, max_length_mm=321.0,
+            min_length_mm=12.5, min_radius_mm=0.5, max_drift=0.01, integrator="euler", interpolation="linear",
+            eigenvalue_floor_mm2_per_s=5e-5, max_steps=123, points_every=3, precision="double",
+        ),
+        TrackSettings(eigenvalue_floor_mm2_per_s=1e-6, max_drift=0.001, texture=True),
+        Directions(kind="sphere", count=77, cone_half_angle_deg=12.5, both_ways=False),
+        FitSettings(),
+        FitSettings(estimator="ols", iterations=0, floor_mm2_per_s=1e-5, repair=False, shells=(0, 1000)),
+        SeedSettings(radius_mm=1.5, points=1),
+    ],
+    ids=lambda s: type(s).__name__,
+)  # fmt: skip
+def test_the_form_gives_back_exactly_the_settings_it_was_given(qtbot, settings):
+    given = ParamForm(settings)
+    qtbot.addWidget(given)
+    assert given.value() == settings
+    shown = ParamForm(type(settings)())
+    qtbot.addWidget(shown)
+    shown.set_value(settings)
+    assert shown.value() == settings

@@ -1,0 +1,231 @@
+"""A number that is typed: digits, limits, nonsense, units, languages, steps and the wheel."""
+
+import pytest
+from qtpy.QtCore import QLocale, QPoint, QPointF, Qt
+from qtpy.QtGui import QWheelEvent
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication, QHBoxLayout, QWidget
+
+from napari_gpubio.gui.number_field import NumberBox
+
+THIRD = 1 / 3
+
+
+@pytest.fixture
+def box_of(qtbot):
+    def make(*how, **more):
+        box = NumberBox(*how, **more)
+        qtbot.addWidget(box)
+        box.show()
+        return box
+
+    return make
+
+
+@pytest.fixture
+def box(box_of):
+    return box_of(-1e12, 1e12, 1.0, 4)
+
+
+def typed(box, text):
+    """The number after a text was typed in place of what was there, and Return pressed."""
+    box.selectAll()
+    QTest.keyClicks(box.lineEdit(), text)
+    QTest.keyClick(box, Qt.Key.Key_Return)
+    return box.value()
+
+
+def heard_by(signal):
+    heard = []
+    signal.connect(heard.append)
+    return heard
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"), (-0.0, "0"), (1.0, "1"), (-12.5, "-12.5"), (100.0, "100"), (1e9, "1000000000"),
+        (2 / 3e2, "0.006667"), (123.456789, "123.4568"), (THIRD, "0.3333"), (1.2e-4, "0.00012"),
+        (1.23456e-7, "1.235e-7"), (-2e-8, "-2e-8"), (3e-12, "3e-12"), (0.99999999, "1"),
+    ],
+)  # fmt: skip
+def test_digits_that_count_are_shown_and_no_zeros_behind_them(box, value, text):
+    box.setValue(value)
+    assert box.text() == text
+
+
+@pytest.mark.parametrize("value", [THIRD, 123.456789012345, 1e-9 * THIRD, -1e-300, 0.1 + 0.2])
+def test_a_number_that_is_not_typed_keeps_every_digit(box, value):
+    box.setValue(value)
+    QTest.keyClick(box, Qt.Key.Key_Return)
+    assert box.value() == value
+    box.selectAll()
+    QTest.keyClicks(box.lineEdit(), box.text())
+    QTest.keyClick(box, Qt.Key.Key_Return)
+    assert box.value() == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("12.5", 12.5), ("-3", -3.0), (".5", 0.5), ("7.", 7.0), ("+2", 2.0), ("1e-7", 1e-7), ("2.5E3", 2500.0),
+        ("1e+2", 100.0), ("0.000123", 0.000123),
+    ],
+)  # fmt: skip
+def test_numbers_may_be_typed_with_a_point_or_with_a_power_of_ten(box, text, value):
+    assert typed(box, text) == value
+
+
+def test_what_is_typed_is_what_is_then_shown(box):
+    assert typed(box, "12.345678") == 12.3457
+    assert box.text() == "12.3457"
+
+
+@pytest.mark.parametrize("text", ["", "-", ".", "1e", "1e-", "e5"])
+def test_what_is_not_yet_a_number_leaves_the_old_one(box, text):
+    box.setValue(5.5)
+    box.selectAll()
+    QTest.keyClick(box.lineEdit(), Qt.Key.Key_Delete)
+    assert typed(box, text) == 5.5
+    assert box.text() == "5.5"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("nan", 5.5), ("inf", 5.5), ("1x2", 12.0), ("1..5", 1.5), ("1_0", 10.0), ("3-4", 34.0)]
+)
+def test_keys_that_make_nonsense_do_nothing(box, text, value):
+    box.setValue(5.5)
+    assert typed(box, text) == value
+
+
+def test_a_number_beyond_every_double_is_not_taken(box_of):
+    box = box_of(0.0, 1e100, 5.5, 4)
+    assert typed(box, "1e999") == 1e99, "the third 9 does nothing"
+
+
+def test_limits_are_exact_and_the_nearer_one_is_taken(box_of):
+    box = box_of(1e-9, 300.0, 1.0, 4)
+    assert typed(box, "500") == 300.0
+    assert typed(box, "0") == 1e-9
+    assert box.text() == "1e-9"
+    assert typed(box, "-2") == 2.0, "nothing below 0 is allowed, so the sign does nothing"
+
+
+def test_whole_numbers_have_no_point(box_of):
+    box = box_of(1, 100_000, 30, 0)
+    assert box.text() == "30"
+    assert typed(box, "12.5") == 12.0, "a digit behind the point does nothing"
+    assert typed(box, "1e3") == 1000.0
+    box.setValue(2.7)
+    assert (box.value(), box.text()) == (3.0, "3")
+
+
+def test_the_unit_stands_behind_the_number_and_need_not_be_typed(box_of):
+    box = box_of(0.0, 1e6, 1.5, 4, unit="mm")
+    assert box.text() == "1.5 mm"
+    assert typed(box, "2.25") == 2.25
+    assert box.text() == "2.25 mm"
+    assert typed(box, "3 mm") == 3.0
+
+
+def test_a_word_for_the_lowest_number(box_of):
+    box = box_of(0.0, 1e6, 0.0, 4, unit="mW")
+    box.setSpecialValueText("not given")
+    QTest.keyClick(box, Qt.Key.Key_Return)
+    assert (box.value(), box.text()) == (0.0, "not given")
+    assert typed(box, "5") == 5.0
+    assert typed(box, "0") == 0.0
+    assert box.text() == "not given"
+
+
+@pytest.fixture
+def german():
+    before = QLocale()
+    QLocale.setDefault(QLocale("de_DE"))
+    yield
+    QLocale.setDefault(before)
+
+
+@pytest.mark.usefixtures("german")
+def test_a_language_with_a_decimal_comma_takes_commas_and_points(box_of):
+    box = box_of(0.0, 1e6, 0.5, 4)
+    assert box.text() == "0.5"
+    QTest.keyClick(box, Qt.Key.Key_Return)
+    assert box.value() == 0.5
+    assert typed(box, "0,25") == 0.25
+    assert typed(box, "0.75") == 0.75
+
+
+def test_elsewhere_a_comma_does_nothing(box):
+    assert typed(box, "1,5") == 15.0
+
+
+def test_it_speaks_once_when_the_user_is_done(box):
+    heard = heard_by(box.edited)
+    box.selectAll()
+    QTest.keyClicks(box.lineEdit(), "12.5")
+    assert heard == []
+    QTest.keyClick(box, Qt.Key.Key_Return)
+    assert heard == [12.5]
+    QTest.keyClick(box, Qt.Key.Key_Return)
+    assert heard == [12.5]
+
+
+def test_a_number_is_shown_without_a_word(box):
+    heard = heard_by(box.edited)
+    box.show_value(THIRD)
+    assert (box.value(), heard) == (THIRD, [])
+
+
+def test_arrow_keys_step_without_dust(box_of):
+    box = box_of(0.0, 0.35, 0.1, 4, step=0.1)
+    values = []
+    for _ in range(3):
+        QTest.keyClick(box, Qt.Key.Key_Up)
+        values.append(box.value())
+    assert values == [0.2, 0.3, 0.35]
+    QTest.keyClick(box, Qt.Key.Key_Down)
+    assert box.value() == 0.25
+
+
+def test_a_step_begins_at_what_was_typed(box):
+    box.selectAll()
+    QTest.keyClicks(box.lineEdit(), "7")
+    QTest.keyClick(box, Qt.Key.Key_Up)
+    assert box.value() == 8.0
+
+
+def turn_wheel(box):
+    at = QPointF(box.rect().center())
+    event = QWheelEvent(
+        at, box.mapToGlobal(at), QPoint(), QPoint(0, 120), Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier,
+        Qt.ScrollPhase.NoScrollPhase, False,
+    )  # fmt: skip
+    QApplication.sendEvent(box, event)
+    return event.isAccepted()
+
+
+def test_the_wheel_scrolls_the_panel_unless_the_number_was_clicked(qtbot, box):
+    box.clearFocus()
+    assert not turn_wheel(box)
+    assert box.value() == 1.0
+    box.activateWindow()
+    box.setFocus()
+    qtbot.waitUntil(box.hasFocus)
+    assert turn_wheel(box)
+    assert box.value() == 2.0
+
+
+def test_three_without_arrows_fit_into_a_narrow_row(qtbot):
+    row = QWidget()
+    qtbot.addWidget(row)
+    layout = QHBoxLayout(row)
+    boxes = [NumberBox(0.0, 1e9, 1.0, 6, row) for _ in range(3)]
+    for box in boxes:
+        assert box.buttonSymbols() == NumberBox.ButtonSymbols.NoButtons
+        layout.addWidget(box, 1)
+    row.resize(200, 40)
+    row.show()
+    assert row.width() == 200
+    assert max(box.width() for box in boxes) < 65
+    assert NumberBox(0.0, 1e9, 1.0, 6, row, arrows=True).minimumSizeHint().width() > 65

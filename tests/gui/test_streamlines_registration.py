@@ -1,0 +1,80 @@
+import logging
+import sys
+
+import pytest
+
+from napari_gpubio.gui.streamlines import Streamlines, controls, napari_visual
+from tests.gui.streamline_samples import BLUE, GREEN, RED, count, cross, seen
+
+
+def test_registering_again_changes_nothing():
+    from napari._vispy.utils.visual import layer_to_visual
+
+    assert napari_visual.register_visual()
+    assert napari_visual.register_visual()
+    assert len([cls for cls in layer_to_visual if cls is Streamlines]) == 1
+
+
+@pytest.mark.parametrize("module", ["napari._vispy.utils.visual", "napari._vispy.layers.base"])
+def test_moved_internals_are_reported_once_and_survived(monkeypatch, caplog, module):
+    monkeypatch.setitem(sys.modules, module, None)
+    with caplog.at_level(logging.WARNING, logger=napari_visual.__name__):
+        assert not napari_visual.register_visual()
+    assert "own Tracks visual" in caplog.text
+    assert len(caplog.records) == 1
+
+
+def test_controls_without_qt(monkeypatch):
+    monkeypatch.setitem(sys.modules, "napari._qt.layer_controls.qt_layer_controls_container", None)
+    assert not controls.register_controls()
+
+
+@pytest.mark.display
+def test_napari_draws_it_if_its_own_visual_cannot_be_made(viewer, monkeypatch, caplog):
+    def moved(*_):
+        raise AttributeError("moved")
+
+    monkeypatch.setattr(napari_visual, "Bundle", moved)
+    with caplog.at_level(logging.WARNING, logger=napari_visual.__name__):
+        layer = viewer.add_layer(cross())
+    assert "own Tracks visual" in caplog.text
+    viewer.dims.set_point(0, 10)
+    assert count(seen(viewer), RED) > 100
+    layer.shown = [False, True, False]
+    assert count(seen(viewer), RED) == 0
+    assert count(seen(viewer), GREEN) > 100
+    layer.color_by, layer.color = "uniform", "blue"
+    assert count(seen(viewer), BLUE) > 100
+    viewer.dims.set_point(0, 18)
+    assert seen(viewer).max() == 0, "outside the slab"
+    layer.set_streamlines(cross().points + 1, cross().offsets)
+    viewer.dims.ndisplay = 3
+    assert count(seen(viewer), BLUE) > 100
+    layer.line_width = 3
+    layer.select_fiber(1)
+    seen(viewer)
+
+
+@pytest.mark.display
+def test_napari_draws_it_if_it_is_not_registered(viewer, monkeypatch):
+    from napari._vispy.utils.visual import layer_to_visual
+
+    monkeypatch.delitem(layer_to_visual, Streamlines)
+    viewer.add_layer(cross())
+    viewer.dims.set_point(0, 10)
+    assert count(seen(viewer), RED) > 100
+
+
+@pytest.mark.display
+def test_a_plugin_sees_it_through_naparis_proxy(make_napari_viewer_proxy):
+    viewer = make_napari_viewer_proxy()
+    viewer.add_layer(cross())
+    layer = viewer.layers["Streamlines"]
+    assert isinstance(layer, Streamlines)
+    layer.color_by = "number"
+    layer.shown = [True, False, True]
+    layer.select_fiber(1)
+    layer.set_streamlines(layer.points, layer.offsets)
+    assert layer.pick((10, 10, 3), None, [1, 2], 0.5) == 0
+    assert layer.color_by == "direction"
+    viewer.dims.ndisplay = 3

@@ -1,0 +1,56 @@
+"""What the tests of the table of optical properties share: media, columns, and what a user does."""
+
+from qtpy.QtCore import QItemSelectionModel, Qt
+from qtpy.QtWidgets import QDialog, QLineEdit, QPushButton
+
+from napari_gpubio.light.gui import property_table
+from napari_gpubio.light.gui.property_columns import FIELDS
+from napari_gpubio.light.model import Medium
+
+MUA, MUS, G, N, SOURCE, NAME = (FIELDS.index(f) for f in ("mua_per_mm", "mus_per_mm", "g", "n", "source", "name"))
+COLOURS = {1: (1.0, 0.0, 0.0, 1.0), 2: (0.0, 1.0, 0.0, 1.0), 3: (0.0, 0.0, 1.0, 1.0)}
+CONTROL, NO_KEY = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.NoModifier
+
+
+def medium(label, name="skull", mua=0.0101):
+    return Medium(label=label, name=name, mua_per_mm=mua, mus_per_mm=12.5, g=0.92, n=1.37, source="a book")
+
+
+def button(table, start):
+    return next(b for b in table.findChildren(QPushButton) if b.text().startswith(start))
+
+
+def choose(table, *cells):
+    """Select cells (row, column), as with Ctrl and the mouse."""
+    selection = table.view.selectionModel()
+    selection.clear()
+    for cell in cells:
+        index = table.model.index(*cell)
+        selection.setCurrentIndex(index, QItemSelectionModel.SelectionFlag.Select)
+
+
+def open_editor(table, row, column):
+    table.view.go_to(row, column)
+    table.view.edit(table.model.index(row, column))
+    return table.view.viewport().findChild(QLineEdit)
+
+
+def answer(monkeypatch, recipe, wavelength_nm=690.0):
+    """Let the next dialog be closed with a recipe."""
+
+    class Answer:
+        def __init__(self, rows, wavelength, unit, parent):
+            Answer.asked = [row.label for row in rows], wavelength, unit
+
+        recipe = None
+        wavelength_nm = None
+
+        def exec(self):
+            return QDialog.DialogCode.Accepted if recipe is not None else QDialog.DialogCode.Rejected
+
+        def deleteLater(self):  # noqa: N802 - Qt's name
+            Answer.deleted = True
+
+    Answer.recipe, Answer.wavelength_nm = recipe, wavelength_nm
+    monkeypatch.setattr(property_table, "PresetDialog", Answer)
+    return Answer

@@ -1,0 +1,261 @@
+"""The plots of a light result: the profile, also along a drawn line, and the detectors."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import numpy as np
+import pyqtgraph
+import pytest
+from napari.utils._proxies import PublicOnlyProxy
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QApplication, QComboBox
+
+from napari_gpubio.core.space import apply_affine
+from napari_gpubio.light.gui.plots import PlotWindow
+from napari_gpubio.light.gui.plots_axes import COLOURS
+from napari_gpubio.light.gui.plots_detectors import NONE, NOTHING, few_text
+from napari_gpubio.light.gui.plots_profile import DRAW, DRAWN, EMPTY
+from napari_gpubio.light.model import Domain
+from napari_gpubio.light.napari_io import fluence_layer
+from napari_gpubio.light.numbers import PER_PHOTON, detector_numbers, fluence_units, number_text, time_spread
+from napari_gpubio.light.profile import depth_profile, detector_profile, line_profile, theory_curve
+from napari_gpubio.light.source import Source
+from tests.dock_widgets import MILLISECONDS
+from tests.light.plot_samples import axis_texts, close, draw, drawn_curves
+from tests.light.result_samples import sample_result
+
+POWER = fluence_units(power_mw=5.0)[1]
+
+
+@pytest.fixture
+def window(qtbot, viewer):
+    """The plots by themselves; they draw only while they are on screen."""
+    window = PlotWindow(PublicOnlyProxy(viewer))
+    qtbot.addWidget(window)
+    window.profile.line.attach()
+    window.resize(800, 400)
+    window.show()
+    yield window
+    window.finish()
+
+
+def curves(plot):
+    """Curves by the first word of their legend."""
+    return {name.split(" ")[0]: drawn for name, drawn in drawn_curves(plot).items()}
+
+
+def along(window):
+    return window.profile.findChild(QComboBox)
+
+
+def test_without_a_result_it_says_what_to_do(window):
+    assert window.profile.hint == EMPTY
+    assert window.detectors.hint == EMPTY
+    assert window.profile.profile is None
+    assert not curves(window.profile.plot)
+
+
+def test_depth_comes_first_with_theory_beside_it(window, result):
+    window.show_result(result, POWER)
+    profile = depth_profile(result)
+    theory = theory_curve(result, profile.points_mm)
+    drawn = curves(window.profile.plot)
+    assert close(drawn["simulation"][1], 5.0 * profile.fluence)
+    assert np.allclose(drawn["simulation"][0], profile.distance_mm)
+    assert close(drawn["diffusion"][1], np.where(theory.valid, 5.0 * theory.fluence, 0.0))
+    assert axis_texts(window.profile.plot) == ["Depth along the source's direction (mm)", "Fluence (mW/mm²)"]
+    assert window.profile.hint == ""
+
+
+def test_the_legend_says_where_theory_holds(window, result):
+    window.show_result(result, PER_PHOTON)
+    legend = " ".join(label.text for _, label in window.profile.plot.legend.items)
+    assert "diffusion theory for scalp alone" in legend
+    assert "flat surface at the source" in legend
+    assert f"holds {theory_curve(result, [[0, 0, -5]]).valid_from_mm:.2g} mm or more" in legend
+
+
+def test_from_the_source_to_a_detector(window, result):
+    window.show_result(result, PER_PHOTON)
+    offered = [along(window).itemText(i) for i in range(along(window).count())]
+    assert offered[2:] == ["source → D1", "source → D2"]
+    window.profile.choose(1)
+    assert close(curves(window.profile.plot)["simulation"][1], detector_profile(result, 1).fluence)
+    assert axis_texts(window.profile.plot)[0] == "Distance from the source (mm)"
+
+
+def test_the_choice_stays_with_the_next_result_if_it_can(window, result):
+    window.show_result(result, PER_PHOTON)
+    window.profile.choose(1)
+    other = sample_result((40, 40, 24), detectors=(8.0, 12.0), seed=2)
+    window.show_result(other, PER_PHOTON)
+    assert close(curves(window.profile.plot)["simulation"][1], detector_profile(other, 1).fluence)
+    window.show_result(dataclasses.replace(other, detectors=()), PER_PHOTON)
+    assert along(window).count() == 2
+    assert axis_texts(window.profile.plot)[0].startswith("Depth")
+
+
+def test_tissues_are_marked_where_they_begin(window, result):
+    window.show_result(result, PER_PHOTON)
+    lines = [x for x in window.profile.plot.getPlotItem().items if isinstance(x, pyqtgraph.InfiniteLine)]
+    assert sorted(line.value() for line in lines) == pytest.approx([0, 4, 9, 11, 15], abs=0.3)
+    named = {line.label.format for line in lines}
+    assert {"scalp", "skull", "white matter"} <= named
+
+
+def test_why_there_is_no_theory_is_said_and_the_profile_is_there(window, result):
+    lined = dataclasses.replace(result, source=Source(kind="line", position_mm=(0, 0, -5.0), direction=(0, 0, -1)))
+    window.show_result(lined, PER_PHOTON)
+    assert "'line'" in window.profile.hint
+    assert set(curves(window.profile.plot)) == {"simulation"}
+    window.show_result(dataclasses.replace(result, source=Source(direction=(0, 0, 1.0))), PER_PHOTON)
+    assert "meets no tissue" in window.profile.hint
+    assert not curves(window.profile.plot)
+    window.show_result(result, PER_PHOTON)
+    assert window.profile.hint == ""
+
+
+def test_a_line_is_drawn_with_naparis_own_tool(window, viewer, result):
+    window.show_result(result, PER_PHOTON)
+    window.profile.choose(DRAWN)
+    assert window.profile.hint == DRAW
+    layer = viewer.layers["profile line"]
+    assert str(layer.mode) == "add_line"
+    assert viewer.layers.selection.active is layer
+    start, end = (-6.5, 0.5, -2.5), (8.5, 0.5, -20.5)
+    draw(viewer, result, start, end)
+    expected = line_profile(result, start, end)
+    drawn = curves(window.profile.plot)["simulation"]
+    assert drawn[0][-1] == pytest.approx(np.linalg.norm(np.subtract(end, start)), rel=1e-5)
+    assert np.allclose(drawn[1], expected.fluence, rtol=1e-3)
+    assert window.profile.hint == ""
+
+
+def test_the_profile_follows_the_line(window, viewer, result):
+    window.show_result(result, PER_PHOTON)
+    window.profile.choose(DRAWN)
+    layer = draw(viewer, result, (-6.5, 0.5, -2.5), (8.5, 0.5, -20.5))
+    moved = [np.array(layer.data[0])]
+    moved[0][1] += (2.0, 0.0, -3.0)
+    layer.data = moved
+    start, end = window.profile.line.ends_mm(result.domain)
+    assert end == pytest.approx((5.5, 0.5, -18.5))
+    assert np.allclose(window.profile.profile.fluence, line_profile(result, start, end).fluence)
+    draw(viewer, result, (0.5, 0.5, -1.5), (0.5, 9.5, -1.5))  # the newest line counts
+    assert window.profile.profile.distance_mm[-1] == pytest.approx(9.0, rel=1e-5)
+    viewer.layers.remove("profile line")
+    assert window.profile.hint == DRAW
+    assert window.profile.profile is None
+
+
+def test_another_slice_draws_nothing_anew(window, viewer, result):
+    data, keywords, _ = fluence_layer(result, "head")
+    viewer.add_image(data, **keywords)
+    window.show_result(result, PER_PHOTON)
+    window.profile.choose(DRAWN)
+    draw(viewer, result, (-6.5, 0.5, -2.5), (8.5, 0.5, -2.5))
+    heard = []
+    window.profile.line.changed.connect(lambda: heard.append(1))
+    for z in (-3.5, -4.5, -2.5):
+        viewer.dims.set_point(0, z)
+    viewer.layers["profile line"].edge_color = "red"
+    assert heard == []
+    was = window.profile.profile
+    window.profile.choose("depth")
+    draw(viewer, result, (0.5, 0.5, -1.5), (0.5, 9.5, -1.5))
+    assert heard == [1]
+    assert window.profile.profile.distance_mm[-1] != was.distance_mm[-1]
+    assert axis_texts(window.profile.plot)[0].startswith("Depth")
+
+
+def test_a_line_over_an_oblique_volume_is_where_it_was_drawn(window, viewer, result):
+    """Straightened by the viewer, sagittal in the file: the same voxels are met."""
+    c, s = np.cos(0.1), np.sin(0.1)
+    turn = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
+    affine = np.eye(4)
+    affine[:3, :3] = turn @ np.array([[0, 0, 1.0], [-0.5, 0, 0], [0, 2.0, 0]])
+    affine[:3, 3] = (4.0, -3.0, 9.0)
+    domain = Domain(labels=result.domain.labels, affine=affine, media=result.domain.media)
+    oblique = dataclasses.replace(result, domain=domain)
+    window.show_result(oblique, PER_PHOTON)
+    window.profile.choose(DRAWN)
+    start, end = apply_affine(affine, [[3, 4, 5], [30, 31, 20]])
+    draw(viewer, oblique, start, end)
+    assert np.allclose(window.profile.line.ends_mm(domain), [start, end], atol=1e-4)
+    first, last = window.profile.profile.fluence[[0, -1]]
+    assert (first, last) == pytest.approx((result.fluence[3, 4, 5], result.fluence[30, 31, 20]), rel=1e-3)
+
+
+def test_a_line_that_is_in_a_slice_lies_on_a_whole_number(window, viewer, result):
+    window.show_result(result, PER_PHOTON)
+    window.profile.choose(DRAWN)
+    layer = draw(
+        viewer, result, apply_affine(result.domain.affine, (3, 7, 5)), apply_affine(result.domain.affine, (9, 7, 8))
+    )
+    across = np.array(layer.data[0])[:, 1]
+    assert across == pytest.approx([7, 7], abs=1e-5)
+
+
+def detected(qtbot, window):
+    qtbot.waitUntil(lambda: window.detectors.table.rowCount() > 0, timeout=MILLISECONDS)
+    return window.detectors
+
+
+def test_detectors_have_a_curve_and_a_row_each(qtbot, window, result):
+    window.show_result(result, PER_PHOTON)
+    found = detected(qtbot, window)
+    drawn = curves(found.plot)
+    for index, name in enumerate(("D1", "D2")):
+        spread = time_spread(result.detected.of(index))
+        assert np.allclose(drawn[name][0], spread.time_ns)
+        assert close(drawn[name][1], spread.weight)
+    assert axis_texts(found.plot) == ["Time of flight (ns)", "Detected weight (1/ns)"]
+    titles = [found.table.horizontalHeaderItem(i).text() for i in range(found.table.columnCount())]
+    assert titles[:4] == ["Detector", "Photons", "Detected weight", "Separation (mm)"]
+    assert "Path in skull (mm)" in titles
+    for row, numbers in enumerate(detector_numbers(result)):
+        texts = dict(zip(titles, (found.table.item(row, i).text() for i in range(len(titles))), strict=True))
+        assert texts["DPF"] == number_text(*numbers.dpf)
+        assert texts["Photons"] == f"{numbers.photons:,}"
+        assert texts["Path in skull (mm)"] == number_text(*numbers.path_mm[2])
+    assert found.hint == ""
+
+
+def test_the_table_of_detectors_is_copied(qtbot, window, result):
+    window.show_result(result, PER_PHOTON)
+    found = detected(qtbot, window)
+    found.table.selectRow(1)
+    qtbot.keyClick(found.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    lines = [line.split("\t") for line in QApplication.clipboard().text().split("\n")]
+    assert [line[0] for line in lines] == ["Detector", "D2"]
+    found.table.clearSelection()
+    assert len(found.table.copied_text().split("\n")) == 3
+
+
+def test_no_detectors_and_nothing_detected(qtbot, window, result):
+    window.show_result(dataclasses.replace(result, detectors=()), PER_PHOTON)
+    assert window.detectors.hint == NONE
+    far = sample_result((10, 10, 10), detectors=(80.0,))
+    window.show_result(far, PER_PHOTON)
+    qtbot.waitUntil(lambda: window.detectors.hint == NOTHING, timeout=MILLISECONDS)
+    assert window.detectors.table.item(0, 2).text() == "0"
+    assert window.detectors.table.item(0, 4).text() == "–"
+    window.show_result(None, PER_PHOTON)
+    assert window.detectors.hint == EMPTY
+
+
+@pytest.mark.display
+def test_curves_are_seen(qtbot, window, result):
+    window.show_result(result, PER_PHOTON)
+    qtbot.waitExposed(window)
+    pixels = window.profile.plot.grab().toImage()
+    seen = {
+        pixels.pixelColor(x, y).name() for x in range(70, pixels.width() - 200) for y in range(pixels.height() - 50)
+    }
+    assert {COLOURS[0], COLOURS[1]} <= seen
+
+
+def test_detectors_with_few_photons_are_named():
+    caught = (SimpleNamespace(name="D1", photons=30), SimpleNamespace(name="D2", photons=3))
+    assert few_text(caught).startswith("D2: fewer than 30 photons")
+    assert few_text(caught[:1]) == ""

@@ -1,0 +1,110 @@
+"""The dock that the plots of a light result open in."""
+
+import gc
+import weakref
+
+import pytest
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QDockWidget
+
+from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.light.gui.plots import TITLE, PlotDesk
+from napari_gpubio.light.gui.plots_profile import DRAWN
+from napari_gpubio.light.gui.results import ResultBox
+from napari_gpubio.light.gui.results_table import NumberTable
+from napari_gpubio.light.numbers import PER_PHOTON
+from tests.dock_widgets import MILLISECONDS
+from tests.light.plot_samples import draw
+
+
+def test_nothing_is_made_before_it_is_asked_for(qtbot, viewer, result):
+    desk = PlotDesk(viewer)
+    desk.show_result(result, PER_PHOTON)
+    assert desk.window is None
+    desk.open()
+    qtbot.waitExposed(desk.window)
+    assert desk.window.profile.profile is not None
+    window = desk.window
+    desk.open()
+    assert desk.window is window
+    desk.detach()
+    assert desk.window is None
+    assert not window.isVisible()
+    desk.detach()
+
+
+def test_what_is_not_on_screen_is_drawn_when_it_comes(qtbot, viewer, result):
+    desk = PlotDesk(viewer)
+    desk.open()
+    desk.window.hide()
+    desk.show_result(result, PER_PHOTON)
+    assert desk.window.profile.profile is None
+    desk.open()
+    assert desk.window.profile.profile is not None
+    desk.detach()
+
+
+def test_plots_that_are_gone_are_let_go(qtbot, viewer, result):
+    desk = PlotDesk(viewer)
+    desk.show_result(result, PER_PHOTON)
+    desk.open()
+    desk.window.profile.choose(DRAWN)
+    draw(viewer, result, (-6.5, 0.5, -2.5), (8.5, 0.5, -20.5))
+    gone = weakref.ref(desk.window)
+    desk.detach()
+    qtbot.wait(20)
+    gc.collect()
+    assert gone() is None
+    draw(viewer, result, (0.5, 0.5, -1.5), (0.5, 9.5, -1.5))  # nobody hears
+
+
+@pytest.mark.display
+def test_they_are_docked_below_and_come_back(make_napari_viewer_proxy, qtbot, result):
+    viewer = make_napari_viewer_proxy()
+    desk = PlotDesk(viewer)
+    desk.show_result(result, PER_PHOTON)
+    desk.open()
+    dock = desk.window.parentWidget()
+    assert isinstance(dock, QDockWidget)
+    assert dock.windowTitle() == TITLE or dock.name == TITLE
+    main = dock.parent()
+    assert main.dockWidgetArea(dock) == Qt.DockWidgetArea.BottomDockWidgetArea
+    dock.hide()
+    desk.open()
+    assert not dock.isHidden()
+    dock.destroyOnClose()  # the cross in its title bar
+    assert desk.window.parentWidget() is None
+    desk.open()
+    assert isinstance(desk.window.parentWidget(), QDockWidget)
+    desk.detach()
+    qtbot.wait(20)
+    assert TITLE not in [one.name for one in main.findChildren(QDockWidget)]
+
+
+class Panel(EnginePanel):
+    """A panel with the results only."""
+
+    def __init__(self, viewer):
+        super().__init__(viewer)
+        self.box = self.own(ResultBox(viewer, self))
+        self.inputs.addWidget(self.box)
+
+
+@pytest.mark.display
+@pytest.mark.parametrize("what", ["viewer", "panel"])
+def test_viewer_or_panel_may_be_closed_with_the_plots_open(make_napari_viewer_proxy, qtbot, result, what):
+    viewer = make_napari_viewer_proxy()
+    panel = Panel(viewer)
+    viewer.window.add_dock_widget(panel, name="Light transport")
+    panel.box.show_result(result)
+    panel.box.plots.open()
+    window = panel.box.plots.window
+    window.profile.choose(DRAWN)
+    qtbot.waitUntil(lambda: panel.box.findChild(NumberTable).rows != (), timeout=MILLISECONDS)
+    if what == "viewer":
+        viewer.close()
+    else:
+        viewer.window.remove_dock_widget(panel)
+        assert not window.isVisible()
+    assert panel.box.plots.window is None
+    qtbot.wait(20)

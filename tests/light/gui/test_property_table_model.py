@@ -1,0 +1,295 @@
+"""The Qt model of the optical property table, and its cells as text."""
+
+import dataclasses
+
+import pytest
+from qtpy.QtCore import QModelIndex, Qt
+from qtpy.QtGui import QColor
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.gui.property_clipboard import placed, text_of
+from napari_gpubio.light.gui.property_columns import COLUMNS, FIELDS, MISSING, WRONG
+from napari_gpubio.light.gui.property_model import NO_LABELS, PropertyModel
+from napari_gpubio.light.gui.property_rows import TYPED
+from napari_gpubio.light.model import Medium
+
+Role = Qt.ItemDataRole
+MUA, MUS, G, N, MUSP, SOURCE, NAME = (
+    FIELDS.index(field) for field in ("mua_per_mm", "mus_per_mm", "g", "n", "musp_per_mm", "source", "name")
+)
+RED, CLEAR = (1.0, 0.0, 0.0, 1.0), (0.0, 0.0, 0.0, 0.0)
+
+
+def medium(label, name="skull", mua=0.0101, source="a book"):
+    return Medium(label=label, name=name, mua_per_mm=mua, mus_per_mm=12.5, g=0.92, n=1.37, source=source)
+
+
+@dataclasses.dataclass(frozen=True)
+class Linear:
+    """mu_a grows with the wavelength, up to 900 nm."""
+
+    def medium(self, wavelength_nm):
+        if wavelength_nm > 900:
+            raise InvalidInput("there is nothing above 900 nm")
+        return medium(1, "blood", wavelength_nm / 1000, f"a law at {wavelength_nm:g} nm")
+
+
+@pytest.fixture
+def model(qtbot, qtmodeltester):
+    """Labels 1 to 3, of which 1 and 2 are filled."""
+    model = PropertyModel()
+    qtmodeltester.check(model)  # watches it to the end of the test
+    model.set_labels([0, 3, 1, 2], {1: RED, 2: CLEAR, 3: None})
+    model.set_media([medium(1, "scalp"), medium(2, "skull")])
+    model.heard, model.judgements = [], []
+    model.changed.connect(lambda: model.heard.append(model.rows))
+    model.judged.connect(lambda: model.judgements.append(model.first_problem()))
+    return model
+
+
+def shown(model, row, column, role=Role.DisplayRole):
+    return model.data(model.index(row, column), role)
+
+
+# ------------------------------------------------------------------------------------------------------ rows, labels
+
+
+def test_there_is_a_row_for_each_label_but_the_outside(model):
+    assert model.labels == (1, 2, 3)
+    assert [shown(model, row, 0) for row in range(3)] == ["1", "2", "3"]
+    assert [shown(model, row, NAME) for row in range(3)] == ["scalp", "skull", ""]
+    assert model.rowCount(model.index(0, 0)) == model.columnCount(model.index(0, 0)) == 0  # a table, not a tree
+    assert shown(model, 0, 0, Role.DecorationRole) == QColor("red")
+    assert shown(model, 1, 0, Role.DecorationRole) is shown(model, 2, 0, Role.DecorationRole) is None
+    assert shown(model, 0, NAME, Role.DecorationRole) is None
+
+
+def test_the_media_are_the_rows_and_the_first_problem_is_a_sentence(model):
+    with pytest.raises(InvalidInput, match="label 3 has no optical properties; fill its row or choose a preset"):
+        model.media()
+    assert model.first_problem() == (2, MUA)
+    model.set_media([medium(3, "brain")])
+    assert model.media() == (medium(1, "scalp"), medium(2, "skull"), medium(3, "brain"))
+    assert model.first_problem() is None
+    model.set_labels([], {})
+    with pytest.raises(InvalidInput, match=NO_LABELS):
+        model.media()
+
+
+def test_what_was_typed_stays_while_labels_come_and_go(model):
+    model.type_in({(2, NAME): "brain", (2, MUA): "0.02"})
+    model.set_labels([3, 9], {})
+    assert [row.name for row in model.rows] == ["brain", ""]
+    model.set_labels([7], {})
+    model.set_labels([1, 2, 3], {})
+    assert [row.name for row in model.rows] == ["scalp", "skull", "brain"]
+    assert model.row(2).mua_per_mm == 0.02
+
+
+def test_new_colours_of_the_same_labels_do_not_reset_the_view(model):
+    resets, roles = [], []
+    model.modelReset.connect(lambda: resets.append(True))
+    model.dataChanged.connect(lambda first, last, changed: roles.append(changed))
+    model.set_labels([1, 2, 3], {3: RED})
+    assert not resets
+    assert roles == [[Role.DecorationRole.value]]
+    assert shown(model, 2, 0, Role.DecorationRole) == QColor("red")
+    assert not model.heard
+
+
+def test_media_of_labels_that_come_later(model):
+    model.set_media([medium(8, "later")])
+    assert model.labels == (1, 2, 3)
+    model.set_labels([8], {})
+    assert model.media() == (medium(8, "later"),)
+
+
+# ------------------------------------------------------------------------------------------------------------ typing
+
+
+def test_typing_tells_the_row_the_views_and_the_panel(model):
+    changes = []
+    model.dataChanged.connect(lambda first, last, roles: changes.append((first.row(), last.row())))
+    assert model.setData(model.index(2, MUA), "0.02", Role.EditRole)
+    assert changes == [(0, 2)]
+    assert len(model.heard) == 1
+    assert model.row(2).mua_per_mm == 0.02
+    assert shown(model, 2, SOURCE) == TYPED
+    model.setData(model.index(2, MUA), "0.02", Role.EditRole)
+    assert len(model.heard) == 1  # nothing new
+
+
+def test_only_what_the_user_gives_can_be_edited(model):
+    editable = {FIELDS[c] for c in range(len(COLUMNS)) if model.flags(model.index(0, c)) & Qt.ItemFlag.ItemIsEditable}
+    assert editable == {"name", "mua_per_mm", "mus_per_mm", "g", "n", "source"}
+    before = model.rows
+    assert not model.setData(model.index(0, MUSP), "5", Role.EditRole)
+    assert not model.setData(model.index(0, 0), "5", Role.EditRole)
+    assert not model.setData(model.index(0, MUA), "5", Role.DisplayRole)
+    model.type_in({(0, MUSP): "5", (0, 0): "5"})
+    assert model.rows == before
+
+
+def test_an_invalid_cell_is_coloured_and_keeps_its_text(model):
+    model.type_in({(0, MUA): "-1", (1, G): "many"})
+    assert shown(model, 0, MUA, Role.BackgroundRole) == shown(model, 1, G, Role.BackgroundRole) == WRONG
+    assert shown(model, 0, MUS, Role.BackgroundRole) is shown(model, 2, MUA, Role.BackgroundRole) is None
+    assert shown(model, 1, G) == "many"
+    assert shown(model, 1, MUSP) == ""
+    assert "not a number" in shown(model, 1, G, Role.ToolTipRole)
+    assert model.first_problem() == (0, MUA)
+    assert model.problem_count == 3
+    with pytest.raises(InvalidInput, match="µa is -1 1/mm"):
+        model.media()
+
+
+def test_a_text_is_judged_before_it_is_kept(model):
+    assert model.judge(0, MUA, "-1") == "label 1 (scalp): µa is -1 1/mm; it must be at least 0 1/mm"
+    assert model.judge(0, MUA, "1") == ""
+    assert model.judge(0, MUA, "") == "label 1 (scalp) has no µa; type it or choose a preset"
+    assert model.judge(0, NAME, "-1") == ""
+    assert model.row(0).mua_per_mm == 0.0101
+
+
+# ------------------------------------------------------------------------------------------------------------ the unit
+
+
+def test_the_unit_changes_what_is_shown_and_not_what_is_kept(model):
+    model.set_media([medium(3)])
+    media = model.media()
+    model.set_unit("1/cm")
+    assert model.media() == media
+    assert not model.heard[1:]
+    assert [shown(model, 0, c) for c in (MUA, MUS, G, N, MUSP)] == ["0.101", "125", "0.92", "1.37", "10"]
+    assert model.headerData(MUA, Qt.Orientation.Horizontal) == "µa\n1/cm"
+    assert model.headerData(G, Qt.Orientation.Horizontal) == "g"
+    model.type_in({(0, MUA): "0.7"})
+    assert model.row(0).mua_per_mm == 0.07
+    model.set_unit("1/mm")
+    assert shown(model, 0, MUA) == "0.07"
+    with pytest.raises(InvalidInput, match="1/m"):
+        model.set_unit("1/m")
+
+
+def test_tool_tips_give_both_units_and_the_source(model):
+    assert shown(model, 0, MUA, Role.ToolTipRole) == "0.0101 1/mm\n0.101 1/cm\na book"
+    assert shown(model, 0, G, Role.ToolTipRole) == "a book"
+    assert shown(model, 0, SOURCE, Role.ToolTipRole) == "a book"
+
+
+# ---------------------------------------------------------------------------------------------- wavelength, undo, reset
+
+
+def test_rows_from_recipes_follow_the_wavelength_and_typed_ones_stay(model):
+    model.set_wavelength(700)
+    model.fill([1, 2], Linear())
+    model.type_in({(1, MUA): "0.5"})
+    model.set_wavelength(800)
+    assert [row.mua_per_mm for row in model.rows] == [0.0101, 0.5, 0.8]
+    assert [row.source for row in model.rows] == ["a book", TYPED, "a law at 800 nm"]
+    assert [row.name for row in model.rows] == ["scalp", "skull", "blood"]
+    model.set_wavelength(950)
+    assert model.row(2).mua_per_mm == 0.8
+    assert model.warnings() == ["label 3 (blood) is not for 950 nm: there is nothing above 900 nm"]
+    assert shown(model, 2, MUA, Role.ForegroundRole) == MISSING
+    model.set_wavelength(850)
+    assert model.warnings() == []
+    assert shown(model, 2, MUA, Role.ForegroundRole) is None
+    assert model.row(2).mua_per_mm == 0.85
+
+
+def test_every_change_can_be_taken_back(model):
+    states = [model.rows]
+    for change in (
+        lambda: model.type_in({(0, MUA): "1", (1, MUA): "2"}),
+        lambda: model.fill([0, 1, 2], Linear()),
+        lambda: model.type_in({(0, NAME): "x"}),
+        lambda: model.set_media([medium(2, "file")]),
+        model.reset,
+    ):
+        change()
+        states.append(model.rows)
+    assert len(set(states)) == len(states)
+    for state in reversed(states[:-1]):
+        assert model.can_undo
+        model.undo()
+        assert model.rows == state
+
+
+def test_a_row_that_comes_back_by_undo_is_for_the_present_wavelength(model):
+    model.set_wavelength(700)
+    model.fill([2], Linear())
+    model.type_in({(2, MUA): "5"})
+    model.set_wavelength(800)
+    model.undo()
+    assert model.row(2).mua_per_mm == 0.8
+
+
+def test_reset_comes_back_to_what_was_given(model):
+    given = [medium(1, "scalp"), medium(3, "brain")]
+    model.set_media(given)
+    model.type_in({(0, MUA): "1", (2, NAME): "x", (1, N): "1.5"})
+    model.reset()
+    assert [row.name for row in model.rows] == ["scalp", "", "brain"]
+    assert model.row(0).medium() == given[0]
+    assert model.row(1).is_empty
+
+
+def test_media_may_come_with_their_recipes(model):
+    model.set_wavelength(700)
+    model.set_media([Linear().medium(700), medium(2)], {1: Linear()})
+    model.set_wavelength(750)
+    assert [row.mua_per_mm for row in model.rows[:2]] == [0.75, 0.0101]
+    model.type_in({(0, MUA): "9"})
+    model.reset()
+    assert model.row(0).mua_per_mm == 0.75
+
+
+# --------------------------------------------------------------------------------------------------- tab-separated text
+
+
+def row_cells(*rows):
+    return [(row, column) for row in rows for column in range(len(COLUMNS))]
+
+
+def test_copied_cells_have_all_their_digits(model):
+    model.set_media([medium(1, "scalp", 1 / 3), medium(2, "two\twords\n")])
+    assert text_of(model, row_cells(0)) == f"1\tscalp\t{1 / 3!r}\t12.5\t0.92\t1.37\t{12.5 * (1 - 0.92)!r}\ta book\n"
+    assert text_of(model, [(0, NAME), (1, NAME)]) == "scalp\ntwo words\n"
+    assert text_of(model, [(0, N), (1, G)]) == "\t1.37\n0.92\t\n"  # the block that holds both
+    assert text_of(model, []) == ""
+    model.set_unit("1/cm")
+    assert text_of(model, [(1, MUS)]) == "125\n"
+
+
+def test_a_pasted_row_is_the_copied_one(model):
+    texts, left_out = placed(model, text_of(model, row_cells(0, 1)), row_cells(1, 2))
+    model.type_in(texts)
+    assert left_out == 0
+    for source, target in ((1, 2), (2, 3)):
+        copied = dataclasses.replace(medium(source, "scalp"), label=target)
+        assert model.row(target - 1).medium() == dataclasses.replace(copied, name=("scalp", "skull")[source - 1])
+
+
+def test_where_pasted_text_goes(model):
+    assert placed(model, "5\n", [(0, MUA), (1, MUA), (2, MUSP)]) == ({(0, MUA): "5", (1, MUA): "5"}, 0)
+    one_line = placed(model, "5\t6\r\n", [(0, MUA), (2, MUA)])
+    assert one_line == ({(0, MUA): "5", (0, MUS): "6", (2, MUA): "5", (2, MUS): "6"}, 0)
+    block = placed(model, "1\t2\n3\t4", [(1, G)])
+    assert block == ({(1, G): "1", (1, N): "2", (2, G): "3", (2, N): "4"}, 0)
+    assert placed(model, "1\n2\n3", [(2, G)]) == ({(2, G): "1"}, 2)
+    assert placed(model, "5", []) == placed(model, "", [(0, MUA)]) == ({}, 0)
+    from_a_spreadsheet = placed(model, "0,5\t1\r\n0,25\t2\r\n", [(0, MUA)])[0]
+    model.type_in(from_a_spreadsheet)
+    assert [row.mua_per_mm for row in model.rows[:2]] == [0.5, 0.25]
+
+
+# ------------------------------------------------------------------------------------------------------------ many rows
+
+
+def test_many_labels(model):
+    model.set_labels(range(1, 2001), dict.fromkeys(range(1, 2001), RED))
+    model.fill(range(2000), Linear())
+    assert len(model.media()) == 2000
+    assert not model.index(5, 0).parent().isValid()
+    assert QModelIndex() == model.index(2000, 0)

@@ -1,0 +1,378 @@
+"""The part of the light panel that shows numbers and writes files."""
+
+import csv
+import dataclasses
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from napari.utils._proxies import PublicOnlyProxy
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QApplication, QComboBox, QFileDialog, QLineEdit, QPushButton
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.volumes import read_volume
+from napari_gpubio.light.gui import results
+from napari_gpubio.light.gui.results import EMPTY, ResultBox
+from napari_gpubio.light.gui.results_table import STATUS_COLOURS, NumberTable
+from napari_gpubio.light.io import load_result
+from napari_gpubio.light.numbers import energy_rows, fluence_rows, fluence_units, number_rows
+from tests.dock_widgets import button, texts
+from tests.light.result_samples import sample_result
+
+MILLISECONDS = 20_000
+PER_PHOTON = fluence_units()[0]
+
+
+@pytest.fixture(scope="module")
+def result():
+    return sample_result((24, 24, 20))
+
+
+@pytest.fixture
+def box(qtbot, monkeypatch):
+    monkeypatch.setenv("NAPARI_ENSURE_PLUGIN_MAIN_THREAD", "1")
+    box = ResultBox(PublicOnlyProxy(ViewerModel()))
+    qtbot.addWidget(box)
+    box.attach()
+    box.heard = []
+    box.said.connect(lambda text: box.heard.append(("said", text)))
+    box.complained.connect(lambda text: box.heard.append(("complained", text)))
+    yield box
+    box.detach()
+
+
+def table(box):
+    return box.findChild(NumberTable)
+
+
+def unit_box(box):
+    return next(b for b in box.findChildren(QComboBox) if b.findData("1/mm²") >= 0)
+
+
+def show(qtbot, box, result, **keywords):
+    box.show_result(result, **keywords)
+    wait_for(qtbot, box, expected_rows(result, box))
+
+
+def expected_rows(result, box):
+    return energy_rows(result) + fluence_rows(result, unit=box.unit, threshold=box.threshold)
+
+
+def wait_for(qtbot, box, rows):
+    """Wait for rows; one that has no error must not have one here either."""
+    qtbot.waitUntil(lambda: repr(table(box).rows) == repr(rows), timeout=MILLISECONDS)
+
+
+def type_threshold(box, text):
+    field = box.findChild(QLineEdit)
+    field.setText(text)
+    field.editingFinished.emit()
+
+
+def light(box):
+    return box.head.text
+
+
+# -------------------------------------------------------------------------------------------------------- numbers
+
+
+def test_before_the_first_result_it_says_what_to_do(box):
+    assert not box._empty.isHidden()
+    assert box._empty.text() == EMPTY
+    assert "Run" in EMPTY
+    assert box._numbers.isHidden()
+    assert not any(b.isEnabled() for b in box.findChildren(QPushButton))
+    assert table(box).rows == ()
+
+
+def test_it_shows_the_numbers_of_the_api(qtbot, box, result):
+    show(qtbot, box, result)
+    assert box._empty.isHidden()
+    shown = [item.text(column) for item in table(box)._items for column in (0, 1)]
+    assert shown == [text for row in table(box).rows for text in (row.name, row.text)]
+    assert all(b.isEnabled() for b in box.findChildren(QPushButton))
+    assert f"{result.launched:,} photons" in " ".join(texts(box))
+    assert box.heard == []
+
+
+def test_the_numbers_are_found_in_a_worker(qtbot, box, result, monkeypatch):
+    threads = []
+
+    def watched(*args, **keywords):
+        threads.append(threading.current_thread())
+        return fluence_rows(*args, **keywords)
+
+    monkeypatch.setattr(results, "fluence_rows", watched)
+    fresh = dataclasses.replace(result, gates=np.repeat(result.gates, 2, axis=3))
+    box.show_result(fresh)
+    assert "fluence" not in fresh.__dict__  # the sum over the gates takes a while, and is the worker's
+    qtbot.waitUntil(lambda: table(box).rows != (), timeout=MILLISECONDS)
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+@pytest.mark.parametrize(
+    ("sample", "colour", "word"),
+    [({}, "ok", "closed"), ({"truncated": 0.02}, "warning", "under way"), ({"lost": 1e-4}, "error", "broken")],
+)
+def test_the_light_of_the_energy_balance(box, sample, colour, word):
+    box.show_result(sample_result((6, 6, 6), **sample))
+    assert STATUS_COLOURS[colour] in light(box)
+    assert word in light(box)
+
+
+def test_a_warned_of_number_has_the_colour(qtbot, box):
+    show(qtbot, box, sample_result((6, 6, 6), truncated=0.02))
+    colours = {item.text(0): item.foreground(0).color().name() for item in table(box)._items[:7]}
+    assert colours["Truncated"] == STATUS_COLOURS["warning"]
+    assert colours["Absorbed"] != STATUS_COLOURS["warning"]
+
+
+def test_the_newest_result_wins(qtbot, box, result):
+    others = [sample_result((24, 24, 20), seed=seed) for seed in range(2, 6)]
+    for one in others:
+        box.show_result(one)
+    wait_for(qtbot, box, expected_rows(others[-1], box))
+    qtbot.wait(50)
+    assert repr(table(box).rows) == repr(expected_rows(others[-1], box))
+
+
+def test_no_result_takes_the_numbers_away_even_late_ones(qtbot, box, result):
+    show(qtbot, box, result)
+    box.show_result(sample_result((24, 24, 20), seed=2))
+    box.show_result(None)
+    qtbot.wait(100)
+    assert table(box).rows == ()
+    assert not box._empty.isHidden()
+    assert not button(box, "Save result…").isEnabled()
+
+
+def test_what_goes_wrong_is_a_sentence(qtbot, box, result, monkeypatch):
+    def broken(*_args, **_keywords):
+        raise InvalidInput("the numbers are gone; run again")
+
+    monkeypatch.setattr(results, "fluence_rows", broken)
+    with qtbot.waitSignal(box.complained, timeout=MILLISECONDS) as said:
+        box.show_result(result)
+    assert said.args == ["the numbers are gone; run again"]
+
+
+# --------------------------------------------------------------------------------------------- units and thresholds
+
+
+def test_a_power_and_an_energy_offer_their_units(qtbot, box, result):
+    show(qtbot, box, result)
+    assert box.unit.name == "1/mm²"
+    show(qtbot, box, result, power_mw=5.0)
+    assert box.unit.name == "mW/mm²"
+    assert unit_box(box).currentText() == "mW/mm² at 5 mW"
+    show(qtbot, box, result, power_mw=5.0, energy_j=0.3)
+    offered = [unit_box(box).itemText(i) for i in range(unit_box(box).count())]
+    assert offered == ["1/mm² per photon", "mW/mm² at 5 mW", "J/cm² for 0.3 J"]
+    assert box.unit.name == "mW/mm²"
+    assert box.unit.factor == 5.0
+
+
+def test_the_users_choice_of_unit_stays(qtbot, box, result):
+    show(qtbot, box, result, power_mw=5.0)
+    with qtbot.waitSignal(box.unit_changed) as said:
+        unit_box(box).setCurrentIndex(unit_box(box).findData("1/mm²"))
+    assert said.args == ["1/mm²"]
+    show(qtbot, box, result, power_mw=7.0)
+    assert box.unit == PER_PHOTON
+    show(qtbot, box, result)
+    assert unit_box(box).count() == 1
+
+
+def test_a_threshold_is_kept_for_each_unit(qtbot, box, result):
+    show(qtbot, box, result, power_mw=5.0)
+    type_threshold(box, "2.5e-2")
+    wait_for(qtbot, box, expected_rows(result, box))
+    assert any(row.group == "Volume above 0.025 mW/mm²" for row in table(box).rows)
+    unit_box(box).setCurrentIndex(0)
+    wait_for(qtbot, box, expected_rows(result, box))
+    assert box.threshold == 1e-3
+    assert box.findChild(QLineEdit).text() == "0.001"
+    unit_box(box).setCurrentIndex(1)
+    assert box.threshold == 0.025
+
+
+@pytest.mark.parametrize("text", ["", "-", "1e", "-3", "x"])
+def test_a_threshold_that_is_no_number_is_not_taken(qtbot, box, result, text):
+    show(qtbot, box, result)
+    field = box.findChild(QLineEdit)
+    field.clear()
+    qtbot.keyClicks(field, text)
+    qtbot.keyClick(field, Qt.Key.Key_Return)
+    field.editingFinished.emit()
+    assert box.threshold in (1e-3, 3.0)
+    assert box.heard == []
+
+
+# ----------------------------------------------------------------------------------------------------------- table
+
+
+def test_what_is_folded_or_selected_stays_so(qtbot, box, result):
+    show(qtbot, box, result)
+    shown = table(box)
+    shown.topLevelItem(1).setExpanded(False)
+    shown._items[2].setSelected(True)
+    height = shown.height()
+    show(qtbot, box, sample_result((24, 24, 20), seed=2))
+    assert not shown.topLevelItem(1).isExpanded()
+    assert shown._items[2].isSelected()
+    type_threshold(box, "0.5")  # another heading, so the table is made anew
+    wait_for(qtbot, box, expected_rows(box.result, box))
+    assert not shown.topLevelItem(1).isExpanded()
+    shown.topLevelItem(1).setExpanded(True)
+    assert shown.height() > height
+
+
+def test_numbers_are_copied_as_text(qtbot, box, result):
+    show(qtbot, box, result)
+    table(box).copy()
+    lines = [line.split("\t") for line in QApplication.clipboard().text().split("\n")]
+    assert [line[1:3] for line in lines] == [[row.name, row.text] for row in table(box).rows]
+    table(box)._items[3].setSelected(True)
+    qtbot.keyClick(table(box), Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert QApplication.clipboard().text().split("\t")[:2] == [table(box).rows[3].group, table(box).rows[3].name]
+
+
+def test_a_label_has_its_colour(qtbot, box, result):
+    show(qtbot, box, result, colours={1: (1.0, 0.0, 0.0, 1.0), 2: "#00ff00"})
+    icons = {(row.group, row.label): item.icon(0) for item, row in zip(table(box)._items, table(box).rows, strict=True)}
+    for label, colour in ((1, "#ff0000"), (2, "#00ff00")):
+        assert icons["Mean fluence", label].pixmap(8, 8).toImage().pixelColor(4, 4).name() == colour
+    assert icons["Mean fluence", 3].isNull()
+
+
+@pytest.mark.display
+def test_nothing_is_cut_off_at_the_width_of_a_panel(qtbot, box, result):
+    show(qtbot, box, result, power_mw=5.0, energy_j=0.3, colours={1: "#ff0000"})
+    box.setFixedWidth(360)
+    box.show()
+    qtbot.waitExposed(box)
+    assert box.minimumSizeHint().width() <= 360
+    shown = table(box)
+    for item in shown._items:
+        for column in range(3):
+            place = shown.visualItemRect(item)
+            needed = shown.fontMetrics().horizontalAdvance(item.text(column))
+            assert needed <= shown.columnWidth(column), item.text(column)
+            assert place.height() >= shown.fontMetrics().height()
+    for one in box.findChildren(QPushButton):
+        assert one.fontMetrics().horizontalAdvance(one.text()) < one.width()
+
+
+# ----------------------------------------------------------------------------------------------------------- files
+
+
+@pytest.fixture
+def answer(monkeypatch):
+    """Say what the user answers to the next question for a file."""
+    asked = []
+
+    def set_answer(path):
+        def reply(parent, title, name, kinds):
+            asked.append((title, name, kinds))
+            return str(path), ""
+
+        monkeypatch.setattr(QFileDialog, "getSaveFileName", reply)
+        return asked
+
+    return set_answer
+
+
+def click_and_wait(qtbot, box, text, name):
+    button(box, text).click()
+    qtbot.waitUntil(lambda: ("said", f"saved {name}") in box.heard, timeout=MILLISECONDS)
+
+
+def test_a_result_is_saved(qtbot, box, result, answer, tmp_path):
+    show(qtbot, box, result)
+    asked = answer(tmp_path / "mine.npz")
+    click_and_wait(qtbot, box, "Save result…", "mine.npz")
+    back = load_result(tmp_path / "mine.npz")
+    assert np.array_equal(back.gates, result.gates)
+    assert back.energy == result.energy
+    assert "npz" in asked[0][2]
+
+
+def test_fluence_is_saved_in_the_chosen_unit(qtbot, box, result, answer, tmp_path):
+    show(qtbot, box, result, power_mw=5.0)
+    asked = answer(tmp_path / "mine.nii.gz")
+    click_and_wait(qtbot, box, "Save fluence…", "mine.nii.gz")
+    array, affine = read_volume(tmp_path / "mine.nii.gz")
+    assert np.allclose(array, 5.0 * result.fluence, rtol=1e-6)
+    assert np.allclose(affine, result.domain.affine)
+    assert "mW/mm²" in asked[0][0]
+
+
+def test_every_number_is_exported(qtbot, box, result, answer, tmp_path):
+    show(qtbot, box, result, energy_j=0.3)
+    answer(tmp_path / "mine.csv")
+    click_and_wait(qtbot, box, "Export CSV…", "mine.csv")
+    with (tmp_path / "mine.csv").open(encoding="utf-8-sig", newline="") as file:
+        lines = list(csv.DictReader(file))
+    rows = number_rows(result, unit=box.unit, threshold=box.threshold)
+    assert [(line["group"], line["name"]) for line in lines] == [(row.group, row.name) for row in rows]
+    assert any(line["group"] == "Detector D1" for line in lines)
+
+
+@pytest.mark.parametrize("text", ["Save result…", "Save fluence…", "Export CSV…"])
+def test_what_cannot_be_saved_is_a_sentence(qtbot, box, result, answer, tmp_path, text):
+    show(qtbot, box, result)
+    answer(tmp_path / "no such folder" / "x.npz.nii.gz.csv")
+    with qtbot.waitSignal(box.complained, timeout=MILLISECONDS) as said:
+        button(box, text).click()
+    assert said.args[0].startswith("Not saved: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_question_that_is_cancelled_saves_nothing(qtbot, box, result, answer):
+    show(qtbot, box, result)
+    answer("")
+    for text in ("Save result…", "Save fluence…", "Export CSV…"):
+        button(box, text).click()
+    assert box.heard == []
+
+
+def test_what_is_being_saved_is_saved_when_the_panel_goes(qtbot, box, result, answer, tmp_path):
+    show(qtbot, box, result)
+    answer(tmp_path / "mine.npz")
+    button(box, "Save result…").click()
+    box.detach()
+    assert np.array_equal(load_result(tmp_path / "mine.npz").gates, result.gates)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.npz"]
+
+
+# --------------------------------------------------------------------------------------------------------- memory
+
+
+def test_an_older_result_is_let_go(qtbot, box):
+    old = sample_result((8, 8, 8))
+    show(qtbot, box, old)
+    gone = weakref.ref(old)
+    del old
+    show(qtbot, box, sample_result((8, 8, 8), seed=2))
+    qtbot.wait(20)
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_box_that_is_gone_is_let_go(qtbot, result):
+    viewer = ViewerModel()
+    box = ResultBox(viewer)
+    box.attach()
+    show(qtbot, box, result)
+    box.detach()
+    gone = weakref.ref(box)
+    box.deleteLater()
+    del box
+    qtbot.wait(20)
+    gc.collect()
+    assert gone() is None

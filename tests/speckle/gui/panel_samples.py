@@ -1,0 +1,82 @@
+"""What the tests of the dock widget share: small stacks, and what a user does."""
+
+import numpy as np
+
+from napari_gpubio.speckle.gui import SpecklePanel
+from napari_gpubio.speckle.gui.live_layers import made
+from napari_gpubio.speckle.gui.source_pages import SimulatedPage
+from tests.dock_widgets import docked, press_and_wait, wait_until
+
+SHAPE = (40, 56)
+
+
+def speckle(count=6, shape=SHAPE, dtype=np.uint16, top=4000):
+    """Frames of an exponential law, as of fully developed speckle."""
+    frames = np.random.default_rng(5).exponential(top / 6, (count, *shape))
+    return np.minimum(frames, top).astype(dtype)
+
+
+def add_panel(viewer):
+    panel = docked(viewer, SpecklePanel(viewer), "Laser speckle")
+    panel.choose_device("cpu")
+    return panel
+
+
+def add_stack(viewer, frames=None, name="frames", **keywords):
+    return viewer.add_image(speckle() if frames is None else frames, name=name, **keywords)
+
+
+def simulate(panel, shape=(64, 96), rate_hz=100.0):
+    page = panel.source_box.simulated
+    panel.source_box.choose(SimulatedPage)
+    page.width_box.setValue(shape[1])
+    page.height_box.setValue(shape[0])
+    page.rate.setValue(rate_hz)
+    return page
+
+
+def start(qtbot, panel, drawn=3):
+    """Start live imaging, and wait for some maps on screen."""
+    panel.live_box.start_button.click()
+    assert panel.message == "", panel.message
+    wait_drawn(qtbot, panel, drawn)
+
+
+def wait_drawn(qtbot, panel, more=3):
+    before = panel.desk.loop.status().drawn
+    wait_until(qtbot, lambda: panel.desk.loop.status().drawn >= before + more)
+
+
+def stop(qtbot, panel):
+    panel.live_box.start_button.click()
+    wait_until(qtbot, lambda: not panel.desk.is_live and panel.live_box.start_button.text() == "Start live")
+
+
+def complaint(qtbot, panel):
+    """What the panel says after Start live, once nothing is live any more."""
+    panel.live_box.start_button.click()
+    wait_until(qtbot, lambda: not panel.desk.is_live and panel.message != "")
+    return panel.message
+
+
+def run(qtbot, panel):
+    press_and_wait(qtbot, panel, panel.run_button)
+
+
+def layer(viewer, part):
+    return made(viewer, part)
+
+
+def box(top, left, bottom, right):
+    """Corners of a rectangle around whole pixels."""
+    return np.array([[top, left], [top, right], [bottom, right], [bottom, left]]) - 0.5
+
+
+def draw(qtbot, panel, *shapes, kind="polygon"):
+    """Draw regions, and wait until they are taken over."""
+    if panel.regions.layer is None:
+        panel.draw_regions()
+        wait_until(qtbot, lambda: panel.regions.layer is not None)
+    with qtbot.waitSignal(panel.regions.changed, timeout=5000):
+        panel.regions.layer.add(list(shapes), shape_type=kind)
+    return panel.regions.layer

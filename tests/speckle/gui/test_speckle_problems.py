@@ -1,0 +1,270 @@
+"""The dock widget "Laser speckle": what can go wrong, and the end."""
+
+import errno
+import os
+import threading
+import weakref
+
+import numpy as np
+import pytest
+import tifffile
+
+from napari_gpubio.speckle.gui import source_pages
+from napari_gpubio.speckle.gui.source_pages import CameraPage, FolderPage
+from napari_gpubio.speckle.gui.words import LIVE_MAP
+from napari_gpubio.speckle.live import CameraSource, SourceFailed
+from napari_gpubio.speckle.live.recording import recorder
+from tests.dock_widgets import WAYS_TO_CLOSE, close, ended, wait_until
+from tests.speckle.gui.panel_samples import (
+    add_panel,
+    add_stack,
+    box,
+    complaint,
+    draw,
+    layer,
+    run,
+    simulate,
+    speckle,
+    start,
+    stop,
+    wait_drawn,
+)
+from tests.speckle.live.fakes import ListSource, frame
+
+
+def refused(panel, qtbot):
+    """What the panel says after Run stack."""
+    panel.run_button.click()
+    wait_until(qtbot, lambda: not panel.running)
+    return panel.message
+
+
+def with_nan():
+    frames = speckle().astype(np.float32)
+    frames[2, 3, 4] = np.nan
+    return frames
+
+
+@pytest.mark.parametrize(
+    ("frames", "words"),
+    [
+        (np.zeros((6, 50, 60, 3), np.uint8), "give one channel"),
+        (np.zeros((50, 60, 3), np.uint8), "give one channel"),
+        (np.zeros((2, 6, 30, 40), np.uint16), "shape (2, 6, 30, 40)"),
+        (with_nan(), "not finite"),
+        (speckle(3, (4, 50)), "window is 5 pixels and a frame 50 x 4; choose a smaller window"),
+    ],
+    ids=["colour series", "colour picture", "four axes", "NaN", "window larger than the frame"],
+)
+def test_a_stack_that_cannot_be_run(viewer, panel, qtbot, frames, words):
+    add_stack(viewer, frames)
+    assert words in refused(panel, qtbot)
+    assert len(viewer.layers) == 1
+
+
+@pytest.mark.parametrize(
+    ("frames", "words"),
+    [
+        (np.zeros((50, 60, 3), np.uint8), "give one channel"),
+        (speckle()[0], "give an array of shape (frames, height, width)"),
+        (with_nan(), "live imaging needs raw whole numbers of 8 to 16 bits"),
+        (speckle(3, (4, 50)), "choose a smaller window"),
+        (speckle().astype(np.int32) - 5, "values from -5"),
+    ],
+    ids=["colour", "single frame", "float", "window larger than the frame", "negative"],
+)
+def test_a_stack_that_cannot_be_live(viewer, panel, qtbot, frames, words):
+    add_stack(viewer, frames)
+    assert words in complaint(qtbot, panel)
+    assert panel.live_box.start_button.text() == "Start live"
+
+
+@pytest.mark.parametrize("act", [complaint, refused])
+def test_a_colour_layer_is_refused(viewer, panel, qtbot, act):
+    add_stack(viewer, np.zeros((6, 50, 60, 3), np.uint8), rgb=True)
+    arguments = (qtbot, panel) if act is complaint else (panel, qtbot)
+    assert "'frames' is a colour image; give one channel" in act(*arguments)
+
+
+def test_exposure_zero_is_told_and_the_live_maps_go_on(viewer, panel, qtbot):
+    add_stack(viewer)
+    start(qtbot, panel)
+    panel.contrast_box.form.widget("exposure_ms").value = 0
+    assert panel.message == "exposure_ms is 0 ms; it must be greater than 0 ms"
+    wait_drawn(qtbot, panel)
+    panel.contrast_box.form.widget("exposure_ms").value = 5
+    assert panel.message == ""
+    stop(qtbot, panel)
+    panel.contrast_box.form.widget("exposure_ms").value = 0
+    assert "exposure_ms is 0 ms" in refused(panel, qtbot)
+    panel.live_box.start_button.click()
+    assert not panel.desk.is_live
+    assert "exposure_ms is 0 ms" in panel.message
+
+
+def test_an_empty_folder_is_waited_for(viewer, panel, qtbot, tmp_path):
+    panel.source_box.choose(FolderPage)
+    assert "no folder is chosen" in complaint(qtbot, panel)
+    panel.source_box.page.folder.setText(str(tmp_path / "nowhere"))
+    assert "is no folder; create it" in complaint(qtbot, panel)
+    panel.source_box.page.folder.setText(str(tmp_path))
+    panel.live_box.start_button.click()
+    wait_until(qtbot, lambda: "holds no TIFF or PNG file yet" in panel._status.text())
+    assert panel.message == ""
+    for number in range(3):
+        tifffile.imwrite(tmp_path / f"{number}.tif", speckle(1)[0])
+    wait_drawn(qtbot, panel, 1)
+    stop(qtbot, panel)
+    assert layer(viewer, LIVE_MAP) is not None
+
+
+def test_cameras_need_a_package(viewer, panel, qtbot, monkeypatch):
+    monkeypatch.setattr(source_pages, "has_camera_support", lambda: False)
+    panel.source_box.choose(CameraPage)
+    assert "pip install 'napari-gpubio[camera]'" in complaint(qtbot, panel)
+
+
+def test_a_camera_that_is_not_there(viewer, panel, qtbot, monkeypatch):
+    panel.source_box.choose(CameraPage)
+    core = type("Core", (), {"getCameraDevice": lambda self: ""})()
+    monkeypatch.setattr(CameraPage, "make", lambda self, exposure_ms: CameraSource(core, exposure_ms=exposure_ms))
+    assert "Micro-Manager has no camera" in complaint(qtbot, panel)
+
+
+def unplugged():
+    raise SourceFailed("the camera A stopped sending frames; check its cable and power, and start again")
+
+
+def test_an_unplugged_camera_keeps_everything(viewer, panel, qtbot, monkeypatch):
+    pixels = speckle(1)[0]
+    frames = [frame(number, pixels.shape) for number in range(5)]
+    source = ListSource([*frames, unplugged], patient=True)
+    monkeypatch.setattr(type(panel.source_box.page), "make", lambda self, exposure_ms: source)
+    add_stack(viewer)
+    draw(qtbot, panel, box(5, 5, 20, 20))
+    assert "check its cable and power" in complaint(qtbot, panel)
+    assert layer(viewer, LIVE_MAP) is not None
+    monkeypatch.undo()
+    start(qtbot, panel)
+    assert panel.message == ""
+    stop(qtbot, panel)
+
+
+def test_a_full_disk_ends_the_recording_and_nothing_else(viewer, panel, qtbot, monkeypatch, tmp_path):
+    writer = recorder.open_writer
+
+    def full_after_three(*arguments):
+        made = writer(*arguments)
+        append, left = made.append, iter(range(3))
+
+        def limited(pixels):
+            if next(left, None) is None:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            append(pixels)
+
+        made.append = limited
+        return made
+
+    monkeypatch.setattr(recorder, "open_writer", full_after_three)
+    add_stack(viewer)
+    start(qtbot, panel)
+    panel.live.record(tmp_path / "run.tif")
+    wait_until(qtbot, lambda: "the disk is full" in panel.message)
+    assert "its 3 frames can be read" in panel.message
+    wait_drawn(qtbot, panel)
+    stop(qtbot, panel)
+    assert len(tifffile.imread(tmp_path / "run.tif")) == 3
+
+
+def test_recordings_that_cannot_begin(viewer, panel, qtbot, tmp_path):
+    panel.live.record(tmp_path / "a.tif")
+    assert "nothing is live" in panel.message
+    add_stack(viewer)
+    start(qtbot, panel)
+    panel.live.record(tmp_path / "a.avi")
+    assert "let it end with .tif or .zarr" in panel.message
+    (tmp_path / "b.tif").touch()
+    panel.live.record(tmp_path / "b.tif")
+    assert "is there already" in panel.message
+    stop(qtbot, panel)
+
+
+def test_buttons_that_have_nothing_to_work_on(viewer, panel, qtbot):
+    panel.course_box.mark()
+    assert "no moment to mark" in panel.message
+    panel.course_box._on_csv()
+    assert "no time course to write" in panel.message
+    panel._on_video()
+    assert "there is no map yet" in panel.message
+    simulate(panel)
+    panel.live.take_baseline()
+    assert "nothing is live" in panel.message
+
+
+def test_the_live_map_is_no_film(viewer, panel, qtbot):
+    add_stack(viewer)
+    start(qtbot, panel)
+    stop(qtbot, panel)
+    panel._on_video()
+    assert "the live map is a single picture" in panel.message
+
+
+def test_live_and_a_whole_stack_at_once(viewer, panel, qtbot):
+    add_stack(viewer)
+    start(qtbot, panel)
+    run(qtbot, panel)
+    wait_drawn(qtbot, panel)
+    stop(qtbot, panel)
+    assert panel.message == ""
+
+
+# -- the end ----------------------------------------------------------------------------------------------------------
+
+
+def speckle_threads():
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("speckle")]
+
+
+@pytest.mark.display
+@WAYS_TO_CLOSE
+def test_closing_ends_the_loop(make_napari_viewer_proxy, qtbot, errors, how):
+    viewer = make_napari_viewer_proxy(strict_qt="raise")
+    add_stack(viewer)
+    panel = add_panel(viewer)
+    draw(qtbot, panel, box(5, 5, 20, 20))
+    start(qtbot, panel)
+    assert speckle_threads()
+    gone = weakref.ref(panel)
+    close(viewer, panel, how)
+    del panel
+    assert ended(qtbot, gone)
+    assert speckle_threads() == []
+    assert errors() == []
+
+
+def test_a_panel_that_was_not_closed_after_all_goes_on(viewer, panel, qtbot):
+    add_stack(viewer)
+    start(qtbot, panel)
+    panel.teardown()
+    assert not panel.desk.is_live
+    assert panel.live_box.start_button.text() == "Start live"
+    panel.revive()
+    start(qtbot, panel)
+    stop(qtbot, panel)
+    assert panel.message == ""
+
+
+@pytest.mark.display
+def test_everything_is_drawn(make_napari_viewer_proxy, qtbot, errors):
+    viewer = make_napari_viewer_proxy()
+    panel = add_panel(viewer)
+    simulate(panel)
+    start(qtbot, panel)
+    draw(qtbot, panel, box(5, 5, 20, 20))
+    panel.map_box.on_canvas.setChecked(True)
+    wait_until(qtbot, lambda: len(panel.desk.course) > 5)
+    panel.course_box.mark()
+    assert not panel.grab().isNull()
+    stop(qtbot, panel)
+    panel.teardown()
+    assert errors() == []

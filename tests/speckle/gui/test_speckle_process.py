@@ -1,0 +1,172 @@
+"""What is done with a live frame: the same numbers as the engine's own, baseline, regions, registration."""
+
+import dataclasses
+
+import numba
+import numpy as np
+import pytest
+
+from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast, register
+from napari_gpubio.speckle.gui.course_latest import CourseLatest
+from napari_gpubio.speckle.gui.live_process import LiveProcess
+from napari_gpubio.speckle.gui.recipe import Recipe
+from napari_gpubio.speckle.live import LiveResult, TimeCourse
+from napari_gpubio.speckle.regions import region_curves
+from tests.speckle.gui.panel_samples import SHAPE, speckle
+
+FRAMES = speckle(12)
+
+
+@pytest.fixture(autouse=True)
+def _same_threads():
+    """The process takes some of the threads of its own thread, which here is that of the tests."""
+    threads = numba.get_num_threads()
+    yield
+    numba.set_num_threads(threads)
+
+
+SETTINGS = ContrastSettings(index="none")
+
+
+def recipe(index="none", **keywords):
+    settings = {name: keywords.pop(name) for name in ("mode", "frames", "window") if name in keywords}
+    return Recipe(settings=ContrastSettings(index=index, **settings), device="cpu", **keywords)
+
+
+@pytest.mark.parametrize("index", ["none", "sfi", "squared", "inverse", "ict"])
+def test_maps_are_those_of_the_engine(index):
+    settings = ContrastSettings(index=index)
+    process = LiveProcess(Recipe(settings=settings, device="cpu"))
+    live = process(FRAMES[0])
+    maps = contrast(FRAMES[0], settings, device="cpu")
+    np.testing.assert_array_equal(live.shown, maps.contrast if index == "none" else maps.index)
+    process.close()
+
+
+def test_a_temporal_window_fills_first():
+    process = LiveProcess(recipe(mode="temporal", frames=4))
+    lives = [process(frame) for frame in FRAMES[:5]]
+    assert [live.is_there for live in lives] == [False, False, False, True, True]
+    whole = contrast(FRAMES[:5], ContrastSettings(mode="temporal", frames=4, index="none"), device="cpu")
+    np.testing.assert_allclose(lives[-1].shown, whole.contrast[-1], rtol=1e-6)
+
+
+def test_flow_is_relative_to_the_mean_of_k2():
+    process = LiveProcess(recipe("relative", baseline_maps=5))
+    lives = [process(frame) for frame in FRAMES[:8]]
+    assert [live.is_there for live in lives] == [False] * 5 + [True] * 3
+    assert [live.baseline_step for live in lives] == [(n, 5) for n in range(1, 6)] + [None] * 3
+    k2 = contrast(FRAMES[:8], SETTINGS, device="cpu").contrast.astype(float) ** 2
+    inner = (slice(2, -2), slice(2, -2))
+    np.testing.assert_allclose(lives[7].shown[inner], (k2[:5].mean(axis=0) / k2[7])[inner], rtol=1e-5)
+
+
+def test_a_baseline_stays_while_k2_is_the_same_and_goes_with_it():
+    process = LiveProcess(recipe("relative", baseline_maps=2))
+    for frame in FRAMES[:3]:
+        process(frame)
+    assert process.has_baseline
+    assert not process.set_recipe(recipe("sfi"))
+    assert process.has_baseline
+    assert process.set_recipe(recipe("relative", window=7, baseline_maps=2))
+    assert not process.has_baseline
+    assert [process(frame).is_there for frame in FRAMES[:3]] == [False, False, True]
+
+
+def test_a_baseline_is_taken_again_on_demand():
+    process = LiveProcess(recipe("relative", baseline_maps=2))
+    for frame in FRAMES[:4]:
+        process(frame)
+    process.take_baseline()
+    for _ in range(2):
+        process(FRAMES[4])
+    again = process(FRAMES[4]).shown
+    np.testing.assert_allclose(again[2:-2, 2:-2], 1.0, rtol=1e-6)
+
+
+def test_a_baseline_of_another_frame_size_is_let_go():
+    process = LiveProcess(recipe("relative", baseline_maps=1))
+    process(FRAMES[0])
+    assert process(FRAMES[1]).is_there
+    smaller = FRAMES[:, :30, :30]
+    assert [process(np.ascontiguousarray(one)).is_there for one in smaller[:3]] == [False, True, True]
+
+
+def test_k2_of_regions_is_that_of_the_engine():
+    masks = {"a": np.zeros(SHAPE, bool), "b": np.zeros(SHAPE, bool)}
+    masks["a"][4:20, 6:30] = True
+    masks["b"][0:9, :] = True  # reaches over the border, where there is no K
+    noise = NoiseModel(dark_adu=20.0, gain=0.1, read_noise_adu=3.0)
+    process = LiveProcess(Recipe(settings=SETTINGS, noise=noise, device="cpu"))
+    process.set_regions(masks)
+    k2 = process(FRAMES[0]).k2
+    curves = region_curves(contrast(FRAMES[0], SETTINGS, noise=noise, device="cpu"), masks)
+    assert {curve.name: pytest.approx(curve.k2[0], rel=1e-6) for curve in curves} == k2
+
+
+def test_regions_of_another_frame_size_are_left_out():
+    process = LiveProcess(recipe())
+    process.set_regions({"a": np.ones((5, 5), bool)})
+    assert process(FRAMES[0]).k2 == {}
+
+
+def test_frames_are_registered_before_contrast_is_taken():
+    rng = np.random.default_rng(3)
+    scene = np.kron(rng.uniform(200, 2000, (16, 16)), np.ones((8, 8)))
+    frames = [np.roll(scene, move, (0, 1)) + rng.normal(0, 5, scene.shape) for move in ((0, 0), (3, -2), (-1, 4))]
+    frames = np.array(frames).astype(np.uint16)
+    process = LiveProcess(recipe(registers=True))
+    live = [process(frame) for frame in frames][2]
+    registered = register(frames)
+    assert registered.shifts.tolist() == [[0, 0], [-3, 2], [1, -4]]
+    alone = register(frames[[0, 2]])
+    maps = contrast(alone.frames, SETTINGS, device="cpu")
+    alone.clear_outside(maps)
+    np.testing.assert_array_equal(live.shown, maps.contrast[1])
+
+
+def test_memory_is_used_again():
+    spare = LiveResult(value=None, number=0, timestamp_s=0.0, latency_s=0.0)
+    process = LiveProcess(recipe(), spare=lambda: spare if spare.value is not None else None)
+    first = process(FRAMES[0])
+    spare = dataclasses.replace(spare, value=first)
+    second = process(FRAMES[1])
+    assert second.shown is first.shown
+    assert second.raw is first.raw
+    np.testing.assert_array_equal(second.raw, FRAMES[1])
+
+
+def test_every_result_reaches_the_time_course():
+    course, process = TimeCourse(), LiveProcess(recipe("relative", baseline_maps=3))
+    latest = CourseLatest(course)
+    process.set_regions({"a": np.ones(SHAPE, bool)})
+    for number, frame in enumerate(FRAMES[:6]):
+        live = process(frame)
+        latest.publish(LiveResult(value=live, number=number, timestamp_s=0.1 * number, latency_s=0.0))
+    np.testing.assert_allclose(course.times_s, 0.1 * np.arange(6))
+    assert (course.baseline.start_s, course.baseline.stop_s) == (0.0, pytest.approx(0.2))
+    k2 = course.contrast_squared("a")
+    np.testing.assert_allclose(course.relative_flow("a"), k2[:3].mean() / k2)
+    latest.begin(10.0)  # stopped, and started again
+    latest.publish(LiveResult(value=process(FRAMES[6]), number=0, timestamp_s=0.0, latency_s=0.0))
+    assert course.times_s[-1] == 10.0
+
+
+def test_registration_keeps_its_reference_over_a_baseline():
+    """A baseline lies on the frame that the others were shifted onto; it must stay so when flow is told against it."""
+    rng = np.random.default_rng(4)
+    scene = np.kron(rng.uniform(200, 2000, (16, 16)), np.ones((8, 8)))
+    frames = [np.roll(scene, (n, 0), (0, 1)) + rng.normal(0, 5, scene.shape) for n in range(6)]
+    process = LiveProcess(recipe("relative", registers=True, baseline_maps=3))
+    shifts = []
+    for frame in np.array(frames).astype(np.uint16):
+        process(frame)
+        shifts.append(process._shifts[-1])
+    assert process.has_baseline
+    assert shifts == [(-n, 0) for n in range(6)]
+    process.close()
+    process(np.array(frames[4]).astype(np.uint16))
+    assert process._shifts[-1] == (-4, 0)  # a stop keeps the baseline, so it keeps what it lies on
+    process.forget_baseline()
+    process(np.array(frames[5]).astype(np.uint16))
+    assert process._shifts[-1] == (0, 0)
