@@ -35,7 +35,7 @@ HOW_TO_READ = (
     "Each cell: gain of signal / noise, bias, and gain of the relative mean squared error, dB, pooled over the voxels "
     "whose raw signal / noise is in that bin; the last columns: median over voxels of their own gains (over those "
     "above 3 dB). Noise is the spread over independent runs. The first line is the raw mean beside the truth: biases "
-    "as small as its own mean nothing. *Anscombe*: on stabilised fluence. Peers run on the CPU."
+    "as small as its own mean nothing. *Anscombe*: on stabilized fluence. Peers run on the CPU."
 )
 PICTURED = ("B1", 10**6)
 PICTURED_FILTERS = ("anlm", "fluence")
@@ -53,7 +53,7 @@ class Plan:
     domains: tuple[str, ...]
     only: tuple[str, ...]
     mni: Path | None
-    realisations: int
+    realizations: int
     ends: float = field(default=float("inf"))
 
     @property
@@ -123,11 +123,11 @@ def run_mri(report: Report, plan: Plan) -> None:
     if scan is None:
         report.add("mri", "Scan", None, "No template: --mni, or pip install nilearn.")
         return
-    rows = list(mri.rows(scan, plan.chosen(mri.make_filters(plan.device)), plan.realisations))
+    rows = list(mri.rows(scan, plan.chosen(mri.make_filters(plan.device)), plan.realizations))
     sentence = (
         f"MNI152 T1, 60^3 voxels of 1 mm, at 5/6 of its brightness, peak 255, Rician noise with sigma "
-        f"{scan.sigma.min():.1f} to {scan.sigma.max():.1f} (mean {scan.sigma.mean():.1f}), {plan.realisations} "
-        "realisations. PSNR in dB; halves by the median of sigma. *Reference*: measured elsewhere in a like setting; "
+        f"{scan.sigma.min():.1f} to {scan.sigma.max():.1f} (mean {scan.sigma.mean():.1f}), {plan.realizations} "
+        "realizations. PSNR in dB; halves by the median of sigma. *Reference*: measured elsewhere in a like setting; "
         f"target {mri.TARGET} there."
     )
     report.add("mri", "Scan", rows, sentence, "", *table(mri.COLUMNS, [mri.mri_line(r) for r in rows]))
@@ -140,7 +140,7 @@ def _scan(plan: Plan) -> mri.Scan | None:
 
 # ------------------------------------------------------------------------------------------------------------ pictures
 def run_pictures(report: Report, plan: Plan) -> None:
-    """Planes of one run and of one realisation, and pictures of them where Pillow is."""
+    """Planes of one run and of one realization, and pictures of them where Pillow is."""
     written = [_written(report.path, kind, found) for kind, found in _planes(plan)]
     report.add("pictures", "Pictures", written, f"Planes: {', '.join(written) or 'none'}.")
 
@@ -169,7 +169,7 @@ def fluence_planes(plan: Plan, domain: str, photons: int) -> dict[str, Any]:
 
 def scan_planes(plan: Plan, scan: mri.Scan) -> dict[str, Any]:
     """An axial plane: the scan, its noisy self, the filtered one, and what was taken off."""
-    noisy, apply = scan.realisation(0), mri.make_filters(plan.device)[MRI_PICTURED]
+    noisy, apply = scan.realization(0), mri.make_filters(plan.device)[MRI_PICTURED]
     assert not isinstance(apply, str)
     found = apply(noisy, scan.sigma)
     volumes = {"noisy": noisy, "filtered": found, "removed: noisy - filtered": noisy - found, "truth": scan.truth}
@@ -203,7 +203,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--domains", nargs="+", choices=tuple(DOMAINS), default=tuple(DOMAINS))
     parser.add_argument("--photons", nargs="+", type=float, default=(1e6, 1e5, 1e7), help="of a run")
     parser.add_argument("--runs", type=int, default=20, help="of each domain and number of photons, at most")
-    parser.add_argument("--realisations", type=int, default=8, help="of the scan's noise")
+    parser.add_argument("--realizations", type=int, default=8, help="of the scan's noise")
     parser.add_argument("--only", nargs="+", default=(), metavar="WORD", help="filters whose names hold such a word")
     parser.add_argument("--data", type=Path, help="folder of stored runs; without, they are traced on the device")
     parser.add_argument("--store", type=Path, help="folder to write the traced runs to; nothing else is done")
@@ -228,7 +228,7 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
         domains=tuple(arguments.domains),
         only=tuple(arguments.only),
         mni=arguments.mni,
-        realisations=arguments.realisations,
+        realizations=arguments.realizations,
         ends=ends_after(arguments.minutes),
     )
 

@@ -3,7 +3,7 @@
 Run from anywhere::
 
     python benchmarks/denoise_speed.py                     # this machine's CPU
-    python benchmarks/denoise_speed.py --device cuda:0     # a GPU, with the paper's steps of optimisation (rows f)
+    python benchmarks/denoise_speed.py --device cuda:0     # a GPU, with the paper's steps of optimization (rows f)
     python benchmarks/denoise_speed.py --device cuda:all   # the same, and several GPUs against one (rows d)
 
 A GPU machine needs NumPy, SciPy, Numba and CuPy only; DIPY and ANTs take part where they can be imported (rows g).
@@ -14,7 +14,7 @@ from functools import partial
 
 from common import ends_after
 from denoise import peers
-from denoise.beside_rows import beside, end_to_end, optimisation
+from denoise.beside_rows import beside, end_to_end, optimization
 from denoise.fluence_speed import fluence
 from denoise.plan import Plan
 from denoise.report import REPORT
@@ -29,7 +29,7 @@ PARTS: dict[str, Callable[[Plan], Iterator[Job]]] = {
     "c": settings,
     "d": processors,
     "e": memory,
-    "f": optimisation,
+    "f": optimization,
     "g": beside,
     "h": end_to_end,
     "i": fluence,

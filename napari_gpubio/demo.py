@@ -42,7 +42,7 @@ def run_headless(folder: Path, device: str = "auto") -> list[Path]:
         fibers.save(written[-1])
     everything = tracts.Tractogram.join(list(bundles.values()))
     with atomic_write(folder / "fibers.png") as part:
-        save_picture(part, fiber_picture(field, everything, centre_mm=CLICKS_MM["callosum"]))
+        save_picture(part, fiber_picture(field, everything, center_mm=CLICKS_MM["callosum"]))
     return [folder / "fibers.png", *written]
 
 

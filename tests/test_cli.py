@@ -226,7 +226,7 @@ def check_demo(capsys, folder):
         assert (np.mean(both_sides) > 0.5) == crosses
     picture = np.asarray(Image.open(folder / "fibers.png"))
     assert picture.ndim == 3
-    assert (picture.max(axis=2) > picture.min(axis=2) + 60).mean() > 0.005  # colours, not only grey
+    assert (picture.max(axis=2) > picture.min(axis=2) + 60).mean() > 0.005  # colors, not only gray
 
 
 def test_the_demonstration_without_a_window_writes_its_files(capsys, tmp_path):

@@ -1,4 +1,4 @@
-"""Rows f to h: the paper's steps of optimisation, peers in the same run, and Monte Carlo with the filter behind it."""
+"""Rows f to h: the paper's steps of optimization, peers in the same run, and Monte Carlo with the filter behind it."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ PAPER_SECONDS = {  # table 2: a 1080 Ti, B1; Monte Carlo and filter
 
 
 # ----------------------------------------------------------------------------------------------------- rows f: figure 6
-def optimisation(plan: Plan) -> Iterator[Job]:
+def optimization(plan: Plan) -> Iterator[Job]:
     """Every variant of the first GPU filter, and the engine's form, on 100^3."""
     for variant in figure6.VARIANTS:
         yield Job(f"f 100^3, {variant.name}", partial(_variant, variant, plan))

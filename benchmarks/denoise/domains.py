@@ -22,7 +22,7 @@ DOMAINS = {
     "B1": "homogeneous cube",
     "B2": "cube with an absorbing inclusion",
     "B3": "cube with a refracting inclusion (n 6.85)",
-    "B4": "layers of a head: skull 10 mm, liquor 3 mm, grey matter 4 mm, white matter",
+    "B4": "layers of a head: skull 10 mm, liquor 3 mm, gray matter 4 mm, white matter",
 }
 CROP = (slice(20, 80), slice(20, 80), slice(0, 60))
 TRUTH_SEED = 1_000_003  # none of the runs'

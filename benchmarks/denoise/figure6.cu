@@ -46,7 +46,7 @@ __device__ __forceinline__ bool alike(float2 i, float2 j, float maximum)
 // Calls use(offset in values, sums of both patches) for every candidate of a voxel.
 template <class Use>
 __device__ __forceinline__ void for_all_candidates(
-    const float* centre, int step_x, int step_y, const float2* moments, float maximum, int x, int y, int z, int nx, int ny,
+    const float* center, int step_x, int step_y, const float2* moments, float maximum, int x, int y, int z, int nx, int ny,
     int nz, Use use)
 {
     const float2 mine = moments[((size_t)x * ny + y) * nz + z];
@@ -56,7 +56,7 @@ __device__ __forceinline__ void for_all_candidates(
                 if (dx == 0 && dy == 0 && dz == 0) continue;
                 if (!alike(mine, moments[((size_t)(x + dx) * ny + y + dy) * nz + z + dz], maximum)) continue;
                 const int offset = dx * step_x + dy * step_y + dz;
-                use(offset, compare(centre, centre + offset, step_x, step_y));
+                use(offset, compare(center, center + offset, step_x, step_y));
             }
 }
 

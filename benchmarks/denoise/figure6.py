@@ -1,4 +1,4 @@
-"""The steps of optimisation of Yuan et al. 2018 (figure 6) on today's chip, and the displaced-difference form.
+"""The steps of optimization of Yuan et al. 2018 (figure 6) on today's chip, and the displaced-difference form.
 
 Every variant gives the same image; its difference to the engine's is part of its row. As in the paper, the time of the
 filter's kernels is kept apart from what is done before and after (local moments, padding, transfers, mixing).

@@ -10,7 +10,7 @@ from scipy import ndimage
 
 from denoise import peers
 from denoise.domains import Pair, Tissue
-from denoise.stabilise import on_anscombe
+from denoise.stabilize import on_anscombe
 from napari_gpubio.core.device import Device
 from napari_gpubio.denoise.run import denoise
 from napari_gpubio.denoise.settings import DenoiseSettings
@@ -46,16 +46,16 @@ def anlm(device: Device) -> Apply:
 
 
 def anlm_on_anscombe(device: Device) -> Apply:
-    """The same on stabilised fluence."""
+    """The same on stabilized fluence."""
     return lambda pair, _: on_anscombe(pair, lambda v: denoise(v, DenoiseSettings(), device=device).image)
 
 
-def fluence(device: Device, *, labelled: bool = True, halves: bool = True) -> Apply:
+def fluence(device: Device, *, labeled: bool = True, halves: bool = True) -> Apply:
     """Our filter for fluence, with and without labels, on both halves or on their mean alone."""
 
     def apply(pair: Pair, tissue: Tissue) -> Array:
         denoise_fluence = importlib.import_module(FLUENCE_MODULE).denoise_fluence
-        options = {"labels": tissue.labels, "mueff_per_mm": tissue.mueff_per_mm} if labelled else {}
+        options = {"labels": tissue.labels, "mueff_per_mm": tissue.mueff_per_mm} if labeled else {}
         both = (pair.first, pair.second) if halves else (pair.whole, None)
         return denoise_fluence(*both, **options, device=device).image
 
@@ -80,7 +80,7 @@ def make_filters(device: Device) -> Mapping[str, Filter]:
         "anlm": Filter(anlm(device)),
         "anlm, Anscombe": Filter(anlm_on_anscombe(device)),
         "fluence": Filter(fluence(device), no_fluence),
-        "fluence, no labels": Filter(fluence(device, labelled=False), no_fluence),
+        "fluence, no labels": Filter(fluence(device, labeled=False), no_fluence),
         "fluence, one buffer": Filter(fluence(device, halves=False), no_fluence),
         "DIPY nlmeans, Anscombe": Filter(_dipy(peers.dipy_nlmeans), dipy),
         "DIPY ASCM, Anscombe": Filter(_dipy(peers.dipy_ascm), dipy),

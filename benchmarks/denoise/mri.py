@@ -29,16 +29,16 @@ BRIGHTNESS, PEAK = 5 / 6, 255.0
 LEAST_SIGMA, MOST_SIGMA, STEEPNESS = 4.3, 12.0, 1.2  # the noise rises along x and y, away from a coil
 TARGET = 39.37
 SIGMA_OF_ONE_COIL = 13.0  # DIPY's estimate with N = 1, which is for background and far too large here
-BEST: dict[str, Any] = {"noise_model": "rician", "cutoff": 3.0, "centre": "largest", "mixing": "mean"}
+BEST: dict[str, Any] = {"noise_model": "rician", "cutoff": 3.0, "center": "largest", "mixing": "mean"}
 OURS: dict[str, dict[str, Any]] = {
     "anlm, Rician": {"noise_model": "rician"},
-    "anlm, Rician, largest centre": {"noise_model": "rician", "centre": "largest"},
-    "anlm, Rician, cut-off 3, largest centre": {"noise_model": "rician", "cutoff": 3.0, "centre": "largest"},
+    "anlm, Rician, largest center": {"noise_model": "rician", "center": "largest"},
+    "anlm, Rician, cut-off 3, largest center": {"noise_model": "rician", "cutoff": 3.0, "center": "largest"},
     "the same, no pre-selection": {
-        "noise_model": "rician", "cutoff": 3.0, "centre": "largest", "preselection": "none",
+        "noise_model": "rician", "cutoff": 3.0, "center": "largest", "preselection": "none",
     },
     "the same, mean of both patches": BEST,
-    "anlm, Gaussian, cut-off 3, largest centre": {"cutoff": 3.0, "centre": "largest"},
+    "anlm, Gaussian, cut-off 3, largest center": {"cutoff": 3.0, "center": "largest"},
 }  # fmt: skip
 COLUMNS = ("filter", "PSNR", "low-noise half", "high-noise half", "mean bias, %", "seconds", "notes")
 REFERENCES = {  # what was measured elsewhere in a like setting
@@ -46,7 +46,7 @@ REFERENCES = {  # what was measured elsewhere in a like setting
     "Gaussian 0.67, 5x5x5": "34.7",
     "Gaussian 1": "31.2",
     "anlm, Rician": "39.08",
-    "anlm, Rician, cut-off 3, largest centre": "39.37",
+    "anlm, Rician, cut-off 3, largest center": "39.37",
     "DIPY nlmeans, sigma 13": "37.86",
     "DIPY nlmeans, true map": "38.84",
     "DIPY ASCM, sigma 13": "38.04",
@@ -62,7 +62,7 @@ class Scan(NamedTuple):
     truth: Array
     sigma: Array
 
-    def realisation(self, seed: int) -> Array:
+    def realization(self, seed: int) -> Array:
         """Magnitudes."""
         real, imaginary = np.random.default_rng(seed).normal(size=(2, *self.truth.shape)) * self.sigma
         return np.hypot(self.truth + real, imaginary)
@@ -144,26 +144,26 @@ def _theirs() -> dict[str, Apply | str]:
     return {name: peers.missing(package) or apply for name, (package, apply) in wanted.items()}
 
 
-def rows(scan: Scan, filters: Mapping[str, Apply | str], realisations: int) -> Iterator[Row]:
-    """PSNR of each filter, mean over realisations of the squared error."""
+def rows(scan: Scan, filters: Mapping[str, Apply | str], realizations: int) -> Iterator[Row]:
+    """PSNR of each filter, mean over realizations of the squared error."""
     for name, apply in filters.items():
         if isinstance(apply, str):
             yield {"filter": name, "skipped": apply}
             continue
         try:
-            yield {"filter": name, **_measured(scan, apply, realisations)}
+            yield {"filter": name, **_measured(scan, apply, realizations)}
         except Exception as error:  # noqa: BLE001 - the other filters go on
             yield {"filter": name, "skipped": f"failed: {type(error).__name__}: {error}"}
 
 
-def _measured(scan: Scan, apply: Apply, realisations: int) -> Row:
+def _measured(scan: Scan, apply: Apply, realizations: int) -> Row:
     squares, ratios, seconds = np.zeros(scan.truth.shape), [], []
-    for seed in range(realisations):
-        noisy = scan.realisation(seed)
+    for seed in range(realizations):
+        noisy = scan.realization(seed)
         begun = time.perf_counter()
         found = apply(noisy, scan.sigma)
         seconds.append(time.perf_counter() - begun)
-        squares += (found - scan.truth) ** 2 / realisations
+        squares += (found - scan.truth) ** 2 / realizations
         ratios.append(float(np.mean(found) / np.mean(scan.truth)))
     low = scan.sigma < np.median(scan.sigma)
     return {

@@ -1,4 +1,4 @@
-"""Other filters, where they can be imported: DIPY, ANTs, BM4D (whose licence is non-commercial: a benchmark only)."""
+"""Other filters, where they can be imported: DIPY, ANTs, BM4D (whose license is non-commercial: a benchmark only)."""
 
 import importlib.util
 from collections.abc import Callable

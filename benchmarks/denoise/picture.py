@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 from common import Array
-from light.picture import GREY, INK, MARGIN, PALE, coloured, draw_bar
+from light.picture import GRAY, INK, MARGIN, PALE, colored, draw_bar
 from scipy import ndimage
 
 MAGNIFIED = 5  # pixels of a voxel
 BAR, HEADING = 60, 44
 DECADES = (-8.0, 0.0)  # log10 of the fluence, 1/mm^2
-RESIDUAL = 30.0  # most that is shown of what was taken off; black and white are this far from grey
+RESIDUAL = 30.0  # most that is shown of what was taken off; black and white are this far from gray
 
 
 def draw_fluence(found: Mapping[str, Array], path: Path) -> None:
@@ -26,14 +26,14 @@ def draw_fluence(found: Mapping[str, Array], path: Path) -> None:
         Where the picture goes.
     """
     panels = [(title, _fluence_panel(plane)) for title, plane in _panels(found)]
-    heading = "log10 fluence, 1/mm^2 per photon; a line per decade; grey: no light; the beam comes from above"
+    heading = "log10 fluence, 1/mm^2 per photon; a line per decade; gray: no light; the beam comes from above"
     _draw(panels, f"{found['heading']}. {heading}", path, DECADES)
 
 
 def draw_scan(found: Mapping[str, Array], path: Path) -> None:
     """Draw an axial plane for each name; those whose title begins with ``removed`` are differences around 0."""
     panels = [(title, _scan_panel(title, plane)) for title, plane in _panels(found)]
-    _draw(panels, f"{found['heading']}. Removed: grey is 0, black and white are -{RESIDUAL:g} and {RESIDUAL:g}", path)
+    _draw(panels, f"{found['heading']}. Removed: gray is 0, black and white are -{RESIDUAL:g} and {RESIDUAL:g}", path)
 
 
 def _panels(found: Mapping[str, Array]) -> list[tuple[str, Array]]:
@@ -43,8 +43,8 @@ def _panels(found: Mapping[str, Array]) -> list[tuple[str, Array]]:
 def _fluence_panel(plane: Array) -> Array:
     with np.errstate(divide="ignore"):
         log = np.log10(plane)
-    pixels = coloured(log, DECADES)
-    pixels[~(plane > 0)] = GREY
+    pixels = colored(log, DECADES)
+    pixels[~(plane > 0)] = GRAY
     large = _magnified(pixels)
     fine = ndimage.zoom(np.where(plane > 0, log, DECADES[0] - 3), MAGNIFIED, order=1, grid_mode=True, mode="nearest")
     steps = np.floor(fine)
@@ -57,8 +57,8 @@ def _fluence_panel(plane: Array) -> Array:
 
 def _scan_panel(title: str, plane: Array) -> Array:
     shown = 127.5 + plane * 127.5 / RESIDUAL if title.startswith("removed") else plane
-    grey = np.clip(shown, 0, 255).astype(np.uint8)
-    return np.ascontiguousarray(np.swapaxes(_magnified(np.stack([grey] * 3, axis=-1)), 0, 1)[::-1])
+    gray = np.clip(shown, 0, 255).astype(np.uint8)
+    return np.ascontiguousarray(np.swapaxes(_magnified(np.stack([gray] * 3, axis=-1)), 0, 1)[::-1])
 
 
 def _magnified(pixels: Array) -> Array:
@@ -68,7 +68,7 @@ def _magnified(pixels: Array) -> Array:
 def _draw(
     panels: Sequence[tuple[str, Array]], heading: str, path: Path, limits: tuple[float, float] | None = None
 ) -> None:
-    """Panels side by side, with a colour bar if there are limits."""
+    """Panels side by side, with a color bar if there are limits."""
     from PIL import Image, ImageDraw
 
     height, width = panels[0][1].shape[:2]

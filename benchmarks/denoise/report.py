@@ -13,7 +13,7 @@ SECTIONS = {  # title, and what a reader must know
     "d": ("Processors", "In brackets the efficiency."),
     "e": ("Memory", "In volumes of float32: declared by the engine, and the growth of CuPy's pool in a whole call."),
     "f": (
-        "Steps of optimisation",
+        "Steps of optimization",
         (
             "Seconds before, in and after the kernels. *Differ*: share of voxels that differ from the engine's by more "
             "than 1e-5, and the largest relative difference."

@@ -33,9 +33,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "small patch alone": {"patches": "small"},
     "large patch alone": {"patches": "large"},
     "no pre-selection": {"preselection": "none"},
-    "cut-off 3, largest centre": {"cutoff": 3.0, "centre": "largest"},
+    "cut-off 3, largest center": {"cutoff": 3.0, "center": "largest"},
     "Rician": {"noise_model": "rician"},
-    "Rician, cut-off 3, largest centre": {"noise_model": "rician", "cutoff": 3.0, "centre": "largest"},
+    "Rician, cut-off 3, largest center": {"noise_model": "rician", "cutoff": 3.0, "center": "largest"},
 }
 LONG_SECONDS = 10.0  # what takes longer on a CPU is timed once
 

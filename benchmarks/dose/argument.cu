@@ -1,6 +1,6 @@
 // The patent's histogram on points that the host has sampled (CN103810670A), to be held against the engine's: a thread
 // takes a point at a time, interpolates the dose there, and votes into one of COPIES sub-histograms of its block. Bins
-// of the copies lie side by side, so that equal bins of neighbouring threads fall into different banks. What is defined
+// of the copies lie side by side, so that equal bins of neighboring threads fall into different banks. What is defined
 // makes a variant of it:
 //
 //   COPIES    sub-histograms of a block, 1 to 32

@@ -73,11 +73,11 @@ def big_case(shape: tuple[int, int, int]) -> tuple[Dose, LabelStructures]:
     labels = np.zeros(shape, np.uint8)
     scale = shape[0] / 512
     for organ in range(1, ORGANS + 1):
-        centre = rng.uniform(0.15, 0.85, 3) * shape
+        center = rng.uniform(0.15, 0.85, 3) * shape
         radii = rng.uniform(25, 85, 3) * scale
-        low = np.maximum(np.floor(centre - radii), 0).astype(int)
-        high = np.minimum(np.ceil(centre + radii) + 1, shape).astype(int)
-        axes = (((np.arange(a, b) - c) / r) ** 2 for a, b, c, r in zip(low, high, centre, radii, strict=True))
+        low = np.maximum(np.floor(center - radii), 0).astype(int)
+        high = np.minimum(np.ceil(center + radii) + 1, shape).astype(int)
+        axes = (((np.arange(a, b) - c) / r) ** 2 for a, b, c, r in zip(low, high, center, radii, strict=True))
         x, y, z = np.meshgrid(*axes, indexing="ij", sparse=True)
         part = labels[low[0] : high[0], low[1] : high[1], low[2] : high[2]]
         part[x + y + z <= 1] = organ

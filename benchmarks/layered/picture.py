@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from common import Array
-from light.picture import BAR, GREY, HEADING, INK, MARGIN, PALE, coloured, draw_bar
+from light.picture import BAR, GRAY, HEADING, INK, MARGIN, PALE, colored, draw_bar
 
 WIDER = 3  # pixels of a bin in r; a bin in z is one pixel high
 FOOT, SIDE = 34, 40  # room for the numbers below and on the left
@@ -29,7 +29,7 @@ def draw(found: Mapping[str, Array], path: Path) -> None:
         left, top = MARGIN + SIDE + n % COLUMNS * across, HEADING + n // COLUMNS * down
         canvas.paste(Image.fromarray(_panel(percent)), (left, top))
         pen.text((left, top - 32), str(title), fill=INK)
-        pen.text((left, top - 18), "|difference| of A(r, z), %; grey: no light", fill=INK)
+        pen.text((left, top - 18), "|difference| of A(r, z), %; gray: no light", fill=INK)
         draw_bar(canvas, pen, left + width + 8, top, height, LIMITS)
         _draw_ticks(pen, left, top + height, WIDER / float(found["dr_mm"]), 1 / float(found["dz_mm"]), maps.shape[1:])
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,8 +37,8 @@ def draw(found: Mapping[str, Array], path: Path) -> None:
 
 
 def _panel(percent: Array) -> Array:
-    pixels = coloured(np.abs(percent), LIMITS)
-    pixels[~np.isfinite(percent)] = GREY
+    pixels = colored(np.abs(percent), LIMITS)
+    pixels[~np.isfinite(percent)] = GRAY
     return pixels.repeat(WIDER, axis=1)
 
 

@@ -15,7 +15,7 @@ SECTIONS = {  # title, and what a reader must know
         ),
     ),
     "b": (
-        "Steps of optimisation, skin",
+        "Steps of optimization, skin",
         "Tracing. Paper: a GTX 480 (2010) and 1e8 photons, from the text and from what its authors' result files say.",
     ),
     "c": (

@@ -1,4 +1,4 @@
-"""Rows b, c and d, the paper's tables and figures of what makes A(r, z) fast: optimisation steps, cache, grid.
+"""Rows b, c and d, the paper's tables and figures of what makes A(r, z) fast: optimization steps, cache, grid.
 
 Times of the paper are those of a GTX 480 and the same photons.
 """
@@ -48,7 +48,7 @@ CPU_STEPS = (Step(CPU_MAP, None, LIKE_GPU_MCML, ""), Step("without the map", Non
 GRIDS = {1: "22.95 s", 10: "23.20 s", 100: "26.06 s", 1000: "about 30.8 s"}  # bins in r and in z
 
 
-# ---------------------------------------------------------------------------------------- rows b: steps of optimisation
+# ---------------------------------------------------------------------------------------- rows b: steps of optimization
 def steps(plan: Plan) -> Iterator[Job]:
     """Skin: what the cache and the register history are worth, and what the map costs."""
     for step in STEPS:

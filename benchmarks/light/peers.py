@@ -122,7 +122,7 @@ def properties(made: Case) -> np.ndarray:
 
 
 def absorbed_fraction(made: Case, flux: np.ndarray, gate_seconds: float) -> float:
-    """mu_a times fluence, over the volume; MCX normalises to the energy that entered."""
+    """mu_a times fluence, over the volume; MCX normalizes to the energy that entered."""
     fluence = flux.reshape(made.domain.shape).astype(np.float64) * gate_seconds
     return float((fluence * made.domain.absorption()).sum() * made.domain.voxel_volume_mm3)
 

@@ -13,10 +13,10 @@ MARGIN, BAR, HEADING = 16, 90, 40
 RAMP = ((4, 5, 24), (60, 15, 112), (145, 38, 129), (222, 73, 104), (254, 159, 109), (252, 253, 191))
 DECADES = (-7.0, 0.0)  # log10 of the fluence, 1/mm^2
 ERROR_DECADES = (-3.0, 0.0)  # log10 of the relative error
-TRUSTED = 0.5  # a voxel with a larger relative error is left grey
+TRUSTED = 0.5  # a voxel with a larger relative error is left gray
 SURE = 0.25  # iso-lines are drawn where the relative error is smaller
 SIDES = {"sagittal": ("back", "front"), "coronal": ("left", "right"), "axial": ("left", "right")}
-GREY, OUTLINE, PALE, INK = (170, 170, 170), (90, 90, 90), (255, 255, 255), (20, 20, 20)
+GRAY, OUTLINE, PALE, INK = (170, 170, 170), (90, 90, 90), (255, 255, 255), (20, 20, 20)
 
 
 def draw(found: Mapping[str, Array], path: Path, plane: str = "coronal") -> None:
@@ -47,8 +47,8 @@ def draw(found: Mapping[str, Array], path: Path, plane: str = "coronal") -> None
 
 
 def _fluence_panel(labels: Array, log: Array, relative: Array) -> Array:
-    pixels = coloured(log, DECADES)
-    pixels[~(relative < TRUSTED)] = GREY
+    pixels = colored(log, DECADES)
+    pixels[~(relative < TRUSTED)] = GRAY
     pixels[labels == 0] = PALE
     large = _magnified(pixels)
     fine = ndimage.zoom(np.where(np.isfinite(log), log, -99.0), MAGNIFIED, order=1, grid_mode=True, mode="nearest")
@@ -60,16 +60,16 @@ def _fluence_panel(labels: Array, log: Array, relative: Array) -> Array:
 
 def _error_panel(labels: Array, relative: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
-        pixels = coloured(np.log10(relative), ERROR_DECADES)
-    pixels[~(relative < 1.0)] = GREY
+        pixels = colored(np.log10(relative), ERROR_DECADES)
+    pixels[~(relative < 1.0)] = GRAY
     pixels[labels == 0] = PALE
     large = _magnified(pixels)
     large[_edges(_magnified(labels))] = OUTLINE
     return _upright(large)
 
 
-def coloured(values: Array, limits: tuple[float, float]) -> Array:
-    """Colours of values, shape (..., 3), uint8."""
+def colored(values: Array, limits: tuple[float, float]) -> Array:
+    """Colors of values, shape (..., 3), uint8."""
     place = np.clip((np.nan_to_num(values, nan=limits[0], neginf=limits[0]) - limits[0]) / np.ptp(limits), 0, 1)
     ramp = np.array(RAMP, float)
     at = np.linspace(0, 1, len(ramp))
@@ -81,7 +81,7 @@ def _magnified(pixels: Array) -> Array:
 
 
 def _edges(regions: Array) -> Array:
-    """Pixels whose neighbour ahead along an axis belongs to another region."""
+    """Pixels whose neighbor ahead along an axis belongs to another region."""
     found = np.zeros(regions.shape, bool)
     found[:-1] |= regions[:-1] != regions[1:]
     found[:, :-1] |= regions[:, :-1] != regions[:, 1:]
@@ -97,7 +97,7 @@ def draw_bar(canvas: Any, pen: Any, left: int, top: int, height: int, decades: t
     from PIL import Image
 
     values = np.linspace(decades[1], decades[0], height)[:, None].repeat(16, axis=1)
-    canvas.paste(Image.fromarray(coloured(values, decades)), (left, top))
+    canvas.paste(Image.fromarray(colored(values, decades)), (left, top))
     for value in np.arange(decades[0], decades[1] + 1):
         y = top + round((height - 1) * (decades[1] - value) / (decades[1] - decades[0]))
         pen.line((left + 16, y, left + 22, y), fill=INK)

@@ -72,8 +72,8 @@ def callosum_box(field: TensorField) -> tuple[Array, Array]:
     values, vectors = field.eigen.values[middle], field.eigen.vectors[middle]
     left_right = (values[..., 0] - values[..., 1]) * np.abs(vectors[..., 0, 0])
     score = ndimage.uniform_filter(np.where(field.mask[middle], left_right, 0.0), (22, 4), mode="constant")
-    centre = np.unravel_index(score.argmax(), score.shape)
-    return np.array([middle, centre[0] - 11, centre[1] - 2]), np.array([1, 22, 4])
+    center = np.unravel_index(score.argmax(), score.shape)
+    return np.array([middle, center[0] - 11, center[1] - 2]), np.array([1, 22, 4])
 
 
 def callosum_click(field: TensorField) -> Array:

@@ -23,7 +23,7 @@ AXES = ("z", "y", "x")
 
 
 def volume_layer(array: Array, affine: Array, name: str, *, kind: str = "image", **keywords: Any) -> LayerData:
-    """Return the layer of a volume (X, Y, Z) or of a colour volume (X, Y, Z, 3).
+    """Return the layer of a volume (X, Y, Z) or of a color volume (X, Y, Z, 3).
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
 """The one place that knows axes.
 
 * An **array** of a volume is indexed (i, j, k) as nibabel gives it; its **affine** (4 x 4) takes a voxel index to
-  **world** millimetres, RAS: x to the right, y to the front, z up.
+  **world** millimeters, RAS: x to the right, y to the front, z up.
 * A napari **layer** holds the same array transposed, (k, j, i), and its world is (z, y, x) = (S, A, R) in mm. A
   position of the viewer is a world position read backwards.
 * napari shows 2-D slices along its world axes only, so an **oblique** or sheared volume is shown straightened:
-  `display_affine` keeps voxel sizes, axis order and directions, and the centre, and drops the small rotation and the
+  `display_affine` keeps voxel sizes, axis order and directions, and the center, and drops the small rotation and the
   shear. Every layer of one volume uses the same display affine, so that what belongs together lies together; files
   and numbers always use the true affine.
 """
@@ -23,7 +23,7 @@ _ZYX = np.eye(4)[[2, 1, 0, 3]]
 
 
 def checked_affine(affine: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return a 4 x 4 voxel-to-millimetre matrix as float64, or say what is wrong with it.
+    """Return a 4 x 4 voxel-to-millimeter matrix as float64, or say what is wrong with it.
 
     Raises
     ------
@@ -32,7 +32,7 @@ def checked_affine(affine: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """
     matrix = np.asarray(affine, np.float64)
     if matrix.shape != (4, 4):
-        raise InvalidInput(f"the affine has shape {matrix.shape}; it must be a 4 x 4 voxel-to-millimetre matrix")
+        raise InvalidInput(f"the affine has shape {matrix.shape}; it must be a 4 x 4 voxel-to-millimeter matrix")
     if not np.isfinite(matrix).all():
         raise InvalidInput("the affine has values that are not finite; repair the file's header")
     if abs(np.linalg.det(matrix[:3, :3])) < 1e-12:
@@ -95,7 +95,7 @@ def display_affine(affine: Array, shape: tuple[int, ...]) -> npt.NDArray[np.floa
     affine
         Voxel to world, mm.
     shape
-        Dimensions of the volume; its centre stays where it is.
+        Dimensions of the volume; its center stays where it is.
     """
     affine = np.asarray(affine, np.float64)
     sizes = voxel_sizes_mm(affine)
@@ -106,8 +106,8 @@ def display_affine(affine: Array, shape: tuple[int, ...]) -> npt.NDArray[np.floa
     straight[:3, :3] = nearest * sizes
     if np.allclose(affine[:3, :3], straight[:3, :3], atol=1e-3 * sizes.min()):
         return affine
-    centre = (np.asarray(shape[:3]) - 1) / 2
-    straight[:3, 3] = apply_affine(affine, centre) - straight[:3, :3] @ centre
+    center = (np.asarray(shape[:3]) - 1) / 2
+    straight[:3, 3] = apply_affine(affine, center) - straight[:3, :3] @ center
     return straight
 
 
@@ -127,7 +127,7 @@ def volume_layer_affine(affine: Array, shape: tuple[int, ...]) -> npt.NDArray[np
 
 
 def world_layer_affine(affine: Array, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
-    """Return the ``affine`` of a napari layer whose data are world millimetres (z, y, x) of the volume's study."""
+    """Return the ``affine`` of a napari layer whose data are world millimeters (z, y, x) of the volume's study."""
     return to_layer(display_affine(affine, shape) @ np.linalg.inv(affine))
 
 
@@ -170,12 +170,12 @@ def _shear_matrix(values: Any, ndim: int) -> Array:
 
 
 def viewer_to_world(position: npt.ArrayLike, affine: Array, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
-    """World millimetres (x, y, z) of a viewer position (..., z, y, x); axes before the last three are ignored."""
+    """World millimeters (x, y, z) of a viewer position (..., z, y, x); axes before the last three are ignored."""
     zyx = np.asarray(position, np.float64)[..., -3:]
     shown_to_world = np.asarray(affine) @ np.linalg.inv(display_affine(affine, shape))
     return apply_affine(shown_to_world, zyx[..., ::-1])
 
 
 def world_to_viewer(points: npt.ArrayLike, affine: Array, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
-    """Viewer position (z, y, x) of world millimetres (x, y, z)."""
+    """Viewer position (z, y, x) of world millimeters (x, y, z)."""
     return apply_affine(display_affine(affine, shape) @ np.linalg.inv(affine), points)[..., ::-1]

@@ -87,7 +87,7 @@ def write_volume(path: str | Path, array: Array, affine: npt.ArrayLike, descript
     path
         Ends in ``.nii`` or ``.nii.gz``.
     array
-        Shape (X, Y, Z), or (X, Y, Z, C) for colours or several maps. Booleans are written as uint8, 64-bit
+        Shape (X, Y, Z), or (X, Y, Z, C) for colors or several maps. Booleans are written as uint8, 64-bit
         integers as int32 where they fit, float16 as float32.
     affine
         Voxel to world, mm.
@@ -101,7 +101,7 @@ def write_volume(path: str | Path, array: Array, affine: npt.ArrayLike, descript
     """
     array = np.asarray(array)
     if array.ndim not in (3, 4):
-        raise InvalidInput(f"a volume has 3 dimensions, or 4 with colours; this array has shape {array.shape}")
+        raise InvalidInput(f"a volume has 3 dimensions, or 4 with colors; this array has shape {array.shape}")
     storable = _storable(array)
     save_nifti(path, nib.Nifti1Image(storable, checked_affine(affine), dtype=storable.dtype), description)
 

@@ -16,7 +16,7 @@ from napari_gpubio.core.volumes import read_array
 Array = npt.NDArray[Any]
 _FLUENCE = "fluence_pair.nii.gz"
 HEAD_SHAPE, HEAD_VOXEL_MM = (88, 104, 88), 2.0
-SCALP, SKULL, CSF, GREY, WHITE = 1, 2, 3, 4, 5
+SCALP, SKULL, CSF, GRAY, WHITE = 1, 2, 3, 4, 5
 # Signal of each label (0 is air), as in a T1-weighted image.
 _SIGNALS = np.array([0.0, 640.0, 110.0, 180.0, 520.0, 760.0])
 _FIELD_OF_VIEW = 1.12  # half of it, in half lengths of the head
@@ -82,12 +82,12 @@ def _tissues(x: Array, y: Array, z: Array) -> Array:
     folded = depth + 0.07 * waves + 0.25 * np.exp(-np.square(x / 0.025)) * (z > 0.0)  # and the fissure on top
     labels = np.zeros(HEAD_SHAPE, np.uint8)
     for label, surface, radius in (
-        (SCALP, depth, 1.0), (SKULL, depth, 0.93), (CSF, depth, 0.86), (GREY, folded, 0.80), (WHITE, folded, 0.66),
+        (SCALP, depth, 1.0), (SKULL, depth, 0.93), (CSF, depth, 0.86), (GRAY, folded, 0.80), (WHITE, folded, 0.66),
     ):  # fmt: skip
         labels[surface < radius] = label
     for side in (-1, 1):
         for label, middle, radii in (
-            (GREY, (0.27 * side, -0.05, -0.10), (0.12, 0.24, 0.14)),
+            (GRAY, (0.27 * side, -0.05, -0.10), (0.12, 0.24, 0.14)),
             (CSF, (0.15 * side, -0.05, 0.12), (0.08, 0.36, 0.13)),
         ):
             squares = [np.square((at - m) / r) for at, m, r in zip((x, y, z), middle, radii, strict=True)]

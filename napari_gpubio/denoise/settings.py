@@ -49,9 +49,9 @@ class DenoiseSettings:
         choices=PRESELECTIONS,
         advanced=True,
     )
-    centre: str = param(
+    center: str = param(
         "one",
-        "Centre weight",
+        "Center weight",
         "The voxel's own weight: 1 as in the seed, or the largest weight among its candidates.",
         choices=("one", "largest"),
         advanced=True,
@@ -60,7 +60,7 @@ class DenoiseSettings:
         0.0,
         "Cut-off",
         "Candidates count for nothing beyond this distance, in units of the local noise; 0 = never. 3 with the "
-        "largest centre weight is best on MRI.",
+        "largest center weight is best on MRI.",
         minimum=0.0,
         maximum=80.0,
         step=1.0,

@@ -15,7 +15,7 @@ from napari_gpubio.dose.io.rtstruct import StructureSet, read_rtstruct
 from napari_gpubio.dose.io.table import read_curves_csv, read_json, write_curves_csv, write_json, write_metrics_csv
 from napari_gpubio.dose.live import LiveDvh
 from napari_gpubio.dose.metrics.answer import Answer, evaluate
-from napari_gpubio.dose.metrics.biology import bed, eqd2, generalised_eud, lkb_ntcp, niemierko_tcp
+from napari_gpubio.dose.metrics.biology import bed, eqd2, generalized_eud, lkb_ntcp, niemierko_tcp
 from napari_gpubio.dose.metrics.constraints import Constraint, Verdict, judge, parse_constraint, parse_constraints
 from napari_gpubio.dose.metrics.dvh import Differential, Dvh
 from napari_gpubio.dose.metrics.indices import gradient_index, homogeneity_index, paddick_index, rtog_index
@@ -72,7 +72,7 @@ __all__ = [
     "dvh_steps",
     "eqd2",
     "evaluate",
-    "generalised_eud",
+    "generalized_eud",
     "gradient_index",
     "homogeneity_index",
     "intersection",

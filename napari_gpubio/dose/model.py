@@ -27,7 +27,7 @@ class Dose:
     values
         Shape (X, Y, Z), any real type, finite.
     affine
-        Voxel centres to world mm (RAS), 4 x 4.
+        Voxel centers to world mm (RAS), 4 x 4.
     unit
         As it shall stand on an axis, for instance ``"Gy"`` or ``"J/cm2"``. It is never guessed.
     frame_of_reference

@@ -17,7 +17,7 @@ from napari_gpubio.core.space import viewer_to_world, world_layer_affine, world_
 from napari_gpubio.dose.layer_places import affine_mm, mm_per_unit
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.sampling import thickness_along
-from napari_gpubio.dose.structures.contours import Colour, ContourStructure, contour_structure
+from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure
 from napari_gpubio.dose.structures.frames import plane_frame
 from napari_gpubio.dose.structures.labels import LabelStructures
 
@@ -110,7 +110,7 @@ def _stored_volume(layer: Any, frame: int | None) -> Array:
 
 
 def labels_layer(
-    structures: LabelStructures, name: str, colours: Mapping[int, Colour] | None = None, **keywords: Any
+    structures: LabelStructures, name: str, colors: Mapping[int, Color] | None = None, **keywords: Any
 ) -> LayerData:
     """Return the labels layer of structures, which says their names.
 
@@ -120,15 +120,15 @@ def labels_layer(
         Labels and names.
     name
         Of the layer.
-    colours
-        Red, green, blue, 0 to 255, of labels; others are grey.
+    colors
+        Red, green, blue, 0 to 255, of labels; others are gray.
     **keywords
         What else the layer is given.
     """
     named = dict(zip(structures.values, structures.names, strict=True))
     metadata = {STRUCTURES: named, **keywords.pop("metadata", {})}
-    if colours:
-        scaled = {label: (*(part / 255 for part in colour), 1.0) for label, colour in colours.items()}
+    if colors:
+        scaled = {label: (*(part / 255 for part in color), 1.0) for label, color in colors.items()}
         keywords = {"colormap": {None: "gray", 0: "transparent", **scaled}, **keywords}
     return volume_layer(structures.labels, structures.affine, name, kind="labels", metadata=metadata, **keywords)
 
@@ -179,21 +179,21 @@ def contours_layer(structures: Sequence[ContourStructure], dose: Dose, name: str
         What else the layer is given; ``metadata`` is what it carries besides.
     """
     told = {STRUCTURES: [one.name for one in structures], FRAME: _common_frame(structures)}
-    loops, names, colours = [], [], []
+    loops, names, colors = [], [], []
     for structure in structures:
         for plane in structure.planes:
             for loop in plane.loops:
                 flat = np.column_stack([loop, np.full(len(loop), plane.position_mm)])
                 loops.append((flat @ structure.frame[:3, :3].T + structure.frame[:3, 3])[:, ::-1])
                 names.append(structure.name)
-                colours.append([*(part / 255 for part in structure.colour or (255, 255, 255)), 1.0])
+                colors.append([*(part / 255 for part in structure.color or (255, 255, 255)), 1.0])
     return (
         loops,
         {
             "name": name,
             "ndim": 3,
             "shape_type": "polygon",
-            "edge_color": np.array(colours).reshape(-1, 4),
+            "edge_color": np.array(colors).reshape(-1, 4),
             "face_color": "transparent",
             "features": {NAMED_BY[0]: names},
             "affine": world_layer_affine(dose.affine, dose.values.shape),
@@ -229,20 +229,20 @@ def contours_of(layer: Any, dose: Dose) -> tuple[ContourStructure, ...]:
     InvalidInput
         If there is no contour, or they do not lie in parallel planes.
     """
-    loops, colours, left_out = _loops_of(layer, dose)
+    loops, colors, left_out = _loops_of(layer, dose)
     if not loops:
         more = f" ({left_out} shapes are open: lines or paths)" if left_out else ""
         raise InvalidInput(f"the shapes {layer.name!r} hold no contour{more}; draw polygons in slices of the dose")
     note = (f"{left_out} shapes of {layer.name!r} are open (lines or paths) and were left out",) if left_out else ()
-    found = (_structure(name, parts, colours[name], dose, note) for name, parts in loops.items())
+    found = (_structure(name, parts, colors[name], dose, note) for name, parts in loops.items())
     frame = str(carried(layer, FRAME) or "")
     return tuple(dataclasses.replace(one, frame_of_reference=frame) for one in found)
 
 
-def _structure(name: str, loops: Sequence[Array], colour: Colour, dose: Dose, notes: Iterable[str]) -> ContourStructure:
+def _structure(name: str, loops: Sequence[Array], color: Color, dose: Dose, notes: Iterable[str]) -> ContourStructure:
     frame = plane_frame([loop for loop in loops if len(loop) >= 3] or [np.zeros((3, 3))], name)
     thickness = thickness_along(dose.affine, frame[:3, 2])
-    found = contour_structure(name, loops, thickness_mm=thickness, colour=colour)
+    found = contour_structure(name, loops, thickness_mm=thickness, color=color)
     added = list(notes)
     if len(found.planes) == 1:
         added.append(
@@ -251,22 +251,22 @@ def _structure(name: str, loops: Sequence[Array], colour: Colour, dose: Dose, no
     return dataclasses.replace(found, notes=(*found.notes, *added))
 
 
-def _loops_of(layer: Any, dose: Dose) -> tuple[dict[str, list[Array]], dict[str, Colour], int]:
-    """Loops by the name of their structure, world mm, their colours, and how many shapes are none."""
+def _loops_of(layer: Any, dose: Dose) -> tuple[dict[str, list[Array]], dict[str, Color], int]:
+    """Loops by the name of their structure, world mm, their colors, and how many shapes are none."""
     names = shape_names(layer)
     loops: dict[str, list[Array]] = {}
-    colours: dict[str, Colour] = {}
+    colors: dict[str, Color] = {}
     to_world, factors, left_out = _data_to_world(layer), np.array(mm_per_unit(layer)), 0
-    for data, kind, name, colour in zip(layer.data, layer.shape_type, names, layer.edge_color, strict=True):
+    for data, kind, name, color in zip(layer.data, layer.shape_type, names, layer.edge_color, strict=True):
         if kind not in CLOSED:
             left_out += 1
             continue
         points = _ellipse(data) if kind == "ellipse" else np.asarray(data, np.float64)
         shown = (points @ to_world[:, :-1].T + to_world[:, -1])[:, -3:] * factors
         loops.setdefault(name, []).append(viewer_to_world(shown, dose.affine, dose.values.shape))
-        red, green, blue = (round(255 * float(part)) for part in np.asarray(colour)[:3])
-        colours.setdefault(name, (red, green, blue))
-    return loops, colours, left_out
+        red, green, blue = (round(255 * float(part)) for part in np.asarray(color)[:3])
+        colors.setdefault(name, (red, green, blue))
+    return loops, colors, left_out
 
 
 def _data_to_world(layer: Any) -> Array:
@@ -292,6 +292,6 @@ def _is_name(name: Any) -> bool:
 def _ellipse(corners: npt.ArrayLike) -> Array:
     """A polygon in the box of an ellipse, whose four corners napari keeps."""
     a, b, c, d = np.asarray(corners, np.float64)
-    centre, half_u, half_v = (a + b + c + d) / 4, (b - a) / 2, (d - a) / 2
+    center, half_u, half_v = (a + b + c + d) / 4, (b - a) / 2, (d - a) / 2
     angles = 2 * np.pi * np.arange(_CORNERS_OF_ELLIPSE) / _CORNERS_OF_ELLIPSE
-    return np.asarray(centre + np.cos(angles)[:, None] * half_u + np.sin(angles)[:, None] * half_v)
+    return np.asarray(center + np.cos(angles)[:, None] * half_u + np.sin(angles)[:, None] * half_v)

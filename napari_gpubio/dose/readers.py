@@ -93,11 +93,11 @@ def _structure_layers(found: StructureSet, ground: Dose | None, name: str) -> li
     _check_frames(ground, drawn)
     x, y, z = ground.values.shape
     labels, lost = label_structures(drawn, ground.affine, (x, y, z))
-    colours = {n: structure.colour for n, structure in enumerate(drawn, start=1) if structure.colour is not None}
+    colors = {n: structure.color for n, structure in enumerate(drawn, start=1) if structure.color is not None}
     notes = [*found.notes, *(note for structure in drawn for note in structure.notes), *lost]
     return [
         contours_layer(drawn, ground, f"{name} contours", metadata=numbered, visible=False),
-        labels_layer(labels, name, colours, metadata={**numbered, "notes": notes}, opacity=0.4),
+        labels_layer(labels, name, colors, metadata={**numbered, "notes": notes}, opacity=0.4),
     ]
 
 

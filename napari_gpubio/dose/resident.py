@@ -20,7 +20,7 @@ class ResidentDvh:
     """A calculation that is kept open, on the first GPU of a device or on the CPU, for one dose after another.
 
     Laying structures out takes longer than counting them. Here that is done once: a new dose on the same grid (another
-    plan, the next volume of a series, an iteration of an optimiser) costs its upload and the counting. The histograms
+    plan, the next volume of a series, an iteration of an optimizer) costs its upload and the counting. The histograms
     are those of `napari_gpubio.dose.dvh`, bit for bit.
 
     Parameters

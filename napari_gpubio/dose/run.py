@@ -86,7 +86,7 @@ def dvh_steps(
 ) -> Generator[Step, None, DvhResult]:
     """Make dose-volume histograms of all structures in one pass, step by step.
 
-    Dose is interpolated linearly between voxel centres at samples of the structures and counted in integers, so the
+    Dose is interpolated linearly between voxel centers at samples of the structures and counted in integers, so the
     result does not depend on the number of threads, chunks or GPUs, nor on the device.
 
     Parameters

@@ -11,12 +11,12 @@ from napari_gpubio.dose.napari_io import contours_layer, dose_layer, labels_laye
 from napari_gpubio.dose.phantom.light import light_dose, light_structures
 from napari_gpubio.dose.phantom.shapes import grid_affine
 from napari_gpubio.dose.phantom.treatment import treatment_dose, treatment_structures
-from napari_gpubio.dose.structures.contours import Colour, ContourStructure
+from napari_gpubio.dose.structures.contours import Color, ContourStructure
 from napari_gpubio.dose.structures.raster import label_structures
 
 PRESCRIPTION_GY = 90.0
 _FINE = 2  # times finer than the dose are the labels of the treatment
-_LIGHT_COLOURS: tuple[Colour, ...] = ((240, 90, 80), (90, 170, 240))
+_LIGHT_COLORS: tuple[Color, ...] = ((240, 90, 80), (90, 170, 240))
 
 
 def treatment_layers() -> list[LayerData]:
@@ -30,7 +30,7 @@ def treatment_layers() -> list[LayerData]:
     return [
         dose_layer(dose, "dose", metadata={"prescription": PRESCRIPTION_GY}),
         contours_layer(target, dose, "target contours", visible=False),
-        labels_layer(organs, "organs", _colours(structures), metadata={"notes": notes}, opacity=0.35),
+        labels_layer(organs, "organs", _colors(structures), metadata={"notes": notes}, opacity=0.35),
     ]
 
 
@@ -39,7 +39,7 @@ def light_layers() -> list[LayerData]:
     dose, structures = light_dose(), light_structures()
     organs, _ = label_structures(structures, dose.affine, _shape(dose))
     light = dose_layer(dose, "light dose", gamma=0.4, metadata={"energy_j": 1.0})
-    return [light, labels_layer(organs, "organs", dict(enumerate(_LIGHT_COLOURS, start=1)), opacity=0.35)]
+    return [light, labels_layer(organs, "organs", dict(enumerate(_LIGHT_COLORS, start=1)), opacity=0.35)]
 
 
 def _renamed(structure: ContourStructure) -> ContourStructure:
@@ -54,8 +54,8 @@ def _finer_grid(dose: Dose) -> tuple[npt.NDArray[np.float64], tuple[int, int, in
     return grid_affine(size, dose.affine[:3, 3] - size * (_FINE - 1) / 2), (x, y, z)
 
 
-def _colours(structures: tuple[ContourStructure, ...]) -> dict[int, Colour]:
-    return {n: one.colour for n, one in enumerate(structures, start=1) if one.colour is not None}
+def _colors(structures: tuple[ContourStructure, ...]) -> dict[int, Color]:
+    return {n: one.color for n, one in enumerate(structures, start=1) if one.color is not None}
 
 
 def _shape(dose: Dose) -> tuple[int, int, int]:

@@ -15,7 +15,7 @@ _jit_parallel = nb.njit(cache=True, nogil=True, error_model="numpy", parallel=Tr
 
 
 def dose_at_voxels(dose: Dose, labels: Array, to_world: npt.ArrayLike, wanted: npt.ArrayLike, out: Array) -> None:
-    """Fill ``out`` with the dose at the centres of voxels that have a wanted label, and with NaN elsewhere.
+    """Fill ``out`` with the dose at the centers of voxels that have a wanted label, and with NaN elsewhere.
 
     The dose is interpolated linearly, as for histograms; outside its grid it is NaN.
 

@@ -43,7 +43,7 @@ class DvhSettings:
     interpolation: str = param(
         "slab",
         "Between contours",
-        "Each contour holds half way to its neighbours (slab), or its shape goes over into theirs (shape).",
+        "Each contour holds half way to its neighbors (slab), or its shape goes over into theirs (shape).",
         choices=INTERPOLATIONS,
     )
     caps: str = param(

@@ -1,6 +1,6 @@
 """Closed forms of histograms, for checks: solids in a linear dose, balls in a Gaussian and around a light source.
 
-Solids are centred at the origin, lengths in mm, volumes in mm³. In a dose D0 + g (p . n), n a unit vector, a dose D is
+Solids are centerd at the origin, lengths in mm, volumes in mm³. In a dose D0 + g (p . n), n a unit vector, a dose D is
 reached at p . n >= t with t = (D - D0) / g; the functions give V(t), the volume beyond the plane at t. Elementary
 integration; each is held against random points by the tests.
 """
@@ -76,7 +76,7 @@ def box(t: npt.ArrayLike, sides: Sequence[float], n: Sequence[float]) -> Array:
 
 
 def ball_in_gaussian(dose: npt.ArrayLike, radius: float, top: float, width: float) -> Array:
-    """A ball around the centre of a dose ``top`` exp(-r² / (2 width²)): volume above a dose."""
+    """A ball around the center of a dose ``top`` exp(-r² / (2 width²)): volume above a dose."""
     r = width * np.sqrt(2 * np.log(np.maximum(top / np.asarray(dose, np.float64), 1.0)))
     return np.asarray(4 / 3 * np.pi * np.minimum(r, radius) ** 3)
 

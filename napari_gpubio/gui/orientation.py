@@ -6,7 +6,7 @@ A view is a choice of the user and belongs to the whole viewer; arrays are never
 from typing import Any
 
 VIEWS: dict[str, tuple[str, str, str]] = {
-    "neurological": ("towards", "up", "right"),
+    "neurological": ("toward", "up", "right"),
     "radiological": ("away", "up", "left"),
 }
 VIEW_HELP = {

@@ -152,7 +152,7 @@ def _box(image: Image, axes: list[int]) -> tuple[Position, Position]:
 
 
 def _values_along(image: Image, path: Position, axes: list[int]) -> npt.NDArray[Any]:
-    """Values of the voxels on a path in data coordinates, shape (N,); colours count by their brightest channel."""
+    """Values of the voxels on a path in data coordinates, shape (N,); colors count by their brightest channel."""
     data = image.data[-1] if image.multiscale else image.data
     size = np.array(data.shape[: image.ndim])
     # the coarsest level of an image pyramid is what napari shows in 3-D, and all that is read here

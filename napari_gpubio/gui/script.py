@@ -25,7 +25,7 @@ def call_text(module: str, settings: Any) -> str:
 
 
 def points_text(points: Any) -> str:
-    """Return points in mm as a Python list, to a thousandth of a millimetre."""
+    """Return points in mm as a Python list, to a thousandth of a millimeter."""
     return repr([tuple(round(float(v), 3) for v in point) for point in np.atleast_2d(points)])
 
 

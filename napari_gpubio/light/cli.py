@@ -39,7 +39,7 @@ from napari_gpubio.light.surface import ALL_ROUND, inward_normal, source_problem
 
 _POINT = ("X", "Y", "Z")
 _EXAMPLE = """example:
-  napari-gpubio light head.nii.gz --properties head.csv --source fibre --radius-mm 0.2 --position 0 0 80 \\
+  napari-gpubio light head.nii.gz --properties head.csv --source fiber --radius-mm 0.2 --position 0 0 80 \\
       --detector 30 0 75 1.5 --photons 10000000 --out fluence.nii.gz --result head.npz
 
 Ctrl-C ends a run early: what was done is written, and --resume head.npz goes on with it."""
@@ -90,7 +90,7 @@ def _add_source(verb: argparse.ArgumentParser) -> None:
         "--direction", type=float, nargs=3, metavar=_POINT, help="of emission (default: normally into the tissue)"
     )
     group.add_argument("--width-axis", type=float, nargs=3, metavar=_POINT, help="direction of a rectangle's width")
-    group.add_argument("--pattern", type=Path, metavar="IMAGE", help="image whose grey values are the irradiance")
+    group.add_argument("--pattern", type=Path, metavar="IMAGE", help="image whose gray values are the irradiance")
     group.add_argument(
         "--detector", type=float, nargs=4, action="append", default=[], metavar=(*_POINT, "RADIUS"), help="sphere, mm"
     )
@@ -171,7 +171,7 @@ def _source(options: argparse.Namespace, domain: Domain) -> Source:
 
 
 def _irradiance(path: Path) -> npt.NDArray[np.float64]:
-    """Grey values of an image file, shape (rows, columns)."""
+    """Gray values of an image file, shape (rows, columns)."""
     try:
         with Image.open(existing_file(path)) as image:
             return np.asarray(image.convert("F"), np.float64)

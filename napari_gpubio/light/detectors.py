@@ -21,7 +21,7 @@ class Detector:
     Parameters
     ----------
     position_mm
-        Centre, world mm.
+        Center, world mm.
     radius_mm
         Radius, mm.
     normal

@@ -2,7 +2,7 @@
 
 Lengths are in mm, mu_a and mu_s in 1/mm. A **grid position** is measured in mm from the outer corner of the first voxel
 along the volume's own axes (i, j, k); the engine works in it. World positions are mm (RAS) through the affine, which
-takes the index of a voxel's centre to the world.
+takes the index of a voxel's center to the world.
 """
 
 import dataclasses

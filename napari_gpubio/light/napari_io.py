@@ -1,7 +1,7 @@
 """Labels and results as napari layers, and back, without importing napari (see `core.layers`).
 
 Quantities that span decades are shown as their decimal logarithm, over a fixed number of decades; the layer's name says
-so, since the ticks of napari's colour bar are bare logarithms. Voxels that no light reached, or that are too uncertain
+so, since the ticks of napari's color bar are bare logarithms. Voxels that no light reached, or that are too uncertain
 to show, are NaN, which napari draws transparent.
 """
 
@@ -21,12 +21,12 @@ Array = npt.NDArray[Any]
 DECADES = 6
 MOST_ERROR = 0.5  # relative standard error up to which a voxel is told apart from noise
 GATE_AXIS = "time gate"
-OTHER_COLOUR = "#c850a0"  # of labels that the user paints beside the tissues
-TISSUE_COLOURS = {
+OTHER_COLOR = "#c850a0"  # of labels that the user paints beside the tissues
+TISSUE_COLORS = {
     "scalp": "#b5795a",
     "skull": "#e3d9b8",
     "CSF": "#3f8fbf",
-    "grey matter": "#8a8a94",
+    "gray matter": "#8a8a94",
     "white matter": "#ededed",
 }
 
@@ -36,17 +36,17 @@ def labels_layer(domain: Domain, name: str) -> LayerData:
     metadata: dict[str, Any] = {"domain": domain}
     if domain.path is not None:
         metadata["path"] = str(domain.path)
-    colours = _tissue_colours(domain)
-    keywords = {"colormap": colours} if colours else {}
+    colors = _tissue_colors(domain)
+    keywords = {"colormap": colors} if colors else {}
     return volume_layer(domain.labels.copy(), domain.affine, name, kind="labels", metadata=metadata, **keywords)
 
 
-def _tissue_colours(domain: Domain) -> dict[int | None, str]:
-    """Colour of each label, where all of them are tissues of the head; else none, and napari chooses."""
+def _tissue_colors(domain: Domain) -> dict[int | None, str]:
+    """Color of each label, where all of them are tissues of the head; else none, and napari chooses."""
     names = {label: domain.medium(label).name for label in domain.labels_present}
-    if not set(names.values()) <= TISSUE_COLOURS.keys():
+    if not set(names.values()) <= TISSUE_COLORS.keys():
         return {}
-    return {None: OTHER_COLOUR, 0: "transparent"} | {label: TISSUE_COLOURS[name] for label, name in names.items()}
+    return {None: OTHER_COLOR, 0: "transparent"} | {label: TISSUE_COLORS[name] for label, name in names.items()}
 
 
 def fluence_layer(

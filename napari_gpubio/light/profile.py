@@ -1,7 +1,7 @@
 """Fluence along a line, with its error, and what diffusion theory says of the same points.
 
 Fluence falls by decades, nearly exponentially, so it is interpolated on its logarithm: the values of the eight voxel
-centres around a point are averaged geometrically with trilinear weights, which is exact for an exponential in any
+centers around a point are averaged geometrically with trilinear weights, which is exact for an exponential in any
 direction. (The nearest voxel alone would be off by half a voxel, a factor e^(mu_eff d / 2); a plain trilinear mean is
 always too high. The price: the logarithm of a noisy value is low on average, by half the square of its relative
 error.) Only voxels of the refractive index at the point take part: where it changes, fluence may jump, and outside
@@ -45,7 +45,7 @@ class Profile:
     fluence
         Fluence of all time gates per launched photon, 1/mm^2, shape (N,); 0 where no light came.
     error
-        Its standard error, 1/mm^2, shape (N,); an upper bound, because neighbouring voxels are taken to vary together.
+        Its standard error, 1/mm^2, shape (N,); an upper bound, because neighboring voxels are taken to vary together.
     """
 
     distance_mm: npt.NDArray[np.float64]
@@ -197,7 +197,7 @@ def entry_point(result: LightResult) -> npt.NDArray[np.float64]:
     domain, source = result.domain, result.source
     found = first_tissue(domain.labels, domain.affine, source.position_mm, source.direction)
     if found is None:
-        raise InvalidInput("the source's axis meets no tissue; turn it towards the tissue")
+        raise InvalidInput("the source's axis meets no tissue; turn it toward the tissue")
     return found
 
 

@@ -70,7 +70,7 @@ class EnergyBalance:
 
     @property
     def entered(self) -> float:
-        """Fraction that entered the tissue, by which MCX normalises."""
+        """Fraction that entered the tissue, by which MCX normalizes."""
         return 1.0 - self.specular.value - self.missed.value
 
 

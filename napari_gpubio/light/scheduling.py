@@ -224,7 +224,7 @@ def _trace_range(problem: Problem, make_runs: MakeRuns, photons: tuple[int, int]
 
 
 def joined(ranges: Sequence[tuple[int, int]], span: int = 1 << 62) -> Ranges:
-    """Return ranges in order, neighbours joined as far as they lie in the same span."""
+    """Return ranges in order, neighbors joined as far as they lie in the same span."""
     found: Ranges = []
     for start, stop in sorted(ranges):
         if found and found[-1][1] == start and found[-1][0] // span == (stop - 1) // span:

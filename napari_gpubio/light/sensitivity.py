@@ -12,7 +12,7 @@ over everything the mean path.
 
 The place r_d stands for the detector as a diffuse source. An isotropic source stands where it is. One that shines in a
 direction is diffuse one transport mean free path 1 / (mu_a + mu_s') further along, counted from where it enters the
-tissue; normalising by the fluence of the surface voxel instead, which is lower, would make every path too long. The
+tissue; normalizing by the fluence of the surface voxel instead, which is lower, would make every path too long. The
 detector should be small against its distance from the source.
 
 The approximation takes the light as diffuse everywhere: within a few transport mean free paths of source and detector,
@@ -47,10 +47,10 @@ class Sensitivity:
     jacobian_mm
         Relative change of the detected intensity per change of mu_a in a voxel, mm, shape (X, Y, Z); never positive.
     relative_error
-        Standard error of that over its value, shape (X, Y, Z), from the errors of both fluences and of the normalising
+        Standard error of that over its value, shape (X, Y, Z), from the errors of both fluences and of the normalizing
         one, taken as independent; infinite where no light came, NaN where a run knows no error.
     detected
-        Fluence of the source at the detector, by which it is normalised, 1/mm^2 per launched photon.
+        Fluence of the source at the detector, by which it is normalized, 1/mm^2 per launched photon.
     detector_mm
         Where that was taken, world.
     """
@@ -83,7 +83,7 @@ class Sensitivity:
     def path_by_label_mm(self) -> dict[int, float]:
         """Mean partial path length of the detected light in each label, mm.
 
-        No error goes with it: neighbouring voxels share photons, so their errors do not add up as independent ones.
+        No error goes with it: neighboring voxels share photons, so their errors do not add up as independent ones.
         """
         sums = np.bincount(self.domain.labels.ravel(), -self.jacobian_mm.ravel(), minlength=65536)
         return {label: float(sums[label]) for label in self.domain.labels_present}
@@ -111,7 +111,7 @@ def sensitivity(
     detector_run
         Result in the same tissue of a source where the detector is.
     detector_mm
-        Where the source's fluence is taken for the normalisation, world; by default where the source of
+        Where the source's fluence is taken for the normalization, world; by default where the source of
         ``detector_run`` is diffuse.
 
     Raises
@@ -125,7 +125,7 @@ def sensitivity(
     detected = _detected(source_run, place)
     entered = detector_run.energy.entered
     if not entered > 0:
-        raise InvalidInput("no light of the detector's run entered the tissue; turn its source towards the tissue")
+        raise InvalidInput("no light of the detector's run entered the tissue; turn its source toward the tissue")
     scale = np.float32(detector_run.domain.voxel_volume_mm3 / entered)
     # each factor is of the order of 1 before they meet, so that single precision does not underflow deep in the tissue
     jacobian = -(source_run.fluence / np.float32(detected.value)) * (detector_run.fluence * scale)

@@ -17,7 +17,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "pencil": (),
     "isotropic": (),
     "cone": ("half_angle_deg",),
-    "fibre": ("radius_mm", "numerical_aperture"),
+    "fiber": ("radius_mm", "numerical_aperture"),
     "gaussian": ("radius_mm",),
     "disk": ("radius_mm",),
     "planar": ("width_mm", "height_mm"),
@@ -34,12 +34,12 @@ class Source:
 
     * ``pencil``: all photons along ``direction``. ``isotropic``: a point that shines everywhere.
     * ``cone``: a point that shines uniformly (per solid angle) into a cone of half angle ``half_angle_deg``.
-    * ``fibre``: a disk of radius ``radius_mm`` (the core) that shines uniformly into the cone of its numerical aperture
+    * ``fiber``: a disk of radius ``radius_mm`` (the core) that shines uniformly into the cone of its numerical aperture
       in the medium where it ends.
     * ``gaussian``: a collimated beam whose irradiance falls to 1/e^2 at ``radius_mm``. ``disk``: a collimated flat-top.
     * ``planar``: a collimated rectangle, ``width_mm`` along ``width_axis`` and ``height_mm`` across. ``pattern``: the
       same with the irradiance of an image, whose columns run along the width and rows along the height.
-    * ``line``: isotropic emission along a segment of length ``length_mm`` in ``direction``, centred on the position.
+    * ``line``: isotropic emission along a segment of length ``length_mm`` in ``direction``, centerd on the position.
       ``cylinder``: a cylindrical diffuser: Lambertian emission outwards from its side.
     * ``lambertian``: a disk that shines with the cosine law.
 
@@ -48,7 +48,7 @@ class Source:
     kind
         One of the above.
     position_mm
-        Centre, world mm.
+        Center, world mm.
     direction
         Direction of emission (or axis of a line), world axes, of any length but zero.
     width_axis
@@ -69,7 +69,7 @@ class Source:
         1.0, "Radius", "Radius of the core, disk or cylinder; 1/e² radius of a Gaussian beam.", unit="mm", above=0.0,
         maximum=1e4, step=0.1,
     )  # fmt: skip
-    numerical_aperture: float = param(0.39, "NA", "Numerical aperture of the fibre.", above=0.0, maximum=2.0, step=0.01)
+    numerical_aperture: float = param(0.39, "NA", "Numerical aperture of the fiber.", above=0.0, maximum=2.0, step=0.01)
     half_angle_deg: float = param(20.0, "Half angle", "Of the cone.", unit="°", above=0.0, maximum=180.0, step=5.0)
     width_mm: float = param(10.0, "Width", "Of the rectangle.", unit="mm", above=0.0, maximum=1e4, step=1.0)
     height_mm: float = param(10.0, "Height", "Of the rectangle.", unit="mm", above=0.0, maximum=1e4, step=1.0)

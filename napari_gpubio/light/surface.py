@@ -1,7 +1,7 @@
 """The surface of a label volume: where a ray meets it, the nearest point of it, its inward normal; and what lies there.
 
 The surface is made of the faces between tissue (any label) and the outside (label 0, or beyond the grid), as the engine
-sees it. Positions and directions are world mm; ``affine`` takes the index of a voxel's centre to the world.
+sees it. Positions and directions are world mm; ``affine`` takes the index of a voxel's center to the world.
 """
 
 from typing import Any
@@ -120,7 +120,7 @@ def _nearest_in_box(
     low, high = np.clip(low, 0, shape), np.clip(high, 0, shape)
     if (low >= high).any():
         return None, covered
-    # one voxel more to each side, to see the neighbours; beyond the grid is the outside
+    # one voxel more to each side, to see the neighbors; beyond the grid is the outside
     outer = tuple(slice(max(a - 1, 0), b + 1) for a, b in zip(low, high, strict=True))
     missing = [(int(a == 0), int(b == n)) for a, b, n in zip(low, high, shape, strict=True)]
     tissue = np.pad(labels[outer] != OUTSIDE, missing)
@@ -132,9 +132,9 @@ def _nearest_in_box(
 def _nearest_on_faces(tissue: Array, low: Array, sizes: Point, place: Point, axis: int, side: int) -> Point | None:
     """Nearest point on the faces that look along one axis to one side; ``tissue`` has a border of one voxel."""
     inner = (slice(1, -1),) * 3
-    neighbour = list(inner)
-    neighbour[axis] = slice(2, None) if side else slice(0, -2)
-    corners = (np.argwhere(tissue[inner] & ~tissue[tuple(neighbour)]) + low) * sizes
+    neighbor = list(inner)
+    neighbor[axis] = slice(2, None) if side else slice(0, -2)
+    corners = (np.argwhere(tissue[inner] & ~tissue[tuple(neighbor)]) + low) * sizes
     if not len(corners):
         return None
     points = np.clip(place, corners, corners + sizes)

@@ -102,7 +102,7 @@ def penetration_depth_mm(medium: Medium) -> float:
 
 
 def fresnel_reflection(cosine: float, n: float, outside_n: float = 1.0) -> float:
-    """Share of unpolarised light that a surface reflects back into the medium it comes from (Fresnel).
+    """Share of unpolarized light that a surface reflects back into the medium it comes from (Fresnel).
 
     Parameters
     ----------
@@ -250,10 +250,10 @@ def fluence_rate_semi_infinite(
     place = _geometry(rho_mm, z_mm, medium, outside_n)
     times = np.asarray(time_ns, np.float64)
     speed = SPEED_OF_LIGHT_MM_PER_NS / medium.n
-    travelled = np.where(times > 0, speed * times, np.nan)
-    spread = 4.0 * diffusion_coefficient_mm(medium) * travelled  # mm^2
+    traveled = np.where(times > 0, speed * times, np.nan)
+    spread = 4.0 * diffusion_coefficient_mm(medium) * traveled  # mm^2
     pulse = np.exp(-(place.direct_mm**2) / spread) - np.exp(-(place.image_mm**2) / spread)
-    per_ns = speed * (np.pi * spread) ** -1.5 * np.exp(-medium.mua_per_mm * travelled) * pulse
+    per_ns = speed * (np.pi * spread) ** -1.5 * np.exp(-medium.mua_per_mm * traveled) * pulse
     return np.asarray(np.where(times > 0, per_ns * 1e9, 0.0))
 
 
@@ -268,7 +268,7 @@ def _geometry(rho_mm: npt.ArrayLike, z_mm: npt.ArrayLike, medium: Medium, outsid
 
 
 def _flux_at_surface(rho_mm: npt.ArrayLike, medium: Medium, outside_n: float) -> Floats:
-    """D d(fluence)/dz at z = 0: what diffuses towards the surface, 1/mm^2."""
+    """D d(fluence)/dz at z = 0: what diffuses toward the surface, 1/mm^2."""
     place = _geometry(rho_mm, 0.0, medium, outside_n)
     attenuation = effective_attenuation_per_mm(medium)
 

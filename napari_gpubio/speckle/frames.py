@@ -14,7 +14,7 @@ from napari_gpubio.speckle.settings import ContrastSettings
 
 Array = npt.NDArray[Any]
 _LARGEST, _LEAST = 1e12, 1e-6  # of floating-point frames, so that squares of sums stay in single precision's range
-_COLOURS = (3, 4)
+_COLORS = (3, 4)
 
 
 def kernel_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
@@ -121,8 +121,8 @@ def _as_array(frames: Any) -> Any:
 
 
 def _check_shape(shape: tuple[int, ...]) -> None:
-    if len(shape) >= 3 and shape[-1] in _COLOURS and min(shape[-3:-1]) > max(_COLOURS):
-        raise InvalidInput(f"the frames have shape {shape}, like colour pictures; give one channel, (frames, y, x)")
+    if len(shape) >= 3 and shape[-1] in _COLORS and min(shape[-3:-1]) > max(_COLORS):
+        raise InvalidInput(f"the frames have shape {shape}, like color pictures; give one channel, (frames, y, x)")
     if len(shape) not in (2, 3):
         raise InvalidInput(f"the frames have shape {shape}; give one frame (y, x) or a stack (frames, y, x)")
     if 0 in shape:

@@ -40,7 +40,7 @@ class NoiseModel:
     read_noise_adu: float = param(
         0.0, "Read noise", "Standard deviation without light.", unit="ADU", minimum=0.0, maximum=1e4, step=0.1
     )
-    quantisation: bool = param(
+    quantization: bool = param(
         False, "Quantisation", "Subtract the 1/12 ADU² of rounding; a variance measured in the dark has it already."
     )
     dark_map: Array | None = None
@@ -60,7 +60,7 @@ class NoiseModel:
     @property
     def has_noise(self) -> bool:
         """Whether variance is subtracted."""
-        return self.gain > 0 or self.read_noise_adu > 0 or self.quantisation or self.variance_map is not None
+        return self.gain > 0 or self.read_noise_adu > 0 or self.quantization or self.variance_map is not None
 
     def dark_of(self, shape: tuple[int, int]) -> Array:
         """Return the dark level of each pixel, ADU, shape (Y, X)."""
@@ -69,7 +69,7 @@ class NoiseModel:
     def floor_of(self, shape: tuple[int, int], width: int) -> Array:
         """Return the mean over each window of the variance that does not depend on light, ADU², shape (Y, X)."""
         variance = _spread(self.variance_map, self.read_noise_adu**2, shape, "variance_map")
-        return uniform_filter(variance, width, mode="reflect") + _QUANTISATION * self.quantisation
+        return uniform_filter(variance, width, mode="reflect") + _QUANTISATION * self.quantization
 
 
 def measure_dark(frames: npt.ArrayLike, *, gain: float = 0.0) -> NoiseModel:

@@ -69,10 +69,10 @@ class Registered(NamedTuple):
 class ShiftFinder:
     """Finds by how many whole pixels frames must be shifted to lie on a reference, whose spectrum is kept.
 
-    A shift is the highest place of a correlation of both, faded out towards their borders. Spatial frequencies have the
+    A shift is the highest place of a correlation of both, faded out toward their borders. Spatial frequencies have the
     same weight where structure stands out of the speckle, as in a phase correlation (Kuglin and Hines 1975), and less
     where it does not. A frame that lies far off is compared again from where it was found to lie: its fading had not
-    moved with it, which draws the peak of broad structure towards no shift.
+    moved with it, which draws the peak of broad structure toward no shift.
 
     Of frames that have nothing in common every frequency has a random phase, so the correlation is noise of a known
     standard deviation; a peak that does not stand far out of it is not believed. Only the middle of large frames is

@@ -138,7 +138,7 @@ def _maps(problem: Problem, device: Device, seconds: float) -> ContrastMaps:
 
 def _parameters(problem: Problem, device: Device, seconds: float) -> dict[str, Any]:
     noise = problem.recipe.noise
-    scalars = {name: getattr(noise, name) for name in ("dark_adu", "gain", "read_noise_adu", "quantisation")}
+    scalars = {name: getattr(noise, name) for name in ("dark_adu", "gain", "read_noise_adu", "quantization")}
     return {
         "software": f"napari-gpubio {__version__}",
         "speckle": dataclasses.asdict(problem.recipe.settings),

@@ -36,7 +36,7 @@ def noise_model() -> NoiseModel:
         dark_adu=CAMERA.dark_adu,
         gain=1.0 / CAMERA.electrons_per_adu,
         read_noise_adu=CAMERA.read_noise_electrons / CAMERA.electrons_per_adu,
-        quantisation=True,
+        quantization=True,
     )
 
 

@@ -50,7 +50,7 @@ class ContrastSettings:
     beta: float = param(
         1.0,
         "β",
-        "K² of a scatterer at rest (polarisation, speckle size); for the inverse correlation time.",
+        "K² of a scatterer at rest (polarization, speckle size); for the inverse correlation time.",
         above=0.0,
         maximum=1.0,
         step=0.05,

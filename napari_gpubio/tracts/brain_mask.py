@@ -59,11 +59,11 @@ def otsu_threshold(values: Array) -> float:
     top = float(np.percentile(values, 99.5))
     flat = np.minimum(values, top if top > values.min() else values.max()).ravel()
     counts, edges = np.histogram(flat, _BINS)
-    centres = (edges[1:] + edges[:-1]) / 2
+    centers = (edges[1:] + edges[:-1]) / 2
     below = np.cumsum(counts)[:-1]
-    sum_below = np.cumsum(counts * centres)[:-1]
+    sum_below = np.cumsum(counts * centers)[:-1]
     above = counts.sum() - below
-    total = (counts * centres).sum()
+    total = (counts * centers).sum()
     between = (total * below / counts.sum() - sum_below) ** 2 / np.maximum(below * above, 1)
     return float(edges[1 + int(np.argmax(between))])
 

@@ -20,11 +20,11 @@ from napari_gpubio.tracts.tensors.run import fit_tensors
 Array = npt.NDArray[Any]
 
 # Voxels are 1 mm, the step is 0.2 voxel. Position errors in mm and relative drifts of g(v, v); single precision, as on
-# every device by default. The seed's own discretisation has a floor that no step removes.
+# every device by default. The seed's own discretization has a floor that no step removes.
 HAMILTONIAN = {"position": 1e-3, "drift": 1e-4}
 SHARP = {"position": 5e-3, "drift": 1e-4}  # D^3 on the ring: its tensors vary by 1 : 180 within a voxel or two
 VANAART = {"position": 0.15, "drift": 1e-2}
-BEYOND_VANAART = ("adaptive ring", "ring, power 2", "ring, power 3")  # where the seed's discretisation breaks down
+BEYOND_VANAART = ("adaptive ring", "ring, power 2", "ring, power 3")  # where the seed's discretization breaks down
 EXACT = TrackSettings(
     method="hamiltonian",
     interpolation="interpolating",

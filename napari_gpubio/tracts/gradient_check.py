@@ -1,6 +1,6 @@
 """Does the gradient table fit the fibers? A check for flipped and swapped axes, in a fraction of a second.
 
-In a voxel with fibers, the neighbor towards which they run has fibers of the same direction. A table with a flipped or
+In a voxel with fibers, the neighbor toward which they run has fibers of the same direction. A table with a flipped or
 swapped axis turns every direction but leaves the voxels where they are, and so destroys this. The share of pairs of
 neighbors whose principal directions both point along the line between them is compared for the table as given and for
 the 23 others that follow from it by swapping and flipping axes (Schilling et al. 2019, Magnetic Resonance in Medicine

@@ -192,7 +192,7 @@ class Eigen:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tractogram:
-    """Fibers in millimetres, packed one behind the other.
+    """Fibers in millimeters, packed one behind the other.
 
     Parameters
     ----------

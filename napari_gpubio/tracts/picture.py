@@ -12,7 +12,7 @@ from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.tensors.scalars import fa_map
 
 Array = npt.NDArray[Any]
-# Name, world axis across the picture, world axis up, world axis towards the eye (all as axis index and sign), labels.
+# Name, world axis across the picture, world axis up, world axis toward the eye (all as axis index and sign), labels.
 VIEWS = (
     ("coronal, from behind", (0, 1), (2, 1), (1, -1), ("L", "R")),
     ("sagittal, from the right", (1, 1), (2, 1), (0, 1), ("P", "A")),
@@ -22,9 +22,9 @@ SMOOTH = 2  # drawn so many times larger, then scaled down
 
 
 def fiber_picture(
-    field: TensorField, fibers: Tractogram, *, centre_mm: npt.ArrayLike | None = None, pixels_per_mm: float = 3.5
+    field: TensorField, fibers: Tractogram, *, center_mm: npt.ArrayLike | None = None, pixels_per_mm: float = 3.5
 ) -> npt.NDArray[np.uint8]:
-    """Draw fibers, coloured by direction, over slices of FA.
+    """Draw fibers, colored by direction, over slices of FA.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def fiber_picture(
         The tensors.
     fibers
         What to draw.
-    centre_mm
+    center_mm
         World point that the slices go through; by default the middle of the fibers.
     pixels_per_mm
         Scale.
@@ -43,11 +43,11 @@ def fiber_picture(
         Picture of shape (height, width, 3), uint8.
     """
     low, high = _box(field)
-    if centre_mm is None:
-        centre_mm = fibers.points.mean(axis=0) if len(fibers.points) else (low + high) / 2
+    if center_mm is None:
+        center_mm = fibers.points.mean(axis=0) if len(fibers.points) else (low + high) / 2
     fa = fa_map(field)
-    centre = np.asarray(centre_mm, float)
-    panels = [_panel(field, fa, fibers, view, (low, high), centre, SMOOTH * pixels_per_mm) for view in VIEWS]
+    center = np.asarray(center_mm, float)
+    panels = [_panel(field, fa, fibers, view, (low, high), center, SMOOTH * pixels_per_mm) for view in VIEWS]
     height = max(p.height for p in panels)
     sheet = Image.new("RGB", (sum(p.width for p in panels), height), "black")
     left = 0
@@ -69,17 +69,17 @@ def _box(field: TensorField) -> tuple[Array, Array]:
 
 
 def _panel(
-    field: TensorField, fa: Array, fibers: Tractogram, view: Any, box: tuple[Array, Array], centre: Array, scale: float
+    field: TensorField, fa: Array, fibers: Tractogram, view: Any, box: tuple[Array, Array], center: Array, scale: float
 ) -> Image.Image:
-    name, (across, _), (up, _), (depth, towards), labels = view
+    name, (across, _), (up, _), (depth, toward), labels = view
     low, high = box
     width, height = (int((high[a] - low[a]) * scale) for a in (across, up))
-    panel = Image.fromarray(_slice(field, fa, (across, up, depth), low, centre, (width, height), scale)).convert("RGB")
+    panel = Image.fromarray(_slice(field, fa, (across, up, depth), low, center, (width, height), scale)).convert("RGB")
     draw = ImageDraw.Draw(panel)
     x = (fibers.points[:, across] - low[across]) * scale
     y = height - (fibers.points[:, up] - low[up]) * scale
     colors = _direction_colors(fibers)
-    for f in _far_first(fibers, depth, towards):
+    for f in _far_first(fibers, depth, toward):
         for n in range(fibers.offsets[f], fibers.offsets[f + 1] - 1):
             draw.line((x[n], y[n], x[n + 1], y[n + 1]), fill=tuple(colors[n]), width=SMOOTH)
     font = ImageFont.load_default(6 * scale)
@@ -91,12 +91,12 @@ def _panel(
     return panel
 
 
-def _far_first(fibers: Tractogram, depth: int, towards: int) -> Array:
+def _far_first(fibers: Tractogram, depth: int, toward: int) -> Array:
     """Order of the fibers in which nearer ones are drawn over farther ones."""
     if not len(fibers):
         return np.empty(0, np.int64)
     middle = np.add.reduceat(fibers.points[:, depth], fibers.offsets[:-1]) / fibers.counts
-    return np.argsort(towards * middle)
+    return np.argsort(toward * middle)
 
 
 def _slice(
@@ -104,17 +104,17 @@ def _slice(
     fa: Array,
     axes: tuple[int, int, int],
     low: Array,
-    centre: Array,
+    center: Array,
     size: tuple[int, int],
     scale: float,
 ) -> npt.NDArray[np.uint8]:
-    """FA in a plane of world axes through the centre, as a grey picture with the second axis up."""
+    """FA in a plane of world axes through the center, as a gray picture with the second axis up."""
     across, up, depth = axes
     columns, rows = np.meshgrid(np.arange(size[0]), np.arange(size[1]))
     world = np.empty((*columns.shape, 3))
     world[..., across] = low[across] + columns / scale
     world[..., up] = low[up] + (size[1] - 1 - rows) / scale
-    world[..., depth] = centre[depth]
+    world[..., depth] = center[depth]
     voxels = apply_affine(np.linalg.inv(field.affine), world)
     values = map_coordinates(fa, np.moveaxis(voxels, -1, 0), order=1, cval=0.0)
     return (170 * values.clip(0, 1)).astype(np.uint8)

@@ -39,15 +39,15 @@ def checked_points(points_mm: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return points
 
 
-def ball(centre_mm: npt.ArrayLike, radius_mm: float, count: int, *, seed: int = 0) -> npt.NDArray[np.float64]:
+def ball(center_mm: npt.ArrayLike, radius_mm: float, count: int, *, seed: int = 0) -> npt.NDArray[np.float64]:
     """Seed points spread uniformly at random in a ball, shape (count, 3), world mm.
 
     Parameters
     ----------
-    centre_mm
-        World position of the centre.
+    center_mm
+        World position of the center.
     radius_mm
-        Radius; 0 gives ``count`` times the centre.
+        Radius; 0 gives ``count`` times the center.
     count
         Number of points.
     seed
@@ -61,13 +61,13 @@ def ball(centre_mm: npt.ArrayLike, radius_mm: float, count: int, *, seed: int = 
     cos = 2 * u[:, 0] - 1
     sin, turn = np.sqrt(1 - cos**2), 2 * np.pi * u[:, 1]
     unit = np.stack([sin * np.cos(turn), sin * np.sin(turn), cos], axis=1)
-    return checked_points(centre_mm) + radius_mm * np.cbrt(u[:, 2:]) * unit
+    return checked_points(center_mm) + radius_mm * np.cbrt(u[:, 2:]) * unit
 
 
 def label_points(
     labels: Array, affine: Array, label: int, *, per_voxel: int = 1, seed: int = 0
 ) -> npt.NDArray[np.float64]:
-    """Seed points in every voxel of a label: the voxel's centre, or ``per_voxel`` random points inside it.
+    """Seed points in every voxel of a label: the voxel's center, or ``per_voxel`` random points inside it.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def label_points(
     label
         Which label; it must be there.
     per_voxel
-        Points in each voxel; 1 is its centre.
+        Points in each voxel; 1 is its center.
     seed
         Seed of the random numbers.
 
@@ -167,9 +167,9 @@ def make_launch(field: TensorField, points_mm: npt.ArrayLike, directions: Direct
     return Launch(points[inside], _principal_at(field, voxel[inside]), directions)
 
 
-def check_seed(field: TensorField, centre_mm: npt.ArrayLike) -> None:
+def check_seed(field: TensorField, center_mm: npt.ArrayLike) -> None:
     """Raise InvalidInput, with the position, unless there is a tensor at a world position in mm."""
-    point = checked_points(centre_mm)
+    point = checked_points(center_mm)
     if not _in_mask(field, point)[1].any():
         raise InvalidInput(_nothing_there(field, point[0]))
 

@@ -116,7 +116,7 @@ def test_bad_source_is_an_error_with_the_line(cuda_on_cpu):
         loader.compile_text('extern "C" __global__ void k() {\n nonsense; }', name="mine.cu")
 
 
-def test_undefined_behaviour_is_reported(kernel, capfd):
+def test_undefined_behavior_is_reported(kernel, capfd):
     text = 'extern "C" __global__ void k(int* a) { a[0] = a[0] * a[1]; }'
     kernel(text, sanitize=True)((1,), (1,), (np.array([2**30, 4], np.int32),))
     assert "signed integer overflow" in capfd.readouterr().err

@@ -128,7 +128,7 @@ def test_the_production_build_has_them_too_where_there_is_no_gpu(cuda_on_cpu):
     np.testing.assert_array_equal(found, by_twin(*inputs))
 
 
-def test_no_undefined_behaviour(cuda_on_cpu, capfd):
+def test_no_undefined_behavior(cuda_on_cpu, capfd):
     by_kernel(cuda_on_cpu(CU, sanitize=True).get_function("fill_fastmath"), *sample(2000))
     assert "runtime error" not in capfd.readouterr().err
 

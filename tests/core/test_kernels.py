@@ -51,14 +51,14 @@ ANLM = [
         (DenoiseSettings(), (1, 1, 1)),
         (DenoiseSettings(), (1, 1, 2)),
         (DenoiseSettings(patches="small", preselection="coupe"), (1, 1, 1)),
-        (DenoiseSettings(patches="large", preselection="itk", centre="largest"), (1, 1, 1)),
+        (DenoiseSettings(patches="large", preselection="itk", center="largest"), (1, 1, 1)),
         (DenoiseSettings(noise_model="rician", preselection="none"), (1, 1, 1)),
     )
 ]
 SPECKLE = {
     name: [speckle_defines(recipe) for recipe in recipes_of(name)] for name in ("windows", "sequences", "direct")
 }
-SPECIALISATIONS = {
+SPECIALIZATIONS = {
     "denoise/kernels/anlm/anlm.cu": ANLM,
     "dose/kernels/histogram/dvh.cu": [("LABEL=unsigned char",), ("LABEL=unsigned short",)],
     "tracts/kernels/rays/geodesic.cu": BOTH_REALS,
@@ -123,7 +123,7 @@ SPILLS = {
 BUILDS = [
     pytest.param(source, defines, id=" ".join((source, *defines)))
     for source in SOURCES
-    for defines in SPECIALISATIONS.get(source, [()])
+    for defines in SPECIALIZATIONS.get(source, [()])
 ]
 
 
@@ -194,7 +194,7 @@ def test_a_kernel_is_compiled_once_for_each_device(fake_gpu, tmp_path, monkeypat
 
 def test_there_are_kernels():
     assert "core/philox.cu" in SOURCES
-    assert set(SPECIALISATIONS) | STRICT | FAST <= set(SOURCES)
+    assert set(SPECIALIZATIONS) | STRICT | FAST <= set(SOURCES)
 
 
 def test_voxels_are_compiled_as_the_engine_does():

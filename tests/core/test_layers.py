@@ -48,7 +48,7 @@ def test_a_clicked_voxel_is_the_right_one(affine):
 
 
 @pytest.mark.parametrize("affine", STRAIGHT.values(), ids=list(STRAIGHT))
-def test_the_viewer_shows_world_millimetres_where_it_can(affine):
+def test_the_viewer_shows_world_millimeters_where_it_can(affine):
     layer = built(volume_layer(VOLUME, affine, "volume"))
     assert not is_straightened(affine, SHAPE)
     for voxel in SOME_VOXELS:
@@ -63,14 +63,14 @@ def test_slices_are_cut_along_the_axes_of_the_world(affine):
 
 
 @pytest.mark.parametrize("affine", OBLIQUE.values(), ids=list(OBLIQUE))
-def test_a_straightened_volume_keeps_its_centre_and_voxel_sizes(affine):
+def test_a_straightened_volume_keeps_its_center_and_voxel_sizes(affine):
     layer = built(volume_layer(VOLUME, affine, "volume"))
     assert is_straightened(affine, SHAPE)
-    centre = (np.array(layer.data.shape) - 1) / 2
-    shown = np.asarray(layer.data_to_world(centre))[::-1]
+    center = (np.array(layer.data.shape) - 1) / 2
+    shown = np.asarray(layer.data_to_world(center))[::-1]
     np.testing.assert_allclose(shown, apply_affine(affine, (np.array(SHAPE) - 1) / 2), atol=1e-4)
-    for axis, neighbour in enumerate(map(tuple, np.eye(3, dtype=int))):
-        step = shown_at(layer, VOLUME[neighbour]) - shown_at(layer, VOLUME[0, 0, 0])
+    for axis, neighbor in enumerate(map(tuple, np.eye(3, dtype=int))):
+        step = shown_at(layer, VOLUME[neighbor]) - shown_at(layer, VOLUME[0, 0, 0])
         assert np.linalg.norm(step) == pytest.approx(np.linalg.norm(affine[:3, axis]), rel=1e-5)
         true = affine[:3, axis] / np.linalg.norm(affine[:3, axis])
         assert step[::-1] @ true > 0.55 * np.linalg.norm(step)  # the nearest direction of the world
@@ -144,9 +144,9 @@ def test_the_grid_of_a_layer_of_others_is_its_own_transform(keywords, kind):
     np.testing.assert_array_equal(volume_of(layer), VOLUME)
 
 
-def test_the_grid_of_colours_and_of_a_series_of_others():
-    colours = Image(np.zeros((7, 6, 5, 3)), rgb=True, scale=(3, 2, 1.5), translate=(1, 2, 3))
-    check_grid(colours, *grid_of(colours))
+def test_the_grid_of_colors_and_of_a_series_of_others():
+    colors = Image(np.zeros((7, 6, 5, 3)), rgb=True, scale=(3, 2, 1.5), translate=(1, 2, 3))
+    check_grid(colors, *grid_of(colors))
     series = Image(np.zeros((9, 7, 6, 5)), scale=(1, 3, 2, 1.5), translate=(0, 1, 2, 3))
     check_grid(series, *grid_of(series))
 
@@ -176,11 +176,11 @@ def test_a_layer_of_others_is_written_where_the_viewer_shows_it(tmp_path, keywor
     check_grid(layer, affine)
 
 
-def test_colours_of_others_are_written_where_the_viewer_shows_them(tmp_path):
-    colours = np.random.default_rng(1).uniform(size=(*SHAPE, 3)).astype(np.float32)
-    layer = Image(colours.transpose(2, 1, 0, 3), rgb=True, scale=(3, 2, 1.5), translate=(1, 2, 3))
-    array, affine = written(tmp_path / "colours.nii.gz", layer)
-    np.testing.assert_array_equal(array, colours)
+def test_colors_of_others_are_written_where_the_viewer_shows_them(tmp_path):
+    colors = np.random.default_rng(1).uniform(size=(*SHAPE, 3)).astype(np.float32)
+    layer = Image(colors.transpose(2, 1, 0, 3), rgb=True, scale=(3, 2, 1.5), translate=(1, 2, 3))
+    array, affine = written(tmp_path / "colors.nii.gz", layer)
+    np.testing.assert_array_equal(array, colors)
     check_grid(layer, affine)
 
 

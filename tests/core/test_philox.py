@@ -66,7 +66,7 @@ def test_launch_shape_and_order_change_nothing(cuda_on_cpu, order, grid, block):
     np.testing.assert_array_equal(got, philox.uniform(9, 2**33, 1000, 5))
 
 
-def test_no_undefined_behaviour(cuda_on_cpu, capfd):
+def test_no_undefined_behavior(cuda_on_cpu, capfd):
     run_kernel(cuda_on_cpu(CU, sanitize=True).get_function("fill_uniform"), 2**64 - 1, 2**64 - 200, 100, 9)
     assert "runtime error" not in capfd.readouterr().err
 
@@ -97,8 +97,8 @@ def test_numbers_are_uniform(seed):
     assert stats.kstest(sample, "uniform").pvalue > 1e-4
 
 
-@pytest.mark.parametrize("axis", [0, 1], ids=["neighbouring items", "neighbouring draws"])
-def test_neighbours_are_not_correlated(axis):
+@pytest.mark.parametrize("axis", [0, 1], ids=["neighboring items", "neighboring draws"])
+def test_neighbors_are_not_correlated(axis):
     numbers = philox.uniform(5, 0, 20_000, 20).astype(float)
     length = numbers.shape[axis]
     first, second = np.take(numbers, range(length - 1), axis), np.take(numbers, range(1, length), axis)

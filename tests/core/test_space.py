@@ -77,8 +77,8 @@ def test_an_oblique_volume_is_shown_straightened(name):
     assert (np.count_nonzero(shown[:3, :3], axis=0) == 1).all()
     assert (np.count_nonzero(shown[:3, :3], axis=1) == 1).all()
     np.testing.assert_allclose(space.voxel_sizes_mm(shown), space.voxel_sizes_mm(true))
-    centre = (np.array(SHAPE) - 1) / 2
-    np.testing.assert_allclose(space.apply_affine(shown, centre), space.apply_affine(true, centre))
+    center = (np.array(SHAPE) - 1) / 2
+    np.testing.assert_allclose(space.apply_affine(shown, center), space.apply_affine(true, center))
     assert np.sign(np.linalg.det(shown[:3, :3])) == np.sign(np.linalg.det(true[:3, :3]))
     assert (np.sum(shown[:3, :3] * true[:3, :3], axis=0) > 0).all()  # each axis still points its way
 
@@ -129,7 +129,7 @@ def test_apply_affine_keeps_the_shape_of_the_points():
     np.testing.assert_allclose(space.apply_affine(ALL["sheared"], (0, 0, 0)), (-10, 20, 5))
 
 
-def test_the_same_grid_is_the_same_to_a_micrometre():
+def test_the_same_grid_is_the_same_to_a_micrometer():
     true = ALL["rotated"]
     moved = true.copy()
     moved[0, 3] += 5e-4

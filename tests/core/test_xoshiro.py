@@ -1,4 +1,4 @@
-"""xoshiro128++ begun by Philox: published answers, twins bit for bit, independence of neighbours."""
+"""xoshiro128++ begun by Philox: published answers, twins bit for bit, independence of neighbors."""
 
 import numba as nb
 import numpy as np
@@ -56,7 +56,7 @@ def test_the_kernel_gives_the_bits_of_its_twin(cuda_on_cpu, seed, first):
     np.testing.assert_array_equal(run_kernel(kernel, seed, first, 300, 7), twin(seed, first, 300, 7))
 
 
-def test_no_undefined_behaviour(cuda_on_cpu, capfd):
+def test_no_undefined_behavior(cuda_on_cpu, capfd):
     run_kernel(cuda_on_cpu(CU, sanitize=True).get_function("fill_words"), 2**64 - 1, 2**64 - 200, 100, 9)
     assert "runtime error" not in capfd.readouterr().err
 
@@ -76,9 +76,9 @@ def test_numbers_are_uniform_in_every_place():
     assert min(stats.kstest(column, "uniform").pvalue for column in sample.T) > 1e-4
 
 
-@pytest.mark.parametrize("axis", [0, 1], ids=["neighbouring items", "neighbouring draws"])
+@pytest.mark.parametrize("axis", [0, 1], ids=["neighboring items", "neighboring draws"])
 @pytest.mark.parametrize("apart", [1, 2, 3, 4])
-def test_neighbours_are_not_correlated(axis, apart):
+def test_neighbors_are_not_correlated(axis, apart):
     numbers = twin(5, 0, 20_000, 20).astype(float)
     length = numbers.shape[axis]
     first, second = np.take(numbers, range(length - apart), axis), np.take(numbers, range(apart, length), axis)

@@ -95,7 +95,7 @@ def load(path: Path, *, defines: tuple[str, ...] = (), sanitize: bool = False, f
     defines
         As in `napari_gpubio.core.kernels.kernel`.
     sanitize
-        With g++'s checks for undefined behaviour, which print ``runtime error`` to stderr.
+        With g++'s checks for undefined behavior, which print ``runtime error`` to stderr.
     fused
         With products and sums fused, as a GPU does unless told ``--fmad=false``. Explicitly rounded operations stay
         as they are.

@@ -75,11 +75,11 @@ class Reference:
         if self.s.skip_zeros:
             weights[there <= 0] = 0
         largest = weights.max(axis=0)
-        centre = np.where((largest > 0) & (self.s.centre == "largest"), largest, 1.0)
+        center = np.where((largest > 0) & (self.s.center == "largest"), largest, 1.0)
         if self.s.skip_zeros:
-            centre[self.u <= 0] = 0
-        total = weights.sum(axis=0) + centre
-        mean = ((weights * there**power).sum(axis=0) + centre * self.u**power) / np.where(total > 0, total, 1)
+            center[self.u <= 0] = 0
+        total = weights.sum(axis=0) + center
+        mean = ((weights * there**power).sum(axis=0) + center * self.u**power) / np.where(total > 0, total, 1)
         return np.where(self.usable, mean, self.u**power)
 
     def patch(self, radii, factor):

@@ -74,7 +74,7 @@ def test_bad_input_is_refused_with_a_sentence(image, options, sentence):
         ({"noise_model": "poisson"}, r"noise_model is 'poisson'"),
         ({"preselection": "mine"}, r"preselection is 'mine'"),
         ({"cutoff": -1.0}, r"cutoff is -1; it must be at least 0"),
-        ({"centre": "two"}, r"centre is 'two'"),
+        ({"center": "two"}, r"center is 'two'"),
     ],
 )
 def test_bad_settings_are_refused_with_a_sentence(options, sentence):

@@ -132,10 +132,10 @@ def error_of(head, options, **known):
     return np.mean(np.square(denoise(noisy, settings, device="cpu", **known).image - truth))
 
 
-FOR_MRI = {"cutoff": 3.0, "centre": "largest", "mixing": "mean"}
+FOR_MRI = {"cutoff": 3.0, "center": "largest", "mixing": "mean"}
 
 
-@pytest.mark.parametrize("options", [{}, {"cutoff": 3.0, "centre": "largest"}, FOR_MRI], ids=["seed", "cut", "mean"])
+@pytest.mark.parametrize("options", [{}, {"cutoff": 3.0, "center": "largest"}, FOR_MRI], ids=["seed", "cut", "mean"])
 def test_knowing_the_noise_is_better_than_measuring_it(head, options):
     assert error_of(head, options, noise=head[2]) < error_of(head, options)
 

@@ -19,12 +19,12 @@ OPTIONS = {
     "coupe": {"patches": "small", "preselection": "coupe"},
     "itk": {"patches": "small", "preselection": "itk"},
     "no pre-selection": {"patches": "small", "preselection": "none"},
-    "largest centre": {"patches": "small", "centre": "largest"},
-    "cut-off": {"patches": "small", "cutoff": 1.5, "centre": "largest"},
+    "largest center": {"patches": "small", "center": "largest"},
+    "cut-off": {"patches": "small", "cutoff": 1.5, "center": "largest"},
     "skip zeros": {"patches": "small", "skip_zeros": True},
     "rician": {"search_radius": 1, "noise_model": "rician"},
     "rician-simple": {"search_radius": 1, "noise_model": "rician-simple"},
-    "rician, skip zeros": {"patches": "small", "noise_model": "rician", "skip_zeros": True, "centre": "largest"},
+    "rician, skip zeros": {"patches": "small", "noise_model": "rician", "skip_zeros": True, "center": "largest"},
 }
 
 

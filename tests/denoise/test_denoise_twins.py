@@ -18,9 +18,9 @@ SHAPE = (5, 13, 29)  # not whole blocks of the kernel along any axis
 OPTIONS = {
     "mixed": {},
     "small": {"patches": "small", "search_radius": 2},
-    "large": {"patches": "large", "preselection": "itk", "centre": "largest"},
+    "large": {"patches": "large", "preselection": "itk", "center": "largest"},
     "coupe": {"patches": "small", "preselection": "coupe", "skip_zeros": True},
-    "cut-off": {"preselection": "none", "cutoff": 3.0, "centre": "largest"},
+    "cut-off": {"preselection": "none", "cutoff": 3.0, "center": "largest"},
     "rician": {"noise_model": "rician"},
     "rician-simple": {"noise_model": "rician-simple", "patches": "large"},
 }
@@ -80,7 +80,7 @@ def test_the_order_of_threads_changes_nothing(fake_gpu, order):
         check_twins(problem_of(steps_and_noise((5, 5, 5), seed=3) / 100, DenoiseSettings(search_radius=1)))
 
 
-def test_the_kernels_have_no_undefined_behaviour(fake_gpu, monkeypatch, capfd):
+def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     fake_gpu()
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
     check_twins(problem_of(steps_and_noise((5, 5, 5), seed=4) / 100, DenoiseSettings(search_radius=1)))
@@ -88,7 +88,7 @@ def test_the_kernels_have_no_undefined_behaviour(fake_gpu, monkeypatch, capfd):
 
 
 @pytest.mark.skipif(not loader.can_fuse(), reason="this processor has no fused multiply-add")
-@pytest.mark.parametrize("options", [{}, {"noise_model": "rician", "centre": "largest"}], ids=["gaussian", "rician"])
+@pytest.mark.parametrize("options", [{}, {"noise_model": "rician", "center": "largest"}], ids=["gaussian", "rician"])
 def test_fused_products_change_hardly_anything(fake_gpu, monkeypatch, options):
     """As a GPU compiles it; only a voxel at the very edge of pre-selection may differ by more than rounding."""
     fake_gpu()

@@ -58,10 +58,10 @@ def test_settings_mask_and_noise(tmp_path, noisy):
     mask, levels = np.zeros(SHAPE, np.uint8), np.full(SHAPE, 3.0, np.float32)
     mask[4:16, 3:15, 2:14], levels[10:] = 1, 5
     path, out = save(tmp_path / "in.nii", noisy), tmp_path / "out.nii"
-    settings = ["--noise-model", "rician", "--search-radius", "2", "--centre", "largest", "--cutoff", "3"]
+    settings = ["--noise-model", "rician", "--search-radius", "2", "--center", "largest", "--cutoff", "3"]
     known = ["--mask", save(tmp_path / "mask.nii", mask), "--noise-map", save(tmp_path / "levels.nii", levels)]
     assert call(path, "-o", out, *settings, *known) == 0
-    asked = denoise.DenoiseSettings(noise_model="rician", search_radius=2, centre="largest", cutoff=3.0)
+    asked = denoise.DenoiseSettings(noise_model="rician", search_radius=2, center="largest", cutoff=3.0)
     expected = denoise.denoise(noisy, asked, mask=mask, noise=levels, voxel_size_mm=(1, 1, 2), device="cpu")
     assert np.array_equal(load(out), expected.image)
     assert call(path, "-o", out, "--sigma", "2", "--patches", "small") == 0

@@ -25,11 +25,11 @@ def affine_of(spacing, first=(0.0, 0.0, 0.0), axes=None):
     return affine
 
 
-def linear_dose(gradient, spacing=2.5, half=40.0, centre=40.0):
-    """Dose ``centre`` + gradient . position around the world's origin, Gy with a gradient in Gy / mm."""
+def linear_dose(gradient, spacing=2.5, half=40.0, center=40.0):
+    """Dose ``center`` + gradient . position around the world's origin, Gy with a gradient in Gy / mm."""
     n = int(np.ceil(half / spacing))
     x, y, z = np.meshgrid(*[spacing * np.arange(-n, n + 1)] * 3, indexing="ij")
-    values = centre + gradient[0] * x + gradient[1] * y + gradient[2] * z
+    values = center + gradient[0] * x + gradient[1] * y + gradient[2] * z
     return Dose(values=values, affine=affine_of(spacing, [-n * spacing] * 3), unit="Gy")
 
 
@@ -37,15 +37,15 @@ def uniform_dose(value=2.0, shape=(20, 20, 20), spacing=2.0):
     return Dose(values=np.full(shape, value), affine=affine_of(spacing), unit="Gy")
 
 
-def circle(radius, points=256, centre=(0.0, 0.0)):
+def circle(radius, points=256, center=(0.0, 0.0)):
     """A polygon with the area of a circle, shape (points, 2)."""
     angles = 2 * np.pi * np.arange(points) / points
     radius = radius * np.sqrt(2 * np.pi / (points * np.sin(2 * np.pi / points)))
-    return np.column_stack([centre[0] + radius * np.cos(angles), centre[1] + radius * np.sin(angles)])
+    return np.column_stack([center[0] + radius * np.cos(angles), center[1] + radius * np.sin(angles)])
 
 
-def square(half, centre=(0.0, 0.0)):
-    return np.array([[-half, -half], [half, -half], [half, half], [-half, half]]) + centre
+def square(half, center=(0.0, 0.0)):
+    return np.array([[-half, -half], [half, -half], [half, half], [-half, half]]) + center
 
 
 def at(loop, z):

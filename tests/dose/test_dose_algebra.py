@@ -20,12 +20,12 @@ from tests.dose.test_dose_contours import inside as inside_plane
 from tests.dose.test_dose_contours import star
 
 
-def ball(radius, spacing, half=26.0, centre=(0.0, 0.0, 0.0)):
-    """Voxels with their centre in a ball; edges may differ."""
+def ball(radius, spacing, half=26.0, center=(0.0, 0.0, 0.0)):
+    """Voxels with their center in a ball; edges may differ."""
     sizes = np.broadcast_to(spacing, 3).astype(float)
     axes = [size * (np.arange(2 * int(half / size) + 1) - int(half / size)) for size in sizes]
     x, y, z = np.meshgrid(*axes, indexing="ij", sparse=True)
-    mask = (x - centre[0]) ** 2 + (y - centre[1]) ** 2 + (z - centre[2]) ** 2 <= radius**2
+    mask = (x - center[0]) ** 2 + (y - center[1]) ** 2 + (z - center[2]) ** 2 <= radius**2
     return Region(name="ball", mask=mask, affine=affine_of(sizes, [axis[0] for axis in axes]))
 
 
@@ -97,7 +97,7 @@ def test_contours_of_several_structures_share_a_grid():
 
 
 @pytest.mark.parametrize("axes", [np.eye(3), np.eye(3)[[2, 0, 1]], np.diag([-1.0, 1.0, -1.0]), ROTATION])
-def test_voxels_are_those_whose_centre_lies_inside(axes):
+def test_voxels_are_those_whose_center_lies_inside(axes):
     """Rows of the grid that run in the planes, either way, and a grid that lies obliquely."""
     loops = [star(2), circle(3.0)]
     structure = stack(loops, PLANES)
@@ -112,7 +112,7 @@ def test_voxels_are_those_whose_centre_lies_inside(axes):
     assert expected.sum() > 1000
 
 
-def test_smaller_structures_are_labelled_over_larger_ones():
+def test_smaller_structures_are_labeled_over_larger_ones():
     organs = [stack([circle(4.0)], PLANES, "PTV"), stack([circle(9.0)], PLANES, "body")]
     labels, notes = label_structures(organs, affine_of(1.0, (-10, -10, -8)), (21, 21, 17))
     assert labels.names == ("PTV", "body")

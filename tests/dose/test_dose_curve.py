@@ -59,7 +59,7 @@ def test_scaling_moves_doses_only():
 
 @pytest.mark.parametrize("value", [2.0, 0.0, 61.3, 1e-6])
 def test_a_uniform_dose_is_a_step(value):
-    organ = stack([circle(9.0, centre=(19.0, 19.0))], np.arange(12.0, 25.0, 2.0))
+    organ = stack([circle(9.0, center=(19.0, 19.0))], np.arange(12.0, 25.0, 2.0))
     found = dvh(uniform_dose(value), organ, device="cpu")["organ"]
     exact = float(np.float32(value))
     assert set(map(float, found.dose_at_percent([100, 99, 95, 50, 2, 0]))) == {exact}

@@ -126,7 +126,7 @@ def test_structures(tmp_path):
     assert found.numbers == (1, 2, 3, 4)
     assert found["PTV"].frame_of_reference == FRAME
     assert found.notes == ("2 contours of 'Marks' are not closed (OPEN_PLANAR, POINT) and were left out",)
-    assert found["PTV"].colour == (255, 40, 0)
+    assert found["PTV"].color == (255, 40, 0)
     assert [plane.position_mm for plane in found["PTV"].planes] == [34.0, 38.0]
     assert found["One"].thickness_mm == 4.0
     assert not found["Empty"].planes
@@ -135,7 +135,7 @@ def test_structures(tmp_path):
     assert result["PTV"].volume_cc == pytest.approx(np.pi * 16 * 8 / 1000, rel=1e-3)
     assert result["One"].volume_cc == pytest.approx(np.pi * 16 * 4 / 1000, rel=1e-3)
     assert result["Marks"].is_empty
-    x, y, z = (15 - 10) / 2, (-14 + 20) / 3, (36 - 30) / 4  # index of the centre
+    x, y, z = (15 - 10) / 2, (-14 + 20) / 3, (36 - 30) / 4  # index of the center
     assert result["PTV"].mean == pytest.approx((z * 30 + y * 6 + x) * 0.3, rel=1e-3)
     with pytest.raises(InvalidInput, match="there is no structure 'GTV'; there are PTV, Empty"):
         found["GTV"]

@@ -14,7 +14,7 @@ VALUES = RNG.random(SHAPE) * 50
 LABELS = RNG.integers(0, 4, SHAPE).astype(np.uint8)
 AFFINE = affine_of((2.0, 3.0, 2.5), (5, -7, 11), ROTATION)
 DOSE = Dose(values=VALUES, affine=AFFINE, unit="Gy")
-ONE_EACH = DvhSettings(spacing_mm=4.0)  # larger than a voxel: its centre is the only sample
+ONE_EACH = DvhSettings(spacing_mm=4.0)  # larger than a voxel: its center is the only sample
 
 
 def labels_of(array, affine=AFFINE, **more):

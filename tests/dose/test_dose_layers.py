@@ -70,16 +70,16 @@ def test_a_series_gives_the_volume_that_is_asked_for():
         dose_of(layer, "Gy", frame=3)
 
 
-def test_units_of_length_are_honoured():
-    micrometres = Image(np.ones((4, 4, 4)), scale=(500, 250, 250), units=("um", "um", "um"))
-    np.testing.assert_allclose(np.diag(affine_mm(micrometres))[:3], (0.25, 0.25, 0.5))
+def test_units_of_length_are_honored():
+    micrometers = Image(np.ones((4, 4, 4)), scale=(500, 250, 250), units=("um", "um", "um"))
+    np.testing.assert_allclose(np.diag(affine_mm(micrometers))[:3], (0.25, 0.25, 0.5))
     pixels = Image(np.ones((4, 4, 4)), scale=(2, 1, 1))
     np.testing.assert_allclose(np.diag(affine_mm(pixels))[:3], (1, 1, 2))
-    assert has_length_unit(micrometres)
+    assert has_length_unit(micrometers)
     assert not has_length_unit(pixels)
 
 
-def test_the_volume_of_labels_in_micrometres():
+def test_the_volume_of_labels_in_micrometers():
     labels = Labels(np.ones((10, 10, 10), np.uint8), scale=(100, 100, 100), units=("um", "um", "um"))
     result = dvh(uniform_dose(2.0, (20, 20, 20), 0.1), labels_of(labels), device="cpu")
     assert result["label 1"].volume_cc == pytest.approx(1e-3)  # 1 mm³
@@ -142,13 +142,13 @@ def test_contours_of_another_frame_of_reference_are_refused():
 @pytest.mark.parametrize("affine", [affine_of(2.0, (-20, -20, -20)), affine_of(2.0, (-9, -9, -15), ROTATION)])
 def test_contours_come_back_in_their_places(affine):
     dose = Dose(values=np.random.default_rng(3).random((20, 20, 20)) * 50, affine=affine, unit="Gy")
-    ring = stack([circle(6.0, 60), circle(2.0, 40)], np.arange(-4.0, 4.1, 2.0), "ring", colour=(10, 200, 30))
+    ring = stack([circle(6.0, 60), circle(2.0, 40)], np.arange(-4.0, 4.1, 2.0), "ring", color=(10, 200, 30))
     ball = stack([circle(3.0, 30, (1, 0))], [0.0, 2.0], "ball")
     layer = made(contours_layer([ring, ball], dose, "drawn"))
     assert isinstance(layer, Shapes)
     found = contours_of(layer, dose)
     assert [one.name for one in found] == ["ring", "ball"]
-    assert found[0].colour == (10, 200, 30)
+    assert found[0].color == (10, 200, 30)
     settings = DvhSettings(spacing_mm=0.3)
     for a, b in zip(
         dvh(dose, found, settings, device="cpu"), dvh(dose, [ring, ball], settings, device="cpu"), strict=True

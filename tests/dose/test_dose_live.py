@@ -21,7 +21,7 @@ def case(seed):
 
 
 def structures_of(labels):
-    organ = stack([circle(5.0, centre=(10.0, 10.0))], [8.0, 10.0], "organ")
+    organ = stack([circle(5.0, center=(10.0, 10.0))], [8.0, 10.0], "organ")
     return [organ, LabelStructures(labels=labels, affine=affine_of(2.0, (1, 0, -1)), structures=NAMES)]
 
 
@@ -73,7 +73,7 @@ def place_of(values, inside, find):
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_extremes_are_found_again_when_their_voxel_is_erased(fake_gpu, device):
-    """One sample a voxel, in its centre, so that extremes are those of voxels; erased until a strip is empty."""
+    """One sample a voxel, in its center, so that extremes are those of voxels; erased until a strip is empty."""
     fake_gpu()
     rng = np.random.default_rng(8)
     shape = (3, 20, 6)  # three strips in each slice

@@ -14,7 +14,7 @@ from napari_gpubio.dose import (
     dvh,
     dvh_band,
     eqd2,
-    generalised_eud,
+    generalized_eud,
     homogeneity_index,
     judge,
     lkb_ntcp,
@@ -176,22 +176,22 @@ def test_a_target_may_have_signs_in_its_name():
     assert parse_constraints(str(constraint)) == (constraint,)
 
 
-def test_generalised_eud():
-    assert generalised_eud(HEART, 1.0) == pytest.approx(30.0)
+def test_generalized_eud():
+    assert generalized_eud(HEART, 1.0) == pytest.approx(30.0)
     expected = ((50**9 - 10**9) / (9 * 40)) ** (1 / 8)
-    assert generalised_eud(HEART, 8.0) == pytest.approx(expected, rel=1e-5)
+    assert generalized_eud(HEART, 8.0) == pytest.approx(expected, rel=1e-5)
     cold = (np.log(50 / 10) / 40) ** -1
-    assert generalised_eud(HEART, -1.0) == pytest.approx(cold, rel=1e-4)
-    assert generalised_eud(HEART, 500.0) == pytest.approx(50.0, rel=0.02)
-    assert math.isnan(generalised_eud(EMPTY, 2.0))
+    assert generalized_eud(HEART, -1.0) == pytest.approx(cold, rel=1e-4)
+    assert generalized_eud(HEART, 500.0) == pytest.approx(50.0, rel=0.02)
+    assert math.isnan(generalized_eud(EMPTY, 2.0))
     with pytest.raises(InvalidInput, match="give a number other than 0"):
-        generalised_eud(HEART, 0.0)
+        generalized_eud(HEART, 0.0)
 
 
 def test_a_uniform_dose_is_its_own_equivalent():
-    organ = stack([circle(9.0, centre=(19.0, 19.0))], np.arange(12.0, 25.0, 2.0))
+    organ = stack([circle(9.0, center=(19.0, 19.0))], np.arange(12.0, 25.0, 2.0))
     found = dvh(uniform_dose(30.0), organ, device="cpu")["organ"]
-    assert generalised_eud(found, -10.0) == pytest.approx(30.0)
+    assert generalized_eud(found, -10.0) == pytest.approx(30.0)
     assert lkb_ntcp(found, n=0.5, m=0.2, td50=30.0) == pytest.approx(0.5)
     assert lkb_ntcp(found, n=0.5, m=0.2, td50=25.0) == pytest.approx(0.841344746, rel=1e-6)  # one standard deviation
     assert eqd2(found, fractions=15, alpha_beta=3.0).mean == pytest.approx(30.0)

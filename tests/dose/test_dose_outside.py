@@ -7,7 +7,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose import Dose, DvhSettings, contour_structure, dvh, whole_grid
 from tests.dose.samples import affine_of, at, square, uniform_dose
 
-# The dose reaches from -1 to 39 mm along x (half a voxel beyond its centres); the structure from 29 to 49.
+# The dose reaches from -1 to 39 mm along x (half a voxel beyond its centers); the structure from 29 to 49.
 HALF_OUT = contour_structure("organ", [at(square(10.0, (39.0, 19.0)), z) for z in (15.0, 17.0, 19.0)])
 KINDS = {"contours": HALF_OUT, "labels": whole_grid((10, 10, 3), affine_of(2.0, (30, 10, 15)), "organ")}
 

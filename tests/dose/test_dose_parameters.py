@@ -88,7 +88,7 @@ def test_a_probability_of_fractions_is_that_of_the_changed_dose():
     assert eqd2(30, 3, 10) == 36.0
 
 
-def test_control_of_half_the_tumours():
+def test_control_of_half_the_tumors():
     uniform = Dvh(name="a", unit="Gy", doses=np.array([50.0, 50.0]), volumes_cc=np.array([1.0, 0.0]), mean=50.0)
     assert niemierko_tcp(uniform, a=-10.0, tcd50=50.0, gamma50=3.0) == 0.5
     step = 1e-4  # gamma50 is the slope there: percent of control by percent of dose

@@ -33,7 +33,7 @@ def test_the_treatment():
     assert result["cord"].volume_cc == pytest.approx(np.pi * 49 * 300 / 1000, rel=2e-3)
     within = result["target"].percent_at(90.0)  # nearly one value
     assert within > 85
-    assert result["target"].colour == (220, 60, 60)
+    assert result["target"].color == (220, 60, 60)
 
 
 def test_light_in_two_organs():

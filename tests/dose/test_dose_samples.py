@@ -24,17 +24,17 @@ def test_the_treatment_is_that_of_its_contours():
     organs = labels_of(layers["organs"])
     assert organs.names == ("body (rest)", "left lung", "right lung", "target", "cord")
     (drawn,) = contours_of(layers["target contours"], dose)
-    labelled = dvh(dose, organs, device="cpu")["target"]
+    labeled = dvh(dose, organs, device="cpu")["target"]
     (contoured,) = dvh(dose, drawn, device="cpu")
     # reference: 137.329 cc, mean 96.37, D95 87.85, D2 99.59 Gy, by a slab calculation of 0.5 to 1 mm
     assert contoured.volume_cc == pytest.approx(137.329, rel=2e-3)
     assert contoured.mean == pytest.approx(96.37, abs=0.05)
     assert contoured.dose_at_percent(95) == pytest.approx(87.85, abs=0.1)
     assert contoured.dose_at_percent(2) == pytest.approx(99.59, abs=0.05)
-    assert labelled.volume_cc == pytest.approx(contoured.volume_cc, rel=0.01)  # 2 mm voxels
-    assert labelled.mean == pytest.approx(contoured.mean, abs=0.2)
-    colour = layers["organs"].get_color(4)[:3]
-    np.testing.assert_allclose(colour, np.array(drawn.colour) / 255, atol=0.01)
+    assert labeled.volume_cc == pytest.approx(contoured.volume_cc, rel=0.01)  # 2 mm voxels
+    assert labeled.mean == pytest.approx(contoured.mean, abs=0.2)
+    color = layers["organs"].get_color(4)[:3]
+    np.testing.assert_allclose(color, np.array(drawn.color) / 255, atol=0.01)
 
 
 def test_the_light_dose_is_that_of_lamberts_function():

@@ -75,7 +75,7 @@ def test_the_order_of_threads_changes_nothing(fake_gpu, order):
         check_twins(make_problem(*random_case(4), DvhSettings(spacing_mm=3.0)))
 
 
-def test_the_kernels_have_no_undefined_behaviour(fake_gpu, monkeypatch, capfd):
+def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     fake_gpu()
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
     check_twins(make_problem(*random_case(5), DvhSettings(spacing_mm=3.0, bins=100)))

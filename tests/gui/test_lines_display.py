@@ -24,7 +24,7 @@ def test_display_matrix_mends_the_projection_of_a_turned_layer(displayed):
     assert linear[np.ix_(rows, rows)] @ local == pytest.approx((linear @ zyx)[rows])
 
 
-def test_a_thumbnail_shows_each_point_in_its_colour():
+def test_a_thumbnail_shows_each_point_in_its_color():
     lines = pack_lines([[0, 0, 0], [0, 9, 9], [0, 9, 0]], [0, 3], paint=Uniform((0, 1, 0)))
     picture = thumbnail(lines, [1, 2], (10, 10, 4))
     assert (picture[[0, 9, 9], [0, 9, 0]] == [0, 255, 0, 255]).all()

@@ -105,7 +105,7 @@ def test_a_paint_without_its_number_leaves_lines_black():
     assert not lines.vertices[:, 3].any()
 
 
-def test_other_numbers_want_other_colours():
+def test_other_numbers_want_other_colors():
     paint = ByNumber("length", [0.0, 255.0], (0, 1))
     lines = pack_lines(*some_lines((2, 1)), per_fiber={"length": [0, 1]}, paint=paint)
     assert lines.paint == paint

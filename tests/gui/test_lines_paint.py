@@ -6,7 +6,7 @@ from napari_gpubio.gui.lines.paint import automatic_limits, pack_rgb, unpack_rgb
 from tests.gui.line_samples import some_lines
 
 
-def test_every_colour_survives_packing():
+def test_every_color_survives_packing():
     rgb = np.stack(np.meshgrid(*[np.arange(0, 256, 15)] * 3, indexing="ij"), -1).reshape(-1, 3)
     assert np.array_equal(unpack_rgb(pack_rgb(rgb / 255)), rgb)
     assert pack_rgb((1.0, 1.0, 1.0, 0.5)) == 2**24 - 1
@@ -39,13 +39,13 @@ def test_direction_does_not_run_from_one_line_into_the_next():
     assert unpack_rgb(lines.vertices[:, 3]).tolist() == [red, red, green, green, [0, 0, 0]]
 
 
-GREYS = pack_rgb(np.linspace(0, 1, 256)[:, None] * [1, 1, 1])
+GRAYS = pack_rgb(np.linspace(0, 1, 256)[:, None] * [1, 1, 1])
 
 
 def reds(values, limits, *, per="fiber", counts=(2, 3, 0)):
-    """Red of each vertex when these values colour lines of so many points from black to white."""
+    """Red of each vertex when these values color lines of so many points from black to white."""
     lines = pack_lines(
-        *some_lines(counts), **{f"per_{per}": {"number": values}}, paint=ByNumber("number", GREYS, limits)
+        *some_lines(counts), **{f"per_{per}": {"number": values}}, paint=ByNumber("number", GRAYS, limits)
     )
     return unpack_rgb(lines.vertices[:, 3])[:, 0].tolist()
 
@@ -62,7 +62,7 @@ def test_limits_are_automatic_if_none_are_given():
     assert reds(values, None, per="point", counts=(101,)) == reds(values, (2.0, 98.0), per="point", counts=(101,))
 
 
-def test_values_without_a_number_are_grey():
+def test_values_without_a_number_are_gray():
     lines = pack_lines(*some_lines((2, 2)), per_fiber={"number": np.array([np.nan, 1.0], np.float32)})
     lines = painted(lines, ByNumber("number", pack_rgb([[1.0, 0, 0]] * 256), (0, 1)))
     assert unpack_rgb(lines.vertices[::2, 3]).tolist() == [[128] * 3, [255, 0, 0]]

@@ -70,7 +70,7 @@ def test_of_two_voxels_the_first_is_taken_or_the_brightest():
     image = volume((5, 9, 4), value=0.8)
     image.data[5, 9, 14] = 1.0
     shown_in_3d(image)
-    along_x = ray_to(apply_affine(AFFINE, (5, 9, 10)), (0, 0, -1))  # x is flipped: towards higher indices
+    along_x = ray_to(apply_affine(AFFINE, (5, 9, 10)), (0, 0, -1))  # x is flipped: toward higher indices
     assert voxel_of(image, clicked_position(along_x, image)) == (5, 9, 4)
     assert voxel_of(image, clicked_position(along_x, image, threshold=0.9)) == (5, 9, 14)
     assert voxel_of(image, clicked_position(along_x, image, mode="maximum")) == (5, 9, 14)
@@ -158,16 +158,16 @@ def test_four_axes_in_the_viewer_only():
     assert voxel_of(image, clicked_position(click, image)) == (5, 9, 14)
 
 
-def test_colour_volumes_and_image_pyramids():
+def test_color_volumes_and_image_pyramids():
     rgb = np.zeros((*SHAPE, 3), np.uint8)
     rgb[5, 9, 14] = (0, 200, 0)
-    colour = Image(rgb, rgb=True, affine=AFFINE, contrast_limits=(0, 255))
+    color = Image(rgb, rgb=True, affine=AFFINE, contrast_limits=(0, 255))
     full = np.zeros((24, 32, 40), np.float32)
     full[10:12, 18:20, 28:30] = 1.0
     half = np.eye(4)
     half[:3, :3] /= 2
     pyramid = Image([full, full[::2, ::2, ::2]], affine=AFFINE @ half, contrast_limits=(0, 1))
-    for image, voxel in ((colour, (5, 9, 14)), (pyramid, (10, 18, 28))):
+    for image, voxel in ((color, (5, 9, 14)), (pyramid, (10, 18, 28))):
         shown_in_3d(image)
         found = clicked_position(ray_to(image.data_to_world(voxel), (1, 1, 0.2)), image)
         assert np.abs(image.world_to_data(found) - voxel).max() < 1.6

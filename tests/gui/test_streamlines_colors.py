@@ -17,7 +17,7 @@ def test_direction_follows_the_transform():
     assert (colors(layer)[42:] == RED).all()
 
 
-def test_colour_choices():
+def test_color_choices():
     layer = cross(color="orange", colormap="gray")
     assert layer.color_choices == ["direction", "uniform", "number", "place"]
     layer.color_by = "uniform"
@@ -48,7 +48,7 @@ def test_contrast_limits_are_remembered_for_each_number():
     assert layer.contrast_limits is None
 
 
-def test_a_colour_bar_can_be_drawn_and_hears_of_changes():
+def test_a_color_bar_can_be_drawn_and_hears_of_changes():
     layer = cross(colormap="gray")
     heard = calls(layer.events.coloring)
     assert layer.color_bar_image(10, 2) is None

@@ -7,7 +7,7 @@ from tests.gui.streamline_samples import BLUE, GREEN, RED, count, cross, seen
 
 
 @pytest.mark.display
-def test_lines_are_drawn_in_their_colours(viewer):
+def test_lines_are_drawn_in_their_colors(viewer):
     layer = viewer.add_layer(cross())
     viewer.dims.set_point(0, 10)
     picture = seen(viewer)
@@ -51,13 +51,13 @@ def test_the_slab_hides_what_is_far_and_fades_what_is_near(viewer, order):
     layer = viewer.add_layer(cross(affine=np.diag([*sizes * [1, -1, 1], 1.0]), **options))
     layer.shown = np.arange(3) == 2 - order[1]  # one that lies in the slice
     viewer.dims.order = order
-    centre = layer.data_to_world((10, 10, 10))[axis]
+    center = layer.data_to_world((10, 10, 10))[axis]
     brightness = []
     for away in (0, 2, 3):
-        viewer.dims.set_point(axis, centre + away * sizes[axis])
+        viewer.dims.set_point(axis, center + away * sizes[axis])
         brightness.append(seen(viewer).max())
     assert brightness == pytest.approx([255, 255 * (1 - 0.5**2), 255 * (1 - 0.75**2)], abs=2)
-    viewer.dims.set_point(axis, centre - 5 * sizes[axis])
+    viewer.dims.set_point(axis, center - 5 * sizes[axis])
     assert seen(viewer).max() == 0
     layer.slab_mm = 0
     assert seen(viewer).max() > 250
@@ -160,6 +160,6 @@ def test_lines_lie_where_the_volume_shows_them(viewer, affine, order, ndisplay):
     rows, columns = np.nonzero(drawn)
     spans = [np.ptp(rows), np.ptp(columns)]
     expected = [np.ptp(where) for where in np.nonzero(bright)]
-    # a line through the centres of the voxels is one voxel shorter than they are
+    # a line through the centers of the voxels is one voxel shorter than they are
     assert (np.array(expected) - spans < 45).all()
     assert (np.array(spans) <= expected).all()

@@ -54,7 +54,7 @@ def test_no_lines_at_all():
         ({"per_fiber": {"direction": [1, 2, 3]}}, "'direction' is taken"),
         ({"per_fiber": {"place": [1, 2, 3]}}, "'place' is taken"),
         ({"color_by": "fa"}, "choose one of 'direction', 'uniform', 'number', 'place'"),
-        ({"color": "no such colour"}, "not one that napari knows"),
+        ({"color": "no such color"}, "not one that napari knows"),
         ({"colormap": "no such map"}, "not one that napari knows"),
         ({"color_by": "number", "contrast_limits": (2, 2)}, "the first must be smaller"),
         ({"slab_mm": -1}, "give 0 mm or more"),

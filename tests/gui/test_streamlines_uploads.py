@@ -92,7 +92,7 @@ def test_a_picture_taken_meanwhile_has_all_the_lines(viewer, sent, midst, take):
 
 
 @pytest.mark.display
-def test_other_colours_come_in_pieces_over_the_old_ones(viewer, sent, midst):
+def test_other_colors_come_in_pieces_over_the_old_ones(viewer, sent, midst):
     layer = viewer.add_layer(cross(color_by="uniform", color="red"))
     seen(viewer)
     sent.clear()

@@ -13,10 +13,10 @@ import numpy as np
 from napari_gpubio.light.source import Source
 
 OUTSIDE = {"mua": 0, "mus": 0, "g": 1, "n": 1}
-GREY = {"mua": 0.005, "mus": 1.0, "g": 0.01, "n": 1.37}
+GRAY = {"mua": 0.005, "mus": 1.0, "g": 0.01, "n": 1.37}
 BALL = {"mua": 0.002, "mus": 5, "g": 0.9, "n": 1}
 DETECTORS = [{"Pos": [x, y, 0], "R": 1} for x, y in ((29, 19), (29, 39), (19, 29), (39, 29))]
-COLIN_MEDIA = (  # scalp, skull, CSF, grey matter, white matter, air
+COLIN_MEDIA = (  # scalp, skull, CSF, gray matter, white matter, air
     (0.019, 7.8182, 0.89, 1.37), (0.019, 7.8182, 0.89, 1.37), (0.0004, 0.009, 0.89, 1.37), (0.02, 9.0, 0.89, 1.37),
     (0.08, 40.9, 0.84, 1.37), (0.0, 0.0, 1.0, 1.0),
 )  # fmt: skip
@@ -27,7 +27,7 @@ def case(**sections: Any) -> dict[str, Any]:
     root: dict[str, Any] = {
         "Session": {"ID": "cube60", "Photons": 1e6, "RNGSeed": 1648335518, "DoMismatch": 0},
         "Forward": {"T0": 0, "T1": 5e-9, "Dt": 5e-9},
-        "Domain": {"Dim": [60, 60, 60], "OriginType": 1, "Media": [OUTSIDE, GREY, BALL]},
+        "Domain": {"Dim": [60, 60, 60], "OriginType": 1, "Media": [OUTSIDE, GRAY, BALL]},
         "Optode": {"Source": {"Type": "pencil", "Pos": [29, 29, 0], "Dir": [0, 0, 1]}, "Detector": DETECTORS},
         "Shapes": [{"Grid": {"Tag": 1, "Size": [60, 60, 60]}}],
     }

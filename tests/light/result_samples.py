@@ -14,7 +14,7 @@ MEDIA = (
     Medium(label=1, name="scalp", mua_per_mm=0.0191, mus_per_mm=8.25, g=0.92, n=1.37),
     Medium(label=2, name="skull", mua_per_mm=0.0136, mus_per_mm=10.75, g=0.92, n=1.37),
     Medium(label=3, name="CSF", mua_per_mm=0.0026, mus_per_mm=0.125, g=0.92, n=1.37),
-    Medium(label=4, name="grey matter", mua_per_mm=0.0186, mus_per_mm=13.9, g=0.92, n=1.37),
+    Medium(label=4, name="gray matter", mua_per_mm=0.0186, mus_per_mm=13.9, g=0.92, n=1.37),
     Medium(label=5, name="white matter", mua_per_mm=0.0186, mus_per_mm=15.0, g=0.92, n=1.37),
 )
 THICKNESS_MM = (4.0, 5.0, 2.0, 4.0)

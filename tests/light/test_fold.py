@@ -147,7 +147,7 @@ def test_the_order_of_threads_changes_nothing(cuda_on_cpu, order):
         np.testing.assert_array_equal(a, b)
 
 
-def test_the_kernel_has_no_undefined_behaviour(cuda_on_cpu, capfd):
+def test_the_kernel_has_no_undefined_behavior(cuda_on_cpu, capfd):
     def sanitized(*args, **how):
         return cuda_on_cpu(*args, sanitize=True, **how)
 

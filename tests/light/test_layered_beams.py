@@ -77,7 +77,7 @@ def test_gaussians_add_their_variances(radius, response):
 
 @pytest.mark.parametrize("radius", [0.5, 1.0, 3.0])
 def test_a_flat_beam_on_its_axis_is_the_response_integrated_over_the_disk(radius):
-    """CONV's C(0), here at the centre of the first bin, which is next to the axis."""
+    """CONV's C(0), here at the center of the first bin, which is next to the axis."""
     result = responding(FINE, np.exp(-((np.arange(200) + 0.5) * FINE.dr_mm) / 0.7))
     found = convolved(result, Beam(kind="flat", radius_mm=radius)).A_rz.value[0]
     disk, _ = integrate.quad(lambda r: np.exp(-r / 0.7) * 2 * np.pi * r, 0, radius)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from napari_gpubio.light.layers.settings import angle_centres, ring_area_mm2, solid_angle_sr
+from napari_gpubio.light.layers.settings import angle_centers, ring_area_mm2, solid_angle_sr
 from tests.light.layered_samples import ARRAYS, GLASS, NUMBERS, SKIN, TISSUE, VAN_DE_HULST, check_same_bits, medium, run
 from tests.light.layered_truth import COARSE, check_within
 from tests.light.voxel_samples import MOST_Z, check_z
@@ -16,7 +16,7 @@ def test_maps_add_up(device, edge):
     grid = {"dr_mm": 0.2, "dz_mm": 0.1, "radial_bins": 15, "depth_bins": 20, "angle_bins": 12, "edge": edge}
     result = run(device, medium(TISSUE, TISSUE), 20_000, **grid)
     area, solid = ring_area_mm2(result.settings), solid_angle_sr(result.settings)
-    cosine = np.cos(angle_centres(result.settings))
+    cosine = np.cos(angle_centers(result.settings))
     in_grid = (result.A_rz.value * area[:, None] * 0.1).sum()
     assert (result.A_z.value * 0.1).sum() == pytest.approx(in_grid, rel=1e-12)
     assert result.A_l.value.sum() == pytest.approx(result.absorbed.value, rel=1e-12)

@@ -22,9 +22,9 @@ from napari_gpubio.light.layers.curves import (
 )
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.napari_io import (
-    LAYER_COLOURS,
+    LAYER_COLORS,
     border_layers,
-    layer_colours,
+    layer_colors,
     phantom_layer,
     picture_layer,
     quantity_rz,
@@ -71,8 +71,8 @@ def test_a_bin_is_shown_where_it_lies_on_both_sides(picture, result):
             index = picture.world_to_data((result.z_mm[k], r))
             assert np.allclose(index, np.round(index), atol=1e-9)
             assert picture.data[tuple(np.round(index).astype(int))] == pytest.approx(np.log10(fluence[i, k]), abs=1e-5)
-    centres = picture.extent.world  # of the outermost bins; half a bin is beyond them
-    assert np.allclose(centres, [[0.05, -1.475], [1.95, 1.475]])
+    centers = picture.extent.world  # of the outermost bins; half a bin is beyond them
+    assert np.allclose(centers, [[0.05, -1.475], [1.95, 1.475]])
     assert picture.axis_labels == ("z", "r")
     assert [str(unit) for unit in picture.units] == ["millimeter", "millimeter"]
 
@@ -170,16 +170,16 @@ def test_borders_are_drawn_where_layers_meet():
     assert list(shallow[1][1]["features"]["name"]) == ["top", "glass"]
 
 
-def test_layers_have_the_same_colours_everywhere():
-    assert layer_colours(["a", "b"]) == LAYER_COLOURS[:2]
-    assert len(set(layer_colours([""] * 7))) == 7
-    assert layer_colours(["scalp", "CSF"]) != LAYER_COLOURS[:2]
+def test_layers_have_the_same_colors_everywhere():
+    assert layer_colors(["a", "b"]) == LAYER_COLORS[:2]
+    assert len(set(layer_colors([""] * 7))) == 7
+    assert layer_colors(["scalp", "CSF"]) != LAYER_COLORS[:2]
     domain = voxel_phantom(MEDIUM, voxel_mm=0.2, width_mm=1.0)
     data, keywords, _ = phantom_layer(voxel_case(domain, name="three"))
     layer = Labels(data, **keywords)
-    colours = [layer.get_color(label) for label in (1, 2, 3)]
-    hexes = ["#" + "".join(f"{round(255 * part):02x}" for part in colour[:3]) for colour in colours]
-    assert tuple(hexes) == LAYER_COLOURS[:3]
+    colors = [layer.get_color(label) for label in (1, 2, 3)]
+    hexes = ["#" + "".join(f"{round(255 * part):02x}" for part in color[:3]) for color in colors]
+    assert tuple(hexes) == LAYER_COLORS[:3]
     assert carried(layer, "domain") is carried(layer, "case").domain is domain
 
 

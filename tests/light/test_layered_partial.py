@@ -198,7 +198,7 @@ def test_without_the_map_there_is_none():
 
 
 def test_fluence_is_absorption_over_mua():
-    """That of the layer at the centre of a bin; NaN in glass."""
+    """That of the layer at the center of a bin; NaN in glass."""
     layers = medium((1.4, 0.05, 2.0, 0.8, 0.5), (*GLASS[:4], 0.25), (1.4, 0.2, 2.0, 0.8, 9.0))
     p = LayeredProblem(layers, LayeredSettings(photons=100, batches=4, **GRID))
     result = assemble(p, holding(p, b0=[(0, 25)], b1=[(25, 50)]), {})
@@ -209,7 +209,7 @@ def test_fluence_is_absorption_over_mua():
     np.testing.assert_allclose(result.fluence_rz().error, result.A_rz.error / mua)
 
 
-def test_centres_of_the_bins():
+def test_centers_of_the_bins():
     p = problem()
     result = assemble(p, LayeredPartial.empty(p), {})
     np.testing.assert_allclose(result.r_mm, [0.25, 0.75, 1.25])

@@ -38,7 +38,7 @@ def test_the_intralipid_is_that_of_the_paper(shape, thickness_mm):
 def test_the_head_has_five_layers_with_cited_numbers():
     preset = layered_preset("brain under scalp and skull at 810 nm")
     names = [layer.name for layer in preset.medium.layers]
-    assert names == ["scalp", "skull", "CSF", "grey matter", "white matter"]
+    assert names == ["scalp", "skull", "CSF", "gray matter", "white matter"]
     assert [layer.thickness_mm for layer in preset.medium.layers] == [6.9, 6.0, 2.0, 2.5, math.inf]
     # Cassano et al. 2019, Table 1: mu_s' of the skin 2.18 and of the skull 1.92 per mm, mu_a .045 and .011
     for layer, mua, reduced in zip(preset.medium.layers, (0.045, 0.011), (2.18, 1.92), strict=False):

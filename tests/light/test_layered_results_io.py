@@ -171,7 +171,7 @@ def test_a_changed_byte_never_goes_unnoticed_in_the_numbers(saved):
     [
         ({"version": 2}, "has version 2 of its format and only version 1 can be read here; update napari-gpubio"),
         ({"format": "other"}, "is not a result of light in layers; give a file that save_layered_result has written"),
-        ({"settings": {"polarised": True}}, r"r\.npz cannot be used: 'polarised' of its LayeredSettings is not known"),
+        ({"settings": {"polarized": True}}, r"r\.npz cannot be used: 'polarized' of its LayeredSettings is not known"),
         ({"settings": {"photons": -1}}, r"r\.npz cannot be used: photons is -1"),
         ({"medium": {"layers": []}}, r"r\.npz cannot be used: there are 0 layers"),
         ({"medium": {"n_above": 1.2}}, r"r\.npz cannot be used: its tallies are of other layers or settings"),

@@ -11,7 +11,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import param_info
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem, per_mm
 from napari_gpubio.light.layers.model import THICKEST_MM
-from napari_gpubio.light.layers.settings import LayeredSettings, angle_centres, ring_area_mm2, solid_angle_sr
+from napari_gpubio.light.layers.settings import LayeredSettings, angle_centers, ring_area_mm2, solid_angle_sr
 from tests.light.layered_samples import ENDLESS_MM, GLASS, SKIN, TISSUE, medium, with_layer
 
 BAD = [
@@ -77,7 +77,7 @@ def test_solid_angles_are_those_between_cones(bins):
     edges = np.linspace(0, np.pi / 2, bins + 1)
     np.testing.assert_allclose(solid_angle_sr(settings), -2 * np.pi * np.diff(np.cos(edges)), rtol=1e-9)
     assert solid_angle_sr(settings).sum() == pytest.approx(2 * np.pi)
-    np.testing.assert_allclose(angle_centres(settings), (edges[1:] + edges[:-1]) / 2)
+    np.testing.assert_allclose(angle_centers(settings), (edges[1:] + edges[:-1]) / 2)
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------

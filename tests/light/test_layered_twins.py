@@ -105,7 +105,7 @@ def test_the_last_of_all_possible_photons_has_the_bits_of_its_twin(fake_gpu):
     check_same_arrays(tallies(problem, pieces, Variant()), tallies(problem, pieces))
 
 
-def test_the_kernel_has_no_undefined_behaviour(fake_gpu, short_pilot, monkeypatch, capfd):
+def test_the_kernel_has_no_undefined_behavior(fake_gpu, short_pilot, monkeypatch, capfd):
     fake_gpu()
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
     for layers in MEDIA.values():

@@ -56,7 +56,7 @@ def run_head(*arguments):
 
 def test_it_does_what_the_api_does(files, capsys):
     status = run_head(
-        *PLACE, "--source", "fibre", "--radius-mm", "0.3", "--detector", "4", "0", "0", "2.5", "--seed", "7",
+        *PLACE, "--source", "fiber", "--radius-mm", "0.3", "--detector", "4", "0", "0", "2.5", "--seed", "7",
         "--time-gates-ns", "0", "0.1", "3", "--no-specular", "--outside-n", "1.2", "--faces", *["mirror"] * 4,
         "escape", "default", "--out", "f.nii.gz", "--each-gate", "--result", "r.npz", "--numbers", "n.csv",
     )  # fmt: skip
@@ -64,7 +64,7 @@ def test_it_does_what_the_api_does(files, capsys):
     domain = Domain(labels=HEAD.labels, affine=HEAD.affine, media=HEAD.media, outside_n=1.2)
     expected = simulate(
         domain,
-        Source(kind="fibre", radius_mm=0.3, position_mm=(0, 0, 1), direction=(0, 0, -1)),
+        Source(kind="fiber", radius_mm=0.3, position_mm=(0, 0, 1), direction=(0, 0, -1)),
         Settings(
             photons=2000, batches=4, seed=7, specular=False, time_gates_ns=(0, 0.1, 3),
             faces=(*["mirror"] * 4, "escape", "default"),
@@ -103,12 +103,12 @@ def test_a_source_far_away_is_told(files, capsys):
 
 
 def test_an_image_is_a_pattern(files):
-    grey = np.array([[0, 100, 200], [50, 25, 255]], np.uint8)
-    Image.fromarray(grey).save(files / "p.png")
+    gray = np.array([[0, 100, 200], [50, 25, 255]], np.uint8)
+    Image.fromarray(gray).save(files / "p.png")
     size = ("--width-mm", "6", "--height-mm", "4", "--width-axis", "0", "1", "0")
     run_head(*PLACE, "--source", "pattern", "--pattern", "p.png", *size, "--result", "r.npz")
     source = load_result("r.npz").source
-    np.testing.assert_array_equal(source.pattern, grey)
+    np.testing.assert_array_equal(source.pattern, gray)
     assert (source.width_mm, source.height_mm, source.width_axis) == (6, 4, (0, 1, 0))
 
 

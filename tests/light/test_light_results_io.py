@@ -180,7 +180,7 @@ def test_a_changed_byte_never_goes_unnoticed_in_the_numbers(tmp_path, compress):
     [
         ({"version": 2}, "has version 2 of its format and only version 1 can be read here; update napari-gpubio"),
         ({"format": "tractogram"}, "is not a result of light transport; give a file that save_result has written"),
-        ({"settings": {"polarised": True}}, r"r\.npz cannot be used: 'polarised' of its Settings is not known here"),
+        ({"settings": {"polarized": True}}, r"r\.npz cannot be used: 'polarized' of its Settings is not known here"),
         ({"settings": {"photons": -1}}, r"r\.npz cannot be used: photons is -1"),
         ({"source": {"direction": [0, 0, 0]}}, r"r\.npz cannot be used: the source's direction is \(0, 0, 0\)"),
         ({"domain": {"media": []}}, r"r\.npz cannot be used: no optical properties for label 1"),

@@ -11,7 +11,7 @@ from napari_gpubio.light.io.mco import read_mco, write_mco
 from napari_gpubio.light.io.mco_layout import BLOCKS, angular_ratio
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.run import simulate_layers
-from napari_gpubio.light.layers.settings import LayeredSettings, angle_centres, ring_area_mm2, solid_angle_sr
+from napari_gpubio.light.layers.settings import LayeredSettings, angle_centers, ring_area_mm2, solid_angle_sr
 from tests.light.full_disk import full_disk
 
 # What the formats %G, %-14.6G, %12.4G, %12.4E of MCML 1.2.2 write for nz = 3, nr = 2, na = 2 and two layers.
@@ -119,7 +119,7 @@ def write(folder, text, name="hand.mco"):
 
 def solid_angle_of_mcml(settings):
     """What MCML divides Rd(a) by."""
-    return 2 * np.pi * np.sin(angle_centres(settings)) * np.pi / 2 / settings.angle_bins
+    return 2 * np.pi * np.sin(angle_centers(settings)) * np.pi / 2 / settings.angle_bins
 
 
 def as_conv_reads(path):
@@ -241,7 +241,7 @@ def test_conv_reads_it_in_its_units(tmp_path, result):
     assert np.sum(found["A_z"]) * 0.005 == pytest.approx(found["RAT"][2], rel=1e-4)
     assert np.sum(found["A_rz"] * area_cm2[:, None]) * 0.005 == pytest.approx(found["RAT"][2], rel=1e-4)
     assert np.sum(found["A_l"]) == pytest.approx(found["RAT"][2], rel=1e-3)
-    projected = area_cm2[:, None] * solid_angle_sr(GRID) * np.cos(angle_centres(GRID))
+    projected = area_cm2[:, None] * solid_angle_sr(GRID) * np.cos(angle_centers(GRID))
     for name, total in (("Rd", found["RAT"][1]), ("Tt", found["RAT"][3])):
         assert np.sum(found[f"{name}_r"] * area_cm2) == pytest.approx(total, rel=1e-4)
         assert np.sum(found[f"{name}_ra"] * projected) == pytest.approx(total, rel=1e-4)

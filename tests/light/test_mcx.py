@@ -9,7 +9,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.mcx.jdata import encode_array
 from napari_gpubio.light.settings import Settings
-from tests.light.mcx_cases import GREY, OUTSIDE, case, without, written
+from tests.light.mcx_cases import GRAY, OUTSIDE, case, without, written
 
 LABELS = np.zeros((4, 5, 6), np.uint8)
 
@@ -135,16 +135,16 @@ def test_nothing_to_tell_of_a_plain_case(read):
         (case(Domain={"Media": [OUTSIDE, [0.1, 1, 0.9, 1.3, 5]]}), "list of 4 numbers"),
         (case(Domain={"Media": [OUTSIDE, {"mua": 0.1, "mus": 1, "g": 0.9}]}), r"Domain.Media\[1\].n is missing"),
         (case(Domain={"Media": [OUTSIDE, "tissue"]}), "give mua, mus, g and n"),
-        (case(Domain={"Media": [OUTSIDE, GREY | {"mua": -0.1}]}), "label 1: mua_per_mm is -0.1"),
-        (case(Domain={"Media": [OUTSIDE, GREY | {"g": 1.2}]}), "label 1: g is 1.2"),
-        (case(Domain={"Media": [OUTSIDE, GREY | {"n": "glass"}]}), "n is 'glass'; give a number"),
-        (case(Domain={"Media": [OUTSIDE | {"n": 0}, GREY]}), "index outside is 0"),
+        (case(Domain={"Media": [OUTSIDE, GRAY | {"mua": -0.1}]}), "label 1: mua_per_mm is -0.1"),
+        (case(Domain={"Media": [OUTSIDE, GRAY | {"g": 1.2}]}), "label 1: g is 1.2"),
+        (case(Domain={"Media": [OUTSIDE, GRAY | {"n": "glass"}]}), "n is 'glass'; give a number"),
+        (case(Domain={"Media": [OUTSIDE | {"n": 0}, GRAY]}), "index outside is 0"),
         (case(Shapes=[{"Grid": {"Tag": 3, "Size": [2, 2, 2]}}]), "no optical properties for label 3"),
         (case(Shapes=[{"Grid": {"Tag": 0, "Size": [2, 2, 2]}}]), "every voxel is 0"),
         (case(Domain={"LengthUnit": 0}), "LengthUnit is 0"),
         (case(Domain={"Step": [1, 1, 2]}), "cubic voxels only"),
         (case(Domain={"InverseCDF": [0.1, 0.5]}), "phase function of its own"),
-        (case(Domain={"MieScatter": [{}]}), "polarised light"),
+        (case(Domain={"MieScatter": [{}]}), "polarized light"),
         (case(Domain={"VoxelSize": {"Dx": [1]}}), "equal voxels"),
         (case(Domain={"Dim": [10**6, 10**6, 10**6]}, Shapes=[]), "between 1 and 32767"),
         (case(Domain={"Dim": [30000, 30000, 30000]}, Shapes=[]), "MB of memory"),

@@ -15,7 +15,7 @@ def read(tmp_path):
 
 
 def ball(radius: int) -> int:
-    """Voxel centres within a sphere around a corner of voxels: odd numbers a, b, c with a² + b² + c² <= (2 r)²."""
+    """Voxel centers within a sphere around a corner of voxels: odd numbers a, b, c with a² + b² + c² <= (2 r)²."""
     odd = np.arange(1, 2 * radius + 1, 2) ** 2
     return 8 * int((odd[:, None, None] + odd[:, None] + odd <= 4 * radius**2).sum())
 

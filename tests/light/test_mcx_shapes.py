@@ -1,4 +1,4 @@
-"""MCX's shapes voxel by voxel. Numbers given for MCX are what the rasteriser inside pmcx 0.8.1 draws."""
+"""MCX's shapes voxel by voxel. Numbers given for MCX are what the rasterizer inside pmcx 0.8.1 draws."""
 
 import numpy as np
 import pytest
@@ -64,12 +64,12 @@ def test_one_shape_as_mcx_draws_it(shape, from_zero, count, low, high):
     assert (len(where), where.min(axis=0).tolist(), where.max(axis=0).tolist()) == (count, low, high)
 
 
-@pytest.mark.parametrize("centre", [(20, 20, 20), (19.5, 20, 21.25), (11.3, 25.8, 19.1)])
-def test_volume_of_a_sphere(centre):
-    shapes = [{"Grid": {"Size": [40, 40, 40]}}, {"Sphere": {"Tag": 1, "O": list(centre), "R": 10.3}}]
+@pytest.mark.parametrize("center", [(20, 20, 20), (19.5, 20, 21.25), (11.3, 25.8, 19.1)])
+def test_volume_of_a_sphere(center):
+    shapes = [{"Grid": {"Size": [40, 40, 40]}}, {"Sphere": {"Tag": 1, "O": list(center), "R": 10.3}}]
     labels = rasterize(shapes, None, from_zero=True)
     assert labels.sum() == pytest.approx(4 / 3 * np.pi * 10.3**3, rel=0.02)
-    np.testing.assert_allclose(np.argwhere(labels).mean(axis=0) + 0.5, centre, atol=0.05)
+    np.testing.assert_allclose(np.argwhere(labels).mean(axis=0) + 0.5, center, atol=0.05)
 
 
 def test_volume_of_a_slanted_cylinder():

@@ -62,7 +62,7 @@ def test_all_numbers_there_and_back(tmp_path):
         assert (*a.position_mm, a.radius_mm) == pytest.approx((*b.position_mm, b.radius_mm))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("fibre", "cylinder")])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("fiber", "cylinder")])
 def test_sources_there_and_back(tmp_path, kind):
     given = source(kind)
     found = back(tmp_path, domain(), given, Settings(), ()).source
@@ -125,7 +125,7 @@ def anisotropic() -> Domain:
     return domain(np.diag([0.3, 0.3, 0.5, 1.0]))
 
 
-def labelled(label: int) -> Domain:
+def labeled(label: int) -> Domain:
     media = (Medium(label=label),)
     return Domain(labels=np.full((2, 2, 2), label), affine=np.eye(4), media=media)
 
@@ -134,13 +134,13 @@ def labelled(label: int) -> Domain:
     ("given", "words"),
     [
         ((anisotropic(), source("pencil"), Settings(), ()), "0.3 x 0.3 x 0.5 mm; MCX has cubic voxels only"),
-        ((domain(), source("fibre"), Settings(), ()), "no source like 'fibre'"),
+        ((domain(), source("fiber"), Settings(), ()), "no source like 'fiber'"),
         ((domain(), source("cylinder"), Settings(), ()), "no source like 'cylinder'"),
         ((domain(), source("pencil"), Settings(time_gates_ns=(0, 1, 3)), ()), "gates of one width only"),
         ((domain(), source("pencil"), Settings(), [Detector(position_mm=(0, 0, 0), normal=(0, 0, 1))]), "no flat"),
         ((domain(mua_per_mm=np.ones((4, 5, 6))), source("pencil"), Settings(), ()), "voxel by voxel"),
-        ((labelled(4000), source("pencil"), Settings(), ()), "highest label is 4000"),
-        ((labelled(3990), source("pencil"), Settings(), DETECTORS * 10), "20 detectors"),
+        ((labeled(4000), source("pencil"), Settings(), ()), "highest label is 4000"),
+        ((labeled(3990), source("pencil"), Settings(), DETECTORS * 10), "20 detectors"),
     ],
 )
 def test_what_mcx_cannot_have(tmp_path, given, words):

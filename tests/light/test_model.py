@@ -197,7 +197,7 @@ def test_continuous_media_that_are_refused(name, values, sentence):
         make_domain((2, 2, 2), **{name: values})
 
 
-def test_area_towards_the_outside():
+def test_area_toward_the_outside():
     labels = np.ones((3, 3, 3), np.uint8)
     labels[1, 1, 1] = 0
     area = exposed_area_mm2(make_domain(labels, voxel_mm=(1.0, 2.0, 3.0)))

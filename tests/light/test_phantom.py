@@ -16,14 +16,14 @@ from napari_gpubio.light.phantom.__main__ import main
 from napari_gpubio.light.phantom.benchmarks import BENCHMARKS, benchmark, published
 from napari_gpubio.light.phantom.cortex import pia
 from napari_gpubio.light.phantom.folds import SULCI
-from napari_gpubio.light.phantom.head import CSF, GREY, SCALP, SKULL, WHITE, head_labels, labels_at
+from napari_gpubio.light.phantom.head import CSF, GRAY, SCALP, SKULL, WHITE, head_labels, labels_at
 from napari_gpubio.light.phantom.outlines import hemisphere
 from napari_gpubio.light.phantom.shapes import Lattice
 from napari_gpubio.light.surface import label_at, nearest_surface
 from napari_gpubio.light.tissue import head_media
 
 FINE_MM = 0.5
-COUNTS = {0: 315683, SCALP: 104991, SKULL: 59964, CSF: 40366, GREY: 52599, WHITE: 61437}
+COUNTS = {0: 315683, SCALP: 104991, SKULL: 59964, CSF: 40366, GRAY: 52599, WHITE: 61437}
 BLOCKS = {  # corners, world mm
     "left parietal": ((-70, -50, 20), (-25, 0, 80)),
     "right frontal": ((10, 20, 15), (65, 75, 70)),
@@ -47,7 +47,7 @@ def litres(domain: Domain, *labels: int) -> float:
 
 
 def distance_to(where: np.ndarray) -> np.ndarray:
-    """Distance of voxel centres to the border of a region, mm; half a voxel is taken off its nearest centre."""
+    """Distance of voxel centers to the border of a region, mm; half a voxel is taken off its nearest center."""
     return distance_transform_edt(~where) * FINE_MM - FINE_MM / 2
 
 
@@ -77,7 +77,7 @@ def test_the_sample_stays_as_it_is(head: Domain) -> None:
 
 def test_the_property_table_is_filled(head: Domain) -> None:
     assert head.media == head_media(690)
-    assert [medium.name for medium in head.media] == ["scalp", "skull", "CSF", "grey matter", "white matter"]
+    assert [medium.name for medium in head.media] == ["scalp", "skull", "CSF", "gray matter", "white matter"]
     assert all(medium.source for medium in head.media)
     assert load_head_phantom(wavelength_nm=830).media == head_media(830)
     with pytest.raises(InvalidInput, match="nm"):
@@ -93,30 +93,30 @@ def test_the_head_has_a_heads_size(head: Domain) -> None:
     assert tissue.min() > 0
     assert (tissue.max(axis=0) < np.array(head.shape) - 1).all()
     # an adult brain of 1.2 l is 167 mm long, this one 154 mm; adult CSF, with that of the sulci, is 0.15 to 0.35 l
-    assert litres(head, GREY, WHITE) == pytest.approx(1.2 * (154 / 167) ** 3, rel=0.05)
+    assert litres(head, GRAY, WHITE) == pytest.approx(1.2 * (154 / 167) ** 3, rel=0.05)
     assert 0.15 < litres(head, CSF) < 0.35
-    assert 0.6 < litres(head, GREY) / litres(head, WHITE) < 1.4
+    assert 0.6 < litres(head, GRAY) / litres(head, WHITE) < 1.4
 
 
 def test_layers_are_nested_without_leaks(head: Domain) -> None:
     labels = head.labels
-    assert touching(labels, 0, (SKULL, CSF, GREY, WHITE)) == 0
-    assert touching(labels, SCALP, (CSF, GREY, WHITE)) == 0
-    assert touching(labels, SKULL, (GREY, WHITE)) == 0
+    assert touching(labels, 0, (SKULL, CSF, GRAY, WHITE)) == 0
+    assert touching(labels, SCALP, (CSF, GRAY, WHITE)) == 0
+    assert touching(labels, SKULL, (GRAY, WHITE)) == 0
     for region in (labels == 0, labels > 0, labels >= SKULL, labels >= CSF, labels == SKULL):
         assert label(region)[1] == 1
 
 
 def test_the_brain_is_one_piece_in_two_hemispheres(head: Domain) -> None:
-    pieces, _ = label(head.labels >= GREY)
-    assert np.bincount(pieces.ravel())[1:].max() > 0.98 * (head.labels >= GREY).sum()
+    pieces, _ = label(head.labels >= GRAY)
+    assert np.bincount(pieces.ravel())[1:].max() > 0.98 * (head.labels >= GRAY).sum()
     affine_x, affine_z = head.affine[0, 3], head.affine[2, 3]
     middle = round(-affine_x / 2)
     above_callosum = round((34 - affine_z) / 2)
     midline = head.labels[middle, :, above_callosum:]
     assert set(np.unique(midline)) == {0, SCALP, SKULL, CSF}
     for beside in (middle - 2, middle + 2):
-        assert (head.labels[beside, :, above_callosum:] >= GREY).sum() > 0.5 * (midline == CSF).sum()
+        assert (head.labels[beside, :, above_callosum:] >= GRAY).sum() > 0.5 * (midline == CSF).sum()
     # the callosum, and below it the stem, join them
     assert (head.labels[middle] == WHITE).sum() * 4 > 500
 
@@ -132,13 +132,13 @@ def test_scalp_skull_and_fluid_have_their_thickness(fine_block: np.ndarray) -> N
     skull = distance_to(fine_block >= CSF)[outer] + FINE_MM / 2
     assert np.percentile(skull, [1, 99]) == pytest.approx([7, 7], abs=1.0)
     inner = binary_dilation(fine_block == CSF) & (fine_block == SKULL)
-    gap = distance_to(fine_block >= GREY)[inner] + FINE_MM / 2  # from centre to centre
+    gap = distance_to(fine_block >= GRAY)[inner] + FINE_MM / 2  # from center to center
     assert gap.min() >= 2.0
     assert 2.0 <= np.median(gap) <= 3.5
 
 
 def test_the_cortex_follows_the_folds_with_one_thickness(fine_block: np.ndarray) -> None:
-    inner = binary_dilation(fine_block == WHITE) & (fine_block == GREY)
+    inner = binary_dilation(fine_block == WHITE) & (fine_block == GRAY)
     thickness = distance_to(fine_block == CSF)[inner] + FINE_MM / 2
     assert np.median(thickness) == pytest.approx(2.9, abs=FINE_MM / 2)
     low, high = np.percentile(thickness, [5, 95])
@@ -148,8 +148,8 @@ def test_the_cortex_follows_the_folds_with_one_thickness(fine_block: np.ndarray)
 
 def test_sulci_and_gyri_have_their_width(fine_block: np.ndarray) -> None:
     sulci = (fine_block == CSF) & (distance_to(fine_block == SKULL) > 5.0)
-    assert 1.8 <= slab_width(sulci, fine_block == GREY) <= 3.0  # on average; they are wider above and close below
-    gyri = local_width(fine_block >= GREY)
+    assert 1.8 <= slab_width(sulci, fine_block == GRAY) <= 3.0  # on average; they are wider above and close below
+    gyri = local_width(fine_block >= GRAY)
     crowns = gyri[(gyri > 6.0) & (gyri < 16.0)]  # more is the white matter between the walls of the block
     assert 8.0 <= np.median(crowns) <= 12.0
 
@@ -208,7 +208,7 @@ def test_the_anatomy_does_not_depend_on_the_voxels(head: Domain, voxel_mm: float
     assert np.linalg.det(coarse.affine) > 0
     assert litres(coarse, SCALP) == pytest.approx(litres(head, SCALP), rel=0.03)
     assert litres(coarse, SKULL) == pytest.approx(litres(head, SKULL), rel=0.03)
-    assert litres(coarse, GREY, WHITE) == pytest.approx(litres(head, GREY, WHITE), rel=0.03)
+    assert litres(coarse, GRAY, WHITE) == pytest.approx(litres(head, GRAY, WHITE), rel=0.03)
     origin = -coarse.affine[:3, 3] / voxel_mm
     np.testing.assert_allclose(origin, np.round(origin), atol=1e-9)
 

@@ -201,7 +201,7 @@ def test_photons_beyond_2_to_the_32_have_the_bits_of_their_twin(fake_gpu):
     assert min(expected["caught_photons"]) > 2**32
 
 
-def test_the_kernels_have_no_undefined_behaviour(fake_gpu, monkeypatch, capfd):
+def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     fake_gpu()
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
     for make in (scene, continuous):

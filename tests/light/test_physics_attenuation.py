@@ -277,15 +277,15 @@ def test_the_position_of_the_volume_in_the_world_changes_nothing(device):
 def test_coefficients_voxel_by_voxel_are_those_of_labels(device):
     """Where they agree, the same photons."""
     media = (TISSUE, dataclasses.replace(TISSUE, label=2, mua_per_mm=0.3, mus_per_mm=0.7, g=-0.2, n=1.5))
-    labelled = layers((7, 7, 8), *media)
+    labeled = layers((7, 7, 8), *media)
     volumes = {
-        name: np.where(labelled.labels == 1, *(getattr(medium, name) for medium in media))
+        name: np.where(labeled.labels == 1, *(getattr(medium, name) for medium in media))
         for name in ("mua_per_mm", "mus_per_mm")
     }
     others = [dataclasses.replace(medium, mua_per_mm=9.0, mus_per_mm=9.0) for medium in media]  # not to be used
     by_voxel = layers((7, 7, 8), *others, **volumes)
     one_by_voxel = layers((7, 7, 8), *media, mua_per_mm=volumes["mua_per_mm"])
-    expected = run(device, labelled, pencil(3.5, 3.5), faces=OPEN)
+    expected = run(device, labeled, pencil(3.5, 3.5), faces=OPEN)
     for domain in (by_voxel, one_by_voxel):
         found = run(device, domain, pencil(3.5, 3.5))
         if device == "cpu":

@@ -20,7 +20,7 @@ from tests.light.voxel_samples import check_z, make_domain
 
 PHOTONS = 20_000
 EDGE = 20.0  # mm
-CENTRE = np.full(3, EDGE / 2)
+CENTER = np.full(3, EDGE / 2)
 DIRECTIONS = [(0.0, 0.0, 1.0), (1.0, 2.0, -2.0)]
 LEAST_P = 1e-4  # of a test of Kolmogorov and Smirnov, one chance in 10 000
 TINY = 2e-5  # mm, of positions in single precision
@@ -37,14 +37,14 @@ class Start(NamedTuple):
 def starts(device, source, *, photons=PHOTONS, n=1.0, seed=5):
     """Launch from the middle of a clear cube."""
     domain = make_domain((5, 5, 5), Medium(label=1, n=n), voxel_mm=EDGE / 5, outside_n=n)
-    everywhere = Detector(position_mm=CENTRE, radius_mm=10 * EDGE)
-    source = dataclasses.replace(source, position_mm=CENTRE)
+    everywhere = Detector(position_mm=CENTER, radius_mm=10 * EDGE)
+    source = dataclasses.replace(source, position_mm=CENTER)
     settings = Settings(photons=photons, seed=seed)
     detected = simulate(domain, source, settings, detectors=[everywhere], device=device).detected
     assert len(detected) == photons
     began = detected.position_mm - detected.direction * detected.path_mm
     frame = source.frame()
-    return Start((began - CENTRE) @ frame.T, detected.direction @ frame.T)
+    return Start((began - CENTER) @ frame.T, detected.direction @ frame.T)
 
 
 def check_uniform(values, low, high, tolerance=TINY):
@@ -113,10 +113,10 @@ def test_cone(device, direction, half_angle):
 
 @ALONG
 @pytest.mark.parametrize("n", [1.0, 1.4])
-def test_fibre(device, direction, n):
+def test_fiber(device, direction, n):
     """A disk that shines into the cone of its numerical aperture in the medium."""
-    fibre = Source(kind="fibre", direction=direction, radius_mm=0.8, numerical_aperture=0.5)
-    start = starts(device, fibre, n=n)
+    fiber = Source(kind="fiber", direction=direction, radius_mm=0.8, numerical_aperture=0.5)
+    start = starts(device, fiber, n=n)
     check_disk(start, 0.8)
     cosine = np.sqrt(1 - (0.5 / n) ** 2)
     check_uniform((start.direction[:, 2] - cosine) / (1 - cosine), 0, 1)
@@ -182,9 +182,9 @@ def test_pattern_of_a_large_image(device):
     image = np.exp(-8 * (x - 0.2) ** 2 - 4 * y**2)
     start = starts(device, Source(kind="pattern", width_mm=6.0, height_mm=4.0, pattern=image))
     for values, coordinate, size in ((start.position[:, 0], x, 6.0), (start.position[:, 1], y, 4.0)):
-        centres = coordinate * size / 2 * (1 - 1 / image.shape[0 if size == 4.0 else 1])
-        mean = (image * centres).sum() / image.sum()
-        spread = np.sqrt((image * (centres - mean) ** 2).sum() / image.sum())
+        centers = coordinate * size / 2 * (1 - 1 / image.shape[0 if size == 4.0 else 1])
+        mean = (image * centers).sum() / image.sum()
+        spread = np.sqrt((image * (centers - mean) ** 2).sum() / image.sum())
         check_z(values.mean() - mean, spread / np.sqrt(PHOTONS))
         check_z(values.std() - spread, spread / np.sqrt(2 * PHOTONS))
 
@@ -235,17 +235,17 @@ def test_sources_in_turned_volumes(device, kind):
         pattern=image if kind == "pattern" else None,
     )  # fmt: skip
     domain = make_domain((24, 12, 8), Medium(label=1, n=1.0), affine=turned_affine())
-    centre = domain.grid_to_world((12, 12, 12))
-    everywhere = Detector(position_mm=centre, radius_mm=200.0)
-    source = dataclasses.replace(source, position_mm=centre)
+    center = domain.grid_to_world((12, 12, 12))
+    everywhere = Detector(position_mm=center, radius_mm=200.0)
+    source = dataclasses.replace(source, position_mm=center)
     detected = simulate(domain, source, Settings(photons=160, seed=5), detectors=[everywhere], device=device).detected
-    began = (detected.position_mm - detected.direction * detected.path_mm - centre) @ source.frame().T
+    began = (detected.position_mm - detected.direction * detected.path_mm - center) @ source.frame().T
     plain = starts(device, source, photons=160)
     np.testing.assert_allclose(began, plain.position, atol=1e-4)
     np.testing.assert_allclose(detected.direction @ source.frame().T, plain.direction, atol=2e-6)
 
 
-def test_photons_of_neighbouring_indices_and_seeds_have_nothing_in_common(device):
+def test_photons_of_neighboring_indices_and_seeds_have_nothing_in_common(device):
     source = Source(kind="isotropic")
     z = starts(device, source).direction[:, 2]
     other = starts(device, source, seed=6).direction[:, 2]

@@ -36,7 +36,7 @@ def rotated(*, sizes=(0.5, 1.0, 2.0), angle=0.4, shift=(3.0, -7.0, 11.0), mirror
 
 
 def made(labels, affine, field, *, media=(MEDIUM,), error=0.1, **settings):
-    """A result whose fluence is a function of the world position of each voxel's centre."""
+    """A result whose fluence is a function of the world position of each voxel's center."""
     domain = Domain(labels=labels, affine=affine, media=media)
     index = np.stack(np.meshgrid(*map(np.arange, labels.shape), indexing="ij"), -1)
     fluence = field(apply_affine(affine, index)).astype(np.float32)
@@ -69,15 +69,15 @@ def test_an_exponential_in_any_direction_is_met_exactly(mirrored):
     assert (profile.labels == 1).all()
 
 
-def test_at_the_centre_of_a_voxel_it_is_that_voxel():
+def test_at_the_center_of_a_voxel_it_is_that_voxel():
     random = np.random.default_rng(1)
     values = random.exponential(1.0, (5, 6, 7)).astype(np.float32)
     result = made(np.ones((5, 6, 7), int), rotated(), lambda at: values, error=0.3)
-    centres = np.array([[0, 0, 0], [2, 3, 4], [4, 5, 6]])
+    centers = np.array([[0, 0, 0], [2, 3, 4], [4, 5, 6]])
     label, fluence, error = sample_fluence(
-        result, centres @ result.domain.affine[:3, :3].T + result.domain.affine[:3, 3]
+        result, centers @ result.domain.affine[:3, :3].T + result.domain.affine[:3, 3]
     )
-    assert np.allclose(fluence, values[tuple(centres.T)], rtol=1e-5)
+    assert np.allclose(fluence, values[tuple(centers.T)], rtol=1e-5)
     assert np.allclose(error, 0.3 * fluence, rtol=1e-5)
     assert list(label) == [1, 1, 1]
 

@@ -75,7 +75,7 @@ def test_tissue_may_be_one_voxel_thick(kind):
 
 
 def test_the_numerical_aperture_must_fit_the_medium():
-    source = Source(kind="fibre", numerical_aperture=1.5, position_mm=(4, 4, 1))
+    source = Source(kind="fiber", numerical_aperture=1.5, position_mm=(4, 4, 1))
     with pytest.raises(InvalidInput, match=r"numerical aperture is 1.5, more than the refractive index 1.37"):
         simulate(DOMAIN, source, SETTINGS, device="cpu")
 

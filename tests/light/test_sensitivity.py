@@ -37,7 +37,7 @@ def block(shape=(64, 50, 36), size=(1.0, 1.0, 1.0), flip=False):
     return Domain(labels=labels, affine=matrix, media=(TISSUE, dataclasses.replace(TISSUE, label=2)))
 
 
-def centres(domain):
+def centers(domain):
     index = np.stack(np.meshgrid(*map(np.arange, domain.shape), indexing="ij"), -1)
     return index @ domain.affine[:3, :3].T + domain.affine[:3, 3]
 
@@ -65,7 +65,7 @@ def run_of(domain, source, fluence, relative_error=0.0, specular=0.0):
 
 def beam(domain, x, relative_error=0.0):
     """A pencil beam down into the block at (x, 25) mm, by diffusion theory."""
-    offsets = centres(domain) - (x, 25.0, 0.0)
+    offsets = centers(domain) - (x, 25.0, 0.0)
     fluence = fluence_semi_infinite(np.hypot(offsets[..., 0], offsets[..., 1]), offsets[..., 2], TISSUE)
     source = Source(kind="pencil", position_mm=(x, 25.0, -1.0), direction=(0, 0, 2))
     return run_of(domain, source, fluence, relative_error, SPECULAR)
@@ -87,12 +87,12 @@ def test_the_sum_is_the_mean_path_of_diffusion_theory(banana):
     assert (banana.jacobian_mm <= 0).all()
 
 
-def test_it_is_normalised_where_the_detector_is_diffuse(banana):
+def test_it_is_normalized_where_the_detector_is_diffuse(banana):
     np.testing.assert_allclose(
         banana.detector_mm, [25 + SEPARATION, 25, transport_mean_free_path_mm(TISSUE)], atol=1e-5
     )
     expected = (1 - SPECULAR) * fluence_semi_infinite(SEPARATION, transport_mean_free_path_mm(TISSUE), TISSUE)
-    assert banana.detected.value == pytest.approx(float(expected), rel=0.03)  # between centres of voxels of 1 mm
+    assert banana.detected.value == pytest.approx(float(expected), rel=0.03)  # between centers of voxels of 1 mm
 
 
 @pytest.mark.parametrize("size", [(1.0, 1.25, 1.0), (0.8, 1.0, 1.5)])
@@ -108,7 +108,7 @@ def test_in_an_infinite_medium_the_sum_is_the_derivative_of_its_fluence():
     absorbing = dataclasses.replace(TISSUE, mua_per_mm=0.05)
     domain = dataclasses.replace(block((60, 40, 40)), media=(absorbing, dataclasses.replace(absorbing, label=2)))
     ends = [(24.0, 20.0, 20.0), (36.0, 20.0, 20.0)]
-    distances = [np.linalg.norm(centres(domain) - end, axis=-1) for end in ends]
+    distances = [np.linalg.norm(centers(domain) - end, axis=-1) for end in ends]
     runs = [
         run_of(domain, Source(kind="isotropic", position_mm=end), fluence_infinite(distance, absorbing))
         for end, distance in zip(ends, distances, strict=True)
@@ -125,7 +125,7 @@ def test_source_and_detector_can_be_exchanged(banana):
 
 
 def test_it_is_deepest_between_source_and_detector(banana):
-    depth = centres(banana.domain)[..., 2]
+    depth = centers(banana.domain)[..., 2]
     weights = -banana.jacobian_mm
     mean_depth = (weights * depth).sum((1, 2)) / weights.sum((1, 2))
     assert mean_depth[31] > mean_depth[25]
@@ -204,13 +204,13 @@ def test_runs_in_different_tissue_are_refused():
     shift = np.zeros((4, 4))
     shift[0, 3] = 0.2
     moved = dataclasses.replace(domain, affine=domain.affine + shift)
-    relabelled = dataclasses.replace(domain, labels=np.ones_like(domain.labels))
+    relabeled = dataclasses.replace(domain, labels=np.ones_like(domain.labels))
     darker = dataclasses.replace(domain, media=(TISSUE, dataclasses.replace(TISSUE, label=2, mua_per_mm=0.1)))
     uneven = dataclasses.replace(domain, mua_per_mm=np.full(domain.shape, 0.02))
     for other, says in (
         (block((64, 50, 35)), r"grids of \(64, 50, 36\) and \(64, 50, 35\)"),
         (moved, "lie elsewhere"),
-        (relabelled, "different labels"),
+        (relabeled, "different labels"),
         (darker, "different optical properties"),
         (uneven, "different optical properties"),
     ):

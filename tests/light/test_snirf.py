@@ -91,7 +91,7 @@ def test_integers_and_a_single_optode(tmp_path):
 @pytest.mark.parametrize(
     ("probe", "words"),
     [
-        ({"sourcePos3D": None}, "no probe/sourcePos3D; digitise"),
+        ({"sourcePos3D": None}, "no probe/sourcePos3D; digitize"),
         ({"sourcePos3D": None, "sourcePos2D": SOURCES[:, :2]}, "sourcePos2D is a flat layout"),
         ({"detectorPos3D": None}, "no probe/detectorPos3D"),
         ({"sourcePos3D": np.zeros((0, 3))}, "no probe/sourcePos3D"),

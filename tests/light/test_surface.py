@@ -17,17 +17,17 @@ from napari_gpubio.light.surface import (
     source_problem,
 )
 
-CENTRE = np.array([5.0, -7.0, 11.0])
+CENTER = np.array([5.0, -7.0, 11.0])
 VOXELS = [(1.0, 1.0, 1.0), (1.0, 1.0, 2.5), (0.8, 1.2, 3.0), (0.05, 0.05, 0.05)]
 TURNS = [(0.0, 0.0, 0.0), (0.3, -0.5, 0.7)]
 
 
 def affine_of(sizes, shape, turn=(0.0, 0.0, 0.0), *, mirrored=False):
-    """An affine with the middle of the volume at CENTRE."""
+    """An affine with the middle of the volume at CENTER."""
     axes = Rotation.from_rotvec(turn).as_matrix() @ np.diag([-1.0 if mirrored else 1.0, 1.0, 1.0])
     affine = np.eye(4)
     affine[:3, :3] = axes * np.asarray(sizes)
-    affine[:3, 3] = CENTRE - affine[:3, :3] @ ((np.asarray(shape) - 1) / 2)
+    affine[:3, 3] = CENTER - affine[:3, :3] @ ((np.asarray(shape) - 1) / 2)
     return affine
 
 
@@ -65,12 +65,12 @@ def degrees_between(a, b):
 @pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("turn", TURNS)
 @pytest.mark.parametrize("sizes", VOXELS)
-def test_the_normal_of_a_sphere_points_to_its_centre(sizes, turn, mirrored):
+def test_the_normal_of_a_sphere_points_to_its_center(sizes, turn, mirrored):
     labels, affine, radius = sphere(sizes, turn, mirrored=mirrored)
     errors = []
     for out in directions():
-        point = nearest_surface(labels, affine, CENTRE + 1.3 * radius * out)
-        errors.append(degrees_between(inward_normal(labels, affine, point), (CENTRE - point) / radius))
+        point = nearest_surface(labels, affine, CENTER + 1.3 * radius * out)
+        errors.append(degrees_between(inward_normal(labels, affine, point), (CENTER - point) / radius))
     assert np.median(errors) < 1.0
     assert max(errors) < 4.0
 
@@ -81,11 +81,11 @@ def test_the_nearest_point_and_the_line_of_sight_meet_the_voxels_of_a_sphere(siz
     labels, affine, radius = sphere(sizes, turn)
     half_diagonal = np.linalg.norm(sizes) / 2
     for out in directions():
-        point = nearest_surface(labels, affine, CENTRE + 1.3 * radius * out)
-        seen = first_tissue(labels, affine, CENTRE, -out, whole_line=True)
+        point = nearest_surface(labels, affine, CENTER + 1.3 * radius * out)
+        seen = first_tissue(labels, affine, CENTER, -out, whole_line=True)
         for found in (point, seen):
-            assert abs(np.linalg.norm(found - CENTRE) - radius) <= half_diagonal
-        assert degrees_between((seen - CENTRE) / np.linalg.norm(seen - CENTRE), out) < 1e-3
+            assert abs(np.linalg.norm(found - CENTER) - radius) <= half_diagonal
+        assert degrees_between((seen - CENTER) / np.linalg.norm(seen - CENTER), out) < 1e-3
         # on a face: a hair outside it is label 0, a hair inside it is tissue
         normal = inward_normal(labels, affine, point)
         assert label_at(labels, affine, above_surface(affine, point, normal)) == 0
@@ -95,11 +95,11 @@ def test_the_nearest_point_and_the_line_of_sight_meet_the_voxels_of_a_sphere(siz
 
 def test_more_smoothing_gives_a_smoother_normal():
     labels, affine, radius = sphere((1.0, 1.0, 1.0), TURNS[1])
-    points = [nearest_surface(labels, affine, CENTRE + radius * out) for out in directions()]
+    points = [nearest_surface(labels, affine, CENTER + radius * out) for out in directions()]
     worst = [
         max(
             degrees_between(
-                inward_normal(labels, affine, p, smoothing_mm=mm), (CENTRE - p) / np.linalg.norm(CENTRE - p)
+                inward_normal(labels, affine, p, smoothing_mm=mm), (CENTER - p) / np.linalg.norm(CENTER - p)
             )
             for p in points
         )
@@ -171,12 +171,12 @@ def test_in_a_slice_the_nearest_point_stays_in_the_slice(across, turn):
     labels, affine, radius = sphere((0.8, 1.2, 2.0), turn)
     along = rotation_of(affine)[:, across]
     for out in directions(20):
-        clicked = CENTRE + 0.6 * radius * out
+        clicked = CENTER + 0.6 * radius * out
         found = nearest_surface(labels, affine, clicked, across=across)
         assert abs((found - clicked) @ along) < 1e-9
-        assert abs(np.linalg.norm(found - CENTRE) - radius) < 2.0  # the face of a voxel of that slice
+        assert abs(np.linalg.norm(found - CENTER) - radius) < 2.0  # the face of a voxel of that slice
     # near the pole of the sphere the nearest point in space is in another slice
-    pole = CENTRE + 0.9 * radius * along
+    pole = CENTER + 0.9 * radius * along
     assert abs((nearest_surface(labels, affine, pole) - pole) @ along) > 0.05 * radius
 
 
@@ -245,7 +245,7 @@ def test_a_wide_beam_on_a_plane_needs_no_clearance_and_a_tilted_one_what_geometr
     assert clearance_mm(labels, affine, tilted) == pytest.approx(4.0, abs=0.01)
     wide = Source(kind="planar", position_mm=on_top, direction=(1, 0, -1), width_mm=6.0, height_mm=2.0)
     assert clearance_mm(labels, affine, wide) == pytest.approx(3.0, abs=0.01)
-    for kind in ("pencil", "fibre", "isotropic", "cone", "lambertian"):
+    for kind in ("pencil", "fiber", "isotropic", "cone", "lambertian"):
         assert clearance_mm(labels, affine, Source(kind=kind, position_mm=on_top, direction=(1, 0, -1))) == 0.0
 
 
@@ -253,7 +253,7 @@ def test_a_beam_that_starts_that_far_before_the_surface_starts_outside():
     labels, affine, radius = sphere((1.0, 1.0, 2.5), TURNS[1])
     rng = np.random.default_rng(1)
     for out in directions(15):
-        point = nearest_surface(labels, affine, CENTRE + 1.2 * radius * out)
+        point = nearest_surface(labels, affine, CENTER + 1.2 * radius * out)
         normal = inward_normal(labels, affine, point)
         beam = Source(kind="disk", position_mm=tuple(point), direction=tuple(normal), radius_mm=6.0)
         start = point - clearance_mm(labels, affine, beam) * normal

@@ -63,7 +63,7 @@ def test_effective_reflection_is_as_published(n, published):
 def test_fresnel_at_normal_incidence_at_brewsters_angle_and_beyond_the_critical_one():
     assert fresnel_reflection(1.0, 1.5) == pytest.approx(0.04)
     assert fresnel_reflection(1.0, 1.0, 1.5) == pytest.approx(0.04)
-    brewster = np.cos(np.arctan(1 / 1.5))  # only the light polarised across is reflected, by cos^2(2 angle)
+    brewster = np.cos(np.arctan(1 / 1.5))  # only the light polarized across is reflected, by cos^2(2 angle)
     assert fresnel_reflection(brewster, 1.5) == pytest.approx(np.cos(2 * np.arctan(1 / 1.5)) ** 2 / 2)
     assert fresnel_reflection(np.cos(np.arcsin(1 / 1.5) + 1e-6), 1.5) == 1.0
     assert fresnel_reflection(0.0, 1.4) == 1.0

@@ -43,9 +43,9 @@ def test_publications_of_the_same_tissue_agree_where_they_should():
     muscle = preset("muscle (Bashkatov 2011)", 670), preset("muscle (Cassano 2019)", 670)
     assert muscle[0].mua_per_mm == pytest.approx(muscle[1].mua_per_mm, rel=0.02)
     assert muscle[0].mus_per_mm == pytest.approx(muscle[1].mus_per_mm, rel=0.02)
-    grey = preset("grey matter (Fang 2009)", 630), preset("grey matter (Yaroslavsky 2002)", 630)
-    assert grey[0].mua_per_mm == grey[1].mua_per_mm
-    assert grey[0].mus_per_mm == grey[1].mus_per_mm
+    gray = preset("gray matter (Fang 2009)", 630), preset("gray matter (Yaroslavsky 2002)", 630)
+    assert gray[0].mua_per_mm == gray[1].mua_per_mm
+    assert gray[0].mus_per_mm == gray[1].mus_per_mm
 
 
 @pytest.mark.parametrize("wavelength", [850, 980])
@@ -54,7 +54,7 @@ def test_the_absorption_of_csf_is_that_of_water(wavelength):
     assert medium.mua_per_mm == pytest.approx(float(absorption_per_mm("water", wavelength)), rel=0.02)
 
 
-def test_the_scattering_length_of_mouse_cortex_is_47_micrometres():
+def test_the_scattering_length_of_mouse_cortex_is_47_micrometers():
     assert 1 / preset("mouse cortex (Yona 2016)", 473).mus_per_mm == pytest.approx(0.047, abs=0.0005)
 
 
@@ -89,7 +89,7 @@ def test_a_wide_gap_is_not_bridged():
     with pytest.raises(InvalidInput, match=r"337, 633 nm, too far apart to interpolate at 532 nm"):
         preset("dermis (Tuchin 1997)", 532)
     with pytest.raises(InvalidInput, match="too far apart"):
-        preset("grey matter (Yaroslavsky 2002)", 850)
+        preset("gray matter (Yaroslavsky 2002)", 850)
 
 
 def test_a_correction_of_the_printed_value_is_told():
@@ -107,9 +107,9 @@ def test_names_can_be_asked_for_by_wavelength():
 
 def test_an_unknown_preset_names_those_like_it():
     with pytest.raises(
-        InvalidInput, match=r"'grey matter'; choose one of grey matter \(Fang 2009\), grey matter \(Cass"
+        InvalidInput, match=r"'gray matter'; choose one of gray matter \(Fang 2009\), gray matter \(Cass"
     ):
-        preset("grey matter", 690)
+        preset("gray matter", 690)
 
 
 # -- the head ---------------------------------------------------------------------------------------------------------

@@ -93,12 +93,12 @@ def test_source_and_detectors_along_the_axes_of_the_volume():
     np.testing.assert_allclose(second[[3, 7]], [16, 2])
 
 
-def test_the_opening_of_a_fibre_is_that_of_the_medium_where_it_ends():
-    fibre = Source(kind="fibre", numerical_aperture=0.5, position_mm=(1.5, 2.0, 2.5))
-    for source, n in ((fibre, 1.37), (dataclasses.replace(fibre, position_mm=(1.5, 2.0, -3.0)), 1.1)):
+def test_the_opening_of_a_fiber_is_that_of_the_medium_where_it_ends():
+    fiber = Source(kind="fiber", numerical_aperture=0.5, position_mm=(1.5, 2.0, 2.5))
+    for source, n in ((fiber, 1.37), (dataclasses.replace(fiber, position_mm=(1.5, 2.0, -3.0)), 1.1)):
         p = problem(make_domain(SHAPE, outside_n=1.1), source)
         assert math.acos(1 - p.source_numbers[14]) == pytest.approx(math.asin(0.5 / n), rel=1e-5)
-    wide = dataclasses.replace(fibre, numerical_aperture=1.4)
+    wide = dataclasses.replace(fiber, numerical_aperture=1.4)
     with pytest.raises(InvalidInput, match=r"numerical aperture is 1.4, more than the refractive index 1.37 where it"):
         _ = problem(source=wide).source_numbers
 

@@ -74,7 +74,7 @@ def check_same_bits(found: LightResult, expected: LightResult) -> None:
 
 
 def fresnel(cosine: float, n1: float, n2: float) -> float:
-    """Reflectance of unpolarised light, from the angles of incidence and refraction, in double precision."""
+    """Reflectance of unpolarized light, from the angles of incidence and refraction, in double precision."""
     if cosine > 1.0 - 1e-12:
         return ((n1 - n2) / (n1 + n2)) ** 2
     a = math.acos(cosine)

@@ -15,9 +15,9 @@ def refused(frames, settings=None, **options):
     return str(error.value)
 
 
-def test_colour_is_refused():
-    assert "like colour pictures; give one channel" in refused(np.zeros((20, 22, 3), np.uint8))
-    assert "like colour pictures" in refused(np.zeros((5, 20, 22, 4), np.uint8))
+def test_color_is_refused():
+    assert "like color pictures; give one channel" in refused(np.zeros((20, 22, 3), np.uint8))
+    assert "like color pictures" in refused(np.zeros((5, 20, 22, 4), np.uint8))
 
 
 def test_frames_that_are_no_numbers_or_no_frames():

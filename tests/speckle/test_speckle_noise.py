@@ -37,7 +37,7 @@ def test_what_lies_below_the_dark_level_is_not_cut(device):
 def test_noise_is_subtracted_from_k2(device):
     """K² = K²(raw) - g/I - σ²/I² - 1/(12 I²), pixel by pixel."""
     frame = np.random.default_rng(4).integers(300, 900, (30, 34), np.uint16)
-    noise = NoiseModel(gain=0.8, read_noise_adu=3.0, quantisation=True)
+    noise = NoiseModel(gain=0.8, read_noise_adu=3.0, quantization=True)
     raw = contrast_of(frame[None], 5)[0]
     mean = _means(frame)
     expected = raw**2 - 0.8 / mean - 9 / mean**2 - 1 / 12 / mean**2
@@ -58,7 +58,7 @@ def test_shot_and_read_noise_of_a_camera_are_found_and_removed():
     rng, electrons, read, offset, true = np.random.default_rng(5), 2.0, 4.0, 100.0, 0.1**2
     signal = (rng.poisson(light() * electrons) + read * rng.standard_normal((12, 90, 90))) / electrons
     frames = np.rint(signal + offset).astype(np.uint16)
-    noise = NoiseModel(dark_adu=offset, gain=1 / electrons, read_noise_adu=read / electrons, quantisation=True)
+    noise = NoiseModel(dark_adu=offset, gain=1 / electrons, read_noise_adu=read / electrons, quantization=True)
     settings = ContrastSettings(index="squared", window=7)
     each = np.nanmean(contrast(frames, settings, noise=noise, device="cpu").index, axis=(1, 2))
     error = each.std(ddof=1) / np.sqrt(len(each))

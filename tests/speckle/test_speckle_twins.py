@@ -121,7 +121,7 @@ def test_the_order_of_threads_changes_nothing(fake_gpu, order):
         check_twins(hard_frames("u2", SHAPES["aligned"])[:2], ContrastSettings(window=7))
 
 
-def test_the_kernels_have_no_undefined_behaviour(fake_gpu, monkeypatch, capfd):
+def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     fake_gpu()
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
     for mode, dtype in itertools.product(("spatial", "spatio-temporal"), ("u2", "f4")):

@@ -1,4 +1,4 @@
-"""Rays one at a time for the tests of ray tracing: settings, analytic fields on any grid, a rod of fibres."""
+"""Rays one at a time for the tests of ray tracing: settings, analytic fields on any grid, a rod of fibers."""
 
 import dataclasses
 import functools
@@ -12,7 +12,7 @@ from napari_gpubio.tracts import Directions, TensorField
 from napari_gpubio.tracts.checks import EXACT, SEED_SCHEME, shoot
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem
 from napari_gpubio.tracts.phantom.analytic.field import DIFFUSIVITY
-from napari_gpubio.tracts.phantom.brain import voxel_centres
+from napari_gpubio.tracts.phantom.brain import voxel_centers
 from napari_gpubio.tracts.run import trace_problem
 from napari_gpubio.tracts.seeds import Launch
 
@@ -77,12 +77,12 @@ def on_grid(tensor_at, matrix, extent_mm):
     shape = tuple(2 * int(np.ceil(extent_mm * np.linalg.norm(row))) + 1 for row in np.linalg.inv(matrix))
     affine = np.eye(4)
     affine[:3, :3], affine[:3, 3] = matrix, -matrix @ (np.array(shape) // 2)
-    tensors = DIFFUSIVITY * tensor_at(voxel_centres(affine, shape))
+    tensors = DIFFUSIVITY * tensor_at(voxel_centers(affine, shape))
     return TensorField(tensors=tensors, mask=np.ones(shape, bool), affine=affine)
 
 
 def rod(shape=(40, 12, 12), *, isotropic_from=None, masked_to=None):
-    """Fibres along x on 1 mm voxels; perhaps round tensors from some voxel on, perhaps a mask that ends at one."""
+    """Fibers along x on 1 mm voxels; perhaps round tensors from some voxel on, perhaps a mask that ends at one."""
     tensors = np.zeros((*shape, 6))
     tensors[..., :3] = 1.7e-3, 0.3e-3, 0.3e-3
     if isotropic_from is not None:

@@ -39,8 +39,8 @@ def sticks(name, count=50):
     """Straight bundles 6 mm thick in random directions through an 80 mm box: directions (world), FA and affine."""
     affine = AFFINES[name]
     shape = tuple(int(n) for n in np.ceil(80 / np.linalg.norm(affine[:3, :3], axis=0)))
-    centre = affine[:3, :3] @ ((np.array(shape) - 1) / 2)
-    points = np.moveaxis(np.indices(shape), 0, -1) @ affine[:3, :3].T - centre
+    center = affine[:3, :3] @ ((np.array(shape) - 1) / 2)
+    points = np.moveaxis(np.indices(shape), 0, -1) @ affine[:3, :3].T - center
     rng = np.random.default_rng(0)
     v1, fa = np.zeros((*shape, 3)), np.zeros(shape)
     for _ in range(count):

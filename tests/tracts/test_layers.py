@@ -84,8 +84,8 @@ def test_maps_have_their_customary_contrast():
     assert built(map_layer(field, "FA", "s")).contrast_limits == [0, 1]
     for name in ("MD", "AD", "RD"):
         assert built(map_layer(field, name, "s")).contrast_limits == [0, 3e-3]
-    colours = np.asarray(built(map_layer(field, "DEC", "s")).data)
-    assert (colours.min(), colours.max() <= 1, colours.shape) == (0, True, (7, 6, 5, 3))
+    colors = np.asarray(built(map_layer(field, "DEC", "s")).data)
+    assert (colors.min(), colors.max() <= 1, colors.shape) == (0, True, (7, 6, 5, 3))
 
 
 def test_a_map_that_there_is_not_is_refused():
@@ -178,10 +178,10 @@ def test_a_broken_file_is_refused_with_its_name(tmp_path):
 
 
 @EVERY_AFFINE
-def test_colours_and_series_come_back_from_a_file(tmp_path, affine):
+def test_colors_and_series_come_back_from_a_file(tmp_path, affine):
     field = tensor_field(affine)
-    colours, found = written(tmp_path / "dec.nii.gz", built(map_layer(field, "DEC", "study")))
-    np.testing.assert_array_equal(colours, scalar_map(field, "DEC").clip(0, 1))
+    colors, found = written(tmp_path / "dec.nii.gz", built(map_layer(field, "DEC", "study")))
+    np.testing.assert_array_equal(colors, scalar_map(field, "DEC").clip(0, 1))
     np.testing.assert_allclose(found, affine, atol=1e-5)
     series, found = written(tmp_path / "dwi.nii.gz", built(scan_layer(scan(affine), "dwi")))
     np.testing.assert_array_equal(series, scan(affine).data)

@@ -115,7 +115,7 @@ def test_gzip_and_affine_and_header(read):
     assert image.gradients is None
 
 
-def test_an_image_without_transform_is_centred(read):
+def test_an_image_without_transform_is_centerd(read):
     image = read(mif_bytes(VALUES, drop=["transform"]))
     np.testing.assert_allclose(image.affine @ [1, 1.5, 2, 1], [0, 0, 0, 1], atol=1e-15)
 

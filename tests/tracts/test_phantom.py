@@ -29,7 +29,7 @@ from napari_gpubio.tracts.phantom.analytic import (
     ring,
 )
 from napari_gpubio.tracts.phantom.brain import brain_anatomy, grid
-from napari_gpubio.tracts.phantom.bundles import brain_bundles, rasterise
+from napari_gpubio.tracts.phantom.bundles import brain_bundles, rasterize
 from napari_gpubio.tracts.phantom.sample import SAMPLE
 from napari_gpubio.tracts.phantom.signals import attenuation, rician, spread_directions
 
@@ -177,7 +177,7 @@ def fitted(brain: BrainPhantom) -> tuple[np.ndarray, np.ndarray]:
 @pytest.fixture(scope="module")
 def shares(brain: BrainPhantom) -> list[np.ndarray]:
     """Share of each bundle in each voxel, before the shares of overfilled voxels are scaled down."""
-    return [rasterise(bundle, brain.scan.affine, brain.scan.shape)[0] for bundle in brain_bundles()]
+    return [rasterize(bundle, brain.scan.affine, brain.scan.shape)[0] for bundle in brain_bundles()]
 
 
 def voxel(phantom: BrainPhantom, mm: tuple[float, float, float]) -> tuple[int, ...]:
@@ -206,7 +206,7 @@ def test_scan_is_stored_to_the_left_with_the_origin_inside(brain: BrainPhantom) 
         ("middle cerebellar peduncle", (0, -14, -30), 0),
     ],
 )
-def test_colours_are_the_ones_that_are_taught(
+def test_colors_are_the_ones_that_are_taught(
     brain: BrainPhantom,
     fitted: tuple[np.ndarray, np.ndarray],
     name: str,
@@ -228,10 +228,10 @@ def test_tissues_differ_as_they_should(
     np.testing.assert_allclose(anatomy.white + anatomy.cortex + anatomy.nuclei + anatomy.fluid, 1.0, atol=1e-12)
     b0 = brain.scan.data[..., 0]
     core = anatomy.inside > 0.99
-    fluid, grey = core & (anatomy.fluid > 0.95), core & (anatomy.nuclei > 0.95) & (brain.labels == 0)
-    assert np.median(b0[fluid]) > 1.8 * np.median(b0[grey]) > 1.8 * np.median(b0[core & (anatomy.white > 0.95)])
+    fluid, gray = core & (anatomy.fluid > 0.95), core & (anatomy.nuclei > 0.95) & (brain.labels == 0)
+    assert np.median(b0[fluid]) > 1.8 * np.median(b0[gray]) > 1.8 * np.median(b0[core & (anatomy.white > 0.95)])
     weighted = brain.scan.data[..., 1:].mean(axis=-1)
-    assert np.median(weighted[fluid] / b0[fluid]) < 0.15 < 0.4 < np.median(weighted[grey] / b0[grey])
+    assert np.median(weighted[fluid] / b0[fluid]) < 0.15 < 0.4 < np.median(weighted[gray] / b0[gray])
     loose = core & (anatomy.white > 0.99) & (sum(shares) < 0.01)
     assert 0.15 < np.median(fa[loose]) < 0.32
 
@@ -271,13 +271,13 @@ def streamline(fa: np.ndarray, main: np.ndarray, affine: np.ndarray, seed: np.nd
     return np.array(points)
 
 
-def test_left_is_left_and_centre_lines_lie_in_their_bundles(brain: BrainPhantom, shares: list[np.ndarray]) -> None:
+def test_left_is_left_and_center_lines_lie_in_their_bundles(brain: BrainPhantom, shares: list[np.ndarray]) -> None:
     for label, name in brain.names.items():
         x = apply_affine(brain.scan.affine, np.argwhere(brain.labels == label))[:, 0]
         assert len(x) > 100
         if name.endswith(("left", "right")):
             assert (x <= 0).all() if name.endswith("left") else (x >= 0).all()
-    held = [[shares[line.label - 1][voxel(brain, p)] for p in line.points[2:-2]] for line in brain.centre_lines]
+    held = [[shares[line.label - 1][voxel(brain, p)] for p in line.points[2:-2]] for line in brain.center_lines]
     assert min(min(row) for row in held) > 0.01  # where the callosum and the corticospinal tract fan out
     assert min(np.max(row) for row in held) > 0.5
 
@@ -316,7 +316,7 @@ def test_attenuation_follows_the_tensor() -> None:
     np.testing.assert_allclose(attenuation(axis, g, b, 1.7e-3, 0.3e-3)[0], expected, rtol=1e-12)
 
 
-def test_affine_has_the_origin_at_a_voxel_centre() -> None:
+def test_affine_has_the_origin_at_a_voxel_center() -> None:
     affine, shape = grid(2.5)
     index = np.linalg.inv(affine)[:3, 3]
     np.testing.assert_allclose(index, np.rint(index), atol=1e-12)
@@ -358,9 +358,9 @@ def test_the_packaged_labels_and_lines_fit(brain: BrainPhantom) -> None:
     labels = np.asarray(nib.load(sample_path("brain_phantom/bundles.nii.gz")).dataobj)
     assert np.count_nonzero(labels != brain.labels) < 1e-3 * labels.size
     lines = nib.streamlines.load(sample_path("brain_phantom/bundles.trk")).tractogram
-    assert len(lines) == len(brain.centre_lines)
+    assert len(lines) == len(brain.center_lines)
     for line, wanted, label in zip(
-        lines.streamlines, brain.centre_lines, lines.data_per_streamline["bundle"], strict=True
+        lines.streamlines, brain.center_lines, lines.data_per_streamline["bundle"], strict=True
     ):
         assert label[0] == wanted.label
         np.testing.assert_allclose(line, wanted.points, atol=1e-3)

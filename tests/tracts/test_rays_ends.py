@@ -49,7 +49,7 @@ def test_a_ray_ends_at_the_border_of_the_mask(changes, integrator, device):
     field = rod(masked_to=20)
     reason, end = end_of(field, changed(ROD, integrator=integrator, **changes), device)
     assert reason == StopReason.MASK
-    assert 20 - 1e-4 < end[0] <= 20.5  # the last voxel reaches half a voxel beyond its centre
+    assert 20 - 1e-4 < end[0] <= 20.5  # the last voxel reaches half a voxel beyond its center
     np.testing.assert_allclose(end[1:], 6, atol=1e-5)
 
 
@@ -94,7 +94,7 @@ def test_a_ray_ends_where_it_bends_too_tightly(radius, reason, device):
     assert end_of(sampled(ring), settings, device, (20, 0, 0), (0, 1, 0))[0] == reason
 
 
-def test_bending_is_measured_in_millimetres(device):
+def test_bending_is_measured_in_millimeters(device):
     """A geodesic of the half space is a circle whose radius is known."""
     launch, grid = half_space().launches[0], GRIDS["everything"]
     field = on_grid(lambda x: half_space().tensor_at(x + np.array([0, 40, 0])), grid, 16.0)

@@ -159,7 +159,7 @@ def check_twins_of_any_bits(p):
     return parts[0].reasons
 
 
-def test_the_kernels_have_no_undefined_behaviour(fake_gpu, monkeypatch, capfd):
+def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     fake_gpu()
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
     make, seeds = FIELDS["brain"]

@@ -57,19 +57,19 @@ def test_maps_of_known_eigenvalues(name):
     np.testing.assert_allclose(values.ravel(), expected, rtol=1e-6)
 
 
-def test_colours_are_the_principal_direction_times_anisotropy():
+def test_colors_are_the_principal_direction_times_anisotropy():
     field = field_with((1.7e-3, 0.3e-3, 0.3e-3))
-    direction, colour = scalar_map(field, "V1"), scalar_map(field, "DEC")
+    direction, color = scalar_map(field, "V1"), scalar_map(field, "DEC")
     first = TURNS[:, :, 0].reshape(3, 3, 3, 3)
     np.testing.assert_allclose(np.abs((direction * first).sum(-1)), 1, atol=1e-6)
-    np.testing.assert_allclose(colour, np.abs(first) * scalar_map(field, "FA")[..., None], atol=1e-6)
-    assert (colour.min() >= 0, colour.max() <= 1) == (True, True)
+    np.testing.assert_allclose(color, np.abs(first) * scalar_map(field, "FA")[..., None], atol=1e-6)
+    assert (color.min() >= 0, color.max() <= 1) == (True, True)
 
 
-@pytest.mark.parametrize(("axis", "colour"), [(0, (1, 0, 0)), (1, (0, 1, 0)), (2, (0, 0, 1))])
-def test_left_right_is_red_front_back_green_up_down_blue(axis, colour):
+@pytest.mark.parametrize(("axis", "color"), [(0, (1, 0, 0)), (1, (0, 1, 0)), (2, (0, 0, 1))])
+def test_left_right_is_red_front_back_green_up_down_blue(axis, color):
     field = field_with(np.eye(3)[axis] * 1e-3, np.broadcast_to(np.eye(3), (27, 3, 3)))
-    np.testing.assert_allclose(scalar_map(field, "DEC")[1, 2, 0], colour, atol=1e-7)
+    np.testing.assert_allclose(scalar_map(field, "DEC")[1, 2, 0], color, atol=1e-7)
 
 
 @pytest.mark.parametrize("name", ["FA", "MD", "AD", "RD", "V1", "DEC", "S0"])
@@ -99,8 +99,8 @@ def test_vertices_lie_on_the_ellipsoids():
     vertices, faces, colors = ellipsoids(field, ALL, size=0.8)
     assert (vertices.shape, faces.shape, colors.shape) == ((27 * 42, 3), (27 * 80, 3), (27 * 42, 4))
     longest = 0.5 * 0.8 * np.linalg.norm(AFFINE[:3, :3], axis=0).min()
-    centres = ALL @ AFFINE[:3, :3].T + AFFINE[:3, 3]
-    local = vertices.reshape(27, 42, 3) - centres[:, None]
+    centers = ALL @ AFFINE[:3, :3].T + AFFINE[:3, 3]
+    local = vertices.reshape(27, 42, 3) - centers[:, None]
     along = np.einsum("gki,gvk->gvi", TURNS, local) / (longest * np.array([1.0, 0.9 / 1.7, 0.3 / 1.7]))
     np.testing.assert_allclose(np.linalg.norm(along, axis=-1), 1, atol=1e-4)  # single precision, some 30 mm away
 
@@ -130,7 +130,7 @@ def test_the_ball_is_closed_and_all_its_faces_look_outwards():
 LIGHT = np.array([1, -1, 2]) / np.sqrt(6)  # from the right, behind and above
 
 
-def test_round_ellipsoids_are_grey_and_lit_from_one_side_of_the_world():
+def test_round_ellipsoids_are_gray_and_lit_from_one_side_of_the_world():
     vertices, _, colors = ellipsoids(field_with((1e-3, 1e-3, 1e-3)), ALL)
     outwards = (vertices.reshape(27, 42, 3) - (ALL @ AFFINE[:3, :3].T + AFFINE[:3, 3])[:, None]).reshape(-1, 3)
     outwards /= np.linalg.norm(outwards, axis=1, keepdims=True)
@@ -141,12 +141,12 @@ def test_round_ellipsoids_are_grey_and_lit_from_one_side_of_the_world():
     assert 0.3 < colors[:, 0].min() / np.median(colors[:, 0]) < 0.9
 
 
-def test_sticks_have_the_colour_of_their_direction():
+def test_sticks_have_the_color_of_their_direction():
     colors = ellipsoids(field_with((1e-3, 1e-9, 1e-9)), ALL)[2].reshape(27, 42, 4)[..., :3]
     hue = colors.mean(axis=1)
     expected = np.abs(TURNS[:, :, 0])
     cosine = (hue * expected).sum(axis=1) / np.linalg.norm(hue, axis=1)
-    assert cosine.min() > 0.99  # colours over 1 are cut
+    assert cosine.min() > 0.99  # colors over 1 are cut
 
 
 def test_the_light_falls_along_the_surface_normal():

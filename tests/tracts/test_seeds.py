@@ -36,9 +36,9 @@ def test_one_seed_may_be_given_bare():
 
 
 def test_a_ball_is_filled_evenly():
-    centre, radius = np.array([10.0, -20.0, 30.0]), 4.0
-    points = ball(centre, radius, 20_000, seed=3)
-    away = points - centre
+    center, radius = np.array([10.0, -20.0, 30.0]), 4.0
+    points = ball(center, radius, 20_000, seed=3)
+    away = points - center
     distance = np.linalg.norm(away, axis=1)
     assert distance.max() <= radius
     assert stats.kstest((distance / radius) ** 3, "uniform").pvalue > 1e-4  # uniform in volume
@@ -71,7 +71,7 @@ def voxels_of(points):
     return (points - AFFINE[:3, 3]) @ np.linalg.inv(AFFINE[:3, :3]).T
 
 
-def test_a_label_is_seeded_at_its_voxel_centres():
+def test_a_label_is_seeded_at_its_voxel_centers():
     points = label_points(LABELS, AFFINE, 2)
     np.testing.assert_allclose(voxels_of(points), np.argwhere(LABELS == 2), atol=1e-12)
     np.testing.assert_allclose(label_points(LABELS, AFFINE, 9), [AFFINE[:3, :3] @ (5, 6, 7) + AFFINE[:3, 3]])
@@ -102,7 +102,7 @@ def test_no_point_in_a_voxel_is_no_seed(per_voxel):
 
 
 def nearest_angles(directions):
-    """Angle from each direction to its nearest neighbour."""
+    """Angle from each direction to its nearest neighbor."""
     cosines = directions @ directions.T - 2 * np.eye(len(directions))
     return np.arccos(cosines.max(axis=1).clip(-1, 1))
 

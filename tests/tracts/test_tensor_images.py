@@ -69,7 +69,7 @@ HABITS = {"mrtrix": "world", "fsl": "fsl", "dipy": "fsl", "full": "world"}
 @pytest.mark.parametrize("name", AFFINES)
 @pytest.mark.parametrize("order", ORDERS)
 def test_files_of_other_programs(order, name, tmp_path):
-    """Recognised without being told, and turned into world axes."""
+    """Recognized without being told, and turned into world axes."""
     own = in_frame(matrices(), AFFINES[name], HABITS[order])
     values = np.stack([own[..., i, j] for i, j in ORDERS[order]], axis=-1)
     field = read_tensors(save(tmp_path / "t.nii.gz", values, AFFINES[name]))

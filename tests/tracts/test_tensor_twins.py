@@ -102,7 +102,7 @@ def test_composition_has_the_bits_of_its_twin(cuda_on_cpu, real):
     np.testing.assert_array_equal(out, cpu.compose(values, vectors, change))
 
 
-def test_the_kernels_have_no_undefined_behaviour(cuda_on_cpu, capfd):
+def test_the_kernels_have_no_undefined_behavior(cuda_on_cpu, capfd):
     module = cuda_on_cpu(gpu._SOURCE, sanitize=True)
     p = problem(FitSettings(), voxels=40)
     fitted(module.get_function("fit_rows"), p, 0, 40)

@@ -25,8 +25,8 @@ def test_napari_reader(tmp_path):
     assert layer.name == "a.b"
     assert_same_fibers(layer.metadata["napari_gpubio"]["tractogram"], made)
     np.testing.assert_array_equal(layer.data[:, 0], made.fiber_of_point())
-    centre = layer.data_to_world(np.append(0, apply_affine(made.affine, [20, 25, 15])[::-1]))
-    np.testing.assert_allclose(centre[1:], apply_affine(made.affine, [20, 25, 15])[::-1], atol=2.0)
+    center = layer.data_to_world(np.append(0, apply_affine(made.affine, [20, 25, 15])[::-1]))
+    np.testing.assert_allclose(center[1:], apply_affine(made.affine, [20, 25, 15])[::-1], atol=2.0)
     assert len(np.unique(for_napari.tracks_data(make((2,) * 50), 10)[:, 0])) == 10
     write_tractogram(tmp_path / "none.trk", make(()))
     with pytest.raises(InvalidInput, match="holds no fibers"):

@@ -29,7 +29,7 @@ DIPY_GAIN = 7.81  # dB, of DIPY 1.12.1 in the sample head's tissue
 LEAST_FLUENCE = 1e-5  # 1/mm^2; the raw signal / noise is about 0 dB there and 11 dB in the mean
 YUAN_GAIN, YUAN_GAIN_SPREAD = 5.0, 1.0  # dB; 4.5 to 5.4 there, by domain and number of photons
 RICIAN = DenoiseSettings(noise_model="rician")
-RICIAN_AT_BEST = DenoiseSettings(noise_model="rician", cutoff=3.0, centre="largest")
+RICIAN_AT_BEST = DenoiseSettings(noise_model="rician", cutoff=3.0, center="largest")
 
 
 def _difference(quantity: str, error: float, tolerance: float) -> Finding:

@@ -20,7 +20,7 @@ _PADDING = 12  # zeros behind each line at least, more than the filters reach
 
 
 def denoise_directly(volume: npt.ArrayLike, search: int, preselection: str) -> Array:
-    """Denoise a volume with patches of radius 1 and 2 mixed, Gaussian noise, and the centre's weight 1.
+    """Denoise a volume with patches of radius 1 and 2 mixed, Gaussian noise, and the center's weight 1.
 
     Parameters
     ----------

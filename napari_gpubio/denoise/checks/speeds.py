@@ -34,5 +34,5 @@ def _speed(name: str, shape: tuple[int, int, int], on_cpu: tuple[int, int, int],
 SPEEDS = (
     _speed("anlm, 100^3", (100,) * 3, (100,) * 3),
     _speed("anlm, 256^3 (on a CPU 256 x 256 x 32)", (_LARGE,) * 3, (_LARGE, _LARGE, _SLAB)),
-    _speed("anlm, Rician, 100^3", (100,) * 3, (100,) * 3, noise_model="rician", cutoff=3.0, centre="largest"),
+    _speed("anlm, Rician, 100^3", (100,) * 3, (100,) * 3, noise_model="rician", cutoff=3.0, center="largest"),
 )

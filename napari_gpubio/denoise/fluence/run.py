@@ -123,7 +123,7 @@ def denoise_fluence_steps(  # noqa: PLR0913 - what a user may know of a run
         "denoising": dataclasses.asdict(settings),
         "voxel_size_mm": list(gates.voxel_size_mm),
         "buffers": 1 if second is None else 2,
-        "labelled": labels is not None,
+        "labeled": labels is not None,
         "masked": mask is not None,
         "capped": mueff_per_mm is not None,
         "device": chosen.describe(),

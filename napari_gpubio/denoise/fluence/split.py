@@ -11,7 +11,7 @@ from scipy.ndimage import correlate1d, gaussian_filter
 
 Float = npt.NDArray[np.float64]
 _DIFFERENCE = np.array([1.0, -4.0, 6.0, -4.0, 1.0])  # of fourth order: fluence that falls 30 % a voxel leaves 0.2 %
-_NEIGHBOUR = np.array([0.163, 1.0, 0.163])  # makes white noise as alike in neighbours as that of Monte Carlo
+_NEIGHBOR = np.array([0.163, 1.0, 0.163])  # makes white noise as alike in neighbors as that of Monte Carlo
 _ALIKE = (1.0, 0.31, 0.11, 0.06, 0.03)  # measured correlation of its noise at 0 to 4 mm in tissue of mu_s' 1 / mm
 _WINDOW = 3.0  # voxels over which the relative noise is taken to be the same
 _SMOOTH = 1.5  # voxels: scale of what the noise is relative to
@@ -32,7 +32,7 @@ def split_in_two(whole: npt.NDArray[np.floating], seed: int, noise: Float | None
     sigma = measure_noise(whole) if noise is None else noise
     random = np.random.default_rng(seed).standard_normal(whole.shape)
     for axis in range(3):
-        random = correlate1d(random, _NEIGHBOUR / np.linalg.norm(_NEIGHBOUR), axis=axis, mode="wrap")
+        random = correlate1d(random, _NEIGHBOR / np.linalg.norm(_NEIGHBOR), axis=axis, mode="wrap")
     return whole + sigma * random, whole - sigma * random
 
 

@@ -4,9 +4,9 @@ Noise of 0.3 of the standard deviation that was found is added to a block of the
 and without it. What is left of the addition, relative to what was added, is what is left of the noise. On phantoms with
 known truth this is right within about 1 dB; it does not see a change of bias.
 
-In Monte Carlo fluence a photon passes many voxels, so that the noise of neighbours is correlated, and a filter removes
+In Monte Carlo fluence a photon passes many voxels, so that the noise of neighbors is correlated, and a filter removes
 less of it. For logarithms, which fluence is shown as, the addition is therefore correlated alike: by 0.3 between next
-neighbours, as measured in scattering tissue in voxels of 1 mm.
+neighbors, as measured in scattering tissue in voxels of 1 mm.
 """
 
 import threading
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _SIDE = 56  # voxels of the block
 _AMOUNT = 0.3  # of the noise's standard deviation
-_CORRELATING = 0.53  # voxels: a Gaussian of this width correlates next neighbours by 0.3
+_CORRELATING = 0.53  # voxels: a Gaussian of this width correlates next neighbors by 0.3
 _NEAR = 2.0  # voxels: over which powers are averaged
 
 

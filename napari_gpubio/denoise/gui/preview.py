@@ -136,10 +136,10 @@ class LivePreview(QObject):
         cost = self._speed * _PLANNED * QUICK_SECONDS
         if shown.cost(image.shape) <= 1.3 * cost:
             return shown, None
-        centre = list(dims.point)
+        center = list(dims.point)
         for axis, value in zip(dims.displayed, camera_of(self._viewer).center[-2:], strict=True):
-            centre[axis] = value
-        middle = self._index(request, centre)[ndim - 3 :]
+            center[axis] = value
+        middle = self._index(request, center)[ndim - 3 :]
         place = [0.0, 0.0, 0.0]
         for axis in (-3, -2, -1):
             place[image.stored_axis(axis)] = middle[axis]

@@ -122,7 +122,7 @@ def _name(part: str, done: Denoised) -> str:
 
 
 def _look(part: str, image: LayerVolume, limits: tuple[float, float] | None) -> dict[str, Any]:
-    """Colours of a layer; images before and after have those of the input."""
+    """Colors of a layer; images before and after have those of the input."""
     if part in (BEFORE, AFTER):
         return dict(image.look)
     interpolation = {"interpolation2d": image.look["interpolation2d"]}

@@ -144,7 +144,7 @@ class ConstraintBox(QWidget):
         self.verdicts = tuple(verdict for verdict, _ in rows)
         self.table.setRowCount(len(rows))
         for row, (verdict, second) in enumerate(rows):
-            text, colour = _SIGNS[verdict.status]
+            text, color = _SIGNS[verdict.status]
             unit = verdict.constraint.metric.in_unit(_unit_of(self._plans)).unit
             value = "–" if verdict.reason else f"{short(verdict.value)} {unit}".rstrip()
             title = f"{verdict.constraint}{' (2nd plan)' if second else ''}"
@@ -152,7 +152,7 @@ class ConstraintBox(QWidget):
                 item = QTableWidgetItem(cell)
                 item.setToolTip(verdict.reason or title)
                 if column == len(_COLUMNS) - 1:
-                    item.setForeground(QColor(colour))
+                    item.setForeground(QColor(color))
                 self.table.setItem(row, column, item)
         self.table.setVisible(bool(rows))
         height = self.table.horizontalHeader().sizeHint().height() + _ROW * min(len(rows), _MOST_ROWS) + 4

@@ -22,8 +22,8 @@ from napari_gpubio.gui.debounce import Soon
 if TYPE_CHECKING:
     from napari_gpubio.dose.run import DvhResult
 
-_NO_COLOUR = "#9a9a9a"
-_Look = tuple[Dvh, float, str, bool]  # histogram, factor, colour, whether of the second plan
+_NO_COLOR = "#9a9a9a"
+_Look = tuple[Dvh, float, str, bool]  # histogram, factor, color, whether of the second plan
 
 
 class CurveDesk(QObject):
@@ -60,7 +60,7 @@ class CurveDesk(QObject):
         self._table, self._constraints = table, constraints
         self._soon = Soon(self._refresh, self)  # many strokes and moves of a slider, one picture
         self._recount = False
-        self._colours: list[str] = []  # of all structures; napari takes a while for many
+        self._colors: list[str] = []  # of all structures; napari takes a while for many
         self._made: dict[_Look, Shown] = {}  # what is on screen, so that a curve that stays is the same to all
         self.whole = WholeDose(self)
         self.reading = Reading()
@@ -80,7 +80,7 @@ class CurveDesk(QObject):
 
     def show(self, counted: Counted | None) -> None:
         """Show another run, or none."""
-        before, self.counted, self._colours = self.counted, counted, []
+        before, self.counted, self._colors = self.counted, counted, []
         if before is not None and before is not counted:
             before.close()
         self._recount = True
@@ -91,9 +91,9 @@ class CurveDesk(QObject):
         self._recount = True
         self._soon.ask()
 
-    def recolour(self) -> None:
-        """Labels have other colours: draw the same histograms in these, soon."""
-        self._colours = []
+    def recolor(self) -> None:
+        """Labels have other colors: draw the same histograms in these, soon."""
+        self._colors = []
         self._soon.ask()
 
     def redraw(self) -> None:
@@ -159,12 +159,12 @@ class CurveDesk(QObject):
         if self.counted is None:
             self._made = {}
             return ()
-        if not self._colours:
-            self._colours = [colour_of(one, self.counted) for one in self.counted.structures]
+        if not self._colors:
+            self._colors = [color_of(one, self.counted) for one in self.counted.structures]
         wanted = [
-            (dvh, self.factor, colour, bool(number))
+            (dvh, self.factor, color, bool(number))
             for number, result in enumerate(self.results)
-            for dvh, colour in zip(result, self._colours, strict=True)
+            for dvh, color in zip(result, self._colors, strict=True)
         ]
         self._made = {key: self._made.get(key) or _scaled(*key) for key in wanted}
         return tuple(self._made[key] for key in wanted)
@@ -183,8 +183,8 @@ class CurveDesk(QObject):
         return " ".join(_sentence(note) for note in dict.fromkeys(notes))  # each once
 
 
-def _scaled(dvh: Dvh, factor: float, colour: str, second: bool) -> Shown:
-    return Shown(dvh=dvh.scaled(factor), colour=colour, second=second)
+def _scaled(dvh: Dvh, factor: float, color: str, second: bool) -> Shown:
+    return Shown(dvh=dvh.scaled(factor), color=color, second=second)
 
 
 def _sentence(note: str) -> str:
@@ -193,15 +193,15 @@ def _sentence(note: str) -> str:
     return f"{note if begins_with_file else note[:1].upper() + note[1:]}."
 
 
-def colour_of(structure: Structure, counted: Counted) -> str:
-    """The colour of a structure in its layer, as ``#rrggbb``; grey where it cannot be read."""
+def color_of(structure: Structure, counted: Counted) -> str:
+    """The color of a structure in its layer, as ``#rrggbb``; gray where it cannot be read."""
     if structure.label is None:
-        colour = counted.contours[structure.name].colour
-        return _NO_COLOUR if colour is None else _hex(np.asarray(colour, np.float64))
+        color = counted.contours[structure.name].color
+        return _NO_COLOR if color is None else _hex(np.asarray(color, np.float64))
     try:
         rgba: Any = structure.layer.colormap.map(structure.label)
     except (KeyError, IndexError, ValueError):
-        return _NO_COLOUR
+        return _NO_COLOR
     return _hex(np.asarray(rgba, np.float64).reshape(-1)[:3] * 255)
 
 

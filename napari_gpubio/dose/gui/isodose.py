@@ -69,7 +69,7 @@ def distances(part: npt.ArrayLike, level: float) -> Array:
     Returns
     -------
     array
-        Shape (M, N), float32; positive where the dose is higher. Interpolated linearly between neighbours along an
+        Shape (M, N), float32; positive where the dose is higher. Interpolated linearly between neighbors along an
         axis it vanishes close to where the dose has the level: exactly there where the slope changes little.
     """
     doses = np.asarray(part, np.float32)
@@ -80,7 +80,7 @@ def distances(part: npt.ArrayLike, level: float) -> Array:
 
 
 def _steepest(doses: Array) -> Array:
-    """The larger step to the two neighbours along the first axis."""
+    """The larger step to the two neighbors along the first axis."""
     step = np.abs(np.diff(doses, axis=0))
     none = np.zeros_like(doses[:1])
     return np.maximum(np.concatenate([none, step]), np.concatenate([step, none]))

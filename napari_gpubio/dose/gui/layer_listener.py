@@ -20,7 +20,7 @@ _SOON = 150  # milliseconds after which a change that needs a new run is acted u
 class Follower(QObject):
     """Paints into open calculations what the user paints.
 
-    ``painted`` carries a Labels layer and the box (z, y, x) in which it is other now; ``recoloured`` says that colours
+    ``painted`` carries a Labels layer and the box (z, y, x) in which it is other now; ``recolored`` says that colors
     are, ``stale`` that everything has to be counted anew: there is a new label, a layer lies elsewhere, shapes were
     drawn, or a series is at another volume.
 
@@ -31,7 +31,7 @@ class Follower(QObject):
     """
 
     painted = Signal(object, object)
-    recoloured = Signal()
+    recolored = Signal()
     stale = Signal()
 
     def __init__(self, viewer: Any, parent: QObject | None = None) -> None:
@@ -56,7 +56,7 @@ class Follower(QObject):
                 self._link(layer.events.labels_update, lambda event, layer=layer: self._on_update(layer, event))
                 self._link(layer.events.set_data, lambda _=None, layer=layer: self._on_redrawn(layer))
                 self._link(layer.events.data, lambda _=None, layer=layer: self._on_replaced(layer))
-                self._link(layer.events.colormap, lambda *_: self.recoloured.emit())
+                self._link(layer.events.colormap, lambda *_: self.recolored.emit())
             else:
                 self._link(layer.events.data, lambda *_: self._later.start())
         for plan in counted.request.plans:

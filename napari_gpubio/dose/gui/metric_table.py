@@ -35,9 +35,9 @@ _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _FIXED = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
 _EDITABLE = _FIXED | Qt.ItemFlag.ItemIsEditable
-_COLOUR = Qt.ItemDataRole.UserRole
+_COLOR = Qt.ItemDataRole.UserRole
 Cell = tuple[str, str]  # text, tool tip
-Row = tuple[str, str, str, list[Cell]]  # title, colour, tool tip, cells
+Row = tuple[str, str, str, list[Cell]]  # title, color, tool tip, cells
 
 
 class MetricTable(QWidget):
@@ -162,13 +162,13 @@ class MetricTable(QWidget):
             self.table.setColumnCount(len(headers))
         self.table.setHorizontalHeaderLabels(headers)
         self.table.setRowCount(len(rows))
-        for number, (title, colour, tip, cells) in enumerate(rows):
+        for number, (title, color, tip, cells) in enumerate(rows):
             curve = self._rows[number]
             editable = curve is not None and not self._curves[curve].second
             item = self._put(number, 0, title, tip, editable=editable)
-            if item.data(_COLOUR) != colour:
-                item.setData(_COLOUR, colour)
-                item.setIcon(_chip(colour))
+            if item.data(_COLOR) != color:
+                item.setData(_COLOR, color)
+                item.setIcon(_chip(color))
             for column, (text, why) in enumerate(cells, start=1):
                 self._put(number, column, text, why or tip)
         self.table.blockSignals(was)
@@ -191,7 +191,7 @@ class MetricTable(QWidget):
         problems += [answer.reason for answer in found if answer.is_refused]
         cells = [_cell(answer) for answer in found]
         tip = "; ".join(one.dvh.notes) or "double-click to rename"
-        return one.title, one.colour, tip, cells
+        return one.title, one.color, tip, cells
 
     def _ordered(self, problems: list[str]) -> tuple[list[int | None], list[Row]]:
         """Rows and their curves: each structure, under it the second plan and the difference, which is no curve."""
@@ -215,7 +215,7 @@ class MetricTable(QWidget):
         for there, here in zip(self._answers[second], self._answers[first], strict=True):
             value = there.value - here.value
             cells.append((_UNKNOWN if math.isnan(value) else f"{value:+.4g}", ""))
-        return f"{second.dvh.name}: 2nd − 1st", second.colour, "second plan minus first", cells
+        return f"{second.dvh.name}: 2nd − 1st", second.color, "second plan minus first", cells
 
     def _put(self, row: int, column: int, text: str, tip: str, *, editable: bool = False) -> QTableWidgetItem:
         item = self.table.item(row, column)
@@ -263,9 +263,9 @@ def _cell(answer: Answer) -> Cell:
     return _SOON if answer.reason == COUNTING else _UNKNOWN, answer.reason
 
 
-def _chip(colour: str) -> QIcon:
+def _chip(color: str) -> QIcon:
     pixmap = QPixmap(_CHIP, _CHIP)
-    pixmap.fill(QColor(colour))
+    pixmap.fill(QColor(color))
     icon = QIcon()
     for mode in (QIcon.Mode.Normal, QIcon.Mode.Selected):
         icon.addPixmap(pixmap, mode)

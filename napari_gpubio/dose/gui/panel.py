@@ -104,7 +104,7 @@ class DosePanel(EnginePanel):
         self.inputs_box.changed.connect(self._on_change)
         self.form.changed.connect(self._on_change)
         self.follower.painted.connect(self._on_painted)
-        self.follower.recoloured.connect(self.desk.recolour)
+        self.follower.recolored.connect(self.desk.recolor)
         self.follower.stale.connect(self._on_change)
         self.voxels.picked.connect(self.link.pick)
         for part in (self.highlight, self.desk):

@@ -34,9 +34,9 @@ class DvhPlot(pyqtgraph.PlotWidget):
     Parameters
     ----------
     ink
-        Colour of axes and text.
+        Color of axes and text.
     background
-        Colour behind all, None for the window's.
+        Color behind all, None for the window's.
     detail
         Points that a curve is drawn with along its width, and along its height.
     """
@@ -127,7 +127,7 @@ class DvhPlot(pyqtgraph.PlotWidget):
         for side, text in zip(("bottom", "left"), names[1:3], strict=True):
             self.getAxis(side).setStyle(showValues=has_values)
             self.setLabel(side, text)
-        self._centre_titles()
+        self._center_titles()
 
     def _draw(self, curves: Sequence[Shown], scale: tuple[Axes, float, Array]) -> None:
         """Draw the curves that are not there yet; their places depend on the scale: axes, start and edges."""
@@ -137,7 +137,7 @@ class DvhPlot(pyqtgraph.PlotWidget):
             if stays and self._curves[number] is one:
                 continue
             self._drawn[number] = scale[0].curve(one.dvh, *scale[1:])
-            item.setPen(one.colour, width=_WIDTH, style=_DASHED if one.second else Qt.PenStyle.SolidLine)
+            item.setPen(one.color, width=_WIDTH, style=_DASHED if one.second else Qt.PenStyle.SolidLine)
             item.setData(*thinned(*self._drawn[number], self._steps))
         self._curves, self._scale = tuple(curves), told
 
@@ -153,7 +153,7 @@ class DvhPlot(pyqtgraph.PlotWidget):
             for item, curve in zip(self._items, self._drawn, strict=True):
                 item.setData(*thinned(*curve, steps))
 
-    def _centre_titles(self) -> None:
+    def _center_titles(self) -> None:
         """Put the titles of the axes in their middle; pyqtgraph does so for the title that was there before."""
         for side in ("bottom", "left"):
             self.getAxis(side).resizeEvent(None)
@@ -232,9 +232,9 @@ class DvhPlot(pyqtgraph.PlotWidget):
             height = float(y[np.clip(np.searchsorted(x, place) - 1, 0, len(y) - 1)]) if len(x) > len(y) else float(
                 np.interp(place, x, y, right=0.0)
             )  # fmt: skip
-            colour = self._items[number].opts["pen"].color()
-            look = {"brush": colour, "size": 13} if is_inside else {"brush": None, "size": 8}
-            spots.append({"pos": (place, height), "pen": pyqtgraph.mkPen("w" if is_inside else colour), **look})
+            color = self._items[number].opts["pen"].color()
+            look = {"brush": color, "size": 13} if is_inside else {"brush": None, "size": 8}
+            spots.append({"pos": (place, height), "pen": pyqtgraph.mkPen("w" if is_inside else color), **look})
         self.marks.setData(spots)
 
     def _kept_doses(self) -> list[Any]:

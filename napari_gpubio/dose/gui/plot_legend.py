@@ -37,7 +37,7 @@ def has_second(curves: Sequence[Shown]) -> bool:
 
 
 class LegendStrip(QScrollArea):
-    """Names in the colours of the curves, in as many rows as they need; beyond a few they scroll.
+    """Names in the colors of the curves, in as many rows as they need; beyond a few they scroll.
 
     ``chosen`` carries the number of a curve whose name was clicked, ``pointed`` of the one under the mouse (-1: none).
     """
@@ -90,7 +90,7 @@ def _link(number: int, one: Shown) -> str:
     name = html.escape(one.dvh.name).replace(" ", "&nbsp;")
     style = "color: #c8ccd0; text-decoration: none"
     line = "╍" if one.second else "━"
-    return f'<span style="color:{one.colour}">{line}</span>&nbsp;<a href="{number}" style="{style}">{name}</a>'
+    return f'<span style="color:{one.color}">{line}</span>&nbsp;<a href="{number}" style="{style}">{name}</a>'
 
 
 # -- in a figure ------------------------------------------------------------------------------------------------------
@@ -105,12 +105,12 @@ def draw_legend(painter: QPainter, place: QRectF, curves: Sequence[Shown], ink: 
     """Draw lines and names of curves into a place of a figure, in columns where they are many."""
     painter.setFont(_font())
     width, rows = _column_width(curves), _rows(place.height())
-    entries = [(one.dvh.name, one.colour, _style(one)) for _, one in named(curves)]
+    entries = [(one.dvh.name, one.color, _style(one)) for _, one in named(curves)]
     entries += [(DASHES, ink, Qt.PenStyle.DashLine)] if has_second(curves) else []
-    for number, (name, colour, style) in enumerate(entries):
+    for number, (name, color, style) in enumerate(entries):
         left = place.left() + width * (number // rows)
         middle = place.top() + _ROW * (number % rows + 0.5)
-        painter.setPen(QPen(QColor(colour), 2.0, style))
+        painter.setPen(QPen(QColor(color), 2.0, style))
         painter.drawLine(QPointF(left, middle), QPointF(left + _LINE, middle))
         painter.setPen(QColor(ink))
         painter.drawText(

@@ -13,10 +13,10 @@ MOST_LINES = 12
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Shown:
-    """A curve on screen: the histogram as it is scaled, its colour, and whether it is of the second plan."""
+    """A curve on screen: the histogram as it is scaled, its color, and whether it is of the second plan."""
 
     dvh: Dvh
-    colour: str
+    color: str
     second: bool = False
 
     @property
@@ -92,4 +92,4 @@ def _listed(title: str, parts: Sequence[str]) -> str:
 def _part(one: Shown, text: str) -> str:
     """What is said of one structure, kept on one line."""
     told = html.escape(f"{one.title} {text}").replace(" ", "&nbsp;")
-    return f'<span style="color:{one.colour}">●</span>&nbsp;{told}'
+    return f'<span style="color:{one.color}">●</span>&nbsp;{told}'

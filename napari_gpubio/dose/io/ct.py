@@ -28,7 +28,7 @@ class CtImage:
     values
         Hounsfield units, shape (X, Y, Z): int16 where that holds them exactly, else float32.
     affine
-        Voxel centres to world mm (RAS), 4 x 4.
+        Voxel centers to world mm (RAS), 4 x 4.
     frame_of_reference
         What the coordinates refer to (a DICOM UID), where the files tell it.
     name

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose.io.dicom import decoded, read_dataset, required
 from napari_gpubio.dose.io.geometry import LPS_TO_RAS
-from napari_gpubio.dose.structures.contours import Colour, ContourStructure, contour_structure
+from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure
 from napari_gpubio.dose.structures.slabs import usual_distance_mm
 
 Array = npt.NDArray[Any]
@@ -71,7 +71,7 @@ def _structure_set(dataset: Any, name: str) -> StructureSet:
         contour_structure(
             label,
             loops,
-            colour=_colour(drawn.get(int(roi.ROINumber))),
+            color=_color(drawn.get(int(roi.ROINumber))),
             frame_of_reference=str(roi.get("ReferencedFrameOfReferenceUID", "")),
         )
         for roi, label, (loops, _) in zip(rois, labels, found, strict=True)
@@ -121,7 +121,7 @@ def _points(item: Any, label: str, name: str) -> Array:
     return values.reshape(-1, 3) * _TO_RAS
 
 
-def _colour(contours: Any) -> Colour | None:
+def _color(contours: Any) -> Color | None:
     values = contours.get("ROIDisplayColor") if contours is not None else None
     if values is None or len(values) != 3:
         return None

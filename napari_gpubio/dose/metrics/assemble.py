@@ -74,7 +74,7 @@ class _Counts:
             mean=mean,
             outside_cc=self.outside_cc,
             outside=settings.outside,
-            colour=self.organ.colour,
+            color=self.organ.color,
             spacing_mm=self.organ.spacing_mm,
             resolution_cc=self.unit_cc,
             notes=self._notes(settings),

@@ -41,8 +41,8 @@ def parts_of(dvh: Dvh) -> Parts:
     return Parts(middles, np.repeat(volumes / counts, counts) / dvh.volume_cc)
 
 
-def generalised_eud(dvh: Dvh, a: float) -> float:
-    """Generalised equivalent uniform dose, (sum of v_i D_i^a)^(1/a) (Niemierko 1999, Med. Phys. 26:1100).
+def generalized_eud(dvh: Dvh, a: float) -> float:
+    """Generalized equivalent uniform dose, (sum of v_i D_i^a)^(1/a) (Niemierko 1999, Med. Phys. 26:1100).
 
     Parameters
     ----------
@@ -88,12 +88,12 @@ def lkb_ntcp(dvh: Dvh, *, n: float, m: float, td50: float) -> float:
     for name, value in (("n", n), ("m", m), ("td50", td50)):
         if not (math.isfinite(value) and value > 0):
             raise InvalidInput(f"{name} of the complication probability is {value!r}; give a positive number")
-    t = (generalised_eud(dvh, 1.0 / n) - td50) / (m * td50)
+    t = (generalized_eud(dvh, 1.0 / n) - td50) / (m * td50)
     return 0.5 * math.erfc(-t / math.sqrt(2.0))
 
 
 def niemierko_tcp(dvh: Dvh, *, a: float, tcd50: float, gamma50: float) -> float:
-    """Tumour control probability, 0 to 1; NaN for a structure without volume.
+    """Tumor control probability, 0 to 1; NaN for a structure without volume.
 
     1 / (1 + (TCD50 / gEUD)^(4 gamma50)) (Gay and Niemierko 2007, Phys. Med. 23:115).
 
@@ -102,16 +102,16 @@ def niemierko_tcp(dvh: Dvh, *, a: float, tcd50: float, gamma50: float) -> float:
     dvh
         Doses as TCD50 is meant, usually in 2 Gy fractions: see `eqd2`.
     a
-        Of the equivalent uniform dose, negative for tumours: see `generalised_eud`.
+        Of the equivalent uniform dose, negative for tumors: see `generalized_eud`.
     tcd50
-        Uniform dose that controls half of the tumours, in the unit of the dose.
+        Uniform dose that controls half of the tumors, in the unit of the dose.
     gamma50
         Slope there: by how many % control rises when the dose rises by 1 %.
     """
     for name, value in (("tcd50", tcd50), ("gamma50", gamma50)):
         if not (math.isfinite(value) and value > 0):
             raise InvalidInput(f"{name} of the control probability is {value!r}; give a positive number")
-    equivalent = generalised_eud(dvh, a)
+    equivalent = generalized_eud(dvh, a)
     if equivalent == 0:
         return 0.0
     exponent = 4.0 * gamma50 * math.log(tcd50 / equivalent) if not math.isnan(equivalent) else math.nan

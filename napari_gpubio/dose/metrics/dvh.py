@@ -47,7 +47,7 @@ class Dvh:
         Volume of the structure outside the dose grid; whether it is part of the curve is told by ``outside``.
     outside
         How that volume is treated, see `napari_gpubio.dose.settings.DvhSettings`.
-    colour
+    color
         Red, green, blue, 0 to 255, where it is known.
     spacing_mm
         Largest distance of samples; 0 where it is not known.
@@ -64,7 +64,7 @@ class Dvh:
     mean: float
     outside_cc: float = 0.0
     outside: str = "zero"
-    colour: tuple[int, int, int] | None = None
+    color: tuple[int, int, int] | None = None
     spacing_mm: float = 0.0
     resolution_cc: float = 0.0
     notes: tuple[str, ...] = ()

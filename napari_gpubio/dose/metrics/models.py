@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from napari_gpubio.dose.metrics.biology import bed, eqd2, generalised_eud, lkb_ntcp, niemierko_tcp
+from napari_gpubio.dose.metrics.biology import bed, eqd2, generalized_eud, lkb_ntcp, niemierko_tcp
 from napari_gpubio.dose.metrics.dvh import Dvh
 from napari_gpubio.dose.metrics.indices import gradient_index, homogeneity_index, paddick_index, rtog_index
 from napari_gpubio.dose.metrics.parameters import DOSE, NAME, NUMBER, POSITIVE, WHOLE, Parameter
@@ -69,7 +69,7 @@ _A_OF_TUMOUR = Parameter(name="a", kind=NUMBER, example="-10", words="of the equ
 _N = Parameter(name="n", kind=POSITIVE, example="0.35", words="volume effect")
 _M = Parameter(name="m", kind=POSITIVE, example="0.1", words="slope")
 _TD50 = Parameter(name="TD50", kind=DOSE, example="46Gy", words="uniform dose with a probability of one half")
-_TCD50 = Parameter(name="TCD50", kind=DOSE, example="50Gy", words="uniform dose that controls half of the tumours")
+_TCD50 = Parameter(name="TCD50", kind=DOSE, example="50Gy", words="uniform dose that controls half of the tumors")
 _GAMMA50 = Parameter(name="gamma50", kind=POSITIVE, example="2", words="slope at TCD50", aliases=("γ50",))
 _ALPHA_BETA = Parameter(
     name="alpha_beta", kind=POSITIVE, example="3", words="of the tissue, Gy", aliases=("alpha/beta", "α/β", "ab")
@@ -83,10 +83,10 @@ _OF_PLAN = (
 _ALL = (
     Model(
         name="gEUD",
-        words="generalised equivalent uniform dose",
+        words="generalized equivalent uniform dose",
         parameters=(_A,),
         asks_dose=True,
-        value=lambda dvh, told: generalised_eud(dvh, told["a"]),
+        value=lambda dvh, told: generalized_eud(dvh, told["a"]),
     ),
     Model(
         name="EQD2",
@@ -109,7 +109,7 @@ _ALL = (
     ),
     Model(
         name="TCP",
-        words="tumour control probability, Niemierko",
+        words="tumor control probability, Niemierko",
         parameters=(_TCD50, _GAMMA50, _A_OF_TUMOUR),
         is_share=True,
         value=lambda dvh, told: niemierko_tcp(dvh, a=told["a"], tcd50=told["TCD50"], gamma50=told["gamma50"]),

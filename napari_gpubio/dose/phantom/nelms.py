@@ -16,7 +16,7 @@ from napari_gpubio.dose.structures.contours import ContourStructure
 
 Array = npt.NDArray[np.float64]
 Case = tuple[str, str, float]
-RADIUS, HEIGHT, CENTRE_GY = 12.0, 24.0, 16.0
+RADIUS, HEIGHT, CENTER_GY = 12.0, 24.0, 16.0
 SOLIDS = ("Sphere", "Cylinder", "RtCylinder", "Cone", "RtCone")  # Rt: the axis lies along AP
 CASES: tuple[Case, ...] = tuple(
     (solid, gradient, spacing) for solid in SOLIDS for spacing in (1.0, 2.0, 3.0) for gradient in ("SI", "AP")
@@ -50,11 +50,11 @@ def _section_beside_the_axis(z: float) -> Array:
 
 
 def nelms_dose(gradient: str, spacing: float) -> Dose:
-    """The dose, with a voxel centre in the middle."""
+    """The dose, with a voxel center in the middle."""
     n = int(np.ceil(15 / spacing))
     axis = spacing * np.arange(-n, n + 1)
     along = axis if gradient == "SI" else axis[None, :, None]
-    values = np.maximum(CENTRE_GY + np.zeros((len(axis),) * 3) + along, 0.0)
+    values = np.maximum(CENTER_GY + np.zeros((len(axis),) * 3) + along, 0.0)
     return Dose(values=values, affine=grid_affine(spacing, [axis[0]] * 3), unit="Gy", name=f"linear {gradient}")
 
 
@@ -81,10 +81,10 @@ def nelms_truth(case: Case) -> dict[str, float]:
     total = float(nelms_volume(case, -99.0))
 
     def dose_of(volume: float) -> float:
-        return CENTRE_GY + float(brentq(lambda t: float(nelms_volume(case, t)) - volume, -reach - 1e-9, reach + 1e-9))
+        return CENTER_GY + float(brentq(lambda t: float(nelms_volume(case, t)) - volume, -reach - 1e-9, reach + 1e-9))
 
     steps = np.linspace(-reach, reach, 20001)
-    mean = CENTRE_GY - reach + float(np.trapezoid(nelms_volume(case, steps), steps)) / total
+    mean = CENTER_GY - reach + float(np.trapezoid(nelms_volume(case, steps), steps)) / total
     volume = {"volume_cc": total / 1000} if case[1] == "SI" else {}
     return {
         **volume,
@@ -104,5 +104,5 @@ def nelms_errors_percent(case: Case, found: Dvh) -> dict[str, float]:
 def nelms_curve_errors_percent(case: Case, found: Dvh) -> Array:
     """Errors of 301 points of the curve, every 0.1 Gy, in % of the volume."""
     doses = 0.1 * np.arange(301)
-    truth = nelms_volume(case, doses - CENTRE_GY) / 1000
+    truth = nelms_volume(case, doses - CENTER_GY) / 1000
     return np.asarray(100 * (found.volume_at(doses) - truth) / (float(nelms_volume(case, -99.0)) / 1000))

@@ -11,11 +11,11 @@ from napari_gpubio.dose.structures.contours import ContourStructure, contour_str
 Array = npt.NDArray[np.float64]
 
 
-def ellipse(half_x: float, half_y: float, points: int = 256, centre: tuple[float, float] = (0.0, 0.0)) -> Array:
+def ellipse(half_x: float, half_y: float, points: int = 256, center: tuple[float, float] = (0.0, 0.0)) -> Array:
     """A polygon with the area of an ellipse, shape (points, 2), mm."""
     angles = 2 * np.pi * np.arange(points) / points
     grown = np.sqrt(2 * np.pi / (points * np.sin(2 * np.pi / points)))
-    return np.column_stack([centre[0] + grown * half_x * np.cos(angles), centre[1] + grown * half_y * np.sin(angles)])
+    return np.column_stack([center[0] + grown * half_x * np.cos(angles), center[1] + grown * half_y * np.sin(angles)])
 
 
 def in_planes(name: str, loops: Iterable[tuple[float, Array]], **more: Any) -> ContourStructure:
@@ -24,7 +24,7 @@ def in_planes(name: str, loops: Iterable[tuple[float, Array]], **more: Any) -> C
 
 
 def grid_affine(spacing: float, first: npt.ArrayLike) -> Array:
-    """Index to world of a straight grid with equal edges, mm; ``first`` is the centre of the first voxel."""
+    """Index to world of a straight grid with equal edges, mm; ``first`` is the center of the first voxel."""
     affine = np.diag([spacing, spacing, spacing, 1.0])
     affine[:3, 3] = first
     return affine

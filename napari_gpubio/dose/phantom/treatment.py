@@ -8,11 +8,11 @@ import numpy.typing as npt
 
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.phantom.shapes import ellipse, grid_affine, in_planes
-from napari_gpubio.dose.structures.contours import Colour, ContourStructure
+from napari_gpubio.dose.structures.contours import Color, ContourStructure
 
 _SLICE_MM, _VOXEL_MM, _SHAPE = 3.0, 4.0, (116, 60, 84)
-# name: centre, half axes, planes, points of a contour, colour; cylinders along z or ellipsoids, mm
-_ORGANS: dict[str, tuple[tuple[float, float, float], tuple[float, float, float], int, int, Colour]] = {
+# name: center, half axes, planes, points of a contour, color; cylinders along z or ellipsoids, mm
+_ORGANS: dict[str, tuple[tuple[float, float, float], tuple[float, float, float], int, int, Color]] = {
     "body": ((0.0, 0.0, 0.0), (170.0, 105.0, np.inf), 100, 120, (230, 200, 170)),
     "left lung": ((-85.0, 5.0, 9.0), (58.0, 78.0, 102.0), 68, 80, (90, 160, 230)),
     "right lung": ((85.0, 5.0, 9.0), (58.0, 78.0, 102.0), 68, 80, (60, 120, 200)),
@@ -27,11 +27,11 @@ def treatment_structures() -> tuple[ContourStructure, ...]:
 
 
 def _structure(name: str) -> ContourStructure:
-    (cx, cy, cz), (a, b, c), planes, points, colour = _ORGANS[name]
+    (cx, cy, cz), (a, b, c), planes, points, color = _ORGANS[name]
     heights = (np.arange(planes) + 0.5 - planes / 2) * _SLICE_MM
     shares = np.sqrt(np.maximum(1 - (heights / c) ** 2, 0.0))
     loops = [(cz + z, ellipse(a * s, b * s, points, (cx, cy))) for z, s in zip(heights, shares, strict=True)]
-    return in_planes(name, loops, colour=colour)
+    return in_planes(name, loops, color=color)
 
 
 def treatment_dose() -> Dose:

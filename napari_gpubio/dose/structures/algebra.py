@@ -22,7 +22,7 @@ from napari_gpubio.dose.structures.slabs import slab_bounds, usual_distance_mm
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 _MOST_VOXELS = 1 << 30
-_SURFACE = 0.25  # voxels that the outermost centres inside a curved surface lie within it, in the mean; seen on balls
+_SURFACE = 0.25  # voxels that the outermost centers inside a curved surface lie within it, in the mean; seen on balls
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Region:
     mask
         Which voxels belong to it, bool, shape (X, Y, Z).
     affine
-        Voxel centres to world mm (RAS), 4 x 4.
+        Voxel centers to world mm (RAS), 4 x 4.
     """
 
     name: str
@@ -128,7 +128,7 @@ def _combined(a: Region, b: Region, operation: Callable[[Mask, Mask], Mask], nam
 def margin(region: Region, mm: float | Sequence[float], name: str = "", *, clip: bool = False) -> Region:
     """A region grown by a margin, or shrunk by a negative one.
 
-    An ellipsoid is added or taken off all around (Euclidean distances between voxel centres), which moves the surface
+    An ellipsoid is added or taken off all around (Euclidean distances between voxel centers), which moves the surface
     with an error of a fraction of a voxel.
 
     Parameters

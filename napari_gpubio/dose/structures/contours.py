@@ -12,7 +12,7 @@ from napari_gpubio.dose.structures.frames import by_plane, plane_frame
 from napari_gpubio.dose.structures.loops import without_duplicates, without_repeats
 
 Array = npt.NDArray[np.float64]
-Colour = tuple[int, int, int]
+Color = tuple[int, int, int]
 
 
 class Plane(NamedTuple):
@@ -45,7 +45,7 @@ class ContourStructure:
         Plane coordinates (x, y, position), mm, to world mm: orthonormal, 4 x 4.
     thickness_mm
         Distance between slices, needed for a structure of a single plane; otherwise the planes tell it.
-    colour
+    color
         Red, green, blue, 0 to 255, where it is known.
     frame_of_reference
         What the coordinates refer to (a DICOM UID), where that is known.
@@ -57,7 +57,7 @@ class ContourStructure:
     planes: tuple[Plane, ...]
     frame: Array = field(default_factory=lambda: np.eye(4))
     thickness_mm: float | None = None
-    colour: Colour | None = None
+    color: Color | None = None
     frame_of_reference: str = ""
     notes: tuple[str, ...] = ()
 
@@ -72,7 +72,7 @@ def contour_structure(
     loops: Iterable[npt.ArrayLike],
     *,
     thickness_mm: float | None = None,
-    colour: Colour | None = None,
+    color: Color | None = None,
     frame_of_reference: str = "",
 ) -> ContourStructure:
     """Make a structure of closed contours.
@@ -87,7 +87,7 @@ def contour_structure(
         several copies of one loop all but one, with a note.
     thickness_mm
         Distance between slices, for a structure of a single plane.
-    colour
+    color
         Red, green, blue, 0 to 255.
     frame_of_reference
         What the coordinates refer to (a DICOM UID), where that is known.
@@ -113,7 +113,7 @@ def contour_structure(
         planes=planes,
         frame=frame,
         thickness_mm=thickness_mm,
-        colour=colour,
+        color=color,
         frame_of_reference=frame_of_reference,
         notes=tuple(notes),
     )

@@ -26,7 +26,7 @@ class LabelStructures:
     labels
         Whole numbers from 0 (no structure) to 65535, shape (X, Y, Z).
     affine
-        Voxel centres to world mm (RAS), 4 x 4.
+        Voxel centers to world mm (RAS), 4 x 4.
     structures
         Name of each label that is to be counted; those of the others are left out. None: every label that occurs,
         named ``label 1`` and so on.

@@ -45,7 +45,7 @@ def zero_level(values: Array, x: Array, y: Array) -> Array:
 
 
 def _crossings(values: Array, inside: Array, coordinates: Array, axis: int) -> Array:
-    """Where each grid line between neighbours along an axis is crossed; NaN where it is not."""
+    """Where each grid line between neighbors along an axis is crossed; NaN where it is not."""
     first, second = np.moveaxis(values, axis, 0)[:-1], np.moveaxis(values, axis, 0)[1:]
     changes = np.diff(np.moveaxis(inside, axis, 0), axis=0)
     shape = (-1, *[1] * (values.ndim - 1))

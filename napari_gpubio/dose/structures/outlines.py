@@ -32,7 +32,7 @@ class Outlines(NamedTuple):
 
 
 def slab_outlines(structure: ContourStructure, caps: str = "half") -> Outlines:
-    """Each contour as it was drawn, half way to its neighbours; see `slab_bounds`."""
+    """Each contour as it was drawn, half way to its neighbors; see `slab_bounds`."""
     loops = [loop for plane in structure.planes for loop in plane.loops]
     points = np.concatenate(loops)
     following = np.concatenate([part for loop in loops for part in (loop[1:], loop[:1])])

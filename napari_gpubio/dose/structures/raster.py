@@ -1,4 +1,4 @@
-"""Contours as voxels of a grid: which of them have their centre in a structure."""
+"""Contours as voxels of a grid: which of them have their center in a structure."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,14 +31,14 @@ def inside(
     interpolation: str = "slab",
     caps: str = "half",
 ) -> npt.NDArray[np.bool_]:
-    """Voxels whose centre lies in a structure, by the even-odd rule.
+    """Voxels whose center lies in a structure, by the even-odd rule.
 
     Parameters
     ----------
     structure
         Contours.
     affine, shape
-        Of the grid: voxel centres to world mm, 4 x 4, and its size (X, Y, Z).
+        Of the grid: voxel centers to world mm, 4 x 4, and its size (X, Y, Z).
     interpolation, caps
         See `napari_gpubio.dose.settings.DvhSettings`.
 
@@ -93,7 +93,7 @@ def label_structures(
     names = {n + 1: structure.name for n, structure in enumerate(structures)}
     found = LabelStructures(labels=labels, affine=np.asarray(affine, np.float64), structures=names)
     notes = tuple(
-        f"{lost} of the {len(mask)} voxels of {name!r} belong to smaller structures too and are labelled as those"
+        f"{lost} of the {len(mask)} voxels of {name!r} belong to smaller structures too and are labeled as those"
         for (value, name), mask in zip(names.items(), masks, strict=True)
         if (lost := len(mask) - int(found.voxels[value]))
     )

@@ -13,7 +13,7 @@ _BREAK = 1.9  # times the usual distance of planes: where one is missing, a stru
 def slab_bounds(structure: ContourStructure, caps: str = "half") -> tuple[Array, Array]:
     """Where each plane begins and ends to hold, mm along the normal; shape (planes,) each.
 
-    That is half way to its neighbours, and half a slice beyond the ends of the structure and of its parts.
+    That is half way to its neighbors, and half a slice beyond the ends of the structure and of its parts.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def slab_bounds(structure: ContourStructure, caps: str = "half") -> tuple[Array,
 
 
 def usual_distance_mm(structure: ContourStructure) -> float:
-    """Distance of neighbouring planes (the median), or the slice thickness where there is one plane only."""
+    """Distance of neighboring planes (the median), or the slice thickness where there is one plane only."""
     positions = [plane.position_mm for plane in structure.planes]
     if len(positions) > 1:
         return float(np.median(np.diff(positions)))

@@ -70,11 +70,11 @@ def nearest_line(
 @numba.njit(cache=True, nogil=True)
 def _box_reaches(low: Floats, high: Floats, row: Floats, reach: float) -> bool:
     """Whether a box has a part with -reach <= row . (x, y, z, 1) <= reach."""
-    centre, half = row[3], np.float32(0.0)
+    center, half = row[3], np.float32(0.0)
     for axis in range(3):
-        centre += row[axis] * np.float32(0.5) * (low[axis] + high[axis])
+        center += row[axis] * np.float32(0.5) * (low[axis] + high[axis])
         half += abs(row[axis]) * np.float32(0.5) * (high[axis] - low[axis])
-    return abs(centre) <= half + reach
+    return abs(center) <= half + reach
 
 
 @numba.njit(cache=True, nogil=True)

@@ -28,12 +28,12 @@ class Lines:
     Parameters
     ----------
     vertices
-        Shape (P, 4), float32: x, y, z in data units and the colour, 24-bit RGB packed into one number (a float32
-        holds 24 bits exactly). Painting changes the colours in place.
+        Shape (P, 4), float32: x, y, z in data units and the color, 24-bit RGB packed into one number (a float32
+        holds 24 bits exactly). Painting changes the colors in place.
     offsets
         Shape (F + 1,), int64; line ``f`` is ``vertices[offsets[f]:offsets[f + 1]]``.
     segments
-        Pairs of neighbouring vertices of all lines, in order, shape (S, 2), uint32.
+        Pairs of neighboring vertices of all lines, in order, shape (S, 2), uint32.
     lows, highs
         Corners (x, y, z) of the box around each line, shape (F, 3), float32; reversed infinities if it has no point.
     extent
@@ -43,7 +43,7 @@ class Lines:
     per_fiber, per_point
         Named numbers, shape (F,) and (P,).
     paint
-        What the colours mean; None if the lines are not painted yet.
+        What the colors mean; None if the lines are not painted yet.
     """
 
     vertices: Floats
@@ -127,9 +127,9 @@ def pack_lines(
     offsets
         Shape (F + 1,), from 0 to P, not decreasing.
     per_fiber, per_point
-        Named numbers, shape (F,) and (P,), to colour by; a name may occur only once.
+        Named numbers, shape (F,) and (P,), to color by; a name may occur only once.
     paint
-        What to colour by: the layer's own ``paint``, or ``ByDirection(affine)`` for a new layer. If it is None, or a
+        What to color by: the layer's own ``paint``, or ``ByDirection(affine)`` for a new layer. If it is None, or a
         number that these lines do not have, they stay black and the layer paints them.
 
     Raises
@@ -155,7 +155,7 @@ def pack_lines(
 
 
 def painted(lines: Lines, paint: Paint | None) -> Lines:
-    """Return lines in these colours, which are written into the given ones; black ones have no such numbers."""
+    """Return lines in these colors, which are written into the given ones; black ones have no such numbers."""
     if paint is None or paint == lines.paint or not paint.fits(lines):
         return lines
     paint.apply(lines)
@@ -210,7 +210,7 @@ def _segments_of(offsets: Offsets, shown: npt.NDArray[np.bool_]) -> Segments:
 
 @numba.njit(cache=True, nogil=True)
 def _pack(points: Floats, vertices: Floats) -> int:
-    """Turn z, y, x into x, y, z and a black colour; return the first point that is not finite, or -1."""
+    """Turn z, y, x into x, y, z and a black color; return the first point that is not finite, or -1."""
     bad = -1
     for n in range(len(points)):
         z, y, x = points[n, 0], points[n, 1], points[n, 2]

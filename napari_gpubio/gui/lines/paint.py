@@ -1,6 +1,6 @@
-"""Colours of packed lines: by direction, all the same, or by a number.
+"""Colors of packed lines: by direction, all the same, or by a number.
 
-A paint is a small value that says everything that the colours depend on besides the lines themselves. So a worker can
+A paint is a small value that says everything that the colors depend on besides the lines themselves. So a worker can
 paint lines before a layer has them, and the layer can tell whether they already look as they should.
 """
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
 DIRECTION, UNIFORM = "direction", "uniform"
-NO_VALUE_RGB = (128, 128, 128)  # values that are not finite are drawn grey
+NO_VALUE_RGB = (128, 128, 128)  # values that are not finite are drawn gray
 _SAMPLE = 100_000  # enough values for a percentile
-_DIGITS = 6  # of a direction; colours have 8 bits
+_DIGITS = 6  # of a direction; colors have 8 bits
 
 
 @dataclass(frozen=True)
 class ByDirection:
-    """Colour by the direction of a line in the world: red along x, green along y, blue along z.
+    """Color by the direction of a line in the world: red along x, green along y, blue along z.
 
     Parameters
     ----------
     linear
         3 x 3 map from data to world, or a 4 x 4 affine, in layer axes z, y, x. It is kept without its scale and
-        rounded, as far as colours can tell, so that matrices that were computed in two ways are equal.
+        rounded, as far as colors can tell, so that matrices that were computed in two ways are equal.
     """
 
     linear: Any = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
@@ -45,14 +45,14 @@ class ByDirection:
         return True
 
     def apply(self, lines: "Lines") -> None:
-        """Write the colours into the vertices."""
+        """Write the colors into the vertices."""
         linear = np.ascontiguousarray(np.array(self.linear, np.float32)[::-1, ::-1])
         _paint_direction(lines.vertices, lines.offsets, linear)
 
 
 @dataclass(frozen=True)
 class Uniform:
-    """One colour for all.
+    """One color for all.
 
     Parameters
     ----------
@@ -70,20 +70,20 @@ class Uniform:
         return True
 
     def apply(self, lines: "Lines") -> None:
-        """Write the colours into the vertices."""
+        """Write the colors into the vertices."""
         lines.vertices[:, 3] = pack_rgb(self.rgb)
 
 
 @dataclass(frozen=True)
 class ByNumber:
-    """Colour by a number of each line or each point; what is not finite becomes grey.
+    """Color by a number of each line or each point; what is not finite becomes gray.
 
     Parameters
     ----------
     name
         Which number.
     lut
-        Packed colours (see `pack_rgb`) from the lower to the upper limit.
+        Packed colors (see `pack_rgb`) from the lower to the upper limit.
     limits
         Lower and upper limit, in units of the number; None takes `automatic_limits`.
     """
@@ -100,13 +100,13 @@ class ByNumber:
         return lines.numbers(self.name) is not None
 
     def apply(self, lines: "Lines") -> None:
-        """Write the colours into the vertices."""
+        """Write the colors into the vertices."""
         values = lines.numbers(self.name)
         low, high = self.limits or automatic_limits(values)
         if values.dtype not in (np.float32, np.float64):
             values = values.astype(np.float64)
-        grey = pack_rgb(np.divide(NO_VALUE_RGB, 255))
-        colors = _value_colors(values, np.array(self.lut, np.float32), float(low), float(high), grey)
+        gray = pack_rgb(np.divide(NO_VALUE_RGB, 255))
+        colors = _value_colors(values, np.array(self.lut, np.float32), float(low), float(high), gray)
         lines.vertices[:, 3] = np.repeat(colors, lines.counts) if self.name in lines.per_fiber else colors
 
 
@@ -114,7 +114,7 @@ Paint = ByDirection | Uniform | ByNumber
 
 
 def pack_rgb(rgb: npt.ArrayLike) -> Floats:
-    """Pack colours (..., 3 or more), 0 to 1, into one float32 each: red * 65536 + green * 256 + blue."""
+    """Pack colors (..., 3 or more), 0 to 1, into one float32 each: red * 65536 + green * 256 + blue."""
     whole = np.clip(np.asarray(rgb, np.float64)[..., :3] * 255 + 0.5, 0, 255).astype(np.uint32)
     return (whole[..., 0] * 65536 + whole[..., 1] * 256 + whole[..., 2]).astype(np.float32)
 

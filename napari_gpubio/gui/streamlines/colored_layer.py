@@ -1,4 +1,4 @@
-"""The part of a streamlines layer that is about colours: its settings, and what happens when one changes."""
+"""The part of a streamlines layer that is about colors: its settings, and what happens when one changes."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from napari_gpubio.gui.streamlines.coloring import Coloring
 
 
 class ColoredLayer:
-    """Colour properties of a layer that has lines, a `Coloring`, events and a transform."""
+    """Color properties of a layer that has lines, a `Coloring`, events and a transform."""
 
     lines: Lines
     _coloring: Coloring
@@ -29,7 +29,7 @@ class ColoredLayer:
 
     @property
     def color_by(self) -> str:
-        """What colours the lines: ``'direction'``, ``'uniform'``, or the name of a number."""
+        """What colors the lines: ``'direction'``, ``'uniform'``, or the name of a number."""
         return self._coloring.color_by if self._ready else self._color_by
 
     @color_by.setter
@@ -40,7 +40,7 @@ class ColoredLayer:
 
     @property
     def color(self) -> npt.NDArray[np.float32]:
-        """Colour for ``'uniform'``, RGB from 0 to 1; any napari colour can be set."""
+        """Color for ``'uniform'``, RGB from 0 to 1; any napari color can be set."""
         return self._coloring.color
 
     @color.setter
@@ -62,7 +62,7 @@ class ColoredLayer:
 
     @property
     def contrast_limits(self) -> tuple[float, float] | None:
-        """Values at the ends of the colormap, None if no number colours the lines; None sets automatic limits."""
+        """Values at the ends of the colormap, None if no number colors the lines; None sets automatic limits."""
         return self._coloring.limits(self.lines)
 
     @contrast_limits.setter
@@ -72,11 +72,11 @@ class ColoredLayer:
 
     @property
     def color_bar_limits(self) -> tuple[float, float] | None:
-        """Values at the ends of a colour bar, None if no number colours the lines."""
+        """Values at the ends of a color bar, None if no number colors the lines."""
         return self.contrast_limits
 
     def color_bar_image(self, height: int, width: int) -> npt.NDArray[np.uint8] | None:
-        """Picture of the colour bar, shape (height, width, 4), RGBA; None if no number colours the lines.
+        """Picture of the color bar, shape (height, width, 4), RGBA; None if no number colors the lines.
 
         The lower limit is at the bottom of an upright bar and at the left of a lying one.
         """
@@ -90,7 +90,7 @@ class ColoredLayer:
 
     @property
     def paint(self) -> Paint:
-        """How the lines are coloured, for `pack_lines` in a worker thread."""
+        """How the lines are colored, for `pack_lines` in a worker thread."""
         return self._coloring.paint(self.data_to_world_matrix()[0])
 
     def _paint(self) -> None:

@@ -1,4 +1,4 @@
-"""What colours the lines of a layer: a choice, a colour, a colormap, limits for each number, and a colour bar."""
+"""What colors the lines of a layer: a choice, a color, a colormap, limits for each number, and a color bar."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ _LUT_COLORS = 256
 
 
 class Coloring:
-    """The settings behind a layer's colours; it knows neither the layer nor its lines, which are handed to it.
+    """The settings behind a layer's colors; it knows neither the layer nor its lines, which are handed to it.
 
     Parameters
     ----------
     color
-        Any napari colour, for ``'uniform'``.
+        Any napari color, for ``'uniform'``.
     colormap
         Any napari colormap, for numbers.
 
@@ -32,7 +32,7 @@ class Coloring:
     Raises
     ------
     InvalidInput
-        If napari does not know the colour or the colormap.
+        If napari does not know the color or the colormap.
     """
 
     def __init__(self, color: Any, colormap: Any) -> None:
@@ -43,7 +43,7 @@ class Coloring:
 
     @property
     def color(self) -> npt.NDArray[np.float32]:
-        """RGB from 0 to 1; any napari colour can be set."""
+        """RGB from 0 to 1; any napari color can be set."""
         return self._color
 
     @color.setter
@@ -67,18 +67,18 @@ class Coloring:
 
     @staticmethod
     def choices(lines: Lines) -> list[str]:
-        """Return what can colour these lines."""
+        """Return what can color these lines."""
         return [DIRECTION, UNIFORM, *lines.names]
 
     def choose(self, choice: str, lines: Lines) -> None:
-        """Colour by this, or say what else could be chosen."""
+        """Color by this, or say what else could be chosen."""
         choices = self.choices(lines)
         if choice not in choices:
             raise InvalidInput(f"color_by is {choice!r}; choose one of {', '.join(map(repr, choices))}")
         self.color_by = choice
 
     def settle(self, lines: Lines) -> None:
-        """Colour by direction if these lines do not have the number that was chosen."""
+        """Color by direction if these lines do not have the number that was chosen."""
         if self.color_by not in self.choices(lines):
             self.color_by = DIRECTION
 
@@ -88,19 +88,19 @@ class Coloring:
         return self._limits.get(self.color_by)
 
     def limits(self, lines: Lines) -> tuple[float, float] | None:
-        """Return the values at the ends of the colormap, None if no number colours the lines."""
+        """Return the values at the ends of the colormap, None if no number colors the lines."""
         values = lines.numbers(self.color_by)
         return None if values is None else self.own_limits or automatic_limits(values)
 
     def set_limits(self, limits: tuple[float, float] | None, lines: Lines) -> None:
-        """Set the limits of the number that colours the lines, if one does; None makes them automatic."""
+        """Set the limits of the number that colors the lines, if one does; None makes them automatic."""
         if limits is None:
             self._limits.pop(self.color_by, None)
         elif lines.numbers(self.color_by) is not None:
             self._limits[self.color_by] = _checked(limits)
 
     def paint(self, linear: npt.ArrayLike) -> Paint:
-        """Return what the colours depend on; ``linear`` maps data to world, layer axes z, y, x."""
+        """Return what the colors depend on; ``linear`` maps data to world, layer axes z, y, x."""
         if self.color_by == DIRECTION:
             return ByDirection(linear)
         if self.color_by == UNIFORM:

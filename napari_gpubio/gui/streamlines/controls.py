@@ -1,7 +1,7 @@
-"""Controls of a streamlines layer in napari's layer panel: colour, colormap, slab and line width.
+"""Controls of a streamlines layer in napari's layer panel: color, colormap, slab and line width.
 
 napari has no public way to add layer controls either. Where its internals have moved, its Tracks controls are shown:
-they change colours and line width, and their time sliders do nothing.
+they change colors and line width, and their time sliders do nothing.
 """
 
 import logging

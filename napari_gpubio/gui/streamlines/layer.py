@@ -32,7 +32,7 @@ _EVERYTHING = 10**6  # longer than any head or tail
 
 
 class Streamlines(ColoredLayer, PickedLayer, Tracks):
-    """Many polylines in space, coloured, filtered and picked at once.
+    """Many polylines in space, colored, filtered and picked at once.
 
     Parameters
     ----------
@@ -44,11 +44,11 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
         Instead of points, offsets and numbers: what `napari_gpubio.gui.lines.pack_lines` made of them, in a worker
         thread if there are many. They are the layer's from now on, which paints them in place.
     per_fiber, per_point
-        Named numbers, shape (F,) and (P,), to colour by; a name may occur only once.
+        Named numbers, shape (F,) and (P,), to color by; a name may occur only once.
     color_by
         ``'direction'``, ``'uniform'`` or one of the names.
     color
-        Any napari colour, for ``'uniform'``.
+        Any napari color, for ``'uniform'``.
     colormap
         Any napari colormap, for numbers.
     contrast_limits
@@ -68,7 +68,7 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
     events.shown, events.slab_mm, events.streamlines
         The filter, the slab, or the lines themselves have changed.
     events.coloring
-        Anything that a colour bar shows has changed.
+        Anything that a color bar shows has changed.
     events.picked
         Another fiber is selected: ``event.fiber``, an index or None.
 
@@ -79,7 +79,7 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
     """
 
     _type_string = "tracks"
-    _ready = False  # Tracks.__init__ sets data, colours and features of a placeholder: those are passed over
+    _ready = False  # Tracks.__init__ sets data, colors and features of a placeholder: those are passed over
 
     def __init__(  # noqa: PLR0913 - the display settings of a layer
         self,
@@ -157,7 +157,7 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
     ) -> None:
         """Replace all lines and numbers; all are shown, none is selected, the display settings stay.
 
-        If the name that colours the lines is gone, they are coloured by direction. Parameters and errors as for the
+        If the name that colors the lines is gone, they are colored by direction. Parameters and errors as for the
         layer itself. This packs the lines where it is called; `set_lines` takes what a worker has packed.
         """
         self.set_lines(pack_lines(points, offsets, per_fiber=per_fiber, per_point=per_point))

@@ -1,6 +1,6 @@
 """How streamlines are drawn: a vispy visual that knows nothing of napari.
 
-One vertex buffer of vec4 (x, y, z, packed colour) in data coordinates stays on the graphics card; an index buffer says
+One vertex buffer of vec4 (x, y, z, packed color) in data coordinates stays on the graphics card; an index buffer says
 which segments are drawn, so that a filter never uploads a vertex. Projection on the displayed axes and the slab
 around a slice are uniforms, so that neither slicing nor turning the axes uploads anything at all.
 """
@@ -20,7 +20,7 @@ from napari_gpubio.gui.lines.paint import pack_rgb
 from napari_gpubio.gui.streamlines.uploads import FrontIndexBuffer, Pace, Screen, Upload, drawable
 
 _VERTEX_SHADER = """
-attribute vec4 a_vertex;      // x, y, z in data units; colour as red * 65536 + green * 256 + blue
+attribute vec4 a_vertex;      // x, y, z in data units; color as red * 65536 + green * 256 + blue
 uniform mat3 u_display;       // data to the node's local coordinates
 uniform vec4 u_slice;         // (x, y, z, 1) to signed distance from the slice, world units
 varying vec3 v_color;
@@ -53,7 +53,7 @@ void main() {
 
 
 class LinesVisual(Visual):
-    """Line segments or one line strip with a packed colour at each vertex.
+    """Line segments or one line strip with a packed color at each vertex.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ class BundleVisual(CompoundVisual):
         self.set_shown(lines)
 
     def set_colors(self, lines: Lines) -> None:
-        """Upload the vertices again after their colours have changed."""
+        """Upload the vertices again after their colors have changed."""
         self._lines.renew_vertices(lines.vertices)
 
     def set_shown(self, lines: Lines) -> None:

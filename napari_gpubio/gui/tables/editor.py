@@ -8,7 +8,7 @@ from qtpy.QtWidgets import QLineEdit, QStyledItemDelegate, QWidget
 
 from napari_gpubio.gui.tables.model import CellModel
 
-CHIP_PIXELS = 14  # the edge of a colour chip
+CHIP_PIXELS = 14  # the edge of a color chip
 _EDITOR = "QLineEdit { padding: 0 2px; min-height: 0; border-radius: 0; }"
 _WRONG_EDITOR = "QLineEdit { padding: 0 2px; min-height: 0; border-radius: 0; background: #8a3a34; color: white; }"
 _FRAME = QColor("#ff6b5e")
@@ -30,11 +30,11 @@ class CellDelegate(QStyledItemDelegate):
         return editor
 
     def initStyleOption(self, option: Any, index: QModelIndex) -> None:
-        """Qt: how a cell looks; a chip keeps its colour in a selected cell."""
+        """Qt: how a cell looks; a chip keeps its color in a selected cell."""
         super().initStyleOption(option, index)
-        colour = index.data(Qt.ItemDataRole.DecorationRole)
-        if colour is not None:
-            option.icon = _chip(colour)
+        color = index.data(Qt.ItemDataRole.DecorationRole)
+        if color is not None:
+            option.icon = _chip(color)
             option.decorationSize = QSize(CHIP_PIXELS, CHIP_PIXELS)
 
     def paint(self, painter: QPainter, option: Any, index: QModelIndex) -> None:
@@ -65,9 +65,9 @@ class CellEditor(QLineEdit):
         self.judged.emit(problem)
 
 
-def _chip(colour: QColor) -> QIcon:
+def _chip(color: QColor) -> QIcon:
     pixmap = QPixmap(CHIP_PIXELS, CHIP_PIXELS)
-    pixmap.fill(colour)
+    pixmap.fill(color)
     icon = QIcon()
     for mode in (QIcon.Mode.Normal, QIcon.Mode.Selected):
         icon.addPixmap(pixmap, mode)

@@ -108,7 +108,7 @@ class CellModel(QAbstractTableModel):
         return 0 if parent is not None and parent.isValid() else len(self.columns)
 
     def data(self, index: QModelIndex, role: int = _Role.DisplayRole) -> Any:
-        """Qt: text, colour or tool tip of a cell."""
+        """Qt: text, color or tool tip of a cell."""
         show = self._shows.get(role)
         return None if show is None or not index.isValid() else show(index.row(), self.columns[index.column()].field)
 

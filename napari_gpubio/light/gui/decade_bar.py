@@ -1,4 +1,4 @@
-"""The legend of the picture: its colours and the powers of ten that they stand for, with the unit."""
+"""The legend of the picture: its colors and the powers of ten that they stand for, with the unit."""
 
 import math
 from typing import Any
@@ -14,7 +14,7 @@ _STEPS = 256
 
 
 class DecadeBar(QWidget):
-    """Follows the colours and limits of the layer it speaks of."""
+    """Follows the colors and limits of the layer it speaks of."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -52,7 +52,7 @@ class DecadeBar(QWidget):
             return
         painter = QPainter(self)
         bar = QRectF(_MARGIN, 0, self.width() - 2 * _MARGIN, _BAR)
-        painter.drawImage(bar, self._colours())
+        painter.drawImage(bar, self._colors())
         painter.setPen(self.palette().color(QPalette.ColorRole.WindowText))
         line = self.fontMetrics().height()
         for place, text in self._ticks():
@@ -70,7 +70,7 @@ class DecadeBar(QWidget):
     def _on_event(self, *_: Any) -> None:
         self.update()
 
-    def _colours(self) -> QImage:
+    def _colors(self) -> QImage:
         rgba = (np.atleast_2d(self._layer.colormap.map(np.linspace(0, 1, _STEPS))) * 255).astype(np.uint8)
         return QImage(rgba.tobytes(), _STEPS, 1, 4 * _STEPS, QImage.Format.Format_RGBA8888).copy()
 

@@ -55,7 +55,7 @@ class DisplayBox(QWidget):
         self._mask.setToolTip("The standard error relative to the fluence, from the spread of batches of photons")
         self._error = QCheckBox("show the error as a layer", self)
         self._error.setToolTip("The relative standard error in per cent")
-        form.addRow(row_label("Colours", self._decades.toolTip(), self), decades)
+        form.addRow(row_label("Colors", self._decades.toolTip(), self), decades)
         form.addRow(row_label("Noise", self._mask.toolTip(), self), self._mask)
         form.addRow("", self._error)
         keep = keep_button(self)
@@ -70,7 +70,7 @@ class DisplayBox(QWidget):
 
     @property
     def decades(self) -> int:
-        """How many powers of ten the colours span."""
+        """How many powers of ten the colors span."""
         return int(self._decades.value())
 
     @property
@@ -84,7 +84,7 @@ class DisplayBox(QWidget):
         return self._error.isChecked()
 
     def show_legend(self, layer: Any | None, gate: str = "") -> None:
-        """Say what the colours of a layer stand for, and of which time gate."""
+        """Say what the colors of a layer stand for, and of which time gate."""
         unit = None if layer is None else carried(layer, "unit")
         told = [] if unit is None else [f"{unit} {UNITS[unit]}", *([gate] if gate else [])]
         self._bar.show_layer(layer, " · ".join(told))

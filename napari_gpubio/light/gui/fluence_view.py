@@ -10,15 +10,15 @@ from napari_gpubio.core.napari_io import KEY, LayerData, carried
 from napari_gpubio.light.gui.request import Picture
 
 KEPT = "kept"  # a layer that was the panel's and is the user's
-_FADE = 0.35  # share of the colours, from the dark end, over which they fade into the labels below
+_FADE = 0.35  # share of the colors, from the dark end, over which they fade into the labels below
 
 
 def fading(name: str) -> Colormap:
     """Return a colormap whose dark end is transparent, so that weak light lets the anatomy be seen."""
     places = np.linspace(0.0, 1.0, 64)
-    colours = ensure_colormap(name).map(places)
-    colours[:, 3] = np.clip(places / _FADE, 0.0, 1.0)
-    return Colormap(colours, name=f"{name}, fading", controls=places)
+    colors = ensure_colormap(name).map(places)
+    colors[:, 3] = np.clip(places / _FADE, 0.0, 1.0)
+    return Colormap(colors, name=f"{name}, fading", controls=places)
 
 
 _OURS: dict[str, dict[str, Any]] = {
@@ -28,7 +28,7 @@ _OURS: dict[str, dict[str, Any]] = {
 
 
 class FluenceView:
-    """Shows pictures in the panel's own layers; what the user set on a layer (colours, limits, opacity) stays.
+    """Shows pictures in the panel's own layers; what the user set on a layer (colors, limits, opacity) stays.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The labels layer that is simulated: its tissue, its labels and colours, followed while it is painted."""
+"""The labels layer that is simulated: its tissue, its labels and colors, followed while it is painted."""
 
 from collections.abc import Callable, Generator, Mapping
 from threading import Event
@@ -21,13 +21,13 @@ class LabelSource(QObject):
     """Follows one labels layer.
 
     ``chosen`` comes with another layer, ``counted`` when its labels are known (in a worker, because volumes are large),
-    ``painted`` a moment after the user has painted, ``recoloured`` when labels have other colours.
+    ``painted`` a moment after the user has painted, ``recolored`` when labels have other colors.
     """
 
     chosen = Signal()
     counted = Signal(object)
     painted = Signal()
-    recoloured = Signal()
+    recolored = Signal()
     complained = Signal(str)
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -63,8 +63,8 @@ class LabelSource(QObject):
         if self.layer is not None:
             self.layer.selected_label = label
 
-    def colours(self, labels: Any) -> Mapping[int, Any]:
-        """Colour of each label on screen, RGBA from 0 to 1."""
+    def colors(self, labels: Any) -> Mapping[int, Any]:
+        """Color of each label on screen, RGBA from 0 to 1."""
         return {} if self.layer is None else {label: self.layer.get_color(label) for label in labels}
 
     def teardown(self) -> None:
@@ -98,13 +98,13 @@ class LabelSource(QObject):
         """Events of the layer, and what they call."""
         events = self.layer.events
         known = [(getattr(events, name), self._on_data) for name in _EVENTS if hasattr(events, name)]
-        return [*known, (events.colormap, self._on_colours)]
+        return [*known, (events.colormap, self._on_colors)]
 
     def _on_data(self, *_: Any) -> None:
         self._later.start()
 
-    def _on_colours(self, *_: Any) -> None:
-        self.recoloured.emit()
+    def _on_colors(self, *_: Any) -> None:
+        self.recolored.emit()
 
     def _on_painted(self) -> None:
         self._read()

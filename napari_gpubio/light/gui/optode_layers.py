@@ -18,10 +18,10 @@ from napari_gpubio.light.source import Source
 from napari_gpubio.light.surface import inward_normal, label_at
 
 MARKERS, LINES = "source and detectors", "source beam"
-SOURCE_COLOUR, OTHER_COLOUR, DETECTOR_COLOUR, SPREAD_COLOUR = "#ffd23f", "#8d8f98", "#35d0ff", "#ffd23f88"
+SOURCE_COLOR, OTHER_COLOR, DETECTOR_COLOR, SPREAD_COLOR = "#ffd23f", "#8d8f98", "#35d0ff", "#ffd23f88"
 # sizes as shares of the longest side of the volume
 MARKER, SMALLEST, TAIL, SPREAD, WIDTH = 0.024, 0.015, 0.13, 0.1, 0.004
-TISSUE_INDEX = 1.37  # for drawing a fibre's cone
+TISSUE_INDEX = 1.37  # for drawing a fiber's cone
 _ON_TOP = "translucent_no_depth"  # what is inside the tissue must stay visible
 _TEXT = {"string": "{name}", "size": 11, "color": "white", "anchor": "upper_left", "blending": _ON_TOP}
 
@@ -37,9 +37,9 @@ class OptodeLayers:
 
     def __init__(self, viewer: Any) -> None:
         self._viewer = viewer
-        self._strokes: list[tuple[Strokes, str]] = []  # in viewer axes (z, y, x), with their colours
+        self._strokes: list[tuple[Strokes, str]] = []  # in viewer axes (z, y, x), with their colors
         self._markers, self._sizes = np.empty((0, 3)), np.empty(0)
-        self._names, self._colours = [""], [SOURCE_COLOUR]
+        self._names, self._colors = [""], [SOURCE_COLOR]
         self._step, self._extent = np.ones(3), np.zeros((2, 3))
         self._width = self._reach = 0.0
         self._drawn: tuple[Any, ...] | None = None  # as it was last
@@ -57,7 +57,7 @@ class OptodeLayers:
         self._reach = max(size / 2, float(self._step.max()))
         self._strokes = [(tissue.to_viewer(s), c) for s, c in _strokes(optodes, source, tissue) if len(s)]
         self._markers = tissue.to_viewer(np.reshape(list(optodes), (-1, 3)))
-        self._colours = [_colour(optodes, index) for index in range(len(self._markers))]
+        self._colors = [_color(optodes, index) for index in range(len(self._markers))]
         smallest = SMALLEST * tissue.extent_mm
         widths = [size] * len(optodes.sources) + [max(2 * d.radius_mm, smallest) for d in optodes.detectors]
         self._sizes = np.array(widths)
@@ -91,7 +91,7 @@ class OptodeLayers:
         vectors = np.stack([segments[:, 0], segments[:, 1] - segments[:, 0]], axis=1)
         lines.data = vectors / self._step
         if len(segments):
-            lines.edge_color = transform_color([colour for part, colour in strokes for _ in part])
+            lines.edge_color = transform_color([color for part, color in strokes for _ in part])
         markers.data = positions / self._step
         markers.shown = shown
 
@@ -126,7 +126,7 @@ class OptodeLayers:
         markers.features = {"name": np.array(self._names, dtype=object)}
         markers.text = _TEXT
         if len(self._markers):
-            markers.face_color, markers.size = self._colours, self._sizes / mean
+            markers.face_color, markers.size = self._colors, self._sizes / mean
 
     def _in_slice(self) -> tuple[list[tuple[Strokes, str]], Any, Any]:
         """Lines and markers laid flat into the slice on screen, and which markers are near it."""
@@ -134,7 +134,7 @@ class OptodeLayers:
         strokes, markers, shown = self._strokes, self._markers.copy(), np.ones(len(self._markers), bool)
         for axis in [axis - (dims.ndim - 3) for axis in dims.not_displayed if axis >= dims.ndim - 3]:
             at = dims.point[dims.ndim - 3 + axis]
-            strokes = [(in_slice(lines, axis, at, self._reach), colour) for lines, colour in strokes]
+            strokes = [(in_slice(lines, axis, at, self._reach), color) for lines, color in strokes]
             near = np.abs(markers[:, axis] - at) <= self._reach
             markers[near, axis] = at
             shown &= near
@@ -154,20 +154,20 @@ def _common(part: str) -> dict[str, Any]:
 
 
 def _ends(tissue: Tissue) -> Any:
-    """Centres of the first and the last voxel, world mm, shape (2, 3)."""
+    """Centers of the first and the last voxel, world mm, shape (2, 3)."""
     return apply_affine(tissue.affine, [(0, 0, 0), np.array(tissue.labels.shape) - 1])
 
 
 def _strokes(optodes: Optodes, source: Source | None, tissue: Tissue) -> list[tuple[Strokes, str]]:
-    """Lines of the source that shines and of the detectors, world mm, with their colours."""
+    """Lines of the source that shines and of the detectors, world mm, with their colors."""
     size = tissue.extent_mm
-    drawn = [(disc(d, _normal(d, tissue)), DETECTOR_COLOUR) for d in optodes.detectors]
+    drawn = [(disc(d, _normal(d, tissue)), DETECTOR_COLOR) for d in optodes.detectors]
     if source is not None:
         outside = label_at(tissue.labels, tissue.affine, source.position_mm) == OUTSIDE
         drawn += [
-            (spread(source, SPREAD * size, 1.0 if outside else TISSUE_INDEX), SPREAD_COLOUR),
-            (footprint(source), SOURCE_COLOUR),
-            (arrow(source, TAIL * size), SOURCE_COLOUR),
+            (spread(source, SPREAD * size, 1.0 if outside else TISSUE_INDEX), SPREAD_COLOR),
+            (footprint(source), SOURCE_COLOR),
+            (arrow(source, TAIL * size), SOURCE_COLOR),
         ]
     return drawn
 
@@ -179,7 +179,7 @@ def _normal(detector: Detector, tissue: Tissue) -> Any:
         return np.array([0.0, 0.0, 1.0])
 
 
-def _colour(optodes: Optodes, index: int) -> str:
+def _color(optodes: Optodes, index: int) -> str:
     if index >= len(optodes.sources):
-        return DETECTOR_COLOUR
-    return SOURCE_COLOUR if index == optodes.active else OTHER_COLOUR
+        return DETECTOR_COLOR
+    return SOURCE_COLOR if index == optodes.active else OTHER_COLOR

@@ -13,7 +13,7 @@ from napari.layers import Points, Vectors
 class _SpansVolume:
     """A layer whose extent is given instead of found in its data."""
 
-    volume_extent: Any = np.zeros((2, 3))  # first and last voxel centre in the layer's data coordinates
+    volume_extent: Any = np.zeros((2, 3))  # first and last voxel center in the layer's data coordinates
 
     @property
     def _extent_data(self) -> Any:

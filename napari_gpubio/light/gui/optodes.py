@@ -92,7 +92,7 @@ class Placement:
             offset[sight.hidden] = 0.0
         return sight.moved(offset)
 
-    def towards(self, direction: Any) -> "Placement":
+    def toward(self, direction: Any) -> "Placement":
         """Return it shining in another direction from where it is.
 
         Raises

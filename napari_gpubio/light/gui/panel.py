@@ -57,7 +57,7 @@ class LightPanel(LightInputs):
             self.view,
             self.display_box,
             self.results,
-            self._labels.colours,
+            self._labels.colors,
             refining=lambda: self.running or self._quick.busy,
             parent=self,
         )
@@ -75,7 +75,7 @@ class LightPanel(LightInputs):
         self._labels.chosen.connect(self._on_labels)
         self._labels.counted.connect(self._on_counted)
         self._labels.painted.connect(self._on_painted)
-        self._labels.recoloured.connect(lambda: self._show_labels(self.table.model.labels))
+        self._labels.recolored.connect(lambda: self._show_labels(self.table.model.labels))
         self.table.label_selected.connect(self._labels.select)
         for signal in (self.desk.changed, self.desk.dragged):
             signal.connect(self._on_change)
@@ -154,7 +154,7 @@ class LightPanel(LightInputs):
         self._find_need()
 
     def _show_labels(self, labels: tuple[int, ...]) -> None:
-        self.table.set_labels(labels, self._labels.colours(labels))
+        self.table.set_labels(labels, self._labels.colors(labels))
 
     def _on_painted(self) -> None:
         self.desk.show()

@@ -26,8 +26,8 @@ class PictureDesk(QObject):
         Says how strong the source is, and how it is drawn.
     results
         The numbers.
-    colours
-        Gives the colours of labels.
+    colors
+        Gives the colors of labels.
     refining
         Whether more photons of the picture are under way.
     """
@@ -41,14 +41,14 @@ class PictureDesk(QObject):
         view: FluenceView,
         box: DisplayBox,
         results: ResultBox,
-        colours: Callable[[Sequence[int]], Mapping[int, Any]],
+        colors: Callable[[Sequence[int]], Mapping[int, Any]],
         refining: Callable[[], bool],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self.look = Look()
         self._view, self._box, self._results = view, box, results
-        self._colours, self._refining = colours, refining
+        self._colors, self._refining = colors, refining
         self._redraw = LatestJob(self)
         self._redraw.finished.connect(self._on_redrawn)
         box.strength_changed.connect(self._on_strength)
@@ -92,7 +92,7 @@ class PictureDesk(QObject):
             result,
             power_mw=strength.power_mw,
             energy_j=strength.energy_j,
-            colours=self._colours(result.domain.labels_present),
+            colors=self._colors(result.domain.labels_present),
             running=not result.complete and self._refining(),
         )
 

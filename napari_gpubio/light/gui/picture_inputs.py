@@ -1,4 +1,4 @@
-"""What both light panels offer for a picture: how many decades its colours span, and to keep it."""
+"""What both light panels offer for a picture: how many decades its colors span, and to keep it."""
 
 from qtpy.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSpinBox, QWidget
 
@@ -6,7 +6,7 @@ from napari_gpubio.light.napari_io import DECADES
 
 
 def decades_input(brightest: str, parent: QWidget) -> tuple[QSpinBox, QHBoxLayout]:
-    """Return the number of powers of ten that the colours span, and the row it stands in.
+    """Return the number of powers of ten that the colors span, and the row it stands in.
 
     Parameters
     ----------
@@ -16,7 +16,7 @@ def decades_input(brightest: str, parent: QWidget) -> tuple[QSpinBox, QHBoxLayou
     box = QSpinBox(parent)
     box.setRange(1, 15)
     box.setValue(DECADES)
-    box.setToolTip(f"How many powers of ten the colours span, counted from the brightest {brightest}")
+    box.setToolTip(f"How many powers of ten the colors span, counted from the brightest {brightest}")
     row = QHBoxLayout()
     row.addWidget(box)
     row.addWidget(QLabel("decades, log₁₀", parent), 1)

@@ -11,7 +11,7 @@ from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QWidget
 
 Array = npt.NDArray[Any]
-COLOURS = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#9f9fff")  # told apart by everybody
+COLORS = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#9f9fff")  # told apart by everybody
 TEXT = "#a8adb3"  # read on a dark and on a light ground
 MOST_DECADES = 8.0
 _BAND_OPACITY = 60
@@ -22,7 +22,7 @@ _FLOOR = 1e-3  # an error band that reaches 0 ends here, as a fraction of the va
 
 
 class DecadeAxis(pyqtgraph.AxisItem):
-    """A vertical axis of decimal logarithms that is labelled with what they stand for."""
+    """A vertical axis of decimal logarithms that is labeled with what they stand for."""
 
     def tickValues(self, low: float, high: float, size: float) -> list[tuple[float, list[float]]]:
         """pyqtgraph: where the ticks are, at each level."""
@@ -79,7 +79,7 @@ class LogPlot(pyqtgraph.PlotWidget):
         x: Array,
         y: Array,
         *,
-        colour: str,
+        color: str,
         name: str,
         error: Array | None = None,
         dashed: bool = False,
@@ -91,7 +91,7 @@ class LogPlot(pyqtgraph.PlotWidget):
         ----------
         x, y, error
             What is drawn, shape (N,).
-        colour, name
+        color, name
             How, and what the legend says.
         dashed
             For what was not simulated.
@@ -101,10 +101,10 @@ class LogPlot(pyqtgraph.PlotWidget):
         with np.errstate(divide="ignore", invalid="ignore"):
             logarithm = np.where(y > 0, np.log10(y), np.nan)
         if error is not None:
-            self._add_band(x, y, error, colour)
+            self._add_band(x, y, error, color)
         style = Qt.PenStyle.DashLine if dashed else Qt.PenStyle.SolidLine
-        marks = {"symbol": "o", "symbolSize": 4, "symbolBrush": colour, "symbolPen": None} if dots else {}
-        pen = pyqtgraph.mkPen(colour, width=1.5, style=style)
+        marks = {"symbol": "o", "symbolSize": 4, "symbolBrush": color, "symbolPen": None} if dots else {}
+        pen = pyqtgraph.mkPen(color, width=1.5, style=style)
         self.plot(x, logarithm, pen=pen, name=name, connect="finite", **marks)
         if np.isfinite(logarithm).any():
             self._top = max(self._top, float(np.nanmax(logarithm)))
@@ -134,8 +134,8 @@ class LogPlot(pyqtgraph.PlotWidget):
         options = {"position": 0.03, "color": TEXT, "anchors": [(0, 1), (0, 1)]}
         self.addItem(pyqtgraph.InfiniteLine(at, pen=pen, label=name, labelOpts=options), ignoreBounds=True)
 
-    def _add_band(self, x: Array, y: Array, error: Array, colour: str) -> None:
-        fill = QColor(colour)
+    def _add_band(self, x: Array, y: Array, error: Array, color: str) -> None:
+        fill = QColor(color)
         fill.setAlpha(_BAND_OPACITY)
         for run in _runs((y > 0) & np.isfinite(error)):
             high, low = y[run] + error[run], np.maximum(y[run] - error[run], _FLOOR * y[run])

@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QWidget as Widget
 
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.light.gui.plots_axes import COLOURS, LogPlot
+from napari_gpubio.light.gui.plots_axes import COLORS, LogPlot
 from napari_gpubio.light.gui.results_table import chip
 from napari_gpubio.light.numbers import (
     DetectorNumbers,
@@ -94,7 +94,7 @@ class DetectorPlot(Widget):
         for index, (one, spread) in enumerate(zip(numbers, spreads, strict=True)):
             if len(spread.time_ns):
                 self.plot.add_curve(
-                    spread.time_ns, spread.weight, error=spread.error, colour=colour_of(index), name=one.name, dots=True
+                    spread.time_ns, spread.weight, error=spread.error, color=color_of(index), name=one.name, dots=True
                 )
         weights = np.concatenate([spread.weight[spread.weight > 0] for spread in spreads])
         if len(weights):
@@ -131,7 +131,7 @@ class DetectorTable(QTableWidget):
                 item = QTableWidgetItem(text)
                 item.setTextAlignment(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight)
                 self.setItem(row, column, item)
-            self.item(row, 0).setIcon(chip(colour_of(row)))
+            self.item(row, 0).setIcon(chip(color_of(row)))
             self.item(row, 0).setTextAlignment(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft)
         self._fit()
 
@@ -164,9 +164,9 @@ class DetectorTable(QTableWidget):
             super().keyPressEvent(event)
 
 
-def colour_of(detector: int) -> str:
-    """Colour of a detector's curve."""
-    return COLOURS[detector % len(COLOURS)]
+def color_of(detector: int) -> str:
+    """Color of a detector's curve."""
+    return COLORS[detector % len(COLORS)]
 
 
 def few_text(numbers: tuple[DetectorNumbers, ...]) -> str:

@@ -16,7 +16,7 @@ from napari_gpubio.gui.jobs import Job
 from napari_gpubio.light.model import Domain
 
 NAME = "profile line"
-COLOUR = "#4cc9f0"
+COLOR = "#4cc9f0"
 WIDTH = 0.008  # share of the longest side of the volume
 Ends = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
@@ -57,14 +57,14 @@ class ProfileLine(QObject):
         layer = self.layer
         if layer is None:
             step = slice_steps_mm(domain.affine, domain.shape)
-            # the first voxel's centre, so that every slice of the volume is at a whole number here too
+            # the first voxel's center, so that every slice of the volume is at a whole number here too
             origin = world_to_viewer(domain.affine[:3, 3], domain.affine, domain.shape)
             layer = self._viewer.add_shapes(
                 ndim=3,
                 name=NAME,
                 scale=step,
                 translate=origin,
-                edge_color=COLOUR,
+                edge_color=COLOR,
                 edge_width=WIDTH * max(domain.shape),
                 blending="translucent_no_depth",
                 metadata={KEY: {"profile_line": True}},

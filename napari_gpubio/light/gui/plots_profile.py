@@ -7,7 +7,7 @@ import numpy.typing as npt
 from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.gui.plots_axes import COLOURS, LogPlot
+from napari_gpubio.light.gui.plots_axes import COLORS, LogPlot
 from napari_gpubio.light.gui.plots_line import ProfileLine
 from napari_gpubio.light.model import OUTSIDE
 from napari_gpubio.light.numbers import PER_PHOTON, FluenceUnit, label_name
@@ -133,7 +133,7 @@ class ProfilePlot(QWidget):
             profile.distance_mm,
             values,
             error=factor * profile.error,
-            colour=COLOURS[0],
+            color=COLORS[0],
             name="simulation ± standard error",
         )
         theory = self._draw_theory(result, profile, factor)
@@ -149,5 +149,5 @@ class ProfilePlot(QWidget):
             return np.empty(0)
         shown = np.where(theory.valid & (profile.labels != OUTSIDE), factor * theory.fluence, np.nan)
         name = theory.text.replace("\n", "<br>")
-        self.plot.add_curve(profile.distance_mm, shown, colour=COLOURS[1], name=name, dashed=True)
+        self.plot.add_curve(profile.distance_mm, shown, color=COLORS[1], name=name, dashed=True)
         return shown

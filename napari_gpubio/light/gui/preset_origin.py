@@ -1,4 +1,4 @@
-"""Recognise properties that came from presets, in a sample or in a file, so that they can follow the wavelength."""
+"""Recognize properties that came from presets, in a sample or in a file, so that they can follow the wavelength."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ def origins(media: Iterable[Medium], wavelength_nm: float) -> tuple[dict[int, Pr
     recipes
         By label; only those for the wavelength.
     wavelength_nm
-        What most of the recognised properties are for; the given one where none is.
+        What most of the recognized properties are for; the given one where none is.
     """
     found = {medium.label: dict(_origins_of(medium, wavelength_nm)) for medium in media}
     votes = Counter(nm for by_wavelength in found.values() for nm in by_wavelength)

@@ -12,7 +12,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.gui.property_rows import UNITS
 from napari_gpubio.light.tissue import Composition, Preset
 
-COLOURS = {"µa": "#ffb454", "µs′": "#4cc9f0"}
+COLORS = {"µa": "#ffb454", "µs′": "#4cc9f0"}
 _STEP_NM, _MARGIN_NM = 5.0, 15.0
 _EMPTY_NM, _EMPTY_DECADES = (400.0, 1000.0), (-3, 1)
 
@@ -34,9 +34,9 @@ class PresetPlot(pyqtgraph.PlotWidget):
         self.setMenuEnabled(False)
         self.hideButtons()
         self.setLogMode(x=False, y=True)
-        names = " and ".join(f'<span style="color: {colour}">{name}</span>' for name, colour in COLOURS.items())
+        names = " and ".join(f'<span style="color: {color}">{name}</span>' for name, color in COLORS.items())
         self.setTitle(f"{names} ({unit}) over the wavelength (nm)", size="9pt")
-        self._curves = [self._curve(colour) for colour in COLOURS.values()]
+        self._curves = [self._curve(color) for color in COLORS.values()]
         self._line = pyqtgraph.InfiniteLine(pen=pyqtgraph.mkPen("#8b8e95", style=Qt.PenStyle.DashLine))
         self.addItem(self._line)
 
@@ -61,8 +61,8 @@ class PresetPlot(pyqtgraph.PlotWidget):
         self.setYRange(low, high, padding=0.04)
         self.getAxis("left").setTicks(decade_ticks(int(low), int(high)))
 
-    def _curve(self, colour: str) -> pyqtgraph.PlotDataItem:
-        return self.plot([], [], pen=pyqtgraph.mkPen(colour, width=1), symbol="o", symbolBrush=colour, symbolPen=None)
+    def _curve(self, color: str) -> pyqtgraph.PlotDataItem:
+        return self.plot([], [], pen=pyqtgraph.mkPen(color, width=1), symbol="o", symbolBrush=color, symbolPen=None)
 
 
 def decade_ticks(low: int, high: int) -> list[list[tuple[float, str]]]:

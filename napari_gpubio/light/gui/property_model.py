@@ -1,4 +1,4 @@
-"""The Qt model of the optical property table: rows by label, their text and colours, undo."""
+"""The Qt model of the optical property table: rows by label, their text and colors, undo."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -60,10 +60,10 @@ class PropertyModel(CellModel):
         label = self._labels[index]
         return self._known.get(label) or PropertyRow(label=label)
 
-    def set_labels(self, labels: Iterable[int], colours: Mapping[int, Rgba | None]) -> None:
-        """Show a row for each label but the outside; ``colours`` are RGBA from 0 to 1."""
+    def set_labels(self, labels: Iterable[int], colors: Mapping[int, Rgba | None]) -> None:
+        """Show a row for each label but the outside; ``colors`` are RGBA from 0 to 1."""
         new = tuple(sorted({int(label) for label in labels} - {OUTSIDE}))
-        self._chips = chips(new, colours)
+        self._chips = chips(new, colors)
         if new == self._labels:  # and nothing but the chips: an open editor keeps what is typed while the user paints
             if new:
                 self.dataChanged.emit(self.index(0, 0), self.index(len(new) - 1, 0), [_Role.DecorationRole.value])

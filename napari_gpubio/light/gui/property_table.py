@@ -50,18 +50,18 @@ class PropertyTable(QWidget):
 
     # -- what the panel needs -------------------------------------------------------------------------------------
 
-    def set_labels(self, labels: Sequence[int], colours: Mapping[int, Rgba | None]) -> None:
+    def set_labels(self, labels: Sequence[int], colors: Mapping[int, Rgba | None]) -> None:
         """Show a row for each label; what the user typed for a label that was there before is still there.
 
         Parameters
         ----------
         labels
             Labels that occur; 0 is outside and left out.
-        colours
-            Their colours in the layer, RGBA from 0 to 1.
+        colors
+            Their colors in the layer, RGBA from 0 to 1.
         """
         label = self.selected_label
-        self.model.set_labels(labels, colours)
+        self.model.set_labels(labels, colors)
         if self.selected_label is None and self.model.labels:
             self.select_label(label if label in self.model.labels else self.model.labels[0])
 
@@ -78,7 +78,7 @@ class PropertyTable(QWidget):
     def set_media(self, media: Iterable[Medium]) -> None:
         """Fill rows with properties; labels that are not among them keep theirs.
 
-        Properties that are recognised as a preset's follow the wavelength from now on, and the wavelength is theirs.
+        Properties that are recognized as a preset's follow the wavelength from now on, and the wavelength is theirs.
 
         Parameters
         ----------

@@ -7,7 +7,7 @@ from typing import Any
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from napari_gpubio.light.gui.results_table import STATUS_COLOURS
+from napari_gpubio.light.gui.results_table import STATUS_COLORS
 from napari_gpubio.light.numbers import Finding
 
 _LINE = "<span style='color:{}; font-size:16px'>●</span> {}"
@@ -56,7 +56,7 @@ class ResultHead(QWidget):
             Whether more photons of it can be traced now.
         """
         self._findings.setText(
-            "<br>".join(_LINE.format(STATUS_COLOURS[f.status], escape(f.sentence)) for f in findings)
+            "<br>".join(_LINE.format(STATUS_COLORS[f.status], escape(f.sentence)) for f in findings)
         )
         self._made.setText(made_text(result))
         self._continue.setEnabled(can_go_on)

@@ -41,7 +41,7 @@ class ResultBox(QWidget):
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.result: LightResult | None = None
-        self._colours: Mapping[int, Any] = {}
+        self._colors: Mapping[int, Any] = {}
         self._units: dict[str, FluenceUnit] = {}
         self._thresholds = dict(THRESHOLDS)
         self._more_rows: tuple[NumberRow, ...] = ()
@@ -59,7 +59,7 @@ class ResultBox(QWidget):
         *,
         power_mw: float | None = None,
         energy_j: float | None = None,
-        colours: Mapping[int, Any] | None = None,
+        colors: Mapping[int, Any] | None = None,
         running: bool = False,
     ) -> None:
         """Speak of another result from now on; the numbers follow from a worker.
@@ -70,15 +70,15 @@ class ResultBox(QWidget):
             What a simulation gave, or has so far; None: nothing yet.
         power_mw, energy_j
             Of the source: fluence can then be told in mW/mm^2 and in J/cm^2 too.
-        colours
-            Colour of each label.
+        colors
+            Color of each label.
         running
             Whether more photons of it are under way.
         """
         if result is not self.result:
             self._more_rows = ()
         self.result = result
-        self._colours = colours or self._colours
+        self._colors = colors or self._colors
         self.offer_units(power_mw=power_mw, energy_j=energy_j)
         self._numbers.setVisible(result is not None)
         self._empty.setVisible(result is None)
@@ -210,7 +210,7 @@ class ResultBox(QWidget):
         if outcome.error:
             self.complained.emit(outcome.error)
         elif self.result is not None:
-            self._table.show_rows(outcome.result + self._more_rows, self._colours)
+            self._table.show_rows(outcome.result + self._more_rows, self._colors)
 
     def _on_unit(self, *_: Any) -> None:
         self._above.setText(f"{self.threshold:g}")

@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QApplication, QHeaderView, QMenu, QSizePolicy, QTreeW
 
 from napari_gpubio.light.numbers import NumberRow
 
-STATUS_COLOURS = {"ok": "#3ddc84", "warning": "#ffb347", "error": "#ff6b5e"}
+STATUS_COLORS = {"ok": "#3ddc84", "warning": "#ffb347", "error": "#ff6b5e"}
 CHIP_PIXELS = 10
 MOST_PIXELS = 900  # a longer table scrolls by itself
 _NAME, _VALUE, _UNIT = range(3)
@@ -46,22 +46,22 @@ class NumberTable(QTreeWidget):
         """What is shown."""
         return self._rows
 
-    def show_rows(self, rows: Sequence[NumberRow], colours: Mapping[int, Any] | None = None) -> None:
+    def show_rows(self, rows: Sequence[NumberRow], colors: Mapping[int, Any] | None = None) -> None:
         """Show these rows.
 
         Parameters
         ----------
         rows
             Their groups become headings, in the order in which they come.
-        colours
-            Colour of each label, as Qt or as red, green, blue 0 to 1; a row of a label has it as a chip.
+        colors
+            Color of each label, as Qt or as red, green, blue 0 to 1; a row of a label has it as a chip.
         """
         rows = tuple(rows)
         if _names(rows) != _names(self._rows):
             self._build(rows)
         self._rows = rows
         for item, row in zip(self._items, rows, strict=True):
-            _fill(item, row, (colours or {}).get(row.label))
+            _fill(item, row, (colors or {}).get(row.label))
         self._fit()
 
     def copied_text(self) -> str:
@@ -122,22 +122,22 @@ def _names(rows: Sequence[NumberRow]) -> list[tuple[str, str, int | None]]:
     return [(row.group, row.name, row.label) for row in rows]
 
 
-def _fill(item: QTreeWidgetItem, row: NumberRow, colour: Any) -> None:
+def _fill(item: QTreeWidgetItem, row: NumberRow, color: Any) -> None:
     item.setText(_NAME, row.name)
     item.setText(_VALUE, row.text)
     item.setText(_UNIT, row.unit or (row.note if row.note.startswith("z") else ""))
     item.setTextAlignment(_VALUE, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
     warned = row.status != "ok"
-    brush = QBrush(QColor(STATUS_COLOURS[row.status])) if warned else QBrush()
+    brush = QBrush(QColor(STATUS_COLORS[row.status])) if warned else QBrush()
     for column in (_NAME, _VALUE):
         item.setForeground(column, brush)
         item.setToolTip(column, row.note or row.name)
-    if colour is not None:
-        item.setIcon(_NAME, chip(colour))
+    if color is not None:
+        item.setIcon(_NAME, chip(color))
 
 
-def chip(colour: Any) -> QIcon:
-    """Return a small square of a colour, given as Qt or as red, green, blue 0 to 1."""
+def chip(color: Any) -> QIcon:
+    """Return a small square of a color, given as Qt or as red, green, blue 0 to 1."""
     pixels = QPixmap(CHIP_PIXELS, CHIP_PIXELS)
-    pixels.fill(QColor(colour) if isinstance(colour, (str, QColor)) else QColor.fromRgbF(*map(float, colour[:3])))
+    pixels.fill(QColor(color) if isinstance(color, (str, QColor)) else QColor.fromRgbF(*map(float, color[:3])))
     return QIcon(pixels)

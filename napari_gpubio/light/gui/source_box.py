@@ -185,7 +185,7 @@ class SourceBox(QWidget):
         form.addRow(row_label("Position (mm)", "Where the light starts: x right, y front, z up.", self), self._position)
         form.addRow(row_label("Direction", "Whereto it shines: x right, y front, z up.", self), self._direction)
         form.addRow("", row)
-        tip = "How far beyond the surface it is, along its direction, as a fibre in the brain; negative: before it."
+        tip = "How far beyond the surface it is, along its direction, as a fiber in the brain; negative: before it."
         form.addRow(row_label("Depth (mm)", tip, self), self._depth)
         self._position.edited.connect(self.moved)
         self._direction.edited.connect(self.turned)

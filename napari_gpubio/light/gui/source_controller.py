@@ -167,7 +167,7 @@ class SourceDesk(QObject):
         box = self._source_box
         box.changed.connect(self._on_sizes)
         box.moved.connect(self._guarded(self._on_typed))
-        box.turned.connect(self._guarded(lambda direction: self._turn(self._placement().towards(direction))))
+        box.turned.connect(self._guarded(lambda direction: self._turn(self._placement().toward(direction))))
         box.deepened.connect(lambda mm: self._turn(dataclasses.replace(self._placement(), depth_mm=mm)))
         box.normal_wanted.connect(self._guarded(self._on_normal))
         box.flip_wanted.connect(self._on_flip)
@@ -290,7 +290,7 @@ class SourceDesk(QObject):
     def _on_flip(self) -> None:
         source = self.optodes.source
         if source is not None:
-            self._turn(source.towards(-np.asarray(source.direction)))
+            self._turn(source.toward(-np.asarray(source.direction)))
 
     def _on_detector(self, index: int, changes: dict[str, str]) -> None:
         values: dict[str, Any] = dict(changes)

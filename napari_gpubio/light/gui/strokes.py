@@ -32,7 +32,7 @@ def arrow(source: Source, tail_mm: float) -> Strokes:
 def footprint(source: Source) -> Strokes:
     """Outline of where light starts: the disk, rectangle, segment or cylinder; a point has none."""
     position, (u, v, w) = np.asarray(source.position_mm), source.frame()
-    if source.kind in ("fibre", "gaussian", "disk", "lambertian"):
+    if source.kind in ("fiber", "gaussian", "disk", "lambertian"):
         return circle(position, u, v, source.radius_mm)
     if source.kind in ("planar", "pattern"):
         right, up = u * source.width_mm / 2, v * source.height_mm / 2
@@ -48,10 +48,10 @@ def footprint(source: Source) -> Strokes:
 
 
 def spread(source: Source, length_mm: float, n: float) -> Strokes:
-    """Rays along the edge of the light that a cone or a fibre gives; ``n`` is the index of what is before it."""
+    """Rays along the edge of the light that a cone or a fiber gives; ``n`` is the index of what is before it."""
     if source.kind == "cone":
         angle, radius = np.deg2rad(source.half_angle_deg), 0.0
-    elif source.kind == "fibre":
+    elif source.kind == "fiber":
         angle, radius = np.arcsin(min(1.0, source.numerical_aperture / n)), source.radius_mm
     else:
         return NOTHING
@@ -68,10 +68,10 @@ def disc(detector: Detector, normal: Position) -> Strokes:
     return circle(np.asarray(detector.position_mm), u, v, detector.radius_mm)
 
 
-def circle(centre: Position, u: Position, v: Position, radius: float) -> Strokes:
+def circle(center: Position, u: Position, v: Position, radius: float) -> Strokes:
     """A circle in the plane of two unit vectors."""
     turns = 2 * np.pi * np.arange(ROUND) / ROUND
-    return closed(centre + radius * (np.cos(turns)[:, None] * u + np.sin(turns)[:, None] * v))
+    return closed(center + radius * (np.cos(turns)[:, None] * u + np.sin(turns)[:, None] * v))
 
 
 def closed(corners: Position) -> Strokes:

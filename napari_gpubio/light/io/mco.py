@@ -43,7 +43,7 @@ def write_mco(path: str | Path, result: LayeredResult) -> None:
     """Write a result as MCML 1.2.2 does.
 
     Without the absorption map A_z and A_rz are zero, as GPU-MCML writes them. A_l is by layer exactly, where MCML sums
-    the depth bins whose centres lie in a layer; Rsp, Rd, A and T have six digits, arrays five (A_l four).
+    the depth bins whose centers lie in a layer; Rsp, Rd, A and T have six digits, arrays five (A_l four).
 
     Raises
     ------

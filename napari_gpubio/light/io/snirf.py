@@ -1,7 +1,7 @@
 """Positions of optodes from SNIRF files (``.snirf``), the HDF5 format of near-infrared spectroscopy.
 
 Read are the three-dimensional positions of sources and detectors, their labels and the wavelengths of the probe.
-Positions are in the **file's own coordinate system**, that of the digitiser or of a template head; the format does not
+Positions are in the **file's own coordinate system**, that of the digitizer or of a template head; the format does not
 say which. They must be registered to the label volume before they are used in it.
 
 Needs h5py: ``pip install "napari-gpubio[snirf]"``.
@@ -21,7 +21,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 
 _MM = {"mm": 1.0, "cm": 10.0, "m": 1000.0, "dm": 100.0, "um": 1e-3, "μm": 1e-3, "µm": 1e-3}
-_WORDS = {"millimeter": "mm", "millimetre": "mm", "centimeter": "cm", "centimetre": "cm", "meter": "m", "metre": "m"}
+_WORDS = {"millimeter": "mm", "millimeter": "mm", "centimeter": "cm", "centimeter": "cm", "meter": "m", "metre": "m"}
 _GROUP = re.compile(r"nirs(\d*)")
 _MOST_VALUES = 100_000  # positions or labels; no cap has so many
 # What h5py raises on a damaged file.
@@ -125,7 +125,7 @@ def _probe(recording: Any, h5py: Any) -> Any:
 
 
 def _unit(recording: Any, h5py: Any) -> tuple[float, tuple[str, ...]]:
-    """Millimetres in the unit of length."""
+    """Millimeters in the unit of length."""
     tags = recording.get("metaDataTags")
     unit = None
     if isinstance(tags, h5py.Group) and isinstance(tags.get("LengthUnit"), h5py.Dataset):
@@ -162,7 +162,7 @@ class _Reader:
         found = self.dataset(name)
         if found is None or found.size == 0:
             flat = "" if self.dataset(f"{kind}Pos2D") is None else f" ({kind}Pos2D is a flat layout, which does not do)"
-            raise InvalidInput(f"it has no probe/{name}{flat}; digitise the optodes, or place them on the head by hand")
+            raise InvalidInput(f"it has no probe/{name}{flat}; digitize the optodes, or place them on the head by hand")
         if found.dtype.kind not in "iuf":
             raise InvalidInput(f"probe/{name} holds {found.dtype}, not numbers; export the file again")
         values = np.asarray(found[()], np.float64)

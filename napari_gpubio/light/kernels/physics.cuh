@@ -30,7 +30,7 @@ __device__ __forceinline__ unsigned int quanta(float value, unsigned int* dither
     return (unsigned int)__fadd_rd(fminf(value, 4294967040.0f), chance);
 }
 
-// Fresnel reflectance of unpolarised light that meets a face with the cosine `ci`, and the cosine behind it.
+// Fresnel reflectance of unpolarized light that meets a face with the cosine `ci`, and the cosine behind it.
 __device__ __forceinline__ float fresnel(float ci, float n1, float n2, float* ct)
 {
     const float ratio = n1 / n2;

@@ -38,7 +38,7 @@ def rounded(value):
 
 @nb.njit(inline="always")
 def fresnel(ci, n1, n2):
-    """Fresnel reflectance of unpolarised light that meets a face with the cosine `ci`, and the cosine behind it."""
+    """Fresnel reflectance of unpolarized light that meets a face with the cosine `ci`, and the cosine behind it."""
     ratio = n1 / n2
     squared = ratio * ratio * (ONE - ci * ci)
     if squared >= ONE:

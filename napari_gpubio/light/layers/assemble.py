@@ -9,7 +9,7 @@ import numpy.typing as npt
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayeredPartial
 from napari_gpubio.light.layers.result import Estimates, LayeredResult
-from napari_gpubio.light.layers.settings import angle_centres, ring_area_mm2, solid_angle_sr
+from napari_gpubio.light.layers.settings import angle_centers, ring_area_mm2, solid_angle_sr
 from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.spread import mean_error
 
@@ -98,7 +98,7 @@ def _escaped(
 ) -> dict[str, Estimates]:
     s = problem.settings
     shape = (-1, s.radial_bins, s.angle_bins)
-    area, solid, cosine = ring_area_mm2(s), solid_angle_sr(s), np.cos(angle_centres(s))
+    area, solid, cosine = ring_area_mm2(s), solid_angle_sr(s), np.cos(angle_centers(s))
     return {
         f"{name}_ra": tallies.estimates(
             cells, lambda w: _along_r(w.reshape(shape) / area[:, None], spread), solid * cosine

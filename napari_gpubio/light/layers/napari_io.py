@@ -21,8 +21,8 @@ from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.napari_io import (
     DECADES,
     MOST_ERROR,
-    OTHER_COLOUR,
-    TISSUE_COLOURS,
+    OTHER_COLOR,
+    TISSUE_COLORS,
     decade_limits,
     fluence_word,
     labels_layer,
@@ -35,7 +35,7 @@ Array = npt.NDArray[Any]
 AXES, AXIS_UNITS = ("z", "r"), ("mm", "mm")
 QUANTITIES = ("fluence", "absorbed")
 _SAME = 1e-6  # relative; a grid that ends at the bottom of the layers may miss it by rounding
-LAYER_COLOURS = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#9f9fff")  # told apart by everybody
+LAYER_COLORS = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#9f9fff")  # told apart by everybody
 _NAMED = 0.06  # a layer that fills less of the picture is not named in it
 
 
@@ -165,21 +165,21 @@ def mirrored(values: Array) -> Array:
     return np.concatenate([values[::-1], values]).T
 
 
-def layer_colours(names: Sequence[str]) -> tuple[str, ...]:
-    """Colours of layers from the top: those of the tissues of a head, where all of them are such, else one by one."""
-    if names and set(names) <= TISSUE_COLOURS.keys():
-        return tuple(TISSUE_COLOURS[name] for name in names)
-    return tuple(LAYER_COLOURS[index % len(LAYER_COLOURS)] for index in range(len(names)))
+def layer_colors(names: Sequence[str]) -> tuple[str, ...]:
+    """Colors of layers from the top: those of the tissues of a head, where all of them are such, else one by one."""
+    if names and set(names) <= TISSUE_COLORS.keys():
+        return tuple(TISSUE_COLORS[name] for name in names)
+    return tuple(LAYER_COLORS[index % len(LAYER_COLORS)] for index in range(len(names)))
 
 
 def phantom_layer(case: McxCase) -> LayerData:
-    """Return the labels layer of a voxel phantom of layers, in their colours, with all that the voxel engine needs."""
+    """Return the labels layer of a voxel phantom of layers, in their colors, with all that the voxel engine needs."""
     media = case.domain.media
-    colours = layer_colours([medium.name for medium in media])
+    colors = layer_colors([medium.name for medium in media])
     data, keywords, kind = labels_layer(case.domain, case.name)
     keywords["metadata"][KEY]["case"] = case
-    labelled = {medium.label: colour for medium, colour in zip(media, colours, strict=True)}
-    return data, {**keywords, "colormap": {None: OTHER_COLOUR, 0: "transparent"} | labelled}, kind
+    labeled = {medium.label: color for medium, color in zip(media, colors, strict=True)}
+    return data, {**keywords, "colormap": {None: OTHER_COLOR, 0: "transparent"} | labeled}, kind
 
 
 def border_layers(medium: LayeredMedium, settings: LayeredSettings) -> list[LayerData]:

@@ -160,7 +160,7 @@ def voxel_case(
 def common_voxel_mm(medium: LayeredMedium) -> float:
     """The largest height of voxels on whose boundaries all borders lie: the thicknesses' greatest common divisor, mm.
 
-    An infinite last layer has no border below; a single one could have voxels of any size and gets a millimetre.
+    An infinite last layer has no border below; a single one could have voxels of any size and gets a millimeter.
     """
     thicknesses = [Fraction(repr(layer.thickness_mm)) for layer in medium.layers if not layer.is_endless]
     return float(reduce(_common_divisor, thicknesses)) if thicknesses else 1.0

@@ -20,7 +20,7 @@ HEAD_TABLE, HEAD_NM = "Cassano 2019", 810.0
 HEAD_THICKNESSES_MM = (6.9, 6.0, 2.0, 2.5, math.inf)  # in the order of HEAD_LAYERS
 _HEAD_ANATOMY = (
     "thickness of scalp and skull: means of the Colin27 template, G. E. Strangman et al., NeuroImage 85:136 (2014); "
-    "of the CSF: the slab in MCX's example after A. Custo et al., Appl. Opt. 45:4747 (2006); of the grey matter: mean "
+    "of the CSF: the slab in MCX's example after A. Custo et al., Appl. Opt. 45:4747 (2006); of the gray matter: mean "
     "of B. Fischl and A. M. Dale, PNAS 97:11050 (2000)"
 )
 
@@ -100,7 +100,7 @@ def _head() -> LayeredPreset:
         )
     )  # fmt: skip
     settings = LayeredSettings(dr_mm=0.5, dz_mm=0.1, radial_bins=100, depth_bins=400)
-    citation = f"{_citation(f'grey matter ({HEAD_TABLE})')}; {_HEAD_ANATOMY}"
+    citation = f"{_citation(f'gray matter ({HEAD_TABLE})')}; {_HEAD_ANATOMY}"
     return _preset(f"brain under scalp and skull at {HEAD_NM:g} nm", LayeredMedium(layers=layers), settings, citation)
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.layers.model import LayeredMedium
-from napari_gpubio.light.layers.settings import LayeredSettings, angle_centres
+from napari_gpubio.light.layers.settings import LayeredSettings, angle_centers
 from napari_gpubio.light.result import Estimate
 
 Floats = npt.NDArray[np.float64]
@@ -91,22 +91,22 @@ class LayeredResult:
 
     @cached_property
     def r_mm(self) -> Floats:
-        """Centres of the radial bins, mm."""
+        """Centers of the radial bins, mm."""
         return np.asarray((np.arange(self.settings.radial_bins) + 0.5) * self.settings.dr_mm)
 
     @cached_property
     def z_mm(self) -> Floats:
-        """Centres of the depth bins, mm."""
+        """Centers of the depth bins, mm."""
         return np.asarray((np.arange(self.settings.depth_bins) + 0.5) * self.settings.dz_mm)
 
     @cached_property
     def angle_rad(self) -> Floats:
-        """Centres of the angular bins, from the normal, radians."""
-        return angle_centres(self.settings)
+        """Centers of the angular bins, from the normal, radians."""
+        return angle_centers(self.settings)
 
     @cached_property
     def mua_z(self) -> Floats:
-        """mu_a of the layer in which the centre of each depth bin lies, 1/mm, shape (depth,)."""
+        """mu_a of the layer in which the center of each depth bin lies, 1/mm, shape (depth,)."""
         return np.array([self.medium.layers[self.medium.layer_at(z)].mua_per_mm for z in self.z_mm])
 
     def fluence_rz(self) -> Estimates:

@@ -70,12 +70,12 @@ def ring_area_mm2(settings: LayeredSettings) -> Floats:
     return np.asarray(2 * np.pi * (np.arange(settings.radial_bins) + 0.5) * settings.dr_mm**2)
 
 
-def angle_centres(settings: LayeredSettings) -> Floats:
-    """Centres of the angular bins, radians."""
+def angle_centers(settings: LayeredSettings) -> Floats:
+    """Centers of the angular bins, radians."""
     return np.asarray((np.arange(settings.angle_bins) + 0.5) * (np.pi / 2 / settings.angle_bins))
 
 
 def solid_angle_sr(settings: LayeredSettings) -> Floats:
     """Solid angle of each angular bin, sr."""
     width = np.pi / 2 / settings.angle_bins
-    return np.asarray(4 * np.pi * np.sin(angle_centres(settings)) * np.sin(width / 2))
+    return np.asarray(4 * np.pi * np.sin(angle_centers(settings)) * np.sin(width / 2))

@@ -13,7 +13,7 @@ MOST_ROULETTE_Z = 4.0
 
 
 class Finding(NamedTuple):
-    """A judgement and the sentence that says it."""
+    """A judgment and the sentence that says it."""
 
     status: Status
     sentence: str

@@ -36,7 +36,7 @@ def label_fluence(result: LightResult, threshold: float | None = None) -> dict[i
     """Fluence in each label that occurs.
 
     The mean's standard error is known where absorption is the same in the whole label: what the label absorbs is then
-    its mean fluence times a constant, and has the same relative error. Elsewhere it is NaN, because neighbouring
+    its mean fluence times a constant, and has the same relative error. Elsewhere it is NaN, because neighboring
     voxels do not vary independently.
 
     Parameters

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from napari_gpubio.light.phantom.folds import fold
-from napari_gpubio.light.phantom.outlines import CEREBELLUM_CENTRE, cerebellum, hemisphere
+from napari_gpubio.light.phantom.outlines import CEREBELLUM_CENTER, cerebellum, hemisphere
 from napari_gpubio.light.phantom.shapes import Floats, Lattice, blended_union
 
 CORTEX_MM = 2.9
@@ -54,7 +54,7 @@ def cortex_depth_mm(points: Floats) -> Floats:
 def cerebellar_depth_mm(points: Floats) -> Floats:
     """Depth of world points below the surface of the cerebellum, whose leaves fan out around its middle, mm."""
     depth = -cerebellum(points)
-    up, back = points[..., 2] - CEREBELLUM_CENTRE[2], CEREBELLUM_CENTRE[1] + 6.0 - points[..., 1]
+    up, back = points[..., 2] - CEREBELLUM_CENTER[2], CEREBELLUM_CENTER[1] + 6.0 - points[..., 1]
     phase = 2 * np.pi / _LEAF_MM * 20.0 * np.arctan2(up, back)  # the period is that at 20 mm from the middle
     to_fissure = _LEAF_MM / (2 * np.pi) * np.arccos(np.clip(-np.cos(phase), -1.0, 1.0))
     return np.where(depth < _LEAF_DEPTH_MM, np.minimum(depth, to_fissure - _LEAF_GAP_MM / 2), depth)

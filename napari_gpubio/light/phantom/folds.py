@@ -1,6 +1,6 @@
 """Where the sulci run: a pattern of stripes on a smooth surface, grown from waves around the great sulci.
 
-Cells that excite their neighbours and inhibit those further away settle into a labyrinth of stripes of one width, with
+Cells that excite their neighbors and inhibit those further away settle into a labyrinth of stripes of one width, with
 ends and forks (A. Turing, Phil. Trans. R. Soc. B 237, 37, 1952). It looks as a cortex does, and it is the same on every
 run: nothing is drawn at random. The great sulci are prescribed, and the stripes between them follow.
 """

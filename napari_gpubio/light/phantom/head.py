@@ -1,4 +1,4 @@
-"""A head with scalp, skull, CSF, grey and white matter: nested and folded surfaces made of formulas, no person's."""
+"""A head with scalp, skull, CSF, gray and white matter: nested and folded surfaces made of formulas, no person's."""
 
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from napari_gpubio.light.phantom.shapes import Floats, Lattice, blended_union
 from napari_gpubio.light.tissue import head_media
 
 SAMPLE = "head_phantom.nii.gz"
-SCALP, SKULL, CSF, GREY, WHITE = 1, 2, 3, 4, 5
+SCALP, SKULL, CSF, GRAY, WHITE = 1, 2, 3, 4, 5
 WAVELENGTH_NM = 690.0
 VOXEL_MM = 2.0
 CSF_MM = 2.5  # between the hull of the brain and the skull
@@ -29,7 +29,7 @@ _NOTE = "A phantom made of formulas; it looks like a head and is nobody's."
 def head_phantom(voxel_mm: float = VOXEL_MM, wavelength_nm: float = WAVELENGTH_NM) -> Domain:
     """Make the head phantom, with the optical properties of its tissues filled in.
 
-    Labels: 1 scalp (with the stump of face and neck), 2 skull, 3 CSF, 4 grey matter, 5 white matter; 0 outside. World
+    Labels: 1 scalp (with the stump of face and neck), 2 skull, 3 CSF, 4 gray matter, 5 white matter; 0 outside. World
     axes are RAS, with the origin where the anterior commissure would be.
 
     Parameters
@@ -76,7 +76,7 @@ def write_head_phantom(path: str | Path, voxel_mm: float = VOXEL_MM) -> None:
 def head_labels(voxel_mm: float) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float64]]:
     """Labels of the phantom, shape (X, Y, Z), and the affine, mm; errors as `head_phantom`.
 
-    The planes x = 0, y = 0 and z = 0 go through voxel centres.
+    The planes x = 0, y = 0 and z = 0 go through voxel centers.
     """
     if not 0.25 <= voxel_mm <= 5.0:
         raise InvalidInput(f"voxel_mm is {voxel_mm}; the head phantom is made in voxels of 0.25 to 5 mm")
@@ -110,9 +110,9 @@ def _labels_in_skull(points: Floats) -> npt.NDArray[np.uint8]:
     above_white = blended_union(CORTEX_MM - np.maximum(cerebral, 0.0), -core, 3.0)
     white = (above_white < 0) | (cerebellar > LEAF_CORTEX_MM) | (core > 0)
     labels = np.full(len(points), CSF, np.uint8)
-    labels[(cerebral > 0) | (cerebellar > 0)] = GREY
-    labels[white & ((labels == GREY) | (core > 0))] = WHITE
-    labels[(labels == WHITE) & (deep_nuclei(points) < 0)] = GREY
+    labels[(cerebral > 0) | (cerebellar > 0)] = GRAY
+    labels[white & ((labels == GRAY) | (core > 0))] = WHITE
+    labels[(labels == WHITE) & (deep_nuclei(points) < 0)] = GRAY
     labels[ventricles(points) < 0] = CSF
     return labels
 

@@ -12,13 +12,13 @@ from napari_gpubio.light.phantom.shapes import (
 )
 
 HALF_FISSURE_MM = 1.1  # each hemisphere keeps this distance from the midline
-CEREBELLUM_CENTRE = (18.0, -58.0, -31.0)
+CEREBELLUM_CENTER = (18.0, -58.0, -31.0)
 _STEM = [(0, -14, -7, 11), (0, -18, -16, 12.5), (0, -22, -26, 14), (0, -26, -38, 9), (0, -28, -44, 7.5)]
 _LATERAL_VENTRICLE = [  # of the right side: x, y, z, radius
     (6, 26, 4, 2.2), (7, 18, 10, 3.6), (7, 5, 15, 4), (8, -9, 16, 4), (12, -23, 14, 4.5), (18, -34, 8, 5),
     (22, -43, 5, 4.5), (23, -54, 4, 2.5),
 ]  # fmt: skip
-_NUCLEI = [  # ellipsoids of the right side: centre, semi-axes
+_NUCLEI = [  # ellipsoids of the right side: center, semi-axes
     ((9.5, -17, 5), (8, 13, 8)),  # thalamus
     ((12, 13, 7), (4.5, 8, 7)),  # head of the caudate
     ((26, 2, 0), (4.5, 14, 9)),  # putamen
@@ -36,7 +36,7 @@ def hemisphere(points: Floats) -> Floats:
 
 def cerebellum(points: Floats) -> Floats:
     """Both hemispheres of the cerebellum."""
-    return ellipsoid(folded_right(points), CEREBELLUM_CENTRE, (30.0, 25.0, 20.0))
+    return ellipsoid(folded_right(points), CEREBELLUM_CENTER, (30.0, 25.0, 20.0))
 
 
 def brain_hull(points: Floats) -> Floats:
@@ -52,16 +52,16 @@ def white_core(points: Floats) -> Floats:
     right = folded_right(points)
     x, y, z = np.moveaxis(right, -1, 0)
     along_arch = np.hypot((y + 4.0) / 32.0, (z - 5.0) / 19.0)
-    arch = np.abs(along_arch - 1.0) * 23.0 - (2.6 + 0.2 * x)  # thicker to the sides, where its fibres fan out
+    arch = np.abs(along_arch - 1.0) * 23.0 - (2.6 + 0.2 * x)  # thicker to the sides, where its fibers fan out
     callosum = rounded_overlap(rounded_overlap(arch, -3.0 - z, 5.0), x - 14.0, 5.0)
     thalami = ellipsoid(right, (9, -16, 4), (9, 13, 8))
     return np.asarray(np.min([callosum, thalami, tube(points, _STEM)], axis=0))
 
 
 def deep_nuclei(points: Floats) -> Floats:
-    """Grey matter in the depth."""
+    """Gray matter in the depth."""
     right = folded_right(points)
-    return np.asarray(np.min([ellipsoid(right, centre, semi_axes) for centre, semi_axes in _NUCLEI], axis=0))
+    return np.asarray(np.min([ellipsoid(right, center, semi_axes) for center, semi_axes in _NUCLEI], axis=0))
 
 
 def ventricles(points: Floats) -> Floats:

@@ -1,6 +1,6 @@
 """Shapes as signed distances in mm, negative inside, and lattices on which they are sampled.
 
-World millimetres, RAS, with the origin where the anterior commissure would be. Distances to ellipsoids and blends are
+World millimeters, RAS, with the origin where the anterior commissure would be. Distances to ellipsoids and blends are
 of first order; `Lattice.distance` makes them exact.
 """
 
@@ -18,10 +18,10 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 
 
-def ellipsoid(points: Floats, centre: Sequence[float], semi_axes: Sequence[float]) -> Floats:
+def ellipsoid(points: Floats, center: Sequence[float], semi_axes: Sequence[float]) -> Floats:
     """Signed distance to an ellipsoid: its level function over the length of its gradient, mm."""
     axes = np.asarray(semi_axes, np.float64)
-    scaled = (points - np.asarray(centre, np.float64)) / axes
+    scaled = (points - np.asarray(center, np.float64)) / axes
     level = np.linalg.norm(scaled, axis=-1)
     slope = np.linalg.norm(scaled / axes, axis=-1)
     return np.asarray(level * (level - 1.0) / np.maximum(slope, 1e-9))
@@ -66,7 +66,7 @@ class Lattice:
     lowest, highest
         Corners of the box, world mm; the last points lie at or just below ``highest``.
     spacing_mm
-        Distance of neighbours.
+        Distance of neighbors.
     """
 
     lowest: tuple[float, ...]
@@ -88,7 +88,7 @@ class Lattice:
         return np.asarray(map_coordinates(volume, np.moveaxis(index, -1, 0), order=1, mode="nearest"))
 
     def surface(self, level: Floats) -> Floats:
-        """Points where a volume on the lattice changes its sign, linear between neighbours, shape (N, 3)."""
+        """Points where a volume on the lattice changes its sign, linear between neighbors, shape (N, 3)."""
         points, found = self.points, []
         for axis in range(3):
             here, there = [slice(None)] * 3, [slice(None)] * 3

@@ -2,8 +2,8 @@
 
 A preset gives the properties of a tissue at a wavelength; chromophores and a power law make them from a composition::
 
-    preset("grey matter (Cassano 2019)", 810)
-    head_media(690)  # scalp, skull, CSF, grey and white matter as labels 1 to 5
+    preset("gray matter (Cassano 2019)", 810)
+    head_media(690)  # scalp, skull, CSF, gray and white matter as labels 1 to 5
     Chromophores(blood_fraction=0.03, oxygen_saturation=0.7, water_fraction=0.75).mua_per_mm(800)
 """
 

@@ -1,4 +1,4 @@
-"""Absorption of a tissue from what it is made of: haemoglobin, water, fat and melanin."""
+"""Absorption of a tissue from what it is made of: hemoglobin, water, fat and melanin."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -17,8 +17,8 @@ HAEMOGLOBIN_G_PER_MOLE = 64_500.0  # of the tetramer, as the molar extinction is
 _PER_CM, _PER_M = 0.1, 0.001  # in 1/mm
 _MELANOSOME_PER_MM, _MELANOSOME_POWER = 1.70e12 * _PER_CM, -3.48
 _COLUMNS = {
-    "oxyhaemoglobin": ("haemoglobin.csv", "oxy_per_cm_molar", _PER_CM),
-    "deoxyhaemoglobin": ("haemoglobin.csv", "deoxy_per_cm_molar", _PER_CM),
+    "oxyhemoglobin": ("hemoglobin.csv", "oxy_per_cm_molar", _PER_CM),
+    "deoxyhemoglobin": ("hemoglobin.csv", "deoxy_per_cm_molar", _PER_CM),
     "water": ("water.csv", "mua_per_cm", _PER_CM),
     "fat": ("fat.csv", "mua_per_m", _PER_M),
 }
@@ -40,7 +40,7 @@ def absorption_per_mm(chromophore: str, wavelength_nm: npt.ArrayLike) -> Floats:
     Returns
     -------
     ndarray
-        The shape of ``wavelength_nm``. 1/mm; for haemoglobin 1/mm per mole and litre, with base e.
+        The shape of ``wavelength_nm``. 1/mm; for hemoglobin 1/mm per mole and litre, with base e.
 
     Raises
     ------
@@ -61,22 +61,22 @@ class Chromophores:
 
     The absorption is the sum of the parts (Jacques 2013, Phys. Med. Biol. 58:R37):
     ``mu_a = B S mu_oxy + B (1 - S) mu_deoxy + W mu_water + F mu_fat + M mu_melanosome``, where ``mu_oxy`` and
-    ``mu_deoxy`` are those of whole blood, ln(10) times molar extinction times concentration of haemoglobin.
+    ``mu_deoxy`` are those of whole blood, ln(10) times molar extinction times concentration of hemoglobin.
 
     Parameters
     ----------
     blood_fraction
         Whole blood, B.
     oxygen_saturation
-        Oxygenated share of the haemoglobin, S.
+        Oxygenated share of the hemoglobin, S.
     water_fraction
         All water, also that of the blood, W.
     fat_fraction
         Fat, F.
     melanosome_fraction
         Melanosomes, M; of the epidermis some percent.
-    haemoglobin_g_per_l
-        Haemoglobin in whole blood.
+    hemoglobin_g_per_l
+        Hemoglobin in whole blood.
 
     Raises
     ------
@@ -86,15 +86,15 @@ class Chromophores:
 
     blood_fraction: float = param(0.0, "Blood", "Whole blood, part of the volume.", minimum=0.0, maximum=1.0, step=0.01)
     oxygen_saturation: float = param(
-        0.7, "Saturation", "Oxygenated share of the haemoglobin.", minimum=0.0, maximum=1.0, step=0.05
+        0.7, "Saturation", "Oxygenated share of the hemoglobin.", minimum=0.0, maximum=1.0, step=0.05
     )
     water_fraction: float = param(0.0, "Water", "Part of the volume.", minimum=0.0, maximum=1.0, step=0.05)
     fat_fraction: float = param(0.0, "Fat", "Part of the volume.", minimum=0.0, maximum=1.0, step=0.05)
     melanosome_fraction: float = param(
         0.0, "Melanosomes", "Part of the volume; of the epidermis some percent.", minimum=0.0, maximum=1.0, step=0.01
     )
-    haemoglobin_g_per_l: float = param(
-        150.0, "Haemoglobin", "In whole blood.", unit="g/L", minimum=0.0, maximum=400.0, step=5.0, advanced=True
+    hemoglobin_g_per_l: float = param(
+        150.0, "Hemoglobin", "In whole blood.", unit="g/L", minimum=0.0, maximum=400.0, step=5.0, advanced=True
     )
 
     def __post_init__(self) -> None:
@@ -112,12 +112,12 @@ class Chromophores:
         InvalidInput
             If a wavelength is outside the tables.
         """
-        haemoglobin = (
-            self.blood_fraction * self.haemoglobin_g_per_l / HAEMOGLOBIN_G_PER_MOLE
+        hemoglobin = (
+            self.blood_fraction * self.hemoglobin_g_per_l / HAEMOGLOBIN_G_PER_MOLE
         )  # mole per litre of tissue
         amounts = {
-            "oxyhaemoglobin": haemoglobin * self.oxygen_saturation,
-            "deoxyhaemoglobin": haemoglobin * (1.0 - self.oxygen_saturation),
+            "oxyhemoglobin": hemoglobin * self.oxygen_saturation,
+            "deoxyhemoglobin": hemoglobin * (1.0 - self.oxygen_saturation),
             "water": self.water_fraction,
             "fat": self.fat_fraction,
             "melanosomes": self.melanosome_fraction,

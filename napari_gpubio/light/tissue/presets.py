@@ -11,12 +11,12 @@ from napari_gpubio.light.model import Medium
 from napari_gpubio.light.tissue.composition import Composition, compositions
 from napari_gpubio.light.tissue.tables import read_rows
 
-WIDEST_GAP_NM = 150.0  # a straight line across more could leave out a whole band of haemoglobin or water
-HEAD_LAYERS = ("scalp", "skull", "CSF", "grey matter", "white matter")
+WIDEST_GAP_NM = 150.0  # a straight line across more could leave out a whole band of hemoglobin or water
+HEAD_LAYERS = ("scalp", "skull", "CSF", "gray matter", "white matter")
 HEAD_TABLES = {  # presets of the layers; a paper without a skull or white matter of its own uses what it used
     "Strangman 2003": ("scalp", "skull", "CSF", "brain", "brain"),
-    "Cassano 2019": ("skin", "skull", "CSF", "grey matter", "white matter"),
-    "Fang 2009": ("scalp and skull", "scalp and skull", "CSF", "grey matter", "white matter"),
+    "Cassano 2019": ("skin", "skull", "CSF", "gray matter", "white matter"),
+    "Fang 2009": ("scalp and skull", "scalp and skull", "CSF", "gray matter", "white matter"),
 }
 
 
@@ -126,7 +126,7 @@ def preset(name: str, wavelength_nm: float, label: int = 1) -> Medium:
     Parameters
     ----------
     name
-        One of `preset_names`, such as ``"grey matter (Cassano 2019)"``.
+        One of `preset_names`, such as ``"gray matter (Cassano 2019)"``.
     wavelength_nm
         Wavelength, nm.
     label
@@ -160,7 +160,7 @@ def head_recipes(table: str = "Strangman 2003") -> tuple[Preset, ...]:
 
 
 def head_media(wavelength_nm: float, table: str = "Strangman 2003") -> tuple[Medium, ...]:
-    """Properties of scalp, skull, CSF, grey and white matter, with the labels 1 to 5 and these names.
+    """Properties of scalp, skull, CSF, gray and white matter, with the labels 1 to 5 and these names.
 
     Raises
     ------

@@ -37,7 +37,7 @@ class CourseBox(QWidget):
         super().__init__(parent)
         self.courses = {LIVE: live, STACK: TimeCourse()}
         self.exposure_ms = 10.0
-        self.colours: dict[str, str] = {}
+        self.colors: dict[str, str] = {}
         self.shapes_box = LayerBox(viewer, lambda layer: isinstance(layer, Shapes), empty="no regions", parent=self)
         self.shapes_box.setMinimumContentsLength(6)
         self.plot = CoursePlot(self)
@@ -70,11 +70,11 @@ class CourseBox(QWidget):
             self.which.setCurrentText(which)
         course = self.course
         has_curves = bool(course.regions)
-        self.empty.setVisible(not has_curves and not self.colours)
-        self.plot.setVisible(has_curves or bool(self.colours))
+        self.empty.setVisible(not has_curves and not self.colors)
+        self.plot.setVisible(has_curves or bool(self.colors))
         span = _SPANS[self.span.currentText()]
         quantity = self.quantity.currentData()
-        self.plot.show_course(course, quantity, self.exposure_ms, self.colours, span)
+        self.plot.show_course(course, quantity, self.exposure_ms, self.colors, span)
         missing = without_baseline(course) if quantity == "relative" else []
         self.missing.setVisible(bool(missing))
         self.missing.setText(NOT_IN_BASELINE.format(" and ".join(missing)))

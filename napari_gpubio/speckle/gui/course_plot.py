@@ -42,7 +42,7 @@ class CoursePlot(pyqtgraph.PlotWidget):
         self.addItem(self.baseline, ignoreBounds=True)
 
     def show_course(
-        self, course: TimeCourse, quantity: str, exposure_ms: float, colours: Mapping[str, str], last_s: float
+        self, course: TimeCourse, quantity: str, exposure_ms: float, colors: Mapping[str, str], last_s: float
     ) -> None:
         """Draw the curves.
 
@@ -54,8 +54,8 @@ class CoursePlot(pyqtgraph.PlotWidget):
             A key of `QUANTITIES`.
         exposure_ms
             For the speckle flow index.
-        colours
-            Of regions; one without a colour is gone, and is drawn in grey.
+        colors
+            Of regions; one without a color is gone, and is drawn in gray.
         last_s
             How much of the end is shown; infinity for everything.
         """
@@ -69,14 +69,14 @@ class CoursePlot(pyqtgraph.PlotWidget):
             n = min(len(values), len(times))  # a sample may have come between the two
             values = np.where(np.isfinite(values), values, np.nan)
             line = with_gaps(times[first:n:step], values[first:n:step])
-            self._curve(name, colours.get(name, "#777777")).setData(*line)
+            self._curve(name, colors.get(name, "#777777")).setData(*line)
         self.setLabel("left", QUANTITIES[quantity])
         self._show_events(course)
 
-    def _curve(self, name: str, colour: str) -> Any:
+    def _curve(self, name: str, color: str) -> Any:
         if name not in self._curves:
             self._curves[name] = self.plot([], [], connect="finite")
-        self._curves[name].setPen(colour, width=1.5)
+        self._curves[name].setPen(color, width=1.5)
         return self._curves[name]
 
     def _show_events(self, course: TimeCourse) -> None:

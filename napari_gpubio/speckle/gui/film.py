@@ -18,13 +18,13 @@ NOT_A_FILM = (
     "maps"
 )
 ONE_PICTURE = "{} is a single picture; choose the maps of a stack, which follow each other"
-_COLOURS = 254
+_COLORS = 254
 _KINDS = ("Animated GIF (*.gif)", "Pictures, PNG (*.png)")
 _MP4 = "Video, mp4 (*.mp4)"
 
 
 def film_of(layer: Any | None, done: Done | None, rate_hz: float) -> Film:
-    """Take down the video of a layer of maps, with the limits and colours that it has.
+    """Take down the video of a layer of maps, with the limits and colors that it has.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def film_of(layer: Any | None, done: Done | None, rate_hz: float) -> Film:
     return Film(
         maps=layer.data,
         limits=tuple(float(limit) for limit in layer.contrast_limits),
-        colours=np.asarray(layer.colormap.map(np.linspace(0, 1, _COLOURS)))[:, :3],
+        colors=np.asarray(layer.colormap.map(np.linspace(0, 1, _COLORS)))[:, :3],
         title=str(carried(layer, "title")),
         times_s=done.times_s if done is not None and is_of_run else None,
         rate_hz=rate_hz,

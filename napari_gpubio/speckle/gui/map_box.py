@@ -1,4 +1,4 @@
-"""The part of the panel that says how maps look: limits that stay, colour bar, baseline, video."""
+"""The part of the panel that says how maps look: limits that stay, color bar, baseline, video."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from napari_gpubio.core.napari_io import carried
 from napari_gpubio.gui.forms import aligned_form, row_label
 from napari_gpubio.gui.layer_box import LayerBox
 from napari_gpubio.gui.number_field import NumberBox
-from napari_gpubio.speckle.gui.color_bar import ColourBar
+from napari_gpubio.speckle.gui.color_bar import ColorBar
 from napari_gpubio.speckle.gui.live_layers import limits_of, set_limits
 from napari_gpubio.speckle.gui.words import MAPS, PANEL
 
@@ -40,10 +40,10 @@ class MapBox(QWidget):
         super().__init__(parent)
         self.layer_box = LayerBox(viewer, _is_map, empty=NO_MAP, parent=self)
         self.layer_box.setMinimumContentsLength(6)
-        self.bar = ColourBar(self)
+        self.bar = ColorBar(self)
         self.low, self.high = _limit_box(self), _limit_box(self)
         self.rescale_button = _button("Rescale", "Limits that 98 % of the values now on screen lie within", self)
-        self.on_canvas = QCheckBox("colour bar over the picture", self)
+        self.on_canvas = QCheckBox("color bar over the picture", self)
         self.maps = QSpinBox(self)
         self.maps.setRange(1, 10_000)
         self.maps.setValue(30)

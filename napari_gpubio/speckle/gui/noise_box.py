@@ -18,7 +18,7 @@ from napari_gpubio.speckle.noise import NoiseModel, measure_dark
 
 NUMBERS = "none: the numbers below"
 MEASURING = "the dark frames are still being averaged; wait a moment and try again"
-_MEASURED = ("dark_adu", "read_noise_adu", "quantisation")  # rows that dark frames take the place of
+_MEASURED = ("dark_adu", "read_noise_adu", "quantization")  # rows that dark frames take the place of
 
 
 class NoiseBox(QWidget):
@@ -149,7 +149,7 @@ def told_of(noise: NoiseModel) -> str:
         parts.append(f"the variance in the dark of each pixel (mean {noise.variance_map.mean():.4g} ADU²)")
     elif noise.read_noise_adu > 0:
         parts.append(f"read noise of {noise.read_noise_adu:.4g} ADU")
-    if noise.quantisation and noise.variance_map is None:
+    if noise.quantization and noise.variance_map is None:
         parts.append("rounding (1/12 ADU²)")
     if noise.gain > 0:
         parts.append(f"shot noise at {noise.gain:.4g} ADU per electron")

@@ -79,5 +79,5 @@ class LiveMap:
 
 
 def _values(noise: NoiseModel) -> tuple[Any, ...]:
-    scalars = (noise.dark_adu, noise.gain, noise.read_noise_adu, noise.quantisation)
+    scalars = (noise.dark_adu, noise.gain, noise.read_noise_adu, noise.quantization)
     return (*scalars, id(noise.dark_map), id(noise.variance_map))

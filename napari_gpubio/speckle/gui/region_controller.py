@@ -92,7 +92,7 @@ class RegionDesk(QObject):
         self._fill_course()
 
     def _on_regions(self) -> None:
-        self._box.colours = self.follower.colours
+        self._box.colors = self.follower.colors
         self._send()
         self._fill_course()
         self._box.show_course()

@@ -49,9 +49,9 @@ class RegionFollower(QObject):
         self._soon.stop()
 
     @property
-    def colours(self) -> dict[str, str]:
-        """Colour of each region, by its name."""
-        return {} if self.layer is None else {name: _colour(name) for name in _names(self.layer)}
+    def colors(self) -> dict[str, str]:
+        """Color of each region, by its name."""
+        return {} if self.layer is None else {name: _color(name) for name in _names(self.layer)}
 
     def masks(self, image: Any, shape: tuple[int, int]) -> dict[str, npt.NDArray[np.bool_]]:
         """Return the pixels of each shape, by its name; shapes beside the picture are left out.
@@ -79,7 +79,7 @@ class RegionFollower(QObject):
         self.changed.emit()
 
     def _name_new(self) -> None:
-        """Give shapes that have no name of their own one that was not used before, and its colour."""
+        """Give shapes that have no name of their own one that was not used before, and its color."""
         layer, names, seen = self.layer, _names(self.layer), set()
         self._count = max([self._count, *(_number(name) for name in names)])
         for place, name in enumerate(names):
@@ -91,7 +91,7 @@ class RegionFollower(QObject):
             return
         with layer.events.data.blocker(self._on_change):
             layer.features = {NAME: names}
-            layer.edge_color = [_colour(name) for name in names]
+            layer.edge_color = [_color(name) for name in names]
             layer.text = {"string": "{" + NAME + "}", "size": 10, "color": "white", "anchor": "upper_left"}
 
 
@@ -140,7 +140,7 @@ def _number(name: str) -> int:
     return int(end) if end.isdigit() else 0
 
 
-def _colour(name: str) -> str:
+def _color(name: str) -> str:
     return PALETTE[(_number(name) - 1) % len(PALETTE)]
 
 

@@ -85,14 +85,14 @@ class StackPage(Page):
             raise InvalidInput(NO_STACK)
         if layer.rgb:
             raise InvalidInput(
-                f"{layer.name!r} is a colour image; give one channel: right-click the layer and choose Split RGB"
+                f"{layer.name!r} is a color image; give one channel: right-click the layer and choose Split RGB"
             )
         return layer
 
     def make(self, exposure_ms: float) -> Source:
         """Return a player of the stack."""
         layer = self.layer
-        FrameStack(frames_of(layer))  # refuses what looks like colours
+        FrameStack(frames_of(layer))  # refuses what looks like colors
         return StackSource(
             frames_of(layer), self.rate_hz, loop=self.again.isChecked(), exposure_ms=exposure_ms, bits=_bits_of(layer),
             name=repr(layer.name),

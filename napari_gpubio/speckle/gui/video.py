@@ -1,7 +1,7 @@
 """Maps as a video.
 
-An animated GIF needs nothing that is not there already (Pillow), and loses little: its 256 colours are those of the
-colour map. With the package imageio-ffmpeg an mp4 can be written as well. PNG pictures are for other programs.
+An animated GIF needs nothing that is not there already (Pillow), and loses little: its 256 colors are those of the
+color map. With the package imageio-ffmpeg an mp4 can be written as well. PNG pictures are for other programs.
 """
 
 import threading
@@ -22,10 +22,10 @@ from napari_gpubio.speckle.gui.words import limit_text
 Array = npt.NDArray[Any]
 MP4, GIF, PNG = ".mp4", ".gif", ".png"
 NO_MP4 = (
-    "mp4 needs ffmpeg; add it with pip install imageio-ffmpeg (68 MB, ffmpeg's own licence) and start napari again, or "
+    "mp4 needs ffmpeg; add it with pip install imageio-ffmpeg (68 MB, ffmpeg's own license) and start napari again, or "
     "write a .gif"
 )
-_COLOURS = 254  # of a map: black and white are kept for what lies around it
+_COLORS = 254  # of a map: black and white are kept for what lies around it
 _BLACK, _WHITE = 254, 255
 _LEAST_GIF_MS = 20  # viewers slow a faster animation down
 _STRIP, _BAR = 30, 8  # pixels below the picture for the bar and its numbers, and of the bar
@@ -40,9 +40,9 @@ class Film:
     maps
         Shape (T, Y, X).
     limits
-        Values that the first and last colour stand for.
-    colours
-        RGB from 0 to 1, shape (`n`, 3), evenly from the first to the last colour.
+        Values that the first and last color stand for.
+    colors
+        RGB from 0 to 1, shape (`n`, 3), evenly from the first to the last color.
     title
         Quantity and unit.
     times_s
@@ -53,7 +53,7 @@ class Film:
 
     maps: Any
     limits: tuple[float, float]
-    colours: Array
+    colors: Array
     title: str
     times_s: Array | None
     rate_hz: float
@@ -150,8 +150,8 @@ def _even(frame: Array) -> Array:
 
 
 def _pictures(film: Film) -> Iterator[Image.Image]:
-    """Each map in its colours, with a bar, its limits and the time below it; one palette for all."""
-    palette = _palette(film.colours)
+    """Each map in its colors, with a bar, its limits and the time below it; one palette for all."""
+    palette = _palette(film.colors)
     for number in range(len(film.maps)):
         picture = Image.fromarray(_indexed(np.asarray(film.maps[number]), film.limits))
         picture.putpalette(palette)
@@ -160,21 +160,21 @@ def _pictures(film: Film) -> Iterator[Image.Image]:
         yield picture
 
 
-def _palette(colours: Array) -> bytes:
-    places = np.linspace(0, len(colours) - 1, _COLOURS).round().astype(int)
+def _palette(colors: Array) -> bytes:
+    places = np.linspace(0, len(colors) - 1, _COLORS).round().astype(int)
     around = [[0, 0, 0], [255, 255, 255]]
-    return bytes(np.rint(255 * colours[places, :3]).astype(np.uint8).tobytes() + np.uint8(around).tobytes())
+    return bytes(np.rint(255 * colors[places, :3]).astype(np.uint8).tobytes() + np.uint8(around).tobytes())
 
 
 def _indexed(values: Array, limits: tuple[float, float]) -> npt.NDArray[np.uint8]:
-    """Numbers of colours, with room below the map; black where there is no value."""
+    """Numbers of colors, with room below the map; black where there is no value."""
     low, high = limits
     with np.errstate(invalid="ignore"):
         shares = np.clip((values - low) / (high - low), 0.0, 1.0)
-    numbers = np.where(np.isnan(shares), _BLACK, np.rint(np.nan_to_num(shares) * (_COLOURS - 1)))
+    numbers = np.where(np.isnan(shares), _BLACK, np.rint(np.nan_to_num(shares) * (_COLORS - 1)))
     picture = np.full((values.shape[0] + _STRIP, values.shape[1]), _BLACK, np.uint8)
     picture[: values.shape[0]] = numbers
-    bar = np.linspace(0, _COLOURS - 1, values.shape[1]).round()
+    bar = np.linspace(0, _COLORS - 1, values.shape[1]).round()
     picture[values.shape[0] + 2 : values.shape[0] + 2 + _BAR] = bar
     return picture
 

@@ -52,8 +52,8 @@ def camera_pixels(array: npt.ArrayLike, what: str) -> Pixels:
     """
     pixels = np.asarray(array)
     if pixels.ndim != 2 or 0 in pixels.shape:
-        colour = "; it looks like a colour image" if pixels.ndim == 3 and pixels.shape[-1] in (3, 4) else ""
-        raise InvalidInput(f"{what} has shape {pixels.shape}{colour}; give frames of one channel, (height, width)")
+        color = "; it looks like a color image" if pixels.ndim == 3 and pixels.shape[-1] in (3, 4) else ""
+        raise InvalidInput(f"{what} has shape {pixels.shape}{color}; give frames of one channel, (height, width)")
     check_camera_type(pixels.dtype, what)
     if pixels.dtype in CAMERA_TYPES:
         return pixels

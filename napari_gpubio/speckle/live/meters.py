@@ -29,7 +29,7 @@ class RateMeter:
 
     @property
     def rate_hz(self) -> float:
-        """Events per second; it falls towards 0 when no more come."""
+        """Events per second; it falls toward 0 when no more come."""
         with self._lock:
             n = len(self._times)
             if n < 2:

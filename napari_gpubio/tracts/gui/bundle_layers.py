@@ -61,7 +61,7 @@ class BundleLayers:
             elif layer.name != bundle.name:
                 layer.name = bundle.name
 
-    def show_seeds(self, bundles: list[Bundle], centres_mm: list[Any], source: DiffusionScan | TensorField) -> None:
+    def show_seeds(self, bundles: list[Bundle], centers_mm: list[Any], source: DiffusionScan | TensorField) -> None:
         """Show the markers of all bundles at these world positions."""
         layer = next((x for x in self._viewer.layers if _is_seeds(x)), None)
         if not bundles:
@@ -69,7 +69,7 @@ class BundleLayers:
                 layer.data = np.empty((0, 3))
             return
         step = slice_steps_mm(source.affine, source.shape)
-        positions = world_to_viewer(centres_mm, source.affine, source.shape) / step
+        positions = world_to_viewer(centers_mm, source.affine, source.shape) / step
         colors = [b.color for b in bundles]
         if layer is None:
             active = self._viewer.layers.selection.active

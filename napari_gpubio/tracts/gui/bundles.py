@@ -20,15 +20,15 @@ class Bundle:
         What stays the same when it is renamed or moved.
     name
         What the user calls it.
-    centre_mm
+    center_mm
         World position of the seed.
     color
-        Colour of its marker.
+        Color of its marker.
     """
 
     key: int
     name: str
-    centre_mm: Position
+    center_mm: Position
     color: str
 
 
@@ -71,19 +71,19 @@ class BundleList:
         if 0 <= index < len(self._bundles):
             self._current = index
 
-    def add(self, centre_mm: Position, name: str | None = None) -> Bundle:
+    def add(self, center_mm: Position, name: str | None = None) -> Bundle:
         """Add a bundle and make it current."""
         number = 1 + max((int(b.name[7:]) for b in self._bundles if _is_numbered(b.name)), default=0)
         used = {b.color for b in self._bundles}
         color = next((c for c in COLORS if c not in used), COLORS[len(self._bundles) % len(COLORS)])
         self._made += 1
-        bundle = Bundle(key=self._made, name=name or f"bundle {number}", centre_mm=centre_mm, color=color)
+        bundle = Bundle(key=self._made, name=name or f"bundle {number}", center_mm=center_mm, color=color)
         self._change((*self._bundles, bundle), len(self._bundles))
         return bundle
 
-    def move(self, centre_mm: Position) -> None:
+    def move(self, center_mm: Position) -> None:
         """Move the seed of the current bundle."""
-        self._replace_current(centre_mm=centre_mm)
+        self._replace_current(center_mm=center_mm)
 
     def rename(self, name: str) -> None:
         """Give the current bundle another name.

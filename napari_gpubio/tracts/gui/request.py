@@ -21,7 +21,7 @@ from napari_gpubio.tracts.tensors.scalars import scalar_map
 
 Position = tuple[float, float, float]
 LOOK_SECONDS, LOOK_FIBERS = 0.5, 3000
-NOT_SHOWN = ("seed", "stop_reason_back")  # numbers that are kept and saved but mean little as a colour
+NOT_SHOWN = ("seed", "stop_reason_back")  # numbers that are kept and saved but mean little as a color
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Request:
     study: str
     source: DiffusionScan | TensorField
     seeds: SeedSettings
-    centre_mm: Position | None
+    center_mm: Position | None
     region: Region | None
     directions: Directions
     settings: TrackSettings
@@ -130,4 +130,4 @@ def seed_points(request: Request, field: TensorField) -> Any:
     if region is not None:
         check_same_grid(field, region.array.shape, region.affine, f"the label layer {region.name!r}")
         return label_points(region.array, region.affine, region.label)
-    return request.seeds.points_around(request.centre_mm)
+    return request.seeds.points_around(request.center_mm)

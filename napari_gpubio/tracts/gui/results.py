@@ -1,4 +1,4 @@
-"""The part of the tracking panel that shows results: numbers, drift, colours, a filter, the picked fiber, Save."""
+"""The part of the tracking panel that shows results: numbers, drift, colors, a filter, the picked fiber, Save."""
 
 from typing import Any
 
@@ -115,7 +115,7 @@ class ResultBox(QWidget):
         self._looks = QWidget(self)
         form = QFormLayout(self._looks)
         form.setContentsMargins(0, 0, 0, 0)
-        form.addRow("Colour by", self._color)
+        form.addRow("Color by", self._color)
         form.addRow(self._bar)
         form.addRow(self._limits)
         form.addRow("Show by", self._measure)

@@ -36,10 +36,10 @@ def tracking_script(request: "Request", layer: Any, labels_path: Path | None) ->
             f"seeds = tracts.label_points(labels, affine, {request.region.label})",
         ]
     elif request.seeds.points > 1 and request.seeds.radius_mm > 0:
-        centre = points_text(request.centre_mm)[1:-1]
-        lines.append(f"seeds = tracts.ball({centre}, {request.seeds.radius_mm!r}, {request.seeds.points})")
+        center = points_text(request.center_mm)[1:-1]
+        lines.append(f"seeds = tracts.ball({center}, {request.seeds.radius_mm!r}, {request.seeds.points})")
     else:
-        lines.append(f"seeds = {points_text(request.centre_mm)}")
+        lines.append(f"seeds = {points_text(request.center_mm)}")
     lines += [
         f"directions = {call_text('tracts', request.directions)}",
         f"settings = {call_text('tracts', request.settings)}",

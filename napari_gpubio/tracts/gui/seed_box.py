@@ -38,11 +38,11 @@ class SeedSettings:
     def __post_init__(self) -> None:
         check_params(self)
 
-    def points_around(self, centre_mm: Any) -> Any:
-        """Seed points, shape (points, 3), world mm; always the same for the same centre."""
+    def points_around(self, center_mm: Any) -> Any:
+        """Seed points, shape (points, 3), world mm; always the same for the same center."""
         if self.points == 1 or self.radius_mm == 0:
-            return checked_points(centre_mm)
-        return ball(centre_mm, self.radius_mm, self.points)
+            return checked_points(center_mm)
+        return ball(center_mm, self.radius_mm, self.points)
 
 
 class SeedBox(QWidget):
@@ -89,7 +89,7 @@ class SeedBox(QWidget):
         self._list.clear()
         for bundle in bundles:
             item = QListWidgetItem(_dot(bundle.color), bundle.name)
-            x, y, z = bundle.centre_mm
+            x, y, z = bundle.center_mm
             item.setToolTip(f"seed at ({x:.1f}, {y:.1f}, {z:.1f}) mm; double-click to rename")
             item.setFlags(item.flags() | Qt.ItemFlag.ItemIsEditable)
             self._list.addItem(item)

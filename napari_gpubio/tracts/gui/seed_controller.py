@@ -57,7 +57,7 @@ class SeedDesk(QObject):
         self._viewer, self._box, self._source = viewer, box, source
         self._connect()
 
-    def place(self, centre_mm: Position, *, new: bool = False) -> None:
+    def place(self, center_mm: Position, *, new: bool = False) -> None:
         """Put the current bundle's seed (or a new one's) at a world position in mm, and want its fibers.
 
         Raises
@@ -67,13 +67,13 @@ class SeedDesk(QObject):
         """
         source = self._source()
         if isinstance(source, TensorField):
-            check_seed(source, centre_mm)
+            check_seed(source, center_mm)
         if new or self.bundles.current is None:
-            self.bundles.add(centre_mm)
+            self.bundles.add(center_mm)
         else:
-            self.bundles.move(centre_mm)
+            self.bundles.move(center_mm)
         self._box.use_ball()
-        self._go_to(centre_mm)
+        self._go_to(center_mm)
         self.show()
         self.track_wanted.emit()
 
@@ -82,13 +82,13 @@ class SeedDesk(QObject):
         source, current = self._source(), self.bundles.current
         if source is None or current is None:
             return None
-        return world_to_viewer(current.centre_mm, source.affine, source.shape)
+        return world_to_viewer(current.center_mm, source.affine, source.shape)
 
     def show(self) -> None:
         """Show the bundles in the list, as markers and as layers."""
         self._box.show_bundles(self.bundles)
         self.layers.follow(self.bundles)
-        self._show_markers([b.centre_mm for b in self.bundles])
+        self._show_markers([b.center_mm for b in self.bundles])
         self.changed.emit()
 
     def attach(self) -> None:
@@ -125,18 +125,18 @@ class SeedDesk(QObject):
         source = self._source()
         if source is None or not len(self.bundles):
             return []
-        return world_to_viewer([b.centre_mm for b in self.bundles], source.affine, source.shape)
+        return world_to_viewer([b.center_mm for b in self.bundles], source.affine, source.shape)
 
-    def _show_markers(self, centres_mm: list[Position]) -> None:
+    def _show_markers(self, centers_mm: list[Position]) -> None:
         source = self._source()
         if source is not None:
-            self.layers.show_seeds(list(self.bundles), centres_mm, source)
+            self.layers.show_seeds(list(self.bundles), centers_mm, source)
 
-    def _go_to(self, centre_mm: Position) -> None:
+    def _go_to(self, center_mm: Position) -> None:
         """Move the slices on screen to a world position."""
         source = self._source()
         if source is not None:
-            show_slices_at(self._viewer, world_to_viewer(centre_mm, source.affine, source.shape))
+            show_slices_at(self._viewer, world_to_viewer(center_mm, source.affine, source.shape))
 
     # -- what the user does ---------------------------------------------------------------------------------------
 
@@ -155,10 +155,10 @@ class SeedDesk(QObject):
         current = self.bundles.current
         if self._source() is None or current is None:
             return
-        moved = dataclasses.replace(current, centre_mm=self._world(position))
-        centres = [b.centre_mm for b in self.bundles]
-        centres[self.bundles.current_index] = moved.centre_mm
-        self._show_markers(centres)
+        moved = dataclasses.replace(current, center_mm=self._world(position))
+        centers = [b.center_mm for b in self.bundles]
+        centers[self.bundles.current_index] = moved.center_mm
+        self._show_markers(centers)
         self.preview_wanted.emit(moved)
 
     def _on_placing(self, placing: bool) -> None:
@@ -188,9 +188,9 @@ class SeedDesk(QObject):
             self.show()
 
     def _on_undo(self) -> None:
-        before = {b.key: b.centre_mm for b in self.bundles}
+        before = {b.key: b.center_mm for b in self.bundles}
         self.bundles.undo()
         self.show()
         current = self.bundles.current
-        if current is not None and before.get(current.key) != current.centre_mm:
+        if current is not None and before.get(current.key) != current.center_mm:
             self.track_wanted.emit()

@@ -127,7 +127,7 @@ class TensorPanel(EnginePanel):
             self.map_boxes[name] = QCheckBox(name, box)
             self.map_boxes[name].setChecked(name in SHOWN_AT_FIRST)
             grid.addWidget(self.map_boxes[name], place // 3, place % 3)
-        self.map_boxes["DEC"].setToolTip("Direction-encoded colour: red left-right, green front-back, blue up-down")
+        self.map_boxes["DEC"].setToolTip("Direction-encoded color: red left-right, green front-back, blue up-down")
         return box
 
     def _glyph_controls(self) -> QWidget:
@@ -275,10 +275,10 @@ class TensorPanel(EnginePanel):
             self.show_error("there are no tensors to draw; fit a scan first")
             return
         world = viewer_to_world(np.asarray(self.viewer.dims.point), field.affine, field.shape)
-        centre = apply_affine(np.linalg.inv(field.affine), world)
-        voxels = nearby_voxels(centre, 4)
+        center = apply_affine(np.linalg.inv(field.affine), world)
+        voxels = nearby_voxels(center, 4)
         if self._place.currentData() == "slice":
-            axis, index = self._slice(field, centre)
+            axis, index = self._slice(field, center)
             voxels = slice_voxels(field, axis, index)
         try:
             vertices, faces, colors = ellipsoids(field, voxels)
@@ -298,11 +298,11 @@ class TensorPanel(EnginePanel):
         )
         self.clear_message()
 
-    def _slice(self, field: TensorField, centre: Any) -> tuple[int, int]:
+    def _slice(self, field: TensorField, center: Any) -> tuple[int, int]:
         """Voxel axis and index of the slice on screen (of the last one, in 3-D)."""
         world_axis = 2 - (self.viewer.dims.order[-3] - (self.viewer.dims.ndim - 3))
         axis = int(np.argmax(np.abs(field.affine[world_axis, :3] / field.voxel_sizes_mm)))
-        return axis, int(np.clip(round(float(centre[axis])), 0, field.shape[axis] - 1))
+        return axis, int(np.clip(round(float(center[axis])), 0, field.shape[axis] - 1))
 
     def open_tracking(self) -> None:
         """Open the panel "Fiber tracking" as a tab beside this one."""

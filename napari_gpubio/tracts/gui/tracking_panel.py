@@ -175,9 +175,9 @@ class TrackingPanel(EnginePanel):
         """The named seeds."""
         return self.desk.bundles
 
-    def place_seed(self, centre_mm: Position, *, new: bool = False) -> None:
+    def place_seed(self, center_mm: Position, *, new: bool = False) -> None:
         """Put the current bundle's seed (or a new one's) at a world position in mm, and track it."""
-        self.desk.place(centre_mm, new=new)
+        self.desk.place(center_mm, new=new)
 
     def _show_context(self) -> None:
         """Show FA as the user wants it in 3-D."""
@@ -243,7 +243,7 @@ class TrackingPanel(EnginePanel):
             study=self.source_box.layer.name,
             source=source,
             seeds=self.seed_box.settings,
-            centre_mm=None if bundle is None else bundle.centre_mm,
+            center_mm=None if bundle is None else bundle.center_mm,
             region=region,
             directions=self.directions_form.value(),
             settings=self.settings_form.value(),

@@ -130,7 +130,7 @@ def write_fsl_gradients(
 
 
 def tidy_gradients(bvals: npt.ArrayLike, vectors: npt.ArrayLike) -> tuple[Floats, Floats, tuple[str, ...]]:
-    """Normalise directions, and scale b-values by their squared lengths where these differ from 1 by more than 1 %.
+    """Normalize directions, and scale b-values by their squared lengths where these differ from 1 by more than 1 %.
 
     The scaling is that of MRtrix3 (documentation, "Diffusion gradient scheme handling"): several shells may be written
     as one b-value with vectors of several lengths. Either every b-value is scaled or none.

@@ -9,7 +9,7 @@ suffix      points       grid        per point      per fiber      parameters, `
 ``.vtk``    float32      no          all            all            no                        no
 =========== ============ =========== ============== ============== ========================= ==========
 
-``.trk.gz`` and ``.tck.gz`` are read, too. Points of every file are world millimetres (RAS) here. What a format has no
+``.trk.gz`` and ``.tck.gz`` are read, too. Points of every file are world millimeters (RAS) here. What a format has no
 place for is left out and logged. Fibers without points are kept when read and left out when written, because nibabel
 and trx-python mistake them for something else.
 

@@ -3,7 +3,7 @@
 from napari_gpubio.tracts.phantom.analytic import AnalyticField, Launch, analytic_fields, ring_field
 from napari_gpubio.tracts.phantom.sample import (
     BrainPhantom,
-    CentreLine,
+    CenterLine,
     brain_phantom,
     load_brain_phantom,
     write_brain_phantom,
@@ -12,7 +12,7 @@ from napari_gpubio.tracts.phantom.sample import (
 __all__ = [
     "AnalyticField",
     "BrainPhantom",
-    "CentreLine",
+    "CenterLine",
     "Launch",
     "analytic_fields",
     "brain_phantom",

@@ -1,6 +1,6 @@
-"""A brain-like anatomy made of formulas: which part of each voxel is white matter, grey matter or fluid.
+"""A brain-like anatomy made of formulas: which part of each voxel is white matter, gray matter or fluid.
 
-World millimetres, RAS, with the origin where the anterior commissure would be. Shapes are signed distances in mm,
+World millimeters, RAS, with the origin where the anterior commissure would be. Shapes are signed distances in mm,
 negative inside (exact for tubes, first order for ellipsoids), so that a voxel on a border gets a smooth fraction and
 no supersampling is needed. Sulci are the zero sheets of a warped gyroid: they branch and wander as real ones do.
 """
@@ -21,16 +21,16 @@ Floats = npt.NDArray[np.float64]
 
 LOWEST_MM = np.array([-70.0, -105.0, -62.0])  # corner of the field of view
 HIGHEST_MM = np.array([70.0, 72.0, 77.0])
-ARCH_CENTRE_YZ = np.array([-4.0, 5.0])  # the callosum's midline section follows this ellipse
+ARCH_CENTER_YZ = np.array([-4.0, 5.0])  # the callosum's midline section follows this ellipse
 ARCH_SEMI_AXES = np.array([36.0, 21.0])
 CORTEX_MM = 3.0
-_VENTRICLE = [  # centre line of the right lateral ventricle, x, y, z, radius
+_VENTRICLE = [  # center line of the right lateral ventricle, x, y, z, radius
     (7, 29, 4, 2.5), (8, 20, 11, 4), (8, 5, 16.5, 4.5), (9, -10, 18, 4.5), (13, -25, 16.5, 5), (20, -38, 9, 6),
     (24, -48, 5, 5.5), (25, -60, 4, 3), (26, -70, 4, 1),
 ]  # fmt: skip
 _TEMPORAL_HORN = [(22, -42, 7, 4), (29, -36, -3, 3.5), (32, -24, -11, 3), (31, -12, -15, 2)]
 _STEM = [(0, -16, -8, 12), (0, -20, -18, 14), (0, -24, -30, 16), (0, -29, -44, 11), (0, -33, -54, 9), (0, -36, -70, 8)]
-_NUCLEI = [  # ellipsoids of the right side: centre, semi-axes
+_NUCLEI = [  # ellipsoids of the right side: center, semi-axes
     ((11, -19, 5), (9, 14, 9)),  # thalamus
     ((13, 15, 6), (5, 9, 8)),  # head of the caudate
     ((14, -2, 14), (3, 14, 4)),  # body of the caudate
@@ -64,7 +64,7 @@ class Anatomy:
 def grid(voxel_mm: float) -> tuple[Floats, tuple[int, int, int]]:
     """Affine and dimensions of the phantom; the first axis runs to the left (LAS), as many scanners store it.
 
-    The planes x = 0, y = 0 and z = 0 go through voxel centres.
+    The planes x = 0, y = 0 and z = 0 go through voxel centers.
     """
     first, last = np.ceil(LOWEST_MM / voxel_mm), np.floor(HIGHEST_MM / voxel_mm)
     affine = np.diag([-voxel_mm, voxel_mm, voxel_mm, 1.0])
@@ -73,14 +73,14 @@ def grid(voxel_mm: float) -> tuple[Floats, tuple[int, int, int]]:
     return affine, (int(nx), int(ny), int(nz))
 
 
-def voxel_centres(affine: Floats, shape: tuple[int, int, int]) -> Floats:
-    """World millimetres of all voxel centres, shape (X, Y, Z, 3)."""
+def voxel_centers(affine: Floats, shape: tuple[int, int, int]) -> Floats:
+    """World millimeters of all voxel centers, shape (X, Y, Z, 3)."""
     return apply_affine(affine, np.moveaxis(np.indices(shape), 0, -1))
 
 
-def ellipsoid(points: Floats, centre: npt.ArrayLike, semi_axes: npt.ArrayLike) -> Floats:
+def ellipsoid(points: Floats, center: npt.ArrayLike, semi_axes: npt.ArrayLike) -> Floats:
     """Signed distance to an ellipsoid (first order: the level function over the length of its gradient), mm."""
-    scaled = (points - np.asarray(centre, float)) / np.asarray(semi_axes, float)
+    scaled = (points - np.asarray(center, float)) / np.asarray(semi_axes, float)
     level = np.linalg.norm(scaled, axis=-1)
     slope = np.linalg.norm(scaled / np.asarray(semi_axes, float), axis=-1)
     return np.asarray(level * (level - 1.0) / np.maximum(slope, 1e-9))
@@ -114,7 +114,7 @@ def brain_anatomy(affine: Floats, shape: tuple[int, int, int]) -> Anatomy:
     shape
         Dimensions of the grid.
     """
-    points, voxel = voxel_centres(affine, shape), float(abs(affine[0, 0]))
+    points, voxel = voxel_centers(affine, shape), float(abs(affine[0, 0]))
     stem, cerebellum, hemispheres = _stem(points), _cerebellum(points), cerebrum(points)
     inside = _filled(-_smooth_min(_smooth_min(hemispheres, cerebellum, 14.0), stem, 14.0), voxel)
     below_pia = np.maximum(_gyri(points, -hemispheres), _folia(points, -cerebellum))
@@ -128,7 +128,7 @@ def brain_anatomy(affine: Floats, shape: tuple[int, int, int]) -> Anatomy:
 
 
 def _filled(depth: Floats, voxel: float) -> Floats:
-    """Part of a voxel on the inner side of a plane border that passes its centre at a depth in mm."""
+    """Part of a voxel on the inner side of a plane border that passes its center at a depth in mm."""
     return np.clip(depth / voxel + 0.5, 0.0, 1.0)
 
 
@@ -168,7 +168,7 @@ def _ventricles(points: Floats) -> Floats:
 
 def _nuclei(points: Floats) -> Floats:
     right = _right(points)
-    return np.min([ellipsoid(right, centre, semi_axes) for centre, semi_axes in _NUCLEI], axis=0)
+    return np.min([ellipsoid(right, center, semi_axes) for center, semi_axes in _NUCLEI], axis=0)
 
 
 def _gyri(points: Floats, depth: Floats) -> Floats:
@@ -194,7 +194,7 @@ def _folds(points: Floats, wavelength: float) -> Floats:
 
 def _midline_fissure(points: Floats) -> Floats:
     """Distance to the plane between the hemispheres; it stops at the callosum, which fills its ellipse."""
-    yz = points[..., 1:] - ARCH_CENTRE_YZ
+    yz = points[..., 1:] - ARCH_CENTER_YZ
     semi_axes = ARCH_SEMI_AXES + 8.0  # half of its thickness, and the cortex at the edge of the fissure
     flat = np.concatenate([np.zeros_like(yz[..., :1]), yz], axis=-1)
     core = ellipsoid(flat, (0, 0, 0), (1.0, *semi_axes))

@@ -8,7 +8,7 @@ from scipy.interpolate import CubicSpline
 from scipy.ndimage import gaussian_filter
 
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.tracts.phantom.brain import ARCH_CENTRE_YZ, ARCH_SEMI_AXES, Array, Floats, cerebrum
+from napari_gpubio.tracts.phantom.brain import ARCH_CENTER_YZ, ARCH_SEMI_AXES, Array, Floats, cerebrum
 
 POINTS = 160  # on each curve
 _CORTICOSPINAL = [(6, -33, -66), (7, -27, -46), (9, -21, -28), (14, -17, -12), (21, -13, 4), (24, -15, 20)]
@@ -64,7 +64,7 @@ def brain_bundles() -> tuple[Bundle, ...]:
 
 def arch(angle: Floats, outset_mm: Floats | float = 0.0) -> Floats:
     """Points (0, y, z) of the callosal ellipse: 0 at the genu, pi/2 at the top, pi at the splenium; shape (..., 3)."""
-    yz = ARCH_CENTRE_YZ + (ARCH_SEMI_AXES + np.asarray(outset_mm)[..., None]) * _circle(angle)
+    yz = ARCH_CENTER_YZ + (ARCH_SEMI_AXES + np.asarray(outset_mm)[..., None]) * _circle(angle)
     return np.concatenate([np.zeros_like(yz[..., :1]), yz], axis=-1)
 
 
@@ -144,7 +144,7 @@ def cerebellar_peduncle() -> tuple[Floats, Floats]:
     return curves, np.full(len(curves), np.pi * 5.0**2 / len(curves))
 
 
-def rasterise(bundle: Bundle, affine: Floats, shape: tuple[int, int, int]) -> tuple[Floats, Floats]:
+def rasterize(bundle: Bundle, affine: Floats, shape: tuple[int, int, int]) -> tuple[Floats, Floats]:
     """Share and mean direction of a bundle in each voxel.
 
     The curves are laid down as small pieces with volume (length times area) and axial direction (dyads t t^T), both
@@ -212,7 +212,7 @@ def _tube_curves(knots: Floats, radius_mm: float, *, reference: Sequence[float],
 
 
 def _sunflower(count: int) -> Floats:
-    """Points spread evenly over the unit disc, the first at its centre; shape (count, 2)."""
+    """Points spread evenly over the unit disc, the first at its center; shape (count, 2)."""
     n = np.arange(count)
     return np.sqrt(n / count)[:, None] * _circle(n * np.pi * (3.0 - np.sqrt(5.0)))
 

@@ -12,7 +12,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, sample_path
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.phantom.brain import Array, Floats, brain_anatomy, grid
-from napari_gpubio.tracts.phantom.bundles import Bundle, brain_bundles, rasterise
+from napari_gpubio.tracts.phantom.bundles import Bundle, brain_bundles, rasterize
 from napari_gpubio.tracts.phantom.signals import B_VALUE, S0_WHITE, clean_signals, rician, spread_directions
 
 
@@ -30,7 +30,7 @@ FULL_SHARE = 0.92  # of the white matter of a voxel, at most, is in bundles
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class CentreLine:
+class CenterLine:
     """One curve of a bundle: its label, and its points in world mm, shape (n, 3)."""
 
     label: int
@@ -49,14 +49,14 @@ class BrainPhantom:
         Bundle with the largest share of each voxel, 0 for none, shape (X, Y, Z).
     names
         Name of each label.
-    centre_lines
+    center_lines
         A few curves of each bundle.
     """
 
     scan: DiffusionScan
     labels: npt.NDArray[np.uint8]
     names: dict[int, str]
-    centre_lines: tuple[CentreLine, ...]
+    center_lines: tuple[CenterLine, ...]
 
 
 def brain_phantom(*, snr: float = 28.0, seed: int = 1, voxel_mm: float = 2.5, n_directions: int = 30) -> BrainPhantom:
@@ -87,16 +87,16 @@ def brain_phantom(*, snr: float = 28.0, seed: int = 1, voxel_mm: float = 2.5, n_
     directions = np.concatenate([np.zeros((1, 3)), spread_directions(n_directions)])
     b = np.concatenate([[0.0], np.full(n_directions, B_VALUE)])
     anatomy, bundles = brain_anatomy(affine, shape), brain_bundles()
-    fibres = _shared_out([rasterise(bundle, affine, shape) for bundle in bundles])
+    fibers = _shared_out([rasterize(bundle, affine, shape) for bundle in bundles])
     mask = anatomy.inside > 0.5
-    signals = clean_signals(anatomy, fibres, directions, b, mask)
+    signals = clean_signals(anatomy, fibers, directions, b, mask)
     data = np.zeros((*shape, len(b)), np.int16)
     data[mask] = np.clip(np.rint(rician(signals, S0_WHITE / snr, seed)), 1, 32767)
     return BrainPhantom(
         scan=DiffusionScan(data=data, bvals=b, directions=directions, affine=affine),
-        labels=_labels(fibres, mask & (anatomy.white + anatomy.nuclei > 0.5)),
+        labels=_labels(fibers, mask & (anatomy.white + anatomy.nuclei > 0.5)),
         names={n: bundle.name for n, bundle in enumerate(bundles, 1)},
-        centre_lines=_centre_lines(bundles),
+        center_lines=_center_lines(bundles),
     )
 
 
@@ -124,26 +124,26 @@ def load_brain_phantom() -> DiffusionScan:
     return read_dwi(sample_path(f"{FOLDER}/dwi.nii.gz"))
 
 
-def _shared_out(fibres: list[tuple[Floats, Floats]]) -> list[tuple[Floats, Floats]]:
+def _shared_out(fibers: list[tuple[Floats, Floats]]) -> list[tuple[Floats, Floats]]:
     """Scale down the shares of voxels that the bundles would overfill."""
-    total = np.sum([share for share, _ in fibres], axis=0)
+    total = np.sum([share for share, _ in fibers], axis=0)
     scale = FULL_SHARE / np.maximum(total, FULL_SHARE)
-    return [(share * scale, direction) for share, direction in fibres]
+    return [(share * scale, direction) for share, direction in fibers]
 
 
-def _labels(fibres: list[tuple[Floats, Floats]], where: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
-    shares = np.stack([share for share, _ in fibres])
+def _labels(fibers: list[tuple[Floats, Floats]], where: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+    shares = np.stack([share for share, _ in fibers])
     return np.where(where & (shares.max(axis=0) > LABEL_SHARE), shares.argmax(axis=0) + 1, 0).astype(np.uint8)
 
 
-def _centre_lines(bundles: tuple[Bundle, ...]) -> tuple[CentreLine, ...]:
+def _center_lines(bundles: tuple[Bundle, ...]) -> tuple[CenterLine, ...]:
     """A few curves of each bundle (more of the callosum), thinned to 32 points."""
     lines = []
     for label, bundle in enumerate(bundles, 1):
         wanted = 48 if label == 1 else 8
         which = np.unique(np.linspace(0, len(bundle.curves) - 1, wanted).astype(int))
         at = np.linspace(0, bundle.curves.shape[1] - 1, 32).astype(int)
-        lines += [CentreLine(label, bundle.curves[f][at]) for f in which]
+        lines += [CenterLine(label, bundle.curves[f][at]) for f in which]
     return tuple(lines)
 
 
@@ -169,9 +169,9 @@ def _write_table(path: Path, rows: Floats, form: str) -> None:
 def _write_lines(path: Path, phantom: BrainPhantom) -> None:
     import nibabel as nib
 
-    labels = np.array([[line.label] for line in phantom.centre_lines], np.float32)
+    labels = np.array([[line.label] for line in phantom.center_lines], np.float32)
     tractogram = nib.streamlines.Tractogram(
-        [line.points.astype(np.float32) for line in phantom.centre_lines],
+        [line.points.astype(np.float32) for line in phantom.center_lines],
         data_per_streamline={"bundle": labels},
         affine_to_rasmm=np.eye(4),
     )

@@ -1,4 +1,4 @@
-"""From tissue and fibres to diffusion-weighted signals: gradient scheme, signal model, Rician noise."""
+"""From tissue and fibers to diffusion-weighted signals: gradient scheme, signal model, Rician noise."""
 
 import numpy as np
 import numpy.typing as npt
@@ -7,10 +7,10 @@ from napari_gpubio.core.philox import uniform
 from napari_gpubio.tracts.phantom.brain import Anatomy, Array, Floats
 
 B_VALUE = 1000.0  # s/mm^2
-FIBRE_PARALLEL, FIBRE_ACROSS = 1.7e-3, 0.3e-3  # mm^2/s
+FIBER_PARALLEL, FIBER_ACROSS = 1.7e-3, 0.3e-3  # mm^2/s
 LOOSE_PARALLEL, LOOSE_ACROSS = 1.00e-3, 0.72e-3  # white matter outside the bundles, FA = 0.20
-GREY_DIFFUSIVITY, FLUID_DIFFUSIVITY = 0.8e-3, 3.0e-3
-S0_WHITE, S0_GREY, S0_FLUID = 60.0, 75.0, 150.0  # T2-weighted: fluid is bright
+GRAY_DIFFUSIVITY, FLUID_DIFFUSIVITY = 0.8e-3, 3.0e-3
+S0_WHITE, S0_GRAY, S0_FLUID = 60.0, 75.0, 150.0  # T2-weighted: fluid is bright
 
 
 def spread_directions(count: int) -> Floats:
@@ -37,7 +37,7 @@ def attenuation(axes: Floats, gradients: Floats, b: Floats, parallel: float, acr
     Parameters
     ----------
     axes
-        Fibre directions v, shape (V, 3).
+        Fiber directions v, shape (V, 3).
     gradients, b
         Unit gradient directions g, shape (N, 3), and b-values in s/mm^2, shape (N,).
     parallel, across
@@ -55,7 +55,7 @@ def attenuation(axes: Floats, gradients: Floats, b: Floats, parallel: float, acr
 
 def clean_signals(
     anatomy: Anatomy,
-    fibres: list[tuple[Floats, Floats]],
+    fibers: list[tuple[Floats, Floats]],
     gradients: Floats,
     b: Floats,
     mask: npt.NDArray[np.bool_],
@@ -68,25 +68,25 @@ def clean_signals(
     ----------
     anatomy
         Tissue fractions.
-    fibres
+    fibers
         Share, shape (X, Y, Z), and direction, shape (X, Y, Z, 3), of each bundle; the shares add up to less than 1.
     gradients, b
         Unit gradient directions, shape (N, 3), and b-values in s/mm^2, shape (N,).
     mask
         Voxels wanted, shape (X, Y, Z).
     """
-    share = sum(f[mask] for f, _ in fibres) + np.zeros(np.count_nonzero(mask))
+    share = sum(f[mask] for f, _ in fibers) + np.zeros(np.count_nonzero(mask))
     room = (anatomy.white + anatomy.nuclei)[mask]
     white = np.maximum(anatomy.white[mask] - share * room, 0.0)
     nuclei = np.maximum(room - share * room - white, 0.0)
     signal = white[:, None] * attenuation(anatomy.outward[mask], gradients, b, LOOSE_PARALLEL, LOOSE_ACROSS)
-    for f, direction in fibres:
+    for f, direction in fibers:
         held = f[mask] > 0
-        tensor = attenuation(direction[mask][held], gradients, b, FIBRE_PARALLEL, FIBRE_ACROSS)
+        tensor = attenuation(direction[mask][held], gradients, b, FIBER_PARALLEL, FIBER_ACROSS)
         signal[held] += (room * f[mask])[held, None] * tensor
-    grey = (anatomy.cortex[mask] + nuclei)[:, None] * np.exp(-b * GREY_DIFFUSIVITY)
+    gray = (anatomy.cortex[mask] + nuclei)[:, None] * np.exp(-b * GRAY_DIFFUSIVITY)
     fluid = anatomy.fluid[mask][:, None] * np.exp(-b * FLUID_DIFFUSIVITY)
-    return np.asarray(anatomy.inside[mask][:, None] * (S0_WHITE * signal + S0_GREY * grey + S0_FLUID * fluid))
+    return np.asarray(anatomy.inside[mask][:, None] * (S0_WHITE * signal + S0_GRAY * gray + S0_FLUID * fluid))
 
 
 def rician(signals: Floats, sigma: float, seed: int) -> Array:

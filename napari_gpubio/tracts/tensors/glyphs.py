@@ -21,7 +21,7 @@ def ellipsoids(
     """Mesh of the diffusion ellipsoids of some voxels.
 
     The half axes are proportional to the eigenvalues; each ellipsoid is scaled so that its longest axis spans ``size``
-    of the smallest voxel edge, so that shapes compare. Colours encode the principal direction, paler where FA is low.
+    of the smallest voxel edge, so that shapes compare. Colors encode the principal direction, paler where FA is low.
 
     Parameters
     ----------
@@ -120,8 +120,8 @@ def slice_voxels(field: TensorField, axis: int, index: int) -> npt.NDArray[np.in
     return kept
 
 
-def nearby_voxels(centre: npt.ArrayLike, radius: int) -> npt.NDArray[np.int64]:
+def nearby_voxels(center: npt.ArrayLike, radius: int) -> npt.NDArray[np.int64]:
     """Voxel indices of the cube around a voxel, shape ((2 radius + 1)^3, 3)."""
     reach = np.arange(-radius, radius + 1)
     cube = np.stack(np.meshgrid(reach, reach, reach, indexing="ij"), -1).reshape(-1, 3)
-    return np.asarray(np.round(np.asarray(centre)).astype(np.int64) + cube)
+    return np.asarray(np.round(np.asarray(center)).astype(np.int64) + cube)

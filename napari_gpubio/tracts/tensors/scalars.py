@@ -1,4 +1,4 @@
-"""Scalar maps of a tensor: FA, MD, AD, RD, the principal direction and the direction-encoded colour."""
+"""Scalar maps of a tensor: FA, MD, AD, RD, the principal direction and the direction-encoded color."""
 
 from typing import Any
 

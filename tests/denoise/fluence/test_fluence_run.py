@@ -130,7 +130,7 @@ def test_halves_of_one_buffer_have_independent_noise():
 
 
 def test_the_noise_of_a_single_volume_is_measured():
-    """Noise as alike in neighbours as that of Monte Carlo, on fluence that falls by a third a voxel."""
+    """Noise as alike in neighbors as that of Monte Carlo, on fluence that falls by a third a voxel."""
     smooth = np.exp(-0.3 * np.indices((40, 40, 40))[2])
     first, second = split_in_two(np.zeros_like(smooth), 5, np.ones_like(smooth))
     noise = (first - second) / 2
@@ -242,5 +242,5 @@ def test_the_result_says_how_it_was_made_and_the_input_is_not_touched():
     assert result.parameters["denoising"]["largest_scale"] == 2.1
     assert result.parameters["voxel_size_mm"] == [1, 1, 0.5]
     assert result.parameters["buffers"] == 2
-    assert result.parameters["labelled"] is True
+    assert result.parameters["labeled"] is True
     assert result.scale_mm.max() <= 1.06  # 2.1 voxels of 0.5 mm

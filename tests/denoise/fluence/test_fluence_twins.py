@@ -72,7 +72,7 @@ def test_the_order_of_threads_changes_nothing(fake_gpu, order):
         check_twins(problem_of(tuple(half[:6, :7, :9] for half in HALVES)))
 
 
-def test_the_kernels_have_no_undefined_behaviour(fake_gpu, monkeypatch, capfd):
+def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     fake_gpu()
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
     check_twins(problem_of(tuple(half[:6, :7, :9] for half in HALVES)))
@@ -80,7 +80,7 @@ def test_the_kernels_have_no_undefined_behaviour(fake_gpu, monkeypatch, capfd):
 
 
 def test_a_gpu_rounds_as_the_cpu_does(fake_gpu, monkeypatch):
-    """A fused product could tip the choice between two windows that are as good, for a whole neighbourhood."""
+    """A fused product could tip the choice between two windows that are as good, for a whole neighborhood."""
     fake = fake_gpu()
     compiled, whole = [], fake.module.RawModule
     monkeypatch.setattr(fake.module, "RawModule", lambda **how: compiled.append(how["options"]) or whole(**how))

@@ -50,12 +50,12 @@ def direct(values, scale, labels, *, is_sloped):
 
 
 @pytest.mark.parametrize("is_sloped", [False, True])
-@pytest.mark.parametrize("labelled", [False, True])
-def test_smoothing_is_what_its_definition_says(is_sloped, labelled):
+@pytest.mark.parametrize("labeled", [False, True])
+def test_smoothing_is_what_its_definition_says(is_sloped, labeled):
     rng = np.random.default_rng(0)
     values = rng.random((13, 11, 21))
     labels = np.zeros(values.shape, np.int64)
-    if labelled:
+    if labeled:
         labels[3:8, 2:, 5:15] = 1
         labels[5, 5, 5] = 2
     found = smoothed(values, 1.6, labels=labels, is_sloped=is_sloped)

@@ -318,7 +318,7 @@ def test_results_are_no_images_to_denoise(viewer, panel, qtbot):
     run(qtbot, panel)
     assert panel.image_box.layer_box.count() == 1
     viewer.add_image(np.zeros((5, 6)), name="flat")
-    viewer.add_image(np.zeros((4, 5, 6, 3)), rgb=True, name="colours")
+    viewer.add_image(np.zeros((4, 5, 6, 3)), rgb=True, name="colors")
     assert panel.image_box.layer_box.count() == 1
     assert isinstance(panel.image_box.layer, Image)
 

@@ -13,7 +13,7 @@ AFFINE = np.array([[-2.0, 0, 0, 40], [0, 2.0, 0, -10], [0, 0, 3.0, 5], [0, 0, 0,
 SAGITTAL = np.array([[0, 0, 2.0, 5], [2.0, 0, 0, -7], [0, -2.0, 0, 9], [0, 0, 0, 1]])  # stored axes: y, -z, x
 NAMES = {1: "lung", 2: "heart"}
 SETTINGS = DvhSettings(spacing_mm=0.7)  # not chosen from volumes, which painting changes
-COLOURS = {1: (255, 0, 0), 2: (0, 128, 255)}
+COLORS = {1: (255, 0, 0), 2: (0, 128, 255)}
 
 
 def dose_values(shape=SHAPE, scale=1.0):
@@ -51,7 +51,7 @@ def add_dose(viewer, dose=None, **keywords):
 
 
 def add_organs(viewer, structures=None, name="organs"):
-    data, keywords, _ = labels_layer(structures or organs(), name, COLOURS)
+    data, keywords, _ = labels_layer(structures or organs(), name, COLORS)
     return viewer.add_labels(data, **keywords)
 
 

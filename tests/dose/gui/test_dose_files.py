@@ -39,8 +39,8 @@ def rows(path):
 def test_figures_hold_curves_and_names(counted, tmp_path):
     counted.export.write_png(tmp_path / "a.png")
     image = QImage(str(tmp_path / "a.png"))
-    colours = {image.pixelColor(x, y).name() for x in range(0, image.width(), 2) for y in range(0, image.height(), 2)}
-    assert {"#ff0000", "#0080ff", "#ffffff"} <= colours
+    colors = {image.pixelColor(x, y).name() for x in range(0, image.width(), 2) for y in range(0, image.height(), 2)}
+    assert {"#ff0000", "#0080ff", "#ffffff"} <= colors
     counted.export.write_svg(tmp_path / "a.svg")
     root = ET.parse(tmp_path / "a.svg").getroot()
     assert root.tag.endswith("svg")

@@ -29,9 +29,9 @@ def shown(count, *, second=False):
         )
         for n in range(count)
     ]
-    colours = [f"#{40 + 7 * n:02x}80{250 - 7 * n:02x}" for n in range(count)]
-    first = [Shown(dvh=dvh, colour=colour) for dvh, colour in zip(dvhs, colours, strict=True)]
-    return first + ([Shown(dvh=dvhs[0], colour=colours[0], second=True)] if second else [])
+    colors = [f"#{40 + 7 * n:02x}80{250 - 7 * n:02x}" for n in range(count)]
+    first = [Shown(dvh=dvh, color=color) for dvh, color in zip(dvhs, colors, strict=True)]
+    return first + ([Shown(dvh=dvhs[0], color=colors[0], second=True)] if second else [])
 
 
 def strip_of(qtbot, count, width):
@@ -93,7 +93,7 @@ def test_a_figure_s_legend_is_drawn_in_its_place(qtbot, count):
     painter.end()
     pixels = np.array([[image.pixel(x, y) & 0xFFFFFF for x in range(image.width())] for y in range(image.height())])
     for one in curves:
-        assert (pixels == int(one.colour[1:], 16)).any()
+        assert (pixels == int(one.color[1:], 16)).any()
     for border in (pixels[:20], pixels[-20:], pixels[:, :19], pixels[:, -20:]):
         assert (border == 0xFFFFFF).all()
 
@@ -111,13 +111,13 @@ def test_a_figure_keeps_its_plot_however_many_names_there_are(counted, tmp_path,
     assert image.width() / 2 == pytest.approx(800 + wide + 16, abs=1)
     for left, right in ((0, 1600), (1600, image.width())):  # the plot, and the legend beside it
         part = image.copy(left, 0, right - left, image.height())
-        colours = {part.pixelColor(x, y).name() for x in range(part.width()) for y in range(0, part.height(), 3)}
-        assert {one.colour for one in counted.desk.curves[:30:5]} <= colours
+        colors = {part.pixelColor(x, y).name() for x in range(part.width()) for y in range(0, part.height(), 3)}
+        assert {one.color for one in counted.desk.curves[:30:5]} <= colors
 
 
 def test_a_structure_that_only_the_second_plan_reaches_is_named(qtbot):
     a, b = shown(2)
-    nothing = Shown(dvh=replace(b.dvh, doses=np.empty(0), volumes_cc=np.empty(0)), colour=b.colour)
+    nothing = Shown(dvh=replace(b.dvh, doses=np.empty(0), volumes_cc=np.empty(0)), color=b.color)
     assert nothing.dvh.is_empty
     seconds = [replace(one, second=True) for one in (a, b)]
     assert [number for number, _ in named([a, nothing, *seconds])] == [0, 3]

@@ -35,7 +35,7 @@ def test_curves_are_those_of_the_engine(viewer, panel, qtbot, affine):
     assert names(panel) == ["lung", "heart"]
     for name in names(panel):
         check_same(curve(panel, name), expected(a_dose(affine), organs(affine=affine), name))
-    assert [one.colour for one in panel.desk.curves] == ["#ff0000", "#0080ff"]
+    assert [one.color for one in panel.desk.curves] == ["#ff0000", "#0080ff"]
     assert panel.empty.isHidden()
 
 
@@ -51,7 +51,7 @@ def test_dose_and_structures_on_other_grids(viewer, panel, qtbot):
         check_same(curve(panel, name), expected(dose, labels, name))
 
 
-def test_scale_and_units_of_a_layer_are_honoured(viewer, panel, qtbot):
+def test_scale_and_units_of_a_layer_are_honored(viewer, panel, qtbot):
     viewer.add_image(dose_values().T, scale=(300, 200, 200), units=("um",) * 3, name="d", metadata={"unit": "J/cm2"})
     viewer.add_labels(label_values().T, scale=(300, 200, 200), units=("um",) * 3, name="l")
     assert panel.inputs_box.unit.text() == "J/cm2"
@@ -106,7 +106,7 @@ def test_two_label_layers_and_shapes_are_counted_together(viewer, panel, qtbot):
     assert set(names(panel)) == {"lung (organs)", "heart (organs)", "lung (again)", "heart (again)", "drawn"}
     assert curve(panel, "drawn").volume_cc == pytest.approx(0.036, rel=0.01)  # 6 x 6 x 1 mm
     assert "single plane" in panel.notes.text()
-    assert panel.desk.curves[names(panel).index("drawn")].colour == "#00ff00"
+    assert panel.desk.curves[names(panel).index("drawn")].color == "#00ff00"
 
 
 def test_shapes_that_are_drawn_are_followed(viewer, panel, qtbot):
@@ -120,10 +120,10 @@ def test_shapes_that_are_drawn_are_followed(viewer, panel, qtbot):
     assert curve(panel, "drawn").volume_cc == pytest.approx(2 * before, rel=0.01)
 
 
-def test_colours_follow_the_layer(viewer, counted, qtbot):
+def test_colors_follow_the_layer(viewer, counted, qtbot):
     viewer.layers["organs"].colormap = {1: "#123456", 2: "#654321", 0: "transparent", None: "red"}
     settle(qtbot, counted)
-    assert [one.colour for one in counted.desk.curves] == ["#123456", "#654321"]
+    assert [one.color for one in counted.desk.curves] == ["#123456", "#654321"]
 
 
 def test_settings_are_run_with(viewer, counted, qtbot):

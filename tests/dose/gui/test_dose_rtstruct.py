@@ -12,8 +12,8 @@ from tests.dose.samples import at, circle
 PLANES = (30.0, 34.0, 38.0, 42.0)
 
 
-def ring(radius, centre=(24.0, -6.0)):
-    return [("CLOSED_PLANAR", at(circle(radius, 64, centre), z)) for z in PLANES]
+def ring(radius, center=(24.0, -6.0)):
+    return [("CLOSED_PLANAR", at(circle(radius, 64, center), z)) for z in PLANES]
 
 
 @pytest.fixture

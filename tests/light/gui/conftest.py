@@ -6,7 +6,7 @@ from napari_gpubio.light.gui import request
 from napari_gpubio.light.gui.property_table import PropertyTable
 from tests.dock_widgets import Held, until_the_end
 from tests.light.gui.panel_samples import LEFT, add_ball, add_panel, go_to, settle
-from tests.light.gui.property_samples import COLOURS, medium
+from tests.light.gui.property_samples import COLORS, medium
 from tests.light.result_samples import sample_result
 
 
@@ -55,7 +55,7 @@ def empty_table(qtbot):
 @pytest.fixture
 def table(empty_table):
     """Three labels, of which 1 and 2 are filled."""
-    empty_table.set_labels([1, 2, 3], COLOURS)
+    empty_table.set_labels([1, 2, 3], COLORS)
     empty_table.set_media([medium(1, "scalp"), medium(2)])
     empty_table.heard.clear()
     return empty_table

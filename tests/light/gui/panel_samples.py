@@ -16,7 +16,7 @@ from tests.dock_widgets import Mouse, docked, press_and_wait, show_slices_at, wa
 
 FEW = 2000  # photons of a run
 RADIUS, CORE = 20.0, 12.0
-CENTRE = (3.0, -4.0, 5.0)  # of the ball, world mm
+CENTER = (3.0, -4.0, 5.0)  # of the ball, world mm
 MEDIA = (
     Medium(label=1, name="rind", mua_per_mm=0.05, mus_per_mm=1.0, g=0.0, n=1.37),
     Medium(label=2, name="core", mua_per_mm=0.1, mus_per_mm=2.0, g=0.5, n=1.37),
@@ -31,15 +31,15 @@ def ball() -> Domain:
     distance = np.linalg.norm(away, axis=-1)
     labels = (distance <= RADIUS).astype(np.uint8) + (distance <= CORE)
     affine = np.diag([*sizes, 1.0])
-    affine[:3, 3] = CENTRE - sizes * (shape - 1) / 2
+    affine[:3, 3] = CENTER - sizes * (shape - 1) / 2
     return Domain(labels=labels, affine=affine, media=MEDIA)
 
 
-LEFT = (CENTRE[0] - RADIUS, CENTRE[1], CENTRE[2])  # on the surface
-RIGHT = (CENTRE[0] + RADIUS, CENTRE[1], CENTRE[2])
-FRONT = (CENTRE[0], CENTRE[1] + RADIUS, CENTRE[2])
-TOP = (CENTRE[0], CENTRE[1], CENTRE[2] + RADIUS)
-NEARBY = (CENTRE[0] - 0.8 * RADIUS, CENTRE[1], CENTRE[2] + 0.6 * RADIUS)  # where light from the left comes out
+LEFT = (CENTER[0] - RADIUS, CENTER[1], CENTER[2])  # on the surface
+RIGHT = (CENTER[0] + RADIUS, CENTER[1], CENTER[2])
+FRONT = (CENTER[0], CENTER[1] + RADIUS, CENTER[2])
+TOP = (CENTER[0], CENTER[1], CENTER[2] + RADIUS)
+NEARBY = (CENTER[0] - 0.8 * RADIUS, CENTER[1], CENTER[2] + 0.6 * RADIUS)  # where light from the left comes out
 
 
 def on_screen(world):
@@ -138,15 +138,15 @@ def direction(panel):
 
 def on_surface(point):
     """On the outer face of a voxel at the surface of the ball."""
-    away = np.asarray(point) - CENTRE
+    away = np.asarray(point) - CENTER
     inside, outside = np.asarray(point) - 0.01 * away, np.asarray(point)
     tissue = [label_at(ball().labels, ball().affine, p) for p in (inside, outside)]
     return tissue[0] > 0 and tissue[1] == 0 and abs(np.linalg.norm(away) - RADIUS) < 1.8
 
 
 def outwards(world):
-    """Unit vector from the centre of the ball."""
-    away = np.asarray(world) - CENTRE
+    """Unit vector from the center of the ball."""
+    away = np.asarray(world) - CENTER
     return away / np.linalg.norm(away)
 
 

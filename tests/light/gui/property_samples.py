@@ -8,7 +8,7 @@ from napari_gpubio.light.gui.property_columns import FIELDS
 from napari_gpubio.light.model import Medium
 
 MUA, MUS, G, N, SOURCE, NAME = (FIELDS.index(f) for f in ("mua_per_mm", "mus_per_mm", "g", "n", "source", "name"))
-COLOURS = {1: (1.0, 0.0, 0.0, 1.0), 2: (0.0, 1.0, 0.0, 1.0), 3: (0.0, 0.0, 1.0, 1.0)}
+COLORS = {1: (1.0, 0.0, 0.0, 1.0), 2: (0.0, 1.0, 0.0, 1.0), 3: (0.0, 0.0, 1.0, 1.0)}
 CONTROL, NO_KEY = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.NoModifier
 
 

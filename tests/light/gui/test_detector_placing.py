@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from qtpy.QtWidgets import QTableWidget
 
-from napari_gpubio.light.gui.optode_layers import DETECTOR_COLOUR, SOURCE_COLOUR
+from napari_gpubio.light.gui.optode_layers import DETECTOR_COLOR, SOURCE_COLOR
 from tests.dock_widgets import Mouse, button, moved
 from tests.light.gui.panel_samples import (
     FRONT,
@@ -34,7 +34,7 @@ def test_detectors_by_click(viewer, placed, qtbot):
     assert all(on_surface(d.position_mm) for d in placed.desk.optodes.detectors)
     layer = viewer.layers["source and detectors"]
     assert list(layer.features["name"]) == ["", "D1", "D2"]
-    assert len({tuple(colour) for colour in layer.face_color}) == 2
+    assert len({tuple(color) for color in layer.face_color}) == 2
     button(placed, "Source").click()
     click(viewer, TOP, "Shift")
     assert len(placed.desk.optodes.detectors) == 3
@@ -83,11 +83,11 @@ def test_the_outline_of_a_detector_has_its_radius(viewer, placed):
     placed.desk.load(type(placed.desk.optodes)())
     placed.desk.add_detector(TOP)
     viewer.dims.ndisplay = 3
-    centre = placed.desk.optodes.detectors[0].position_mm
-    away = lines(viewer)[:, 0] - centre
+    center = placed.desk.optodes.detectors[0].position_mm
+    away = lines(viewer)[:, 0] - center
     assert np.allclose(np.linalg.norm(away, axis=1), placed.desk.optodes.detectors[0].radius_mm, atol=1e-3)
-    assert np.abs(away @ outwards(centre)).max() < 0.1
+    assert np.abs(away @ outwards(center)).max() < 0.1
 
 
-def test_colours_tell_sources_from_detectors():
-    assert SOURCE_COLOUR != DETECTOR_COLOUR
+def test_colors_tell_sources_from_detectors():
+    assert SOURCE_COLOR != DETECTOR_COLOR

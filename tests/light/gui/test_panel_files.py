@@ -12,7 +12,7 @@ from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.source import Source
 from tests.dock_widgets import NOTHING_COPIED, run_script, save_scripts_as, script_of
 from tests.light.gui.panel_samples import (
-    CENTRE,
+    CENTER,
     LEFT,
     MEDIA,
     RADIUS,
@@ -39,7 +39,7 @@ def from_file(viewer, empty, qtbot, tmp_path):
 def test_the_script_gives_the_same_numbers(viewer, from_file, qtbot, tmp_path):
     panel = from_file
     panel.place_source(LEFT)
-    panel.source_box.form.widget("kind").value = "fibre"
+    panel.source_box.form.widget("kind").value = "fiber"
     panel.source_box.form.widget("radius_mm").value = 0.75
     panel.source_box._depth.setValue(1.25)
     panel.desk.add_detector(LEFT + np.array([2.0, 6.0, 0.0]))
@@ -88,15 +88,15 @@ def test_the_script_of_what_cannot_be_run_is_a_sentence(viewer, panel):
 
 @pytest.fixture
 def snirf(tmp_path):
-    """A montage some millimetres off the ball."""
+    """A montage some millimeters off the ball."""
     h5py = pytest.importorskip("h5py")
     directions = np.vstack([np.eye(3), -np.eye(3)])
     with h5py.File(tmp_path / "cap.snirf", "w") as file:
         file["formatVersion"] = "1.1"
         probe = file.create_group("nirs/probe")
         file["nirs/metaDataTags/LengthUnit"] = "mm"
-        probe["sourcePos3D"] = CENTRE + (RADIUS + 4.0) * directions[:2]
-        probe["detectorPos3D"] = CENTRE + (RADIUS - 3.0) * directions[2:]
+        probe["sourcePos3D"] = CENTER + (RADIUS + 4.0) * directions[:2]
+        probe["detectorPos3D"] = CENTER + (RADIUS - 3.0) * directions[2:]
         probe["wavelengths"] = [760.0, 850.0]
     return tmp_path / "cap.snirf"
 
@@ -107,7 +107,7 @@ def test_optodes_of_a_snirf_file_are_put_on_the_surface(viewer, panel, qtbot, sn
     assert [source.name for source in optodes.sources] == ["S1", "S2"]
     assert [detector.name for detector in optodes.detectors] == ["D1", "D2", "D3", "D4"]
     for position in optodes:
-        assert abs(np.linalg.norm(np.subtract(position, CENTRE)) - RADIUS) < 1.8
+        assert abs(np.linalg.norm(np.subtract(position, CENTER)) - RADIUS) < 1.8
     assert "2 sources and 4 detectors" in panel.message
     assert "register" in panel.message
     settle(qtbot, panel)

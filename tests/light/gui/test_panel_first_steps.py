@@ -12,7 +12,7 @@ from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.source import KINDS, Source
 from tests.dock_widgets import Mouse, button, texts
 from tests.light.gui.panel_samples import (
-    CENTRE,
+    CENTER,
     FEW,
     LEFT,
     MEDIA,
@@ -85,7 +85,7 @@ def test_a_click_puts_the_source_on_the_surface_and_light_comes_at_once(viewer, 
     beside = np.asarray(LEFT) - (3.0, 0.0, 0.0)
     click(viewer, beside)
     source = panel.desk.source()
-    assert abs(np.linalg.norm(np.asarray(source.position_mm) - CENTRE) - RADIUS) < 1.5
+    assert abs(np.linalg.norm(np.asarray(source.position_mm) - CENTER) - RADIUS) < 1.5
     assert degrees_between(source.direction, -outwards(source.position_mm)) < 5.0
     settle(qtbot, panel)
     assert result(viewer).launched == FEW
@@ -98,12 +98,12 @@ def test_a_click_puts_the_source_on_the_surface_and_light_comes_at_once(viewer, 
 def test_in_3d_a_click_hits_the_first_tissue_under_the_mouse(viewer, panel, qtbot):
     viewer.dims.ndisplay = 3
     _, y, x = on_screen(TOP)
-    Mouse(viewer, view=(-1.0, 0.0, 0.0)).click((CENTRE[2], y + 4.0, x))  # looking down
+    Mouse(viewer, view=(-1.0, 0.0, 0.0)).click((CENTER[2], y + 4.0, x))  # looking down
     settle(qtbot, panel)
     position = np.asarray(panel.desk.source().position_mm)
     assert position[0] == pytest.approx(TOP[0], abs=0.01)
     assert position[1] == pytest.approx(TOP[1] + 4.0, abs=0.01)
-    assert position[2] - CENTRE[2] == pytest.approx(np.sqrt(RADIUS**2 - 16), abs=1.5)
+    assert position[2] - CENTER[2] == pytest.approx(np.sqrt(RADIUS**2 - 16), abs=1.5)
     assert degrees_between(direction(panel), -outwards(position)) < 5.0
     assert result(viewer) is not None
 
@@ -189,10 +189,10 @@ def test_painting_changes_what_is_simulated(viewer, panel, qtbot):
     panel.place_source(LEFT)
     settle(qtbot, panel)
     layer = viewer.layers["ball"]
-    centre = tuple(np.round(layer.world_to_data(on_screen(CENTRE))).astype(int))
+    center = tuple(np.round(layer.world_to_data(on_screen(CENTER))).astype(int))
     layer.n_edit_dimensions = 3
-    layer.fill(centre, 1)  # the core becomes rind
-    layer.data_setitem(tuple(np.array([centre]).T), 3)
+    layer.fill(center, 1)  # the core becomes rind
+    layer.data_setitem(tuple(np.array([center]).T), 3)
     settle(qtbot, panel)
     assert panel.table.model.labels == (1, 3)
     panel.table.set_media([*MEDIA, type(MEDIA[0])(label=3, name="spot", mua_per_mm=1.0, mus_per_mm=1.0)])
@@ -201,7 +201,7 @@ def test_painting_changes_what_is_simulated(viewer, panel, qtbot):
     assert ball().labels_present == (1, 2)  # the sample itself is as it was
 
 
-def test_other_colours_are_no_reason_to_run(viewer, panel, qtbot, monkeypatch):
+def test_other_colors_are_no_reason_to_run(viewer, panel, qtbot, monkeypatch):
     panel.place_source(LEFT)
     settle(qtbot, panel)
     shown, shuffled = result(viewer), viewer.layers["ball"]
@@ -219,19 +219,19 @@ def test_labels_of_a_rotated_and_flipped_volume(viewer, empty, qtbot):
     sizes, rotation = np.array([1.0, 2.0, 2.5]), np.array([[0, 0, -1.0], [-1.0, 0, 0], [0, 1.0, 0]])
     affine = np.eye(4)
     affine[:3, :3] = rotation * sizes
-    affine[:3, 3] = CENTRE - affine[:3, :3] @ ((np.array(ball().shape) - 1) / 2)
+    affine[:3, 3] = CENTER - affine[:3, :3] @ ((np.array(ball().shape) - 1) / 2)
     add_ball(viewer, Domain(labels=ball().labels, affine=affine, media=MEDIA))
     settle(qtbot, empty)
     for out in np.vstack([np.eye(3), -np.eye(3)]):
-        target = CENTRE + (RADIUS + 1.0) * out
+        target = CENTER + (RADIUS + 1.0) * out
         empty.place_source(target)
         position = np.asarray(empty.desk.optodes.source.position_mm)
-        assert abs(np.linalg.norm(position - CENTRE) - RADIUS) < 1.5
+        assert abs(np.linalg.norm(position - CENTER) - RADIUS) < 1.5
         assert degrees_between(direction(empty), -outwards(position)) < 5.0
     settle(qtbot, empty)
     # the same light as in the ball that lies straight
     shown = result(viewer)
-    there = CENTRE + rotation.T @ (np.asarray(shown.source.position_mm) - CENTRE)
+    there = CENTER + rotation.T @ (np.asarray(shown.source.position_mm) - CENTER)
     source = Source(position_mm=tuple(there), direction=tuple(rotation.T @ shown.source.direction))
     expected = simulate(ball(), source, Settings(photons=10 * FEW, seed=2), device="cpu")
     for label in (1, 2):

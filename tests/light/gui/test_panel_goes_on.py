@@ -18,7 +18,7 @@ from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.source import Source
 from tests.dock_widgets import button, press_and_wait
 from tests.light.gui.panel_samples import (
-    CENTRE,
+    CENTER,
     FEW,
     LEFT,
     TOP,
@@ -33,10 +33,10 @@ from tests.light.gui.panel_samples import (
     settle,
 )
 
-BESIDE = tuple(np.asarray(CENTRE) + 20.0 * np.array([-0.8, 0.6, 0.0]))
+BESIDE = tuple(np.asarray(CENTER) + 20.0 * np.array([-0.8, 0.6, 0.0]))
 
 
-def judgement(panel):
+def judgment(panel):
     return panel.results.head.text
 
 
@@ -61,7 +61,7 @@ def ran(panel, qtbot):
 @pytest.fixture
 def saved(tmp_path):
     """A file with a stopped run of a ball, its detector unnamed."""
-    source = Source(kind="fibre", radius_mm=0.8, position_mm=TOP, direction=tuple(-outwards(TOP)))
+    source = Source(kind="fiber", radius_mm=0.8, position_mm=TOP, direction=tuple(-outwards(TOP)))
     settings = Settings(photons=FEW, seed=5, faces=("mirror", "escape", "cyclic", "cyclic", "default", "default"))
     stopped = simulate(ball(), source, settings, detectors=(Detector(position_mm=BESIDE, radius_mm=3.0),), device="cpu")
     stopped = dataclasses.replace(
@@ -88,13 +88,13 @@ def test_a_run_under_way_is_not_called_stopped(viewer, panel, qtbot, held):
     from napari_gpubio.light.gui.request import picture_of
 
     panel.show_preview(picture_of(part, panel.pictures.look))
-    assert f"Running: 100 of {FEW:,} photons" in judgement(panel)
-    assert "Stopped" not in judgement(panel)
-    assert "batches" not in judgement(panel)
+    assert f"Running: 100 of {FEW:,} photons" in judgment(panel)
+    assert "Stopped" not in judgment(panel)
+    assert "batches" not in judgment(panel)
     assert not button(panel, "Continue").isEnabled()
     held.go.set()
     settle(qtbot, panel)
-    assert "Running" not in judgement(panel)
+    assert "Running" not in judgment(panel)
     assert button(panel, "Continue").isEnabled()
 
 
@@ -129,8 +129,8 @@ def test_a_saved_result_is_shown_with_its_inputs_and_no_run(viewer, empty, qtbot
     settings = empty.run_box.settings
     assert (settings.seed, settings.photons) == (5, 2 * FEW)
     assert settings.faces == ("mirror", "escape", "cyclic", "cyclic", "default", "default")
-    assert empty.source_box.form.widget("kind").value == "fibre"
-    assert f"Stopped after {FEW:,} of {2 * FEW:,}" in judgement(empty)
+    assert empty.source_box.form.widget("kind").value == "fiber"
+    assert f"Stopped after {FEW:,} of {2 * FEW:,}" in judgment(empty)
 
 
 def test_a_saved_run_that_was_stopped_goes_on_to_its_end(viewer, empty, qtbot, saved):
@@ -186,7 +186,7 @@ def test_the_sensitivity_is_that_of_two_runs(viewer, ran, qtbot):
     forward = result(viewer)
     place = ran.desk.optodes.detectors[0].position_mm
     # the ball's inward normal, and the next seed: an independent way to the same photons up to the normal's rounding
-    assert np.allclose(np.linalg.norm(np.asarray(place) - CENTRE), 20.0, atol=1.5)
+    assert np.allclose(np.linalg.norm(np.asarray(place) - CENTER), 20.0, atol=1.5)
     shares = {row.label: row.value for row in numbers(ran) if row.unit == "%"}
     assert sum(shares.values()) == pytest.approx(100.0)
     assert shares[1] > shares[2] > 0  # source and detector are in the rind

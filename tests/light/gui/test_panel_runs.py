@@ -15,7 +15,7 @@ from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import Settings
 from tests.dock_widgets import MILLISECONDS, WAYS_TO_CLOSE, Mouse, close, ended, hears_the_mouse, hide_and_show, moved
 from tests.light.gui.panel_samples import (
-    CENTRE,
+    CENTER,
     FEW,
     LEFT,
     RADIUS,
@@ -121,7 +121,7 @@ def test_a_change_during_a_run_lets_it_go_on_and_says_so(viewer, panel, qtbot, h
 def test_the_newest_place_wins(viewer, panel, qtbot):
     """Many moves in a row: the last one is what is shown."""
     for angle in np.linspace(0, np.pi, 12):
-        panel.place_source(CENTRE + 25.0 * np.array([np.cos(angle), np.sin(angle), 0.0]))
+        panel.place_source(CENTER + 25.0 * np.array([np.cos(angle), np.sin(angle), 0.0]))
     settle(qtbot, panel)
     assert result(viewer).source.position_mm == panel.desk.optodes.source.position_mm
     assert result(viewer).launched == FEW
@@ -295,7 +295,7 @@ def test_a_stale_marker_does_not_stay_when_a_layer_was_removed(viewer, panel, qt
     panel.place_source(LEFT)
     settle(qtbot, panel)
     viewer.layers.remove("source and detectors")
-    panel.place_source(CENTRE + np.array([RADIUS + 2.0, 0.0, 0.0]))
+    panel.place_source(CENTER + np.array([RADIUS + 2.0, 0.0, 0.0]))
     settle(qtbot, panel)
     go_to(viewer, panel.desk.optodes.source.position_mm)
     assert np.allclose(markers(viewer), [panel.desk.optodes.source.position_mm], atol=1e-4)

@@ -101,7 +101,7 @@ def test_searching(open_dialog):
     search = dialog.tissues.findChild(QLineEdit)
     dialog.tissues.choose(SCALP)
     QTest.keyClicks(search, "MATTER cassano")
-    assert [row[:2] for row in listed(dialog)] == [["grey matter", "Cassano 2019"], ["white matter", "Cassano 2019"]]
+    assert [row[:2] for row in listed(dialog)] == [["gray matter", "Cassano 2019"], ["white matter", "Cassano 2019"]]
     assert dialog.recipe is None  # what is not seen is not chosen
     search.clear()
     assert len(listed(dialog)) == len(preset_names())

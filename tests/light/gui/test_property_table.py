@@ -13,7 +13,7 @@ from napari_gpubio.light.gui import property_table
 from napari_gpubio.light.gui.property_model import NO_LABELS
 from napari_gpubio.light.gui.property_table import PropertyTable
 from napari_gpubio.light.tissue import HEAD_TABLES, head_media, preset, preset_recipe
-from tests.light.gui.property_samples import COLOURS, MUA, MUS, NAME, answer, button, choose, medium, open_editor
+from tests.light.gui.property_samples import COLORS, MUA, MUS, NAME, answer, button, choose, medium, open_editor
 
 
 def test_without_labels_it_says_what_to_do(empty_table):
@@ -22,7 +22,7 @@ def test_without_labels_it_says_what_to_do(empty_table):
     assert not empty_table.view.isVisible()
     with pytest.raises(InvalidInput, match="choose a Labels layer"):
         empty_table.media()
-    empty_table.set_labels([1], COLOURS)
+    empty_table.set_labels([1], COLORS)
     assert empty_table.view.isVisible()
     assert "label 1 has no optical properties" in empty_table.message.text
     empty_table.set_labels([], {})
@@ -81,12 +81,12 @@ def test_selecting_a_row_tells_its_label_once(table):
 def test_another_layer_keeps_the_row_that_was_selected_and_tells_nothing(table):
     table.view.go_to(2)
     table.selected.clear()
-    table.set_labels([2, 3, 4], COLOURS)
+    table.set_labels([2, 3, 4], COLORS)
     assert table.selected_label == 3
-    table.set_labels([8, 9], COLOURS)
+    table.set_labels([8, 9], COLORS)
     assert table.selected_label == 8
     assert not table.selected
-    table.set_labels([1, 2], COLOURS)
+    table.set_labels([1, 2], COLORS)
     assert [row.name for row in table.model.rows] == ["scalp", "skull"]
 
 
@@ -135,7 +135,7 @@ def test_a_table_that_goes_away_is_gone(qtbot):
     layout = QVBoxLayout(panel)
     table = PropertyTable(panel)
     layout.addWidget(table)
-    table.set_labels([1, 2], COLOURS)
+    table.set_labels([1, 2], COLORS)
     table.set_media([medium(1)])
     panel.show()
     open_editor(table, 0, MUA)
@@ -154,6 +154,6 @@ def test_it_goes_with_the_dock_of_a_viewer(make_napari_viewer_proxy, qtbot):
     viewer = make_napari_viewer_proxy()  # its own checks fail if a widget or a thread is left behind
     table = PropertyTable()
     viewer.window.add_dock_widget(table, name="Light transport")
-    table.set_labels([1, 2], COLOURS)
+    table.set_labels([1, 2], COLORS)
     table.set_media(head_media(690)[:2])
     assert len(table.media()) == 2

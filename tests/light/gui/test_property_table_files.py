@@ -6,12 +6,12 @@ import pytest
 
 from napari_gpubio.light.io.table import read_table
 from napari_gpubio.light.tissue import preset, preset_recipe
-from tests.light.gui.property_samples import COLOURS, MUA, NAME, answer, choose, medium
+from tests.light.gui.property_samples import COLORS, MUA, NAME, answer, choose, medium
 
 
 @pytest.mark.parametrize("name", ["table.csv", "table.json"])
 def test_saving_and_loading(table, tmp_path, name):
-    table.set_media([medium(3, "grey, matter", 1 / 3)])
+    table.set_media([medium(3, "gray, matter", 1 / 3)])
     saved = table.media()
     table.save(tmp_path / name)
     assert table.message.text == f"saved 3 rows in {name}"
@@ -51,10 +51,10 @@ def test_numbers_alone_do_not_make_a_preset(table):
 
 
 def test_a_file_for_other_labels_says_so_and_loses_nothing(table, tmp_path):
-    table.set_labels([1, 9], COLOURS)
+    table.set_labels([1, 9], COLORS)
     table.set_media([medium(9)])
     table.save(tmp_path / "table.csv")
-    table.set_labels([1, 2], COLOURS)
+    table.set_labels([1, 2], COLORS)
     table.load(tmp_path / "table.csv")
     text = "loaded 2 rows from table.csv; it has none for label 2; label 9 is not in the layer"
     assert table.message.text == text

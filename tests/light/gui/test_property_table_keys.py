@@ -11,7 +11,7 @@ from napari_gpubio.light.gui.property_columns import FIELDS
 from napari_gpubio.light.gui.property_rows import TYPED
 from napari_gpubio.light.model import Medium
 from tests.light.gui.property_samples import (
-    COLOURS,
+    COLORS,
     CONTROL,
     MUA,
     MUS,
@@ -74,7 +74,7 @@ def test_an_editor_that_is_left_by_escape_changes_nothing(table):
 def test_painting_labels_does_not_close_the_editor(table):
     editor = open_editor(table, 2, MUA)
     QTest.keyClicks(editor, "0.0")
-    table.set_labels([1, 2, 3], COLOURS)
+    table.set_labels([1, 2, 3], COLORS)
     QTest.keyClicks(editor, "7")
     enter(editor)
     assert table.model.row(2).mua_per_mm == 0.07

@@ -41,9 +41,9 @@ def model(qtbot, qtmodeltester):
     qtmodeltester.check(model)  # watches it to the end of the test
     model.set_labels([0, 3, 1, 2], {1: RED, 2: CLEAR, 3: None})
     model.set_media([medium(1, "scalp"), medium(2, "skull")])
-    model.heard, model.judgements = [], []
+    model.heard, model.judgments = [], []
     model.changed.connect(lambda: model.heard.append(model.rows))
-    model.judged.connect(lambda: model.judgements.append(model.first_problem()))
+    model.judged.connect(lambda: model.judgments.append(model.first_problem()))
     return model
 
 
@@ -86,7 +86,7 @@ def test_what_was_typed_stays_while_labels_come_and_go(model):
     assert model.row(2).mua_per_mm == 0.02
 
 
-def test_new_colours_of_the_same_labels_do_not_reset_the_view(model):
+def test_new_colors_of_the_same_labels_do_not_reset_the_view(model):
     resets, roles = [], []
     model.modelReset.connect(lambda: resets.append(True))
     model.dataChanged.connect(lambda first, last, changed: roles.append(changed))
@@ -130,7 +130,7 @@ def test_only_what_the_user_gives_can_be_edited(model):
     assert model.rows == before
 
 
-def test_an_invalid_cell_is_coloured_and_keeps_its_text(model):
+def test_an_invalid_cell_is_colored_and_keeps_its_text(model):
     model.type_in({(0, MUA): "-1", (1, G): "many"})
     assert shown(model, 0, MUA, Role.BackgroundRole) == shown(model, 1, G, Role.BackgroundRole) == WRONG
     assert shown(model, 0, MUS, Role.BackgroundRole) is shown(model, 2, MUA, Role.BackgroundRole) is None

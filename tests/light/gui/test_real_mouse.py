@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QApplication
 from napari_gpubio.gui.orientation import camera_of, set_view
 from tests.dock_widgets import MILLISECONDS
 from tests.light.gui.panel_samples import (
-    CENTRE,
+    CENTER,
     LEFT,
     RADIUS,
     RIGHT,
@@ -73,15 +73,15 @@ def drag(window, start, end, qtbot):
 def test_real_clicks_and_drags_in_every_plane(window, qtbot, order):
     viewer, panel = window.viewer, window.panel
     viewer.dims.order = order
-    go_to(viewer, CENTRE)
+    go_to(viewer, CENTER)
     viewer.reset_view()
     world_axis = 2 - order[1]  # the vertical axis of the canvas
-    target = np.array(CENTRE)
+    target = np.array(CENTER)
     target[world_axis] += RADIUS
     press_and_release(window, pixel_of(window, target))
     assert np.linalg.norm(position(panel) - target) < 2.6  # the largest voxel edge
     assert on_surface(position(panel))
-    other = np.array(CENTRE)
+    other = np.array(CENTER)
     other[2 - order[2]] += RADIUS
     drag(window, pixel_of(window, position(panel)), pixel_of(window, other), qtbot)
     assert np.linalg.norm(position(panel) - other) < 2.6
@@ -95,14 +95,14 @@ def test_real_click_and_drag_in_3d(window, qtbot):
     viewer.dims.ndisplay = 3
     viewer.reset_view()
     camera_of(viewer).angles = (20.0, 30.0, 60.0)
-    pixel = pixel_of(window, CENTRE) + QPoint(25, -30)
+    pixel = pixel_of(window, CENTER) + QPoint(25, -30)
     press_and_release(window, pixel)
     assert on_surface(position(panel))
     drawn = pixel_of(window, position(panel))
     assert abs(drawn.x() - pixel.x()) <= 1
     assert abs(drawn.y() - pixel.y()) <= 1
-    towards_viewer = -np.asarray(camera_of(viewer).view_direction)[::-1]
-    assert outwards(position(panel)) @ towards_viewer > 0.3  # the side that is seen
+    toward_viewer = -np.asarray(camera_of(viewer).view_direction)[::-1]
+    assert outwards(position(panel)) @ toward_viewer > 0.3  # the side that is seen
     angles, end = camera_of(viewer).angles, drawn + QPoint(-60, 40)
     drag(window, drawn, end, qtbot)
     drawn = pixel_of(window, position(panel))
@@ -120,7 +120,7 @@ def test_with_time_gates_clicks_still_find_the_surface(window, qtbot):
     panel.run_button.click()
     settle(qtbot, panel)
     assert viewer.dims.ndim == 4
-    go_to(viewer, CENTRE)
+    go_to(viewer, CENTER)
     press_and_release(window, pixel_of(window, RIGHT))
     assert np.linalg.norm(position(panel) - RIGHT) < 2.6
     assert len(markers(viewer)) == 1

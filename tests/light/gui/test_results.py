@@ -17,7 +17,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.light.gui import results
 from napari_gpubio.light.gui.results import EMPTY, ResultBox
-from napari_gpubio.light.gui.results_table import STATUS_COLOURS, NumberTable
+from napari_gpubio.light.gui.results_table import STATUS_COLORS, NumberTable
 from napari_gpubio.light.io import load_result
 from napari_gpubio.light.numbers import energy_rows, fluence_rows, fluence_units, number_rows
 from tests.dock_widgets import button, texts
@@ -116,20 +116,20 @@ def test_the_numbers_are_found_in_a_worker(qtbot, box, result, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("sample", "colour", "word"),
+    ("sample", "color", "word"),
     [({}, "ok", "closed"), ({"truncated": 0.02}, "warning", "under way"), ({"lost": 1e-4}, "error", "broken")],
 )
-def test_the_light_of_the_energy_balance(box, sample, colour, word):
+def test_the_light_of_the_energy_balance(box, sample, color, word):
     box.show_result(sample_result((6, 6, 6), **sample))
-    assert STATUS_COLOURS[colour] in light(box)
+    assert STATUS_COLORS[color] in light(box)
     assert word in light(box)
 
 
-def test_a_warned_of_number_has_the_colour(qtbot, box):
+def test_a_warned_of_number_has_the_color(qtbot, box):
     show(qtbot, box, sample_result((6, 6, 6), truncated=0.02))
-    colours = {item.text(0): item.foreground(0).color().name() for item in table(box)._items[:7]}
-    assert colours["Truncated"] == STATUS_COLOURS["warning"]
-    assert colours["Absorbed"] != STATUS_COLOURS["warning"]
+    colors = {item.text(0): item.foreground(0).color().name() for item in table(box)._items[:7]}
+    assert colors["Truncated"] == STATUS_COLORS["warning"]
+    assert colors["Absorbed"] != STATUS_COLORS["warning"]
 
 
 def test_the_newest_result_wins(qtbot, box, result):
@@ -242,17 +242,17 @@ def test_numbers_are_copied_as_text(qtbot, box, result):
     assert QApplication.clipboard().text().split("\t")[:2] == [table(box).rows[3].group, table(box).rows[3].name]
 
 
-def test_a_label_has_its_colour(qtbot, box, result):
-    show(qtbot, box, result, colours={1: (1.0, 0.0, 0.0, 1.0), 2: "#00ff00"})
+def test_a_label_has_its_color(qtbot, box, result):
+    show(qtbot, box, result, colors={1: (1.0, 0.0, 0.0, 1.0), 2: "#00ff00"})
     icons = {(row.group, row.label): item.icon(0) for item, row in zip(table(box)._items, table(box).rows, strict=True)}
-    for label, colour in ((1, "#ff0000"), (2, "#00ff00")):
-        assert icons["Mean fluence", label].pixmap(8, 8).toImage().pixelColor(4, 4).name() == colour
+    for label, color in ((1, "#ff0000"), (2, "#00ff00")):
+        assert icons["Mean fluence", label].pixmap(8, 8).toImage().pixelColor(4, 4).name() == color
     assert icons["Mean fluence", 3].isNull()
 
 
 @pytest.mark.display
 def test_nothing_is_cut_off_at_the_width_of_a_panel(qtbot, box, result):
-    show(qtbot, box, result, power_mw=5.0, energy_j=0.3, colours={1: "#ff0000"})
+    show(qtbot, box, result, power_mw=5.0, energy_j=0.3, colors={1: "#ff0000"})
     box.setFixedWidth(360)
     box.show()
     qtbot.waitExposed(box)

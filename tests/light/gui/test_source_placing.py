@@ -8,7 +8,7 @@ from napari_gpubio.gui.orientation import camera_of
 from napari_gpubio.light.surface import label_at
 from tests.dock_widgets import MILLISECONDS, Mouse, button, moved
 from tests.light.gui.panel_samples import (
-    CENTRE,
+    CENTER,
     FRONT,
     LEFT,
     RADIUS,
@@ -34,7 +34,7 @@ from tests.light.gui.panel_samples import (
 def test_a_click_in_a_slice_stays_in_the_slice(viewer, panel):
     panel.run_box._live.setChecked(False)
     for height in (-10.0, 0.0, 15.0):
-        target = moved(CENTRE, -22.0, 6.0, height)
+        target = moved(CENTER, -22.0, 6.0, height)
         click(viewer, target)
         assert position(panel)[2] == pytest.approx(target[2], abs=0.01)
         assert on_surface(position(panel))
@@ -47,13 +47,13 @@ def test_the_arrow_ends_at_the_source_and_comes_from_outside(viewer, placed):
     assert np.allclose(drawn[:, 1], tip, atol=1e-3)  # the shaft and the head all end there
     shaft = drawn[np.argmax(np.linalg.norm(drawn[:, 1] - drawn[:, 0], axis=1))]
     assert degrees_between((shaft[1] - shaft[0]) / np.linalg.norm(shaft[1] - shaft[0]), direction(placed)) < 0.1
-    assert np.linalg.norm(shaft[0] - CENTRE) > RADIUS + 3.0
+    assert np.linalg.norm(shaft[0] - CENTER) > RADIUS + 3.0
 
 
 def test_the_arrow_is_drawn_only_in_slices_near_it(viewer, placed):
     assert len(lines(viewer))
     assert len(markers(viewer)) == 1
-    viewer.dims.set_point(0, on_screen(CENTRE)[0] + 12.0)
+    viewer.dims.set_point(0, on_screen(CENTER)[0] + 12.0)
     assert not len(lines(viewer))
     assert not len(markers(viewer))
     go_to(viewer, position(placed))
@@ -69,7 +69,7 @@ def test_dragging_slides_on_the_surface_with_the_normal(viewer, placed):
     mouse.press(start)
     assert not camera_of(viewer).mouse_pan
     for angle in np.linspace(0, np.pi / 2, 10)[1:]:
-        target = CENTRE + 25.0 * np.array([-np.cos(angle), np.sin(angle), 0.0])
+        target = CENTER + 25.0 * np.array([-np.cos(angle), np.sin(angle), 0.0])
         mouse.move(on_screen(target))
         shown = placed.desk.shown.source
         assert on_surface(shown.position_mm)
@@ -145,13 +145,13 @@ def test_the_direction_zero_is_a_sentence(viewer, placed):
     assert np.linalg.norm(direction(placed)) == pytest.approx(1.0)
 
 
-def test_an_implanted_fibre(viewer, placed, qtbot):
+def test_an_implanted_fiber(viewer, placed, qtbot):
     entry = position(placed)
-    placed.source_box.form.widget("kind").value = "fibre"
+    placed.source_box.form.widget("kind").value = "fiber"
     placed.source_box._depth.setValue(7.5)
     assert np.allclose(position(placed), entry + 7.5 * direction(placed))
     assert label_at(ball().labels, ball().affine, position(placed)) == 1 + (
-        np.linalg.norm(position(placed) - CENTRE) < 12
+        np.linalg.norm(position(placed) - CENTER) < 12
     )
     go_to(viewer, position(placed))
     # its marker can be dragged although it is inside: the entry slides on the surface, the depth stays

@@ -12,7 +12,7 @@ from napari_gpubio.light.gui.layers.layer_columns import FIELDS
 from napari_gpubio.light.gui.layers.layer_rows import LayerRow, medium_of
 from napari_gpubio.light.gui.layers.layer_table import LayerTable
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
-from napari_gpubio.light.layers.napari_io import LAYER_COLOURS
+from napari_gpubio.light.layers.napari_io import LAYER_COLORS
 from napari_gpubio.light.layers.presets import layered_preset
 from tests.dock_widgets import button
 from tests.light.layers_gui.panel_samples import MEDIUM
@@ -297,7 +297,7 @@ def test_the_drawing_takes_whatever_is_typed(qtbot, table):
     assert not table.drawing.grab().isNull()
 
 
-def test_rows_have_the_colours_of_the_layers(table):
-    colours = [table.model.index(row, NAME).data(Qt.ItemDataRole.DecorationRole) for row in range(2)]
-    assert colours == [QColor(LAYER_COLOURS[0]), QColor(LAYER_COLOURS[1])]
+def test_rows_have_the_colors_of_the_layers(table):
+    colors = [table.model.index(row, NAME).data(Qt.ItemDataRole.DecorationRole) for row in range(2)]
+    assert colors == [QColor(LAYER_COLORS[0]), QColor(LAYER_COLORS[1])]
     assert table.model.data(QModelIndex()) is None

@@ -110,8 +110,8 @@ def test_another_grid_makes_another_layer(viewer, panel, qtbot):
     assert picture(viewer) is not first
     assert first not in viewer.layers
     assert picture(viewer).data.shape == (10, 80)
-    centre = viewer.scene.camera.center
-    assert centre[-2] == pytest.approx(0.25, abs=0.03)  # in view
+    center = viewer.scene.camera.center
+    assert center[-2] == pytest.approx(0.25, abs=0.03)  # in view
     assert viewer.layers[0] is picture(viewer)  # below the borders
 
 

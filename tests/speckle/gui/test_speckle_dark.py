@@ -76,7 +76,7 @@ def test_what_is_taken_off_is_told(viewer, with_dark):
 
 def test_numbers_are_told_as_well():
     assert told_of(NoiseModel()) == "Nothing is taken off."
-    noise = NoiseModel(dark_adu=64.0, read_noise_adu=2.5, quantisation=True, gain=0.3)
+    noise = NoiseModel(dark_adu=64.0, read_noise_adu=2.5, quantization=True, gain=0.3)
     assert told_of(noise) == (
         "Taken off: a dark level of 64 ADU, read noise of 2.5 ADU, rounding (1/12 ADU²), shot noise at 0.3 ADU per "
         "electron."

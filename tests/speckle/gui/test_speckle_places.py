@@ -87,7 +87,7 @@ def warnings():
 
 @pytest.mark.display
 def test_napari_does_not_warn_of_units(make_napari_viewer_proxy, qtbot, errors, warnings):
-    """A stack in micrometres is open; then a camera whose pixel size nobody knows, then the stack itself, live."""
+    """A stack in micrometers is open; then a camera whose pixel size nobody knows, then the stack itself, live."""
     viewer = make_napari_viewer_proxy()
     panel = add_panel(viewer)
     stack = add_stack(viewer, scale=(1, 2.5, 2.5), units=("pixel", "um", "um"))

@@ -54,7 +54,7 @@ def with_nan():
         (with_nan(), "not finite"),
         (speckle(3, (4, 50)), "window is 5 pixels and a frame 50 x 4; choose a smaller window"),
     ],
-    ids=["colour series", "colour picture", "four axes", "NaN", "window larger than the frame"],
+    ids=["color series", "color picture", "four axes", "NaN", "window larger than the frame"],
 )
 def test_a_stack_that_cannot_be_run(viewer, panel, qtbot, frames, words):
     add_stack(viewer, frames)
@@ -71,7 +71,7 @@ def test_a_stack_that_cannot_be_run(viewer, panel, qtbot, frames, words):
         (speckle(3, (4, 50)), "choose a smaller window"),
         (speckle().astype(np.int32) - 5, "values from -5"),
     ],
-    ids=["colour", "single frame", "float", "window larger than the frame", "negative"],
+    ids=["color", "single frame", "float", "window larger than the frame", "negative"],
 )
 def test_a_stack_that_cannot_be_live(viewer, panel, qtbot, frames, words):
     add_stack(viewer, frames)
@@ -80,10 +80,10 @@ def test_a_stack_that_cannot_be_live(viewer, panel, qtbot, frames, words):
 
 
 @pytest.mark.parametrize("act", [complaint, refused])
-def test_a_colour_layer_is_refused(viewer, panel, qtbot, act):
+def test_a_color_layer_is_refused(viewer, panel, qtbot, act):
     add_stack(viewer, np.zeros((6, 50, 60, 3), np.uint8), rgb=True)
     arguments = (qtbot, panel) if act is complaint else (panel, qtbot)
-    assert "'frames' is a colour image; give one channel" in act(*arguments)
+    assert "'frames' is a color image; give one channel" in act(*arguments)
 
 
 def test_exposure_zero_is_told_and_the_live_maps_go_on(viewer, panel, qtbot):

@@ -43,7 +43,7 @@ def test_the_layer_of_regions_lies_where_the_picture_lies(viewer, panel, qtbot):
 def test_names_stay_with_their_shapes(viewer, panel, qtbot):
     image = add_stack(viewer)
     layer = draw(qtbot, panel, box(2, 2, 6, 6), box(10, 2, 16, 6), box(20, 2, 26, 6))
-    assert list(panel.regions.colours) == ["region 1", "region 2", "region 3"]
+    assert list(panel.regions.colors) == ["region 1", "region 2", "region 3"]
     with qtbot.waitSignal(panel.regions.changed):
         layer.selected_data = {0}
         layer.remove_selected()
@@ -51,7 +51,7 @@ def test_names_stay_with_their_shapes(viewer, panel, qtbot):
     masks = panel.regions.masks(image, SHAPE)
     assert list(masks) == ["region 2", "region 3", "region 4"]
     np.testing.assert_array_equal(masks["region 2"], mask(10, 2, 16, 6))
-    assert len(set(panel.regions.colours.values())) == 3
+    assert len(set(panel.regions.colors.values())) == 3
 
 
 def test_a_shape_beside_the_picture_is_left_out(viewer, panel, qtbot):
@@ -66,7 +66,7 @@ def test_regions_may_be_deleted(viewer, panel, qtbot):
     with qtbot.waitSignal(panel.regions.changed):
         viewer.layers.remove("regions")
     assert panel.regions.masks(image, SHAPE) == {}
-    assert panel.regions.colours == {}
+    assert panel.regions.colors == {}
 
 
 def test_more_regions_go_into_the_same_layer(viewer, panel, qtbot):

@@ -14,13 +14,13 @@ from napari_gpubio.speckle.gui.video import Film, write_steps
 from tests.dock_widgets import wait_until
 from tests.speckle.gui.panel_samples import add_stack, run
 
-COLOURS = np.stack([np.linspace(0, 1, 254), np.linspace(1, 0, 254), np.full(254, 0.2)], axis=1)
+COLORS = np.stack([np.linspace(0, 1, 254), np.linspace(1, 0, 254), np.full(254, 0.2)], axis=1)
 
 
 def film(maps=None, rate_hz=20.0):
     maps = np.random.default_rng(1).uniform(0, 10, (5, 31, 201)) if maps is None else maps
     return Film(
-        maps=maps, limits=(0.0, 10.0), colours=COLOURS, title="SFI (1/s)", times_s=np.arange(len(maps)), rate_hz=rate_hz
+        maps=maps, limits=(0.0, 10.0), colors=COLORS, title="SFI (1/s)", times_s=np.arange(len(maps)), rate_hz=rate_hz
     )
 
 
@@ -28,11 +28,11 @@ def write(path, one=None, stop=None):
     return drive(write_steps(path, one or film(), stop or threading.Event()))
 
 
-def colours_of(maps):
-    return np.rint(255 * COLOURS[np.rint(np.clip(maps / 10, 0, 1) * 253).astype(int)]).astype(np.uint8)
+def colors_of(maps):
+    return np.rint(255 * COLORS[np.rint(np.clip(maps / 10, 0, 1) * 253).astype(int)]).astype(np.uint8)
 
 
-def test_a_gif_has_the_colours_of_the_map(tmp_path):
+def test_a_gif_has_the_colors_of_the_map(tmp_path):
     maps = film().maps
     maps[2, 3, 4] = np.nan
     maps[2, 3, 5] = 99.0
@@ -42,7 +42,7 @@ def test_a_gif_has_the_colours_of_the_map(tmp_path):
         assert (gif.n_frames, gif.info["duration"]) == (5, 50)
         gif.seek(2)
         pixels = np.asarray(gif.convert("RGB"))
-    want = colours_of(np.nan_to_num(maps[2]))
+    want = colors_of(np.nan_to_num(maps[2]))
     want[3, 4] = 0
     np.testing.assert_array_equal(pixels[:31], want)
     assert pixels[31:].max() == 255, "there is something written below"
@@ -51,7 +51,7 @@ def test_a_gif_has_the_colours_of_the_map(tmp_path):
 def test_pictures(tmp_path):
     write(tmp_path / "a.png")
     with Image.open(tmp_path / "a 0003.png") as picture:
-        np.testing.assert_array_equal(np.asarray(picture.convert("RGB"))[:31], colours_of(film().maps[3]))
+        np.testing.assert_array_equal(np.asarray(picture.convert("RGB"))[:31], colors_of(film().maps[3]))
     assert len(list(tmp_path.iterdir())) == 5
 
 
@@ -69,7 +69,7 @@ def test_mp4_through_the_optional_package(tmp_path, monkeypatch):
     assert rate == 20.0
     assert [frame.shape for frame in frames] == [(size[1], size[0], 3)] * 5
     assert size[0] % 2 == size[1] % 2 == 0
-    np.testing.assert_array_equal(frames[1][:31, :201], colours_of(film().maps[1]))
+    np.testing.assert_array_equal(frames[1][:31, :201], colors_of(film().maps[1]))
 
 
 def test_what_cannot_be_written(tmp_path, monkeypatch):

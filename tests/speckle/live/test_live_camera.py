@@ -158,7 +158,7 @@ def test_silence_is_told() -> None:
     ("facts", "told"),
     [
         ({"label": ""}, "Micro-Manager has no camera; load a configuration with one"),
-        ({"components": 4, "size": 4}, "gives 4 components of 1 bytes a pixel; choose a grey pixel type"),
+        ({"components": 4, "size": 4}, "gives 4 components of 1 bytes a pixel; choose a gray pixel type"),
         ({"components": 1, "size": 4}, "gives 1 components of 4 bytes a pixel"),
         ({"running": True}, "is running already; stop the other live view first"),
     ],
@@ -227,7 +227,7 @@ def test_what_the_demo_cameras_buffer_loses_is_counted(demo_core: Any) -> None:
     assert "overflowed" in source.message
 
 
-def test_the_demo_camera_in_colour_is_refused(demo_core: Any) -> None:
+def test_the_demo_camera_in_color_is_refused(demo_core: Any) -> None:
     demo_core.setProperty("Camera", "PixelType", "32bitRGB")
     with pytest.raises(InvalidInput, match="gives 4 components of 1 bytes a pixel"):
         CameraSource(demo_core).open()

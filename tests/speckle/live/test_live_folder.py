@@ -162,8 +162,8 @@ def test_wherever_a_file_is_cut_off_no_wrong_frame_comes_of_it(tmp_path: Path, s
 @pytest.mark.parametrize(
     ("name", "array", "told"),
     [
-        ("rgb.png", np.zeros((4, 4, 3), np.uint8), "mode RGB; give grey frames of 8 or 16 bits"),
-        ("rgb.tif", np.zeros((4, 4, 3), np.uint8), r"shape \(4, 4, 3\); it looks like a colour image"),
+        ("rgb.png", np.zeros((4, 4, 3), np.uint8), "mode RGB; give gray frames of 8 or 16 bits"),
+        ("rgb.tif", np.zeros((4, 4, 3), np.uint8), r"shape \(4, 4, 3\); it looks like a color image"),
         ("float.tif", np.full((4, 4), np.nan, np.float32), "holds float32 values"),
     ],
 )

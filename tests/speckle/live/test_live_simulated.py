@@ -55,7 +55,7 @@ def test_the_speckle_has_the_contrast_that_is_stated(sums: np.ndarray, steps: in
     exposed = (sums[:, steps] - sums[:, 0]) / steps
     mean = exposed.mean()
     moments = (exposed**2).mean(axis=(1, 2)) / mean**2
-    k2 = moments - 2 * exposed.mean(axis=(1, 2)) / mean + 1  # the linearised estimate: its mean is K^2, its error known
+    k2 = moments - 2 * exposed.mean(axis=(1, 2)) / mean + 1  # the linearized estimate: its mean is K^2, its error known
     error = k2.std(ddof=1) / np.sqrt(TILES)
     exact = exposure_contrast_squared(steps)
     assert abs(k2.mean() - exact) < 4 * error

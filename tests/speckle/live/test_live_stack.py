@@ -102,7 +102,7 @@ def test_dask_frames_are_computed_when_their_turn_comes() -> None:
     [
         (np.full((2, 3, 4), np.nan), "holds float64 values; live imaging needs raw whole numbers of 8 to 16 bits"),
         (np.zeros((2, 3, 4), bool), "holds bool values"),
-        (np.zeros((2, 30, 40, 3), "u1"), r"has shape \(2, 30, 40, 3\) and looks like colour frames"),
+        (np.zeros((2, 30, 40, 3), "u1"), r"has shape \(2, 30, 40, 3\) and looks like color frames"),
         (np.zeros((30, 40), "u1"), r"has shape \(30, 40\); give an array of shape \(frames, height, width\)"),
         (np.zeros((0, 30, 40), "u1"), r"shape \(0, 30, 40\)"),
         ([[[1]]], "is a list; give an array"),

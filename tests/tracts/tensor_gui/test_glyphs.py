@@ -70,8 +70,8 @@ def test_ellipsoids_lie_along_the_fibers(viewer, panel):
     show_ellipsoids(panel, "point")
     (layer,) = [layer for layer in viewer.layers if isinstance(layer, Surface)]
     vertices = apply_affine(layer.affine.affine_matrix, layer.data[0]).reshape(-1, 42, 3)  # an icosphere each
-    centres = vertices.mean(axis=1)[:, ::-1]
-    nearest = vertices[np.linalg.norm(centres - (0.0, -5.0, 22.0), axis=1).argmin()]
+    centers = vertices.mean(axis=1)[:, ::-1]
+    nearest = vertices[np.linalg.norm(centers - (0.0, -5.0, 22.0), axis=1).argmin()]
     assert np.ptp(nearest, axis=0).argmax() == 2  # z, y, x
 
 

@@ -53,10 +53,10 @@ def add_sample(viewer, sample):
         viewer.add_image(data, **keywords)
 
 
-def add_labels(viewer, centre, size=2, label=1, name="region"):
+def add_labels(viewer, center, size=2, label=1, name="region"):
     """A small painted cube around a world position, on the tensors' grid."""
     array = np.zeros(field().shape, int)
-    at = np.round(apply_affine(np.linalg.inv(field().affine), centre)).astype(int)
+    at = np.round(apply_affine(np.linalg.inv(field().affine), center)).astype(int)
     array[tuple(slice(i, i + size) for i in at)] = label
     return viewer.add_labels(array.T, name=name, affine=volume_layer_affine(field().affine, field().shape)), array
 
@@ -99,9 +99,9 @@ def markers(viewer):
     return viewer_to_world(data, field().affine, field().shape)
 
 
-def by_api(panel, centre, field_=None, settings=None):
+def by_api(panel, center, field_=None, settings=None):
     return tracts.track(
-        field_ or field(), tracts.ball(centre, 3.0, 10), FEW, settings or panel.settings_form.value(), device="auto"
+        field_ or field(), tracts.ball(center, 3.0, 10), FEW, settings or panel.settings_form.value(), device="auto"
     )
 
 

@@ -12,13 +12,13 @@ A, B, C = (0.0, -5.0, 22.0), (-22.0, -18.0, 12.0), (1.0, 2.0, 3.0)
 
 
 def state(bundles):
-    return [(b.name, b.centre_mm, b.color) for b in bundles], bundles.current_index
+    return [(b.name, b.center_mm, b.color) for b in bundles], bundles.current_index
 
 
 def three():
     bundles = BundleList()
-    for centre in (A, B, C):
-        bundles.add(centre)
+    for center in (A, B, C):
+        bundles.add(center)
     return bundles
 
 
@@ -35,17 +35,17 @@ def test_an_empty_list():
     assert not bundles.can_undo
 
 
-def test_added_bundles_are_current_numbered_and_of_different_colours():
+def test_added_bundles_are_current_numbered_and_of_different_colors():
     bundles = three()
     assert [b.name for b in bundles] == ["bundle 1", "bundle 2", "bundle 3"]
-    assert [b.centre_mm for b in bundles] == [A, B, C]
+    assert [b.center_mm for b in bundles] == [A, B, C]
     assert [b.color for b in bundles] == list(COLORS[:3])
     assert bundles.current.name == "bundle 3"
     assert bundles.add(A, "callosum").name == "callosum"
     assert bundles.add(A).name == "bundle 4"
 
 
-def test_a_number_and_a_colour_that_became_free_do_not_clash():
+def test_a_number_and_a_color_that_became_free_do_not_clash():
     bundles = three()
     bundles.choose(0)
     bundles.remove()
@@ -55,7 +55,7 @@ def test_a_number_and_a_colour_that_became_free_do_not_clash():
     assert len({b.name for b in bundles}) == len({b.color for b in bundles}) == 3
 
 
-def test_more_bundles_than_colours():
+def test_more_bundles_than_colors():
     bundles = BundleList()
     for _ in range(2 * len(COLORS) + 1):
         bundles.add(A)
@@ -66,7 +66,7 @@ def test_only_the_current_bundle_moves():
     bundles = three()
     bundles.choose(1)
     bundles.move((7.0, 8.0, 9.0))
-    assert [b.centre_mm for b in bundles] == [A, (7.0, 8.0, 9.0), C]
+    assert [b.center_mm for b in bundles] == [A, (7.0, 8.0, 9.0), C]
     assert bundles.current.name == "bundle 2"
 
 
@@ -93,8 +93,8 @@ def test_removing(index, left, current):
     bundles = three()
     bundles.choose(index)
     bundles.remove()
-    assert tuple(b.centre_mm for b in bundles) == left
-    assert bundles.current.centre_mm == current
+    assert tuple(b.center_mm for b in bundles) == left
+    assert bundles.current.center_mm == current
 
 
 def test_removing_the_last_one():
@@ -134,7 +134,7 @@ def test_undo_makes_the_changed_bundle_current_again():
     bundles.choose(2)
     bundles.undo()
     assert bundles.current.name == "bundle 1"
-    assert bundles.current.centre_mm == A
+    assert bundles.current.center_mm == A
 
 
 def test_what_changes_nothing_is_nothing_to_undo():

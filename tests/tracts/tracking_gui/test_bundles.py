@@ -113,7 +113,7 @@ def test_new_starts_a_bundle_in_the_middle_of_what_is_shown(viewer, panel, qtbot
     shown = viewer_to_world(viewer.dims.point, field().affine, field().shape)
     button(panel, "New").click()
     settle(qtbot, panel)
-    assert np.allclose(panel.bundles.current.centre_mm, shown, atol=1e-4)
+    assert np.allclose(panel.bundles.current.center_mm, shown, atol=1e-4)
     assert "bundle 1" in fibers_layers(viewer)
 
 

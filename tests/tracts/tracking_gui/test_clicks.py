@@ -57,11 +57,11 @@ def test_a_click_puts_the_seed_there_and_shows_what_the_api_gives(viewer, panel,
     active = viewer.layers.selection.active
     click(viewer, CALLOSUM)
     settle(qtbot, panel)
-    assert np.allclose(panel.bundles.current.centre_mm, CALLOSUM, atol=1e-4)
+    assert np.allclose(panel.bundles.current.center_mm, CALLOSUM, atol=1e-4)
     assert np.allclose(markers(viewer), [CALLOSUM], atol=1e-4)
     (layer,) = fibers_layers(viewer).values()
     assert layer.name == "bundle 1"
-    assert_same(tractogram(layer), by_api(panel, panel.bundles.current.centre_mm))
+    assert_same(tractogram(layer), by_api(panel, panel.bundles.current.center_mm))
     assert np.allclose(layer.data_to_world(layer.points[0]), on_screen(tractogram(layer).points[0]), atol=1e-4)
     assert viewer.layers.selection.active is active
     assert viewer.layers[-1].name == "seeds"
@@ -94,7 +94,7 @@ def test_the_fibers_of_the_first_click_are_those_of_the_settings_on_show(viewer,
     add_scan(viewer)
     click(viewer, CALLOSUM)
     settle(qtbot, empty)
-    assert_same(tractogram(fibers_layers(viewer)["bundle 1"]), by_api(empty, empty.bundles.current.centre_mm))
+    assert_same(tractogram(fibers_layers(viewer)["bundle 1"]), by_api(empty, empty.bundles.current.center_mm))
 
 
 def test_a_click_in_the_air_is_a_sentence_and_loses_nothing(viewer, panel, qtbot):
@@ -108,7 +108,7 @@ def test_a_click_in_the_air_is_a_sentence_and_loses_nothing(viewer, panel, qtbot
     assert tractogram(fibers_layers(viewer)["bundle 1"]) is before
     # what is on screen belongs together: the marker, the list and the fibers
     assert np.allclose(markers(viewer), [CALLOSUM], atol=1e-4)
-    assert np.allclose(panel.bundles.current.centre_mm, CALLOSUM, atol=1e-4)
+    assert np.allclose(panel.bundles.current.center_mm, CALLOSUM, atol=1e-4)
 
 
 def test_a_click_beside_the_volume_is_a_sentence(viewer, panel, qtbot):
@@ -149,9 +149,9 @@ def test_shift_and_click_starts_another_bundle(viewer, panel, qtbot):
     settle(qtbot, panel)
     assert names_in_list(panel) == ["bundle 1", "bundle 2"]
     assert np.allclose(markers(viewer), [CALLOSUM, CORTICOSPINAL], atol=1e-4)
-    for name, centre in (("bundle 1", CALLOSUM), ("bundle 2", CORTICOSPINAL)):
+    for name, center in (("bundle 1", CALLOSUM), ("bundle 2", CORTICOSPINAL)):
         fibers = tractogram(fibers_layers(viewer)[name])
-        distance = np.linalg.norm(fibers.points - np.asarray(centre, np.float32), axis=1)
+        distance = np.linalg.norm(fibers.points - np.asarray(center, np.float32), axis=1)
         assert distance.min() < 3.5
     colors = {tuple(color) for color in np.round(viewer.layers["seeds"].face_color, 3)}
     assert len(colors) == 2
@@ -162,7 +162,7 @@ def test_in_3d_the_brightest_voxel_under_the_click_is_seeded(viewer, panel, qtbo
     _, y, x = on_screen(CALLOSUM)
     Mouse(viewer).click((-500.0, y, x))  # the ray runs along z
     settle(qtbot, panel)
-    seed = np.asarray(panel.bundles.current.centre_mm)
+    seed = np.asarray(panel.bundles.current.center_mm)
     assert np.allclose(seed[:2], CALLOSUM[:2], atol=1e-4)
     i, j, k = np.round(apply_affine(np.linalg.inv(field().affine), seed)).astype(int)
     column = tracts.scalar_map(field(), "FA")[i, j]
@@ -185,10 +185,10 @@ def test_with_clicking_off_a_click_picks(viewer, panel, qtbot):
     point = layer.data_to_world(layer.points[layer.offsets[7] + 3])
     Mouse(viewer, zoom=40.0).click(point)
     assert layer.selected_fiber is not None
-    assert np.allclose(panel.bundles.current.centre_mm, CALLOSUM, atol=1e-4)
+    assert np.allclose(panel.bundles.current.center_mm, CALLOSUM, atol=1e-4)
     button(panel, "Click to seed").click()
     click(viewer, CORTICOSPINAL)
-    assert np.allclose(panel.bundles.current.centre_mm, CORTICOSPINAL, atol=1e-4)
+    assert np.allclose(panel.bundles.current.center_mm, CORTICOSPINAL, atol=1e-4)
 
 
 @pytest.mark.display

@@ -44,7 +44,7 @@ def test_dragging_a_marker_shows_a_preview_and_dropping_it_the_full_set(viewer, 
     assert not camera.mouse_pan
     mouse.move(on_screen(target))
     assert np.allclose(markers(viewer), [target], atol=1e-4)
-    assert np.allclose(panel.bundles.current.centre_mm, CALLOSUM, atol=1e-4)
+    assert np.allclose(panel.bundles.current.center_mm, CALLOSUM, atol=1e-4)
     qtbot.waitUntil(lambda: tractogram(layer).parameters["launched"] <= 200, timeout=MILLISECONDS)
     seeds = np.asarray(tractogram(layer).parameters["seeds_mm"])
     assert np.linalg.norm(seeds - target, axis=1).max() < 3.01
@@ -52,7 +52,7 @@ def test_dragging_a_marker_shows_a_preview_and_dropping_it_the_full_set(viewer, 
     settle(qtbot, panel)
     assert camera.mouse_pan
     assert tractogram(layer).parameters["launched"] == 500
-    assert np.allclose(panel.bundles.current.centre_mm, target, atol=1e-4)
+    assert np.allclose(panel.bundles.current.center_mm, target, atol=1e-4)
     assert list(fibers_layers(viewer)) == ["bundle 1"]
 
 
@@ -64,7 +64,7 @@ def test_a_drag_is_one_step_to_undo(viewer, panel, qtbot):
     settle(qtbot, panel)
     button(panel, "Undo").click()
     settle(qtbot, panel)
-    assert np.allclose(panel.bundles.current.centre_mm, CALLOSUM, atol=1e-4)
+    assert np.allclose(panel.bundles.current.center_mm, CALLOSUM, atol=1e-4)
     assert np.allclose(markers(viewer), [CALLOSUM], atol=1e-4)
 
 
@@ -77,7 +77,7 @@ def test_a_seed_stays_where_the_mouse_lets_it_go(viewer, panel, qtbot):
     mouse.move(on_screen(moved(CALLOSUM, 0.0, -3.0, 0.0)))
     mouse.release(on_screen(target))
     settle(qtbot, panel)
-    assert np.allclose(panel.bundles.current.centre_mm, target, atol=1e-4)
+    assert np.allclose(panel.bundles.current.center_mm, target, atol=1e-4)
     assert np.allclose(markers(viewer), [target], atol=1e-4)
 
 
@@ -102,7 +102,7 @@ def test_in_3d_a_marker_moves_on_the_plane_that_faces_the_viewer(viewer, panel, 
     _, y, x = on_screen(CALLOSUM)
     Mouse(viewer).drag((-300.0, y, x), (-300.0, y - 5.0, x + 2.0))
     settle(qtbot, panel)
-    assert np.allclose(panel.bundles.current.centre_mm, moved(CALLOSUM, 2.0, -5.0, 0.0), atol=1e-4)
+    assert np.allclose(panel.bundles.current.center_mm, moved(CALLOSUM, 2.0, -5.0, 0.0), atol=1e-4)
 
 
 def test_clicking_a_marker_without_moving_it_changes_nothing(viewer, panel, qtbot):
@@ -122,7 +122,7 @@ def test_a_marker_of_another_slice_does_not_take_the_click(viewer, panel, qtbot)
     below = (CALLOSUM[0] + 0.5, CALLOSUM[1] + 0.5, CALLOSUM[2] - 33.0)
     click(viewer, below)
     settle(qtbot, panel)
-    assert np.allclose(panel.bundles.current.centre_mm, below, atol=1e-4)
+    assert np.allclose(panel.bundles.current.center_mm, below, atol=1e-4)
 
 
 def test_control_and_click_near_a_marker_picks_a_fiber(viewer, panel, qtbot):
@@ -177,7 +177,7 @@ def test_real_clicks_in_2d(window, qtbot):
         press_and_release(window, pixel_of(window, CALLOSUM), Qt.KeyboardModifier.ShiftModifier)
         settle(qtbot, panel)
         pixel_mm = 1.0 / camera_of(viewer).zoom
-        off = np.abs(np.asarray(panel.bundles.current.centre_mm) - CALLOSUM)
+        off = np.abs(np.asarray(panel.bundles.current.center_mm) - CALLOSUM)
         assert off[2 - axis] < 1e-4  # the slice itself
         assert off.max() <= 1.5 * pixel_mm
         assert len(panel.bundles) == axis + 1
@@ -196,7 +196,7 @@ def test_real_click_and_drag_in_3d(window, qtbot):
     pixel = pixel_of(window, CALLOSUM)
     press_and_release(window, pixel)
     settle(qtbot, panel)
-    seed = np.asarray(panel.bundles.current.centre_mm)
+    seed = np.asarray(panel.bundles.current.center_mm)
     shown_at = pixel_of(window, seed)
     assert abs(shown_at.x() - pixel.x()) <= 2
     assert abs(shown_at.y() - pixel.y()) <= 2
@@ -212,7 +212,7 @@ def test_real_click_and_drag_in_3d(window, qtbot):
         QTest.mouseMove(native, pixel)
     QTest.mouseRelease(native, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, end)
     settle(qtbot, panel)
-    dropped = pixel_of(window, panel.bundles.current.centre_mm)
+    dropped = pixel_of(window, panel.bundles.current.center_mm)
     assert abs(dropped.x() - end.x()) <= 2
     assert abs(dropped.y() - end.y()) <= 2
     assert camera_of(viewer).angles == angles  # the view was not turned

@@ -1,4 +1,4 @@
-"""The dock widget "Fiber tracking": colours, filters, picked fibers and files."""
+"""The dock widget "Fiber tracking": colors, filters, picked fibers and files."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ from tests.tracts.tracking_gui.panel_samples import (
 SAVE_DIALOG = "napari_gpubio.tracts.gui.tracking_panel.QFileDialog.getSaveFileName"
 
 
-def test_colour_by(viewer, panel, qtbot):
+def test_color_by(viewer, panel, qtbot):
     click(viewer, CALLOSUM)
     settle(qtbot, panel)
     layer, box = panel.results.layer, combo_with(panel, "mean_fa")
@@ -96,7 +96,7 @@ def test_a_picked_fiber_shows_its_numbers(viewer, panel, qtbot):
     assert f"bundle 1, fiber {picked}" in text
     assert f"length (mm): {fibers.per_fiber['length_mm'][picked]:.3g}" in text
     assert f"mean FA: {fibers.per_fiber['mean_fa'][picked]:.3g}" in text
-    assert np.allclose(panel.bundles.current.centre_mm, CALLOSUM, atol=1e-4)
+    assert np.allclose(panel.bundles.current.center_mm, CALLOSUM, atol=1e-4)
     click(viewer, moved(CALLOSUM, 0.0, -8.0, 0.0))
     settle(qtbot, panel)
     assert not any("ended" in text for text in shown_texts(panel))

@@ -62,8 +62,8 @@ def test_a_click_while_it_runs_wins(viewer, panel, qtbot, held):
     click(viewer, moved(CALLOSUM, 0.0, -15.0, 0.0))
     held.go.set()
     settle(qtbot, panel)
-    assert_same(tractogram(fibers_layers(viewer)["bundle 1"]), by_api(panel, panel.bundles.current.centre_mm))
-    assert panel.bundles.current.centre_mm[1] == pytest.approx(-20.0, abs=1e-4)
+    assert_same(tractogram(fibers_layers(viewer)["bundle 1"]), by_api(panel, panel.bundles.current.center_mm))
+    assert panel.bundles.current.center_mm[1] == pytest.approx(-20.0, abs=1e-4)
 
 
 def test_a_click_while_the_scan_is_fitted_does_not_leave_half_a_fit(viewer, empty, qtbot, monkeypatch):
@@ -85,7 +85,7 @@ def test_a_click_while_the_scan_is_fitted_does_not_leave_half_a_fit(viewer, empt
     settle(qtbot, empty)
     assert np.array_equal(empty.field.mask, field().mask)
     assert np.array_equal(empty.field.tensors, field().tensors)
-    assert_same(tractogram(fibers_layers(viewer)["bundle 2"]), by_api(empty, empty.bundles.current.centre_mm))
+    assert_same(tractogram(fibers_layers(viewer)["bundle 2"]), by_api(empty, empty.bundles.current.center_mm))
 
 
 def test_a_click_while_a_run_is_about_to_fail_is_not_lost(viewer, panel, qtbot, monkeypatch):
@@ -172,7 +172,7 @@ def test_a_preview_that_is_still_on_its_way_does_not_replace_the_full_set(viewer
     click(viewer, CALLOSUM)
     settle(qtbot, panel)
     for n in range(6):
-        start = np.array(panel.bundles.current.centre_mm)
+        start = np.array(panel.bundles.current.center_mm)
         target = moved(start, 0.0, -1.5 if n % 2 else 1.5, 0.0)
         Mouse(viewer).drag(on_screen(start), on_screen((start + target) / 2), on_screen(target))
         settle(qtbot, panel)

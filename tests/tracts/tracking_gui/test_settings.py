@@ -55,7 +55,7 @@ def test_every_method_gives_what_the_api_gives(viewer, panel, qtbot, method):
     panel.settings_form.widget("method").value = method
     click(viewer, CALLOSUM)
     settle(qtbot, panel)
-    assert_same(tractogram(fibers_layers(viewer)["bundle 1"]), by_api(panel, panel.bundles.current.centre_mm))
+    assert_same(tractogram(fibers_layers(viewer)["bundle 1"]), by_api(panel, panel.bundles.current.center_mm))
 
 
 def test_the_fibers_follow_a_changed_setting(viewer, panel, qtbot):
@@ -66,7 +66,7 @@ def test_the_fibers_follow_a_changed_setting(viewer, panel, qtbot):
     settle(qtbot, panel)
     after = tractogram(fibers_layers(viewer)["bundle 1"])
     assert before.lengths_mm().max() > 80 > 40.6 > after.lengths_mm().max() / 2  # each way
-    assert_same(after, by_api(panel, panel.bundles.current.centre_mm))
+    assert_same(after, by_api(panel, panel.bundles.current.center_mm))
 
 
 def test_the_step_fits_the_voxels_and_stays_as_the_user_set_it(viewer, panel, qtbot):

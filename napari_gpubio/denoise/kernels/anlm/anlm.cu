@@ -68,9 +68,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) find_least(
 __device__ __forceinline__ float estimate(
     float value, float differences, float weights, float largest, float floor)
 {
-    float centre = LARGEST && largest > 0.0f ? largest : 1.0f;
-    if (!(value > floor)) centre = 0.0f;
-    weights += centre;
+    float center = LARGEST && largest > 0.0f ? largest : 1.0f;
+    if (!(value > floor)) center = 0.0f;
+    weights += center;
     const float own = SQUARES ? value * value : value;
     return weights > 0.0f ? own + differences / weights : 0.0f;
 }

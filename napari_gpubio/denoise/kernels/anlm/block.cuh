@@ -114,7 +114,7 @@ __device__ __forceinline__ void load_tile(const Field& field, const Place& p, in
         });
 }
 
-// Weights (0 or 1) of the neighbours at distance 1 and 2 along one axis in the patch of radius r.
+// Weights (0 or 1) of the neighbors at distance 1 and 2 along one axis in the patch of radius r.
 struct Reach {
     float one, two;
 

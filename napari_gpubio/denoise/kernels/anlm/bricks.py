@@ -2,7 +2,7 @@
 
 A brick lies in cache as planes of one x, each of them a flat array of rows of one y, with a halo of search radius +
 patch radius; so a displacement is one offset, and every loop is long and without branches. What is computed in the
-halo columns at the ends of rows is never read. Sums are always c + (a1 + b1) + (a2 + b2) with the neighbours a and b at
+halo columns at the ends of rows is never read. Sums are always c + (a1 + b1) + (a2 + b2) with the neighbors a and b at
 distances 1 and 2, never running: fluence spans ten decades.
 """
 

@@ -23,13 +23,13 @@ BUILDS = (Build(2, 4), Build(2, 2), Build(2, 1), Build(1, 1))  # from the fastes
 
 
 def defines_of(problem: Problem, build: Build) -> tuple[str, ...]:
-    """The specialisation of the kernels that a problem needs."""
+    """The specialization of the kernels that a problem needs."""
     settings, (a, b_with_c, anything) = problem.settings, problem.flags
     cubes = int(problem.windows.patches in (((1, 1, 1),), ((2, 2, 2),), ((1, 1, 1), (2, 2, 2))))
     return (
         f"PATCHES={len(problem.windows.patches)}",
         f"CUBES={cubes}",
-        f"LARGEST={int(settings.centre == 'largest')}",
+        f"LARGEST={int(settings.center == 'largest')}",
         f"SQUARES={int(settings.is_rician)}",
         f"A_SUFFICES={a}",
         f"B_WITH_C_SUFFICES={b_with_c}",

@@ -32,7 +32,7 @@ class Run:
         p, partial = self._problem, self._partial
         radii = Radii(np.array(p.windows.patches), np.array(p.windows.search))
         work = start, count, int(p.variance is not None)
-        keeps_largest = True if p.settings.centre == "largest" else None
+        keeps_largest = True if p.settings.center == "largest" else None
         with cpu_threads():
             anlm.filter_bricks(
                 self._volume, radii, make_rule(p), work, (partial.sums, partial.estimates), keeps_largest

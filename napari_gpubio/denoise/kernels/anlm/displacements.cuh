@@ -4,7 +4,7 @@
 // A block of 16 x 32 threads filters COLUMN x 12 x 28 voxels. A thread owns a column of voxels along x, its values in
 // registers, at one (y, z) of the brick or of the patch radius (2) around it. For every displacement the squared
 // differences are summed over patches in three passes: along x in registers; along y by threads that each take a whole
-// line out of shared memory; along z from neighbouring lanes. The displaced values lie in shared memory for one dx at
+// line out of shared memory; along z from neighboring lanes. The displaced values lie in shared memory for one dx at
 // a time, so that any search radius fits. There are no atomics: a voxel's sums are made in one order.
 #include "candidates.cuh"
 

@@ -124,7 +124,7 @@ def _leave_out(displaced: Array, floor: np.float32, gate: Array) -> None:
 @_jit
 def _lower(sums: Array, gate: Array, least: Array) -> None:
     for k in range(len(gate)):
-        candidate = sums[k] if gate[k] == _ZERO else _NOTHING  # a sum of both is not vectorised
+        candidate = sums[k] if gate[k] == _ZERO else _NOTHING  # a sum of both is not vectorized
         least[k] = min(least[k], candidate)
 
 

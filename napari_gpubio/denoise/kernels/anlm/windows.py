@@ -63,7 +63,7 @@ def window_size(radii: Triple) -> int:
 
 
 def reach_weights(windows: Windows) -> npt.NDArray[np.float32]:
-    """Weights (0 or 1) of the neighbours at distance 1 and 2 in each patch, shape (patches, axes, 2)."""
+    """Weights (0 or 1) of the neighbors at distance 1 and 2 in each patch, shape (patches, axes, 2)."""
     radii = np.array(windows.patches)[:, :, None]
     return np.ascontiguousarray(radii >= np.array([1, 2]), np.float32)
 

@@ -98,7 +98,7 @@ def segments_of(
 def limit_of(
     mueff_per_mm: npt.NDArray[np.floating] | None, settings: FluenceSettings, shape: Sequence[int]
 ) -> Float | None:
-    """The largest scale in mm in each voxel: so many penetration depths of its worst neighbour."""
+    """The largest scale in mm in each voxel: so many penetration depths of its worst neighbor."""
     if mueff_per_mm is None or not settings.cap:
         return None
     worst = maximum_filter(np.broadcast_to(mueff_per_mm, tuple(shape)).astype(np.float32), 3)

@@ -6,7 +6,7 @@
 
 constexpr int FOUR = 4;
 
-// Four voxels of a line that is not along the last axis: neighbouring threads have neighbouring lines. Volumes may lie
+// Four voxels of a line that is not along the last axis: neighboring threads have neighboring lines. Volumes may lie
 // behind one another.
 struct Across {
     static constexpr bool IS_EVEN = true;  // whether threads of a warp are, but for few, as far from the ends of lines
@@ -39,7 +39,7 @@ struct Across {
     }
 };
 
-// Four voxels of a line along the last axis: neighbouring threads have neighbouring fours, which are read at once where
+// Four voxels of a line along the last axis: neighboring threads have neighboring fours, which are read at once where
 // lines are so long that they lie at multiples of four.
 struct Along {
     static constexpr bool IS_EVEN = false;
@@ -103,7 +103,7 @@ struct Window {
         const float smoothed = gains[whole] * total;
         return is_sloped ? smoothed + slopes[whole] * moment : smoothed;
     }
-    // Of one voxel whose window reaches a voxels down and b up, neighbours `step` away in memory.
+    // Of one voxel whose window reaches a voxels down and b up, neighbors `step` away in memory.
     __device__ float smooth_one(const float* __restrict__ here, ptrdiff_t step, int a, int b) const
     {
         float total = weights[0] * *here, moment = 0.0f;

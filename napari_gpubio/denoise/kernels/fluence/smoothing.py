@@ -40,10 +40,10 @@ class Segments(NamedTuple):
 
 
 @_jit
-def _sum(values: Array, centre: int, stride: int, weights: Array, totals: Array) -> None:
-    """Weighted sums of voxels that lie side by side, eight at a time, over neighbours ``stride`` apart."""
+def _sum(values: Array, center: int, stride: int, weights: Array, totals: Array) -> None:
+    """Weighted sums of voxels that lie side by side, eight at a time, over neighbors ``stride`` apart."""
     for k in range(0, len(totals) - _LANES + 1, _LANES):
-        here = centre + k
+        here = center + k
         total = load(values, here) * weights[0]
         for d in range(1, len(weights)):
             pair = load(values, here + d * stride) + load(values, here - d * stride)
@@ -52,10 +52,10 @@ def _sum(values: Array, centre: int, stride: int, weights: Array, totals: Array)
 
 
 @_jit
-def _sum_moments(values: Array, centre: int, stride: int, weights: Array, moments: Array) -> None:
+def _sum_moments(values: Array, center: int, stride: int, weights: Array, moments: Array) -> None:
     """First moments of the same."""
     for k in range(0, len(moments) - _LANES + 1, _LANES):
-        here = centre + k
+        here = center + k
         moment = load(values, here) * _ZERO
         for d in range(1, len(weights)):
             pair = load(values, here + d * stride) - load(values, here - d * stride)
@@ -79,13 +79,13 @@ def _reach(reach: int, below: int, above: int) -> tuple[int, int]:
 
 
 @_jit
-def _cut_sum(values: Array, centre: int, stride: int, taps: Weights, below: int, above: int) -> np.float32:
+def _cut_sum(values: Array, center: int, stride: int, taps: Weights, below: int, above: int) -> np.float32:
     """Smooth one voxel whose segment ends so many voxels below and above."""
     a, b = _reach(len(taps.weights) - 1, below, above)
-    total, moment = taps.weights[0] * values[centre], _ZERO
+    total, moment = taps.weights[0] * values[center], _ZERO
     for d in range(1, max(a, b) + 1):
-        up = values[centre + d * stride] if d <= b else _ZERO
-        down = values[centre - d * stride] if d <= a else _ZERO
+        up = values[center + d * stride] if d <= b else _ZERO
+        down = values[center - d * stride] if d <= a else _ZERO
         total = multiply_add(taps.weights[d], up + down, total)
         moment = multiply_add(taps.weights[d] * _F(d), up - down, moment)
     smoothed = taps.gains[a, b] * total
@@ -103,13 +103,13 @@ def _across(source: Array, taps: Weights, segments: Segments, first: int, out: A
     wide = (width + _LANES - 1) // _LANES * _LANES
     totals, moments = np.empty(wide, np.float32), np.zeros(wide, np.float32)
     for i in range(n):
-        centre = (i + reach) * _STRIP
+        center = (i + reach) * _STRIP
         a, b = _reach(reach, i, n - 1 - i)
         gain, slope, weights = taps.gains[a, b], taps.slopes[a, b], taps.weights[: max(a, b) + 1]
-        _sum(room, centre, _STRIP, weights, totals)
+        _sum(room, center, _STRIP, weights, totals)
         row = out[i, first : first + width]
         if slope != _ZERO:
-            _sum_moments(room, centre, _STRIP, weights, moments)
+            _sum_moments(room, center, _STRIP, weights, moments)
             for k in range(width):
                 row[k] = gain * totals[k] + slope * moments[k]
         else:
@@ -119,7 +119,7 @@ def _across(source: Array, taps: Weights, segments: Segments, first: int, out: A
             lower, upper = segments.below[i, first : first + width], segments.above[i, first : first + width]
             for k in range(width):
                 if lower[k] < min(i, reach) or upper[k] < min(n - 1 - i, reach):
-                    row[k] = _cut_sum(room, centre + k, _STRIP, taps, lower[k], upper[k])
+                    row[k] = _cut_sum(room, center + k, _STRIP, taps, lower[k], upper[k])
 
 
 @_jit

@@ -168,14 +168,14 @@ struct Divisions {
     int x, y, z;
 };
 
-// The sample number n of a voxel: in its centre if it is the only one, else somewhere in its part.
-__device__ __forceinline__ Place sample_of(Place centre, Divisions parts, int n, unsigned key, const double* frame)
+// The sample number n of a voxel: in its center if it is the only one, else somewhere in its part.
+__device__ __forceinline__ Place sample_of(Place center, Divisions parts, int n, unsigned key, const double* frame)
 {
     const int samples = parts.x * parts.y * parts.z;
-    if (samples == 1) return centre;
+    if (samples == 1) return center;
     const unsigned m = key * samples + n;
     const int i = n / (parts.y * parts.z), j = n / parts.z % parts.y, k = n % parts.z;
-    Place place = shifted(centre, ((float)i + fraction(m * SAMPLE_X)) / (float)parts.x - 0.5f, scaled(frame + 3, 1.0));
+    Place place = shifted(center, ((float)i + fraction(m * SAMPLE_X)) / (float)parts.x - 0.5f, scaled(frame + 3, 1.0));
     place = shifted(place, ((float)j + fraction(m * SAMPLE_Y)) / (float)parts.y - 0.5f, scaled(frame + 6, 1.0));
     return shifted(place, ((float)k + fraction(m * SAMPLE_Z)) / (float)parts.z - 0.5f, scaled(frame + 9, 1.0));
 }
@@ -259,12 +259,12 @@ extern "C" __global__ void __launch_bounds__(256, 3) tally_voxels(
                     }
                     const bool is_own = organ == next;
                     left &= ~__ballot_sync(ALL, is_own);
-                    const Place centre = shifted(start, (float)k, step);
+                    const Place center = shifted(start, (float)k, step);
                     for (int n = 0; n < samples; ++n) {
                         int bin = -1;
                         if (is_own)
                             bin = look_up(
-                                volume, rule, sample_of(centre, parts, n, (unsigned)(row + k), frame), 1, found);
+                                volume, rule, sample_of(center, parts, n, (unsigned)(row + k), frame), 1, found);
                         if (slot >= 0)
                             vote(bins + slot * count, bin, 1);
                         else if (sign != 0 && bin >= 0) // too many organs in one strip

@@ -204,7 +204,7 @@ def _parts(found: Any, organs: int, bins: int) -> tuple[Any, Any, Any, Any]:
 
 
 def label_define(labels: npt.NDArray[Any]) -> tuple[str, ...]:
-    """The specialisation of the kernels for the type of some labels."""
+    """The specialization of the kernels for the type of some labels."""
     return (f"LABEL={LABEL_TYPES[labels.dtype.itemsize]}",)
 
 

@@ -34,7 +34,7 @@ def is_within(x: np.float32, n: int) -> Any:
 def dose_at(volume: Volume, x: np.float32, y: np.float32, z: np.float32) -> np.float32:
     """Trilinear value at a voxel index, or `OUTSIDE`.
 
-    A dose voxel reaches half a voxel beyond its centre; beyond the outermost centres its value holds.
+    A dose voxel reaches half a voxel beyond its center; beyond the outermost centers its value holds.
     """
     v, nx, ny, nz = volume.values, volume.nx, volume.ny, volume.nz
     if not (is_within(x, nx) and is_within(y, ny) and is_within(z, nz)):

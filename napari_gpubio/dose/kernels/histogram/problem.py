@@ -25,7 +25,7 @@ from napari_gpubio.dose.kernels.histogram.work import (
 )
 from napari_gpubio.dose.model import MM3_PER_CC, Dose, Structures
 from napari_gpubio.dose.settings import DvhSettings
-from napari_gpubio.dose.structures.contours import Colour, ContourStructure
+from napari_gpubio.dose.structures.contours import Color, ContourStructure
 from napari_gpubio.dose.structures.edges import edges_of
 from napari_gpubio.dose.structures.labels import LabelStructures
 from napari_gpubio.dose.structures.outlines import Outlines, slab_outlines
@@ -42,7 +42,7 @@ class Organ:
 
     Parameters
     ----------
-    name, colour, notes
+    name, color, notes
         As the structure has them.
     unit_mm3
         Volume that one unit of weight stands for.
@@ -53,7 +53,7 @@ class Organ:
     name: str
     unit_mm3: float
     spacing_mm: float = 0.0
-    colour: Colour | None = None
+    color: Color | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -167,7 +167,7 @@ class _Layout:
                 name=structure.name,
                 unit_mm3=unit_mm3,
                 spacing_mm=spacing,
-                colour=structure.colour,
+                color=structure.color,
                 notes=notes,
             )
         )

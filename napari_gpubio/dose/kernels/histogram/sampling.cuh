@@ -25,7 +25,7 @@ struct Place {
 
 __device__ __forceinline__ bool is_within(float x, int n) { return x >= -0.5f && x <= (float)n - 0.5f; }
 
-// Trilinear; beyond the outermost centres their value holds.
+// Trilinear; beyond the outermost centers their value holds.
 __device__ __forceinline__ float dose_at(Volume volume, Place place)
 {
     const int nx = volume.nx, ny = volume.ny, nz = volume.nz;

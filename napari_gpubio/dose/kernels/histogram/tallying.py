@@ -200,13 +200,13 @@ def tally_points(volume: Volume, rule: BinRule, points: Points, work: Any, count
 
 @_jit
 def tally_voxel(
-    volume: Volume, rule: BinRule, voxels: Voxels, centre: Any, key: int, weight: int, own: Any, found: Found
+    volume: Volume, rule: BinRule, voxels: Voxels, center: Any, key: int, weight: int, own: Any, found: Found
 ) -> Found:
-    """Count the samples of one voxel: one at its centre, or one somewhere in each of its parts."""
+    """Count the samples of one voxel: one at its center, or one somewhere in each of its parts."""
     organ, counts = own
     a, b, c = voxels.divisions[organ]
     if a * b * c == 1:
-        return tally_sample(volume, rule, centre, weight, counts, found)
+        return tally_sample(volume, rule, center, weight, counts, found)
     along_x, along_y, along_z = scaled(voxels.frame[1], 1.0), scaled(voxels.frame[2], 1.0), scaled(voxels.frame[3], 1.0)
     number = key * (a * b * c)
     for i in range(a):
@@ -214,7 +214,7 @@ def tally_voxel(
             for k in range(c):
                 u, v = fraction(multiple(number, lattice.SAMPLE_X)), fraction(multiple(number, lattice.SAMPLE_Y))
                 w = fraction(multiple(number, lattice.SAMPLE_Z))
-                place = shifted(centre, (_F(i) + u) / _F(a) - _HALF, along_x)
+                place = shifted(center, (_F(i) + u) / _F(a) - _HALF, along_x)
                 place = shifted(place, (_F(j) + v) / _F(b) - _HALF, along_y)
                 place = shifted(place, (_F(k) + w) / _F(c) - _HALF, along_z)
                 found = tally_sample(volume, rule, place, weight, counts, found)
@@ -257,8 +257,8 @@ def tally_strip(
                 if current >= 0:
                     put(found, sign, counts[current], extremes[current])
                 current, found = organ, nothing()
-            key, centre = (i * nj + j) * nk + k, shifted(start, _F(k), step)
-            found = tally_voxel(volume, rule, voxels, centre, key, sign, (organ, counts[organ]), found)
+            key, center = (i * nj + j) * nk + k, shifted(start, _F(k), step)
+            found = tally_voxel(volume, rule, voxels, center, key, sign, (organ, counts[organ]), found)
     if current >= 0:
         put(found, sign, counts[current], extremes[current])
 

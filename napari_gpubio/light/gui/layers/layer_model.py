@@ -10,7 +10,7 @@ from napari_gpubio.gui.tables.model import MISSING, WRONG, CellModel, Place, ali
 from napari_gpubio.light.gui.layers.layer_columns import COLUMNS, FIELDS, heading
 from napari_gpubio.light.gui.layers.layer_rows import UNITS, LayerRow, first_problem, problem_at, title
 from napari_gpubio.light.layers.model import Layer
-from napari_gpubio.light.layers.napari_io import layer_colours
+from napari_gpubio.light.layers.napari_io import layer_colors
 
 Rows = tuple[LayerRow, ...]
 NEW = LayerRow(name="", n=1.4, mua_per_mm=0.1, mus_per_mm=10.0, g=0.9, thickness_mm=1.0)
@@ -29,7 +29,7 @@ class LayerModel(CellModel):
             _Role.DisplayRole: lambda i, field: self._shown_text(i, field),
             _Role.EditRole: lambda i, field: self._rows[i].text(field, self._unit),
             _Role.ToolTipRole: lambda i, field: self.problem(i, FIELDS.index(field)) or title(self._rows, i),
-            _Role.DecorationRole: lambda i, field: QColor(self.colours[i]) if field == "name" else None,
+            _Role.DecorationRole: lambda i, field: QColor(self.colors[i]) if field == "name" else None,
             _Role.BackgroundRole: self._background,
             _Role.ForegroundRole: lambda i, field: MISSING if self.is_missing(i, FIELDS.index(field)) else None,
             _Role.TextAlignmentRole: lambda _, field: aligned(left=field == "name"),
@@ -43,9 +43,9 @@ class LayerModel(CellModel):
         return self._rows
 
     @property
-    def colours(self) -> tuple[str, ...]:
-        """Colours of the rows."""
-        return layer_colours([row.name for row in self._rows])
+    def colors(self) -> tuple[str, ...]:
+        """Colors of the rows."""
+        return layer_colors([row.name for row in self._rows])
 
     def begin_with(self, layers: Iterable[Layer]) -> None:
         """Show layers, before which there is nothing to come back to."""

@@ -39,7 +39,7 @@ class PictureBox(QWidget):
         form = aligned_form(self)
         form.addRow(self._bar)
         form.addRow(row_label("Show", self._quantity.toolTip(), self), self._quantity)
-        form.addRow(row_label("Colours", self._decades.toolTip(), self), decades)
+        form.addRow(row_label("Colors", self._decades.toolTip(), self), decades)
         form.addRow(row_label("Noise", self._mask.toolTip(), self), self._mask)
         form.addRow(row_label("Borders", "Lines where layers meet, and their names", self), self._borders)
         form.addRow("", keep)
@@ -54,7 +54,7 @@ class PictureBox(QWidget):
 
     @property
     def decades(self) -> int:
-        """How many powers of ten the colours span."""
+        """How many powers of ten the colors span."""
         return int(self._decades.value())
 
     @property
@@ -73,6 +73,6 @@ class PictureBox(QWidget):
         self.changed.emit()
 
     def show_legend(self, layer: Any | None) -> None:
-        """Say what the colours of a layer stand for."""
+        """Say what the colors of a layer stand for."""
         told = "" if layer is None else f"{carried(layer, 'quantity')}, {carried(layer, 'meaning')}"
         self._bar.show_layer(layer, told)

@@ -17,7 +17,7 @@ _BORDERS = {"vectors": "layered borders", "points": "layered names"}
 
 
 class PictureView:
-    """Shows pictures in the panel's own layers; what the user set on a layer (colours, limits) stays.
+    """Shows pictures in the panel's own layers; what the user set on a layer (colors, limits) stays.
 
     Parameters
     ----------
@@ -152,9 +152,9 @@ class PictureView:
         return [layer for part in (_PICTURE, *_BORDERS.values()) if (layer := self.layer(part)) is not None]
 
     def _agreed_units(self) -> tuple[str, str]:
-        """Millimetres, but none beside layers without units, of which napari would complain; the same for all of ours.
+        """Millimeters, but none beside layers without units, of which napari would complain; the same for all of ours.
 
-        A scale bar is shown as long as it can say millimetres.
+        A scale bar is shown as long as it can say millimeters.
         """
         own = self._own()
         others = [layer for layer in self._viewer.layers if layer not in own]

@@ -11,7 +11,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.number_field import NumberBox
 from napari_gpubio.light.gui.layers.layer_columns import DIM
 from napari_gpubio.light.gui.layers.request import Picture
-from napari_gpubio.light.gui.plots_axes import COLOURS, LogPlot
+from napari_gpubio.light.gui.plots_axes import COLORS, LogPlot
 from napari_gpubio.light.layers.curves import (
     Curve,
     angle_curves,
@@ -101,10 +101,10 @@ class Pane(QWidget):
         alike = len({curve.quantity for curve in self.curves}) == 1
         self.plot.name_axes(first.coordinate_text, first.quantity_text if alike else f"Escaping ({first.unit})")
         self.draw_more(picture)
-        for curve, colour in zip(self.curves, COLOURS, strict=False):  # few curves, more colours
+        for curve, color in zip(self.curves, COLORS, strict=False):  # few curves, more colors
             if (curve.value > 0).any():
                 name = f"{curve.name} ± standard error"
-                self.plot.add_curve(curve.at, curve.value, error=curve.error, colour=colour, name=name)
+                self.plot.add_curve(curve.at, curve.value, error=curve.error, color=color, name=name)
         self.plot.frame(np.append(first.at, 0.0), min(map(_lowest, self.curves)))
 
 
@@ -118,7 +118,7 @@ class DepthPane(Pane):
         self._choice = QComboBox(self)
         self._choice.addItems([BROAD, AT_RADIUS])
         self._choice.setToolTip("As an infinitely broad beam gives it, or at a distance from the axis of the beam")
-        self.radius = _millimetres("Which radial bin is shown", self)
+        self.radius = _millimeters("Which radial bin is shown", self)
         for widget in (self._choice, self.radius):
             self.add_choice(widget)
         self.radius.hide()
@@ -155,7 +155,7 @@ class RadialPane(Pane):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("Radial profile at depth", self._profile, parent)
-        self.depth = _millimetres("Which depth bin is shown", self)
+        self.depth = _millimeters("Which depth bin is shown", self)
         self.add_choice(self.depth)
         self.depth.edited.connect(self._draw_again)
 
@@ -178,17 +178,17 @@ class AnglePane(Pane):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("Escaping light by angle", _escaping_by_angle, parent)
-        self.plot.legend.setOffset((8, -8))  # where the curves are not: they fall towards 90°
+        self.plot.legend.setOffset((8, -8))  # where the curves are not: they fall toward 90°
 
     def draw_more(self, picture: Picture) -> None:
         """Draw the cosine law."""
         at = self.curves[0].at
         lambertian = picture.result.diffuse_reflectance.value / np.pi * np.cos(np.deg2rad(at))
         if (lambertian > 0).any():
-            self.plot.add_curve(at, lambertian, colour=COLOURS[3], name="Lambertian of the same Rd", dashed=True)
+            self.plot.add_curve(at, lambertian, color=COLORS[3], name="Lambertian of the same Rd", dashed=True)
 
 
-def _millimetres(tip: str, parent: QWidget) -> NumberBox:
+def _millimeters(tip: str, parent: QWidget) -> NumberBox:
     box = NumberBox(0.0, 1e6, 0.0, 6, parent, step=0.1, unit="mm", arrows=True)
     box.setToolTip(tip)
     return box

@@ -18,7 +18,7 @@ from napari_gpubio.light.gui.results_table import NumberTable
 from napari_gpubio.light.io.layered_results import load_layered_result, save_layered_result
 from napari_gpubio.light.io.mco import write_mco
 from napari_gpubio.light.layers.curves import every_curve, write_curves
-from napari_gpubio.light.layers.napari_io import layer_colours
+from napari_gpubio.light.layers.napari_io import layer_colors
 from napari_gpubio.light.layers.numbers import fraction_rows, layered_findings, layered_rows
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.numbers import write_csv
@@ -73,11 +73,11 @@ class ResultBox(QWidget):
             button.setEnabled(picture is not None)
         if picture is not None:
             rows = fraction_rows(picture.result)
-            colours = layer_colours([layer.name for layer in picture.result.medium.layers])
+            colors = layer_colors([layer.name for layer in picture.result.medium.layers])
             findings = layered_findings(picture.traced, running=running)
             can_go_on = not running and picture.traced.state is not None
             self.head.show_result(picture.result, findings, can_go_on=can_go_on)
-            self.table.show_rows(rows, dict(enumerate(colours, start=1)))
+            self.table.show_rows(rows, dict(enumerate(colors, start=1)))
         self.plots.show_picture(picture)
 
     def attach(self) -> None:

@@ -10,7 +10,7 @@ from qtpy.QtGui import QColor, QFont, QLinearGradient, QPainter, QPen, QPolygonF
 from qtpy.QtWidgets import QSizePolicy, QWidget
 
 from napari_gpubio.light.gui.layers.layer_rows import LayerRow
-from napari_gpubio.light.layers.napari_io import layer_colours
+from napari_gpubio.light.layers.napari_io import layer_colors
 
 _SIDE, _LETTERS = 4, 11  # pixels
 _ROW, _FEWEST, _MOST = 19, 2, 14  # height that a layer adds, and of how many at least and at most
@@ -28,7 +28,7 @@ class StackDrawing(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._rows: Sequence[LayerRow] = ()
-        self._colours: Sequence[str] = ()
+        self._colors: Sequence[str] = ()
         self._n = (1.0, 1.0)
         self._unit = "1/mm"
         self._current: int | None = None
@@ -42,7 +42,7 @@ class StackDrawing(QWidget):
     def show_stack(self, rows: Sequence[LayerRow], n_above: float, n_below: float, unit: str) -> None:
         """Draw other layers."""
         self._rows, self._n, self._unit = rows, (n_above, n_below), unit
-        self._colours = layer_colours([row.name for row in rows])
+        self._colors = layer_colors([row.name for row in rows])
         self.setVisible(bool(rows))
         self.setFixedHeight(2 * _AMBIENT + _ROW * min(max(len(rows), _FEWEST), _MOST))
         self.update()
@@ -102,30 +102,30 @@ class StackDrawing(QWidget):
             painter.drawText(QRectF(_SIDE + 4, edges[-1], self.width(), _AMBIENT), left, f"n = {below:g}")
 
     def _paint_layer(self, painter: QPainter, index: int, top: float, bottom: float) -> None:
-        row, colour = self._rows[index], QColor(self._colours[index])
-        colour.setAlpha(_SOFT)
+        row, color = self._rows[index], QColor(self._colors[index])
+        color.setAlpha(_SOFT)
         box = QRectF(_SIDE, top, self.width() - 2 * _SIDE, bottom - top)
-        fill: Any = colour
+        fill: Any = color
         if row.thickness_mm == math.inf:
             box.setBottom(bottom + _AMBIENT)
             fill = QLinearGradient(0, top, 0, box.bottom())
-            clear = QColor(colour)
+            clear = QColor(color)
             clear.setAlpha(0)
-            fill.setColorAt(0.5, colour)
+            fill.setColorAt(0.5, color)
             fill.setColorAt(1.0, clear)
         painter.fillRect(box, fill)
         if index == self._current:
             painter.setPen(QPen(QColor("white"), 1.5))
             painter.drawRect(box.adjusted(1, 1, -1, -1))
         if bottom - top > _LETTERS:
-            self._write(painter, row, QRectF(box.left() + 4, top, box.width() - 8, bottom - top), colour)
+            self._write(painter, row, QRectF(box.left() + 4, top, box.width() - 8, bottom - top), color)
 
-    def _write(self, painter: QPainter, row: LayerRow, box: QRectF, colour: QColor) -> None:
+    def _write(self, painter: QPainter, row: LayerRow, box: QRectF, color: QColor) -> None:
         font = QFont(self.font())
         font.setPixelSize(_LETTERS)
         painter.setFont(font)
         behind = self.palette().window().color().lightnessF()
-        light = colour.lightnessF() * colour.alphaF() + behind * (1 - colour.alphaF())
+        light = color.lightnessF() * color.alphaF() + behind * (1 - color.alphaF())
         painter.setPen(QColor("black") if light > 0.42 else QColor("white"))
         middle = Qt.AlignmentFlag.AlignVCenter
         painter.drawText(box, Qt.AlignmentFlag.AlignLeft | middle, row.name)

@@ -26,7 +26,7 @@ _PROPERTIES = ("mua", "mus", "g", "n")
 _MEDIUM_KEYS = dict(zip(_PROPERTIES, ("mua_per_mm", "mus_per_mm", "g", "n"), strict=True))
 _REFUSED = {
     "InverseCDF": "a phase function of its own; this engine scatters by Henyey and Greenstein",
-    "MieScatter": "polarised light, which this engine does not trace",
+    "MieScatter": "polarized light, which this engine does not trace",
     "VoxelSize": "edges of its own for every layer of voxels; resample the volume to equal voxels",
 }
 

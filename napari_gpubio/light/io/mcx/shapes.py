@@ -3,7 +3,7 @@
 A list of shapes is drawn in its order into one grid; each writes its ``Tag`` over what was there. The rules are those
 of MCX to the voxel, oddities included:
 
-* A voxel belongs to a sphere, box, cylinder or half space (``UpperSpace``) when its centre does, the surface included
+* A voxel belongs to a sphere, box, cylinder or half space (``UpperSpace``) when its center does, the surface included
   (not that of the half space). Distances are computed in single precision, as MCX does.
 * Positions count from the corner of the first voxel: (0, 0, 0), or (1, 1, 1) where the file counts from 1, or the
   ``Origin`` given in the list. It holds for ``Box``, ``Cylinder`` and ``Subgrid``; spheres and half spaces always count
@@ -118,10 +118,10 @@ class _Canvas:
 
     def sphere(self, shape: Section, key: str) -> None:
         content = shape.section(key)
-        centre, radius = _vector(content, "O"), np.float32(content.number("R"))
+        center, radius = _vector(content, "O"), np.float32(content.number("R"))
 
         def inside(x: Floats, y: Floats, z: Floats) -> Array:
-            dx, dy, dz = x - centre[0], y - centre[1], z - centre[2]
+            dx, dy, dz = x - center[0], y - center[1], z - center[2]
             return np.asarray(dx * dx + dy * dy + dz * dz <= radius * radius)
 
         self._fill(inside, _tag(content))
@@ -185,7 +185,7 @@ class _Canvas:
         labels[_span(_index(low), _index(high))] = tag
 
     def _fill(self, inside: Callable[[Floats, Floats, Floats], Array], tag: int) -> None:
-        """Fill the voxels whose centres are inside, one plane across the first axis after the other."""
+        """Fill the voxels whose centers are inside, one plane across the first axis after the other."""
         labels = self.grid()
         x, y, z = (np.arange(length, dtype=np.float32) + np.float32(0.5) for length in labels.shape)
         for plane, height in zip(labels, x, strict=True):

@@ -159,10 +159,10 @@ def _lambertian(section: Section, frame: McxFrame) -> Source:
 def _line(section: Section, frame: McxFrame) -> Source:
     along = np.array(_parameters(section, "Param1")[:3])
     length = float(np.linalg.norm(along)) * frame.unit_mm
-    centre = _place(section, frame) + along * frame.unit_mm / 2
+    center = _place(section, frame) + along * frame.unit_mm / 2
     if not 0 < length < math.inf:
         raise InvalidInput(f"Optode.Source.Param1 is {list(along)}; give the line as a vector in voxels")
-    return Source(kind="line", position_mm=tuple(centre), direction=tuple(along), length_mm=length)
+    return Source(kind="line", position_mm=tuple(center), direction=tuple(along), length_mm=length)
 
 
 def _planar(section: Section, frame: McxFrame) -> Source:
@@ -192,9 +192,9 @@ def _rectangle(section: Section, frame: McxFrame) -> tuple[dict[str, Any], bool]
         raise InvalidInput(
             "Optode.Source.Param1, Param2 and Dir are not at right angles; this engine has upright rectangles only"
         )
-    centre = np.array(common["position_mm"]) + (edges[0] + edges[1]) * frame.unit_mm / 2
+    center = np.array(common["position_mm"]) + (edges[0] + edges[1]) * frame.unit_mm / 2
     rectangle = common | {
-        "position_mm": tuple(centre),
+        "position_mm": tuple(center),
         "width_mm": lengths[0] * frame.unit_mm,
         "height_mm": lengths[1] * frame.unit_mm,
         "width_axis": tuple(u),

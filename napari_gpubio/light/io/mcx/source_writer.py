@@ -28,19 +28,19 @@ def write_source(source: Source, domain: Domain, frame: McxFrame) -> dict[str, A
     if source.kind not in _WRITERS:
         raise InvalidInput(f"MCX has no source like {source.kind!r}; it has {', '.join(_WRITERS)}")
     width, height, direction = domain.direction_to_grid(source.frame())
-    centre = domain.world_to_grid(source.position_mm) / frame.unit_mm
-    placed = _Placed(source, frame.unit_mm, centre, width, height, direction)
-    fields = {"Type": source.kind, "Pos": centre, "Dir": direction} | _WRITERS[source.kind](placed)
+    center = domain.world_to_grid(source.position_mm) / frame.unit_mm
+    placed = _Placed(source, frame.unit_mm, center, width, height, direction)
+    fields = {"Type": source.kind, "Pos": center, "Dir": direction} | _WRITERS[source.kind](placed)
     return {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in fields.items()}
 
 
 @dataclass(frozen=True, eq=False)
 class _Placed:
-    """A source, its centre in voxels, and its axes along those of the volume."""
+    """A source, its center in voxels, and its axes along those of the volume."""
 
     source: Source
     unit_mm: float
-    centre: Vector
+    center: Vector
     width: Vector
     height: Vector
     direction: Vector
@@ -66,7 +66,7 @@ def _line(placed: _Placed) -> dict[str, Any]:
     along = placed.direction * placed.source.length_mm / placed.unit_mm
     return {
         "Type": "slit",
-        "Pos": placed.centre - along / 2,
+        "Pos": placed.center - along / 2,
         "Dir": [*placed.direction.tolist(), _EVERY_SIDE],
         "Param1": [*along.tolist(), 0.0],
     }
@@ -77,7 +77,7 @@ def _rectangle(placed: _Placed) -> dict[str, Any]:
     height = placed.height * placed.source.height_mm / placed.unit_mm
     rows, columns = (0, 0) if placed.source.pattern is None else placed.source.pattern.shape
     return {
-        "Pos": placed.centre - (width + height) / 2,
+        "Pos": placed.center - (width + height) / 2,
         "Param1": [*width.tolist(), columns],
         "Param2": [*height.tolist(), rows],
     }

@@ -17,7 +17,7 @@ __device__ __forceinline__ void start(int kind, const float* __restrict__ source
     turn(random->next(), &cp, &sp);
     const float size = source[12], other = source[13];
     float x = 0.0f, y = 0.0f, z = 0.0f;
-    if (kind == FIBRE || kind == DISK || kind == LAMBERTIAN || kind == GAUSSIAN) {
+    if (kind == FIBER || kind == DISK || kind == LAMBERTIAN || kind == GAUSSIAN) {
         const float r = kind == GAUSSIAN ? size * sqrtf(0.5f * minus_log(u0)) : size * sqrtf(u0);
         x = r * cp;
         y = r * sp;
@@ -42,14 +42,14 @@ __device__ __forceinline__ void start(int kind, const float* __restrict__ source
         x = size * cp;
         y = size * sp;
     }
-    const bool spread = kind == ISOTROPIC || kind == LINE || kind == CONE || kind == FIBRE || kind == LAMBERTIAN ||
+    const bool spread = kind == ISOTROPIC || kind == LINE || kind == CONE || kind == FIBER || kind == LAMBERTIAN ||
                         kind == CYLINDER;
     if (spread) {
             const float v = random->uniform();
         float ca, sa;
         turn(random->next(), &ca, &sa);
         const bool cosine_law = kind == LAMBERTIAN || kind == CYLINDER;
-        const float ct = cosine_law ? sqrtf(v) : kind == CONE || kind == FIBRE ? 1.0f - source[14] * v : 2.0f * v - 1.0f;
+        const float ct = cosine_law ? sqrtf(v) : kind == CONE || kind == FIBER ? 1.0f - source[14] * v : 2.0f * v - 1.0f;
         const float st = sqrtf(fmaxf(0.0f, 1.0f - ct * ct));
         lx = st * ca;
         ly = st * sa;

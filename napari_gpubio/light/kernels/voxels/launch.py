@@ -13,7 +13,7 @@ from napari_gpubio.light.kernels.voxels.photon import (
     CYLINDER,
     DISK,
     EDGE,
-    FIBRE,
+    FIBER,
     GAUSSIAN,
     ISOTROPIC,
     LAMBERTIAN,
@@ -44,7 +44,7 @@ def start(kind, source, pattern, columns, state):
     cp, sp = turn(bits)
     size, other = source[12], source[13]
     x, y, z = ZERO, ZERO, ZERO
-    if kind in (FIBRE, DISK, LAMBERTIAN, GAUSSIAN):
+    if kind in (FIBER, DISK, LAMBERTIAN, GAUSSIAN):
         r = size * math.sqrt(HALF * minus_log(u0)) if kind == GAUSSIAN else size * math.sqrt(u0)
         x, y = r * cp, r * sp
     elif kind == PLANAR:
@@ -66,13 +66,13 @@ def start(kind, source, pattern, columns, state):
     lx, ly, lz = ZERO, ZERO, ONE
     if kind == CYLINDER:
         x, y = size * cp, size * sp
-    if kind in (ISOTROPIC, LINE, CONE, FIBRE, LAMBERTIAN, CYLINDER):
+    if kind in (ISOTROPIC, LINE, CONE, FIBER, LAMBERTIAN, CYLINDER):
         v, state = uniform(state)
         bits, state = next_bits(state)
         ca, sa = turn(bits)
         if kind in (LAMBERTIAN, CYLINDER):
             ct = math.sqrt(v)
-        elif kind in (CONE, FIBRE):
+        elif kind in (CONE, FIBER):
             ct = ONE - source[14] * v
         else:
             ct = _F(2.0) * v - ONE

@@ -163,14 +163,14 @@ class VoxelProblem:
         return numbers.astype(np.float32)
 
     def _half_angle(self) -> float:
-        if self.source.kind != "fibre":
+        if self.source.kind != "fiber":
             return math.radians(self.source.half_angle_deg)
         n = self.domain.outside_n
         if label := label_at(self.domain.labels, self.domain.affine, self.source.position_mm):
             n = self.domain.medium(label).n
         if self.source.numerical_aperture > n:
             raise InvalidInput(
-                f"the fibre's numerical aperture is {self.source.numerical_aperture:g}, more than the refractive index "
+                f"the fiber's numerical aperture is {self.source.numerical_aperture:g}, more than the refractive index "
                 f"{n:g} where it ends; give a smaller one"
             )
         return math.asin(self.source.numerical_aperture / n)

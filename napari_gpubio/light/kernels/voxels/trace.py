@@ -44,7 +44,7 @@ _F, _I, _U, _L = np.float32, np.int32, np.uint32, np.uint64
 def detector_at(detectors, x, y, z):
     """Which detector an escaping photon hits, or -1.
 
-    A detector: centre, radius^2, normal (0 for a sphere), half thickness.
+    A detector: center, radius^2, normal (0 for a sphere), half thickness.
     """
     for d in range(len(detectors)):
         one = detectors[d]

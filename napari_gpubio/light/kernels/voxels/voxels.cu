@@ -20,7 +20,7 @@
 // without a photon before they get new ones, and voxels of a thread that folds (as on the host).
 enum { THREADS = 128, RESIDENT_BLOCKS = 8, SPAWN = 4, FOLD_CELLS = 8 };
 
-// Which detector an escaping photon hits, or -1. A detector: centre, radius^2, normal (0 for a sphere), half thickness.
+// Which detector an escaping photon hits, or -1. A detector: center, radius^2, normal (0 for a sphere), half thickness.
 __device__ __forceinline__ int detector_at(const float* __restrict__ detectors, int count, Vector at)
 {
     for (int d = 0; d < count; ++d) {

@@ -77,7 +77,7 @@ def block(count: int) -> Labels:
 
 
 def with_ball(labels: Labels, radius: float, label: int) -> Labels:
-    """Labels with a ball in their middle: the voxels whose centres lie in it; the radius in voxels."""
+    """Labels with a ball in their middle: the voxels whose centers lie in it; the radius in voxels."""
     offsets = [np.arange(count) + 0.5 - count / 2 for count in labels.shape]
     x, y, z = np.meshgrid(*offsets, indexing="ij", sparse=True)
     return np.where(x**2 + y**2 + z**2 <= radius**2, np.uint8(label), labels)

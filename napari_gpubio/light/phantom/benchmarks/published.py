@@ -13,7 +13,7 @@ from napari_gpubio.light.phantom.benchmarks.case import (
     medium,
     pencil,
 )
-from napari_gpubio.light.phantom.head import CSF, GREY, SCALP, SKULL, WHITE, head_labels
+from napari_gpubio.light.phantom.head import CSF, GRAY, SCALP, SKULL, WHITE, head_labels
 from napari_gpubio.light.phantom.optodes import default_source
 from napari_gpubio.light.tissue import HEAD_LAYERS
 
@@ -22,7 +22,7 @@ USC_ATLAS: dict[int, Row] = {
     SCALP: (0.019, 7.8, 0.89, 1.37),
     SKULL: (0.019, 7.8, 0.89, 1.37),
     CSF: (0.0004, 0.009, 0.89, 1.37),
-    GREY: (0.02, 9.0, 0.89, 1.37),
+    GRAY: (0.02, 9.0, 0.89, 1.37),
     WHITE: (0.08, 40.9, 0.84, 1.37),
 }
 SKIN_LAYERS = {  # mu_a and mu_s in 1/cm, g, n, voxels of 20 um; Meglinski & Matcher 2001, at 600 nm

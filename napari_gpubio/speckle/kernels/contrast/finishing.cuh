@@ -156,7 +156,7 @@ __device__ __forceinline__ void set_pixel(const Maps& maps, size_t i, const Pixe
 #endif
 }
 
-// Up to four neighbours, with one store for each map where they lie as such a store wants them.
+// Up to four neighbors, with one store for each map where they lie as such a store wants them.
 __device__ __forceinline__ void set_pixels(const Maps& maps, size_t i, const Pixel (&found)[4], int count)
 {
 #if !ALIGNED

@@ -1,4 +1,4 @@
-"""Maps of frames that are in a GPU's memory: which kernels, with which specialisations, and how they are launched."""
+"""Maps of frames that are in a GPU's memory: which kernels, with which specializations, and how they are launched."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ _I = np.int32
 
 
 def defines_of(recipe: Recipe) -> tuple[str, ...]:
-    """Return what all kernels are specialised for."""
+    """Return what all kernels are specialized for."""
     rule, s = recipe.rule, recipe.settings
     common = (f"KIND={int(rule.kind)}", f"MASK={int(s.mask)}", f"NOISE={int(recipe.noise.has_noise)}", f"IEEE={IEEE}")
     dark = int(recipe.dark is not None)

@@ -1,4 +1,4 @@
-// Sums over frames at each pixel, and contrast from them. A thread owns four neighbouring pixels and goes through the
+// Sums over frames at each pixel, and contrast from them. A thread owns four neighboring pixels and goes through the
 // frames: rolling windows add a frame and drop one, blocks of frames begin anew.
 #include "finishing.cuh"
 #include "samples.cuh"

@@ -181,7 +181,7 @@ def _accumulate(more: Array, out: Array) -> None:
 
 @jit
 def _add_across(values: Array, spare: Array, following: Array, radius: int, mirrored: int, out: Array) -> None:
-    """Sums of 2 ``radius`` + 1 neighbours in ``values``, whose margins are set here; two rows of scratch."""
+    """Sums of 2 ``radius`` + 1 neighbors in ``values``, whose margins are set here; two rows of scratch."""
     edge, size = 2 * radius + 1, values.size
     _set_margins(values, radius, mirrored)
     if radius == 0:
@@ -192,7 +192,7 @@ def _add_across(values: Array, spare: Array, following: Array, radius: int, mirr
         return
     source, target, span, done = values, spare, 1, 1
     while 2 * span <= edge:
-        _add(source, source[span:], target[: size - 2 * span + 1])  # sums of twice as many neighbours
+        _add(source, source[span:], target[: size - 2 * span + 1])  # sums of twice as many neighbors
         source, target, following, span = target, following, target, 2 * span
         if edge & span:
             if done == 1:
@@ -223,7 +223,7 @@ def _add_few_across(v: Array, radius: int, out: Array) -> None:
 
 @jit
 def _find_across(counts: Array, spare: Array, following: Array, radius: int, mirrored: int, out: Array) -> None:
-    """Not 0 where one of 2 ``radius`` + 1 neighbours is not, by doubling; margins are set here; two rows of scratch."""
+    """Not 0 where one of 2 ``radius`` + 1 neighbors is not, by doubling; margins are set here; two rows of scratch."""
     edge = 2 * radius + 1
     _set_margins(counts, radius, mirrored)
     source, target, span = counts, spare, 1

@@ -72,7 +72,7 @@ class CameraSource:
         Raises
         ------
         InvalidInput
-            If pymmcore-plus is not installed, there is no camera, it is busy, or it gives colour or more than 16 bits.
+            If pymmcore-plus is not installed, there is no camera, it is busy, or it gives color or more than 16 bits.
         """
         if self._core is None:
             self._core = _shared_core()
@@ -124,7 +124,7 @@ class CameraSource:
         if components != 1 or size not in (1, 2):
             raise InvalidInput(
                 f"{self.name} gives {components} components of {size // components} bytes a pixel; "
-                "choose a grey pixel type of 8 to 16 bits in Micro-Manager"
+                "choose a gray pixel type of 8 to 16 bits in Micro-Manager"
             )
         self.exposure_ms = float(core.getExposure())
         self.shape = (int(core.getImageHeight()), int(core.getImageWidth()))

@@ -26,7 +26,7 @@ def read_frames(path: Path) -> list[Pixels]:
     Unreadable
         If the file is half-written or damaged.
     InvalidInput
-        If it is whole, and its content is no raw frame (colour, floats).
+        If it is whole, and its content is no raw frame (color, floats).
     """
     try:
         arrays = _tiff_pages(path) if path.suffix.lower() in TIFF_SUFFIXES else [_png(path)]
@@ -47,5 +47,5 @@ def _tiff_pages(path: Path) -> list[Any]:
 def _png(path: Path) -> Any:
     with Image.open(path) as image:
         if image.mode not in ("L", "I;16", "I;16B", "I"):
-            raise InvalidInput(f"{path.name} is a PNG of mode {image.mode}; give grey frames of 8 or 16 bits")
+            raise InvalidInput(f"{path.name} is a PNG of mode {image.mode}; give gray frames of 8 or 16 bits")
         return np.asarray(image)

@@ -90,7 +90,7 @@ def _check_stack(stack: Any, name: str) -> None:
     if shape is None or dtype is None:
         raise InvalidInput(f"{name} is a {type(stack).__name__}; give an array of shape (frames, height, width)")
     if len(shape) == 4 and shape[-1] in (3, 4):
-        raise InvalidInput(f"{name} has shape {tuple(shape)} and looks like colour frames; give one channel of it")
+        raise InvalidInput(f"{name} has shape {tuple(shape)} and looks like color frames; give one channel of it")
     if len(shape) != 3 or 0 in shape:
         raise InvalidInput(f"{name} has shape {tuple(shape)}; give an array of shape (frames, height, width)")
     check_camera_type(dtype, name)

@@ -9,7 +9,7 @@ enum { STATS = 7 };
 
 struct Limits { real step, fa, length, bend, drift; };
 
-// Between the outermost voxel centres; false for NaN.
+// Between the outermost voxel centers; false for NaN.
 __device__ __forceinline__ bool inside(Shape n, real x, real y, real z)
 {
     return x >= 0 && y >= 0 && z >= 0 && x <= real(n.x - 1) && y <= real(n.y - 1) && z <= real(n.z - 1);

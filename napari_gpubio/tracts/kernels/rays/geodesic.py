@@ -28,7 +28,7 @@ BLOCK = 4  # rays that one thread does in a row
 
 @_jit
 def inside(shape, x, y, z):
-    """Whether a position lies between the outermost voxel centres (false for NaN)."""
+    """Whether a position lies between the outermost voxel centers (false for NaN)."""
     return (x >= 0) and (y >= 0) and (z >= 0) and (x <= shape[0] - 1) and (y <= shape[1] - 1) and (z <= shape[2] - 1)
 
 

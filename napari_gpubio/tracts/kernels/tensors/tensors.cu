@@ -170,7 +170,7 @@ __device__ __forceinline__ bool weighted(
     return true;
 }
 
-// One thread a voxel; signals are stored (volume, voxel), so that neighbouring threads read neighbouring numbers.
+// One thread a voxel; signals are stored (volume, voxel), so that neighboring threads read neighboring numbers.
 extern "C" __global__ void fit_rows(
     const float* __restrict__ signals, const double* __restrict__ design, const double* __restrict__ solver, int voxels,
     int volumes, int use_weights, int iterations, int start, int count, double* __restrict__ out,

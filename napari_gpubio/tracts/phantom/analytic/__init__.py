@@ -12,7 +12,7 @@ from napari_gpubio.tracts.phantom.analytic.lenses import (
     luneburg,
     parabolic_index,
 )
-from napari_gpubio.tracts.phantom.brain import voxel_centres
+from napari_gpubio.tracts.phantom.brain import voxel_centers
 
 __all__ = [
     "AnalyticField",
@@ -44,6 +44,6 @@ def ring_field(inner_mm: float = 7.0, outer_mm: float = 31.0) -> TensorField:
     """A ring bundle of 64 x 64 x 24 voxels to look at: the field of `ring` between two radii, zero elsewhere."""
     field = ring(shape=(64, 64, 24), origin=(-31.5, -31.5, -11.5))
     whole = field.sample()
-    radius = np.linalg.norm(voxel_centres(field.affine, field.shape)[..., :2], axis=-1)
+    radius = np.linalg.norm(voxel_centers(field.affine, field.shape)[..., :2], axis=-1)
     mask = (radius > inner_mm) & (radius < outer_mm)
     return TensorField(tensors=np.where(mask[..., None], whole.tensors, 0.0), mask=mask, affine=whole.affine)

@@ -1,11 +1,11 @@
-"""Fields with fibres: constant, on circles, bent by a change of coordinates, twisted."""
+"""Fields with fibers: constant, on circles, bent by a change of coordinates, twisted."""
 
 import numpy as np
 
-from napari_gpubio.tracts.phantom.analytic.field import CENTRED, AnalyticField, Launch, half_plane
+from napari_gpubio.tracts.phantom.analytic.field import CENTERD, AnalyticField, Launch, half_plane
 from napari_gpubio.tracts.phantom.brain import Array, Floats
 
-ALONG, ACROSS = 1.7, 0.3  # of the fibre-like fields
+ALONG, ACROSS = 1.7, 0.3  # of the fiber-like fields
 CONSTANT = np.array([1.7, 0.6, 0.4, 0.3, -0.2, 0.1])
 RING_RADIUS = 20.0
 WAVE_HEIGHT, WAVE_NUMBER, BOWL = 6.0, 2.0 * np.pi / 64.0, 0.004  # pull-back
@@ -24,9 +24,9 @@ def constant() -> AnalyticField:
 
 
 def ring(
-    power: int = 1, *, origin: tuple[float, float, float] = CENTRED, shape: tuple[int, int, int] = (64, 64, 64)
+    power: int = 1, *, origin: tuple[float, float, float] = CENTERD, shape: tuple[int, int, int] = (64, 64, 64)
 ) -> AnalyticField:
-    """T7: fibres on circles around the z axis, with diffusivities to a power; g is a flat cone.
+    """T7: fibers on circles around the z axis, with diffusivities to a power; g is a flat cone.
 
     With k = sqrt(across/along)^power, straight lines in the plane with polar angle k phi; Clairaut's p_phi and p_z are
     constant. Not defined on the z axis.
@@ -115,18 +115,18 @@ def pull_back() -> AnalyticField:
 
 
 def helical() -> AnalyticField:
-    """T11: a tilted fibre direction that turns with z; p_x, p_y and the speed are constant."""
+    """T11: a tilted fiber direction that turns with z; p_x, p_y and the speed are constant."""
 
     def tensor_at(x: Array) -> Array:
         turn, o = TWIST * x[..., 2], 0.0 * x[..., 2]
         u = np.stack([np.cos(turn) * np.cos(TILT), np.sin(turn) * np.cos(TILT), o + np.sin(TILT)], axis=-1)
-        return _fibre(u, ALONG, ACROSS)
+        return _fiber(u, ALONG, ACROSS)
 
     launch = Launch(start=(-12.0, 0.0, -20.0), direction=(1, 0.3, 0.6), length=40.0)
     return AnalyticField(name="helix", tensor_at=tensor_at, geodesic=None, launches=(launch,), conserved=(0, 1))
 
 
-def _fibre(u: Array, along: float, across: float) -> Array:
+def _fiber(u: Array, along: float, across: float) -> Array:
     """Components of across I + (along - across) u u^T for vectors u with u.u = 1."""
     x, y, z = u[..., 0], u[..., 1], u[..., 2]
     outer = np.stack([x * x, y * y, z * z, x * y, x * z, y * z], axis=-1)
@@ -134,9 +134,9 @@ def _fibre(u: Array, along: float, across: float) -> Array:
 
 
 def _circular(x: Array, along: float, across: float) -> Array:
-    """Fibres on circles around the z axis."""
+    """Fibers on circles around the z axis."""
     radius = np.sqrt(x[..., 0] ** 2 + x[..., 1] ** 2)
-    return _fibre(np.stack([-x[..., 1], x[..., 0], 0.0 * radius], axis=-1) / radius[..., None], along, across)
+    return _fiber(np.stack([-x[..., 1], x[..., 0], 0.0 * radius], axis=-1) / radius[..., None], along, across)
 
 
 def _polar(x0: Floats, v: Floats) -> tuple[float, float, float]:

@@ -1,7 +1,7 @@
 """A tensor field with known geodesics: what is asked of it, and the pieces that several fields are made of.
 
 With a dimensionless field D(x), the metric is g = D^-1 and a path is followed at unit speed, g(v, v) = 1, so that its
-parameter ``s`` is the Riemannian length. Coordinates are world millimetres. A `TensorField` made from a field holds
+parameter ``s`` is the Riemannian length. Coordinates are world millimeters. A `TensorField` made from a field holds
 ``1e-3 * D`` in mm^2/s. Component order: xx, yy, zz, xy, xz, yz.
 """
 
@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.model import TensorField
-from napari_gpubio.tracts.phantom.brain import Array, Floats, voxel_centres
+from napari_gpubio.tracts.phantom.brain import Array, Floats, voxel_centers
 
 DIFFUSIVITY = 1e-3  # mm^2/s of D = 1
-CENTRED = (-31.5, -31.5, -31.5)
+CENTERD = (-31.5, -31.5, -31.5)
 
 Path = Callable[[Floats, Floats, Floats], Floats]
 
@@ -45,7 +45,7 @@ class AnalyticField:
     launches
         Suitable rays.
     origin
-        World mm of the first voxel's centre; voxels are 1 mm.
+        World mm of the first voxel's center; voxels are 1 mm.
     shape
         Dimensions of the grid.
     conserved
@@ -56,7 +56,7 @@ class AnalyticField:
     tensor_at: Callable[[Array], Array]
     geodesic: Path | None
     launches: tuple[Launch, ...]
-    origin: tuple[float, float, float] = CENTRED
+    origin: tuple[float, float, float] = CENTERD
     shape: tuple[int, int, int] = (64, 64, 64)
     conserved: tuple[int, ...] = ()
 
@@ -88,7 +88,7 @@ class AnalyticField:
 
     def sample(self) -> TensorField:
         """The field on its grid, mm^2/s, with every voxel in the mask."""
-        tensors = DIFFUSIVITY * self.tensor_at(voxel_centres(self.affine, self.shape))
+        tensors = DIFFUSIVITY * self.tensor_at(voxel_centers(self.affine, self.shape))
         return TensorField(tensors=tensors, mask=np.ones(self.shape, bool), affine=self.affine)
 
 

@@ -1,4 +1,4 @@
-"""Variance stabilisation: fluence with Poisson-like noise made fit for filters that expect one sigma everywhere."""
+"""Variance stabilization: fluence with Poisson-like noise made fit for filters that expect one sigma everywhere."""
 
 from collections.abc import Callable
 
