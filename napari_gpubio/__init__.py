@@ -1,6 +1,6 @@
 """Interactive brain and tissue physics in napari.
 
-Each engine is a folder with a headless Python API and two twins, Numba on the CPU and CUDA on the GPU.
+Each engine is a folder with a headless Python API and two backends, Numba on the CPU and CUDA on the GPU.
 The engines are imported on first use, so that ``import napari_gpubio`` stays light.
 """
 

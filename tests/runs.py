@@ -1,4 +1,4 @@
-"""Runs of any engine, step by step: to their end, stopped, closed; threads; what both twins of an engine share."""
+"""Runs of any engine, step by step: to their end, stopped, closed; threads; what both backends of an engine share."""
 
 import gc
 import inspect
@@ -73,7 +73,7 @@ def check_closing_frees(pretended, steps):
 
 
 def check_same_methods(cpu, gpu):
-    """Both twins' ``Run`` have the same public methods."""
+    """Both backends' ``Run`` have the same public methods."""
     for name, method in inspect.getmembers(cpu.Run, inspect.isfunction):
         if not name.startswith("_"):
             assert inspect.signature(method) == inspect.signature(getattr(gpu.Run, name)), name

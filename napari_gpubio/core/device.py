@@ -102,7 +102,7 @@ def list_devices() -> list[Device]:
 def gpu_problem() -> str | None:
     """One sentence that says why no GPU can be used and what to do, or None where one works."""
     if sys.platform == "darwin":
-        return "macOS has no CUDA; the CPU twin is used"
+        return "macOS has no CUDA; the CPU backend is used"
     try:
         cupy = importlib.import_module("cupy")
     except ImportError:

@@ -1,4 +1,4 @@
-// The functions of fastmath.cuh on arrays, for tests against the twin.
+// The functions of fastmath.cuh on arrays, for tests against the backend.
 #include "fastmath.cuh"
 
 extern "C" __global__ void fill_fastmath(const unsigned int* __restrict__ bits, const float* __restrict__ u,

@@ -1,6 +1,6 @@
 #pragma once
-// Logarithm, exponential, sine and cosine in float. Twin: fastmath.py. With FAST_MATH (the production build on a GPU)
-// the special function unit computes them; without it the same polynomials as the twin's, bit for bit.
+// Logarithm, exponential, sine and cosine in float. Counterpart: fastmath.py. With FAST_MATH (the production build on a GPU)
+// the special function unit computes them; without it the same polynomials as the backend's, bit for bit.
 #if defined(FAST_MATH) && !defined(GPUBIO_ON_CPU)
 #define SPECIAL_FUNCTION_UNIT
 #endif

@@ -43,7 +43,7 @@ def _find(name: str, folder: Path) -> Path:
 def options(*, defines: tuple[str, ...] = (), strict: bool = False, fast: bool = False) -> tuple[str, ...]:
     """NVRTC options.
 
-    ``strict`` keeps the operation order of the CPU twin (no fused multiply-add). ``fast`` lets the special function
+    ``strict`` keeps the operation order of the CPU backend (no fused multiply-add). ``fast`` lets the special function
     unit compute divisions, roots and the functions of ``fastmath.cuh``, a few units in the last place off.
     """
     chosen = (("--fmad=false",) if strict else ()) + (("--use_fast_math", "-DFAST_MATH") if fast else ())

@@ -1,4 +1,4 @@
-// The generator alone, so that tests can compare it with its Numba twin on every device.
+// The generator alone, so that tests can compare it with its CPU backend on every device.
 #include "philox.cuh"
 
 extern "C" __global__

@@ -1,6 +1,6 @@
 #pragma once
 // Philox4x32-10 (Salmon et al., SC11), a counter-based generator: (seed, 64-bit item, draw) -> 32 random bits.
-// Its twin is philox.py; both give the same numbers.
+// Its backend is philox.py; both give the same numbers.
 #ifndef DYN_SHARED
 #define DYN_SHARED(T, name) extern __shared__ T name[]
 #endif

@@ -1,6 +1,6 @@
 #pragma once
 // xoshiro128++ (Blackman & Vigna, ACM TOMS 47, 2021) begun by Philox: for an item that draws thousands of numbers in a
-// row, at a quarter of Philox's price. The numbers still depend on (seed, item) only. Twin: xoshiro.py.
+// row, at a quarter of Philox's price. The numbers still depend on (seed, item) only. Counterpart: xoshiro.py.
 #include "philox.cuh"
 
 struct Xoshiro {

@@ -229,7 +229,7 @@ def _unfinished(problem: Problem, run: Any) -> Filtered:
 
 
 def make_runs(problem: Problem, device: Device) -> list[Any]:
-    """One `Run` of the right twin for each processor."""
+    """One `Run` of the right backend for each processor."""
     if not device.is_gpu:
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.denoise.kernels.anlm import gpu

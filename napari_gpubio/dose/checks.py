@@ -71,7 +71,7 @@ def _finding(quantity: str, reference: float, result: float, tolerance: float) -
     return Finding(quantity=quantity, reference=reference, result=result, error=result - reference, tolerance=tolerance)
 
 
-def _twins(device: Device) -> list[Finding]:
+def _backends(device: Device) -> list[Finding]:
     """Bits of the curves on a device and on the CPU, for a near-degenerate dose and for a rough one."""
     dose, structures = treatment.treatment_dose(), treatment.treatment_structures()
     rough = np.random.default_rng(0).random(dose.values.shape, np.float32)
@@ -116,7 +116,7 @@ CHECKS = (
     ),
     Check(name="discs with holes in an oblique dose", source="closed form", run=_ring_of_discs),
     Check(name="light from a point", source="closed form by Lambert's function", run=_light),
-    Check(name="the twins agree", source="this package on the CPU", run=_twins),
+    Check(name="the backends agree", source="this package on the CPU", run=_backends),
 )
 SPEEDS = (
     Speed(name="262 contours of four organs, dose of 116 x 60 x 84", unit="structures", prepare=_treatment),

@@ -143,7 +143,7 @@ def _count(problem: Problem, device: Device, stop: threading.Event | None) -> Ge
 
 
 def make_runs(problem: Problem, device: Device) -> list[Any]:
-    """One `Run` of the right twin for each processor."""
+    """One `Run` of the right backend for each processor."""
     if not device.is_gpu:
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.dose.kernels.histogram import gpu

@@ -192,7 +192,7 @@ def _most_tallies(problem: VoxelProblem, device: Device) -> int:
 
 
 def make_runs(problem: VoxelProblem, device: Device) -> list[Any]:
-    """One `Run` of the right twin for each processor."""
+    """One `Run` of the right backend for each processor."""
     if not device.is_gpu:
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.light.kernels.voxels import gpu

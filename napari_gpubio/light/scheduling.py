@@ -1,7 +1,7 @@
 """How photons are shared out, in voxels and in layers alike: batches, GPUs, Dask workers, previews, resuming.
 
 A way of tracing photons gives three things: a ``Problem`` (what a photon needs to know), a ``Partial`` (integer tallies
-that add) and a function that makes a twin's ``Run`` objects. Everything else is here.
+that add) and a function that makes a backend's ``Run`` objects. Everything else is here.
 """
 
 import dataclasses

@@ -160,7 +160,7 @@ def _notes(problem: Problem) -> tuple[str, ...]:
 
 
 def make_runs(problem: Problem, device: Device) -> list[Any]:
-    """One `Run` of the right twin for each processor."""
+    """One `Run` of the right backend for each processor."""
     if not device.is_gpu:
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.speckle.kernels.contrast import gpu

@@ -2,7 +2,7 @@
 
 A geodesic tracker needs the *dual* metric W = g^-1 only. Every metric here shares the tensor's eigenvectors, so it is
 one small function from the tensor's eigenvalues (shape (..., 3), in units of 1e-3 mm^2/s, all positive) to those of W.
-A new metric is one more such function with the decorator; both twins, the settings and the dock widget then know it.
+A new metric is one more such function with the decorator; both backends, the settings and the dock widget then know it.
 The functions use arithmetic that NumPy and CuPy arrays share.
 """
 

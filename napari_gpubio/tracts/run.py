@@ -167,7 +167,7 @@ def _in_order(pieces: list[Piece]) -> Tractogram:
 
 
 def make_runs(problem: RayProblem, device: Device) -> list[Any]:
-    """One `Run` of the right twin for each processor."""
+    """One `Run` of the right backend for each processor."""
     if not device.is_gpu:
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.tracts.kernels.rays import gpu

@@ -1,4 +1,4 @@
-"""Float32 functions of the kernels: how far from the truth, twins bit for bit, a GPU's own units."""
+"""Float32 functions of the kernels: how far from the truth, backends bit for bit, a GPU's own units."""
 
 import numba as nb
 import numpy as np
@@ -20,7 +20,7 @@ def fill(bits, u, x, out):
         out[i, 3], out[i, 4] = fastmath.turn(bits[i])
 
 
-def by_twin(bits, u, x):
+def by_backend(bits, u, x):
     """Columns: minus_log, decay, mean_decay, cosine, sine."""
     out = np.full((len(u), 5), np.nan, np.float32)
     fill(bits, u, x, out)
@@ -42,7 +42,7 @@ def sample(count=200_000):
 
 
 def angles(bits):
-    """The angle that the twins mean by 32 bits: a quarter turn, and where in it, from -45 to 45 degrees."""
+    """The angle that the backends mean by 32 bits: a quarter turn, and where in it, from -45 to 45 degrees."""
     quarter, rest = bits >> np.uint32(30), bits & np.uint32(0x3FFFFFFF)
     return QUARTER * (quarter + rest / 2.0**30 - 0.5)
 
@@ -54,7 +54,7 @@ def relative(found, expected):
 def test_minus_log_of_every_random_number():
     """All 2^23 numbers that the generator can give."""
     u = ((np.arange(2**23) + 0.5) * 2.0**-23).astype(np.float32)
-    found = by_twin(np.zeros(len(u), np.uint32), u, np.zeros(len(u), np.float32))[:, 0]
+    found = by_backend(np.zeros(len(u), np.uint32), u, np.zeros(len(u), np.float32))[:, 0]
     expected = -np.log(u.astype(np.float64))
     assert (np.abs(found - expected) / np.maximum(1.0, expected)).max() < 1.2e-7
     assert found.min() >= 0.0  # a free path is never negative
@@ -62,7 +62,7 @@ def test_minus_log_of_every_random_number():
 
 def test_minus_log_down_to_the_smallest_number():
     _, u, x = sample()
-    found = by_twin(np.zeros(len(u), np.uint32), u, x)[:, 0]
+    found = by_backend(np.zeros(len(u), np.uint32), u, x)[:, 0]
     expected = -np.log(u.astype(np.float64))
     assert expected.max() > 80
     assert (np.abs(found - expected) / np.maximum(1.0, expected)).max() < 1.2e-7
@@ -71,7 +71,7 @@ def test_minus_log_down_to_the_smallest_number():
 
 def test_decay():
     x = sample()[2]
-    found = by_twin(np.zeros(len(x), np.uint32), np.ones(len(x), np.float32), x)[:, 1]
+    found = by_backend(np.zeros(len(x), np.uint32), np.ones(len(x), np.float32), x)[:, 1]
     expected = np.exp(-x.astype(np.float64))
     near, far, beyond = x < 2.0, (x >= 2.0) & (x <= 80.0), x > 87.0
     assert relative(found[near], expected[near]) < 2e-7
@@ -82,7 +82,7 @@ def test_decay():
 
 def test_mean_decay():
     x = sample()[2]
-    found = by_twin(np.zeros(len(x), np.uint32), np.ones(len(x), np.float32), x)[:, 2]
+    found = by_backend(np.zeros(len(x), np.uint32), np.ones(len(x), np.float32), x)[:, 2]
     wide = x.astype(np.float64)
     expected = -np.expm1(-wide) / np.where(wide == 0, 1, wide)
     expected[wide == 0] = 1.0
@@ -92,7 +92,7 @@ def test_mean_decay():
 
 def test_turn():
     bits, u, x = sample()
-    cosine, sine = by_twin(bits, u, x)[:, 3:].T
+    cosine, sine = by_backend(bits, u, x)[:, 3:].T
     assert np.abs(cosine - np.cos(angles(bits))).max() < 1.3e-7
     assert np.abs(sine - np.sin(angles(bits))).max() < 1.3e-7
 
@@ -100,12 +100,14 @@ def test_turn():
 def test_turns_are_uniform():
     """Evenly spaced bits are evenly spaced angles, so the first moments vanish and the second ones are 1/2."""
     bits = (np.arange(2**16, dtype=np.uint32) << np.uint32(16)) + np.uint32(2**15)
-    cosine, sine = by_twin(bits, np.ones(len(bits), np.float32), np.zeros(len(bits), np.float32))[:, 3:].T.astype(float)
+    cosine, sine = by_backend(bits, np.ones(len(bits), np.float32), np.zeros(len(bits), np.float32))[:, 3:].T.astype(
+        float
+    )
     moments = [cosine.mean(), sine.mean(), (cosine * sine).mean(), (cosine**2).mean() - 0.5, (sine**2).mean() - 0.5]
     np.testing.assert_allclose(moments, 0.0, atol=1e-7)
 
 
-# -- the other twin ---------------------------------------------------------------------------------------------------
+# -- the other backend ---------------------------------------------------------------------------------------------------
 
 
 def by_kernel(kernel, bits, u, x, as_array=np.asarray, empty=np.empty):
@@ -115,17 +117,17 @@ def by_kernel(kernel, bits, u, x, as_array=np.asarray, empty=np.empty):
     return out
 
 
-def test_the_kernel_gives_the_bits_of_its_twin(cuda_on_cpu):
+def test_the_kernel_gives_the_bits_of_its_backend(cuda_on_cpu):
     inputs = sample()
     found = by_kernel(cuda_on_cpu(CU).get_function("fill_fastmath"), *inputs)
-    np.testing.assert_array_equal(found, by_twin(*inputs))
+    np.testing.assert_array_equal(found, by_backend(*inputs))
 
 
 def test_the_production_build_has_them_too_where_there_is_no_gpu(cuda_on_cpu):
     """g++ knows no special function unit, so FAST_MATH must leave it the polynomials."""
     inputs = sample(2000)
     found = by_kernel(cuda_on_cpu(CU, defines=("FAST_MATH",)).get_function("fill_fastmath"), *inputs)
-    np.testing.assert_array_equal(found, by_twin(*inputs))
+    np.testing.assert_array_equal(found, by_backend(*inputs))
 
 
 def test_no_undefined_behavior(cuda_on_cpu, capfd):
@@ -142,9 +144,9 @@ def on_the_gpu(**build):
 
 
 @pytest.mark.gpu
-def test_a_strict_build_on_a_gpu_gives_the_bits_of_the_twin():
+def test_a_strict_build_on_a_gpu_gives_the_bits_of_the_backend():
     inputs, found = on_the_gpu(strict=True)
-    np.testing.assert_array_equal(found, by_twin(*inputs))
+    np.testing.assert_array_equal(found, by_backend(*inputs))
 
 
 @pytest.mark.gpu
@@ -168,4 +170,4 @@ def test_launch_order_changes_nothing(cuda_on_cpu):
     inputs = sample(5000)
     with loader.thread_order(loader.REVERSED):
         found = by_kernel(cuda_on_cpu(CU).get_function("fill_fastmath"), *inputs)
-    np.testing.assert_array_equal(found, by_twin(*inputs))
+    np.testing.assert_array_equal(found, by_backend(*inputs))

@@ -1,4 +1,4 @@
-"""Philox4x32-10: published answers, twins bit for bit, uniformity."""
+"""Philox4x32-10: published answers, backends bit for bit, uniformity."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def run_kernel(kernel, seed, first, items, draws, *, grid=4, block=64):
 
 
 @pytest.mark.parametrize(("seed", "first"), STREAMS)
-def test_the_kernel_gives_the_bits_of_its_twin(cuda_on_cpu, seed, first):
+def test_the_kernel_gives_the_bits_of_its_backend(cuda_on_cpu, seed, first):
     kernel = cuda_on_cpu(CU).get_function("fill_uniform")
     np.testing.assert_array_equal(run_kernel(kernel, seed, first, 300, 7), philox.uniform(seed, first, 300, 7))
 
@@ -72,7 +72,7 @@ def test_no_undefined_behavior(cuda_on_cpu, capfd):
 
 
 @pytest.mark.gpu
-def test_a_gpu_gives_the_bits_of_the_twin():
+def test_a_gpu_gives_the_bits_of_the_backend():
     import cupy
 
     kernel, out = kernels.kernel(CU, "fill_uniform"), cupy.empty((1000, 5), np.float32)

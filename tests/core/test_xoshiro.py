@@ -1,4 +1,4 @@
-"""xoshiro128++ begun by Philox: published answers, twins bit for bit, independence of neighbors."""
+"""xoshiro128++ begun by Philox: published answers, backends bit for bit, independence of neighbors."""
 
 import numba as nb
 import numpy as np
@@ -31,7 +31,7 @@ def words(seed, first, items, count):
     return out
 
 
-def twin(seed, first, items, count):
+def backend(seed, first, items, count):
     return words(np.uint64(seed), np.uint64(first), items, count)
 
 
@@ -51,9 +51,9 @@ def run_kernel(kernel, seed, first, items, count):
 
 
 @pytest.mark.parametrize(("seed", "first"), STREAMS)
-def test_the_kernel_gives_the_bits_of_its_twin(cuda_on_cpu, seed, first):
+def test_the_kernel_gives_the_bits_of_its_backend(cuda_on_cpu, seed, first):
     kernel = cuda_on_cpu(CU).get_function("fill_words")
-    np.testing.assert_array_equal(run_kernel(kernel, seed, first, 300, 7), twin(seed, first, 300, 7))
+    np.testing.assert_array_equal(run_kernel(kernel, seed, first, 300, 7), backend(seed, first, 300, 7))
 
 
 def test_no_undefined_behavior(cuda_on_cpu, capfd):
@@ -62,24 +62,24 @@ def test_no_undefined_behavior(cuda_on_cpu, capfd):
 
 
 @pytest.mark.gpu
-def test_a_gpu_gives_the_bits_of_the_twin():
+def test_a_gpu_gives_the_bits_of_the_backend():
     import cupy
 
     kernel, out = kernels.kernel(CU, "fill_words"), cupy.zeros((1000, 5), np.uint32)
     kernel((4,), (128,), (np.uint64(9), np.uint64(2**33), np.int32(1000), np.int32(5), out))
-    np.testing.assert_array_equal(cupy.asnumpy(out), twin(9, 2**33, 1000, 5))
+    np.testing.assert_array_equal(cupy.asnumpy(out), backend(9, 2**33, 1000, 5))
 
 
 def test_numbers_are_uniform_in_every_place():
     """Of many items, the first number, the second, ... : what photons do first hangs on the first ones."""
-    sample = (twin(3, 0, 40_000, 12) >> 9).astype(float) / 2**23
+    sample = (backend(3, 0, 40_000, 12) >> 9).astype(float) / 2**23
     assert min(stats.kstest(column, "uniform").pvalue for column in sample.T) > 1e-4
 
 
 @pytest.mark.parametrize("axis", [0, 1], ids=["neighboring items", "neighboring draws"])
 @pytest.mark.parametrize("apart", [1, 2, 3, 4])
 def test_neighbors_are_not_correlated(axis, apart):
-    numbers = twin(5, 0, 20_000, 20).astype(float)
+    numbers = backend(5, 0, 20_000, 20).astype(float)
     length = numbers.shape[axis]
     first, second = np.take(numbers, range(length - apart), axis), np.take(numbers, range(apart, length), axis)
     correlation = np.corrcoef(first.ravel(), second.ravel())[0, 1]

@@ -7,7 +7,7 @@ from napari_gpubio.core.device import Device
 from napari_gpubio.denoise import DenoiseSettings, denoise
 from napari_gpubio.denoise.kernels.anlm import gpu
 from tests.denoise.samples import problem_of, steps_and_noise
-from tests.denoise.test_denoise_twins import OPTIONS
+from tests.denoise.test_denoise_backends import OPTIONS
 
 pytestmark = pytest.mark.gpu
 SHAPE = (21, 34, 75)

@@ -1,4 +1,4 @@
-"""Folding batches: exact whole numbers against Python's own, however large; twins bit for bit."""
+"""Folding batches: exact whole numbers against Python's own, however large; backends bit for bit."""
 
 import numba as nb
 import numpy as np
@@ -60,7 +60,7 @@ class Batch:
         self.energy = random.integers(0, 100, 5).astype(np.uint64)
         self.energy_scale = 2.0**-12
 
-    def by_twin(self):
+    def by_backend(self):
         """Tally, sums, squares and energy after folding."""
         arrays = [a.copy() for a in (self.tally, self.sums, self.squares, self.energy)]
         tally, sums, squares, energy = arrays
@@ -92,7 +92,7 @@ class Batch:
 @ALL_SHAPES
 def test_a_batch_is_added_and_cleared(halves, gates):
     batch = Batch(halves, gates, continuous=False)
-    tally, sums, squares, _ = batch.by_twin()
+    tally, sums, squares, _ = batch.by_backend()
     assert not tally.any()
     np.testing.assert_array_equal(sums, batch.sums + batch.tally)
     before = batch.squares.reshape(-1, batch.cells, 2)
@@ -119,7 +119,7 @@ def test_energy_of_rows(halves, gates, continuous):
     absorption = batch.mua if continuous else batch.media[batch.rows, 0]
     each = np.floor(whole.astype(np.float64) * absorption.astype(np.float64) * batch.energy_scale + 0.5)
     expected = [int(batch.energy[r]) + sum(int(e) for e in each[batch.rows == r]) for r in range(5)]
-    assert [int(e) for e in batch.by_twin()[3]] == expected
+    assert [int(e) for e in batch.by_backend()[3]] == expected
     energy = batch.energy.copy()
     with cpu_threads():
         row_energy(
@@ -130,9 +130,9 @@ def test_energy_of_rows(halves, gates, continuous):
 
 @ALL_SHAPES
 @BOTH_MEDIA
-def test_the_kernel_gives_the_bits_of_its_twin(cuda_on_cpu, halves, gates, continuous):
+def test_the_kernel_gives_the_bits_of_its_backend(cuda_on_cpu, halves, gates, continuous):
     batch = Batch(halves, gates, continuous, cells=10_007)
-    expected = batch.by_twin()
+    expected = batch.by_backend()
     for threads in (128, 32):
         for found, array in zip(batch.by_kernel(cuda_on_cpu, threads), expected, strict=True):
             np.testing.assert_array_equal(found, array)
@@ -143,7 +143,7 @@ def test_the_order_of_threads_changes_nothing(cuda_on_cpu, order):
     batch = Batch(2, 2, continuous=False, cells=10_007)
     with loader.thread_order(order):
         found = batch.by_kernel(cuda_on_cpu)
-    for a, b in zip(found, batch.by_twin(), strict=True):
+    for a, b in zip(found, batch.by_backend(), strict=True):
         np.testing.assert_array_equal(a, b)
 
 

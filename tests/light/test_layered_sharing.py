@@ -10,8 +10,7 @@ from napari_gpubio.light import scheduling as work
 from napari_gpubio.light.kernels.layers import cpu, gpu
 from napari_gpubio.light.kernels.layers.gpu import Variant
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
-from tests.light.layered_samples import check_same_bits
-from tests.light.layered_twin_samples import (
+from tests.light.layered_backend_samples import (
     GPU,
     MEDIA,
     by_cpu,
@@ -20,10 +19,11 @@ from tests.light.layered_twin_samples import (
     settings,
     tallies,
 )
+from tests.light.layered_samples import check_same_bits
 from tests.runs import check_same_methods, check_threads_change_nothing
 
 
-def test_both_twins_have_the_same_methods():
+def test_both_backends_have_the_same_methods():
     check_same_methods(cpu, gpu)
 
 

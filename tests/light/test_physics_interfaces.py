@@ -284,7 +284,7 @@ def test_what_a_face_does_at_a_step_of_the_index(device, rule, refraction, refle
     check_z(back - expected, np.sqrt(max(expected * (1 - expected), 1e-12) / 16_000))
 
 
-def light_along_a_face(device, twin=False):
+def light_along_a_face(device, backend=False):
     """Rays that run exactly in a face between voxels, at a mirror, at the surface and at a step of the index."""
     block = make_domain((10, 10, 10), dataclasses.replace(TISSUE, mus_per_mm=0.0))
     step = make_domain(two_media(0, 1.37, 1.5).labels[5:15, :10, :10], *two_media(0, 1.37, 1.5).media)
@@ -296,13 +296,13 @@ def light_along_a_face(device, twin=False):
             assert abs(result.energy.total - 1) < 1e-6, result.energy
             assert result.energy.missed.value == 0, (x, z, result.energy)
             assert result.energy.specular.value < 0.05, (x, z, result.energy)
-            if twin:
+            if backend:
                 check_same_bits(result, simulate(domain, source, result.settings, device="cpu"))
 
 
 def light_along_a_face_of_a_pretended_gpu():
     with FakeGpu().installed():
-        light_along_a_face("cuda", twin=True)
+        light_along_a_face("cuda", backend=True)
 
 
 def check_it_ends(call):
@@ -316,7 +316,7 @@ def test_light_along_a_face_comes_to_an_end(device):
     check_it_ends(f"light_along_a_face({device!r})")
 
 
-def test_light_along_a_face_has_the_bits_of_its_twin(cuda_on_cpu):
+def test_light_along_a_face_has_the_bits_of_its_backend(cuda_on_cpu):
     check_it_ends("light_along_a_face_of_a_pretended_gpu()")
 
 

@@ -7,7 +7,7 @@ from napari_gpubio.speckle import ContrastSettings, ContrastStream, contrast
 from napari_gpubio.speckle.kernels.contrast import maker
 from napari_gpubio.speckle.settings import EDGES
 from tests.speckle.reference import ulps
-from tests.speckle.test_speckle_twins import MOST_ULPS, OPTIONS, hard_frames
+from tests.speckle.test_speckle_backends import MOST_ULPS, OPTIONS, hard_frames
 
 pytestmark = pytest.mark.gpu
 SHAPES = [(4, 260, 348), (4, 261, 347)]

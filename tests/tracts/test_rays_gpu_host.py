@@ -12,7 +12,7 @@ from napari_gpubio.tracts import track
 from napari_gpubio.tracts.io.tractograms import read_tractogram
 from napari_gpubio.tracts.kernels.rays import gpu
 from napari_gpubio.tracts.run import track_to_file
-from tests.tracts.ray_twin_samples import (
+from tests.tracts.ray_backend_samples import (
     BOTH_KINDS,
     FAN,
     SEEDS,

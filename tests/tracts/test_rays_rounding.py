@@ -15,7 +15,7 @@ from napari_gpubio.tracts.io.dwi import read_dwi
 from napari_gpubio.tracts.io.volumes import read_mask
 from napari_gpubio.tracts.kernels.rays import cpu, gpu
 from napari_gpubio.tracts.phantom.analytic import half_space, pull_back
-from tests.tracts.ray_twin_samples import (
+from tests.tracts.ray_backend_samples import (
     BOTH_KINDS,
     BOTH_REALS,
     CALLOSUM,
@@ -59,7 +59,7 @@ def shares_near(field, seeds, kind, precision):
 
 
 def check_closed_field(kind):
-    """All fibers of T10 stay within 1e-3 voxel of the other twin's over 300 steps."""
+    """All fibers of T10 stay within 1e-3 voxel of the other backend's over 300 steps."""
     field = fresh(pull_back().sample())
     directions = Directions(kind="sphere", count=200, both_ways=False)
     settings = dataclasses.replace(EXACT, step_mm=0.05, max_steps=300, **KINDS[kind])

@@ -76,7 +76,7 @@ def _scale(device: Device) -> list[Finding]:
 
 
 def _direct(device: Device) -> list[Finding]:
-    """Both twins against the equations."""
+    """Both backends against the equations."""
     volume = _steps((11, 9, 12), 2)
     found = []
     for rule in ("none", "seed"):
@@ -115,7 +115,7 @@ def _mixed(small: Array, large: Array, device: Device) -> Array:
             run.close()
 
 
-def _twins(device: Device) -> list[Finding]:
+def _backends(device: Device) -> list[Finding]:
     """The CPU's result, and the same result twice."""
     volume = _steps((30, 26, 58), 4)
     first, second = (denoise(volume, device=device).image for _ in range(2))
@@ -210,7 +210,7 @@ CHECKS = (
     Check(name="any scale", source="closed form", run=_scale),
     Check(name="direct form", source="equations of Yuan et al. 2018, voxel by voxel in float64", run=_direct),
     Check(name="wavelet bank", source="all eight bands of Abdelnour and Selesnick's bank in float64", run=_wavelet),
-    Check(name="device and CPU", source="the CPU twin", run=_twins),
+    Check(name="device and CPU", source="the CPU backend", run=_backends),
     Check(name="measure of white noise", source="an independent form of the filter, two digits", run=_white_noise),
     Check(name="Rician magnitudes", source="flat phantoms; Koay and Basser 2006", run=_rician),
     Check(

@@ -245,7 +245,7 @@ class _Gates:
 
 
 def _open(problem: FluenceProblem, device: Device) -> Any:
-    """A `Run` of the right twin."""
+    """A `Run` of the right backend."""
     if not device.is_gpu:
         return cpu.Run(problem, device=CPU)
     from napari_gpubio.denoise.kernels.fluence import gpu

@@ -58,12 +58,12 @@ class StructureList(QListWidget):
         others = [self.item(row).data(_LAYER) for row in range(self.count())]
         for layer in filter(is_from_file, chosen):
             numbers = carried(layer, NUMBERS)
-            twins = [one for one in others if one not in chosen and carried(one, NUMBERS) == numbers]
-            for twin in twins:
-                if isinstance(layer, Labels) and isinstance(twin, Shapes) and carried(layer, "notes"):
-                    return f"Tick {twin.name!r} instead to count structures that overlap as they were drawn."
-                if isinstance(layer, Shapes) and isinstance(twin, Labels):
-                    return f"Counted from contours as they were drawn; tick {twin.name!r} instead to paint."
+            backends = [one for one in others if one not in chosen and carried(one, NUMBERS) == numbers]
+            for backend in backends:
+                if isinstance(layer, Labels) and isinstance(backend, Shapes) and carried(layer, "notes"):
+                    return f"Tick {backend.name!r} instead to count structures that overlap as they were drawn."
+                if isinstance(layer, Shapes) and isinstance(backend, Labels):
+                    return f"Counted from contours as they were drawn; tick {backend.name!r} instead to paint."
         return ""
 
     def refresh(self, *_: Any) -> None:

@@ -55,9 +55,7 @@ class ResultHead(QWidget):
         can_go_on
             Whether more photons of it can be traced now.
         """
-        self._findings.setText(
-            "<br>".join(_LINE.format(STATUS_COLORS[f.status], escape(f.sentence)) for f in findings)
-        )
+        self._findings.setText("<br>".join(_LINE.format(STATUS_COLORS[f.status], escape(f.sentence)) for f in findings))
         self._made.setText(made_text(result))
         self._continue.setEnabled(can_go_on)
 

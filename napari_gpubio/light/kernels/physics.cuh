@@ -1,5 +1,5 @@
 #pragma once
-// What one photon packet does wherever it is: random numbers, scattering, reflection. Twin: physics.py, same names, same
+// What one photon packet does wherever it is: random numbers, scattering, reflection. Counterpart: physics.py, same names, same
 // order of operations.
 #include "xoshiro.cuh"
 #include "fastmath.cuh"

@@ -122,7 +122,7 @@ def _check_memory(problem: LayeredProblem, device: Device) -> None:
 
 
 def make_runs(problem: LayeredProblem, device: Device) -> list[Any]:
-    """One `Run` of the right twin for each processor."""
+    """One `Run` of the right backend for each processor."""
     if not device.is_gpu:
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.light.kernels.layers import gpu

@@ -112,9 +112,7 @@ class Chromophores:
         InvalidInput
             If a wavelength is outside the tables.
         """
-        hemoglobin = (
-            self.blood_fraction * self.hemoglobin_g_per_l / HAEMOGLOBIN_G_PER_MOLE
-        )  # mole per litre of tissue
+        hemoglobin = self.blood_fraction * self.hemoglobin_g_per_l / HAEMOGLOBIN_G_PER_MOLE  # mole per litre of tissue
         amounts = {
             "oxyhemoglobin": hemoglobin * self.oxygen_saturation,
             "deoxyhemoglobin": hemoglobin * (1.0 - self.oxygen_saturation),

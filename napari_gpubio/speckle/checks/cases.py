@@ -69,7 +69,7 @@ def _closed(device: Device) -> list[Finding]:
     return found
 
 
-def _twins(device: Device) -> list[Finding]:
+def _backends(device: Device) -> list[Finding]:
     """The CPU's maps, in units in the last place, and masks."""
     rng = np.random.default_rng(4)
     frames = rng.integers(0, 65536, (9, 90, 132), np.uint16)
@@ -194,7 +194,7 @@ def _mesi(device: Device) -> list[Finding]:  # noqa: ARG001 - fits are made on t
 CHECKS = (
     Check(name="exact sums", source="two passes in float64", run=_hard),
     Check(name="constant, bright pixel, ramp", source="closed forms", run=_closed),
-    Check(name="device and CPU", source="the CPU twin", run=_twins),
+    Check(name="device and CPU", source="the CPU backend", run=_backends),
     Check(name="inverse correlation time", source="closed form; Bandyopadhyay et al. 2005", run=_model),
     Check(name="sums of patterns", source="K = 1/√M, Goodman 1975", run=_patterns),
     Check(name="autoregressive flow", source="closed form of the phantom", run=_flow),

@@ -1,1 +1,1 @@
-"""From signals to tensors: the fit, the eigen-decomposition and the scalar maps, with a CPU and a GPU twin."""
+"""From signals to tensors: the fit, the eigen-decomposition and the scalar maps, with a CPU and a GPU backend."""

@@ -5,23 +5,23 @@ import pytest
 
 from napari_gpubio.denoise.fluence import FluenceSettings, denoise_fluence
 from tests.denoise.fluence.samples import diffuse, poisson_halves, problem_of
-from tests.denoise.fluence.test_fluence_twins import HALVES, OPTIONS, check_same_bits, check_twins
+from tests.denoise.fluence.test_fluence_backends import HALVES, OPTIONS, check_backends, check_same_bits
 
 pytestmark = pytest.mark.gpu
 LEAST = 1e-28  # of volumes near 1: faint, as passes.py says
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_kernels_have_the_bits_of_their_twin(options):
-    check_twins(problem_of(HALVES, **options), LEAST)
+def test_kernels_have_the_bits_of_their_backend(options):
+    check_backends(problem_of(HALVES, **options), LEAST)
 
 
 @pytest.mark.parametrize("shape", [(70, 60, 83), (40, 130, 200), (130, 40, 33)])
 def test_all_scales_of_larger_volumes_do_too(shape):
     halves = poisson_halves(diffuse(shape), 500)
     labels = (np.indices(shape)[2] > 20).astype(np.int64)
-    check_twins(problem_of(halves, FluenceSettings()), LEAST)
-    check_twins(problem_of(halves, FluenceSettings(), labels=labels), LEAST)
+    check_backends(problem_of(halves, FluenceSettings()), LEAST)
+    check_backends(problem_of(halves, FluenceSettings(), labels=labels), LEAST)
 
 
 def test_gates_and_a_single_buffer_do_too():

@@ -1,4 +1,4 @@
-// Adaptive non-local means on bricks, the twin of anlm.py: same windows, same order of operations.
+// Adaptive non-local means on bricks, the counterpart of anlm.py: same windows, same order of operations.
 // Local moments, the two passes over all displacements (see displacements.cuh), and the lines of the wavelet bank.
 #include "fastmath.cuh"
 #include "displacements.cuh"

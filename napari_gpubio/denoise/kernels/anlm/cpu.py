@@ -1,4 +1,4 @@
-"""Adaptive non-local means on all CPU cores (Numba), the twin of ``gpu.py``."""
+"""Adaptive non-local means on all CPU cores (Numba), the counterpart of ``gpu.py``."""
 
 import numpy as np
 

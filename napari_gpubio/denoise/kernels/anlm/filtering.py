@@ -1,4 +1,4 @@
-"""Adaptive non-local means on bricks (Numba), the twin of ``anlm.cu``: same windows, same order of operations.
+"""Adaptive non-local means on bricks (Numba), the counterpart of ``anlm.cu``: same windows, same order of operations.
 
 For every displacement d of the search window, the squared differences of the volume and the displaced volume are
 summed over patches by three passes of short window sums (along x, y, z), for all voxels of a brick at once: see

@@ -1,4 +1,4 @@
-"""Adaptive non-local means in CUDA, the twin of ``cpu.py``; the kernels are in ``anlm.cu``.
+"""Adaptive non-local means in CUDA, the counterpart of ``cpu.py``; the kernels are in ``anlm.cu``.
 
 Values, sums and estimates of the whole volume stay on the GPU; local moments, candidates and what mixing needs are
 there for a slab at a time.

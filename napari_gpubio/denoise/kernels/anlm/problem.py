@@ -1,4 +1,4 @@
-"""One volume to be denoised, scaled and laid out, the same for both twins."""
+"""One volume to be denoised, scaled and laid out, the same for both backends."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +21,7 @@ _RULES = {"seed": (1, 1, 0), "coupe": (0, 0, 0), "itk": (0, 1, 0), "none": (0, 0
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Problem:
-    """A scaled volume and everything that a twin needs to know to filter it.
+    """A scaled volume and everything that a backend needs to know to filter it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Denoising of fluence on all CPU cores (Numba), the twin of ``gpu.py``."""
+"""Denoising of fluence on all CPU cores (Numba), the counterpart of ``gpu.py``."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-// What a tournament does with volumes, the twin of passes.py: same names, same order of operations.
+// What a tournament does with volumes, the counterpart of passes.py: same names, same order of operations.
 //
 // Every voxel is one thread's, and there are no atomics: a result does not depend on the order of threads.
 #include "smoothing.cuh"

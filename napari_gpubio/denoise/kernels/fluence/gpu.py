@@ -1,4 +1,4 @@
-"""Denoising of fluence in CUDA, the twin of ``cpu.py``; the kernels are in ``fluence.cu``."""
+"""Denoising of fluence in CUDA, the counterpart of ``cpu.py``; the kernels are in ``fluence.cu``."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a tournament does with volumes, voxel by voxel (Numba), the twin of ``fluence.cu``.
+"""What a tournament does with volumes, voxel by voxel (Numba), the counterpart of ``fluence.cu``.
 
 The same names, the same order of operations. Volumes are of shape (rows, n), both halves of shape (2, rows, n).
 """

@@ -1,4 +1,4 @@
-"""Two half-buffers to be denoised, scaled and laid out, the same for both twins."""
+"""Two half-buffers to be denoised, scaled and laid out, the same for both backends."""
 
 import functools
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class Smoothed(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FluenceProblem:
-    """Scaled half-buffers and everything that a twin needs to know to denoise them.
+    """Scaled half-buffers and everything that a backend needs to know to denoise them.
 
     Parameters
     ----------

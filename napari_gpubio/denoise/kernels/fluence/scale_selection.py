@@ -1,4 +1,4 @@
-"""The tournament that chooses, voxel by voxel, how far fluence may be smoothed; both twins run it.
+"""The tournament that chooses, voxel by voxel, how far fluence may be smoothed; both backends run it.
 
 Fluence of even and of odd photons, A and B, has independent noise. An estimate f that is made of each alone, f_A and
 f_B, has the mean squared error
@@ -42,7 +42,7 @@ KEEP = End("keep")
 class Tournament(ABC):
     """State of a tournament, on one device; items are challengers.
 
-    Both halves lie behind one another in arrays of shape (2, X, Y, Z). A twin's ``Run`` says how arrays are made and
+    Both halves lie behind one another in arrays of shape (2, X, Y, Z). A backend's ``Run`` says how arrays are made and
     how the passes of ``passes.py`` are done on its device.
     """
 

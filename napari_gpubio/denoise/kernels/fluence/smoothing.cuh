@@ -1,5 +1,5 @@
 #pragma once
-// Smoothing along one axis, the twin of smoothing.py: same order of operations.
+// Smoothing along one axis, the counterpart of smoothing.py: same order of operations.
 //
 // A thread has four voxels one after another in a line. What is done with a smoothed volume voxel by voxel is done where
 // its last axis is smoothed: end(place, smoothed) is called with the four values of each volume that is smoothed.

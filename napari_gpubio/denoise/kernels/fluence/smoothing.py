@@ -1,4 +1,4 @@
-"""Smoothing along the three axes (Numba), the twin of ``smoothing.cuh``: same order of operations.
+"""Smoothing along the three axes (Numba), the counterpart of ``smoothing.cuh``: same order of operations.
 
 Lines are copied into a small array with zeros around them, where every voxel is summed alike and eight at once. The
 first axis is done in strips; the other two in one go for each plane, which stays in a core's cache.

@@ -1,4 +1,4 @@
-"""Where rows cross contours (Numba), the twin of the first kernels of ``dvh.cu``: same order of operations."""
+"""Where rows cross contours (Numba), the counterpart of the first kernels of ``dvh.cu``: same order of operations."""
 
 from typing import Any, NamedTuple
 

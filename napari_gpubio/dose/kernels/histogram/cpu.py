@@ -1,4 +1,4 @@
-"""Counting on all CPU cores (Numba), the twin of ``gpu.py``."""
+"""Counting on all CPU cores (Numba), the counterpart of ``gpu.py``."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-// Dose-volume histograms, the twin of chords.py and tallying.py: same samples, same order of operations in each.
+// Dose-volume histograms, the counterpart of chords.py and tallying.py: same samples, same order of operations in each.
 //
 // A block does one task (rows or points of one structure, or a strip of voxels) and counts into bins in shared memory,
 // in several copies lest threads wait for each other; 32 bits are enough for a task. Weights and sums are integers, so
@@ -62,7 +62,7 @@ extern "C" __global__ void find_crossings(
     }
 }
 
-// Doses become (dose - least) * inverse where they are, the twin of grid.py.
+// Doses become (dose - least) * inverse where they are, the counterpart of grid.py.
 extern "C" __global__ void scale_dose(float* __restrict__ values, long long count, double least, double inverse)
 {
     const long long n = (long long)blockIdx.x * blockDim.x + threadIdx.x;

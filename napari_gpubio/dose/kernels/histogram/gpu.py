@@ -1,4 +1,4 @@
-"""Counting in CUDA, the twin of ``cpu.py``; the kernels are in ``dvh.cu``.
+"""Counting in CUDA, the counterpart of ``cpu.py``; the kernels are in ``dvh.cu``.
 
 The dose, the chords and the labels stay on the GPU as long as the run is open.
 """

@@ -51,7 +51,7 @@ class ScaledDose(NamedTuple):
         return 1.0 / self.scale
 
     def values(self) -> npt.NDArray[np.float32]:
-        """Scaled values, same shape, on the CPU; takes 4 bytes a voxel. ``scale_dose`` of ``dvh.cu`` is its twin."""
+        """Scaled values, same shape, on the CPU; takes 4 bytes a voxel. ``scale_dose`` of ``dvh.cu`` is its backend."""
         out = np.empty(self.source.shape, np.float32)
         _scale(self.source.reshape(-1), self.least, self.inverse_scale, out.reshape(-1))
         return out

@@ -1,4 +1,4 @@
-"""A dose at a place and the bin of a dose (Numba), the twin of ``interpolate.cuh``: same order of operations."""
+"""A dose at a place and the bin of a dose (Numba), the counterpart of ``interpolate.cuh``: same order of operations."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Places of samples inside their cells (Numba), the twin of ``lattice.cuh``.
+"""Places of samples inside their cells (Numba), the counterpart of ``lattice.cuh``.
 
 Whole multiples of an irrational number, modulo 1, fill the unit interval evenly (Weyl), and several of them the square
 or the cube: samples so placed never line up with a gradient of dose. As 32-bit integers they are the same everywhere.

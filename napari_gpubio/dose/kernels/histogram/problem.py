@@ -1,4 +1,4 @@
-"""Dose and structures of one calculation, laid out for the kernels, the same for both twins."""
+"""Dose and structures of one calculation, laid out for the kernels, the same for both backends."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class Organ:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Problem:
-    """All that a twin needs to know.
+    """All that a backend needs to know.
 
     Parameters
     ----------

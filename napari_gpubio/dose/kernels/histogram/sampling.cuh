@@ -1,4 +1,4 @@
-// A dose at a place, the bin of a dose, and places of samples inside their cells; the twin of interpolate.py and
+// A dose at a place, the bin of a dose, and places of samples inside their cells; the counterpart of interpolate.py and
 // lattice.py: same order of operations. Compiled without fused multiply-add, so that the bits are the CPU's.
 #pragma once
 

@@ -1,4 +1,4 @@
-"""Samples of structures, their dose and its bins (Numba), the twin of ``dvh.cu``: same order of operations.
+"""Samples of structures, their dose and its bins (Numba), the counterpart of ``dvh.cu``: same order of operations.
 
 Every thread counts into copies of its own: ``counts`` of shape (threads, organs, bins + 2), int64, holds the weight in
 each bin, the sum of weight times dose in fine steps, and the weight outside the dose; ``extremes`` of shape (threads,

@@ -1,4 +1,4 @@
-"""Photons through layers on all CPU cores (Numba), the twin of ``gpu.py``; the physics is in ``packet.py``."""
+"""Photons through layers on all CPU cores (Numba), the counterpart of ``gpu.py``; the physics is in ``packet.py``."""
 
 import numba
 import numpy as np

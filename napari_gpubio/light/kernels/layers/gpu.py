@@ -1,4 +1,4 @@
-"""Photons through layers in CUDA, the twin of ``cpu.py``; the kernel is in ``layers.cu``."""
+"""Photons through layers in CUDA, the counterpart of ``cpu.py``; the kernel is in ``layers.cu``."""
 
 import threading
 from dataclasses import dataclass

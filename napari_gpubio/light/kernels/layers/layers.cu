@@ -1,4 +1,4 @@
-// Photons through planar layers, by the rules of MCML (Wang et al. 1995). Twin: packet.py.
+// Photons through planar layers, by the rules of MCML (Wang et al. 1995). Counterpart: packet.py.
 //
 // Two kernels trace the same photons: trace_simply shows what happens, trace_layers makes the threads of a warp do the
 // same at the same time. Defines: THREADS of a block; CACHE (the hot corner of A(r, z) is tallied in shared memory,

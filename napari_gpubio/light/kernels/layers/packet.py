@@ -1,4 +1,4 @@
-"""One photon packet in planar layers, in Numba, by the rules of MCML (Wang et al. 1995). Twin: ``layers.cu``.
+"""One photon packet in planar layers, in Numba, by the rules of MCML (Wang et al. 1995). Counterpart: ``layers.cu``.
 
 A position is a layer and a depth in it (mm), and x, y. A step that would cross the layer's face ends there, and what is
 left of it goes on behind; at the end of a whole step a share mu_a / (mu_a + mu_s) of the weight is absorbed there.

@@ -1,4 +1,4 @@
-"""A layered simulation made ready for a twin: the table of layers, the grid, the order of a tally."""
+"""A layered simulation made ready for a backend: the table of layers, the grid, the order of a tally."""
 
 import hashlib
 import math

@@ -1,4 +1,4 @@
-"""Photons through voxels on all CPU cores (Numba), the twin of ``gpu.py``; the physics is in ``photon.py``."""
+"""Photons through voxels on all CPU cores (Numba), the counterpart of ``gpu.py``; the physics is in ``photon.py``."""
 
 import numba
 import numpy as np

@@ -1,4 +1,4 @@
-"""Folding a finished batch into the sums, in Numba. Twin: ``fold_batches`` of ``voxels.cu``."""
+"""Folding a finished batch into the sums, in Numba. Counterpart: ``fold_batches`` of ``voxels.cu``."""
 
 import numba as nb
 import numpy as np

@@ -1,4 +1,4 @@
-"""Photons through voxels in CUDA, the twin of ``cpu.py``; the kernels are in ``voxels.cu``."""
+"""Photons through voxels in CUDA, the counterpart of ``cpu.py``; the kernels are in ``voxels.cu``."""
 
 import dataclasses
 import threading

@@ -1,5 +1,5 @@
 #pragma once
-// Where a photon starts, and where it enters the tissue. Twin: launch.py, same names, same order of operations.
+// Where a photon starts, and where it enters the tissue. Counterpart: launch.py, same names, same order of operations.
 #include "photon.cuh"
 
 // Where a photon starts (grid mm) and in which direction. `source`: position, rows of the frame (width, height,

@@ -1,4 +1,4 @@
-"""Where a photon starts, and where it enters the tissue, in Numba. Twin: ``launch.cuh``."""
+"""Where a photon starts, and where it enters the tissue, in Numba. Counterpart: ``launch.cuh``."""
 
 import math
 

@@ -1,5 +1,5 @@
 #pragma once
-// One photon packet on its way through voxels. Twin: photon.py, same names, same order of operations.
+// One photon packet on its way through voxels. Counterpart: photon.py, same names, same order of operations.
 //
 // A position is a voxel (`cell`, an index into the grid padded by one voxel) and mm from its low corner (x, y, z).
 // Between two scattering events the packet goes straight; absorption is continuous along the path and is booked when a

@@ -1,4 +1,4 @@
-"""One photon packet on its way through voxels, in Numba. Twin: ``photon.cuh``.
+"""One photon packet on its way through voxels, in Numba. Counterpart: ``photon.cuh``.
 
 A position is a voxel (`cell`, an index into the grid padded by one voxel) and mm from its low corner (x, y, z). Between
 two scattering events the packet goes straight; absorption is continuous along the path and is booked when a voxel is

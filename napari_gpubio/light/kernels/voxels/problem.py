@@ -1,4 +1,4 @@
-"""A voxel simulation made ready for a twin: the padded grid, tables, the source, and the scales of the tallies."""
+"""A voxel simulation made ready for a backend: the padded grid, tables, the source, and the scales of the tallies."""
 
 import hashlib
 import math
@@ -147,12 +147,12 @@ class VoxelProblem:
 
     @property
     def kind(self) -> int:
-        """The kind of source as the twins number it."""
+        """The kind of source as the backends number it."""
         return list(KINDS).index(self.source.kind)
 
     @cached_property
     def source_numbers(self) -> npt.NDArray[np.float32]:
-        """Position, frame and sizes of the source along the volume's axes; see `start` of the twins."""
+        """Position, frame and sizes of the source along the volume's axes; see `start` of the backends."""
         s, numbers = self.source, np.zeros(SOURCE_NUMBERS)
         numbers[:3] = self.domain.world_to_grid(s.position_mm)
         numbers[3:12] = self.domain.direction_to_grid(s.frame()).ravel()
@@ -190,7 +190,7 @@ class VoxelProblem:
 
     @cached_property
     def detector_numbers(self) -> npt.NDArray[np.float32]:
-        """Detectors along the volume's axes; see `detector_at` of the twins; shape (D, DETECTOR_NUMBERS)."""
+        """Detectors along the volume's axes; see `detector_at` of the backends; shape (D, DETECTOR_NUMBERS)."""
         table = np.zeros((len(self.detectors), DETECTOR_NUMBERS))
         for line, detector in zip(table, self.detectors, strict=True):
             line[:3] = self.domain.world_to_grid(detector.position_mm)

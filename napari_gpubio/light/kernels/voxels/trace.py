@@ -1,4 +1,4 @@
-"""One photon packet traced from its start to its end, in Numba. Twin: ``trace_photons`` of ``voxels.cu``."""
+"""One photon packet traced from its start to its end, in Numba. Counterpart: ``trace_photons`` of ``voxels.cu``."""
 
 import numba as nb
 import numpy as np

@@ -1,4 +1,4 @@
-// Photons through voxels, and the folding of finished batches. Twins: trace.py, fold.py.
+// Photons through voxels, and the folding of finished batches. Counterpart: trace.py, fold.py.
 // Defines: LABEL (the type of the volume), CONTINUOUS (coefficients voxel by voxel), DETECT (detectors are there), GATED
 // (there are several time gates, or the first begins later than the light).
 #ifndef LABEL

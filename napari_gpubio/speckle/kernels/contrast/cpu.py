@@ -1,4 +1,4 @@
-"""Contrast on all CPU cores (Numba), the twin of ``gpu.py``."""
+"""Contrast on all CPU cores (Numba), the counterpart of ``gpu.py``."""
 
 import numba
 import numpy as np
@@ -157,7 +157,7 @@ class Run:
 class Live:
     """Frames of a camera, one after another, on the CPU; see `napari_gpubio.speckle.stream.ContrastStream`."""
 
-    def __init__(self, recipe: Recipe, device: Device, results: int) -> None:  # noqa: ARG002 - as its twin
+    def __init__(self, recipe: Recipe, device: Device, results: int) -> None:  # noqa: ARG002 - as its backend
         self._recipe, self._maker, self._count = recipe, Maker(recipe), 0
         self._ring = np.zeros((recipe.settings.depth + 1, *recipe.shape), recipe.dtype)
         self._rooms = [recipe.empty_maps(1) for _ in range(results)]

@@ -1,4 +1,4 @@
-// Contrast of floating-point frames, sample by sample in double precision, the twin of direct.py: a window is summed as
+// Contrast of floating-point frames, sample by sample in double precision, the counterpart of direct.py: a window is summed as
 // differences from one of its own samples, so that D is accurate, and exactly zero where all samples are equal.
 #include "finishing.cuh"
 #ifndef REAL

@@ -1,4 +1,4 @@
-"""Sums over the windows of floating-point frames, sample by sample (Numba), the twin of ``direct.cu``.
+"""Sums over the windows of floating-point frames, sample by sample (Numba), the counterpart of ``direct.cu``.
 
 Nothing slides here, because differences of rounded sums would drift. Each window is summed as differences from one of
 its own samples, so that D is accurate, and exactly zero where all samples are equal.

@@ -1,5 +1,5 @@
 #pragma once
-// From the sums of a window to contrast, index and mask, the twin of finishing.py: same names, same order of operations.
+// From the sums of a window to contrast, index and mask, the counterpart of finishing.py: same names, same order of operations.
 #ifndef KIND
 #define KIND 1 // of the index: 0 none, 1 reciprocal, 2 K^2, 3 inverse correlation time, 4 relative to a baseline
 #endif

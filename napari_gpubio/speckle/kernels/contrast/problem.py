@@ -1,4 +1,4 @@
-"""A stack of frames and how its contrast is taken, laid out for the kernels, the same for both twins."""
+"""A stack of frames and how its contrast is taken, laid out for the kernels, the same for both backends."""
 
 from dataclasses import dataclass
 from functools import cached_property

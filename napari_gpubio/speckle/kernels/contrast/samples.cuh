@@ -1,5 +1,5 @@
 #pragma once
-// Four neighboring samples of a row at a time, and their exact sums; the twin of what windows.py does by rows.
+// Four neighboring samples of a row at a time, and their exact sums; the counterpart of what windows.py does by rows.
 #ifndef PIXEL
 #define PIXEL unsigned short
 #endif

@@ -1,4 +1,4 @@
-// Contrast over square windows by sliding columns, the twin of windows.py. A warp owns 128 columns of a strip of rows,
+// Contrast over square windows by sliding columns, the counterpart of windows.py. A warp owns 128 columns of a strip of rows,
 // four in each lane, and goes down: it adds a row and drops one, sums across by shuffles, and writes what the inner
 // lanes have. Every sample is read from memory once (the dropped row comes from the cache), every map written once.
 #include "finishing.cuh"

@@ -1,4 +1,4 @@
-"""Sums over square windows by sliding columns (Numba), the twin of ``windows.cu``.
+"""Sums over square windows by sliding columns (Numba), the counterpart of ``windows.cu``.
 
 A band of rows keeps, for every column of the frame, the sum of samples and of their squares over the rows of the
 window; going down a row adds one row and drops one. Sums across come from doubling: windows of 2, 4, 8, ... columns,

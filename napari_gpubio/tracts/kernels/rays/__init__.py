@@ -1,4 +1,4 @@
-"""Tracing rays through a tensor field: geodesics in two formulations and classic streamlines, with two twins.
+"""Tracing rays through a tensor field: geodesics in two formulations and classic streamlines, with two backends.
 
 All methods are one first-order system in six numbers, y = (x, q), in voxel coordinates:
 

@@ -1,4 +1,4 @@
-"""Ray tracing on all CPU cores (Numba), the twin of ``gpu.py``; the numerics are in ``geodesic.py``."""
+"""Ray tracing on all CPU cores (Numba), the counterpart of ``gpu.py``; the numerics are in ``geodesic.py``."""
 
 from collections import deque
 from typing import Any

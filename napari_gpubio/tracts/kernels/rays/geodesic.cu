@@ -1,4 +1,4 @@
-// Ray tracing with interpolation in the kernel, and the packing of finished rays. Twin: cpu.py.
+// Ray tracing with interpolation in the kernel, and the packing of finished rays. Counterpart: cpu.py.
 // A block is at most a warp. The 1 lets the compiler take as many registers as it likes: rays wait for memory, and a
 // launch seldom has so many of them that more warps would help more than more loads under way in each.
 #include "geodesic.cuh"

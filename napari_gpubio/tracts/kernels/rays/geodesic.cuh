@@ -1,5 +1,5 @@
 #pragma once
-// Ray tracing, the twin of geodesic.py: same names, same operation order. Positions are in voxels; euclid (A^T A)
+// Ray tracing, the counterpart of geodesic.py: same names, same operation order. Positions are in voxels; euclid (A^T A)
 // measures voxel vectors in mm.
 #include "interpolation.cuh"
 

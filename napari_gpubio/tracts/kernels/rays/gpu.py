@@ -1,4 +1,4 @@
-"""Ray tracing in CUDA, the twin of ``cpu.py``; the kernels are in ``geodesic.cu`` and ``geodesic_texture.cu``."""
+"""Ray tracing in CUDA, the counterpart of ``cpu.py``; the kernels are in ``geodesic.cu`` and ``geodesic_texture.cu``."""
 
 from collections import deque
 from pathlib import Path
@@ -32,7 +32,7 @@ def _rays_per_block(rays: int, processors: int) -> int:
 
 
 def prepare_field(problem: RayProblem) -> Any:
-    """Compute the volume that the rays read, on the current device; see the CPU twin."""
+    """Compute the volume that the rays read, on the current device; see the CPU backend."""
     import cupy
 
     if problem.kind == EUDX:

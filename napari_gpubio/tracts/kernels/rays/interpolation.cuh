@@ -1,11 +1,11 @@
 #pragma once
-// Volumes between their voxels, the twin of interpolation.py: same names, same operation order. Positions are in voxels;
+// Volumes between their voxels, the counterpart of interpolation.py: same names, same operation order. Positions are in voxels;
 // volumes are stored (x, y, z, component).
 #include "symmetric.cuh"
 
 struct Shape { int x, y, z; };
 
-// a * b + c, rounded once; the compiler is told to fuse nothing else, so that both twins round alike.
+// a * b + c, rounded once; the compiler is told to fuse nothing else, so that both backends round alike.
 __device__ __forceinline__ real multiply_add(real a, real b, real c)
 {
     if constexpr (sizeof(real) == sizeof(float)) return __fmaf_rn(a, b, c);

@@ -1,4 +1,4 @@
-"""Volumes between their voxels in Numba, the twin of ``interpolation.cuh``: same names, same operation order.
+"""Volumes between their voxels in Numba, the counterpart of ``interpolation.cuh``: same names, same operation order.
 
 Positions are in voxels. Volumes are read eight numbers at a time, so that those of six components need two spare
 numbers behind their end (`cpu.prepare_field` sees to it).

@@ -1,4 +1,4 @@
-"""A tracing problem made ready for a twin: geometry, limits and the volumes that a ray reads."""
+"""A tracing problem made ready for a backend: geometry, limits and the volumes that a ray reads."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 #pragma once
-// Symmetric matrices of six components (xx, yy, zz, xy, xz, yz), the twin of symmetric.py. REAL is float or double.
+// Symmetric matrices of six components (xx, yy, zz, xy, xz, yz), the counterpart of symmetric.py. REAL is float or double.
 #ifndef REAL
 #define REAL float
 #endif

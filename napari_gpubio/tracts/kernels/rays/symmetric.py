@@ -1,4 +1,4 @@
-"""Symmetric matrices of six components (xx, yy, zz, xy, xz, yz) in Numba, the twin of ``symmetric.cuh``."""
+"""Symmetric matrices of six components (xx, yy, zz, xy, xz, yz) in Numba, the counterpart of ``symmetric.cuh``."""
 
 import numba as nb
 

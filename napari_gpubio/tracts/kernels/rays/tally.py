@@ -1,4 +1,4 @@
-"""What a twin hands back: some finished fibers and their numbers."""
+"""What a backend hands back: some finished fibers and their numbers."""
 
 from dataclasses import dataclass
 from typing import Any

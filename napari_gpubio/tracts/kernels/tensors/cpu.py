@@ -1,4 +1,4 @@
-"""Tensor fit and eigen-decomposition on all CPU cores (Numba), the twin of ``gpu.py`` and ``tensors.cu``.
+"""Tensor fit and eigen-decomposition on all CPU cores (Numba), the counterpart of ``gpu.py`` and ``tensors.cu``.
 
 Tensors here are in um^2/ms (= 1e-3 mm^2/s), so that numbers are near 1; components in the order xx, yy, zz, xy, xz, yz.
 """

@@ -1,4 +1,4 @@
-"""Tensor fit and eigen-decomposition in CUDA, the twin of ``cpu.py``; the kernels are in ``tensors.cu``."""
+"""Tensor fit and eigen-decomposition in CUDA, the counterpart of ``cpu.py``; the kernels are in ``tensors.cu``."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ def _kernel(name: str, real: Any) -> Any:
 
 
 def eigen_decompose(tensors: Any) -> tuple[Any, Any]:
-    """Eigenvalues (descending) and eigenvectors of device tensors of shape (..., 6); see the CPU twin."""
+    """Eigenvalues (descending) and eigenvectors of device tensors of shape (..., 6); see the CPU backend."""
     import cupy
 
     rows = cupy.ascontiguousarray(tensors).reshape(-1, 6)
@@ -36,7 +36,7 @@ def eigen_decompose(tensors: Any) -> tuple[Any, Any]:
 
 
 def compose(values: Any, vectors: Any, change: Array) -> Any:
-    """Device tensors (..., 6) with given eigenvalues and eigenvectors in the frame ``change``; see the CPU twin."""
+    """Device tensors (..., 6) with given eigenvalues and eigenvectors in the frame ``change``; see the CPU backend."""
     import cupy
 
     flat = cupy.ascontiguousarray(values).reshape(-1, 3)

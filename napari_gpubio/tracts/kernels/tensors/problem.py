@@ -1,4 +1,4 @@
-"""The tensor fit as a linear problem, the same for both twins."""
+"""The tensor fit as a linear problem, the same for both backends."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-// Tensor fit, eigen-decomposition and composition, the twin of cpu.py: same names, same operation order, in double.
+// Tensor fit, eigen-decomposition and composition, the counterpart of cpu.py: same names, same operation order, in double.
 // Components are in the order xx, yy, zz, xy, xz, yz. T is the type of stored tensors.
 #ifndef REAL
 #define REAL float

@@ -1,4 +1,4 @@
-"""CUDA ray tracing and its Numba twin, bit for bit, with g++ in place of a GPU."""
+"""CUDA ray tracing and its CPU backend, bit for bit, with g++ in place of a GPU."""
 
 import functools
 import re
@@ -13,7 +13,7 @@ from napari_gpubio.tracts.kernels.rays.problem import RayProblem
 from napari_gpubio.tracts.seeds import make_launch
 from tests.cuda_on_cpu import loader
 from tests.runs import check_same_methods
-from tests.tracts.ray_twin_samples import (
+from tests.tracts.ray_backend_samples import (
     BOTH_KINDS,
     BOTH_REALS,
     CALLOSUM,
@@ -47,15 +47,15 @@ class RawCpu(cpu.Run):
 
 
 class RawGpu(gpu.Run):
-    """The same for the other twin."""
+    """The same for the other backend."""
 
     def launch(self, seeds, directions, points, written, reasons, stats):
         super().launch(seeds, directions, points, written, reasons, stats)
         self.raw = tuple(a.get() for a in (points, written, reasons, stats))
 
 
-def check_twins(p, device=GPU):
-    """Both twins' raw rays and packed fibers are the same to the last bit; returns the stop reasons."""
+def check_backends(p, device=GPU):
+    """Both backends' raw rays and packed fibers are the same to the last bit; returns the stop reasons."""
     count = len(p.launch)
     runs = [RawCpu(p), RawGpu(p, device=device)]
     for run in runs:
@@ -77,14 +77,14 @@ def check_twins(p, device=GPU):
 @BOTH_KINDS
 @BOTH_REALS
 @pytest.mark.parametrize("where", FIELDS)
-def test_rays_have_the_bits_of_their_twin(fake_gpu, kind, precision, where):
+def test_rays_have_the_bits_of_their_backend(fake_gpu, kind, precision, where):
     fake_gpu()
     make, seeds = FIELDS[where]
     field, steps = fresh(make()), 0
     for integrator in ("rk4", "rk2", "euler"):
         settings = settings_of(kind, precision, integrator=integrator)
         p = problem(field, seeds, settings)
-        check_twins(p)
+        check_backends(p)
         steps += sum(part.offsets[-1] for part in _parts(p))
     assert steps > 1500
 
@@ -101,7 +101,7 @@ def test_limits_end_the_same_rays_at_the_same_points(fake_gpu, kind, limits):
     fake_gpu()
     found = set()
     for make, seeds in FIELDS.values():
-        found |= set(check_twins(problem(fresh(make()), seeds, settings_of(kind, **limits))).ravel())
+        found |= set(check_backends(problem(fresh(make()), seeds, settings_of(kind, **limits))).ravel())
     expected = {
         "fa_stop": StopReason.FA,
         "min_radius_mm": StopReason.CURVATURE,
@@ -118,7 +118,7 @@ def test_the_order_of_threads_changes_nothing(fake_gpu, kind, order):
     fake_gpu()
     make, seeds = FIELDS["brain"]
     with loader.thread_order(order):
-        check_twins(problem(fresh(make()), seeds, settings_of(kind, fa_stop=0.2)))
+        check_backends(problem(fresh(make()), seeds, settings_of(kind, fa_stop=0.2)))
 
 
 @BOTH_KINDS
@@ -129,12 +129,12 @@ def test_rays_one_way_or_both_measured_or_not(fake_gpu, kind, measure, both_ways
     make, seeds = FIELDS["brain"]
     directions = Directions(count=7, both_ways=both_ways, kind="sphere")
     p = problem(fresh(make()), seeds, settings_of(kind, "double"), directions, measure=measure)
-    assert check_twins(p).shape == (35, 2 if both_ways else 1)
+    assert check_backends(p).shape == (35, 2 if both_ways else 1)
     if not measure:
         assert not _parts(p)[0].stats[..., 2:].any()
 
 
-def test_rays_that_cannot_start_have_the_bits_of_their_twin(fake_gpu):
+def test_rays_that_cannot_start_have_the_bits_of_their_backend(fake_gpu):
     fake_gpu()
     field = fresh(waves())
     for kind in KINDS:
@@ -143,13 +143,13 @@ def test_rays_that_cannot_start_have_the_bits_of_their_twin(fake_gpu):
         launch.points_mm[2] = np.nan
         launch.axes[3] = 0.0
         launch.axes[4] = np.nan
-        reasons = check_twins_of_any_bits(RayProblem(field, launch, settings_of(kind, max_length_mm=5.0)))
+        reasons = check_backends_of_any_bits(RayProblem(field, launch, settings_of(kind, max_length_mm=5.0)))
         assert (reasons[1:3] == StopReason.INVALID).all()
         assert (reasons[0] == StopReason.LENGTH).all()
 
 
-def check_twins_of_any_bits(p):
-    """As `check_twins`, where seeds may be NaN."""
+def check_backends_of_any_bits(p):
+    """As `check_backends`, where seeds may be NaN."""
     parts = []
     for run in (cpu.Run(p), gpu.Run(p, device=GPU)):
         run.advance(0, len(p.launch))
@@ -164,7 +164,7 @@ def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
     make, seeds = FIELDS["brain"]
     for kind in KINDS:
-        check_twins(problem(fresh(make()), seeds, settings_of(kind, max_length_mm=20.0)))
+        check_backends(problem(fresh(make()), seeds, settings_of(kind, max_length_mm=20.0)))
     assert "runtime error" not in capfd.readouterr().err
 
 
@@ -183,13 +183,13 @@ def test_the_texture_kernel_takes_what_the_others_take():
     assert textures[6:] == others[1:]
 
 
-def test_both_twins_have_the_same_methods():
+def test_both_backends_have_the_same_methods():
     check_same_methods(cpu, gpu)
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "interpolating"])
 @BOTH_REALS
-def test_prepared_fields_have_the_bits_of_their_twin(fake_gpu, kind, precision):
+def test_prepared_fields_have_the_bits_of_their_backend(fake_gpu, kind, precision):
     cupy = fake_gpu().module
     changes = {"interpolation": kind} if kind == "interpolating" else KINDS[kind]
     for metric in ("inverse", "adjugate", "sharpened"):

@@ -1,4 +1,4 @@
-"""CUDA and its Numba twin, bit for bit, with g++ in place of a GPU."""
+"""CUDA and its CPU backend, bit for bit, with g++ in place of a GPU."""
 
 import functools
 
@@ -35,7 +35,7 @@ def check_same_bits(found, expected, names, least=0.0):
         np.testing.assert_array_equal(np.where(abs(a) < least, 0, a), np.where(abs(b) < least, 0, b), err_msg=name)
 
 
-def check_twins(problem, least=0.0):
+def check_backends(problem, least=0.0):
     runs = cpu.Run(problem), gpu.Run(problem, device=GPU)
     for run in runs:
         run.advance(0, len(problem.challengers))
@@ -47,17 +47,17 @@ def check_twins(problem, least=0.0):
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_kernels_have_the_bits_of_their_twin(fake_gpu, options):
+def test_kernels_have_the_bits_of_their_backend(fake_gpu, options):
     fake_gpu()
-    check_twins(problem_of(HALVES, **options))
+    check_backends(problem_of(HALVES, **options))
 
 
-def test_a_few_counts_in_the_dark_have_the_bits_of_their_twin(fake_gpu):
+def test_a_few_counts_in_the_dark_have_the_bits_of_their_backend(fake_gpu):
     """Where the reference is next to nothing, errors are too large for a number."""
     fake_gpu()
     halves = np.zeros((2, 30, 30, 50), np.float32)
     halves[:, 15, 15, 2], halves[0, 3, 4, 40], halves[1, 25, 20, 30] = 1.0, 1.0, 1.0
-    runs = [twin.Run(problem_of(tuple(halves), FluenceSettings()), device=GPU) for twin in (cpu, gpu)]
+    runs = [backend.Run(problem_of(tuple(halves), FluenceSettings()), device=GPU) for backend in (cpu, gpu)]
     for run in runs:
         run.advance(0, len(run._problem.challengers))
     expected, found = (run.snapshot() for run in runs)
@@ -69,13 +69,13 @@ def test_a_few_counts_in_the_dark_have_the_bits_of_their_twin(fake_gpu):
 def test_the_order_of_threads_changes_nothing(fake_gpu, order):
     fake_gpu()
     with loader.thread_order(order):
-        check_twins(problem_of(tuple(half[:6, :7, :9] for half in HALVES)))
+        check_backends(problem_of(tuple(half[:6, :7, :9] for half in HALVES)))
 
 
 def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     fake_gpu()
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
-    check_twins(problem_of(tuple(half[:6, :7, :9] for half in HALVES)))
+    check_backends(problem_of(tuple(half[:6, :7, :9] for half in HALVES)))
     assert "runtime error" not in capfd.readouterr().err
 
 
@@ -120,7 +120,7 @@ def test_memory_is_foreseen(fake_gpu):
     assert fake.used_bytes[0] <= 1.2 * problem.resident_bytes
 
 
-def test_both_twins_have_the_same_methods_and_passes(cuda_on_cpu):
+def test_both_backends_have_the_same_methods_and_passes(cuda_on_cpu):
     check_same_methods(cpu, gpu)
     kernels = {name.removesuffix("_across").removesuffix("_along") for name in cuda_on_cpu(gpu._SOURCE).kernels}
     found = {name for name, value in vars(passes).items() if hasattr(value, "py_func") and name[0] != "_"}

@@ -1,4 +1,4 @@
-"""Fields and settings for the tests of both twins of ray tracing."""
+"""Fields and settings for the tests of both backends of ray tracing."""
 
 import dataclasses
 import functools

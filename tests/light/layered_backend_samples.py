@@ -1,4 +1,4 @@
-"""Layers, variants and runs that both twins are compared by."""
+"""Layers, variants and runs that both backends are compared by."""
 
 import functools
 
@@ -58,8 +58,8 @@ def by_cpu(photons=1000):
     return on("cpu", photons)
 
 
-def check_twins(layers, chosen):
-    """Both twins give the same tallies; returns the result."""
+def check_backends(layers, chosen):
+    """Both backends give the same tallies; returns the result."""
     expected = simulate_layers(layers, chosen, device="cpu")
     found = simulate_layers(layers, chosen, device="cuda")
     check_same_bits(found, expected)
@@ -69,7 +69,7 @@ def check_twins(layers, chosen):
 
 
 def tallies(problem, pieces, variant=None):
-    """Trace pieces (start, count) with the twin on the CPU, or with a variant on a GPU, and hand over the arrays."""
+    """Trace pieces (start, count) with the backend on the CPU, or with a variant on a GPU, and hand over the arrays."""
     run = cpu.Run(problem) if variant is None else gpu.Run(problem, device=GPU, variant=variant)
     for start, count in pieces:
         run.advance(start, count)

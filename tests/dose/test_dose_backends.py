@@ -1,4 +1,4 @@
-"""CUDA and its Numba twin, bit for bit, with g++ in place of a GPU."""
+"""CUDA and its CPU backend, bit for bit, with g++ in place of a GPU."""
 
 import functools
 
@@ -24,7 +24,7 @@ def same(expected, found):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
 
-def check_twins(problem):
+def check_backends(problem):
     runs = cpu.Run(problem), gpu.Run(problem, device=GPU)
     for run in runs:
         run.advance(0, problem.items)
@@ -46,14 +46,14 @@ def check_twins(problem):
     ],
     ids=["linear", "100 bins", "8192 bins", "logarithmic", "shape"],
 )
-def test_kernels_have_the_bits_of_their_twin(fake_gpu, settings):
+def test_kernels_have_the_bits_of_their_backend(fake_gpu, settings):
     fake_gpu()
-    check_twins(make_problem(*random_case(1), settings))
+    check_backends(make_problem(*random_case(1), settings))
 
 
 def test_a_degenerate_dose_has_the_bits_too(fake_gpu):
     fake_gpu()
-    tally = check_twins(make_problem(*random_case(3, degenerate=True), SETTINGS))
+    tally = check_backends(make_problem(*random_case(3, degenerate=True), SETTINGS))
     assert (np.count_nonzero(tally.counts, axis=1) == 1).all()
 
 
@@ -72,13 +72,13 @@ def test_crossings_are_the_same(fake_gpu):
 def test_the_order_of_threads_changes_nothing(fake_gpu, order):
     fake_gpu()
     with loader.thread_order(order):
-        check_twins(make_problem(*random_case(4), DvhSettings(spacing_mm=3.0)))
+        check_backends(make_problem(*random_case(4), DvhSettings(spacing_mm=3.0)))
 
 
 def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     fake_gpu()
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
-    check_twins(make_problem(*random_case(5), DvhSettings(spacing_mm=3.0, bins=100)))
+    check_backends(make_problem(*random_case(5), DvhSettings(spacing_mm=3.0, bins=100)))
     assert "runtime error" not in capfd.readouterr().err
 
 
@@ -169,5 +169,5 @@ def test_words_of_the_lattice_wrap_around():
     assert float(lattice.fraction(np.uint32(1 << 31))) == 0.5
 
 
-def test_both_twins_have_the_same_methods():
+def test_both_backends_have_the_same_methods():
     check_same_methods(cpu, gpu)

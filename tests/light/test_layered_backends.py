@@ -1,4 +1,4 @@
-"""CUDA photons through layers against their Numba twin: bit for bit with g++, and within errors on a real GPU.
+"""CUDA photons through layers against their CPU backend: bit for bit with g++, and within errors on a real GPU.
 
 However they are tallied: cache, history, neither.
 """
@@ -16,19 +16,19 @@ from napari_gpubio.light.layers.assemble import assemble
 from napari_gpubio.light.layers.run import simulate_layers
 from napari_gpubio.light.layers.settings import ring_area_mm2
 from tests.cuda_on_cpu import loader
-from tests.light.layered_samples import SKIN, at, check_same_bits, medium
-from tests.light.layered_twin_samples import (
+from tests.light.layered_backend_samples import (
     ALL_MEDIA,
     GPU,
     MEDIA,
     VARIANTS,
     by_cpu,
+    check_backends,
     check_same_arrays,
-    check_twins,
     on,
     settings,
     tallies,
 )
+from tests.light.layered_samples import SKIN, at, check_same_bits, medium
 
 # -- kernels through g++ ----------------------------------------------------------------------------------------------
 
@@ -36,9 +36,9 @@ from tests.light.layered_twin_samples import (
 @ALL_MEDIA
 @pytest.mark.parametrize("edge", ["collect", "drop"])
 @pytest.mark.parametrize("absorption", [True, False])
-def test_layers_have_the_bits_of_their_twin(fake_gpu, short_pilot, name, edge, absorption):
+def test_layers_have_the_bits_of_their_backend(fake_gpu, short_pilot, name, edge, absorption):
     fake_gpu()
-    result = check_twins(MEDIA[name], settings(edge=edge, absorption=absorption))
+    result = check_backends(MEDIA[name], settings(edge=edge, absorption=absorption))
     assert result.absorbed.value > 0.01
     assert result.diffuse_reflectance.value > 0.01
     assert (result.A_rz is not None) == absorption
@@ -46,7 +46,7 @@ def test_layers_have_the_bits_of_their_twin(fake_gpu, short_pilot, name, edge, a
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
 @pytest.mark.parametrize("edge", ["collect", "drop"])
-def test_every_variant_has_the_bits_of_the_twin(fake_gpu, short_pilot, variant, edge):
+def test_every_variant_has_the_bits_of_the_backend(fake_gpu, short_pilot, variant, edge):
     fake_gpu()
     problem = LayeredProblem(MEDIA["many kinds"], settings(edge=edge))
     expected = tallies(problem, [(batch * 150, 150) for batch in range(4)])
@@ -55,7 +55,7 @@ def test_every_variant_has_the_bits_of_the_twin(fake_gpu, short_pilot, variant, 
 
 
 @pytest.mark.parametrize("history", [True, False])
-def test_every_variant_without_the_map_has_the_bits_of_the_twin(fake_gpu, history):
+def test_every_variant_without_the_map_has_the_bits_of_the_backend(fake_gpu, history):
     fake_gpu()
     problem = LayeredProblem(MEDIA["many kinds"], settings(absorption=False))
     expected = tallies(problem, [(batch * 150, 150) for batch in range(4)])
@@ -63,9 +63,9 @@ def test_every_variant_without_the_map_has_the_bits_of_the_twin(fake_gpu, histor
 
 
 @pytest.mark.parametrize("threshold", [0.0, 1e-4, 0.1])
-def test_roulette_has_the_bits_of_its_twin(fake_gpu, short_pilot, threshold):
+def test_roulette_has_the_bits_of_its_backend(fake_gpu, short_pilot, threshold):
     fake_gpu()
-    result = check_twins(medium((1.4, 0.4, 2.0, 0.0, 6.0)), settings(roulette_threshold=threshold))
+    result = check_backends(medium((1.4, 0.4, 2.0, 0.0, 6.0)), settings(roulette_threshold=threshold))
     assert (result.roulette.value != 0) == (threshold > 0)
 
 
@@ -87,18 +87,18 @@ def test_the_order_of_threads_changes_nothing(fake_gpu, short_pilot, order):
     ],
     ids=str,
 )
-def test_grids_have_the_bits_of_their_twin(fake_gpu, short_pilot, grid):
+def test_grids_have_the_bits_of_their_backend(fake_gpu, short_pilot, grid):
     fake_gpu()
-    check_twins(MEDIA["many kinds"], settings(**grid))
+    check_backends(MEDIA["many kinds"], settings(**grid))
 
 
 @pytest.mark.parametrize("seed", [0, 2**32 + 5, 2**63 + 1, 2**64 - 1])
-def test_seeds_of_64_bits_have_the_bits_of_their_twin(fake_gpu, seed):
+def test_seeds_of_64_bits_have_the_bits_of_their_backend(fake_gpu, seed):
     fake_gpu()
-    check_twins(MEDIA["many kinds"], settings(100, seed=seed))
+    check_backends(MEDIA["many kinds"], settings(100, seed=seed))
 
 
-def test_the_last_of_all_possible_photons_has_the_bits_of_its_twin(fake_gpu):
+def test_the_last_of_all_possible_photons_has_the_bits_of_its_backend(fake_gpu):
     fake_gpu()
     problem = LayeredProblem(MEDIA["one layer"], settings(2**32, batches=2))
     pieces = [(2**31 - 60, 60), (2**32 - 70, 70)]
@@ -109,7 +109,7 @@ def test_the_kernel_has_no_undefined_behavior(fake_gpu, short_pilot, monkeypatch
     fake_gpu()
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
     for layers in MEDIA.values():
-        check_twins(layers, settings(120))
+        check_backends(layers, settings(120))
     assert "runtime error" not in capfd.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""CUDA photons against their Numba twin: bit for bit with g++ in place of a GPU, and within errors on a real one."""
+"""CUDA photons against their CPU backend: bit for bit with g++ in place of a GPU, and within errors on a real one."""
 
 import dataclasses
 import functools
@@ -85,8 +85,8 @@ def settings(photons=400, **changes):
     return Settings(photons=photons, **{"batches": 4, "seed": 11, **changes})
 
 
-def check_twins(domain, source, chosen, detectors=DETECTORS, device="cuda"):
-    """Both twins give the same tallies, squares, ledger, photons and exits; returns the result."""
+def check_backends(domain, source, chosen, detectors=DETECTORS, device="cuda"):
+    """Both backends give the same tallies, squares, ledger, photons and exits; returns the result."""
     expected = simulate(domain, source, chosen, detectors=detectors, device="cpu")
     found = simulate(domain, source, chosen, detectors=detectors, device=device)
     check_same_bits(found, expected)
@@ -99,34 +99,34 @@ def check_twins(domain, source, chosen, detectors=DETECTORS, device="cuda"):
 
 
 @ALL_SOURCES
-def test_every_source_has_the_bits_of_its_twin(fake_gpu, source):
+def test_every_source_has_the_bits_of_its_backend(fake_gpu, source):
     fake_gpu()
-    result = check_twins(scene(), source, settings(**EVERYTHING))
+    result = check_backends(scene(), source, settings(**EVERYTHING))
     assert result.energy.absorbed.value > 0.1
     assert len(result.detected) > 5
 
 
 @pytest.mark.parametrize("rule", FACE_RULES)
 @pytest.mark.parametrize("refraction", [True, False])
-def test_every_face_has_the_bits_of_its_twin(fake_gpu, rule, refraction):
+def test_every_face_has_the_bits_of_its_backend(fake_gpu, rule, refraction):
     fake_gpu()
     chosen = settings(faces=(rule,) * 6, refraction=refraction, exit_map=True)
-    result = check_twins(scene(), PENCIL, chosen)
+    result = check_backends(scene(), PENCIL, chosen)
     assert result.energy.absorbed.value > 0.3
 
 
-def test_mixed_faces_have_the_bits_of_their_twin(fake_gpu):
+def test_mixed_faces_have_the_bits_of_their_backend(fake_gpu):
     fake_gpu()
     faces = ("cyclic", "cyclic", "mirror", "escape", "fresnel", "default")
     for refraction in (True, False):
-        check_twins(scene(), PENCIL, settings(faces=faces, refraction=refraction))
+        check_backends(scene(), PENCIL, settings(faces=faces, refraction=refraction))
 
 
 @pytest.mark.parametrize("threshold", [0.0, 1e-4, 0.1, 1.0])
-def test_roulette_has_the_bits_of_its_twin(fake_gpu, threshold):
+def test_roulette_has_the_bits_of_its_backend(fake_gpu, threshold):
     fake_gpu()
     for specular in (True, False):
-        result = check_twins(scene(), PENCIL, settings(roulette_threshold=threshold, specular=specular))
+        result = check_backends(scene(), PENCIL, settings(roulette_threshold=threshold, specular=specular))
         assert (result.energy.roulette.value != 0) == (threshold > 0)
         assert (result.energy.specular.value > 0.02) == specular
 
@@ -134,20 +134,20 @@ def test_roulette_has_the_bits_of_its_twin(fake_gpu, threshold):
 @pytest.mark.parametrize("wide_labels", [False, True])
 @pytest.mark.parametrize("make", [scene, continuous])
 @pytest.mark.parametrize("detectors", [(), DETECTORS])
-def test_every_build_has_the_bits_of_its_twin(fake_gpu, wide_labels, make, detectors):
+def test_every_build_has_the_bits_of_its_backend(fake_gpu, wide_labels, make, detectors):
     fake_gpu()
     domain = make(wide_labels=wide_labels)
     problem = VoxelProblem(domain, PENCIL, settings(), detectors)
     assert problem.rows.dtype == (np.uint16 if wide_labels else np.uint8)
-    result = check_twins(domain, PENCIL, settings(), detectors)
+    result = check_backends(domain, PENCIL, settings(), detectors)
     assert (len(result.detected) > 0) == bool(detectors)
 
 
 @pytest.mark.parametrize("gates", [(0.0, 5.0), (0.02, 0.03), (0.0, 0.01, 0.011, 0.5), (0.05, 0.1, 0.2)])
 @pytest.mark.parametrize("halves", [False, True])
-def test_time_gates_have_the_bits_of_their_twin(fake_gpu, gates, halves):
+def test_time_gates_have_the_bits_of_their_backend(fake_gpu, gates, halves):
     fake_gpu()
-    result = check_twins(continuous(), PENCIL, settings(time_gates_ns=gates, halves=halves))
+    result = check_backends(continuous(), PENCIL, settings(time_gates_ns=gates, halves=halves))
     assert result.gates.shape == (*SHAPE, len(gates) - 1)
     assert all(result.gates[..., g].any() for g in range(len(gates) - 1))
     assert (result.energy.truncated.value > 0) == (gates[-1] < 0.1)
@@ -157,32 +157,32 @@ def test_time_gates_have_the_bits_of_their_twin(fake_gpu, gates, halves):
 def test_the_order_of_threads_changes_nothing(fake_gpu, order):
     fake_gpu()
     with loader.thread_order(order):
-        check_twins(scene(), PENCIL, settings(**EVERYTHING))
+        check_backends(scene(), PENCIL, settings(**EVERYTHING))
 
 
-def test_turned_and_left_handed_volumes_have_the_bits_of_their_twin(fake_gpu):
+def test_turned_and_left_handed_volumes_have_the_bits_of_their_backend(fake_gpu):
     fake_gpu()
     domain = make_domain(scene().labels, *MEDIA, affine=turned_affine())
     position, direction = domain.grid_to_world((4.5, 10.2, -1.0)), domain.direction_to_world((0.1, -0.2, 1.0))
     source = Source(kind="disk", position_mm=position, direction=direction)
-    result = check_twins(domain, source, settings(), detectors=())
+    result = check_backends(domain, source, settings(), detectors=())
     assert result.energy.missed.value == 0.0
 
 
-def test_light_that_misses_has_the_bits_of_its_twin(fake_gpu):
+def test_light_that_misses_has_the_bits_of_its_backend(fake_gpu):
     fake_gpu()
     wide = Source(kind="disk", position_mm=(4.5, 3.5, -1.0), radius_mm=9.0)
-    result = check_twins(scene(), wide, settings())
+    result = check_backends(scene(), wide, settings())
     assert 0.2 < result.energy.missed.value < 0.9
 
 
 @pytest.mark.parametrize("seed", [0, 2**32 + 5, 2**63 + 1])
-def test_seeds_of_64_bits_have_the_bits_of_their_twin(fake_gpu, seed):
+def test_seeds_of_64_bits_have_the_bits_of_their_backend(fake_gpu, seed):
     fake_gpu()
-    check_twins(scene(), PENCIL, settings(photons=100, seed=seed))
+    check_backends(scene(), PENCIL, settings(photons=100, seed=seed))
 
 
-def test_photons_beyond_2_to_the_32_have_the_bits_of_their_twin(fake_gpu):
+def test_photons_beyond_2_to_the_32_have_the_bits_of_their_backend(fake_gpu):
     """Their indices need the second word; so do those of the batches' first photons."""
     fake_gpu()
     start, count = 2**33 - 50, 100
@@ -206,14 +206,14 @@ def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
     for make in (scene, continuous):
         for source in SOURCES:
-            check_twins(make(), source, settings(photons=40, **EVERYTHING))
+            check_backends(make(), source, settings(photons=40, **EVERYTHING))
     assert "runtime error" not in capfd.readouterr().err
 
 
 # -- host code --------------------------------------------------------------------------------------------------------
 
 
-def test_both_twins_have_the_same_methods():
+def test_both_backends_have_the_same_methods():
     check_same_methods(cpu, gpu)
 
 
@@ -320,7 +320,7 @@ def test_memory_is_given_back(fake_gpu):
     assert not any(pretended.used_bytes.values())
 
 
-def test_lists_of_detected_photons_that_are_full_have_the_bits_of_their_twin(fake_gpu):
+def test_lists_of_detected_photons_that_are_full_have_the_bits_of_their_backend(fake_gpu):
     fake_gpu(count=2)
     chosen = settings(1000, batches=8, max_detected=20)
     expected = simulate(scene(), PENCIL, chosen, detectors=DETECTORS, device="cpu")

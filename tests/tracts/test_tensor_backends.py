@@ -1,4 +1,4 @@
-"""The CUDA tensor fit against its Numba twin, bit for bit: the kernels through g++, and the host code with them."""
+"""The CUDA tensor fit against its CPU backend, bit for bit: the kernels through g++, and the host code with them."""
 
 import dataclasses
 
@@ -59,7 +59,7 @@ def fitted(kernel_or_none, p, start, count):
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=["ols", "wls", "reweighted"])
-def test_the_fit_has_the_bits_of_its_twin(cuda_on_cpu, settings):
+def test_the_fit_has_the_bits_of_its_backend(cuda_on_cpu, settings):
     p = problem(settings)
     expected, expected_raised = fitted(None, p, 0, len(p.signals))
     assert np.isfinite(expected).all(axis=1).sum() > 690
@@ -83,7 +83,7 @@ def test_a_part_of_the_fit_touches_nothing_else(cuda_on_cpu):
 
 @pytest.mark.parametrize("real", REALS)
 @pytest.mark.parametrize("order", ORDERS)
-def test_eigenvalues_have_the_bits_of_their_twin(cuda_on_cpu, real, order):
+def test_eigenvalues_have_the_bits_of_their_backend(cuda_on_cpu, real, order):
     tensors = some_tensors(real)
     values, vectors = np.empty((300, 3), real), np.empty((300, 3, 3), real)
     with loader.thread_order(order):
@@ -94,7 +94,7 @@ def test_eigenvalues_have_the_bits_of_their_twin(cuda_on_cpu, real, order):
 
 
 @pytest.mark.parametrize("real", REALS)
-def test_composition_has_the_bits_of_its_twin(cuda_on_cpu, real):
+def test_composition_has_the_bits_of_its_backend(cuda_on_cpu, real):
     values, vectors = cpu.eigen_decompose(some_tensors(real))
     change = np.random.default_rng(7).normal(size=(3, 3))
     out = np.empty((300, 6), real)
@@ -116,7 +116,7 @@ def test_the_kernels_have_no_undefined_behavior(cuda_on_cpu, capfd):
 # -- host code --------------------------------------------------------------------------------------------------------
 
 
-def test_both_twins_have_the_same_methods():
+def test_both_backends_have_the_same_methods():
     check_same_methods(cpu, gpu)
 
 

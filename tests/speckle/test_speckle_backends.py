@@ -1,4 +1,4 @@
-"""CUDA and its Numba twin with g++ in place of a GPU: the same sums, and maps within 2 ulp."""
+"""CUDA and its CPU backend with g++ in place of a GPU: the same sums, and maps within 2 ulp."""
 
 import functools
 import itertools
@@ -41,7 +41,7 @@ def hard_frames(dtype, shape, seed=0):
     return frames
 
 
-def check_twins(frames, settings, noise=None):
+def check_backends(frames, settings, noise=None):
     found = []
     for run in (cpu.Run, functools.partial(gpu.Run, device=GPU)):
         problem = make_problem(FrameStack(frames), settings, noise or NoiseModel(), 0.1)
@@ -66,14 +66,14 @@ def test_spatial(fake_gpu, dtype, shape, options):
     fake_gpu()
     chosen, noise = OPTIONS[options]
     edges = EDGES[list(OPTIONS).index(options) % len(EDGES)]
-    check_twins(hard_frames(dtype, SHAPES[shape])[:2], ContrastSettings(edges=edges, **chosen), noise)
+    check_backends(hard_frames(dtype, SHAPES[shape])[:2], ContrastSettings(edges=edges, **chosen), noise)
 
 
 @pytest.mark.parametrize("edges", EDGES)
 def test_edges(fake_gpu, edges):
     fake_gpu()
     for shape in SHAPES.values():
-        check_twins(hard_frames("u2", shape)[:2], ContrastSettings(edges=edges, window=5))
+        check_backends(hard_frames("u2", shape)[:2], ContrastSettings(edges=edges, window=5))
 
 
 @pytest.mark.parametrize("blocks", [False, True])
@@ -85,7 +85,7 @@ def test_over_time(fake_gpu, dtype, mode, blocks):
         SHAPES.values(), ("valid", "shrink"), (OPTIONS["masked"], OPTIONS["noise"]), strict=True
     ):
         settings = ContrastSettings(mode=mode, frames=2, blocks=blocks, edges=edges, **options)
-        check_twins(hard_frames(dtype, shape), settings, noise)
+        check_backends(hard_frames(dtype, shape), settings, noise)
 
 
 @pytest.mark.parametrize("edges", EDGES)
@@ -94,7 +94,7 @@ def test_floating_point_frames(fake_gpu, dtype, edges):
     fake_gpu()
     for mode in ("spatial", "spatio-temporal"):
         settings = ContrastSettings(mode=mode, frames=2, edges=edges, window=5, saturation=2900)
-        check_twins(hard_frames(dtype, SHAPES["odd"]), settings, NOISE if dtype == "f8" else None)
+        check_backends(hard_frames(dtype, SHAPES["odd"]), settings, NOISE if dtype == "f8" else None)
 
 
 def test_64_bit_sums(fake_gpu):
@@ -104,21 +104,21 @@ def test_64_bit_sums(fake_gpu):
     settings = ContrastSettings(mode="temporal", frames=2998)
     problem = make_problem(FrameStack(frames), settings, NoiseModel(), None)
     assert problem.recipe.work_dtype == np.int64
-    check_twins(frames, settings)
-    check_twins(frames[:2800], ContrastSettings(mode="temporal", frames=2798), NoiseModel(dark_adu=7.0))
+    check_backends(frames, settings)
+    check_backends(frames[:2800], ContrastSettings(mode="temporal", frames=2798), NoiseModel(dark_adu=7.0))
 
 
 def test_small_batches_and_both_lanes_change_nothing(fake_gpu, monkeypatch):
     fake_gpu()
     monkeypatch.setattr(gpu, "_BATCH_BYTES", 1)
-    check_twins(hard_frames("u2", SHAPES["odd"]), ContrastSettings(mode="temporal", frames=2))
+    check_backends(hard_frames("u2", SHAPES["odd"]), ContrastSettings(mode="temporal", frames=2))
 
 
 @pytest.mark.parametrize("order", [loader.REVERSED, 11])
 def test_the_order_of_threads_changes_nothing(fake_gpu, order):
     fake_gpu()
     with loader.thread_order(order):
-        check_twins(hard_frames("u2", SHAPES["aligned"])[:2], ContrastSettings(window=7))
+        check_backends(hard_frames("u2", SHAPES["aligned"])[:2], ContrastSettings(window=7))
 
 
 def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
@@ -126,8 +126,8 @@ def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
     for mode, dtype in itertools.product(("spatial", "spatio-temporal"), ("u2", "f4")):
         settings = ContrastSettings(mode=mode, frames=2, window=7, edges="reflect")
-        check_twins(hard_frames(dtype, SHAPES["odd"])[:3], settings, NOISE)
-    check_twins(hard_frames("u1", SHAPES["aligned"])[:2], ContrastSettings(window=13))
+        check_backends(hard_frames(dtype, SHAPES["odd"])[:3], settings, NOISE)
+    check_backends(hard_frames("u1", SHAPES["aligned"])[:2], ContrastSettings(window=13))
     assert "runtime error" not in capfd.readouterr().err
 
 
@@ -198,5 +198,5 @@ def test_streams_give_the_maps_of_the_cpu(fake_gpu, mode, dtype):
         np.testing.assert_array_equal(mask, one.mask)
 
 
-def test_both_twins_have_the_same_methods():
+def test_both_backends_have_the_same_methods():
     check_same_methods(cpu, gpu)

@@ -1,4 +1,4 @@
-"""CUDA and its Numba twin, bit for bit, with g++ in place of a GPU."""
+"""CUDA and its CPU backend, bit for bit, with g++ in place of a GPU."""
 
 import functools
 
@@ -26,7 +26,7 @@ OPTIONS = {
 }
 
 
-def check_twins(problem):
+def check_backends(problem):
     runs = cpu.Run(problem), gpu.Run(problem, device=GPU)
     for run in runs:
         run.advance(0, problem.bricks)
@@ -42,26 +42,26 @@ def check_twins(problem):
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_kernels_have_the_bits_of_their_twin(fake_gpu, options):
+def test_kernels_have_the_bits_of_their_backend(fake_gpu, options):
     fake_gpu()
     values = steps_and_noise(SHAPE, seed=1, empty=0.05) / 100
-    check_twins(problem_of(values, DenoiseSettings(**{"search_radius": 1, **options})))
+    check_backends(problem_of(values, DenoiseSettings(**{"search_radius": 1, **options})))
 
 
 @pytest.mark.parametrize("one", build.BUILDS[1:])
 def test_every_build_has_the_same_bits(fake_gpu, monkeypatch, one):
     fake_gpu()
     monkeypatch.setattr(build, "BUILDS", (one,))
-    check_twins(problem_of(steps_and_noise(SHAPE, seed=1) / 100, DenoiseSettings(search_radius=1)))
+    check_backends(problem_of(steps_and_noise(SHAPE, seed=1) / 100, DenoiseSettings(search_radius=1)))
 
 
-def test_masks_known_noise_and_long_voxels_have_the_bits_of_their_twin(fake_gpu):
+def test_masks_known_noise_and_long_voxels_have_the_bits_of_their_backend(fake_gpu):
     fake_gpu()
     rng = np.random.default_rng(2)
     values = steps_and_noise((9, 5, 30), seed=2) / 100
     variance = rng.random(values.shape).astype(np.float32) * 0.01
     settings = DenoiseSettings(search_radius=2)
-    check_twins(problem_of(values, settings, rng.random(values.shape) < 0.8, variance, (1, 2.5, 1.2)))
+    check_backends(problem_of(values, settings, rng.random(values.shape) < 0.8, variance, (1, 2.5, 1.2)))
 
 
 @pytest.mark.parametrize("options", [{}, {"noise_model": "rician"}], ids=["gaussian", "rician"])
@@ -70,20 +70,20 @@ def test_slabs_have_the_bits_of_the_whole(fake_gpu, monkeypatch, options):
     monkeypatch.setattr(gpu, "_CHOSEN_BYTES", 1)
     monkeypatch.setattr(gpu, "_MIXED_VOXELS", 1)
     settings = DenoiseSettings(search_radius=1, **options)
-    check_twins(problem_of(steps_and_noise((71, 5, 30), seed=8) / 100, settings))
+    check_backends(problem_of(steps_and_noise((71, 5, 30), seed=8) / 100, settings))
 
 
 @pytest.mark.parametrize("order", [loader.REVERSED, 11])
 def test_the_order_of_threads_changes_nothing(fake_gpu, order):
     fake_gpu()
     with loader.thread_order(order):
-        check_twins(problem_of(steps_and_noise((5, 5, 5), seed=3) / 100, DenoiseSettings(search_radius=1)))
+        check_backends(problem_of(steps_and_noise((5, 5, 5), seed=3) / 100, DenoiseSettings(search_radius=1)))
 
 
 def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     fake_gpu()
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
-    check_twins(problem_of(steps_and_noise((5, 5, 5), seed=4) / 100, DenoiseSettings(search_radius=1)))
+    check_backends(problem_of(steps_and_noise((5, 5, 5), seed=4) / 100, DenoiseSettings(search_radius=1)))
     assert "runtime error" not in capfd.readouterr().err
 
 
@@ -159,7 +159,7 @@ def test_bricks_are_whole_blocks_of_the_kernel():
     assert windows.BRICK[2] % (build.LANES - 2 * build.RADIUS) == 0
 
 
-def test_both_twins_have_the_same_methods():
+def test_both_backends_have_the_same_methods():
     check_same_methods(cpu, gpu)
 
 
