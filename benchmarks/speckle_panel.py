@@ -93,15 +93,15 @@ def measure(viewer: napari.Viewer, options: argparse.Namespace) -> dict[str, Any
     layers.show = watch.around("layer", layers.show)
     panel.live_box.readout.show_status = watch.around("told", panel.live_box.readout.show_status)
     box.plot.show_course = watch.around("plot", box.plot.show_course)
-    panel.desk.shown.disconnect()
-    panel.desk.shown.connect(watch.around("update", panel.live.show_map))
+    panel.controller.shown.disconnect()
+    panel.controller.shown.connect(watch.around("update", panel.live.show_map))
     panel.live_box.start_button.click()
     wait_until(lambda: len(watch.calls["layer"]) >= 10, "live map")
     draw_regions(panel, size, options.regions)
-    wait_until(lambda: len(panel.desk.course) >= 10, "time course")
+    wait_until(lambda: len(panel.controller.course) >= 10, "time course")
     watch.forget()
     wait_until(lambda: len(watch.calls["layer"]) >= options.frames, "live map")
-    status = panel.desk.loop.status()
+    status = panel.controller.loop.status()
     told = {name: round(getattr(status, name), 1) for name in ("camera_hz", "processed_hz", "drawn_hz", "latency_ms")}
     canvas = viewer.window._qt_viewer.canvas.native
     figures = {
@@ -110,7 +110,7 @@ def measure(viewer: napari.Viewer, options: argparse.Namespace) -> dict[str, Any
         "pieces": {name: spread(calls) for name, calls in watch.calls.items()},
     }  # fmt: skip
     panel.live_box.start_button.click()
-    wait_until(lambda: not panel.desk.is_live, "end of the live maps")
+    wait_until(lambda: not panel.controller.is_live, "end of the live maps")
     panel.teardown()
     return figures
 

@@ -28,7 +28,7 @@ def preview_ms(device: Device, *, slices: int = _SLICES, side: int = SIDE) -> tu
         with docked(viewer, DenoisePanel(viewer), "Denoise") as panel:
             panel.choose_device(str(device))
             panel.preview.shown.connect(lambda: seen.append(time.perf_counter()))
-            panel.preview.complained.connect(complaints.append)
+            panel.preview.error_occurred.connect(complaints.append)
             panel.live_box.setChecked(True)
             wait_until(lambda: bool(seen) and not panel.preview.is_busy, "preview", complaints)
             for number in range(_FIRST + slices):

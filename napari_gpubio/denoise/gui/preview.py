@@ -34,8 +34,8 @@ class LivePreview(QObject):
         Returns what the panel is set to; raises InvalidInput where that is not possible.
     """
 
-    said = Signal(str)
-    complained = Signal(str)
+    status_changed = Signal(str)
+    error_occurred = Signal(str)
     shown = Signal()
 
     def __init__(self, viewer: Any, ask: Callable[[], Request], parent: QObject | None = None) -> None:
@@ -67,16 +67,16 @@ class LivePreview(QObject):
             request = self._ask()
             found = self._slice(request)
         except GpuBioError as error:
-            self.complained.emit(str(error))
+            self.error_occurred.emit(str(error))
             return
         if found is None:
-            self.said.emit(NO_SLICE if self._viewer.dims.ndisplay == 3 else "")
+            self.status_changed.emit(NO_SLICE if self._viewer.dims.ndisplay == 3 else "")
             return
         whole, middle = found
         self._in_two = middle is not None
         if middle is not None:
             self._next = request, whole
-        self.said.emit("preview …" if self._warm else _STARTING)
+        self.status_changed.emit("preview …" if self._warm else _STARTING)
         may_be_quick = self._warm and not self._job.is_busy  # with what was cancelled
         self._submit(request, middle or whole, is_whole=middle is None)
         if may_be_quick:
@@ -154,8 +154,8 @@ class LivePreview(QObject):
     def _on_finished(self, outcome: Outcome) -> None:
         if outcome.error:
             self._next = None
-            self.said.emit("")
-            self.complained.emit(outcome.error)
+            self.status_changed.emit("")
+            self.error_occurred.emit(outcome.error)
         elif outcome.result is not None:
             self._show(outcome.result)
             if self._next is not None:
@@ -178,5 +178,5 @@ class LivePreview(QObject):
             keywords = {**preview.place, **image.look, "name": "denoised preview", "metadata": told}
             self._viewer.add_image(preview.data, **keywords)
             self._viewer.layers.selection.active = active
-        self.said.emit("preview" if preview.is_whole else "preview: the middle; the rest follows …")
+        self.status_changed.emit("preview" if preview.is_whole else "preview: the middle; the rest follows …")
         self.shown.emit()

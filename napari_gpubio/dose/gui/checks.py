@@ -55,11 +55,11 @@ def stroke_ms(device: Device, *, strokes: int = _STROKES, side: int = SIDE) -> t
         with docked(viewer, DosePanel(viewer), "Dose-volume histogram") as panel:
             panel.choose_device(str(device))
             panel.run()
-            wait_until(lambda: bool(panel.message or panel.desk.curves) and not panel.running, "histogram")
-            if not panel.desk.curves:
+            wait_until(lambda: bool(panel.message or panel.controller.curves) and not panel.running, "histogram")
+            if not panel.controller.curves:
                 raise GpuBioError(panel.message)
             begun = 0.0
-            panel.desk.drawn.connect(lambda: took.append(1e3 * (time.perf_counter() - begun)))
+            panel.controller.drawn.connect(lambda: took.append(1e3 * (time.perf_counter() - begun)))
             for number in range(_FIRST + strokes):
                 let_draw()
                 before, place = len(took), _place(number, side)

@@ -26,11 +26,11 @@ _NO_COLOR = "#9a9a9a"
 _Look = tuple[Dvh, float, str, bool]  # histogram, factor, color, whether of the second plan
 
 
-class CurveDesk(QObject):
+class CurveController(QObject):
     """Draws the histograms of a run as they are scaled, and tells their metrics and verdicts.
 
     ``drawn`` says that the curves or the axes are others, ``noted`` carries what has to be known of them,
-    ``complained`` why they cannot be told.
+    ``error_occurred`` why they cannot be told.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class CurveDesk(QObject):
 
     drawn = Signal()
     noted = Signal(str)
-    complained = Signal(str)
+    error_occurred = Signal(str)
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class CurveDesk(QObject):
             try:
                 self.results = () if self.counted is None else self.counted.results()
             except InvalidInput as error:  # painted beyond a dose where that is refused
-                self.complained.emit(str(error))
+                self.error_occurred.emit(str(error))
                 return
         self.curves = self._shown()
         unit = "" if self.counted is None else self.counted.doses[0].unit

@@ -15,7 +15,7 @@ from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.dose.gui.axes import interval_edges, log_start
-from napari_gpubio.dose.gui.curve_controller import CurveDesk
+from napari_gpubio.dose.gui.curve_controller import CurveController
 from napari_gpubio.dose.gui.metric_table import MetricTable
 from napari_gpubio.dose.gui.plot import IN_A_FIGURE, PAPER, DvhPlot
 from napari_gpubio.dose.gui.plot_legend import draw_legend, legend_width
@@ -44,7 +44,7 @@ class ExportButton(QPushButton):
 
     Parameters
     ----------
-    desk, table
+    controller, table
         What is shown.
     complain
         Shows a sentence.
@@ -54,14 +54,14 @@ class ExportButton(QPushButton):
 
     def __init__(
         self,
-        desk: CurveDesk,
+        controller: CurveController,
         table: MetricTable,
         complain: Callable[[str], None],
         say: Callable[[str], None],
         parent: QWidget | None = None,
     ) -> None:
         super().__init__("Export", parent)
-        self._desk, self._table, self._complain, self._say = desk, table, complain, say
+        self._controller, self._table, self._complain, self._say = controller, table, complain, say
         menu = QMenu(self)
         for title, name, kind, write in (
             ("Figure (PNG)…", "dvh.png", "PNG (*.png)", self.write_png),
@@ -99,7 +99,7 @@ class ExportButton(QPushButton):
         """Write every point of the curves as they are scaled; those of a second plan into a file of their own."""
         self._require()
         for second, target in self._targets(path):
-            write_curves_csv(target, self._desk.plan(second=second))
+            write_curves_csv(target, self._controller.plan(second=second))
 
     def write_metrics(self, path: Path) -> None:
         """Write the table; a cell without a value says why."""
@@ -107,22 +107,24 @@ class ExportButton(QPushButton):
         with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(["structure", "plan", *map(str, self._metrics())])
-            for one in self._desk.curves:
-                cells = [self._desk.reading.answer(metric, one).cell for metric in self._metrics()]
+            for one in self._controller.curves:
+                cells = [self._controller.reading.answer(metric, one).cell for metric in self._metrics()]
                 writer.writerow([one.dvh.name, 2 if one.second else 1, *cells])
 
     def write_everything(self, path: Path) -> None:
         """Write curves as they are scaled, how they were made, and the metrics (null where there is no value)."""
         self._require()
         for second, target in self._targets(path):
-            made = self._desk.results[int(second)]
+            made = self._controller.results[int(second)]
             told = {
                 **made.parameters,
-                "scaled_by": self._desk.factor,
-                "prescription": self._desk.reference,
-                "metrics": [self._described(one) for one in self._desk.curves if one.second == second],
+                "scaled_by": self._controller.factor,
+                "prescription": self._controller.reference,
+                "metrics": [self._described(one) for one in self._controller.curves if one.second == second],
             }
-            write_json(target, DvhResult(dvhs=self._desk.plan(second=second), parameters=told, complete=made.complete))
+            write_json(
+                target, DvhResult(dvhs=self._controller.plan(second=second), parameters=told, complete=made.complete)
+            )
 
     def write_dicom(self, path: Path, rtdose: Path | None = None, rtstruct: Path | None = None) -> None:
         """Write a copy of the RTDOSE file of the first plan with these histograms.
@@ -139,9 +141,9 @@ class ExportButton(QPushButton):
         numbers = self._numbers() if rtstruct is None else _numbers_in(rtstruct)
         if source is None or not numbers:
             raise InvalidInput(NO_RTDOSE)
-        if self._desk.factor != 1:
-            raise InvalidInput(SCALED.format(self._desk.factor))
-        write_dvh_sequence(path, self._desk.plan(), numbers, source)
+        if self._controller.factor != 1:
+            raise InvalidInput(SCALED.format(self._controller.factor))
+        write_dvh_sequence(path, self._controller.plan(), numbers, source)
 
     # -- the inside -----------------------------------------------------------------------------------------------
 
@@ -160,43 +162,43 @@ class ExportButton(QPushButton):
     def _beside(self) -> QRectF:
         """The place of the legend."""
         height = _PLOT.height() - 2 * _MARGIN
-        return QRectF(_PLOT.width(), _MARGIN, legend_width(self._desk.curves, height), height)
+        return QRectF(_PLOT.width(), _MARGIN, legend_width(self._controller.curves, height), height)
 
     def _draw(self, device: Any, finer: int = 1) -> None:
         """Draw the plot anew on something to paint on, with so many pixels for each of the figure."""
-        desk = self._desk
+        controller = self._controller
         figure = DvhPlot(PAPER, "w", IN_A_FIGURE)
         figure.resize(_PLOT)
-        dvhs = [one.dvh for one in desk.curves]
-        figure.show_curves(desk.curves, desk.axes, log_start(dvhs), interval_edges(dvhs, desk.axes))
-        figure.show_prescription(desk.reference)
+        dvhs = [one.dvh for one in controller.curves]
+        figure.show_curves(controller.curves, controller.axes, log_start(dvhs), interval_edges(dvhs, controller.axes))
+        figure.show_prescription(controller.reference)
         figure.grab()  # lays it out
         painter = QPainter(device)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.scale(finer, finer)
         figure.render(painter, QRectF(0, 0, figure.width(), figure.height()))
-        draw_legend(painter, self._beside(), desk.curves, PAPER)
+        draw_legend(painter, self._beside(), controller.curves, PAPER)
         painter.end()
         figure.close()
 
     def _require(self) -> Any:
-        if self._desk.counted is None or not self._desk.curves:
+        if self._controller.counted is None or not self._controller.curves:
             raise InvalidInput(NOTHING)
-        return self._desk.counted
+        return self._controller.counted
 
     def _targets(self, path: Path) -> list[tuple[bool, Path]]:
         """Which plan goes into which file."""
         both = [(False, path), (True, path.with_stem(f"{path.stem} (2nd plan)"))]
-        return both[: len(self._desk.results)]
+        return both[: len(self._controller.results)]
 
     def _metrics(self) -> list[Metric]:
         """The columns of the table, as its head names them."""
-        unit = self._desk.axes.unit
+        unit = self._controller.axes.unit
         return [metric.in_unit(unit) for metric in self._table.metrics]
 
     def _described(self, one: Shown) -> dict[str, Any]:
         """The row of a structure."""
-        found = {str(metric): self._desk.reading.answer(metric, one) for metric in self._metrics()}
+        found = {str(metric): self._controller.reading.answer(metric, one) for metric in self._metrics()}
         return {
             "structure": one.dvh.name,
             "values": {title: None if answer.reason else answer.value for title, answer in found.items()},
@@ -205,11 +207,11 @@ class ExportButton(QPushButton):
 
     def _ask_dicom(self) -> None:
         """Ask for the files of dose and structures, as far as the layers do not tell them, and for the new one."""
-        if self._desk.counted is None:
+        if self._controller.counted is None:
             self._complain(NOTHING)
             return
         chosen: list[Path | None] = []
-        layer = self._desk.counted.request.plans[0].layer
+        layer = self._controller.counted.request.plans[0].layer
         for title, known in (("RTDOSE", carried(layer, RTDOSE)), ("RTSTRUCT", self._numbers())):
             text = "" if known else QFileDialog.getOpenFileName(self, f"{title} file of this plan", "", _DICOM)[0]
             chosen.append(Path(text) if text else None)

@@ -80,7 +80,7 @@ class Highlight(QObject):
     """
 
     shown = Signal()
-    complained = Signal(str)
+    error_occurred = Signal(str)
 
     def __init__(self, viewer: Any, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -135,7 +135,7 @@ class Highlight(QObject):
 
     def _on_made(self, outcome: Outcome) -> None:
         if outcome.error:
-            self.complained.emit(outcome.error)
+            self.error_occurred.emit(outcome.error)
         elif self._wanted is not None and outcome.result.target is self._wanted:
             self._show(outcome.result)
             self.shown.emit()

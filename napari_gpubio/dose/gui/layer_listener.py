@@ -17,7 +17,7 @@ _PLACE = ("scale", "translate", "rotate", "shear", "affine", "units")
 _SOON = 150  # milliseconds after which a change that needs a new run is acted upon
 
 
-class Follower(QObject):
+class LayerListener(QObject):
     """Paints into open calculations what the user paints.
 
     ``painted`` carries a Labels layer and the box (z, y, x) in which it is other now; ``recolored`` says that colors

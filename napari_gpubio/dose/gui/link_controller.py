@@ -8,7 +8,7 @@ from qtpy.QtCore import QObject
 from napari_gpubio.core.napari_io import volume_of
 from napari_gpubio.core.space import viewer_to_world
 from napari_gpubio.dose.gui import readout
-from napari_gpubio.dose.gui.curve_controller import CurveDesk
+from napari_gpubio.dose.gui.curve_controller import CurveController
 from napari_gpubio.dose.gui.highlight import Highlight, Target
 from napari_gpubio.dose.gui.isodose import Isodose
 from napari_gpubio.dose.gui.plot import DvhPlot
@@ -22,14 +22,14 @@ _HALF, _BAND = 0.5, (0.25, 0.75)  # of the largest dose: where tools begin
 _VOLUME = 95.0  # %: where the line at a volume begins
 
 
-class LinkDesk(QObject):
+class LinkController(QObject):
     """Answers to the tools of the plot and to clicks in the image.
 
     Parameters
     ----------
     plot, tools
         The parts of the panel.
-    desk
+    controller
         Gives the curves.
     highlight
         Lights voxels.
@@ -41,7 +41,7 @@ class LinkDesk(QObject):
         self,
         plot: DvhPlot,
         tools: ToolsBox,
-        desk: CurveDesk,
+        controller: CurveController,
         highlight: Highlight,
         isodose: Isodose,
         parent: QObject | None = None,
@@ -51,7 +51,7 @@ class LinkDesk(QObject):
         self.band: tuple[float, float] | None = None
         self.volume: float | None = None
         self.voxel: tuple[float, tuple[str, ...]] | None = None  # its dose as counted, and where it lies
-        self._plot, self._tools, self._desk = plot, tools, desk
+        self._plot, self._tools, self._controller = plot, tools, controller
         self._highlight, self._isodose = highlight, isodose
         self._aimed: tuple[Any, ...] = ()
         self._voxel_plan = 0
@@ -61,14 +61,14 @@ class LinkDesk(QObject):
         plot.hovered.connect(self._on_hovered)
         plot.curve_clicked.connect(self.choose_curve)
         tools.changed.connect(self.refresh)
-        desk.drawn.connect(self._on_drawn)
+        controller.drawn.connect(self._on_drawn)
 
     # -- what a user does -----------------------------------------------------------------------------------------
 
     def drag_dose(self, dose: float) -> None:
         """The line is at a dose now."""
         self.dose = dose
-        self._highlight.light(dose / self._desk.factor)
+        self._highlight.light(dose / self._controller.factor)
         self._draw_isodose()
         self._plot.show_dose_line(dose)
         self._tell()
@@ -77,7 +77,7 @@ class LinkDesk(QObject):
         """The interval is another one now."""
         self.band = low, high
         if self._tools.band.isChecked():
-            self._highlight.light(low / self._desk.factor, high / self._desk.factor)
+            self._highlight.light(low / self._controller.factor, high / self._controller.factor)
             self._tell()
 
     def drag_volume(self, volume: float) -> None:
@@ -88,14 +88,14 @@ class LinkDesk(QObject):
 
     def choose_curve(self, number: int) -> None:
         """Light voxels inside the structure of a curve."""
-        structure = self._desk.structure_of(number)
+        structure = self._controller.structure_of(number)
         if structure is not None:
-            self._tools.choose_plan(int(self._desk.curves[number].second))
+            self._tools.choose_plan(int(self._controller.curves[number].second))
             self._tools.choose(structure.name)
 
     def pick(self, position: Any) -> None:
         """Mark the voxel at a viewer position (z, y, x) on the curves."""
-        counted = self._desk.counted
+        counted = self._controller.counted
         if counted is None:
             return
         dose = dose_at(counted, position, self._tools.plan)
@@ -110,16 +110,16 @@ class LinkDesk(QObject):
 
     def refresh(self) -> None:
         """Show the tools that are on, and light what they say."""
-        counted, tools = self._desk.counted, self._tools
-        top = max((one.dvh.largest for one in self._desk.curves if not one.dvh.is_empty), default=0.0)
+        counted, tools = self._controller.counted, self._tools
+        top = max((one.dvh.largest for one in self._controller.curves if not one.dvh.is_empty), default=0.0)
         if counted is None or not top > 0:
             self._hide()
             return
         if tools.dose.isChecked() and self.dose is None:
-            self.dose = self._desk.reference or _HALF * top
+            self.dose = self._controller.reference or _HALF * top
         if tools.band.isChecked() and self.band is None:
             self.band = _BAND[0] * top, _BAND[1] * top
-        tools.volume.setEnabled(not self._desk.axes.differential)
+        tools.volume.setEnabled(not self._controller.axes.differential)
         self._plot.show_dose_line(self.dose if tools.dose.isChecked() else None)
         self._plot.show_band(self.band if tools.band.isChecked() else None)
         self._show_volume_line()
@@ -139,9 +139,9 @@ class LinkDesk(QObject):
     # -- the inside -----------------------------------------------------------------------------------------------
 
     def _on_drawn(self) -> None:
-        if self._desk.axes.relative_volume != self._is_relative and self.volume is not None:
+        if self._controller.axes.relative_volume != self._is_relative and self.volume is not None:
             self.volume = None  # the line was on another axis
-        if self._desk.counted is not None and self._voxel_plan >= len(self._desk.counted.doses):
+        if self._controller.counted is not None and self._voxel_plan >= len(self._controller.counted.doses):
             self.voxel, self._voxel_plan = None, 0  # it was in a plan that is gone
         self.refresh()
         self._mark()
@@ -149,10 +149,10 @@ class LinkDesk(QObject):
     _is_relative = True
 
     def _show_volume_line(self) -> None:
-        axes = self._desk.axes
+        axes = self._controller.axes
         on = self._tools.volume.isChecked() and not axes.differential
         if on and self.volume is None:
-            largest = max(one.dvh.volume_cc for one in self._desk.curves)
+            largest = max(one.dvh.volume_cc for one in self._controller.curves)
             self.volume = _VOLUME if axes.relative_volume else 0.01 * _VOLUME * largest
         self._is_relative = axes.relative_volume
         self._plot.show_volume_line(self.volume if on else None)
@@ -164,22 +164,22 @@ class LinkDesk(QObject):
         if structures and self._aimed != aimed:
             self._aimed = aimed
             self._highlight.aim(Target(counted=counted, structures=structures, plan=self._tools.plan))
-        factor = self._desk.factor
+        factor = self._controller.factor
         if self._tools.dose.isChecked() and self.dose is not None:
             self._highlight.light(self.dose / factor)
         elif self._tools.band.isChecked() and self.band is not None:
             self._highlight.light(self.band[0] / factor, self.band[1] / factor)
 
     def _draw_isodose(self) -> None:
-        counted = self._desk.counted
+        counted = self._controller.counted
         if counted is not None and self.dose is not None and self._tools.dose.isChecked():
-            self._isodose.show(counted, self.dose / self._desk.factor, self._tools.plan)
+            self._isodose.show(counted, self.dose / self._controller.factor, self._tools.plan)
         else:
             self._isodose.clear()
 
     def _tell(self) -> None:
         """Tell what the tools say that are on, else of the voxel that is marked."""
-        curves, axes, tools, told = self._desk.curves, self._desk.axes, self._tools, []
+        curves, axes, tools, told = self._controller.curves, self._controller.axes, self._tools, []
         if tools.dose.isChecked() and self.dose is not None:
             told.append(readout.above_text(curves, self.dose, axes))
         if tools.band.isChecked() and self.band is not None:
@@ -192,8 +192,8 @@ class LinkDesk(QObject):
         if self.voxel is None:
             return ""
         dose, names = self.voxel
-        own = [one for one in self._desk.curves if one.second == bool(self._voxel_plan)]
-        return readout.voxel_text(own, dose * self._desk.factor, names, self._desk.axes)
+        own = [one for one in self._controller.curves if one.second == bool(self._voxel_plan)]
+        return readout.voxel_text(own, dose * self._controller.factor, names, self._controller.axes)
 
     def _say(self, text: str) -> None:
         self._tools.say(text)
@@ -209,21 +209,21 @@ class LinkDesk(QObject):
         self._tools.say("")
 
     def _mark(self) -> None:
-        if self.voxel is None or self._desk.counted is None:
+        if self.voxel is None or self._controller.counted is None:
             self._plot.show_marks([])
             return
         dose, names = self.voxel
         self._plot.show_marks(
             [
-                (number, dose * self._desk.factor, one.dvh.name in names)
-                for number, one in enumerate(self._desk.curves)
+                (number, dose * self._controller.factor, one.dvh.name in names)
+                for number, one in enumerate(self._controller.curves)
                 if one.second == bool(self._voxel_plan) and not one.dvh.is_empty
             ]
         )
 
     def _on_hovered(self, number: int, dose: float) -> None:
-        if 0 <= number < len(self._desk.curves):
-            self._say(readout.hover_text(self._desk.curves[number], dose, self._desk.axes))
+        if 0 <= number < len(self._controller.curves):
+            self._say(readout.hover_text(self._controller.curves[number], dose, self._controller.axes))
         elif "get ≥" in self._tools.readout.text():
             self._tell()
 

@@ -13,13 +13,13 @@ from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.steps import Step
 from napari_gpubio.dose.gui.axes_box import AxesBox
 from napari_gpubio.dose.gui.constraint_box import ConstraintBox
-from napari_gpubio.dose.gui.curve_controller import CurveDesk
+from napari_gpubio.dose.gui.curve_controller import CurveController
 from napari_gpubio.dose.gui.export import ExportButton
 from napari_gpubio.dose.gui.highlight import Highlight
 from napari_gpubio.dose.gui.input_box import InputBox
 from napari_gpubio.dose.gui.isodose import Isodose
-from napari_gpubio.dose.gui.layer_listener import Follower
-from napari_gpubio.dose.gui.link_controller import LinkDesk
+from napari_gpubio.dose.gui.layer_listener import LayerListener
+from napari_gpubio.dose.gui.link_controller import LinkController
 from napari_gpubio.dose.gui.metric_table import MetricTable
 from napari_gpubio.dose.gui.plot import DvhPlot
 from napari_gpubio.dose.gui.plot_legend import LegendStrip
@@ -57,11 +57,11 @@ class DosePanel(EnginePanel):
         self.plot, self.legend = DvhPlot(parent=self), LegendStrip(self)
         self.axes_box, self.scale_box, self.tools = AxesBox(self), ScaleBox(self), ToolsBox(self)
         self.table, self.constraints = MetricTable(self), ConstraintBox(self)
-        self.desk = CurveDesk(self.plot, self.axes_box, self.scale_box, self.table, self.constraints, self)
-        self.export = ExportButton(self.desk, self.table, self.show_error, self.say, self)
+        self.controller = CurveController(self.plot, self.axes_box, self.scale_box, self.table, self.constraints, self)
+        self.export = ExportButton(self.controller, self.table, self.show_error, self.say, self)
         self.highlight, self.isodose = Highlight(viewer, self), Isodose(viewer, self)
-        self.link = LinkDesk(self.plot, self.tools, self.desk, self.highlight, self.isodose, self)
-        self.follower = Follower(viewer, self)
+        self.link = LinkController(self.plot, self.tools, self.controller, self.highlight, self.isodose, self)
+        self.listener = LayerListener(viewer, self)
         self.voxels = VoxelTool(viewer, lambda: self.inputs_box.dose_box.layer, self)
         self._resumes = False  # whether there were curves when it seemed to be closed
         self._has_run = False  # so that it follows every change, and goes on when what was missing is told
@@ -71,7 +71,7 @@ class DosePanel(EnginePanel):
         self._soon.timeout.connect(self._run_soon)
         self._fill()
         self._connect()
-        for part in (self.inputs_box, self.highlight, self.isodose, self.follower, self.voxels):
+        for part in (self.inputs_box, self.highlight, self.isodose, self.listener, self.voxels):
             self.own(part)
 
     # -- the inside of the panel ----------------------------------------------------------------------------------
@@ -103,17 +103,17 @@ class DosePanel(EnginePanel):
         self.inputs_box.dose_changed.connect(self._on_dose)
         self.inputs_box.changed.connect(self._on_change)
         self.form.changed.connect(self._on_change)
-        self.follower.painted.connect(self._on_painted)
-        self.follower.recolored.connect(self.desk.recolor)
-        self.follower.stale.connect(self._on_change)
+        self.listener.painted.connect(self._on_painted)
+        self.listener.recolored.connect(self.controller.recolor)
+        self.listener.stale.connect(self._on_change)
         self.voxels.picked.connect(self.link.pick)
-        for part in (self.highlight, self.desk):
-            part.complained.connect(self.show_error)
-        self.desk.noted.connect(self._on_noted)
+        for part in (self.highlight, self.controller):
+            part.error_occurred.connect(self.show_error)
+        self.controller.noted.connect(self._on_noted)
         self.table.selected.connect(self.link.choose_curve)
         self.legend.chosen.connect(self.link.choose_curve)
         self.legend.pointed.connect(self.plot.point_at)
-        self.desk.drawn.connect(lambda: self.legend.show_curves(self.desk.curves))
+        self.controller.drawn.connect(lambda: self.legend.show_curves(self.controller.curves))
         self.table.renamed.connect(self._on_renamed)
 
     def _on_dose(self) -> None:
@@ -147,17 +147,17 @@ class DosePanel(EnginePanel):
 
     def _on_painted(self, layer: Any, box: Any) -> None:
         self.highlight.touch(layer, box)
-        self.desk.repaint()
+        self.controller.repaint()
 
     def _on_noted(self, sentences: str) -> None:
-        advice = self.inputs_box.structures.advice if self.desk.counted is not None else ""
+        advice = self.inputs_box.structures.advice if self.controller.counted is not None else ""
         told = " ".join(filter(None, (advice, sentences)))
         self.notes.setText(told)
         self.notes.setVisible(bool(told))
 
     def _on_renamed(self, number: int, name: str) -> None:
         """Let a label have another name, in its layer too."""
-        structure = self.desk.structure_of(number)
+        structure = self.controller.structure_of(number)
         if structure is None or structure.name == name:
             return
         if structure.label is None:
@@ -199,18 +199,18 @@ class DosePanel(EnginePanel):
         result.close()
 
     def _show(self, counted: Counted | None) -> None:
-        self.follower.follow(None)
+        self.listener.follow(None)
         self.tools.offer(counted)
-        self.desk.show(counted)
-        self.follower.follow(counted)
+        self.controller.show(counted)
+        self.listener.follow(counted)
         self.empty.setVisible(counted is None)
 
     def teardown(self) -> None:
         """End everything."""
         self._soon.stop()
-        self._resumes = self.desk.counted is not None
+        self._resumes = self.controller.counted is not None
         super().teardown()
-        self.desk.finish()
+        self.controller.finish()
 
     def revive(self) -> None:
         """Go on where it was, after the user decided not to close it."""
@@ -227,8 +227,8 @@ class DosePanel(EnginePanel):
             saved,
             metrics=self.table.metrics,
             constraints=self.constraints.constraints,
-            factor=self.desk.factor,
-            reference=self.desk.reference,
+            factor=self.controller.factor,
+            reference=self.controller.reference,
         )
 
     def painted_layers(self) -> list[Any]:

@@ -28,7 +28,7 @@ class LabelSource(QObject):
     counted = Signal(object)
     painted = Signal()
     recolored = Signal()
-    complained = Signal(str)
+    error_occurred = Signal(str)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -90,7 +90,7 @@ class LabelSource(QObject):
         try:
             self.tissue = Tissue.of(self.layer)
         except GpuBioError as error:
-            self.complained.emit(str(error))
+            self.error_occurred.emit(str(error))
             return
         self._count.submit(_counting(self.tissue))
 
@@ -112,7 +112,7 @@ class LabelSource(QObject):
 
     def _on_counted(self, outcome: Outcome) -> None:
         if outcome.error:
-            self.complained.emit(outcome.error)
+            self.error_occurred.emit(outcome.error)
         else:
             self.counted.emit(outcome.result)
 

@@ -15,7 +15,7 @@ from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.loaded_results import LoadedResults
 from napari_gpubio.light.gui.optodes import Optodes
 from napari_gpubio.light.gui.panel_inputs import LightInputs
-from napari_gpubio.light.gui.picture_controller import PictureDesk
+from napari_gpubio.light.gui.picture_controller import PictureController
 from napari_gpubio.light.gui.quick_runs import OUTDATED, STILL_RUNNING, FollowedQuickRuns
 from napari_gpubio.light.gui.request import (
     Domains,
@@ -53,7 +53,7 @@ class LightPanel(LightInputs):
         super().__init__(viewer, parent)
         self._domains = Domains()
         self._quick = FollowedQuickRuns(self._quick_steps, self)
-        self.pictures = PictureDesk(
+        self.pictures = PictureController(
             self.view,
             self.display_box,
             self.results,
@@ -66,7 +66,7 @@ class LightPanel(LightInputs):
         self._make = self._run_steps  # what the next run makes
         self._taking = False  # inputs over from a file, which are no change
         self._connect()
-        parts = (self.label_box.view_box, self.source_box, self.desk, self.results, self.view, self._loaded)
+        parts = (self.label_box.view_box, self.source_box, self.controller, self.results, self.view, self._loaded)
         for part in (*parts, self.labels_box):
             self.own(part)
 
@@ -77,21 +77,21 @@ class LightPanel(LightInputs):
         self._labels.painted.connect(self._on_painted)
         self._labels.recolored.connect(lambda: self._show_labels(self.table.model.labels))
         self.table.label_selected.connect(self._labels.select)
-        for signal in (self.desk.changed, self.desk.dragged):
+        for signal in (self.controller.changed, self.controller.dragged):
             signal.connect(self._on_change)
         for signal in (self.table.changed, self.run_box.changed):
             signal.connect(lambda: self._on_change(quiet=True))
             signal.connect(self._find_need)
-        self.pictures.renewed.connect(self.desk.layers.bring_to_front)
+        self.pictures.renewed.connect(self.controller.layers.bring_to_front)
         self.results.continue_wanted.connect(self.go_on)
         self.detector_box.sensitivity_wanted.connect(self.find_sensitivity)
         self.run_finished.connect(self.pictures.tell_again)
         self._loaded.found.connect(self._on_loaded)
         self._load.finished.connect(self._on_read)
         for part in (self._quick, self.results, self.pictures):
-            part.said.connect(self.say)
-        for part in (self._labels, self.desk, self.results, self.pictures):
-            part.complained.connect(self.show_error)
+            part.status_changed.connect(self.say)
+        for part in (self._labels, self.controller, self.results, self.pictures):
+            part.error_occurred.connect(self.show_error)
         self._quick.drawn.connect(self.pictures.show)
         self._quick.failed.connect(self._on_quick_failed)
         self._need.finished.connect(lambda outcome: self.run_box.say_need(outcome.result or ""))
@@ -116,7 +116,7 @@ class LightPanel(LightInputs):
         notes = case.notes if isinstance(case, McxCase) else () if domain is None else domain.notes
         if notes:
             self.show_note(" ".join(notes))
-        self.desk.show()
+        self.controller.show()
 
     def _take_case(self, case: McxCase) -> None:
         """Take over the source, the detectors and the settings of an input file of MCX."""
@@ -128,7 +128,7 @@ class LightPanel(LightInputs):
             self.viewer.add_image(source.pattern, name="source pattern", visible=False)
         self.source_box.set_source(source)
         self.run_box.set_settings(settings)
-        self.desk.load(Optodes.of(source, detectors))
+        self.controller.load(Optodes.of(source, detectors))
 
     def _on_loaded(self, layer: Any) -> None:
         """Go on where a result was saved: its inputs, its picture, its numbers."""
@@ -157,7 +157,7 @@ class LightPanel(LightInputs):
         self.table.set_labels(labels, self._labels.colors(labels))
 
     def _on_painted(self) -> None:
-        self.desk.show()
+        self.controller.show()
         self._on_change(quiet=True)
 
     # -- quick runs -----------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ class LightPanel(LightInputs):
         if self.running:
             self.show_note(STILL_RUNNING)
             return
-        if not self.run_box.live or self.desk.shown.source is None:
+        if not self.run_box.live or self.controller.shown.source is None:
             self.say(OUTDATED if self.view.picture is not None else "")
             return
         try:
@@ -234,7 +234,11 @@ class LightPanel(LightInputs):
         return continued_steps(result, photons, self.device, stop, self._wanted_look)
 
     def _sensitivity_steps(self, index: int, stop: threading.Event) -> Generator[Step, None, Banana]:
-        result, detector, source = self._needed_result(), self.desk.shown.detectors[index], self.desk.source()
+        result, detector, source = (
+            self._needed_result(),
+            self.controller.shown.detectors[index],
+            self.controller.source(),
+        )
         if not all(np.allclose(getattr(result.source, of), getattr(source, of)) for of in ("position_mm", "direction")):
             raise InvalidInput("the source was moved since the picture was made; press Run first")
         name = detector.name or f"detector {index + 1}"
@@ -264,7 +268,7 @@ class LightPanel(LightInputs):
     def _show_banana(self, banana: Banana) -> None:
         show_banana(self.viewer, banana)
         self.view.set_aside()
-        self.desk.layers.bring_to_front()
+        self.controller.layers.bring_to_front()
         if self.results.result is banana.source_run:
             self.results.add_rows(sensitivity_rows(banana.found, banana.detector))
 

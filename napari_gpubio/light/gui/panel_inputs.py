@@ -22,7 +22,7 @@ from napari_gpubio.light.gui.results import ResultBox
 from napari_gpubio.light.gui.run_box import RunBox
 from napari_gpubio.light.gui.script import light_script, save_input
 from napari_gpubio.light.gui.source_box import SourceBox
-from napari_gpubio.light.gui.source_controller import NO_LABELS, SourceDesk
+from napari_gpubio.light.gui.source_controller import NO_LABELS, SourceController
 
 
 class LightInputs(EnginePanel):
@@ -39,7 +39,7 @@ class LightInputs(EnginePanel):
         self._labels = LabelSource(self)
         self._fill()
         self.view = FluenceView(viewer, self.display_box.show_legend)
-        self.desk = SourceDesk(
+        self.controller = SourceController(
             viewer, self.place_bar, self.source_box, self.detector_box, lambda: self._labels.tissue, self
         )
         self.labels_box = self.label_box.choice
@@ -47,7 +47,7 @@ class LightInputs(EnginePanel):
 
     def place_source(self, position_mm: Any, *, snap: bool = True) -> None:
         """Put the source at a world position, mm: at the surface point nearest to it, or exactly there."""
-        self.desk.place_source(position_mm, snap=snap)
+        self.controller.place_source(position_mm, snap=snap)
 
     def load_optodes(self, path: str | Path) -> None:
         """Take sources and detectors from a SNIRF file, snapped to the surface; problems are shown as a sentence."""
@@ -58,7 +58,7 @@ class LightInputs(EnginePanel):
         except (GpuBioError, OSError) as error:
             self.show_error(f"The optodes could not be loaded: {error}")
             return
-        self.desk.load(montage.optodes)
+        self.controller.load(montage.optodes)
         self.show_note(montage.told)
 
     def _on_load_optodes(self) -> None:
@@ -91,8 +91,8 @@ class LightInputs(EnginePanel):
     def _request(self) -> Request:
         return Request(
             volume=self._volume(),
-            source=self.desk.source(),
-            detectors=self.desk.shown.detectors,
+            source=self.controller.source(),
+            detectors=self.controller.shown.detectors,
             settings=self.run_box.settings,
             device=self.device,
         )

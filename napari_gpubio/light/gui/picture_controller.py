@@ -13,10 +13,10 @@ from napari_gpubio.light.gui.request import Look, Picture, drawing_steps
 from napari_gpubio.light.gui.results import ResultBox
 
 
-class PictureDesk(QObject):
+class PictureController(QObject):
     """Keeps the layers of the picture, its numbers and the boxes of the panel in step.
 
-    ``said`` and ``complained`` carry sentences, ``renewed`` says that there are new layers, which lie above all others.
+    ``status_changed`` and ``error_occurred`` carry sentences, ``renewed`` says that there are new layers, which lie above all others.
 
     Parameters
     ----------
@@ -32,8 +32,8 @@ class PictureDesk(QObject):
         Whether more photons of the picture are under way.
     """
 
-    said = Signal(str)
-    complained = Signal(str)
+    status_changed = Signal(str)
+    error_occurred = Signal(str)
     renewed = Signal()
 
     def __init__(
@@ -73,7 +73,7 @@ class PictureDesk(QObject):
 
     def keep(self) -> None:
         """Leave the layers of the picture to the user; the next run makes new ones."""
-        self.said.emit(kept_text(self._view.keep()))
+        self.status_changed.emit(kept_text(self._view.keep()))
 
     def abandon(self) -> None:
         """End what is being drawn."""
@@ -115,6 +115,6 @@ class PictureDesk(QObject):
 
     def _on_redrawn(self, outcome: Outcome) -> None:
         if outcome.error:
-            self.complained.emit(outcome.error)
+            self.error_occurred.emit(outcome.error)
         elif self.picture is not None and outcome.result.result is self.picture.result:
             self._draw(outcome.result)

@@ -67,7 +67,7 @@ class PlotWindow(QWidget):
         self.detectors.show_result(result)
 
 
-class PlotDesk(DockWindow):
+class PlotController(DockWindow):
     """Opens the plots, and keeps them in step with the result.
 
     Parameters

@@ -26,7 +26,7 @@ class QuickRuns(QObject):
     """
 
     drawn = Signal(object)  # a picture
-    said = Signal(str)
+    status_changed = Signal(str)
     failed = Signal(str)
 
     def __init__(self, run: Run, parent: QObject | None = None) -> None:
@@ -68,11 +68,11 @@ class QuickRuns(QObject):
         number, picture = outcome.result or (self._newest, None)
         self.busy = number != self._newest
         if picture is None:
-            self.said.emit("")
+            self.status_changed.emit("")
             self.failed.emit(outcome.error)
         else:
             self.drawn.emit(picture)
-            self.said.emit(f"quick look with {picture.result.launched:,} photons{self._rest}")
+            self.status_changed.emit(f"quick look with {picture.result.launched:,} photons{self._rest}")
 
 
 class FollowedQuickRuns(QuickRuns):
@@ -104,7 +104,7 @@ class FollowedQuickRuns(QuickRuns):
         number, step = told
         if number == self._newest and self.busy:
             far = f"{step.done:,} of {step.total:,} photons" if step.done or self._warm else _STARTING
-            self.said.emit(f"quick look: {far}")
+            self.status_changed.emit(f"quick look: {far}")
             if step.preview is not None:
                 self.drawn.emit(step.preview)
 

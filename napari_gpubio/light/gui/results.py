@@ -10,7 +10,7 @@ from qtpy.QtWidgets import QComboBox, QGridLayout, QHBoxLayout, QLabel, QLineEdi
 
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.light.gui.plots import PlotDesk
+from napari_gpubio.light.gui.plots import PlotController
 from napari_gpubio.light.gui.result_head import ResultHead
 from napari_gpubio.light.gui.results_files import ResultFiles
 from napari_gpubio.light.gui.results_table import NumberTable
@@ -25,7 +25,7 @@ UNIT_TEXTS = {"1/mm²": "1/mm² per photon", "mW/mm²": "mW/mm² at {:g} mW", "J
 class ResultBox(QWidget):
     """Numbers and files of one result.
 
-    ``said`` and ``complained`` carry sentences for the status line and for the place of errors.
+    ``status_changed`` and ``error_occurred`` carry sentences for the status line and for the place of errors.
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ class ResultBox(QWidget):
         The napari viewer, into which plots are docked.
     """
 
-    said = Signal(str)
-    complained = Signal(str)
+    status_changed = Signal(str)
+    error_occurred = Signal(str)
     unit_changed = Signal(str)
     continue_wanted = Signal()
 
@@ -45,7 +45,7 @@ class ResultBox(QWidget):
         self._units: dict[str, FluenceUnit] = {}
         self._thresholds = dict(THRESHOLDS)
         self._more_rows: tuple[NumberRow, ...] = ()
-        self.plots = PlotDesk(viewer, self)
+        self.plots = PlotController(viewer, self)
         self.files = ResultFiles(self)
         self._work = LatestJob(self)
         self._build()
@@ -181,8 +181,8 @@ class ResultBox(QWidget):
         self.head.continue_wanted.connect(self.continue_wanted)
         self._unit.currentIndexChanged.connect(self._on_unit)
         self._above.editingFinished.connect(self._on_threshold)
-        self.files.complained.connect(self.complained)
-        self.files.said.connect(self.said)
+        self.files.error_occurred.connect(self.error_occurred)
+        self.files.status_changed.connect(self.status_changed)
 
     # -- what is shown --------------------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class ResultBox(QWidget):
 
     def _on_counted(self, outcome: Outcome) -> None:
         if outcome.error:
-            self.complained.emit(outcome.error)
+            self.error_occurred.emit(outcome.error)
         elif self.result is not None:
             self._table.show_rows(outcome.result + self._more_rows, self._colors)
 

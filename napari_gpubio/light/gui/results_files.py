@@ -19,8 +19,8 @@ from napari_gpubio.light.result import LightResult
 class ResultFiles(QObject):
     """Asks where to, writes, and says that it is done."""
 
-    said = Signal(str)
-    complained = Signal(str)
+    status_changed = Signal(str)
+    error_occurred = Signal(str)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -47,7 +47,7 @@ class ResultFiles(QObject):
         job = Job(_writing(path, result, write), self)
         self._jobs.add(job)
         job.finished.connect(functools.partial(self._on_written, job, path))
-        self.said.emit(f"saving {path.name} …")
+        self.status_changed.emit(f"saving {path.name} …")
         job.start()
 
     def finish(self) -> None:
@@ -71,10 +71,10 @@ class ResultFiles(QObject):
         self._jobs.discard(job)
         job.deleteLater()
         if outcome.error:
-            self.said.emit("")
-            self.complained.emit(f"Not saved: {outcome.error}.")
+            self.status_changed.emit("")
+            self.error_occurred.emit(f"Not saved: {outcome.error}.")
         else:
-            self.said.emit(f"saved {path.name}")
+            self.status_changed.emit(f"saved {path.name}")
 
 
 def _writing(path: Path, result: LightResult, write: Callable[[Path, LightResult], Any]) -> Any:

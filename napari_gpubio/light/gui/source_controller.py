@@ -28,7 +28,7 @@ _BEFORE = "The beam starts {:.2g} mm before the surface, so that all of it comes
 _MOST_UNDO = 100
 
 
-class SourceDesk(QObject):
+class SourceController(QObject):
     """Keeps sources, detectors, the boxes and the drawing in step.
 
     ``changed`` says that another run would give something else; ``dragged`` the same while the mouse is still down.
@@ -45,7 +45,7 @@ class SourceDesk(QObject):
 
     changed = Signal()
     dragged = Signal()
-    complained = Signal(str)
+    error_occurred = Signal(str)
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class SourceDesk(QObject):
             except GpuBioError as error:
                 self._while_dragged = None
                 self.show()
-                self.complained.emit(str(error))
+                self.error_occurred.emit(str(error))
 
         return guarded
 

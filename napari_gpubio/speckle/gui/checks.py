@@ -47,7 +47,7 @@ def setter_ms(
         panel.live_box.start_button.click()
         wait_until(lambda: len(took) >= _FIRST + frames, "live map")
         panel.live_box.start_button.click()
-        wait_until(lambda: not panel.desk.is_live, "end of the live maps")
+        wait_until(lambda: not panel.controller.is_live, "end of the live maps")
     return tuple(took[_FIRST : _FIRST + frames])
 
 

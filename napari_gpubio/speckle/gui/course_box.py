@@ -26,12 +26,12 @@ _HEIGHT = 190  # pixels
 class CourseBox(QWidget):
     """Regions, their curves, events, the table.
 
-    ``draw_wanted`` says that a layer for regions is wanted, ``failed`` carries a sentence, ``said`` a short text.
+    ``draw_wanted`` says that a layer for regions is wanted, ``failed`` carries a sentence, ``status_changed`` a short text.
     """
 
     draw_wanted = Signal()
     failed = Signal(str)
-    said = Signal(str)
+    status_changed = Signal(str)
 
     def __init__(self, viewer: Any, live: TimeCourse, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -91,7 +91,7 @@ class CourseBox(QWidget):
             return
         label = self.label.text().strip() or f"event {len(self.course.events) + 1}"
         self.course.mark(float(times[-1]), label)
-        self.said.emit(f"{label!r} marked at {times[-1]:.2f} s")
+        self.status_changed.emit(f"{label!r} marked at {times[-1]:.2f} s")
         self.show_course()
 
     def write_csv(self, path: Path) -> None:
@@ -99,7 +99,9 @@ class CourseBox(QWidget):
         if not self.course.regions:
             raise InvalidInput(NOTHING)
         self.course.write_csv(path)
-        self.said.emit(f"{path.name} written: {len(self.course):,} samples of {len(self.course.regions)} regions")
+        self.status_changed.emit(
+            f"{path.name} written: {len(self.course):,} samples of {len(self.course.regions)} regions"
+        )
 
     def _fill(self) -> None:
         first, second, third = QHBoxLayout(), QHBoxLayout(), QHBoxLayout()

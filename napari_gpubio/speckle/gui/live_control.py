@@ -11,7 +11,7 @@ from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.speckle.gui.contrast_box import ContrastBox
 from napari_gpubio.speckle.gui.course_box import LIVE, CourseBox
 from napari_gpubio.speckle.gui.live_box import LiveBox
-from napari_gpubio.speckle.gui.live_controller import LiveDesk
+from napari_gpubio.speckle.gui.live_controller import LiveController
 from napari_gpubio.speckle.gui.live_layers import LiveLayers
 from napari_gpubio.speckle.gui.map_box import NO_BASELINE, MapBox
 from napari_gpubio.speckle.gui.recipe import LiveMap, Recipe
@@ -38,7 +38,7 @@ class Boxes(NamedTuple):
 class LiveControl(QObject):
     """Ties the live loop to the parts of the panel.
 
-    ``said`` carries a short text, ``noted`` and ``failed`` a sentence, ``cleared`` says that an old one is void;
+    ``status_changed`` carries a short text, ``noted`` and ``failed`` a sentence, ``cleared`` says that an old one is void;
     ``begun`` carries the shape (Y, X) of the maps that will come, or None, and ``sized`` that of a map that came;
     ``added`` says that its layer is new or lies elsewhere.
 
@@ -46,13 +46,13 @@ class LiveControl(QObject):
     ----------
     viewer
         The napari viewer.
-    boxes, desk, layers
+    boxes, controller, layers
         What is tied.
     recipe
         Takes down how maps are made; raises InvalidInput.
     """
 
-    said = Signal(str)
+    status_changed = Signal(str)
     noted = Signal(str)
     failed = Signal(str)
     cleared = Signal()
@@ -64,13 +64,19 @@ class LiveControl(QObject):
         self,
         viewer: Any,
         boxes: Boxes,
-        desk: LiveDesk,
+        controller: LiveController,
         layers: LiveLayers,
         recipe: Callable[[], Recipe],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._viewer, self._boxes, self._desk, self._layers, self._recipe = viewer, boxes, desk, layers, recipe
+        self._viewer, self._boxes, self._controller, self._layers, self._recipe = (
+            viewer,
+            boxes,
+            controller,
+            layers,
+            recipe,
+        )
         self._source: tuple[str, str] = ("", "")  # that live maps come from
         self._told_of_recording = ""
         self._is_placed = False
@@ -80,12 +86,12 @@ class LiveControl(QObject):
         boxes.live.started.connect(self.start)
         boxes.live.stopped.connect(self.stop)
         boxes.live.record_wanted.connect(self.record)
-        boxes.live.record_ended.connect(desk.end_recording)
+        boxes.live.record_ended.connect(controller.end_recording)
         boxes.map.baseline_wanted.connect(self.take_baseline)
         boxes.source.placed.connect(self._place)
-        desk.shown.connect(self.show_map)
-        desk.told.connect(self._on_told)
-        desk.ended.connect(self._on_ended)
+        controller.shown.connect(self.show_map)
+        controller.told.connect(self._on_told)
+        controller.ended.connect(self._on_ended)
 
     def attach(self) -> None:
         """Nothing runs by itself."""
@@ -105,19 +111,19 @@ class LiveControl(QObject):
             return
         self.cleared.emit()
         if recipe.mesi is not None:
-            if self._desk.is_live:
+            if self._controller.is_live:
                 self.noted.emit(KEEPS_MAP)
             return
         recipe = self._as_exposed(recipe)
         self._boxes.course.exposure_ms = recipe.settings.exposure_ms
-        if self._desk.process.set_recipe(recipe):
+        if self._controller.process.set_recipe(recipe):
             self.noted.emit(LOST_BASELINE)
         self._show_baseline()
 
     def _as_exposed(self, recipe: Recipe) -> Recipe:
         """The recipe with the exposure that a live camera really has; it is set when live imaging starts."""
-        desk = self._desk
-        source = desk.loop.source if desk.loop is not None and desk.is_live else None
+        controller = self._controller
+        source = controller.loop.source if controller.loop is not None and controller.is_live else None
         told = source.exposure_ms if isinstance(source, CameraSource) else None
         if told is None or told == recipe.settings.exposure_ms:
             return recipe
@@ -138,9 +144,9 @@ class LiveControl(QObject):
             self._is_placed = False
             if not isinstance(page, CameraPage):  # whose pixel size is known once it is open
                 self._place()
-            self._desk.process.set_recipe(recipe)
+            self._controller.process.set_recipe(recipe)
             self.begun.emit(source.shape)
-            self._desk.start(source, boxes.live.mode.currentText())
+            self._controller.start(source, boxes.live.mode.currentText())
         except GpuBioError as error:
             self.failed.emit(str(error))
             return
@@ -155,7 +161,7 @@ class LiveControl(QObject):
         for layer in (stack, boxes.contrast.noise.layer):
             if layer is not None:
                 layer.visible = False  # it would be seen where maps have no values, at their border
-        self.said.emit("starting … (the first maps on a machine take up to a minute)")
+        self.status_changed.emit("starting … (the first maps on a machine take up to a minute)")
         self._plot_timer.start()
 
     def _live_recipe(self) -> Recipe:
@@ -167,13 +173,13 @@ class LiveControl(QObject):
     def stop(self) -> None:
         """Ask the loop to end; layers and curves stay."""
         self._boxes.live.show_ending()
-        self._desk.stop()
+        self._controller.stop()
 
     def _note_source(self, source: tuple[str, str]) -> None:
         """A baseline is that of its source."""
         if source != self._source:
             self._source = source
-            self._desk.process.forget_baseline()
+            self._controller.process.forget_baseline()
 
     def _place(self) -> None:
         """Say where live maps lie; one that is there is moved."""
@@ -184,35 +190,35 @@ class LiveControl(QObject):
 
     def record(self, path: Path) -> None:
         """Record the raw frames from now on."""
-        settings, title = self._desk.process.recipe.settings, self._boxes.source.page.title
+        settings, title = self._controller.process.recipe.settings, self._boxes.source.page.title
         about = {"software": "napari-gpubio", "exposure_ms": settings.exposure_ms, "source": title}
         try:
-            self._desk.record(path, about)
+            self._controller.record(path, about)
         except GpuBioError as error:
             self.failed.emit(str(error))
             return
         self._told_of_recording = ""
-        self._boxes.live.show_recording(self._desk.recording)
+        self._boxes.live.show_recording(self._controller.recording)
 
     def take_baseline(self) -> None:
         """Let flow be 1 over the next maps, and show it relative to them."""
         boxes = self._boxes
-        if self._desk.is_live:
-            self._desk.process.take_baseline()
+        if self._controller.is_live:
+            self._controller.process.take_baseline()
         elif not isinstance(boxes.source.page, StackPage):
             self.failed.emit("nothing is live; press Start live first, then Take")
             return
         else:
-            self.said.emit(f"the first {boxes.map.maps.value()} maps of the stack count as flow 1")
+            self.status_changed.emit(f"the first {boxes.map.maps.value()} maps of the stack count as flow 1")
         boxes.contrast.choose_index("relative")
         boxes.course.show_relative()
         self._show_baseline()
 
     def _show_baseline(self) -> None:
-        process = self._desk.process
+        process = self._controller.process
         progress = process.baseline_progress
         text = "taken: flow is 1 there" if process.has_baseline else NO_BASELINE
-        if progress is not None and self._desk.is_live:
+        if progress is not None and self._controller.is_live:
             text = f"being taken: {progress[0]} of {progress[1]} maps"
         self._boxes.map.baseline_text.setText(text)
 
@@ -229,36 +235,36 @@ class LiveControl(QObject):
         self.sized.emit(live.shown.shape)
 
     def _on_told(self, status: LiveStatus) -> None:
-        desk, boxes = self._desk, self._boxes
-        recording = desk.recording
+        controller, boxes = self._controller, self._boxes
+        recording = controller.recording
         boxes.live.show_recording(recording)
         if recording is not None and recording.message and recording.message != self._told_of_recording:
             self._told_of_recording = recording.message
             self.failed.emit(recording.message)
-        if not desk.is_live:
+        if not controller.is_live:
             return  # the recording alone goes on
         boxes.live.readout.show_status(status)
-        recipe = self._as_exposed(desk.process.recipe)
-        if recipe is not desk.process.recipe:
+        recipe = self._as_exposed(controller.process.recipe)
+        if recipe is not controller.process.recipe:
             boxes.course.exposure_ms = recipe.settings.exposure_ms
-            desk.process.set_recipe(recipe)
+            controller.process.set_recipe(recipe)
         self._show_baseline()
         if status.state is State.RUNNING:
-            self.said.emit(status.message or f"live: {status.processed:,} maps")
+            self.status_changed.emit(status.message or f"live: {status.processed:,} maps")
 
     def _on_ended(self, status: LiveStatus) -> None:
         boxes = self._boxes
         self._plot_timer.stop()
-        if self._desk.last is not None:
-            self._layers.settle(self._desk.last)
-        boxes.live.show_status(status, self._desk.recording)
+        if self._controller.last is not None:
+            self._layers.settle(self._controller.last)
+        boxes.live.show_status(status, self._controller.recording)
         boxes.live.show_live(False)
         boxes.source.kind.setEnabled(True)
         boxes.course.show_course()
         self._show_baseline()
         if status.state is State.FAILED:
-            self.said.emit("")
+            self.status_changed.emit("")
             self.failed.emit(status.message)
             return
         ended = "the source has no more frames" if status.state is State.ENDED else "stopped"
-        self.said.emit(f"{ended}; {status.processed:,} maps were made")
+        self.status_changed.emit(f"{ended}; {status.processed:,} maps were made")

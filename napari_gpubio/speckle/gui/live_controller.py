@@ -18,7 +18,7 @@ _EVERY = 5  # periods from one read-out to the next: six a second can be read
 NOT_LIVE = "nothing is live; press Start live first, then Record"
 
 
-class LiveDesk(QObject):
+class LiveController(QObject):
     """The live loop as the panel has it.
 
     ``shown`` carries a `LiveMap`, which is valid during the call only (the ``last`` one stays when the loop has ended);

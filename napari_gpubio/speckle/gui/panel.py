@@ -16,11 +16,11 @@ from napari_gpubio.speckle.gui.course_box import CourseBox
 from napari_gpubio.speckle.gui.film import ask_for_path, film_of
 from napari_gpubio.speckle.gui.live_box import LiveBox
 from napari_gpubio.speckle.gui.live_control import Boxes, LiveControl
-from napari_gpubio.speckle.gui.live_controller import LiveDesk
+from napari_gpubio.speckle.gui.live_controller import LiveController
 from napari_gpubio.speckle.gui.live_layers import LiveLayers
 from napari_gpubio.speckle.gui.map_box import MapBox
 from napari_gpubio.speckle.gui.recipe import Recipe
-from napari_gpubio.speckle.gui.region_controller import RegionDesk
+from napari_gpubio.speckle.gui.region_controller import RegionController
 from napari_gpubio.speckle.gui.source_box import SourceBox
 from napari_gpubio.speckle.gui.source_pages import StackPage
 from napari_gpubio.speckle.gui.video import Film, write_steps
@@ -45,20 +45,28 @@ class SpecklePanel(EnginePanel):
         super().__init__(viewer, run_text="Run stack", parent=parent)
         self.source_box, self.contrast_box = SourceBox(viewer, self), ContrastBox(viewer, self)
         self.live_box, self.map_box = LiveBox(self), MapBox(viewer, self)
-        self.desk = LiveDesk(Recipe(settings=self.contrast_box.settings), self)
-        self.course_box = CourseBox(viewer, self.desk.course, self)
+        self.controller = LiveController(Recipe(settings=self.contrast_box.settings), self)
+        self.course_box = CourseBox(viewer, self.controller.course, self)
         self.layers = LiveLayers(viewer)
-        self.region_desk = RegionDesk(
-            viewer, self.course_box, self.layers, self.desk.process, self._pictured, parent=self
+        self.region_controller = RegionController(
+            viewer, self.course_box, self.layers, self.controller.process, self._pictured, parent=self
         )
-        self.regions = self.region_desk.follower
+        self.regions = self.region_controller.listener
         boxes = Boxes(self.source_box, self.contrast_box, self.live_box, self.map_box, self.course_box)
-        self.live = LiveControl(viewer, boxes, self.desk, self.layers, self.recipe, self)
+        self.live = LiveControl(viewer, boxes, self.controller, self.layers, self.recipe, self)
         self.done: offline.Done | mesi.MesiDone | None = None
         self._next: Callable[[threading.Event], Steps] | None = None  # what is to be run instead of the stack
         self._fill()
         self._connect()
-        for part in (*boxes[:2], self.map_box, self.course_box, self.layers, self.region_desk, self.live, self.desk):
+        for part in (
+            *boxes[:2],
+            self.map_box,
+            self.course_box,
+            self.layers,
+            self.region_controller,
+            self.live,
+            self.controller,
+        ):
             self.own(part)
         self._on_source()
 
@@ -81,14 +89,14 @@ class SpecklePanel(EnginePanel):
         self.map_box.video_wanted.connect(self._on_video)
         self.course_box.draw_wanted.connect(self.draw_regions)
         self.course_box.failed.connect(self.show_error)
-        self.course_box.said.connect(self.say)
-        live.said.connect(self.say)
+        self.course_box.status_changed.connect(self.say)
+        live.status_changed.connect(self.say)
         live.noted.connect(self.show_note)
         live.failed.connect(self.show_error)
         live.cleared.connect(self.clear_message)
-        live.begun.connect(self.region_desk.begin_live)
-        live.sized.connect(self.region_desk.set_live_shape)
-        live.added.connect(self.region_desk.come_up)
+        live.begun.connect(self.region_controller.begin_live)
+        live.sized.connect(self.region_controller.set_live_shape)
+        live.added.connect(self.region_controller.come_up)
 
     # -- settings -------------------------------------------------------------------------------------------------
 
@@ -123,7 +131,7 @@ class SpecklePanel(EnginePanel):
 
     def draw_regions(self) -> None:
         """Add a layer to draw regions in, over the map that is shown."""
-        self.region_desk.draw()
+        self.region_controller.draw()
         self.say("click around a region; a double click, or Enter, ends it")
 
     # -- the whole stack ------------------------------------------------------------------------------------------
@@ -151,7 +159,7 @@ class SpecklePanel(EnginePanel):
             self.say("stopped before the fit began; nothing was changed")
             return
         self.done = result
-        if not self.desk.is_live:
+        if not self.controller.is_live:
             self.layers.step_back()
         for name in (result.request.name, result.request.recipe.dark):
             if name in self.viewer.layers:
@@ -161,7 +169,7 @@ class SpecklePanel(EnginePanel):
             self._show_fit(result)
         else:
             self._show_maps(result)
-        self.region_desk.come_up()
+        self.region_controller.come_up()
 
     def _show_fit(self, done: mesi.MesiDone) -> None:
         self.map_box.choose(mesi.show(self.viewer, done))
@@ -173,7 +181,7 @@ class SpecklePanel(EnginePanel):
         self.map_box.choose(result_layers.show(self.viewer, done))
         if done.request.recipe.settings.index == "relative":
             self.map_box.baseline_text.setText(f"of the stack: its first {done.request.baseline_frames} frames")
-        self.region_desk.set_done(done, self.map_box.maps.value())
+        self.region_controller.set_done(done, self.map_box.maps.value())
         if not done.maps.complete:
             self.say("stopped; maps that were not reached are empty")
         self._show_notes(done.notes)

@@ -11,11 +11,11 @@ from napari_gpubio.speckle.gui.live_layers import LiveLayers
 from napari_gpubio.speckle.gui.live_process import LiveProcess
 from napari_gpubio.speckle.gui.offline import Done
 from napari_gpubio.speckle.gui.places import place_of
-from napari_gpubio.speckle.gui.regions import RegionFollower, add_regions, draw_more
+from napari_gpubio.speckle.gui.regions import RegionListener, add_regions, draw_more
 from napari_gpubio.speckle.regions import region_curves
 
 
-class RegionDesk(QObject):
+class RegionController(QObject):
     """Hands regions on when they are drawn, and fills the time course of a whole stack.
 
     Parameters
@@ -40,21 +40,21 @@ class RegionDesk(QObject):
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self.follower = RegionFollower(self)
+        self.listener = RegionListener(self)
         self._viewer, self._box, self._layers, self._process, self._pictured = viewer, box, layers, process, pictured
         self._shape: tuple[int, int] | None = None  # of the live maps
         self._done: Done | None = None
         self._baseline_maps = 1
-        box.shapes_box.currentIndexChanged.connect(lambda *_: self.follower.follow(box.shapes_box.layer))
-        self.follower.changed.connect(self._on_regions)
+        box.shapes_box.currentIndexChanged.connect(lambda *_: self.listener.follow(box.shapes_box.layer))
+        self.listener.changed.connect(self._on_regions)
 
     def attach(self) -> None:
         """Follow the shapes that are chosen."""
-        self.follower.follow(self._box.shapes_box.layer)
+        self.listener.follow(self._box.shapes_box.layer)
 
     def detach(self) -> None:
         """Hear no more of any shape."""
-        self.follower.detach()
+        self.listener.detach()
 
     def draw(self) -> None:
         """Make ready to draw regions over the map that is shown: in the chosen layer, else in a new one."""
@@ -70,7 +70,7 @@ class RegionDesk(QObject):
 
     def come_up(self) -> None:
         """Put the regions above a map that was added over them, or that lies elsewhere now."""
-        layer, layers = self.follower.layer, self._viewer.layers
+        layer, layers = self.listener.layer, self._viewer.layers
         if layer is not None and layer in layers:
             layers.move(layers.index(layer), len(layers))
         self._send()
@@ -92,14 +92,14 @@ class RegionDesk(QObject):
         self._fill_course()
 
     def _on_regions(self) -> None:
-        self._box.colors = self.follower.colors
+        self._box.colors = self.listener.colors
         self._send()
         self._fill_course()
         self._box.show_course()
 
     def _send(self) -> None:
         """Let the live loop average over the regions."""
-        masks = {} if self._shape is None else self.follower.masks(self._layers.lies, self._shape)
+        masks = {} if self._shape is None else self.listener.masks(self._layers.lies, self._shape)
         self._process.set_regions(masks)
 
     def _fill_course(self) -> None:
@@ -107,7 +107,7 @@ class RegionDesk(QObject):
         layer = None if done is None else self._map_of(done)
         if done is None or layer is None:
             return
-        masks = self.follower.masks(layer, done.maps.contrast.shape[-2:])
+        masks = self.listener.masks(layer, done.maps.contrast.shape[-2:])
         if not masks:
             return
         course = self._box.courses[STACK]

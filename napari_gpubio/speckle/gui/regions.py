@@ -17,7 +17,7 @@ _LINE, _LEAST_LINE = 0.003, 0.25  # width of a line: share of the picture, and p
 _SOON = 150  # milliseconds after the last change of a shape, in which the mouse may go on
 
 
-class RegionFollower(QObject):
+class RegionListener(QObject):
     """Turns the shapes of a layer into masks, once they rest.
 
     ``changed`` comes when there are other shapes, or another layer of shapes.

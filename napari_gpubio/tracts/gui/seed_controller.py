@@ -22,7 +22,7 @@ NO_TENSORS = "there are no tensors; open a diffusion scan, or File › Open Samp
 MISSED = "The click met no voxel of the tensors; click in the brain."
 
 
-class SeedDesk(QObject):
+class SeedController(QObject):
     """Keeps bundles, markers and the list in step, and says when fibers are wanted.
 
     Parameters
@@ -40,7 +40,7 @@ class SeedDesk(QObject):
     track_wanted = Signal()
     preview_wanted = Signal(object)  # the bundle as it is being dragged
     changed = Signal()
-    complained = Signal(str)
+    error_occurred = Signal(str)
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class SeedDesk(QObject):
         self.tool.grabbed.connect(self._on_grabbed)
         self.tool.dragged.connect(lambda _, position: self._on_dragged(position))
         self.tool.dropped.connect(lambda _, position: self._on_placed(position, new=False))
-        self.tool.missed.connect(lambda: self.complained.emit(NO_TENSORS if self._source() is None else MISSED))
+        self.tool.missed.connect(lambda: self.error_occurred.emit(NO_TENSORS if self._source() is None else MISSED))
         self._box.placing_changed.connect(self._on_placing)
         self._box.chosen.connect(self._on_chosen)
         self._box.renamed.connect(self._on_renamed)
@@ -145,7 +145,7 @@ class SeedDesk(QObject):
             self.place(self._world(position), new=new)
         except GpuBioError as error:
             self.show()  # a marker that was dragged there goes back
-            self.complained.emit(str(error))
+            self.error_occurred.emit(str(error))
 
     def _on_grabbed(self, index: int) -> None:
         self._box.use_ball()
@@ -175,7 +175,7 @@ class SeedDesk(QObject):
         try:
             self.bundles.rename(name)
         except InvalidInput as error:
-            self.complained.emit(str(error))
+            self.error_occurred.emit(str(error))
         self.show()
 
     def _on_add(self) -> None:

@@ -26,7 +26,7 @@ from napari_gpubio.tracts.gui.request import PartialFibers, Position, Region, Re
 from napari_gpubio.tracts.gui.results import ResultBox
 from napari_gpubio.tracts.gui.script import tracking_script
 from napari_gpubio.tracts.gui.seed_box import SeedBox
-from napari_gpubio.tracts.gui.seed_controller import NO_TENSORS, SeedDesk
+from napari_gpubio.tracts.gui.seed_controller import NO_TENSORS, SeedController
 from napari_gpubio.tracts.gui.seed_tool import volume_to_click
 from napari_gpubio.tracts.io.tractograms import read_tractogram
 from napari_gpubio.tracts.io.volumes import read_volume
@@ -60,9 +60,9 @@ class TrackingPanel(EnginePanel):
         self._retrack.setSingleShot(True)
         self._retrack.setInterval(RETRACK_MS)
         self._fill()
-        self.desk = SeedDesk(viewer, self.seed_box, lambda: self.source, self._clicked_layer, self)
+        self.controller = SeedController(viewer, self.seed_box, lambda: self.source, self._clicked_layer, self)
         self._connect()
-        for part in (self.source_box, self.seed_box, self.view_box, self.desk):
+        for part in (self.source_box, self.seed_box, self.view_box, self.controller):
             self.own(part)
         self._on_source()
 
@@ -98,11 +98,11 @@ class TrackingPanel(EnginePanel):
 
     def _connect(self) -> None:
         self.source_box.currentIndexChanged.connect(self._on_source)
-        self.desk.track_wanted.connect(self.track_again)
-        self.desk.preview_wanted.connect(self._on_drag)
-        self.desk.changed.connect(self._on_bundles)
-        self.desk.complained.connect(self.show_error)
-        self.desk.tool.picked.connect(self._on_picked)
+        self.controller.track_wanted.connect(self.track_again)
+        self.controller.preview_wanted.connect(self._on_drag)
+        self.controller.changed.connect(self._on_bundles)
+        self.controller.error_occurred.connect(self.show_error)
+        self.controller.tool.picked.connect(self._on_picked)
         for form in (self.settings_form, self.directions_form, self.seed_box.form):
             form.changed.connect(self._on_settings)
         self._retrack.timeout.connect(self.track_again)
@@ -160,7 +160,7 @@ class TrackingPanel(EnginePanel):
             if edge != self._voxel_edge:  # another grid; on the same one the user's own step stays
                 self._voxel_edge = edge
                 self.settings_form.widget("step_mm").value = max(round(0.2 * edge, 2), 0.01)
-        self.desk.show()
+        self.controller.show()
 
     def _clicked_layer(self) -> Any | None:
         """Layer whose volume a click means."""
@@ -173,23 +173,23 @@ class TrackingPanel(EnginePanel):
     @property
     def bundles(self) -> BundleList:
         """The named seeds."""
-        return self.desk.bundles
+        return self.controller.bundles
 
     def place_seed(self, center_mm: Position, *, new: bool = False) -> None:
         """Put the current bundle's seed (or a new one's) at a world position in mm, and track it."""
-        self.desk.place(center_mm, new=new)
+        self.controller.place(center_mm, new=new)
 
     def _show_context(self) -> None:
         """Show FA as the user wants it in 3-D."""
         layer = None if self.field is None else volume_to_click(self.viewer, self.field)
-        seed = self.desk.current_position()
+        seed = self.controller.current_position()
         if layer is not None and seed is not None:
             self.context_box.apply(layer, seed)
 
     def _on_bundles(self) -> None:
         """Speak of the current bundle's fibers."""
         current = self.bundles.current
-        self.results.show_layer(None if current is None else self.desk.layers.fibers_of(current.key))
+        self.results.show_layer(None if current is None else self.controller.layers.fibers_of(current.key))
         self._show_context()
 
     def _on_drag(self, moved: Bundle) -> None:
@@ -236,7 +236,7 @@ class TrackingPanel(EnginePanel):
             region = Region(volume_of(labels), grid_of(labels)[0], self.seed_box.label, labels.name)
             name = f"{labels.name} {region.label}"
         key = self._key() if labels is not None or bundle is None else bundle.key
-        shown = self.desk.layers.fibers_of(key)
+        shown = self.controller.layers.fibers_of(key)
         return Request(
             key=key,
             name=name,
@@ -281,7 +281,7 @@ class TrackingPanel(EnginePanel):
                 return
             name = bundle.name
         if fibers is not None:
-            layer = self.desk.layers.show_fibers(request.key, name, fibers, lines)
+            layer = self.controller.layers.show_fibers(request.key, name, fibers, lines)
             if request.key == self._key():
                 self.results.show_layer(layer)
 
@@ -299,7 +299,7 @@ class TrackingPanel(EnginePanel):
         for layer in self.viewer.layers:
             if scan_of(layer) is request.source:
                 layer.visible = False
-        self.desk.layers.bring_to_front()
+        self.controller.layers.bring_to_front()
         if field.notes:
             self.show_note(". ".join(field.notes) + ".")
 
@@ -338,7 +338,7 @@ class TrackingPanel(EnginePanel):
         except GpuBioError as error:
             self.show_error(str(error))
             return
-        self.results.show_layer(self.desk.layers.show_fibers(path, Path(path).name, fibers))
+        self.results.show_layer(self.controller.layers.show_fibers(path, Path(path).name, fibers))
 
     def save(self, fibers: Tractogram, path: str) -> None:
         """Write fibers to a file; what goes wrong is shown as a sentence."""

@@ -74,8 +74,13 @@ def settle(qtbot, panel):
     """Wait until nothing is under way."""
 
     def still():
-        timers = (panel._soon, panel.follower._later, panel.follower._check)
-        busy = panel.running or panel.highlight._job.is_busy or panel.desk.whole.is_counting or panel.desk._soon.is_due
+        timers = (panel._soon, panel.listener._later, panel.listener._check)
+        busy = (
+            panel.running
+            or panel.highlight._job.is_busy
+            or panel.controller.whole.is_counting
+            or panel.controller._soon.is_due
+        )
         return not (busy or any(timer.isActive() for timer in timers))
 
     wait_until(qtbot, still)
@@ -83,11 +88,11 @@ def settle(qtbot, panel):
 
 def curve(panel, name, *, second=False):
     """The histogram that is shown of a structure."""
-    return next(one.dvh for one in panel.desk.curves if one.dvh.name == name and one.second == second)
+    return next(one.dvh for one in panel.controller.curves if one.dvh.name == name and one.second == second)
 
 
 def names(panel):
-    return [one.dvh.name for one in panel.desk.curves]
+    return [one.dvh.name for one in panel.controller.curves]
 
 
 def expected(dose, structures, name="lung"):

@@ -74,7 +74,7 @@ def test_an_index_follows_scale_and_plan(viewer, panel, qtbot):
 
 def test_the_whole_dose_is_counted_only_where_it_is_asked_for(counted, qtbot, monkeypatch):
     asked = []
-    monkeypatch.setattr(counted.desk.whole, "ask", lambda run: asked.append(run) or ())
+    monkeypatch.setattr(counted.controller.whole, "ask", lambda run: asked.append(run) or ())
     counted.table.set_columns("Mean[Gy], HI")
     settle(qtbot, counted)
     assert asked == []
@@ -213,8 +213,8 @@ def test_the_script_prints_what_the_table_says(viewer, panel, qtbot, tmp_path, m
 
 
 def test_a_whole_dose_that_cannot_be_counted_is_a_sentence(counted, qtbot, monkeypatch):
-    monkeypatch.setattr(counted.desk.whole, "ask", lambda _: ())
-    counted.desk.whole.missing = "the device has too little memory"
+    monkeypatch.setattr(counted.controller.whole, "ask", lambda _: ())
+    counted.controller.whole.missing = "the device has too little memory"
     counted.table.set_columns("Mean[Gy], GI(prescription=9Gy)")
     settle(qtbot, counted)
     assert cells(counted, 0)[2] == "–"

@@ -145,7 +145,7 @@ def saved(array, path, affine=AFFINE):
 def check_script(panel, folder, text, name="plan curves.csv"):
     run_script(text, folder)
     written = rows(folder / name)[1:]
-    for one in panel.desk.curves:
+    for one in panel.controller.curves:
         mine = [(float(row[1]), float(row[3])) for row in written if row[0] == one.dvh.name]
         if not one.second:
             np.testing.assert_allclose(mine, np.column_stack([one.dvh.doses, one.dvh.volumes_cc]), rtol=1e-12)
@@ -194,7 +194,7 @@ def test_contours_and_a_second_plan_in_the_script(viewer, panel, qtbot, tmp_path
     save_scripts_as(monkeypatch, tmp_path / "script.py")
     check_script(panel, tmp_path, script_of(panel))
     other = rows(tmp_path / "plan1 curves.csv")
-    means = {one.dvh.name: one.dvh for one in panel.desk.curves if one.second}
+    means = {one.dvh.name: one.dvh for one in panel.controller.curves if one.second}
     assert float([row for row in other if row[0] == "drawn"][-1][1]) == pytest.approx(means["drawn"].largest)
 
 

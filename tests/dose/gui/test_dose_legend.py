@@ -100,8 +100,8 @@ def test_a_figure_s_legend_is_drawn_in_its_place(qtbot, count):
 
 @pytest.mark.parametrize("times", [1, 5])
 def test_a_figure_keeps_its_plot_however_many_names_there_are(counted, tmp_path, times):
-    counted.desk.curves = tuple(shown(30) * times)
-    wide = legend_width(counted.desk.curves, 608)
+    counted.controller.curves = tuple(shown(30) * times)
+    wide = legend_width(counted.controller.curves, 608)
     assert (wide > 1000) == (times > 1)
     counted.export.write_png(tmp_path / "a.png")
     counted.export.write_svg(tmp_path / "a.svg")
@@ -112,7 +112,7 @@ def test_a_figure_keeps_its_plot_however_many_names_there_are(counted, tmp_path,
     for left, right in ((0, 1600), (1600, image.width())):  # the plot, and the legend beside it
         part = image.copy(left, 0, right - left, image.height())
         colors = {part.pixelColor(x, y).name() for x in range(part.width()) for y in range(0, part.height(), 3)}
-        assert {one.color for one in counted.desk.curves[:30:5]} <= colors
+        assert {one.color for one in counted.controller.curves[:30:5]} <= colors
 
 
 def test_a_structure_that_only_the_second_plan_reaches_is_named(qtbot):

@@ -37,7 +37,7 @@ def check_follows(panel, layer, names=("lung", "heart")):
 def test_strokes_undo_redo_and_fill_are_followed(viewer, counted, qtbot):
     layer = viewer.layers["organs"]
     layer.brush_size = 4
-    runs = counted.desk.counted
+    runs = counted.controller.counted
     for act in (
         lambda: layer.paint((5, 6, 6), 2),
         lambda: layer.paint((6, 8, 12), 0),
@@ -52,7 +52,7 @@ def test_strokes_undo_redo_and_fill_are_followed(viewer, counted, qtbot):
         settle(qtbot, counted)
         assert (painted(layer) != before).any()
         check_follows(counted, layer)
-    assert counted.desk.counted is runs  # nothing was counted anew
+    assert counted.controller.counted is runs  # nothing was counted anew
 
 
 def test_a_brush_in_three_dimensions_and_other_orders_of_axes(viewer, counted, qtbot):
@@ -151,7 +151,7 @@ def test_what_is_lit_follows_too(viewer, counted, qtbot):
 
 def test_the_slider_alone_changes_nothing(viewer, counted, qtbot, monkeypatch):
     looked = []
-    monkeypatch.setattr(counted.follower, "_take_over", lambda *given: looked.append(given))
+    monkeypatch.setattr(counted.listener, "_take_over", lambda *given: looked.append(given))
     for z in (8.0, 11.0, 14.0):
         viewer.dims.set_point(0, z)
         settle(qtbot, counted)

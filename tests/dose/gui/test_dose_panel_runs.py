@@ -35,7 +35,7 @@ def test_curves_are_those_of_the_engine(viewer, panel, qtbot, affine):
     assert names(panel) == ["lung", "heart"]
     for name in names(panel):
         check_same(curve(panel, name), expected(a_dose(affine), organs(affine=affine), name))
-    assert [one.color for one in panel.desk.curves] == ["#ff0000", "#0080ff"]
+    assert [one.color for one in panel.controller.curves] == ["#ff0000", "#0080ff"]
     assert panel.empty.isHidden()
 
 
@@ -76,7 +76,7 @@ def test_a_series_follows_the_slider(viewer, panel, qtbot):
         viewer.dims.set_point(0, frame)
         settle(qtbot, panel)
         check_same(curve(panel, "heart"), expected(a_dose(scale=scale), organs(), "heart"))
-        assert panel.desk.counted.doses[0].name == f"phases [{frame}]"
+        assert panel.controller.counted.doses[0].name == f"phases [{frame}]"
 
 
 def test_two_plans_share_the_plot(viewer, panel, qtbot):
@@ -106,7 +106,7 @@ def test_two_label_layers_and_shapes_are_counted_together(viewer, panel, qtbot):
     assert set(names(panel)) == {"lung (organs)", "heart (organs)", "lung (again)", "heart (again)", "drawn"}
     assert curve(panel, "drawn").volume_cc == pytest.approx(0.036, rel=0.01)  # 6 x 6 x 1 mm
     assert "single plane" in panel.notes.text()
-    assert panel.desk.curves[names(panel).index("drawn")].color == "#00ff00"
+    assert panel.controller.curves[names(panel).index("drawn")].color == "#00ff00"
 
 
 def test_shapes_that_are_drawn_are_followed(viewer, panel, qtbot):
@@ -123,13 +123,13 @@ def test_shapes_that_are_drawn_are_followed(viewer, panel, qtbot):
 def test_colors_follow_the_layer(viewer, counted, qtbot):
     viewer.layers["organs"].colormap = {1: "#123456", 2: "#654321", 0: "transparent", None: "red"}
     settle(qtbot, counted)
-    assert [one.color for one in counted.desk.curves] == ["#123456", "#654321"]
+    assert [one.color for one in counted.controller.curves] == ["#123456", "#654321"]
 
 
 def test_settings_are_run_with(viewer, counted, qtbot):
     counted.form.widget("bins").value = 100
     settle(qtbot, counted)
-    assert counted.desk.results[0].parameters["histograms"]["bins"] == 100
+    assert counted.controller.results[0].parameters["histograms"]["bins"] == 100
     assert len(curve(counted, "lung").doses) < 120
 
 

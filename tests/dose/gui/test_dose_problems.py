@@ -36,7 +36,7 @@ def test_curves_come_back_with_the_unit(counted, qtbot):
         counted.inputs_box.unit.setText(unit)
         counted.inputs_box.unit.editingFinished.emit()
         settle(qtbot, counted)
-        assert len(counted.desk.curves) == curves
+        assert len(counted.controller.curves) == curves
     assert "not known" not in counted.message
 
 

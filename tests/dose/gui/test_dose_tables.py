@@ -63,7 +63,7 @@ def test_the_columns_follow_the_unit_until_they_are_typed(viewer, panel, qtbot):
     panel.inputs_box.unit.editingFinished.emit()
     settle(qtbot, panel)
     assert panel.table.columns.text() == "Mean[cGy]"
-    assert panel.desk.counted.doses[0].unit == "Gy"
+    assert panel.controller.counted.doses[0].unit == "Gy"
 
 
 def test_a_double_click_selects_a_column_to_be_typed_over(counted):
@@ -108,8 +108,8 @@ def test_light_is_scaled_by_power_and_time(viewer, panel, qtbot):
     panel.scale_box.time.box.setValue(12.0)
     panel.scale_box.energy.setValue(2.0)
     run(qtbot, panel)
-    assert panel.desk.factor == pytest.approx(3.0)  # 0.5 W x 12 s / 2 J
-    assert curve(panel, "lung").mean == pytest.approx(3 * float(panel.desk.results[0]["lung"].mean))
+    assert panel.controller.factor == pytest.approx(3.0)  # 0.5 W x 12 s / 2 J
+    assert curve(panel, "lung").mean == pytest.approx(3 * float(panel.controller.results[0]["lung"].mean))
 
 
 def test_a_dose_that_tells_its_energy_and_prescription(viewer, panel):
@@ -144,14 +144,14 @@ def test_constraints_pass_fail_or_are_not_evaluated(counted, qtbot):
 
 
 def test_constraints_that_wait_for_the_whole_dose_say_so(counted, qtbot, monkeypatch):
-    monkeypatch.setattr(counted.desk.whole, "ask", lambda _: ())
+    monkeypatch.setattr(counted.controller.whole, "ask", lambda _: ())
     counted.constraints.text.setPlainText(
         "lung: Paddick CI(prescription=15Gy) > 0.5\ncord: GI(prescription=15Gy) < 3\nlung: V95%[%] > 3"
     )
     table = counted.constraints.table
     for why in (COUNTING, "the device has too little memory"):
-        counted.desk.whole.missing = why
-        counted.desk.redraw()
+        counted.controller.whole.missing = why
+        counted.controller.redraw()
         settle(qtbot, counted)
         assert [row[1:] for row in verdicts(counted)] == [["–", "? not evaluated"]] * 3
         assert table.item(0, 2).toolTip() == why

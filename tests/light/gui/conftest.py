@@ -35,7 +35,7 @@ def placed(viewer, panel):
     """A source on the left, shown in its slice, and nothing that runs by itself."""
     panel.run_box._live.setChecked(False)
     panel.place_source(LEFT)
-    go_to(viewer, panel.desk.optodes.source.position_mm)
+    go_to(viewer, panel.controller.optodes.source.position_mm)
     return panel
 
 

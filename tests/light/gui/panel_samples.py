@@ -129,11 +129,11 @@ def detector_rows(panel):
 
 
 def position(panel):
-    return np.asarray(panel.desk.optodes.source.position_mm)
+    return np.asarray(panel.controller.optodes.source.position_mm)
 
 
 def direction(panel):
-    return np.asarray(panel.desk.optodes.source.direction)
+    return np.asarray(panel.controller.optodes.source.direction)
 
 
 def on_surface(point):

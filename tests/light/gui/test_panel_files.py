@@ -42,7 +42,7 @@ def test_the_script_gives_the_same_numbers(viewer, from_file, qtbot, tmp_path):
     panel.source_box.form.widget("kind").value = "fiber"
     panel.source_box.form.widget("radius_mm").value = 0.75
     panel.source_box._depth.setValue(1.25)
-    panel.desk.add_detector(LEFT + np.array([2.0, 6.0, 0.0]))
+    panel.controller.add_detector(LEFT + np.array([2.0, 6.0, 0.0]))
     panel.run_box.form.widget("seed").value = 11
     panel.run_box.set_gates(2.0, 3)
     panel.display_box._power.setValue(7.5)
@@ -103,7 +103,7 @@ def snirf(tmp_path):
 
 def test_optodes_of_a_snirf_file_are_put_on_the_surface(viewer, panel, qtbot, snirf):
     panel.load_optodes(snirf)
-    optodes = panel.desk.optodes
+    optodes = panel.controller.optodes
     assert [source.name for source in optodes.sources] == ["S1", "S2"]
     assert [detector.name for detector in optodes.detectors] == ["D1", "D2", "D3", "D4"]
     for position in optodes:
@@ -129,7 +129,7 @@ def test_files_that_are_no_optodes_are_a_sentence(panel, tmp_path):
         panel.load_optodes(path)
         assert "could not be loaded" in panel.message
         assert path.name in panel.message
-    assert panel.desk.optodes.source is None
+    assert panel.controller.optodes.source is None
 
 
 def test_optodes_without_labels_are_a_sentence(empty, snirf):

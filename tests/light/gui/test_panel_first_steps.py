@@ -49,7 +49,7 @@ def test_an_empty_viewer_says_what_to_do(viewer, empty):
 def test_a_click_in_an_empty_viewer_says_what_to_do(viewer, empty):
     Mouse(viewer).click((1.0, 2.0))
     assert "there are no labels" in empty.message
-    assert empty.desk.optodes.source is None
+    assert empty.controller.optodes.source is None
 
 
 def test_run_without_a_source_says_what_to_do(viewer, panel):
@@ -84,7 +84,7 @@ def test_a_click_puts_the_source_on_the_surface_and_light_comes_at_once(viewer, 
     active = viewer.layers.selection.active
     beside = np.asarray(LEFT) - (3.0, 0.0, 0.0)
     click(viewer, beside)
-    source = panel.desk.source()
+    source = panel.controller.source()
     assert abs(np.linalg.norm(np.asarray(source.position_mm) - CENTER) - RADIUS) < 1.5
     assert degrees_between(source.direction, -outwards(source.position_mm)) < 5.0
     settle(qtbot, panel)
@@ -100,7 +100,7 @@ def test_in_3d_a_click_hits_the_first_tissue_under_the_mouse(viewer, panel, qtbo
     _, y, x = on_screen(TOP)
     Mouse(viewer, view=(-1.0, 0.0, 0.0)).click((CENTER[2], y + 4.0, x))  # looking down
     settle(qtbot, panel)
-    position = np.asarray(panel.desk.source().position_mm)
+    position = np.asarray(panel.controller.source().position_mm)
     assert position[0] == pytest.approx(TOP[0], abs=0.01)
     assert position[1] == pytest.approx(TOP[1] + 4.0, abs=0.01)
     assert position[2] - CENTER[2] == pytest.approx(np.sqrt(RADIUS**2 - 16), abs=1.5)
@@ -112,7 +112,7 @@ def test_in_3d_a_click_beside_the_tissue_is_a_sentence(viewer, panel):
     viewer.dims.ndisplay = 3
     Mouse(viewer).click((0.0, 400.0, 400.0))
     assert "met no tissue" in panel.message
-    assert panel.desk.optodes.source is None
+    assert panel.controller.optodes.source is None
 
 
 def test_a_click_in_a_slice_without_tissue_is_a_sentence(viewer, panel):
@@ -124,12 +124,14 @@ def test_a_click_in_a_slice_without_tissue_is_a_sentence(viewer, panel):
 
 def test_a_run_gives_what_the_api_gives(viewer, panel, qtbot):
     panel.place_source(LEFT)
-    panel.desk.add_detector(NEARBY)
+    panel.controller.add_detector(NEARBY)
     panel.run_box.photons.set_value(4 * FEW)
     run(qtbot, panel)
     shown, settings = result(viewer), Settings(photons=4 * FEW)
-    source = Source(kind="pencil", position_mm=panel.desk.optodes.source.position_mm, direction=tuple(direction(panel)))
-    expected = simulate(ball(), source, settings, detectors=panel.desk.optodes.detectors, device="cpu")
+    source = Source(
+        kind="pencil", position_mm=panel.controller.optodes.source.position_mm, direction=tuple(direction(panel))
+    )
+    expected = simulate(ball(), source, settings, detectors=panel.controller.optodes.detectors, device="cpu")
     assert np.array_equal(shown.gates, expected.gates)
     assert np.array_equal(shown.gates_error, expected.gates_error)
     assert shown.energy == expected.energy
@@ -153,7 +155,7 @@ def test_everything_lies_on_the_labels(viewer, panel, qtbot):
     assert np.array_equal(np.isfinite(light.data) & (labels.data == 0), np.zeros_like(labels.data, bool))
     assert [tuple(r) for r in viewer.dims.range] == before
     brightest = np.unravel_index(np.nanargmax(light.data), light.data.shape)
-    entry = np.asarray(panel.desk.optodes.source.position_mm)
+    entry = np.asarray(panel.controller.optodes.source.position_mm)
     assert np.linalg.norm(light.data_to_world(brightest) - on_screen(entry)) < 3.0
     tip = lines(viewer)[:, 1]
     assert np.linalg.norm(tip - entry, axis=1).min() < 1e-3
@@ -225,7 +227,7 @@ def test_labels_of_a_rotated_and_flipped_volume(viewer, empty, qtbot):
     for out in np.vstack([np.eye(3), -np.eye(3)]):
         target = CENTER + (RADIUS + 1.0) * out
         empty.place_source(target)
-        position = np.asarray(empty.desk.optodes.source.position_mm)
+        position = np.asarray(empty.controller.optodes.source.position_mm)
         assert abs(np.linalg.norm(position - CENTER) - RADIUS) < 1.5
         assert degrees_between(direction(empty), -outwards(position)) < 5.0
     settle(qtbot, empty)
@@ -244,7 +246,7 @@ def test_it_fits_a_dock_of_400_pixels(make_napari_viewer, qtbot):
     panel = add_panel(viewer)
     add_ball(viewer)
     panel.place_source(LEFT)
-    panel.desk.add_detector(TOP)
+    panel.controller.add_detector(TOP)
     settle(qtbot, panel)
     assert panel.minimumWidth() <= 402
     for kind in KINDS:

@@ -83,7 +83,7 @@ def open_file(viewer, path):
 
 def test_a_run_under_way_is_not_called_stopped(viewer, panel, qtbot, held):
     held_run(qtbot, panel, held)
-    part = simulate(ball(), panel.desk.source(), Settings(photons=100), device="cpu")
+    part = simulate(ball(), panel.controller.source(), Settings(photons=100), device="cpu")
     part = dataclasses.replace(part, complete=False, settings=dataclasses.replace(part.settings, photons=FEW))
     from napari_gpubio.light.gui.request import picture_of
 
@@ -124,7 +124,7 @@ def test_a_saved_result_is_shown_with_its_inputs_and_no_run(viewer, empty, qtbot
     settle(qtbot, empty)
     assert empty.results.result.launched == FEW
     assert fluence(viewer).name.startswith("stopped")
-    assert np.allclose(empty.desk.optodes.source.position_mm, TOP)
+    assert np.allclose(empty.controller.optodes.source.position_mm, TOP)
     assert detector_rows(empty)[0][:2] == ["D1", "3"]
     settings = empty.run_box.settings
     assert (settings.seed, settings.photons) == (5, 2 * FEW)
@@ -180,11 +180,11 @@ def test_detectors_of_an_input_file_without_names_are_numbered(viewer, empty, qt
 
 
 def test_the_sensitivity_is_that_of_two_runs(viewer, ran, qtbot):
-    ran.desk.add_detector(BESIDE)
+    ran.controller.add_detector(BESIDE)
     press(qtbot, ran, "Sensitivity to D1")
     layer = next(layer for layer in viewer.layers if carried(layer, "panel") == "sensitivity D1")
     forward = result(viewer)
-    place = ran.desk.optodes.detectors[0].position_mm
+    place = ran.controller.optodes.detectors[0].position_mm
     # the ball's inward normal, and the next seed: an independent way to the same photons up to the normal's rounding
     assert np.allclose(np.linalg.norm(np.asarray(place) - CENTER), 20.0, atol=1.5)
     shares = {row.label: row.value for row in numbers(ran) if row.unit == "%"}
@@ -202,10 +202,10 @@ def test_the_sensitivity_is_that_of_two_runs(viewer, ran, qtbot):
 def test_the_sensitivity_agrees_with_the_api(viewer, ran, qtbot):
     from napari_gpubio.light.gui.sensitivity_run import adjoint_source
 
-    ran.desk.add_detector(BESIDE)
+    ran.controller.add_detector(BESIDE)
     press(qtbot, ran, "Sensitivity to D1")
     forward = result(viewer)
-    adjoint = adjoint_source(forward, ran.desk.optodes.detectors[0])
+    adjoint = adjoint_source(forward, ran.controller.optodes.detectors[0])
     assert np.dot(adjoint.direction, -outwards(adjoint.position_mm)) > 0.9
     settings = dataclasses.replace(forward.settings, seed=forward.settings.seed + 1)
     expected = sensitivity(forward, simulate(forward.domain, adjoint, settings, device="cpu"))
@@ -214,7 +214,7 @@ def test_the_sensitivity_agrees_with_the_api(viewer, ran, qtbot):
 
 
 def test_a_source_that_was_moved_since_is_a_sentence(viewer, ran, qtbot):
-    ran.desk.add_detector(BESIDE)
+    ran.controller.add_detector(BESIDE)
     ran.place_source(TOP)
     button(ran, "Sensitivity to D1").click()
     assert "press Run first" in ran.message
@@ -225,7 +225,7 @@ def test_a_sensitivity_needs_a_result(viewer, panel):
     panel.run_box._live.setChecked(False)
     panel.place_source(LEFT)
     assert not button(panel, "Sensitivity to a detector").isEnabled()
-    panel.desk.add_detector(BESIDE)
+    panel.controller.add_detector(BESIDE)
     button(panel, "Sensitivity to D1").click()
     assert "no result yet" in panel.message
 

@@ -113,9 +113,9 @@ def test_a_change_during_a_run_lets_it_go_on_and_says_so(viewer, panel, qtbot, h
     assert "Press Stop, then Run" in panel.message
     held.go.set()
     settle(qtbot, panel)
-    assert np.allclose(result(viewer).source.position_mm, panel.desk._before[-1].source.position_mm)
+    assert np.allclose(result(viewer).source.position_mm, panel.controller._before[-1].source.position_mm)
     run(qtbot, panel)
-    assert np.allclose(result(viewer).source.position_mm, panel.desk.optodes.source.position_mm)
+    assert np.allclose(result(viewer).source.position_mm, panel.controller.optodes.source.position_mm)
 
 
 def test_the_newest_place_wins(viewer, panel, qtbot):
@@ -123,7 +123,7 @@ def test_the_newest_place_wins(viewer, panel, qtbot):
     for angle in np.linspace(0, np.pi, 12):
         panel.place_source(CENTER + 25.0 * np.array([np.cos(angle), np.sin(angle), 0.0]))
     settle(qtbot, panel)
-    assert result(viewer).source.position_mm == panel.desk.optodes.source.position_mm
+    assert result(viewer).source.position_mm == panel.controller.optodes.source.position_mm
     assert result(viewer).launched == FEW
 
 
@@ -135,7 +135,7 @@ def test_a_quick_run_shows_something_however_fast_the_mouse_moves(viewer, panel,
     monkeypatch.setattr(panel.view, "show", lambda picture: (shown.append(picture.result), real(picture)))
     go_to(viewer, LEFT)
     panel.place_source(LEFT)
-    mouse, start = Mouse(viewer), on_screen(panel.desk.optodes.source.position_mm)
+    mouse, start = Mouse(viewer), on_screen(panel.controller.optodes.source.position_mm)
     mouse.press(start)
     for step in range(20):
         mouse.move(moved(start, 0.0, 0.2 * step, 0.0))
@@ -152,7 +152,7 @@ def test_without_the_preview_nothing_runs_by_itself(viewer, panel, qtbot):
     click(viewer, LEFT)
     settle(qtbot, panel)
     assert fluence(viewer) is None
-    assert panel.desk.optodes.source is not None
+    assert panel.controller.optodes.source is not None
 
 
 def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, monkeypatch):
@@ -286,7 +286,7 @@ def test_a_closed_panel_takes_no_more_clicks(viewer, qtbot):
     close(viewer, panel, "the dock")
     QApplication.processEvents()
     click(viewer, LEFT)
-    assert panel.desk.optodes.source is None
+    assert panel.controller.optodes.source is None
     assert not panel.running
     panel.teardown()
 
@@ -297,5 +297,5 @@ def test_a_stale_marker_does_not_stay_when_a_layer_was_removed(viewer, panel, qt
     viewer.layers.remove("source and detectors")
     panel.place_source(CENTER + np.array([RADIUS + 2.0, 0.0, 0.0]))
     settle(qtbot, panel)
-    go_to(viewer, panel.desk.optodes.source.position_mm)
-    assert np.allclose(markers(viewer), [panel.desk.optodes.source.position_mm], atol=1e-4)
+    go_to(viewer, panel.controller.optodes.source.position_mm)
+    assert np.allclose(markers(viewer), [panel.controller.optodes.source.position_mm], atol=1e-4)

@@ -8,7 +8,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QDockWidget
 
 from napari_gpubio.gui.panel import EnginePanel
-from napari_gpubio.light.gui.plots import TITLE, PlotDesk
+from napari_gpubio.light.gui.plots import TITLE, PlotController
 from napari_gpubio.light.gui.plots_profile import DRAWN
 from napari_gpubio.light.gui.results import ResultBox
 from napari_gpubio.light.gui.results_table import NumberTable
@@ -18,40 +18,40 @@ from tests.light.plot_samples import draw
 
 
 def test_nothing_is_made_before_it_is_asked_for(qtbot, viewer, result):
-    desk = PlotDesk(viewer)
-    desk.show_result(result, PER_PHOTON)
-    assert desk.window is None
-    desk.open()
-    qtbot.waitExposed(desk.window)
-    assert desk.window.profile.profile is not None
-    window = desk.window
-    desk.open()
-    assert desk.window is window
-    desk.detach()
-    assert desk.window is None
+    controller = PlotController(viewer)
+    controller.show_result(result, PER_PHOTON)
+    assert controller.window is None
+    controller.open()
+    qtbot.waitExposed(controller.window)
+    assert controller.window.profile.profile is not None
+    window = controller.window
+    controller.open()
+    assert controller.window is window
+    controller.detach()
+    assert controller.window is None
     assert not window.isVisible()
-    desk.detach()
+    controller.detach()
 
 
 def test_what_is_not_on_screen_is_drawn_when_it_comes(qtbot, viewer, result):
-    desk = PlotDesk(viewer)
-    desk.open()
-    desk.window.hide()
-    desk.show_result(result, PER_PHOTON)
-    assert desk.window.profile.profile is None
-    desk.open()
-    assert desk.window.profile.profile is not None
-    desk.detach()
+    controller = PlotController(viewer)
+    controller.open()
+    controller.window.hide()
+    controller.show_result(result, PER_PHOTON)
+    assert controller.window.profile.profile is None
+    controller.open()
+    assert controller.window.profile.profile is not None
+    controller.detach()
 
 
 def test_plots_that_are_gone_are_let_go(qtbot, viewer, result):
-    desk = PlotDesk(viewer)
-    desk.show_result(result, PER_PHOTON)
-    desk.open()
-    desk.window.profile.choose(DRAWN)
+    controller = PlotController(viewer)
+    controller.show_result(result, PER_PHOTON)
+    controller.open()
+    controller.window.profile.choose(DRAWN)
     draw(viewer, result, (-6.5, 0.5, -2.5), (8.5, 0.5, -20.5))
-    gone = weakref.ref(desk.window)
-    desk.detach()
+    gone = weakref.ref(controller.window)
+    controller.detach()
     qtbot.wait(20)
     gc.collect()
     assert gone() is None
@@ -61,22 +61,22 @@ def test_plots_that_are_gone_are_let_go(qtbot, viewer, result):
 @pytest.mark.display
 def test_they_are_docked_below_and_come_back(make_napari_viewer_proxy, qtbot, result):
     viewer = make_napari_viewer_proxy()
-    desk = PlotDesk(viewer)
-    desk.show_result(result, PER_PHOTON)
-    desk.open()
-    dock = desk.window.parentWidget()
+    controller = PlotController(viewer)
+    controller.show_result(result, PER_PHOTON)
+    controller.open()
+    dock = controller.window.parentWidget()
     assert isinstance(dock, QDockWidget)
     assert dock.windowTitle() == TITLE or dock.name == TITLE
     main = dock.parent()
     assert main.dockWidgetArea(dock) == Qt.DockWidgetArea.BottomDockWidgetArea
     dock.hide()
-    desk.open()
+    controller.open()
     assert not dock.isHidden()
     dock.destroyOnClose()  # the cross in its title bar
-    assert desk.window.parentWidget() is None
-    desk.open()
-    assert isinstance(desk.window.parentWidget(), QDockWidget)
-    desk.detach()
+    assert controller.window.parentWidget() is None
+    controller.open()
+    assert isinstance(controller.window.parentWidget(), QDockWidget)
+    controller.detach()
     qtbot.wait(20)
     assert TITLE not in [one.name for one in main.findChildren(QDockWidget)]
 

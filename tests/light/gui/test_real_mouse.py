@@ -86,7 +86,7 @@ def test_real_clicks_and_drags_in_every_plane(window, qtbot, order):
     drag(window, pixel_of(window, position(panel)), pixel_of(window, other), qtbot)
     assert np.linalg.norm(position(panel) - other) < 2.6
     press_and_release(window, pixel_of(window, target), Qt.KeyboardModifier.ShiftModifier)
-    assert np.linalg.norm(np.subtract(panel.desk.optodes.detectors[0].position_mm, target)) < 2.6
+    assert np.linalg.norm(np.subtract(panel.controller.optodes.detectors[0].position_mm, target)) < 2.6
 
 
 @pytest.mark.display

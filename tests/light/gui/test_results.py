@@ -39,8 +39,8 @@ def box(qtbot, monkeypatch):
     qtbot.addWidget(box)
     box.attach()
     box.heard = []
-    box.said.connect(lambda text: box.heard.append(("said", text)))
-    box.complained.connect(lambda text: box.heard.append(("complained", text)))
+    box.status_changed.connect(lambda text: box.heard.append(("said", text)))
+    box.error_occurred.connect(lambda text: box.heard.append(("complained", text)))
     yield box
     box.detach()
 
@@ -156,7 +156,7 @@ def test_what_goes_wrong_is_a_sentence(qtbot, box, result, monkeypatch):
         raise InvalidInput("the numbers are gone; run again")
 
     monkeypatch.setattr(results, "fluence_rows", broken)
-    with qtbot.waitSignal(box.complained, timeout=MILLISECONDS) as said:
+    with qtbot.waitSignal(box.error_occurred, timeout=MILLISECONDS) as said:
         box.show_result(result)
     assert said.args == ["the numbers are gone; run again"]
 
@@ -327,7 +327,7 @@ def test_every_number_is_exported(qtbot, box, result, answer, tmp_path):
 def test_what_cannot_be_saved_is_a_sentence(qtbot, box, result, answer, tmp_path, text):
     show(qtbot, box, result)
     answer(tmp_path / "no such folder" / "x.npz.nii.gz.csv")
-    with qtbot.waitSignal(box.complained, timeout=MILLISECONDS) as said:
+    with qtbot.waitSignal(box.error_occurred, timeout=MILLISECONDS) as said:
         button(box, text).click()
     assert said.args[0].startswith("Not saved: ")
     assert list(tmp_path.iterdir()) == []

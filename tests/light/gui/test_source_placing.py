@@ -71,15 +71,15 @@ def test_dragging_slides_on_the_surface_with_the_normal(viewer, placed):
     for angle in np.linspace(0, np.pi / 2, 10)[1:]:
         target = CENTER + 25.0 * np.array([-np.cos(angle), np.sin(angle), 0.0])
         mouse.move(on_screen(target))
-        shown = placed.desk.shown.source
+        shown = placed.controller.shown.source
         assert on_surface(shown.position_mm)
         assert degrees_between(shown.direction, -outwards(shown.position_mm)) < 6.0
         assert np.allclose(markers(viewer), [shown.position_mm], atol=1e-3)
-    before = placed.desk.optodes
+    before = placed.controller.optodes
     assert np.allclose(on_screen(before.source.position_mm), start)  # nothing is settled before the release
     mouse.release(on_screen(target))
     assert camera_of(viewer).mouse_pan
-    assert placed.desk.optodes is not before
+    assert placed.controller.optodes is not before
     assert degrees_between(outwards(position(placed)), (0.0, 1.0, 0.0)) < 8.0
     button(placed.place_bar, "Undo").click()
     assert np.allclose(on_screen(position(placed)), start)  # the whole drag is one step
@@ -110,9 +110,9 @@ def test_in_3d_a_drag_beside_the_tissue_stays_where_it_was_last(viewer, placed):
 
 
 def test_a_click_on_the_marker_without_moving_changes_nothing(viewer, placed):
-    before = placed.desk.optodes
+    before = placed.controller.optodes
     Mouse(viewer).click(moved(on_screen(position(placed)), 0.0, 0.5, 0.5))
-    assert placed.desk.optodes is before
+    assert placed.controller.optodes is before
 
 
 def test_flip_and_along_the_normal(viewer, placed, qtbot):
@@ -157,7 +157,7 @@ def test_an_implanted_fiber(viewer, placed, qtbot):
     # its marker can be dragged although it is inside: the entry slides on the surface, the depth stays
     start = on_screen(position(placed))
     Mouse(viewer).drag(start, moved(start, 0.0, 4.0, 0.0))
-    source = placed.desk.optodes.source
+    source = placed.controller.optodes.source
     assert source.depth_mm == 7.5
     assert on_surface(source.entry_mm)
     assert np.linalg.norm(np.subtract(source.entry_mm, entry)) == pytest.approx(4.0, abs=2.5)
@@ -191,7 +191,7 @@ def test_a_click_while_labels_are_painted_places_nothing(viewer, panel):
     viewer.layers.selection.active = viewer.layers["ball"]
     viewer.layers["ball"].mode = "paint"
     click(viewer, LEFT)
-    assert panel.desk.optodes.source is None
+    assert panel.controller.optodes.source is None
 
 
 def test_only_a_left_click_that_does_not_move_places(viewer, panel):
@@ -200,7 +200,7 @@ def test_only_a_left_click_that_does_not_move_places(viewer, panel):
     Mouse(viewer).drag(on_screen(TOP), on_screen(TOP) + 4)
     panel.place_bar.choose("nothing")
     Mouse(viewer).click(on_screen(LEFT))
-    assert panel.desk.optodes.source is None
+    assert panel.controller.optodes.source is None
 
 
 def test_several_sources_one_shines(viewer, placed, qtbot):
@@ -212,16 +212,16 @@ def test_several_sources_one_shines(viewer, placed, qtbot):
         Placement(entry_mm=(0, 0, 0), direction=(0, 0, 1), name=f"S{n}").on_surface(tissue, np.array(point))
         for n, point in enumerate((LEFT, FRONT), 1)
     )
-    placed.desk.load(Optodes(sources=sources))
+    placed.controller.load(Optodes(sources=sources))
     box = next(b for b in placed.source_box.findChildren(QComboBox) if b.findText("S2") >= 0)
     assert not box.isHidden()
     box.setCurrentIndex(1)
-    assert placed.desk.optodes.active == 1
+    assert placed.controller.optodes.active == 1
     assert np.allclose(position(placed), sources[1].position_mm)
     assert np.allclose(viewer.dims.point, on_screen(position(placed)))
     go_to(viewer, LEFT)
     Mouse(viewer).press(on_screen(sources[0].position_mm))  # grabbing another source lets it shine
-    assert placed.desk.optodes.active == 0
+    assert placed.controller.optodes.active == 0
 
 
 def test_all_of_a_wide_beam_comes_from_outside(viewer, placed, qtbot):
@@ -238,4 +238,4 @@ def test_all_of_a_wide_beam_comes_from_outside(viewer, placed, qtbot):
     assert np.allclose([box.value() for box in placed.source_box._position.boxes], shown.source.position_mm, atol=1e-3)
     # at numbers of the user's it starts exactly there
     placed.place_source(LEFT, snap=False)
-    assert placed.desk.source().position_mm == pytest.approx(LEFT)
+    assert placed.controller.source().position_mm == pytest.approx(LEFT)

@@ -34,7 +34,7 @@ def test_a_voxel_phantom_takes_the_layers_to_the_voxel_panel(viewer, panel, qtbo
         assert (ours.name, ours.n, ours.mua_per_mm, ours.mus_per_mm, ours.g) == (
             theirs.name, theirs.n, theirs.mua_per_mm, theirs.mus_per_mm, theirs.g,
         )  # fmt: skip
-    source = voxels.desk.source()
+    source = voxels.controller.source()
     assert (source.kind, source.radius_mm, source.position_mm) == ("gaussian", 0.3, (0.0, 0.0, 0.0))
     assert source.direction == (0.0, 0.0, 1.0)
     assert voxels.run_box.settings.faces[:4] == ("cyclic",) * 4

@@ -43,19 +43,19 @@ def start(qtbot, panel, drawn=3):
 
 
 def wait_drawn(qtbot, panel, more=3):
-    before = panel.desk.loop.status().drawn
-    wait_until(qtbot, lambda: panel.desk.loop.status().drawn >= before + more)
+    before = panel.controller.loop.status().drawn
+    wait_until(qtbot, lambda: panel.controller.loop.status().drawn >= before + more)
 
 
 def stop(qtbot, panel):
     panel.live_box.start_button.click()
-    wait_until(qtbot, lambda: not panel.desk.is_live and panel.live_box.start_button.text() == "Start live")
+    wait_until(qtbot, lambda: not panel.controller.is_live and panel.live_box.start_button.text() == "Start live")
 
 
 def complaint(qtbot, panel):
     """What the panel says after Start live, once nothing is live any more."""
     panel.live_box.start_button.click()
-    wait_until(qtbot, lambda: not panel.desk.is_live and panel.message != "")
+    wait_until(qtbot, lambda: not panel.controller.is_live and panel.message != "")
     return panel.message
 
 

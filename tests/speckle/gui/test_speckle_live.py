@@ -130,17 +130,17 @@ def test_readouts(viewer, panel, qtbot):
 
 
 def test_what_is_not_processed_in_time_is_told(viewer, panel, qtbot, still, monkeypatch):
-    process = panel.desk.process
+    process = panel.controller.process
     slow = type(process).__call__
     monkeypatch.setattr(type(process), "__call__", lambda self, pixels: (time.sleep(0.05), slow(self, pixels))[1])
     panel.source_box.stack.rate.setValue(500)
     panel.live_box.mode.setCurrentText("most recent")
     start(qtbot, panel, 5)
-    status = panel.desk.loop.status()
+    status = panel.controller.loop.status()
     assert status.skipped > 0
     assert status.dropped == 0
     stop(qtbot, panel)
-    status = panel.desk.loop.status()
+    status = panel.controller.loop.status()
     assert status.received == status.processed + status.skipped + status.waiting
     assert panel.live_box.readout.values["skipped"].text() == f"{status.skipped:,}"
 
@@ -152,15 +152,15 @@ def test_flow_that_doubles_is_seen_in_the_vessel_alone(viewer, panel, qtbot):
     rows = page.camera.vessel_rows
     draw(qtbot, panel, box(rows.start + 4, 10, rows.stop - 4, 246), box(4, 10, rows.start - 4, 246))
     panel.map_box.baseline_button.click()
-    wait_until(qtbot, lambda: panel.desk.course.baseline is not None)
+    wait_until(qtbot, lambda: panel.controller.course.baseline is not None)
     assert panel.contrast_box.settings.index == "relative"
     page.flow.setValue(40)
-    number = len(panel.desk.course) + 20  # some maps of the old flow may be on their way
-    wait_until(qtbot, lambda: len(panel.desk.course) > number + 30)
+    number = len(panel.controller.course) + 20  # some maps of the old flow may be on their way
+    wait_until(qtbot, lambda: len(panel.controller.course) > number + 30)
     stop(qtbot, panel)
     exact = exposure_contrast_squared(20) / exposure_contrast_squared(40)
-    vessel = panel.desk.course.relative_flow("region 1")[number:]
-    beside = panel.desk.course.relative_flow("region 2")[number:]
+    vessel = panel.controller.course.relative_flow("region 1")[number:]
+    beside = panel.controller.course.relative_flow("region 2")[number:]
     # the camera has but 64 steps of speckle, so that its frames are not all independent
     assert vessel.mean() == pytest.approx(exact, rel=0.06)
     assert beside.mean() == pytest.approx(1.0, rel=0.06)
@@ -172,7 +172,7 @@ def test_a_baseline_is_let_go_with_a_note(viewer, panel, qtbot, still):
     panel.map_box.maps.setValue(2)
     start(qtbot, panel)
     panel.live.take_baseline()
-    wait_until(qtbot, lambda: panel.desk.process.has_baseline)
+    wait_until(qtbot, lambda: panel.controller.process.has_baseline)
     panel.contrast_box.form.widget("window").value = 9
     assert "the baseline was let go" in panel.message
     stop(qtbot, panel)
@@ -182,16 +182,16 @@ def test_a_baseline_is_of_its_source(viewer, panel, qtbot, still):
     panel.map_box.maps.setValue(2)
     start(qtbot, panel)
     panel.live.take_baseline()
-    wait_until(qtbot, lambda: panel.desk.process.has_baseline)
+    wait_until(qtbot, lambda: panel.controller.process.has_baseline)
     stop(qtbot, panel)
-    before = panel.desk.process._baseline
+    before = panel.controller.process._baseline
     start(qtbot, panel)
     stop(qtbot, panel)
-    assert panel.desk.process._baseline is before, "it stays over stop and start"
+    assert panel.controller.process._baseline is before, "it stays over stop and start"
     simulate(panel, SHAPE)
     start(qtbot, panel)
     stop(qtbot, panel)
-    assert panel.desk.process._baseline is not before
+    assert panel.controller.process._baseline is not before
 
 
 def test_regions_that_are_there_are_measured_from_the_first_map_on(viewer, panel, qtbot):
@@ -201,9 +201,9 @@ def test_regions_that_are_there_are_measured_from_the_first_map_on(viewer, panel
     panel.map_box.maps.setValue(1)
     panel.contrast_box.choose_index("relative")
     start(qtbot, panel)
-    wait_until(qtbot, lambda: len(panel.desk.course) > 5)
+    wait_until(qtbot, lambda: len(panel.controller.course) > 5)
     stop(qtbot, panel)
-    course = panel.desk.course
+    course = panel.controller.course
     assert course.baseline.start_s == course.times_s[0]
     assert course.relative_flow("region 1")[0] == 1.0
     assert np.isfinite(course.relative_flow("region 1")).all()
@@ -214,13 +214,13 @@ def test_a_region_that_is_not_in_the_baseline_is_told(viewer, panel, qtbot, stil
     panel.map_box.maps.setValue(2)
     start(qtbot, panel)
     panel.live.take_baseline()
-    wait_until(qtbot, lambda: panel.desk.process.has_baseline)
+    wait_until(qtbot, lambda: panel.controller.process.has_baseline)
     draw(qtbot, panel, box(5, 5, 20, 20))
     wait_until(qtbot, lambda: "No relative flow of region 1" in panel.course_box.missing.text())
     panel.map_box.baseline_button.click()
     wait_until(qtbot, lambda: panel.course_box.missing.isHidden())
     stop(qtbot, panel)
-    assert panel.desk.course.relative_flow("region 1")[-1] == pytest.approx(1.0)
+    assert panel.controller.course.relative_flow("region 1")[-1] == pytest.approx(1.0)
 
 
 def test_the_exposure_is_the_cameras(viewer, panel, qtbot, monkeypatch):
@@ -231,10 +231,10 @@ def test_the_exposure_is_the_cameras(viewer, panel, qtbot, monkeypatch):
     monkeypatch.setattr(CameraPage, "make", lambda self, exposure_ms: CameraSource(core, exposure_ms=exposure_ms))
     monkeypatch.setattr(CameraPage, "place", lambda self: {})
     panel.live_box.start_button.click()
-    wait_until(qtbot, lambda: panel.desk.process.recipe.settings.exposure_ms == 7.0)
+    wait_until(qtbot, lambda: panel.controller.process.recipe.settings.exposure_ms == 7.0)
     assert "The camera exposes for 7 ms" in panel.message
     panel.contrast_box.form.widget("exposure_ms").value = 3
-    assert panel.desk.process.recipe.settings.exposure_ms == 7.0
+    assert panel.controller.process.recipe.settings.exposure_ms == 7.0
     stop(qtbot, panel)
 
 
@@ -244,9 +244,9 @@ def test_where_to_record_is_asked(viewer, panel, qtbot, still, tmp_path, monkeyp
     monkeypatch.setattr(answer, lambda *_: (str(tmp_path / typed), kind))
     start(qtbot, panel)
     panel.live_box.record_button.click()
-    wait_until(qtbot, lambda: panel.desk.recording is not None and panel.desk.recording.written > 3)
+    wait_until(qtbot, lambda: panel.controller.recording is not None and panel.controller.recording.written > 3)
     stop(qtbot, panel)
-    wait_until(qtbot, lambda: not panel.desk.is_recording)
+    wait_until(qtbot, lambda: not panel.controller.is_recording)
     assert panel.message == ""
     assert (tmp_path / name).exists()
 
@@ -254,11 +254,11 @@ def test_where_to_record_is_asked(viewer, panel, qtbot, still, tmp_path, monkeyp
 def test_curves_events_and_the_table(viewer, panel, qtbot, tmp_path, still):
     start(qtbot, panel)
     draw(qtbot, panel, box(5, 5, 20, 20))
-    wait_until(qtbot, lambda: len(panel.desk.course) > 5)
+    wait_until(qtbot, lambda: len(panel.controller.course) > 5)
     panel.course_box.label.setText("stimulus, on")
     panel.course_box.mark()
     draw(qtbot, panel, box(22, 5, 36, 20))
-    wait_until(qtbot, lambda: "region 2" in panel.desk.course.regions)
+    wait_until(qtbot, lambda: "region 2" in panel.controller.course.regions)
     stop(qtbot, panel)
     panel.course_box.write_csv(tmp_path / "course.csv")
     with (tmp_path / "course.csv").open(encoding="utf-8", newline="") as file:
@@ -276,10 +276,10 @@ def test_a_recording_holds_every_frame(viewer, panel, qtbot, tmp_path):
     add_stack(viewer, frames)
     start(qtbot, panel)
     panel.live.record(tmp_path / "run.tif")
-    wait_until(qtbot, lambda: panel.desk.recording.written > 6)
+    wait_until(qtbot, lambda: panel.controller.recording.written > 6)
     assert panel.live_box.record_button.text() == "End recording"
     panel.live_box.record_button.click()
-    wait_until(qtbot, lambda: not panel.desk.is_recording)
+    wait_until(qtbot, lambda: not panel.controller.is_recording)
     wait_until(qtbot, lambda: panel.live_box.record_button.text() == "Record …")
     stop(qtbot, panel)
     written = tifffile.imread(tmp_path / "run.tif")
@@ -294,7 +294,7 @@ def test_a_source_that_ends_says_so(viewer, panel, qtbot):
     add_stack(viewer)
     panel.source_box.stack.again.setChecked(False)
     panel.live_box.start_button.click()
-    wait_until(qtbot, lambda: not panel.desk.is_live)
+    wait_until(qtbot, lambda: not panel.controller.is_live)
     wait_until(qtbot, lambda: "the source has no more frames" in panel._status.text())
     assert panel.live_box.start_button.text() == "Start live"
 
@@ -323,7 +323,7 @@ def test_start_and_stop_at_once(viewer, panel, qtbot, still):
     for _ in range(3):
         panel.live_box.start_button.click()
         panel.live_box.start_button.click()
-        wait_until(qtbot, lambda: not panel.desk.is_live and panel.live_box.start_button.isEnabled())
+        wait_until(qtbot, lambda: not panel.controller.is_live and panel.live_box.start_button.isEnabled())
     assert panel.message == ""
     start(qtbot, panel)
     stop(qtbot, panel)

@@ -221,7 +221,7 @@ def test_live_maps_go_on_while_a_fit_is_set_up(viewer, panel, qtbot):
     choose_fit(panel)
     panel.live_box.start_button.click()
     assert "choose another map for live imaging" in panel.message
-    assert not panel.desk.is_live
+    assert not panel.controller.is_live
     panel.contrast_box.choose_index("sfi")
     start(qtbot, panel)
     choose_fit(panel)

@@ -98,7 +98,7 @@ def test_exposure_zero_is_told_and_the_live_maps_go_on(viewer, panel, qtbot):
     panel.contrast_box.form.widget("exposure_ms").value = 0
     assert "exposure_ms is 0 ms" in refused(panel, qtbot)
     panel.live_box.start_button.click()
-    assert not panel.desk.is_live
+    assert not panel.controller.is_live
     assert "exposure_ms is 0 ms" in panel.message
 
 
@@ -246,7 +246,7 @@ def test_a_panel_that_was_not_closed_after_all_goes_on(viewer, panel, qtbot):
     add_stack(viewer)
     start(qtbot, panel)
     panel.teardown()
-    assert not panel.desk.is_live
+    assert not panel.controller.is_live
     assert panel.live_box.start_button.text() == "Start live"
     panel.revive()
     start(qtbot, panel)
@@ -262,7 +262,7 @@ def test_everything_is_drawn(make_napari_viewer_proxy, qtbot, errors):
     start(qtbot, panel)
     draw(qtbot, panel, box(5, 5, 20, 20))
     panel.map_box.on_canvas.setChecked(True)
-    wait_until(qtbot, lambda: len(panel.desk.course) > 5)
+    wait_until(qtbot, lambda: len(panel.controller.course) > 5)
     panel.course_box.mark()
     assert not panel.grab().isNull()
     stop(qtbot, panel)

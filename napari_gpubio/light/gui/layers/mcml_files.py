@@ -18,7 +18,7 @@ OPENED = "MCML (*.mci *.mco);;All files (*)"
 class McmlFiles(QObject):
     """Reads runs and results, writes runs.
 
-    ``runs_read`` carries a path and its runs, ``result_read`` a result, ``said`` and ``complained`` sentences.
+    ``runs_read`` carries a path and its runs, ``result_read`` a result, ``status_changed`` and ``error_occurred`` sentences.
 
     Parameters
     ----------
@@ -28,8 +28,8 @@ class McmlFiles(QObject):
 
     runs_read = Signal(object, object)
     result_read = Signal(object)
-    said = Signal(str)
-    complained = Signal(str)
+    status_changed = Signal(str)
+    error_occurred = Signal(str)
 
     def __init__(self, read: Callable[[], Request], parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -59,7 +59,7 @@ class McmlFiles(QObject):
             else:
                 self.runs_read.emit(path, read_mci(path))
         except (GpuBioError, OSError) as error:
-            self.complained.emit(f"{path.name} could not be opened: {error}")
+            self.error_occurred.emit(f"{path.name} could not be opened: {error}")
 
     def save(self, path: str | Path) -> None:
         """Write the inputs as they stand as an input file."""
@@ -69,9 +69,9 @@ class McmlFiles(QObject):
             output = file_name(path.stem).replace(" ", "_") + ".mco"
             write_mci(path, [MciRun(medium=request.medium, settings=request.settings, output=output)])
         except (GpuBioError, OSError) as error:
-            self.complained.emit(f"Not saved: {error}")
+            self.error_occurred.emit(f"Not saved: {error}")
         else:
-            self.said.emit(f"saved {path.name}")
+            self.status_changed.emit(f"saved {path.name}")
 
 
 def runs_text(path: Path, runs: Sequence[MciRun]) -> str:

@@ -17,7 +17,7 @@ from napari_gpubio.light.gui.layers.grid_box import GridBox
 from napari_gpubio.light.gui.layers.layer_table import LayerTable
 from napari_gpubio.light.gui.layers.mcml_files import McmlFiles, runs_text
 from napari_gpubio.light.gui.layers.phantom_box import PhantomBox
-from napari_gpubio.light.gui.layers.phantom_controller import PhantomDesk, PhantomRequest
+from napari_gpubio.light.gui.layers.phantom_controller import PhantomController, PhantomRequest
 from napari_gpubio.light.gui.layers.picture_box import PictureBox
 from napari_gpubio.light.gui.layers.picture_view import PictureView
 from napari_gpubio.light.gui.layers.preset_box import PresetBox
@@ -56,7 +56,7 @@ class LayeredPanel(EnginePanel):
         self._fill()
         self.view = PictureView(viewer, self.picture_box.show_legend)
         self.files = McmlFiles(self._request, self)
-        self.phantoms = PhantomDesk(viewer, self._phantom_request, self.view.hide, self)
+        self.phantoms = PhantomController(viewer, self._phantom_request, self.view.hide, self)
         self._connect()
         self.own(self.view)
         self.own(self.results)
@@ -99,9 +99,9 @@ class LayeredPanel(EnginePanel):
         self.phantom_box.wanted.connect(lambda simulate: self.phantoms.make(simulate=simulate))
         self.phantoms.noted.connect(self.show_note)
         for part in (self._quick, self.results, self.files):
-            part.said.connect(self.say)
+            part.status_changed.connect(self.say)
         for part in (self.results, self.files, self.phantoms):
-            part.complained.connect(self.show_error)
+            part.error_occurred.connect(self.show_error)
         self.results.continue_wanted.connect(self.continue_run)
         self.results.result_read.connect(self._on_saved_result)
         self._quick.drawn.connect(self._show)

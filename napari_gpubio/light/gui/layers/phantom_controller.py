@@ -42,8 +42,8 @@ class PhantomRequest:
     cyclic: bool
 
 
-class PhantomDesk(QObject):
-    """Makes phantoms; ``noted`` and ``complained`` carry sentences.
+class PhantomController(QObject):
+    """Makes phantoms; ``noted`` and ``error_occurred`` carry sentences.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class PhantomDesk(QObject):
     """
 
     noted = Signal(str)
-    complained = Signal(str)
+    error_occurred = Signal(str)
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class PhantomDesk(QObject):
             request = self._read()
             plan_phantom(request.medium, **request.sizes)  # what is wrong is said before anything is made
         except GpuBioError as error:
-            self.complained.emit(str(error))
+            self.error_occurred.emit(str(error))
             return
         self._simulates = simulate
         self._job.submit(lambda _stop: _making(request))
@@ -88,7 +88,7 @@ class PhantomDesk(QObject):
 
     def _on_made(self, outcome: Outcome) -> None:
         if outcome.error:
-            self.complained.emit(outcome.error)
+            self.error_occurred.emit(outcome.error)
             return
         data, keywords, _ = outcome.result
         self._make_room()

@@ -57,7 +57,7 @@ class PlotWindow(QWidget):
                 pane.show_picture(self._shown)
 
 
-class PlotDesk(DockWindow):
+class PlotController(DockWindow):
     """Opens the plots, and keeps them in step with the picture.
 
     Parameters

@@ -10,7 +10,7 @@ from qtpy.QtWidgets import QFileDialog, QGridLayout, QLabel, QMenu, QPushButton,
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.light.gui.layers.plot_panes import EMPTY
-from napari_gpubio.light.gui.layers.plots import PlotDesk
+from napari_gpubio.light.gui.layers.plots import PlotController
 from napari_gpubio.light.gui.layers.request import Picture
 from napari_gpubio.light.gui.result_head import ResultHead
 from napari_gpubio.light.gui.results_files import ResultFiles
@@ -30,7 +30,7 @@ Write = Callable[[Path, Any], None]
 class ResultBox(QWidget):
     """Numbers and files of one picture's result.
 
-    ``said`` and ``complained`` carry sentences, ``result_read`` a file and the result that was saved in it.
+    ``status_changed`` and ``error_occurred`` carry sentences, ``result_read`` a file and the result that was saved in it.
 
     Parameters
     ----------
@@ -38,18 +38,18 @@ class ResultBox(QWidget):
         The napari viewer, into which plots are docked.
     """
 
-    said = Signal(str)
-    complained = Signal(str)
+    status_changed = Signal(str)
+    error_occurred = Signal(str)
     continue_wanted = Signal()
     result_read = Signal(object, object)
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.picture: Picture | None = None
-        self.plots = PlotDesk(viewer, self)
+        self.plots = PlotController(viewer, self)
         self.files = ResultFiles(self)
-        self.files.said.connect(self.said)
-        self.files.complained.connect(self.complained)
+        self.files.status_changed.connect(self.status_changed)
+        self.files.error_occurred.connect(self.error_occurred)
         self._reading = LatestJob(self)
         self._reading.finished.connect(self._on_read)
         self._build()
@@ -134,7 +134,7 @@ class ResultBox(QWidget):
 
     def open_result(self, path: Path) -> None:
         """Read a saved result in a worker; ``result_read`` follows."""
-        self.said.emit(f"opening {path.name} …")
+        self.status_changed.emit(f"opening {path.name} …")
         self._reading.submit(lambda _stop: _reading(path))
 
     def _ask_to_open(self) -> None:
@@ -143,9 +143,9 @@ class ResultBox(QWidget):
             self.open_result(Path(path))
 
     def _on_read(self, outcome: Outcome) -> None:
-        self.said.emit("")
+        self.status_changed.emit("")
         if outcome.error:
-            self.complained.emit(f"Not opened: {outcome.error}.")
+            self.error_occurred.emit(f"Not opened: {outcome.error}.")
         else:
             self.result_read.emit(*outcome.result)
 

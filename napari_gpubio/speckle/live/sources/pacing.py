@@ -19,7 +19,7 @@ def checked_rate(rate_hz: float) -> float:
 def paced(rate_hz: float, clock: Clock, stop: threading.Event) -> Iterator[int]:
     """Yield 0, 1, 2 … , number k at k / rate after the first, until the event is set.
 
-    A number that comes late makes no other late: its followers catch up, as the times are counted from the first. Who
+    A number that comes late makes no other late: its listeners catch up, as the times are counted from the first. Who
     is more than `MOST_LATE_S` late (the machine slept) begins counting anew, so that no burst follows.
     """
     begun, number = clock.now(), 0
