@@ -73,7 +73,7 @@ def check_params(settings: Any) -> None:
 
 
 _KINDS: dict[type, Any] = {bool: (bool, np.bool_), int: numbers.Integral, float: numbers.Real, str: str}
-_KIND_NAMES = {bool: "True or False", int: "a whole number", float: "a number", str: "a text"}
+_KIND_NAMES = {bool: "True or False", int: "an integer", float: "a number", str: "a text"}
 
 
 def _as_kind(name: str, value: Any, unit: str, kind: type) -> Any:

@@ -147,7 +147,7 @@ class _Inputs(NamedTuple):
         """What the result is to be compared with."""
         if self.second is None:
             return self.values
-        # whole numbers may overflow
+        # integers may overflow
         return np.add(self.values, self.second, dtype=np.result_type(self.values, self.second, np.float32)) / 2
 
 

@@ -225,7 +225,7 @@ class LiveDvh:
             raise InvalidInput(f"a box of shape {given.shape} at {tuple(start)} is not in a label volume of {shape}")
         most = np.iinfo(work.labels.dtype).max
         if given.dtype.kind not in "biu" or int(given.min()) < 0 or int(given.max()) > most:
-            raise InvalidInput(f"the painted labels must be whole numbers from 0 to {most}")
+            raise InvalidInput(f"the painted labels must be integers from 0 to {most}")
         return (given.T if self._turned[volume] else given).astype(work.labels.dtype)
 
     def close(self) -> None:

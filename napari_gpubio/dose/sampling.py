@@ -24,7 +24,7 @@ def dose_at_voxels(dose: Dose, labels: Array, to_world: npt.ArrayLike, wanted: n
     dose
         On a grid of its own.
     labels
-        Whole numbers from 0, shape (A, B, C).
+        Integers from 0, shape (A, B, C).
     to_world
         Index of ``labels`` to world mm, 4 x 4.
     wanted

@@ -6,7 +6,7 @@ from typing import Any
 from qtpy.QtCore import QObject, Qt, Signal
 
 
-class Soon(QObject):
+class Debouncer(QObject):
     """Acts once after what runs now has ended, and before the window draws; a timer of 0 ms acts after it has drawn.
 
     Parameters

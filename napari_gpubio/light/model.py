@@ -75,7 +75,7 @@ class Domain:
     Parameters
     ----------
     labels
-        Shape (X, Y, Z), whole numbers 0 to 65535; 0 is outside. Voxels may be anisotropic.
+        Shape (X, Y, Z), integers 0 to 65535; 0 is outside. Voxels may be anisotropic.
     affine
         Voxel to world, mm; its axes must be perpendicular.
     media
@@ -233,9 +233,9 @@ def _checked_labels(labels: Array) -> Array:
         raise InvalidInput(f"the labels have shape {values.shape}; give a volume with three dimensions")
     if values.dtype.kind == "f":
         if not np.isfinite(values).all() or (values != np.round(values)).any():
-            raise InvalidInput("the labels have values that are not whole numbers; give a segmentation, not an image")
+            raise InvalidInput("the labels have values that are not integers; give a segmentation, not an image")
     elif values.dtype.kind not in "iub":
-        raise InvalidInput(f"the labels are of type {values.dtype}; give whole numbers")
+        raise InvalidInput(f"the labels are of type {values.dtype}; give integers")
     low, high = int(values.min()), int(values.max())
     if low < 0 or high > 65535:
         raise InvalidInput(f"the labels run from {low} to {high}; they must lie between 0 and 65535")

@@ -89,7 +89,7 @@ def simulate_steps(
     Returns
     -------
     LightResult
-        Photon i depends on the seed and i only, and tallies are whole numbers, so the result does not depend on chunks,
+        Photon i depends on the seed and i only, and tallies are integers, so the result does not depend on chunks,
         threads, GPUs, workers or interruptions.
 
     Raises

@@ -1,6 +1,6 @@
 """Frames as the kernels take them: checked, and read lazily from any array that can be sliced.
 
-Whole numbers are kept as uint8 or uint16, for exact sums; floating-point frames are worked on in double precision.
+Integers are kept as uint8 or uint16, for exact sums; floating-point frames are worked on in double precision.
 """
 
 from collections.abc import Sequence
@@ -91,7 +91,7 @@ def checked_values(frames: Array, dtype: np.dtype[Any], first: int = 0) -> Array
         least, largest = int(frames.min()), int(frames.max())
         if least < 0 or largest > np.iinfo(dtype).max:
             raise InvalidInput(
-                f"frames {first} to {first + len(frames) - 1} hold values from {least} to {largest}; whole numbers "
+                f"frames {first} to {first + len(frames) - 1} hold values from {least} to {largest}; integers "
                 f"must be within 0 and {np.iinfo(dtype).max}, others may be given as float32"
             )
     return np.ascontiguousarray(frames, dtype).view(np.ndarray)

@@ -2,7 +2,7 @@
 
 K² = K²(raw) - g/I - (σ² + 1/12)/I², with the mean I above the dark level in ADU, the gain g in ADU per electron and the
 variance σ² of the read noise in ADU² (as in Zilpelwar et al., Biomed. Opt. Express 13:6533, 2022). The dark level is
-kept in sixteenths of an ADU, so that sums stay whole numbers; what falls below it stays negative, since clipping it
+kept in sixteenths of an ADU, so that sums stay integers; what falls below it stays negative, since clipping it
 would change the variance.
 """
 
@@ -18,7 +18,7 @@ from napari_gpubio.core.parameters import check_params, param
 
 Array = npt.NDArray[Any]
 DARK_STEPS = 16  # of an ADU
-_QUANTISATION = 1.0 / 12.0  # ADU², of rounding to whole numbers
+_QUANTISATION = 1.0 / 12.0  # ADU², of rounding to integers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -20,7 +20,7 @@ STEPS_PER_DECAY = 4  # steps of an exposure for each correlation time in it, at 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Camera:
-    """What becomes of light: whole numbers with noise.
+    """What becomes of light: integers with noise.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ def contrast_steps(
 ) -> Generator[Step, None, ContrastMaps]:
     """Compute speckle contrast K = σ/⟨I⟩ of a frame or a stack, and an index of flow, step by step.
 
-    Sums over windows are whole numbers, exact for frames of 8 to 16 bits, so the maps do not depend on the number of
+    Sums over windows are integers, exact for frames of 8 to 16 bits, so the maps do not depend on the number of
     threads, chunks or GPUs. Floating-point frames are worked on in double precision.
 
     Parameters

@@ -290,7 +290,7 @@ class Tractogram:
                 raise InvalidInput(f"there are {keep.size} choices for {len(self)} fibers; give one for each")
             return np.flatnonzero(keep)
         if keep.size and not np.issubdtype(keep.dtype, np.integer):
-            raise InvalidInput(f"fibers are chosen by booleans or whole numbers, not by {keep.dtype} values")
+            raise InvalidInput(f"fibers are chosen by booleans or integers, not by {keep.dtype} values")
         which = keep.astype(np.int64)
         if which.size and (which.min() < -len(self) or which.max() >= len(self)):
             raise InvalidInput(f"fiber {which[np.argmax(np.abs(which))]} was asked for; there are {len(self)}")

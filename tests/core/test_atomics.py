@@ -1,4 +1,4 @@
-"""Atomic addition among Numba's threads: nothing is lost, places are handed out once, and only whole numbers go."""
+"""Atomic addition among Numba's threads: nothing is lost, places are handed out once, and only integers go."""
 
 import numba as nb
 import numpy as np

@@ -156,7 +156,7 @@ def test_a_range_of_bricks_is_a_few_boxes(start, count):
 def test_bricks_are_whole_blocks_of_the_kernel():
     assert all(windows.BRICK[0] % one.column == 0 for one in build.BUILDS)
     assert windows.BRICK[1] % (build.ROWS - 2 * build.RADIUS) == 0
-    assert windows.BRICK[2] % (build.LANES - 2 * build.RADIUS) == 0
+    assert windows.BRICK[2] % (build.SIMD_WIDTH - 2 * build.RADIUS) == 0
 
 
 def test_both_backends_have_the_same_methods():

@@ -70,7 +70,7 @@ def test_bad_input_is_refused_with_a_sentence(image, options, sentence):
     [
         ({"patches": "huge"}, r"patches is 'huge'; choose one of 'mixed', 'small', 'large'"),
         ({"search_radius": 0}, r"search_radius is 0 voxels; it must be at least 1 voxels"),
-        ({"search_radius": 2.5}, r"search_radius is 2.5; give a whole number"),
+        ({"search_radius": 2.5}, r"search_radius is 2.5; give an integer"),
         ({"noise_model": "poisson"}, r"noise_model is 'poisson'"),
         ({"preselection": "mine"}, r"preselection is 'mine'"),
         ({"cutoff": -1.0}, r"cutoff is -1; it must be at least 0"),

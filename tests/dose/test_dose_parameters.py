@@ -145,7 +145,7 @@ def test_examples_of_all_metrics_are_read_and_say_something(model):
         ("NTCP(0.3, 0.1, 46)", "'0.3' in NTCP has no name"),
         ("NTCP(n=0.3, m=0.1, TD50=46)[Gy]", "NTCP is a number and not in 'Gy'"),
         ("EQD2(alpha_beta=3)", r"EQD2 needs fractions .*EQD2\(D2cc\[Gy\], alpha_beta=3, fractions=30\)"),
-        ("EQD2(alpha_beta=3, fractions=2.5)", "in EQD2, fractions is 2.5; give a whole number from 1 on"),
+        ("EQD2(alpha_beta=3, fractions=2.5)", "in EQD2, fractions is 2.5; give an integer from 1 on"),
         ("EQD2(D2%[%], alpha_beta=3, fractions=5)", "in % of a prescription, which is none of EQD2"),
         ("EQD2(GI, alpha_beta=3, fractions=5)", "GI cannot be read off EQD2"),
         ("EQD2(Main, alpha_beta=3, fractions=5)", r"'Main\[Gy\]' is no dose-volume metric"),

@@ -185,7 +185,7 @@ def test_labels_that_are_stored_as_floats(tmp_path):
     write_volume(tmp_path / "labels.nii", values, np.eye(4))
     assert nifti.read_labels(tmp_path / "labels.nii").names == ("label 1", "label 7")
     write_volume(tmp_path / "labels.nii", values * 0.5, np.eye(4))
-    with pytest.raises(InvalidInput, match="the labels hold float32 values; give whole numbers"):
+    with pytest.raises(InvalidInput, match="the labels hold float32 values; give integers"):
         nifti.read_labels(tmp_path / "labels.nii")
 
 

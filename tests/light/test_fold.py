@@ -1,4 +1,4 @@
-"""Folding batches: exact whole numbers against Python's own, however large; backends bit for bit."""
+"""Folding batches: exact integers against Python's own, however large; backends bit for bit."""
 
 import numba as nb
 import numpy as np
@@ -25,7 +25,7 @@ def square_many(squares, values):
 
 
 def as_int(words):
-    """Python's whole number of the low and the high word."""
+    """Python's integer of the low and the high word."""
     return int(words[0]) + int(words[1]) * WORD
 
 

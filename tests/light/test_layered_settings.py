@@ -17,7 +17,7 @@ from tests.light.layered_samples import ENDLESS_MM, GLASS, SKIN, TISSUE, medium,
 BAD = [
     ({"photons": 0}, "photons is 0; it must be at least 1"),
     ({"photons": 2**32 + 1}, "photons is 4.29497e[+]09; it must be at most 4.29497e[+]09"),
-    ({"photons": 1e6}, "photons is 1000000.0; give a whole number"),
+    ({"photons": 1e6}, "photons is 1000000.0; give an integer"),
     ({"seed": -1}, "seed is -1; it must be at least 0"),
     ({"seed": 2**64}, "seed is 1.84467e[+]19; it must be at most 1.84467e[+]19"),
     ({"dr_mm": 0.0}, "dr_mm is 0 mm; it must be greater than 0 mm"),
@@ -123,7 +123,7 @@ def test_a_tally_has_a_place_for_everything(absorption):
     assert p.resident_bytes == 8 * p.tally_size * p.batch_count
 
 
-# -- whole numbers ----------------------------------------------------------------------------------------------------
+# -- integers ----------------------------------------------------------------------------------------------------
 
 
 def largest(name):

@@ -138,7 +138,7 @@ def test_coefficients_may_come_voxel_by_voxel(tmp_path):
 @pytest.mark.parametrize(
     ("array", "affine", "sentence"),
     [
-        (labels() + 0.5, OBLIQUE, r"head\.nii: the labels have values that are not whole numbers"),
+        (labels() + 0.5, OBLIQUE, r"head\.nii: the labels have values that are not integers"),
         (labels() - 1, OBLIQUE, r"head\.nii: the labels run from -1 to 299"),
         (labels() * 0, OBLIQUE, r"head\.nii: every voxel is 0"),
         (labels() * 2, OBLIQUE, r"head\.nii: no optical properties for label 2, 600; add a row"),

@@ -150,7 +150,7 @@ def test_nothing_to_tell_of_a_plain_case(read):
         (case(Domain={"Dim": [30000, 30000, 30000]}, Shapes=[]), "MB of memory"),
         (case(Domain={"Dim": [60, 60]}), "list of 3 numbers"),
         (case(Domain={"MediaFormat": "mua_float"}, Shapes=encode_array(LABELS)), "needs single"),
-        (case(Shapes=encode_array(np.ones((4, 5, 6), np.float32))), "give whole numbers"),
+        (case(Shapes=encode_array(np.ones((4, 5, 6), np.float32))), "give integers"),
         (case(Session={"Photons": 0}), "photons is 0"),
         (case(Session={"Photons": "many"}), "Session.Photons is 'many'; give a number"),
         (case(Session={"Photons": 10**400}), "give a number"),

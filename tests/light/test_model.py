@@ -86,9 +86,9 @@ def test_labels_may_be_in_fortran_order():
     [
         (np.ones((4, 4)), r"the labels have shape \(4, 4\); give a volume with three dimensions"),
         (np.ones((0, 4, 4)), "give a volume with three dimensions"),
-        (np.full((2, 2, 2), 1.5), "values that are not whole numbers; give a segmentation"),
-        (np.full((2, 2, 2), NAN), "not whole numbers"),
-        (np.full((2, 2, 2), "a"), "are of type <U1; give whole numbers"),
+        (np.full((2, 2, 2), 1.5), "values that are not integers; give a segmentation"),
+        (np.full((2, 2, 2), NAN), "not integers"),
+        (np.full((2, 2, 2), "a"), "are of type <U1; give integers"),
         (np.full((2, 2, 2), -1), "run from -1 to -1; they must lie between 0 and 65535"),
         (np.full((2, 2, 2), 65536), "run from 65536 to 65536"),
         (np.zeros((2, 2, 2), int), "every voxel is 0, which is outside; label the tissue with 1 or more"),

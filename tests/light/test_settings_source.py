@@ -20,7 +20,7 @@ SQUARE = np.ones((2, 2))
     [
         ({"photons": 0}, "photons is 0; it must be at least 1"),
         ({"photons": -5}, "photons is -5; it must be at least 1"),
-        ({"photons": 1e6}, "photons is 1000000.0; give a whole number"),
+        ({"photons": 1e6}, "photons is 1000000.0; give an integer"),
         ({"photons": MOST_PHOTONS + 1}, "photons is 1e[+]12; it must be at most 1e[+]12"),
         ({"seed": -1}, "seed is -1; it must be at least 0"),
         ({"seed": 2**64}, "seed is .*; it must be at most"),

@@ -1,4 +1,4 @@
-"""Whole numbers of a simulation: parts that are merged, saved and resumed, and the fluence and errors made of them."""
+"""Integers of a simulation: parts that are merged, saved and resumed, and the fluence and errors made of them."""
 
 import dataclasses
 

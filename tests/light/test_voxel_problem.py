@@ -1,4 +1,4 @@
-"""A simulation made ready for its backends, and what is made of their whole numbers: scales, tables, merging, errors."""
+"""A simulation made ready for its backends, and what is made of their integers: scales, tables, merging, errors."""
 
 import dataclasses
 import math

@@ -47,7 +47,7 @@ def sliced(medium: Medium, count: int) -> tuple[Medium, ...]:
 
 
 def tallies(result: LightResult) -> dict[str, np.ndarray]:
-    """The whole numbers of a result, and its detected photons, in an order that does not depend on the run's."""
+    """The integers of a result, and its detected photons, in an order that does not depend on the run's."""
     arrays = dict(result.state.to_arrays())
     order = np.argsort(arrays["caught_photons"])
     return arrays | {name: arrays[name][order] for name in ("caught_photons", "caught_numbers")}

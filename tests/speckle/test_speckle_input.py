@@ -43,7 +43,7 @@ def test_floating_point_frames_of_a_strange_scale():
 def test_whole_numbers_beyond_16_bits():
     frames = GOOD.astype(np.int32)
     frames[1, 2, 3] = 70_000
-    assert "frames 0 to 2 hold values from 1 to 70000; whole numbers must be within 0 and 65535" in refused(frames)
+    assert "frames 0 to 2 hold values from 1 to 70000; integers must be within 0 and 65535" in refused(frames)
     assert "must be within 0 and 65535" in refused(GOOD.astype(np.int16) - 50)
 
 

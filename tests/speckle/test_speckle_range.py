@@ -127,7 +127,7 @@ def test_saturation_is_the_types_largest_level_unless_told(device):
 @pytest.mark.parametrize("edges", EDGES)
 @pytest.mark.parametrize("mode", ["spatial", "temporal", "spatio-temporal"])
 def test_a_level_is_held_against_floating_point_frames_too(mode, edges, device):
-    """The marks are those of the same frames in whole numbers; the level is that of the camera, dark level included."""
+    """The marks are those of the same frames in integers; the level is that of the camera, dark level included."""
     frames = np.random.default_rng(5).integers(500, 4096, (3, 20, 24), np.uint16)
     frames[1, 0, 5] = frames[2, 12, 23] = 4096
     settings = ContrastSettings(mode=mode, frames=2, edges=edges, saturation=4096)

@@ -245,7 +245,7 @@ def test_hostile_vtk(tmp_path, good, old, new, says, says_of_text):
     ("changes", "says"),
     [
         ({"NB_VERTICES": 10**15}, "positions.3.float32 has 108 bytes; 1000000000000000 rows"),
-        ({"NB_VERTICES": 9.5}, "NB_VERTICES = 9.5; it must be a whole number"),
+        ({"NB_VERTICES": 9.5}, "NB_VERTICES = 9.5; it must be an integer"),
         ({"NB_STREAMLINES": -1}, "NB_STREAMLINES = -1"),
         ({"NB_STREAMLINES": 7}, "the header counts 7 fibers of 9 points"),
         ({"DIMENSIONS": [0, 1, 1]}, "dimensions (0, 1, 1)"),

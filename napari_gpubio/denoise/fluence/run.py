@@ -94,7 +94,7 @@ def denoise_fluence_steps(  # noqa: PLR0913 - what a user may know of a run
     settings
         Scales and choice; see `FluenceSettings`.
     labels
-        Refractive indices or tissues as whole numbers, shape (X, Y, Z): nothing is averaged across their borders.
+        Refractive indices or tissues as integers, shape (X, Y, Z): nothing is averaged across their borders.
         Needed where the refractive index steps, since fluence steps there too.
     mueff_per_mm
         Effective attenuation, one number or a map (X, Y, Z): windows then end at ``settings.cap`` penetration depths.

@@ -252,7 +252,7 @@ class FluenceMode(Mode):
 
 
 def _mean(first: Array, second: Array) -> Array:
-    return np.add(first, second, dtype=np.result_type(first, second, np.float32)) / 2  # whole numbers may overflow
+    return np.add(first, second, dtype=np.result_type(first, second, np.float32)) / 2  # integers may overflow
 
 
 def _as_it_is(image: Array) -> FluenceResult:

@@ -12,7 +12,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.gui.image_box import PANEL
 from napari_gpubio.denoise.gui.request import Request
 from napari_gpubio.denoise.gui.slab import Preview, Shown, preview_steps, shown_slice
-from napari_gpubio.gui.debounce import Soon
+from napari_gpubio.gui.debounce import Debouncer
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.orientation import camera_of
 
@@ -47,7 +47,7 @@ class LivePreview(QObject):
         self._next: tuple[Request, Shown] | None = None  # the whole slice, once its middle is seen
         self._job = LatestJob(self)
         self._job.finished.connect(self._on_finished)
-        self._soon = Soon(self.look, self)  # several axes and settings may change at once
+        self._debouncer = Debouncer(self.look, self)  # several axes and settings may change at once
 
     @property
     def layer(self) -> Any | None:
@@ -57,7 +57,7 @@ class LivePreview(QObject):
     @property
     def is_busy(self) -> bool:
         """Whether something is under way or will be soon."""
-        return self._soon.is_due or self._job.is_busy
+        return self._debouncer.is_due or self._job.is_busy
 
     def look(self) -> None:
         """Denoise the slice on screen."""
@@ -85,11 +85,11 @@ class LivePreview(QObject):
     def follow(self, *_: Any) -> None:
         """Denoise the slice on screen soon, if the preview is live."""
         if self.live:
-            self._soon.ask()
+            self._debouncer.ask()
 
     def cancel(self) -> None:
         """Show nothing more of what is under way."""
-        self._soon.forget()
+        self._debouncer.forget()
         self._next = None
         self._job.cancel()
 
@@ -108,7 +108,7 @@ class LivePreview(QObject):
         """End what runs, and hear no more of the viewer."""
         for event in self._events():
             event.disconnect(self.follow)
-        self._soon.forget()
+        self._debouncer.forget()
         self._next = None
         self._job.abandon()
 

@@ -17,7 +17,7 @@ from napari_gpubio.dose.gui.request import Counted, Structure
 from napari_gpubio.dose.gui.scale_box import ScaleBox
 from napari_gpubio.dose.gui.whole_dose import Reading, WholeDose
 from napari_gpubio.dose.metrics.dvh import Dvh
-from napari_gpubio.gui.debounce import Soon
+from napari_gpubio.gui.debounce import Debouncer
 
 if TYPE_CHECKING:
     from napari_gpubio.dose.run import DvhResult
@@ -58,7 +58,7 @@ class CurveController(QObject):
         self.axes = Axes()
         self._plot, self._axes_box, self._scale_box = plot, axes_box, scale_box
         self._table, self._constraints = table, constraints
-        self._soon = Soon(self._refresh, self)  # many strokes and moves of a slider, one picture
+        self._debouncer = Debouncer(self._refresh, self)  # many strokes and moves of a slider, one picture
         self._recount = False
         self._colors: list[str] = []  # of all structures; napari takes a while for many
         self._made: dict[_Look, Shown] = {}  # what is on screen, so that a curve that stays is the same to all
@@ -89,16 +89,16 @@ class CurveController(QObject):
     def repaint(self) -> None:
         """Labels were painted: draw the histograms as they are now, soon."""
         self._recount = True
-        self._soon.ask()
+        self._debouncer.ask()
 
     def recolor(self) -> None:
         """Labels have other colors: draw the same histograms in these, soon."""
         self._colors = []
-        self._soon.ask()
+        self._debouncer.ask()
 
     def redraw(self) -> None:
         """Another scale or other axes: draw the same histograms, soon."""
-        self._soon.ask()
+        self._debouncer.ask()
 
     def plan(self, second: bool = False) -> tuple[Dvh, ...]:  # noqa: FBT002
         """The scaled histograms of a plan."""
@@ -112,7 +112,7 @@ class CurveController(QObject):
 
     def finish(self) -> None:
         """Free everything."""
-        self._soon.forget()
+        self._debouncer.forget()
         self.whole.finish()
         if self.counted is not None:
             self.counted.close()
@@ -121,7 +121,7 @@ class CurveController(QObject):
     # -- the inside -----------------------------------------------------------------------------------------------
 
     def _refresh(self) -> None:
-        self._soon.forget()
+        self._debouncer.forget()
         if self._recount:
             self._recount = False
             try:

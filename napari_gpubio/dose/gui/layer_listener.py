@@ -14,7 +14,7 @@ from napari_gpubio.dose.layer_places import stored_axes
 
 Box = tuple[slice, slice, slice]
 _PLACE = ("scale", "translate", "rotate", "shear", "affine", "units")
-_SOON = 150  # milliseconds after which a change that needs a new run is acted upon
+_DEBOUNCE_MS = 150  # milliseconds after which a change that needs a new run is acted upon
 
 
 class LayerListener(QObject):
@@ -43,7 +43,7 @@ class LayerListener(QObject):
         self._frames: list[int | None] = []
         self._to_check: list[Any] = []
         self._check = _timer(0, self._check_all, self)
-        self._later = _timer(_SOON, self.stale.emit, self)
+        self._later = _timer(_DEBOUNCE_MS, self.stale.emit, self)
 
     def follow(self, counted: Counted | None) -> None:
         """Follow the layers of another run; what was painted while it ran is taken over."""

@@ -26,7 +26,7 @@ METRICS_TIP = (
     "Mean[Gy], Min[Gy], Max[Gy], Median[Gy], Volume[cc]; with a prescription also V95%[%]. With parameters: "
     f"{', '.join(model.full_example for model in MODELS.values())}"
 )
-_UNKNOWN, _SOON = "–", "…"
+_UNKNOWN, _DEBOUNCE_MS = "–", "…"
 _WRONG = "QLineEdit { border: 1px solid #ff6b5e; }"
 _ERROR, _DIM = "color: #ff6b5e;", "color: #9a9a9a;"
 _ROW, _MOST_ROWS = 22, 8  # pixels; rows that are shown without scrolling
@@ -260,7 +260,7 @@ class MetricTable(QWidget):
 def _cell(answer: Answer) -> Cell:
     if not answer.reason:
         return short(answer.value), ""
-    return _SOON if answer.reason == COUNTING else _UNKNOWN, answer.reason
+    return _DEBOUNCE_MS if answer.reason == COUNTING else _UNKNOWN, answer.reason
 
 
 def _chip(color: str) -> QIcon:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 EMPTY = "No histograms yet: choose a dose, its unit and structures above, and press Run."
 _PLOT_HEIGHTS, _PLOT_SHAPE = (270, 560), 0.6  # least and largest, pixels; height by width between them
-_SOON = 200  # milliseconds after which a change is run
+_DEBOUNCE_MS = 200  # milliseconds after which a change is run
 
 
 class DosePanel(EnginePanel):
@@ -65,10 +65,10 @@ class DosePanel(EnginePanel):
         self.voxels = VoxelTool(viewer, lambda: self.inputs_box.dose_box.layer, self)
         self._resumes = False  # whether there were curves when it seemed to be closed
         self._has_run = False  # so that it follows every change, and goes on when what was missing is told
-        self._soon = QTimer(self)
-        self._soon.setSingleShot(True)
-        self._soon.setInterval(_SOON)
-        self._soon.timeout.connect(self._run_soon)
+        self._debouncer = QTimer(self)
+        self._debouncer.setSingleShot(True)
+        self._debouncer.setInterval(_DEBOUNCE_MS)
+        self._debouncer.timeout.connect(self._run_debounced)
         self._fill()
         self._connect()
         for part in (self.inputs_box, self.highlight, self.isodose, self.listener, self.voxels):
@@ -130,9 +130,9 @@ class DosePanel(EnginePanel):
     def _on_change(self) -> None:
         """Run again what has been run once."""
         if self._has_run:
-            self._soon.start()
+            self._debouncer.start()
 
-    def _run_soon(self) -> None:
+    def _run_debounced(self) -> None:
         if self._is_possible():
             self.run_again()
         else:
@@ -182,7 +182,7 @@ class DosePanel(EnginePanel):
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Counted]:
         """Read the inputs and return the run."""
-        self._soon.stop()
+        self._debouncer.stop()
         return run_steps(self._request(), stop)
 
     def show_result(self, result: Counted) -> None:
@@ -207,7 +207,7 @@ class DosePanel(EnginePanel):
 
     def teardown(self) -> None:
         """End everything."""
-        self._soon.stop()
+        self._debouncer.stop()
         self._resumes = self.controller.counted is not None
         super().teardown()
         self.controller.finish()

@@ -62,7 +62,7 @@ def read_labels(path: str | Path, structures: Mapping[int, str] | None = None) -
     Parameters
     ----------
     path
-        A ``.nii`` or ``.nii.gz`` file of one volume of whole numbers, which may be stored as floats.
+        A ``.nii`` or ``.nii.gz`` file of one volume of integers, which may be stored as floats.
     structures
         Names of the labels that are to be counted; None: all that occur, as ``label 1`` and so on.
 

@@ -145,7 +145,7 @@ def _check_fractionation(dvh: Dvh, fractions: int, alpha_beta: float) -> None:
     if dvh.unit != "Gy":
         raise InvalidInput(f"fractions are counted in Gy and {dvh.name!r} is in {dvh.unit}")
     if fractions < 1 or fractions != int(fractions):
-        raise InvalidInput(f"fractions is {fractions!r}; give a whole number from 1 on")
+        raise InvalidInput(f"fractions is {fractions!r}; give an integer from 1 on")
     if not (math.isfinite(alpha_beta) and alpha_beta > 0):
         raise InvalidInput(f"alpha_beta is {alpha_beta!r} Gy; give a positive dose")
     if dvh.least < 0:

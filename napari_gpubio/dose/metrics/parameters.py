@@ -11,7 +11,7 @@ _QUOTES = "'\""
 _SEPARATORS = ",;"
 _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*)", re.DOTALL)
 _PLAIN_NAME = re.compile(r"[^,;()\[\]='\"]+")
-NUMBER, POSITIVE, WHOLE, DOSE, NAME = "number", "positive number", "whole number from 1 on", "positive dose", "name"
+NUMBER, POSITIVE, WHOLE, DOSE, NAME = "number", "positive number", "integer from 1 on", "positive dose", "name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ class LabelStructures:
     Parameters
     ----------
     labels
-        Whole numbers from 0 (no structure) to 65535, shape (X, Y, Z).
+        Integers from 0 (no structure) to 65535, shape (X, Y, Z).
     affine
         Voxel centers to world mm (RAS), 4 x 4.
     structures
@@ -123,7 +123,7 @@ def _checked_labels(labels: npt.ArrayLike, largest: int) -> Array:
     if array.dtype == np.uint16 or (array.dtype == np.uint8 and largest < 256):
         return array
     if array.dtype.kind not in "biu":
-        raise InvalidInput(f"the labels hold {array.dtype} values; give whole numbers")
+        raise InvalidInput(f"the labels hold {array.dtype} values; give integers")
     least, most = int(array.min()), int(array.max())
     if least < 0 or most > _MOST_LABELS:
         raise InvalidInput(f"the labels run from {least} to {most}; they must be from 0 to {_MOST_LABELS}")

@@ -74,7 +74,7 @@ def photons_of(text: str) -> int:
     Raises
     ------
     InvalidInput
-        If it is no whole number from 1 to the most that can be run.
+        If it is no integer from 1 to the most that can be run.
     """
     plain = text.replace(",", "").replace("_", "").replace(" ", "").strip()
     factor = _SUFFIXES.get(plain[-1:], 1.0)

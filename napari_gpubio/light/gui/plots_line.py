@@ -57,7 +57,7 @@ class ProfileLine(QObject):
         layer = self.layer
         if layer is None:
             step = slice_steps_mm(domain.affine, domain.shape)
-            # the first voxel's center, so that every slice of the volume is at a whole number here too
+            # the first voxel's center, so that every slice of the volume is at an integer here too
             origin = world_to_viewer(domain.affine[:3, 3], domain.affine, domain.shape)
             layer = self._viewer.add_shapes(
                 ndim=3,

@@ -127,7 +127,7 @@ class RunBox(QWidget):
 
 
 class _Count(QSpinBox):
-    """A whole number that the wheel leaves alone unless it was clicked before."""
+    """An integer that the wheel leaves alone unless it was clicked before."""
 
     def __init__(self, low: int, high: int, parent: QWidget) -> None:
         super().__init__(parent)

@@ -59,7 +59,7 @@ class MciRun:
 def read_mci(path: str | Path) -> tuple[MciRun, ...]:
     """Read MCML's input file.
 
-    The grammar is MCML's, with two mercies: whole numbers may be written 1e6 (MCML would read 1), and what MCML would
+    The grammar is MCML's, with two mercies: integers may be written 1e6 (MCML would read 1), and what MCML would
     pass over in silence (data after the last run, a number too many in a line) is an error.
 
     Raises

@@ -113,7 +113,7 @@ class DataLines:
             raise self.failure(f"numbers of {what} must stand here") from error
 
     def whole_numbers(self, count: int, what: str) -> list[int]:
-        """Whole numbers of the next line with data; 1e6 is one as well.
+        """Integers of the next line with data; 1e6 is one as well.
 
         Raises
         ------
@@ -123,7 +123,7 @@ class DataLines:
         words = self.numbers(count, what)
         for word in words:
             if not float(word).is_integer():
-                raise self.failure(f"{word} is not a whole number; {what} must stand here")
+                raise self.failure(f"{word} is not an integer; {what} must stand here")
         return [int(float(word)) for word in words]
 
     def failure(self, reason: str) -> InvalidInput:

@@ -202,7 +202,7 @@ def _values(row: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             try:
                 values[column] = _number(given, kind)
             except (ValueError, OverflowError):
-                what = "a whole number" if kind is int else f"a number, like {_EXAMPLE}"
+                what = "an integer" if kind is int else f"a number, like {_EXAMPLE}"
                 wrong.append(f"{column} is {given!r}; give {what}")
     return values, wrong
 

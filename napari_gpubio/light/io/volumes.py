@@ -33,7 +33,7 @@ def read_domain(
     Parameters
     ----------
     path
-        A ``.nii`` or ``.nii.gz`` file of whole numbers, 0 to 65535; 0 is outside.
+        A ``.nii`` or ``.nii.gz`` file of integers, 0 to 65535; 0 is outside.
     media
         Properties of each label; see `napari_gpubio.light.io.read_table`.
     outside_n

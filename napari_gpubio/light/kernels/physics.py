@@ -32,7 +32,7 @@ def quanta(value, dither):
 
 @nb.njit(inline="always")
 def rounded(value):
-    """Nearest whole number."""
+    """Nearest integer."""
     return _L(np.rint(value))
 
 

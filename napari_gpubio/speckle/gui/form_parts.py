@@ -31,7 +31,7 @@ def small_button(text: str, tip: str, act: Any, parent: QWidget) -> QPushButton:
 
 
 def whole_box(value: int, low: int, high: int, parent: QWidget) -> QSpinBox:
-    """Return an input of a whole number."""
+    """Return an input of an integer."""
     box = QSpinBox(parent)
     box.setRange(low, high)
     box.setValue(value)

@@ -14,7 +14,7 @@ Array = npt.NDArray[Any]
 PALETTE = ("#4fc3f7", "#ffb74d", "#81c784", "#f06292", "#ba68c8", "#fff176", "#a1887f", "#90a4ae")
 NAME = "region"  # the column of the features that names a shape
 _LINE, _LEAST_LINE = 0.003, 0.25  # width of a line: share of the picture, and pixels
-_SOON = 150  # milliseconds after the last change of a shape, in which the mouse may go on
+_DEBOUNCE_MS = 150  # milliseconds after the last change of a shape, in which the mouse may go on
 
 
 class RegionListener(QObject):
@@ -29,10 +29,10 @@ class RegionListener(QObject):
         super().__init__(parent)
         self.layer: Any = None
         self._count = 0
-        self._soon = QTimer(self)
-        self._soon.setSingleShot(True)
-        self._soon.setInterval(_SOON)
-        self._soon.timeout.connect(self._on_rest)
+        self._debouncer = QTimer(self)
+        self._debouncer.setSingleShot(True)
+        self._debouncer.setInterval(_DEBOUNCE_MS)
+        self._debouncer.timeout.connect(self._on_rest)
 
     def follow(self, layer: Any | None) -> None:
         """Follow another layer, or none."""
@@ -41,12 +41,12 @@ class RegionListener(QObject):
         self.layer = layer
         if layer is not None:
             layer.events.data.connect(self._on_change)
-        self._soon.start()
+        self._debouncer.start()
 
     def detach(self) -> None:
         """Hear no more of the layer."""
         self.follow(None)
-        self._soon.stop()
+        self._debouncer.stop()
 
     @property
     def colors(self) -> dict[str, str]:
@@ -71,7 +71,7 @@ class RegionListener(QObject):
         return {name: mask for name, mask in masks if mask.any()}
 
     def _on_change(self, *_: Any) -> None:
-        self._soon.start()
+        self._debouncer.start()
 
     def _on_rest(self) -> None:
         if self.layer is not None and len(self.layer.data):

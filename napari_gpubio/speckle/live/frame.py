@@ -41,14 +41,14 @@ def camera_pixels(array: npt.ArrayLike, what: str) -> Pixels:
     Parameters
     ----------
     array
-        The frame. Other whole numbers become uint16 where they fit.
+        The frame. Other integers become uint16 where they fit.
     what
         The frame as the user knows it, for the error.
 
     Raises
     ------
     InvalidInput
-        If it is not one channel of whole numbers of 8 to 16 bits.
+        If it is not one channel of integers of 8 to 16 bits.
     """
     pixels = np.asarray(array)
     if pixels.ndim != 2 or 0 in pixels.shape:
@@ -65,10 +65,10 @@ def camera_pixels(array: npt.ArrayLike, what: str) -> Pixels:
 
 
 def check_camera_type(dtype: npt.DTypeLike, what: str) -> None:
-    """Raise InvalidInput unless the type is one of whole numbers."""
+    """Raise InvalidInput unless the type is one of integers."""
     if np.dtype(dtype).kind not in "iu":
         raise InvalidInput(
-            f"{what} holds {np.dtype(dtype)} values; live imaging needs raw whole numbers of 8 to 16 bits, "
+            f"{what} holds {np.dtype(dtype)} values; live imaging needs raw integers of 8 to 16 bits, "
             "for instance stack.round().astype('uint16')"
         )
 

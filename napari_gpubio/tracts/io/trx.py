@@ -76,7 +76,7 @@ def read_trx(path: Path) -> Found:
 def _count(header: dict[str, Any], key: str) -> int:
     count = header[key]
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-        raise InvalidInput(f"the header has {key} = {count!r}; it must be a whole number, export the file again")
+        raise InvalidInput(f"the header has {key} = {count!r}; it must be an integer, export the file again")
     return count
 
 
@@ -87,7 +87,7 @@ def _offsets(first: Array, vertices: int, fibers: int) -> npt.NDArray[np.int64]:
     written one fiber too few into it: where the last offset is not the number of points, the array is right.
     """
     if first.dtype.kind not in "iu":
-        raise InvalidInput(f"the offsets have type {first.dtype}; they must be whole numbers, export the file again")
+        raise InvalidInput(f"the offsets have type {first.dtype}; they must be integers, export the file again")
     offsets = first.reshape(-1).astype(np.int64)
     closed = len(offsets) == fibers + 1 and offsets[-1] == vertices
     if not closed and len(offsets) in (fibers, fibers + 1):

@@ -210,7 +210,7 @@ def checked_shape(shape: Any) -> tuple[int, int, int]:
     """
     sizes = tuple(int(n) for n in shape)
     if len(sizes) != 3 or min(sizes) < 1:
-        raise InvalidInput(f"the volume has dimensions {sizes}; give three positive whole numbers")
+        raise InvalidInput(f"the volume has dimensions {sizes}; give three positive integers")
     return sizes
 
 

@@ -75,7 +75,7 @@ class VtkText:
         Raises
         ------
         InvalidInput
-            If it is no whole number, or the file has fewer bytes than that.
+            If it is no integer, or the file has fewer bytes than that.
         """
         if not word.isdecimal() or int(word) > len(self._data):
             raise InvalidInput(f"the file promises {word} values and has {len(self._data)} bytes; export it again")

@@ -39,7 +39,7 @@ BAD = {
     "the same twice": (FIRST, FIRST, {}, r"both buffers are the same; .*or only one buffer"),
     "labels of another shape": (FIRST, SECOND, {"labels": FULL[:7]}, r"labels have shape \(7, 9, 10\)"),
     "labels of text": (FIRST, SECOND, {"labels": np.full(FIRST.shape, "a")}, r"labels hold <U1 values"),
-    "NaN labels": (FIRST, SECOND, {"labels": altered(np.nan)}, r"give whole numbers"),
+    "NaN labels": (FIRST, SECOND, {"labels": altered(np.nan)}, r"give integers"),
     "mu_eff of zero": (
         FIRST,
         SECOND,

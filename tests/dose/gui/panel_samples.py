@@ -74,12 +74,12 @@ def settle(qtbot, panel):
     """Wait until nothing is under way."""
 
     def still():
-        timers = (panel._soon, panel.listener._later, panel.listener._check)
+        timers = (panel._debouncer, panel.listener._later, panel.listener._check)
         busy = (
             panel.running
             or panel.highlight._job.is_busy
             or panel.controller.whole.is_counting
-            or panel.controller._soon.is_due
+            or panel.controller._debouncer.is_due
         )
         return not (busy or any(timer.isActive() for timer in timers))
 

@@ -67,7 +67,7 @@ def test_a_stack_that_cannot_be_run(viewer, panel, qtbot, frames, words):
     [
         (np.zeros((50, 60, 3), np.uint8), "give one channel"),
         (speckle()[0], "give an array of shape (frames, height, width)"),
-        (with_nan(), "live imaging needs raw whole numbers of 8 to 16 bits"),
+        (with_nan(), "live imaging needs raw integers of 8 to 16 bits"),
         (speckle(3, (4, 50)), "choose a smaller window"),
         (speckle().astype(np.int32) - 5, "values from -5"),
     ],

@@ -100,7 +100,7 @@ def test_dask_frames_are_computed_when_their_turn_comes() -> None:
 @pytest.mark.parametrize(
     ("array", "told"),
     [
-        (np.full((2, 3, 4), np.nan), "holds float64 values; live imaging needs raw whole numbers of 8 to 16 bits"),
+        (np.full((2, 3, 4), np.nan), "holds float64 values; live imaging needs raw integers of 8 to 16 bits"),
         (np.zeros((2, 3, 4), bool), "holds bool values"),
         (np.zeros((2, 30, 40, 3), "u1"), r"has shape \(2, 30, 40, 3\) and looks like color frames"),
         (np.zeros((30, 40), "u1"), r"has shape \(30, 40\); give an array of shape \(frames, height, width\)"),

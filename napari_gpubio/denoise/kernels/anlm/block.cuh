@@ -21,14 +21,14 @@
 #define DYN_SHARED(T, name) extern __shared__ T name[]
 #endif
 
-constexpr int RADIUS = 2, LANES = 32, ROWS = 16, THREADS = ROWS * LANES;
-constexpr int INNER_ROWS = ROWS - 2 * RADIUS, INNER_LANES = LANES - 2 * RADIUS, INNER = INNER_ROWS * INNER_LANES;
+constexpr int RADIUS = 2, SIMD_WIDTH = 32, ROWS = 16, THREADS = ROWS * SIMD_WIDTH;
+constexpr int INNER_ROWS = ROWS - 2 * RADIUS, INNER_SIMD_WIDTH = SIMD_WIDTH - 2 * RADIUS, INNER = INNER_ROWS * INNER_SIMD_WIDTH;
 constexpr int REACH = COLUMN + 2 * RADIUS;
 constexpr int BRICK_X = 8, BRICK_Y = 24, BRICK_Z = 56;
-constexpr int PARTS_X = BRICK_X / COLUMN, PARTS_Y = BRICK_Y / INNER_ROWS, PARTS_Z = BRICK_Z / INNER_LANES;
+constexpr int PARTS_X = BRICK_X / COLUMN, PARTS_Y = BRICK_Y / INNER_ROWS, PARTS_Z = BRICK_Z / INNER_SIMD_WIDTH;
 constexpr int PARTS = PARTS_X * PARTS_Y * PARTS_Z; // blocks of a brick
 static_assert(32 % TOGETHER == 0, "displacements together lie in one word");
-static_assert(TOGETHER * PATCHES * COLUMN * LANES <= THREADS, "one line along y a thread");
+static_assert(TOGETHER * PATCHES * COLUMN * SIMD_WIDTH <= THREADS, "one line along y a thread");
 
 // Where a thread's column of voxels lies, and its way through shared memory.
 struct Place {
@@ -41,12 +41,12 @@ struct Place {
     {
         const int part = blockIdx.x % PARTS, item = first + blockIdx.x / PARTS;
         const int across = (g.ny + BRICK_Y - 1) / BRICK_Y, along = (g.nz + BRICK_Z - 1) / BRICK_Z;
-        row = threadIdx.x / LANES;
-        lane = threadIdx.x % LANES;
+        row = threadIdx.x / SIMD_WIDTH;
+        lane = threadIdx.x % SIMD_WIDTH;
         x0 = item / (across * along) * BRICK_X + part / (PARTS_Y * PARTS_Z) * COLUMN;
         y = item / along % across * BRICK_Y + part / PARTS_Z % PARTS_Y * INNER_ROWS + row - RADIUS;
-        z = item % along * BRICK_Z + part % PARTS_Z * INNER_LANES + lane - RADIUS;
-        inner = row >= RADIUS && row < ROWS - RADIUS && lane >= RADIUS && lane < LANES - RADIUS && y < g.ny && z < g.nz;
+        z = item % along * BRICK_Z + part % PARTS_Z * INNER_SIMD_WIDTH + lane - RADIUS;
+        inner = row >= RADIUS && row < ROWS - RADIUS && lane >= RADIUS && lane < SIMD_WIDTH - RADIUS && y < g.ny && z < g.nz;
     }
     // Whether the block has anything to filter: the same for all of its threads.
     __device__ bool is_block_inside() const { return g.holds(x0, y - row + RADIUS, z - lane + RADIUS); }
@@ -82,7 +82,7 @@ struct Lines {
     int x0, y0, z0, count, lanes, rows;
 
     __device__ Lines(const Place& p, int x0, int count)
-        : x0(x0), y0(p.y - p.row - p.sy), z0(p.z - p.lane - p.sz), count(count), lanes(LANES + 2 * p.sz),
+        : x0(x0), y0(p.y - p.row - p.sy), z0(p.z - p.lane - p.sz), count(count), lanes(SIMD_WIDTH + 2 * p.sz),
           rows(ROWS + 2 * p.sy) {}
     __device__ bool are_within(Grid g) const
     {
@@ -93,7 +93,7 @@ struct Lines {
     __device__ void bring(const Place& p, int pitch, Put put) const
     {
         for (int line = p.row; line < rows * count; line += ROWS)
-            for (int lane = p.lane; lane < lanes; lane += LANES)
+            for (int lane = p.lane; lane < lanes; lane += SIMD_WIDTH)
                 put(line / count * pitch + lane, line % count, x0 + line % count, y0 + line / count, z0 + lane);
     }
 };

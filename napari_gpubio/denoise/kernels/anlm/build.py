@@ -9,7 +9,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.denoise.kernels.anlm.problem import Problem
 from napari_gpubio.denoise.kernels.anlm.windows import BRICK
 
-THREADS, ROWS, LANES, RADIUS = 512, 16, 32, 2  # of a block; as in the kernel
+THREADS, ROWS, SIMD_WIDTH, RADIUS = 512, 16, 32, 2  # of a block; as in the kernel
 
 
 class Build(NamedTuple):
@@ -36,7 +36,7 @@ def defines_of(problem: Problem, build: Build) -> tuple[str, ...]:
         f"ANYTHING={anything}",
         f"KNOWN={int(problem.variance is not None)}",
         f"COLUMN={build.column}",
-        f"PITCH={LANES + 2 * problem.windows.search[2]}",
+        f"PITCH={SIMD_WIDTH + 2 * problem.windows.search[2]}",
         f"TOGETHER={build.together}",
     )
 
@@ -44,22 +44,22 @@ def defines_of(problem: Problem, build: Build) -> tuple[str, ...]:
 def blocks_of_a_brick(column: int) -> int:
     """Blocks of threads that filter a brick."""
     x, y, z = BRICK
-    return x // column * (y // (ROWS - 2 * RADIUS)) * (z // (LANES - 2 * RADIUS))
+    return x // column * (y // (ROWS - 2 * RADIUS)) * (z // (SIMD_WIDTH - 2 * RADIUS))
 
 
 def chosen_words(problem: Problem, column: int) -> int:
     """Words that say which candidates the voxels of a brick have: a bit for each displacement, by displacement in x."""
     x, y, z = (2 * radius + 1 for radius in problem.windows.search)
-    inner = (ROWS - 2 * RADIUS) * (LANES - 2 * RADIUS)
+    inner = (ROWS - 2 * RADIUS) * (SIMD_WIDTH - 2 * RADIUS)
     return blocks_of_a_brick(column) * x * -(-y * z // 32) * column * inner
 
 
 def shared_bytes(problem: Problem, build: Build) -> int:
     """Shared memory of a block: sums along x, along x and y, displaced values with their moments, displacements."""
     (_, y, z), column = problem.windows.search, build.column
-    sums = len(problem.windows.patches) * column * (THREADS + (ROWS - 2 * RADIUS) * LANES)
+    sums = len(problem.windows.patches) * column * (THREADS + (ROWS - 2 * RADIUS) * SIMD_WIDTH)
     lines = (column + 2 * RADIUS) + 2 * column  # of values and of their moments
-    tile = lines * (ROWS + 2 * y) * (LANES + 2 * z)
+    tile = lines * (ROWS + 2 * y) * (SIMD_WIDTH + 2 * z)
     return 4 * (build.together * sums + tile + (2 * y + 1) * (2 * z + 1))
 
 

@@ -32,7 +32,7 @@ struct Words {
 
     __device__ Words(unsigned* all, const Place& p) : own(all), per_dx(((2 * p.sy + 1) * (2 * p.sz + 1) + 31) / 32)
     {
-        const int of_block = (2 * p.sx + 1) * per_dx * COLUMN * INNER, inner = (p.row - RADIUS) * INNER_LANES + p.lane - RADIUS;
+        const int of_block = (2 * p.sx + 1) * per_dx * COLUMN * INNER, inner = (p.row - RADIUS) * INNER_SIMD_WIDTH + p.lane - RADIUS;
         own += (size_t)blockIdx.x * of_block + inner;
     }
     __device__ unsigned* at(int word, int k) const { return own + (word * COLUMN + k) * INNER; }

@@ -13,8 +13,8 @@ __device__ __forceinline__ void sum_line(const Reach& reach, int patch, const fl
 {
 #pragma unroll
     for (int y = 0; y < INNER_ROWS; ++y)
-        out[y * LANES] = reach.sum(
-            patch, in[y * LANES], in[(y + 1) * LANES], in[(y + 2) * LANES], in[(y + 3) * LANES], in[(y + 4) * LANES]);
+        out[y * SIMD_WIDTH] = reach.sum(
+            patch, in[y * SIMD_WIDTH], in[(y + 1) * SIMD_WIDTH], in[(y + 2) * SIMD_WIDTH], in[(y + 3) * SIMD_WIDTH], in[(y + 4) * SIMD_WIDTH]);
 }
 
 // Calls use(k, sums, here, there) for every displacement and every voxel k of the column that `choice` wants it for: the
@@ -27,10 +27,10 @@ __device__ __forceinline__ void for_all_displacements(
     constexpr int SUMS = PATCHES * COLUMN, TILE_PITCH = (REACH + Choice::LINES) * PITCH;
     float* const lines = shared;  // sums along x: displacement, patch, k, row, lane
     float* const planes = lines + TOGETHER * SUMS * THREADS;  // along x and y: displacement, patch, k, inner row, lane
-    float* const tile = planes + TOGETHER * SUMS * INNER_ROWS * LANES;
+    float* const tile = planes + TOGETHER * SUMS * INNER_ROWS * SIMD_WIDTH;
     int* const offsets = (int*)(tile + (ROWS + 2 * p.sy) * TILE_PITCH);  // of the displacements of one dx, in the tile
-    const int t = threadIdx.x, line = t / LANES;  // this thread's line along y: displacement, patch and k
-    const bool sums_line = t < TOGETHER * SUMS * LANES;
+    const int t = threadIdx.x, line = t / SIMD_WIDTH;  // this thread's line along y: displacement, patch and k
+    const bool sums_line = t < TOGETHER * SUMS * SIMD_WIDTH;
     Reach along_x[PATCHES], along_z[PATCHES];
     for (int r = 0; r < PATCHES; ++r) {
         along_x[r] = Reach(weights, r, 0);
@@ -73,7 +73,7 @@ __device__ __forceinline__ void for_all_displacements(
             __syncthreads();
             if (sums_line) {
                 const float* const in = lines + line * THREADS + p.lane;
-                float* const out = planes + line * INNER_ROWS * LANES + p.lane;
+                float* const out = planes + line * INNER_ROWS * SIMD_WIDTH + p.lane;
                 if (patch == 0)  // all threads of a warp have the same line
                     sum_line(along_y, 0, in, out);
                 else
@@ -84,14 +84,14 @@ __device__ __forceinline__ void for_all_displacements(
             for (int h = 0; h < TOGETHER; ++h) {
                 if (done + h >= count || done + h == itself || !p.inner) continue;
                 const float* const there = middle + offsets[done + h];
-                const float* const plane = planes + (h * SUMS * INNER_ROWS + p.row - RADIUS) * LANES + p.lane;
+                const float* const plane = planes + (h * SUMS * INNER_ROWS + p.row - RADIUS) * SIMD_WIDTH + p.lane;
 #pragma unroll
                 for (int k = 0; k < COLUMN; ++k) {
                     if (!choice.wants(k, there, done % 32 + h)) continue;
                     float sums[PATCHES];
 #pragma unroll
                     for (int r = 0; r < PATCHES; ++r) {
-                        const float* const c = plane + (r * COLUMN + k) * INNER_ROWS * LANES;
+                        const float* const c = plane + (r * COLUMN + k) * INNER_ROWS * SIMD_WIDTH;
                         sums[r] = along_z[r].sum(r, c[-2], c[-1], c[0], c[1], c[2]);
                     }
                     use(k, sums, own[k + RADIUS], there[(k + RADIUS) * PITCH]);

@@ -136,7 +136,7 @@ def _lengths(shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:
 
 
 def _text_of(shape: tuple[int, ...], axis: int, taps: Taps, *, is_cut: bool) -> npt.NDArray[np.int32]:
-    """A window as kernels read it, see ``Pass`` in ``smoothing.cuh``: whole numbers, and then the bits of others."""
+    """A window as kernels read it, see ``Pass`` in ``smoothing.cuh``: integers, and then the bits of others."""
     numbers = np.array([is_cut, *_lengths(shape, axis), taps.reach, taps.is_sloped, 0], np.int32)
     weights = np.zeros(1 + -(-taps.reach // _FOUR) * _FOUR, np.float32)
     weights[: len(taps.weights)] = taps.weights

@@ -3,7 +3,7 @@
 #include "sampling.cuh"
 
 constexpr unsigned ALL = 0xffffffffu;
-constexpr int LANES = 32;
+constexpr int SIMD_WIDTH = 32;
 typedef unsigned long long u64;
 constexpr unsigned INFINITE = 0x7f800000u; // the bits of a float
 
@@ -29,7 +29,7 @@ struct Sums {
 
 __device__ __forceinline__ unsigned warp_sum(unsigned n)
 {
-    for (int lanes = LANES / 2; lanes > 0; lanes /= 2) n += __shfl_xor_sync(ALL, n, lanes);
+    for (int lanes = SIMD_WIDTH / 2; lanes > 0; lanes /= 2) n += __shfl_xor_sync(ALL, n, lanes);
     return n;
 }
 
@@ -39,7 +39,7 @@ __device__ __forceinline__ void vote(unsigned* bins, int bin, unsigned weight)
     const int first = __shfl_sync(ALL, bin, 0);
     if (__all_sync(ALL, bin == first)) {
         const unsigned sum = warp_sum(weight);
-        if (first >= 0 && threadIdx.x % LANES == 0) atomicAdd(&bins[first], sum);
+        if (first >= 0 && threadIdx.x % SIMD_WIDTH == 0) atomicAdd(&bins[first], sum);
     } else if (bin >= 0) {
         atomicAdd(&bins[bin], weight);
     }
@@ -77,13 +77,13 @@ __device__ __forceinline__ void keep_extremes(unsigned* low, unsigned* high, Fou
 // it is.
 __device__ __forceinline__ void keep_together(Sums sums, int organ, size_t extremes, Found found, int sign)
 {
-    for (int lanes = LANES / 2; lanes > 0; lanes /= 2) {
+    for (int lanes = SIMD_WIDTH / 2; lanes > 0; lanes /= 2) {
         found.total += __shfl_xor_sync(ALL, found.total, lanes);
         found.outside += __shfl_xor_sync(ALL, found.outside, lanes);
         found.low = min(found.low, __shfl_xor_sync(ALL, found.low, lanes));
         found.high = max(found.high, __shfl_xor_sync(ALL, found.high, lanes));
     }
-    if (threadIdx.x % LANES != 0) return;
+    if (threadIdx.x % SIMD_WIDTH != 0) return;
     if (sign != 0 && found.total) atomicAdd(&sums.totals[organ], sign > 0 ? found.total : 0 - found.total);
     const u64 outside = found.outside;
     if (sign != 0 && outside) atomicAdd(&sums.outside[organ], sign > 0 ? outside : 0 - outside);

@@ -76,7 +76,7 @@ __device__ void tally_row(
     Volume volume, BinRule rule, const Sheet& sheet, const double* frame, int row, const double* x,
     const double* x_end, unsigned* bins, Found& found)
 {
-    const int lane = threadIdx.x % LANES;
+    const int lane = threadIdx.x % SIMD_WIDTH;
     const double y = row_y(sheet, row);
     const double y_low = fmax(y - 0.5 * sheet.y_step, sheet.y_low), y_high = fmin(y + 0.5 * sheet.y_step, sheet.y_high);
     const Place height = scaled(frame + 6, y_high - y_low), depth = scaled(frame + 9, sheet.z_step);
@@ -87,7 +87,7 @@ __device__ void tally_row(
         const double piece = length / (double)pieces;
         const unsigned weight = (unsigned)(piece * sheet.weight + 0.5);
         const Place start = origin(frame, x[0], y_low, sheet.z_low), along = scaled(frame + 3, piece);
-        for (int first = 0; first < pieces; first += LANES) {
+        for (int first = 0; first < pieces; first += SIMD_WIDTH) {
             const int i = first + lane;
             int bin = -1;
             if (i < pieces) {
@@ -114,7 +114,7 @@ extern "C" __global__ void tally_rows(
     const Volume volume = {values, nx, ny, nz};
     const BinRule rule = {logarithmic, count, inverse_width, shift, first_bin, fine};
     const Task task = tasks[first_task + blockIdx.x];
-    const int warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
+    const int warp = threadIdx.x / SIMD_WIDTH, warps = blockDim.x / SIMD_WIDTH;
     clear_bins(bins, copies * count);
     __syncthreads();
     Found found;
@@ -138,12 +138,12 @@ extern "C" __global__ void tally_points(
     const Volume volume = {values, nx, ny, nz};
     const BinRule rule = {logarithmic, count, inverse_width, shift, first_bin, fine};
     const Task task = tasks[first_task + blockIdx.x];
-    const int warp = threadIdx.x / LANES, lane = threadIdx.x % LANES;
+    const int warp = threadIdx.x / SIMD_WIDTH, lane = threadIdx.x % SIMD_WIDTH;
     clear_bins(bins, copies * count);
     __syncthreads();
     Found found;
     found.clear();
-    for (int first = task.first + warp * LANES; first < task.end; first += (int)blockDim.x) {
+    for (int first = task.first + warp * SIMD_WIDTH; first < task.end; first += (int)blockDim.x) {
         const size_t n = (size_t)first + lane;
         int bin = -1;
         if (n < (size_t)task.end) bin = look_up(volume, rule, {points[3 * n], points[3 * n + 1], points[3 * n + 2]}, 1, found);
@@ -188,18 +188,18 @@ __device__ __forceinline__ unsigned read_labels(const LABEL* row, int k, int end
 {
     unsigned together = 0;
     for (int n = 0; n < TOGETHER; ++n)
-        if (k + n * LANES < end) together |= (unsigned)row[k + n * LANES] << (LABEL_BITS * n);
+        if (k + n * SIMD_WIDTH < end) together |= (unsigned)row[k + n * SIMD_WIDTH] << (LABEL_BITS * n);
     return together;
 }
 
 // Which organs have lost an extreme in a strip, as bits; their extremes become empty.
 __device__ __forceinline__ void clear_lost(unsigned* lost, int organs, unsigned* low, unsigned* high)
 {
-    for (int n = threadIdx.x; n < (organs + LANES - 1) / LANES; n += blockDim.x) {
+    for (int n = threadIdx.x; n < (organs + SIMD_WIDTH - 1) / SIMD_WIDTH; n += blockDim.x) {
         unsigned bits = 0;
-        for (int organ = n * LANES; organ < min((n + 1) * LANES, organs); ++organ) {
+        for (int organ = n * SIMD_WIDTH; organ < min((n + 1) * SIMD_WIDTH, organs); ++organ) {
             if (high[organ] != INFINITE) continue;
-            bits |= 1u << organ % LANES;
+            bits |= 1u << organ % SIMD_WIDTH;
             low[organ] = INFINITE;
             high[organ] = 0u;
         }
@@ -223,7 +223,7 @@ extern "C" __global__ void __launch_bounds__(256, 3) tally_voxels(
     const Volume volume = {values, nx, ny, nz};
     const BinRule rule = {logarithmic, count, inverse_width, shift, first_bin, fine};
     const Sums sums = {totals, outside, low, high};
-    const int warp = threadIdx.x / LANES, warps = blockDim.x / LANES, lane = threadIdx.x % LANES;
+    const int warp = threadIdx.x / SIMD_WIDTH, warps = blockDim.x / SIMD_WIDTH, lane = threadIdx.x % SIMD_WIDTH;
     const int above = j_first / height, strips = (j_end + height - 1) / height - above, item = first_item + blockIdx.x;
     const int i = i_first + item / strips, strip = above + item % strips;
     const size_t extreme_row =
@@ -240,12 +240,12 @@ extern "C" __global__ void __launch_bounds__(256, 3) tally_voxels(
     for (int j = max(strip * height, j_first) + warp; j < min((strip + 1) * height, j_end); j += warps) {
         const Place start = origin(frame, (double)i, (double)j, 0.0);
         const size_t row = ((size_t)i * nj + j) * nk;
-        for (int first = k_first; first < k_end; first += TOGETHER * LANES) {
+        for (int first = k_first; first < k_end; first += TOGETHER * SIMD_WIDTH) {
             unsigned together = read_labels(labels + row, first + lane, k_end);
             // Label 0 is no organ.
-            for (int k = first + lane; __any_sync(ALL, together != 0); k += LANES, together >>= LABEL_BITS) {
+            for (int k = first + lane; __any_sync(ALL, together != 0); k += SIMD_WIDTH, together >>= LABEL_BITS) {
                 int organ = organ_of[(LABEL)together];
-                if (sign == 0 && organ >= 0 && !(lost[organ / LANES] >> organ % LANES & 1u)) organ = -1;
+                if (sign == 0 && organ >= 0 && !(lost[organ / SIMD_WIDTH] >> organ % SIMD_WIDTH & 1u)) organ = -1;
                 // One organ after another, so that what was found of it is one number for each lane.
                 for (unsigned left = __ballot_sync(ALL, organ >= 0); left;) {
                     const int next = __shfl_sync(ALL, organ, __ffs(left) - 1);

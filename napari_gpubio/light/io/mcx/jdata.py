@@ -105,7 +105,7 @@ def _shape(node: Mapping[str, Any], what: str) -> tuple[int, ...]:
     sizes = node.get("_ArraySize_")
     sizes = sizes if isinstance(sizes, list) else [sizes]
     if not 1 <= len(sizes) <= _MOST_AXES or not all(type(size) is int and 0 < size < 2**40 for size in sizes):
-        raise InvalidInput(f"{what}._ArraySize_ is {shown(sizes)}; 1 to {_MOST_AXES} positive whole numbers are needed")
+        raise InvalidInput(f"{what}._ArraySize_ is {shown(sizes)}; 1 to {_MOST_AXES} positive integers are needed")
     return tuple(sizes)
 
 

@@ -89,10 +89,10 @@ class Section:
         return number
 
     def whole(self, key: str, default: int | None = None) -> int:
-        """A whole number; 1e6 is one."""
+        """An integer; 1e6 is one."""
         number = self.number(key, default)
         if number != math.floor(number) or abs(number) >= _WHOLE_LIMIT:
-            raise self._bad(key, "give a whole number")
+            raise self._bad(key, "give an integer")
         return int(self._value(key, default))
 
     def flag(self, key: str, *, default: bool) -> bool:
@@ -116,7 +116,7 @@ class Section:
         return _checked_list(self._value(key, default), f"{self.name}.{key}", least, most)
 
     def wholes(self, key: str, count: int) -> tuple[int, ...]:
-        """A list of ``count`` whole numbers."""
+        """A list of ``count`` integers."""
         return checked_wholes(self._value(key, None), f"{self.name}.{key}", count)
 
     def _value(self, key: str, default: Any) -> Any:
@@ -138,10 +138,10 @@ def checked_numbers(value: Any, place: str, least: int, most: int) -> tuple[floa
 
 
 def checked_wholes(value: Any, place: str, count: int) -> tuple[int, ...]:
-    """Return a list of ``count`` whole numbers, or say what stands at this place instead."""
+    """Return a list of ``count`` integers, or say what stands at this place instead."""
     numbers = checked_numbers(value, place, count, count)
     if not all(number == math.floor(number) and abs(number) < 2**31 for number in numbers):
-        raise InvalidInput(f"{place} is {shown(value)}; give whole numbers")
+        raise InvalidInput(f"{place} is {shown(value)}; give integers")
     return tuple(int(number) for number in numbers)
 
 

@@ -103,9 +103,7 @@ def _read_faces(letters: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _read_seed(session: Section) -> tuple[int, tuple[str, ...]]:
     if isinstance(session.get("RNGSeed"), str):
-        raise InvalidInput(
-            f"Session.RNGSeed is {session.text('RNGSeed')[:60]!r}, a replay of photons; give a whole number"
-        )
+        raise InvalidInput(f"Session.RNGSeed is {session.text('RNGSeed')[:60]!r}, a replay of photons; give an integer")
     seed = session.whole("RNGSeed", -1)
     if seed >= 0:
         return seed, ()

@@ -83,9 +83,7 @@ def volume_of_array(node: Mapping[str, Any], form: str) -> Array:
     volume = decode_array(node, "Shapes")
     if form not in CONTINUOUS:
         if volume.dtype.kind == "f":
-            raise InvalidInput(
-                f"Shapes has values of type {volume.dtype} and MediaFormat is {form!r}; give whole numbers"
-            )
+            raise InvalidInput(f"Shapes has values of type {volume.dtype} and MediaFormat is {form!r}; give integers")
         return one_volume(_checked_labels_format(volume, form), "Shapes")
     values = volume.reshape(*volume.shape, 1) if volume.ndim == 3 else volume
     if values.ndim != 4 or values.shape[-1] != CONTINUOUS[form] or values.dtype.kind != "f":

@@ -1,6 +1,6 @@
 """The integer tallies of a voxel simulation: what a run hands over, what is merged, saved and resumed.
 
-Everything is whole numbers (but for the list of detected photons), so sums do not depend on their order.
+Everything is integers (but for the list of detected photons), so sums do not depend on their order.
 """
 
 import dataclasses

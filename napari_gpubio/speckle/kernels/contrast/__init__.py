@@ -1,1 +1,1 @@
-"""Window sums and contrast: the same whole numbers and the same maps on the CPU and on GPUs."""
+"""Window sums and contrast: the same integers and the same maps on the CPU and on GPUs."""

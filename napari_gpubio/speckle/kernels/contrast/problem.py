@@ -108,13 +108,13 @@ class Recipe:
 
     @cached_property
     def largest(self) -> int:
-        """Largest size that a sample of whole numbers can have."""
+        """Largest size that a sample of integers can have."""
         top = self.unit * int(np.iinfo(self.dtype).max)
         return top if self.dark is None else max(top - int(self.dark.min()), int(self.dark.max()))
 
     @property
     def work_dtype(self) -> np.dtype[Any]:
-        """Type of sums on the CPU: double where it holds every whole number that can come, else 64-bit integers."""
+        """Type of sums on the CPU: double where it holds every integer that can come, else 64-bit integers."""
         exact = self.is_real or self.settings.samples**2 * self.largest**2 <= _EXACT_IN_DOUBLE
         return np.dtype(np.float64 if exact else np.int64)
 

@@ -43,7 +43,7 @@ __device__ __forceinline__ int part_of(const Packed& packed, int k)
     return (int)(packed.word[first / 32] >> first % 32 & ((1u << bits) - 1));
 }
 
-// Samples less their dark level, in units that make both whole numbers; and which of them are saturated.
+// Samples less their dark level, in units that make both integers; and which of them are saturated.
 struct Quad {
     int value[QUAD];
     int saturated[QUAD];

@@ -10,7 +10,7 @@
 #define EDGES 0 // 0 valid, 1 reflect, 2 shrink, 3 zero
 #endif
 
-constexpr int LANES = 32, HALO = (RADIUS + QUAD - 1) / QUAD, INNER = (LANES - 2 * HALO) * QUAD, SIDE = 2 * RADIUS + 1;
+constexpr int SIMD_WIDTH = 32, HALO = (RADIUS + QUAD - 1) / QUAD, INNER = (SIMD_WIDTH - 2 * HALO) * QUAD, SIDE = 2 * RADIUS + 1;
 constexpr unsigned int ALL = 0xFFFFFFFFu;
 
 // The row or column that stands for one beyond the border, or -1 for zeros.
@@ -62,12 +62,12 @@ __device__ __forceinline__ void add_across(const T (&own)[QUAD], T (&out)[QUAD])
     for (int k = 1; k < SIDE; ++k) out[0] += near[k];
     for (int k = 1; k < QUAD; ++k) out[k] = out[k - 1] + near[k + SIDE - 1] - near[k - 1];
 #else
-    const int lane = threadIdx.x % LANES;
+    const int lane = threadIdx.x % SIMD_WIDTH;
     T up_to[QUAD];  // sums from the warp's first column on
     up_to[0] = own[0];
     for (int k = 1; k < QUAD; ++k) up_to[k] = up_to[k - 1] + own[k];
     T before = up_to[QUAD - 1];
-    for (int d = 1; d < LANES; d *= 2) {
+    for (int d = 1; d < SIMD_WIDTH; d *= 2) {
         const T other = __shfl_up_sync(ALL, before, d);
         if (lane >= d) before += other;
     }
@@ -147,7 +147,7 @@ struct Target {
 // The frame, first row and first column that a warp works on; false if there is nothing left for it.
 __device__ __forceinline__ bool find_place(int width, int rows, int frames, int strip, int& n, int& first, int& x)
 {
-    const unsigned int warp = (blockIdx.x * blockDim.x + threadIdx.x) / LANES, lane = threadIdx.x % LANES;
+    const unsigned int warp = (blockIdx.x * blockDim.x + threadIdx.x) / SIMD_WIDTH, lane = threadIdx.x % SIMD_WIDTH;
     const unsigned int tiles = (width + INNER - 1) / INNER, strips = (rows + strip - 1) / strip;
     n = (int)(warp / (tiles * strips));
     first = (int)(warp / tiles % strips) * strip;
@@ -180,8 +180,8 @@ extern "C" __global__ void __launch_bounds__(128) fill_spatial(
     const Rule rule = {samples, unbiased, scale, beta, top, gain, low};
     Target target = {floor, baseline, table, rule, {contrast, index, mask}, begin, rows, width, x, {}};
     target.set_columns();
-    const int lane = threadIdx.x % LANES, end = min(first + strip, rows);
-    const bool writes = lane >= HALO && lane < LANES - HALO && x < width;
+    const int lane = threadIdx.x % SIMD_WIDTH, end = min(first + strip, rows);
+    const bool writes = lane >= HALO && lane < SIMD_WIDTH - HALO && x < width;
     QuadSums columns = no_sums();
     for (int y = first - RADIUS; y < first + RADIUS; ++y) slide(columns, own.load(y), no_samples(), level);
     Loaded added = own.load(first + RADIUS), dropped = no_samples();
@@ -235,8 +235,8 @@ extern "C" __global__ void __launch_bounds__(128) fill_from_sums(
     const Rule rule = {samples, unbiased, scale, beta, top, gain, low};
     Target target = {floor, baseline, table, rule, {contrast, index, mask}, begin, rows, width, x, {}};
     target.set_columns();
-    const int lane = threadIdx.x % LANES, end = min(first + strip, rows);
-    const bool writes = lane >= HALO && lane < LANES - HALO && x < width;
+    const int lane = threadIdx.x % SIMD_WIDTH, end = min(first + strip, rows);
+    const bool writes = lane >= HALO && lane < SIMD_WIDTH - HALO && x < width;
     QuadSums columns = no_sums();
     for (int y = first - RADIUS; y < first + RADIUS; ++y) change(columns, planes, begin, y, rows, x, width, false);
     for (int y = first; y < end; ++y) {

@@ -29,7 +29,7 @@ LEAST_BAND = 8  # rows, or most of the work would be that of the window above th
 
 
 class Samples(NamedTuple):
-    """Frames of whole numbers (T, Y, X); their dark level (Y, X) in units of samples, or empty; what they mean.
+    """Frames of integers (T, Y, X); their dark level (Y, X) in units of samples, or empty; what they mean.
 
     ``unit`` is units of samples per ADU, ``saturated`` the level of saturation in ADU.
     """

@@ -93,7 +93,7 @@ class BigTiffWriter:
             _entry(282, _RATIONAL, 1, 1),  # a resolution, which TIFF asks for, of no unit
             _entry(283, _RATIONAL, 1, 1),
             _entry(296, _SHORT, 1),
-            _entry(339, _SHORT, 1),  # unsigned whole numbers
+            _entry(339, _SHORT, 1),  # unsigned integers
         ]
         link = 8 + _ENTRY.size * (len(entries) + bool(description))
         if description:

@@ -19,7 +19,7 @@ class StackSource:
     Parameters
     ----------
     stack
-        Shape (T, H, W), whole numbers of 8 to 16 bits: NumPy, Dask, memory-mapped, zarr.
+        Shape (T, H, W), integers of 8 to 16 bits: NumPy, Dask, memory-mapped, zarr.
     rate_hz
         Frames per second.
     loop

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.parallel import cpu_threads
-from napari_gpubio.core.simd import LANES
+from napari_gpubio.core.simd import SIMD_WIDTH
 from napari_gpubio.tracts.kernels.rays.geodesic import pack, trace
 from napari_gpubio.tracts.kernels.rays.problem import CUBIC, EUDX, VANAART, RayProblem, spline_coefficients
 from napari_gpubio.tracts.kernels.rays.tally import STATS, Partial
@@ -39,7 +39,7 @@ def prepare_field(problem: RayProblem) -> Array:
 
 def with_spare(field: Array, real: type[np.floating[Any]]) -> Array:
     """Return a contiguous copy with some readable memory behind its end: the tracer reads eight numbers at a time."""
-    memory = np.zeros(field.size + LANES, real)
+    memory = np.zeros(field.size + SIMD_WIDTH, real)
     copy = memory[: field.size].reshape(field.shape)
     copy[...] = field
     return copy
