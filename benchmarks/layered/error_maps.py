@@ -1,4 +1,4 @@
-"""Rows g, the paper's figure 7: how A(r, z) of skin differs from run to run, from backend to backend, and from CPU-MCML."""
+"""Rows g, the paper's figure 7: how A(r, z) of skin differs from run to run, between backends, and from CPU-MCML."""
 
 import importlib.util
 from collections.abc import Iterator, Mapping

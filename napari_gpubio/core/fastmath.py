@@ -1,7 +1,7 @@
-"""Logarithm, exponential, sine and cosine in float32 from additions and multiplications only, for the backends of kernels.
+"""Logarithm, exponential, sine and cosine in float32 from additions and multiplications only.
 
-the counterpart of ``fastmath.cuh``. The C library's functions differ from one machine to the next, these do not, and the
-compiler can inline them. Coefficients are minimax fits; the errors stated are those of the float32 functions.
+The counterpart of ``fastmath.cuh``. The C library's functions differ from one machine to the next, these do not, and
+the compiler can inline them. Coefficients are minimax fits; the errors stated are those of the float32 functions.
 """
 
 import numba as nb

@@ -1,7 +1,7 @@
 """Philox4x32-10 (Salmon et al., SC11): random numbers that depend on (seed, item, draw) and on nothing else.
 
-the counterpart of ``philox.cuh``. Because a work item's numbers do not depend on who computes it or when, the chunking, the
-number of threads or GPUs and a retry cannot change a result.
+The counterpart of ``philox.cuh``. Because a work item's numbers do not depend on who computes it or when, the chunking,
+the number of threads or GPUs and a retry cannot change a result.
 """
 
 import numba as nb

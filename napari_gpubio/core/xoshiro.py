@@ -1,7 +1,7 @@
 """xoshiro128++ (Blackman & Vigna, ACM TOMS 47, 2021), begun by Philox: many random numbers in a row of one work item.
 
-the counterpart of ``xoshiro.cuh``. Philox makes the state of each item, so the numbers depend on (seed, item) and on how many
-were drawn before, and on nothing else; drawing one costs a quarter of Philox's price.
+The counterpart of ``xoshiro.cuh``. Philox makes the state of each item, so the numbers depend on (seed, item) and on
+how many were drawn before, and on nothing else; drawing one costs a quarter of Philox's price.
 
 A state is a tuple of four uint32. Functions take and return it, since Numba's functions cannot keep one.
 """

@@ -14,9 +14,15 @@ from napari_gpubio.dose.io.rtplan import DoseReference, Plan, read_rtplan
 from napari_gpubio.dose.io.rtstruct import StructureSet, read_rtstruct
 from napari_gpubio.dose.io.table import read_curves_csv, read_json, write_curves_csv, write_json, write_metrics_csv
 from napari_gpubio.dose.live import LiveDvh
-from napari_gpubio.dose.metrics.answer import Answer, evaluate
+from napari_gpubio.dose.metrics.answer import MetricValue, evaluate
 from napari_gpubio.dose.metrics.biology import bed, eqd2, generalized_eud, lkb_ntcp, niemierko_tcp
-from napari_gpubio.dose.metrics.constraints import Constraint, Verdict, judge, parse_constraint, parse_constraints
+from napari_gpubio.dose.metrics.constraints import (
+    Constraint,
+    ConstraintResult,
+    judge,
+    parse_constraint,
+    parse_constraints,
+)
 from napari_gpubio.dose.metrics.dvh import Differential, Dvh
 from napari_gpubio.dose.metrics.indices import gradient_index, homogeneity_index, paddick_index, rtog_index
 from napari_gpubio.dose.metrics.metric import Metric
@@ -42,8 +48,8 @@ from napari_gpubio.dose.structures.raster import label_structures
 from napari_gpubio.dose.whole import whole_dose, whole_dose_steps
 
 __all__ = [
-    "Answer",
     "Constraint",
+    "ConstraintResult",
     "ContourStructure",
     "CtImage",
     "Difference",
@@ -57,12 +63,12 @@ __all__ = [
     "LabelStructures",
     "LiveDvh",
     "Metric",
+    "MetricValue",
     "Plan",
     "PointStructure",
     "Region",
     "ResidentDvh",
     "StructureSet",
-    "Verdict",
     "bed",
     "compare",
     "contour_structure",

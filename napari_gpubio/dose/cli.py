@@ -20,8 +20,8 @@ from napari_gpubio.dose.io.rtdose import read_rtdose
 from napari_gpubio.dose.io.rtplan import read_rtplan
 from napari_gpubio.dose.io.rtstruct import read_rtstruct
 from napari_gpubio.dose.io.table import write_curves_csv, write_json, write_metrics_csv
-from napari_gpubio.dose.metrics.answer import Answer, evaluate
-from napari_gpubio.dose.metrics.constraints import PASS, Verdict, judge, parse_constraints
+from napari_gpubio.dose.metrics.answer import MetricValue, evaluate
+from napari_gpubio.dose.metrics.constraints import PASS, ConstraintResult, judge, parse_constraints
 from napari_gpubio.dose.metrics.dvh import Dvh
 from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.metrics.metric_text import parse_metric
@@ -151,7 +151,7 @@ class _Asked(NamedTuple):
     reference_dose: float | None
     everything: Dvh | None
 
-    def answers(self, one: Dvh) -> list[Answer]:
+    def answers(self, one: Dvh) -> list[MetricValue]:
         """Of a structure; InvalidInput if a metric cannot be asked so."""
         found = [evaluate(metric, one, self.reference_dose, everything=self.everything) for metric in self.metrics]
         if refused := next((answer for answer in found if answer.is_refused), None):
@@ -184,6 +184,6 @@ def _write(options: argparse.Namespace, result: DvhResult, asked: _Asked, number
         write_dvh_sequence(options.dicom, result, numbers, options.dose)
 
 
-def _told(verdict: Verdict) -> str:
+def _told(verdict: ConstraintResult) -> str:
     why = verdict.reason or f"{verdict.value:.5g}"
     return f"{verdict.status:14} {verdict.constraint}  ({why})"

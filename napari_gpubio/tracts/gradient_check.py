@@ -105,10 +105,10 @@ def check_gradients(field: TensorField) -> GradientCheck:
     spread = ((values - values.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
     fa = np.zeros(field.shape, np.float32)
     fa[field.mask] = np.sqrt(np.clip(1.5 * spread / np.maximum((values**2).sum(axis=1), 1e-300), 0.0, 1.0))
-    return judge_directions(field.eigen.vectors[..., 0, :], fa, field.affine)
+    return evaluate_directions(field.eigen.vectors[..., 0, :], fa, field.affine)
 
 
-def judge_directions(v1_world: Array, fa: Array, affine: npt.ArrayLike) -> GradientCheck:
+def evaluate_directions(v1_world: Array, fa: Array, affine: npt.ArrayLike) -> GradientCheck:
     """Check the gradient table behind principal directions; parameters as `coherence_scores`, result as above."""
     blocks, possible = _block_scores(v1_world, fa, affine)
     totals = blocks.sum(axis=0)

@@ -107,7 +107,7 @@ def test_turns_are_uniform():
     np.testing.assert_allclose(moments, 0.0, atol=1e-7)
 
 
-# -- the other backend ---------------------------------------------------------------------------------------------------
+# -- the other backend ------------------------------------------------------------------------------------------------
 
 
 def by_kernel(kernel, bits, u, x, as_array=np.asarray, empty=np.empty):

@@ -16,7 +16,7 @@ from napari_gpubio.tracts.gradient_check import (
     check_gradients,
     coherence_scores,
     corrected_scan,
-    judge_directions,
+    evaluate_directions,
 )
 from napari_gpubio.tracts.io.dwi import read_dwi
 from napari_gpubio.tracts.io.gradients import fsl_to_world, world_to_fsl, write_fsl_gradients
@@ -75,12 +75,12 @@ def test_the_24_changes():
 @pytest.mark.parametrize("name", AFFINES)
 def test_every_wrong_table_is_found(name):
     v1, fa, affine = sticks(name)
-    right = judge_directions(v1, fa, affine)
+    right = evaluate_directions(v1, fa, affine)
     assert right.ok
     assert right.sure
     assert right.best == UNCHANGED
     for change in CHANGES:
-        found = judge_directions(changed(v1, change, affine), fa, affine)
+        found = evaluate_directions(changed(v1, change, affine), fa, affine)
         assert found.ok == (change == UNCHANGED)
         assert undoes(found.best, change)
         assert found.score_best == pytest.approx(right.score_given, rel=1e-3)
@@ -92,7 +92,7 @@ def test_scores():
     assert set(scores) == set(CHANGES)
     assert max(scores, key=lambda change: scores[change]) == UNCHANGED
     assert 0 < min(scores.values()) < max(scores.values()) < 1
-    assert judge_directions(v1, fa, affine).score_given == scores[UNCHANGED]
+    assert evaluate_directions(v1, fa, affine).score_given == scores[UNCHANGED]
     assert coherence_scores(v1, fa, affine) == scores  # threads do not change the sums
 
 
@@ -128,7 +128,7 @@ def test_no_alarm_on_noise(name, seed):
     rng = np.random.default_rng(seed)
     v1 = ndimage.gaussian_filter(rng.normal(size=(30, 30, 30, 3)), (2, 2, 2, 0))
     v1 /= np.linalg.norm(v1, axis=-1, keepdims=True)
-    check = judge_directions(v1, rng.uniform(0, 0.6, v1.shape[:3]), AFFINES[name])
+    check = evaluate_directions(v1, rng.uniform(0, 0.6, v1.shape[:3]), AFFINES[name])
     assert check.ok
     assert not check.sure
     assert "cannot be told" in check.message
@@ -140,31 +140,31 @@ def test_long_voxels_do_not_draw_directions(direction):
     affine = np.diag([2.0, 2.0, 8.0, 1.0])
     points = np.moveaxis(np.indices((40, 40, 10)), 0, -1) * [2, 2, 8] - [39, 39, 36]
     fa = np.where(np.linalg.norm(points, axis=-1) < 36, 0.6, 0.0)
-    assert judge_directions(np.broadcast_to(direction, (*fa.shape, 3)), fa, affine).ok
+    assert evaluate_directions(np.broadcast_to(direction, (*fa.shape, 3)), fa, affine).ok
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (4, 5, 1), (3, 3, 3)])
 def test_small_volumes(shape):
     v1 = np.broadcast_to([0, 0, 1.0], (*shape, 3))
     for fa in (np.zeros(shape), np.ones(shape), np.full(shape, np.nan)):
-        check = judge_directions(v1, fa, np.eye(4))
+        check = evaluate_directions(v1, fa, np.eye(4))
         assert check.ok
         assert np.isfinite([check.score_given, check.score_best]).all()
 
 
 def test_shapes_must_fit():
     with pytest.raises(InvalidInput, match="do not fit"):
-        judge_directions(np.zeros((3, 3, 3, 3)), np.zeros((3, 3, 4)), np.eye(4))
+        evaluate_directions(np.zeros((3, 3, 3, 3)), np.zeros((3, 3, 4)), np.eye(4))
 
 
 def test_message():
     v1, fa, affine = sticks("swapped axes")  # x runs front-back, y up-down, z left-right
     flip = AxisChange((0, 1, 2), (False, True, False))
-    message = judge_directions(changed(v1, flip, affine), fa, affine).message
+    message = evaluate_directions(changed(v1, flip, affine), fa, affine).message
     assert message.startswith("The gradient table looks wrong: y (up-down) is flipped. ")
     assert "has the rows (x, -y, z) of this one" in message
     swap = AxisChange((2, 1, 0), (False, False, False))
-    message = judge_directions(changed(v1, swap, affine), fa, affine).message
+    message = evaluate_directions(changed(v1, swap, affine), fa, affine).message
     assert "x (front-back) and z (left-right) are swapped" in message
 
 
@@ -208,7 +208,7 @@ def test_real_brain(brain):
     assert first == UNCHANGED
     assert scores[first] > 1.2 * scores[second]
     for change in CHANGES:
-        check = judge_directions(changed(v1, change, scan.affine), fa, scan.affine)
+        check = evaluate_directions(changed(v1, change, scan.affine), fa, scan.affine)
         assert check.ok == (change == UNCHANGED)
         assert check.sure
         assert undoes(check.best, change)
@@ -220,14 +220,14 @@ def test_real_brain_with_a_wrong_bvec_file(brain, change, tmp_path):
     scan, mask, *_ = brain
     wrong = changed(scan.directions, change, scan.affine)
     bad = DiffusionScan(data=scan.data, bvals=scan.bvals, directions=wrong, affine=scan.affine)
-    check = judge_directions(*directions_and_fa(bad, mask), scan.affine)
+    check = evaluate_directions(*directions_and_fa(bad, mask), scan.affine)
     assert not check.ok
     good = corrected_scan(bad, check)
     assert "gradient table corrected" in good.notes[-1]
     write_fsl_gradients(tmp_path / "x.bval", tmp_path / "x.bvec", good.bvals, good.directions, good.affine)
     again = read_dwi(scan.path, bval=tmp_path / "x.bval", bvec=tmp_path / "x.bvec").directions
     assert min(np.abs(again - scan.directions).max(), np.abs(again + scan.directions).max()) < 1e-12
-    assert corrected_scan(scan, judge_directions(*brain[2:], scan.affine)).notes == scan.notes
+    assert corrected_scan(scan, evaluate_directions(*brain[2:], scan.affine)).notes == scan.notes
 
 
 def test_real_brain_is_checked_fast(brain):
@@ -235,7 +235,7 @@ def test_real_brain_is_checked_fast(brain):
     seconds = []
     for _ in range(3):
         begun = time.perf_counter()
-        judge_directions(v1, fa, scan.affine)
+        evaluate_directions(v1, fa, scan.affine)
         seconds.append(time.perf_counter() - begun)
     assert min(seconds) < 0.5
 
@@ -247,7 +247,7 @@ def test_check_of_a_tensor_field(brain):
     check = check_gradients(TensorField(tensors=tensors, mask=mask, affine=scan.affine))
     assert check.ok
     assert check.sure
-    assert check.score_given == pytest.approx(judge_directions(*brain[2:], scan.affine).score_given, rel=1e-3)
+    assert check.score_given == pytest.approx(evaluate_directions(*brain[2:], scan.affine).score_given, rel=1e-3)
 
 
 def test_no_alarm_on_crops_of_the_real_brain(brain):
@@ -257,12 +257,12 @@ def test_no_alarm_on_crops_of_the_real_brain(brain):
         for _ in range(20):
             begin = [rng.integers(0, n - s + 1) for n, s in zip(fa.shape, size, strict=True)]
             part = tuple(slice(b, b + s) for b, s in zip(begin, size, strict=True))
-            assert judge_directions(v1[part], fa[part], scan.affine).ok
+            assert evaluate_directions(v1[part], fa[part], scan.affine).ok
 
 
 @pytest.mark.parametrize("name", ["helix", "mrtrix_small"])
 def test_no_alarm_on_small_real_data(name, shared_data):
     scan = read_dwi(shared_data / "dwi" / name / "dwi.nii.gz")
-    check = judge_directions(*directions_and_fa(scan, (scan.data > 0).all(axis=3)), scan.affine)
+    check = evaluate_directions(*directions_and_fa(scan, (scan.data > 0).all(axis=3)), scan.affine)
     assert check.ok
     assert check.best == UNCHANGED

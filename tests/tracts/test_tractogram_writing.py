@@ -75,7 +75,7 @@ def test_a_failure_leaves_the_old_file(tmp_path, suffix, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr("napari_gpubio.tracts.io.vtk_writer._cells", fail)
-    for kind in ("trk.TrkSink", "tck.TckSink", "trx_sink.TrxSink"):
+    for kind in ("trk.TrkWriter", "tck.TckWriter", "trx_sink.TrxWriter"):
         monkeypatch.setattr(f"napari_gpubio.tracts.io.{kind}.finish", fail)
     with pytest.raises(InvalidInput, match=r"could not be written \(disk full\)"):
         write_tractogram(path, make())

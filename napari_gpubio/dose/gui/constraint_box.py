@@ -29,7 +29,7 @@ from napari_gpubio.dose.metrics.constraints import (
     NOT_EVALUATED,
     PASS,
     Constraint,
-    Verdict,
+    ConstraintResult,
     judge,
     parse_constraint,
     without_comment,
@@ -58,7 +58,7 @@ class ConstraintBox(QWidget):
         self.table = QTableWidget(0, len(_COLUMNS), self)
         self.problem = QLabel(self)
         self.constraints: tuple[Constraint, ...] = ()
-        self.verdicts: tuple[Verdict, ...] = ()
+        self.verdicts: tuple[ConstraintResult, ...] = ()
         self._plans: tuple[tuple[Dvh, ...], ...] = ()
         self._reading = Reading()
         self._build()
@@ -158,12 +158,12 @@ class ConstraintBox(QWidget):
         height = self.table.horizontalHeader().sizeHint().height() + _ROW * min(len(rows), _MOST_ROWS) + 4
         self.table.setFixedHeight(height)
 
-    def _judged(self, dvhs: tuple[Dvh, ...], *, second: bool) -> tuple[Verdict, ...]:
+    def _judged(self, dvhs: tuple[Dvh, ...], *, second: bool) -> tuple[ConstraintResult, ...]:
         everything = self._reading.of_plan(second=second)
         found = judge(self.constraints, dvhs, reference_dose=self._reading.reference, everything=everything)
         return found if everything is not None else tuple(self._still_missing(one, dvhs) for one in found)
 
-    def _still_missing(self, verdict: Verdict, dvhs: tuple[Dvh, ...]) -> Verdict:
+    def _still_missing(self, verdict: ConstraintResult, dvhs: tuple[Dvh, ...]) -> ConstraintResult:
         """A verdict without the whole dose; where that is needed it says what became of it."""
         wanted = verdict.constraint.structure.casefold()
         named = [dvh for dvh in dvhs if dvh.name.casefold() == wanted]

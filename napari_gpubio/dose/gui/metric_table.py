@@ -12,7 +12,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose.gui.column_menu import ColumnMenu, first_number
 from napari_gpubio.dose.gui.readout import Shown, short
 from napari_gpubio.dose.gui.whole_dose import COUNTING, Reading
-from napari_gpubio.dose.metrics.answer import Answer
+from napari_gpubio.dose.metrics.answer import MetricValue
 from napari_gpubio.dose.metrics.metric_text import parse_metrics
 from napari_gpubio.dose.metrics.models import MODELS
 from napari_gpubio.dose.metrics.parameters import spans
@@ -57,7 +57,7 @@ class MetricTable(QWidget):
         self._rows: list[int | None] = []  # the curve of each row, or None
         self._reading = Reading()
         self._asked: tuple[Any, ...] = ()
-        self._answers: dict[Shown, list[Answer]] = {}  # to what was asked, of each curve
+        self._answers: dict[Shown, list[MetricValue]] = {}  # to what was asked, of each curve
         self._unit = ""
         self._lengths: tuple[int, ...] = ()
         self._build()
@@ -257,7 +257,7 @@ class MetricTable(QWidget):
         return self._rows[row] if 0 <= row < len(self._rows) else None
 
 
-def _cell(answer: Answer) -> Cell:
+def _cell(answer: MetricValue) -> Cell:
     if not answer.reason:
         return short(answer.value), ""
     return _DEBOUNCE_MS if answer.reason == COUNTING else _UNKNOWN, answer.reason

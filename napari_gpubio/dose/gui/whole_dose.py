@@ -9,7 +9,7 @@ from qtpy.QtCore import QObject, Signal
 from napari_gpubio.core.steps import Step
 from napari_gpubio.dose.gui.readout import Shown
 from napari_gpubio.dose.gui.request import Counted
-from napari_gpubio.dose.metrics.answer import Answer, evaluate
+from napari_gpubio.dose.metrics.answer import MetricValue, evaluate
 from napari_gpubio.dose.metrics.dvh import Dvh
 from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.whole import whole_dose_steps
@@ -36,10 +36,10 @@ class Reading:
     everything: tuple[Dvh, ...] = ()
     missing: str = COUNTING
 
-    def answer(self, metric: Metric, one: Shown) -> Answer:
+    def answer(self, metric: Metric, one: Shown) -> MetricValue:
         """What a metric says of a curve."""
         if metric.needs_everything and not self.everything:
-            return Answer(reason=self.missing, is_refused=self.missing != COUNTING)
+            return MetricValue(reason=self.missing, is_refused=self.missing != COUNTING)
         return evaluate(metric, one.dvh, self.reference, everything=self.of_plan(second=one.second))
 
     def of_plan(self, *, second: bool) -> Dvh | None:

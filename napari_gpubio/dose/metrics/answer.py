@@ -9,7 +9,7 @@ from napari_gpubio.dose.metrics.metric import Metric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class MetricValue:
     """The value of a metric.
 
     Parameters
@@ -35,7 +35,9 @@ class Answer:
         return str(self) if self.reason else repr(self.value)
 
 
-def evaluate(metric: Metric, dvh: Dvh, reference_dose: float | None = None, *, everything: Dvh | None = None) -> Answer:
+def evaluate(
+    metric: Metric, dvh: Dvh, reference_dose: float | None = None, *, everything: Dvh | None = None
+) -> MetricValue:
     """Read a metric off a histogram; what `napari_gpubio.dose.Metric.of` refuses is told in the answer.
 
     Examples
@@ -51,8 +53,8 @@ def evaluate(metric: Metric, dvh: Dvh, reference_dose: float | None = None, *, e
     try:
         value = metric.of(dvh, reference_dose, everything=everything)
     except InvalidInput as error:
-        return Answer(reason=str(error), is_refused=True)
-    return Answer(value=value) if not math.isnan(value) else Answer(reason=_why_not(metric, dvh))
+        return MetricValue(reason=str(error), is_refused=True)
+    return MetricValue(value=value) if not math.isnan(value) else MetricValue(reason=_why_not(metric, dvh))
 
 
 def _why_not(metric: Metric, dvh: Dvh) -> str:

@@ -53,7 +53,7 @@ class Constraint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ConstraintResult:
     """What became of a constraint.
 
     Parameters
@@ -168,7 +168,7 @@ def judge(
     *,
     reference_dose: float | None = None,
     everything: Dvh | None = None,
-) -> tuple[Verdict, ...]:
+) -> tuple[ConstraintResult, ...]:
     """Hold histograms against constraints. What cannot be evaluated does not pass, and says why.
 
     Parameters
@@ -188,9 +188,9 @@ def judge(
 
 def _verdict(
     constraint: Constraint, dvhs: Sequence[Dvh], reference_dose: float | None, everything: Dvh | None
-) -> Verdict:
-    def not_evaluated(reason: str) -> Verdict:
-        return Verdict(constraint=constraint, status=NOT_EVALUATED, reason=reason)
+) -> ConstraintResult:
+    def not_evaluated(reason: str) -> ConstraintResult:
+        return ConstraintResult(constraint=constraint, status=NOT_EVALUATED, reason=reason)
 
     wanted = constraint.structure.casefold()
     matching = [dvh for dvh in dvhs if dvh.name.casefold() == wanted]
@@ -203,4 +203,4 @@ def _verdict(
     if found.reason:
         return not_evaluated(found.reason)
     passed = _OPERATORS[constraint.sign](found.value, constraint.limit)
-    return Verdict(constraint=constraint, status=PASS if passed else FAIL, value=found.value)
+    return ConstraintResult(constraint=constraint, status=PASS if passed else FAIL, value=found.value)

@@ -16,7 +16,8 @@ from napari_gpubio.light.gui.results import ResultBox
 class PictureController(QObject):
     """Keeps the layers of the picture, its numbers and the boxes of the panel in step.
 
-    ``status_changed`` and ``error_occurred`` carry sentences, ``renewed`` says that there are new layers, which lie above all others.
+    ``status_changed`` and ``error_occurred`` carry sentences, ``renewed`` says that there are new layers, which lie
+    above all others.
 
     Parameters
     ----------

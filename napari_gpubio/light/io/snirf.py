@@ -21,7 +21,11 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 
 _MM = {"mm": 1.0, "cm": 10.0, "m": 1000.0, "dm": 100.0, "um": 1e-3, "μm": 1e-3, "µm": 1e-3}
-_WORDS = {"millimeter": "mm", "millimeter": "mm", "centimeter": "cm", "centimeter": "cm", "meter": "m", "metre": "m"}
+_WORDS = {
+    **dict.fromkeys(("millimeter", "millimetre"), "mm"),
+    **dict.fromkeys(("centimeter", "centimetre"), "cm"),
+    **dict.fromkeys(("meter", "metre"), "m"),
+}
 _GROUP = re.compile(r"nirs(\d*)")
 _MOST_VALUES = 100_000  # positions or labels; no cap has so many
 # What h5py raises on a damaged file.

@@ -26,7 +26,8 @@ _HEIGHT = 190  # pixels
 class CourseBox(QWidget):
     """Regions, their curves, events, the table.
 
-    ``draw_wanted`` says that a layer for regions is wanted, ``failed`` carries a sentence, ``status_changed`` a short text.
+    ``draw_wanted`` says that a layer for regions is wanted, ``failed`` carries a sentence, ``status_changed`` a short
+    text.
     """
 
     draw_wanted = Signal()

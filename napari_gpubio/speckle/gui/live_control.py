@@ -38,7 +38,8 @@ class Boxes(NamedTuple):
 class LiveControl(QObject):
     """Ties the live loop to the parts of the panel.
 
-    ``status_changed`` carries a short text, ``noted`` and ``failed`` a sentence, ``cleared`` says that an old one is void;
+    ``status_changed`` carries a short text, ``noted`` and ``failed`` a sentence, ``cleared`` says that an old one is
+    void;
     ``begun`` carries the shape (Y, X) of the maps that will come, or None, and ``sized`` that of a map that came;
     ``added`` says that its layer is new or lies elsewhere.
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.tracts.io.provenance import Notes
+from napari_gpubio.tracts.io.provenance import Provenance
 from napari_gpubio.tracts.io.validation import Grid
 from napari_gpubio.tracts.model import Tractogram
 
@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(eq=False, kw_only=True)
-class Found:
+class Parsed:
     """What a file holds; see `Tractogram` for shapes and units. ``grid`` is None where the format has none."""
 
     points: Array
@@ -28,24 +28,24 @@ class Found:
     per_point: dict[str, Array] = field(default_factory=dict)
     per_fiber: dict[str, Array] = field(default_factory=dict)
     grid: Grid | None = None
-    notes: Notes = field(default_factory=Notes)
+    provenance: Provenance = field(default_factory=Provenance)
 
 
-class Sink(ABC):
+class FormatWriter(ABC):
     """A file of one format that grows part by part; the last bytes are written on a clean exit.
 
     Parameters
     ----------
     path
         The file, which is written from its beginning.
-    notes
-        Parameters and grid; ``notes.grid`` is never None here.
+    provenance
+        Parameters and grid; ``provenance.grid`` is never None here.
     """
 
-    def __init__(self, path: Path, notes: Notes) -> None:
+    def __init__(self, path: Path, provenance: Provenance) -> None:
         self.path = path
-        self.notes = notes
-        self.grid = notes.grid if notes.grid is not None else Grid(np.eye(4), (1, 1, 1))
+        self.provenance = provenance
+        self.grid = provenance.grid if provenance.grid is not None else Grid(np.eye(4), (1, 1, 1))
         self.fibers = 0
         self.points = 0
         self.complete = True

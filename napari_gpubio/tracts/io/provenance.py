@@ -23,7 +23,7 @@ _PROTECTED = str.maketrans({"%": "%25", ":": "%3A", "#": "%23"})
 
 
 @dataclass(frozen=True, eq=False)
-class Notes:
+class Provenance:
     """What a header line tells.
 
     Parameters
@@ -57,15 +57,15 @@ class Notes:
             raise InvalidInput(f"the parameters cannot be written as JSON ({error}); give only plain values") from error
 
 
-def decode(text: Any) -> Notes:
-    """Read what `Notes.encode` wrote; a line that cannot be read counts as absent."""
+def decode(text: Any) -> Provenance:
+    """Read what `Provenance.encode` wrote; a line that cannot be read counts as absent."""
     try:
         told = json.loads(unquote(text))
         grid = reference_grid((told["affine"], told["shape"])) if "affine" in told else None
-        return Notes(dict(told["parameters"]), bool(told["complete"]), grid)
+        return Provenance(dict(told["parameters"]), bool(told["complete"]), grid)
     except UNREADABLE as error:
         logger.warning("the header line %r is damaged and was left out: %s", KEY, error)
-        return Notes()
+        return Provenance()
 
 
 def _plain(value: Any) -> Any:

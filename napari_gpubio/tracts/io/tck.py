@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.io.parsed import Found, Sink
-from napari_gpubio.tracts.io.provenance import KEY, Notes, decode
+from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed
+from napari_gpubio.tracts.io.provenance import KEY, Provenance, decode
 from napari_gpubio.tracts.io.validation import check_finite, checked_magic, load_bytes, offsets_of
 from napari_gpubio.tracts.model import Tractogram
 
@@ -32,7 +32,7 @@ DTYPES = {
 _END = re.compile(rb"\nEND[ \r]*\n")
 
 
-def read_tck(path: Path) -> Found:
+def read_tck(path: Path) -> Parsed:
     """Read a ``.tck`` file.
 
     Raises
@@ -50,8 +50,8 @@ def read_tck(path: Path) -> Found:
     points = triples[: len(keep)][keep].astype(np.float32, copy=False)
     check_finite(points)
     _tell_count(header, len(ends))
-    notes = decode(header[KEY]) if KEY in header else Notes()
-    return Found(points=points, offsets=offsets_of(np.diff(ends, prepend=-1) - 1), notes=notes)
+    provenance = decode(header[KEY]) if KEY in header else Provenance()
+    return Parsed(points=points, offsets=offsets_of(np.diff(ends, prepend=-1) - 1), provenance=provenance)
 
 
 def _header(data: bytes | bytearray) -> tuple[dict[str, str], int, np.dtype[Any]]:
@@ -94,11 +94,11 @@ def _tell_count(header: dict[str, str], fibers: int) -> None:
         logger.warning("the tck header counts %s fibers and the file holds %d; all of them were read", count, fibers)
 
 
-class TckSink(Sink):
+class TckWriter(FormatWriter):
     """Writes a ``.tck`` file part by part."""
 
-    def __init__(self, path: Path, notes: Notes) -> None:
-        super().__init__(path, notes)
+    def __init__(self, path: Path, provenance: Provenance) -> None:
+        super().__init__(path, provenance)
         self._told = False
         self._file = path.open("wb")
         self._file.write(self._header(complete=True))
@@ -125,7 +125,7 @@ class TckSink(Sink):
         self._file.close()
 
     def _header(self, *, complete: bool) -> bytes:
-        line = Notes(self.notes.parameters, complete, self.grid).encode()
+        line = Provenance(self.provenance.parameters, complete, self.grid).encode()
         text = f"{MAGIC.decode()}\ncount: {self.fibers:010d}\ndatatype: Float32LE\n{KEY}: {line}\nfile: . "
         length = len(text) + len("\nEND\n")
         offset = length + len(str(length))

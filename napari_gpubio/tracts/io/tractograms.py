@@ -33,12 +33,12 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file
 from napari_gpubio.core.space import checked_affine, same_grid
-from napari_gpubio.tracts.io.parsed import Found, Sink
-from napari_gpubio.tracts.io.provenance import Notes
-from napari_gpubio.tracts.io.tck import TckSink, read_tck
-from napari_gpubio.tracts.io.trk import TrkSink, read_trk
+from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed
+from napari_gpubio.tracts.io.provenance import Provenance
+from napari_gpubio.tracts.io.tck import TckWriter, read_tck
+from napari_gpubio.tracts.io.trk import TrkWriter, read_trk
 from napari_gpubio.tracts.io.trx import read_trx
-from napari_gpubio.tracts.io.trx_writer import TrxSink
+from napari_gpubio.tracts.io.trx_writer import TrxWriter
 from napari_gpubio.tracts.io.validation import (
     Grid,
     Reference,
@@ -54,8 +54,8 @@ from napari_gpubio.tracts.model import Tractogram
 
 logger = logging.getLogger(__name__)
 SUFFIXES = (".trk", ".trk.gz", ".tck", ".tck.gz", ".trx", ".vtk")
-SINKS: dict[str, type[Sink]] = {".trk": TrkSink, ".tck": TckSink, ".trx": TrxSink}
-WRITTEN_SUFFIXES = (*SINKS, ".vtk")
+WRITERS: dict[str, type[FormatWriter]] = {".trk": TrkWriter, ".tck": TckWriter, ".trx": TrxWriter}
+WRITTEN_SUFFIXES = (*WRITERS, ".vtk")
 PART_POINTS = 1_000_000  # points handed to a format at once
 
 
@@ -96,7 +96,7 @@ def read_tractogram(
         return _assembled(_found(file, vtk_space), wanted, reference)
 
 
-def _found(file: Path, vtk_space: Space | None) -> Found:
+def _found(file: Path, vtk_space: Space | None) -> Parsed:
     suffix = tractogram_suffix(file)
     if suffix is None:
         raise InvalidInput(f"its suffix {file.suffix!r} is unknown; tractograms are read from {', '.join(SUFFIXES)}")
@@ -106,13 +106,13 @@ def _found(file: Path, vtk_space: Space | None) -> Found:
     return readers[suffix.removesuffix(".gz")](file)
 
 
-def _assembled(found: Found, wanted: Grid | None, reference: Reference | None) -> Tractogram:
-    parameters = dict(found.notes.parameters)
+def _assembled(found: Parsed, wanted: Grid | None, reference: Reference | None) -> Tractogram:
+    parameters = dict(found.provenance.parameters)
     if found.grid is not None and wanted is not None and not _same(found.grid, wanted):
         logger.warning("the reference has another grid than the file; the file is believed")
     if found.grid is None and wanted is not None:
         parameters["reference"] = "affine and shape" if isinstance(reference, tuple) else os.fspath(reference or "")
-    grid = found.grid or wanted or found.notes.grid
+    grid = found.grid or wanted or found.provenance.grid
     if grid is None:
         grid = box_grid(found.points)
         parameters["reference"] = "none"
@@ -125,7 +125,7 @@ def _assembled(found: Found, wanted: Grid | None, reference: Reference | None) -
         affine=grid.affine,
         shape=grid.shape,
         parameters=parameters,
-        complete=found.notes.complete,
+        complete=found.provenance.complete,
     )
 
 
@@ -191,25 +191,25 @@ class TractogramWriter:
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
         self.path, self._suffix = _target(path)
-        if self._suffix not in SINKS:
-            raise InvalidInput(f"{self.path.name}: vtk cannot be written part by part; use {', '.join(SINKS)}")
+        if self._suffix not in WRITERS:
+            raise InvalidInput(f"{self.path.name}: vtk cannot be written part by part; use {', '.join(WRITERS)}")
         self._grid = Grid(checked_affine(affine), checked_shape(shape))
-        self._notes = Notes(parameters=dict(parameters or {}), grid=self._grid)
+        self._notes = Provenance(parameters=dict(parameters or {}), grid=self._grid)
         self._notes.encode()
         self._columns: dict[str, tuple[int, ...]] | None = None
-        self._sink: Sink | None = None
+        self._writer: FormatWriter | None = None
         self._stack = ExitStack()
         self._open = False
 
     @property
     def fibers(self) -> int:
         """Number of fibers written so far."""
-        return 0 if self._sink is None else self._sink.fibers
+        return 0 if self._writer is None else self._writer.fibers
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             part = stack.enter_context(atomic_write(self.path))
-            self._sink = stack.enter_context(SINKS[self._suffix](part, self._notes))
+            self._writer = stack.enter_context(WRITERS[self._suffix](part, self._notes))
             self._stack = stack.pop_all()
         self._open = True
         return self
@@ -233,16 +233,16 @@ class TractogramWriter:
         InvalidInput
             If the volume or the named numbers are others, a point is not finite, or the writer is not open.
         """
-        if self._sink is None or not self._open:
+        if self._writer is None or not self._open:
             raise InvalidInput("the writer is not open; use it as `with TractogramWriter(...) as writer:`")
         if not _same(Grid(tractogram.affine, tractogram.shape), self._grid):
             raise InvalidInput("the fibers belong to another volume than the file; write them to a file of their own")
-        self._sink.complete = self._sink.complete and tractogram.complete
+        self._writer.complete = self._writer.complete and tractogram.complete
         writable = _writable(tractogram)
         if len(writable):
             self._check_columns(writable)
         for part in _parts(writable):
-            self._sink.append(part)
+            self._writer.append(part)
 
     def _check_columns(self, part: Tractogram) -> None:
         columns = {f"{name} of a point": np.asarray(v) for name, v in part.per_point.items()}

@@ -26,8 +26,8 @@ from nibabel.streamlines.trk import (
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
-from napari_gpubio.tracts.io.parsed import Found, Sink, flat, numeric_columns
-from napari_gpubio.tracts.io.provenance import Notes
+from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed, flat, numeric_columns
+from napari_gpubio.tracts.io.provenance import Provenance
 from napari_gpubio.tracts.io.validation import (
     Grid,
     check_finite,
@@ -49,7 +49,7 @@ LONGEST_NAME = 20
 _ROWS = 1_000_000  # points transformed at once
 
 
-def read_trk(path: Path) -> Found:
+def read_trk(path: Path) -> Parsed:
     """Read a ``.trk`` or ``.trk.gz`` file.
 
     Raises
@@ -67,7 +67,7 @@ def read_trk(path: Path) -> Found:
     if scalars < 0 or properties < 0:
         raise InvalidInput(f"the header claims {scalars} scalars and {properties} properties; export the file again")
     counts, points, per_point, per_fiber = _body(data, header, scalars, properties)
-    return Found(
+    return Parsed(
         points=_to_world(points, get_affine_trackvis_to_rasmm(header)),
         offsets=offsets_of(counts),
         per_point=_named_columns(per_point, header["scalar_name"], "scalars"),
@@ -151,12 +151,12 @@ def _named_columns(values: Array, fields: Any, rest: str) -> dict[str, Array]:
     return {n: np.ascontiguousarray(flat(c)) for n, c in zip(unique_names(names), columns, strict=True)}
 
 
-class TrkSink(Sink):
+class TrkWriter(FormatWriter):
     """Writes a ``.trk`` file part by part."""
 
-    def __init__(self, path: Path, notes: Notes) -> None:
-        super().__init__(path, notes)
-        if self.notes.parameters:
+    def __init__(self, path: Path, provenance: Provenance) -> None:
+        super().__init__(path, provenance)
+        if self.provenance.parameters:
             logger.info("trk has no place for parameters; write trx or tck to keep them")
         self._header = empty_header(self.grid)
         self._to_file = np.linalg.inv(get_affine_trackvis_to_rasmm(self._header).astype(np.float64))

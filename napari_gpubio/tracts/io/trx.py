@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine
-from napari_gpubio.tracts.io.parsed import Found, flat
-from napari_gpubio.tracts.io.provenance import KEY, Notes, decode
+from napari_gpubio.tracts.io.parsed import Parsed, flat
+from napari_gpubio.tracts.io.provenance import KEY, Provenance, decode
 from napari_gpubio.tracts.io.validation import (
     BLOCK,
     Grid,
@@ -40,7 +40,7 @@ DTYPES = {
 DTYPES |= {f"float{bits}": np.dtype(f"<f{bits // 8}") for bits in (16, 32, 64)} | {"bit": np.dtype(bool)}
 
 
-def read_trx(path: Path) -> Found:
+def read_trx(path: Path) -> Parsed:
     """Read a ``.trx`` file.
 
     Raises
@@ -63,13 +63,13 @@ def read_trx(path: Path) -> Found:
         points = points.astype(np.float32, copy=False)
         check_finite(points)
         fibers, vertices = len(offsets) - 1, len(points)
-        return Found(
+        return Parsed(
             points=points,
             offsets=offsets,
             per_point=members.table("dpv", vertices),
             per_fiber=members.table("dps", fibers) | members.groups(fibers),
             grid=grid,
-            notes=decode(header[KEY]) if KEY in header else Notes(),
+            provenance=decode(header[KEY]) if KEY in header else Provenance(),
         )
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.io.parsed import Sink, numeric_columns
-from napari_gpubio.tracts.io.provenance import KEY, Notes
+from napari_gpubio.tracts.io.parsed import FormatWriter, numeric_columns
+from napari_gpubio.tracts.io.provenance import KEY, Provenance
 from napari_gpubio.tracts.io.trx import GROUP
 from napari_gpubio.tracts.io.validation import BLOCK, unique_names
 from napari_gpubio.tracts.model import Tractogram
@@ -24,11 +24,11 @@ logger = logging.getLogger(__name__)
 LONGEST_SIDE = np.iinfo(np.uint16).max
 
 
-class TrxSink(Sink):
+class TrxWriter(FormatWriter):
     """Writes a ``.trx`` file part by part."""
 
-    def __init__(self, path: Path, notes: Notes) -> None:
-        super().__init__(path, notes)
+    def __init__(self, path: Path, provenance: Provenance) -> None:
+        super().__init__(path, provenance)
         if max(self.grid.shape) > LONGEST_SIDE:
             raise InvalidInput(
                 f"trx cannot hold a volume of {self.grid.shape} voxels; a side has at most {LONGEST_SIDE}"
@@ -64,7 +64,7 @@ class TrxSink(Sink):
             "DIMENSIONS": list(self.grid.shape),
             "NB_VERTICES": self.points,
             "NB_STREAMLINES": self.fibers,
-            KEY: Notes(self.notes.parameters, complete).encode(),
+            KEY: Provenance(self.provenance.parameters, complete).encode(),
         }
         self._archive.writestr("header.json", json.dumps(header))
         self._archive.close()

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.io.parsed import Found, flat
+from napari_gpubio.tracts.io.parsed import Parsed, flat
 from napari_gpubio.tracts.io.validation import (
     check_finite,
     checked_magic,
@@ -34,7 +34,7 @@ _CELLS = ("VERTICES", "LINES", "POLYGONS", "TRIANGLE_STRIPS")
 _WIDTHS = {"VECTORS": 3, "NORMALS": 3, "TENSORS": 9, "TENSORS6": 6, "GLOBAL_IDS": 1, "PEDIGREE_IDS": 1}
 
 
-def read_vtk(path: Path, space: Space | None = None) -> Found:
+def read_vtk(path: Path, space: Space | None = None) -> Parsed:
     """Read the lines of a legacy VTK polydata file, text or binary, of any version up to 5.1.
 
     Parameters
@@ -71,7 +71,7 @@ class _PolyData:
         while words := text.line():
             self._section(words[0].upper(), words[1:])
 
-    def found(self, space: Space | None) -> Found:
+    def found(self, space: Space | None) -> Parsed:
         """Put the lines together."""
         if "LINES" not in self._cells:
             raise InvalidInput(f"it has no LINES, only {', '.join(self._cells) or 'points'}; is it a tractogram?")
@@ -83,7 +83,7 @@ class _PolyData:
         points = points if in_order else points[which]
         check_finite(points)
         per_point = self._columns("POINT_DATA")
-        return Found(
+        return Parsed(
             points=points,
             offsets=offsets_of(counts),
             per_point=per_point if in_order else {name: values[which] for name, values in per_point.items()},

@@ -38,9 +38,9 @@ def open_editor(table, row, column):
 def answer(monkeypatch, recipe, wavelength_nm=690.0):
     """Let the next dialog be closed with a recipe."""
 
-    class Answer:
+    class MetricValue:
         def __init__(self, rows, wavelength, unit, parent):
-            Answer.asked = [row.label for row in rows], wavelength, unit
+            MetricValue.asked = [row.label for row in rows], wavelength, unit
 
         recipe = None
         wavelength_nm = None
@@ -49,8 +49,8 @@ def answer(monkeypatch, recipe, wavelength_nm=690.0):
             return QDialog.DialogCode.Accepted if recipe is not None else QDialog.DialogCode.Rejected
 
         def deleteLater(self):  # noqa: N802 - Qt's name
-            Answer.deleted = True
+            MetricValue.deleted = True
 
-    Answer.recipe, Answer.wavelength_nm = recipe, wavelength_nm
-    monkeypatch.setattr(property_table, "PresetDialog", Answer)
-    return Answer
+    MetricValue.recipe, MetricValue.wavelength_nm = recipe, wavelength_nm
+    monkeypatch.setattr(property_table, "PresetDialog", MetricValue)
+    return MetricValue

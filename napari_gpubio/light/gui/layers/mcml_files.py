@@ -18,7 +18,8 @@ OPENED = "MCML (*.mci *.mco);;All files (*)"
 class McmlFiles(QObject):
     """Reads runs and results, writes runs.
 
-    ``runs_read`` carries a path and its runs, ``result_read`` a result, ``status_changed`` and ``error_occurred`` sentences.
+    ``runs_read`` carries a path and its runs, ``result_read`` a result, ``status_changed`` and ``error_occurred``
+    sentences.
 
     Parameters
     ----------

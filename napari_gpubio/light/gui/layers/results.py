@@ -30,7 +30,8 @@ Write = Callable[[Path, Any], None]
 class ResultBox(QWidget):
     """Numbers and files of one picture's result.
 
-    ``status_changed`` and ``error_occurred`` carry sentences, ``result_read`` a file and the result that was saved in it.
+    ``status_changed`` and ``error_occurred`` carry sentences, ``result_read`` a file and the result that was saved in
+    it.
 
     Parameters
     ----------

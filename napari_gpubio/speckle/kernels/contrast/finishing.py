@@ -1,8 +1,8 @@
 """From the sums of a row of windows to contrast, index and mask (Numba), the counterpart of ``finishing.cuh``.
 
 With N samples I, S the sum of I and Q of I²: D = N Q - S² is an integer, and K² = D N / ((N - 1) S²). D is rounded
-to single precision once; everything after it is done in single precision, in the same order by both backends. Arrays that
-are not wanted are empty.
+to single precision once; everything after it is done in single precision, in the same order by both backends. Arrays
+that are not wanted are empty.
 """
 
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Contrast in CUDA, the counterpart of ``cpu.py``; the kernels are in ``windows.cu``, ``sequences.cu`` and ``direct.cu``."""
+"""Contrast in CUDA, the counterpart of ``cpu.py``; kernels: ``windows.cu``, ``sequences.cu`` and ``direct.cu``."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Ray tracing numerics for all CPU cores (Numba), the counterpart of ``geodesic.cuh``: same names, same operation order.
+"""Ray tracing numerics for all CPU cores (Numba); same names and operation order as ``geodesic.cuh``.
 
 Every function works in the type of its arrays, float32 or float64. Positions are in voxels; ``euclid`` (A^T A) measures
 voxel vectors in mm.

@@ -1,4 +1,4 @@
-"""Ray tracing in CUDA, the counterpart of ``cpu.py``; the kernels are in ``geodesic.cu`` and ``geodesic_texture.cu``."""
+"""Ray tracing in CUDA, the counterpart of ``cpu.py``; kernels: ``geodesic.cu`` and ``geodesic_texture.cu``."""
 
 from collections import deque
 from pathlib import Path
