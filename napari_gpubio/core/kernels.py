@@ -7,11 +7,15 @@ specialization only (the floating-point type, say).
 
 import functools
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from napari_gpubio.core.errors import GpuBioError
 
+POINTER: np.dtype[Any] = np.dtype(np.uintp, metadata={"pointer": True})  # a field of a struct that takes an array
 _INCLUDE = re.compile(r'^[ \t]*#include[ \t]+"([^"]+)"[^\n]*$', re.MULTILINE)
 _CORE = Path(__file__).resolve().parent
 
@@ -78,3 +82,50 @@ def kernel(path: Path, name: str, *, defines: tuple[str, ...] = (), strict: bool
 
     chosen = options(defines=defines, strict=strict, fast=fast)
     return _module(path, chosen, cupy.cuda.Device().id).get_function(name)
+
+
+def struct_layout(fields: Mapping[str, Any]) -> np.dtype[Any]:
+    """Describe a struct that a kernel takes by value: ``{"grid": POINTER, "count": np.int32, "row": (np.float32, 9)}``.
+
+    Fields stand in the order of the struct in the ``.cu`` file, and have its sizes and alignments.
+    """
+    return np.dtype(
+        [(name, *(kind if isinstance(kind, tuple) else (kind,))) for name, kind in fields.items()], align=True
+    )
+
+
+def struct(layout: np.dtype[Any], **values: Any) -> np.void:
+    """Fill a struct for a kernel's arguments.
+
+    Parameters
+    ----------
+    layout
+        Made by `struct_layout`.
+    **values
+        One for each field. A field of kind `POINTER` takes an array on the device, or None; whoever launches the
+        kernel keeps the array alive.
+
+    Raises
+    ------
+    TypeError
+        If a field has no value, or a value no field.
+    """
+    if set(values) != set(layout.names or ()):
+        raise TypeError(f"fields and values differ: {sorted(set(values) ^ set(layout.names or ()))}")
+    filled: Any = np.zeros((), layout)
+    for name, value in values.items():
+        filled[name] = _address(value) if is_pointer(layout[name]) else value
+    whole: np.void = filled[()]
+    return whole
+
+
+def is_pointer(kind: np.dtype[Any]) -> bool:
+    """Whether a field of a struct is a `POINTER`."""
+    return "pointer" in (kind.metadata or {})
+
+
+def _address(array: Any) -> int:
+    if array is None:
+        return 0
+    place = array.data.ptr if hasattr(array.data, "ptr") else array.ctypes.data
+    return int(place)

@@ -23,6 +23,7 @@ from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.speckle.kernels.contrast.maker import defines_of as speckle_defines
 from tests.cuda_on_cpu import loader
+from tests.cuda_on_cpu.structs import struct_in
 from tests.denoise.samples import problem_of
 from tests.speckle.kernel_builds import recipes_of
 
@@ -322,3 +323,70 @@ def test_the_budget_check_sees_spills():
     assert usage.kernel == "greedy"
     assert usage.registers <= 64
     assert usage.spilled_bytes > 0
+
+
+# -- structs ---------------------------------------------------------------------------------------------------------
+
+STRUCT_TEXT = """
+struct Work {
+    const float* __restrict__ x;  // read
+    float *y;
+    int first, count;
+    unsigned char kind;
+    float frame[3];
+    unsigned long long seed;
+};
+extern "C" __global__ void fill(Work work, int extra) {
+    int i = threadIdx.x;
+    if (i < work.count) work.y[work.first + i] = work.x[i] * work.frame[2] + float(work.seed) + work.kind + extra;
+}
+"""
+WORK = kernels.struct_layout(
+    {
+        "x": kernels.POINTER,
+        "y": kernels.POINTER,
+        "first": np.int32,
+        "count": np.int32,
+        "kind": np.uint8,
+        "frame": (np.float32, 3),
+        "seed": np.uint64,
+    }
+)
+
+
+def work_of(x, y, **changes):
+    values = {"first": 1, "count": 3, "kind": 7, "frame": (0, 0, 2), "seed": 100, **changes}
+    return kernels.struct(WORK, x=x, y=y, **values)
+
+
+def test_a_struct_has_the_layout_of_the_source():
+    assert struct_in(STRUCT_TEXT, "Work") == WORK
+    with pytest.raises(LookupError, match="no struct Walk"):
+        struct_in(STRUCT_TEXT, "Walk")
+
+
+def test_a_kernel_takes_a_struct(cuda_on_cpu):
+    x, y = np.arange(3, dtype=np.float32), np.zeros(5, np.float32)
+    fill = loader.compile_text(STRUCT_TEXT).get_function("fill")
+    fill((1,), (32,), (work_of(x, y), np.int32(1000)))
+    np.testing.assert_array_equal(y, [0, 1107, 1109, 1111, 0])
+
+
+def test_the_fields_of_a_struct_are_checked():
+    with pytest.raises(TypeError, match="seed"):
+        kernels.struct(WORK, x=None, y=None, first=0, count=0, kind=0, frame=(0, 0, 0))
+    assert work_of(None, None)["x"] == 0
+
+
+def test_arrays_in_a_struct_are_watched(fake_gpu):
+    fake_gpu()
+    import cupy
+
+    fill = cupy.RawModule(code=STRUCT_TEXT, options=(), backend="nvrtc").get_function("fill")
+    x, y = cupy.arange(3, dtype=np.float32), cupy.zeros(4, np.float32)
+    fill((1,), (32,), (work_of(x, y), np.int32(0)))
+    assert y.get().tolist() == [0, 107, 109, 111]
+    with pytest.raises(loader.LaunchError, match="outside"):
+        fill((1,), (32,), (work_of(x, y, first=2), np.int32(0)))
+    with pytest.raises(TypeError, match="y points at no living device array"):
+        fill((1,), (32,), (work_of(x, np.zeros(4, np.float32)), np.int32(0)))

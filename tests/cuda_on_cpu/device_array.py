@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tests.cuda_on_cpu.fake_cupy import FakeGpu
 
 _POISON, _GUARD_BYTES = 0xA5, 128
+_living: dict[int, "weakref.ref[DeviceArray]"] = {}
 _Base: Any = np.ndarray  # untyped, since CuPy's methods differ from NumPy's
 
 
@@ -148,7 +149,18 @@ def allocate(gpu: "FakeGpu", shape: Any, dtype: Any) -> DeviceArray:
     weakref.finalize(block, gpu.give_back, device, nbytes)
     array = block[_GUARD_BYTES : _GUARD_BYTES + nbytes].view(dtype).reshape(shape).view(DeviceArray)
     array.gpu, array.device_index, array.block = gpu, device, block
+    _living[id(block)] = weakref.ref(array)
+    weakref.finalize(block, _living.pop, id(block))
     return array
+
+
+def array_at(address: int) -> DeviceArray | None:
+    """The living array whose memory holds an address."""
+    for reference in list(_living.values()):
+        array = reference()
+        if array is not None and array.ctypes.data <= address < array.ctypes.data + max(1, array.nbytes):
+            return array
+    return None
 
 
 def check_guards(kernel: str, index: int, array: DeviceArray) -> None:

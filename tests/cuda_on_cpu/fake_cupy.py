@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from napari_gpubio.core import kernels
 from tests.cuda_on_cpu import loader
-from tests.cuda_on_cpu.device_array import DeviceArray, adopt, allocate, check_guards, plain, refuse_host
+from tests.cuda_on_cpu.device_array import DeviceArray, adopt, allocate, array_at, check_guards, plain, refuse_host
 
 _MODULES = ("cupy", "cupy.cuda", "cupy.cuda.memory", "cupy.cuda.runtime", "cupy.cuda.compiler")
 
@@ -133,21 +134,37 @@ class _Kernel:
         if gpu.kernel_error is not None:
             raise gpu.kernel_error
         arrays = [(i, a) for i, a in enumerate(args) if isinstance(a, DeviceArray)]
+        arrays += [(i, a) for i, value in enumerate(args) for a in self._arrays_in(i, value)]
         self._check_places(args)
         if not gpu.dead_kernels:
             self._kernel(grid, block, [plain(a) for a in args], shared_mem)
         for i, array in arrays:
             check_guards(name, i, array)
 
+    def _arrays_in(self, index: int, value: Any) -> list[Any]:
+        """The device arrays that the fields of a struct point at."""
+        names = value.dtype.names or () if isinstance(value, np.void) else ()
+        addresses = {int(value[name]): name for name in names if kernels.is_pointer(value.dtype[name]) and value[name]}
+        found = [array_at(address) for address in addresses]
+        for name, array in zip(addresses.values(), found, strict=True):
+            if array is None:
+                raise TypeError(f"{self._kernel.name}, argument {index}: {name} points at no living device array")
+            self._check_place(index, array)
+        return found
+
     def _check_places(self, args: Sequence[Any]) -> None:
         for i, (word, arg) in enumerate(zip(self._kernel.signature, args, strict=False)):
             if type(arg) is np.ndarray and word[0] in "pq":
                 raise TypeError(f"{self._kernel.name}, argument {i}: a host array")
-            if isinstance(arg, DeviceArray) and arg.device_index != self._gpu.current:
-                raise RuntimeError(
-                    f"{self._kernel.name}, argument {i}: the array is on device {arg.device_index} "
-                    f"and the kernel runs on device {self._gpu.current}"
-                )
+            if isinstance(arg, DeviceArray):
+                self._check_place(i, arg)
+
+    def _check_place(self, index: int, array: Any) -> None:
+        if array.device_index != self._gpu.current:
+            raise RuntimeError(
+                f"{self._kernel.name}, argument {index}: the array is on device {array.device_index} "
+                f"and the kernel runs on device {self._gpu.current}"
+            )
 
 
 class _Stream(contextlib.AbstractContextManager["_Stream"]):

@@ -1,0 +1,125 @@
+"""Compiled CPU functions: three decorators, the cache they share, and blocks of items on all threads.
+
+Numba compiles a function again for every caller that it is linked into, so the CPU backends are shallow: Python calls a
+`kernel`, a kernel calls a `helper` or a `leaf`, and nothing large is called by anything that is compiled. Kernels are
+serial, release the GIL, and take a range of items; `run_blocks` hands ranges to threads. Inside of compiled functions
+there are scalars, loops, indices and views: no array expressions, no ``parallel=True``, no formatted messages.
+
+The machine code is kept in a user folder named after the hash of an engine's kernel sources. An edit in any of them
+(Numba itself looks at one file only) thus leads to a new folder, and a read-only installation works.
+"""
+
+import functools
+import hashlib
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba as nb
+import platformdirs
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_SHARED = ("core", "gui")
+# error_model: a division by zero is inf, as on the GPU, and not an exception.
+_COMMON: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "no_rewrites": True}
+BLOCKS_PER_THREAD = 4
+
+
+def kernel(function: Function) -> Function:
+    """Compile a function that Python calls; its machine code is kept on disk."""
+    ours = Path(function.__code__.co_filename).resolve()
+    chosen = nb.config.CACHE_DIR
+    try:
+        nb.config.CACHE_DIR = chosen or str(cache_folder(owner_of(ours)))
+        compiled: Function = nb.njit(cache=True, **_COMMON)(function)
+    finally:
+        nb.config.CACHE_DIR = chosen
+    return compiled
+
+
+def helper(function: Function) -> Function:
+    """Compile a function that only compiled functions call."""
+    compiled: Function = nb.njit(no_cpython_wrapper=True, **_COMMON)(function)
+    return compiled
+
+
+def leaf(function: Function) -> Function:
+    """Compile a function of a few lines, which LLVM inlines wherever it is called."""
+    compiled: Function = nb.njit(no_cpython_wrapper=True, forceinline=True, **_COMMON)(function)
+    return compiled
+
+
+def owner_of(path: Path) -> str:
+    """Name of the engine (or of ``core``, ``gui``) that a source file belongs to; an empty text for other files."""
+    return path.relative_to(_PACKAGE).parts[0] if path.is_relative_to(_PACKAGE) else ""
+
+
+@functools.cache
+def cache_folder(owner: str) -> Path:
+    """Folder for the machine code of an engine, named after all sources that it can depend on."""
+    return Path(platformdirs.user_cache_dir("napari-gpubio", appauthor=False)) / f"{owner or 'other'}-{_hash(owner)}"
+
+
+def _hash(owner: str) -> str:
+    digest = hashlib.sha256(nb.__version__.encode())
+    for folder in sorted({"core", owner} - {""}):
+        for path in sorted((_PACKAGE / folder).rglob("*.py")):
+            text = path.read_bytes()
+            if b"core.jit" in text or b"numba" in text or "kernels" in path.parts:
+                digest.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0" + text)
+    return digest.hexdigest()[:16]
+
+
+def thread_count() -> int:
+    """Threads that compiled functions may use; the environment variable NUMBA_NUM_THREADS lowers it."""
+    return int(nb.config.NUMBA_NUM_THREADS)
+
+
+def run_blocks(
+    kernel: Callable[..., Any], count: int, *arguments: Any, least: int = 1, threads: int | None = None
+) -> None:
+    """Call ``kernel(start, stop, *arguments)`` for ranges that make up ``range(count)``; idle threads take the next.
+
+    Parameters
+    ----------
+    kernel
+        A compiled function. What it writes for an item must not depend on the range that holds the item.
+    count
+        Number of items.
+    arguments
+        Given to every call.
+    least
+        Fewest items worth a call of their own; a call should last a millisecond.
+    threads
+        At most so many; all of `thread_count` if left out.
+    """
+    threads = max(1, min(threads or thread_count(), count // least))
+    if threads == 1:
+        kernel(0, count, *arguments)
+        return
+    blocks = min(threads * BLOCKS_PER_THREAD, count // least)
+    todo = iter(range(blocks))  # next() of an iterator over a range is atomic under the GIL
+
+    def work() -> None:
+        for block in todo:
+            kernel(block * count // blocks, (block + 1) * count // blocks, *arguments)
+
+    for job in [_pool().submit(work) for _ in range(threads)]:
+        job.result()
+
+
+@functools.cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(thread_count(), thread_name_prefix="napari-gpubio-cpu")
+
+
+def _forget_pool() -> None:
+    _pool.cache_clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)  # threads do not survive a fork

@@ -1,0 +1,113 @@
+"""Compiled CPU functions: results for any blocks, and where the machine code is kept."""
+
+import subprocess
+import sys
+import threading
+
+import numba as nb
+import numpy as np
+import pytest
+
+from napari_gpubio.core import jit
+
+
+@jit.leaf
+def squared(x):
+    return x * x
+
+
+@jit.helper
+def halved(x):
+    return squared(x) / 2.0
+
+
+@jit.kernel
+def fill(start, stop, out):
+    for i in range(start, stop):
+        out[i] += halved(np.float64(i))
+
+
+@jit.kernel
+def divide(start, stop, out):
+    for i in range(start, stop):
+        out[i] = 1.0 / out[i]
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 1000])
+@pytest.mark.parametrize("least", [1, 3, 10_000])
+@pytest.mark.parametrize("threads", [None, 1, 2, 3])
+def test_every_item_is_done_once(count, least, threads):
+    out = np.zeros(count)
+    jit.run_blocks(fill, count, out, least=least, threads=threads)
+    np.testing.assert_array_equal(out, np.arange(count) ** 2 / 2)
+
+
+def test_nothing_to_do():
+    jit.run_blocks(fill, 0, np.zeros(0))
+
+
+def test_division_by_zero_is_infinite():
+    out = np.zeros(1)
+    jit.run_blocks(divide, 1, out)
+    assert np.isinf(out[0])
+
+
+def test_an_error_in_a_block_is_raised():
+    def fail(start, stop):
+        raise ValueError(f"{start} to {stop}")
+
+    with pytest.raises(ValueError, match="0 to"):
+        jit.run_blocks(fail, 8, threads=1)
+    with pytest.raises(ValueError, match=" to "):
+        jit.run_blocks(fail, 8, threads=2)
+
+
+def test_threads_may_call_at_the_same_time():
+    outs = [np.zeros(500) for _ in range(6)]
+    workers = [threading.Thread(target=jit.run_blocks, args=(fill, 500, out)) for out in outs]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    for out in outs:
+        np.testing.assert_array_equal(out, np.arange(500) ** 2 / 2)
+
+
+def test_owners_of_source_files():
+    assert jit.owner_of(jit._PACKAGE / "light" / "kernels" / "physics.py") == "light"
+    assert jit.owner_of(jit._PACKAGE.parent / "elsewhere.py") == ""
+
+
+def test_a_folder_for_each_engine_that_an_edit_renames(tmp_path, monkeypatch):
+    monkeypatch.setattr(jit, "_PACKAGE", tmp_path)
+    for name in ("core/random.py", "light/kernels/cpu.py", "dose/kernels/cpu.py", "light/model.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("a = 1\n")
+    before = {owner: jit._hash(owner) for owner in ("light", "dose")}
+    (tmp_path / "light/model.py").write_text("a = 2\n")
+    assert {owner: jit._hash(owner) for owner in before} == before
+    (tmp_path / "light/kernels/cpu.py").write_text("a = 2\n")
+    assert jit._hash("light") != before["light"]
+    assert jit._hash("dose") == before["dose"]
+
+
+def test_the_cache_is_used_by_the_next_process(tmp_path):
+    (tmp_path / "kept.py").write_text(
+        "from napari_gpubio.core import jit\n@jit.kernel\ndef one(start, stop):\n    return stop\none(0, 1)\n"
+        "print(sum(one.stats.cache_hits.values()))\n"
+    )
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(jit._PACKAGE.parent)}
+    hits = [
+        subprocess.run(
+            [sys.executable, str(tmp_path / "kept.py")], capture_output=True, text=True, check=True, env=environment
+        ).stdout.strip()
+        for _ in range(2)
+    ]
+    assert hits == ["0", "1"]
+
+
+def test_numba_is_left_as_it_was():
+    before = nb.config.CACHE_DIR
+    jit.kernel(lambda start, stop: None)
+    assert before == nb.config.CACHE_DIR
