@@ -70,7 +70,7 @@ def fit_steps(
     volumes = select_volumes(scan, settings.shells)
     inside = _checked_mask(scan, mask)
     signals = _signals(scan, inside, volumes)
-    usable = cpu.usable_rows(signals)
+    usable = _usable_rows(signals)
     if not usable.all():
         signals = signals[usable]
         inside[inside] = usable
@@ -128,6 +128,18 @@ def _signals(scan: DiffusionScan, inside: npt.NDArray[np.bool_], volumes: npt.ND
     if len(volumes) < signals.shape[1]:
         signals = signals[:, volumes]
     return np.ascontiguousarray(signals, np.float32)
+
+
+def _usable_rows(signals: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+    """Voxels whose signals are all finite, and one of them positive; from shape (M, N) to (M,)."""
+    if not signals.size:
+        return np.zeros(len(signals), bool)
+    positive = np.asarray(signals.max(axis=1) > 0)
+    sums = signals @ np.ones(signals.shape[1], np.float32)
+    doubtful = ~np.isfinite(sums)  # a signal that is not finite, or a sum beyond single precision
+    if doubtful.any():
+        positive[doubtful] &= np.isfinite(signals[doubtful]).all(axis=1)
+    return positive
 
 
 def _runs(problem: FitProblem, device: Device) -> list[Any]:
