@@ -106,10 +106,13 @@ class WarmUp:
         What will be ready, as the user knows it.
     run
         Calls a public verb on the CPU.
+    functions
+        How many functions it compiles where the warm-ups before it have been run.
     """
 
     name: str
     run: Callable[[], object]
+    functions: int = 0
 
 
 def run_check(check: Check, device: Device) -> list[dict[str, Any]]:
