@@ -22,7 +22,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 STAMP = VENV / "napari-gpubio-installed.json"
-EXTRAS = {"demo": ["all"], "test": ["all", "test"]}
+EXTRAS = {"demo": ["all"], "test": ["all"]}
+GROUPS = {"demo": [], "test": ["test"]}
 OLDEST = (3, 11)
 XVFB = ["xvfb-run", "-a", "-s", "-screen 0 1600x1000x24"]
 # What Qt needs of a Linux system: to be imported at all, and to open a window.
@@ -56,7 +57,7 @@ def main(arguments: list[str]) -> int:
     command, rest = arguments[0], arguments[1:]
     try:
         check_python()
-        install(EXTRAS[command] + cuda_extras())
+        install(EXTRAS[command] + cuda_extras(), GROUPS[command])
         return run_demo(rest) if command == "demo" else run_tests(rest)
     except SetupError as problem:
         print(f"\nstart.py: {problem}", file=sys.stderr)
@@ -81,24 +82,38 @@ def check_python() -> None:
 # ------------------------------------------------------------------------------------------------------ installation
 
 
-def install(extras: list[str]) -> None:
-    """Make .venv and install the project with its extras, unless that is done already."""
-    extras = sorted(set(extras))
+def install(extras: list[str], groups: list[str]) -> None:
+    """Make .venv and install the project with extras and dependency groups, unless that is done already."""
     if not environment_works():
         make_environment()
-    if is_installed(extras):
+    if is_installed(extras, groups):
         return
-    extras = sorted(set(extras) | set(read_stamp().get("extras", [])))
-    print(f"start.py: installing napari-gpubio[{','.join(extras)}] into {VENV}", flush=True)
+    stamp = read_stamp()
+    extras = sorted({*extras, *stamp.get("extras", [])})
+    groups = sorted({*groups, *stamp.get("groups", [])})
+    needed = [requirement for group in groups for requirement in requirements(group)]
+    names, also = ",".join(extras), "".join(f" and its {group} group" for group in groups)
+    print(f"start.py: installing napari-gpubio[{names}]{also} into {VENV}", flush=True)
     pip = [str(venv_program("python")), "-m", "pip", "install", "--disable-pip-version-check"]
     STAMP.unlink(missing_ok=True)
-    if subprocess.run([*pip, "-e", f"{ROOT}[{','.join(extras)}]"], check=False).returncode:
+    if subprocess.run([*pip, "-e", f"{ROOT}[{names}]", *needed], check=False).returncode:
         raise SetupError(
             "pip could not install napari-gpubio; its reason is above. Without a way to pypi.org set HTTPS_PROXY "
             "(or PIP_INDEX_URL for a mirror); where a package has no wheel for this Python, use Python 3.12. "
             "Then run the same command again."
         )
-    STAMP.write_text(json.dumps({"project": project_hash(), "extras": extras}), encoding="utf-8")
+    STAMP.write_text(json.dumps({"project": project_hash(), "extras": extras, "groups": groups}), encoding="utf-8")
+
+
+def requirements(group: str) -> list[str]:
+    """List what a dependency group of pyproject.toml needs, included groups too."""
+    import tomllib  # only here: a Python that lacks it is refused with a sentence
+
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
+    needed = []
+    for entry in groups[group]:
+        needed += [entry] if isinstance(entry, str) else requirements(entry["include-group"])
+    return needed
 
 
 def make_environment() -> None:
@@ -134,10 +149,11 @@ def venv_program(name: str) -> Path:
     return VENV / "Scripts" / f"{name}.exe" if os.name == "nt" else VENV / "bin" / name
 
 
-def is_installed(extras: list[str]) -> bool:
-    """Whether the stamp says that this project is installed with at least these extras."""
+def is_installed(extras: list[str], groups: list[str]) -> bool:
+    """Whether the stamp says that this project is installed with at least these extras and groups."""
     stamp = read_stamp()
-    return stamp.get("project") == project_hash() and set(extras) <= set(stamp.get("extras", []))
+    has_all = set(extras) <= set(stamp.get("extras", [])) and set(groups) <= set(stamp.get("groups", []))
+    return has_all and stamp.get("project") == project_hash()
 
 
 def read_stamp() -> dict:
