@@ -3,7 +3,8 @@
     python3 start.py demo [--headless]     install into .venv, then show the plugin on sample data
     python3 start.py test [pytest args]    install into .venv, then run the tests
 
-The first call installs (some minutes, some hundred MB); later calls start at once. Delete .venv to start over.
+The first call installs (some minutes, some hundred MB) and compiles (under a minute); later calls start at once.
+Delete .venv to start over.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ STAMP = VENV / "napari-gpubio-installed.json"
 EXTRAS = {"demo": ["all"], "test": ["all"]}
 GROUPS = {"demo": [], "test": ["test"]}
 OLDEST = (3, 11)
+MOST_WORKERS = 4  # of the tests; each opens windows of its own
 XVFB = ["xvfb-run", "-a", "-s", "-screen 0 1600x1000x24"]
 # What Qt needs of a Linux system: to be imported at all, and to open a window.
 QT_LIBRARIES = ("libGL.so.1", "libEGL.so.1", "libfontconfig.so.1", "libglib-2.0.so.0", "libdbus-1.so.3")
@@ -217,16 +219,26 @@ def run_demo(arguments: list[str]) -> int:
         arguments = ["--headless", *arguments]
     if "--headless" not in arguments:
         require_libraries(QT_LIBRARIES + WINDOW_LIBRARIES)
+    compile_ahead()
     program = venv_program("napari-gpubio")
     if not program.exists():
         raise SetupError(f"{program} is not there; delete {VENV} and run the same command again")
     return subprocess.run([str(program), "demo", *arguments], check=False).returncode
 
 
+def compile_ahead() -> None:
+    """Compile the CPU backends, once for this machine; without that the first runs would wait for the compiler."""
+    print("start.py: compiling the CPU backends, once for this machine", flush=True)
+    if subprocess.run([str(venv_program("python")), "-m", "napari_gpubio.cli", "warm"], check=False).returncode:
+        print("start.py: not everything could be compiled ahead; it is compiled when it is first used", flush=True)
+
+
 def run_tests(arguments: list[str]) -> int:
     """Run pytest in the project's folder, under a virtual display where there is none."""
     require_libraries(QT_LIBRARIES)
-    command, environment = [str(venv_program("python")), "-m", "pytest", *arguments], dict(os.environ)
+    compile_ahead()
+    environment = dict(os.environ)
+    command = [str(venv_program("python")), "-m", "pytest", *parallel_options(arguments), *arguments]
     if has_display():
         require_libraries(WINDOW_LIBRARIES)
     elif shutil.which("xvfb-run") and shutil.which("xauth"):
@@ -240,6 +252,13 @@ def run_tests(arguments: list[str]) -> int:
             flush=True,
         )
     return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+
+
+def parallel_options(arguments: list[str]) -> list[str]:
+    """Options that share the tests among workers, unless the user gives some."""
+    if any(word.startswith("-n") or word == "--pdb" for word in arguments):
+        return []
+    return ["-n", str(min(MOST_WORKERS, os.cpu_count() or 1)), "--dist", "loadfile"]
 
 
 def has_display() -> bool:
