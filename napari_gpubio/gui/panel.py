@@ -123,6 +123,11 @@ class EnginePanel(QWidget):
         return self._runs_when_warm
 
     @property
+    def warmup_process(self) -> Any:
+        """The process that compiles the CPU backend (a `QProcess`), or None."""
+        return self._warmup.process
+
+    @property
     def device(self) -> str:
         """The chosen device, as the API takes it."""
         return str(self._device.currentData())
@@ -220,6 +225,11 @@ class EnginePanel(QWidget):
     def clear_message(self) -> None:
         """Take the sentence away."""
         self._message.hide()
+
+    @property
+    def status(self) -> str:
+        """The text of the status line."""
+        return self._status.text()
 
     @property
     def message(self) -> str:

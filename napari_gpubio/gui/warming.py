@@ -28,12 +28,12 @@ class BackgroundWarmup(QObject):
     def __init__(self, engine: str, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.engine, self.compiled = engine, 0
-        self._process: QProcess | None = None
+        self.process: QProcess | None = None
 
     @property
     def is_running(self) -> bool:
         """Whether the process is at work."""
-        return self._process is not None
+        return self.process is not None
 
     @property
     def is_needed(self) -> bool:
@@ -50,7 +50,7 @@ class BackgroundWarmup(QObject):
         """Begin, if it is needed and has not begun."""
         if self.is_running or not self.is_needed:
             return
-        process = self._process = QProcess(self)
+        process = self.process = QProcess(self)
         process.readyReadStandardOutput.connect(self._on_output)
         process.finished.connect(self._on_finished)
         process.setProcessChannelMode(QProcess.ProcessChannelMode.SeparateChannels)
@@ -59,7 +59,7 @@ class BackgroundWarmup(QObject):
 
     def stop(self) -> None:
         """End the process; what it has compiled stays."""
-        process, self._process = self._process, None
+        process, self.process = self.process, None
         if process is not None:
             process.readyReadStandardOutput.disconnect(self._on_output)
             process.finished.disconnect(self._on_finished)
@@ -68,15 +68,15 @@ class BackgroundWarmup(QObject):
             process.deleteLater()
 
     def _on_output(self) -> None:
-        process: Any = self._process
+        process: Any = self.process
         lines = bytes(process.readAllStandardOutput()).decode().split()
         if lines:
             self.compiled = int(lines[-1])
             self.progressed.emit(self.compiled)
 
     def _on_finished(self, status: int, *_: Any) -> None:
-        process: Any = self._process
-        self._process = None
+        process: Any = self.process
+        self.process = None
         message = bytes(process.readAllStandardError()).decode(sys.getdefaultencoding(), "replace").strip()
         process.deleteLater()
         self.finished.emit("" if status == 0 else message.rsplit("\n", 1)[-1] or f"the process ended with {status}")
