@@ -97,7 +97,7 @@ class SliceGuide(QObject):
         super().__init__(parent)
         self._viewer, self._place = viewer, place
         self._goes_later = False
-        self._later = QTimer(self)  # napari tells nobody of slices that are set while it changes the view
+        self._later = QTimer(self)  # napari emits no event for slices that are set while it changes the view
         self._later.setSingleShot(True)
         self._later.timeout.connect(self.go)
 

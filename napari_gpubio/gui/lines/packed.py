@@ -1,4 +1,4 @@
-"""Projections of the world on what is displayed: the canvas, and the thumbnail in the layer list."""
+"""Streamlines packed for the GPU: one vertex buffer, one index buffer, and a bounding box for each line."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -62,7 +62,7 @@ Segments = npt.NDArray[np.uint32]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Lines:
-    """Streamlines as the graphics card wants them; `pack_lines` makes them.
+    """Streamlines packed for the GPU; made by `pack_lines`.
 
     One object holds everything that must fit together, so that a thread which picks while the lines are replaced
     reads either the old ones or the new ones.
@@ -223,7 +223,7 @@ def _checked(points: npt.ArrayLike, offsets: npt.ArrayLike) -> tuple[Floats, Off
 
 
 def _columns(table: Mapping[str, npt.ArrayLike] | None, rows: int, what: str) -> dict[str, Array]:
-    """Return named numbers as arrays of shape (rows,), or say which name does not fit."""
+    """Return named numbers as arrays of shape (rows,), or raise an error that names the one that does not fit."""
     columns = {name: np.asarray(values) for name, values in (table or {}).items()}
     for name, values in columns.items():
         if values.shape != (rows,) or values.dtype.kind not in "biuf":

@@ -1,7 +1,7 @@
 """Colors of packed lines: by direction, all the same, or by a number.
 
-A paint is a small value that says everything that the colors depend on besides the lines themselves. So a worker can
-paint lines before a layer has them, and the layer can tell whether they already look as they should.
+A paint is a small value that holds everything the colors depend on besides the lines themselves. So a worker can
+paint lines before a layer has them, and the layer can check whether they have the right colors already.
 """
 
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class ByDirection:
         object.__setattr__(self, "linear", tuple(map(tuple, matrix.tolist())))
 
     def fits(self, _lines: "Lines") -> bool:
-        """Tell whether these lines can be painted so: all can."""
+        """Whether these lines can be colored this way: all can."""
         return True
 
     def apply(self, lines: "Lines") -> None:
@@ -67,7 +67,7 @@ class Uniform:
         object.__setattr__(self, "rgb", tuple(map(float, self.rgb)))
 
     def fits(self, _lines: "Lines") -> bool:
-        """Tell whether these lines can be painted so: all can."""
+        """Whether these lines can be colored this way: all can."""
         return True
 
     def apply(self, lines: "Lines") -> None:
@@ -97,7 +97,7 @@ class ByNumber:
         object.__setattr__(self, "lut", tuple(map(float, self.lut)))
 
     def fits(self, lines: "Lines") -> bool:
-        """Tell whether these lines have the number."""
+        """Whether these lines have the number."""
         return lines.numbers(self.name) is not None
 
     def apply(self, lines: "Lines") -> None:
