@@ -8,7 +8,7 @@ are read eight numbers at a time, so those of six components need two spare numb
 import numpy as np
 
 from napari_gpubio.core.jit import helper, leaf
-from napari_gpubio.core.simd import load, multiply_add, spread, unpack
+from napari_gpubio.core.intrinsics import load, multiply_add, spread, unpack
 
 
 @leaf
