@@ -71,18 +71,25 @@ class Run:
         """Bytes of the buffers that one fiber takes."""
         return 2 * self._problem.settings.ray_points * 4 * np.dtype(self._problem.real).itemsize
 
+    def allocate(self, start: int, count: int) -> tuple[Rays, RayOutput]:
+        """Rays of the fibers ``start`` to ``start + count - 1``, and memory for their points."""
+        p, rows = self._problem, count * self._problem.rays_per_fiber
+        output = RayOutput(
+            points=np.empty((rows, p.settings.ray_points, 4), p.real),
+            written=np.empty(rows, np.int32),
+            reasons=np.empty(rows, np.uint8),
+            stats=np.empty((rows, STATS), p.real),
+        )
+        return Rays(*p.rays(start, count), p.rays_per_fiber), output
+
+    def launch(self, rays: Rays, output: RayOutput) -> None:
+        """Trace rays, one row of the output for each."""
+        run_blocks(trace, len(output.written), self._volumes, self._problem.ray_settings, rays, output, least=4)
+
     def advance(self, start: int, count: int) -> None:
         """Trace the fibers ``start`` to ``start + count - 1``."""
-        p, settings, real = self._problem, self._problem.settings, self._problem.real
-        rays = Rays(*p.rays(start, count), p.rays_per_fiber)
-        total = count * p.rays_per_fiber
-        output = RayOutput(
-            points=np.empty((total, settings.ray_points, 4), real),
-            written=np.empty(total, np.int32),
-            reasons=np.empty(total, np.uint8),
-            stats=np.empty((total, STATS), real),
-        )
-        run_blocks(trace, total, self._volumes, p.ray_settings, rays, output, least=4)
+        rays, output = self.allocate(start, count)
+        self.launch(rays, output)
         self._parts.append(self._packed(start, rays, output))
 
     def take(self) -> list[Partial]:
@@ -97,7 +104,7 @@ class Run:
         per_ray = output.written.astype(np.int64).reshape(count, -1)
         offsets = np.concatenate([[0], np.cumsum(per_ray.sum(axis=1) + 1)])
         fibers = Fibers(offsets, np.empty((offsets[-1], 3), np.float32), np.empty(offsets[-1], np.float32))
-        run_blocks(pack, count, p.field.affine, rays, p.fa_at(rays.seeds), output, fibers, least=64)
+        run_blocks(pack, count, np.array(p.field.affine), rays, p.fa_at(rays.seeds), output, fibers, least=64)
         return Partial(
             start=start,
             points=fibers.points,

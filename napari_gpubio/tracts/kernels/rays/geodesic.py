@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from napari_gpubio.core.jit import helper, kernel, leaf
+from napari_gpubio.core.jit import kernel, leaf, reader
 from napari_gpubio.tracts.kernels.rays.interpolation import (
     multiply,
     quadratic,
@@ -57,7 +57,7 @@ def christoffel(samples, u, v, w):
     return u, v, w, -ax, -ay, -az
 
 
-@helper
+@reader
 def derivative(kind, field, guide, grid, state):
     """Right-hand side of the system at a state.
 
@@ -108,27 +108,6 @@ def advanced(y, t, k):
     return y0 + t * k0, y1 + t * k1, y2 + t * k2, y3 + t * k3, y4 + t * k4, y5 + t * k5
 
 
-@helper
-def runge_kutta(kind, field, guide, grid, stages, dt, y, k1):
-    """One step of Euler (1 stage), the midpoint rule (2) or classical Runge-Kutta (4) from y; k1 is given.
-
-    Returns whether all stages exist, and the new state (where a stage does not, that stage's place).
-    """
-    real = type(dt)
-    half, two = real(0.5), real(2)
-    k = total = k1
-    for stage in range(1, stages):
-        at = advanced(y, dt if stage == 3 else half * dt, k)
-        ok, k, _ = derivative(kind, field, guide, grid, at)
-        if not ok:
-            return False, at
-        if stage < 3:
-            total = advanced(total, two, k)
-    if stages == 4:
-        return True, advanced(y, dt / real(6), advanced(total, real(1), k))
-    return True, advanced(y, dt, k)
-
-
 @kernel
 def trace(start, stop, volumes, settings, rays, output):
     """Trace rays: row ``n`` of the output is ray ``n``; with two per fiber, 2f goes forward and 2f + 1 backward.
@@ -141,7 +120,7 @@ def trace(start, stop, volumes, settings, rays, output):
     seeds, directions, per_fiber = rays
     points, counts, reasons, stats = output
     real = seeds.dtype.type
-    zero, one, half = real(0), real(1), real(0.5)
+    zero, half, one, two, six = real(0), real(0.5), real(1), real(2), real(6)
     for n in range(start, stop):
         f = n // per_fiber
         sign = one if n % per_fiber == 0 else -one
@@ -187,8 +166,17 @@ def trace(start, stop, volumes, settings, rays, output):
                     if settings.max_drift > zero and not drift <= settings.max_drift:
                         reason = DRIFT
                         break
-            ok, out = runge_kutta(kind, field, guide, grid, settings.stages, dt, y, k1)
-            qx, qy, qz, _, _, _ = out
+            at, k, total = y, k1, k1
+            for stage in range(1, settings.stages):  # Euler, the midpoint rule, or classical Runge-Kutta
+                at = advanced(y, dt if stage == 3 else half * dt, k)
+                ok, k, _ = derivative(kind, field, guide, grid, at)
+                if not ok:
+                    break
+                if stage < 3:
+                    total = advanced(total, two, k)
+            if ok:
+                at = advanced(y, dt / six, advanced(total, one, k)) if settings.stages == 4 else advanced(y, dt, k)
+            qx, qy, qz, _, _, _ = at
             if not ok:
                 reason = FA if kind == EUDX and inside(shape, qx, qy, qz) else VOLUME
                 break
@@ -224,7 +212,7 @@ def trace(start, stop, volumes, settings, rays, output):
             riemannian += dt * root
             px, py, pz = qx, qy, qz
             ux, uy, uz = dx, dy, dz
-            y = (px, py, pz, dx, dy, dz) if kind == EUDX else out
+            y = (px, py, pz, dx, dy, dz) if kind == EUDX else at
             if now:
                 points[n, written, 0], points[n, written, 1], points[n, written, 2] = px, py, pz
                 points[n, written, 3] = fa

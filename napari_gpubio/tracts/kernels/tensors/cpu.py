@@ -245,8 +245,7 @@ class Run:
 
     def __init__(self, problem: FitProblem, *, device: Device = CPU) -> None:
         self.device = device
-        rounds = problem.iterations + 1 if problem.weighted else 0
-        self._arrays = FitArrays(problem.signals, problem.design, problem.solver, rounds)
+        self._arrays = FitArrays(problem.signals, problem.design, problem.solver, problem.rounds)
         self._out = np.full((len(problem.signals), 7), np.nan)
         self._raised = np.zeros(len(problem.signals), bool)
 

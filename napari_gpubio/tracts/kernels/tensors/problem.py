@@ -68,6 +68,11 @@ class FitProblem:
     weighted: bool
     iterations: int
 
+    @property
+    def rounds(self) -> int:
+        """Number of weighted fits after the ordinary one."""
+        return self.iterations + 1 if self.weighted else 0
+
 
 def design_matrix(bvals: Array, directions: Array) -> npt.NDArray[np.float64]:
     """Return the matrix of the log-linear tensor model, shape (N, 7); b in s/mm^2, unit directions in world axes."""
