@@ -17,8 +17,8 @@ Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
 NIFTI_SUFFIXES = (".nii", ".nii.gz")
 _MOST_GZIP_SHRINKS = 1100  # DEFLATE codes at most 258 bytes in 2 bits: a factor of 1032
-# What gzip and NumPy raise on a damaged file; `_nibabel_errors` adds nibabel's own.
-_READ_ERRORS = (
+# What gzip and NumPy raise on a damaged file; `_read_errors` adds nibabel's own.
+_READ_ERRORS: tuple[type[BaseException], ...] = (
     OSError,
     EOFError,
     ValueError,
@@ -137,7 +137,7 @@ def open_nifti(path: str | Path) -> Any:
         raise InvalidInput(f"{path.name} is not a file that can be read here; convert it to NIfTI (.nii, .nii.gz)")
     try:
         image = nib.load(path, mmap=False)
-    except (*_READ_ERRORS, *_nibabel_errors()) as error:
+    except _read_errors() as error:
         raise damaged(path, error) from error
     if not isinstance(image, nib.Nifti1Image):
         raise InvalidInput(f"{path.name} is not a NIfTI file despite its name; convert it to NIfTI")
@@ -150,11 +150,11 @@ def open_nifti(path: str | Path) -> Any:
     return image
 
 
-def _nibabel_errors() -> tuple[type[Exception], ...]:
+def _read_errors() -> tuple[type[BaseException], ...]:
     from nibabel.filebasedimages import ImageFileError
     from nibabel.spatialimages import HeaderDataError
 
-    return ImageFileError, HeaderDataError
+    return (*_READ_ERRORS, ImageFileError, HeaderDataError)
 
 
 def nifti_array(image: Any, path: Path) -> Array:
