@@ -18,7 +18,7 @@ Affine = npt.NDArray[np.float64]
 NIFTI_SUFFIXES = (".nii", ".nii.gz")
 _MOST_GZIP_SHRINKS = 1100  # DEFLATE codes at most 258 bytes in 2 bits: a factor of 1032
 # What gzip and NumPy raise on a damaged file; `_read_errors` adds nibabel's own.
-_READ_ERRORS: tuple[type[BaseException], ...] = (
+_READ_ERRORS: tuple[type[Exception], ...] = (
     OSError,
     EOFError,
     ValueError,
@@ -150,7 +150,7 @@ def open_nifti(path: str | Path) -> Any:
     return image
 
 
-def _read_errors() -> tuple[type[BaseException], ...]:
+def _read_errors() -> tuple[type[Exception], ...]:
     from nibabel.filebasedimages import ImageFileError
     from nibabel.spatialimages import HeaderDataError
 
