@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from napari_gpubio.tracts.phantom.analytic import as_matrices, constant, pull_back
+from napari_gpubio.tracts.phantom.analytic import as_matrices
+from napari_gpubio.tracts.phantom.closed_forms import constant, pull_back
 from tests.tracts.ray_samples import AHEAD, DOUBLE, EUDX, GRIDS, START, changed, on_grid, one_ray
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from napari_gpubio.core.device import CPU
 from napari_gpubio.tracts.checks import ray_errors
-from napari_gpubio.tracts.phantom.analytic import adaptive_ring, pull_back
+from napari_gpubio.tracts.phantom.closed_forms import adaptive_ring, pull_back
 from tests.tracts.ray_samples import DOUBLE, GRIDS, SEED_DOUBLE, changed, on_grid, one_ray, sampled
 
 

@@ -10,12 +10,12 @@ from scipy.spatial.transform import Rotation
 from napari_gpubio.core import chunks
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
-from napari_gpubio.tracts import DiffusionScan, FitSettings, brain_mask, fit_steps, fit_tensors, load_brain_phantom
-from napari_gpubio.tracts.io.dwi import read_dwi
+from napari_gpubio.tracts import DiffusionScan, FitSettings, fit_steps, fit_tensors, load_brain_phantom
+from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
 from napari_gpubio.tracts.io.gradients import world_to_fsl
-from napari_gpubio.tracts.io.volumes import read_mask
 from napari_gpubio.tracts.kernels.tensors.cpu import compose, eigen_decompose
-from napari_gpubio.tracts.phantom.signals import spread_directions
+from napari_gpubio.tracts.phantom.brain import spread_directions
+from napari_gpubio.tracts.tensors import brain_mask
 from napari_gpubio.tracts.tensors.repair import repair_tensors
 
 UPPER = ((0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2))  # xx, yy, zz, xy, xz, yz

@@ -11,10 +11,9 @@ import numpy as np
 from napari_gpubio.core.space import world_layer_affine
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.lines import ByDirection, Lines, Paint, pack_lines
-from napari_gpubio.tracts.gui.seed_box import SeedSettings
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.run import track_steps
-from napari_gpubio.tracts.seeds import label_points
+from napari_gpubio.tracts.seeds import SeedSettings, label_points
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps
 from napari_gpubio.tracts.tensors.scalars import scalar_map

@@ -1,6 +1,5 @@
 """The part of the tracking panel that speaks of seeds: the list of bundles, the ball around a click, a label region."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from napari.layers import Labels
@@ -18,31 +17,10 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.gui.layer_box import LayerBox
 from napari_gpubio.tracts.gui.bundles import BundleList
-from napari_gpubio.tracts.seeds import ball, checked_points
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeedSettings:
-    """The ball of seed points around a click."""
-
-    radius_mm: float = param(
-        3.0, "Seed radius", "Radius of the ball of seed points around a click; 0 = the click alone.",
-        unit="mm", minimum=0.0, maximum=50.0, step=0.5,
-    )  # fmt: skip
-    points: int = param(100, "Seed points", "Number of seed points in the ball.", minimum=1, maximum=100_000, step=10)
-
-    def __post_init__(self) -> None:
-        check_params(self)
-
-    def points_around(self, center_mm: Any) -> Any:
-        """Seed points, shape (points, 3), world mm; always the same for the same center."""
-        if self.points == 1 or self.radius_mm == 0:
-            return checked_points(center_mm)
-        return ball(center_mm, self.radius_mm, self.points)
+from napari_gpubio.tracts.seeds import SeedSettings
 
 
 class SeedBox(QWidget):

@@ -30,15 +30,15 @@ from napari_gpubio.gui.layer_box import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import call_text
 from napari_gpubio.gui.views import ViewBox
-from napari_gpubio.tracts.gradient_check import GradientCheck, check_gradients
+from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.tensor_images import read_tensors
-from napari_gpubio.tracts.io.volumes import read_volume
-from napari_gpubio.tracts.kernels.tensors.problem import FitSettings
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.napari_io import field_of, map_layer, read_layers, scan_of
 from napari_gpubio.tracts.tensors.glyphs import ellipsoids, nearby_voxels, slice_voxels
+from napari_gpubio.tracts.tensors.gradient_check import GradientCheck, check_gradients
 from napari_gpubio.tracts.tensors.run import fit_steps
 from napari_gpubio.tracts.tensors.scalars import scalar_map
+from napari_gpubio.tracts.tensors.settings import FitSettings
 
 if TYPE_CHECKING:
     import napari.viewer

@@ -28,8 +28,8 @@ from napari_gpubio.tracts.gui.script import tracking_script
 from napari_gpubio.tracts.gui.seed_box import SeedBox
 from napari_gpubio.tracts.gui.seed_controller import NO_TENSORS, SeedController
 from napari_gpubio.tracts.gui.seed_tool import volume_to_click
+from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.tractograms import read_tractogram
-from napari_gpubio.tracts.io.volumes import read_volume
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.napari_io import field_of, map_layer, scan_of
 from napari_gpubio.tracts.settings import Directions, TrackSettings

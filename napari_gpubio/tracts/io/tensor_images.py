@@ -14,7 +14,6 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-import nibabel as nib
 import numpy as np
 import numpy.typing as npt
 
@@ -22,9 +21,9 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.space import rotation_of
 from napari_gpubio.core.volumes import nifti_affine, nifti_array, open_nifti, save_nifti
+from napari_gpubio.tracts.io.dwi import read_mask
 from napari_gpubio.tracts.io.gradients import fsl_axes
 from napari_gpubio.tracts.io.mif import MIF_SUFFIXES, read_mif
-from napari_gpubio.tracts.io.volumes import read_mask
 from napari_gpubio.tracts.model import TensorField
 
 Array = npt.NDArray[Any]
@@ -120,7 +119,9 @@ def write_tensors(path: str | Path, field: TensorField, order: str = "mrtrix") -
     if own.dtype not in (np.float32, np.float64):
         own = own.astype(np.float32)
     values = own[..., list(_FULL) if order == "full" else np.argsort(_PLACES[order])]
-    image = nib.Nifti1Image(values[:, :, :, None] if order == "dipy" else values, field.affine)
+    import nibabel
+
+    image = nibabel.Nifti1Image(values[:, :, :, None] if order == "dipy" else values, field.affine)
     if order == "dipy":
         image.header.set_intent("symmetric matrix", (3,))
     save_nifti(path, image, f"diffusion tensors, mm2/s, {order} order")

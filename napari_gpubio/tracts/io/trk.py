@@ -8,6 +8,7 @@ behind the name.
 
 import io
 import logging
+import struct
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from nibabel.orientations import aff2axcodes, axcodes2ornt, ornt_transform
 from nibabel.streamlines import Field, TrkFile
+from nibabel.streamlines.tractogram_file import DataError, HeaderError
 from nibabel.streamlines.trk import (
     MAX_NB_NAMED_SCALARS_PER_POINT,
     decode_value_from_name,
@@ -26,9 +28,9 @@ from nibabel.streamlines.trk import (
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
-from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed, flat, numeric_columns
-from napari_gpubio.tracts.io.provenance import Provenance
+from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed, Provenance, flat, numeric_columns
 from napari_gpubio.tracts.io.validation import (
+    DAMAGED,
     Grid,
     check_finite,
     checked_magic,
@@ -42,6 +44,7 @@ from napari_gpubio.tracts.model import Tractogram
 
 logger = logging.getLogger(__name__)
 Array = npt.NDArray[Any]
+DAMAGE = (*DAMAGED, HeaderError, DataError, KeyError, OverflowError, struct.error)  # as nibabel raises them
 MAGIC = b"TRACK"
 HEADER_BYTES = 1000
 MOST_NAMES = MAX_NB_NAMED_SCALARS_PER_POINT

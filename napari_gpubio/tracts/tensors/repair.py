@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.tracts.kernels.tensors.cpu import compose, eigen_decompose
-
 Array = npt.NDArray[Any]
 _PIECE = 8192  # tensors at a time, so that they stay in the processor's cache
 
@@ -41,6 +39,8 @@ def repair_tensors(
 
 def repair_rows(tensors: Array, floor: float) -> npt.NDArray[np.bool_]:
     """Raise eigenvalues of tensors (M, 6) to a floor, in place; return which tensors were repaired, shape (M,)."""
+    from napari_gpubio.tracts.kernels.tensors.cpu import compose, eigen_decompose
+
     low = np.zeros(len(tensors), bool)
     bound = tensors.dtype.type(floor)
     for first in range(0, len(tensors), _PIECE):

@@ -15,11 +15,11 @@ from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.tracts.brain_mask import brain_mask
-from napari_gpubio.tracts.kernels.tensors import cpu
-from napari_gpubio.tracts.kernels.tensors.problem import FitProblem, FitSettings, fit_problem
+from napari_gpubio.tracts.kernels.tensors.problem import FitProblem, fit_problem
 from napari_gpubio.tracts.model import B0_LIMIT, DiffusionScan, TensorField
+from napari_gpubio.tracts.tensors.brain_mask import brain_mask
 from napari_gpubio.tracts.tensors.repair import repair_rows
+from napari_gpubio.tracts.tensors.settings import FitSettings
 
 Array = npt.NDArray[Any]
 _UM2_PER_MS = 1e-3  # mm^2/s
@@ -144,6 +144,8 @@ def _usable_rows(signals: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
 
 def _runs(problem: FitProblem, device: Device) -> list[Any]:
     if not device.is_gpu:
+        from napari_gpubio.tracts.kernels.tensors import cpu
+
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.tracts.kernels.tensors import gpu
 

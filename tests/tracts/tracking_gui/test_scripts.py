@@ -6,7 +6,8 @@ from napari.utils._proxies import PublicOnlyProxy
 from napari_gpubio import tracts
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.gui import TensorPanel
-from napari_gpubio.tracts.napari_io import brain_sample_layers, field_of, ring_sample_layers
+from napari_gpubio.tracts.napari_io import field_of
+from napari_gpubio.tracts.samples import brain_sample_layers, ring_sample_layers
 from tests.dock_widgets import MILLISECONDS, NOTHING_COPIED, moved, run_script, save_scripts_as, script_of
 from tests.tracts.tracking_gui.panel_samples import (
     CALLOSUM,

@@ -157,7 +157,7 @@ class Run:
         """Start the tracing kernel on device arrays, one row a ray; it returns at once."""
         count = len(output.written)
         threads = _rays_per_block(count, processor_count(self.device))
-        arguments = (self._volumes, self._settings, *self._structs(rays, output))
+        arguments: tuple[Any, ...] = (self._volumes, self._settings, *self._structs(rays, output))
         if self._textures is not None:
             run = kernel(_TEXTURE_SOURCE, "trace_vanaart_texture")
             addresses = [texture.ptr for texture in self._textures]

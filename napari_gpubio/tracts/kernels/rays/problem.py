@@ -7,13 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import ndimage
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.metrics import METRICS
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.seeds import Launch
-from napari_gpubio.tracts.settings import INTEGRATORS, TrackSettings
+from napari_gpubio.tracts.settings import INTEGRATORS, METRICS, TrackSettings
 from napari_gpubio.tracts.tensors.scalars import fractional_anisotropy
 
 Array = npt.NDArray[Any]
@@ -242,6 +240,8 @@ class RayProblem:
 
     def fa_at(self, voxels: Array) -> Array:
         """FA at voxel positions (count, 3), trilinear, shape (count,)."""
+        from scipy import ndimage
+
         fa = ndimage.map_coordinates(self.guide[..., 3], voxels.T.astype(np.float64), order=1, mode="nearest")
         return np.asarray(fa, self.real)
 
@@ -254,6 +254,8 @@ def check_finite(field: TensorField) -> None:
 
 def continued(tensors: Array, mask: npt.NDArray[np.bool_]) -> Array:
     """Give the voxels up to three beyond the mask the tensor of the nearest masked voxel."""
+    from scipy import ndimage
+
     if not mask.any():
         raise InvalidInput("the tensor mask is empty; there is nothing to track in")
     if mask.all():
@@ -272,6 +274,8 @@ def spline_coefficients(field: Array, *, interpolating: bool) -> Array:
     Smoothing: the samples themselves are the coefficients; all weights are positive, so tensors stay positive
     definite. Interpolating: coefficients for which the spline passes through the samples.
     """
+    from scipy import ndimage
+
     if interpolating:
         field = np.stack([ndimage.spline_filter(field[..., c], 3, mode="mirror") for c in range(field.shape[3])], -1)
     return np.pad(field, ((1, 2), (1, 2), (1, 2), (0, 0)), mode="reflect")

@@ -197,7 +197,7 @@ def fit_rows(start: int, stop: int, arrays: FitArrays, scratch: FitScratch, out:
     signals, design, solver = arrays.signals, arrays.design, arrays.solver
     y, weight, normal, x = scratch.log_signal, scratch.weight, scratch.normal, scratch.answer
     for n in range(start, stop):
-        largest = 0.0
+        largest = np.float64(0.0)
         for v in range(len(y)):
             value = np.float64(signals[n, v])
             if value > largest:

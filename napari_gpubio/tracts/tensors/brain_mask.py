@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import ndimage
 
 from napari_gpubio.core.errors import InvalidInput
 
@@ -35,6 +34,8 @@ def brain_mask(b0: Array) -> Mask:
     InvalidInput
         If the array is not a volume or shows nothing.
     """
+    from scipy import ndimage
+
     if b0.ndim != 3 or not b0.size:
         raise InvalidInput(f"a brain mask is made of one volume (x, y, z); this array has shape {b0.shape}")
     signal = np.clip(np.nan_to_num(b0.astype(np.float32), posinf=0.0, neginf=0.0), 0.0, None)
@@ -80,6 +81,8 @@ def _is_stripped(smooth: Array) -> bool:
 
 def _one_solid_piece(mask: Mask) -> Mask:
     """Largest piece after thin bridges are cut, closed and without holes; the volume's edge counts as open."""
+    from scipy import ndimage
+
     opened = ndimage.binary_opening(mask)
     labels, count = ndimage.label(opened if opened.any() else mask)
     if count == 0:

@@ -14,12 +14,10 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parallel import cpu_threads
 from napari_gpubio.core.space import checked_affine, rotation_of, voxel_sizes_mm
 from napari_gpubio.tracts.io.gradients import fsl_axes
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
@@ -166,22 +164,27 @@ def _block_scores(v1_world: Array, fa: Array, affine: npt.ArrayLike) -> tuple[Fl
     """Weights of agreeing pairs by block and change, shape (blocks, 24), and of all pairs."""
     if fa.ndim != 3 or v1_world.shape != (*fa.shape, 3):
         raise InvalidInput(f"directions of shape {v1_world.shape} and FA of shape {fa.shape} do not fit each other")
+    from napari_gpubio.core.jit import run_blocks
+    from napari_gpubio.tracts.kernels.coherence.cpu import Directions, count_pairs
+
     matrix = checked_affine(affine)
     axes = fsl_axes(matrix)
     offsets, lines = _neighbors(matrix, axes)
     # |C v . line| = |v . C^T line|: instead of every direction, the lines are turned, and from FSL's axes to the world.
     turned = np.stack([lines @ change.matrix @ axes.T for change in CHANGES])
     edges = np.clip(np.rint(_BLOCK_MM / voxel_sizes_mm(matrix)), *_BLOCK_VOXELS).astype(np.int64)
-    with cpu_threads():
-        agree, possible = _count_pairs(
-            np.ascontiguousarray(v1_world, np.float32),
-            np.ascontiguousarray(fa, np.float32),
-            offsets,
-            turned.astype(np.float32),
-            edges,
-            np.float32(np.cos(np.deg2rad(CONE_DEGREES))),
-            np.float32(FA_LIMIT),
-        )
+    directions = Directions(
+        np.ascontiguousarray(v1_world, np.float32),
+        np.ascontiguousarray(fa, np.float32),
+        offsets,
+        turned.astype(np.float32),
+        edges,
+        np.float32(np.cos(np.deg2rad(CONE_DEGREES))),
+        np.float32(FA_LIMIT),
+    )
+    blocks = [-(-n // int(edge)) for n, edge in zip(fa.shape, edges, strict=True)]
+    agree, possible = np.zeros((*blocks, len(CHANGES))), np.zeros(blocks[0])
+    run_blocks(count_pairs, blocks[0], directions, agree, possible)
     return agree.reshape(-1, len(CHANGES)), float(possible.sum())
 
 
@@ -196,42 +199,6 @@ def _neighbors(affine: Floats, axes: Floats) -> tuple[npt.NDArray[np.int64], Flo
     offsets = np.rint(half * sizes.max() / sizes).astype(np.int64)
     lines = offsets @ affine[:3, :3].T @ axes
     return offsets, lines / np.linalg.norm(lines, axis=1, keepdims=True)
-
-
-@nb.njit(cache=True, nogil=True, parallel=True)
-def _count_pairs(
-    v: Array, fa: Array, offsets: Array, lines: Array, edges: Array, cos_cone: np.float32, fa_limit: np.float32
-) -> tuple[Array, Floats]:
-    """Count agreeing pairs; each slab of blocks has its own sums, so that threads cannot change the result."""
-    nx, ny, nz = fa.shape
-    ex, ey, ez = edges
-    slabs = (nx + ex - 1) // ex
-    agree = np.zeros((slabs, (ny + ey - 1) // ey, (nz + ez - 1) // ez, lines.shape[0]))
-    possible = np.zeros(slabs)
-    for slab in nb.prange(slabs):
-        for x in range(slab * ex, min(nx, slab * ex + ex)):
-            for y in range(ny):
-                for z in range(nz):
-                    if not fa[x, y, z] > fa_limit:
-                        continue
-                    block = agree[slab, y // ey, z // ez]
-                    for o in range(offsets.shape[0]):
-                        a, b, c = x + offsets[o, 0], y + offsets[o, 1], z + offsets[o, 2]
-                        if a < 0 or b < 0 or c < 0 or a >= nx or b >= ny or c >= nz or not fa[a, b, c] > fa_limit:
-                            continue
-                        weight = fa[x, y, z] * fa[a, b, c]
-                        possible[slab] += weight
-                        _add_agreeing(block, weight, v[x, y, z], v[a, b, c], lines[:, o], cos_cone)
-    return agree, possible
-
-
-@nb.njit(cache=True, nogil=True)
-def _add_agreeing(block: Array, weight: float, v: Array, w: Array, lines: Array, cos_cone: np.float32) -> None:
-    """Add the weight to every change whose line (shape (24, 3)) both directions keep to."""
-    for k in range(len(lines)):
-        x, y, z = lines[k, 0], lines[k, 1], lines[k, 2]
-        if abs(v[0] * x + v[1] * y + v[2] * z) >= cos_cone and abs(w[0] * x + w[1] * y + w[2] * z) >= cos_cone:
-            block[k] += weight
 
 
 def _clearly_better(blocks: Floats, one: int, other: int) -> bool:
