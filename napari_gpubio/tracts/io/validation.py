@@ -27,7 +27,7 @@ Reference = str | os.PathLike[str] | tuple[npt.ArrayLike, tuple[int, int, int]]
 ALWAYS_UNPACKED = 64 * 2**20  # bytes; a compressed file may always unpack to this much
 MOST_EXPANSION = 100  # times; coordinates compress 1.1 to 10 times, a zip bomb 1000 times
 BLOCK = 4 * 2**20  # bytes read at once
-# What every reader may meet in a damaged file: a stream that ends early or does not unpack, and a word that is no number.
+# What a damaged file of any format can raise: a stream that ends early or does not unpack, a word that is no number.
 DAMAGED: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error, ValueError)
 
 

@@ -6,7 +6,7 @@ import pytest
 from napari_gpubio import tracts
 from napari_gpubio.core.space import viewer_to_world
 from tests.dock_widgets import MILLISECONDS, Mouse, button, moved
-from tests.tracts.tracking_gui.panel_samples import (
+from tests.tracts.gui.tracking_samples import (
     CALLOSUM,
     CORTICOSPINAL,
     FEW,

@@ -9,7 +9,7 @@ from napari_gpubio.tracts.gui import TensorPanel
 from napari_gpubio.tracts.napari_io import field_of
 from napari_gpubio.tracts.samples import brain_sample_layers, ring_sample_layers
 from tests.dock_widgets import MILLISECONDS, NOTHING_COPIED, moved, run_script, save_scripts_as, script_of
-from tests.tracts.tracking_gui.panel_samples import (
+from tests.tracts.gui.tracking_samples import (
     CALLOSUM,
     add_labels,
     add_sample,

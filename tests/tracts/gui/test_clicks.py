@@ -11,7 +11,7 @@ from napari_gpubio import tracts
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.gui import TrackingPanel
 from tests.dock_widgets import Mouse, button
-from tests.tracts.tracking_gui.panel_samples import (
+from tests.tracts.gui.tracking_samples import (
     AIR,
     CALLOSUM,
     CORTICOSPINAL,

@@ -6,7 +6,7 @@ from qtpy.QtWidgets import QComboBox
 
 from napari_gpubio.gui.views import set_view, view_of
 from napari_gpubio.tracts.napari_io import map_layer
-from tests.tracts.tracking_gui.panel_samples import (
+from tests.tracts.gui.tracking_samples import (
     CALLOSUM,
     add_maps,
     assert_same,

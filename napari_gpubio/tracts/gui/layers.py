@@ -6,10 +6,11 @@ import numpy as np
 
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.space import slice_steps_mm, world_layer_affine, world_to_viewer
+from napari_gpubio.gui import theme
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.gui.bundles import Bundle, BundleList
-from napari_gpubio.tracts.gui.request import packed_fibers
+from napari_gpubio.tracts.gui.request import pack_fibers
 from napari_gpubio.tracts.gui.seed_tool import MARKER_MM
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 
@@ -28,16 +29,16 @@ class BundleLayers:
     def __init__(self, viewer: Any) -> None:
         self._viewer = viewer
 
-    def fibers_of(self, key: object) -> Any | None:
+    def fiber_layer(self, key: object) -> Any | None:
         """Return the layer of a bundle's (a region's, a file's) fibers, or None if there is none (any more)."""
         return next((x for x in self._viewer.layers if isinstance(x, Streamlines) and key_of(x) == key), None)
 
-    def show_fibers(self, key: object, name: str, fibers: Tractogram, lines: Lines | None = None) -> Any:
-        """Show fibers in their layer if they have one, else in a new one; ``lines``: as a worker packed them."""
-        layer = self.fibers_of(key)
+    def set_fibers(self, key: object, name: str, fibers: Tractogram, lines: Lines | None = None) -> Any:
+        """Put fibers into their layer if they have one, else into a new one; ``lines``: as a worker packed them."""
+        layer = self.fiber_layer(key)
         carried = {"bundle": key, "tractogram": fibers}
         if lines is None:
-            lines = packed_fibers(fibers, None if layer is None else layer.paint)
+            lines = pack_fibers(fibers, None if layer is None else layer.paint)
         if layer is not None:
             layer.set_lines(lines)
             layer.metadata[KEY] = carried
@@ -49,11 +50,11 @@ class BundleLayers:
         self._viewer.add_layer(layer)
         if active is not None and active in self._viewer.layers:
             self._viewer.layers.selection.active = active
-        self.bring_to_front()
+        self.raise_fibers()
         return layer
 
-    def follow(self, bundles: BundleList) -> None:
-        """Take fibers away whose bundle is gone, and give the others the names of their bundles."""
+    def rename_and_remove(self, bundles: BundleList) -> None:
+        """Remove fibers whose bundle is gone, and give the others the names of their bundles."""
         for layer in [x for x in self._viewer.layers if isinstance(x, Streamlines) and isinstance(key_of(x), int)]:
             bundle = bundles.find(key_of(layer))
             if bundle is None:
@@ -61,7 +62,7 @@ class BundleLayers:
             elif layer.name != bundle.name:
                 layer.name = bundle.name
 
-    def show_seeds(self, bundles: list[Bundle], centers_mm: list[Any], source: DiffusionScan | TensorField) -> None:
+    def set_markers(self, bundles: list[Bundle], centers_mm: list[Any], source: DiffusionScan | TensorField) -> None:
         """Show the markers of all bundles at these world positions."""
         layer = next((x for x in self._viewer.layers if _is_seeds(x)), None)
         if not bundles:
@@ -79,7 +80,7 @@ class BundleLayers:
                 scale=step,
                 size=MARKER_MM / float(step.mean()),
                 face_color=colors,
-                border_color="black",
+                border_color=theme.MARKER_BORDER,
                 border_width=0.12,
                 out_of_slice_display=True,
                 symbol="o",
@@ -93,7 +94,7 @@ class BundleLayers:
         layer.data = positions
         layer.face_color = colors
 
-    def bring_to_front(self) -> None:
+    def raise_fibers(self) -> None:
         """Put fibers above images, and the markers above all."""
         layers = self._viewer.layers
         ours = [x for x in layers if isinstance(x, Streamlines)] + [x for x in layers if _is_seeds(x)]

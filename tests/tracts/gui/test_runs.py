@@ -21,7 +21,7 @@ from tests.dock_widgets import (
     hide_and_show,
     moved,
 )
-from tests.tracts.tracking_gui.panel_samples import (
+from tests.tracts.gui.tracking_samples import (
     CALLOSUM,
     CORTICOSPINAL,
     HeldTracking,

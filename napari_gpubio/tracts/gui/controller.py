@@ -1,4 +1,4 @@
-"""Everything about seeds between the mouse, the list in the panel and the layers on screen."""
+"""Keeps named seeds in step with the mouse, the list in the panel and the layers on screen."""
 
 import dataclasses
 from collections.abc import Callable
@@ -9,11 +9,13 @@ from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.space import viewer_to_world, world_to_viewer
+from napari_gpubio.gui import theme
+from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.views import show_slices_at
-from napari_gpubio.tracts.gui.bundle_layers import BundleLayers
 from napari_gpubio.tracts.gui.bundles import BundleList
+from napari_gpubio.tracts.gui.inputs import SeedBox
+from napari_gpubio.tracts.gui.layers import BundleLayers
 from napari_gpubio.tracts.gui.request import Position
-from napari_gpubio.tracts.gui.seed_box import SeedBox
 from napari_gpubio.tracts.gui.seed_tool import SeedTool
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.seeds import check_seed
@@ -23,7 +25,7 @@ MISSED = "The click met no voxel of the tensors; click in the brain."
 
 
 class SeedController(QObject):
-    """Keeps bundles, markers and the list in step, and says when fibers are wanted.
+    """Keeps bundles, markers and the list in step, and reports where a seed was placed.
 
     Parameters
     ----------
@@ -37,9 +39,9 @@ class SeedController(QObject):
         Gives the layer whose volume a click means, or None.
     """
 
-    track_wanted = Signal()
-    preview_wanted = Signal(object)  # the bundle as it is being dragged
-    changed = Signal()
+    seed_placed = Signal()  # or its move was undone: its fibers have to be traced
+    seed_moved = Signal(object)  # the bundle as it is being dragged
+    bundles_changed = Signal()
     error_occurred = Signal(str)
 
     def __init__(
@@ -51,14 +53,14 @@ class SeedController(QObject):
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self.bundles = BundleList()
+        self.bundles = BundleList(theme.REGIONS)
         self.layers = BundleLayers(viewer)
         self.tool = SeedTool(viewer, self._marker_positions, target, self)
         self._viewer, self._box, self._source = viewer, box, source
         self._connect()
 
-    def place(self, center_mm: Position, *, new: bool = False) -> None:
-        """Put the current bundle's seed (or a new one's) at a world position in mm, and want its fibers.
+    def move_seed(self, center_mm: Position, *, new: bool = False) -> None:
+        """Put the current bundle's seed (or a new one's) at a world position in mm, and report it.
 
         Raises
         ------
@@ -72,45 +74,50 @@ class SeedController(QObject):
             self.bundles.add(center_mm)
         else:
             self.bundles.move(center_mm)
-        self._box.use_ball()
-        self._go_to(center_mm)
-        self.show()
-        self.track_wanted.emit()
+        self._box.seed_from_click()
+        self._move_slices(center_mm)
+        self.refresh()
+        self.seed_placed.emit()
 
-    def current_position(self) -> Any | None:
+    def seed_position(self) -> Any | None:
         """Viewer position (z, y, x) of the current seed, or None."""
         source, current = self._source(), self.bundles.current
         if source is None or current is None:
             return None
         return world_to_viewer(current.center_mm, source.affine, source.shape)
 
-    def show(self) -> None:
+    def refresh(self) -> None:
         """Show the bundles in the list, as markers and as layers."""
-        self._box.show_bundles(self.bundles)
-        self.layers.follow(self.bundles)
-        self._show_markers([b.center_mm for b in self.bundles])
-        self.changed.emit()
+        self._box.list_bundles(self.bundles)
+        self.layers.rename_and_remove(self.bundles)
+        self._move_markers([b.center_mm for b in self.bundles])
+        self.bundles_changed.emit()
 
     def attach(self) -> None:
-        """Take the mouse."""
+        """Listen to the mouse."""
         self.tool.attach()
 
     def detach(self) -> None:
-        """Give the mouse back."""
+        """Stop listening to the mouse."""
         self.tool.detach()
 
     def _connect(self) -> None:
-        self.tool.placed.connect(self._on_placed)
-        self.tool.grabbed.connect(self._on_grabbed)
-        self.tool.dragged.connect(lambda _, position: self._on_dragged(position))
-        self.tool.dropped.connect(lambda _, position: self._on_placed(position, new=False))
-        self.tool.missed.connect(lambda: self.error_occurred.emit(NO_TENSORS if self._source() is None else MISSED))
-        self._box.placing_changed.connect(self._on_placing)
-        self._box.chosen.connect(self._on_chosen)
-        self._box.renamed.connect(self._on_renamed)
-        self._box.add_wanted.connect(self._on_add)
-        self._box.remove_wanted.connect(self._on_remove)
-        self._box.undo_wanted.connect(self._on_undo)
+        tool, box = self.tool, self._box
+        connect_all(
+            (
+                (tool.placed, self._on_placed),
+                (tool.grabbed, self._on_grabbed),
+                (tool.dragged, lambda _, position: self._on_dragged(position)),
+                (tool.dropped, lambda _, position: self._on_placed(position, new=False)),
+                (tool.missed, self._on_missed),
+                (box.placing_changed, self._on_placing),
+                (box.chosen, self._on_chosen),
+                (box.renamed, self._on_renamed),
+                (box.add_clicked, self._on_add),
+                (box.remove_clicked, self._on_remove),
+                (box.undo_clicked, self._on_undo),
+            )
+        )
 
     # -- where things are -----------------------------------------------------------------------------------------
 
@@ -127,12 +134,12 @@ class SeedController(QObject):
             return []
         return world_to_viewer([b.center_mm for b in self.bundles], source.affine, source.shape)
 
-    def _show_markers(self, centers_mm: list[Position]) -> None:
+    def _move_markers(self, centers_mm: list[Position]) -> None:
         source = self._source()
         if source is not None:
-            self.layers.show_seeds(list(self.bundles), centers_mm, source)
+            self.layers.set_markers(list(self.bundles), centers_mm, source)
 
-    def _go_to(self, center_mm: Position) -> None:
+    def _move_slices(self, center_mm: Position) -> None:
         """Move the slices on screen to a world position."""
         source = self._source()
         if source is not None:
@@ -142,13 +149,16 @@ class SeedController(QObject):
 
     def _on_placed(self, position: Any, new: bool) -> None:
         try:
-            self.place(self._world(position), new=new)
+            self.move_seed(self._world(position), new=new)
         except GpuBioError as error:
-            self.show()  # a marker that was dragged there goes back
+            self.refresh()  # a marker that was dragged there goes back
             self.error_occurred.emit(str(error))
 
+    def _on_missed(self) -> None:
+        self.error_occurred.emit(NO_TENSORS if self._source() is None else MISSED)
+
     def _on_grabbed(self, index: int) -> None:
-        self._box.use_ball()
+        self._box.seed_from_click()
         self._on_chosen(index)
 
     def _on_dragged(self, position: Any) -> None:
@@ -158,15 +168,15 @@ class SeedController(QObject):
         moved = dataclasses.replace(current, center_mm=self._world(position))
         centers = [b.center_mm for b in self.bundles]
         centers[self.bundles.current_index] = moved.center_mm
-        self._show_markers(centers)
-        self.preview_wanted.emit(moved)
+        self._move_markers(centers)
+        self.seed_moved.emit(moved)
 
     def _on_placing(self, placing: bool) -> None:
         self.tool.placing = placing
 
     def _on_chosen(self, index: int) -> None:
         self.bundles.choose(index)
-        self.show()
+        self.refresh()
 
     def _on_renamed(self, name: str) -> None:
         was = self.bundles.current
@@ -176,7 +186,7 @@ class SeedController(QObject):
             self.bundles.rename(name)
         except InvalidInput as error:
             self.error_occurred.emit(str(error))
-        self.show()
+        self.refresh()
 
     def _on_add(self) -> None:
         """Put a new bundle at the middle of what is shown; the user then drags it or clicks."""
@@ -185,12 +195,12 @@ class SeedController(QObject):
     def _on_remove(self) -> None:
         if self.bundles.current is not None:
             self.bundles.remove()
-            self.show()
+            self.refresh()
 
     def _on_undo(self) -> None:
         before = {b.key: b.center_mm for b in self.bundles}
         self.bundles.undo()
-        self.show()
+        self.refresh()
         current = self.bundles.current
         if current is not None and before.get(current.key) != current.center_mm:
-            self.track_wanted.emit()
+            self.seed_placed.emit()

@@ -12,7 +12,7 @@ from napari_gpubio import tracts
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.gui.views import camera_of, set_view
 from tests.dock_widgets import MILLISECONDS, Mouse, button, moved
-from tests.tracts.tracking_gui.panel_samples import (
+from tests.tracts.gui.tracking_samples import (
     CALLOSUM,
     CORTICOSPINAL,
     add_maps,

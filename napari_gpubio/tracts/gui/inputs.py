@@ -1,12 +1,14 @@
-"""The part of the tracking panel that speaks of seeds: the list of bundles, the ball around a click, a label region."""
+"""Inputs of the tracking panel: bundles and their seeds, and what fibers are seen against in 3-D."""
 
 from typing import Any
 
+import numpy as np
 from napari.layers import Labels
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtGui import QColor, QIcon, QPixmap
 from qtpy.QtWidgets import (
     QAbstractItemView,
+    QComboBox,
     QFormLayout,
     QHBoxLayout,
     QListWidget,
@@ -29,9 +31,9 @@ class SeedBox(QWidget):
     placing_changed = Signal(bool)
     chosen = Signal(int)
     renamed = Signal(str)
-    add_wanted = Signal()
-    remove_wanted = Signal()
-    undo_wanted = Signal()
+    add_clicked = Signal()
+    remove_clicked = Signal()
+    undo_clicked = Signal()
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -57,11 +59,11 @@ class SeedBox(QWidget):
         """Which label to seed from."""
         return int(self._label.value())
 
-    def use_ball(self) -> None:
+    def seed_from_click(self) -> None:
         """Seed from the click again."""
         self._labels.setCurrentIndex(0)
 
-    def show_bundles(self, bundles: BundleList) -> None:
+    def list_bundles(self, bundles: BundleList) -> None:
         """Show the list as it is."""
         was = self._list.blockSignals(True)
         self._list.clear()
@@ -93,9 +95,9 @@ class SeedBox(QWidget):
             "Ctrl+click picks a fiber. Off: a click picks a fiber."
         )
         self._placing.toggled.connect(self.placing_changed)
-        self._remove = self._button("Remove", "Remove the current bundle and its fibers", self.remove_wanted)
-        self._undo = self._button("Undo", "Take the last change of the seeds back", self.undo_wanted)
-        add = self._button("New", "Start a new bundle (or Shift+click)", self.add_wanted)
+        self._remove = self._button("Remove", "Remove the current bundle and its fibers", self.remove_clicked)
+        self._undo = self._button("Undo", "Take the last change of the seeds back", self.undo_clicked)
+        add = self._button("New", "Start a new bundle (or Shift+click)", self.add_clicked)
         buttons = QHBoxLayout()
         for button, stretch in ((self._placing, 2), (add, 1), (self._remove, 1), (self._undo, 1)):
             buttons.addWidget(button, stretch)
@@ -135,3 +137,43 @@ def _dot(color: str) -> QIcon:
     pixmap = QPixmap(12, 12)
     pixmap.fill(QColor(color))
     return QIcon(pixmap)
+
+
+CHOICES = {
+    "volume": "FA volume",
+    "axial": "axial FA plane through the seed",
+    "coronal": "coronal FA plane through the seed",
+    "sagittal": "sagittal FA plane through the seed",
+}
+_NORMALS = {"axial": (1, 0, 0), "coronal": (0, 1, 0), "sagittal": (0, 0, 1)}  # viewer axes z, y, x
+
+
+class ContextBox(QWidget):
+    """Choose the context and set a layer up for it."""
+
+    changed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._box = QComboBox(self)
+        for name, text in CHOICES.items():
+            self._box.addItem(text, name)
+        self._box.currentIndexChanged.connect(lambda *_: self.changed.emit())
+        form = QFormLayout(self)
+        form.setContentsMargins(0, 0, 0, 0)
+        form.addRow("Behind (3-D)", self._box)
+
+    def choose(self, name: str) -> None:
+        """Choose a context by its name; see `CHOICES`."""
+        self._box.setCurrentIndex(self._box.findData(name))
+
+    def apply(self, layer: Any, seed: Any) -> None:
+        """Show an image layer as chosen; ``seed`` is a viewer position (z, y, x)."""
+        name = self._box.currentData()
+        layer.depiction = "volume" if name == "volume" else "plane"
+        if name != "volume":
+            origin = layer.world_to_data(seed)
+            ahead = layer.world_to_data(np.asarray(seed) + _NORMALS[name])
+            layer.plane.position = tuple(float(p) for p in origin)
+            layer.plane.normal = tuple(float(n) for n in (ahead - origin) / np.linalg.norm(ahead - origin))
+            layer.plane.thickness = 1

@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.gui.bundles import COLORS, BundleList
+from napari_gpubio.gui.theme import REGIONS as COLORS
+from napari_gpubio.tracts.gui.bundles import BundleList
 
 A, B, C = (0.0, -5.0, 22.0), (-22.0, -18.0, 12.0), (1.0, 2.0, 3.0)
 
@@ -16,14 +17,14 @@ def state(bundles):
 
 
 def three():
-    bundles = BundleList()
+    bundles = BundleList(COLORS)
     for center in (A, B, C):
         bundles.add(center)
     return bundles
 
 
 def test_an_empty_list():
-    bundles = BundleList()
+    bundles = BundleList(COLORS)
     assert len(bundles) == 0
     assert bundles.current is None
     assert bundles.current_index == -1
@@ -56,7 +57,7 @@ def test_a_number_and_a_color_that_became_free_do_not_clash():
 
 
 def test_more_bundles_than_colors():
-    bundles = BundleList()
+    bundles = BundleList(COLORS)
     for _ in range(2 * len(COLORS) + 1):
         bundles.add(A)
     assert {b.color for b in bundles} == set(COLORS)
@@ -98,7 +99,7 @@ def test_removing(index, left, current):
 
 
 def test_removing_the_last_one():
-    bundles = BundleList()
+    bundles = BundleList(COLORS)
     bundles.add(A)
     bundles.remove()
     assert bundles.current is None
@@ -107,7 +108,7 @@ def test_removing_the_last_one():
 
 
 def test_every_change_can_be_undone_in_turn():
-    bundles = BundleList()
+    bundles = BundleList(COLORS)
     changes = [
         lambda: bundles.add(A),
         lambda: bundles.add(B, "second"),
@@ -138,7 +139,7 @@ def test_undo_makes_the_changed_bundle_current_again():
 
 
 def test_what_changes_nothing_is_nothing_to_undo():
-    bundles = BundleList()
+    bundles = BundleList(COLORS)
     bundles.add(A)
     bundles.move(A)
     bundles.rename("bundle 1")

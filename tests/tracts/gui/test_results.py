@@ -7,7 +7,7 @@ from superqt import QLabeledDoubleRangeSlider
 
 from napari_gpubio import tracts
 from tests.dock_widgets import Mouse, button, moved
-from tests.tracts.tracking_gui.panel_samples import (
+from tests.tracts.gui.tracking_samples import (
     CALLOSUM,
     by_api,
     choose_in_list,
@@ -23,7 +23,7 @@ from tests.tracts.tracking_gui.panel_samples import (
 
 # -------------------------------------------------------------------------------------------------------- results
 
-SAVE_DIALOG = "napari_gpubio.tracts.gui.tracking_panel.QFileDialog.getSaveFileName"
+SAVE_DIALOG = "napari_gpubio.gui.file_dialogs.QFileDialog.getSaveFileName"
 
 
 def test_color_by(viewer, panel, qtbot):
@@ -129,7 +129,7 @@ def test_saving_what_cannot_be_saved_is_a_sentence(viewer, panel, qtbot, tmp_pat
     settle(qtbot, panel)
     for bad in (tmp_path / "fibers.docx", tmp_path / "no such folder" / "fibers.trk"):
         monkeypatch.setattr(
-            "napari_gpubio.tracts.gui.tracking_panel.QFileDialog.getSaveFileName",
+            "napari_gpubio.gui.file_dialogs.QFileDialog.getSaveFileName",
             lambda *_, bad=bad, **__: (str(bad), ""),
         )
         panel.clear_message()
