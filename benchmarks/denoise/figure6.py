@@ -14,7 +14,7 @@ from common import Array, Row, Stopwatch, Timing
 from denoise.plan import make_problem
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.kernels import kernel
-from napari_gpubio.denoise.kernels.anlm import cpu, gpu, wavelet
+from napari_gpubio.denoise.kernels.anlm import cpu, gpu, tally
 from napari_gpubio.denoise.kernels.anlm import filtering as anlm
 from napari_gpubio.denoise.kernels.anlm.problem import Problem
 
@@ -229,13 +229,13 @@ def mixed(variant: Variant, device: Device, estimates: tuple[Any, Any]) -> Array
     import cupy
 
     if not variant.gpu_after:
-        return np.asarray(wavelet.mix(*map(cupy.asnumpy, estimates), cpu.filter_axis))
+        return np.asarray(tally.mix(*map(cupy.asnumpy, estimates), cpu.filter_axis))
     filter_axis = filter_axis_on_gpu()
     with cupy.cuda.Device(device.indices[0]):
-        return np.asarray(cupy.asnumpy(wavelet.mix(*estimates, filter_axis, cupy)))
+        return np.asarray(cupy.asnumpy(tally.mix(*estimates, filter_axis, cupy)))
 
 
-def filter_axis_on_gpu() -> wavelet.FilterAxis:
+def filter_axis_on_gpu() -> tally.FilterAxis:
     """The engine's kernel that filters along lines of one axis."""
     import cupy
 

@@ -15,12 +15,11 @@ from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.denoise import validation as checks
+from napari_gpubio.denoise.calibration import calibrate
 from napari_gpubio.denoise.kernels.anlm import cpu
-from napari_gpubio.denoise.kernels.anlm.problem import Problem, scale_of
+from napari_gpubio.denoise.kernels.anlm.problem import Problem, Windows, make_windows, scale_of
 from napari_gpubio.denoise.kernels.anlm.tally import Filtered, reached
-from napari_gpubio.denoise.kernels.anlm.windows import Windows, make_windows
 from napari_gpubio.denoise.model import DenoiseResult
-from napari_gpubio.denoise.noise import calibrate
 from napari_gpubio.denoise.settings import DenoiseSettings
 
 Array = npt.NDArray[Any]

@@ -10,9 +10,8 @@ import numpy.typing as npt
 from napari_gpubio.core.checks import Check, Finding, z_score_finding
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.denoise.checks.direct import denoise_directly, mix_directly
-from napari_gpubio.denoise.kernels.anlm.problem import NOTHING, Problem
+from napari_gpubio.denoise.kernels.anlm.problem import NOTHING, Problem, make_windows
 from napari_gpubio.denoise.kernels.anlm.tally import Partial
-from napari_gpubio.denoise.kernels.anlm.windows import make_windows
 from napari_gpubio.denoise.run import denoise, make_runs
 from napari_gpubio.denoise.samples import fluence_pair, noisy_head
 from napari_gpubio.denoise.settings import DenoiseSettings

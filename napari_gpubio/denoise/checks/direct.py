@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from napari_gpubio.denoise.kernels.anlm.wavelet import HIGH_PASS, LOW_PASS
+from napari_gpubio.denoise.kernels.anlm.tally import HIGH_PASS, LOW_PASS
 
 Array = npt.NDArray[np.float64]
 _BOX = 1  # radius of local means

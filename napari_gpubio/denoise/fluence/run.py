@@ -172,7 +172,7 @@ class _Gates:
         """Denoise all gates; returns whether the end was reached."""
         for done, (n, pair) in enumerate(lit := list(self._lit())):
             problem, scale = self._problem(pair)
-            run, total, tried = _open(problem, device), len(problem.challengers), 0
+            run, total, tried = _open(problem, device), len(problem.candidates), 0
             try:
                 for tried in advance_in_chunks([run], total, stop=stop, first_chunk=1):
                     look = functools.partial(self._look, run, n, scale)

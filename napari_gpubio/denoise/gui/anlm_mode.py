@@ -16,7 +16,7 @@ from napari_gpubio.denoise.gui.gain import answer_gain_steps, block_of
 from napari_gpubio.denoise.gui.mode import Mode, Words
 from napari_gpubio.denoise.gui.numbers import Numbers, numbers_of
 from napari_gpubio.denoise.gui.request import Request
-from napari_gpubio.denoise.kernels.anlm.windows import Windows, make_windows
+from napari_gpubio.denoise.kernels.anlm.problem import Windows, make_windows
 from napari_gpubio.denoise.model import DenoiseResult
 from napari_gpubio.denoise.napari_io import Array, LayerVolume, Part, Values, layer_values
 from napari_gpubio.denoise.run import denoise_steps

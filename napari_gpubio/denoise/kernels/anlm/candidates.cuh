@@ -9,7 +9,7 @@
 
 constexpr float CLOSE = 0.95f, ALIKE = 0.5f;
 
-// Pre-selection, see anlm.py: what A, B and C must say together is known to the compiler.
+// Pre-selection, see cpu.py: what A, B and C must say together is known to the compiler.
 struct Rule {
     float maximum;
 
