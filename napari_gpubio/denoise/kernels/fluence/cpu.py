@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import kernel, leaf, run_blocks, thread_count
-from napari_gpubio.core.simd import SIMD_WIDTH, load, multiply_add, unpack
+from napari_gpubio.core.intrinsics import SIMD_WIDTH, load, multiply_add, unpack
 from napari_gpubio.denoise.kernels.fluence.problem import FluenceProblem, Taps, Window
 from napari_gpubio.denoise.kernels.fluence.scale_selection import KEEP, Comparison, Pass, ScaleSelection, Update
 
