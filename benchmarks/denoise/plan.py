@@ -5,7 +5,7 @@ from common import Array
 from light import plan
 
 from napari_gpubio.denoise.calibration import calibrate
-from napari_gpubio.denoise.checks.speeds import head_volume
+from napari_gpubio.denoise.checks import head_volume
 from napari_gpubio.denoise.kernels.anlm.problem import Problem, make_windows, scale_of
 from napari_gpubio.denoise.settings import DenoiseSettings
 

@@ -5,11 +5,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import nibabel as nib
 import numpy as np
 import numpy.typing as npt
-from nibabel.filebasedimages import ImageFileError
-from nibabel.spatialimages import HeaderDataError
 
 from napari_gpubio.core.device import CPU, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
@@ -20,19 +17,15 @@ Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
 NIFTI_SUFFIXES = (".nii", ".nii.gz")
 _MOST_GZIP_SHRINKS = 1100  # DEFLATE codes at most 258 bytes in 2 bits: a factor of 1032
-# What nibabel, gzip and numpy raise on a damaged file.
-_READ_ERRORS = (
-    OSError,
-    EOFError,
-    ValueError,
-    LookupError,
-    ArithmeticError,
-    MemoryError,
-    struct.error,
-    zlib.error,
-    ImageFileError,
-    HeaderDataError,
-)
+
+
+def _read_errors() -> tuple[type[Exception], ...]:
+    """What nibabel, gzip and numpy raise on a damaged file."""
+    from nibabel.filebasedimages import ImageFileError
+    from nibabel.spatialimages import HeaderDataError
+
+    plain = OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError, struct.error, zlib.error
+    return *plain, ImageFileError, HeaderDataError
 
 
 def read_volume(path: str | Path) -> tuple[Array, Affine]:
@@ -99,6 +92,8 @@ def write_volume(path: str | Path, array: Array, affine: npt.ArrayLike, descript
     InvalidInput
         If the array is not a real volume, the name ends otherwise, or the folder does not exist.
     """
+    import nibabel as nib
+
     array = np.asarray(array)
     if array.ndim not in (3, 4):
         raise InvalidInput(f"a volume has 3 dimensions, or 4 with colors; this array has shape {array.shape}")
@@ -114,6 +109,8 @@ def save_nifti(path: str | Path, image: Any, description: str = "") -> None:
     image.set_qform(image.affine, code="scanner")
     image.header.set_xyzt_units("mm")
     image.header["descrip"] = description.encode("ascii", "replace")[:79]
+    import nibabel as nib
+
     with atomic_write(path) as part:
         nib.save(image, part)
 
@@ -131,12 +128,14 @@ def open_nifti(path: str | Path) -> Any:
     InvalidInput
         If the file is missing, of another kind, damaged, shorter than its header declares, or too large.
     """
+    import nibabel as nib
+
     path = existing_file(path)
     if not path.name.lower().endswith(NIFTI_SUFFIXES):
         raise InvalidInput(f"{path.name} is not a file that can be read here; convert it to NIfTI (.nii, .nii.gz)")
     try:
         image = nib.load(path, mmap=False)
-    except _READ_ERRORS as error:
+    except _read_errors() as error:
         raise damaged(path, error) from error
     if not isinstance(image, nib.Nifti1Image):
         raise InvalidInput(f"{path.name} is not a NIfTI file despite its name; convert it to NIfTI")
@@ -154,7 +153,7 @@ def nifti_array(image: Any, path: Path) -> Array:
     proxy = image.dataobj
     try:
         data = proxy.get_unscaled()
-    except _READ_ERRORS as error:
+    except _read_errors() as error:
         raise damaged(path, error) from error
     if not (proxy.slope == 1 and proxy.inter == 0):
         data = data.astype(np.result_type(data.dtype, np.float32))

@@ -14,7 +14,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried, grid_of, volume_of
 from napari_gpubio.core.space import layer_matrix, same_grid, voxel_sizes_mm, world_order
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.denoise.values import from_log10
+from napari_gpubio.denoise.io import from_log10
 from napari_gpubio.gui.script import file_name, nifti_file_of
 
 Array = npt.NDArray[Any]

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.ndimage import gaussian_filter
 
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.napari_io import LayerData, volume_layer
@@ -57,6 +56,8 @@ def noisy_head(seed: int = 1) -> NoisyHead:
     seed
         Of the noise.
     """
+    from scipy.ndimage import gaussian_filter
+
     x, y, z = _coordinates()
     shading = 1.0 + 0.075 * (z - y) - 0.04 * np.square(x)  # sensitivity of the receiving coil
     truth = gaussian_filter(_SIGNALS[_tissues(x, y, z)] * shading, _BLUR)

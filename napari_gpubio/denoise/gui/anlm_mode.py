@@ -149,8 +149,8 @@ class AnlmMode(Mode):
         if self.level.currentText() == NUMBER:
             noise = f", noise={self._number()!r}"
         for layer in self.layers():
-            read = f"denoise.read_on_grid({str(files[layer.name])!r}, image){part if layer.ndim == 4 else ''}"
-            lines.append(f"noise = denoise.from_log10({read})" if layer_values(layer).is_log else f"noise = {read}")
+            read = f"denoise.io.read_on_grid({str(files[layer.name])!r}, image){part if layer.ndim == 4 else ''}"
+            lines.append(f"noise = denoise.io.from_log10({read})" if layer_values(layer).is_log else f"noise = {read}")
             noise = ", noise=noise"
         return lines, f"denoise.denoise(values, {call_text('denoise', self.form.value())}{noise}"
 

@@ -174,13 +174,15 @@ class FluenceMode(Mode):
         """Return the lines that read the second half and the labels, and the call."""
         lines, call = [], "denoise.denoise_fluence(values"
         for layer in self.layers():
-            read = f"denoise.read_on_grid({str(files[layer.name])!r}, image){part}"
-            lines.append(f"second = denoise.from_log10({read})" if layer_values(layer).is_log else f"second = {read}")
+            read = f"denoise.io.read_on_grid({str(files[layer.name])!r}, image){part}"
+            lines.append(
+                f"second = denoise.io.from_log10({read})" if layer_values(layer).is_log else f"second = {read}"
+            )
             call += ", second"
         keyword = "" if self.layers() else "settings="
         call += f", {keyword}{call_text('denoise', self.form.value())}"
         for layer in self.labels():
-            lines.append(f"labels = denoise.read_on_grid({str(files[layer.name])!r}, image)")
+            lines.append(f"labels = denoise.io.read_on_grid({str(files[layer.name])!r}, image)")
             call += ", labels=labels"
         return lines, call
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.gui.mode import Recipe, Result
 from napari_gpubio.denoise.gui.numbers import Numbers
+from napari_gpubio.denoise.io import to_log10, without_gaps
 from napari_gpubio.denoise.napari_io import Array, LayerVolume, Part
-from napari_gpubio.denoise.values import to_log10, without_gaps
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)

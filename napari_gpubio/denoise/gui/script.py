@@ -33,10 +33,10 @@ def script_text(box: ImageBox, mode: Mode, saved: Mapping[str, Path], device: st
     image, mask = box.image(), box.mask_box.layer
     files = {layer.name: saved.get(layer.name) or file_of(layer) for layer in (box.layer, *mode.layers())}
     files |= {layer.name: saved.get(layer.name) or saved_path(layer) for layer in mode.labels()}
-    lines = [f"image = denoise.read_image({str(files[image.name])!r})"]
+    lines = [f"image = denoise.io.read_image({str(files[image.name])!r})"]
     if mask is not None:
         path = saved.get(mask.name) or saved_path(mask)
-        lines.append(f"mask = denoise.read_mask({str(path)!r}, image)")
+        lines.append(f"mask = denoise.io.read_mask({str(path)!r}, image)")
     own, call = mode.script({name: path for name, path in files.items() if path is not None}, _part(box))
     lines += [*own, *_values(box, has_mask=mask is not None)]
     has_mask = ", mask=mask" if mask is not None or box.gaps.isChecked() else ""
@@ -49,9 +49,9 @@ def _values(box: ImageBox, *, has_mask: bool) -> list[str]:
     """Lines that make ``values`` of ``image``."""
     part = _part(box)
     values = f"image.array{part}"
-    lines = [f"values = denoise.from_log10({values})" if box.log.isChecked() else f"values = {values}"]
+    lines = [f"values = denoise.io.from_log10({values})" if box.log.isChecked() else f"values = {values}"]
     if box.gaps.isChecked():
-        lines.append(f"values, mask = denoise.without_gaps(values{', mask' if has_mask else ''})")
+        lines.append(f"values, mask = denoise.io.without_gaps(values{', mask' if has_mask else ''})")
     return lines
 
 
@@ -60,12 +60,12 @@ def _written(box: ImageBox, name: str) -> list[str]:
     back = ["clean", "noise"]
     lines = ["clean, noise = result.image, result.noise"]
     if box.log.isChecked():
-        lines.append("clean, noise = denoise.to_log10(clean), denoise.to_log10(noise)")
+        lines.append("clean, noise = denoise.io.to_log10(clean), denoise.io.to_log10(noise)")
     if part := _part(box):
         lines += ["whole = image.array.astype(clean.dtype)", f"whole{part} = clean"]
         back[0] = "whole"
-    lines.append(f"denoise.write_image({f'denoised {name}.nii.gz'!r}, {back[0]}, image)")
-    lines.append(f"denoise.write_image({f'noise of {name}.nii.gz'!r}, {back[1]}, image)")
+    lines.append(f"denoise.io.write_image({f'denoised {name}.nii.gz'!r}, {back[0]}, image)")
+    lines.append(f"denoise.io.write_image({f'noise of {name}.nii.gz'!r}, {back[1]}, image)")
     return lines
 
 

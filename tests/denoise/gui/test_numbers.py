@@ -30,7 +30,7 @@ def denoised(array, affine, settings, name="scan", **metadata):
 
 
 def test_the_gain_on_a_head_with_rician_noise():
-    head = denoise.noisy_head()
+    head = denoise.samples.noisy_head()
     part = np.s_[16:72, 20:84, 20:70]
     noisy, truth = head.noisy[part], head.truth[part]
     done = denoised(noisy, head.affine, denoise.DenoiseSettings(noise_model="rician"))
@@ -42,8 +42,8 @@ def test_the_gain_on_a_head_with_rician_noise():
 
 def test_the_gain_on_fluence_whose_noise_is_correlated():
     """With noise that is independent between voxels the estimate would be 3 dB too large here."""
-    pair = denoise.fluence_pair()
-    done = denoised(denoise.to_log10(pair.half_a), pair.affine, denoise.DenoiseSettings(), quantity="log10 fluence")
+    pair = denoise.samples.fluence_pair()
+    done = denoised(denoise.io.to_log10(pair.half_a), pair.affine, denoise.DenoiseSettings(), quantity="log10 fluence")
     raw, left = (gaussian_filter(np.square(x.astype(float) - pair.truth), 2) for x in (pair.half_a, done.result.image))
     told = pair.truth**2 > raw
     truth_db = np.median(10 * np.log10(raw / left)[told])

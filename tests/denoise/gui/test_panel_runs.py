@@ -24,7 +24,7 @@ def use(panel, **settings):
 @pytest.mark.display
 def test_from_the_sample_to_a_clean_head(viewer, panel, qtbot):
     viewer.open_sample("napari-gpubio", "noisy_head")
-    head = denoise.noisy_head()
+    head = denoise.samples.noisy_head()
     use(panel, noise_model="rician", patches="small")
     run(qtbot, panel)
     image, clean = viewer.layers["head (MRI, Rician noise)"], viewer.layers["denoised head (MRI, Rician noise)"]
@@ -121,10 +121,10 @@ def test_fluence_is_filtered_as_it_is_and_shown_as_its_logarithm(viewer, panel, 
     assert panel.image_box.log.isChecked()
     use(panel, patches="small")
     run(qtbot, panel)
-    expected = denoise.denoise(denoise.from_log10(shown), SMALL, voxel_size_mm=(1, 1, 2), device="cpu")
+    expected = denoise.denoise(denoise.io.from_log10(shown), SMALL, voxel_size_mm=(1, 1, 2), device="cpu")
     clean, residual, noise = result_layers(viewer)
-    assert np.array_equal(volume_of(clean), denoise.to_log10(expected.image), equal_nan=True)
-    assert np.array_equal(volume_of(noise), denoise.to_log10(expected.noise), equal_nan=True)
+    assert np.array_equal(volume_of(clean), denoise.io.to_log10(expected.image), equal_nan=True)
+    assert np.array_equal(volume_of(noise), denoise.io.to_log10(expected.noise), equal_nan=True)
     assert clean.contrast_limits == [-14, -9]
     assert carried(clean, "quantity") == "log10 fluence"
     assert np.isnan(volume_of(residual)[0]).all()
@@ -241,7 +241,7 @@ def test_missing_values_are_skipped_on_request(viewer, panel, qtbot):
     use(panel, patches="small")
     run(qtbot, panel)
     clean = volume_of(result_layers(viewer)[0])
-    values, mask = denoise.without_gaps(array)
+    values, mask = denoise.io.without_gaps(array)
     expected = denoise.denoise(values, SMALL, mask=mask, voxel_size_mm=(1, 1, 2), device="cpu").image
     assert np.array_equal(clean, np.where(mask, expected, array), equal_nan=True)
 

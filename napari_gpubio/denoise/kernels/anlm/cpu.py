@@ -204,7 +204,8 @@ def _scratch_of(layout: Layout) -> Scratch:
 
 
 def _rule_of(p: Problem) -> Rule:
-    return Rule(*map(bool, p.flags), p.settings.center == "largest", p.maximum, p.floor, p.cutoff)
+    a, b_with_c, anything = map(bool, p.flags)
+    return Rule(a, b_with_c, anything, p.settings.center == "largest", p.maximum, p.floor, p.cutoff)
 
 
 def _tile(volume: Float, box: Box, layout: Layout) -> Float:

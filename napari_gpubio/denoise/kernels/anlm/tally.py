@@ -73,7 +73,6 @@ def mix(small: Any, large: Any, filter_axis: FilterAxis, xp: Any = np) -> Any:
     return xp.where((mixed < 0) & (small >= 0), small, mixed)
 
 
-Array = npt.NDArray[Any]
 Interpolate = Callable[[Any, Any, Any], Any]  # (places, table of places, table of values) -> values, float32
 _SMOOTHING_TAPS = np.ones((2, 11), np.float32)  # a box of radius 5
 
@@ -137,7 +136,6 @@ def _voxels_in_box(shape: tuple[int, ...], xp: Any) -> Any:
     return x * y * z
 
 
-Array = npt.NDArray[Any]
 Slices = tuple[slice, ...]
 _UNKNOWN = np.float32(0.5 * NOTHING)
 HALO = 16  # planes that `finish` reads beside a plane, an even number: 5 to smooth the noise, and 9 to mix patches

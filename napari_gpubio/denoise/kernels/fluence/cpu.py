@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.core.jit import kernel, leaf, run_blocks, thread_count
 from napari_gpubio.core.intrinsics import SIMD_WIDTH, load, multiply_add, unpack
+from napari_gpubio.core.jit import kernel, leaf, run_blocks, thread_count
 from napari_gpubio.denoise.kernels.fluence.problem import FluenceProblem, Taps, Window
 from napari_gpubio.denoise.kernels.fluence.scale_selection import KEEP, Comparison, Pass, ScaleSelection, Update
 
@@ -185,7 +185,7 @@ def _reach(reach: int, end: int, other: int) -> int:
 
 
 @leaf
-def _cut_sum(values: Array, center: int, stride: int, taps: Weights, below: int, above: int) -> np.float32:
+def _cut_sum(values: Array, center: int, stride: int, taps: Weights, below: Any, above: Any) -> np.float32:
     """Smooth one voxel whose segment ends so many voxels below and above."""
     reach = len(taps.weights) - 1
     a, b = _reach(reach, below, above), _reach(reach, above, below)
@@ -268,7 +268,8 @@ def smooth_along(
         for i in range(n):
             smoothed[i] = gain * totals[i]
         for i in range(n):
-            below, above = i, n - 1 - i
+            below: Any = i
+            above: Any = n - 1 - i
             is_near_end = below < reach or above < reach
             if segments.is_cut:
                 below, above = np.int64(segments.below[item, 0, i]), np.int64(segments.above[item, 0, i])

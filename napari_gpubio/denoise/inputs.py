@@ -1,4 +1,4 @@
-"""What is given to the filter, checked; every error is a sentence."""
+"""Inputs of the filter, checked; every error is a sentence."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from napari_gpubio.denoise.kernels.anlm.problem import Windows
 from napari_gpubio.denoise.settings import DenoiseSettings
 
 Array = npt.NDArray[Any]
-_AXES = "xyz"
+AXES = "xyz"
 
 
 def checked_image(image: npt.ArrayLike, settings: DenoiseSettings) -> tuple[Array, tuple[str, ...]]:
@@ -22,19 +22,24 @@ def checked_image(image: npt.ArrayLike, settings: DenoiseSettings) -> tuple[Arra
     InvalidInput
         If it is not a volume or a series of volumes of finite real numbers, or not what the noise model allows.
     """
-    array = np.asarray(image)
-    _check_dimensions(array.shape)
-    if array.dtype.kind not in "biuf":
-        raise InvalidInput(f"the image holds {array.dtype} values; give real numbers")
-    notes = () if array.dtype.kind == "f" else (f"the image's {array.dtype} values were converted to float32",)
-    array = array.astype(np.float64 if array.dtype == np.float64 else np.float32, copy=False)
+    _check_dimensions(np.shape(image))
+    array, notes = checked_reals(image, "image")
     volumes = array.reshape((*array.shape[:3], -1))
     _check_values(array, volumes.min(axis=(0, 1, 2)), volumes.max(axis=(0, 1, 2)), settings)
     return array, notes
 
 
+def checked_reals(values: npt.ArrayLike, name: str) -> tuple[Array, tuple[str, ...]]:
+    """Real numbers as float32 or float64, and what was changed, in sentences, or InvalidInput."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise InvalidInput(f"the {name} holds {array.dtype} values; give real numbers")
+    notes = () if array.dtype.kind == "f" else (f"the {name}'s {array.dtype} values were converted to float32",)
+    return array.astype(np.float64 if array.dtype == np.float64 else np.float32, copy=False), notes
+
+
 def _check_values(array: Array, least: Array, most: Array, settings: DenoiseSettings) -> None:
-    """Look at the least and the largest value of each volume: NaN is both of them where there is one."""
+    """Check the least and the largest value of each volume; both are NaN where one voxel is."""
     if not (np.isfinite(least) & np.isfinite(most)).all():
         bad = int(array.size - np.count_nonzero(np.isfinite(array)))
         raise InvalidInput(
@@ -61,14 +66,14 @@ def _check_dimensions(shape: tuple[int, ...]) -> None:
         raise InvalidInput(f"the image has shape {shape} and no voxels; give a volume")
     if 1 in shape[:3]:
         raise InvalidInput(
-            f"the image has shape {shape}, a single layer along {_AXES[shape.index(1)]}; give a volume of several"
+            f"the image has shape {shape}, a single layer along {AXES[shape.index(1)]}; give a volume of several"
         )
 
 
 def check_windows(windows: Windows, shape: Sequence[int]) -> None:
     """Raise InvalidInput unless the windows fit in a volume."""
     for axis, length, patch, search, box in zip(
-        _AXES, shape, windows.largest_patch, windows.search, windows.box, strict=True
+        AXES, shape, windows.largest_patch, windows.search, windows.box, strict=True
     ):
         least = 2 * max(patch, box) + 1
         if length < least:
@@ -104,7 +109,7 @@ def checked_mask(mask: npt.ArrayLike | None, shape: tuple[int, ...]) -> npt.NDAr
         raise InvalidInput(f"the mask holds {inside.dtype} values; give booleans or numbers")
     if not inside.any():
         raise InvalidInput("the mask is empty; mark at least one voxel")
-    return np.asarray(inside != 0, np.uint8)
+    return np.ascontiguousarray(inside != 0, np.uint8)
 
 
 def checked_noise(noise: npt.ArrayLike | None, shape: tuple[int, ...]) -> Array | None:

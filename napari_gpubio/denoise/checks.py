@@ -1,17 +1,20 @@
-"""What the filter must do whatever it runs on: each with a closed form, an independent form, or published figures."""
+"""Published and closed-form cases of the filter, speed cases, and calls that compile the CPU backend."""
 
 import dataclasses
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.checks import Check, Finding, z_score_finding
+from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp, z_score_finding
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.denoise.checks.direct import denoise_directly, mix_directly
+from napari_gpubio.denoise.fluence import denoise_fluence
 from napari_gpubio.denoise.kernels.anlm.problem import NOTHING, Problem, make_windows
 from napari_gpubio.denoise.kernels.anlm.tally import Partial
+from napari_gpubio.denoise.reference import denoise_directly, mix_directly
 from napari_gpubio.denoise.run import denoise, make_runs
 from napari_gpubio.denoise.samples import fluence_pair, noisy_head
 from napari_gpubio.denoise.settings import DenoiseSettings
@@ -218,4 +221,51 @@ CHECKS = (
         run=_head,
     ),
     Check(name="fluence of few photons", source="median of Yuan et al. 2018: 4.5 to 5.4 dB", run=_fluence),
+)
+
+
+# -- speed ------------------------------------------------------------------------------------------------------------
+
+_LARGE, _SLAB = 256, 32  # a CPU does a slab of the large volume, so that a bench takes seconds
+
+
+def head_volume(*shape: int) -> npt.NDArray[np.float32]:
+    """Make the noisy sample head as large as one likes: mirrored again and again beyond its borders."""
+    head: Any = noisy_head().noisy
+    missing = [max(0, n - size) for n, size in zip(shape, head.shape, strict=True)]
+    padded = np.pad(head, [(0, n) for n in missing], mode="symmetric")
+    return np.ascontiguousarray(padded[tuple(slice(n) for n in shape)], np.float32)
+
+
+def _speed(name: str, shape: tuple[int, int, int], on_cpu: tuple[int, int, int], **options: Any) -> Speed:
+    def prepare(device: Device) -> Callable[[], float]:
+        volume, settings = head_volume(*(shape if device.is_gpu else on_cpu)), DenoiseSettings(**options)
+        return lambda: float(denoise(volume, settings, device=device).image.size)
+
+    return Speed(name=name, unit="voxels", prepare=prepare)
+
+
+SPEEDS = (
+    _speed("anlm, 100^3", (100,) * 3, (100,) * 3),
+    _speed("anlm, 256^3 (on a CPU 256 x 256 x 32)", (_LARGE,) * 3, (_LARGE, _LARGE, _SLAB)),
+    _speed("anlm, Rician, 100^3", (100,) * 3, (100,) * 3, noise_model="rician", cutoff=3.0, center="largest"),
+)
+
+
+# -- warm-ups ---------------------------------------------------------------------------------------------------------
+
+
+def _denoise_tiny(**options: Any) -> None:
+    denoise(_steps((8, 8, 8), 0), DenoiseSettings(**options), device=CPU)
+
+
+def _denoise_tiny_fluence() -> None:
+    even, odd = np.random.default_rng(0).poisson(20.0, (2, 8, 8, 8))
+    denoise_fluence(even, odd, device=CPU)
+
+
+WARMUPS = (
+    WarmUp(name="anlm", run=_denoise_tiny, functions=24),
+    WarmUp(name="fluence", run=_denoise_tiny_fluence, functions=18),
+    WarmUp(name="Rician noise", run=functools.partial(_denoise_tiny, noise_model="rician"), functions=1),
 )

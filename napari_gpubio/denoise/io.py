@@ -1,10 +1,9 @@
-"""Images from NIfTI and back: what was denoised is written with the header that it came with."""
+"""Images in NIfTI files, and values that are logarithms or missing."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import nibabel as nib
 import numpy as np
 import numpy.typing as npt
 
@@ -103,6 +102,8 @@ def write_image(path: str | Path, array: npt.ArrayLike, like: NiftiImage, descri
     InvalidInput
         If the name ends otherwise, the folder is missing, or the file cannot be written.
     """
+    import nibabel as nib
+
     if not str(path).lower().endswith(NIFTI_SUFFIXES):
         raise InvalidInput(f"{Path(path).name} does not end in .nii or .nii.gz; give it one of these endings")
     values, header = np.asarray(array), like.header.copy()
@@ -112,3 +113,62 @@ def write_image(path: str | Path, array: npt.ArrayLike, like: NiftiImage, descri
     kind = nib.Nifti2Image if isinstance(header, nib.Nifti2Header) else nib.Nifti1Image
     with atomic_write(path) as part:
         nib.save(kind(values, None, header), part)
+
+
+_LARGEST = 38  # decades that float32 holds
+
+
+def from_log10(values: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """Return 10 to the power of values, 0 where they are NaN: what is shown as a logarithm is filtered as it is.
+
+    Raises
+    ------
+    InvalidInput
+        If a value is too large to be a logarithm.
+    """
+    exponents = np.asarray(values, np.float64)
+    largest = np.nanmax(exponents, initial=-np.inf)
+    if largest > _LARGEST:
+        raise InvalidInput(
+            f"the largest value is {largest:g}, which is too large for a decimal logarithm (at most {_LARGEST}); "
+            "take the image as it is"
+        )
+    linear = np.zeros(exponents.shape, np.float32)
+    there = ~np.isnan(exponents)
+    linear[there] = np.power(10.0, exponents[there])
+    return linear
+
+
+def to_log10(values: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """Return decimal logarithms, NaN where a value is not positive: the inverse of `from_log10`."""
+    linear = np.asarray(values)
+    logarithms = np.full(linear.shape, np.nan, np.float32)
+    np.log10(linear, out=logarithms, where=linear > 0, casting="same_kind")
+    return logarithms
+
+
+def without_gaps(image: npt.ArrayLike, mask: npt.ArrayLike | None = None) -> tuple[Array, npt.NDArray[np.bool_] | None]:
+    """Return an image with 0 where it was not finite, and a mask that leaves these voxels out.
+
+    Parameters
+    ----------
+    image
+        Shape (X, Y, Z) or (X, Y, Z, N).
+    mask
+        Voxels to denoise, shape (X, Y, Z), or None: all of them.
+
+    Returns
+    -------
+    image
+        The array itself, if all of it is finite.
+    mask
+        Shape (X, Y, Z); what was given, if all of the image is finite. A voxel is left out if it is not finite in any
+        volume of a series.
+    """
+    array = np.asarray(image)
+    given = None if mask is None else np.asarray(mask, bool)
+    finite = np.asarray(np.isfinite(array) if array.dtype.kind == "f" else True)
+    if finite.all():
+        return array, given
+    inside = np.asarray(finite.reshape(*array.shape[:3], -1).all(axis=3))
+    return np.where(finite, array, array.dtype.type(0)), inside if given is None else inside & given
