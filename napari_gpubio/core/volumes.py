@@ -17,15 +17,17 @@ Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
 NIFTI_SUFFIXES = (".nii", ".nii.gz")
 _MOST_GZIP_SHRINKS = 1100  # DEFLATE codes at most 258 bytes in 2 bits: a factor of 1032
-
-
-def _read_errors() -> tuple[type[Exception], ...]:
-    """What nibabel, gzip and numpy raise on a damaged file."""
-    from nibabel.filebasedimages import ImageFileError
-    from nibabel.spatialimages import HeaderDataError
-
-    plain = OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError, struct.error, zlib.error
-    return *plain, ImageFileError, HeaderDataError
+# What gzip and NumPy raise on a damaged file; `_read_errors` adds nibabel's own.
+_READ_ERRORS: tuple[type[Exception], ...] = (
+    OSError,
+    EOFError,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    MemoryError,
+    struct.error,
+    zlib.error,
+)
 
 
 def read_volume(path: str | Path) -> tuple[Array, Affine]:
@@ -92,12 +94,12 @@ def write_volume(path: str | Path, array: Array, affine: npt.ArrayLike, descript
     InvalidInput
         If the array is not a real volume, the name ends otherwise, or the folder does not exist.
     """
-    import nibabel as nib
-
     array = np.asarray(array)
     if array.ndim not in (3, 4):
         raise InvalidInput(f"a volume has 3 dimensions, or 4 with colors; this array has shape {array.shape}")
     storable = _storable(array)
+    import nibabel as nib
+
     save_nifti(path, nib.Nifti1Image(storable, checked_affine(affine), dtype=storable.dtype), description)
 
 
@@ -105,12 +107,12 @@ def save_nifti(path: str | Path, image: Any, description: str = "") -> None:
     """Write a nibabel image atomically, in mm and with its affine as both sform and (without shear) qform."""
     if not str(path).lower().endswith(NIFTI_SUFFIXES):
         raise InvalidInput(f"{Path(path).name} does not end in .nii or .nii.gz; give it one of these endings")
+    import nibabel as nib
+
     image.set_sform(image.affine, code="scanner")
     image.set_qform(image.affine, code="scanner")
     image.header.set_xyzt_units("mm")
     image.header["descrip"] = description.encode("ascii", "replace")[:79]
-    import nibabel as nib
-
     with atomic_write(path) as part:
         nib.save(image, part)
 
@@ -148,12 +150,19 @@ def open_nifti(path: str | Path) -> Any:
     return image
 
 
+def _read_errors() -> tuple[type[Exception], ...]:
+    from nibabel.filebasedimages import ImageFileError
+    from nibabel.spatialimages import HeaderDataError
+
+    return (*_READ_ERRORS, ImageFileError, HeaderDataError)
+
+
 def nifti_array(image: Any, path: Path) -> Array:
     """Read the data of an `open_nifti` image, scaled (to float32 at least) where the header asks for it."""
     proxy = image.dataobj
     try:
         data = proxy.get_unscaled()
-    except _read_errors() as error:
+    except _READ_ERRORS as error:
         raise damaged(path, error) from error
     if not (proxy.slope == 1 and proxy.inter == 0):
         data = data.astype(np.result_type(data.dtype, np.float32))
