@@ -167,10 +167,10 @@ def _rician(device: Device) -> list[Finding]:
         result = denoise(np.hypot(ratio * sigma + real, imaginary), RICIAN, device=device)
         inner = (slice(6, -6),) * 3
         mean, noise = float(result.image[inner].mean()) / (ratio * sigma), float(np.median(result.noise[inner])) / sigma
-        told = f"of signal {ratio:g} σ"
+        where = f"of signal {ratio:g} σ"
         found += [
-            Finding(quantity=f"mean {told}", reference=1.0, result=mean, error=mean - 1.0, tolerance=tolerance),
-            Finding(quantity=f"noise {told}", reference=1.0, result=noise, error=noise - 1.0, tolerance=0.05),
+            Finding(quantity=f"mean {where}", reference=1.0, result=mean, error=mean - 1.0, tolerance=tolerance),
+            Finding(quantity=f"noise {where}", reference=1.0, result=noise, error=noise - 1.0, tolerance=0.05),
         ]
     return found
 
@@ -185,7 +185,7 @@ def _gain_db(noisy: Array, found: Array, truth: Array, weights: Array) -> float:
 
 
 def _head(device: Device) -> list[Finding]:
-    """The sample head; a filter that is told the true noise is the mark to reach with the estimated one."""
+    """The sample head; a filter that is given the true noise is the mark to reach with the estimated one."""
     head = noisy_head()
     tissue = (head.truth > HEAD_TISSUE).astype(np.float64)
     gain = _gain_db(head.noisy, denoise(head.noisy, RICIAN_AT_BEST, device=device).image, head.truth, tissue)

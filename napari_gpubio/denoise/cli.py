@@ -210,7 +210,7 @@ def _denoise(image: NiftiImage, inputs: _Inputs, options: argparse.Namespace) ->
 def _write(
     image: NiftiImage, inputs: _Inputs, result: DenoiseResult | FluenceResult, options: argparse.Namespace
 ) -> None:
-    """Write every file that was asked for."""
+    """Write every requested file."""
     after = to_log10 if options.log10 else np.asarray
     clean = _in_place(image, after(result.image), options)
     before = image.array if inputs.second is None else _in_place(image, after(inputs.whole), options)

@@ -35,7 +35,7 @@ class Part:
     volumes
         Which volumes of a series, or None: all of them.
     axes
-        Order of the axes in which the part is wanted.
+        Order of the axes of the part.
     """
 
     box: Box = EVERYTHING
@@ -76,7 +76,7 @@ class Values:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LayerVolume:
-    """An image layer as it was when it was asked for; the layer itself may be gone since.
+    """An image layer as it was when it was read; the layer itself may be gone since.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class LayerVolume:
         Order of the stored axes in which they follow x, y, z: how the layer shows them.
     place
         Where its layer lies: keywords of a napari layer.
-    look
+    display
         How its layer is drawn: keywords of a napari layer.
     carried
         What its layer carries for the engines.
@@ -106,7 +106,7 @@ class LayerVolume:
     affine: Array
     order: tuple[int, int, int]
     place: dict[str, Any]
-    look: dict[str, Any]
+    display: dict[str, Any]
     carried: dict[str, Any]
     unit: str = ""
 
@@ -144,7 +144,7 @@ class LayerVolume:
 
 
 def layer_volume(layer: Any, *, is_log: bool) -> LayerVolume:
-    """Take down an image layer; nothing is copied."""
+    """Read an image layer; nothing is copied."""
     affine, _ = grid_of(layer)
     own = carried(layer, "affine")
     return LayerVolume(
@@ -154,7 +154,7 @@ def layer_volume(layer: Any, *, is_log: bool) -> LayerVolume:
         affine=np.asarray(affine),
         order=(0, 1, 2) if own is None else world_order(np.asarray(own)),
         place=place_of(layer),
-        look={
+        display={
             "colormap": layer.colormap,
             "contrast_limits": tuple(layer.contrast_limits),
             "gamma": layer.gamma,

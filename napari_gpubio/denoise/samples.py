@@ -139,12 +139,12 @@ def fluence_layers() -> list[LayerData]:
     pair = fluence_pair()
     top = float(np.ceil(np.log10(pair.truth.max())))
     keywords: dict[str, Any] = {"contrast_limits": (top - _DECADES, top), "colormap": "inferno"}
-    told = {"quantity": "log10 fluence", "unit": "1/mm²", "factor": 1.0}
+    metadata = {"quantity": "log10 fluence", "unit": "1/mm²", "factor": 1.0}
     layers = [volume_layer(pair.labels, pair.affine, "absorber (labels)", kind="labels", visible=False)]
     for name, values in (("truth", pair.truth), ("half B", pair.half_b), ("half A", pair.half_a)):
         shown = np.full(values.shape, np.nan, np.float32)
         np.log10(values, out=shown, where=values > 0)
         title = f"fluence {name}, log10 1/mm²"
-        layer_keywords = {**keywords, "metadata": dict(told), "visible": name == "half A"}
+        layer_keywords = {**keywords, "metadata": dict(metadata), "visible": name == "half A"}
         layers.append(volume_layer(shown, pair.affine, title, **layer_keywords))
     return layers

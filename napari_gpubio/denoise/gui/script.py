@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.napari_io import saved_path
-from napari_gpubio.denoise.gui.image_box import ImageBox
-from napari_gpubio.denoise.gui.mode import Mode
+from napari_gpubio.denoise.gui.inputs import ImageBox
+from napari_gpubio.denoise.gui.modes import Mode
 from napari_gpubio.denoise.napari_io import file_of
 from napari_gpubio.gui.script import file_name
 
@@ -30,14 +30,14 @@ def script_text(box: ImageBox, mode: Mode, saved: Mapping[str, Path], device: st
     device
         As the API takes it.
     """
-    image, mask = box.image(), box.mask_box.layer
+    image, mask = box.read_image(), box.mask_box.layer
     files = {layer.name: saved.get(layer.name) or file_of(layer) for layer in (box.layer, *mode.layers())}
     files |= {layer.name: saved.get(layer.name) or saved_path(layer) for layer in mode.labels()}
     lines = [f"image = denoise.io.read_image({str(files[image.name])!r})"]
     if mask is not None:
         path = saved.get(mask.name) or saved_path(mask)
         lines.append(f"mask = denoise.io.read_mask({str(path)!r}, image)")
-    own, call = mode.script({name: path for name, path in files.items() if path is not None}, _part(box))
+    own, call = mode.script_lines({name: path for name, path in files.items() if path is not None}, _part(box))
     lines += [*own, *_values(box, has_mask=mask is not None)]
     has_mask = ", mask=mask" if mask is not None or box.gaps.isChecked() else ""
     lines.append(f"result = {call}{has_mask}, voxel_size_mm=image.voxel_size_mm, device={device!r})")

@@ -6,7 +6,7 @@ from scipy.ndimage import gaussian_filter
 
 from napari_gpubio import denoise
 from napari_gpubio.core.napari_io import carried, volume_layer, volume_of
-from napari_gpubio.denoise.gui import fluence_mode
+from napari_gpubio.denoise.gui import recipes
 from napari_gpubio.denoise.napari_io import stored_array
 from tests.denoise.gui.fluence_samples import BOTH, EVEN, ODD, SHAPE, SIZES, add_halves, made
 from tests.denoise.gui.panel_samples import AFFINE, SAGITTAL, add_volume, names, run
@@ -85,8 +85,8 @@ def test_before_is_the_mean_of_both_halves(viewer, panel, qtbot):
         buttons[part].click()
         assert [layer.name for layer in viewer.layers if layer.visible] == [parts[part].name]
     for part in ("before", "after"):
-        panel.flip()
-        assert panel.results.seen() == part
+        panel.toggle_before_after()
+        assert panel.results.visible_part() == part
 
 
 def test_another_run_changes_the_layers_in_place(viewer, panel, qtbot):
@@ -107,7 +107,7 @@ def test_what_another_mode_does_not_have_is_left_to_the_user(viewer, panel, qtbo
     assert {"denoised fluence even", "noise σ of fluence even", "denoised " + BOTH, BOTH} <= set(names(viewer))
     assert len(viewer.layers) == 10
     assert panel.result_box._buttons["scale"].isHidden()
-    panel.flip()
+    panel.toggle_before_after()
     assert [layer.name for layer in viewer.layers if layer.visible] == ["fluence even"]
 
 
@@ -149,7 +149,7 @@ def test_some_gates_and_a_mask(viewer, panel, qtbot):
 
 def test_stopping_keeps_what_was_tried(viewer, panel, qtbot, monkeypatch):
     add_halves(viewer)
-    held = Held(monkeypatch, fluence_mode, "denoise_fluence_steps")
+    held = Held(monkeypatch, recipes, "denoise_fluence_steps")
     panel.run_button.click()
     held.wait(qtbot)
     panel.run_button.click()
@@ -175,7 +175,7 @@ def test_one_buffer_is_denoised_with_a_sentence(viewer, panel, qtbot):
     assert panel.result_box.text("gain") == f"≤ {expected.snr_gain_db:.1f} dB"
     assert panel.result_box.text("times") == f"≤ {expected.photon_multiplier:.2g} × the photons"
     assert "→" not in panel.result_box.text("noise")
-    panel.look_at("before")
+    panel.show_only("before")
     assert viewer.layers["fluence"].visible
     assert len(viewer.layers) == 5
 

@@ -267,7 +267,7 @@ def test_kept_layers_are_left_alone(viewer, panel, qtbot):
     run(qtbot, panel)
     clean = result_layers(viewer)[0]
     first = clean.data.copy()
-    panel.result_box.keep_wanted.emit()
+    panel.result_box.keep_requested.emit()
     assert panel.result_box.isHidden()
     use(panel, patches="small")
     run(qtbot, panel)
@@ -282,7 +282,7 @@ def test_each_image_has_results_of_its_own(viewer, panel, qtbot):
     assert panel.result_box.isHidden()
     run(qtbot, panel)
     assert {"denoised first", "denoised second"} <= set(names(viewer))
-    panel.look_at("before")
+    panel.show_only("before")
     assert viewer.layers["second"].visible
     assert not first.visible  # what belongs to the other image stays as it was
 
@@ -297,8 +297,8 @@ def test_before_and_after(viewer, panel, qtbot):
         assert [layer.visible for layer in layers] == [n == number for n in range(4)]
         assert buttons[part].isChecked()
     for part in ("before", "after", "before"):
-        panel.flip()
-        assert panel.results.seen() == part
+        panel.toggle_before_after()
+        assert panel.results.visible_part() == part
         assert buttons[part].isChecked()
 
 
@@ -306,7 +306,7 @@ def test_a_renamed_image_is_still_the_one_before(viewer, panel, qtbot):
     image = add_volume(viewer)
     run(qtbot, panel)
     image.name = "another name"
-    panel.look_at("before")
+    panel.show_only("before")
     assert image.visible
     run(qtbot, panel)
     assert len(viewer.layers) == 4

@@ -1,6 +1,8 @@
-"""The part of the panel that says what is denoised: the image, which of its volumes, where, and what values mean."""
+"""The panel's image: which one, which of its volumes, where, and what its values mean; names of halves."""
 
-from typing import Any
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 from napari.layers import Image, Labels
 from qtpy.QtCore import Signal
@@ -11,14 +13,17 @@ from napari_gpubio.core.napari_io import carried
 from napari_gpubio.denoise.napari_io import LayerVolume, layer_volume, mask_array, says_log
 from napari_gpubio.gui.forms import Folded, aligned_form, row_label
 from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.gui.theme import MUTED_STYLE
 
-PANEL = "panel"  # under which our own layers say what they are
+# ResultTexts that distinguish the halves, in their order.
+_HALVES = (("a", "b"), ("even", "odd"), ("first", "second"), ("1", "2"), ("0", "1"))
+PANEL = "panel"  # the key under which our own layers carry what they are
 NO_IMAGE = "there is no image; open a volume or a series of volumes, for instance a NIfTI file"
 _GAPS = "Leave out voxels that are NaN or infinite; they stay as they are"
 
 
 class ImageBox(QWidget):
-    """Image, volumes, mask; gaps are asked for in a folded part.
+    """Image, volumes, mask, and in a folded part how gaps are treated.
 
     Parameters
     ----------
@@ -58,8 +63,8 @@ class ImageBox(QWidget):
             raise InvalidInput(f"the volumes go from {first} to {last}; choose a last one that is not before the first")
         return None if (first, last) == (0, self.last.maximum()) else slice(first, last + 1)
 
-    def image(self) -> LayerVolume:
-        """Take down the image.
+    def read_image(self) -> LayerVolume:
+        """Read the image.
 
         Raises
         ------
@@ -70,11 +75,11 @@ class ImageBox(QWidget):
             raise InvalidInput(NO_IMAGE)
         return layer_volume(self.layer, is_log=self.log.isChecked())
 
-    def settle(self) -> None:
-        """Take the image for the user's own choice, since it is denoised: its result hides it."""
+    def keep_choice(self) -> None:
+        """Treat the image as the user's own choice, since it is denoised: its result hides it."""
         self._is_own_choice = True
 
-    def mask(self, image: LayerVolume) -> Any | None:
+    def read_mask(self, image: LayerVolume) -> Any | None:
         """Return the mask, shape (X, Y, Z), or None.
 
         Raises
@@ -96,11 +101,11 @@ class ImageBox(QWidget):
         self._prefer_visible()
 
     def detach(self) -> None:
-        """Hear no more of the viewer, and let the image go."""
+        """Stop following the viewer's layers, and release the image."""
         self._viewer.layers.events.inserted.disconnect(self._prefer_visible)
         self.layer_box.detach()
         self.mask_box.detach()
-        self._follow(None)
+        self._follow_layer(None)
 
     def _fill(self) -> None:
         self._rows = aligned_form(self)
@@ -109,7 +114,7 @@ class ImageBox(QWidget):
         row.setContentsMargins(0, 0, 0, 0)
         for widget in (self.first, QLabel("to", self), self.last):
             row.addWidget(widget, 0 if isinstance(widget, QLabel) else 1)
-        self.sizes.setStyleSheet("color: #9a9a9a;")
+        self.sizes.setStyleSheet(MUTED_STYLE)
         self.sizes.setWordWrap(True)
         more = Folded("Missing values", self)
         more.fold(self.gaps)
@@ -131,7 +136,7 @@ class ImageBox(QWidget):
 
     def _connect(self) -> None:
         self.layer_box.currentIndexChanged.connect(self._on_layer)
-        self.layer_box.activated.connect(lambda *_: self.settle())
+        self.layer_box.activated.connect(lambda *_: self.keep_choice())
         signals = (self.mask_box.currentIndexChanged, self.log.toggled, self.gaps.toggled)
         for signal in (*signals, self.first.valueChanged, self.last.valueChanged):
             signal.connect(lambda *_: self.changed.emit())
@@ -145,9 +150,9 @@ class ImageBox(QWidget):
             self.layer_box.choose(seen[-1])
 
     def _on_layer(self, *_: Any) -> None:
-        """Show what there is to say about another image."""
+        """Show the properties of another image."""
         layer = self.layer
-        self._follow(layer)
+        self._follow_layer(layer)
         was = [(widget, widget.blockSignals(True)) for widget in (self.log, self.first, self.last)]
         self.log.setChecked(layer is not None and says_log(layer))
         count = layer.data.shape[0] if layer is not None and layer.ndim == 4 else 1
@@ -161,8 +166,8 @@ class ImageBox(QWidget):
         self._show_sizes()
         self.changed.emit()
 
-    def _follow(self, layer: Any | None) -> None:
-        """Hear of changes of where a layer lies."""
+    def _follow_layer(self, layer: Any | None) -> None:
+        """Follow changes of the place of a layer."""
         if self._followed is not None:
             self._followed.events.scale.disconnect(self._show_sizes)
             self._followed.events.affine.disconnect(self._show_sizes)
@@ -174,7 +179,7 @@ class ImageBox(QWidget):
     def _show_sizes(self, *_: Any) -> None:
         self._rows.setRowVisible(self.sizes, self.layer is not None)
         if self.layer is not None:
-            image = self.image()
+            image = self.read_image()
             edges = [f"{size:.3g}" for size in image.voxel_size_mm]
             size = edges[0] if len(set(edges)) == 1 else " × ".join(edges)
             self.sizes.setText(f"{' × '.join(map(str, image.shape))} voxels of {size} mm")
@@ -194,3 +199,53 @@ def _is_mask(layer: Any) -> bool:
     if isinstance(layer, Labels):
         return layer.ndim >= 3  # labels drawn while a series is open have its axis too
     return isinstance(layer, Image) and layer.ndim == 3 and not (layer.rgb or layer.multiscale or is_ours(layer))
+
+
+# -- names of halves --------------------------------------------------------------------------------------------------
+
+
+class _Pair(NamedTuple):
+    """Names of two halves, the first of which is known, and of both."""
+
+    other: str
+    both: str
+
+
+def other_half(name: str, names: Iterable[str]) -> str | None:
+    """Return the one of several names that differs from a name only in the word for a half.
+
+    Examples
+    --------
+    >>> other_half("fluence even, log10", ["truth", "fluence odd, log10"])
+    'fluence odd, log10'
+    """
+    known = set(names)
+    return next((pair.other for pair in _pairs(name) if pair.other in known), None)
+
+
+def both_halves(name: str, other: str) -> str:
+    """Return what two halves are called together.
+
+    Examples
+    --------
+    >>> both_halves("fluence odd, log10", "fluence even, log10")
+    'fluence even + odd, log10'
+    """
+    return next((pair.both for pair in _pairs(name) if pair.other == other), f"{name} + {other}")
+
+
+def _pairs(name: str) -> Iterator[_Pair]:
+    """Every way in which a word of a name may stand for a half."""
+    for halves in _HALVES:
+        for number, word in enumerate(halves):
+            for found in re.finditer(rf"(?<![^\W_]){word}(?![^\W_])", name, re.IGNORECASE):
+                before, after = name[: found.start()], name[found.end() :]
+                own, counterpart = found.group(), _in_case_of(found.group(), halves[1 - number])
+                first, second = (own, counterpart) if number == 0 else (counterpart, own)
+                yield _Pair(f"{before}{counterpart}{after}", f"{before}{first} + {second}{after}")
+
+
+def _in_case_of(model: str, word: str) -> str:
+    if model.isupper():
+        return word.upper()
+    return word.capitalize() if model[0].isupper() else word
