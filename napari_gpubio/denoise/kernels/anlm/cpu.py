@@ -33,7 +33,7 @@ class Run:
         self.device = device
         self._problem = problem
         halo = _halo_of(problem)
-        mean, variance = _measure_moments(problem)
+        mean, variance = measure_moments(problem)
         self._values, self._mean = _mirrored(problem.values, halo), _mirrored(mean, halo)
         self._variance = np.pad(variance, [(n, n) for n in halo], constant_values=-1.0)
         self._patches = np.array(problem.windows.patches)
@@ -110,7 +110,7 @@ def _estimates(p: Problem, box: Box, differences: Float, weights: Float, largest
     return np.where(p.usable[box] != 0, estimates, own)
 
 
-def _measure_moments(p: Problem) -> tuple[Float, Float]:
+def measure_moments(p: Problem) -> tuple[Float, Float]:
     """Local mean and variance of each voxel."""
     mean, variance = np.empty_like(p.values), np.empty_like(p.values)
     least = max(1, _BLOCK_VOXELS // p.values[0].size)
