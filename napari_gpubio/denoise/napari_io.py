@@ -4,7 +4,6 @@ A layer holds the axes (n, z, y, x), the engine (x, y, z, n) in the order of the
 """
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried, grid_of, volume_of
 from napari_gpubio.core.space import layer_matrix, same_grid, voxel_sizes_mm, world_order
-from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.denoise.io import from_log10
-from napari_gpubio.gui.script import file_name, nifti_file_of
 
 Array = npt.NDArray[Any]
 Box = tuple[slice, slice, slice]
@@ -208,15 +205,3 @@ def place_of_part(place: dict[str, Any], first: tuple[int, ...]) -> dict[str, An
 def mask_array(layer: Any) -> npt.NDArray[np.bool_]:
     """Return the array (X, Y, Z) of a mask layer: True where it is not 0."""
     return np.asarray(volume_of(layer) != 0)
-
-
-def file_of(layer: Any) -> Path | None:
-    """Return the NIfTI file that holds exactly what an image layer shows, or None."""
-    return nifti_file_of(layer, np.asarray(stored_array(layer)))
-
-
-def save_image(layer: Any, folder: Path) -> Path:
-    """Write an image layer as NIfTI into a folder; the name is the layer's. Returns the path."""
-    path = folder / f"{file_name(layer.name)}.nii.gz"
-    write_volume(path, np.asarray(stored_array(layer)), grid_of(layer)[0])
-    return path

@@ -15,8 +15,8 @@ from napari_gpubio.denoise.gui.modes import MODES, Mode
 from napari_gpubio.denoise.gui.preview import LivePreview
 from napari_gpubio.denoise.gui.request import Denoised, Request, run_steps
 from napari_gpubio.denoise.gui.results import AFTER, BEFORE, KEY_TEXT, ResultBox, ResultLayers
-from napari_gpubio.denoise.gui.script import painted, script_text
-from napari_gpubio.denoise.napari_io import key_of, save_image
+from napari_gpubio.denoise.gui.script import painted, save_image, script_text
+from napari_gpubio.denoise.napari_io import key_of
 from napari_gpubio.gui.forms import LABEL_WIDTH, aligned_form, row_label
 from napari_gpubio.gui.panel import EnginePanel
 

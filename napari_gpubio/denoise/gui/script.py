@@ -4,11 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio.core.napari_io import saved_path
+import numpy as np
+
+from napari_gpubio.core.napari_io import grid_of, saved_path
+from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.denoise.gui.inputs import ImageBox
 from napari_gpubio.denoise.gui.modes import Mode
-from napari_gpubio.denoise.napari_io import file_of
-from napari_gpubio.gui.script import file_name
+from napari_gpubio.denoise.napari_io import stored_array
+from napari_gpubio.gui.script import file_name, nifti_file_of
 
 
 def painted(box: ImageBox, mode: Mode) -> list[Any]:
@@ -73,3 +76,15 @@ def _part(box: ImageBox) -> str:
     """Which volumes of a series, as Python."""
     volumes = box.volumes
     return "" if volumes is None else f"[..., {volumes.start}:{volumes.stop}]"
+
+
+def file_of(layer: Any) -> Path | None:
+    """Return the NIfTI file that holds exactly what an image layer shows, or None."""
+    return nifti_file_of(layer, np.asarray(stored_array(layer)))
+
+
+def save_image(layer: Any, folder: Path) -> Path:
+    """Write an image layer as NIfTI into a folder; the name is the layer's. Returns the path."""
+    path = folder / f"{file_name(layer.name)}.nii.gz"
+    write_volume(path, np.asarray(stored_array(layer)), grid_of(layer)[0])
+    return path
