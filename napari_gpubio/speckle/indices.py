@@ -6,14 +6,14 @@ limit of an older form of it for fast flow; it is half of 1/τ there. Ratios of 
 """
 
 import functools
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parallel import cpu_threads
 
 Array = npt.NDArray[Any]
 SMALL_X = 1e-3  # below it A is taken from its series, since its numerator loses its digits
@@ -26,7 +26,7 @@ LABELS = {
     "ict": "inverse correlation time 1/τ",
     "relative": "flow relative to baseline K₀²/K²",
 }
-_NEWTON_STEPS = 4
+_LEAST = 1 << 12  # values of a block
 
 
 def speckle_flow_index(k2: npt.ArrayLike, exposure_ms: float) -> Array:
@@ -44,8 +44,9 @@ def relative_flow(k2: npt.ArrayLike, baseline_k2: npt.ArrayLike) -> Array:
 
 def visibility(x: npt.ArrayLike) -> Array:
     """Return A(x), the K² of a scatterer whose correlation time is the exposure over x, for β = 1."""
-    values = np.asarray(x, np.float64)
-    return _visibilities(values.reshape(-1)).reshape(values.shape)
+    from napari_gpubio.speckle.kernels.decay import cpu
+
+    return _fill(cpu.fill_visibility, np.asarray(x, np.float64)).reshape(np.shape(x))
 
 
 def inverse_correlation_time(k2: npt.ArrayLike, exposure_ms: float, beta: float = 1.0) -> Array:
@@ -66,10 +67,19 @@ def inverse_correlation_time(k2: npt.ArrayLike, exposure_ms: float, beta: float 
     _check_exposure(exposure_ms)
     if not 0 < beta <= 1:
         raise InvalidInput(f"beta is {beta:g}; it must be above 0 and at most 1")
-    values = np.asarray(k2, np.float64)
-    with cpu_threads():
-        x = _invert(values.reshape(-1) / beta, decay_table().by_steps)
-    return np.asarray(x.reshape(values.shape) / (1e-3 * exposure_ms))
+    from napari_gpubio.speckle.kernels.decay import cpu
+
+    x = _fill(cpu.invert, np.asarray(k2, np.float64) / beta, decay_table().by_steps)
+    return np.asarray(x.reshape(np.shape(k2)) / (1e-3 * exposure_ms))
+
+
+def _fill(kernel: Callable[..., Any], values: Array, *arguments: Array) -> Array:
+    from napari_gpubio.core.jit import run_blocks
+
+    given = np.ascontiguousarray(values.reshape(-1))
+    out = np.empty_like(given)
+    run_blocks(kernel, given.size, given, *arguments, out, least=_LEAST)
+    return out
 
 
 def _check_exposure(exposure_ms: float) -> None:
@@ -98,7 +108,7 @@ def decay_table() -> DecayTable:
 
 
 def _bisected(k: float) -> float:
-    """The root of A(x) = k between 0 and 20."""
+    """Return the root of A(x) = k between 0 and 20."""
     low, high = 0.0, 20.0
     for _ in range(70):
         middle = 0.5 * (low + high)
@@ -106,46 +116,14 @@ def _bisected(k: float) -> float:
     return 0.0 if k >= 1.0 else 0.5 * (low + high)
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
 def _visibility(x: float) -> float:
     if x < SMALL_X:
         return 1.0 - x * (2.0 / 3.0) + x * x / 3.0
-    return (np.expm1(-2.0 * x) + 2.0 * x) / (2.0 * x * x)
+    return (math.expm1(-2.0 * x) + 2.0 * x) / (2.0 * x * x)
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
 def _slope(x: float) -> float:
-    """dA/dx."""
+    """Return dA/dx."""
     if x < SMALL_X:
         return -2.0 / 3.0 + x * (2.0 / 3.0)
-    return -(np.expm1(-2.0 * x) + x * np.exp(-2.0 * x) + x) / (x * x * x)
-
-
-@nb.njit(cache=True, nogil=True)
-def _visibilities(x: Array) -> Array:
-    out = np.empty_like(x)
-    for i in range(x.size):
-        out[i] = _visibility(x[i])
-    return out
-
-
-@nb.njit(cache=True, nogil=True, error_model="numpy")
-def _inverse(k: float, table: Array) -> float:
-    """x of one K²/β."""
-    if not 0.0 < k < 1.0:
-        return np.inf if k == 0.0 else (0.0 if k >= 1.0 else np.nan)
-    if k < SERIES_BELOW:
-        return (1.0 + np.sqrt(1.0 - 2.0 * k)) / (2.0 * k)
-    at = min(int((k - SERIES_BELOW) / (1.0 - SERIES_BELOW) * TABLE_STEPS), TABLE_STEPS - 1)
-    x = table[at, 0]
-    for _ in range(_NEWTON_STEPS):
-        x = max(0.0, x - (_visibility(x) - k) / _slope(x))
-    return x
-
-
-@nb.njit(cache=True, nogil=True, parallel=True)
-def _invert(k: Array, table: Array) -> Array:
-    out = np.empty_like(k)
-    for i in nb.prange(k.size):
-        out[i] = _inverse(k[i], table)
-    return out
+    return -(math.expm1(-2.0 * x) + x * math.exp(-2.0 * x) + x) / (x * x * x)

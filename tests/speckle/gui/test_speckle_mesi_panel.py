@@ -11,7 +11,7 @@ from napari_gpubio.core.napari_io import carried
 from napari_gpubio.speckle import ContrastSettings, MesiSettings, NoiseModel, contrast, fit_mesi
 from napari_gpubio.speckle.gui import mesi
 from napari_gpubio.speckle.gui.words import LIVE_MAP, MESI
-from napari_gpubio.speckle.mesi.exposures import BLOCKS, CYCLES, MesiRecipe, exposure_contrast, parse_exposures
+from napari_gpubio.speckle.mesi.model import BLOCKS, CYCLES, MesiRecipe, exposure_contrast, parse_exposures
 from napari_gpubio.speckle.model import ContrastMaps
 from napari_gpubio.speckle.phantom import Camera, flow_frames, window_share
 from napari_gpubio.speckle.validity import BELOW_NOISE, SATURATED

@@ -1,19 +1,23 @@
 """Contrast on all CPU cores (Numba), the counterpart of ``gpu.py``."""
 
-import numba
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.core.parallel import cpu_threads
+from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.speckle.indices import decay_table
-from napari_gpubio.speckle.kernels.contrast import direct, windows
-from napari_gpubio.speckle.kernels.contrast.finishing import Outputs, Planes
-from napari_gpubio.speckle.kernels.contrast.problem import Array, Maps, Problem, Recipe
+from napari_gpubio.speckle.kernels.contrast import windows
+from napari_gpubio.speckle.kernels.contrast.problem import ICT, Array, Maps, Problem, Recipe
 from napari_gpubio.speckle.settings import EDGES
 
-_BANDS_PER_THREAD = 4  # so that a thread that was kept waiting does not keep the others waiting
-_NO_PLANE, _NO_DARK = np.empty((0, 0), np.float32), np.empty((0, 0), np.int32)
+_LEAST_PIXELS = 1 << 15  # of a block: 0.05 ms, below which a second thread costs more than it saves
+_BATCH_PIXELS = 1 << 20  # of maps from floating-point frames that are summed together
+_LEAST_ROWS = 8  # or most of the work would be that of the window above the block
+_NO_PLANE, _NO_TABLE, _NO_DARK = np.empty((0, 0), np.float32), np.empty((0, 2), np.float32), np.empty((0, 0), np.int32)
+_NO_INDEX, _NO_MASK = np.empty((0, 0, 0), np.float32), np.empty((0, 0, 0), np.uint8)
+_NO_FRAMES = np.empty((0, 0, 0), np.uint16)
 
 
 class Maker:
@@ -26,39 +30,59 @@ class Maker:
     """
 
     def __init__(self, recipe: Recipe) -> None:
-        self.recipe = recipe
+        self.recipe, self._rule = recipe, recipe.rule
         floor, baseline = (_NO_PLANE if p is None else p for p in (recipe.floor, recipe.baseline_plane))
-        self._planes = Planes(floor, baseline, decay_table().single)
-        self._like = np.empty(0, recipe.work_dtype)
-        self._sequence = None if recipe.settings.depth == 1 or recipe.is_real else self._empty_sequence()
+        self._planes = floor, baseline, decay_table().single if self._rule.kind == ICT else _NO_TABLE
+        self._sums = self._make_sums(int(recipe.settings.depth > 1 and not recipe.is_real))
 
-    def _empty_sequence(self) -> windows.Sequence:
-        shape, dtype = self.recipe.shape, self.recipe.work_dtype
-        mask = shape if self.recipe.settings.mask else (0, 0)
-        return windows.Sequence(np.zeros(shape, dtype), np.zeros(shape, dtype), np.zeros(mask, np.uint16))
+    def _make_sums(self, maps: int) -> windows.Sums:
+        """Sums of no samples for so many maps."""
+        width, dtype, masked = self.recipe.shape[1], self.recipe.work_dtype, self.recipe.settings.mask
+        return windows.Sums(
+            np.zeros((maps, *self.recipe.shape), dtype),
+            np.zeros((maps, *self.recipe.shape), dtype),
+            np.zeros((maps if masked else 0, *self.recipe.shape), np.uint16),
+            np.zeros(width, dtype),
+            _read_only(np.zeros(width, np.uint16)),
+        )
 
     def _samples(self, frames: Array) -> windows.Samples:
-        dark = _NO_DARK if self.recipe.dark is None else self.recipe.dark
-        return windows.Samples(_read_only(frames), dark, self.recipe.unit, self.recipe.saturated)
+        dark = _NO_DARK if self.recipe.dark is None or self.recipe.is_real else self.recipe.dark
+        return windows.Samples(
+            _read_only(frames), _read_only(np.zeros(frames.shape[2:], frames.dtype)), dark,
+            np.zeros(frames.shape[2:], np.int32), np.int64(self.recipe.unit), np.int64(self.recipe.saturated),
+        )  # fmt: skip
 
-    @property
-    def _band(self) -> int:
-        """Rows that a thread does at a time."""
-        return max(windows.LEAST_BAND, -(-self.recipe.shape[0] // (_BANDS_PER_THREAD * numba.get_num_threads())))
+    def _run(self, kernel: Callable[[int, int], object], rows: int, samples: int = 1) -> None:
+        """Share rows among threads, or keep them on this one where they, and samples of a pixel, are few."""
+        run_blocks(kernel, rows, least=max(_LEAST_ROWS, _LEAST_PIXELS // (samples * self.recipe.shape[1])))
+
+    def _fill(self, frames: Array, sums: windows.Sums, maps: Maps) -> None:
+        samples, rule, width = self._samples(frames), self._rule, self.recipe.shape[1]
+        out = windows.Outputs(
+            maps.contrast,
+            _NO_INDEX if maps.indices is None else maps.indices,
+            _NO_MASK if maps.mask is None else maps.mask,
+            *self._planes,
+        )
+        read = sums._replace(saturated=_read_only(sums.saturated))
+
+        def fill(start: int, stop: int) -> None:
+            work = windows.make_work(width, int(rule.reach), self.recipe.work_dtype)
+            windows.fill_rows(start, stop, samples, read, rule, work, out)
+
+        self._run(fill, len(maps.contrast) * self.recipe.shape[0])
 
     def fill(self, frames: Array, maps: Maps) -> None:
         """Fill the maps of frames; the first map is that of the first ``depth`` frames."""
         if self.recipe.is_real:
-            self._fill_directly(frames, maps)
-        elif self._sequence is None:
-            with cpu_threads():
-                windows.fill_spatial(
-                    self._samples(frames), self._planes, self.recipe.rule, self._like, self._band, outputs(maps)
-                )
+            self._fill_from_samples(frames, maps)
+        elif self.recipe.settings.depth == 1:
+            self._fill(frames, self._sums, maps)
         else:
-            self._fill_from_sums(frames, maps)
+            self._fill_from_frames(frames, maps)
 
-    def _fill_from_sums(self, frames: Array, maps: Maps) -> None:
+    def _fill_from_frames(self, frames: Array, maps: Maps) -> None:
         depth, step = self.recipe.settings.depth, self.recipe.settings.step
         self.forget()
         for n in range(len(maps.contrast)):
@@ -71,43 +95,42 @@ class Maker:
 
     def forget(self) -> None:
         """Begin a new window of frames."""
-        assert self._sequence is not None
-        for plane in self._sequence:
+        for plane in self._sums[:3]:
             plane[...] = 0
 
     def change(self, frames: Array, new: int, old: int) -> None:
         """Add a frame to the window and drop another one, by their numbers; -1 for neither."""
-        with cpu_threads():
-            windows.change_sums(self._sequence, self._samples(frames), new, old, int(self.recipe.settings.mask))
+        samples, sums = self._samples(frames), self._sums
+        self._run(lambda start, stop: windows.sum_frames(start, stop, samples, sums, new, old), self.recipe.shape[0])
 
     def finish(self, maps: Maps) -> None:
         """Fill one map from the frames of the window."""
-        with cpu_threads():
-            windows.fill_from_sums(self._sequence, self._planes, self.recipe.rule, 0, self._band, outputs(maps))
+        self._fill(_NO_FRAMES, self._sums, maps)
 
-    def _fill_directly(self, frames: Array, maps: Maps) -> None:
-        with cpu_threads():
-            direct.fill_directly(
-                with_margins(frames, self.recipe), saturated_samples(frames, self.recipe), self._planes,
-                self.recipe.rule, self.recipe.settings.step, outputs(maps),
-            )  # fmt: skip
+    def _fill_from_samples(self, frames: Array, maps: Maps) -> None:
+        s, count = self.recipe.settings, len(maps.contrast)
+        most = min(count, max(1, _BATCH_PIXELS // int(np.prod(self.recipe.shape))))
+        sums = self._make_sums(most)
+        for n in range(0, count, most):
+            part = maps.part(n, min(n + most, count))
+            self._sum_samples(frames[n * s.step : (n + len(part.contrast) - 1) * s.step + s.depth], sums, part)
+            self._fill(_NO_FRAMES, sums, part)
+
+    def _sum_samples(self, frames: Array, sums: windows.Sums, maps: Maps) -> None:
+        signal, saturated = with_margins(frames, self.recipe), saturated_samples(frames, self.recipe)
+        rule, step, samples = self._rule, np.int64(self.recipe.settings.step), self.recipe.settings.samples
+
+        def add(start: int, stop: int) -> None:
+            windows.sum_samples(start, stop, signal, saturated, rule, step, sums)
+
+        self._run(add, len(maps.contrast) * self.recipe.shape[0], samples)
 
 
-def _read_only(frames: Array) -> Array:
-    """A view of frames in C order that is not written to; Numba compiles anew for what may be."""
-    view = np.ascontiguousarray(frames).view(np.ndarray)
+def _read_only(array: Array) -> Array:
+    """Return a view in C order that is not written to; Numba compiles anew for one that may be."""
+    view = np.ascontiguousarray(array).view(np.ndarray)
     view.flags.writeable = False
     return view
-
-
-def outputs(maps: Maps) -> Outputs:
-    """Maps as the Numba functions take them: what is not wanted is empty."""
-    nothing = np.empty((0, 0, 0), np.float32), np.empty((0, 0, 0), np.uint8)
-    return Outputs(
-        maps.contrast,
-        nothing[0] if maps.indices is None else maps.indices,
-        nothing[1] if maps.mask is None else maps.mask,
-    )
 
 
 def saturated_samples(frames: Array, recipe: Recipe) -> npt.NDArray[np.uint8]:

@@ -28,12 +28,15 @@ _EXACT_IN_DOUBLE, _EXACT_IN_64_BITS = 2**53, 2**63 - 1
 
 
 class Rule(NamedTuple):
-    """How sums become maps, as the kernels take it.
+    """Numbers of the kernels that turn sums into maps.
 
     Parameters
     ----------
     radius, depth
         Of the window, in pixels and frames.
+    reach
+        Pixels by which windows reach beyond their own row and column in what is summed: the radius, or 0 of sums of
+        whole windows, which floating-point frames have.
     edges, kind
         Numbers of the edge mode and of the index.
     whole
@@ -51,6 +54,7 @@ class Rule(NamedTuple):
     """
 
     radius: np.int64
+    reach: np.int64
     edges: np.int64
     depth: np.int64
     kind: np.int64
@@ -160,6 +164,7 @@ class Recipe:
         seconds = 1e-3 * s.exposure_ms
         return Rule(
             radius=np.int64(s.width // 2),
+            reach=np.int64(0 if self.is_real else s.width // 2),
             edges=np.int64(EDGES.index(s.edges)),
             depth=np.int64(s.depth),
             kind=np.int64(KINDS[s.index]),

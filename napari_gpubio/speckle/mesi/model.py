@@ -1,8 +1,10 @@
-"""Which frame of a stack was exposed for how long, and the contrast of each exposure."""
+"""Multi-exposure imaging: exposures of a stack's frames, contrast of each exposure, and results of a fit."""
 
 import itertools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +14,7 @@ from napari_gpubio.speckle.mesi.settings import MesiSettings
 from napari_gpubio.speckle.model import ContrastMaps
 from napari_gpubio.speckle.validity import EDGE, LOW_SIGNAL, SATURATED, ZERO_MEAN
 
+Array = npt.NDArray[Any]
 CYCLES, BLOCKS = "in turn", "one after another"
 ORDERS = {
     CYCLES: "Every exposure once, then all of them again: 1, 2, 5, 1, 2, 5 ms",
@@ -61,6 +64,70 @@ class MesiRecipe:
                 "the same number of frames of every exposure"
             )
         return frames // count
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MesiResult:
+    """Maps of what was fitted, float32, of the shape of a contrast map; NaN where nothing was.
+
+    Parameters
+    ----------
+    tau_ms
+        Correlation time of the light's field.
+    rho
+        Fraction of light that is scattered by what moves.
+    beta, noise
+        β and ν.
+    residual
+        Root of the mean squared relative difference of K.
+    parameters
+        How it was made, as JSON can hold it.
+    complete
+        False if the run was stopped.
+    """
+
+    tau_ms: Array
+    rho: Array
+    beta: Array
+    noise: Array
+    residual: Array
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    complete: bool = True
+
+    @property
+    def ict(self) -> Array:
+        """Inverse correlation time, 1/s."""
+        return np.asarray(1e3 / self.tau_ms)
+
+
+def squared_contrast(
+    exposure_ms: npt.ArrayLike,
+    tau_ms: float,
+    *,
+    power: float = 1.0,
+    beta: float = 1.0,
+    rho: float = 1.0,
+    noise: float = 0.0,
+) -> Array:
+    """Return K² at exposures (ms), in closed form; equations in `napari_gpubio.speckle.kernels.mesi.cpu`.
+
+    Parameters
+    ----------
+    tau_ms
+        Correlation time of the field.
+    power
+        The decay's n: 1, 2 or 0.5.
+    beta, rho, noise
+        β, the fraction of light scattered by what moves, and ν.
+    """
+    from napari_gpubio.speckle.kernels.mesi import cpu
+
+    x = np.asarray(exposure_ms, np.float64) / tau_ms
+    y = np.stack([2.0 ** (1.0 / power) * x.ravel(), x.ravel()]).ravel()
+    b, c = np.empty_like(y), np.empty_like(y)
+    cpu.fill_averages(0, y.size, y, float(power), b, c)
+    fast, slow = b.reshape(2, *x.shape)
+    return np.asarray(beta * (rho**2 * fast + 2.0 * rho * (1.0 - rho) * slow + (1.0 - rho) ** 2) + noise)
 
 
 def parse_exposures(text: str) -> tuple[float, ...]:
