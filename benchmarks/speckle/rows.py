@@ -35,8 +35,7 @@ def timed_on_gpu(recipe: Recipe, frames: Any, maps: int, plan: Plan) -> Timing:
     """Time the kernels by the GPU's own clock."""
     import cupy
 
-    from napari_gpubio.speckle.kernels.contrast.gpu import bytes_of, make_room
-    from napari_gpubio.speckle.kernels.contrast.maker import Maker
+    from napari_gpubio.speckle.kernels.contrast.gpu import Maker, bytes_of, make_room
 
     with cupy.cuda.Device(plan.device.indices[0]):
         maker, there = Maker(recipe, plan.device), cupy.asarray(frames)
