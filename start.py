@@ -48,11 +48,11 @@ DNF = (
 
 
 class SetupError(Exception):
-    """Something the user has to do first; the message says what."""
+    """A problem that the user has to solve first; the message explains it."""
 
 
 def main(arguments: list[str]) -> int:
-    """Do what the command line says and return the exit status."""
+    """Run the command and return the exit status."""
     if not arguments or arguments[0] not in EXTRAS:
         print(__doc__)
         return 0 if arguments and arguments[0] in ("-h", "--help") else 2
@@ -139,11 +139,11 @@ def environment_works() -> bool:
     if not python.exists():
         return False
     try:
-        asked = [str(python), "-c", "import sys; print(*sys.version_info[:2])"]
-        said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
+        command = [str(python), "-c", "import sys; print(*sys.version_info[:2])"]
+        version = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     except (OSError, subprocess.CalledProcessError):
         return False
-    return tuple(map(int, said)) >= OLDEST
+    return tuple(map(int, version)) >= OLDEST
 
 
 def venv_program(name: str) -> Path:
@@ -152,7 +152,7 @@ def venv_program(name: str) -> Path:
 
 
 def is_installed(extras: list[str], groups: list[str]) -> bool:
-    """Whether the stamp says that this project is installed with at least these extras and groups."""
+    """Whether this project is installed, according to the stamp, with at least these extras and groups."""
     stamp = read_stamp()
     has_all = set(extras) <= set(stamp.get("extras", [])) and set(groups) <= set(stamp.get("groups", []))
     return has_all and stamp.get("project") == project_hash()
@@ -172,7 +172,7 @@ def project_hash() -> str:
 
 
 def cuda_extras() -> list[str]:
-    """Choose the CUDA packages that suit this machine's GPU and driver, and say so."""
+    """Choose the CUDA packages that suit this machine's GPU and driver, and print the choice."""
     text = ask_nvidia_smi([])
     if text is None:
         return []
@@ -190,12 +190,12 @@ def choose_cuda(text: str, capabilities: str = "") -> tuple[str | None, str]:
     version = f"{found[1]}.{found[2]}"
     old = [c for c in re.findall(r"^\s*(\d+\.\d+)\s*$", capabilities, re.MULTILINE) if float(c) < 7.5]
     if int(found[1]) >= 13 and not old:
-        return "cuda13", f"the driver speaks CUDA {version}: taking cuda13"
+        return "cuda13", f"the driver supports CUDA {version}: taking cuda13"
     if int(found[1]) >= 13:
-        return "cuda12", f"the driver speaks CUDA {version}, but a GPU of capability {old[0]} needs cuda12"
+        return "cuda12", f"the driver supports CUDA {version}, but a GPU of capability {old[0]} needs cuda12"
     if int(found[1]) == 12:
-        return "cuda12", f"the driver speaks CUDA {version}: taking cuda12"
-    return None, f"the driver speaks CUDA {version} only; running without a GPU until it is 525 or newer"
+        return "cuda12", f"the driver supports CUDA {version}: taking cuda12"
+    return None, f"the driver supports CUDA {version} only; running without a GPU until it is 525 or newer"
 
 
 def ask_nvidia_smi(arguments: list[str]) -> str | None:

@@ -123,17 +123,19 @@ def _engines(options: argparse.Namespace) -> list[Any]:
 
 
 def _panels(options: argparse.Namespace) -> list[Any]:
-    """Modules with cases of panels, where a window can be opened; otherwise it is told that they are left out."""
+    """Modules with checks of panels if a window can be opened; otherwise a note that they are left out is printed."""
     names = [name for name in _names(options) if name in PANELS_WITH_CASES]
     if names and not _can_open_window():
-        told = ", ".join(names)
-        print(f"no window can be opened here, so the checks of dock widgets are left out ({told})", file=sys.stderr)
+        print(
+            f"no window can be opened here, so the checks of dock widgets are left out ({', '.join(names)})",
+            file=sys.stderr,
+        )
         return []
     return [importlib.import_module(f"napari_gpubio.{name}.gui.checks") for name in names]
 
 
 def _run_panel_check(check: Any, device: Any) -> list[dict[str, Any]]:
-    """Run the check of a dock widget; what goes wrong with a window is told, and costs no other result."""
+    """Run the check of a dock widget; a failing window becomes a failed row and costs no other result."""
     try:
         return run_check(check, device)
     except GpuBioError as error:

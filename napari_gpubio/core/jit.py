@@ -92,7 +92,7 @@ def run_blocks(
 
 @functools.cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(thread_count(), thread_name_prefix="napari-gpubio-cpu")
+    return ThreadPoolExecutor(thread_count(), thread_name_prefix="gpubio-cpu")
 
 
 def _forget_pool() -> None:

@@ -46,7 +46,7 @@ class EnginePanel(QWidget):
     viewer
         The napari viewer (or its public proxy).
     run_text
-        What the Run button says.
+        Text of the Run button.
     """
 
     engine = ""  # name of the engine whose CPU backend is compiled while the panel is open
@@ -133,7 +133,7 @@ class EnginePanel(QWidget):
         return str(self._device.currentData())
 
     def choose_device(self, device: str) -> None:
-        """Choose a device of the list by its name; a name that is not there is added, and judged when it is used."""
+        """Choose a device of the list by its name; a name that is not there is added, and checked when it is used."""
         index = self._device.findData(device)
         if index < 0:
             self._device.addItem(device, device)
@@ -184,7 +184,7 @@ class EnginePanel(QWidget):
             self._job.stop()
 
     def teardown(self) -> None:
-        """End every run, hear nothing more of it, and let the viewer go; called when the panel goes away."""
+        """Stop every run, disconnect from the viewer, and release it; called when the panel is closed."""
         self._device.teardown()
         self._warmup.stop()
         self._end_waiting()
@@ -211,11 +211,11 @@ class EnginePanel(QWidget):
     # -- messages -------------------------------------------------------------------------------------------------
 
     def show_error(self, sentence: str) -> None:
-        """Show a sentence that says what is wrong and what to do."""
+        """Show an error message: the problem and what to do about it."""
         self._say(sentence, theme.ERROR_STYLE)
 
     def show_note(self, sentence: str) -> None:
-        """Show a sentence that the user should know."""
+        """Show a note to the user."""
         self._say(sentence, theme.NOTE_STYLE)
 
     def say(self, text: str) -> None:
@@ -223,7 +223,7 @@ class EnginePanel(QWidget):
         self._status.setText(text)
 
     def clear_message(self) -> None:
-        """Take the sentence away."""
+        """Remove the message."""
         self._message.hide()
 
     @property
@@ -233,7 +233,7 @@ class EnginePanel(QWidget):
 
     @property
     def message(self) -> str:
-        """The sentence that is shown, or an empty text."""
+        """The message that is shown, or an empty text."""
         return self._message.text() if not self._message.isHidden() else ""
 
     def copy_script(self) -> None:
@@ -387,7 +387,7 @@ def heading(text: str, parent: QWidget) -> QLabel:
 
 
 class DevicePicker(QComboBox):
-    """A list of this machine's devices; its tool tip says why there is no GPU where there is none.
+    """A list of this machine's devices; its tool tip explains why there is no GPU if there is none.
 
     GPUs are looked for in a worker, because the first look may take seconds.
     """
