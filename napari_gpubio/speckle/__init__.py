@@ -12,7 +12,7 @@ and frame by frame::
 """
 
 from napari_gpubio.speckle.indices import inverse_correlation_time, relative_flow, speckle_flow_index
-from napari_gpubio.speckle.io.frames import read_frames, write_maps
+from napari_gpubio.speckle.io import read_frames, write_maps
 from napari_gpubio.speckle.mesi import (
     MesiRecipe,
     MesiResult,
@@ -24,12 +24,11 @@ from napari_gpubio.speckle.mesi import (
 )
 from napari_gpubio.speckle.model import ContrastMaps
 from napari_gpubio.speckle.noise import NoiseModel, measure_dark
-from napari_gpubio.speckle.phantom import flow_frames, speckle_sequence
 from napari_gpubio.speckle.regions import RegionCurve, region_curves, write_curves_csv
 from napari_gpubio.speckle.registration import register
-from napari_gpubio.speckle.run import contrast, contrast_steps
+from napari_gpubio.speckle.run import ContrastStream, contrast, contrast_steps
+from napari_gpubio.speckle.samples import flow_frames, speckle_sequence
 from napari_gpubio.speckle.settings import ContrastSettings
-from napari_gpubio.speckle.stream import ContrastStream
 
 __all__ = [
     "ContrastMaps",

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, read_settings, stop_at_interrupt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
-from napari_gpubio.speckle.io.frames import TIFF_SUFFIXES, read_frames, write_maps
+from napari_gpubio.speckle.io import TIFF_SUFFIXES, read_frames, write_maps
 from napari_gpubio.speckle.noise import NoiseModel, measure_dark
 from napari_gpubio.speckle.registration import register
 from napari_gpubio.speckle.run import contrast_steps

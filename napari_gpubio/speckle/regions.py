@@ -11,8 +11,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.speckle.indices import inverse_correlation_time, relative_flow, speckle_flow_index
-from napari_gpubio.speckle.model import ContrastMaps
-from napari_gpubio.speckle.validity import ALL, is_valid
+from napari_gpubio.speckle.model import ALL, ContrastMaps, is_valid
 
 Array = npt.NDArray[Any]
 

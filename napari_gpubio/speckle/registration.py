@@ -12,9 +12,7 @@ import numpy.typing as npt
 from scipy import fft
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.frames import FrameStack
-from napari_gpubio.speckle.model import ContrastMaps
-from napari_gpubio.speckle.validity import EDGE
+from napari_gpubio.speckle.model import EDGE, ContrastMaps, FrameStack
 
 Array = npt.NDArray[Any]
 LARGEST_SHIFT = 1.0 / 3.0  # of an edge of what is compared: farther apart, frames have too little in common

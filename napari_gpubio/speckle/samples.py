@@ -1,25 +1,241 @@
-"""Speckle to try the engine on, made when asked for: a phantom of three tubes, and a short series with a step of flow.
+"""Speckle whose contrast is known exactly: flow by a process at every pixel, and sequences by a copula.
 
-Both come as napari layers, without importing napari.
+A field of fully developed speckle is white noise inside a round pupil, transformed. To let it flow, every pixel is a
+first-order autoregressive process with a correlation time of its own, whose steps are new fields; its intensity over
+the steps of an exposure has a closed-form contrast, see `expected_k2`.
 """
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import fft, special
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, LayerData
 from napari_gpubio.speckle.noise import NoiseModel
-from napari_gpubio.speckle.phantom import Camera, expected_k2, flow_frames, steps_for, tube_map
 
 Array = npt.NDArray[Any]
+STEPS_PER_DECAY = 4  # steps of an exposure for each correlation time in it, at least
 EXPOSURE_MS = 10.0
-CAMERA = Camera()
 BACKGROUND, TUBES = 2.0, (10.0, 20.0, 40.0)  # exposures over correlation times
 STEP_AT, STEP_FACTOR = 20, 2.0  # frame from which the flow in the tube is so many times as fast
 _CUTOFF = 0.35
 _PHANTOM_SHAPE, _PHANTOM_FRAMES = (224, 256), 8
 _STEP_SHAPE, _STEP_FRAMES, _STEP_X, _STEP_REST = (72, 96), 40, 8.0, 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Camera:
+    """What becomes of light: integers with noise.
+
+    Parameters
+    ----------
+    mean_adu
+        Mean above the dark level.
+    electrons_per_adu
+        0: no shot noise.
+    read_noise_electrons
+        Standard deviation.
+    dark_adu
+        Dark level.
+    top_adu
+        Level of saturation.
+    """
+
+    mean_adu: float = 600.0
+    electrons_per_adu: float = 10.0
+    read_noise_electrons: float = 5.0
+    dark_adu: float = 100.0
+    top_adu: int = 4095
+
+    def expose(self, intensity: Array, rng: np.random.Generator) -> npt.NDArray[np.uint16]:
+        """Return the picture of an intensity whose mean is 1."""
+        signal = self.mean_adu * intensity
+        if self.electrons_per_adu > 0:
+            electrons = rng.poisson(signal * self.electrons_per_adu)
+            noise = self.read_noise_electrons * rng.standard_normal(signal.shape)
+            signal = (electrons + noise) / self.electrons_per_adu
+        return np.clip(np.rint(signal + self.dark_adu), 0, self.top_adu).astype(np.uint16)
+
+
+CAMERA = Camera()
+
+
+class SpeckleField:
+    """Makes independent fields of fully developed speckle, complex, of mean intensity 1.
+
+    Parameters
+    ----------
+    shape
+        (Y, X).
+    cutoff
+        Radius of the pupil in cycles per pixel; speckles are about 1/(2 cutoff) pixels wide.
+    rng
+        Where the noise comes from.
+    """
+
+    def __init__(self, shape: tuple[int, int], cutoff: float, rng: np.random.Generator) -> None:
+        if not 0 < cutoff <= 0.5:
+            raise InvalidInput(f"cutoff is {cutoff:g} cycles per pixel; it must be above 0 and at most 0.5")
+        rows, columns = fft.fftfreq(shape[0])[:, None], fft.fftfreq(shape[1])[None, :]
+        self.pupil = rows**2 + columns**2 <= cutoff**2
+        self._inside = int(self.pupil.sum())
+        self._scale = np.float32(np.sqrt(self.pupil.size / (2.0 * self._inside)))
+        self._rng = rng
+
+    def draw(self) -> npt.NDArray[np.complex64]:
+        """Return the next field."""
+        spectrum = np.zeros(self.pupil.shape, np.complex64)
+        noise = self._rng.standard_normal((self._inside, 2), np.float32)
+        spectrum[self.pupil] = noise.view(np.complex64)[:, 0] * self._scale
+        return np.asarray(fft.ifft2(spectrum, norm="ortho", overwrite_x=True))
+
+
+def expected_k2(x: npt.ArrayLike, steps: int, rho: float = 1.0) -> Array:
+    """Return the exact K² of `flow_frames` in a large region without noise.
+
+    Parameters
+    ----------
+    x
+        Exposure over correlation time.
+    steps
+        Of an exposure.
+    rho
+        Fraction of light that moves.
+    """
+    moving = _step_average(np.exp(-2.0 * np.asarray(x, np.float64) / steps), steps)
+    mixed = _step_average(np.exp(-np.asarray(x, np.float64) / steps), steps)
+    return np.asarray(rho**2 * moving + 2.0 * rho * (1.0 - rho) * mixed + (1.0 - rho) ** 2)
+
+
+def _step_average(q: Array, n: int) -> Array:
+    """Mean of q^|i-j| over all pairs of n steps."""
+    return np.asarray((n * (1.0 - q * q) - 2.0 * q * (1.0 - q**n)) / (n * (1.0 - q)) ** 2)
+
+
+def window_share(window: int, cutoff: float, shape: tuple[int, int] = (256, 256)) -> float:
+    """Return the share of K² that a square window sees, because its pixels are correlated.
+
+    1 less the mean of the squared correlation of the field over all pairs of different pixels of the window.
+    """
+    field = SpeckleField(shape, cutoff, np.random.default_rng(0))
+    correlation = np.abs(fft.ifft2(field.pupil.astype(np.float64))) ** 2
+    correlation /= correlation[0, 0]
+    lags = np.arange(1 - window, window)
+    weights = (window - np.abs(lags))[:, None] * (window - np.abs(lags))[None, :]
+    pairs = float((weights * correlation[np.ix_(lags, lags)]).sum()) - window**2
+    return 1.0 - pairs / (window**2 * (window**2 - 1))
+
+
+def tube_map(shape: tuple[int, int], background: float, tubes: tuple[float, ...]) -> Array:
+    """Return x = T/τ of straight tubes along the rows, as wide as the gaps between them."""
+    x, height = np.full(shape, float(background)), shape[0] // (2 * len(tubes) + 1)
+    for n, level in enumerate(tubes):
+        x[(2 * n + 1) * height : (2 * n + 2) * height] = level
+    return x
+
+
+def flow_frames(
+    x: npt.ArrayLike,
+    *,
+    frames: int | None = None,
+    steps: int | None = None,
+    cutoff: float = 0.35,
+    rho: float = 1.0,
+    camera: Camera | None = None,
+    seed: int = 0,
+) -> Array:
+    """Make frames of flow with a known correlation time at every pixel.
+
+    Parameters
+    ----------
+    x
+        Exposure over correlation time, shape (Y, X), or (T, Y, X) where it changes from frame to frame.
+    frames
+        Number of frames of a map (Y, X); frames are independent of each other but for what rests.
+    steps
+        Of an exposure; 4 max(x) if None, which `expected_k2` wants to know.
+    cutoff
+        Radius of the pupil, cycles per pixel.
+    rho
+        Fraction of light that moves.
+    camera
+        None: intensities of mean 1, float32; else uint16.
+    seed
+        Of the noise.
+
+    Raises
+    ------
+    InvalidInput
+        If x has another shape, or the steps are too few for it.
+    """
+    maps = np.asarray(x, np.float64)
+    maps = np.broadcast_to(maps, (frames or 1, *maps.shape)) if maps.ndim == 2 else maps
+    if maps.ndim != 3 or not np.isfinite(maps).all() or not (maps > 0).all():
+        raise InvalidInput(f"x has shape {maps.shape}; give positive numbers, (y, x) or (frames, y, x)")
+    steps = steps or steps_for(maps)
+    if steps < maps.max():
+        raise InvalidInput(f"steps is {steps} and x up to {maps.max():g}; take {steps_for(maps)} steps")
+    rng = np.random.default_rng(seed)
+    field = SpeckleField((maps.shape[1], maps.shape[2]), cutoff, rng)
+    rest = np.sqrt(np.float32(1.0 - rho)) * field.draw() if rho < 1 else None
+    made = (_exposure(field, one, steps, np.sqrt(np.float32(rho)), rest) for one in maps)
+    return np.stack([one if camera is None else camera.expose(one, rng) for one in made])
+
+
+def steps_for(x: npt.ArrayLike) -> int:
+    """Return the steps of an exposure that `flow_frames` takes by itself."""
+    return max(8, int(np.ceil(STEPS_PER_DECAY * float(np.max(x)))))
+
+
+def _exposure(field: SpeckleField, x: Array, steps: int, amplitude: np.float32, rest: Array | None) -> Array:
+    """Mean intensity over the steps of an exposure."""
+    keep = np.exp(-x / steps).astype(np.float32)
+    new = np.sqrt(1.0 - keep * keep)
+    moving, total = field.draw(), np.zeros(x.shape, np.float32)
+    for step in range(steps):
+        if step:
+            moving = keep * moving + new * field.draw()
+        whole = moving if rest is None else amplitude * moving + rest
+        total += whole.real**2 + whole.imag**2
+    return total / np.float32(steps)
+
+
+def speckle_sequence(
+    size: int, correlations: npt.ArrayLike, *, pixels_per_speckle: float = 2.0, seed: int = 0
+) -> npt.NDArray[np.float32]:
+    """Make frames with a given correlation to the first one, by a Gaussian copula (Duncan and Kirkpatrick 2008).
+
+    Parameters
+    ----------
+    size
+        Edge of a frame, pixels.
+    correlations
+        Of the Gaussian variables of each frame with those of the first; the field's is less.
+    pixels_per_speckle
+        Of the frame.
+    seed
+        Of the noise.
+
+    Returns
+    -------
+    Intensities of mean about 1, shape (frames, size, size).
+    """
+    r = np.asarray(correlations, np.float64)
+    if r.ndim != 1 or not (np.abs(r) <= 1).all():
+        raise InvalidInput(f"the correlations are {correlations!r}; give numbers from -1 to 1, one for each frame")
+    pupil = int(size / pixels_per_speckle)
+    first, second = np.random.default_rng(seed).standard_normal((2, pupil, pupil))
+    axis = np.arange(pupil) - (pupil - 1) / 2
+    disc = axis[:, None] ** 2 + axis[None, :] ** 2 <= (pupil / 2) ** 2
+    frames = np.empty((len(r), size, size), np.float32)
+    for n, correlation in enumerate(r):
+        phases = 2.0 * np.pi * special.ndtr(correlation * first + np.sqrt(1.0 - correlation**2) * second)
+        light = np.abs(fft.fft2(disc * np.exp(1j * phases), s=(size, size))) ** 2
+        frames[n] = light / disc.sum()
+    return frames
 
 
 class Flow(NamedTuple):

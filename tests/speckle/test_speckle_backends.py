@@ -11,9 +11,9 @@ from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import OutOfGpuMemory
 from napari_gpubio.speckle import ContrastSettings, ContrastStream, NoiseModel, contrast, contrast_steps
-from napari_gpubio.speckle.frames import FrameStack
 from napari_gpubio.speckle.kernels.contrast import cpu, gpu
 from napari_gpubio.speckle.kernels.contrast.problem import make_problem
+from napari_gpubio.speckle.model import FrameStack
 from napari_gpubio.speckle.settings import EDGES
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle import ContrastSettings, contrast, read_frames, write_maps
-from napari_gpubio.speckle.io.frames import is_raw, read_raw
+from napari_gpubio.speckle.io import is_raw, read_raw
 from tests.fuzzing import fuzzed, refusal
 
 tifffile = pytest.importorskip("tifffile", reason="tifffile is not installed: it comes with napari")

@@ -15,7 +15,7 @@ from napari_gpubio.speckle import (
     speckle_flow_index,
     write_curves_csv,
 )
-from napari_gpubio.speckle.validity import EDGE, SATURATED
+from napari_gpubio.speckle.model import EDGE, SATURATED
 
 
 def maps_of(k, mask=None, **options):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.speckle import ContrastSettings, ContrastStream, contrast, contrast_steps
-from napari_gpubio.speckle.validity import EDGE
+from napari_gpubio.speckle.model import EDGE
 from tests.runs import finished, stopped
 
 FRAMES = np.random.default_rng(0).integers(1, 4096, (30, 24, 28), np.uint16)

@@ -16,8 +16,8 @@ from napari_gpubio.speckle.gui.recipe import LiveMap, Recipe
 from napari_gpubio.speckle.live import LiveResult
 from napari_gpubio.speckle.model import ContrastMaps
 from napari_gpubio.speckle.registration import Registered, ShiftFinder, shift_frame
+from napari_gpubio.speckle.run import ContrastStream
 from napari_gpubio.speckle.settings import ContrastSettings
-from napari_gpubio.speckle.stream import ContrastStream
 
 Array = npt.NDArray[Any]
 

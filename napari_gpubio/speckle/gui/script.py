@@ -14,7 +14,7 @@ from napari_gpubio.gui.script import call_text, file_name
 from napari_gpubio.speckle.gui.mesi import shown_maps
 from napari_gpubio.speckle.gui.offline import Request
 from napari_gpubio.speckle.gui.source_pages import frames_of
-from napari_gpubio.speckle.io.frames import read_frames
+from napari_gpubio.speckle.io import read_frames
 from napari_gpubio.speckle.mesi import MesiRecipe
 
 Paths = Mapping[str, Path]

@@ -13,10 +13,9 @@ import numpy as np
 from napari_gpubio.core.checks import Check, Finding
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import GpuBioError
-from napari_gpubio.speckle.live.latest import Latest
-from napari_gpubio.speckle.live.loop import LiveLoop, LiveResult, Process
-from napari_gpubio.speckle.live.sources.simulated import SimulatedCamera
-from napari_gpubio.speckle.live.status import LiveStatus, State
+from napari_gpubio.speckle.live.buffers import Latest
+from napari_gpubio.speckle.live.loop import LiveLoop, LiveResult, LiveStatus, Process, State
+from napari_gpubio.speckle.live.sources import SimulatedCamera
 
 LONG_S, SHORT_S = 10.0, 1.0
 SHAPE, RATE_HZ = (1040, 1392), 30.0

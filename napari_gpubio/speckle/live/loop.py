@@ -6,23 +6,82 @@ No thread of the loop calls into a GUI: a GUI's timer asks for `LiveLoop.latest`
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
+import numpy as np
+
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.speckle.live.clock import CLOCK, Clock
-from napari_gpubio.speckle.live.frame import Frame, Pixels
-from napari_gpubio.speckle.live.latest import Latest
-from napari_gpubio.speckle.live.meters import LevelMeter, RateMeter
-from napari_gpubio.speckle.live.recording.recorder import Recording
-from napari_gpubio.speckle.live.ring import Mode, Ring
-from napari_gpubio.speckle.live.sources.source import Source
-from napari_gpubio.speckle.live.status import LiveStatus, State
+from napari_gpubio.speckle.live.buffers import Latest, Mode, Ring
+from napari_gpubio.speckle.live.frame import CLOCK, Clock, Frame, Pixels, Source
+from napari_gpubio.speckle.live.recording import Recording
 
 logger = logging.getLogger(__name__)
 Process = Callable[[Pixels], Any]
+_EVENTS = 64  # about two seconds of a camera, a blink of a fast one
+_LEVEL_PERIOD_S = 0.1
+
+
+class State(StrEnum):
+    """Where a live loop is in its life."""
+
+    STOPPED = "stopped"
+    RUNNING = "running"
+    ENDED = "ended"  # the source had no more frames, and all were processed
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveStatus:
+    """The read-outs of a live loop, at one moment.
+
+    Parameters
+    ----------
+    state
+        Where it is in its life.
+    message
+        A sentence on what went wrong or is waited for, or nothing.
+    camera_hz, processed_hz, drawn_hz
+        Frames per second that came from the source, were processed, and were drawn.
+    received, processed, drawn
+        How many they were since the start.
+    dropped
+        Frames lost because the ring was full ("every frame").
+    skipped
+        Frames passed over on purpose ("most recent").
+    lost
+        Frames that the source knows to have been lost before they came here.
+    waiting, slots
+        Fill of the ring, and its size.
+    ring_megabytes
+        Memory of the ring, MiB.
+    mean_level, saturated_percent
+        Of a recent frame; NaN before the first.
+    latency_ms
+        From the arrival of a frame to its result, mean of the last ones; NaN before the first.
+    """
+
+    state: State
+    message: str
+    camera_hz: float
+    processed_hz: float
+    drawn_hz: float
+    received: int
+    processed: int
+    drawn: int
+    dropped: int
+    skipped: int
+    lost: int
+    waiting: int
+    slots: int
+    ring_megabytes: float
+    mean_level: float
+    saturated_percent: float
+    latency_ms: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,3 +307,55 @@ class LiveLoop:
     def _fail(self, message: str) -> None:
         self._message = self._message or message
         self._state = State.FAILED
+
+
+class RateMeter:
+    """The rate of the last events, and the mean of the values that came with them."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._times: deque[float] = deque(maxlen=_EVENTS)
+        self._values: deque[float] = deque(maxlen=_EVENTS)
+
+    def add(self, value: float = 0.0) -> None:
+        """Note an event that happens now."""
+        with self._lock:
+            self._times.append(self._clock.now())
+            self._values.append(value)
+
+    @property
+    def rate_hz(self) -> float:
+        """Events per second; it falls toward 0 when no more come."""
+        with self._lock:
+            n = len(self._times)
+            if n < 2:
+                return 0.0
+            first, last = self._times[0], self._times[-1]
+        # of n regular events the next one is due n periods after the first; after that moment the second term is larger
+        elapsed = max(last - first, (self._clock.now() - first) * (n - 1) / n)
+        return (n - 1) / elapsed if elapsed > 0 else 0.0
+
+    @property
+    def mean(self) -> float:
+        """Mean of the last values, or NaN."""
+        with self._lock:
+            return sum(self._values) / len(self._values) if self._values else float("nan")
+
+
+class LevelMeter:
+    """Mean level and saturated share of frames, ten times a second at most: a look costs about 1 ms a megapixel."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._looked_s = -float("inf")
+        self.mean_level = float("nan")
+        self.saturated_percent = float("nan")
+
+    def look(self, pixels: Pixels, bits: int) -> None:
+        """Measure a frame of so many bits, if it is time to."""
+        if self._clock.now() - self._looked_s < _LEVEL_PERIOD_S:
+            return
+        self._looked_s = self._clock.now()
+        self.mean_level = float(pixels.mean(dtype=np.float64))
+        self.saturated_percent = 100.0 * int(np.count_nonzero(pixels >= 2**bits - 1)) / pixels.size

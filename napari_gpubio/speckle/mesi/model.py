@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle.mesi.settings import MesiSettings
-from napari_gpubio.speckle.model import ContrastMaps
-from napari_gpubio.speckle.validity import EDGE, LOW_SIGNAL, SATURATED, ZERO_MEAN
+from napari_gpubio.speckle.model import EDGE, LOW_SIGNAL, SATURATED, ZERO_MEAN, ContrastMaps
 
 Array = npt.NDArray[Any]
 CYCLES, BLOCKS = "in turn", "one after another"

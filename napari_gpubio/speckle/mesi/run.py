@@ -12,9 +12,9 @@ import numpy.typing as npt
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.speckle.frames import FrameStack
 from napari_gpubio.speckle.mesi.model import MesiResult
 from napari_gpubio.speckle.mesi.settings import MesiSettings
+from napari_gpubio.speckle.model import FrameStack
 
 Array = npt.NDArray[Any]
 _CHUNK = 4096  # pixels between two looks at the stop event

@@ -12,9 +12,8 @@ from napari_gpubio.speckle import ContrastSettings, MesiSettings, NoiseModel, co
 from napari_gpubio.speckle.gui import mesi
 from napari_gpubio.speckle.gui.words import LIVE_MAP, MESI
 from napari_gpubio.speckle.mesi.model import BLOCKS, CYCLES, MesiRecipe, exposure_contrast, parse_exposures
-from napari_gpubio.speckle.model import ContrastMaps
-from napari_gpubio.speckle.phantom import Camera, flow_frames, window_share
-from napari_gpubio.speckle.validity import BELOW_NOISE, SATURATED
+from napari_gpubio.speckle.model import BELOW_NOISE, SATURATED, ContrastMaps
+from napari_gpubio.speckle.samples import Camera, flow_frames, window_share
 from tests.dock_widgets import Held, run_script, save_scripts_as, script_of, wait_until
 from tests.speckle.gui.panel_samples import add_stack, layer, run, speckle, start, stop
 

@@ -13,7 +13,7 @@ from napari_gpubio.speckle.gui import source_pages
 from napari_gpubio.speckle.gui.source_pages import CameraPage, FolderPage
 from napari_gpubio.speckle.gui.words import LIVE_MAP
 from napari_gpubio.speckle.live import CameraSource, SourceFailed
-from napari_gpubio.speckle.live.recording import recorder
+from napari_gpubio.speckle.live import recording as recorder
 from tests.dock_widgets import WAYS_TO_CLOSE, close, ended, wait_until
 from tests.speckle.gui.panel_samples import (
     add_panel,

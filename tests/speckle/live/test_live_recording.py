@@ -20,7 +20,7 @@ from PIL import Image
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle.live import LiveLoop, Recording, State
-from napari_gpubio.speckle.live.recording.bigtiff import BigTiffWriter
+from napari_gpubio.speckle.live.writers import BigTiffWriter
 from tests.speckle.live.fakes import ListSource, frame
 
 KILLED = """

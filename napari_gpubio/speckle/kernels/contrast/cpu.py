@@ -178,7 +178,7 @@ class Run:
 
 
 class Live:
-    """Frames of a camera, one after another, on the CPU; see `napari_gpubio.speckle.stream.ContrastStream`."""
+    """Frames of a camera, one after another, on the CPU; see `napari_gpubio.speckle.run.ContrastStream`."""
 
     def __init__(self, recipe: Recipe, device: Device, results: int) -> None:  # noqa: ARG002 - as its backend
         self._recipe, self._maker, self._count = recipe, Maker(recipe), 0

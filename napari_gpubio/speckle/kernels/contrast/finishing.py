@@ -12,8 +12,8 @@ import numpy.typing as npt
 from napari_gpubio.core.jit import leaf
 from napari_gpubio.speckle.indices import SERIES_BELOW, TABLE_STEPS
 from napari_gpubio.speckle.kernels.contrast.problem import ICT, RECIPROCAL, RELATIVE, SQUARED, Rule
+from napari_gpubio.speckle.model import BELOW_NOISE, EDGE, LOW_SIGNAL, SATURATED, ZERO_MEAN, ZERO_VARIANCE
 from napari_gpubio.speckle.settings import EDGES
-from napari_gpubio.speckle.validity import BELOW_NOISE, EDGE, LOW_SIGNAL, SATURATED, ZERO_MEAN, ZERO_VARIANCE
 
 Array = npt.NDArray[Any]
 VALID, REFLECT, SHRINK, _ = range(len(EDGES))

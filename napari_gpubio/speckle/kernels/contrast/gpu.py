@@ -306,7 +306,7 @@ class Run:
 
 
 class Live:
-    """Frames of a camera, one after another, on one GPU; see `napari_gpubio.speckle.stream.ContrastStream`."""
+    """Frames of a camera, one after another, on one GPU; see `napari_gpubio.speckle.run.ContrastStream`."""
 
     def __init__(self, recipe: Recipe, device: Device, results: int) -> None:
         import cupy

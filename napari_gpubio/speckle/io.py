@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file
-from napari_gpubio.speckle.model import ContrastMaps
-from napari_gpubio.speckle.validity import NAMES
+from napari_gpubio.speckle.model import NAMES, ContrastMaps
 
 Array = npt.NDArray[Any]
 TIFF_SUFFIXES = (".tif", ".tiff")

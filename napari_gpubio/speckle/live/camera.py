@@ -9,9 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.live.clock import CLOCK, Clock
-from napari_gpubio.speckle.live.frame import Frame, camera_pixels
-from napari_gpubio.speckle.live.sources.source import SourceFailed
+from napari_gpubio.speckle.live.frame import CLOCK, Clock, Frame, SourceFailed, camera_pixels
 
 POLL_S = 0.001  # Micro-Manager has nothing to wait on
 SILENCE_S = 5.0

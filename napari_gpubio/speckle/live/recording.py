@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.errors import GpuBioError
-from napari_gpubio.speckle.live.clock import CLOCK, Clock
-from napari_gpubio.speckle.live.frame import Frame
-from napari_gpubio.speckle.live.recording.timestamps import TimestampTable
-from napari_gpubio.speckle.live.recording.writer import FrameWriter, check_new, open_writer, timestamps_path
-from napari_gpubio.speckle.live.ring import Mode, Ring
+from napari_gpubio.speckle.live.buffers import Mode, Ring
+from napari_gpubio.speckle.live.frame import CLOCK, Clock, Frame
+from napari_gpubio.speckle.live.writers import FrameWriter, TimestampTable, check_new, open_writer, timestamps_path
 
 logger = logging.getLogger(__name__)
 SYNC_PERIOD_S = 1.0

@@ -1,25 +1,37 @@
-"""What the engine must do whatever it runs on: closed forms, an independent form, and phantoms of known contrast."""
+"""Reference cases and speed cases: closed forms, an independent computation, and phantoms of known contrast."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.ndimage import uniform_filter
 
-from napari_gpubio.core.checks import Check, Finding, z_score_finding
+from napari_gpubio.core.checks import Check, Finding, Speed, z_score_finding
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.speckle.checks.direct import HARD_CASES, contrast_directly
 from napari_gpubio.speckle.indices import inverse_correlation_time, visibility
+from napari_gpubio.speckle.live.checks import SHAPE as LIVE_SHAPE
+from napari_gpubio.speckle.live.checks import live_checks
 from napari_gpubio.speckle.mesi import MesiSettings, fit_mesi, squared_contrast
 from napari_gpubio.speckle.mesi.settings import MODELS
-from napari_gpubio.speckle.phantom import SpeckleField, expected_k2, flow_frames, steps_for, window_share
 from napari_gpubio.speckle.regions import region_curves
-from napari_gpubio.speckle.run import contrast
-from napari_gpubio.speckle.samples import TUBES, noise_model, tube_phantom
+from napari_gpubio.speckle.run import ContrastStream, contrast
+from napari_gpubio.speckle.samples import (
+    TUBES,
+    SpeckleField,
+    expected_k2,
+    flow_frames,
+    noise_model,
+    steps_for,
+    tube_phantom,
+    window_share,
+)
 from napari_gpubio.speckle.settings import ContrastSettings
 
 Array = npt.NDArray[Any]
+_HARD_SHAPE = (260, 348)
 CONTRAST_ERROR, INDEX_ERROR = 2.5e-7, 5e-7  # relative, of single precision
 MOST_ULPS = 2.0
 FLOW_ERROR = 0.03
@@ -27,6 +39,49 @@ EXPOSURES_MS = np.array([0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 3.0, 5.0, 7.5
 _WINDOW, _CUTOFF, _SIZE, _LEVEL = 7, 0.35, 160, 4000.0
 _T = 10.0  # ms
 _MESI_BETA = 0.25
+FRAME_SHAPE = (1040, 1392)
+_STACK = 24
+_SPEED_SETTINGS = ContrastSettings(window=5, mask=False)
+
+
+def contrast_directly(frames: Array, window: int, depth: int = 1, step: int = 1) -> Array:
+    """Return K of all whole windows, shape (maps, Y - window + 1, X - window + 1)."""
+    stack = np.asarray(frames, np.float64)
+    stack = stack[None] if stack.ndim == 2 else stack
+    windows = sliding_window_view(stack, (depth, window, window))[::step]
+    found = np.empty(windows.shape[:3])
+    for n, y in np.ndindex(windows.shape[:2]):  # row by row, since windows take their number of samples in memory
+        samples = windows[n, y].reshape(windows.shape[2], -1)
+        with np.errstate(invalid="ignore"):
+            found[n, y] = samples.std(axis=1, ddof=1) / samples.mean(axis=1)
+    return found
+
+
+def _random(bits: int, rows: int = _HARD_SHAPE[0]) -> Array:
+    return np.random.default_rng(1).integers(0, 2**bits, (rows, _HARD_SHAPE[1]), np.uint16)
+
+
+def _speckle(mean: float) -> Array:
+    return np.minimum(np.random.default_rng(2).exponential(mean, _HARD_SHAPE), 4095).astype(np.uint16)
+
+
+def _low_contrast(mean: float, contrast: float, top: int = 4095) -> Array:
+    noise = np.random.default_rng(3).standard_normal(_HARD_SHAPE)
+    return np.clip(np.rint(mean * (1.0 + contrast * noise)), 0, top).astype(np.uint16)
+
+
+# Name, window, and what makes the frame: contrast from high to low, bits from 12 to 16.
+HARD_CASES: tuple[tuple[str, int, Callable[[], Array]], ...] = (
+    ("12-bit noise, 5 x 5", 5, lambda: _random(12)),
+    ("12-bit noise, 7 x 7", 7, lambda: _random(12)),
+    ("speckle of mean 800, 7 x 7", 7, lambda: _speckle(800.0)),
+    ("K = 0.05 at 3000, 5 x 5", 5, lambda: _low_contrast(3000.0, 0.05)),
+    ("K = 0.01 at 3500, 5 x 5", 5, lambda: _low_contrast(3500.0, 0.01)),
+    ("K = 0.002 at 3500, 5 x 5", 5, lambda: _low_contrast(3500.0, 0.002)),
+    ("16-bit, K = 0.2 at 30000, 5 x 5", 5, lambda: _low_contrast(30000.0, 0.2, 65535)),
+    ("16-bit noise, 7 x 7", 7, lambda: _random(16)),
+    ("16-bit noise, 31 x 31", 31, lambda: _random(16, 60)),
+)
 
 
 def _difference(quantity: str, error: float, tolerance: float) -> Finding:
@@ -191,6 +246,10 @@ def _mesi(device: Device) -> list[Finding]:  # noqa: ARG001 - fits are made on t
     return found
 
 
+def _live_process(device: Device) -> ContrastStream:
+    return ContrastStream(ContrastSettings(mask=False), LIVE_SHAPE, np.uint16, device=device)
+
+
 CHECKS = (
     Check(name="exact sums", source="two passes in float64", run=_hard),
     Check(name="constant, bright pixel, ramp", source="closed forms", run=_closed),
@@ -200,4 +259,29 @@ CHECKS = (
     Check(name="autoregressive flow", source="closed form of the phantom", run=_flow),
     Check(name="three tubes", source="closed form of the phantom", run=_tubes),
     Check(name="multi-exposure fit", source="closed forms; Parthasarathy et al. 2008", run=_mesi),
+    *live_checks(_live_process),
+)
+
+
+def speckle_frames(count: int, shape: tuple[int, int] = FRAME_SHAPE) -> npt.NDArray[np.uint16]:
+    """Make 12-bit frames of fully developed speckle without correlation between pixels."""
+    light = np.random.default_rng(0).exponential(800.0, (count, *shape))
+    return np.minimum(light, 4095).astype(np.uint16)
+
+
+def _one_frame(device: Device) -> Callable[[], float]:
+    (frame,) = speckle_frames(1)
+    stream = ContrastStream(_SPEED_SETTINGS, FRAME_SHAPE, np.uint16, device=device)
+    stream.slot()[...] = frame
+    return lambda: float(stream.push(stream.slot()) is not None) * frame.size
+
+
+def _stack(device: Device) -> Callable[[], float]:
+    frames = np.repeat(speckle_frames(1), _STACK, axis=0)
+    return lambda: float(contrast(frames, _SPEED_SETTINGS, device=device).contrast.size)
+
+
+SPEEDS = (
+    Speed(name="one frame of 1392 x 1040, 5 x 5, K and SFI", unit="pixels", prepare=_one_frame),
+    Speed(name=f"{_STACK} frames of 1392 x 1040, whole call", unit="pixels", prepare=_stack),
 )
