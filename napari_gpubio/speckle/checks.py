@@ -9,7 +9,7 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.ndimage import uniform_filter
 
-from napari_gpubio.core.checks import Check, Finding, Speed, z_score_finding
+from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp, z_score_finding
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.speckle.indices import inverse_correlation_time, visibility
 from napari_gpubio.speckle.live.checks import SHAPE as LIVE_SHAPE
@@ -284,4 +284,26 @@ def _stack(device: Device) -> Callable[[], float]:
 SPEEDS = (
     Speed(name="one frame of 1392 x 1040, 5 x 5, K and SFI", unit="pixels", prepare=_one_frame),
     Speed(name=f"{_STACK} frames of 1392 x 1040, whole call", unit="pixels", prepare=_stack),
+)
+
+
+# -- warm-ups ---------------------------------------------------------------------------------------------------------
+
+
+def _tiny_contrast(dtype: npt.DTypeLike = np.uint16, **options: Any) -> object:
+    frames = np.arange(2 * 8 * 8).reshape(2, 8, 8).astype(dtype)
+    return contrast(frames, ContrastSettings(frames=2, **options), device=CPU)
+
+
+def _tiny_fit() -> object:
+    return fit_mesi(np.linspace(0.5, 0.2, 8)[:, None], np.geomspace(0.1, 20.0, 8))
+
+
+WARMUPS = (
+    WarmUp(name="contrast of 16-bit frames", run=_tiny_contrast, functions=27),
+    WarmUp(name="contrast over frames", run=lambda: _tiny_contrast(mode="temporal"), functions=2),
+    WarmUp(name="contrast of 8-bit frames", run=lambda: _tiny_contrast(np.uint8), functions=4),
+    WarmUp(name="contrast of floating-point frames", run=lambda: _tiny_contrast(np.float32), functions=3),
+    WarmUp(name="inverse correlation time", run=lambda: inverse_correlation_time(0.1, 10.0), functions=5),
+    WarmUp(name="multi-exposure fit", run=_tiny_fit, functions=8),
 )

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.ndimage import uniform_filter
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
@@ -68,6 +67,8 @@ class NoiseModel:
 
     def floor_of(self, shape: tuple[int, int], width: int) -> Array:
         """Return the mean over each window of the variance that does not depend on light, ADU², shape (Y, X)."""
+        from scipy.ndimage import uniform_filter
+
         variance = _spread(self.variance_map, self.read_noise_adu**2, shape, "variance_map")
         return uniform_filter(variance, width, mode="reflect") + _QUANTISATION * self.quantization
 

@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
 from napari_gpubio.speckle.indices import inverse_correlation_time, relative_flow, speckle_flow_index
 from napari_gpubio.speckle.model import ALL, ContrastMaps, is_valid
 
@@ -116,36 +114,3 @@ def _curve(name: str, k2: Array, mask: Any, region: Array, skip: int, model: tup
     return RegionCurve(
         name=name, k2=mean, used=used, skipped=inside.shape[1] - used, exposure_ms=model[0], beta=model[1]
     )
-
-
-def write_curves_csv(path: Path, curves: Sequence[RegionCurve], seconds: npt.ArrayLike | None = None) -> None:
-    """Write time courses, a row for each map.
-
-    Parameters
-    ----------
-    path
-        A ``.csv`` file.
-    curves
-        Of the same maps.
-    seconds
-        Time of each map; left out if None.
-
-    Raises
-    ------
-    InvalidInput
-        If there is no curve, or they and the times are not of the same maps.
-    """
-    lengths = {len(curve.k2) for curve in curves} | ({np.size(seconds)} if seconds is not None else set())
-    if not curves or len(lengths) > 1:
-        told = "no regions" if not curves else "different numbers of maps, " + " and ".join(map(str, sorted(lengths)))
-        raise InvalidInput(f"there is no table of {told}; give curves, and times, of the same maps")
-    columns: dict[str, Array] = {"map": np.arange(len(curves[0].k2))}
-    if seconds is not None:
-        columns["time [s]"] = np.asarray(seconds)
-    for curve in curves:
-        parts = (("K²", curve.k2), ("SFI [1/s]", curve.sfi), ("pixels", curve.used), ("skipped", curve.skipped))
-        columns |= {f"{curve.name} {what}": values for what, values in parts}
-    names = ",".join('"' + name.replace('"', '""') + '"' for name in columns)
-    rows = (",".join(repr(value.item()) for value in row) for row in zip(*columns.values(), strict=True))
-    with atomic_write(path) as part:
-        part.write_text("\n".join([names, *rows]) + "\n", encoding="utf-8")

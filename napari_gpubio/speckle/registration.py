@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import fft
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle.model import EDGE, ContrastMaps, FrameStack
@@ -126,6 +125,8 @@ class ShiftFinder:
 
     def _peak(self, frame: Array, shift: tuple[int, int]) -> tuple[tuple[int, int], float]:
         """What is missing to a shift, and the height of the correlation's peak, in standard deviations of noise."""
+        from scipy import fft
+
         product = self._spectrum(frame, shift)
         product *= self._reference
         size = np.abs(product)
@@ -143,6 +144,8 @@ class ShiftFinder:
 
     def _spectrum(self, frame: Array, shift: tuple[int, int]) -> npt.NDArray[np.complex64]:
         """Spectrum of the middle of a frame that is shifted; what would come from outside has its mean."""
+        from scipy import fft
+
         image, source, target = np.zeros(self._size, np.float32), [], []
         for part, n, d in zip(self._middle, frame.shape, shift, strict=True):
             first, end = max(0, part.start - d), min(n, part.stop - d)
@@ -157,6 +160,8 @@ class ShiftFinder:
 
 def _middle(pixels: int) -> slice:
     """The largest middle part whose length suits a Fourier transform."""
+    from scipy import fft
+
     size = min(pixels, _MOST_PIXELS)
     while fft.next_fast_len(size, real=True) != size:
         size -= 1
@@ -173,7 +178,7 @@ def _fading(size: tuple[int, ...]) -> npt.NDArray[np.float32]:
 @functools.lru_cache(maxsize=2)
 def _low_pass(size: tuple[int, ...]) -> npt.NDArray[np.float32]:
     """Spectrum of the Gaussian that smooths a correlation."""
-    rows, columns = fft.fftfreq(size[0])[:, None], fft.rfftfreq(size[1])[None, :]
+    rows, columns = np.fft.fftfreq(size[0])[:, None], np.fft.rfftfreq(size[1])[None, :]
     return np.exp(-2.0 * (np.pi * _SMOOTHING) ** 2 * (rows**2 + columns**2)).astype(np.float32)
 
 

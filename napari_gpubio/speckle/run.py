@@ -2,7 +2,6 @@
 
 import dataclasses
 import threading
-import time
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -14,7 +13,7 @@ from napari_gpubio.core.chunks import advance_in_chunks, open_run
 from napari_gpubio.core.device import CPU, Device, choose_device, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.speckle.kernels.contrast import cpu
+from napari_gpubio.core.timing import RunClock
 from napari_gpubio.speckle.kernels.contrast.problem import Maps, Problem, Recipe, make_problem
 from napari_gpubio.speckle.model import ContrastMaps, FrameStack, checked_values, kernel_dtype
 from napari_gpubio.speckle.noise import NoiseModel
@@ -83,13 +82,13 @@ def contrast_steps(
     InvalidInput
         If the frames cannot be used, the window does not fit, or its sums would not be exact.
     """
-    settings, begun = settings or ContrastSettings(), time.perf_counter()
+    settings, clock = settings or ContrastSettings(), RunClock()
     stack = FrameStack(frames)
     _check_memory(stack, settings)
     problem = make_problem(stack, settings, noise or NoiseModel(), baseline)
     chosen = choose_device(device)
     yield from _advance(problem, chosen, stop)
-    return _maps(problem, chosen, time.perf_counter() - begun)
+    return _maps(problem, chosen, clock.seconds)
 
 
 def _check_memory(stack: FrameStack, settings: ContrastSettings) -> None:
@@ -161,6 +160,8 @@ def _notes(problem: Problem) -> tuple[str, ...]:
 def make_runs(problem: Problem, device: Device) -> list[Any]:
     """One `Run` of the right backend for each processor."""
     if not device.is_gpu:
+        from napari_gpubio.speckle.kernels.contrast import cpu
+
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.speckle.kernels.contrast import gpu
 
@@ -299,6 +300,8 @@ class ContrastStream:
 
 def _make_live(recipe: Recipe, device: Device) -> Any:
     if not device.is_gpu:
+        from napari_gpubio.speckle.kernels.contrast import cpu
+
         return cpu.Live(recipe, device, RESULTS)
     from napari_gpubio.speckle.kernels.contrast import gpu
 

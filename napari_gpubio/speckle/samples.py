@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import fft, special
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, LayerData
@@ -79,7 +78,7 @@ class SpeckleField:
     def __init__(self, shape: tuple[int, int], cutoff: float, rng: np.random.Generator) -> None:
         if not 0 < cutoff <= 0.5:
             raise InvalidInput(f"cutoff is {cutoff:g} cycles per pixel; it must be above 0 and at most 0.5")
-        rows, columns = fft.fftfreq(shape[0])[:, None], fft.fftfreq(shape[1])[None, :]
+        rows, columns = np.fft.fftfreq(shape[0])[:, None], np.fft.fftfreq(shape[1])[None, :]
         self.pupil = rows**2 + columns**2 <= cutoff**2
         self._inside = int(self.pupil.sum())
         self._scale = np.float32(np.sqrt(self.pupil.size / (2.0 * self._inside)))
@@ -87,6 +86,8 @@ class SpeckleField:
 
     def draw(self) -> npt.NDArray[np.complex64]:
         """Return the next field."""
+        from scipy import fft
+
         spectrum = np.zeros(self.pupil.shape, np.complex64)
         noise = self._rng.standard_normal((self._inside, 2), np.float32)
         spectrum[self.pupil] = noise.view(np.complex64)[:, 0] * self._scale
@@ -120,6 +121,8 @@ def window_share(window: int, cutoff: float, shape: tuple[int, int] = (256, 256)
 
     1 less the mean of the squared correlation of the field over all pairs of different pixels of the window.
     """
+    from scipy import fft
+
     field = SpeckleField(shape, cutoff, np.random.default_rng(0))
     correlation = np.abs(fft.ifft2(field.pupil.astype(np.float64))) ** 2
     correlation /= correlation[0, 0]
@@ -223,6 +226,8 @@ def speckle_sequence(
     -------
     Intensities of mean about 1, shape (frames, size, size).
     """
+    from scipy import fft, special
+
     r = np.asarray(correlations, np.float64)
     if r.ndim != 1 or not (np.abs(r) <= 1).all():
         raise InvalidInput(f"the correlations are {correlations!r}; give numbers from -1 to 1, one for each frame")

@@ -1,6 +1,10 @@
 """The engine's own reference cases: they pass, and wrong contrast fails them."""
 
 import dataclasses
+import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -73,3 +77,27 @@ def test_speeds_count_pixels(monkeypatch):
     monkeypatch.setattr(checks, "speckle_frames", lambda n: np.ones((n, 20, 24), np.uint16))
     amounts = [run_speed(speed, choose_device("cpu"), repeats=1)["amount"] for speed in checks.SPEEDS]
     assert amounts == [20 * 24, 20 * 24 * checks._STACK]
+
+
+COUNTING = """
+import json
+from napari_gpubio.core import jit
+from napari_gpubio.speckle.checks import WARMUPS
+counts = []
+for one in WARMUPS:
+    before = jit.compiled_functions()
+    one.run()
+    counts.append(jit.compiled_functions() - before)
+from napari_gpubio.speckle.kernels.contrast import windows
+from napari_gpubio.speckle.kernels.mesi import cpu
+kernels = windows.fill_rows, windows.sum_frames, windows.sum_samples, cpu.fit_pixels
+print(json.dumps([counts, [len(kernel.signatures) for kernel in kernels]]))
+"""
+
+
+def test_warm_ups_compile_what_they_list_and_each_kernel_once_for_a_type_of_frames(tmp_path):
+    fresh = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", COUNTING], env=fresh, capture_output=True, text=True, check=True)
+    counts, signatures = json.loads(done.stdout)
+    assert counts == [one.functions for one in checks.WARMUPS]
+    assert signatures == [2, 1, 1, 1]  # frames of 16 and of 8 bits

@@ -7,10 +7,9 @@ import pytest
 from scipy import integrate
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle import MesiSettings, fit_mesi, fit_mesi_steps, static_fraction
 from napari_gpubio.speckle.checks import EXPOSURES_MS
 from napari_gpubio.speckle.kernels.mesi import cpu
-from napari_gpubio.speckle.mesi import squared_contrast
+from napari_gpubio.speckle.mesi import MesiSettings, fit_mesi, fit_mesi_steps, squared_contrast, static_fraction
 from napari_gpubio.speckle.mesi.settings import MODELS
 from tests.runs import stopped
 

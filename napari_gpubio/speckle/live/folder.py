@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tifffile
-from PIL import Image
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle.live.frame import CLOCK, Clock, Frame, Pixels, SourceFailed, bits_of, camera_pixels
@@ -46,11 +44,15 @@ def read_frames(path: Path) -> list[Pixels]:
 
 
 def _tiff_pages(path: Path) -> list[Any]:
+    import tifffile
+
     with tifffile.TiffFile(path) as file:
         return [np.asarray(page.asarray()) for page in file.pages]
 
 
 def _png(path: Path) -> Any:
+    from PIL import Image
+
     with Image.open(path) as image:
         if image.mode not in ("L", "I;16", "I;16B", "I"):
             raise InvalidInput(f"{path.name} is a PNG of mode {image.mode}; give gray frames of 8 or 16 bits")

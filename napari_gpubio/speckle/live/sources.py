@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import fft
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle.live.frame import (
@@ -271,12 +270,14 @@ def running_sums(tile: int, seed: int) -> npt.NDArray[np.uint16]:
 
 def _pupil(tile: int) -> npt.NDArray[np.float32]:
     """Disc in frequency, scaled so that fields have mean intensity 1."""
-    f = fft.fftfreq(tile)
+    f = np.fft.fftfreq(tile)
     disc = (f[:, None] ** 2 + f[None, :] ** 2 <= CUTOFF**2).astype(np.float32)
     return disc * np.float32(tile / math.sqrt(2.0 * disc.sum()))
 
 
 def _random_field(rng: np.random.Generator, pupil: npt.NDArray[np.float32]) -> npt.NDArray[np.complex64]:
+    from scipy import fft
+
     noise = rng.standard_normal((*pupil.shape, 2), np.float32).view(np.complex64)[..., 0]
     field: npt.NDArray[np.complex64] = fft.ifft2(pupil * noise, norm="ortho", overwrite_x=True)
     return field

@@ -2,7 +2,6 @@
 
 import dataclasses
 import threading
-import time
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.timing import RunClock
 from napari_gpubio.speckle.mesi.model import MesiResult
 from napari_gpubio.speckle.mesi.settings import MesiSettings
 from napari_gpubio.speckle.model import FrameStack
@@ -59,7 +59,7 @@ def fit_mesi_steps(
     """
     from napari_gpubio.speckle.kernels.mesi import cpu
 
-    settings, begun = settings or MesiSettings(), time.perf_counter()
+    settings, clock = settings or MesiSettings(), RunClock()
     maps, exposures = _checked(contrast, exposures_ms, settings)
     pixels = np.ascontiguousarray(maps.reshape(len(maps), -1).T)
     free = np.array([settings.fit_rho, True, settings.fit_noise, settings.fit_beta])
@@ -85,7 +85,7 @@ def fit_mesi_steps(
             "software": f"napari-gpubio {__version__}",
             "mesi": dataclasses.asdict(settings),
             "exposures_ms": exposures.tolist(),
-            "seconds": round(time.perf_counter() - begun, 4),
+            "seconds": round(clock.seconds, 4),
         },
         complete=done == len(pixels),
     )

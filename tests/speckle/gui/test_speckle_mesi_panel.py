@@ -8,9 +8,10 @@ import tifffile
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
-from napari_gpubio.speckle import ContrastSettings, MesiSettings, NoiseModel, contrast, fit_mesi
+from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast
 from napari_gpubio.speckle.gui import mesi
 from napari_gpubio.speckle.gui.words import LIVE_MAP, MESI
+from napari_gpubio.speckle.mesi import MesiSettings, fit_mesi
 from napari_gpubio.speckle.mesi.model import BLOCKS, CYCLES, MesiRecipe, exposure_contrast, parse_exposures
 from napari_gpubio.speckle.model import BELOW_NOISE, SATURATED, ContrastMaps
 from napari_gpubio.speckle.samples import Camera, flow_frames, window_share
