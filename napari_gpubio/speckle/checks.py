@@ -50,7 +50,7 @@ def contrast_directly(frames: Array, window: int, depth: int = 1, step: int = 1)
     stack = stack[None] if stack.ndim == 2 else stack
     windows = sliding_window_view(stack, (depth, window, window))[::step]
     found = np.empty(windows.shape[:3])
-    for n, y in np.ndindex(windows.shape[:2]):  # row by row, since windows take their number of samples in memory
+    for n, y in np.ndindex(windows.shape[:2]):  # row by row, to save memory
         samples = windows[n, y].reshape(windows.shape[2], -1)
         with np.errstate(invalid="ignore"):
             found[n, y] = samples.std(axis=1, ddof=1) / samples.mean(axis=1)
@@ -70,7 +70,7 @@ def _low_contrast(mean: float, contrast: float, top: int = 4095) -> Array:
     return np.clip(np.rint(mean * (1.0 + contrast * noise)), 0, top).astype(np.uint16)
 
 
-# Name, window, and what makes the frame: contrast from high to low, bits from 12 to 16.
+# Name, window and generator of a frame: contrast from high to low, 12 to 16 bits.
 HARD_CASES: tuple[tuple[str, int, Callable[[], Array]], ...] = (
     ("12-bit noise, 5 x 5", 5, lambda: _random(12)),
     ("12-bit noise, 7 x 7", 7, lambda: _random(12)),
@@ -92,7 +92,7 @@ def _difference(quantity: str, error: float, tolerance: float) -> Finding:
 
 
 def _hard(device: Device) -> list[Finding]:
-    """Largest relative differences of K and SFI."""
+    """Compare K and SFI with their definition."""
     found = []
     for name, window, make in HARD_CASES:
         frame, inner = make(), (slice(window // 2, -(window // 2)),) * 2
@@ -106,7 +106,7 @@ def _hard(device: Device) -> list[Finding]:
 
 
 def _closed(device: Device) -> list[Finding]:
-    """A constant, a bright pixel, a ramp, and what must change nothing or everything by a known factor."""
+    """Compare a constant, a bright pixel and a ramp with closed forms."""
     flat, hot = np.full((40, 44), 3001, np.uint16), np.zeros((40, 44), np.uint16)
     hot[20, 20] = 60000
     ramp = np.broadcast_to(1000 + 13 * np.arange(44), (40, 44)).astype(np.uint16)
@@ -125,7 +125,7 @@ def _closed(device: Device) -> list[Finding]:
 
 
 def _backends(device: Device) -> list[Finding]:
-    """The CPU's maps, in units in the last place, and masks."""
+    """Compare maps (in units in the last place) and masks with those of the CPU."""
     rng = np.random.default_rng(4)
     frames = rng.integers(0, 65536, (9, 90, 132), np.uint16)
     frames[:, 10:30, 10:30], frames[:, 40:60, 40:60] = 500, 0
@@ -143,7 +143,7 @@ def _backends(device: Device) -> list[Finding]:
 
 
 def _ulps(one: Array, other: Array) -> float:
-    """Largest distance of two maps; infinite where only one of them has a finite number."""
+    """Return the largest difference of two maps; infinite if only one of them is finite somewhere."""
     if not np.array_equal(np.isfinite(one), np.isfinite(other)):
         return math.inf
     known = np.isfinite(one)
@@ -151,7 +151,7 @@ def _ulps(one: Array, other: Array) -> float:
 
 
 def _model(device: Device) -> list[Finding]:
-    """There and back: A(x), as K² that the engine finds and inverts."""
+    """Invert A(x), in double precision and as the index of a map."""
     x = np.geomspace(0.01, 1000.0, 200)
     there = inverse_correlation_time(visibility(x), _T) * (1e-3 * _T)
     frame = np.random.default_rng(5).integers(100, 4096, (64, 64), np.uint16)
@@ -169,7 +169,7 @@ def _model(device: Device) -> list[Finding]:
 
 
 def _window_k2(frames: Array, device: Device) -> tuple[float, float]:
-    """Mean variance of windows over the squared mean of the frames, over what a window sees; and its standard error."""
+    """Return K² from the variance of windows, corrected for their size, and its standard error."""
     settings = ContrastSettings(window=_WINDOW, index="none", mask=False)
     k = contrast(frames, settings, device=device).contrast.astype(np.float64)
     radius = _WINDOW // 2
@@ -181,7 +181,7 @@ def _window_k2(frames: Array, device: Device) -> tuple[float, float]:
 
 
 def _patterns(device: Device) -> list[Finding]:
-    """K = 1/√M of the sum of M independent patterns."""
+    """Compare the sum of M independent patterns with K = 1/√M."""
     field, found = SpeckleField((_SIZE, _SIZE), _CUTOFF, np.random.default_rng(6)), []
     for patterns in (1, 2, 4, 9, 16):
         light = [sum(np.abs(field.draw()) ** 2 for _ in range(patterns)) / patterns for _ in range(8)]
@@ -191,11 +191,11 @@ def _patterns(device: Device) -> list[Finding]:
 
 
 def _flow(device: Device) -> list[Finding]:
-    """The autoregressive phantom, with and without light that rests."""
+    """Compare autoregressive flow, with and without static light, with its closed form."""
     found = []
     for x, rho in ((0.5, 1.0), (2.0, 1.0), (10.0, 1.0), (50.0, 1.0), (10.0, 0.5)):
         light = flow_frames(np.full((96, 96), x), frames=8, cutoff=_CUTOFF, rho=rho, seed=7)
-        if rho < 1:  # frames that share what rests are not independent
+        if rho < 1:  # frames that share static light are not independent
             light = np.stack([flow_frames(np.full((96, 96), x), cutoff=_CUTOFF, rho=rho, seed=n)[0] for n in range(8)])
         mean, error = _window_k2(np.rint(_LEVEL * light).astype(np.uint16), device)
         expected = float(expected_k2(x, steps_for(x), rho))
@@ -204,7 +204,7 @@ def _flow(device: Device) -> list[Finding]:
 
 
 def _tubes(device: Device) -> list[Finding]:
-    """Ratios of flow in the sample phantom, noise of the camera taken off."""
+    """Compare ratios of flow in the sample phantom, with the camera's noise subtracted."""
     made = tube_phantom()
     settings = ContrastSettings(window=_WINDOW, index="squared", exposure_ms=_T)
     maps = contrast(made.frames, settings, noise=noise_model(), device=device)
@@ -228,7 +228,7 @@ def _tubes(device: Device) -> list[Finding]:
 
 
 def _mesi(device: Device) -> list[Finding]:  # noqa: ARG001 - fits are made on the CPU
-    """Recovery of τ and ρ, without noise and with 2 % of noise in K²."""
+    """Recover τ and ρ, without noise and with 2 % of noise in K²."""
     truth = [(rho, tau) for rho in (1.0, 0.9, 0.6) for tau in (0.1, 0.5, 3.0)]
     rho, tau = np.array(truth).T
     found = []
@@ -264,7 +264,7 @@ CHECKS = (
 
 
 def speckle_frames(count: int, shape: tuple[int, int] = FRAME_SHAPE) -> npt.NDArray[np.uint16]:
-    """Make 12-bit frames of fully developed speckle without correlation between pixels."""
+    """Simulate 12-bit frames of fully developed speckle without correlation between pixels."""
     light = np.random.default_rng(0).exponential(800.0, (count, *shape))
     return np.minimum(light, 4095).astype(np.uint16)
 

@@ -1,8 +1,8 @@
-"""From contrast to what it tells of flow.
+"""Indices of flow from contrast.
 
 K² = β A(x) with x = T/τ and A(x) = (exp(-2x) - 1 + 2x) / (2x²), for a Lorentzian spectrum seen for the exposure T
-(Bandyopadhyay et al. 2005; Boas and Dunn 2010). The speckle flow index 1/(2TK²) of the seed (Yang et al. 2011) is the
-limit of an older form of it for fast flow; it is half of 1/τ there. Ratios of flow agree where K is small.
+(Bandyopadhyay et al. 2005; Boas and Dunn 2010). The speckle flow index 1/(2TK²) (Yang et al. 2011) is the limit of an
+older form of the model for fast flow, where it is half of 1/τ. Ratios of flow agree where K is small.
 """
 
 import functools
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 
 Array = npt.NDArray[Any]
-SMALL_X = 1e-3  # below it A is taken from its series, since its numerator loses its digits
+SMALL_X = 1e-3  # below it A is computed from its series, since the numerator cancels
 SERIES_BELOW = 0.1  # of K²/β, where exp(-2x) < 1e-8 and x is the root of a quadratic equation
 TABLE_STEPS = 1024
 LABELS = {
@@ -37,27 +37,27 @@ def speckle_flow_index(k2: npt.ArrayLike, exposure_ms: float) -> Array:
 
 
 def relative_flow(k2: npt.ArrayLike, baseline_k2: npt.ArrayLike) -> Array:
-    """Return F/F₀ = K₀²/K², where K² is averaged over whatever is averaged before this division."""
+    """Return F/F₀ = K₀²/K²; average K² before, not the ratio after."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.asarray(baseline_k2, np.float64) / np.asarray(k2, np.float64))
 
 
 def visibility(x: npt.ArrayLike) -> Array:
-    """Return A(x), the K² of a scatterer whose correlation time is the exposure over x, for β = 1."""
+    """Return A(x): K² at β = 1 of flow whose correlation time is the exposure divided by x."""
     from napari_gpubio.speckle.kernels.decay import cpu
 
     return _fill(cpu.fill_visibility, np.asarray(x, np.float64)).reshape(np.shape(x))
 
 
 def inverse_correlation_time(k2: npt.ArrayLike, exposure_ms: float, beta: float = 1.0) -> Array:
-    """Return 1/τ (1/s) by the full model: a table and Newton's steps.
+    """Return 1/τ (1/s) by the full model, solved by Newton's method.
 
     Parameters
     ----------
     k2
-        K², any shape. 0 gives infinity, β or more 0, a negative number NaN.
+        K², any shape. 0 gives infinity, β or more gives 0, a negative number NaN.
     exposure_ms, beta
-        T and β of the model.
+        T and β in the model.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def _check_exposure(exposure_ms: float) -> None:
 class DecayTable(NamedTuple):
     """x and its change from one step to the next, at K²/β = `SERIES_BELOW` to 1, shape (steps + 1, 2).
 
-    ``single`` is for the kernels, which interpolate cubically between steps.
+    ``single`` is for the kernels, which interpolate between steps by cubic polynomials.
     """
 
     by_steps: npt.NDArray[np.float64]

@@ -28,12 +28,12 @@ NAMES = {
 
 
 def count_bits(mask: npt.NDArray[np.uint8]) -> dict[str, int]:
-    """Return how many pixels have each bit, by its name."""
+    """Count the pixels with each bit, by name."""
     return {name: int(np.count_nonzero(mask & bit)) for bit, name in NAMES.items()}
 
 
 def is_valid(mask: npt.NDArray[np.uint8], skip: int = ALL) -> npt.NDArray[Any]:
-    """Return where none of the bits ``skip`` is set."""
+    """Return where none of the bits in ``skip`` is set."""
     return np.asarray((mask & np.uint8(skip)) == 0)
 
 
@@ -43,12 +43,12 @@ _COLORS = (3, 4)
 
 
 def kernel_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
-    """Return the type that frames of a type are worked on as: uint8, uint16, float32 or float64.
+    """Return the type that the kernels use for frames of a type: uint8, uint16, float32 or float64.
 
     Raises
     ------
     InvalidInput
-        If they are neither whole nor real numbers.
+        If frames of this type are not numbers.
     """
     given = np.dtype(dtype)
     if given.kind not in "uif":
@@ -59,7 +59,7 @@ def kernel_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
 
 
 class FrameStack:
-    """Frames one after another, of which a few are loaded at a time.
+    """A stack of frames, loaded a few at a time.
 
     Parameters
     ----------
@@ -82,13 +82,13 @@ class FrameStack:
         Raises
         ------
         InvalidInput
-            If their values cannot be used, or they cannot be read.
+            If the frames cannot be read, or have values that cannot be used.
         """
         try:
             frames = np.asarray(self._array[first:end])
-        except (OSError, ValueError) as error:  # a share that went away; pieces that do not fit together
+        except (OSError, ValueError) as error:  # a network drive that was disconnected; chunks of different sizes
             raise InvalidInput(
-                f"frames {first} to {end - 1} cannot be read ({error}); look at where they lie"
+                f"frames {first} to {end - 1} cannot be read ({error}); check the disk or server that holds them"
             ) from error
         if frames.shape != (end - first, *self.shape):
             raise InvalidInput(
@@ -99,14 +99,14 @@ class FrameStack:
 
 
 def checked_values(frames: Array, dtype: np.dtype[Any], first: int = 0) -> Array:
-    """Return frames in the kernels' type, or raise InvalidInput where that would change them.
+    """Convert frames to the kernels' type, or raise InvalidInput if that would change values.
 
     Parameters
     ----------
     frames
         Shape (T, Y, X).
     dtype
-        As `kernel_dtype` returns.
+        As returned by `kernel_dtype`.
     first
         Number of the first frame, for the message.
     """
@@ -138,8 +138,8 @@ def _as_array(frames: Any) -> Any:
     if isinstance(frames, Sequence):
         shapes = {np.shape(frame) for frame in frames}
         if len(shapes) > 1:
-            told = " and ".join(map(str, sorted(shapes)[:2]))
-            raise InvalidInput(f"the frames have different sizes, {told}; crop them to one camera region")
+            sizes = " and ".join(map(str, sorted(shapes)[:2]))
+            raise InvalidInput(f"the frames have different sizes, {sizes}; crop them to one camera region")
     if hasattr(frames, "shape") and hasattr(frames, "dtype") and hasattr(frames, "__getitem__"):
         return frames
     return np.asarray(frames)
@@ -147,7 +147,7 @@ def _as_array(frames: Any) -> Any:
 
 def _check_shape(shape: tuple[int, ...]) -> None:
     if len(shape) >= 3 and shape[-1] in _COLORS and min(shape[-3:-1]) > max(_COLORS):
-        raise InvalidInput(f"the frames have shape {shape}, like color pictures; give one channel, (frames, y, x)")
+        raise InvalidInput(f"the frames have shape {shape}, like color images; give one channel, (frames, y, x)")
     if len(shape) not in (2, 3):
         raise InvalidInput(f"the frames have shape {shape}; give one frame (y, x) or a stack (frames, y, x)")
     if 0 in shape:
@@ -183,17 +183,17 @@ class ContrastMaps:
     contrast
         K, float32; NaN where there is none.
     index
-        The index of the settings, float32, in `unit`; None if none was asked for.
+        The index chosen in the settings, float32, in `unit`; None if none was requested.
     mask
-        Bits of `napari_gpubio.speckle.model`, uint8; None if none was asked for.
+        Bits as named in `NAMES`, uint8; None if none was requested.
     settings
-        How they were made.
+        Settings that they were computed with.
     parameters
-        The same and more, as JSON can hold it.
+        Settings, noise model, device and software version, as JSON can hold them.
     notes
-        What the user should know, in sentences.
+        Remarks for the user, in sentences.
     complete
-        False if the run was stopped; maps that were not reached are NaN and marked as edges.
+        False if the run was stopped; maps that were not computed are NaN and marked as edges.
     """
 
     contrast: Float
@@ -211,7 +211,7 @@ class ContrastMaps:
 
     @property
     def squared(self) -> Float:
-        """K²; where noise was subtracted and K² is the index, with its negative values."""
+        """K²; with its negative values if K² is the index, from which noise was subtracted."""
         if self.index is not None and self.settings.index == "squared":
             return self.index
         return np.square(self.contrast)

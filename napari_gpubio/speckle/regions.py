@@ -1,4 +1,4 @@
-"""Statistics over regions of interest: K² is averaged, not an index of it, since those are biased upwards by noise."""
+"""Time courses of regions of interest: K² is averaged, not an index, whose mean is biased upward by noise."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ class RegionCurve:
     Parameters
     ----------
     name
-        Of the region.
+        Name of the region.
     k2
         Mean of K² over its valid pixels in each map; NaN where it has none.
     used, skipped
-        Pixels that were averaged, and those that were left out because of the mask, in each map.
+        Pixels that were averaged, and pixels that were left out because of the mask, in each map.
     exposure_ms, beta
-        Of the camera and the model, for the indices.
+        Exposure time and β of the model, for the indices.
     """
 
     name: str
@@ -39,7 +39,7 @@ class RegionCurve:
 
     @property
     def contrast(self) -> Array:
-        """Root of the mean of K²."""
+        """Square root of the mean of K²."""
         return np.sqrt(self.k2)
 
     @property
@@ -53,7 +53,7 @@ class RegionCurve:
         return inverse_correlation_time(self.k2, self.exposure_ms, self.beta)
 
     def relative(self, baseline: slice | Sequence[int]) -> Array:
-        """Return flow relative to the baseline maps, over which K² is averaged first.
+        """Return flow relative to the mean of K² over the baseline maps.
 
         Raises
         ------
@@ -78,7 +78,7 @@ def region_curves(
     regions
         Name and pixels of each region: booleans of shape (Y, X).
     skip
-        Bits of the validity mask whose pixels are left out; pixels without a contrast always are.
+        Bits of the mask; pixels with one of them are left out, as are pixels without a contrast.
 
     Raises
     ------

@@ -20,7 +20,7 @@ from napari_gpubio.speckle.noise import NoiseModel
 from napari_gpubio.speckle.settings import ContrastSettings
 
 _MESSAGE = "speckle contrast"
-_FIRST_PIXELS = 4 << 20  # of the first chunk, whose time tells how long the others may be
+_FIRST_PIXELS = 4 << 20  # of the first chunk, whose duration sets the length of the others
 
 
 def contrast(
@@ -32,7 +32,7 @@ def contrast(
     device: str | Device = "auto",
     progress: Callable[[Step], object] | None = None,
 ) -> ContrastMaps:
-    """Compute speckle contrast; see `contrast_steps`, whose end this returns.
+    """Compute speckle contrast; see `contrast_steps` for the arguments.
 
     Examples
     --------
@@ -59,23 +59,23 @@ def contrast_steps(
     """Compute speckle contrast K = σ/⟨I⟩ of a frame or a stack, and an index of flow, step by step.
 
     Sums over windows are integers, exact for frames of 8 to 16 bits, so the maps do not depend on the number of
-    threads, chunks or GPUs. Floating-point frames are worked on in double precision.
+    threads, chunks or GPUs. Floating-point frames are processed in double precision.
 
     Parameters
     ----------
     frames
-        One frame (Y, X) or a stack (T, Y, X): NumPy, dask or zarr arrays, a memory map, or a list of frames. It is read
-        a few frames at a time.
+        One frame (Y, X) or a stack (T, Y, X): a NumPy, dask or zarr array, a memory map, or a list of frames, read a
+        few frames at a time.
     settings
-        Window, index and rules; see `ContrastSettings`.
+        See `ContrastSettings`.
     noise
-        Dark level, gain and noise of the camera, which are taken off; see `NoiseModel`.
+        Dark level, gain and noise of the camera, which are subtracted; see `NoiseModel`.
     baseline
         K² of the baseline, one number or a map (Y, X), for the index ``relative``.
     device
         See `napari_gpubio.core.device.choose_device`.
     stop
-        Set it to stop early; maps that were not reached are then NaN, and ``complete`` is False.
+        Set it to stop early; the other maps are then NaN, and ``complete`` is False.
 
     Raises
     ------
@@ -92,17 +92,17 @@ def contrast_steps(
 
 
 def _check_memory(stack: FrameStack, settings: ContrastSettings) -> None:
-    """Refuse what would fill the memory; the maps of a stack are kept there."""
+    """Raise InvalidInput if the maps do not fit in memory."""
     needed = settings.count(stack.count) * int(np.prod(stack.shape)) * (8 + settings.mask)
     if needed > (free := free_memory_bytes(CPU)):
         raise InvalidInput(
-            f"the maps need {needed / 2**30:.1f} GiB and {free / 2**30:.1f} GiB of memory are free; work on a part of "
-            "the frames, or choose blocks"
+            f"the maps need {needed / 2**30:.1f} GiB and {free / 2**30:.1f} GiB of memory are free; use a part of the "
+            "frames, or choose blocks"
         )
 
 
 def _advance(problem: Problem, device: Device, stop: threading.Event | None) -> Generator[Step, None, None]:
-    """Make all maps; a step's preview is the newest finished one."""
+    """Compute all maps; a step's preview is the newest one."""
     runs = make_runs(problem, device)
     try:
         first = max(1, _FIRST_PIXELS // int(np.prod(problem.stack.shape)))
@@ -114,13 +114,13 @@ def _advance(problem: Problem, device: Device, stop: threading.Event | None) -> 
 
 
 def _newest(problem: Problem) -> ContrastMaps:
-    """The last map that is there."""
+    """Return the last map that was computed."""
     contrast, index, mask = problem.maps.one(int(np.flatnonzero(problem.reached)[-1]))
     return ContrastMaps(contrast=contrast, index=index, mask=mask, settings=problem.recipe.settings)
 
 
 def _maps(problem: Problem, device: Device, seconds: float) -> ContrastMaps:
-    """The result, with nothing where nothing was reached."""
+    """Return the result; maps that were not computed are cleared."""
     problem.maps.clear(~problem.reached)
     contrast, index, mask = problem.maps.one(0) if problem.stack.is_single else problem.maps
     return ContrastMaps(
@@ -153,12 +153,12 @@ def _notes(problem: Problem) -> tuple[str, ...]:
     left = stack.count - ((problem.items - 1) * s.step + s.depth)
     notes = [f"the last {left} of {stack.count} frames do not fill a block and were left out"] if left else []
     if problem.recipe.is_real and s.mask and not s.saturation:
-        notes.append("saturation is not known of floating-point frames; give its level")
+        notes.append("floating-point frames have no known saturation level; give it to mark saturated pixels")
     return tuple(notes)
 
 
 def make_runs(problem: Problem, device: Device) -> list[Any]:
-    """One `Run` of the right backend for each processor."""
+    """Return one `Run` for each processor of the device."""
     if not device.is_gpu:
         from napari_gpubio.speckle.kernels.contrast import cpu
 
@@ -175,23 +175,23 @@ def _on_gpu(run: Any, problem: Problem, gpu: Device) -> Any:
 
 
 Array = npt.NDArray[Any]
-RESULTS = 3  # maps that stay as they are while the next ones are made
+RESULTS = 3  # maps that stay valid while the next ones are computed
 
 
 class ContrastStream:
-    """Contrast of frames as they come, on the CPU or on the first GPU of a device.
+    """Contrast of a camera's frames, one after another, on the CPU or on the first GPU of a device.
 
-    Frames of a temporal window are kept where they are worked on. Maps are views of memory that is used again: those of
-    a push stay as they are until three more have given maps.
+    Frames of a temporal window stay on the device. Maps are views of memory that is reused: those that a push returns
+    stay valid until three more pushes have returned maps.
 
     Parameters
     ----------
     settings
         See `ContrastSettings`.
     shape
-        Of a frame, (Y, X).
+        Shape of a frame, (Y, X).
     dtype
-        Of the frames.
+        Type of the frames.
     noise, baseline
         See `napari_gpubio.speckle.contrast_steps`.
     device
@@ -232,7 +232,7 @@ class ContrastStream:
 
     @property
     def settings(self) -> ContrastSettings:
-        """How maps are made."""
+        """Settings of the maps."""
         return self._recipe.settings
 
     @property
@@ -241,20 +241,20 @@ class ContrastStream:
         return self._recipe.shape
 
     def slot(self) -> Array:
-        """Return memory for the next frame: a camera that writes there and pushes it spares a copy on a GPU."""
+        """Return memory for the next frame; filling and pushing it saves a copy on a GPU."""
         return np.asarray(self._live.slot())
 
     def push(self, frame: Array) -> ContrastMaps | None:
-        """Take the next frame.
+        """Process the next frame.
 
         Parameters
         ----------
         frame
-            Shape (Y, X), of the stream's type; it is not kept.
+            Shape (Y, X), of the stream's type.
 
         Returns
         -------
-        Maps of shape (Y, X), or None where no window is full yet.
+        Maps of shape (Y, X), or None if the window of frames is not full yet.
 
         Raises
         ------
@@ -270,7 +270,7 @@ class ContrastStream:
             frame = checked_values(frame[None], self._recipe.dtype)[0]
         self._in_window += 1
         full = self._in_window >= self.settings.depth
-        made: Maps | None = self._live.push(frame, wanted=full)
+        made: Maps | None = self._live.push(frame, make_maps=full)
         if full and self.settings.blocks:
             self._in_window = 0
         if made is None:
@@ -279,11 +279,11 @@ class ContrastStream:
         return ContrastMaps(contrast=contrast, index=index, mask=mask, settings=self.settings)
 
     def __call__(self, frame: Array) -> ContrastMaps | None:
-        """Do as `push` does."""
+        """Process the next frame; see `push`."""
         return self.push(frame)
 
     def forget(self) -> None:
-        """Begin a new window, after a gap in the frames for instance."""
+        """Start a new window, for instance after a gap in the frames."""
         self._in_window = 0
         self._live.forget()
 

@@ -1,8 +1,8 @@
-"""Speckle whose contrast is known exactly: flow by a process at every pixel, and sequences by a copula.
+"""Simulated speckle of exactly known contrast, and the sample data made of it: three tubes, and a step of flow.
 
-A field of fully developed speckle is white noise inside a round pupil, transformed. To let it flow, every pixel is a
-first-order autoregressive process with a correlation time of its own, whose steps are new fields; its intensity over
-the steps of an exposure has a closed-form contrast, see `expected_k2`.
+A field of fully developed speckle is the Fourier transform of white noise inside a round pupil. For flow, every pixel
+is a first-order autoregressive process with its own correlation time, driven by new fields; the contrast of its mean
+intensity over the steps of an exposure has a closed form, see `expected_k2`.
 """
 
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from napari_gpubio.core.napari_io import KEY, LayerData
 from napari_gpubio.speckle.noise import NoiseModel
 
 Array = npt.NDArray[Any]
-STEPS_PER_DECAY = 4  # steps of an exposure for each correlation time in it, at least
+STEPS_PER_DECAY = 4  # least steps of an exposure per correlation time
 EXPOSURE_MS = 10.0
 BACKGROUND, TUBES = 2.0, (10.0, 20.0, 40.0)  # exposures over correlation times
-STEP_AT, STEP_FACTOR = 20, 2.0  # frame from which the flow in the tube is so many times as fast
+STEP_AT, STEP_FACTOR = 20, 2.0  # frame from which the flow in the tube is faster by this factor
 _CUTOFF = 0.35
 _PHANTOM_SHAPE, _PHANTOM_FRAMES = (224, 256), 8
 _STEP_SHAPE, _STEP_FRAMES, _STEP_X, _STEP_REST = (72, 96), 40, 8.0, 2.0
@@ -27,20 +27,20 @@ _STEP_SHAPE, _STEP_FRAMES, _STEP_X, _STEP_REST = (72, 96), 40, 8.0, 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Camera:
-    """What becomes of light: integers with noise.
+    """A simulated camera, which turns light into integers with noise.
 
     Parameters
     ----------
     mean_adu
-        Mean above the dark level.
+        Mean signal above the dark level.
     electrons_per_adu
-        0: no shot noise.
+        Inverse gain; 0: no noise.
     read_noise_electrons
-        Standard deviation.
+        Standard deviation of the read noise.
     dark_adu
         Dark level.
     top_adu
-        Level of saturation.
+        Saturation level.
     """
 
     mean_adu: float = 600.0
@@ -50,7 +50,7 @@ class Camera:
     top_adu: int = 4095
 
     def expose(self, intensity: Array, rng: np.random.Generator) -> npt.NDArray[np.uint16]:
-        """Return the picture of an intensity whose mean is 1."""
+        """Return the image of an intensity whose mean is 1."""
         signal = self.mean_adu * intensity
         if self.electrons_per_adu > 0:
             electrons = rng.poisson(signal * self.electrons_per_adu)
@@ -63,7 +63,7 @@ CAMERA = Camera()
 
 
 class SpeckleField:
-    """Makes independent fields of fully developed speckle, complex, of mean intensity 1.
+    """Generates independent, complex fields of fully developed speckle with mean intensity 1.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class SpeckleField:
     cutoff
         Radius of the pupil in cycles per pixel; speckles are about 1/(2 cutoff) pixels wide.
     rng
-        Where the noise comes from.
+        Random numbers.
     """
 
     def __init__(self, shape: tuple[int, int], cutoff: float, rng: np.random.Generator) -> None:
@@ -102,9 +102,9 @@ def expected_k2(x: npt.ArrayLike, steps: int, rho: float = 1.0) -> Array:
     x
         Exposure over correlation time.
     steps
-        Of an exposure.
+        Number of steps of an exposure.
     rho
-        Fraction of light that moves.
+        Fraction of light scattered by what moves.
     """
     moving = _step_average(np.exp(-2.0 * np.asarray(x, np.float64) / steps), steps)
     mixed = _step_average(np.exp(-np.asarray(x, np.float64) / steps), steps)
@@ -112,14 +112,14 @@ def expected_k2(x: npt.ArrayLike, steps: int, rho: float = 1.0) -> Array:
 
 
 def _step_average(q: Array, n: int) -> Array:
-    """Mean of q^|i-j| over all pairs of n steps."""
+    """Return the mean of q^|i-j| over all pairs of n steps."""
     return np.asarray((n * (1.0 - q * q) - 2.0 * q * (1.0 - q**n)) / (n * (1.0 - q)) ** 2)
 
 
 def window_share(window: int, cutoff: float, shape: tuple[int, int] = (256, 256)) -> float:
-    """Return the share of K² that a square window sees, because its pixels are correlated.
+    """Return the share of K² that remains in a square window, whose pixels are correlated.
 
-    1 less the mean of the squared correlation of the field over all pairs of different pixels of the window.
+    It is 1 minus the mean squared correlation of the field over all pairs of different pixels of the window.
     """
     from scipy import fft
 
@@ -133,7 +133,7 @@ def window_share(window: int, cutoff: float, shape: tuple[int, int] = (256, 256)
 
 
 def tube_map(shape: tuple[int, int], background: float, tubes: tuple[float, ...]) -> Array:
-    """Return x = T/τ of straight tubes along the rows, as wide as the gaps between them."""
+    """Return x = T/τ of straight horizontal tubes, as wide as the gaps between them."""
     x, height = np.full(shape, float(background)), shape[0] // (2 * len(tubes) + 1)
     for n, level in enumerate(tubes):
         x[(2 * n + 1) * height : (2 * n + 2) * height] = level
@@ -150,29 +150,29 @@ def flow_frames(
     camera: Camera | None = None,
     seed: int = 0,
 ) -> Array:
-    """Make frames of flow with a known correlation time at every pixel.
+    """Simulate frames of flow with a known correlation time at every pixel.
 
     Parameters
     ----------
     x
-        Exposure over correlation time, shape (Y, X), or (T, Y, X) where it changes from frame to frame.
+        Exposure over correlation time, shape (Y, X), or (T, Y, X) if it changes from frame to frame.
     frames
-        Number of frames of a map (Y, X); frames are independent of each other but for what rests.
+        Number of frames of a map (Y, X); except for light from what is at rest, frames are independent.
     steps
-        Of an exposure; 4 max(x) if None, which `expected_k2` wants to know.
+        Steps of an exposure; `steps_for` gives the default.
     cutoff
         Radius of the pupil, cycles per pixel.
     rho
-        Fraction of light that moves.
+        Fraction of light scattered by what moves.
     camera
-        None: intensities of mean 1, float32; else uint16.
+        None for intensities of mean 1, float32; else frames are uint16.
     seed
-        Of the noise.
+        Seed of the random numbers.
 
     Raises
     ------
     InvalidInput
-        If x has another shape, or the steps are too few for it.
+        If x has another shape or values that are not positive, or there are too few steps for it.
     """
     maps = np.asarray(x, np.float64)
     maps = np.broadcast_to(maps, (frames or 1, *maps.shape)) if maps.ndim == 2 else maps
@@ -189,12 +189,12 @@ def flow_frames(
 
 
 def steps_for(x: npt.ArrayLike) -> int:
-    """Return the steps of an exposure that `flow_frames` takes by itself."""
+    """Return the default steps of an exposure in `flow_frames`."""
     return max(8, int(np.ceil(STEPS_PER_DECAY * float(np.max(x)))))
 
 
 def _exposure(field: SpeckleField, x: Array, steps: int, amplitude: np.float32, rest: Array | None) -> Array:
-    """Mean intensity over the steps of an exposure."""
+    """Return the mean intensity over the steps of an exposure."""
     keep = np.exp(-x / steps).astype(np.float32)
     new = np.sqrt(1.0 - keep * keep)
     moving, total = field.draw(), np.zeros(x.shape, np.float32)
@@ -209,18 +209,18 @@ def _exposure(field: SpeckleField, x: Array, steps: int, amplitude: np.float32, 
 def speckle_sequence(
     size: int, correlations: npt.ArrayLike, *, pixels_per_speckle: float = 2.0, seed: int = 0
 ) -> npt.NDArray[np.float32]:
-    """Make frames with a given correlation to the first one, by a Gaussian copula (Duncan and Kirkpatrick 2008).
+    """Simulate frames with a given correlation to the first one, by a Gaussian copula (Duncan and Kirkpatrick 2008).
 
     Parameters
     ----------
     size
         Edge of a frame, pixels.
     correlations
-        Of the Gaussian variables of each frame with those of the first; the field's is less.
+        Correlation of the Gaussian variables of each frame with those of the first; that of the fields is lower.
     pixels_per_speckle
-        Of the frame.
+        Size of a speckle.
     seed
-        Of the noise.
+        Seed of the random numbers.
 
     Returns
     -------
@@ -244,7 +244,7 @@ def speckle_sequence(
 
 
 class Flow(NamedTuple):
-    """Frames (uint16), exposure over correlation time in each (Y, X) or (T, Y, X), and their exact K² without noise."""
+    """Frames (uint16), their exposure over correlation time, (Y, X) or (T, Y, X), and exact K² without noise."""
 
     frames: npt.NDArray[np.uint16]
     x: Array
@@ -252,7 +252,7 @@ class Flow(NamedTuple):
 
 
 def noise_model() -> NoiseModel:
-    """Return the noise of the samples' camera."""
+    """Return the noise model of the samples' camera."""
     return NoiseModel(
         dark_adu=CAMERA.dark_adu,
         gain=1.0 / CAMERA.electrons_per_adu,
@@ -262,14 +262,14 @@ def noise_model() -> NoiseModel:
 
 
 def tube_phantom(seed: int = 1) -> Flow:
-    """Make three tubes with flow in a medium with less: 8 frames of 256 x 224 pixels, 10 ms."""
+    """Simulate three tubes with flow in a medium with less: 8 frames of 256 x 224 pixels, 10 ms."""
     x = tube_map(_PHANTOM_SHAPE, BACKGROUND, TUBES)
     frames = flow_frames(x, frames=_PHANTOM_FRAMES, cutoff=_CUTOFF, camera=CAMERA, seed=seed)
     return Flow(frames, x, expected_k2(x, steps_for(x)))
 
 
 def flow_step(seed: int = 2) -> Flow:
-    """Make a tube whose flow doubles in the middle of the series: 40 frames of 96 x 72 pixels, 10 ms."""
+    """Simulate a tube whose flow doubles in the middle of the series: 40 frames of 96 x 72 pixels, 10 ms."""
     x = np.repeat(tube_map(_STEP_SHAPE, _STEP_REST, (_STEP_X,))[None], _STEP_FRAMES, axis=0)
     x[STEP_AT:] = np.where(x[STEP_AT:] == _STEP_X, STEP_FACTOR * _STEP_X, x[STEP_AT:])
     frames = flow_frames(x, cutoff=_CUTOFF, camera=CAMERA, seed=seed)
@@ -280,24 +280,24 @@ def flow_step(seed: int = 2) -> Flow:
 
 
 def phantom_layers() -> list[LayerData]:
-    """Return the tubes' frames, and hidden the truth (napari's sample-data contribution)."""
+    """Return layers of the three tubes: the frames, and the truth, hidden (sample data of napari)."""
     made = tube_phantom()
     return [_truth_layer(made.x, "1/τ of the phantom (truth)"), _frames_layer(made.frames, "speckle phantom")]
 
 
 def step_layers() -> list[LayerData]:
-    """Return the series with a step of flow, and hidden the truth (napari's sample-data contribution)."""
+    """Return layers of the step of flow: the frames, and the truth, hidden (sample data of napari)."""
     made = flow_step()
     return [_truth_layer(made.x, "1/τ of the flow step (truth)"), _frames_layer(made.frames, "speckle, flow step")]
 
 
 def _frames_layer(frames: Array, name: str) -> LayerData:
-    told = {"exposure_ms": EXPOSURE_MS, "saturation_adu": CAMERA.top_adu, "dark_adu": CAMERA.dark_adu}
+    about = {"exposure_ms": EXPOSURE_MS, "saturation_adu": CAMERA.top_adu, "dark_adu": CAMERA.dark_adu}
     limits = (float(frames.min()), float(np.percentile(frames, 99.5)))
-    return frames, {"name": name, "metadata": {KEY: told}, "contrast_limits": limits, "colormap": "gray"}, "image"
+    return frames, {"name": name, "metadata": {KEY: about}, "contrast_limits": limits, "colormap": "gray"}, "image"
 
 
 def _truth_layer(x: Array, name: str) -> LayerData:
-    told = {"quantity": "inverse correlation time", "unit": "1/s", "exposure_ms": EXPOSURE_MS}
+    about = {"quantity": "inverse correlation time", "unit": "1/s", "exposure_ms": EXPOSURE_MS}
     values = (1e3 / EXPOSURE_MS * x).astype(np.float32)
-    return values, {"name": name, "metadata": {KEY: told}, "colormap": "inferno", "visible": False}, "image"
+    return values, {"name": name, "metadata": {KEY: about}, "colormap": "inferno", "visible": False}, "image"

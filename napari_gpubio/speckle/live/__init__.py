@@ -1,4 +1,4 @@
-"""Live speckle imaging without a window: sources, ring, loop, recording, time courses.
+"""Live speckle imaging: sources of frames, loop, recording and time courses.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Frames, the sources that they come from, and the clock that everything live is timed by."""
+"""Live frames: the clock, a frame, the protocol of sources, and a steady frame rate."""
 
 import threading
 import time
@@ -13,24 +13,24 @@ from napari_gpubio.core.errors import GpuBioError, InvalidInput
 
 
 class Clock(Protocol):
-    """Tells the time and waits."""
+    """Clock of everything live; tests use another one."""
 
     def now(self) -> float:
-        """Seconds on a clock that never goes back; its zero means nothing."""
+        """Return seconds on a monotonic clock with an arbitrary zero."""
 
     def wait(self, stop: threading.Event, seconds: float) -> bool:
-        """Wait so long, or until the event is set; return whether it is."""
+        """Wait until the time is over or the event is set; return whether it is set."""
 
 
 class SystemClock:
     """The machine's clock."""
 
     def now(self) -> float:
-        """Seconds on a clock that never goes back; its zero means nothing."""
+        """Return seconds on a monotonic clock with an arbitrary zero."""
         return time.perf_counter()
 
     def wait(self, stop: threading.Event, seconds: float) -> bool:
-        """Wait so long, or until the event is set; return whether it is."""
+        """Wait until the time is over or the event is set; return whether it is set."""
         return stop.wait(max(0.0, seconds))
 
 
@@ -49,13 +49,13 @@ class Frame:
     Parameters
     ----------
     pixels
-        Shape (H, W), uint8 or uint16. It may be memory that is used again for the next frame: copy what you keep.
+        Shape (H, W), uint8 or uint16. The memory may be reused for the next frame: copy what you keep.
     number
-        Counts the frames of the source from 0; a gap tells of frames that were lost before they came here.
+        Counts the frames of the source from 0; a gap means frames lost at the source.
     timestamp_s
-        When it was taken, in seconds since the source began, on the source's own clock.
+        Time of exposure, in seconds since the start, on the source's own clock.
     arrived_s
-        When it came here, in seconds on the loop's clock.
+        Time of arrival, in seconds on the loop's clock.
     """
 
     pixels: Pixels
@@ -65,19 +65,19 @@ class Frame:
 
 
 def camera_pixels(array: npt.ArrayLike, what: str) -> Pixels:
-    """Return a frame's pixels as uint8 or uint16, shape (H, W), without a change of any value.
+    """Return a frame's pixels as uint8 or uint16, shape (H, W), without changing a value.
 
     Parameters
     ----------
     array
-        The frame. Other integers become uint16 where they fit.
+        The frame. Other integers become uint16 if they fit.
     what
-        The frame as the user knows it, for the error.
+        Name of the frame in error messages.
 
     Raises
     ------
     InvalidInput
-        If it is not one channel of integers of 8 to 16 bits.
+        If the frame is not one channel of integers of 8 to 16 bits.
     """
     pixels = np.asarray(array)
     if pixels.ndim != 2 or 0 in pixels.shape:
@@ -94,7 +94,7 @@ def camera_pixels(array: npt.ArrayLike, what: str) -> Pixels:
 
 
 def check_camera_type(dtype: npt.DTypeLike, what: str) -> None:
-    """Raise InvalidInput unless the type is one of integers."""
+    """Raise InvalidInput unless the type is an integer type."""
     if np.dtype(dtype).kind not in "iu":
         raise InvalidInput(
             f"{what} holds {np.dtype(dtype)} values; live imaging needs raw integers of 8 to 16 bits, "
@@ -103,53 +103,53 @@ def check_camera_type(dtype: npt.DTypeLike, what: str) -> None:
 
 
 def bits_of(dtype: npt.DTypeLike) -> int:
-    """Bits of the type that frames of this type are handed on in: 8 or 16."""
+    """Return the bits per pixel after `camera_pixels`: 8 or 16."""
     return 8 if np.dtype(dtype) == np.uint8 else 16
 
 
 class SourceFailed(GpuBioError, RuntimeError):
-    """A source that worked has stopped working; the message says what to look at."""
+    """A source stopped working; the message says what to check."""
 
 
 class Source(Protocol):
-    """Gives frames, one after the other, all of one size.
+    """Source of frames of one size.
 
-    Everything is called from one thread of the loop. A GUI may read the attributes at any time.
+    All methods are called from one thread of the loop. A GUI may read the attributes at any time.
     """
 
     name: str
-    """The source as the user knows it."""
+    """Name in messages."""
     shape: tuple[int, int] | None
-    """(H, W); None until it is known, which is with the first frame at the latest."""
+    """(H, W); None until it is known, at the latest with the first frame."""
     dtype: npt.DTypeLike | None
-    """uint8 or uint16; known when the shape is."""
+    """uint8 or uint16; known together with the shape."""
     bits: int
     """Bits of a pixel: the largest value, 2^bits - 1, counts as saturated."""
     rate_hz: float | None
-    """Frames per second as asked for; None where the source sets its own pace."""
+    """Requested frames per second; None if the source sets its own rate."""
     exposure_ms: float | None
-    """Exposure time, where the source knows it."""
-    patient: bool
-    """Whether it loses nothing by waiting: then a slow process delays it, instead of costing frames."""
+    """Exposure time, if known."""
+    can_wait: bool
+    """Whether it loses no frames by waiting: a slow process then delays it instead of dropping frames."""
     lost: int
-    """Frames known to have been lost before they came here."""
+    """Frames known to have been lost at the source."""
     message: str
-    """A sentence for the status line, or nothing."""
+    """Text for the status line, or empty."""
 
     def open(self) -> None:
-        """Get ready.
+        """Prepare to deliver frames.
 
         Raises
         ------
         InvalidInput, SourceFailed
-            With a sentence.
+            If the source cannot be used.
         """
 
     def frames(self, stop: threading.Event) -> Generator[Frame, None, None]:
-        """Give frames until there are no more or the event is set, which is looked at while waiting."""
+        """Yield frames until there are no more or the event is set, which is also checked while waiting."""
 
     def close(self) -> None:
-        """Let go of what was opened; harmless when repeated."""
+        """Release what was opened; may be called repeatedly."""
 
 
 MOST_LATE_S = 1.0
@@ -163,10 +163,10 @@ def checked_rate(rate_hz: float) -> float:
 
 
 def paced(rate_hz: float, clock: Clock, stop: threading.Event) -> Iterator[int]:
-    """Yield 0, 1, 2 … , number k at k / rate after the first, until the event is set.
+    """Yield 0, 1, 2, ...: number k at k / rate after the first, until the event is set.
 
-    A number that comes late makes no other late: its listeners catch up, as the times are counted from the first. Who
-    is more than `MOST_LATE_S` late (the machine slept) begins counting anew, so that no burst follows.
+    Times count from the first number, so that delays do not add up. After a delay of more than `MOST_LATE_S` (the
+    machine slept) they count from then on, so that no burst follows.
     """
     begun, number = clock.now(), 0
     while not stop.is_set():

@@ -1,4 +1,4 @@
-"""Files to which frames are appended one by one, and which are whole after each of them: BigTIFF, zarr, timestamps."""
+"""Files that stay valid while frames are appended: BigTIFF, zarr, and a table of timestamps."""
 
 import json
 import os
@@ -18,48 +18,48 @@ TIFF_SUFFIXES, ZARR_SUFFIX = (".tif", ".tiff"), ".zarr"
 class FrameWriter(Protocol):
     """An open file to which frames of one size are appended.
 
-    After every `append` the file on the disk is whole: whatever happens to this program, the frames can be read.
+    The file is valid after every `append`: its frames can be read even if this program is killed.
     """
 
     def append(self, pixels: Pixels) -> None:
-        """Add a frame, or raise OSError and leave the frames before it as they are."""
+        """Append a frame, or raise OSError and leave the frames before it unchanged."""
 
     def sync(self) -> None:
-        """Ask the system to bring everything to the disk itself, which outlasts a power cut."""
+        """Flush everything to the disk, to survive a power cut."""
 
     def close(self) -> None:
-        """Close the file; harmless when repeated."""
+        """Close the file; may be called repeatedly."""
 
 
 def check_new(path: Path) -> None:
-    """Raise InvalidInput unless a recording can begin at a path."""
+    """Raise InvalidInput unless a recording can be created at a path."""
     if path.suffix.lower() not in (*TIFF_SUFFIXES, ZARR_SUFFIX):
-        raise InvalidInput(f"{path.name} is no name for a recording; let it end with .tif or .zarr")
+        raise InvalidInput(f"{path.name} is not a name for a recording; use .tif or .zarr")
     if not path.parent.is_dir():
         raise InvalidInput(f"the folder {path.parent} does not exist; create it or choose another place")
     for taken in (path, timestamps_path(path)):
         if taken.exists():
-            raise InvalidInput(f"{taken.name} is there already; choose another name, recordings replace nothing")
+            raise InvalidInput(f"{taken.name} exists already; choose another name")
     if path.suffix.lower() == ZARR_SUFFIX:
         zarr_creator()
 
 
 def timestamps_path(path: Path) -> Path:
-    """Path of the table of timestamps that lies beside a recording."""
+    """Return the path of the table of timestamps beside a recording."""
     return path.with_suffix(".csv")
 
 
 def open_writer(path: Path, first: Pixels, about: Mapping[str, Any]) -> FrameWriter:
-    """Open the writer for a path's suffix, for frames like the first one.
+    """Create the file for a path's suffix, for frames like the first one.
 
     Parameters
     ----------
     path
         New file (.tif) or folder (.zarr).
     first
-        A frame, for its size and type.
+        A frame of the size and type of all.
     about
-        What to note with the frames, as JSON can hold it.
+        Metadata, as JSON can hold it.
     """
     if path.suffix.lower() == ZARR_SUFFIX:
         return ZarrWriter(path, first, about)
@@ -67,34 +67,41 @@ def open_writer(path: Path, first: Pixels, about: Mapping[str, Any]) -> FrameWri
 
 
 _HEADER = struct.pack("<2sHHHQ", b"II", 43, 8, 0, 16)  # little-endian, BigTIFF, 8-byte offsets; the first page at 16
-_FIRST_LINK: Final = 8  # where the header holds the place of the first page
+_FIRST_LINK: Final = 8  # where the header holds the offset of the first page
 _ASCII, _SHORT, _LONG, _RATIONAL, _LONG8 = 2, 3, 4, 5, 16
 _ENTRY = struct.Struct("<HHQ8s")
 
 
 class BigTiffWriter:
-    """Append frames to a new BigTIFF.
+    """Appends frames to a new BigTIFF, which is valid after each of them.
+
+    A TIFF is a chain: every page (its directory of tags, and its pixels) holds the offset of the next page. Here a
+    frame's pixels are written first, its directory after them, and only then the eight bytes in the page before that
+    link it in. If the program is killed in between, the chain ends at the last complete frame. The usual writers link
+    first and write the pixels afterwards, or write all directories but the first at the end: a kill may then lose the
+    last frame, or all but the first. A power cut can lose the frames since the last `sync`. The pages are plain: one
+    strip, not compressed.
 
     Parameters
     ----------
     path
         A file that does not exist.
     first
-        A frame, for its size and type.
+        A frame of the size and type of all.
     about
-        Noted as JSON in the description of the first page.
+        Metadata, JSON in the description of the first page.
     """
 
     def __init__(self, path: Path, first: Pixels, about: Mapping[str, Any]) -> None:
         self._shape, self._type = first.shape, first.dtype.newbyteorder("<")
         self._description = json.dumps(dict(about)).encode("ascii") + b"\0"
-        self._file = path.open("xb", buffering=0)  # what write() has taken is the system's, and outlives this program
+        self._file = path.open("xb", buffering=0)  # unbuffered: what was written survives this program
         self._end = 0
         self._link = _FIRST_LINK
-        self._write(_HEADER[:8] + bytes(8))  # a chain of no pages
+        self._write(_HEADER[:8] + bytes(8))  # no pages yet
 
     def append(self, pixels: Pixels) -> None:
-        """Add a frame, or raise OSError and leave the chain as it was."""
+        """Append a frame, or raise OSError and leave the chain unchanged."""
         whole = self._end
         try:
             place = self._write(np.ascontiguousarray(pixels, self._type))
@@ -108,11 +115,11 @@ class BigTiffWriter:
         self._link = page + link
 
     def sync(self) -> None:
-        """Ask the system to bring everything to the disk itself."""
+        """Flush everything to the disk."""
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Cut off what is not linked in, and close the file."""
+        """Truncate what is not linked in, and close the file."""
         if not self._file.closed:
             try:
                 self._file.truncate(self._end)
@@ -120,9 +127,9 @@ class BigTiffWriter:
                 self._file.close()
 
     def _directory(self, place: int) -> tuple[bytes, int]:
-        """The tags of a page whose pixels lie at a place, and where among these bytes the link to the next page is.
+        """Return the tags of a page whose pixels are at an offset, and where in these bytes the next page's offset is.
 
-        The description, if there is one, lies behind them.
+        The description, if there is one, follows them.
         """
         height, width = self._shape
         description, self._description = self._description, b""
@@ -136,7 +143,7 @@ class BigTiffWriter:
             _entry(277, _SHORT, 1),  # samples per pixel
             _entry(278, _LONG, height),  # rows of the one strip
             _entry(279, _LONG8, height * width * self._type.itemsize),
-            _entry(282, _RATIONAL, 1, 1),  # a resolution, which TIFF asks for, of no unit
+            _entry(282, _RATIONAL, 1, 1),  # a resolution, which TIFF requires, without unit
             _entry(283, _RATIONAL, 1, 1),
             _entry(296, _SHORT, 1),
             _entry(339, _SHORT, 1),  # unsigned integers
@@ -147,13 +154,13 @@ class BigTiffWriter:
         return struct.pack("<Q", len(entries)) + b"".join(entries) + bytes(8) + description, link
 
     def _write(self, data: Any) -> int:
-        """Write at the end; return where that was."""
+        """Write at the end; return the offset."""
         place = self._end
         self._end += self._write_at(place, data)
         return place
 
     def _write_at(self, place: int, data: Any) -> int:
-        """Write everything, also where the system takes less at a time."""
+        """Write everything, even if the system accepts less at a time."""
         view = memoryview(data).cast("B")
         self._file.seek(place)
         written = 0
@@ -163,20 +170,24 @@ class BigTiffWriter:
 
 
 def _entry(tag: int, kind: int, *values: int) -> bytes:
-    """A tag whose value fits in its entry."""
+    """Return a tag whose value fits in its entry."""
     form = {_SHORT: "<H6x", _LONG: "<L4x", _LONG8: "<Q", _RATIONAL: "<LL"}[kind]
     return _ENTRY.pack(tag, kind, 1, struct.pack(form, *values))
 
 
 class ZarrWriter:
-    """Append frames to a new zarr array, one chunk each, not compressed.
+    """Appends frames to a new zarr array, one chunk each, not compressed.
+
+    A frame is one file and the array's length another; each is written beside its place and renamed. The length grows
+    before the frame is written: a program that is killed between the two leaves a last frame of zeros, which the table
+    of timestamps does not list.
 
     Parameters
     ----------
     path
         A folder that does not exist.
     first
-        A frame, for its size and type.
+        A frame of the size and type of all.
     about
         The array's attributes.
 
@@ -198,23 +209,23 @@ class ZarrWriter:
         self._length = 0
 
     def append(self, pixels: Pixels) -> None:
-        """Add a frame, or raise OSError and leave the frames before it as they are."""
+        """Append a frame, or raise OSError and leave the frames before it unchanged."""
         shape = self._array.shape[1:]
         self._array.resize((self._length + 1, *shape))
         self._array[self._length] = pixels
         self._length += 1
 
     def sync(self) -> None:
-        """Nothing: the package has no way to ask for it."""
+        """Do nothing: the package cannot flush."""
 
     def close(self) -> None:
-        """Cut off a frame that was announced and not written."""
+        """Remove a last frame that was not written."""
         if self._array.shape[0] > self._length:
             self._array.resize((self._length, *self._array.shape[1:]))
 
 
 def zarr_creator() -> Any:
-    """Return ``zarr.create_array``, or raise InvalidInput if zarr 3 is not there."""
+    """Return ``zarr.create_array``, or raise InvalidInput if zarr 3 is not installed."""
     try:
         from zarr import create_array
     except ImportError as error:
@@ -228,10 +239,10 @@ COLUMNS = ("index", "number", "timestamp_s", "arrived_s", "dropped")
 
 
 class TimestampTable:
-    """A CSV that is flushed after each row.
+    """A CSV of timestamps, flushed after each row.
 
-    Its columns: the frame's index in the recording, its number at the source, its time on the source's clock, its
-    arrival on the machine's clock, and how many frames the recorder had dropped by then.
+    Columns: index in the recording, number at the source, time on the source's clock, arrival on the machine's clock,
+    and frames dropped by the recorder so far.
 
     Parameters
     ----------
@@ -245,16 +256,16 @@ class TimestampTable:
         self._put(",".join(COLUMNS))
 
     def append(self, frame: Frame, dropped: int) -> None:
-        """Add the row of a frame that is written, or raise OSError."""
+        """Append the row of a written frame, or raise OSError."""
         self._put(f"{self._rows},{frame.number},{frame.timestamp_s:.6f},{frame.arrived_s:.6f},{dropped}")
         self._rows += 1
 
     def sync(self) -> None:
-        """Ask the system to bring everything to the disk itself."""
+        """Flush everything to the disk."""
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Close the file; harmless when repeated."""
+        """Close the file; may be called repeatedly."""
         self._file.close()
 
     def _put(self, line: str) -> None:

@@ -1,4 +1,4 @@
-"""Multi-exposure imaging: exposures of a stack's frames, contrast of each exposure, and results of a fit."""
+"""Exposures of a stack, contrast at each exposure, and results of a fit."""
 
 import itertools
 import re
@@ -16,25 +16,25 @@ from napari_gpubio.speckle.model import EDGE, LOW_SIGNAL, SATURATED, ZERO_MEAN, 
 Array = npt.NDArray[Any]
 CYCLES, BLOCKS = "in turn", "one after another"
 ORDERS = {
-    CYCLES: "Every exposure once, then all of them again: 1, 2, 5, 1, 2, 5 ms",
+    CYCLES: "All exposures once, then again: 1, 2, 5, 1, 2, 5 ms",
     BLOCKS: "All frames of an exposure, then those of the next: 1, 1, 2, 2, 5, 5 ms",
 }
-LEFT_OUT = EDGE | ZERO_MEAN | SATURATED | LOW_SIGNAL  # K² below the noise stays: without it the mean would be too high
-NO_EXPOSURES = "there are no exposures; type those of the frames in ms, for instance 0.5, 1, 2, 5, 10"
+LEFT_OUT = EDGE | ZERO_MEAN | SATURATED | LOW_SIGNAL  # K² below the noise is kept, or means would be too high
+NO_EXPOSURES = "there are no exposures; enter those of the frames in ms, for instance 0.5, 1, 2, 5, 10"
 
 
 @dataclass(frozen=True, kw_only=True)
 class MesiRecipe:
-    """A multi-exposure fit of a stack.
+    """Exposures of a stack, and settings of the fit.
 
     Parameters
     ----------
     exposures_ms
         Exposures, increasing.
     order
-        How frames follow each other where there are several of each exposure: a key of `ORDERS`.
+        Order of the frames if there are several of each exposure: a key of `ORDERS`.
     settings
-        Model and what is fitted.
+        See `MesiSettings`.
     """
 
     exposures_ms: tuple[float, ...]
@@ -42,12 +42,12 @@ class MesiRecipe:
     settings: MesiSettings = field(default_factory=MesiSettings)
 
     def repeats(self, frames: int) -> int:
-        """Return how many frames there are of each exposure.
+        """Return the number of frames of each exposure.
 
         Raises
         ------
         InvalidInput
-            If the exposures make no sense, are too few for the fit, or do not belong to so many frames.
+            If the exposures are invalid, too few for the fit, or do not match the number of frames.
         """
         if self.order not in ORDERS:
             raise InvalidInput(f"order is {self.order!r}; choose {' or '.join(map(repr, ORDERS))}")
@@ -55,7 +55,7 @@ class MesiRecipe:
         count, free = len(self.exposures_ms), self.settings.free
         if count <= free:
             raise InvalidInput(
-                f"{count} different exposures cannot tell {free} parameters; take at least {free + 1}, or fit fewer"
+                f"{count} different exposures cannot determine {free} parameters; use at least {free + 1}, or fit fewer"
             )
         if frames < count or frames % count:
             raise InvalidInput(
@@ -67,20 +67,20 @@ class MesiRecipe:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MesiResult:
-    """Maps of what was fitted, float32, of the shape of a contrast map; NaN where nothing was.
+    """Maps of fitted parameters, float32, of the shape of a contrast map; NaN where there was no fit.
 
     Parameters
     ----------
     tau_ms
-        Correlation time of the light's field.
+        Correlation time of the field.
     rho
-        Fraction of light that is scattered by what moves.
+        Fraction of light scattered by what moves.
     beta, noise
         β and ν.
     residual
-        Root of the mean squared relative difference of K.
+        Root mean square of relative differences of K.
     parameters
-        How it was made, as JSON can hold it.
+        Settings, exposures and software version, as JSON can hold them.
     complete
         False if the run was stopped.
     """
@@ -130,12 +130,12 @@ def squared_contrast(
 
 
 def parse_exposures(text: str) -> tuple[float, ...]:
-    """Read exposures (ms) that are typed with commas, semicolons or spaces between them.
+    """Parse exposures (ms) separated by commas, semicolons or spaces.
 
     Raises
     ------
     InvalidInput
-        If there is none, or one is no number.
+        If there are none, or one is not a number.
     """
     words = [word for word in re.split(r"[,;\s]+", text.strip()) if word]
     if not words:
@@ -152,19 +152,19 @@ def parse_exposures(text: str) -> tuple[float, ...]:
 
 
 def exposures_text(exposures_ms: npt.ArrayLike) -> str:
-    """Return exposures as they are typed."""
+    """Return exposures as text."""
     return ", ".join(f"{float(value):g}" for value in np.ravel(exposures_ms))
 
 
 def exposure_contrast(maps: ContrastMaps, mesi: MesiRecipe) -> npt.NDArray[np.float64]:
-    """Return K of each exposure, shape (exposures, Y, X): the root of the mean of K² over its frames.
+    """Return K at each exposure, shape (exposures, Y, X): the square root of the mean of K² over its frames.
 
-    Frames in which a pixel may not be trusted (`LEFT_OUT`) are left out there; NaN where none is left.
+    A pixel's frames with a bit of `LEFT_OUT` in the mask are left out; NaN where none is left.
 
     Parameters
     ----------
     maps
-        With K² as their index, one map for each frame.
+        Maps with K² as their index, one per frame.
     mesi
         Exposures and their order.
     """
@@ -180,7 +180,7 @@ def exposure_contrast(maps: ContrastMaps, mesi: MesiRecipe) -> npt.NDArray[np.fl
 
 
 def _trusted_k2(maps: ContrastMaps, which: slice) -> npt.NDArray[np.float64]:
-    """K² of some frames, NaN where it may not be trusted."""
+    """Return K² of some frames, NaN where a bit of `LEFT_OUT` is set."""
     k2 = maps.squared[which].astype(np.float64)
     if maps.mask is not None:
         k2[(maps.mask[which] & LEFT_OUT) > 0] = np.nan
@@ -194,6 +194,6 @@ def _check_increasing(exposures_ms: tuple[float, ...]) -> None:
     for place, (before, value) in enumerate(itertools.pairwise(exposures_ms), 2):
         if value <= before:
             raise InvalidInput(
-                f"exposure {place} is {value:g} ms and the one before it {before:g} ms; they must increase, each of "
-                "them once: sort the frames by exposure"
+                f"exposure {place} is {value:g} ms and the one before it {before:g} ms; they must increase: sort "
+                "the frames by exposure, and give each exposure once"
             )

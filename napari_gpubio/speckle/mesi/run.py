@@ -1,4 +1,4 @@
-"""Multi-exposure speckle imaging of maps: contrast at several exposures in, correlation times and fractions out."""
+"""Multi-exposure fits, and the static fraction from single exposures."""
 
 import dataclasses
 import threading
@@ -17,8 +17,8 @@ from napari_gpubio.speckle.mesi.settings import MesiSettings
 from napari_gpubio.speckle.model import FrameStack
 
 Array = npt.NDArray[Any]
-_CHUNK = 4096  # pixels between two looks at the stop event
-_LEAST_PIXELS = 64  # of a thread's turn: some ms
+_CHUNK = 4096  # pixels between checks of the stop event
+_LEAST_PIXELS = 64  # of a block, which then takes some ms
 
 
 def fit_mesi(
@@ -28,7 +28,7 @@ def fit_mesi(
     *,
     progress: Callable[[Step], object] | None = None,
 ) -> MesiResult:
-    """Fit multi-exposure contrast; see `fit_mesi_steps`, whose end this returns."""
+    """Fit multi-exposure contrast; see `fit_mesi_steps` for the arguments."""
     return drive(fit_mesi_steps(contrast, exposures_ms, settings), progress)
 
 
@@ -48,14 +48,14 @@ def fit_mesi_steps(
     exposures_ms
         Exposure times.
     settings
-        Model and what is fitted; see `MesiSettings`.
+        See `MesiSettings`.
     stop
-        Set it to stop early; what was not reached is NaN.
+        Set it to stop early; the other pixels are then NaN.
 
     Raises
     ------
     InvalidInput
-        If there are too few exposures, or they do not belong to the maps.
+        If there are too few exposures, or not one for each map.
     """
     from napari_gpubio.speckle.kernels.mesi import cpu
 
@@ -109,17 +109,17 @@ def _checked(contrast: npt.ArrayLike, exposures_ms: npt.ArrayLike, settings: Mes
         raise InvalidInput(f"there are {len(exposures)} exposures and maps of shape {maps.shape}; give a map for each")
     if len(np.unique(exposures)) <= settings.free:
         raise InvalidInput(
-            f"{len(np.unique(exposures))} different exposures cannot tell {settings.free} parameters; take more, or "
-            "fit fewer"
+            f"{len(np.unique(exposures))} different exposures cannot determine {settings.free} parameters; use more, "
+            "or fit fewer"
         )
     return maps, exposures
 
 
 def static_fraction(frames: Any, *, beta: float = 1.0, window: int = 7) -> Array:
-    """Return the fraction of light that is scattered by what is at rest, from the covariance of frames.
+    """Return the fraction of light scattered by what is at rest, from the covariance of frames.
 
-    (1-ρ)² = (⟨IₜIₜ₊₁⟩ / (⟨Iₜ⟩⟨Iₜ₊₁⟩) - 1)/β over the window and all pairs of frames, which must lie further apart than
-    what moves is correlated for. Below zero counts as zero.
+    (1-ρ)² = (⟨IₜIₜ₊₁⟩ / (⟨Iₜ⟩⟨Iₜ₊₁⟩) - 1)/β over the window and all pairs of successive frames, which must be further
+    apart than the correlation time of what moves. Negative values count as zero.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def static_fraction(frames: Any, *, beta: float = 1.0, window: int = 7) -> Array
     Raises
     ------
     InvalidInput
-        If there is one frame only, β is not positive, or the window does not fit in a frame.
+        If there is only one frame, β is out of range, or the window does not fit in a frame.
     """
     from scipy.ndimage import uniform_filter
 

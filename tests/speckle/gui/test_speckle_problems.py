@@ -138,7 +138,7 @@ def unplugged():
 def test_an_unplugged_camera_keeps_everything(viewer, panel, qtbot, monkeypatch):
     pixels = speckle(1)[0]
     frames = [frame(number, pixels.shape) for number in range(5)]
-    source = ListSource([*frames, unplugged], patient=True)
+    source = ListSource([*frames, unplugged], can_wait=True)
     monkeypatch.setattr(type(panel.source_box.page), "make", lambda self, exposure_ms: source)
     add_stack(viewer)
     draw(qtbot, panel, box(5, 5, 20, 20))

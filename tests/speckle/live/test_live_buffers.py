@@ -155,7 +155,7 @@ def test_a_patient_source_waits_for_a_slot() -> None:
     ring = Ring(slots=3)
     for number in range(3):
         ring.put(frame(number))
-    putting = threading.Thread(target=lambda: ring.put(frame(3), patient=True), daemon=True)
+    putting = threading.Thread(target=lambda: ring.put(frame(3), can_wait=True), daemon=True)
     putting.start()
     assert [taken(ring)] == [0]
     putting.join(5.0)
@@ -167,7 +167,7 @@ def test_a_patient_source_is_woken_by_close() -> None:
     ring, answers = Ring(slots=3), []
     for number in range(3):
         ring.put(frame(number))
-    putting = threading.Thread(target=lambda: answers.append(ring.put(frame(3), patient=True)), daemon=True)
+    putting = threading.Thread(target=lambda: answers.append(ring.put(frame(3), can_wait=True)), daemon=True)
     putting.start()
     ring.close()
     putting.join(5.0)

@@ -21,12 +21,12 @@ _NO_FRAMES = np.empty((0, 0, 0), np.uint16)
 
 
 class Maker:
-    """Makes maps of frames in the memory of the host.
+    """Computes maps of frames in host memory.
 
     Parameters
     ----------
     recipe
-        What is done to them.
+        Settings and format of the frames.
     """
 
     def __init__(self, recipe: Recipe) -> None:
@@ -36,7 +36,7 @@ class Maker:
         self._sums = self._make_sums(int(recipe.settings.depth > 1 and not recipe.is_real))
 
     def _make_sums(self, maps: int) -> windows.Sums:
-        """Sums of no samples for so many maps."""
+        """Allocate sums, which are zero, for a number of maps."""
         width, dtype, masked = self.recipe.shape[1], self.recipe.work_dtype, self.recipe.settings.mask
         return windows.Sums(
             np.zeros((maps, *self.recipe.shape), dtype),
@@ -54,7 +54,7 @@ class Maker:
         )  # fmt: skip
 
     def _run(self, kernel: Callable[[int, int], object], rows: int, samples: int = 1) -> None:
-        """Share rows among threads, or keep them on this one where they, and samples of a pixel, are few."""
+        """Run a kernel on all threads, or on this one if rows and samples of a pixel are few."""
         run_blocks(kernel, rows, least=max(_LEAST_ROWS, _LEAST_PIXELS // (samples * self.recipe.shape[1])))
 
     def _fill(self, frames: Array, sums: windows.Sums, maps: Maps) -> None:
@@ -74,7 +74,7 @@ class Maker:
         self._run(fill, len(maps.contrast) * self.recipe.shape[0])
 
     def fill(self, frames: Array, maps: Maps) -> None:
-        """Fill the maps of frames; the first map is that of the first ``depth`` frames."""
+        """Fill the maps of frames; the first map belongs to the first ``depth`` frames."""
         if self.recipe.is_real:
             self._fill_from_samples(frames, maps)
         elif self.recipe.settings.depth == 1:
@@ -94,12 +94,12 @@ class Maker:
             self.finish(maps.part(n, n + 1))
 
     def forget(self) -> None:
-        """Begin a new window of frames."""
+        """Start a new window of frames."""
         for plane in self._sums[:3]:
             plane[...] = 0
 
     def change(self, frames: Array, new: int, old: int) -> None:
-        """Add a frame to the window and drop another one, by their numbers; -1 for neither."""
+        """Add a frame to the window and drop another, by their numbers; -1 for none."""
         samples, sums = self._samples(frames), self._sums
         self._run(lambda start, stop: windows.sum_frames(start, stop, samples, sums, new, old), self.recipe.shape[0])
 
@@ -127,14 +127,14 @@ class Maker:
 
 
 def _read_only(array: Array) -> Array:
-    """Return a view in C order that is not written to; Numba compiles anew for one that may be."""
+    """Return a read-only view in C order; Numba compiles another version for writable arrays."""
     view = np.ascontiguousarray(array).view(np.ndarray)
     view.flags.writeable = False
     return view
 
 
 def saturated_samples(frames: Array, recipe: Recipe) -> npt.NDArray[np.uint8]:
-    """Which samples of floating-point frames are saturated, with margins; no frame where no level is known."""
+    """Return which samples of floating-point frames are saturated, with margins; no frame if no level is known."""
     if not (recipe.settings.mask and recipe.saturated):
         return np.empty((0, 0, 0), np.uint8)
     found = (frames >= recipe.saturated).view(np.uint8)
@@ -144,7 +144,7 @@ def saturated_samples(frames: Array, recipe: Recipe) -> npt.NDArray[np.uint8]:
 
 
 def with_margins(frames: Array, recipe: Recipe) -> npt.NDArray[np.float64]:
-    """Floating-point frames less their dark level, with what windows see beyond the border; NaN for no sample."""
+    """Return floating-point frames minus their dark level, with margins for windows at borders; NaN for no sample."""
     signal = frames.astype(np.float64) if recipe.dark is None else frames - recipe.dark
     radius, edges = recipe.settings.width // 2, recipe.settings.edges
     margins = [(0, 0), (radius, radius), (radius, radius)]
@@ -161,11 +161,11 @@ class Run:
         self._problem, self._maker = problem, Maker(problem.recipe)
 
     def bytes_per_item(self) -> int:
-        """Memory that one map takes on the device: not asked for on the CPU."""
+        """Return 1: memory of the CPU is not limited here."""
         return 1
 
     def advance(self, start: int, count: int) -> None:
-        """Make the maps ``start`` to ``start + count - 1``."""
+        """Compute the maps ``start`` to ``start + count - 1``."""
         self._maker.fill(self._problem.load(start, count), self._problem.maps.part(start, start + count))
         self._problem.reached[start : start + count] = True
 
@@ -178,31 +178,31 @@ class Run:
 
 
 class Live:
-    """Frames of a camera, one after another, on the CPU; see `napari_gpubio.speckle.run.ContrastStream`."""
+    """Frames of a camera, one after another, on the CPU; see `napari_gpubio.speckle.ContrastStream`."""
 
-    def __init__(self, recipe: Recipe, device: Device, results: int) -> None:  # noqa: ARG002 - as its backend
+    def __init__(self, recipe: Recipe, device: Device, results: int) -> None:  # noqa: ARG002 - as on the GPU
         self._recipe, self._maker, self._count = recipe, Maker(recipe), 0
         self._ring = np.zeros((recipe.settings.depth + 1, *recipe.shape), recipe.dtype)
-        self._rooms = [recipe.empty_maps(1) for _ in range(results)]
+        self._results = [recipe.empty_maps(1) for _ in range(results)]
 
     def slot(self) -> Array:
-        """Memory of the next frame."""
+        """Return memory for the next frame."""
         return self._ring[self._count % len(self._ring)]
 
-    def push(self, frame: Array, *, wanted: bool) -> Maps | None:
-        """Take a frame; return the maps if they are wanted."""
-        room, depth = self._rooms[self._count % len(self._rooms)], self._recipe.settings.depth
+    def push(self, frame: Array, *, make_maps: bool) -> Maps | None:
+        """Process a frame; compute and return maps if ``make_maps``."""
+        maps, depth = self._results[self._count % len(self._results)], self._recipe.settings.depth
         if depth == 1:
-            self._maker.fill(frame[None], room)
+            self._maker.fill(frame[None], maps)
         else:
             self._keep(frame)
-            if wanted:
-                self._make(room)
+            if make_maps:
+                self._make(maps)
         self._count += 1
-        return room if wanted else None
+        return maps if make_maps else None
 
     def _keep(self, frame: Array) -> None:
-        """Put a frame into the ring, and its samples into the sums."""
+        """Copy a frame into the ring, and add its samples to the sums."""
         slots, new = len(self._ring), self._count % len(self._ring)
         if frame is not self._ring[new]:
             np.copyto(self._ring[new], frame)
@@ -210,16 +210,16 @@ class Live:
             old = (new + 1) % slots if self._count >= slots - 1 else -1
             self._maker.change(self._ring, new, old)
 
-    def _make(self, room: Maps) -> None:
+    def _make(self, maps: Maps) -> None:
         if not self._recipe.is_real:
-            self._maker.finish(room)
+            self._maker.finish(maps)
             return
         slots = len(self._ring)
         order = [(self._count + 1 + k) % slots for k in range(1, slots)]  # from the oldest frame on
-        self._maker.fill(self._ring[order], room)
+        self._maker.fill(self._ring[order], maps)
 
     def forget(self) -> None:
-        """Begin a new window of frames."""
+        """Start a new window of frames."""
         self._count = 0
         if self._recipe.settings.depth > 1 and not self._recipe.is_real:
             self._maker.forget()
