@@ -21,13 +21,13 @@ def pixel_row(name: str, device: Device, timing: Timing, pixels: int, **more: An
     return row(name, device, timing, pixels, "pixels", **more)
 
 
-def timed_resident(recipe: Recipe, maps: int, plan: Plan) -> Timing:
+def timed_resident(recipe: Recipe, maps: int, plan: Plan, threads: int | None = None) -> Timing:
     """Time the making of so many maps from frames that are there; transfers left out."""
     s = recipe.settings
     frames = frames_of((maps - 1) * s.step + s.depth, recipe.shape)
     if plan.device.is_gpu:
         return timed_on_gpu(recipe, frames, maps, plan)
-    maker, made = cpu.Maker(recipe), recipe.empty_maps(maps)
+    maker, made = cpu.Maker(recipe, threads), recipe.empty_maps(maps)
     return timed(lambda: maker.fill(frames, made), plan.repeats)
 
 

@@ -196,6 +196,8 @@ class ContrastStream:
         See `napari_gpubio.speckle.contrast_steps`.
     device
         See `napari_gpubio.core.device.choose_device`.
+    threads
+        Threads on the CPU; all by default.
 
     Examples
     --------
@@ -216,6 +218,7 @@ class ContrastStream:
         noise: NoiseModel | None = None,
         baseline: npt.ArrayLike | None = None,
         device: str | Device = "auto",
+        threads: int | None = None,
     ) -> None:
         rows, width = shape
         self._given = np.dtype(dtype)
@@ -227,7 +230,7 @@ class ContrastStream:
             baseline=baseline,
         )
         self.device = choose_device(device)
-        self._live: Any = _make_live(self._recipe, self.device)
+        self._live: Any = _make_live(self._recipe, self.device, threads)
         self._in_window = 0
 
     @property
@@ -298,11 +301,11 @@ class ContrastStream:
         self.close()
 
 
-def _make_live(recipe: Recipe, device: Device) -> Any:
+def _make_live(recipe: Recipe, device: Device, threads: int | None) -> Any:
     if not device.is_gpu:
         from napari_gpubio.speckle.kernels.contrast import cpu
 
-        return cpu.Live(recipe, device, RESULTS)
+        return cpu.Live(recipe, RESULTS, threads)
     from napari_gpubio.speckle.kernels.contrast import gpu
 
     first = Device("cuda", device.indices[:1])

@@ -123,8 +123,6 @@ class Source(Protocol):
     """(H, W); None until it is known, at the latest with the first frame."""
     dtype: npt.DTypeLike | None
     """uint8 or uint16; known together with the shape."""
-    bits: int
-    """Bits of a pixel: the largest value, 2^bits - 1, counts as saturated."""
     rate_hz: float | None
     """Requested frames per second; None if the source sets its own rate."""
     exposure_ms: float | None
@@ -135,6 +133,10 @@ class Source(Protocol):
     """Frames known to have been lost at the source."""
     message: str
     """Text for the status line, or empty."""
+
+    @property
+    def bits(self) -> int:
+        """Bits of a pixel: the largest value, 2^bits - 1, counts as saturated."""
 
     def open(self) -> None:
         """Prepare to deliver frames.

@@ -27,10 +27,12 @@ class Maker:
     ----------
     recipe
         Settings and format of the frames.
+    threads
+        Number of threads; all by default.
     """
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.recipe, self._rule = recipe, recipe.rule
+    def __init__(self, recipe: Recipe, threads: int | None = None) -> None:
+        self.recipe, self._rule, self._threads = recipe, recipe.rule, threads
         floor, baseline = (_NO_PLANE if p is None else p for p in (recipe.floor, recipe.baseline_plane))
         self._planes = floor, baseline, decay_table().single if self._rule.kind == ICT else _NO_TABLE
         self._sums = self._make_sums(int(recipe.settings.depth > 1 and not recipe.is_real))
@@ -55,7 +57,8 @@ class Maker:
 
     def _run(self, kernel: Callable[[int, int], object], rows: int, samples: int = 1) -> None:
         """Run a kernel on all threads, or on this one if rows and samples of a pixel are few."""
-        run_blocks(kernel, rows, least=max(_LEAST_ROWS, _LEAST_PIXELS // (samples * self.recipe.shape[1])))
+        least = max(_LEAST_ROWS, _LEAST_PIXELS // (samples * self.recipe.shape[1]))
+        run_blocks(kernel, rows, least=least, threads=self._threads)
 
     def _fill(self, frames: Array, sums: windows.Sums, maps: Maps) -> None:
         samples, rule, width = self._samples(frames), self._rule, self.recipe.shape[1]
@@ -180,8 +183,8 @@ class Run:
 class Live:
     """Frames of a camera, one after another, on the CPU; see `napari_gpubio.speckle.ContrastStream`."""
 
-    def __init__(self, recipe: Recipe, device: Device, results: int) -> None:  # noqa: ARG002 - as on the GPU
-        self._recipe, self._maker, self._count = recipe, Maker(recipe), 0
+    def __init__(self, recipe: Recipe, results: int, threads: int | None = None) -> None:
+        self._recipe, self._maker, self._count = recipe, Maker(recipe, threads), 0
         self._ring = np.zeros((recipe.settings.depth + 1, *recipe.shape), recipe.dtype)
         self._results = [recipe.empty_maps(1) for _ in range(results)]
 
