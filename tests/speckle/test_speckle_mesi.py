@@ -88,7 +88,7 @@ def test_a_fit_can_be_stopped():
 
 
 def test_exposures_that_do_not_fit():
-    with pytest.raises(InvalidInput, match="3 different exposures cannot tell 3 parameters"):
+    with pytest.raises(InvalidInput, match="3 different exposures cannot determine 3 parameters"):
         fit_mesi(np.ones((3, 4)), [1.0, 2.0, 3.0])
     with pytest.raises(InvalidInput, match="give positive times"):
         fit_mesi(np.ones((4, 4)), [1.0, 2.0, 3.0, 0.0])

@@ -89,7 +89,7 @@ def test_frames_that_fill_no_block_are_told():
 
 def test_floating_point_frames_say_what_is_not_known():
     assert contrast(FRAMES[0].astype(float), device="cpu").notes == (
-        "saturation is not known of floating-point frames; give its level",
+        "floating-point frames have no known saturation level; give it to mark saturated pixels",
     )
 
 

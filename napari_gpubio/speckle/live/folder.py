@@ -164,7 +164,7 @@ class FolderSource:
         self._waiting += [_Waiting(self.folder / name) for name in sorted(new, key=natural_order)]
         self._waiting.sort(key=lambda file: natural_order(file.path.name))
         if not self._seen:
-            self.message = f"{self.folder} has no TIFF or PNG file yet; waiting for the first"
+            self.message = f"{self.folder} holds no TIFF or PNG file yet; waiting for the first"
         elif not self._waiting and not self.lost:
             self.message = ""
         return END_FILE in names

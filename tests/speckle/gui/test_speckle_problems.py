@@ -106,7 +106,7 @@ def test_an_empty_folder_is_waited_for(viewer, panel, qtbot, tmp_path):
     panel.source_box.choose(FolderPage)
     assert "no folder is chosen" in complaint(qtbot, panel)
     panel.source_box.page.folder.setText(str(tmp_path / "nowhere"))
-    assert "is no folder; create it" in complaint(qtbot, panel)
+    assert "is not a folder; create it" in complaint(qtbot, panel)
     panel.source_box.page.folder.setText(str(tmp_path))
     panel.live_box.start_button.click()
     wait_until(qtbot, lambda: "holds no TIFF or PNG file yet" in panel._status.text())
@@ -182,10 +182,10 @@ def test_recordings_that_cannot_begin(viewer, panel, qtbot, tmp_path):
     add_stack(viewer)
     start(qtbot, panel)
     panel.live.record(tmp_path / "a.avi")
-    assert "let it end with .tif or .zarr" in panel.message
+    assert "use .tif or .zarr" in panel.message
     (tmp_path / "b.tif").touch()
     panel.live.record(tmp_path / "b.tif")
-    assert "is there already" in panel.message
+    assert "exists already" in panel.message
     stop(qtbot, panel)
 
 

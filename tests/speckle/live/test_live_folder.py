@@ -190,7 +190,7 @@ def test_a_file_of_another_size_ends_the_loop_with_a_sentence(tmp_path: Path) ->
 
 
 def test_a_folder_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="is no folder; create it"):
+    with pytest.raises(InvalidInput, match="is not a folder; create it"):
         FolderSource(tmp_path / "absent")
 
 

@@ -276,10 +276,10 @@ def test_recording_may_begin_and_end_while_live(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("run.avi", "run.avi is no name for a recording; let it end with .tif or .zarr"),
+        ("run.avi", "run.avi is not a name for a recording; use .tif or .zarr"),
         ("absent/run.tif", "does not exist; create it or choose another place"),
-        ("there.tif", "there.tif is there already; choose another name"),
-        ("table.tif", "table.csv is there already"),
+        ("there.tif", "there.tif exists already; choose another name"),
+        ("table.tif", "table.csv exists already"),
     ],
 )
 def test_places_that_cannot_be_recorded_to(tmp_path: Path, name: str, told: str) -> None:
