@@ -9,8 +9,17 @@ from scipy import ndimage
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY
-from napari_gpubio.speckle import ContrastSettings, contrast, flow_frames, region_curves, samples, speckle_sequence
-from napari_gpubio.speckle.phantom import Camera, SpeckleField, expected_k2, steps_for, tube_map, window_share
+from napari_gpubio.speckle import ContrastSettings, contrast, region_curves, samples
+from napari_gpubio.speckle.samples import (
+    Camera,
+    SpeckleField,
+    expected_k2,
+    flow_frames,
+    speckle_sequence,
+    steps_for,
+    tube_map,
+    window_share,
+)
 
 # K² of finely stepped exposures, to the digits that the number of steps leaves; and the share of it that windows see,
 # 5 x 5 and 7 x 7, by the pupil's radius.

@@ -1,7 +1,8 @@
-"""Frames from files and maps to files: TIFF stacks, and the raw files of the Speckle Software of UT Austin."""
+"""Files of frames, maps and time courses: TIFF, raw files of the Speckle Software of UT Austin, and CSV."""
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file
-from napari_gpubio.speckle.model import ContrastMaps
-from napari_gpubio.speckle.validity import NAMES
+from napari_gpubio.speckle.model import NAMES, ContrastMaps
+from napari_gpubio.speckle.regions import RegionCurve
 
 Array = npt.NDArray[Any]
 TIFF_SUFFIXES = (".tif", ".tiff")
@@ -19,7 +20,7 @@ _HEADER = np.dtype([("height", "<u2"), ("width", "<u2"), ("frames", "<u2"), ("ex
 
 
 def is_raw(path: str | os.PathLike[str]) -> bool:
-    """Whether a file's name is one of the raw files' (``name.00000``)."""
+    """Whether a file is named like a raw file (``name.00000``)."""
     suffix = Path(path).suffix[1:]
     return len(suffix) == 5 and suffix.isdigit()
 
@@ -30,13 +31,12 @@ def read_frames(path: str | os.PathLike[str]) -> Array:
     Parameters
     ----------
     path
-        A TIFF file, or a raw file ``name.00000`` of UT Austin's software. Where they lie in one piece they are mapped,
-        and read when they are needed.
+        A TIFF file, or a raw file ``name.00000`` of UT Austin's software. Contiguous data are memory-mapped.
 
     Raises
     ------
     InvalidInput
-        If the file cannot be read, or holds no stack of gray frames.
+        If the file cannot be read, or does not hold gray frames.
     """
     file = existing_file(path)
     if is_raw(file):
@@ -67,8 +67,8 @@ def _read_tiff(file: Path) -> Array:
 def read_raw(path: str | os.PathLike[str]) -> Array:
     """Read a raw file of UT Austin's software: a header of four 16-bit words, then frames of 8 or 16 bits.
 
-    The header's number of frames wraps round and its exposure may be garbage, so the number is taken from the file's
-    size and the exposure is the user's to know. One byte a pixel is assumed where both would fit.
+    The header's number of frames wraps around and its exposure may be invalid, so the number follows from the file's
+    size, and the exposure must be given by the user. One byte per pixel is assumed where both would fit.
 
     Raises
     ------
@@ -82,31 +82,31 @@ def read_raw(path: str | os.PathLike[str]) -> Array:
     pixels, size = int(header["height"]) * int(header["width"]), file.stat().st_size - _HEADER.itemsize
     if pixels == 0 or size % pixels:
         raise InvalidInput(
-            f"{file.name} says frames of {header['width']} x {header['height']} and holds {size} bytes, no whole "
-            "number of frames; copy it again"
+            f"{file.name} has a header of frames of {header['width']} x {header['height']} and {size} bytes, which is "
+            "not a whole number of frames; copy it again"
         )
     bytes_each = _bytes_per_sample(size // pixels, int(header["frames"]))
     shape = (size // pixels // bytes_each, int(header["height"]), int(header["width"]))
     return np.memmap(file, f"<u{bytes_each}", "r", _HEADER.itemsize, shape)
 
 
-def _bytes_per_sample(bytes_per_pixel: int, told: int) -> int:
-    """1 or 2, by the frames that the header tells, modulo 65 536."""
+def _bytes_per_sample(bytes_per_pixel: int, in_header: int) -> int:
+    """Return 1 or 2, from the number of frames in the header, modulo 65,536."""
     wraps = 1 << 16
-    if bytes_per_pixel % wraps == told % wraps:
+    if bytes_per_pixel % wraps == in_header % wraps:
         return 1
-    return 2 if bytes_per_pixel % 2 == 0 and bytes_per_pixel // 2 % wraps == told % wraps else 1
+    return 2 if bytes_per_pixel % 2 == 0 and bytes_per_pixel // 2 % wraps == in_header % wraps else 1
 
 
 def write_maps(path: str | os.PathLike[str], maps: ContrastMaps, which: str = "contrast") -> None:
-    """Write maps as TIFF with how they were made in its description (JSON), readable by ImageJ.
+    """Write maps as TIFF, readable by ImageJ; their parameters are in its description (JSON).
 
     Parameters
     ----------
     path
         A ``.tif`` file.
     maps
-        What to write of.
+        Result of a run.
     which
         ``"contrast"``, ``"index"`` (both float32) or ``"mask"`` (uint8).
 
@@ -119,11 +119,44 @@ def write_maps(path: str | os.PathLike[str], maps: ContrastMaps, which: str = "c
 
     array: npt.NDArray[Any] | None = getattr(maps, which)
     if array is None:
-        raise InvalidInput(f"the maps have no {which}; ask for it in the settings")
+        raise InvalidInput(f"the maps have no {which}; choose it in the settings")
     if Path(path).suffix.lower() not in TIFF_SUFFIXES:
         raise InvalidInput(f"{Path(path).name} does not end in .tif; give it this ending")
-    told = {**maps.parameters, "map": which, "unit": maps.unit if which == "index" else ""}
+    about = {**maps.parameters, "map": which, "unit": maps.unit if which == "index" else ""}
     if which == "mask":
-        told["bits"] = {name: bit for bit, name in NAMES.items()}
+        about["bits"] = {name: bit for bit, name in NAMES.items()}
     with atomic_write(path) as part:
-        tifffile.imwrite(part, array, description=json.dumps(told), metadata=None, photometric="minisblack")
+        tifffile.imwrite(part, array, description=json.dumps(about), metadata=None, photometric="minisblack")
+
+
+def write_curves_csv(path: Path, curves: Sequence[RegionCurve], seconds: npt.ArrayLike | None = None) -> None:
+    """Write time courses of regions, one row per map.
+
+    Parameters
+    ----------
+    path
+        A ``.csv`` file.
+    curves
+        Time courses from the same maps.
+    seconds
+        Time of each map; left out if None.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no curve, or curves and times have different lengths.
+    """
+    lengths = {len(curve.k2) for curve in curves} | ({np.size(seconds)} if seconds is not None else set())
+    if not curves or len(lengths) > 1:
+        found = "no regions" if not curves else "different numbers of maps, " + " and ".join(map(str, sorted(lengths)))
+        raise InvalidInput(f"there is no table of {found}; give curves, and times, of the same maps")
+    columns: dict[str, Array] = {"map": np.arange(len(curves[0].k2))}
+    if seconds is not None:
+        columns["time [s]"] = np.asarray(seconds)
+    for curve in curves:
+        parts = (("K²", curve.k2), ("SFI [1/s]", curve.sfi), ("pixels", curve.used), ("skipped", curve.skipped))
+        columns |= {f"{curve.name} {what}": values for what, values in parts}
+    names = ",".join('"' + name.replace('"', '""') + '"' for name in columns)
+    rows = (",".join(repr(value.item()) for value in row) for row in zip(*columns.values(), strict=True))
+    with atomic_write(path) as part:
+        part.write_text("\n".join([names, *rows]) + "\n", encoding="utf-8")

@@ -1,6 +1,6 @@
-"""Record raw frames beside the live loop, in a thread and a ring of its own.
+"""Recording of raw frames, in a thread and a ring of its own.
 
-A slow disk costs recorded frames, which are counted, and never a live one. Timestamps lie in a CSV beside it.
+A slow disk drops recorded frames, which are counted, and never live ones. A CSV beside the file has timestamps.
 """
 
 import errno
@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.errors import GpuBioError
-from napari_gpubio.speckle.live.clock import CLOCK, Clock
-from napari_gpubio.speckle.live.frame import Frame
-from napari_gpubio.speckle.live.recording.timestamps import TimestampTable
-from napari_gpubio.speckle.live.recording.writer import FrameWriter, check_new, open_writer, timestamps_path
-from napari_gpubio.speckle.live.ring import Mode, Ring
+from napari_gpubio.speckle.live.buffers import Mode, Ring
+from napari_gpubio.speckle.live.frame import CLOCK, Clock, Frame
+from napari_gpubio.speckle.live.writers import FrameWriter, TimestampTable, check_new, open_writer, timestamps_path
 
 logger = logging.getLogger(__name__)
 SYNC_PERIOD_S = 1.0
@@ -27,24 +25,24 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingStatus:
-    """How far a recording is.
+    """Status of a recording.
 
     Parameters
     ----------
     path
-        Where it is.
+        Of the recording.
     running
-        Whether frames are still taken.
+        Whether frames are still accepted.
     written
         Frames on the disk.
     dropped
         Frames lost because the disk was too slow.
     waiting
-        Frames that wait to be written.
+        Frames to be written.
     megabytes
-        Size of what is written, MiB.
+        Size of the frames written, MiB.
     message
-        A sentence if it failed, or nothing.
+        What went wrong, or empty.
     """
 
     path: Path
@@ -57,16 +55,16 @@ class RecordingStatus:
 
 
 class Recording:
-    """A recording that begins at once and goes on until it is stopped or the disk refuses.
+    """A recording that starts at once and runs until it is stopped or writing fails.
 
-    Nothing that happens to the disk raises an error in the thread that offers frames; `status` tells of it.
+    Errors of the disk are reported in `status`, not raised in the thread that offers frames.
 
     Parameters
     ----------
     path
-        A new file that ends with .tif (BigTIFF) or .zarr (the optional extra).
+        A new file, .tif (BigTIFF) or .zarr (an optional extra).
     about
-        What to note with the frames, as JSON can hold it: exposure, camera.
+        Metadata, as JSON can hold it: exposure, camera.
     slots
         Frames that may wait for the disk.
     clock
@@ -75,7 +73,7 @@ class Recording:
     Raises
     ------
     InvalidInput
-        If something is at the path already, its folder is missing, or its suffix unknown.
+        If the path exists already, its folder is missing, or its suffix is unknown.
     """
 
     def __init__(
@@ -97,7 +95,7 @@ class Recording:
 
     @property
     def status(self) -> RecordingStatus:
-        """How far it is."""
+        """Status at this moment."""
         counts = self._ring.counts
         return RecordingStatus(
             path=self.path,
@@ -110,18 +108,18 @@ class Recording:
         )
 
     def offer(self, frame: Frame) -> None:
-        """Copy a frame to be recorded; returns at once. A frame that comes after the end is ignored."""
+        """Copy a frame to be recorded, and return at once; frames after the end are ignored."""
         try:
             self._ring.put(frame)
         except (GpuBioError, MemoryError) as error:
             self._fail(f"the recording to {self.path.name} ended: {error}")
 
     def stop(self) -> None:
-        """Take no more frames; those that wait are still written."""
+        """Accept no more frames; waiting frames are still written."""
         self._ring.close()
 
     def close(self, timeout_s: float = 30.0) -> bool:
-        """Stop, and wait until everything is on the disk; return whether it is."""
+        """Stop, and wait until all frames are written; return whether they are."""
         self.stop()
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
@@ -137,7 +135,7 @@ class Recording:
             self._fail(self._refusal(error))
         except GpuBioError as error:
             self._fail(f"the recording to {self.path.name} ended: {error}")
-        except Exception as error:  # whatever breaks here must not pass unseen
+        except Exception as error:  # there is no caller to raise to
             logger.exception("the recorder failed")
             self._fail(f"the recording to {self.path.name} failed: {error!r}; {self._kept()}")
         finally:
@@ -169,7 +167,7 @@ class Recording:
         if error.errno in _FULL:
             return (
                 f"the disk is full and the recording to {self.path.name} ended; {self._kept()}. "
-                "Free space and begin another"
+                "Free some space and start another"
             )
         return f"{self.path.name} can no longer be written ({error.strerror or error}); {self._kept()}"
 
@@ -178,7 +176,7 @@ class Recording:
 
 
 def _close(writer: FrameWriter | None, table: TimestampTable | None) -> None:
-    """Close both, whatever the first one says."""
+    """Close both, even if closing the first one fails."""
     try:
         if writer is not None:
             writer.close()

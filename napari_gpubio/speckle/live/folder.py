@@ -1,4 +1,4 @@
-"""A folder in which another program leaves image files."""
+"""Source that watches a folder to which another program writes image files."""
 
 import contextlib
 import os
@@ -9,21 +9,65 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.live.clock import CLOCK, Clock
-from napari_gpubio.speckle.live.frame import Frame, Pixels, bits_of
-from napari_gpubio.speckle.live.sources.images import IMAGE_SUFFIXES, Unreadable, read_frames
-from napari_gpubio.speckle.live.sources.source import SourceFailed
+from napari_gpubio.speckle.live.frame import CLOCK, Clock, Frame, Pixels, SourceFailed, bits_of, camera_pixels
+
+TIFF_SUFFIXES, PNG_SUFFIXES = (".tif", ".tiff"), (".png",)
+IMAGE_SUFFIXES = TIFF_SUFFIXES + PNG_SUFFIXES
+
+
+class Unreadable(Exception):
+    """The file is incomplete or damaged."""
+
+
+def read_frames(path: Path) -> list[Pixels]:
+    """Read all frames of a TIFF or PNG file, each of shape (H, W), uint8 or uint16.
+
+    Raises
+    ------
+    Unreadable
+        If the file is incomplete or damaged.
+    InvalidInput
+        If the file is complete and not a raw frame (color, floats).
+    """
+    try:
+        arrays = _tiff_pages(path) if path.suffix.lower() in TIFF_SUFFIXES else [_png(path)]
+    except InvalidInput:
+        raise
+    except Exception as error:  # the readers raise many kinds on damaged files
+        raise Unreadable(f"{path.name} cannot be read ({error})") from error
+    if not arrays:
+        raise Unreadable(f"{path.name} holds no frame")
+    return [camera_pixels(array, path.name) for array in arrays]
+
+
+def _tiff_pages(path: Path) -> list[Any]:
+    import tifffile
+
+    with tifffile.TiffFile(path) as file:
+        return [np.asarray(page.asarray()) for page in file.pages]
+
+
+def _png(path: Path) -> Any:
+    from PIL import Image
+
+    with Image.open(path) as image:
+        if image.mode not in ("L", "I;16", "I;16B", "I"):
+            raise InvalidInput(f"{path.name} is a PNG of mode {image.mode}; give gray frames of 8 or 16 bits")
+        return np.asarray(image)
+
 
 END_FILE = "final.log"
 POLL_S = 0.05
-RESTS_S = 0.5  # a file whose size rested so long is complete
-GIVE_UP_S = 3.0  # and one that has not changed for so long and still cannot be read is damaged
+RESTS_S = 0.5  # a file that has not changed for so long is complete
+GIVE_UP_S = 3.0  # and damaged, if it has not changed for so long and still cannot be read
 
 
 @dataclass
 class _Waiting:
-    """A file that is not read yet, since when it has been as it is, and whether it could not be read so."""
+    """A file to be read, since when it has not changed, and whether reading it failed since then."""
 
     path: Path
     state: tuple[int, int] | None = None  # its size and when it was written to
@@ -32,31 +76,31 @@ class _Waiting:
 
 
 class FolderSource:
-    """Watch a folder for TIFF and PNG files, in the natural order of their names (2 before 10).
+    """Watches a folder for TIFF and PNG files, in the natural order of their names (2 before 10).
 
-    A file counts as complete when a later one is there or it has not changed for half a second; one that cannot be read
-    all the same is waited for, and counted as lost when it has not changed for three seconds. A file ``final.log`` ends
-    the run after the files that are there. Hidden files are left alone; a multi-page TIFF gives its pages.
+    A file counts as complete when a later one exists or it has not changed for half a second. If it still cannot be
+    read, it counts as lost when it has not changed for three seconds. A file ``final.log`` ends the run after the
+    existing files. Hidden files are ignored; a multi-page TIFF gives its pages.
 
     Parameters
     ----------
     folder
-        Where to look.
+        An existing folder.
     exposure_ms
         Exposure time of the frames, if known.
     bits
-        Bits of the camera, for instance 12; those of the files' type if left out.
+        Bits of the camera, for instance 12; by default those of the files' type.
     clock
         For tests.
 
     Raises
     ------
     InvalidInput
-        If it is no folder.
+        If it is not a folder.
     """
 
     rate_hz: float | None = None
-    patient = True
+    can_wait = True
 
     def __init__(
         self,
@@ -68,7 +112,7 @@ class FolderSource:
     ) -> None:
         self.folder = Path(folder)
         if not self.folder.is_dir():
-            raise InvalidInput(f"{self.folder} is no folder; create it or choose the one that the frames come to")
+            raise InvalidInput(f"{self.folder} is not a folder; create it or choose the one that frames are written to")
         self.name = f"the folder {self.folder.name}"
         self.exposure_ms = exposure_ms
         self.shape: tuple[int, int] | None = None
@@ -84,13 +128,13 @@ class FolderSource:
         return self._known_bits or (16 if self.dtype is None else bits_of(self.dtype))
 
     def open(self) -> None:
-        """Begin with all the files that are there."""
+        """Start with all existing files."""
         self._forget()
 
     def frames(self, stop: threading.Event) -> Generator[Frame, None, None]:
-        """Give the frames of the files as they become complete."""
+        """Yield the frames of files as they become complete."""
         while not stop.is_set():
-            ended = self._look()
+            ended = self._find_files()
             while self._waiting and not stop.is_set() and (pages := self._read_first(ended=ended)) is not None:
                 yield from pages
             if ended and not self._waiting:
@@ -98,7 +142,7 @@ class FolderSource:
             self._clock.wait(stop, POLL_S)
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to release."""
 
     def _forget(self) -> None:
         self._waiting: list[_Waiting] = []
@@ -107,8 +151,8 @@ class FolderSource:
         self._first_written_s: float | None = None
         self.lost, self.message = 0, ""
 
-    def _look(self) -> bool:
-        """Note new files; return whether the run has been ended."""
+    def _find_files(self) -> bool:
+        """Find new files; return whether the run has been ended."""
         try:
             names = os.listdir(self.folder)  # noqa: PTH208 - names alone: a folder may hold very many
         except OSError as error:
@@ -126,7 +170,7 @@ class FolderSource:
         return END_FILE in names
 
     def _read_first(self, *, ended: bool) -> Iterator[Frame] | None:
-        """The frames of the first waiting file, or None if it is not complete."""
+        """Return the frames of the first waiting file, or None if it is not complete."""
         file = self._waiting[0]
         rested_s = self._rested_s(file)
         if not (ended or len(self._waiting) > 1 or rested_s >= RESTS_S) or (file.unreadable and rested_s < GIVE_UP_S):
@@ -146,15 +190,15 @@ class FolderSource:
         return self._as_frames(pages, written_s)
 
     def _rested_s(self, file: _Waiting) -> float:
-        """For how long the file has been as it is."""
-        with contextlib.suppress(OSError):  # it was taken away; reading it will say so
+        """Return for how long the file has not changed."""
+        with contextlib.suppress(OSError):  # it was removed; reading it reports that
             facts = file.path.stat()
             if (state := (facts.st_size, facts.st_mtime_ns)) != file.state:
                 file.state, file.since_s, file.unreadable = state, self._clock.now(), False
         return self._clock.now() - file.since_s
 
     def _written_s(self, path: Path) -> float:
-        """When the file was last written to, since the first one was."""
+        """Return when the file was last written to, relative to the first one."""
         try:
             written_s = path.stat().st_mtime
         except OSError:
@@ -171,7 +215,7 @@ class FolderSource:
 
 
 def natural_order(name: str) -> list[tuple[int, int, str]]:
-    """Sort key by which ``frame_2`` comes before ``frame_10``."""
+    """Return a sort key by which ``frame_2`` comes before ``frame_10``."""
     parts = re.split(r"([0-9]+)", name.lower())
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
 

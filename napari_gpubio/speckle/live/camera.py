@@ -1,4 +1,4 @@
-"""A camera through Micro-Manager (pymmcore-plus, an optional extra)."""
+"""Source for a camera of Micro-Manager (pymmcore-plus, an optional extra)."""
 
 import contextlib
 import threading
@@ -9,30 +9,28 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.live.clock import CLOCK, Clock
-from napari_gpubio.speckle.live.frame import Frame, camera_pixels
-from napari_gpubio.speckle.live.sources.source import SourceFailed
+from napari_gpubio.speckle.live.frame import CLOCK, Clock, Frame, SourceFailed, camera_pixels
 
-POLL_S = 0.001  # Micro-Manager has nothing to wait on
+POLL_S = 0.001  # Micro-Manager has no blocking call
 SILENCE_S = 5.0
 
 
 class CameraSource:
-    """Every frame of the current camera of a Micro-Manager core.
+    """Delivers every frame of the current camera of a Micro-Manager core.
 
-    Frames are popped from the core's own circular buffer. What that buffer loses when it overflows is seen from gaps in
-    the camera's frame numbers and counted in ``lost``, as far as the camera numbers its frames.
+    Frames are popped from the core's circular buffer. If the camera numbers its frames, those lost by overflows of this
+    buffer are counted in ``lost``.
 
     Parameters
     ----------
     core
-        A ``CMMCorePlus`` with a camera; the instance that the process shares if left out.
+        A ``CMMCorePlus`` with a camera; by default the shared instance of the process.
     config
         Micro-Manager configuration file to load first.
     exposure_ms
-        Exposure time to set; what the camera has if left out.
+        Exposure time to set; unchanged by default.
     buffer_mb
-        Size of the core's circular buffer to set, in MB.
+        Size of the core's circular buffer to set, in MB; unchanged by default.
     clock
         For tests.
 
@@ -43,7 +41,7 @@ class CameraSource:
     """
 
     rate_hz: float | None = None
-    patient = False
+    can_wait = False
 
     def __init__(
         self,
@@ -93,11 +91,11 @@ class CameraSource:
                 f"{self.name} stopped working ({error}); check its cable and power, and start again"
             ) from error
         finally:
-            with contextlib.suppress(RuntimeError):  # it may be gone
+            with contextlib.suppress(RuntimeError):  # the camera may be disconnected
                 core.stopSequenceAcquisition()
 
     def close(self) -> None:
-        """Let the camera be; the core stays as it is, for others may use it."""
+        """Do nothing: the core may be shared."""
 
     def _reset(self) -> None:
         self.lost = self.overflows = 0
@@ -133,33 +131,33 @@ class CameraSource:
 
     def _popped(self, core: Any, stop: threading.Event) -> Iterator[Frame]:
         numbers = _Numbers()
-        begun = heard = self._clock.now()
+        begun = last_s = self._clock.now()
         while not stop.is_set():
             if core.getRemainingImageCount() == 0:
-                self._check_alive(core, heard)
+                self._check_alive(core, last_s)
                 self._clock.wait(stop, POLL_S)
                 continue
             pixels, metadata = core.popNextImageAndMD()
-            heard = self._clock.now()
+            last_s = self._clock.now()
             number = numbers.next(metadata)
             self._note_losses(core, numbers.lost)
             yield Frame(
                 pixels=camera_pixels(pixels, f"a frame of {self.name}"),
                 number=number,
-                timestamp_s=_elapsed_s(metadata, heard - begun),
-                arrived_s=heard,
+                timestamp_s=_elapsed_s(metadata, last_s - begun),
+                arrived_s=last_s,
             )
 
-    def _check_alive(self, core: Any, heard: float) -> None:
+    def _check_alive(self, core: Any, last_s: float) -> None:
         if not core.isSequenceRunning() and core.getRemainingImageCount() == 0:
             raise SourceFailed(f"{self.name} stopped sending frames; check its cable and power, and start again")
-        silence_s = self._clock.now() - heard
+        silence_s = self._clock.now() - last_s
         if silence_s > SILENCE_S + 10e-3 * (self.exposure_ms or 0.0):
             self.message = f"{self.name} has sent no frame for {silence_s:.0f} s; check its trigger and cable"
 
     def _note_losses(self, core: Any, lost: int) -> None:
         overflowed = bool(core.isBufferOverflowed())
-        self.overflows += overflowed and not self._overflowed  # some versions of the core forget it at once, some never
+        self.overflows += overflowed and not self._overflowed  # some versions of the core reset it at once, some never
         self._overflowed = overflowed
         self.lost, self.message = lost, ""
         if self.overflows or lost:
@@ -170,7 +168,7 @@ class CameraSource:
 
 
 class _Numbers:
-    """The camera's own frame numbers, made one rising series, and what is missing in it."""
+    """Continues the camera's frame numbers in one rising series, and counts the missing ones."""
 
     def __init__(self) -> None:
         self.lost = 0
@@ -178,12 +176,12 @@ class _Numbers:
         self._offset: int | None = None
 
     def next(self, metadata: Any) -> int:
-        """Number of the frame that has come."""
+        """Return the number of the next frame."""
         own = _number(metadata)
         if own is None:
             number = self._next
         else:
-            if self._offset is None or own + self._offset < self._next:  # the first, or the camera counts anew
+            if self._offset is None or own + self._offset < self._next:  # the first, or the camera restarted its count
                 self._offset = self._next - own
             number = own + self._offset
         self.lost += number - self._next
@@ -199,7 +197,7 @@ def _number(metadata: Any) -> int | None:
 
 
 def _elapsed_s(metadata: Any, otherwise: float) -> float:
-    """The camera's own time of a frame, or else that of its arrival."""
+    """Return the camera's time of a frame, or else that of its arrival."""
     try:
         return float(metadata["ElapsedTime-ms"]) * 1e-3
     except (KeyError, TypeError, ValueError):

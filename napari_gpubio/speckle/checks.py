@@ -1,25 +1,37 @@
-"""What the engine must do whatever it runs on: closed forms, an independent form, and phantoms of known contrast."""
+"""Reference cases and speed cases: closed forms, an independent computation, and phantoms of known contrast."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.ndimage import uniform_filter
 
-from napari_gpubio.core.checks import Check, Finding, z_score_finding
+from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp, z_score_finding
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.speckle.checks.direct import HARD_CASES, contrast_directly
 from napari_gpubio.speckle.indices import inverse_correlation_time, visibility
+from napari_gpubio.speckle.live.checks import SHAPE as LIVE_SHAPE
+from napari_gpubio.speckle.live.checks import live_checks
 from napari_gpubio.speckle.mesi import MesiSettings, fit_mesi, squared_contrast
 from napari_gpubio.speckle.mesi.settings import MODELS
-from napari_gpubio.speckle.phantom import SpeckleField, expected_k2, flow_frames, steps_for, window_share
 from napari_gpubio.speckle.regions import region_curves
-from napari_gpubio.speckle.run import contrast
-from napari_gpubio.speckle.samples import TUBES, noise_model, tube_phantom
+from napari_gpubio.speckle.run import ContrastStream, contrast
+from napari_gpubio.speckle.samples import (
+    TUBES,
+    SpeckleField,
+    expected_k2,
+    flow_frames,
+    noise_model,
+    steps_for,
+    tube_phantom,
+    window_share,
+)
 from napari_gpubio.speckle.settings import ContrastSettings
 
 Array = npt.NDArray[Any]
+_HARD_SHAPE = (260, 348)
 CONTRAST_ERROR, INDEX_ERROR = 2.5e-7, 5e-7  # relative, of single precision
 MOST_ULPS = 2.0
 FLOW_ERROR = 0.03
@@ -27,6 +39,49 @@ EXPOSURES_MS = np.array([0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 3.0, 5.0, 7.5
 _WINDOW, _CUTOFF, _SIZE, _LEVEL = 7, 0.35, 160, 4000.0
 _T = 10.0  # ms
 _MESI_BETA = 0.25
+FRAME_SHAPE = (1040, 1392)
+_STACK = 24
+_SPEED_SETTINGS = ContrastSettings(window=5, mask=False)
+
+
+def contrast_directly(frames: Array, window: int, depth: int = 1, step: int = 1) -> Array:
+    """Return K of all whole windows, shape (maps, Y - window + 1, X - window + 1)."""
+    stack = np.asarray(frames, np.float64)
+    stack = stack[None] if stack.ndim == 2 else stack
+    windows = sliding_window_view(stack, (depth, window, window))[::step]
+    found = np.empty(windows.shape[:3])
+    for n, y in np.ndindex(windows.shape[:2]):  # row by row, to save memory
+        samples = windows[n, y].reshape(windows.shape[2], -1)
+        with np.errstate(invalid="ignore"):
+            found[n, y] = samples.std(axis=1, ddof=1) / samples.mean(axis=1)
+    return found
+
+
+def _random(bits: int, rows: int = _HARD_SHAPE[0]) -> Array:
+    return np.random.default_rng(1).integers(0, 2**bits, (rows, _HARD_SHAPE[1]), np.uint16)
+
+
+def _speckle(mean: float) -> Array:
+    return np.minimum(np.random.default_rng(2).exponential(mean, _HARD_SHAPE), 4095).astype(np.uint16)
+
+
+def _low_contrast(mean: float, contrast: float, top: int = 4095) -> Array:
+    noise = np.random.default_rng(3).standard_normal(_HARD_SHAPE)
+    return np.clip(np.rint(mean * (1.0 + contrast * noise)), 0, top).astype(np.uint16)
+
+
+# Name, window and generator of a frame: contrast from high to low, 12 to 16 bits.
+HARD_CASES: tuple[tuple[str, int, Callable[[], Array]], ...] = (
+    ("12-bit noise, 5 x 5", 5, lambda: _random(12)),
+    ("12-bit noise, 7 x 7", 7, lambda: _random(12)),
+    ("speckle of mean 800, 7 x 7", 7, lambda: _speckle(800.0)),
+    ("K = 0.05 at 3000, 5 x 5", 5, lambda: _low_contrast(3000.0, 0.05)),
+    ("K = 0.01 at 3500, 5 x 5", 5, lambda: _low_contrast(3500.0, 0.01)),
+    ("K = 0.002 at 3500, 5 x 5", 5, lambda: _low_contrast(3500.0, 0.002)),
+    ("16-bit, K = 0.2 at 30000, 5 x 5", 5, lambda: _low_contrast(30000.0, 0.2, 65535)),
+    ("16-bit noise, 7 x 7", 7, lambda: _random(16)),
+    ("16-bit noise, 31 x 31", 31, lambda: _random(16, 60)),
+)
 
 
 def _difference(quantity: str, error: float, tolerance: float) -> Finding:
@@ -37,7 +92,7 @@ def _difference(quantity: str, error: float, tolerance: float) -> Finding:
 
 
 def _hard(device: Device) -> list[Finding]:
-    """Largest relative differences of K and SFI."""
+    """Compare K and SFI with their definition."""
     found = []
     for name, window, make in HARD_CASES:
         frame, inner = make(), (slice(window // 2, -(window // 2)),) * 2
@@ -51,7 +106,7 @@ def _hard(device: Device) -> list[Finding]:
 
 
 def _closed(device: Device) -> list[Finding]:
-    """A constant, a bright pixel, a ramp, and what must change nothing or everything by a known factor."""
+    """Compare a constant, a bright pixel and a ramp with closed forms."""
     flat, hot = np.full((40, 44), 3001, np.uint16), np.zeros((40, 44), np.uint16)
     hot[20, 20] = 60000
     ramp = np.broadcast_to(1000 + 13 * np.arange(44), (40, 44)).astype(np.uint16)
@@ -70,7 +125,7 @@ def _closed(device: Device) -> list[Finding]:
 
 
 def _backends(device: Device) -> list[Finding]:
-    """The CPU's maps, in units in the last place, and masks."""
+    """Compare maps (in units in the last place) and masks with those of the CPU."""
     rng = np.random.default_rng(4)
     frames = rng.integers(0, 65536, (9, 90, 132), np.uint16)
     frames[:, 10:30, 10:30], frames[:, 40:60, 40:60] = 500, 0
@@ -88,7 +143,7 @@ def _backends(device: Device) -> list[Finding]:
 
 
 def _ulps(one: Array, other: Array) -> float:
-    """Largest distance of two maps; infinite where only one of them has a finite number."""
+    """Return the largest difference of two maps; infinite if only one of them is finite somewhere."""
     if not np.array_equal(np.isfinite(one), np.isfinite(other)):
         return math.inf
     known = np.isfinite(one)
@@ -96,7 +151,7 @@ def _ulps(one: Array, other: Array) -> float:
 
 
 def _model(device: Device) -> list[Finding]:
-    """There and back: A(x), as K² that the engine finds and inverts."""
+    """Invert A(x), in double precision and as the index of a map."""
     x = np.geomspace(0.01, 1000.0, 200)
     there = inverse_correlation_time(visibility(x), _T) * (1e-3 * _T)
     frame = np.random.default_rng(5).integers(100, 4096, (64, 64), np.uint16)
@@ -114,7 +169,7 @@ def _model(device: Device) -> list[Finding]:
 
 
 def _window_k2(frames: Array, device: Device) -> tuple[float, float]:
-    """Mean variance of windows over the squared mean of the frames, over what a window sees; and its standard error."""
+    """Return K² from the variance of windows, corrected for their size, and its standard error."""
     settings = ContrastSettings(window=_WINDOW, index="none", mask=False)
     k = contrast(frames, settings, device=device).contrast.astype(np.float64)
     radius = _WINDOW // 2
@@ -126,7 +181,7 @@ def _window_k2(frames: Array, device: Device) -> tuple[float, float]:
 
 
 def _patterns(device: Device) -> list[Finding]:
-    """K = 1/√M of the sum of M independent patterns."""
+    """Compare the sum of M independent patterns with K = 1/√M."""
     field, found = SpeckleField((_SIZE, _SIZE), _CUTOFF, np.random.default_rng(6)), []
     for patterns in (1, 2, 4, 9, 16):
         light = [sum(np.abs(field.draw()) ** 2 for _ in range(patterns)) / patterns for _ in range(8)]
@@ -136,11 +191,11 @@ def _patterns(device: Device) -> list[Finding]:
 
 
 def _flow(device: Device) -> list[Finding]:
-    """The autoregressive phantom, with and without light that rests."""
+    """Compare autoregressive flow, with and without static light, with its closed form."""
     found = []
     for x, rho in ((0.5, 1.0), (2.0, 1.0), (10.0, 1.0), (50.0, 1.0), (10.0, 0.5)):
         light = flow_frames(np.full((96, 96), x), frames=8, cutoff=_CUTOFF, rho=rho, seed=7)
-        if rho < 1:  # frames that share what rests are not independent
+        if rho < 1:  # frames that share static light are not independent
             light = np.stack([flow_frames(np.full((96, 96), x), cutoff=_CUTOFF, rho=rho, seed=n)[0] for n in range(8)])
         mean, error = _window_k2(np.rint(_LEVEL * light).astype(np.uint16), device)
         expected = float(expected_k2(x, steps_for(x), rho))
@@ -149,7 +204,7 @@ def _flow(device: Device) -> list[Finding]:
 
 
 def _tubes(device: Device) -> list[Finding]:
-    """Ratios of flow in the sample phantom, noise of the camera taken off."""
+    """Compare ratios of flow in the sample phantom, with the camera's noise subtracted."""
     made = tube_phantom()
     settings = ContrastSettings(window=_WINDOW, index="squared", exposure_ms=_T)
     maps = contrast(made.frames, settings, noise=noise_model(), device=device)
@@ -173,7 +228,7 @@ def _tubes(device: Device) -> list[Finding]:
 
 
 def _mesi(device: Device) -> list[Finding]:  # noqa: ARG001 - fits are made on the CPU
-    """Recovery of τ and ρ, without noise and with 2 % of noise in K²."""
+    """Recover τ and ρ, without noise and with 2 % of noise in K²."""
     truth = [(rho, tau) for rho in (1.0, 0.9, 0.6) for tau in (0.1, 0.5, 3.0)]
     rho, tau = np.array(truth).T
     found = []
@@ -191,6 +246,10 @@ def _mesi(device: Device) -> list[Finding]:  # noqa: ARG001 - fits are made on t
     return found
 
 
+def _live_process(device: Device) -> ContrastStream:
+    return ContrastStream(ContrastSettings(mask=False), LIVE_SHAPE, np.uint16, device=device)
+
+
 CHECKS = (
     Check(name="exact sums", source="two passes in float64", run=_hard),
     Check(name="constant, bright pixel, ramp", source="closed forms", run=_closed),
@@ -200,4 +259,51 @@ CHECKS = (
     Check(name="autoregressive flow", source="closed form of the phantom", run=_flow),
     Check(name="three tubes", source="closed form of the phantom", run=_tubes),
     Check(name="multi-exposure fit", source="closed forms; Parthasarathy et al. 2008", run=_mesi),
+    *live_checks(_live_process),
+)
+
+
+def speckle_frames(count: int, shape: tuple[int, int] = FRAME_SHAPE) -> npt.NDArray[np.uint16]:
+    """Simulate 12-bit frames of fully developed speckle without correlation between pixels."""
+    light = np.random.default_rng(0).exponential(800.0, (count, *shape))
+    return np.minimum(light, 4095).astype(np.uint16)
+
+
+def _one_frame(device: Device) -> Callable[[], float]:
+    (frame,) = speckle_frames(1)
+    stream = ContrastStream(_SPEED_SETTINGS, FRAME_SHAPE, np.uint16, device=device)
+    stream.slot()[...] = frame
+    return lambda: float(stream.push(stream.slot()) is not None) * frame.size
+
+
+def _stack(device: Device) -> Callable[[], float]:
+    frames = np.repeat(speckle_frames(1), _STACK, axis=0)
+    return lambda: float(contrast(frames, _SPEED_SETTINGS, device=device).contrast.size)
+
+
+SPEEDS = (
+    Speed(name="one frame of 1392 x 1040, 5 x 5, K and SFI", unit="pixels", prepare=_one_frame),
+    Speed(name=f"{_STACK} frames of 1392 x 1040, whole call", unit="pixels", prepare=_stack),
+)
+
+
+# -- warm-ups ---------------------------------------------------------------------------------------------------------
+
+
+def _tiny_contrast(dtype: npt.DTypeLike = np.uint16, **options: Any) -> object:
+    frames = np.arange(2 * 8 * 8).reshape(2, 8, 8).astype(dtype)
+    return contrast(frames, ContrastSettings(frames=2, **options), device=CPU)
+
+
+def _tiny_fit() -> object:
+    return fit_mesi(np.linspace(0.5, 0.2, 8)[:, None], np.geomspace(0.1, 20.0, 8))
+
+
+WARMUPS = (
+    WarmUp(name="contrast of 16-bit frames", run=_tiny_contrast, functions=27),
+    WarmUp(name="contrast over frames", run=lambda: _tiny_contrast(mode="temporal"), functions=2),
+    WarmUp(name="contrast of 8-bit frames", run=lambda: _tiny_contrast(np.uint8), functions=4),
+    WarmUp(name="contrast of floating-point frames", run=lambda: _tiny_contrast(np.float32), functions=3),
+    WarmUp(name="inverse correlation time", run=lambda: inverse_correlation_time(0.1, 10.0), functions=5),
+    WarmUp(name="multi-exposure fit", run=_tiny_fit, functions=8),
 )

@@ -1,4 +1,4 @@
-"""The ring of frames: order, exact counts, no spinning."""
+"""Buffers between threads: the ring of frames and the newest result."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.live import Mode, Ring
+from napari_gpubio.speckle.live import Latest, Mode, Ring
 from tests.speckle.live.fakes import frame
 
 PUT, TAKE = "put", "take"
@@ -155,7 +155,7 @@ def test_a_patient_source_waits_for_a_slot() -> None:
     ring = Ring(slots=3)
     for number in range(3):
         ring.put(frame(number))
-    putting = threading.Thread(target=lambda: ring.put(frame(3), patient=True), daemon=True)
+    putting = threading.Thread(target=lambda: ring.put(frame(3), can_wait=True), daemon=True)
     putting.start()
     assert [taken(ring)] == [0]
     putting.join(5.0)
@@ -167,7 +167,7 @@ def test_a_patient_source_is_woken_by_close() -> None:
     ring, answers = Ring(slots=3), []
     for number in range(3):
         ring.put(frame(number))
-    putting = threading.Thread(target=lambda: answers.append(ring.put(frame(3), patient=True)), daemon=True)
+    putting = threading.Thread(target=lambda: answers.append(ring.put(frame(3), can_wait=True)), daemon=True)
     putting.start()
     ring.close()
     putting.join(5.0)
@@ -213,3 +213,55 @@ def test_between_threads_no_frame_is_torn_or_uncounted(mode: Mode) -> None:
     assert counts.received == n == len(seen) + counts.dropped + counts.skipped
     assert counts.taken == len(seen)
     assert counts.waiting == 0
+
+
+def test_the_newest_is_taken_once() -> None:
+    latest: Latest[str] = Latest()
+    assert latest.take() is None
+    latest.publish("a")
+    latest.publish("b")
+    assert latest.take() == "b"
+    assert latest.take() is None
+    assert (latest.published, latest.picked_up) == (2, 1)
+
+
+def test_a_result_that_nobody_saw_is_spare_at_once_and_the_shown_one_when_the_next_is_taken() -> None:
+    latest: Latest[str] = Latest()
+    latest.publish("a")
+    latest.publish("b")
+    assert latest.spare() == "a"
+    assert latest.spare() is None
+    latest.take()
+    latest.publish("c")
+    assert latest.spare() is None  # b is shown
+    latest.take()
+    assert latest.spare() == "b"
+
+
+def test_cleared() -> None:
+    latest: Latest[str] = Latest()
+    latest.publish("a")
+    latest.clear()
+    assert latest.take() is None
+    assert latest.spare() is None
+
+
+@given(st.lists(st.booleans(), max_size=80))
+def test_three_buffers_are_enough_and_the_shown_one_is_never_filled(takes: list[bool]) -> None:
+    latest: Latest[list[int]] = Latest()
+    made, shown, content = 0, None, 0
+    for number, takes_now in enumerate(takes):
+        buffer = latest.spare()
+        if buffer is None:
+            buffer, made = [0], made + 1
+        assert buffer is not shown
+        buffer[0] = number
+        if shown is not None:
+            assert shown[0] == content
+        latest.publish(buffer)
+        if takes_now:
+            shown = latest.take()
+            assert shown is not None
+            content = shown[0]
+            assert content == number
+    assert made <= 3

@@ -72,7 +72,7 @@ def test_the_engines_checks_close_their_streams(monkeypatch: pytest.MonkeyPatch)
     make, close = ContrastStream.__init__, ContrastStream.close
     monkeypatch.setattr(ContrastStream, "__init__", lambda s, *a, **k: (streams.append(s), make(s, *a, **k))[1])
     monkeypatch.setattr(ContrastStream, "close", lambda s: (closed.append(s), close(s))[1])
-    run_check(live_checks(cases._live, 0.1)[0], CPU)
+    run_check(live_checks(cases._live_process, 0.1)[0], CPU)
     assert len(streams) == 1
     assert closed == streams
 

@@ -1,28 +1,110 @@
-"""A simulated speckle camera with a vessel whose flow can be changed while it runs.
-
-Fully developed dynamic speckle: the field of every pixel is a complex Gaussian process of first order, E <- a E + b G
-with a = exp(-d) and b = sqrt(1 - a^2), whose steps G are band-limited to one speckle size. A frame is the mean of n
-steps of |E|^2, an exposure of x = T / tau_c = n d correlation times. Its contrast is known without approximation:
-
-    K^2 = [n (1 - q^2) - 2 q (1 - q^n)] / [n^2 (1 - q)^2],   q = exp(-2 d)
-
-The steps are computed once, as running sums: the sum over any exposure is then one difference. They are periodic in
-both directions, so that a small tile covers a frame of any size without a seam, from another corner for every frame.
-Frames are therefore independent of each other, as they are where the time between them is long compared with tau_c.
-"""
+"""Sources without a camera: a stack, and a simulated speckle camera."""
 
 import math
 import threading
 from collections.abc import Generator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import fft
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.live.clock import CLOCK, Clock
-from napari_gpubio.speckle.live.frame import Frame, Pixels
-from napari_gpubio.speckle.live.sources.pacing import checked_rate, paced
+from napari_gpubio.speckle.live.frame import (
+    CAMERA_TYPES,
+    CLOCK,
+    Clock,
+    Frame,
+    Pixels,
+    bits_of,
+    camera_pixels,
+    check_camera_type,
+    checked_rate,
+    paced,
+)
+
+
+class StackSource:
+    """Plays an array at a chosen rate; frames are read or computed one by one.
+
+    Parameters
+    ----------
+    stack
+        Shape (T, H, W), integers of 8 to 16 bits: NumPy, Dask, memory-mapped, zarr.
+    rate_hz
+        Frames per second.
+    loop
+        Start again at the end.
+    exposure_ms
+        Exposure time of the frames, if known.
+    bits
+        Bits of the camera, for instance 12; by default those of the type.
+    name
+        Name in messages.
+    clock
+        For tests.
+
+    Raises
+    ------
+    InvalidInput
+        If the stack has another shape or type, or the rate is invalid.
+    """
+
+    can_wait = False
+    lost = 0
+    message = ""
+
+    def __init__(
+        self,
+        stack: Any,
+        rate_hz: float = 30.0,
+        *,
+        loop: bool = False,
+        exposure_ms: float | None = None,
+        bits: int | None = None,
+        name: str = "the stack",
+        clock: Clock = CLOCK,
+    ) -> None:
+        _check_stack(stack, name)
+        self.name = name
+        self.rate_hz: float | None = checked_rate(rate_hz)
+        self.exposure_ms = exposure_ms
+        self.shape: tuple[int, int] | None = (int(stack.shape[1]), int(stack.shape[2]))
+        self.dtype: npt.DTypeLike | None = stack.dtype if stack.dtype in CAMERA_TYPES else np.dtype(np.uint16)
+        self.bits = bits_of(self.dtype) if bits is None else bits
+        self._stack, self._loop, self._clock = stack, loop, clock
+        self._rate_hz = checked_rate(rate_hz)
+
+    def open(self) -> None:
+        """Nothing to prepare."""
+
+    def frames(self, stop: threading.Event) -> Generator[Frame, None, None]:
+        """Yield the frames at the chosen rate."""
+        length = len(self._stack)
+        for number in paced(self._rate_hz, self._clock, stop):
+            if number >= length and not self._loop:
+                return
+            index = number % length
+            yield Frame(
+                pixels=camera_pixels(self._stack[index], f"frame {index} of {self.name}"),
+                number=number,
+                timestamp_s=number / self._rate_hz,
+                arrived_s=self._clock.now(),
+            )
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def _check_stack(stack: Any, name: str) -> None:
+    shape, dtype = getattr(stack, "shape", None), getattr(stack, "dtype", None)
+    if shape is None or dtype is None:
+        raise InvalidInput(f"{name} is a {type(stack).__name__}; give an array of shape (frames, height, width)")
+    if len(shape) == 4 and shape[-1] in (3, 4):
+        raise InvalidInput(f"{name} has shape {tuple(shape)} and looks like color frames; give one channel of it")
+    if len(shape) != 3 or 0 in shape:
+        raise InvalidInput(f"{name} has shape {tuple(shape)}; give an array of shape (frames, height, width)")
+    check_camera_type(dtype, name)
+
 
 STEPS = 64
 STEP_DECORRELATION = 0.5  # d: correlation times per step
@@ -35,15 +117,24 @@ _STEP_LEVEL = 128  # mean of a step: sums over all steps stay below 2^16, and ro
 
 
 def exposure_contrast_squared(steps: int, decorrelation: float = STEP_DECORRELATION) -> float:
-    """Exact K^2 of the mean of so many steps, for a large area (equation above)."""
+    """Return K^2 of the mean of a number of steps, exact for a large area (see `SimulatedCamera`)."""
     q = math.exp(-2.0 * decorrelation)
     return (steps * (1 - q * q) - 2 * q * (1 - q**steps)) / (steps * (1 - q)) ** 2
 
 
 class SimulatedCamera:
-    """Speckle frames of a still background and a vessel across the middle, 12 bits, without camera noise.
+    """Simulated 12-bit frames of a background and a vessel across the middle, whose flow can change; without noise.
 
-    The seconds that the first `open` takes (about one) and 34 MB are for the tile.
+    Fully developed dynamic speckle: the field of every pixel is a complex Gaussian process of first order,
+    E <- a E + b G with a = exp(-d) and b = sqrt(1 - a^2), whose steps G are band-limited to one speckle size. A frame
+    is the mean of n steps of |E|^2, an exposure of x = T / tau_c = n d correlation times. Its contrast is exact:
+
+        K^2 = [n (1 - q^2) - 2 q (1 - q^n)] / [n^2 (1 - q)^2],   q = exp(-2 d)
+
+    The steps are computed once, as running sums, so that the sum over any exposure is one difference; this takes about
+    one second in the first `open`, and 34 MB. They are periodic in both directions: a small tile covers a frame of any
+    size without a seam, from another corner for every frame. Frames are thus independent of each other, as they are
+    where the time between them is long compared with tau_c.
 
     Parameters
     ----------
@@ -52,25 +143,25 @@ class SimulatedCamera:
     rate_hz
         Frames per second.
     exposure_ms
-        What it claims to expose for.
+        Exposure time that it reports.
     mean_level
         Mean of the pixels.
     n_frames
-        End after so many frames; never, if left out.
+        Number of frames; endless by default.
     seed
-        Of the random numbers.
+        Seed of the random numbers.
     tile
-        Edge of the tile, pixels.
+        Edge length of the tile, pixels.
     clock
         For tests.
 
     Raises
     ------
     InvalidInput
-        If a parameter makes no sense.
+        If a parameter is out of range.
     """
 
-    patient = False
+    can_wait = False
     lost = 0
     bits = 12
 
@@ -107,9 +198,9 @@ class SimulatedCamera:
 
     @property
     def flow(self) -> float:
-        """Flow in the vessel, times that at the start; tau_c goes as its inverse. It may be set at any time.
+        """Flow in the vessel relative to that at the start, inverse to tau_c; may be set at any time.
 
-        It takes the nearest multiple of 1/20 from 0.05 to 3.15.
+        It is rounded to a multiple of 1/20 from 0.05 to 3.15.
         """
         return self._vessel_steps / VESSEL_STEPS
 
@@ -121,7 +212,7 @@ class SimulatedCamera:
 
     @property
     def vessel_contrast_squared(self) -> float:
-        """Exact K^2 in the vessel at the present flow, over a large area and before the camera saturates."""
+        """Exact K^2 in the vessel at the current flow, for a large area without saturation."""
         return exposure_contrast_squared(self._vessel_steps)
 
     @property
@@ -137,7 +228,7 @@ class SimulatedCamera:
             self.message = ""
 
     def frames(self, stop: threading.Event) -> Generator[Frame, None, None]:
-        """Give frames at the chosen rate; all lie in the same memory."""
+        """Yield frames at the chosen rate, all in the same memory."""
         rng = np.random.default_rng((self._seed, 1))
         for number in paced(self._rate_hz, self._clock, stop):
             if number == self._n_frames:
@@ -151,10 +242,10 @@ class SimulatedCamera:
             )
 
     def close(self) -> None:
-        """Keep the tile for the next time."""
+        """Do nothing: the tile is kept for the next start."""
 
     def _expose(self, rng: np.random.Generator) -> None:
-        """Fill the frame: the same speckle everywhere, exposed for longer in the vessel."""
+        """Fill the frame with the same speckle everywhere, exposed longer in the vessel."""
         vessel_steps = self._vessel_steps
         begin = int(rng.integers(STEPS + 1 - max(vessel_steps, BACKGROUND_STEPS)))
         corner = tuple(int(n) for n in rng.integers(self._tile, size=2))
@@ -163,7 +254,7 @@ class SimulatedCamera:
         cover(self._frame[rows], self._exposed(begin, vessel_steps, corner), first_row=rows.start)
 
     def _exposed(self, begin: int, steps: int, corner: tuple[int, ...]) -> npt.NDArray[np.uint16]:
-        """The tile, seen from a corner, over some steps."""
+        """Return the tile from a corner on, exposed over some steps."""
         assert self._sums is not None
         total = self._sums[begin + steps] - self._sums[begin]  # exact modulo 2^16
         level = total * np.float32(self._mean_level / (steps * _STEP_LEVEL)) + np.float32(0.5)
@@ -172,7 +263,10 @@ class SimulatedCamera:
 
 
 def running_sums(tile: int, seed: int) -> npt.NDArray[np.uint16]:
-    """Sums of the steps before each step, modulo 2^16; shape (STEPS + 1, tile, tile), C[j + n] - C[j] is a sum of n."""
+    """Return the sums C of all steps before each, modulo 2^16, shape (STEPS + 1, tile, tile).
+
+    C[j + n] - C[j] is a sum of n steps.
+    """
     rng = np.random.default_rng(seed)
     pupil = _pupil(tile)
     a = math.exp(-STEP_DECORRELATION)
@@ -187,20 +281,22 @@ def running_sums(tile: int, seed: int) -> npt.NDArray[np.uint16]:
 
 
 def _pupil(tile: int) -> npt.NDArray[np.float32]:
-    """Disc in frequency, scaled so that fields have mean intensity 1."""
-    f = fft.fftfreq(tile)
+    """Return a disc in frequency space, scaled so that fields have mean intensity 1."""
+    f = np.fft.fftfreq(tile)
     disc = (f[:, None] ** 2 + f[None, :] ** 2 <= CUTOFF**2).astype(np.float32)
     return disc * np.float32(tile / math.sqrt(2.0 * disc.sum()))
 
 
 def _random_field(rng: np.random.Generator, pupil: npt.NDArray[np.float32]) -> npt.NDArray[np.complex64]:
+    from scipy import fft
+
     noise = rng.standard_normal((*pupil.shape, 2), np.float32).view(np.complex64)[..., 0]
     field: npt.NDArray[np.complex64] = fft.ifft2(pupil * noise, norm="ortho", overwrite_x=True)
     return field
 
 
 def cover(frame: Pixels, tile: Pixels, first_row: int) -> None:
-    """Cover a frame with a periodic tile; the frame's first row is row ``first_row`` of the whole."""
+    """Cover a frame with a periodic tile; the frame starts at row ``first_row`` of the tiling."""
     edge = tile.shape[0]
     for top in range(-(first_row % edge), frame.shape[0], edge):
         for left in range(0, frame.shape[1], edge):

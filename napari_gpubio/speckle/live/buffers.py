@@ -1,8 +1,4 @@
-"""A ring of preallocated slots between one thread that puts frames in and one that takes them out.
-
-The slots are allocated with the first frame (`Ring.nbytes` tells how much) and never grow. What happens to a frame is
-counted exactly: ``received == taken + dropped + skipped + waiting`` at every moment.
-"""
+"""Buffers between threads: a ring of frames, and the newest result."""
 
 import dataclasses
 import threading
@@ -11,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -33,20 +30,20 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingCounts:
-    """What became of the frames.
+    """Counts of frames: ``received == taken + dropped + skipped + waiting`` at every moment.
 
     Parameters
     ----------
     received
         Frames put in.
     taken
-        Frames handed over.
+        Frames taken out.
     dropped
         Frames lost because the ring was full (every frame).
     skipped
         Frames passed over on purpose (most recent).
     waiting
-        Frames that lie in the ring now.
+        Frames in the ring now.
     """
 
     received: int = 0
@@ -57,12 +54,14 @@ class RingCounts:
 
 
 class Ring:
-    """A fixed number of slots for frames of one size; nobody spins, who must wait sleeps.
+    """A ring of slots between one thread that puts frames in and one that takes them out.
+
+    The slots are allocated with the first frame (`Ring.nbytes`) and never grow. Waiting threads sleep.
 
     Parameters
     ----------
     slots
-        How many, 3 at least.
+        Number of slots, at least 3.
     mode
         Which frames are taken.
 
@@ -93,7 +92,7 @@ class Ring:
 
     @property
     def counts(self) -> RingCounts:
-        """What became of the frames, at one moment."""
+        """Counts of frames at this moment."""
         with self._changed:
             return dataclasses.replace(self._counts, waiting=len(self._waiting))
 
@@ -103,15 +102,15 @@ class Ring:
         with self._changed:
             return self._closed and not self._takeable
 
-    def put(self, frame: Frame, *, patient: bool = False) -> bool:
+    def put(self, frame: Frame, *, can_wait: bool = False) -> bool:
         """Copy a frame into a slot.
 
         Parameters
         ----------
         frame
-            Its size and type must be those of the first.
-        patient
-            Wait for a free slot instead of dropping (every frame): for sources that lose nothing meanwhile.
+            A frame of the same size and type as the first one.
+        can_wait
+            Wait for a free slot instead of dropping a frame (every frame); for sources that lose nothing meanwhile.
 
         Returns
         -------
@@ -124,10 +123,10 @@ class Ring:
             If the frame's size or type changed.
         """
         memory = self._memory_for(frame.pixels)
-        slot = self._slot(patient=patient and self.mode is Mode.EVERY_FRAME)
+        slot = self._slot(can_wait=can_wait and self.mode is Mode.EVERY_FRAME)
         if slot is None:
             return False
-        np.copyto(memory[slot], frame.pixels)  # outside the lock: it takes a while, and nobody else has this slot
+        np.copyto(memory[slot], frame.pixels)  # outside the lock: it takes a while, and no other thread uses this slot
         with self._changed:
             self._waiting.append((slot, dataclasses.replace(frame, pixels=memory[slot])))
             self._count(received=1)
@@ -136,9 +135,9 @@ class Ring:
 
     @contextmanager
     def take(self, timeout_s: float | None = None) -> Iterator[Frame | None]:
-        """Give a frame, or None when the ring is closed and empty or the time is over.
+        """Yield a frame, or None if the ring is closed and empty or the time is over.
 
-        The frame's pixels lie in the ring: they are valid within the block only.
+        The frame's pixels are memory of the ring, valid within the block only.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._takeable or self._closed, timeout_s)
@@ -152,7 +151,7 @@ class Ring:
                     self._changed.notify_all()
 
     def close(self, *, discard: bool = False) -> None:
-        """Take no more frames; those that wait can still be taken, unless they are to be left (and stay counted)."""
+        """Accept no more frames. Waiting frames can still be taken, unless ``discard``; they stay counted."""
         with self._changed:
             self._closed = True
             self._discarded = self._discarded or discard
@@ -169,10 +168,10 @@ class Ring:
             )
         return self._memory
 
-    def _slot(self, *, patient: bool) -> int | None:
-        """A slot to write in; if none is free, that of the oldest waiting frame."""
+    def _slot(self, *, can_wait: bool) -> int | None:
+        """Return a slot to write to; if none is free, that of the oldest waiting frame."""
         with self._changed:
-            if patient:
+            if can_wait:
                 self._changed.wait_for(lambda: self._free or self._closed)
             if self._closed:
                 return None
@@ -201,3 +200,66 @@ class Ring:
 def _size(pixels: Pixels) -> str:
     height, width = pixels.shape
     return f"{width} x {height} {pixels.dtype}"
+
+
+Result = TypeVar("Result")
+
+
+class Latest(Generic[Result]):
+    """The newest result, for a reader that comes at any time: a triple buffer.
+
+    A worker publishes, a GUI's timer takes; neither waits for the other. At most three results are in use: the one
+    being computed, the newest, and the one that the reader still shows. The memory of any other can be reused.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._newest: Result | None = None
+        self._shown: Result | None = None
+        self._spare: list[Result] = []  # two at most
+        self._published = self._picked_up = 0
+
+    @property
+    def published(self) -> int:
+        """Number of results published."""
+        return self._published
+
+    @property
+    def picked_up(self) -> int:
+        """Number of results that a reader took."""
+        return self._picked_up
+
+    def publish(self, result: Result) -> None:
+        """Replace the newest result; one that was not taken becomes spare."""
+        with self._lock:
+            self._give_back(self._newest)
+            self._newest = result
+            self._published += 1
+
+    def take(self) -> Result | None:
+        """Return the newest result, or None if there is none since the last call.
+
+        The result taken before becomes spare.
+        """
+        with self._lock:
+            if self._newest is None:
+                return None
+            self._give_back(self._shown)
+            self._shown, self._newest = self._newest, None
+            self._picked_up += 1
+            return self._shown
+
+    def spare(self) -> Result | None:
+        """Return a result that is no longer used, whose memory may be reused, or None."""
+        with self._lock:
+            return self._spare.pop() if self._spare else None
+
+    def clear(self) -> None:
+        """Forget all results."""
+        with self._lock:
+            self._newest = self._shown = None
+            self._spare.clear()
+
+    def _give_back(self, result: Result | None) -> None:
+        if result is not None:
+            self._spare = [result, *self._spare[:1]]
