@@ -39,9 +39,19 @@ def test_known_answers():
     assert tuple(words_after(tuple(map(np.uint32, (1, 2, 3, 4))), 10).tolist()) == KNOWN
 
 
+@nb.njit
+def first_state(seed, item):
+    return xoshiro.stream(seed, item)
+
+
+@nb.njit
+def counter_block(k0, k1, a, b, c, d):
+    return philox.philox4x32(k0, k1, a, b, c, d)
+
+
 def test_philox_begins_the_state():
-    begun = xoshiro.stream(np.uint64(7), np.uint64(2**40 + 1))
-    assert begun == philox.philox4x32(*map(np.uint32, (7, 0, 0, 1, 256, 0)))
+    begun = first_state(np.uint64(7), np.uint64(2**40 + 1))
+    assert begun == counter_block(*map(np.uint32, (7, 0, 0, 1, 256, 0)))
 
 
 def run_kernel(kernel, seed, first, items, count):
