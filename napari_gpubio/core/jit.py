@@ -26,6 +26,8 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _SHARED = ("core", "gui")
 # error_model: a division by zero is inf, as on the GPU, and not an exception.
 _COMMON: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "no_rewrites": True}
+# Without counting references, which costs half of the time where arrays are in a named tuple; these cannot allocate.
+_CALLED: dict[str, Any] = {**_COMMON, "no_cpython_wrapper": True, "_nrt": False}
 BLOCKS_PER_THREAD = 4
 
 
@@ -42,14 +44,14 @@ def kernel(function: Function) -> Function:
 
 
 def helper(function: Function) -> Function:
-    """Compile a function that only compiled functions call."""
-    compiled: Function = nb.njit(no_cpython_wrapper=True, **_COMMON)(function)
+    """Compile a function that only compiled functions call; it makes no arrays."""
+    compiled: Function = nb.njit(**_CALLED)(function)
     return compiled
 
 
 def leaf(function: Function) -> Function:
-    """Compile a function of a few lines, which LLVM inlines wherever it is called."""
-    compiled: Function = nb.njit(no_cpython_wrapper=True, forceinline=True, **_COMMON)(function)
+    """Compile a function of a few lines, which LLVM inlines wherever it is called; it makes no arrays."""
+    compiled: Function = nb.njit(forceinline=True, **_CALLED)(function)
     return compiled
 
 

@@ -13,8 +13,7 @@ from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light import scheduling as work
 from napari_gpubio.light.kernels.layers import cpu, gpu
-from napari_gpubio.light.kernels.layers.tally import LayeredPartial
-from napari_gpubio.light.layers import run
+from napari_gpubio.light.kernels.layers.tally import LayerTally
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.run import layer_steps, simulate_layers
@@ -196,7 +195,7 @@ def test_more_photons_may_be_asked_for():
 
 def test_a_state_through_arrays_is_resumed(small_chunks):
     part = stopped(after=10)
-    read = dataclasses.replace(part, state=LayeredPartial.from_arrays(part.state.to_arrays()))
+    read = dataclasses.replace(part, state=LayerTally.from_arrays(part.state.to_arrays()))
     check_same_bits(simulate_layers(LAYERS, SETTINGS, device="cpu", resume=read), whole())
 
 
@@ -320,6 +319,6 @@ def test_a_missing_gpu_is_said(fake_gpu):
 
 def test_too_little_memory_is_said_before_the_start(monkeypatch):
     """Every batch has a tally of its own, and a grid may have millions of bins."""
-    monkeypatch.setattr(run, "free_memory_bytes", lambda device: 10_000)
+    monkeypatch.setattr(work, "free_memory_bytes", lambda device: 10_000)
     with pytest.raises(InvalidInput, match=r"the simulation needs about \d+ MB and \d+ MB are free; take"):
         whole()

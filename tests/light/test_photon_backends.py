@@ -195,10 +195,10 @@ def test_photons_beyond_2_to_the_32_have_the_bits_of_their_backend(fake_gpu):
         one.close()
     (expected, found) = (part.to_arrays() for part in parts)
     assert set(expected) == set(found)
-    for name in ("open_1_tally", "open_2_tally", "open_1_ledger", "open_2_ledger", "open_2_done", "exits"):
+    for name in ("open_1_path", "open_2_path", "open_1_energy", "open_2_energy", "open_2_done", "exits"):
         np.testing.assert_array_equal(found[name], expected[name])
-    assert sorted(found["caught_photons"]) == sorted(expected["caught_photons"])
-    assert min(expected["caught_photons"]) > 2**32
+    assert sorted(found["detected_photons"]) == sorted(expected["detected_photons"])
+    assert min(expected["detected_photons"]) > 2**32
 
 
 def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):

@@ -142,7 +142,7 @@ def test_more_photons(first, then):
     assert len(found.state.batches) + len(found.state.open) == batches
     if direct.state.batch_size == size:
         check_same_bits(found, dataclasses.replace(direct, settings=settings))
-    sums = [result.state.sums + sum(part.tally for part in result.state.open.values()) for result in (found, direct)]
+    sums = [result.state.sums + sum(part.path for part in result.state.open.values()) for result in (found, direct)]
     np.testing.assert_array_equal(*sums)  # whatever the batches, these photons
     np.testing.assert_array_equal(found.detected.photon, direct.detected.photon)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
-from napari_gpubio.light import run
+from napari_gpubio.light import scheduling as work
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.run import check_source, needed_memory_mb, simulate, simulate_steps
 from napari_gpubio.light.settings import Settings
@@ -128,11 +128,11 @@ def test_what_a_run_needs_is_what_it_takes(fake_gpu):
 
 
 def test_too_little_memory_is_said_before_the_start(monkeypatch):
-    monkeypatch.setattr(run, "free_memory_bytes", lambda device: 20_000)
+    monkeypatch.setattr(work, "free_memory_bytes", lambda device: 20_000)
     with pytest.raises(InvalidInput, match=r"needs about \d+ MB and 0 MB are free; take fewer time gates"):
         next(simulate_steps(DOMAIN, SOURCE, SETTINGS, device="cpu"))
 
 
 def test_memory_that_is_just_enough(monkeypatch):
-    monkeypatch.setattr(run, "free_memory_bytes", lambda device: 100_000)
+    monkeypatch.setattr(work, "free_memory_bytes", lambda device: 100_000)
     assert simulate(DOMAIN, SOURCE, SETTINGS, device="cpu").complete

@@ -10,7 +10,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.archive import LAYERS, Array, opened_archive, within, write_archive
 from napari_gpubio.light.io.description import as_json, estimate_from, fields_of, made
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
-from napari_gpubio.light.kernels.layers.tally import LayeredPartial
+from napari_gpubio.light.kernels.layers.tally import LayerTally
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.result import Estimates, LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings
@@ -117,11 +117,11 @@ def _thickness(row: Mapping[str, Any]) -> float:
     return math.inf if thickness is None else thickness
 
 
-def _state(arrays: Mapping[str, Array], problem: LayeredProblem) -> LayeredPartial | None:
+def _state(arrays: Mapping[str, Array], problem: LayeredProblem) -> LayerTally | None:
     """The tallies; without them there is no state."""
     if not arrays:
         return None
-    state = LayeredPartial.from_arrays(arrays)
+    state = LayerTally.from_arrays(arrays)
     if state.key != problem.key:  # a finite beam would be made of them unseen
         raise InvalidInput("its tallies are of other layers or settings than its text says; save it again")
     return state

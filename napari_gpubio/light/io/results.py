@@ -11,7 +11,7 @@ from typing import Any
 from napari_gpubio.light.detectors import DetectedPhotons
 from napari_gpubio.light.io import description
 from napari_gpubio.light.io.archive import VOXELS, Array, opened_archive, within, write_archive
-from napari_gpubio.light.kernels.voxels.tally import Partial
+from napari_gpubio.light.kernels.voxels.tally import VoxelTally
 from napari_gpubio.light.result import LightResult
 
 _VOLUMES = ("gates", "gates_error", "fluence_error")
@@ -92,5 +92,5 @@ def _result(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> LightR
         launched=described["launched"],
         complete=described["complete"],
         parameters=described["parameters"],
-        state=Partial.from_arrays(state) if state else None,
+        state=VoxelTally.from_arrays(state) if state else None,
     )
