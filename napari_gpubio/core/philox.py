@@ -40,12 +40,10 @@ def _fill(start: int, stop: int, seed: np.uint64, first_item: np.uint64, out: np
     draws = out.shape[1]
     for i in range(start, stop):
         item = first_item + _U64(i)
-        low, high = _U32(item & _U64(0xFFFFFFFF)), _U32(item >> _U64(32))
         for block in range((draws + 3) // 4):
-            a, b, c, d = philox4x32(key0, key1, _U32(block), low, high, _U32(0))
-            for draw in range(4 * block, min(4 * block + 4, draws)):
-                lane = draw & 3
-                out[i, draw] = unit_float(a if lane == 0 else b if lane == 1 else c if lane == 2 else d)
+            four = philox4x32(key0, key1, _U32(block), _U32(item & _U64(0xFFFFFFFF)), _U32(item >> _U64(32)), _U32(0))
+            for d in range(4 * block, min(4 * block + 4, draws)):
+                out[i, d] = unit_float(four[d - 4 * block])
 
 
 def uniform(seed: int, first_item: int, items: int, draws: int) -> npt.NDArray[np.float32]:
@@ -66,5 +64,5 @@ def uniform(seed: int, first_item: int, items: int, draws: int) -> npt.NDArray[n
         Float32 array of shape ``(items, draws)``; row ``i`` depends on ``seed`` and ``first_item + i`` only.
     """
     out = np.empty((items, draws), np.float32)
-    run_blocks(_fill, items, np.uint64(seed), np.uint64(first_item), out, least=4096)
+    run_blocks(_fill, items, np.uint64(seed), np.uint64(first_item), out, least=10_000)
     return out

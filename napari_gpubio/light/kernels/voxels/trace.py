@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from napari_gpubio.core.atomics import atomic_add
 from napari_gpubio.core.fastmath import mean_decay, minus_log, turn
+from napari_gpubio.core.intrinsics import atomic_add
 from napari_gpubio.core.jit import helper, kernel, leaf
 from napari_gpubio.core.xoshiro import next_bits, stream, uniform
 from napari_gpubio.light.kernels.physics import (
