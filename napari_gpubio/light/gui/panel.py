@@ -31,10 +31,10 @@ from napari_gpubio.light.gui.request import (
 from napari_gpubio.light.gui.sensitivity_run import Banana, sensitivity_steps, show_banana
 from napari_gpubio.light.io.mcx.cases import McxCase
 from napari_gpubio.light.napari_io import result_of
-from napari_gpubio.light.numbers import sensitivity_rows
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.source import Source
+from napari_gpubio.light.summary import sensitivity_rows
 
 if TYPE_CHECKING:
     import napari.viewer

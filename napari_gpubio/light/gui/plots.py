@@ -8,8 +8,8 @@ from qtpy.QtWidgets import QTabWidget, QVBoxLayout, QWidget
 from napari_gpubio.gui.dock_window import DockWindow
 from napari_gpubio.light.gui.plots_detectors import DetectorPlot
 from napari_gpubio.light.gui.plots_profile import ProfilePlot
-from napari_gpubio.light.numbers import PER_PHOTON, FluenceUnit
 from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 
 TITLE = "Light plots"
 

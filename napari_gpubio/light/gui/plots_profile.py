@@ -10,9 +10,9 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.gui.plots_axes import COLORS, LogPlot
 from napari_gpubio.light.gui.plots_line import ProfileLine
 from napari_gpubio.light.model import OUTSIDE
-from napari_gpubio.light.numbers import PER_PHOTON, FluenceUnit, label_name
 from napari_gpubio.light.profile import Profile, depth_profile, detector_profile, line_profile, theory_curve
 from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit, label_name
 
 Array = npt.NDArray[Any]
 EMPTY = "No result yet: place a source and press Run."

@@ -13,11 +13,11 @@ from napari_gpubio.light.gui.pictured import pictured
 from napari_gpubio.light.gui.tissue import Tissue
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.napari_io import DECADES, error_layer, fluence_layer
-from napari_gpubio.light.numbers import PER_PHOTON, FluenceUnit
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import needed_memory_mb, simulate_steps
 from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.source import Source
+from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 
 QUICK_PHOTONS = 100_000
 

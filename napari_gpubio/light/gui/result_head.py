@@ -8,7 +8,7 @@ from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from napari_gpubio.light.gui.results_table import STATUS_COLORS
-from napari_gpubio.light.numbers import Finding
+from napari_gpubio.light.statistics import Finding
 
 _LINE = "<span style='color:{}; font-size:16px'>●</span> {}"
 

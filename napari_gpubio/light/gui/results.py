@@ -14,8 +14,9 @@ from napari_gpubio.light.gui.plots import PlotController
 from napari_gpubio.light.gui.result_head import ResultHead
 from napari_gpubio.light.gui.results_files import ResultFiles
 from napari_gpubio.light.gui.results_table import NumberTable
-from napari_gpubio.light.numbers import FluenceUnit, NumberRow, energy_rows, findings, fluence_rows, fluence_units
 from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.statistics import FluenceUnit, findings, fluence_units
+from napari_gpubio.light.summary import NumberRow, energy_rows, fluence_rows
 
 EMPTY = "No result yet: place a source and press Run."
 THRESHOLDS = {"1/mm²": 1e-3, "mW/mm²": 1.0, "J/cm²": 1.0}  # what is asked for first

@@ -12,8 +12,9 @@ from qtpy.QtWidgets import QFileDialog
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.jobs import Job, Outcome
 from napari_gpubio.light.io import save_result, write_fluence
-from napari_gpubio.light.numbers import FluenceUnit, NumberRow, number_rows, write_csv
 from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.statistics import FluenceUnit
+from napari_gpubio.light.summary import NumberRow, number_rows, write_csv
 
 
 class ResultFiles(QObject):

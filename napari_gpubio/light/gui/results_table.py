@@ -7,7 +7,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QBrush, QColor, QIcon, QKeySequence, QPixmap
 from qtpy.QtWidgets import QApplication, QHeaderView, QMenu, QSizePolicy, QTreeWidget, QTreeWidgetItem, QWidget
 
-from napari_gpubio.light.numbers import NumberRow
+from napari_gpubio.light.summary import NumberRow
 
 STATUS_COLORS = {"ok": "#3ddc84", "warning": "#ffb347", "error": "#ff6b5e"}
 CHIP_PIXELS = 10

@@ -12,8 +12,8 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.napari_io import save_layer
 from napari_gpubio.gui.script import file_name
-from napari_gpubio.light.numbers import FluenceUnit
 from napari_gpubio.light.source import KINDS, Source
+from napari_gpubio.light.statistics import FluenceUnit
 
 if TYPE_CHECKING:
     from napari_gpubio.light.gui.request import Request
@@ -49,7 +49,7 @@ def light_script(request: "Request", unit: FluenceUnit, labels_path: Path, patte
     lines = [
         *(["import numpy as np", ""] if pattern_path is not None else []),
         "from napari_gpubio import light",
-        "from napari_gpubio.light.numbers import FluenceUnit",
+        "from napari_gpubio.light.statistics import FluenceUnit",
         "",
         "media = (",
         *[f"    {_call(medium)}," for medium in request.volume.media],

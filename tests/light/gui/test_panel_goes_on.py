@@ -10,8 +10,7 @@ from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io.mcx.cases import McxCase
 from napari_gpubio.light.io.results import load_result, save_result
-from napari_gpubio.light.napari_io import labels_layer
-from napari_gpubio.light.readers import read_layers
+from napari_gpubio.light.napari_io import labels_layer, read_layers
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.sensitivity import sensitivity
 from napari_gpubio.light.settings import Settings

@@ -17,9 +17,10 @@ from napari_gpubio.light.gui.plots_detectors import NONE, NOTHING, few_text
 from napari_gpubio.light.gui.plots_profile import DRAW, DRAWN, EMPTY
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.napari_io import fluence_layer
-from napari_gpubio.light.numbers import PER_PHOTON, detector_numbers, fluence_units, number_text, time_spread
 from napari_gpubio.light.profile import depth_profile, detector_profile, line_profile, theory_curve
 from napari_gpubio.light.source import Source
+from napari_gpubio.light.statistics import PER_PHOTON, detector_numbers, fluence_units, time_spread
+from napari_gpubio.light.summary import number_text
 from tests.dock_widgets import MILLISECONDS
 from tests.light.plot_samples import axis_texts, close, draw, drawn_curves
 from tests.light.result_samples import sample_result

@@ -19,7 +19,8 @@ from napari_gpubio.light.gui import results
 from napari_gpubio.light.gui.results import EMPTY, ResultBox
 from napari_gpubio.light.gui.results_table import STATUS_COLORS, NumberTable
 from napari_gpubio.light.io import load_result
-from napari_gpubio.light.numbers import energy_rows, fluence_rows, fluence_units, number_rows
+from napari_gpubio.light.statistics import fluence_units
+from napari_gpubio.light.summary import energy_rows, fluence_rows, number_rows
 from tests.dock_widgets import button, texts
 from tests.light.result_samples import sample_result
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from qtpy.QtWidgets import QFileDialog
 
-from napari_gpubio.light.io.layered_results import load_layered_result, save_layered_result
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco, write_mco
+from napari_gpubio.light.io.results import load_layered_result, save_layered_result
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.curves import every_curve
 from napari_gpubio.light.layers.model import Layer, LayeredMedium

@@ -13,7 +13,7 @@ from napari_gpubio.light.gui.layers.request import Look, picture_of
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.run import simulate_layers
-from napari_gpubio.light.numbers import fluence_units
+from napari_gpubio.light.statistics import fluence_units
 from tests.dock_widgets import button
 from tests.light.layers_gui.panel_samples import MEDIUM, SETTINGS, add_panel, run, settle
 from tests.light.plot_samples import axis_texts, close, drawn_curves

@@ -8,7 +8,7 @@ from qtpy.QtWidgets import QComboBox, QHBoxLayout, QWidget
 from napari_gpubio.gui.forms import aligned_form, row_label
 from napari_gpubio.gui.number_field import NumberBox
 from napari_gpubio.light.layers.beams import Beam
-from napari_gpubio.light.numbers import PER_PHOTON, FluenceUnit, fluence_units
+from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit, fluence_units
 
 PENCIL = "pencil"
 _KINDS = {"pencil beam": PENCIL, "Gaussian (1/e²)": "gaussian", "flat-top": "flat"}

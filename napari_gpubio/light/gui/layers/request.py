@@ -15,7 +15,7 @@ from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.run import layer_steps
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.napari_io import DECADES
-from napari_gpubio.light.numbers import PER_PHOTON, FluenceUnit
+from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 
 QUICK_PHOTONS = 10_000
 

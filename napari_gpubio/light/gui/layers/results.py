@@ -15,13 +15,13 @@ from napari_gpubio.light.gui.layers.request import Picture
 from napari_gpubio.light.gui.result_head import ResultHead
 from napari_gpubio.light.gui.results_files import ResultFiles
 from napari_gpubio.light.gui.results_table import NumberTable
-from napari_gpubio.light.io.layered_results import load_layered_result, save_layered_result
 from napari_gpubio.light.io.mco import write_mco
+from napari_gpubio.light.io.results import load_layered_result, save_layered_result
 from napari_gpubio.light.layers.curves import every_curve, write_curves
 from napari_gpubio.light.layers.napari_io import layer_colors
 from napari_gpubio.light.layers.numbers import fraction_rows, layered_findings, layered_rows
 from napari_gpubio.light.layers.result import LayeredResult
-from napari_gpubio.light.numbers import write_csv
+from napari_gpubio.light.summary import write_csv
 
 RESULTS = "Light results (*.npz)"
 Write = Callable[[Path, Any], None]

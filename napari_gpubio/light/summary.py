@@ -1,4 +1,4 @@
-"""The rows of the table of numbers."""
+"""Summary table of a light result, as the panel shows it, the command line prints it, and a CSV file holds it."""
 
 import csv
 import math
@@ -8,12 +8,63 @@ from dataclasses import dataclass
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
-from napari_gpubio.light.numbers.detectors import detector_numbers
-from napari_gpubio.light.numbers.findings import CLOSED_WITHIN, MOST_ROULETTE_Z, MOST_TRUNCATED, Status, roulette_z
-from napari_gpubio.light.numbers.labels import label_fluence, label_name
-from napari_gpubio.light.numbers.text import number_text
-from napari_gpubio.light.numbers.units import PER_PHOTON, FluenceUnit
 from napari_gpubio.light.result import Estimate, LightResult
+from napari_gpubio.light.sensitivity import Sensitivity
+from napari_gpubio.light.statistics import (
+    CLOSED_WITHIN,
+    MOST_ROULETTE_Z,
+    MOST_TRUNCATED,
+    PER_PHOTON,
+    FluenceUnit,
+    Status,
+    detector_numbers,
+    label_fluence,
+    label_name,
+    roulette_z,
+)
+
+MOST_DIGITS = 6  # behind the point; beyond, a power of ten is shorter
+
+
+def number_text(value: float, error: float = math.nan) -> str:
+    """Write a number as far as its standard error lets it be known.
+
+    The error gets one digit, or two if it begins with 1; a number without an error gets four.
+
+    Examples
+    --------
+    >>> number_text(0.176912, 0.00041)
+    '0.1769 ± 0.0004'
+    >>> number_text(3.21e-05, 4.2e-07)
+    '(3.21 ± 0.04)e-05'
+    """
+    if not math.isfinite(value):
+        return "–"
+    if not (math.isfinite(error) and error > 0):
+        return _plain(value)
+    size = _exponent(max(abs(value), error))
+    shift = size if not -3 <= size <= 5 or _digits(error) > MOST_DIGITS else 0
+    value, error = value / 10.0**shift, error / 10.0**shift
+    both = f"{value:,.{_digits(error)}f} ± {error:,.{_digits(error)}f}"
+    return f"({both})e{shift:+03d}" if shift else both
+
+
+def _digits(error: float) -> int:
+    """Digits behind the point that an error of this size lets be known."""
+    rounded = f"{error:.0e}"
+    return max(0, int(rounded.startswith("1")) - int(rounded.split("e")[1]))
+
+
+def _plain(value: float) -> str:
+    if float(value).is_integer() and abs(value) < 1e12:
+        return f"{int(value):,}"
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:.4g}"
+
+
+def _exponent(value: float) -> int:
+    """Power of ten of the first digit."""
+    return int(f"{value:e}".split("e")[1])
+
 
 RUN = "Run"
 ENERGY, ABSORBED = "Energy, per launched photon", "Absorbed, per launched photon"
@@ -184,3 +235,26 @@ def write_csv(path: str | os.PathLike[str], rows: Iterable[NumberRow]) -> None:
 
 def _full(value: float) -> str:
     return "" if math.isnan(value) else repr(value)
+
+
+def sensitivity_rows(found: Sensitivity, detector: str) -> tuple[NumberRow, ...]:
+    """Share of each label in the sensitivity to a detector, and the mean path in it, as rows of the table of numbers.
+
+    Neither has an error: voxels share photons; see `Sensitivity.path_by_label_mm`.
+
+    Parameters
+    ----------
+    found
+        Sensitivity to absorption.
+    detector
+        Its name.
+    """
+    share, path = f"Sensitivity to {detector}, share", f"Sensitivity to {detector}, mean path"
+    rows = [_row(share, found, label, 100 * part, "%") for label, part in found.share_by_label().items()]
+    rows += [_row(path, found, label, part, "mm") for label, part in found.path_by_label_mm.items()]
+    return tuple(rows)
+
+
+def _row(group: str, found: Sensitivity, label: int, value: float, unit: str) -> NumberRow:
+    name = label_name(found.domain, label)
+    return NumberRow(group=group, name=name, value=value, unit=unit, label=label)

@@ -1,13 +1,15 @@
-"""The benchmarks that come with MCX (Fang & Boas, Opt. Express 17, 20178, 2009), by its own names."""
+"""Benchmarks by name: those of MCX, and those of `napari_gpubio.light.phantom.cases`."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.phantom.benchmarks.case import (
+from napari_gpubio.light.phantom import cases
+from napari_gpubio.light.phantom.cases import (
     Case,
     Labels,
     Reference,
@@ -143,3 +145,41 @@ def _skin_with_vessel() -> Labels:
     middle = np.arange(200) + 0.5
     labels[:, np.hypot(middle[:, None] - 100.5, middle - 100.5) <= 20.0] = 2
     return labels
+
+
+_MAKERS: dict[str, Callable[[], Case]] = {
+    "cube60": cube60,
+    "cube60b": cube60b,
+    "cube60planar": cube60planar,
+    "cubesph60b": cubesph60b,
+    "diffusion60": diffusion60,
+    "spherebox": spherebox,
+    "sphshells": sphshells,
+    "skinvessel": skinvessel,
+    "onecube": onecube,
+    "twocube": twocube,
+    "B1": cases.b1,
+    "B2": cases.b2,
+    "B3": cases.b3,
+    "skin7": cases.skin7,
+    "head": cases.head,
+}
+BENCHMARKS = tuple(_MAKERS)
+
+
+def benchmark(name: str) -> Case:
+    """Make a benchmark.
+
+    Parameters
+    ----------
+    name
+        One of `BENCHMARKS`.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such benchmark.
+    """
+    if name not in _MAKERS:
+        raise InvalidInput(f"there is no benchmark {name!r}; choose one of {', '.join(BENCHMARKS)}")
+    return _MAKERS[name]()

@@ -1,14 +1,34 @@
-"""Absorption of a tissue from what it is made of: hemoglobin, water, fat and melanin."""
+"""Optical properties from the composition of a tissue: absorption by chromophores, scattering by a power law."""
 
+import csv
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
-from napari_gpubio.light.tissue.tables import read_rows, read_source
+from napari_gpubio.light.model import Medium
+
+_DATA = Path(__file__).parent / "data"
+_COMMENT, _SOURCE = "#", "# source: "
+
+
+def read_rows(name: str) -> list[dict[str, str]]:
+    """Rows of a table, by the names of its columns."""
+    return list(csv.DictReader(line for line in _lines(name) if not line.startswith(_COMMENT)))
+
+
+def read_source(name: str) -> str:
+    """Where the numbers of a table come from."""
+    return next(line.removeprefix(_SOURCE) for line in _lines(name) if line.startswith(_SOURCE))
+
+
+def _lines(name: str) -> list[str]:
+    return (_DATA / name).read_text(encoding="utf-8").splitlines()
+
 
 Floats = npt.NDArray[np.float64]
 
@@ -152,3 +172,160 @@ def _checked_wavelengths(wavelength_nm: npt.ArrayLike) -> Floats:
             f"{wavelengths[~inside].flat[0]:g} nm; choose a wavelength between, or give the absorption itself"
         )
     return wavelengths
+
+
+_SCATTERING = "scattering.csv"
+_REFERENCE_NM = 500.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerLaw:
+    """mu_s' = a (wavelength / 500 nm)^-b (Jacques 2013, Phys. Med. Biol. 58:R37, eq. 1).
+
+    Parameters
+    ----------
+    a_per_mm
+        Reduced scattering coefficient at 500 nm, 1/mm.
+    b
+        Scattering power.
+    name, source
+        The tissue, and where the numbers come from.
+
+    Raises
+    ------
+    InvalidInput
+        If a number is out of its range.
+    """
+
+    a_per_mm: float = param(2.0, "µs′ at 500 nm", "Reduced scattering there.", unit="1/mm", minimum=0.0, step=0.1)
+    b: float = param(1.0, "Power", "Of the fall with the wavelength.", minimum=0.0, maximum=10.0, step=0.1)
+    name: str = ""
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        check_params(self)
+
+    def musp_per_mm(self, wavelength_nm: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """mu_s', 1/mm, in the shape of ``wavelength_nm``.
+
+        Raises
+        ------
+        InvalidInput
+            If a wavelength is not greater than 0.
+        """
+        wavelengths = np.asarray(wavelength_nm, np.float64)
+        if not (np.isfinite(wavelengths) & (wavelengths > 0)).all():
+            raise InvalidInput(f"the wavelength is {wavelengths} nm; it must be greater than 0")
+        return np.asarray(self.a_per_mm * (wavelengths / _REFERENCE_NM) ** -self.b)
+
+
+def power_law_names() -> tuple[str, ...]:
+    """Tissues with a power law: the means of groups first, then single reports in the order of Jacques' Table 1."""
+    return tuple(_power_laws())
+
+
+def power_law(name: str) -> PowerLaw:
+    """Scattering of a tissue.
+
+    Raises
+    ------
+    InvalidInput
+        If there is none of that name.
+    """
+    laws = _power_laws()
+    if name not in laws:
+        raise InvalidInput(f"there is no scattering of {name!r}; choose one of {', '.join(laws)}")
+    return laws[name]
+
+
+@cache
+def _power_laws() -> dict[str, PowerLaw]:
+    rows, source = read_rows(_SCATTERING), read_source(_SCATTERING)
+    groups = dict.fromkeys(row["group"] for row in rows)
+    means = {f"{group} (mean)": [row for row in rows if row["group"] == group] for group in groups}
+    single = {row["tissue"]: [row] for row in rows}
+    return {name: _mean(name, members, source) for name, members in (means | single).items()}
+
+
+def _mean(name: str, rows: list[dict[str, str]], source: str) -> PowerLaw:
+    """Mean of reports; a group's is the group's entry in Table 2 of the source."""
+    a, b = (float(np.mean([float(row[key]) for row in rows])) for key in ("a_per_cm", "b"))
+    of = "" if len(rows) == 1 else f", mean of {len(rows)} reports"
+    return PowerLaw(a_per_mm=a * _PER_CM, b=b, name=name, source=source + of)
+
+
+_COMPOSITIONS = "compositions.csv"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composition:
+    """A tissue whose absorption comes from chromophores and whose scattering is a power of the wavelength.
+
+    Parameters
+    ----------
+    name
+        The tissue.
+    chromophores
+        What absorbs.
+    scattering
+        mu_s' against the wavelength.
+    g, n
+        Anisotropy and refractive index.
+    source
+        Where the composition comes from.
+
+    Raises
+    ------
+    InvalidInput
+        If g or n is out of its range.
+    """
+
+    name: str
+    chromophores: Chromophores
+    scattering: PowerLaw
+    g: float = param(0.9, "g", "Mean cosine of the scattering angle.", minimum=-1.0, maximum=0.999, step=0.01)
+    n: float = param(1.37, "n", "Refractive index.", minimum=1.0, maximum=10.0, step=0.01)
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        check_params(self)
+
+    @property
+    def range_nm(self) -> tuple[float, float]:
+        """Shortest and longest wavelength."""
+        return SHORTEST_NM, LONGEST_NM
+
+    def medium(self, wavelength_nm: float, label: int = 1) -> Medium:
+        """Return the properties at a wavelength, for a label.
+
+        Raises
+        ------
+        InvalidInput
+            If the wavelength is outside the spectra.
+        """
+        return Medium(
+            label=label,
+            name=self.name,
+            mua_per_mm=float(self.chromophores.mua_per_mm(wavelength_nm)),
+            mus_per_mm=float(self.scattering.musp_per_mm(wavelength_nm)) / (1.0 - self.g),
+            g=self.g,
+            n=self.n,
+            source="; ".join(filter(None, (self.source, f"composition at {wavelength_nm:g} nm"))),
+        )
+
+
+@cache
+def compositions() -> dict[str, Composition]:
+    """Compositions from the literature, by name."""
+    source = read_source(_COMPOSITIONS)
+    return {row["tissue"]: _composition(row, source) for row in read_rows(_COMPOSITIONS)}
+
+
+def _composition(row: dict[str, str], source: str) -> Composition:
+    fractions = ("blood_fraction", "oxygen_saturation", "water_fraction")
+    return Composition(
+        name=row["tissue"],
+        chromophores=Chromophores(**{name: float(row[name]) for name in fractions}),
+        scattering=power_law(row["scattering"]),
+        source=source,
+    )
