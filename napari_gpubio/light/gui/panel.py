@@ -28,7 +28,7 @@ from napari_gpubio.light.gui.request import (
     more_photons,
     needed_memory_steps,
 )
-from napari_gpubio.light.gui.sensitivity_run import Banana, sensitivity_steps, show_banana
+from napari_gpubio.light.gui.sensitivity import Banana, sensitivity_steps, show_banana
 from napari_gpubio.light.io.mcx.cases import McxCase
 from napari_gpubio.light.napari_io import result_of
 from napari_gpubio.light.result import LightResult

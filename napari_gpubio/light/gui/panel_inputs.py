@@ -12,16 +12,14 @@ from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.light.gui.detector_box import DetectorBox
 from napari_gpubio.light.gui.display_box import DisplayBox
 from napari_gpubio.light.gui.fluence_view import FluenceView
-from napari_gpubio.light.gui.label_box import LabelBox
-from napari_gpubio.light.gui.label_source import LabelSource
-from napari_gpubio.light.gui.montage import read_montage
-from napari_gpubio.light.gui.place_bar import PlaceBar
+from napari_gpubio.light.gui.labels import LabelBox, LabelSource
+from napari_gpubio.light.gui.optodes import read_montage
 from napari_gpubio.light.gui.property_table import PropertyTable
 from napari_gpubio.light.gui.request import Request, Volume
 from napari_gpubio.light.gui.results import ResultBox
 from napari_gpubio.light.gui.run_box import RunBox
 from napari_gpubio.light.gui.script import light_script, save_input
-from napari_gpubio.light.gui.source_box import SourceBox
+from napari_gpubio.light.gui.source_box import PlaceBar, SourceBox
 from napari_gpubio.light.gui.source_controller import NO_LABELS, SourceController
 
 

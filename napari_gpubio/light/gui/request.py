@@ -9,8 +9,8 @@ import numpy as np
 from napari_gpubio.core.napari_io import LayerData
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.gui.labels import Tissue
 from napari_gpubio.light.gui.pictured import pictured
-from napari_gpubio.light.gui.tissue import Tissue
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.napari_io import DECADES, error_layer, fluence_layer
 from napari_gpubio.light.result import LightResult

@@ -10,10 +10,9 @@ from qtpy.QtWidgets import QComboBox, QGridLayout, QHBoxLayout, QLabel, QLineEdi
 
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.light.gui.number_table import NumberTable, ResultHead
 from napari_gpubio.light.gui.plots import PlotController
-from napari_gpubio.light.gui.result_head import ResultHead
 from napari_gpubio.light.gui.results_files import ResultFiles
-from napari_gpubio.light.gui.results_table import NumberTable
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.statistics import FluenceUnit, findings, fluence_units
 from napari_gpubio.light.summary import NumberRow, energy_rows, fluence_rows

@@ -1,20 +1,95 @@
-"""The part of the panel that speaks of the source: its kind and sizes, where it is and whereto it shines."""
+"""Source inputs: kind and sizes, position and direction, and what a click in the viewer places."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from napari.layers import Image
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QButtonGroup, QCheckBox, QComboBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.forms import ParamForm, aligned_form, row_label
 from napari_gpubio.gui.layer_box import LayerBox
 from napari_gpubio.gui.number_field import NumberBox
-from napari_gpubio.light.gui.number_row import NumberRow
 from napari_gpubio.light.gui.optodes import Optodes, Placement
 from napari_gpubio.light.source import KINDS, Source
+
+
+class NumberRow(QWidget):
+    """Three numbers x, y, z."""
+
+    edited = Signal(object)
+
+    def __init__(self, step: float, decimals: int, tips: Sequence[str], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(3)
+        self.boxes = [NumberBox(-1e5, 1e5, 0.0, decimals, self, step=step) for _ in tips]
+        for box, tip in zip(self.boxes, tips, strict=True):
+            box.setToolTip(tip)
+            box.edited.connect(self._on_edited)
+            row.addWidget(box, 1)
+
+    def show_values(self, values: Sequence[float]) -> None:
+        """Show numbers without a word; what is not edited keeps all its digits."""
+        for box, value in zip(self.boxes, values, strict=True):
+            box.show_value(value)
+
+    def _on_edited(self, _: float) -> None:
+        self.edited.emit(tuple(box.value() for box in self.boxes))
+
+
+CHOICES = {
+    "source": ("Source", "A click on the surface puts the source there; drag its marker to move it"),
+    "detector": ("Detector", "A click on the surface adds a detector (as Shift+click always does); drag to move it"),
+    "nothing": ("Nothing", "Clicks and drags only move the view"),
+}
+
+
+class PlaceBar(QWidget):
+    """Three buttons, one of them down, and one that takes a change back."""
+
+    changed = Signal(str)
+    undo_wanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(3)
+        row.addWidget(QLabel("A click places", self))
+        self._group = QButtonGroup(self)
+        self._buttons: dict[str, QPushButton] = {}
+        for name, (text, tip) in CHOICES.items():
+            button = self._buttons[name] = QPushButton(text, self)
+            button.setCheckable(True)
+            button.setToolTip(tip)
+            button.toggled.connect(lambda down, name=name: self.changed.emit(name) if down else None)
+            self._group.addButton(button)
+            row.addWidget(button, 1)
+        self._buttons["source"].setChecked(True)
+        self._undo = QPushButton("Undo", self)
+        self._undo.setToolTip("Take the last change of source and detectors back")
+        self._undo.clicked.connect(lambda: self.undo_wanted.emit())
+        row.addSpacing(6)
+        row.addWidget(self._undo)
+
+    @property
+    def choice(self) -> str:
+        """``source``, ``detector`` or ``nothing``."""
+        return next(name for name, button in self._buttons.items() if button.isChecked())
+
+    def show_undo(self, *, possible: bool) -> None:
+        """Say whether there is something to take back."""
+        self._undo.setEnabled(possible)
+
+    def choose(self, name: str) -> None:
+        """Let a click place something else."""
+        self._buttons[name].setChecked(True)
+
 
 SIZES = tuple(dict.fromkeys(name for names in KINDS.values() for name in names))
 _RECTANGLES = ("planar", "pattern")

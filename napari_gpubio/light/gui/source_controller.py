@@ -12,12 +12,10 @@ from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.gui.slices import SliceGuide
 from napari_gpubio.gui.tables.numbers import typed_number
 from napari_gpubio.light.gui.detector_box import DetectorBox
+from napari_gpubio.light.gui.labels import Sight, Tissue
 from napari_gpubio.light.gui.optode_layers import OptodeLayers
-from napari_gpubio.light.gui.optode_tool import OptodeTool
-from napari_gpubio.light.gui.optodes import Optodes, Placement, lifted
-from napari_gpubio.light.gui.place_bar import PlaceBar
-from napari_gpubio.light.gui.source_box import SourceBox
-from napari_gpubio.light.gui.tissue import Sight, Tissue
+from napari_gpubio.light.gui.optodes import Optodes, OptodeTool, Placement, lifted
+from napari_gpubio.light.gui.source_box import PlaceBar, SourceBox
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.surface import clearance_mm, nearest_surface, source_problem
 

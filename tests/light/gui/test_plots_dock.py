@@ -8,10 +8,10 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QDockWidget
 
 from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.light.gui.number_table import NumberTable
 from napari_gpubio.light.gui.plots import TITLE, PlotController
 from napari_gpubio.light.gui.plots_profile import DRAWN
 from napari_gpubio.light.gui.results import ResultBox
-from napari_gpubio.light.gui.results_table import NumberTable
 from napari_gpubio.light.statistics import PER_PHOTON
 from tests.dock_widgets import MILLISECONDS
 from tests.light.plot_samples import draw

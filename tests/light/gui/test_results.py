@@ -16,8 +16,8 @@ from qtpy.QtWidgets import QApplication, QComboBox, QFileDialog, QLineEdit, QPus
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.light.gui import results
+from napari_gpubio.light.gui.number_table import STATUS_COLORS, NumberTable
 from napari_gpubio.light.gui.results import EMPTY, ResultBox
-from napari_gpubio.light.gui.results_table import STATUS_COLORS, NumberTable
 from napari_gpubio.light.io import load_result
 from napari_gpubio.light.statistics import fluence_units
 from napari_gpubio.light.summary import energy_rows, fluence_rows, number_rows

@@ -204,8 +204,8 @@ def test_only_a_left_click_that_does_not_move_places(viewer, panel):
 
 
 def test_several_sources_one_shines(viewer, placed, qtbot):
+    from napari_gpubio.light.gui.labels import Tissue
     from napari_gpubio.light.gui.optodes import Optodes, Placement
-    from napari_gpubio.light.gui.tissue import Tissue
 
     tissue = Tissue.of(viewer.layers["ball"])
     sources = tuple(

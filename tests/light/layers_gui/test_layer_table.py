@@ -8,9 +8,8 @@ from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QApplication, QLineEdit
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.gui.layers.layer_columns import FIELDS
-from napari_gpubio.light.gui.layers.layer_rows import LayerRow, medium_of
-from napari_gpubio.light.gui.layers.layer_table import LayerTable
+from napari_gpubio.light.gui.layer_model import FIELDS, LayerRow, medium_of
+from napari_gpubio.light.gui.layer_table import LayerTable
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.napari_io import LAYER_COLORS
 from napari_gpubio.light.layers.presets import layered_preset

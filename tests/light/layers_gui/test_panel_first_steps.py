@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.light.gui.layers import LayeredPanel
-from napari_gpubio.light.gui.layers.plot_panes import EMPTY
+from napari_gpubio.light.gui.plots_layers import EMPTY
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.napari_io import mirrored
 from napari_gpubio.light.layers.presets import layered_preset, layered_preset_names

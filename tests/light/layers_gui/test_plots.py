@@ -7,9 +7,9 @@ import pyqtgraph
 import pytest
 from qtpy.QtWidgets import QDockWidget
 
-from napari_gpubio.light.gui.layers.plot_panes import AT_RADIUS, BROAD, EMPTY, NO_MAP, NOTHING
 from napari_gpubio.light.gui.layers.plots import TITLE, PlotWindow
 from napari_gpubio.light.gui.layers.request import Look, picture_of
+from napari_gpubio.light.gui.plots_layers import AT_RADIUS, BROAD, EMPTY, NO_MAP, NOTHING
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.run import simulate_layers

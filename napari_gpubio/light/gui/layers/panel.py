@@ -12,19 +12,16 @@ from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.panel import EnginePanel, heading
-from napari_gpubio.light.gui.layers.beam_box import BeamBox
-from napari_gpubio.light.gui.layers.grid_box import GridBox
-from napari_gpubio.light.gui.layers.layer_table import LayerTable
-from napari_gpubio.light.gui.layers.mcml_files import McmlFiles, runs_text
-from napari_gpubio.light.gui.layers.phantom_box import PhantomBox
-from napari_gpubio.light.gui.layers.phantom_controller import PhantomController, PhantomRequest
+from napari_gpubio.light.gui.beam_and_grid import BeamBox, GridBox
+from napari_gpubio.light.gui.layer_files import McmlFiles, PresetBox, runs_text
+from napari_gpubio.light.gui.layer_table import LayerTable
 from napari_gpubio.light.gui.layers.picture_box import PictureBox
 from napari_gpubio.light.gui.layers.picture_view import PictureView
-from napari_gpubio.light.gui.layers.preset_box import PresetBox
 from napari_gpubio.light.gui.layers.request import Look, Picture, Request, drawing_steps, picture_of, request_steps
 from napari_gpubio.light.gui.layers.results import ResultBox
 from napari_gpubio.light.gui.layers.run_box import RunBox
 from napari_gpubio.light.gui.layers.script import layered_script
+from napari_gpubio.light.gui.phantom import PhantomBox, PhantomController, PhantomRequest
 from napari_gpubio.light.gui.picture_inputs import kept_text
 from napari_gpubio.light.gui.quick_runs import OUTDATED, STILL_RUNNING, QuickRuns
 from napari_gpubio.light.io.mci import MciRun

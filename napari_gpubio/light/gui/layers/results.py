@@ -9,12 +9,11 @@ from qtpy.QtWidgets import QFileDialog, QGridLayout, QLabel, QMenu, QPushButton,
 
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.light.gui.layers.plot_panes import EMPTY
 from napari_gpubio.light.gui.layers.plots import PlotController
 from napari_gpubio.light.gui.layers.request import Picture
-from napari_gpubio.light.gui.result_head import ResultHead
+from napari_gpubio.light.gui.number_table import NumberTable, ResultHead
+from napari_gpubio.light.gui.plots_layers import EMPTY
 from napari_gpubio.light.gui.results_files import ResultFiles
-from napari_gpubio.light.gui.results_table import NumberTable
 from napari_gpubio.light.io.mco import write_mco
 from napari_gpubio.light.io.results import load_layered_result, save_layered_result
 from napari_gpubio.light.layers.curves import every_curve, write_curves

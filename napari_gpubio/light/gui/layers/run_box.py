@@ -6,7 +6,7 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QVBoxLayout, QWidget
 
 from napari_gpubio.gui.forms import ParamForm, aligned_form, row_label
-from napari_gpubio.light.gui.layers.grid_box import FIELDS
+from napari_gpubio.light.gui.beam_and_grid import FIELDS
 from napari_gpubio.light.gui.photon_box import PhotonBox
 from napari_gpubio.light.layers.settings import LayeredSettings
 

@@ -9,7 +9,7 @@ from qtpy.QtCore import QPointF, QRectF, Qt, Signal
 from qtpy.QtGui import QColor, QFont, QLinearGradient, QPainter, QPen, QPolygonF
 from qtpy.QtWidgets import QSizePolicy, QWidget
 
-from napari_gpubio.light.gui.layers.layer_rows import LayerRow
+from napari_gpubio.light.gui.layer_model import LayerRow
 from napari_gpubio.light.layers.napari_io import layer_colors
 
 _SIDE, _LETTERS = 4, 11  # pixels

@@ -1,12 +1,26 @@
-"""A compact table of numbers: groups that fold, name, value ± error, unit; copied as text."""
+"""Numbers of a result: findings, how the result was made, and a table of values."""
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any
 
-from qtpy.QtCore import Qt
+from qtpy.QtCore import Qt, Signal
 from qtpy.QtGui import QBrush, QColor, QIcon, QKeySequence, QPixmap
-from qtpy.QtWidgets import QApplication, QHeaderView, QMenu, QSizePolicy, QTreeWidget, QTreeWidgetItem, QWidget
+from qtpy.QtWidgets import (
+    QApplication,
+    QHBoxLayout,
+    QHeaderView,
+    QLabel,
+    QMenu,
+    QPushButton,
+    QSizePolicy,
+    QTreeWidget,
+    QTreeWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
 
+from napari_gpubio.light.statistics import Finding
 from napari_gpubio.light.summary import NumberRow
 
 STATUS_COLORS = {"ok": "#3ddc84", "warning": "#ffb347", "error": "#ff6b5e"}
@@ -141,3 +155,62 @@ def chip(color: Any) -> QIcon:
     pixels = QPixmap(CHIP_PIXELS, CHIP_PIXELS)
     pixels.fill(QColor(color) if isinstance(color, (str, QColor)) else QColor.fromRgbF(*map(float, color[:3])))
     return QIcon(pixels)
+
+
+_LINE = "<span style='color:{}; font-size:16px'>●</span> {}"
+
+
+class ResultHead(QWidget):
+    """Findings, how the result was made, and a button to go on with it."""
+
+    continue_wanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._findings, self._made = QLabel(self), QLabel(self)
+        self._findings.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        for label in (self._findings, self._made):
+            label.setWordWrap(True)
+        self._continue = QPushButton("Continue", self)
+        self._continue.setToolTip(
+            "Go on with this result and its own inputs: to its end if it was stopped, else with as many photons more "
+            "as Photons says"
+        )
+        self._continue.clicked.connect(lambda: self.continue_wanted.emit())
+        made = QHBoxLayout()
+        made.addWidget(self._made, 1)
+        made.addWidget(self._continue)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self._findings)
+        layout.addLayout(made)
+
+    @property
+    def text(self) -> str:
+        """The findings."""
+        return self._findings.text()
+
+    def show_result(self, result: Any, findings: Sequence[Finding], *, can_go_on: bool) -> None:
+        """Speak of a result of either engine.
+
+        Parameters
+        ----------
+        result
+            Has ``launched`` photons, and ``parameters`` with seconds and device.
+        findings
+            What is to be said of it.
+        can_go_on
+            Whether more photons of it can be traced now.
+        """
+        self._findings.setText("<br>".join(_LINE.format(STATUS_COLORS[f.status], escape(f.sentence)) for f in findings))
+        self._made.setText(made_text(result))
+        self._continue.setEnabled(can_go_on)
+
+
+def made_text(result: Any) -> str:
+    """Return how many photons, how long, where."""
+    text = f"{result.launched:,} photons"
+    seconds, device = result.parameters.get("seconds"), str(result.parameters.get("device", "")).split(" (")[0]
+    if seconds:
+        text += f" in {seconds:.3g} s{device and ' on ' + device}, {result.launched / seconds:,.0f}/s"
+    return text

@@ -11,8 +11,8 @@ from napari_gpubio.core.napari_io import KEY, LayerData, carried, volume_layer
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.fluence_view import fading
+from napari_gpubio.light.gui.labels import vector
 from napari_gpubio.light.gui.request import Look
-from napari_gpubio.light.gui.tissue import vector
 from napari_gpubio.light.napari_io import decade_limits, log_name
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_steps
