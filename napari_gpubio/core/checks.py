@@ -1,6 +1,7 @@
-"""Reference cases and speed cases: what `napari-gpubio check` and `napari-gpubio bench` run.
+"""Reference cases, speed cases and warm-ups: what `napari-gpubio check`, `bench` and `warm` run.
 
-An engine's ``cases.py`` holds two tuples, ``CHECKS`` and ``SPEEDS``; the command line finds them by the engine's name.
+An engine's ``checks.py`` holds three tuples, ``CHECKS``, ``SPEEDS`` and ``WARMUPS``; the command line finds them by the
+engine's name.
 """
 
 import dataclasses
@@ -93,6 +94,22 @@ class Speed:
     name: str
     unit: str
     prepare: Callable[[Device], Callable[[], float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmUp:
+    """A call on tiny inputs that makes the CPU backend compile what a first use needs.
+
+    Parameters
+    ----------
+    name
+        What will be ready, as the user knows it.
+    run
+        Calls a public verb on the CPU.
+    """
+
+    name: str
+    run: Callable[[], object]
 
 
 def run_check(check: Check, device: Device) -> list[dict[str, Any]]:

@@ -42,13 +42,13 @@ def kernel(function: Function) -> Function:
 
 
 def helper(function: Function) -> Function:
-    """Compile a function that only compiled functions call."""
+    """Compile a function that only compiled functions call: it has no wrapper, and a call from Python would crash."""
     compiled: Function = nb.njit(no_cpython_wrapper=True, **_COMMON)(function)
     return compiled
 
 
 def leaf(function: Function) -> Function:
-    """Compile a function of a few lines, which LLVM inlines wherever it is called."""
+    """Compile a `helper` of a few lines, which LLVM inlines wherever it is called."""
     compiled: Function = nb.njit(no_cpython_wrapper=True, forceinline=True, **_COMMON)(function)
     return compiled
 

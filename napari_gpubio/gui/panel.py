@@ -10,7 +10,6 @@ from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import (
     QApplication,
     QComboBox,
-    QFileDialog,
     QHBoxLayout,
     QLabel,
     QProgressBar,
@@ -25,11 +24,11 @@ from napari_gpubio.core.device import CPU, gpu_problem, list_devices
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.steps import Step
-from napari_gpubio.gui.closing import CloseGuard
+from napari_gpubio.gui import theme
+from napari_gpubio.gui.docking import CloseGuard
+from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.jobs import Job, Outcome
 from napari_gpubio.gui.script import checksum
-
-_ERROR, _NOTE = "color: #ff6b5e; font-weight: 600;", "color: #8fb3d9;"
 
 
 class EnginePanel(QWidget):
@@ -183,11 +182,11 @@ class EnginePanel(QWidget):
 
     def show_error(self, sentence: str) -> None:
         """Show a sentence that says what is wrong and what to do."""
-        self._say(sentence, _ERROR)
+        self._say(sentence, theme.ERROR_STYLE)
 
     def show_note(self, sentence: str) -> None:
         """Show a sentence that the user should know."""
-        self._say(sentence, _NOTE)
+        self._say(sentence, theme.NOTE_STYLE)
 
     def say(self, text: str) -> None:
         """Show a short text in the status line."""
@@ -217,8 +216,8 @@ class EnginePanel(QWidget):
     def _script_with(self, painted: list[Any]) -> str:
         names = ", ".join(layer.name for layer in painted)
         title = f"Save the script, and {names} beside it"
-        chosen, _ = QFileDialog.getSaveFileName(self, title, "script.py", "Python (*.py)")
-        return self.save_script(Path(chosen), painted) if chosen else ""
+        chosen = save_path(self, title, "Python (*.py)", name="script.py")
+        return self.save_script(chosen, painted) if chosen else ""
 
     def save_script(self, path: Path, painted: list[Any]) -> str:
         """Write the script, and painted layers beside it with their checksums; returns the text."""

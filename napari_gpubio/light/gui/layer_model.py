@@ -12,8 +12,7 @@ from qtpy.QtGui import QColor
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import param_info
-from napari_gpubio.gui.tables.model import MISSING, WRONG, CellModel, Column, Place, aligned
-from napari_gpubio.gui.tables.numbers import Cell, shown_number, typed_number
+from napari_gpubio.gui.tables import MISSING, WRONG, Cell, CellModel, Column, Place, aligned, shown_number, typed_number
 from napari_gpubio.light.layers.model import MOST_LAYERS, Layer, LayeredMedium
 from napari_gpubio.light.layers.napari_io import layer_colors
 

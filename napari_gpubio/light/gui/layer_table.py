@@ -6,9 +6,8 @@ from typing import Any
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QApplication, QComboBox, QHBoxLayout, QHeaderView, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from napari_gpubio.gui.number_field import NumberBox
-from napari_gpubio.gui.tables.model import Place
-from napari_gpubio.gui.tables.view import CellView
+from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.gui.tables import CellView, Place
 from napari_gpubio.light.gui.layer_model import COLUMNS, DIM, FIELDS, NEW, UNITS, LayerModel, medium_of
 from napari_gpubio.light.gui.stack_drawing import StackDrawing
 from napari_gpubio.light.layers.model import LayeredMedium

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from qtpy.QtCore import Signal
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.gui.marker_tool import MarkerTool
+from napari_gpubio.gui.picking import MarkerTool
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.labels import Position, Sight, Tissue, Vector, vector
 from napari_gpubio.light.io.snirf import read_snirf

@@ -12,10 +12,10 @@ from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QWidget
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import LayerData, carried
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import aligned_form, row_label
 from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.gui.number_field import NumberBox
-from napari_gpubio.gui.orientation import camera_of
+from napari_gpubio.gui.views import camera_of
 from napari_gpubio.light.gui.layer_model import DIM
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.model import LayeredMedium

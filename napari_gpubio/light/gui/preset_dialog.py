@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.gui.number_field import NumberBox
+from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.light.gui.preset_tissues import CompositionForm, TissueList
 from napari_gpubio.light.gui.property_rows import UNITS, PropertyRow
 from napari_gpubio.light.model import Medium

@@ -8,7 +8,7 @@ from qtpy.QtCore import QModelIndex, Qt
 from qtpy.QtGui import QColor
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.gui.tables.model import MISSING, WRONG, CellModel, Column, Place, aligned
+from napari_gpubio.gui.tables import MISSING, WRONG, CellModel, Column, Place, aligned
 from napari_gpubio.light.gui.property_rows import NUMBERS, UNITS, WITH_UNIT, PropertyRow, Recipe
 from napari_gpubio.light.model import OUTSIDE, Medium
 

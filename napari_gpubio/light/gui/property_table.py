@@ -17,7 +17,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.core.errors import GpuBioError
-from napari_gpubio.gui.tables.model import Place
+from napari_gpubio.gui.tables import Place
 from napari_gpubio.light.gui.preset_dialog import PresetDialog, wavelength_box
 from napari_gpubio.light.gui.preset_tissues import origins
 from napari_gpubio.light.gui.property_model import NO_LABELS, PropertyModel, Rgba

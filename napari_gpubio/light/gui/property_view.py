@@ -6,9 +6,7 @@ from typing import Any
 from qtpy.QtCore import QModelIndex, Qt, Signal
 from qtpy.QtWidgets import QAbstractItemView, QApplication, QWidget
 
-from napari_gpubio.gui.tables.editor import CHIP_PIXELS
-from napari_gpubio.gui.tables.model import Place
-from napari_gpubio.gui.tables.view import CellView
+from napari_gpubio.gui.tables import CHIP_PIXELS, CellView, Place
 from napari_gpubio.light.gui.property_model import COLUMNS, FIELDS, PropertyModel
 from napari_gpubio.light.gui.property_rows import NUMBERS
 

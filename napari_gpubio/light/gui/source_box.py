@@ -1,7 +1,6 @@
 """Source inputs: kind and sizes, position and direction, and what a click in the viewer places."""
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,43 +9,11 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QButtonGroup, QCheckBox, QComboBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.gui.fields import NumberBox, NumberRow
 from napari_gpubio.gui.forms import ParamForm, aligned_form, row_label
 from napari_gpubio.gui.layer_box import LayerBox
-from napari_gpubio.gui.number_field import NumberBox
 from napari_gpubio.light.gui.optodes import Optodes, Placement
 from napari_gpubio.light.source import KINDS, Source
-
-
-class NumberRow(QWidget):
-    """Three numbers x, y, z."""
-
-    edited = Signal(object)
-
-    def __init__(self, step: float, decimals: int, tips: Sequence[str], parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(3)
-        self.boxes = [NumberBox(-1e5, 1e5, 0.0, decimals, self, step=step) for _ in tips]
-        for box, tip in zip(self.boxes, tips, strict=True):
-            box.setToolTip(tip)
-            box.edited.connect(self._on_edited)
-            row.addWidget(box, 1)
-
-    def show_values(self, values: Sequence[float]) -> None:
-        """Show numbers without a word; what is not edited keeps all its digits."""
-        for box, value in zip(self.boxes, values, strict=True):
-            box.show_value(value)
-
-    def _on_edited(self, _: float) -> None:
-        self.edited.emit(tuple(box.value() for box in self.boxes))
-
-
-CHOICES = {
-    "source": ("Source", "A click on the surface puts the source there; drag its marker to move it"),
-    "detector": ("Detector", "A click on the surface adds a detector (as Shift+click always does); drag to move it"),
-    "nothing": ("Nothing", "Clicks and drags only move the view"),
-}
 
 
 class PlaceBar(QWidget):

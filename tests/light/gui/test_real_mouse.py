@@ -8,7 +8,7 @@ from qtpy.QtCore import QPoint, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
-from napari_gpubio.gui.orientation import camera_of, set_view
+from napari_gpubio.gui.views import camera_of, set_view
 from tests.dock_widgets import MILLISECONDS
 from tests.light.gui.panel_samples import (
     CENTER,
