@@ -12,7 +12,7 @@ from qtpy.QtCore import QObject, Qt, QTimer, Signal
 from qtpy.QtWidgets import QLabel, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.napari_io import grid_of, volume_of
+from napari_gpubio.core.napari_io import carried, grid_of, volume_of
 from napari_gpubio.core.space import viewer_to_world as to_world
 from napari_gpubio.core.space import voxel_sizes_mm, world_axes_of
 from napari_gpubio.core.space import world_to_viewer as to_viewer
@@ -22,7 +22,7 @@ from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layer_box import LayerBox
 from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.light.model import OUTSIDE, Domain
-from napari_gpubio.light.napari_io import domain_of
+from napari_gpubio.light.napari_io import domain_of, result_of
 from napari_gpubio.light.surface import first_tissue, nearest_surface
 
 Position = npt.NDArray[np.float64]
@@ -289,3 +289,38 @@ class LabelBox(QWidget):
 
 def _is_volume(layer: Any) -> bool:
     return isinstance(layer, Labels) and layer.ndim >= 3
+
+
+class LoadedResults(QObject):
+    """Finds the layer of a fluence that came, in one file, with the labels that are chosen.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    domain
+        Gives what the chosen labels carry, or None.
+    """
+
+    found = Signal(object)
+
+    def __init__(self, viewer: Any, domain: Callable[[], Domain | None], parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._viewer, self._domain = viewer, domain
+
+    def look(self, *_: Any) -> None:
+        """Report such a layer if there is one that no panel has yet."""
+        domain = self._domain()
+        for layer in self._viewer.layers if domain is not None else ():
+            result = result_of(layer)
+            if result is not None and result.domain is domain and carried(layer, "panel") is None:
+                self.found.emit(layer)
+                return
+
+    def attach(self) -> None:
+        """Follow the viewer's layers."""
+        self._viewer.layers.events.inserted.connect(self.look)
+
+    def detach(self) -> None:
+        """Stop following the viewer."""
+        self._viewer.layers.events.inserted.disconnect(self.look)

@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from qtpy.QtCore import QObject, Signal
-from qtpy.QtWidgets import QComboBox, QFileDialog, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.gui.file_dialogs import open_path, save_path
 from napari_gpubio.gui.forms import aligned_form, row_label
 from napari_gpubio.gui.script import file_name
 from napari_gpubio.light.gui.layer_model import DIM
-from napari_gpubio.light.gui.layers.request import Request
+from napari_gpubio.light.gui.request import LayerRequest
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco
 from napari_gpubio.light.layers.model import LayeredMedium
@@ -25,8 +26,8 @@ class PresetBox(QWidget):
     """Presets, and the runs of a file that was opened; ``chosen`` carries medium and settings."""
 
     chosen = Signal(object, object)
-    open_wanted = Signal()
-    save_wanted = Signal()
+    open_requested = Signal()
+    save_requested = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -96,8 +97,8 @@ class PresetBox(QWidget):
         row = QHBoxLayout(part)
         row.setContentsMargins(0, 0, 0, 0)
         for text, tip, signal in (
-            ("Open .mci or .mco…", "Open an input file or a result of MCML", self.open_wanted),
-            ("Save .mci…", "Write layers, grid and photons as an input file of MCML", self.save_wanted),
+            ("Open .mci or .mco…", "Open an input file or a result of MCML", self.open_requested),
+            ("Save .mci…", "Write layers, grid and photons as an input file of MCML", self.save_requested),
         ):
             button = QPushButton(text, part)
             button.setToolTip(tip)
@@ -136,21 +137,23 @@ class McmlFiles(QObject):
     status_changed = Signal(str)
     error_occurred = Signal(str)
 
-    def __init__(self, read: Callable[[], Request], parent: QObject | None = None) -> None:
+    def __init__(self, read: Callable[[], LayerRequest], parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._read = read
 
     def ask_to_open(self) -> None:
         """Ask for a file and open it."""
-        path, _ = QFileDialog.getOpenFileName(self.parent(), "Open a file of MCML", "", OPENED)
-        if path:
+        if path := open_path(self._window(), "Open a file of MCML", OPENED):
             self.open(path)
 
     def ask_to_save(self) -> None:
         """Ask for a file and write the inputs in it."""
-        path, _ = QFileDialog.getSaveFileName(self.parent(), "Save an input file of MCML", "layers.mci", "MCML (*.mci)")
-        if path:
+        if path := save_path(self._window(), "Save an input file of MCML", "MCML (*.mci)", name="layers.mci"):
             self.save(path)
+
+    def _window(self) -> QWidget | None:
+        parent = self.parent()
+        return parent if isinstance(parent, QWidget) else None
 
     def open(self, path: str | Path) -> None:
         """Read the runs of an input file, or the result in an output file with what made it."""

@@ -163,7 +163,7 @@ _LINE = "<span style='color:{}; font-size:16px'>●</span> {}"
 class ResultHead(QWidget):
     """Findings, how the result was made, and a button to go on with it."""
 
-    continue_wanted = Signal()
+    continue_requested = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -176,7 +176,7 @@ class ResultHead(QWidget):
             "Go on with this result and its own inputs: to its end if it was stopped, else with as many photons more "
             "as Photons says"
         )
-        self._continue.clicked.connect(lambda: self.continue_wanted.emit())
+        self._continue.clicked.connect(lambda: self.continue_requested.emit())
         made = QHBoxLayout()
         made.addWidget(self._made, 1)
         made.addWidget(self._continue)
@@ -190,7 +190,7 @@ class ResultHead(QWidget):
         """The findings."""
         return self._findings.text()
 
-    def show_result(self, result: Any, findings: Sequence[Finding], *, can_go_on: bool) -> None:
+    def show_result(self, result: Any, findings: Sequence[Finding], *, can_continue: bool) -> None:
         """Speak of a result of either engine.
 
         Parameters
@@ -199,12 +199,12 @@ class ResultHead(QWidget):
             Has ``launched`` photons, and ``parameters`` with seconds and device.
         findings
             What is to be said of it.
-        can_go_on
+        can_continue
             Whether more photons of it can be traced now.
         """
         self._findings.setText("<br>".join(_LINE.format(STATUS_COLORS[f.status], escape(f.sentence)) for f in findings))
         self._made.setText(made_text(result))
-        self._continue.setEnabled(can_go_on)
+        self._continue.setEnabled(can_continue)
 
 
 def made_text(result: Any) -> str:

@@ -59,7 +59,7 @@ class PhantomBox(QWidget):
         form.addRow(self._note)
         for text, tip, simulate in (
             ("Make voxel phantom", "Add a labels layer with these optical properties", False),
-            ("… and simulate it", "Add it, and open the dock widget that simulates it in voxels", True),
+            ("… and simulate it", "Add it, and choose it in Voxels, with the same beam and photons", True),
         ):
             button = QPushButton(text, self)
             button.setToolTip(tip)
@@ -147,8 +147,7 @@ class PhantomBox(QWidget):
         self._note.setText(" ".join([f"{x} × {y} × {z} voxels.", *plan.notes]))
 
 
-MADE = "Added {!r} with its optical properties. Open Plugins › Light transport to simulate it in voxels."
-PLUGIN, VOXEL_PANEL = "napari-gpubio", "Light transport"
+MADE = "Added {!r} with its optical properties; choose Voxels above to simulate it."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,6 +182,8 @@ class PhantomController(QObject):
         Returns what is to be made; raises InvalidInput.
     make_room
         Called before a phantom is added.
+    simulate
+        Called with the phantom's layer if it is to be simulated.
     """
 
     noted = Signal(str)
@@ -193,16 +194,17 @@ class PhantomController(QObject):
         viewer: Any,
         read: Callable[[], PhantomRequest],
         make_room: Callable[[], None],
+        simulate: Callable[[Any], None],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._viewer, self._read, self._make_room = viewer, read, make_room
+        self._viewer, self._read, self._make_room, self._simulate = viewer, read, make_room, simulate
         self._simulates = False
         self._job = LatestJob(self)
         self._job.finished.connect(self._on_made)
 
     def make(self, *, simulate: bool = False) -> None:
-        """Add the layers as labels with their optical properties, and open the panel that simulates them if wanted."""
+        """Add the layers as labels with their optical properties, and simulate them if wanted."""
         try:
             request = self._read()
             plan_phantom(request.medium, **request.sizes)  # what is wrong is said before anything is made
@@ -224,9 +226,10 @@ class PhantomController(QObject):
         self._make_room()
         layer = self._viewer.add_labels(data, **keywords)
         _show_from_the_side(self._viewer, layer)
-        self.noted.emit(" ".join([MADE.format(layer.name), *carried(layer, "case").notes]))
-        if self._simulates and hasattr(self._viewer, "window"):
-            self._viewer.window.add_plugin_dock_widget(PLUGIN, VOXEL_PANEL, tabify=True)
+        if self._simulates:
+            self._simulate(layer)
+        else:
+            self.noted.emit(" ".join([MADE.format(layer.name), *carried(layer, "case").notes]))
 
 
 def _making(request: PhantomRequest) -> Generator[Step, None, LayerData]:

@@ -10,8 +10,8 @@ from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.light.gui.layer_model import DIM
-from napari_gpubio.light.gui.layers.request import Picture
 from napari_gpubio.light.gui.plots_axes import COLORS, LogPlot
+from napari_gpubio.light.gui.request import Displayed
 from napari_gpubio.light.layers.curves import (
     Curve,
     angle_curves,
@@ -20,6 +20,7 @@ from napari_gpubio.light.layers.curves import (
     escape_curves,
     radial_curve,
 )
+from napari_gpubio.light.layers.result import LayeredResult
 
 EMPTY = "No result yet: press Run."
 NO_MAP = "This result has no absorption map: tick it under Run, and run again."
@@ -27,6 +28,7 @@ NOTHING = "Nothing escaped on any side."
 BROAD, AT_RADIUS = "broad beam", "at radius"
 _LEAST_KNOWN = 0.5  # relative error up to which a value tells where a plot should end
 Curves = tuple[Curve, ...]
+LayerDisplay = Displayed[LayeredResult]
 
 
 class Pane(QWidget):
@@ -44,11 +46,11 @@ class Pane(QWidget):
     changed = Signal()
 
     def __init__(
-        self, title: str, read: Callable[[Picture], tuple[Curves, str]], parent: QWidget | None = None
+        self, title: str, read: Callable[[LayerDisplay], tuple[Curves, str]], parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
         self._read = read
-        self._picture: Picture | None = None
+        self._displayed: LayerDisplay | None = None
         self.curves: Curves = ()
         self.plot = LogPlot("", "", self)
         self._hint = QLabel(EMPTY, self)
@@ -66,26 +68,26 @@ class Pane(QWidget):
         """The sentence above the plot."""
         return self._hint.text()
 
-    def show_picture(self, picture: Picture | None) -> None:
+    def show_result(self, displayed: LayerDisplay | None) -> None:
         """Draw the curves of another result, or none."""
-        self._picture = picture
+        self._displayed = displayed
         self.plot.empty()
         self.curves = ()
         self._hint.setText(EMPTY)
-        if picture is None:
+        if displayed is None:
             return
-        if self.needs_map and picture.result.A_rz is None:
+        if self.needs_map and displayed.result.A_rz is None:
             self._hint.setText(NO_MAP)
             return
         try:
-            self.curves, remark = self._read(picture)
+            self.curves, remark = self._read(displayed)
         except InvalidInput as error:
             self._hint.setText(str(error))
             return
         self._hint.setText(remark)
-        self._draw(picture)
+        self._draw(displayed)
 
-    def draw_more(self, picture: Picture) -> None:
+    def draw_more(self, displayed: LayerDisplay) -> None:
         """Draw what belongs to the curves."""
 
     def add_choice(self, widget: QWidget) -> None:
@@ -93,14 +95,14 @@ class Pane(QWidget):
         self._top.insertWidget(self._top.count() - 1, widget)
 
     def _draw_again(self, *_: Any) -> None:
-        self.show_picture(self._picture)
+        self.show_result(self._displayed)
         self.changed.emit()
 
-    def _draw(self, picture: Picture) -> None:
+    def _draw(self, displayed: LayerDisplay) -> None:
         first = self.curves[0]
         alike = len({curve.quantity for curve in self.curves}) == 1
         self.plot.name_axes(first.coordinate_text, first.quantity_text if alike else f"Escaping ({first.unit})")
-        self.draw_more(picture)
+        self.draw_more(displayed)
         for curve, color in zip(self.curves, COLORS, strict=False):  # few curves, more colors
             if (curve.value > 0).any():
                 name = f"{curve.name} ± standard error"
@@ -131,17 +133,19 @@ class DepthPane(Pane):
         self.radius.show_value(r_mm)
         self._on_chosen()
 
-    def draw_more(self, picture: Picture) -> None:
+    def draw_more(self, displayed: LayerDisplay) -> None:
         """Mark the layers."""
-        medium, depths = picture.result.medium, self.curves[0].at
+        medium, depths = displayed.result.medium, self.curves[0].at
         layers = np.array([medium.layer_at(z) for z in depths])
         names = {i: layer.name or f"layer {i + 1}" for i, layer in enumerate(medium.layers)}
         self.plot.add_tissues(depths, layers, names)
 
-    def _profile(self, picture: Picture) -> tuple[Curves, str]:
+    def _profile(self, displayed: LayerDisplay) -> tuple[Curves, str]:
         if self._choice.currentText() == BROAD:
-            return (broad_beam_curve(picture.result, picture.look.quantity),), ""
-        return (depth_curve(picture.result, self.radius.value(), picture.look.quantity, picture.look.unit),), ""
+            return (broad_beam_curve(displayed.result, displayed.options.quantity),), ""
+        return (
+            depth_curve(displayed.result, self.radius.value(), displayed.options.quantity, displayed.options.unit),
+        ), ""
 
     def _on_chosen(self, *_: Any) -> None:
         self.radius.setVisible(self._choice.currentText() != BROAD)
@@ -159,10 +163,10 @@ class RadialPane(Pane):
         self.add_choice(self.depth)
         self.depth.edited.connect(self._draw_again)
 
-    def _profile(self, picture: Picture) -> tuple[Curves, str]:
+    def _profile(self, displayed: LayerDisplay) -> tuple[Curves, str]:
         """The profile, and in which layer the depth lies."""
-        medium, depth = picture.result.medium, self.depth.value()
-        curve = radial_curve(picture.result, depth, picture.look.quantity, picture.look.unit)
+        medium, depth = displayed.result.medium, self.depth.value()
+        curve = radial_curve(displayed.result, depth, displayed.options.quantity, displayed.options.unit)
         return (curve,), medium.layers[medium.layer_at(depth)].name
 
 
@@ -180,10 +184,10 @@ class AnglePane(Pane):
         super().__init__("Escaping light by angle", _escaping_by_angle, parent)
         self.plot.legend.setOffset((8, -8))  # where the curves are not: they fall toward 90°
 
-    def draw_more(self, picture: Picture) -> None:
+    def draw_more(self, displayed: LayerDisplay) -> None:
         """Draw the cosine law."""
         at = self.curves[0].at
-        lambertian = picture.result.diffuse_reflectance.value / np.pi * np.cos(np.deg2rad(at))
+        lambertian = displayed.result.diffuse_reflectance.value / np.pi * np.cos(np.deg2rad(at))
         if (lambertian > 0).any():
             self.plot.add_curve(at, lambertian, color=COLORS[3], name="Lambertian of the same Rd", dashed=True)
 
@@ -201,12 +205,12 @@ def _lowest(curve: Curve) -> float:
     return float(np.min(curve.value, where=known, initial=np.inf))
 
 
-def _escaping_by_radius(picture: Picture) -> tuple[Curves, str]:
-    return _with_remark(escape_curves(picture.result, picture.look.unit))
+def _escaping_by_radius(displayed: LayerDisplay) -> tuple[Curves, str]:
+    return _with_remark(escape_curves(displayed.result, displayed.options.unit))
 
 
-def _escaping_by_angle(picture: Picture) -> tuple[Curves, str]:
-    return _with_remark(angle_curves(picture.result))
+def _escaping_by_angle(displayed: LayerDisplay) -> tuple[Curves, str]:
+    return _with_remark(angle_curves(displayed.result))
 
 
 def _with_remark(curves: Curves) -> tuple[Curves, str]:

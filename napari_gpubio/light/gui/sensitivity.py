@@ -10,13 +10,14 @@ import numpy as np
 from napari_gpubio.core.napari_io import KEY, LayerData, carried, volume_layer
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.gui.fluence_view import fading
 from napari_gpubio.light.gui.labels import vector
-from napari_gpubio.light.gui.request import Look
+from napari_gpubio.light.gui.request import DisplayOptions
+from napari_gpubio.light.gui.views import fading
 from napari_gpubio.light.napari_io import decade_limits, log_name
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_steps
-from napari_gpubio.light.sensitivity import Sensitivity, sensitivity
+from napari_gpubio.light.sensitivity import Sensitivity
+from napari_gpubio.light.sensitivity import sensitivity as combine
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.surface import inward_normal
 
@@ -24,7 +25,7 @@ PART = "sensitivity"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Banana:
+class SensitivityMap:
     """The sensitivity to one detector, ready to be shown.
 
     Parameters
@@ -33,15 +34,15 @@ class Banana:
         The result of the source that it belongs to.
     detector
         Name of the detector.
-    found
-        The sensitivity.
+    sensitivity
+        Of each voxel.
     layer
         It as a layer.
     """
 
     source_run: LightResult
     detector: str
-    found: Sensitivity
+    sensitivity: Sensitivity
     layer: LayerData
 
 
@@ -59,8 +60,8 @@ def adjoint_source(result: LightResult, detector: Detector) -> Source:
 
 
 def sensitivity_steps(
-    result: LightResult, detector: Detector, name: str, device: str, stop: threading.Event, look: Look
-) -> Generator[Step, None, Banana]:
+    result: LightResult, detector: Detector, name: str, device: str, stop: threading.Event, options: DisplayOptions
+) -> Generator[Step, None, SensitivityMap]:
     """Simulate light from a detector with as many photons as a result has, and combine both.
 
     Parameters
@@ -71,7 +72,7 @@ def sensitivity_steps(
         Where the light starts, and what it is called.
     device, stop
         See `simulate_steps`.
-    look
+    options
         How the layer is drawn.
     """
     # other photons than the source's, because the errors of both runs are taken as independent
@@ -84,34 +85,34 @@ def sensitivity_steps(
             try:
                 step = next(steps)
             except StopIteration as end:
-                found = sensitivity(result, end.value)
-                return Banana(result, name, found, sensitivity_layer(found, name, look))
+                found = combine(result, end.value)
+                return SensitivityMap(result, name, found, sensitivity_layer(found, name, options))
             yield dataclasses.replace(step, message=f"photons from {name}", look=None)
     finally:
         steps.close()
 
 
-def sensitivity_layer(found: Sensitivity, name: str, look: Look) -> LayerData:
+def sensitivity_layer(found: Sensitivity, name: str, options: DisplayOptions) -> LayerData:
     """Return the image layer of log10 of a sensitivity's size, mm; voxels without light are NaN."""
-    values = -(found.masked_mm() if look.masks else found.jacobian_mm)
+    values = -(found.masked_mm() if options.hide_uncertain else found.jacobian_mm)
     shown = np.full(values.shape, np.nan, np.float32)
     np.log10(values, out=shown, where=values > 0)
-    told = {"quantity": "log10 sensitivity", "unit": "mm", "panel": f"{PART} {name}"}
+    metadata = {"quantity": "log10 sensitivity", "unit": "mm", "panel": f"{PART} {name}"}
     return volume_layer(
         shown,
         found.domain.affine,
         log_name("", f"sensitivity to {name}", "mm"),
-        metadata=told,
-        contrast_limits=decade_limits(shown, look.decades),
+        metadata=metadata,
+        contrast_limits=decade_limits(shown, options.decades),
         colormap=fading("viridis"),
         blending="translucent_no_depth",
         opacity=0.85,
     )
 
 
-def show_banana(viewer: Any, banana: Banana) -> None:
+def show_sensitivity(viewer: Any, found: SensitivityMap) -> None:
     """Show a sensitivity in place of the one to the same detector."""
-    data, keywords, _ = banana.layer
+    data, keywords, _ = found.layer
     mark = keywords["metadata"][KEY]["panel"]
     for layer in [layer for layer in viewer.layers if carried(layer, "panel") == mark]:
         viewer.layers.remove(layer.name)

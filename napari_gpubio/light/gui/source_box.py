@@ -15,12 +15,18 @@ from napari_gpubio.gui.layer_box import LayerBox
 from napari_gpubio.light.gui.optodes import Optodes, Placement
 from napari_gpubio.light.source import KINDS, Source
 
+CHOICES = {
+    "source": ("Source", "A click on the surface puts the source there; drag its marker to move it"),
+    "detector": ("Detector", "A click on the surface adds a detector (as Shift+click always does); drag to move it"),
+    "nothing": ("Nothing", "Clicks and drags only move the view"),
+}
+
 
 class PlaceBar(QWidget):
     """Three buttons, one of them down, and one that takes a change back."""
 
     changed = Signal(str)
-    undo_wanted = Signal()
+    undo_requested = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -40,7 +46,7 @@ class PlaceBar(QWidget):
         self._buttons["source"].setChecked(True)
         self._undo = QPushButton("Undo", self)
         self._undo.setToolTip("Take the last change of source and detectors back")
-        self._undo.clicked.connect(lambda: self.undo_wanted.emit())
+        self._undo.clicked.connect(lambda: self.undo_requested.emit())
         row.addSpacing(6)
         row.addWidget(self._undo)
 
@@ -78,8 +84,8 @@ class SourceBox(QWidget):
     moved = Signal(object)  # position, world mm
     turned = Signal(object)  # direction
     deepened = Signal(float)
-    normal_wanted = Signal(bool)
-    flip_wanted = Signal()
+    normal_requested = Signal(bool)
+    flip_requested = Signal()
     chosen = Signal(int)  # another source shall shine
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
@@ -232,8 +238,8 @@ class SourceBox(QWidget):
         self._position.edited.connect(self.moved)
         self._direction.edited.connect(self.turned)
         self._depth.edited.connect(self.deepened)
-        self._normal.toggled.connect(self.normal_wanted)
-        flip.clicked.connect(lambda: self.flip_wanted.emit())
+        self._normal.toggled.connect(self.normal_requested)
+        flip.clicked.connect(lambda: self.flip_requested.emit())
         return self._place
 
     def _warning_part(self) -> QWidget:

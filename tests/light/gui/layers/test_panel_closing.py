@@ -1,4 +1,4 @@
-"""The dock widget "Light in layers" among other layers, hidden, and closed."""
+"""Light in layers among other layers, hidden, and closed."""
 
 import threading
 import weakref
@@ -8,7 +8,7 @@ import pytest
 
 from napari_gpubio.light.layers.beams import Beam
 from tests.dock_widgets import WAYS_TO_CLOSE, check_closing_ends_a_run, close, ended, hide_and_show
-from tests.light.layers_gui.panel_samples import FEW, add_panel, result, run, settle
+from tests.light.gui.layers.panel_samples import FEW, add_panel, result, run, settle
 
 
 def test_other_layers_without_units_get_no_complaint(viewer, panel, qtbot):
@@ -20,7 +20,7 @@ def test_other_layers_without_units_get_no_complaint(viewer, panel, qtbot):
     assert not viewer.canvas.overlays.scale_bar.visible
     run(qtbot, panel)
     viewer.layers.remove("photo")
-    panel.grid_box._boxes["depth_bins"].setValue(10)
+    panel.layers.grid_box._boxes["depth_bins"].setValue(10)
     run(qtbot, panel)
     assert str(viewer.layers.extent.units[0]) == "millimeter"
 
@@ -39,9 +39,9 @@ def test_nothing_is_left_when_it_is_closed(make_napari_viewer, qtbot, how):
     viewer = make_napari_viewer(strict_qt="raise")
     panel = add_panel(viewer)
     run(qtbot, panel)
-    panel.results.plots.open()
+    panel.plots.open()
     qtbot.wait(50)
-    panel.beam_box.set_beam(Beam(kind="flat", radius_mm=0.3))
+    panel.layers.beam_box.set_beam(Beam(kind="flat", radius_mm=0.3))
     settle(qtbot, panel)
     gone, kept = weakref.ref(panel), weakref.ref(result(viewer))
     threads = [thread for thread in threading.enumerate() if "napari-gpubio" in thread.name]

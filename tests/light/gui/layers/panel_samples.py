@@ -1,9 +1,9 @@
-"""What the tests of the dock widget "Light in layers" share: a panel, layers for it, and what a user does."""
+"""What the tests of light in layers share: a panel, layers for it, and what a user does."""
 
 from napari.utils._proxies import PublicOnlyProxy
 
 from napari_gpubio.core.napari_io import carried
-from napari_gpubio.light.gui.layers import LayeredPanel
+from napari_gpubio.light.gui import LightPanel
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
 from tests.dock_widgets import docked, press_and_wait, wait_until
@@ -22,11 +22,11 @@ SETTINGS = LayeredSettings(photons=FEW, dr_mm=0.05, dz_mm=0.05, radial_bins=40, 
 
 
 def add_panel(viewer):
-    panel = docked(viewer, LayeredPanel(PublicOnlyProxy(viewer)), "Light in layers")
+    panel = docked(viewer, LightPanel(PublicOnlyProxy(viewer), mode="layers"), "Light transport")
     panel.choose_device("cpu")
-    panel.grid_box.set_settings(SETTINGS)
-    panel.run_box.set_settings(SETTINGS)
-    panel.table.set_medium(MEDIUM)
+    panel.layers.grid_box.set_settings(SETTINGS)
+    panel.layers.run_box.set_settings(SETTINGS)
+    panel.layers.table.set_medium(MEDIUM)
     panel.say("")
     return panel
 
@@ -35,8 +35,13 @@ def settle(qtbot, panel):
     """Wait until nothing runs or waits to run."""
 
     def still():
-        jobs = (panel._redraw, panel._quick._job, panel.phantoms._job)
-        return not (panel.running or panel._quick.busy or any(job._running is not None for job in jobs))
+        jobs = (
+            panel.layers._redraw,
+            panel.layers._quick._job,
+            panel.layers.phantoms._job,
+            panel.layers.results._counting,
+        )
+        return not (panel.running or panel.layers._quick.busy or any(job._running is not None for job in jobs))
 
     wait_until(qtbot, still)
 
@@ -48,7 +53,7 @@ def run(qtbot, panel):
 
 def picture(viewer):
     """The panel's picture layer."""
-    return next((layer for layer in viewer.layers if carried(layer, "panel") == "layered picture"), None)
+    return next((layer for layer in viewer.layers if carried(layer, "panel") == "layered fluence"), None)
 
 
 def result(viewer):
@@ -58,7 +63,7 @@ def result(viewer):
 
 def change(panel, column, text):
     """Type into the first layer."""
-    panel.table.model.type_in({(0, column): text})
+    panel.layers.table.model.type_in({(0, column): text})
 
 
 def held_run(qtbot, panel, held):

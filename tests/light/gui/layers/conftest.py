@@ -1,10 +1,10 @@
-"""Fixtures of the tests of the dock widget "Light in layers"."""
+"""Fixtures of the tests of light in layers."""
 
 import pytest
 
-from napari_gpubio.light.gui.layers import request
+from napari_gpubio.light.gui import request
 from tests.dock_widgets import Held, until_the_end
-from tests.light.layers_gui.panel_samples import add_panel
+from tests.light.gui.layers.panel_samples import add_panel
 
 
 @pytest.fixture

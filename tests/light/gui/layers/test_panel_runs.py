@@ -1,4 +1,4 @@
-"""The dock widget "Light in layers": quick runs, and what may happen while something runs."""
+"""Light in layers: quick runs, and what may happen while something runs."""
 
 import dataclasses
 
@@ -7,12 +7,11 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
-from napari_gpubio.light.gui import pictured
-from napari_gpubio.light.gui.layers import request
+from napari_gpubio.light.gui import request
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.run import simulate_layers
 from tests.dock_widgets import MILLISECONDS, button, press_and_wait, texts
-from tests.light.layers_gui.panel_samples import (
+from tests.light.gui.layers.panel_samples import (
     FEW,
     MEDIUM,
     MUA,
@@ -27,8 +26,8 @@ from tests.light.layers_gui.panel_samples import (
 
 
 def test_quick_runs_follow_every_change(viewer, panel, qtbot, monkeypatch):
-    monkeypatch.setattr(request, "QUICK_PHOTONS", 500)
-    panel.run_box.set_live(True)
+    monkeypatch.setattr(request, "LAYER_QUICK_PHOTONS", 500)
+    panel.layers.run_box.set_live(True)
     settle(qtbot, panel)
     assert result(viewer).launched == 500
     for mua in ("2", "3", "4"):
@@ -38,24 +37,25 @@ def test_quick_runs_follow_every_change(viewer, panel, qtbot, monkeypatch):
     change(panel, MUA, "-4")
     settle(qtbot, panel)
     assert result(viewer).medium.layers[0].mua_per_mm == 4.0
-    assert "µa is -4" in panel.table.message
-    panel.table.model.undo()
+    assert "µa is -4" in panel.layers.table.message
+    panel.layers.table.model.undo()
     settle(qtbot, panel)
     run(qtbot, panel)
     assert result(viewer).launched == FEW
 
 
 def test_the_picture_refines_while_it_runs(viewer, panel, qtbot, monkeypatch):
-    monkeypatch.setattr(pictured, "LOOK_SECONDS", 0.0)
-    panel.run_box.photons.set_value(1_500_000)
+    monkeypatch.setattr(request, "PREVIEW_SECONDS", 0.0)
+    panel.layers.run_box.photons.set_value(1_500_000)
     seen = []
-    real = panel.view.show
+    real = panel.layers.view.display
 
-    def show(shown, **keywords):
-        real(shown, **keywords)
+    def display(shown):
+        added = real(shown)
         seen.append((shown.result.launched, picture(viewer)))
+        return added
 
-    monkeypatch.setattr(panel.view, "show", show)
+    monkeypatch.setattr(panel.layers.view, "display", display)
     run(qtbot, panel)
     launched = [count for count, _ in seen]
     assert len(launched) > 2
@@ -66,8 +66,8 @@ def test_the_picture_refines_while_it_runs(viewer, panel, qtbot, monkeypatch):
 
 def test_the_look_can_be_changed_while_it_runs(viewer, panel, qtbot, held):
     held_run(qtbot, panel, held)
-    panel.picture_box.set_quantity("absorbed")
-    panel.beam_box.set_beam(Beam(kind="flat", radius_mm=0.3))
+    panel.layers.display_box.set_quantity("absorbed")
+    panel.layers.beam_box.set_beam(Beam(kind="flat", radius_mm=0.3))
     held.go.set()
     settle(qtbot, panel)
     assert "absorbed" in picture(viewer).name
@@ -84,7 +84,7 @@ def test_a_change_during_a_run_lets_it_go_on_and_says_so(viewer, panel, qtbot, h
 
 
 def test_stop_keeps_what_was_done_with_its_error(viewer, panel, qtbot):
-    panel.run_box.photons.set_value(4_000_000_000)
+    panel.layers.run_box.photons.set_value(4_000_000_000)
     panel.run_button.click()
     qtbot.waitUntil(lambda: picture(viewer) is not None, timeout=MILLISECONDS)
     with qtbot.waitSignal(panel.run_finished, timeout=10_000):
@@ -94,13 +94,13 @@ def test_stop_keeps_what_was_done_with_its_error(viewer, panel, qtbot):
     assert not stopped.complete
     assert 0 < stopped.launched < 4_000_000_000
     assert stopped.total == pytest.approx(1.0, abs=1e-6)
-    assert any("Stopped after" in text for text in texts(panel.results))
+    assert any("Stopped after" in text for text in texts(panel.layers.results))
 
 
 def test_a_result_is_gone_on_with(viewer, panel, qtbot):
     run(qtbot, panel)
     change(panel, MUA, "9")  # it goes on with its own inputs
-    panel.run_box.photons.set_value(3 * FEW)
+    panel.layers.run_box.photons.set_value(3 * FEW)
     press_and_wait(qtbot, panel, button(panel, "Continue"))
     settle(qtbot, panel)
     whole = simulate_layers(MEDIUM, dataclasses.replace(SETTINGS, photons=4 * FEW), device="cpu")
@@ -122,17 +122,17 @@ def test_a_stopped_result_is_gone_on_with_to_its_end(viewer, panel, qtbot, held)
 
 
 def test_while_it_runs_nothing_is_called_stopped(panel, qtbot, held):
-    panel.run_box.photons.set_value(100_000_000)
+    panel.layers.run_box.photons.set_value(100_000_000)
     panel.run_button.click()
     held.go.set()
-    qtbot.waitUntil(lambda: panel.results.picture is not None, timeout=MILLISECONDS)
+    qtbot.waitUntil(lambda: panel.layers.results.displayed is not None, timeout=MILLISECONDS)
     assert panel.running
-    assert "Running:" in panel.results.head.text
-    assert "Stopped" not in panel.results.head.text
+    assert "Running:" in panel.layers.results.head.text
+    assert "Stopped" not in panel.layers.results.head.text
     assert not button(panel, "Continue").isEnabled()
     panel.stop()
     settle(qtbot, panel)
-    assert "Stopped after" in panel.results.head.text
+    assert "Stopped after" in panel.layers.results.head.text
     assert button(panel, "Continue").isEnabled()
 
 

@@ -1,4 +1,4 @@
-"""The layer table of the dock widget "Light in layers": typing, moving, pasting, and what is wrong."""
+"""The layer table of light in layers: typing, moving, pasting, and what is wrong."""
 
 import math
 
@@ -14,7 +14,7 @@ from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.napari_io import LAYER_COLORS
 from napari_gpubio.light.layers.presets import layered_preset
 from tests.dock_widgets import button
-from tests.light.layers_gui.panel_samples import MEDIUM
+from tests.light.gui.layers.panel_samples import MEDIUM
 
 SKIN = layered_preset("seven-layer skin at 600 nm").medium
 NAME, N, MUA, MUS, G, D = range(6)
