@@ -8,11 +8,10 @@ From a segmented head to its fluence in three calls::
 """
 
 from napari_gpubio.light.detectors import DetectedPhotons, Detector
-from napari_gpubio.light.io.layered_results import load_layered_result, save_layered_result
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco, write_mco
 from napari_gpubio.light.io.mcx.cases import McxCase, read_mcx, write_mcx
-from napari_gpubio.light.io.results import load_result, save_result
+from napari_gpubio.light.io.results import load_layered_result, load_result, save_layered_result, save_result
 from napari_gpubio.light.io.snirf import Optodes, read_snirf
 from napari_gpubio.light.io.table import read_table, write_table
 from napari_gpubio.light.io.volumes import read_domain, write_fluence
@@ -24,13 +23,13 @@ from napari_gpubio.light.layers.result import Estimates, LayeredResult
 from napari_gpubio.light.layers.run import layer_steps, simulate_layers
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.numbers import fluence_units
 from napari_gpubio.light.phantom import default_detectors, default_source, head_phantom, load_head_phantom
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
 from napari_gpubio.light.run import needed_memory_mb, simulate, simulate_steps
 from napari_gpubio.light.sensitivity import Sensitivity, sensitivity
 from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.source import Source
+from napari_gpubio.light.statistics import fluence_units
 from napari_gpubio.light.tissue import Chromophores, head_media, power_law, preset, preset_names
 
 __all__ = [

@@ -21,19 +21,12 @@ from napari_gpubio.light.io.table import read_table
 from napari_gpubio.light.io.volumes import read_domain, sidecar_path, write_fluence
 from napari_gpubio.light.layers import cli as mcml
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.numbers import (
-    PER_PHOTON,
-    FluenceUnit,
-    NumberRow,
-    findings,
-    fluence_units,
-    number_rows,
-    write_csv,
-)
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_steps
 from napari_gpubio.light.settings import FACE_RULES, FACES, Settings
 from napari_gpubio.light.source import KINDS, Source
+from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit, findings, fluence_units
+from napari_gpubio.light.summary import NumberRow, number_rows, write_csv
 from napari_gpubio.light.surface import ALL_ROUND, inward_normal, source_problem
 
 _POINT = ("X", "Y", "Z")

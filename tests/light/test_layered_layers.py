@@ -34,8 +34,8 @@ from napari_gpubio.light.layers.numbers import absorbed_beyond, fraction_rows, l
 from napari_gpubio.light.layers.phantom import voxel_case, voxel_phantom
 from napari_gpubio.light.layers.run import simulate_layers
 from napari_gpubio.light.layers.settings import LayeredSettings, ring_area_mm2, solid_angle_sr
-from napari_gpubio.light.numbers import fluence_units
 from napari_gpubio.light.result import Estimate
+from napari_gpubio.light.statistics import fluence_units
 
 MEDIUM = LayeredMedium(
     name="three",

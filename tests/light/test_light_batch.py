@@ -15,10 +15,10 @@ from napari_gpubio.light import cli as batch
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io import load_result, write_table
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.numbers import NumberRow
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.source import Source
+from napari_gpubio.light.summary import NumberRow
 from tests.light.result_samples import layered_domain
 
 HEAD = layered_domain((8, 9, 10), 2.0)

@@ -16,11 +16,11 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io import archive, load_result, save_layered_result, save_result
-from napari_gpubio.light.numbers import number_rows
 from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.run import simulate, simulate_steps
 from napari_gpubio.light.settings import Settings
 from napari_gpubio.light.source import Source
+from napari_gpubio.light.summary import number_rows
 from tests.light.full_disk import full_disk
 from tests.light.layered_samples import VAN_DE_HULST, run
 from tests.light.result_files import check_same, rewritten

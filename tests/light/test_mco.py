@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.io.mco import read_mco, write_mco
-from napari_gpubio.light.io.mco_layout import BLOCKS, angular_ratio
+from napari_gpubio.light.io.mco import BLOCKS, angular_ratio, read_mco, write_mco
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.run import simulate_layers
 from napari_gpubio.light.layers.settings import LayeredSettings, angle_centers, ring_area_mm2, solid_angle_sr

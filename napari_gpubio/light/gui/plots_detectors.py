@@ -12,17 +12,11 @@ from qtpy.QtWidgets import QWidget as Widget
 
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.light.gui.number_table import chip
 from napari_gpubio.light.gui.plots_axes import COLORS, LogPlot
-from napari_gpubio.light.gui.results_table import chip
-from napari_gpubio.light.numbers import (
-    DetectorNumbers,
-    TimeSpread,
-    detector_numbers,
-    label_name,
-    number_text,
-    time_spread,
-)
 from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.statistics import DetectorNumbers, TimeSpread, detector_numbers, label_name, time_spread
+from napari_gpubio.light.summary import number_text
 
 EMPTY = "No result yet: place a source and press Run."
 NONE = "There are no detectors: place some on the surface and press Run."

@@ -1,4 +1,4 @@
-"""The part of the panel that speaks of the source: its kind and sizes, where it is and whereto it shines."""
+"""Source inputs: kind and sizes, position and direction, and what a click in the viewer places."""
 
 import dataclasses
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from napari.layers import Image
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QButtonGroup, QCheckBox, QComboBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.fields import NumberBox, NumberRow
@@ -14,6 +14,55 @@ from napari_gpubio.gui.forms import ParamForm, aligned_form, row_label
 from napari_gpubio.gui.layer_box import LayerBox
 from napari_gpubio.light.gui.optodes import Optodes, Placement
 from napari_gpubio.light.source import KINDS, Source
+
+CHOICES = {
+    "source": ("Source", "A click on the surface puts the source there; drag its marker to move it"),
+    "detector": ("Detector", "A click on the surface adds a detector (as Shift+click always does); drag to move it"),
+    "nothing": ("Nothing", "Clicks and drags only move the view"),
+}
+
+
+class PlaceBar(QWidget):
+    """Three buttons, one of them down, and one that takes a change back."""
+
+    changed = Signal(str)
+    undo_requested = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(3)
+        row.addWidget(QLabel("A click places", self))
+        self._group = QButtonGroup(self)
+        self._buttons: dict[str, QPushButton] = {}
+        for name, (text, tip) in CHOICES.items():
+            button = self._buttons[name] = QPushButton(text, self)
+            button.setCheckable(True)
+            button.setToolTip(tip)
+            button.toggled.connect(lambda down, name=name: self.changed.emit(name) if down else None)
+            self._group.addButton(button)
+            row.addWidget(button, 1)
+        self._buttons["source"].setChecked(True)
+        self._undo = QPushButton("Undo", self)
+        self._undo.setToolTip("Take the last change of source and detectors back")
+        self._undo.clicked.connect(lambda: self.undo_requested.emit())
+        row.addSpacing(6)
+        row.addWidget(self._undo)
+
+    @property
+    def choice(self) -> str:
+        """``source``, ``detector`` or ``nothing``."""
+        return next(name for name, button in self._buttons.items() if button.isChecked())
+
+    def show_undo(self, *, possible: bool) -> None:
+        """Say whether there is something to take back."""
+        self._undo.setEnabled(possible)
+
+    def choose(self, name: str) -> None:
+        """Let a click place something else."""
+        self._buttons[name].setChecked(True)
+
 
 SIZES = tuple(dict.fromkeys(name for names in KINDS.values() for name in names))
 _RECTANGLES = ("planar", "pattern")
@@ -35,8 +84,8 @@ class SourceBox(QWidget):
     moved = Signal(object)  # position, world mm
     turned = Signal(object)  # direction
     deepened = Signal(float)
-    normal_wanted = Signal(bool)
-    flip_wanted = Signal()
+    normal_requested = Signal(bool)
+    flip_requested = Signal()
     chosen = Signal(int)  # another source shall shine
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
@@ -189,8 +238,8 @@ class SourceBox(QWidget):
         self._position.edited.connect(self.moved)
         self._direction.edited.connect(self.turned)
         self._depth.edited.connect(self.deepened)
-        self._normal.toggled.connect(self.normal_wanted)
-        flip.clicked.connect(lambda: self.flip_wanted.emit())
+        self._normal.toggled.connect(self.normal_requested)
+        flip.clicked.connect(lambda: self.flip_requested.emit())
         return self._place
 
     def _warning_part(self) -> QWidget:

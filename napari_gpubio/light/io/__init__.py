@@ -1,7 +1,6 @@
 """Files of the light engine: labels, tables of optical properties, results."""
 
-from napari_gpubio.light.io.layered_results import load_layered_result, save_layered_result
-from napari_gpubio.light.io.results import load_result, save_result
+from napari_gpubio.light.io.results import load_layered_result, load_result, save_layered_result, save_result
 from napari_gpubio.light.io.table import read_table, write_table
 from napari_gpubio.light.io.volumes import read_domain, write_fluence
 

@@ -17,7 +17,7 @@ from napari_gpubio.light.io.mco import write_mco
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.run import layer_steps
 from napari_gpubio.light.layers.settings import EDGES, LayeredSettings
-from napari_gpubio.light.numbers.text import number_text
+from napari_gpubio.light.summary import number_text
 
 _EXAMPLE = """example:
   napari-gpubio mcml skin.mci --device cuda:all

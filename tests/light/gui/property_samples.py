@@ -4,7 +4,7 @@ from qtpy.QtCore import QItemSelectionModel, Qt
 from qtpy.QtWidgets import QDialog, QLineEdit, QPushButton
 
 from napari_gpubio.light.gui import property_table
-from napari_gpubio.light.gui.property_columns import FIELDS
+from napari_gpubio.light.gui.property_model import FIELDS
 from napari_gpubio.light.model import Medium
 
 MUA, MUS, G, N, SOURCE, NAME = (FIELDS.index(f) for f in ("mua_per_mm", "mus_per_mm", "g", "n", "source", "name"))

@@ -7,7 +7,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.gui.property_columns import FIELDS
+from napari_gpubio.light.gui.property_model import FIELDS
 from napari_gpubio.light.gui.property_rows import TYPED
 from napari_gpubio.light.model import Medium
 from tests.light.gui.property_samples import (
