@@ -1,4 +1,4 @@
-"""Photons on buffers made beforehand, as `simulate_layers` traces them, and the whole call."""
+"""Photons on buffers made beforehand, as `simulate` traces them, and the whole call."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from napari_gpubio.core.device import Device
 from napari_gpubio.light.kernels.layers.gpu import Run, Variant
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
-from napari_gpubio.light.layers.run import make_runs, simulate_layers
+from napari_gpubio.light.layers.run import make_runs, simulate
 from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.scheduling import FIRST_CHUNK, joined
 
@@ -41,7 +41,7 @@ class Tracing:
     device
         A CPU, one GPU, or several.
     variant
-        How a single GPU tallies; None: as `simulate_layers` does it.
+        How a single GPU tallies; None: as `simulate` does it.
     """
 
     def __init__(self, made: Case, device: Device, variant: Variant | None = None) -> None:
@@ -52,7 +52,7 @@ class Tracing:
         self._first_chunk = FIRST_CHUNK[device.kind]
 
     def in_chunks(self) -> None:
-        """Trace them as `simulate_layers` does: in chunks of about a tenth of a second, the cache's pilot included."""
+        """Trace them as `simulate` does: in chunks of about a tenth of a second, the cache's pilot included."""
         for _ in advance_in_pieces(self._runs, self._pieces, first_chunk=self._first_chunk):
             pass
 
@@ -124,7 +124,7 @@ def timed_call(made: Case, device: Device, repeats: int) -> Timed:
 
     def call(watch: Stopwatch) -> Estimate:
         with watch.running():
-            result = simulate_layers(*made, device=device)
+            result = simulate(*made, device=device)
         return result.diffuse_reflectance
 
     return _timed(call, made, repeats)

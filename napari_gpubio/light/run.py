@@ -19,7 +19,7 @@ from napari_gpubio.light.kernels.voxels.tally import VoxelTally
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.scheduling import Backend, check_memory, photon_steps, resumed
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.surface import ALL_ROUND, first_tissue, label_at, nearest_surface, source_problem
 
@@ -29,7 +29,7 @@ _MOST_CELLS = 1 << 32  # of the tallies of a GPU run, whose places are 32-bit nu
 def simulate(
     domain: Domain,
     source: Source,
-    settings: Settings | None = None,
+    settings: LightSettings | None = None,
     *,
     detectors: Sequence[Detector] = (),
     device: str | Device = "auto",
@@ -42,8 +42,9 @@ def simulate(
     Examples
     --------
     >>> from napari_gpubio import light
-    >>> head = light.load_head_phantom()
-    >>> result = light.simulate(head, light.default_source(head), light.Settings(photons=1000), device="cpu")
+    >>> head = light.phantom.load_head_phantom()
+    >>> source = light.phantom.default_source(head)
+    >>> result = light.simulate(head, source, light.LightSettings(photons=1000), device="cpu")
     >>> result.fluence.shape == head.shape
     True
     """
@@ -54,7 +55,7 @@ def simulate(
 def simulate_steps(
     domain: Domain,
     source: Source,
-    settings: Settings | None = None,
+    settings: LightSettings | None = None,
     *,
     detectors: Sequence[Detector] = (),
     device: str | Device = "auto",
@@ -71,7 +72,7 @@ def simulate_steps(
     source
         The light source.
     settings
-        Photons, boundaries, time gates and tallies; see `Settings`.
+        Photons, boundaries, time gates and tallies; see `LightSettings`.
     detectors
         Where escaping photons are caught.
     device
@@ -96,7 +97,7 @@ def simulate_steps(
         If the source shines past the tissue, a detector lies elsewhere, ``resume`` belongs to another simulation, or
         there is too little memory.
     """
-    settings = settings or Settings()
+    settings = settings or LightSettings()
     check_source(domain, source)
     check_detectors(domain, detectors)
     problem = resumed(VoxelProblem(domain, source, settings, tuple(detectors)), resume, VoxelTally)
@@ -114,7 +115,7 @@ def simulate_steps(
     return (yield from steps)
 
 
-def needed_memory_mb(domain: Domain, settings: Settings, device: str | Device = "auto") -> float:
+def needed_memory_mb(domain: Domain, settings: LightSettings, device: str | Device = "auto") -> float:
     """Memory (MiB) that a simulation keeps on each device that works on it, besides lists of detected photons."""
     return _needed_mb(VoxelProblem(domain, Source(), settings), choose_device(device))
 

@@ -16,7 +16,7 @@ from napari_gpubio.light.kernels.voxels import problem as problems
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
-from napari_gpubio.light.settings import FACE_RULES, Settings
+from napari_gpubio.light.settings import FACE_RULES, LightSettings
 from napari_gpubio.light.source import KINDS, Source
 from tests.cuda_on_cpu import loader
 from tests.light.test_model import turned_affine
@@ -82,7 +82,7 @@ ALL_SOURCES = pytest.mark.parametrize("source", SOURCES, ids=lambda source: sour
 
 
 def settings(photons=400, **changes):
-    return Settings(photons=photons, **{"batches": 4, "seed": 11, **changes})
+    return LightSettings(photons=photons, **{"batches": 4, "seed": 11, **changes})
 
 
 def check_backends(domain, source, chosen, detectors=DETECTORS, device="cuda"):
@@ -338,7 +338,7 @@ def test_lists_of_detected_photons_that_are_full_have_the_bits_of_their_backend(
 def test_a_real_gpu_agrees_within_errors(source):
     """The production build rounds differently, so photons part; what they leave behind must not."""
     results = [
-        simulate(scene(), source, Settings(photons=n, seed=n, **EVERYTHING), detectors=DETECTORS, device=device)
+        simulate(scene(), source, LightSettings(photons=n, seed=n, **EVERYTHING), detectors=DETECTORS, device=device)
         for n, device in ((100_000, "cpu"), (1_000_000, "cuda"))
     ]
     for name in ("absorbed", "escaped", "specular", "missed", "truncated"):

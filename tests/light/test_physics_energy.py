@@ -14,7 +14,7 @@ from napari_gpubio.light.kernels.voxels.tally import VoxelTally
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.run import simulate
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from tests.light.voxel_samples import CYCLIC_SIDES, MOST_Z, TISSUE, layers, make_domain
 
@@ -35,7 +35,7 @@ SKIN_SPECULAR, SKIN_ABSORBED = 0.0438845, 0.390300
 
 
 def run(device, domain, source, **settings):
-    return simulate(domain, source, Settings(**{"photons": 16_000, **settings}), device=device)
+    return simulate(domain, source, LightSettings(**{"photons": 16_000, **settings}), device=device)
 
 
 def check_balance(energy):
@@ -233,7 +233,7 @@ BILLION, LAST = 1_000_000_000, 1000
 def after_a_billion(device, count):
     """Tallies of the photons from a billion on, added to those of a billion that are put in their place."""
     problem = VoxelProblem(
-        make_domain((5, 5, 5)), Source(position_mm=(2.6, 2.4, 0.0)), Settings(photons=BILLION + count), (), BILLION
+        make_domain((5, 5, 5)), Source(position_mm=(2.6, 2.4, 0.0)), LightSettings(photons=BILLION + count), (), BILLION
     )
     before = VoxelTally.empty(problem)
     typical = cpu.Run(problem)

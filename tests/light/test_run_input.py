@@ -9,13 +9,13 @@ from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
 from napari_gpubio.light import scheduling as work
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.run import check_source, needed_memory_mb, simulate, simulate_steps
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import KINDS, Source
 from tests.light.voxel_samples import make_domain
 
 DOMAIN = make_domain((8, 9, 10))
 SOURCE = Source(position_mm=(4.1, 4.2, 0.0))
-SETTINGS = Settings(photons=4000, batches=8)
+SETTINGS = LightSettings(photons=4000, batches=8)
 
 # -- what is refused --------------------------------------------------------------------------------------------------
 
@@ -70,7 +70,7 @@ def test_tissue_may_be_one_voxel_thick(kind):
     domain = make_domain((1, 1, 1), voxel_mm=60.0)
     z = 30.0 if kind in ("isotropic", "line", "cylinder") else 0.0
     source = Source(kind=kind, position_mm=(30.5, 30.5, z), pattern=np.ones((2, 2)))
-    result = simulate(domain, source, Settings(photons=160), device="cpu")
+    result = simulate(domain, source, LightSettings(photons=160), device="cpu")
     assert result.energy.absorbed.value > 0.1
 
 

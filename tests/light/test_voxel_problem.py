@@ -14,7 +14,7 @@ from napari_gpubio.light.kernels.voxels.problem import FIRST_MEDIUM, VoxelProble
 from napari_gpubio.light.kernels.voxels.structs import CYCLIC, EDGE, ENERGY_PARTS, ESCAPE, MIRROR, OUTSIDE
 from napari_gpubio.light.kernels.voxels.tally import VoxelTally
 from napari_gpubio.light.model import Medium
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from tests.light.test_model import turned_affine
 from tests.light.voxel_samples import TISSUE, layers, make_domain, sliced
@@ -23,7 +23,7 @@ SHAPE = (3, 4, 5)
 
 
 def problem(domain=None, source=None, detectors=(), **settings):
-    return VoxelProblem(domain or make_domain(SHAPE), source or Source(), Settings(**settings), detectors)
+    return VoxelProblem(domain or make_domain(SHAPE), source or Source(), LightSettings(**settings), detectors)
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_batches_cover_the_photons():
 
 def test_the_key_knows_everything_but_the_number_of_photons():
     base = problem()
-    more = VoxelProblem(base.domain, base.source, Settings(photons=5_000_000, max_detected=5), (), base.batch_size)
+    more = VoxelProblem(base.domain, base.source, LightSettings(photons=5_000_000, max_detected=5), (), base.batch_size)
     assert more.key == base.key
     others = [
         problem(seed=2), problem(refraction=False), problem(specular=False), problem(roulette_threshold=1e-3),

@@ -20,7 +20,7 @@ from napari_gpubio.light.layers.result import Estimates, LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ def source_from(described: Mapping[str, Any], pattern: Any) -> Source:
     return made(Source, {**described["source"], "pattern": pattern})
 
 
-def settings_from(described: Mapping[str, Any]) -> Settings:
+def settings_from(described: Mapping[str, Any]) -> LightSettings:
     """Return the settings that were described."""
-    return made(Settings, described["settings"])
+    return made(LightSettings, described["settings"])
 
 
 def detectors_from(described: Mapping[str, Any]) -> tuple[Detector, ...]:
@@ -224,7 +224,7 @@ def save_layered_result(
     path
         Ends in ``.npz``.
     result
-        What `simulate_layers` gave, complete or not, or one of these convolved, or read from an output file of MCML.
+        What `simulate` gave, complete or not, or one of these convolved, or read from an output file of MCML.
     resumable
         Save the tallies of every batch too, from which the run can be resumed and the result be convolved with the
         right errors; they are most of the file.

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import chndtr
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
@@ -105,6 +104,8 @@ def response_matrix(beam: Beam, settings: LayeredSettings) -> Floats:
 
 def _gaussian_within(r: float, places: Floats, radius: float) -> Floats:
     """Share of a Gaussian beam, its axis at each of these distances, that lies within r: noncentral chi-square."""
+    from scipy.special import chndtr
+
     return np.asarray(chndtr(4.0 * r**2 / radius**2, 2.0, 4.0 * places**2 / radius**2))
 
 

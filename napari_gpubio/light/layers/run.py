@@ -19,7 +19,7 @@ from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.scheduling import Backend, check_memory, photon_steps, resumed
 
 
-def simulate_layers(
+def simulate(
     medium: LayeredMedium,
     settings: LayeredSettings | None = None,
     *,
@@ -28,20 +28,20 @@ def simulate_layers(
     client: Any = None,
     progress: Callable[[Step], object] | None = None,
 ) -> LayeredResult:
-    """Trace photons of a pencil beam through layers; see `layer_steps`, whose end this returns.
+    """Trace photons of a pencil beam through layers; see `simulate_steps`, whose end this returns.
 
     Examples
     --------
-    >>> from napari_gpubio import light
-    >>> slab = light.LayeredMedium(layers=(light.Layer(n=1.0, mua_per_mm=1, mus_per_mm=9, g=0.75, thickness_mm=0.2),))
-    >>> result = light.simulate_layers(slab, light.LayeredSettings(photons=10_000), device="cpu")
+    >>> from napari_gpubio.light import layers
+    >>> slab = layers.LayeredMedium(layers=(layers.Layer(n=1.0, mua_per_mm=1, mus_per_mm=9, g=0.75, thickness_mm=0.2),))
+    >>> result = layers.simulate(slab, layers.LayeredSettings(photons=10_000), device="cpu")
     >>> abs(result.diffuse_reflectance.value - 0.0974) < 0.02
     True
     """
-    return drive(layer_steps(medium, settings, device=device, resume=resume, client=client), progress)
+    return drive(simulate_steps(medium, settings, device=device, resume=resume, client=client), progress)
 
 
-def layer_steps(
+def simulate_steps(
     medium: LayeredMedium,
     settings: LayeredSettings | None = None,
     *,

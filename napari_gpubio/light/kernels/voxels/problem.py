@@ -23,7 +23,7 @@ from napari_gpubio.light.kernels.voxels.structs import (
     SOURCE_NUMBERS,
 )
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.settings import FACE_RULES, Settings
+from napari_gpubio.light.settings import FACE_RULES, LightSettings
 from napari_gpubio.light.source import KINDS, Source
 from napari_gpubio.light.surface import label_at
 from napari_gpubio.light.tallies import BatchedProblem
@@ -50,7 +50,7 @@ class VoxelProblem(BatchedProblem):
 
     domain: Domain
     source: Source
-    settings: Settings
+    settings: LightSettings
     detectors: Sequence[Detector] = ()
     batch_size: int = 0
 
