@@ -13,6 +13,7 @@ numbers of a result in `light.statistics`, closed-form solutions in `light.theor
 import importlib
 from types import ModuleType
 
+from napari_gpubio.light import layers
 from napari_gpubio.light.detectors import DetectedPhotons, Detector
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
@@ -21,7 +22,7 @@ from napari_gpubio.light.sensitivity import Sensitivity, sensitivity
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 
-_NAMESPACES = ("io", "layers", "phantom", "statistics", "theory", "tissue")
+_NAMESPACES = ("io", "phantom", "statistics", "theory", "tissue")
 __all__ = [
     "DetectedPhotons",
     "Detector",

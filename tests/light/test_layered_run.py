@@ -300,7 +300,7 @@ def test_shapes():
 def test_the_public_interface_has_what_a_script_needs():
     names = "simulate", "simulate_steps", "Layer", "LayeredMedium", "LayeredSettings", "LayeredResult", "Beam"
     for name in (*names, "convolved"):
-        assert hasattr(light, name), name
+        assert hasattr(light.layers, name), name
 
 
 # -- bad input --------------------------------------------------------------------------------------------------------

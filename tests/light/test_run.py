@@ -296,5 +296,6 @@ def test_of_detectors_that_overlap_the_first_one_catches():
 def test_the_public_interface_has_what_a_script_needs():
     from napari_gpubio import light
 
-    for name in ("simulate", "simulate_steps", "LightSettings", "Source", "Domain", "Medium", "Detector", "LightResult"):
+    names = "simulate", "simulate_steps", "LightSettings", "Source", "Domain", "Medium", "Detector", "LightResult"
+    for name in names:
         assert hasattr(light, name), name
