@@ -234,7 +234,7 @@ def _relative_error(result: LightResult, label: int) -> float:
     return part.error / part.value
 
 
-def _tally(labels: Array, fluence: Array, threshold: float) -> tuple[Array, Array, Array, Array]:
+def _tally(labels: Array, fluence: Array, threshold: np.float32) -> tuple[Array, Array, Array, Array]:
     """Of each label: voxels, sum of the fluence, voxel of the highest, voxels that reach the threshold."""
     counts = np.bincount(labels)
     sums, above = np.bincount(labels, weights=fluence), np.bincount(labels[fluence >= threshold], minlength=len(counts))

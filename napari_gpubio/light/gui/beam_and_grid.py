@@ -10,9 +10,9 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QPushButton, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import aligned_form, row_label
-from napari_gpubio.light.gui.layer_model import DIM
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.model import LayeredMedium
@@ -95,7 +95,7 @@ class GridBox(QWidget):
         self._extents = {name: QLabel(self) for name in ("z", "r", "a")}
         self._note = QLabel(self)
         self._note.setWordWrap(True)
-        self._note.setStyleSheet(DIM)
+        self._note.setStyleSheet(theme.MUTED_STYLE)
         self._fit = QPushButton("Fit", self)
         self._fit.setMaximumWidth(40)
         self._fit.setToolTip("Let the grid end where the layers end, with their borders between bins")

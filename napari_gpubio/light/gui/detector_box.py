@@ -15,6 +15,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_gpubio.gui import theme
 from napari_gpubio.light.gui.optodes import Optodes
 
 _COLUMNS = ("Detector", "Radius (mm)", "From source (mm)")
@@ -72,7 +73,7 @@ class DetectorBox(QWidget):
         self._table.itemSelectionChanged.connect(self._name_sensitivity_button)
         self._empty = QLabel(_EMPTY, self)
         self._empty.setWordWrap(True)
-        self._empty.setStyleSheet("color: #9a9da5;")
+        self._empty.setStyleSheet(theme.MUTED_STYLE)
         buttons = QHBoxLayout()
         self._remove = self._button("Remove", "Remove the chosen detectors, or the last one")
         load = self._button("Load optodes…", "Read sources and detectors of a SNIRF file, and snap them to the surface")

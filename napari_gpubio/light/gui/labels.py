@@ -17,6 +17,7 @@ from napari_gpubio.core.space import viewer_to_world as to_world
 from napari_gpubio.core.space import voxel_sizes_mm, world_axes_of
 from napari_gpubio.core.space import world_to_viewer as to_viewer
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui import theme
 from napari_gpubio.gui.forms import LABEL_WIDTH, aligned_form, row_label
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layer_box import LayerBox
@@ -273,7 +274,7 @@ class LabelBox(QWidget):
         for label in self.view_box.findChildren(QLabel):
             label.setMinimumWidth(LABEL_WIDTH)
         self._grid = QLabel(self)
-        self._grid.setStyleSheet("color: #9a9da5;")
+        self._grid.setStyleSheet(theme.MUTED_STYLE)
         self._grid.setAlignment(Qt.AlignmentFlag.AlignRight)
         form = aligned_form(self)
         form.addRow(row_label("Labels", "The segmented volume; 0 is outside.", self), self.choice)

@@ -8,10 +8,10 @@ from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.gui import theme
 from napari_gpubio.gui.file_dialogs import open_path, save_path
 from napari_gpubio.gui.forms import aligned_form, row_label
 from napari_gpubio.gui.script import file_name
-from napari_gpubio.light.gui.layer_model import DIM
 from napari_gpubio.light.gui.request import LayerRequest
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco
@@ -44,7 +44,7 @@ class PresetBox(QWidget):
         self._box.activated.connect(lambda _: self._choose(self._box.currentData()))
         self._citation = QLabel(self)
         self._citation.setWordWrap(True)
-        self._citation.setStyleSheet(f"{DIM} font-size: 11px;")
+        self._citation.setStyleSheet(f"{theme.MUTED_STYLE} font-size: 11px;")
         top = QWidget(self)
         aligned_form(top).addRow(row_label("Layers from", self._box.toolTip(), self), self._box)
         layout = QVBoxLayout(self)

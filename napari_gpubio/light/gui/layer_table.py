@@ -1,122 +1,42 @@
-"""The table of layers between two ambient media."""
+"""The table of layers between two ambient media, and their drawing."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QApplication, QComboBox, QHBoxLayout, QHeaderView, QLabel, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QLabel, QMenu, QPushButton, QVBoxLayout, QWidget
 
+from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.gui.tables import CellView, Place
-from napari_gpubio.light.gui.layer_model import COLUMNS, DIM, FIELDS, NEW, UNITS, LayerModel, medium_of
+from napari_gpubio.light.gui.layer_model import NEW, LayerModel
+from napari_gpubio.light.gui.optical_table import OpticalTable, row_of
 from napari_gpubio.light.gui.stack_drawing import StackDrawing
+from napari_gpubio.light.gui.table_rows import PropertyRow, Recipe, medium_of
+from napari_gpubio.light.gui.table_views import LayerView
 from napari_gpubio.light.layers.model import LayeredMedium
 
-_PADDING = 10  # pixels on both sides of a cell
-_LONGEST = 9  # characters of a number that a column's width comes from
-_MOST_ROWS, _FEWEST_ROWS = 12, 1
-_Key = Qt.Key
-
-
-class LayerView(CellView):
-    """Shows a `LayerModel`."""
-
-    def __init__(self, model: LayerModel, parent: QWidget | None = None) -> None:
-        super().__init__(model, _FEWEST_ROWS, _MOST_ROWS, parent)
-        self.layers = model
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._set_headers()
-        self.measure()
-
-    def move_rows(self, step: int) -> None:
-        """Move the current row up (-1) or down (1); it stays the current one."""
-        index = self.currentIndex()
-        if index.isValid() and 0 <= index.row() + step < self.layers.rowCount():
-            self.layers.move(index.row(), index.row() + step)
-            self.go_to(index.row() + step, index.column())
-
-    def copy(self) -> None:
-        """Put the selected cells on the clipboard."""
-        if cells := self.selected_cells():
-            QApplication.clipboard().setText(_text_of(self.layers, cells))
-
-    def paste(self) -> None:
-        """Put the clipboard into the cells from the current one on; layers are added as needed."""
-        self.layers.type_in(_placed(QApplication.clipboard().text(), self.selected_cells()))
-
-    def action_of(self, event: Any) -> Callable[[], Any] | None:
-        """What a key does here, or None; Alt with an arrow moves the row."""
-        if event.modifiers() & Qt.KeyboardModifier.AltModifier and event.key() in (_Key.Key_Up, _Key.Key_Down):
-            return lambda: self.move_rows(-1 if event.key() == _Key.Key_Up else 1)
-        return super().action_of(event)
-
-    def measure(self) -> None:
-        """Give rows and columns the size that their text needs; names take what is left."""
-        metrics, unit = self.fontMetrics(), self.layers.unit
-        for column, about in enumerate(COLUMNS[1:], start=1):
-            texts = [about.widest] + [row.short_text(about.field, unit)[:_LONGEST] for row in self.layers.rows]
-            self.horizontalHeader().resizeSection(column, max(map(metrics.horizontalAdvance, texts)) + _PADDING)
-        self.verticalHeader().setDefaultSectionSize(metrics.height() + 8)
-        self.verticalHeader().setFixedWidth(metrics.horizontalAdvance("000") + 4)
-        self.updateGeometry()
-
-    # -- the inside -----------------------------------------------------------------------------------------------
-
-    def _set_headers(self) -> None:
-        self.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
-        down = self.verticalHeader()
-        down.setDefaultAlignment(Qt.AlignmentFlag.AlignCenter)
-        down.setSectionsMovable(True)
-        down.sectionMoved.connect(self._on_dragged)
-
-    def _on_dragged(self, _section: int, start: int, end: int) -> None:
-        """A row's number was dragged: move the layer, and leave the header as it was."""
-        header = self.verticalHeader()
-        was = header.blockSignals(True)
-        header.moveSection(end, start)
-        header.blockSignals(was)
-        self.layers.move(start, end)
-        self.go_to(end)
-
-
-def _text_of(model: LayerModel, cells: Collection[Place]) -> str:
-    """The smallest block that holds the cells, with all digits, in the unit that is shown."""
-    rows, columns = ({cell[axis] for cell in cells} for axis in (0, 1))
-    texts = {cell: model.rows[cell[0]].text(FIELDS[cell[1]], model.unit) for cell in cells}
-    across = range(min(columns), max(columns) + 1)
-    return "".join("\t".join(texts.get((row, c), "") for c in across) + "\n" for row in sorted(rows))
-
-
-def _placed(text: str, cells: Collection[Place]) -> dict[Place, str]:
-    """Where the parts of a text go; a single value goes into every selected cell, a block begins at the first."""
-    lines = [line.split("\t") for line in text.rstrip("\r\n").splitlines()]
-    if not lines:
-        return {}
-    if len(lines) == len(lines[0]) == 1:
-        return dict.fromkeys(cells, lines[0][0])
-    top, left = min(cells, default=(0, 0))
-    block = {(top + i, left + j): part for i, line in enumerate(lines) for j, part in enumerate(line)}
-    return {cell: part for cell, part in block.items() if cell[1] < len(FIELDS)}
-
-
 EMPTY = "No layers. Press Add, or choose a preset above."
-_WRONG, _MISSING = "color: #ff6b5e; font-weight: 600;", "color: #d6942a;"
+_WAVELENGTH_NM = 690.0
 
 
-class LayerTable(QWidget):
+class LayerTable(OpticalTable):
     """Layers between two ambient media; ``changed`` says that `medium` may give something else."""
 
-    changed = Signal()
-
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.model = LayerModel(self)
-        self.view = LayerView(self.model, self)
+        model = LayerModel()
+        view = LayerView(model)
+        super().__init__(model, view, EMPTY, "layer", parent)
+        model.setParent(self)
+        self.model, self.view = model, view
         self.drawing = StackDrawing(self)
-        self._name = ""
+        self._name, self._wavelength_nm = "", _WAVELENGTH_NM
         self._build()
-        self._connect()
-        self._show_state()
+        connect_all(
+            (
+                (self.model.changed, self._on_changed),
+                (self.drawing.clicked, self.view.go_to),
+            )
+        )
+        self.update_state()
 
     # -- what the panel needs -------------------------------------------------------------------------------------
 
@@ -137,70 +57,27 @@ class LayerTable(QWidget):
         self.n_above.show_value(medium.n_above)
         self.n_below.show_value(medium.n_below)
         (self.model.set_layers if undoable else self.model.begin_with)(medium.layers)
-        self._show_state()
+        self.update_state()
         self.blockSignals(was)
         self.changed.emit()
 
     @property
-    def unit(self) -> str:
-        """The unit of the coefficients on screen."""
-        return self.model.unit
+    def wavelength_nm(self) -> float:
+        """The wavelength that presets begin with: that of the last one."""
+        return self._wavelength_nm
 
-    def set_unit(self, unit: str) -> None:
-        """Show coefficients in 1/mm and thicknesses in mm, or in 1/cm and cm; what `medium` gives stays."""
-        self._unit.setCurrentText(unit)
+    def preset_rows(self, rows: Sequence[int]) -> list[PropertyRow]:
+        """Return rows as the dialog of presets takes them, layers counted from 1."""
+        return [PropertyRow(label=row + 1, name=self.model.rows[row].name) for row in rows]
 
-    @property
-    def message(self) -> str:
-        """What is wrong, or an empty text."""
-        return "" if self._message.isHidden() else self._message.text()
+    def fill(self, rows: Sequence[int], recipe: Recipe, wavelength_nm: float) -> None:
+        """Give layers the properties of a preset; names and thicknesses stay."""
+        self.model.fill(rows, recipe, wavelength_nm)
+        self._wavelength_nm = wavelength_nm
 
-    # -- the inside -----------------------------------------------------------------------------------------------
-
-    def _build(self) -> None:
-        self.n_above, self.n_below = (self._ambient(where) for where in ("above", "below"))
-        self._unit = QComboBox(self)
-        self._unit.addItems(list(UNITS))
-        self._unit.setToolTip("1/mm with thicknesses in mm, or 1/cm with thicknesses in cm, as in MCML's files")
-        self._empty = QLabel(EMPTY, self)
-        self._empty.setStyleSheet(f"{DIM} padding: 12px;")
-        self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._message = QLabel(self)
-        self._message.setWordWrap(True)
-        self._message.setTextFormat(Qt.TextFormat.PlainText)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(4)
-        layout.addLayout(_row(QLabel("n above", self), self.n_above, None, QLabel("Unit", self), self._unit))
-        for part in (self._empty, self.view, self._message):
-            layout.addWidget(part)
-        layout.addLayout(_row(QLabel("n below", self), self.n_below, None, *self._make_buttons()))
-        layout.addWidget(self.drawing)
-
-    def _ambient(self, where: str) -> NumberBox:
-        box = NumberBox(1.0, 10.0, 1.0, 6, self, step=0.01)
-        box.setToolTip(f"Refractive index {where} the layers")
-        box.setFixedWidth(52)
-        box.edited.connect(lambda _: self._on_changed())
-        return box
-
-    def _make_buttons(self) -> Sequence[QWidget]:
-        self._add, self._duplicate, self._remove = (QPushButton(self) for _ in range(3))
-        self._up, self._down, self._undo = (QPushButton(self) for _ in range(3))
-        for button, text, tip, act in (
-            (self._add, "Add", "Add a layer below the current one", self.add),
-            (self._duplicate, "Duplicate", "Put a copy below each selected layer", self.duplicate),
-            (self._remove, "Remove", "Remove the selected layers", self.remove),
-            (self._up, "▲", "Move the layer up (Alt+Up), or drag its number", lambda: self.view.move_rows(-1)),
-            (self._down, "▼", "Move the layer down (Alt+Down), or drag its number", lambda: self.view.move_rows(1)),
-            (self._undo, "↶", "Take the last change of the table back (Ctrl+Z)", self.model.undo),
-        ):
-            button.setText(text)
-            button.setToolTip(tip)
-            if len(text) == 1:
-                button.setFixedWidth(26)
-            button.clicked.connect(lambda _=False, act=act: act())
-        return (self._add, self._duplicate, self._remove, self._up, self._down, self._undo)
+    def menu(self) -> QMenu:
+        """The menu of the right mouse button."""
+        return self._menu
 
     def add(self) -> None:
         """Add a layer below the current one; above a last one without end, below which nothing can be."""
@@ -222,36 +99,60 @@ class LayerTable(QWidget):
         if self.model.rowCount() and rows:
             self.view.go_to(min(rows[0], self.model.rowCount() - 1))
 
-    def _connect(self) -> None:
-        self.model.changed.connect(self._on_changed)
-        self.model.judged.connect(self._show_state)
-        self._unit.currentTextChanged.connect(self.model.set_unit)
-        self.view.selectionModel().selectionChanged.connect(self._show_state)
-        self.view.typing.connect(self._on_typing)
-        self.view.typed.connect(self._show_state)
-        self.drawing.clicked.connect(self.view.go_to)
-        self._message.installEventFilter(self)
+    # -- the inside -----------------------------------------------------------------------------------------------
 
-    def eventFilter(self, watched: Any, event: Any) -> bool:
-        """Qt: a click on the sentence leads to the cell that it speaks of."""
-        if event.type() == event.Type.MouseButtonRelease and (place := self.model.first_problem()) is not None:
-            self.view.go_to(*place)
-        return super().eventFilter(watched, event)
+    def _build(self) -> None:
+        self.n_above, self.n_below = (self._ambient(where) for where in ("above", "below"))
+        self.unit_box.setToolTip("1/mm with thicknesses in mm, or 1/cm with thicknesses in cm, as in MCML's files")
+        self._menu = QMenu(self)
+        for text, act in (
+            ("Copy cells", self.view.copy),
+            ("Paste cells", self.view.paste),
+            ("Clear cells", self.view.clear_cells),
+        ):
+            self._menu.addAction(text, act)
+        top = row_of(QLabel("n above", self), self.n_above, None, QLabel("Unit", self), self.unit_box)
+        below = row_of(QLabel("n below", self), self.n_below, None, *self._make_buttons())
+        buttons = row_of(self.preset_button, self.undo_button, stretch_first=True)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        for part in (top, self.empty, self.view, self.message, below, buttons, self.drawing):
+            layout.addWidget(part)
+
+    def _ambient(self, where: str) -> NumberBox:
+        box = NumberBox(1.0, 10.0, 1.0, 6, self, step=0.01)
+        box.setToolTip(f"Refractive index {where} the layers")
+        box.setFixedWidth(52)
+        box.edited.connect(lambda _: self._on_changed())
+        return box
+
+    def _make_buttons(self) -> Sequence[QWidget]:
+        self._add, self._duplicate, self._remove = (QPushButton(self) for _ in range(3))
+        self._up, self._down = (QPushButton(self) for _ in range(2))
+        for button, text, tip, act in (
+            (self._add, "Add", "Add a layer below the current one", self.add),
+            (self._duplicate, "Duplicate", "Put a copy below each selected layer", self.duplicate),
+            (self._remove, "Remove", "Remove the selected layers", self.remove),
+            (self._up, "▲", "Move the layer up (Alt+Up), or drag its number", lambda: self.view.move_rows(-1)),
+            (self._down, "▼", "Move the layer down (Alt+Down), or drag its number", lambda: self.view.move_rows(1)),
+        ):
+            button.setText(text)
+            button.setToolTip(tip)
+            if len(text) == 1:
+                button.setFixedWidth(26)
+            button.clicked.connect(lambda _=False, act=act: act())
+        return (self._add, self._duplicate, self._remove, self._up, self._down)
 
     def _on_changed(self) -> None:
-        self._show_state()
+        self.update_state()
         self.changed.emit()
 
-    def _on_typing(self, problem: str) -> None:
-        if problem:
-            self._say(problem, _WRONG)
-        else:
-            self._show_state()
-
-    def _show_state(self, *_: Any) -> None:
+    def update_state(self, *_: Any) -> None:
         """Show what the model holds: table or hint, drawing, what is wrong, which buttons can be used."""
+        super().update_state()
         count, index = self.model.rowCount(), self.view.currentIndex()
-        self._empty.setVisible(count == 0)
+        self.empty.setVisible(count == 0)
         self.view.setVisible(count > 0)
         self.drawing.show_stack(self.model.rows, self.n_above.value(), self.n_below.value(), self.model.unit)
         self.drawing.show_current(index.row() if index.isValid() else None)
@@ -260,29 +161,3 @@ class LayerTable(QWidget):
             button.setEnabled(selected)
         self._up.setEnabled(index.isValid() and index.row() > 0)
         self._down.setEnabled(index.isValid() and index.row() < count - 1)
-        self._undo.setEnabled(self.model.can_undo)
-        self._judge()
-
-    def _judge(self) -> None:
-        """Speak of the current cell, or else of the first with which something is wrong."""
-        index = self.view.currentIndex()
-        current = (index.row(), index.column()) if index.isValid() else None
-        place = current if current is not None and self.model.problem(*current) else self.model.first_problem()
-        if place is None:
-            self._say("", "")
-        else:
-            self._say(self.model.problem(*place), _MISSING if self.model.is_missing(*place) else _WRONG)
-
-    def _say(self, sentence: str, style: str) -> None:
-        self._message.setStyleSheet(style)
-        self._message.setText(sentence[:1].upper() + sentence[1:] + "." if sentence else "")
-        self._message.setVisible(bool(sentence))
-
-
-def _row(*parts: QWidget | None) -> QHBoxLayout:
-    """Widgets side by side; None is a gap."""
-    row = QHBoxLayout()
-    row.setSpacing(4)
-    for part in parts:
-        row.addStretch(1) if part is None else row.addWidget(part)
-    return row

@@ -20,10 +20,11 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_gpubio.gui import theme
 from napari_gpubio.light.statistics import Finding
 from napari_gpubio.light.summary import NumberRow
 
-STATUS_COLORS = {"ok": "#3ddc84", "warning": "#ffb347", "error": "#ff6b5e"}
+STATUS_COLORS = {"ok": theme.GOOD, "warning": theme.WARNING, "error": theme.ERROR}
 CHIP_PIXELS = 10
 MOST_PIXELS = 900  # a longer table scrolls by itself
 _NAME, _VALUE, _UNIT = range(3)

@@ -10,6 +10,7 @@ from napari.utils.colormaps.standardize_color import transform_color
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.space import apply_affine, slice_steps_mm
+from napari_gpubio.gui import theme
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.labels import Position, Tissue
 from napari_gpubio.light.gui.optodes import Optodes
@@ -139,7 +140,7 @@ def in_slice(strokes: Strokes, axis: int, position: float, reach: float) -> Stro
 
 
 MARKERS, LINES = "source and detectors", "source beam"
-SOURCE_COLOR, OTHER_COLOR, DETECTOR_COLOR, SPREAD_COLOR = "#ffd23f", "#8d8f98", "#35d0ff", "#ffd23f88"
+SOURCE_COLOR, OTHER_COLOR, DETECTOR_COLOR, SPREAD_COLOR = theme.SOURCE, theme.MUTED, theme.DETECTOR, theme.SOURCE + "88"
 # sizes as shares of the longest side of the volume
 MARKER, SMALLEST, TAIL, SPREAD, WIDTH = 0.024, 0.015, 0.13, 0.1, 0.004
 TISSUE_INDEX = 1.37  # for drawing a fiber's cone

@@ -12,11 +12,11 @@ from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QWidget
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import LayerData, carried
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import aligned_form, row_label
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.views import camera_of
-from napari_gpubio.light.gui.layer_model import DIM
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.napari_io import phantom_layer
@@ -45,7 +45,7 @@ class PhantomBox(QWidget):
         )
         self._note = QLabel(self)
         self._note.setWordWrap(True)
-        self._note.setStyleSheet(DIM)
+        self._note.setStyleSheet(theme.MUTED_STYLE)
         sizes, width, buttons = QHBoxLayout(), QHBoxLayout(), QHBoxLayout()
         for box, text in ((self._height, "high"), (self._across, "wide")):
             sizes.addWidget(box, 1)

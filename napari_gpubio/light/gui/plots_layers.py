@@ -8,9 +8,9 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.light.gui.layer_model import DIM
-from napari_gpubio.light.gui.plots_axes import COLORS, LogPlot
+from napari_gpubio.light.gui.plots_axes import LogPlot
 from napari_gpubio.light.gui.request import Displayed
 from napari_gpubio.light.layers.curves import (
     Curve,
@@ -54,7 +54,7 @@ class Pane(QWidget):
         self.curves: Curves = ()
         self.plot = LogPlot("", "", self)
         self._hint = QLabel(EMPTY, self)
-        self._hint.setStyleSheet(DIM)
+        self._hint.setStyleSheet(theme.MUTED_STYLE)
         self._top = QHBoxLayout()
         self._top.addWidget(QLabel(title, self))
         self._top.addWidget(self._hint, 1)
@@ -103,7 +103,7 @@ class Pane(QWidget):
         alike = len({curve.quantity for curve in self.curves}) == 1
         self.plot.name_axes(first.coordinate_text, first.quantity_text if alike else f"Escaping ({first.unit})")
         self.draw_more(displayed)
-        for curve, color in zip(self.curves, COLORS, strict=False):  # few curves, more colors
+        for curve, color in zip(self.curves, theme.CURVES, strict=False):  # few curves, more colors
             if (curve.value > 0).any():
                 name = f"{curve.name} ± standard error"
                 self.plot.add_curve(curve.at, curve.value, error=curve.error, color=color, name=name)
@@ -189,7 +189,7 @@ class AnglePane(Pane):
         at = self.curves[0].at
         lambertian = displayed.result.diffuse_reflectance.value / np.pi * np.cos(np.deg2rad(at))
         if (lambertian > 0).any():
-            self.plot.add_curve(at, lambertian, color=COLORS[3], name="Lambertian of the same Rd", dashed=True)
+            self.plot.add_curve(at, lambertian, color=theme.CURVES[3], name="Lambertian of the same Rd", dashed=True)
 
 
 def _millimeters(tip: str, parent: QWidget) -> NumberBox:

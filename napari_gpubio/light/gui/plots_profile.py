@@ -14,15 +14,15 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.space import slice_steps_mm, viewer_to_world, world_to_viewer
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui import theme
 from napari_gpubio.gui.jobs import Job
-from napari_gpubio.light.gui.plots_axes import COLORS, LogPlot
+from napari_gpubio.light.gui.plots_axes import LogPlot
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.profile import Profile, depth_profile, detector_profile, line_profile, theory_curve
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit, label_name
 
 NAME = "profile line"
-COLOR = "#4cc9f0"
 WIDTH = 0.008  # share of the longest side of the volume
 Ends = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
@@ -70,7 +70,7 @@ class ProfileLine(QObject):
                 name=NAME,
                 scale=step,
                 translate=origin,
-                edge_color=COLOR,
+                edge_color=theme.ACCENT,
                 edge_width=WIDTH * max(domain.shape),
                 blending="translucent_no_depth",
                 metadata={KEY: {"profile_line": True}},
@@ -253,7 +253,7 @@ class ProfilePlot(QWidget):
             profile.distance_mm,
             values,
             error=factor * profile.error,
-            color=COLORS[0],
+            color=theme.CURVES[0],
             name="simulation ± standard error",
         )
         theory = self._draw_theory(result, profile, factor)
@@ -269,5 +269,5 @@ class ProfilePlot(QWidget):
             return np.empty(0)
         shown = np.where(theory.valid & (profile.labels != OUTSIDE), factor * theory.fluence, np.nan)
         name = theory.text.replace("\n", "<br>")
-        self.plot.add_curve(profile.distance_mm, shown, color=COLORS[1], name=name, dashed=True)
+        self.plot.add_curve(profile.distance_mm, shown, color=theme.CURVES[1], name=name, dashed=True)
         return shown

@@ -19,13 +19,14 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.light.gui.preset_tissues import CompositionForm, TissueList
-from napari_gpubio.light.gui.property_rows import UNITS, PropertyRow
+from napari_gpubio.light.gui.table_rows import PropertyRow, unit_factor
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.tissue import Composition, Preset, preset_names
 
-COLORS = {"µa": "#ffb454", "µs′": "#4cc9f0"}
+COLORS = {"µa": theme.WARNING, "µs′": theme.ACCENT}
 _STEP_NM, _MARGIN_NM = 5.0, 15.0
 _EMPTY_NM, _EMPTY_DECADES = (400.0, 1000.0), (-3, 1)
 
@@ -36,12 +37,12 @@ class PresetPlot(pyqtgraph.PlotWidget):
     Parameters
     ----------
     unit
-        Of the coefficients, a key of `UNITS`.
+        Of the coefficients, ``1/mm`` or ``1/cm``.
     """
 
     def __init__(self, unit: str, parent: QWidget | None = None) -> None:
         super().__init__(parent, background=None)
-        self._factor = UNITS[unit]
+        self._factor = float(unit_factor("mua_per_mm", unit))
         self.setMinimumHeight(150)
         self.setMouseEnabled(x=False, y=False)
         self.setMenuEnabled(False)
@@ -50,7 +51,7 @@ class PresetPlot(pyqtgraph.PlotWidget):
         names = " and ".join(f'<span style="color: {color}">{name}</span>' for name, color in COLORS.items())
         self.setTitle(f"{names} ({unit}) over the wavelength (nm)", size="9pt")
         self._curves = [self._curve(color) for color in COLORS.values()]
-        self._line = pyqtgraph.InfiniteLine(pen=pyqtgraph.mkPen("#8b8e95", style=Qt.PenStyle.DashLine))
+        self._line = pyqtgraph.InfiniteLine(pen=pyqtgraph.mkPen(theme.MUTED, style=Qt.PenStyle.DashLine))
         self.addItem(self._line)
 
     def show_recipe(self, recipe: Preset | Composition | None, wavelength_nm: float) -> None:
@@ -118,7 +119,7 @@ def _pair(recipe: Preset | Composition | None, wavelength_nm: float) -> tuple[fl
 
 SHORTEST_NM, LONGEST_NM = 300.0, 1100.0
 CHOOSE = "Choose a tissue."
-_GOOD, _BAD = "", "color: #d6942a;"
+_GOOD, _BAD = "", theme.MISSING_STYLE
 
 
 def wavelength_box(wavelength_nm: float, parent: QWidget) -> NumberBox:
@@ -137,14 +138,23 @@ class PresetDialog(QDialog):
         The wavelength to begin with.
     unit
         Of the coefficients on screen, ``1/mm`` or ``1/cm``.
+    word
+        What a row is called: ``label`` or ``layer``.
     """
 
     def __init__(
-        self, rows: Sequence[PropertyRow], wavelength_nm: float, unit: str = "1/mm", parent: QWidget | None = None
+        self,
+        rows: Sequence[PropertyRow],
+        wavelength_nm: float,
+        unit: str = "1/mm",
+        parent: QWidget | None = None,
+        *,
+        word: str = "label",
     ) -> None:
         super().__init__(parent)
         self._unit = unit
-        self.setWindowTitle("Optical properties of " + (rows[0].title if len(rows) == 1 else f"{len(rows)} labels"))
+        name = f" ({rows[0].name})" if len(rows) == 1 and rows[0].name else ""
+        self.setWindowTitle(f"Optical properties of {_described(rows, word)}{name}")
         self._wavelength = wavelength_box(wavelength_nm, self)
         self.tissues = TissueList(unit, self)
         self.composition = CompositionForm(self)
@@ -155,7 +165,7 @@ class PresetDialog(QDialog):
         self._text = QLabel(self)
         self._text.setWordWrap(True)
         self._buttons = QDialogButtonBox(self)
-        self._use = self._buttons.addButton(f"Use for {_labels(rows)}", QDialogButtonBox.ButtonRole.AcceptRole)
+        self._use = self._buttons.addButton(f"Use for {_described(rows, word)}", QDialogButtonBox.ButtonRole.AcceptRole)
         self._buttons.addButton("Cancel", QDialogButtonBox.ButtonRole.RejectRole)
         self._build()
         self._connect()
@@ -187,7 +197,7 @@ class PresetDialog(QDialog):
 
     def _build(self) -> None:
         shared = QLabel("of every row that comes from a preset", self)
-        shared.setStyleSheet("color: #8b8e95;")
+        shared.setStyleSheet(theme.MUTED_STYLE)
         top = QHBoxLayout()
         top.addWidget(QLabel("Wavelength", self))
         top.addWidget(self._wavelength)
@@ -245,5 +255,5 @@ def medium_text(medium: Medium, unit: str) -> str:
     return f"{coefficients}   g {row.short_text('g')}   n {row.short_text('n')}\n{medium.source}"
 
 
-def _labels(rows: Sequence[PropertyRow]) -> str:
-    return f"label {rows[0].label}" if len(rows) == 1 else f"{len(rows)} labels"
+def _described(rows: Sequence[PropertyRow], word: str) -> str:
+    return f"{word} {rows[0].label}" if len(rows) == 1 else f"{len(rows)} {word}s"

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from qtpy.QtCore import Qt, Signal
+from qtpy.QtGui import QColor
 from qtpy.QtWidgets import (
     QComboBox,
     QFormLayout,
@@ -20,10 +21,10 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.gui import theme
 from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.gui.panel import heading
-from napari_gpubio.light.gui.property_model import DIM
-from napari_gpubio.light.gui.property_rows import PropertyRow
+from napari_gpubio.light.gui.table_rows import PropertyRow
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.tissue import (
     Chromophores,
@@ -117,7 +118,7 @@ class TissueList(QWidget):
             item.setTextAlignment(column, Qt.AlignmentFlag.AlignRight)
         if not item.text(_FIRST):
             for column in range(item.columnCount()):
-                item.setForeground(column, DIM)
+                item.setForeground(column, QColor(theme.MUTED))
         return item
 
     def _numbers(self, recipe: Preset | Composition, wavelength_nm: float) -> list[str]:

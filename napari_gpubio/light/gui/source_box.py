@@ -9,6 +9,7 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QButtonGroup, QCheckBox, QComboBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox, NumberRow
 from napari_gpubio.gui.forms import ParamForm, aligned_form, row_label
 from napari_gpubio.gui.layer_box import LayerBox
@@ -68,7 +69,7 @@ SIZES = tuple(dict.fromkeys(name for names in KINDS.values() for name in names))
 _RECTANGLES = ("planar", "pattern")
 _NO_PATTERN = np.ones((1, 1))  # stands for the image until a run reads it
 _EMPTY = "Click the surface of the labels, in 2-D or 3-D, to place the source."
-_WARNING, _NOTE = "color: #ffb454;", "color: #9a9da5;"
+_WARNING, _NOTE = theme.text_style(theme.WARNING), theme.MUTED_STYLE
 
 
 class SourceBox(QWidget):
@@ -191,7 +192,7 @@ class SourceBox(QWidget):
         layout.setSpacing(3)
         self._hint = QLabel(_EMPTY, self)
         self._hint.setWordWrap(True)
-        self._hint.setStyleSheet("color: #9a9da5;")
+        self._hint.setStyleSheet(theme.MUTED_STYLE)
         numbers = (self._which_part(), self.form, self._extra_part(), self._hint, self._place_part())
         for part in (*numbers, self._warning_part()):
             layout.addWidget(part)

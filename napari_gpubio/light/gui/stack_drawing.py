@@ -9,14 +9,15 @@ from qtpy.QtCore import QPointF, QRectF, Qt, Signal
 from qtpy.QtGui import QColor, QFont, QLinearGradient, QPainter, QPen, QPolygonF
 from qtpy.QtWidgets import QSizePolicy, QWidget
 
-from napari_gpubio.light.gui.layer_model import LayerRow
+from napari_gpubio.gui import theme
+from napari_gpubio.light.gui.table_rows import LayerRow
 from napari_gpubio.light.layers.napari_io import layer_colors
 
 _SIDE, _LETTERS = 4, 11  # pixels
 _ROW, _FEWEST, _MOST = 19, 2, 14  # height that a layer adds, and of how many at least and at most
 _AMBIENT = 18  # height of what is above and below
 _POWER = 0.4  # a layer a hundred times as thick is drawn about six times as high
-_BEAM, _GRID = QColor("#ffd166"), QColor("#9fd3ff")
+_BEAM, _GRID = QColor(theme.SOURCE), QColor(theme.NOTE)
 _SOFT = 175  # opacity of a layer
 
 
@@ -115,7 +116,7 @@ class StackDrawing(QWidget):
             fill.setColorAt(1.0, clear)
         painter.fillRect(box, fill)
         if index == self._current:
-            painter.setPen(QPen(QColor("white"), 1.5))
+            painter.setPen(QPen(QColor(theme.WHITE), 1.5))
             painter.drawRect(box.adjusted(1, 1, -1, -1))
         if bottom - top > _LETTERS:
             self._write(painter, row, QRectF(box.left() + 4, top, box.width() - 8, bottom - top), color)
@@ -126,7 +127,7 @@ class StackDrawing(QWidget):
         painter.setFont(font)
         behind = self.palette().window().color().lightnessF()
         light = color.lightnessF() * color.alphaF() + behind * (1 - color.alphaF())
-        painter.setPen(QColor("black") if light > 0.42 else QColor("white"))
+        painter.setPen(QColor(theme.PRINT_TEXT if light > 0.42 else theme.WHITE))
         middle = Qt.AlignmentFlag.AlignVCenter
         painter.drawText(box, Qt.AlignmentFlag.AlignLeft | middle, row.name)
         painter.drawText(box, Qt.AlignmentFlag.AlignRight | middle, _thickness_text(row))

@@ -11,8 +11,8 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication, QComboBox
 
 from napari_gpubio.core.space import apply_affine
+from napari_gpubio.gui.theme import CURVES
 from napari_gpubio.light.gui.plots import PlotWindow
-from napari_gpubio.light.gui.plots_axes import COLORS
 from napari_gpubio.light.gui.plots_detectors import NONE, NOTHING, few_text
 from napari_gpubio.light.gui.plots_profile import DRAW, DRAWN, EMPTY
 from napari_gpubio.light.gui.request import DisplayOptions, display_voxels
@@ -261,7 +261,7 @@ def test_curves_are_seen(qtbot, window, result):
     seen = {
         pixels.pixelColor(x, y).name() for x in range(70, pixels.width() - 200) for y in range(pixels.height() - 50)
     }
-    assert {COLORS[0], COLORS[1]} <= seen
+    assert {CURVES[0], CURVES[1]} <= seen
 
 
 def test_detectors_with_few_photons_are_named():

@@ -22,7 +22,7 @@ from napari_gpubio.light.gui.preset_dialog import (
     spectra,
 )
 from napari_gpubio.light.gui.preset_tissues import CompositionForm, source_text
-from napari_gpubio.light.gui.property_rows import PropertyRow
+from napari_gpubio.light.gui.table_rows import PropertyRow
 from napari_gpubio.light.tissue import (
     Chromophores,
     Composition,

@@ -8,11 +8,14 @@ from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QApplication, QLineEdit
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.gui.layer_model import FIELDS, LayerRow, medium_of
+from napari_gpubio.light.gui import optical_table
+from napari_gpubio.light.gui.layer_model import FIELDS
 from napari_gpubio.light.gui.layer_table import LayerTable
+from napari_gpubio.light.gui.table_rows import LayerRow, medium_of
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.napari_io import LAYER_COLORS
 from napari_gpubio.light.layers.presets import preset as layered_preset
+from napari_gpubio.light.tissue import preset
 from tests.dock_widgets import button
 from tests.light.gui.layers.panel_samples import MEDIUM
 
@@ -69,7 +72,7 @@ def test_the_last_layer_may_be_endless(table, text):
     type_in(table, 1, D, text)
     assert table.medium().layers[1].thickness_mm == math.inf
     assert shown(table, 1, D) == "∞"
-    assert table.message == ""
+    assert table.message.text == ""
 
 
 def test_a_comma_is_a_point(table):
@@ -102,10 +105,10 @@ def test_a_wrong_cell_is_a_sentence_under_the_table(table, row, column, text, se
     type_in(table, row, column, text)
     with pytest.raises(InvalidInput, match=sentence):
         table.medium()
-    assert table.message.lower() == table.model.problem(row, column).lower() + "."
+    assert table.message.text.lower() == table.model.problem(row, column).lower()
     assert table.model.index(row, column).data(Qt.ItemDataRole.ToolTipRole) == table.model.problem(row, column)
-    button(table, "↶").click()
-    assert table.message == ""
+    button(table, "Undo").click()
+    assert table.message.text == ""
     assert table.medium() == MEDIUM
 
 
@@ -123,14 +126,14 @@ def test_glass_of_a_thickness_is_fine(table):
 def test_the_unit_of_the_table_is_the_sentences(table):
     table.set_unit("1/cm")
     type_in(table, 0, MUA, "-4")
-    assert "µa is -4 1/cm" in table.message
+    assert "µa is -4 1/cm" in table.message.text
 
 
 def test_a_click_on_the_sentence_leads_to_the_cell(qtbot, table):
     type_in(table, 1, G, "7")
     table.view.go_to(0, 0)
     table.show()
-    qtbot.mouseClick(table._message, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(table.message._problem, Qt.MouseButton.LeftButton)
     index = table.view.currentIndex()
     assert (index.row(), index.column()) == (1, G)
 
@@ -141,15 +144,37 @@ def test_a_number_is_judged_while_it_is_typed(qtbot, table):
     table.view.edit(table.model.index(0, G))
     editor = table.view.findChild(QLineEdit)
     qtbot.keyClicks(editor, "2")
-    assert "g is 2" in table.message
+    assert "g is 2" in table.message.text
     qtbot.keyClick(editor, Qt.Key.Key_Escape)
-    assert table.message == ""
+    assert table.message.text == ""
+    assert table.medium() == MEDIUM
+
+
+def test_a_preset_fills_layers_and_keeps_name_and_thickness(table, monkeypatch):
+    wanted = preset("gray matter (Cassano 2019)", 810)
+
+    def choose(dialog):
+        dialog._wavelength.setValue(810.0)
+        dialog.tissues.choose("gray matter (Cassano 2019)")
+        return True
+
+    monkeypatch.setattr(optical_table.PresetDialog, "exec", choose)
+    assert not table.preset_button.isEnabled()
+    table.view.go_to(1)
+    button(table, "Preset…").click()
+    filled = table.medium().layers[1]
+    assert (filled.mua_per_mm, filled.mus_per_mm, filled.g, filled.n) == (
+        wanted.mua_per_mm, wanted.mus_per_mm, wanted.g, wanted.n,
+    )  # fmt: skip
+    assert (filled.name, filled.thickness_mm) == ("bottom", MEDIUM.layers[1].thickness_mm)
+    assert table.wavelength_nm == 810.0
+    button(table, "Undo").click()
     assert table.medium() == MEDIUM
 
 
 def test_no_layers_say_what_to_do(table):
     table.model.remove(range(2))
-    assert not table._empty.isHidden()
+    assert not table.empty.isHidden()
     assert table.view.isHidden()
     assert table.drawing.isHidden()
     with pytest.raises(InvalidInput, match="there are no layers; press Add, or choose a preset"):
@@ -179,7 +204,7 @@ def test_a_layer_is_added_above_one_without_end(table):
     table.view.go_to(1)
     button(table, "Add").click()
     assert names(table) == ["top", "", "bottom"]
-    assert table.message == ""
+    assert table.message.text == ""
 
 
 def test_layers_are_duplicated_and_removed(table):
@@ -214,7 +239,7 @@ def test_undo_comes_back_to_the_beginning_and_no_further(table):
     for _ in range(9):
         table.model.undo()
     assert table.medium() == MEDIUM
-    assert not button(table, "↶").isEnabled()
+    assert not button(table, "Undo").isEnabled()
 
 
 def test_a_change_is_told_once(qtbot, table):
@@ -265,7 +290,7 @@ def test_one_value_goes_into_every_selected_cell(table):
     table.view.paste()
     assert [layer.n for layer in table.medium().layers] == [1.37, 1.37]
     table.view.clear_cells()
-    assert "n is missing" in table.message
+    assert "n is missing" in table.message.text
 
 
 # ----------------------------------------------------------------------------------------------------- the drawing

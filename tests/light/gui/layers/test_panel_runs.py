@@ -37,7 +37,7 @@ def test_quick_runs_follow_every_change(viewer, panel, qtbot, monkeypatch):
     change(panel, MUA, "-4")
     settle(qtbot, panel)
     assert result(viewer).medium.layers[0].mua_per_mm == 4.0
-    assert "µa is -4" in panel.layers.table.message
+    assert "µa is -4" in panel.layers.table.message.text
     panel.layers.table.model.undo()
     settle(qtbot, panel)
     run(qtbot, panel)
