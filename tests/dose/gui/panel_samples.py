@@ -72,18 +72,7 @@ def run(qtbot, panel):
 
 def settle(qtbot, panel):
     """Wait until nothing is under way."""
-
-    def still():
-        timers = (panel._debouncer, panel.listener._later, panel.listener._check)
-        busy = (
-            panel.running
-            or panel.highlight._job.is_busy
-            or panel.controller.whole.is_counting
-            or panel.controller._debouncer.is_due
-        )
-        return not (busy or any(timer.isActive() for timer in timers))
-
-    wait_until(qtbot, still)
+    wait_until(qtbot, lambda: not panel.is_busy)
 
 
 def curve(panel, name, *, second=False):

@@ -105,14 +105,14 @@ def test_lines_are_dragged_and_curves_pointed_at(user):
     assert panel.plot.volume_line.value() == pytest.approx(50, abs=2)
     assert f"D at {panel.plot.volume_line.value():.4g} %" in said(panel)
     user.click(panel.tools.volume)
-    user.click(panel.tools.band)
+    user.click(panel.tools.interval)
     assert panel.isodose.layer is None
-    high = panel.plot.band.getRegion()[1]
+    high = panel.plot.interval.getRegion()[1]
     user.drag_on_plot((high, 30), (95, 30))
-    low, high = panel.plot.band.getRegion()
+    low, high = panel.plot.interval.getRegion()
     assert high == pytest.approx(95, abs=1.5)
     user.drag_on_plot(((low + high) / 2, 30), ((low + high) / 2 - 10, 30))
-    assert panel.plot.band.getRegion()[0] == pytest.approx(low - 10, abs=1.5)
+    assert panel.plot.interval.getRegion()[0] == pytest.approx(low - 10, abs=1.5)
     assert panel.highlight.layer is not None
 
 
@@ -167,7 +167,7 @@ def test_what_is_on_screen_is_written_and_copied(user, tmp_path, monkeypatch):
     rtdose = save_dose(tmp_path / "rd.dcm", np.ones((3, 4, 5), np.uint16))
     rtstruct = save_structures(tmp_path / "rs.dcm", [(name, [("CLOSED_PLANAR", loop)]) for name in names])
     answers = iter([str(rtdose), str(rtstruct)])
-    box = "napari_gpubio.dose.gui.export.QFileDialog."
+    box = "napari_gpubio.gui.file_dialogs.QFileDialog."
     monkeypatch.setattr(f"{box}getOpenFileName", lambda *_, **__: (next(answers), ""))
     monkeypatch.setattr(f"{box}getSaveFileName", lambda _, __, name, *___: (str(tmp_path / name), ""))
     for action in panel.export.menu().actions():

@@ -36,28 +36,28 @@ def rows(path):
         return list(csv.reader(file))
 
 
-def test_figures_hold_curves_and_names(counted, tmp_path):
-    counted.export.write_png(tmp_path / "a.png")
+def test_figures_hold_curves_and_names(filled_panel, tmp_path):
+    filled_panel.export.write_png(tmp_path / "a.png")
     image = QImage(str(tmp_path / "a.png"))
     colors = {image.pixelColor(x, y).name() for x in range(0, image.width(), 2) for y in range(0, image.height(), 2)}
     assert {"#ff0000", "#0080ff", "#ffffff"} <= colors
-    counted.export.write_svg(tmp_path / "a.svg")
+    filled_panel.export.write_svg(tmp_path / "a.svg")
     root = ET.parse(tmp_path / "a.svg").getroot()
     assert root.tag.endswith("svg")
     assert sum(1 for element in root.iter() if element.tag.endswith(("path", "polyline"))) > 2
 
 
-def test_curves_and_metrics_are_those_on_screen(counted, tmp_path, qtbot):
-    counted.scale_box.scale.box.setValue(2.0)
-    settle(qtbot, counted)
-    counted.export.write_curves(tmp_path / "c.csv")
+def test_curves_and_metrics_are_those_on_screen(filled_panel, tmp_path, qtbot):
+    filled_panel.scale_box.scale.box.setValue(2.0)
+    settle(qtbot, filled_panel)
+    filled_panel.export.write_curves(tmp_path / "c.csv")
     lung = [row for row in rows(tmp_path / "c.csv") if row[0] == "lung"]
-    np.testing.assert_allclose([float(row[1]) for row in lung], curve(counted, "lung").doses)
-    counted.table.set_columns("Mean[Gy], V95%[%]")
-    counted.export.write_metrics(tmp_path / "m.csv")
+    np.testing.assert_allclose([float(row[1]) for row in lung], curve(filled_panel, "lung").doses)
+    filled_panel.table.set_columns("Mean[Gy], V95%[%]")
+    filled_panel.export.write_metrics(tmp_path / "m.csv")
     told = rows(tmp_path / "m.csv")
     assert told[0] == ["structure", "plan", "Mean[Gy]", "V95%[%]"]
-    assert float(told[1][2]) == curve(counted, "lung").mean
+    assert float(told[1][2]) == curve(filled_panel, "lung").mean
     assert told[1][3].startswith("not evaluated: V95%[%] is in % of the prescription; give it")
 
 
@@ -84,9 +84,9 @@ def test_nothing_to_write_is_a_sentence(panel, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_dicom_sequence_needs_an_rtdose_file(counted, tmp_path):
+def test_a_dicom_sequence_needs_an_rtdose_file(filled_panel, tmp_path):
     with pytest.raises(InvalidInput, match="choose both"):
-        counted.export.write_dicom(tmp_path / "x.dcm")
+        filled_panel.export.write_dicom(tmp_path / "x.dcm")
 
 
 def test_a_dicom_sequence_reads_back(viewer, panel, qtbot, tmp_path):
@@ -110,28 +110,30 @@ def test_a_dicom_sequence_takes_numbers_from_an_rtstruct_file(viewer, panel, qtb
     add_case(viewer)
     run(qtbot, panel)
     answers = iter([str(source), str(structures)])
-    box = "napari_gpubio.dose.gui.export.QFileDialog."
+    box = "napari_gpubio.gui.file_dialogs.QFileDialog."
     monkeypatch.setattr(f"{box}getOpenFileName", lambda *_, **__: (next(answers), ""))
     monkeypatch.setattr(f"{box}getSaveFileName", lambda *_, **__: (str(tmp_path / "out.dcm"), ""))
     panel.scale_box.scale.box.setValue(2.0)
     settle(qtbot, panel)
-    panel.export._ask_dicom()
+    panel.export.menu().actions()[-1].trigger()
     assert "set the scale to 1" in panel.message
     panel.scale_box.scale.box.setValue(1.0)
     settle(qtbot, panel)
     answers = iter([str(source), str(structures)])
-    panel.export._ask_dicom()
+    panel.export.menu().actions()[-1].trigger()
     found = read_dvh_sequence(tmp_path / "out.dcm", {1: "heart", 2: "lung"})
     assert {one.name: one.volume_cc for one in found} == pytest.approx(
         {name: curve(panel, name).volume_cc for name in ("heart", "lung")}
     )
 
 
-def test_a_file_that_cannot_be_written_is_a_sentence(counted, tmp_path, monkeypatch):
+def test_a_file_that_cannot_be_written_is_a_sentence(filled_panel, tmp_path, monkeypatch):
     target = tmp_path / "missing" / "a.csv"
-    monkeypatch.setattr("napari_gpubio.dose.gui.export.QFileDialog.getSaveFileName", lambda *_, **__: (str(target), ""))
-    counted.export._ask("a.csv", "CSV", counted.export.write_curves)
-    assert "does not exist" in counted.message
+    monkeypatch.setattr(
+        "napari_gpubio.gui.file_dialogs.QFileDialog.getSaveFileName", lambda *_, **__: (str(target), "")
+    )
+    next(one for one in filled_panel.export.menu().actions() if one.text() == "Curves (CSV)…").trigger()
+    assert "does not exist" in filled_panel.message
 
 
 # -- Copy as Python ---------------------------------------------------------------------------------------------------
