@@ -56,4 +56,4 @@ def test_every_place_is_handed_out_once():
 )
 def test_other_arrays_are_refused(array):
     with pytest.raises(TypingError, match="atomic_add wants a one-dimensional contiguous array of 64-bit integers"):
-        add_many(array, 2, np.uint64(1))
+        add_many(0, 2, array, np.uint64(1))
