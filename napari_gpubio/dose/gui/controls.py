@@ -29,7 +29,7 @@ _PLAN_TIP = (
     "Plan of the isodose, the highlighted voxels and a clicked voxel's dose; click a curve or a row to choose it"
 )
 _HINT = "Move the mouse over a curve, click a voxel in the image, or choose a tool above."
-_READOUT_HEIGHT = 64  # pixels, at least
+_READOUT_HEIGHT = 36  # pixels, at least
 
 
 class AxesBox(QWidget):

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     import napari.viewer
 
 EMPTY = "No histograms yet: choose a dose, its unit and structures above, and press Run."
-_PLOT_HEIGHTS, _PLOT_SHAPE = (240, 560), 0.6  # least and largest, pixels; height by width between them
+_PLOT_HEIGHTS, _PLOT_SHAPE = (230, 560), 0.55  # least and largest, pixels; height by width between them
+_SPACING = 4  # pixels, so that the rows of the table are in sight
 _RUN_DELAY_MS = 200  # after a change of the inputs
 
 
@@ -118,7 +119,8 @@ class DosePanel(EnginePanel):
             label.setWordWrap(True)
             label.setStyleSheet(theme.MUTED_STYLE)
         self.notes.hide()
-        settings = Folded("Counting", self)
+        self.inputs.setSpacing(_SPACING)
+        settings = Folded("Histogram settings", self)
         settings.fold(self.form)
         self.tools.add_button(self.export)
         self.tabs.addTab(self.table, "Metrics")

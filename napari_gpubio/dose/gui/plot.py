@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyqtgraph
-from qtpy.QtCore import QSignalBlocker, Qt, Signal
+from qtpy.QtCore import QRectF, QSignalBlocker, Qt, Signal
 from qtpy.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QWidget
 
 from napari_gpubio.dose.gui.curves import SECOND_PLAN, Axes, Curve, named_curves, thin_points
@@ -20,7 +20,7 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _PLAIN_DECADES = (-2, 3)  # that are written in full
 _RANGE_SLACK, _LEAST_SHARE = 0.01, 0.4  # by how much curves may leave the visible range, and how much they must fill
 _NEAR_PIXELS = 24.0
-_MARGINS = 6, 4, 12, 6  # pixels; pyqtgraph moves titles beyond the axes' edges, and half a number may stand there
+_MARGINS = 6, 4, 12, 6  # left, top, right, bottom, pixels; titles and half a label stand out beyond the axes
 _WIDTH, _EMPHASIZED_WIDTH = 2, 5  # of curves, pixels
 _SCREEN_DETAIL, FIGURE_DETAIL = 250, 2000  # points of a curve along its width, and along its height
 _NO_CURVE = np.empty(0), np.empty(0)
@@ -34,6 +34,10 @@ class DoseAxis(pyqtgraph.AxisItem):
     """A horizontal axis; where it is ``logarithmic``, positions are decimal logarithms."""
 
     logarithmic = False
+
+    def boundingRect(self) -> QRectF:
+        """pyqtgraph: where it may draw; with a grid, pyqtgraph forgets that labels may stand out at both ends."""
+        return super().boundingRect().adjusted(-_MARGINS[2], 0, _MARGINS[2], 0)
 
     def tickValues(self, low: float, high: float, size: float) -> list[tuple[float, list[float]]]:
         """pyqtgraph: positions of the ticks, at each level."""
@@ -112,7 +116,6 @@ class DvhPlot(pyqtgraph.PlotWidget):
             axis.setStyle(showValues=False)  # as long as there is nothing to read
         self.getAxis("left").setWidth(58)
         self.getAxis("bottom").setHeight(42)
-        self.getAxis("bottom").setStyle(hideOverlappingLabels=_MARGINS[2])
         self.plotItem.layout.setContentsMargins(*_MARGINS)
         self._add_lines()
         connect_all(

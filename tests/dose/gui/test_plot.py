@@ -155,3 +155,20 @@ def test_titles_of_the_axes_are_drawn_as_a_whole(qtbot):
         assert whole.top() <= title.top()
         assert title.bottom() <= whole.bottom()
         assert whole.left() <= title.left()
+
+
+@pytest.mark.parametrize(("largest", "last_label"), [(100.0, 100), (58.7, 50), (20.0, 20)])
+def test_the_dose_axis_is_labeled_up_to_its_end(qtbot, largest, last_label):
+    plot, (one,) = DvhPlot(), shown(1)
+    qtbot.addWidget(plot)
+    plot.resize(330, 270)
+    dvh = replace(one.dvh, doses=np.array([0.0, largest]), volumes_cc=np.array([5.0, 0.0]))
+    plot.draw_curves([replace(one, dvh=dvh)], Axes(unit="Gy"), 0.0, np.empty(0))
+    plot.show()
+    qtbot.wait(20)
+    axis = plot.getAxis("bottom")
+    image = QImage(400, 60, QImage.Format.Format_RGB32)
+    painter = QPainter(image)
+    labels = [float(text) for _, _, text in axis.generateDrawSpecs(painter)[2]]
+    painter.end()
+    assert max(labels) == last_label
