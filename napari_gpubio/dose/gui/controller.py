@@ -10,11 +10,12 @@ from qtpy.QtCore import QObject, Signal
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.steps import Step
+from napari_gpubio.dose.gui.constraint_table import ConstraintTable
 from napari_gpubio.dose.gui.controls import AxesBox, ScaleBox
 from napari_gpubio.dose.gui.curves import NO_REFERENCE, PENDING, Axes, Curve, MetricReader, interval_edges, log_start
+from napari_gpubio.dose.gui.metric_table import MetricTable
 from napari_gpubio.dose.gui.plot import DvhPlot
 from napari_gpubio.dose.gui.request import LiveHistograms, Structure
-from napari_gpubio.dose.gui.tables import ConstraintTable, MetricTable
 from napari_gpubio.dose.metrics.dvh import Dvh
 from napari_gpubio.dose.whole import whole_dose_steps
 from napari_gpubio.gui import theme

@@ -17,9 +17,9 @@ from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.dose.gui.controller import CurveController
 from napari_gpubio.dose.gui.curves import SECOND_PLAN, Curve, interval_edges, log_start, named_curves
+from napari_gpubio.dose.gui.metric_table import MetricTable
 from napari_gpubio.dose.gui.plot import FIGURE_DETAIL, DvhPlot
 from napari_gpubio.dose.gui.request import LiveHistograms
-from napari_gpubio.dose.gui.tables import MetricTable
 from napari_gpubio.dose.io.dvh_sequence import write_dvh_sequence
 from napari_gpubio.dose.io.rtstruct import read_rtstruct
 from napari_gpubio.dose.io.table import write_curves_csv, write_json

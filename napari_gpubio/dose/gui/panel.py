@@ -17,17 +17,18 @@ from qtpy.QtWidgets import QLabel, QTabWidget, QWidget
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.steps import Step
+from napari_gpubio.dose.gui.constraint_table import ConstraintTable
 from napari_gpubio.dose.gui.controller import CurveController
 from napari_gpubio.dose.gui.controls import AxesBox, ScaleBox, ToolsBox
 from napari_gpubio.dose.gui.export import ExportButton
 from napari_gpubio.dose.gui.inputs import InputBox
 from napari_gpubio.dose.gui.layer_listener import LayerListener
 from napari_gpubio.dose.gui.link import LinkController, VoxelTool
+from napari_gpubio.dose.gui.metric_table import MetricTable
 from napari_gpubio.dose.gui.overlays import Highlight, Isodose
 from napari_gpubio.dose.gui.plot import DvhPlot, LegendStrip
 from napari_gpubio.dose.gui.request import NO_STRUCTURES, LiveHistograms, Plan, Request, run_steps
 from napari_gpubio.dose.gui.script import save_layer_for_script, script_text, unsaved_layers
-from napari_gpubio.dose.gui.tables import ConstraintTable, MetricTable
 from napari_gpubio.dose.napari_io import NUMBERS, STRUCTURES, structure_names, unit_of
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.gui import theme

@@ -3,7 +3,7 @@
 import numpy as np
 
 from napari_gpubio.core.napari_io import series_layer
-from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh
+from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh, whole_grid
 from napari_gpubio.dose.gui import DosePanel
 from napari_gpubio.dose.napari_io import dose_layer, labels_layer
 from tests.dock_widgets import docked, press_and_wait, wait_until
@@ -88,17 +88,23 @@ def expected(dose, structures, name="lung"):
     return dvh(dose, structures, SETTINGS, device="cpu")[name]
 
 
+def whole_dose_dvh(factor=1.0):
+    """The histogram of the whole dose."""
+    dose = a_dose(scale=factor)
+    return dvh(dose, whole_grid(dose.values.shape, dose.affine), SETTINGS, device="cpu").dvhs[0]
+
+
 def check_same(found, wanted):
     np.testing.assert_allclose(found.doses, wanted.doses, rtol=1e-12)
     np.testing.assert_allclose(found.volumes_cc, wanted.volumes_cc, rtol=1e-12)
 
 
-def said(panel):
+def readout_of(panel):
     """The read-out."""
     return panel.tools.readout.text().replace("&nbsp;", " ")
 
 
-def lit(layer):
+def highlighted(layer):
     """Which voxels of the highlight are drawn."""
     low, high = layer.contrast_limits
     with np.errstate(invalid="ignore"):

@@ -15,8 +15,8 @@ from tests.dose.gui.panel_samples import (
     curve,
     dose_values,
     expected,
+    highlighted,
     label_values,
-    lit,
     names,
     organs,
     run,
@@ -136,7 +136,7 @@ def test_both_plans_follow(viewer, panel, qtbot):
     check_same(curve(panel, "heart"), expected(a_dose(), now, "heart"))
 
 
-def test_what_is_lit_follows_too(viewer, filled_panel, qtbot):
+def test_highlighted_voxels_follow_too(viewer, filled_panel, qtbot):
     layer = viewer.layers["organs"]
     filled_panel.tools.dose.setChecked(True)
     filled_panel.tools.inside.setCurrentText("heart")
@@ -146,7 +146,9 @@ def test_what_is_lit_follows_too(viewer, filled_panel, qtbot):
     layer.paint((5, 6, 6), 2)
     layer.paint((5, 8, 13), 0)
     settle(qtbot, filled_panel)
-    np.testing.assert_array_equal(lit(filled_panel.highlight.layer), (layer.data == 2) & (dose_values().T >= 10.0))
+    np.testing.assert_array_equal(
+        highlighted(filled_panel.highlight.layer), (layer.data == 2) & (dose_values().T >= 10.0)
+    )
 
 
 def test_the_slider_alone_changes_nothing(viewer, filled_panel, qtbot, monkeypatch):

@@ -64,7 +64,7 @@ def test_scale_and_units_of_a_layer_are_honored(viewer, panel, qtbot):
     assert curve(panel, "label 1").volume_cc == pytest.approx(voxels * 0.2 * 0.2 * 0.3 / 1000)
 
 
-def test_a_layer_in_pixels_says_so(viewer, panel):
+def test_a_layer_in_pixels_is_noted(viewer, panel):
     viewer.add_image(dose_values().T, name="d")
     assert "in pixels, taken as mm" in panel.inputs_box.sizes.text()
 
@@ -145,16 +145,7 @@ def test_a_layer_that_moves_is_counted_anew(viewer, filled_panel, qtbot):
     assert curve(filled_panel, "lung").mean != pytest.approx(before, rel=0.01)
 
 
-def test_structures_outside_the_dose_are_told(viewer, panel, qtbot):
-    add_dose(viewer)
-    labels = np.pad(label_values(), ((0, 4), (0, 0), (0, 0)))
-    labels[20:, :, :] = 1
-    add_organs(viewer, organs(labels))
-    run(qtbot, panel)
-    assert "lie outside the dose grid and are counted with no dose" in panel.notes.text()
-
-
-def test_what_a_layer_says_of_its_structures_is_told(viewer, panel, qtbot):
+def test_notes_of_a_layer_are_shown(viewer, panel, qtbot):
     _, labels = add_case(viewer)
     labels.metadata["napari_gpubio"]["notes"] = ["3 voxels of 'lung' belong to smaller structures too"]
     run(qtbot, panel)
@@ -235,7 +226,7 @@ def test_numbers_of_the_file_go_into_the_dvh_sequence(viewer, panel, qtbot, stud
     assert found == pytest.approx({name: curve(panel, name).volume_cc for name in ("body", "target")}, rel=1e-8)
 
 
-def test_a_file_that_cannot_be_read_is_told_in_the_panel(viewer, panel, qtbot, study):
+def test_a_file_that_cannot_be_read_is_noted_in_the_panel(viewer, panel, qtbot, study):
     (study / "slice.dcm").write_bytes((study / "dose.dcm").read_bytes()[:250])
     opened(viewer, study)
     run(qtbot, panel)

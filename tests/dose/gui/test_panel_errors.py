@@ -44,7 +44,7 @@ def test_nothing_is_there(panel, qtbot):
     assert "there is no dose; open a dose image" in complaint(qtbot, panel)
 
 
-def test_a_unit_is_asked_for_and_never_guessed(viewer, panel, qtbot):
+def test_a_unit_is_required_and_never_guessed(viewer, panel, qtbot):
     viewer.add_image(dose_values().T, name="Gy dose")
     viewer.add_labels(label_values().T, name="organs")
     assert "the unit of the dose 'Gy dose' is not known" in complaint(qtbot, panel)
@@ -67,7 +67,7 @@ def test_no_structures(viewer, panel, qtbot):
     ],
     ids=["NaN in the dose", "empty labels"],
 )
-def test_bad_input_is_a_sentence(viewer, panel, qtbot, change, words):
+def test_bad_input_is_explained(viewer, panel, qtbot, change, words):
     dose, labels = dose_values().T.copy(), label_values().T.copy()
     change(dose, labels)
     viewer.add_image(dose, name="d", contrast_limits=(0, 1), metadata={"unit": "Gy"})
@@ -83,7 +83,7 @@ def test_plans_in_two_units_are_a_sentence(viewer, panel, qtbot):
     assert "in Gy and J/cm2, which cannot share an axis" in complaint(qtbot, panel)
 
 
-def test_a_second_plan_that_does_not_tell_its_unit_is_noted(viewer, panel, qtbot):
+def test_a_second_plan_without_a_unit_is_noted(viewer, panel, qtbot):
     add_case(viewer)
     panel.inputs_box.second_box.choose(viewer.add_image(dose_values().T, name="B"))
     run(qtbot, panel)
@@ -91,13 +91,13 @@ def test_a_second_plan_that_does_not_tell_its_unit_is_noted(viewer, panel, qtbot
     assert "taken to be in Gy" in panel.message
 
 
-def test_labels_beside_the_dose_are_told(viewer, panel, qtbot):
+def test_labels_outside_the_dose_are_noted(viewer, panel, qtbot):
     add_dose(viewer)
     far = np.eye(4)
     far[:3, 3] = 1000
     add_organs(viewer, organs(affine=far))
     run(qtbot, panel)
-    assert "lie outside the dose grid" in panel.notes.text()
+    assert "lie outside the dose grid and are counted with no dose" in panel.notes.text()
     panel.form.widget("outside").value = "refuse"
     settle(qtbot, panel)
     assert "lie outside the dose grid; give a larger dose" in panel.message
@@ -213,7 +213,7 @@ def test_a_panel_that_was_not_closed_after_all_goes_on(viewer, filled_panel, qtb
     assert names(filled_panel) == ["lung", "heart"]
 
 
-def test_a_closed_panel_hears_nothing(viewer, filled_panel, qtbot):
+def test_a_closed_panel_follows_nothing(viewer, filled_panel, qtbot):
     filled_panel.teardown()
     assert names(filled_panel) == []
     viewer.layers["organs"].paint((5, 6, 6), 2)

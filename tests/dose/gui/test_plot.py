@@ -128,7 +128,7 @@ def test_a_structure_that_only_the_second_plan_reaches_is_named(qtbot):
     assert [f'href="{number}"' in strip.label.text() for number in range(4)] == [True, False, False, True]
 
 
-def test_who_zooms_in_sees_more_points(qtbot):
+def test_zooming_in_draws_more_points(qtbot):
     plot, (one,) = DvhPlot(), shown(1)
     qtbot.addWidget(plot)
     fine = replace(one.dvh, doses=np.linspace(10, 20, 3001), volumes_cc=np.linspace(5, 0, 3001))

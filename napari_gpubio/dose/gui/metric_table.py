@@ -1,22 +1,17 @@
-"""The tables: metrics of every curve, and constraints with their results."""
+"""The table of metrics: a row for each curve, a column for each metric."""
 
-import dataclasses
 import math
 import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtGui import QColor, QIcon, QPixmap
 from qtpy.QtWidgets import (
     QHBoxLayout,
-    QHeaderView,
     QLabel,
     QLineEdit,
     QMenu,
-    QPlainTextEdit,
-    QPushButton,
     QTableWidget,
     QTableWidgetItem,
     QToolButton,
@@ -24,28 +19,15 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose.gui.curves import PENDING, Curve, MetricReader, short_number
 from napari_gpubio.dose.metrics.answer import MetricValue
-from napari_gpubio.dose.metrics.constraints import (
-    FAIL,
-    NOT_EVALUATED,
-    PASS,
-    Constraint,
-    ConstraintResult,
-    judge,
-    parse_constraint,
-    without_comment,
-)
-from napari_gpubio.dose.metrics.dvh import Dvh
 from napari_gpubio.dose.metrics.metric_text import parse_metrics
 from napari_gpubio.dose.metrics.models import MODELS, Model
 from napari_gpubio.dose.metrics.parameters import spans
 from napari_gpubio.dose.metrics.units import dose_factor
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.file_dialogs import open_path, save_path
 
 if TYPE_CHECKING:
     from napari_gpubio.dose.metrics.metric import Metric
@@ -72,7 +54,7 @@ _MENU = (  # 0: the unit of the dose, 1: the unit in which 20 and 30 are usual d
 )
 _MENU_TIP = "Add a column: what can be read off a histogram, biological doses and probabilities, indices of a plan"
 _GRAY, _NUMBER = "Gy", re.compile(r"\d+\.?\d*")
-_NO_VALUE, _PENDING_VALUE = "–", "…"
+NO_VALUE, _PENDING_VALUE = "–", "…"
 _ROW, _MOST_ROWS = 22, 8  # height in pixels; rows that are visible without scrolling
 _CHIP = 12  # pixels
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
@@ -80,18 +62,6 @@ _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _FIXED = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
 _EDITABLE = _FIXED | Qt.ItemFlag.ItemIsEditable
 _COLOR = Qt.ItemDataRole.UserRole
-_CONSTRAINT_FILES = "Constraints (*.txt)"
-_CONSTRAINT_HINT = (
-    "one a line, for instance\ncord: Max[Gy] < 45\ntarget: V95%[%] >= 98\n"
-    "lung: NTCP(n=0.87, m=0.18, TD50=24.5Gy)[%] < 20"
-)
-_CONSTRAINT_COLUMNS = ("Constraint", "Value", "Result")
-_RESULTS = {
-    PASS: ("✓ pass", theme.GOOD),
-    FAIL: ("✗ fail", theme.ERROR),
-    NOT_EVALUATED: ("? not evaluated", theme.MISSING),
-}
-_TEXT_HEIGHT = 72  # of the constraints, pixels
 Cell = tuple[str, str]  # text, tool tip
 Row = tuple[str, str, str, list[Cell]]  # title, color, tool tip, cells
 
@@ -130,9 +100,6 @@ class RowTable(QTableWidget):
         super().resizeEvent(event)
         if event.size().width() != event.oldSize().width():
             self.fit_columns()
-
-
-# -- metrics ----------------------------------------------------------------------------------------------------------
 
 
 class ColumnMenu(QToolButton):
@@ -180,7 +147,7 @@ class MetricTable(QWidget):
         self.metrics: tuple[Metric, ...] = ()
         self.columns, self.menu = QLineEdit(self), ColumnMenu(self)
         self.table = RowTable(parent=self)
-        self.problem = _problem_label(self)
+        self.problem = problem_label(self)
         self._curves: tuple[Curve, ...] = ()
         self._row_curves: list[int | None] = []  # number of the curve of each row, or None
         self._reader = MetricReader()
@@ -243,7 +210,7 @@ class MetricTable(QWidget):
         row.setSpacing(3)
         row.addWidget(self.columns, 1)
         row.addWidget(self.menu)
-        layout = _column_layout(self)
+        layout = column_layout(self)
         layout.addLayout(row)
         layout.addWidget(self.problem)
         layout.addWidget(self.table)
@@ -332,7 +299,7 @@ class MetricTable(QWidget):
         cells = []
         for there, here in zip(self._values[second], self._values[first], strict=True):
             value = there.value - here.value
-            cells.append((_NO_VALUE if math.isnan(value) else f"{value:+.4g}", ""))
+            cells.append((NO_VALUE if math.isnan(value) else f"{value:+.4g}", ""))
         return f"{second.dvh.name}: 2nd − 1st", second.color, "second plan minus first", cells
 
     def _write_row(self, number: int, row: Row) -> None:
@@ -419,7 +386,7 @@ def _is_gray(unit: str) -> bool:
 def _cell(value: MetricValue) -> Cell:
     if not value.reason:
         return short_number(value.value), ""
-    return _PENDING_VALUE if value.reason == PENDING else _NO_VALUE, value.reason
+    return _PENDING_VALUE if value.reason == PENDING else NO_VALUE, value.reason
 
 
 def _color_chip(color: str) -> QIcon:
@@ -431,146 +398,8 @@ def _color_chip(color: str) -> QIcon:
     return icon
 
 
-# -- constraints ------------------------------------------------------------------------------------------------------
-
-
-class ConstraintTable(QWidget):
-    """Constraints that are typed or loaded, and their results; ``constraints_changed`` is emitted when they change."""
-
-    constraints_changed = Signal()
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.text = QPlainTextEdit(self)
-        self.table = RowTable(_CONSTRAINT_COLUMNS, self)
-        self.problem = _problem_label(self)
-        self.constraints: tuple[Constraint, ...] = ()
-        self.results: tuple[ConstraintResult, ...] = ()
-        self._plans: tuple[tuple[Dvh, ...], ...] = ()
-        self._reader = MetricReader()
-        self._fill()
-        self.text.textChanged.connect(self._on_typed)
-
-    def update_results(self, plans: Sequence[tuple[Dvh, ...]], reader: MetricReader) -> None:
-        """Evaluate the constraints for the histograms of each plan."""
-        self._plans, self._reader = tuple(plans), reader
-        self._write_table()
-
-    def load(self, path: Path) -> None:
-        """Read the constraints from a file.
-
-        Raises
-        ------
-        InvalidInput
-            If it is not a text file.
-        """
-        try:
-            self.text.setPlainText(existing_file(path).read_text(encoding="utf-8"))
-        except UnicodeDecodeError as error:
-            raise InvalidInput(f"{path.name} is no text in UTF-8; save it as such") from error
-
-    def save(self, path: Path) -> None:
-        """Write the constraints to a file."""
-        with atomic_write(path) as part:
-            part.write_text(self.text.toPlainText().rstrip() + "\n", encoding="utf-8")
-
-    def _fill(self) -> None:
-        self.text.setPlaceholderText(_CONSTRAINT_HINT)
-        self.text.setFixedHeight(_TEXT_HEIGHT)
-        self.text.setToolTip(
-            "Structure: metric, sign, limit; what follows a # is left out. A name with signs in it stands in quotes. "
-            f"{METRICS_TIP}"
-        )
-        self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
-        header = self.table.horizontalHeader()
-        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
-        buttons = QHBoxLayout()
-        for text, tip, slot in (
-            ("Load…", "Read constraints from a text file", self._load_from),
-            ("Save…", "Write the constraints to a text file", self._save_as),
-        ):
-            button = QPushButton(text, self)
-            button.setToolTip(tip)
-            button.clicked.connect(slot)
-            buttons.addWidget(button)
-        layout = _column_layout(self)
-        for part in (self.text, self.problem, self.table):
-            layout.addWidget(part)
-        layout.addLayout(buttons)
-        layout.addStretch(1)
-
-    def _on_typed(self) -> None:
-        found, problems = [], []
-        for number, line in enumerate(self.text.toPlainText().splitlines(), start=1):
-            stripped = without_comment(line)
-            try:
-                found += [parse_constraint(stripped)] if stripped else []
-            except InvalidInput as error:
-                problems.append(f"Line {number}: {error}")
-        self.constraints = tuple(found)
-        self._set_problem(problems[0] if problems else "")
-        self._write_table()
-        self.constraints_changed.emit()
-
-    def _set_problem(self, sentence: str) -> None:
-        self.problem.setText(sentence)
-        self.problem.setVisible(bool(sentence))
-
-    def _write_table(self) -> None:
-        """Evaluate and list: the first plan, then the second."""
-        rows = [
-            (result, bool(plan))
-            for plan, dvhs in enumerate(self._plans)
-            for result in self._evaluated(dvhs, second=bool(plan))
-        ]
-        self.results = tuple(result for result, _ in rows)
-        unit_of_dose = next((dvh.unit for dvhs in self._plans for dvh in dvhs), "")
-        self.table.setRowCount(len(rows))
-        for row, (result, second) in enumerate(rows):
-            text, color = _RESULTS[result.status]
-            unit = result.constraint.metric.in_unit(unit_of_dose).unit
-            value = _NO_VALUE if result.reason else f"{short_number(result.value)} {unit}".rstrip()
-            title = f"{result.constraint}{' (2nd plan)' if second else ''}"
-            for column, cell in enumerate((title, value, text)):
-                item = QTableWidgetItem(cell)
-                item.setToolTip(result.reason or title)
-                if column == len(_CONSTRAINT_COLUMNS) - 1:
-                    item.setForeground(QColor(color))
-                self.table.setItem(row, column, item)
-        self.table.setVisible(bool(rows))
-        self.table.fit_height()
-
-    def _evaluated(self, dvhs: tuple[Dvh, ...], *, second: bool) -> tuple[ConstraintResult, ...]:
-        whole_dose = self._reader.whole_dose(second=second)
-        results = judge(self.constraints, dvhs, reference_dose=self._reader.reference, everything=whole_dose)
-        return results if whole_dose is not None else tuple(self._with_reason(result, dvhs) for result in results)
-
-    def _with_reason(self, result: ConstraintResult, dvhs: tuple[Dvh, ...]) -> ConstraintResult:
-        """A result without the whole dose; where that is needed, it has the reason why it is missing."""
-        wanted = result.constraint.structure.casefold()
-        named = [dvh for dvh in dvhs if dvh.name.casefold() == wanted]
-        is_there = len(named) == 1 and not named[0].is_empty
-        if not (result.constraint.metric.needs_everything and is_there):
-            return result
-        return dataclasses.replace(result, reason=self._reader.missing_reason)
-
-    def _load_from(self, *_: Any) -> None:
-        self._with_file(self.load, open_path(self, "Constraints", _CONSTRAINT_FILES))
-
-    def _save_as(self, *_: Any) -> None:
-        self._with_file(self.save, save_path(self, "Constraints", _CONSTRAINT_FILES, name="constraints.txt"))
-
-    def _with_file(self, act: Callable[[Path], None], path: Path | None) -> None:
-        if path is None:
-            return
-        try:
-            act(path)
-        except GpuBioError as error:
-            self._set_problem(str(error))
-
-
-def _problem_label(parent: QWidget) -> QLabel:
+def problem_label(parent: QWidget) -> QLabel:
+    """Return a label for what is wrong with a text that was typed."""
     label = QLabel(parent)
     label.setWordWrap(True)
     label.setStyleSheet(theme.text_style(theme.ERROR))
@@ -578,7 +407,8 @@ def _problem_label(parent: QWidget) -> QLabel:
     return label
 
 
-def _column_layout(owner: QWidget) -> QVBoxLayout:
+def column_layout(owner: QWidget) -> QVBoxLayout:
+    """Return the layout of a text and its table."""
     layout = QVBoxLayout(owner)
     layout.setContentsMargins(0, 0, 0, 0)
     layout.setSpacing(3)
