@@ -90,7 +90,7 @@ class InputBox(QWidget):
     def _fill(self) -> None:
         for box in (self.dose_box, self.second_box):  # long names of layers must not widen the panel
             box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.unit.setPlaceholderText("type it: Gy, J/cm2, mW/mm2 …")
+        self.unit.setPlaceholderText("for instance Gy, J/cm2, mW/mm2")
         self.sizes.setStyleSheet(theme.MUTED_STYLE)
         self.sizes.setWordWrap(True)
         self._rows = aligned_form(self)
