@@ -157,8 +157,8 @@ class ConstraintTable(QWidget):
         self.table.fit_height()
 
     def _evaluated(self, dvhs: tuple[Dvh, ...], *, second: bool) -> tuple[ConstraintResult, ...]:
-        whole_dose = self._reader.whole_dose(second=second)
-        results = judge(self.constraints, dvhs, reference_dose=self._reader.reference, everything=whole_dose)
+        reference, whole_dose = self._reader.reference, self._reader.whole_dose(second=second)
+        results = judge(self.constraints, dvhs, reference_dose=reference, everything=whole_dose)
         return results if whole_dose is not None else tuple(self._with_reason(result, dvhs) for result in results)
 
     def _with_reason(self, result: ConstraintResult, dvhs: tuple[Dvh, ...]) -> ConstraintResult:

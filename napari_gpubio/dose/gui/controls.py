@@ -191,11 +191,6 @@ class ToolsBox(QWidget):
         """Number of the plan whose dose is highlighted."""
         return max(int(self.of_plan.currentIndex()), 0)
 
-    @property
-    def plan_row(self) -> QWidget:
-        """The row in which the plan is chosen, visible where there are two."""
-        return self._plan_row
-
     def list_structures(self, live: LiveHistograms | None) -> None:
         """List the plans, all structures of each layer, and each alone; what is chosen stays, by its text."""
         self._list_plans(() if live is None else live.request.plans)
