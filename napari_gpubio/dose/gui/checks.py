@@ -56,7 +56,7 @@ def stroke_ms(device: Device, *, strokes: int = _STROKES, side: int = SIDE) -> t
         with docked(viewer, DosePanel(viewer), "Dose-volume histogram") as panel:
             panel.choose_device(str(device))
             panel.run()
-            wait_until(lambda: bool(panel.message or panel.controller.curves) and not panel.running, "histogram")
+            wait_until(lambda: not panel.is_busy, "histogram")
             if not panel.controller.curves:
                 raise GpuBioError(panel.message)
             begun = 0.0

@@ -143,7 +143,7 @@ class ExportButton(QPushButton):
 
     # -- dialogs --------------------------------------------------------------------------------------------------
 
-    def _save_as(self, name: str, filters: str, write: Callable[[Path], None]) -> None:
+    def _save_as(self, name: str, filters: str, write: Callable[[Path], None], *_: Any) -> None:
         path = save_path(self, "Export", filters, name=name)
         if path is None:
             return
@@ -154,7 +154,7 @@ class ExportButton(QPushButton):
         else:
             self.file_written.emit(path.name)
 
-    def _save_dicom(self) -> None:
+    def _save_dicom(self, *_: Any) -> None:
         """Open dialogs for the files of dose and structures where the layers do not know them, and for the new one."""
         if self._controller.live is None:
             self.error_occurred.emit(NO_HISTOGRAMS)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from napari.layers import Image, Labels, Shapes
-from qtpy.QtCore import QSize, Qt, Signal
+from qtpy.QtCore import QSignalBlocker, QSize, Qt, Signal
 from qtpy.QtWidgets import QLabel, QLineEdit, QListWidget, QListWidgetItem, QSizePolicy, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
@@ -189,12 +189,8 @@ class StructureList(QListWidget):
         self._chosen: list[Any] = []
         self._is_user_choice = False
         events = viewer.layers.events
-        self._connections = Connections(
-            lambda: [
-                (event, self.refresh) for event in (events.inserted, events.removed, events.reordered, events.renamed)
-            ],
-            self.refresh,
-        )
+        signals = (events.inserted, events.removed, events.reordered, events.renamed)
+        self._connections = Connections(lambda: [(signal, self.refresh) for signal in signals], self.refresh)
         self.setToolTip(_TIP)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -237,11 +233,10 @@ class StructureList(QListWidget):
             drawn = [layer for layer in there if is_from_file(layer) and isinstance(layer, Shapes)]
             labels = [layer for layer in there if layer.visible and isinstance(layer, Labels)]
             self._chosen = (drawn or labels or there)[:1]
-        was = self.blockSignals(True)
-        self.clear()
-        for layer in there:
-            self._add(layer)
-        self.blockSignals(was)
+        with QSignalBlocker(self):
+            self.clear()
+            for layer in there:
+                self._add(layer)
         self.setFixedHeight(self.sizeHint().height())
         if self.layers != before:
             self.ticked.emit()

@@ -82,7 +82,7 @@ class DosePanel(EnginePanel):
     def is_busy(self) -> bool:
         """Whether anything on screen is about to change."""
         parts = (self.listener, self.highlight, self.controller)
-        return self.running or self._run_timer.isActive() or any(part.is_busy for part in parts)
+        return self.running or self.waiting or self._run_timer.isActive() or any(part.is_busy for part in parts)
 
     def _connections(self) -> list[Connection]:
         """All signals of the parts, and what they call."""
