@@ -52,7 +52,7 @@ def test_strokes_undo_redo_and_fill_are_followed(viewer, filled_panel, qtbot):
         settle(qtbot, filled_panel)
         assert (painted(layer) != before).any()
         check_follows(filled_panel, layer)
-    assert filled_panel.controller.live is runs  # nothing was filled_panel anew
+    assert filled_panel.controller.live is runs  # there was no new run
 
 
 def test_a_brush_in_three_dimensions_and_other_orders_of_axes(viewer, filled_panel, qtbot):

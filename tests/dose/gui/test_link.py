@@ -59,7 +59,7 @@ def test_a_line_at_a_dose_highlights_the_voxels_above_it(viewer, panel, qtbot, a
             wanted = (label_values() == label) & (dose_values() >= dose)
             np.testing.assert_array_equal(stored(labels, highlighted(layer)), wanted)
             assert f"at least {dose:.4g} Gy" in readout_of(panel)
-            # the volume of highlighted voxels is that of the curve, as far as whole voxels can be
+            # the highlighted volume is that of the curve, as far as whole voxels can match it
             volume = wanted.sum() * abs(np.linalg.det(affine[:3, :3])) / 1000
             assert volume == pytest.approx(curve(panel, name).volume_at(dose), abs=0.12 * curve(panel, name).volume_cc)
 

@@ -211,7 +211,7 @@ def test_the_menu_has_the_unit_of_the_dose(viewer, panel):
     offered = [action.text() for action in panel.table.menu.menu().actions()]
     assert any(text.startswith("V20J/cm2[%]\t") for text in offered)
     assert any(text.startswith("gEUD(a=8)[J/cm2]\t") for text in offered)
-    assert not any(text.startswith(("EQD2", "NTCP")) for text in offered)  # which are written of Gy
+    assert not any(text.startswith(("EQD2", "NTCP")) for text in offered)  # which are defined for Gy
 
 
 @pytest.mark.parametrize("unit", ["cGy", "mGy"])
