@@ -59,6 +59,15 @@ def add_case(viewer, affine=AFFINE):
     return add_dose(viewer, a_dose(affine)), add_organs(viewer, organs(affine=affine))
 
 
+def choose_two_plans(viewer, panel, dose):
+    """Add the case and a second dose, and choose both; returns the layer of the organs."""
+    first, labels = add_case(viewer)
+    second = add_dose(viewer, dose, name="B")
+    panel.inputs_box.dose_box.choose(first)
+    panel.inputs_box.second_box.choose(second)
+    return labels
+
+
 def add_series(viewer, scales=(1.0, 0.5, 0.25)):
     array = np.stack([dose_values(scale=scale) for scale in scales], -1)
     data, keywords, _ = series_layer(array, AFFINE, "phases", "phase", metadata={"unit": "Gy"})

@@ -5,8 +5,8 @@ import pytest
 from napari_gpubio.dose import parse_metric
 from napari_gpubio.dose.gui.curves import PENDING
 from tests.dose.gui.panel_samples import (
-    add_case,
-    add_dose,
+    a_dose,
+    choose_two_plans,
     curve,
     run,
     settle,
@@ -51,10 +51,7 @@ def test_constraints_that_wait_for_the_whole_dose_have_the_reason(filled_panel, 
 
 
 def test_constraints_follow_the_scale_and_the_second_plan(viewer, panel, qtbot):
-    add_case(viewer)
-    second = add_dose(viewer, name="B")
-    panel.inputs_box.dose_box.choose(viewer.layers["dose"])
-    panel.inputs_box.second_box.choose(second)
+    choose_two_plans(viewer, panel, a_dose())
     run(qtbot, panel)
     panel.constraints.text.setPlainText(f"lung: Mean[Gy] < {curve(panel, 'lung').mean + 1:.2f}")
     assert [row[2] for row in results_of(panel)] == ["✓ pass"] * 2

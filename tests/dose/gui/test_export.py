@@ -23,6 +23,7 @@ from tests.dose.gui.panel_samples import (
     add_organs,
     add_series,
     cells,
+    choose_two_plans,
     curve,
     dose_values,
     label_values,
@@ -65,10 +66,7 @@ def test_curves_and_metrics_are_those_on_screen(filled_panel, tmp_path, qtbot):
 
 
 def test_everything_includes_how_it_was_made(viewer, panel, qtbot, tmp_path):
-    add_case(viewer)
-    second = add_dose(viewer, a_dose(scale=0.5), name="B")
-    panel.inputs_box.dose_box.choose(viewer.layers["dose"])
-    panel.inputs_box.second_box.choose(second)
+    choose_two_plans(viewer, panel, a_dose(scale=0.5))
     panel.scale_box.scale.box.setValue(2.0)
     run(qtbot, panel)
     panel.export.write_everything(tmp_path / "e.json")

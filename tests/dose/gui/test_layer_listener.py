@@ -12,6 +12,7 @@ from tests.dose.gui.panel_samples import (
     add_dose,
     add_organs,
     check_same,
+    choose_two_plans,
     curve,
     dose_values,
     expected,
@@ -124,10 +125,7 @@ def test_what_is_painted_during_a_run_is_taken_over(viewer, panel, qtbot, monkey
 
 
 def test_both_plans_follow(viewer, panel, qtbot):
-    _, layer = add_case(viewer)
-    second = add_dose(viewer, a_dose(scale=0.5), name="B")
-    panel.inputs_box.dose_box.choose(viewer.layers["dose"])
-    panel.inputs_box.second_box.choose(second)
+    layer = choose_two_plans(viewer, panel, a_dose(scale=0.5))
     run(qtbot, panel)
     layer.paint((5, 6, 6), 2)
     settle(qtbot, panel)

@@ -14,6 +14,7 @@ from tests.dose.gui.panel_samples import (
     add_case,
     add_dose,
     add_series,
+    choose_two_plans,
     curve,
     dose_values,
     highlighted,
@@ -241,10 +242,7 @@ def test_the_curve_near_the_mouse_is_found(viewer, filled_panel, qtbot):
 @pytest.fixture
 def two(viewer, panel, qtbot):
     """The panel with two plans, of which the second has half the dose."""
-    add_case(viewer)
-    second = add_dose(viewer, a_dose(scale=0.5), name="B")
-    panel.inputs_box.dose_box.choose(viewer.layers["dose"])
-    panel.inputs_box.second_box.choose(second)
+    choose_two_plans(viewer, panel, a_dose(scale=0.5))
     run(qtbot, panel)
     return panel
 

@@ -12,6 +12,7 @@ from tests.dose.gui.panel_samples import (
     add_dose,
     add_organs,
     cells,
+    choose_two_plans,
     curve,
     expected,
     organs,
@@ -125,10 +126,7 @@ def test_columns_with_parameters(filled_panel, qtbot):
 
 
 def test_an_index_follows_scale_and_plan(viewer, panel, qtbot):
-    add_case(viewer)
-    second = add_dose(viewer, a_dose(scale=0.5), name="B")
-    panel.inputs_box.dose_box.choose(viewer.layers["dose"])
-    panel.inputs_box.second_box.choose(second)
+    choose_two_plans(viewer, panel, a_dose(scale=0.5))
     run(qtbot, panel)
     panel.scale_box.scale.box.setValue(2.0)
     panel.table.set_columns("GI(prescription=20Gy)")

@@ -18,6 +18,7 @@ from tests.dose.gui.panel_samples import (
     add_organs,
     add_series,
     check_same,
+    choose_two_plans,
     curve,
     dose_values,
     expected,
@@ -83,10 +84,7 @@ def test_a_series_follows_the_slider(viewer, panel, qtbot):
 
 
 def test_two_plans_share_the_plot(viewer, panel, qtbot):
-    _, _ = add_case(viewer)
-    second = add_dose(viewer, a_dose(scale=0.8), name="plan B")
-    panel.inputs_box.dose_box.choose(viewer.layers["dose"])
-    panel.inputs_box.second_box.choose(second)
+    choose_two_plans(viewer, panel, a_dose(scale=0.8))
     run(qtbot, panel)
     check_same(curve(panel, "lung", second=True), expected(a_dose(scale=0.8), organs()))
     check_same(curve(panel, "lung"), expected(a_dose(), organs()))

@@ -22,6 +22,7 @@ from tests.dose.gui.panel_samples import (
     add_dose,
     add_organs,
     add_panel,
+    choose_two_plans,
     dose_values,
     label_values,
     names,
@@ -75,11 +76,8 @@ def test_bad_input_is_explained(viewer, panel, qtbot, change, words):
     assert words in complaint(qtbot, panel)
 
 
-def test_plans_in_two_units_are_a_sentence(viewer, panel, qtbot):
-    add_case(viewer)
-    second = add_dose(viewer, a_dose(unit="J/cm2"), name="B")
-    panel.inputs_box.dose_box.choose(viewer.layers["dose"])
-    panel.inputs_box.second_box.choose(second)
+def test_plans_in_two_units_are_explained(viewer, panel, qtbot):
+    choose_two_plans(viewer, panel, a_dose(unit="J/cm2"))
     assert "in Gy and J/cm2, which cannot share an axis" in complaint(qtbot, panel)
 
 
