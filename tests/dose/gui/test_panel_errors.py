@@ -22,6 +22,7 @@ from tests.dose.gui.panel_samples import (
     add_dose,
     add_organs,
     add_panel,
+    choose_two_plans,
     dose_values,
     label_values,
     names,
@@ -31,20 +32,20 @@ from tests.dose.gui.panel_samples import (
 )
 
 
-def test_curves_come_back_with_the_unit(counted, qtbot):
+def test_curves_come_back_with_the_unit(filled_panel, qtbot):
     for unit, curves in (("", 0), ("Gy", 2)):
-        counted.inputs_box.unit.setText(unit)
-        counted.inputs_box.unit.editingFinished.emit()
-        settle(qtbot, counted)
-        assert len(counted.controller.curves) == curves
-    assert "not known" not in counted.message
+        filled_panel.inputs_box.unit.setText(unit)
+        filled_panel.inputs_box.unit.editingFinished.emit()
+        settle(qtbot, filled_panel)
+        assert len(filled_panel.controller.curves) == curves
+    assert "not known" not in filled_panel.message
 
 
 def test_nothing_is_there(panel, qtbot):
     assert "there is no dose; open a dose image" in complaint(qtbot, panel)
 
 
-def test_a_unit_is_asked_for_and_never_guessed(viewer, panel, qtbot):
+def test_a_unit_is_required_and_never_guessed(viewer, panel, qtbot):
     viewer.add_image(dose_values().T, name="Gy dose")
     viewer.add_labels(label_values().T, name="organs")
     assert "the unit of the dose 'Gy dose' is not known" in complaint(qtbot, panel)
@@ -67,7 +68,7 @@ def test_no_structures(viewer, panel, qtbot):
     ],
     ids=["NaN in the dose", "empty labels"],
 )
-def test_bad_input_is_a_sentence(viewer, panel, qtbot, change, words):
+def test_bad_input_is_explained(viewer, panel, qtbot, change, words):
     dose, labels = dose_values().T.copy(), label_values().T.copy()
     change(dose, labels)
     viewer.add_image(dose, name="d", contrast_limits=(0, 1), metadata={"unit": "Gy"})
@@ -75,28 +76,26 @@ def test_bad_input_is_a_sentence(viewer, panel, qtbot, change, words):
     assert words in complaint(qtbot, panel)
 
 
-def test_plans_in_two_units_are_a_sentence(viewer, panel, qtbot):
-    add_case(viewer)
-    second = add_dose(viewer, a_dose(unit="J/cm2"), name="B")
-    panel.inputs_box.dose_box.choose(viewer.layers["dose"])
-    panel.inputs_box.second_box.choose(second)
+def test_plans_in_two_units_are_explained(viewer, panel, qtbot):
+    choose_two_plans(viewer, panel, a_dose(unit="J/cm2"))
     assert "in Gy and J/cm2, which cannot share an axis" in complaint(qtbot, panel)
 
 
-def test_a_second_plan_that_does_not_tell_its_unit_is_noted(viewer, panel, qtbot):
+def test_a_second_plan_without_a_unit_is_noted(viewer, panel, qtbot):
     add_case(viewer)
     panel.inputs_box.second_box.choose(viewer.add_image(dose_values().T, name="B"))
     run(qtbot, panel)
-    assert "'B' does not tell its unit: it is taken to be in Gy, as 'dose' is" in panel.message
+    assert "unit of 'B' is not known" in panel.message
+    assert "taken to be in Gy" in panel.message
 
 
-def test_labels_beside_the_dose_are_told(viewer, panel, qtbot):
+def test_labels_outside_the_dose_are_noted(viewer, panel, qtbot):
     add_dose(viewer)
     far = np.eye(4)
     far[:3, 3] = 1000
     add_organs(viewer, organs(affine=far))
     run(qtbot, panel)
-    assert "lie outside the dose grid" in panel.notes.text()
+    assert "lie outside the dose grid and are counted with no dose" in panel.notes.text()
     panel.form.widget("outside").value = "refuse"
     settle(qtbot, panel)
     assert "lie outside the dose grid; give a larger dose" in panel.message
@@ -110,41 +109,41 @@ def test_a_logarithm_is_no_dose(viewer, panel, qtbot):
     assert "shows logarithms" in complaint(qtbot, panel)
 
 
-def test_an_error_loses_no_curves(viewer, counted, qtbot):
-    before = names(counted)
+def test_an_error_loses_no_curves(viewer, filled_panel, qtbot):
+    before = names(filled_panel)
     data = viewer.layers["dose"].data.copy()
     data[0, 0, 0] = np.inf
     viewer.layers["dose"].data = data
-    settle(qtbot, counted)
-    assert "not finite" in counted.message
-    assert names(counted) == before
+    settle(qtbot, filled_panel)
+    assert "not finite" in filled_panel.message
+    assert names(filled_panel) == before
 
 
-def test_layers_that_go_leave_an_empty_plot(viewer, counted, qtbot):
-    counted.tools.dose.setChecked(True)
-    settle(qtbot, counted)
+def test_layers_that_go_leave_an_empty_plot(viewer, filled_panel, qtbot):
+    filled_panel.tools.dose.setChecked(True)
+    settle(qtbot, filled_panel)
     viewer.layers.remove("organs")
-    settle(qtbot, counted)
-    assert names(counted) == []
-    assert counted.highlight.layer is None
-    assert not counted.empty.isHidden()
+    settle(qtbot, filled_panel)
+    assert names(filled_panel) == []
+    assert filled_panel.highlight.layer is None
+    assert not filled_panel.empty.isHidden()
 
 
-def test_another_dose_forgets_the_lines(viewer, counted, qtbot):
-    counted.tools.dose.setChecked(True)
-    settle(qtbot, counted)
-    counted.link.drag_dose(3.0)
+def test_another_dose_forgets_the_lines(viewer, filled_panel, qtbot):
+    filled_panel.tools.dose.setChecked(True)
+    settle(qtbot, filled_panel)
+    filled_panel.link.move_dose_line(3.0)
     other = add_dose(viewer, a_dose(scale=10.0), name="other")
-    counted.inputs_box.dose_box.choose(other)
-    settle(qtbot, counted)
-    assert counted.link.dose != 3.0
+    filled_panel.inputs_box.dose_box.choose(other)
+    settle(qtbot, filled_panel)
+    assert filled_panel.link.dose != 3.0
 
 
-def test_a_ct_and_the_highlight_are_no_doses(viewer, counted, qtbot):
+def test_a_ct_and_the_highlight_are_no_doses(viewer, filled_panel, qtbot):
     add_dose(viewer, a_dose(unit="HU"), name="CT", metadata={"quantity": "CT"})
-    counted.tools.dose.setChecked(True)
-    settle(qtbot, counted)
-    box = counted.inputs_box.dose_box
+    filled_panel.tools.dose.setChecked(True)
+    settle(qtbot, filled_panel)
+    box = filled_panel.inputs_box.dose_box
     assert [box.itemText(n) for n in range(box.count())] == ["dose"]
 
 
@@ -181,7 +180,7 @@ def test_nothing_is_left_when_it_is_closed(make_napari_viewer_proxy, qtbot, how)
     run(qtbot, panel)
     panel.tools.dose.setChecked(True)
     settle(qtbot, panel)
-    panel.link.pick((20.0, 5.0, 30.0))
+    panel.link.mark_voxel((20.0, 5.0, 30.0))
     assert any(carried(layer, "panel") for layer in viewer.layers)
     before = len(labels.events.labels_update.callbacks)
     gone = weakref.ref(panel)
@@ -203,26 +202,26 @@ def test_closing_in_the_middle_of_a_run_ends_it(make_napari_viewer_proxy, qtbot,
     assert errors() == []
 
 
-def test_a_panel_that_was_not_closed_after_all_goes_on(viewer, counted, qtbot):
-    counted.teardown()
-    counted.revive()
-    settle(qtbot, counted)
+def test_a_panel_that_was_not_closed_after_all_goes_on(viewer, filled_panel, qtbot):
+    filled_panel.teardown()
+    filled_panel.revive()
+    settle(qtbot, filled_panel)
     viewer.layers["organs"].paint((5, 6, 6), 2)
-    settle(qtbot, counted)
-    assert names(counted) == ["lung", "heart"]
+    settle(qtbot, filled_panel)
+    assert names(filled_panel) == ["lung", "heart"]
 
 
-def test_a_closed_panel_hears_nothing(viewer, counted, qtbot):
-    counted.teardown()
-    assert names(counted) == []
+def test_a_closed_panel_follows_nothing(viewer, filled_panel, qtbot):
+    filled_panel.teardown()
+    assert names(filled_panel) == []
     viewer.layers["organs"].paint((5, 6, 6), 2)
     viewer.dims.set_point(0, 20.0)
     viewer.layers.clear()
     qtbot.wait(20)
-    counted.revive()
+    filled_panel.revive()
     add_case(viewer)
-    run(qtbot, counted)
-    assert names(counted) == ["lung", "heart"]
+    run(qtbot, filled_panel)
+    assert names(filled_panel) == ["lung", "heart"]
 
 
 @pytest.mark.display
@@ -231,9 +230,9 @@ def test_everything_is_drawn(make_napari_viewer_proxy, qtbot):
     add_case(viewer)
     panel = add_panel(viewer)
     run(qtbot, panel)
-    panel.tools.band.setChecked(True)
+    panel.tools.interval.setChecked(True)
     settle(qtbot, panel)
-    panel.link.drag_band(10.0, 30.0)
+    panel.link.move_interval(10.0, 30.0)
     viewer.layers["organs"].paint((5, 6, 6), 2)
     settle(qtbot, panel)
     viewer.dims.ndisplay = 3

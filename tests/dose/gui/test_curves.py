@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.dose import Dvh
-from napari_gpubio.dose.gui.axes import DECADES, Axes, interval_edges, interval_words, log_start, thinned
-from napari_gpubio.dose.gui.plot_axis import DoseAxis
-from napari_gpubio.dose.gui.readout import short
+from napari_gpubio.dose.gui.curves import DECADES, Axes, interval_edges, log_start, short_number, thin_points
+from napari_gpubio.dose.gui.plot import DoseAxis
 
 
 def a_dvh(doses, name="organ"):
@@ -24,9 +23,9 @@ EMPTY = Dvh(name="none", unit="Gy", doses=np.empty(0), volumes_cc=np.empty(0), m
 def test_a_dose_comes_back_from_its_place(logarithmic, reference):
     axes = Axes(unit="Gy", reference=reference, relative_dose=True, logarithmic=logarithmic)
     doses = np.array([0.02, 1.0, 37.5])
-    np.testing.assert_allclose(axes.dose_at_place(axes.place_of_dose(doses)), doses)
+    np.testing.assert_allclose(axes.dose_at_position(axes.position_of_dose(doses)), doses)
     if reference and not logarithmic:
-        assert axes.place_of_dose(20.0) == pytest.approx(50.0)
+        assert axes.position_of_dose(20.0) == pytest.approx(50.0)
 
 
 def test_a_logarithmic_curve_begins_at_the_least_positive_dose():
@@ -34,7 +33,7 @@ def test_a_logarithmic_curve_begins_at_the_least_positive_dose():
     assert log_start(dvhs) == 0.5
     assert log_start([a_dvh([1e-20, 10.0])]) == pytest.approx(10.0 * 10**-DECADES)
     assert log_start([EMPTY]) == 1.0
-    x, y = Axes(unit="Gy", logarithmic=True, relative_volume=False).curve(dvhs[0], 0.5, np.empty(0))
+    x, y = Axes(unit="Gy", logarithmic=True, relative_volume=False).points_of(dvhs[0], 0.5, np.empty(0))
     np.testing.assert_allclose(x, np.log10([0.5, 20.0]))
     np.testing.assert_allclose(y, [5.0, 0.0])
 
@@ -45,8 +44,8 @@ def test_intervals_hold_every_dose(logarithmic):
     axes = Axes(unit="Gy", differential=True, logarithmic=logarithmic, relative_volume=False)
     edges = interval_edges(dvhs, axes)
     for dvh in dvhs:
-        assert axes.curve(dvh, 0.5, edges)[1].sum() == pytest.approx(dvh.volume_cc)
-    assert ("equal ratio" if logarithmic else "intervals of 0.9 Gy") in interval_words(edges, axes)
+        assert axes.points_of(dvh, 0.5, edges)[1].sum() == pytest.approx(dvh.volume_cc)
+    assert ("equal ratio" if logarithmic else "intervals of 0.9 Gy") in axes.interval_text(edges)
 
 
 def test_negative_doses_have_intervals_too():
@@ -54,7 +53,7 @@ def test_negative_doses_have_intervals_too():
     axes = Axes(unit="Gy", differential=True, relative_volume=False)
     edges = interval_edges([dvh], axes)
     assert edges[0] == -4.0
-    assert axes.curve(dvh, 0.0, edges)[1].sum() == pytest.approx(10.0)
+    assert axes.points_of(dvh, 0.0, edges)[1].sum() == pytest.approx(10.0)
 
 
 def test_ticks_of_a_logarithmic_axis_say_what_they_stand_for(qtbot):
@@ -70,7 +69,7 @@ def test_ticks_of_a_logarithmic_axis_say_what_they_stand_for(qtbot):
     ("value", "text"), [(12889.6, "12890"), (0.000123456, "0.0001235"), (1234.5, "1234"), (3e9, "3e+09")]
 )
 def test_numbers_are_short(value, text):
-    assert short(value) == text
+    assert short_number(value) == text
 
 
 @pytest.mark.parametrize("points", [3, 250, 4097])
@@ -79,7 +78,7 @@ def test_a_thinned_curve_looks_like_all_of_it(points):
     x = np.sort(np.random.default_rng(points).random(points)) ** 2 * 60
     y = 100 / (1 + np.exp((x - 30) / 2))
     y[x > 40] = 0.0  # an edge, which stays one
-    few_x, few_y = thinned(x, y, 250)
+    few_x, few_y = thin_points(x, y, 250)
     assert (few_x[0], few_y[0], few_x[-1], few_y[-1]) == (x[0], y[0], x[-1], y[-1])
     assert len(few_x) <= min(points, 550)
     assert np.isin(few_x, x).all()
@@ -89,11 +88,11 @@ def test_a_thinned_curve_looks_like_all_of_it(points):
 def test_an_edge_stays_an_edge():
     x = np.linspace(0, 60, 4001)
     y = np.where(x < 40, 100 - x, 0.0)
-    few_x, few_y = thinned(x, y, 250)
+    few_x, few_y = thin_points(x, y, 250)
     before = np.flatnonzero(few_y > 0)[-1]
     assert (few_x[before], few_x[before + 1]) == (x[x < 40][-1], x[x >= 40][0])
 
 
 def test_steps_of_intervals_are_all_drawn():
     edges, volumes = np.linspace(0, 1, 1001), np.ones(1000)
-    assert thinned(edges, volumes, 250) == (edges, volumes)
+    assert thin_points(edges, volumes, 250) == (edges, volumes)

@@ -22,6 +22,8 @@ from tests.dose.gui.panel_samples import (
     add_dose,
     add_organs,
     add_series,
+    cells,
+    choose_two_plans,
     curve,
     dose_values,
     label_values,
@@ -30,63 +32,62 @@ from tests.dose.gui.panel_samples import (
     settle,
 )
 
+COLUMNS = "gEUD(a=8), EQD2(D2cc, alpha_beta=3, fractions=30), HI, Paddick CI(target=lung)"
+
 
 def rows(path):
     with path.open(encoding="utf-8") as file:
         return list(csv.reader(file))
 
 
-def test_figures_hold_curves_and_names(counted, tmp_path):
-    counted.export.write_png(tmp_path / "a.png")
+def test_figures_hold_curves_and_names(filled_panel, tmp_path):
+    filled_panel.export.write_png(tmp_path / "a.png")
     image = QImage(str(tmp_path / "a.png"))
     colors = {image.pixelColor(x, y).name() for x in range(0, image.width(), 2) for y in range(0, image.height(), 2)}
     assert {"#ff0000", "#0080ff", "#ffffff"} <= colors
-    counted.export.write_svg(tmp_path / "a.svg")
+    filled_panel.export.write_svg(tmp_path / "a.svg")
     root = ET.parse(tmp_path / "a.svg").getroot()
     assert root.tag.endswith("svg")
     assert sum(1 for element in root.iter() if element.tag.endswith(("path", "polyline"))) > 2
 
 
-def test_curves_and_metrics_are_those_on_screen(counted, tmp_path, qtbot):
-    counted.scale_box.scale.box.setValue(2.0)
-    settle(qtbot, counted)
-    counted.export.write_curves(tmp_path / "c.csv")
+def test_curves_and_metrics_are_those_on_screen(filled_panel, tmp_path, qtbot):
+    filled_panel.scale_box.scale.box.setValue(2.0)
+    settle(qtbot, filled_panel)
+    filled_panel.export.write_curves(tmp_path / "c.csv")
     lung = [row for row in rows(tmp_path / "c.csv") if row[0] == "lung"]
-    np.testing.assert_allclose([float(row[1]) for row in lung], curve(counted, "lung").doses)
-    counted.table.set_columns("Mean[Gy], V95%[%]")
-    counted.export.write_metrics(tmp_path / "m.csv")
-    told = rows(tmp_path / "m.csv")
-    assert told[0] == ["structure", "plan", "Mean[Gy]", "V95%[%]"]
-    assert float(told[1][2]) == curve(counted, "lung").mean
-    assert told[1][3].startswith("not evaluated: V95%[%] is in % of the prescription; give it")
+    np.testing.assert_allclose([float(row[1]) for row in lung], curve(filled_panel, "lung").doses)
+    filled_panel.table.set_columns("Mean[Gy], V95%[%]")
+    filled_panel.export.write_metrics(tmp_path / "m.csv")
+    written = rows(tmp_path / "m.csv")
+    assert written[0] == ["structure", "plan", "Mean[Gy]", "V95%[%]"]
+    assert float(written[1][2]) == curve(filled_panel, "lung").mean
+    assert written[1][3].startswith("not evaluated: V95%[%] is in % of the prescription; give it")
 
 
-def test_everything_tells_how_it_was_made(viewer, panel, qtbot, tmp_path):
-    add_case(viewer)
-    second = add_dose(viewer, a_dose(scale=0.5), name="B")
-    panel.inputs_box.dose_box.choose(viewer.layers["dose"])
-    panel.inputs_box.second_box.choose(second)
+def test_everything_includes_how_it_was_made(viewer, panel, qtbot, tmp_path):
+    choose_two_plans(viewer, panel, a_dose(scale=0.5))
     panel.scale_box.scale.box.setValue(2.0)
     run(qtbot, panel)
     panel.export.write_everything(tmp_path / "e.json")
-    told = json.loads((tmp_path / "e.json").read_text(encoding="utf-8"))
-    assert told["parameters"]["scaled_by"] == 2.0
-    assert told["parameters"]["histograms"]["spacing_mm"] == 0.7
-    assert told["structures"][0]["mean"] == curve(panel, "lung").mean
+    written = json.loads((tmp_path / "e.json").read_text(encoding="utf-8"))
+    assert written["parameters"]["scaled_by"] == 2.0
+    assert written["parameters"]["histograms"]["spacing_mm"] == 0.7
+    assert written["structures"][0]["mean"] == curve(panel, "lung").mean
     other = json.loads((tmp_path / "e (2nd plan).json").read_text(encoding="utf-8"))
     assert other["structures"][0]["mean"] == curve(panel, "lung", second=True).mean
 
 
-def test_nothing_to_write_is_a_sentence(panel, tmp_path):
+def test_nothing_to_write_is_explained(panel, tmp_path):
     for write in (panel.export.write_png, panel.export.write_curves, panel.export.write_everything):
         with pytest.raises(InvalidInput, match="press Run first"):
             write(tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_dicom_sequence_needs_an_rtdose_file(counted, tmp_path):
+def test_a_dicom_sequence_needs_an_rtdose_file(filled_panel, tmp_path):
     with pytest.raises(InvalidInput, match="choose both"):
-        counted.export.write_dicom(tmp_path / "x.dcm")
+        filled_panel.export.write_dicom(tmp_path / "x.dcm")
 
 
 def test_a_dicom_sequence_reads_back(viewer, panel, qtbot, tmp_path):
@@ -110,28 +111,50 @@ def test_a_dicom_sequence_takes_numbers_from_an_rtstruct_file(viewer, panel, qtb
     add_case(viewer)
     run(qtbot, panel)
     answers = iter([str(source), str(structures)])
-    box = "napari_gpubio.dose.gui.export.QFileDialog."
+    box = "napari_gpubio.gui.file_dialogs.QFileDialog."
     monkeypatch.setattr(f"{box}getOpenFileName", lambda *_, **__: (next(answers), ""))
     monkeypatch.setattr(f"{box}getSaveFileName", lambda *_, **__: (str(tmp_path / "out.dcm"), ""))
     panel.scale_box.scale.box.setValue(2.0)
     settle(qtbot, panel)
-    panel.export._ask_dicom()
+    panel.export.menu().actions()[-1].trigger()
     assert "set the scale to 1" in panel.message
     panel.scale_box.scale.box.setValue(1.0)
     settle(qtbot, panel)
     answers = iter([str(source), str(structures)])
-    panel.export._ask_dicom()
+    panel.export.menu().actions()[-1].trigger()
     found = read_dvh_sequence(tmp_path / "out.dcm", {1: "heart", 2: "lung"})
     assert {one.name: one.volume_cc for one in found} == pytest.approx(
         {name: curve(panel, name).volume_cc for name in ("heart", "lung")}
     )
 
 
-def test_a_file_that_cannot_be_written_is_a_sentence(counted, tmp_path, monkeypatch):
+def test_a_file_that_cannot_be_written_is_explained(filled_panel, tmp_path, monkeypatch):
     target = tmp_path / "missing" / "a.csv"
-    monkeypatch.setattr("napari_gpubio.dose.gui.export.QFileDialog.getSaveFileName", lambda *_, **__: (str(target), ""))
-    counted.export._ask("a.csv", "CSV", counted.export.write_curves)
-    assert "does not exist" in counted.message
+    monkeypatch.setattr(
+        "napari_gpubio.gui.file_dialogs.QFileDialog.getSaveFileName", lambda *_, **__: (str(target), "")
+    )
+    next(one for one in filled_panel.export.menu().actions() if one.text() == "Curves (CSV)…").trigger()
+    assert "does not exist" in filled_panel.message
+
+
+def test_files_have_the_values_of_the_table(filled_panel, qtbot, tmp_path):
+    filled_panel.scale_box.prescription.box.setValue(15.0)
+    filled_panel.table.set_columns(f"{COLUMNS}, D900cc[Gy]")
+    settle(qtbot, filled_panel)
+    filled_panel.export.write_metrics(tmp_path / "m.csv")
+    with (tmp_path / "m.csv").open(encoding="utf-8", newline="") as file:
+        head, lung, heart = csv.reader(file)
+    assert head[2:] == filled_panel.table.titles[1:]
+    for written, row in ((lung, 0), (heart, 1)):
+        for text, cell in zip(written[2:], cells(filled_panel, row)[1:], strict=True):
+            assert text.startswith("not evaluated: ") if cell == "–" else f"{float(text):.4g}" == cell
+    assert heart[5] == "not evaluated: Paddick CI(target=lung) is of 'lung', not of 'heart'"
+    filled_panel.export.write_everything(tmp_path / "e.json")
+    rows = json.loads((tmp_path / "e.json").read_text(encoding="utf-8"))["parameters"]["metrics"]
+    assert [one["structure"] for one in rows] == ["lung", "heart"]
+    assert rows[0]["values"]["HI"] == float(lung[4])
+    assert rows[1]["values"]["Paddick CI(target=lung)"] is None
+    assert "less than D900cc[Gy] asks for" in rows[0]["not_evaluated"]["D900cc[Gy]"]
 
 
 # -- Copy as Python ---------------------------------------------------------------------------------------------------
@@ -198,6 +221,25 @@ def test_contours_and_a_second_plan_in_the_script(viewer, panel, qtbot, tmp_path
     assert float([row for row in other if row[0] == "drawn"][-1][1]) == pytest.approx(means["drawn"].largest)
 
 
-def test_a_script_without_a_dose_is_a_sentence(panel):
+def test_a_script_without_a_dose_is_explained(panel):
     script_of(panel)
     assert "there is no dose" in panel.message
+
+
+def test_the_script_prints_the_values_of_the_table(viewer, panel, qtbot, tmp_path, monkeypatch):
+    dose, layer = add_case(viewer)
+    dose.metadata["napari_gpubio"]["path"] = saved(dose_values(), tmp_path / "dose.nii.gz")
+    layer.metadata["napari_gpubio"]["path"] = saved(label_values(), tmp_path / "labels.nii.gz")
+    panel.scale_box.prescription.box.setValue(20.0)
+    panel.scale_box.scale.box.setValue(1.5)
+    panel.table.set_columns(f"{COLUMNS}, V95%[%], Mean[cGy]")
+    panel.constraints.text.setPlainText("lung: RTOG CI < 9")
+    run(qtbot, panel)
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    written = run_script(script_of(panel), tmp_path)
+    lung = next(line for line in written.splitlines() if line.startswith("lung gEUD"))
+    for title, cell in zip(panel.table.titles[2:], cells(panel, 0)[2:], strict=True):
+        value = float(lung.split(f"{title} = ")[1].split()[0])
+        assert value == pytest.approx(float(cell), rel=1e-3)
+    assert "not evaluated: Paddick CI(target=lung) is of 'lung', not of 'heart'" in written
+    assert "pass lung: RTOG CI < 9" in written

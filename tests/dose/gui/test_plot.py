@@ -10,10 +10,9 @@ from qtpy.QtGui import QColor, QImage, QPainter
 from qtpy.QtTest import QTest
 
 from napari_gpubio.dose import Dvh
-from napari_gpubio.dose.gui.axes import Axes
-from napari_gpubio.dose.gui.plot import DvhPlot
-from napari_gpubio.dose.gui.plot_legend import LegendStrip, draw_legend, legend_width, named
-from napari_gpubio.dose.gui.readout import Shown
+from napari_gpubio.dose.gui.curves import Axes, Curve, named_curves
+from napari_gpubio.dose.gui.export import draw_legend, legend_width
+from napari_gpubio.dose.gui.plot import DvhPlot, LegendStrip
 
 COUNTS = pytest.mark.parametrize("count", [3, 9, 30])
 
@@ -30,15 +29,15 @@ def shown(count, *, second=False):
         for n in range(count)
     ]
     colors = [f"#{40 + 7 * n:02x}80{250 - 7 * n:02x}" for n in range(count)]
-    first = [Shown(dvh=dvh, color=color) for dvh, color in zip(dvhs, colors, strict=True)]
-    return first + ([Shown(dvh=dvhs[0], color=colors[0], second=True)] if second else [])
+    first = [Curve(dvh=dvh, color=color) for dvh, color in zip(dvhs, colors, strict=True)]
+    return first + ([Curve(dvh=dvhs[0], color=colors[0], second=True)] if second else [])
 
 
 def strip_of(qtbot, count, width):
     strip = LegendStrip()
     qtbot.addWidget(strip)
     strip.resize(width, 60)
-    strip.show_curves(shown(count, second=True))
+    strip.name_curves(shown(count, second=True))
     strip.show()
     qtbot.wait(20)
     return strip
@@ -58,8 +57,8 @@ def test_the_strip_holds_all_names_and_scrolls_where_they_are_many(qtbot, count)
 
 def test_a_name_is_pointed_at_and_clicked(qtbot):
     strip, chosen, pointed = strip_of(qtbot, 3, 600), [], []
-    strip.chosen.connect(chosen.append)
-    strip.pointed.connect(pointed.append)
+    strip.name_clicked.connect(chosen.append)
+    strip.name_hovered.connect(pointed.append)
     for x in range(5, strip.label.width(), 12):  # along the first row
         QTest.mouseMove(strip.label, QPoint(x, 12))
         qtbot.wait(2)
@@ -68,18 +67,18 @@ def test_a_name_is_pointed_at_and_clicked(qtbot):
     assert chosen == [0]
 
 
-def test_the_curve_of_a_name_is_drawn_thicker(counted):
+def test_the_curve_of_a_name_is_drawn_thicker(filled_panel):
     def widths():
-        return [item.opts["pen"].width() for item in counted.plot._items]
+        return filled_panel.plot.line_widths
 
     before = widths()
-    counted.legend.pointed.emit(1)
+    filled_panel.legend.name_hovered.emit(1)
     assert widths()[1] > before[1]
     assert widths()[0] == before[0]
-    counted.legend.pointed.emit(-1)
+    filled_panel.legend.name_hovered.emit(-1)
     assert widths() == before
-    counted.legend.chosen.emit(1)
-    assert counted.tools.inside.currentText() == "heart"
+    filled_panel.legend.name_clicked.emit(1)
+    assert filled_panel.tools.inside.currentText() == "heart"
 
 
 @COUNTS
@@ -99,12 +98,12 @@ def test_a_figure_s_legend_is_drawn_in_its_place(qtbot, count):
 
 
 @pytest.mark.parametrize("times", [1, 5])
-def test_a_figure_keeps_its_plot_however_many_names_there_are(counted, tmp_path, times):
-    counted.controller.curves = tuple(shown(30) * times)
-    wide = legend_width(counted.controller.curves, 608)
+def test_a_figure_keeps_its_plot_however_many_names_there_are(filled_panel, tmp_path, times):
+    filled_panel.controller.curves = tuple(shown(30) * times)
+    wide = legend_width(filled_panel.controller.curves, 608)
     assert (wide > 1000) == (times > 1)
-    counted.export.write_png(tmp_path / "a.png")
-    counted.export.write_svg(tmp_path / "a.svg")
+    filled_panel.export.write_png(tmp_path / "a.png")
+    filled_panel.export.write_svg(tmp_path / "a.svg")
     image = QImage(str(tmp_path / "a.png"))
     view = [float(part) for part in ET.parse(tmp_path / "a.svg").getroot().attrib["viewBox"].split()]
     assert view[2:] == [image.width() / 2, image.height() / 2]
@@ -112,32 +111,32 @@ def test_a_figure_keeps_its_plot_however_many_names_there_are(counted, tmp_path,
     for left, right in ((0, 1600), (1600, image.width())):  # the plot, and the legend beside it
         part = image.copy(left, 0, right - left, image.height())
         colors = {part.pixelColor(x, y).name() for x in range(part.width()) for y in range(0, part.height(), 3)}
-        assert {one.color for one in counted.controller.curves[:30:5]} <= colors
+        assert {one.color for one in filled_panel.controller.curves[:30:5]} <= colors
 
 
 def test_a_structure_that_only_the_second_plan_reaches_is_named(qtbot):
     a, b = shown(2)
-    nothing = Shown(dvh=replace(b.dvh, doses=np.empty(0), volumes_cc=np.empty(0)), color=b.color)
+    nothing = Curve(dvh=replace(b.dvh, doses=np.empty(0), volumes_cc=np.empty(0)), color=b.color)
     assert nothing.dvh.is_empty
     seconds = [replace(one, second=True) for one in (a, b)]
-    assert [number for number, _ in named([a, nothing, *seconds])] == [0, 3]
-    assert [number for number, _ in named([a, b, *seconds])] == [0, 1]
-    assert named([nothing, replace(nothing, second=True)]) == []
+    assert [number for number, _ in named_curves([a, nothing, *seconds])] == [0, 3]
+    assert [number for number, _ in named_curves([a, b, *seconds])] == [0, 1]
+    assert named_curves([nothing, replace(nothing, second=True)]) == []
     strip = LegendStrip()
     qtbot.addWidget(strip)
-    strip.show_curves([a, nothing, *seconds])
+    strip.name_curves([a, nothing, *seconds])
     assert [f'href="{number}"' in strip.label.text() for number in range(4)] == [True, False, False, True]
 
 
-def test_who_zooms_in_sees_more_points(qtbot):
+def test_zooming_in_draws_more_points(qtbot):
     plot, (one,) = DvhPlot(), shown(1)
     qtbot.addWidget(plot)
     fine = replace(one.dvh, doses=np.linspace(10, 20, 3001), volumes_cc=np.linspace(5, 0, 3001))
-    plot.show_curves([replace(one, dvh=fine)], Axes(unit="Gy"), 0.0, np.empty(0))
-    points = [len(plot._items[0].xData)]
+    plot.draw_curves([replace(one, dvh=fine)], Axes(unit="Gy"), 0.0, np.empty(0))
+    points = [len(plot.drawn_points[0][0])]
     for left, right in ((0.0, 20.0), (14.0, 15.0), (0.0, 20.0)):
         plot.setXRange(left, right)
-        points.append(len(plot._items[0].xData))
+        points.append(len(plot.drawn_points[0][0]))
     assert points[0] == points[1] == points[3] < 600
     assert points[2] > 3000 * 0.99
 
@@ -146,7 +145,7 @@ def test_titles_of_the_axes_are_drawn_as_a_whole(qtbot):
     plot = DvhPlot()
     qtbot.addWidget(plot)
     plot.resize(330, 270)
-    plot.show_curves(shown(3), Axes(unit="Gy"), 0.0, np.empty(0))
+    plot.draw_curves(shown(3), Axes(unit="Gy"), 0.0, np.empty(0))
     plot.show()
     qtbot.wait(20)
     for side in ("bottom", "left"):
@@ -156,3 +155,20 @@ def test_titles_of_the_axes_are_drawn_as_a_whole(qtbot):
         assert whole.top() <= title.top()
         assert title.bottom() <= whole.bottom()
         assert whole.left() <= title.left()
+
+
+@pytest.mark.parametrize(("largest", "last_label"), [(100.0, 100), (58.7, 50), (20.0, 20)])
+def test_the_dose_axis_is_labeled_up_to_its_end(qtbot, largest, last_label):
+    plot, (one,) = DvhPlot(), shown(1)
+    qtbot.addWidget(plot)
+    plot.resize(330, 270)
+    dvh = replace(one.dvh, doses=np.array([0.0, largest]), volumes_cc=np.array([5.0, 0.0]))
+    plot.draw_curves([replace(one, dvh=dvh)], Axes(unit="Gy"), 0.0, np.empty(0))
+    plot.show()
+    qtbot.wait(20)
+    axis = plot.getAxis("bottom")
+    image = QImage(400, 60, QImage.Format.Format_RGB32)
+    painter = QPainter(image)
+    labels = [float(text) for _, _, text in axis.generateDrawSpecs(painter)[2]]
+    painter.end()
+    assert max(labels) == last_label

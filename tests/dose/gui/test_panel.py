@@ -1,13 +1,16 @@
-"""The dock widget "Dose-volume histogram": what a run shows."""
+"""What a run shows: curves of the engine for every kind of dose and structures."""
 
 import numpy as np
 import pytest
+from napari.layers import Labels, Shapes
 
-from napari_gpubio.dose import Dose, LabelStructures
+from napari_gpubio.dose import Dose, LabelStructures, dvh, read_dvh_sequence, read_rtdose, read_rtstruct, readers
 from tests.dock_widgets import moved, show_slices_at
+from tests.dose.dicom_files import save_dose, save_structures
 from tests.dose.gui.panel_samples import (
     AFFINE,
     SAGITTAL,
+    SETTINGS,
     SHAPE,
     a_dose,
     add_case,
@@ -15,6 +18,7 @@ from tests.dose.gui.panel_samples import (
     add_organs,
     add_series,
     check_same,
+    choose_two_plans,
     curve,
     dose_values,
     expected,
@@ -24,7 +28,7 @@ from tests.dose.gui.panel_samples import (
     run,
     settle,
 )
-from tests.dose.samples import ROTATION, affine_of
+from tests.dose.samples import ROTATION, affine_of, at, circle
 
 
 @pytest.mark.parametrize("affine", [AFFINE, SAGITTAL, np.eye(4)], ids=["LAS", "sagittal", "RAS"])
@@ -61,7 +65,7 @@ def test_scale_and_units_of_a_layer_are_honored(viewer, panel, qtbot):
     assert curve(panel, "label 1").volume_cc == pytest.approx(voxels * 0.2 * 0.2 * 0.3 / 1000)
 
 
-def test_a_layer_in_pixels_says_so(viewer, panel):
+def test_a_layer_in_pixels_is_noted(viewer, panel):
     viewer.add_image(dose_values().T, name="d")
     assert "in pixels, taken as mm" in panel.inputs_box.sizes.text()
 
@@ -76,14 +80,11 @@ def test_a_series_follows_the_slider(viewer, panel, qtbot):
         viewer.dims.set_point(0, frame)
         settle(qtbot, panel)
         check_same(curve(panel, "heart"), expected(a_dose(scale=scale), organs(), "heart"))
-        assert panel.controller.counted.doses[0].name == f"phases [{frame}]"
+        assert panel.controller.live.doses[0].name == f"phases [{frame}]"
 
 
 def test_two_plans_share_the_plot(viewer, panel, qtbot):
-    _, _ = add_case(viewer)
-    second = add_dose(viewer, a_dose(scale=0.8), name="plan B")
-    panel.inputs_box.dose_box.choose(viewer.layers["dose"])
-    panel.inputs_box.second_box.choose(second)
+    choose_two_plans(viewer, panel, a_dose(scale=0.8))
     run(qtbot, panel)
     check_same(curve(panel, "lung", second=True), expected(a_dose(scale=0.8), organs()))
     check_same(curve(panel, "lung"), expected(a_dose(), organs()))
@@ -120,48 +121,39 @@ def test_shapes_that_are_drawn_are_followed(viewer, panel, qtbot):
     assert curve(panel, "drawn").volume_cc == pytest.approx(2 * before, rel=0.01)
 
 
-def test_colors_follow_the_layer(viewer, counted, qtbot):
+def test_colors_follow_the_layer(viewer, filled_panel, qtbot):
     viewer.layers["organs"].colormap = {1: "#123456", 2: "#654321", 0: "transparent", None: "red"}
-    settle(qtbot, counted)
-    assert [one.color for one in counted.controller.curves] == ["#123456", "#654321"]
+    settle(qtbot, filled_panel)
+    assert [one.color for one in filled_panel.controller.curves] == ["#123456", "#654321"]
 
 
-def test_settings_are_run_with(viewer, counted, qtbot):
-    counted.form.widget("bins").value = 100
-    settle(qtbot, counted)
-    assert counted.controller.results[0].parameters["histograms"]["bins"] == 100
-    assert len(curve(counted, "lung").doses) < 120
+def test_settings_are_run_with(viewer, filled_panel, qtbot):
+    filled_panel.form.widget("bins").value = 100
+    settle(qtbot, filled_panel)
+    assert filled_panel.controller.results[0].parameters["histograms"]["bins"] == 100
+    assert len(curve(filled_panel, "lung").doses) < 120
 
 
-def test_a_layer_that_moves_is_counted_anew(viewer, counted, qtbot):
+def test_a_layer_that_moves_is_counted_anew(viewer, filled_panel, qtbot):
     labels = viewer.layers["organs"]
     del labels.metadata["napari_gpubio"]["affine"]
-    before = curve(counted, "lung").mean
+    before = curve(filled_panel, "lung").mean
     labels.translate = (0, 0, 6.0)
-    settle(qtbot, counted)
-    assert curve(counted, "lung").mean != pytest.approx(before, rel=0.01)
+    settle(qtbot, filled_panel)
+    assert curve(filled_panel, "lung").mean != pytest.approx(before, rel=0.01)
 
 
-def test_structures_outside_the_dose_are_told(viewer, panel, qtbot):
-    add_dose(viewer)
-    labels = np.pad(label_values(), ((0, 4), (0, 0), (0, 0)))
-    labels[20:, :, :] = 1
-    add_organs(viewer, organs(labels))
-    run(qtbot, panel)
-    assert "lie outside the dose grid and are counted with no dose" in panel.notes.text()
-
-
-def test_what_a_layer_says_of_its_structures_is_told(viewer, panel, qtbot):
+def test_notes_of_a_layer_are_shown(viewer, panel, qtbot):
     _, labels = add_case(viewer)
     labels.metadata["napari_gpubio"]["notes"] = ["3 voxels of 'lung' belong to smaller structures too"]
     run(qtbot, panel)
     assert "3 voxels of 'lung' belong to smaller structures too." in panel.notes.text()
 
 
-def test_names_can_be_typed(viewer, counted, qtbot):
-    counted.table.table.item(0, 0).setText("left lung")
-    settle(qtbot, counted)
-    assert names(counted) == ["left lung", "heart"]
+def test_names_can_be_typed(viewer, filled_panel, qtbot):
+    filled_panel.table.table.item(0, 0).setText("left lung")
+    settle(qtbot, filled_panel)
+    assert names(filled_panel) == ["left lung", "heart"]
     assert viewer.layers["organs"].metadata["napari_gpubio"]["structures"] == {1: "left lung", 2: "heart"}
 
 
@@ -176,3 +168,65 @@ def test_a_case_of_one_dose_everywhere(viewer, panel, qtbot):
     panel.tools.dose.setChecked(True)
     settle(qtbot, panel)
     assert panel.message == ""
+
+
+PLANES = (30.0, 34.0, 38.0, 42.0)
+
+
+def ring(radius, center=(24.0, -6.0)):
+    return [("CLOSED_PLANAR", at(circle(radius, 64, center), z)) for z in PLANES]
+
+
+@pytest.fixture
+def study(tmp_path):
+    """A dose, and a target inside of a body."""
+    pixels = np.tile(np.arange(100, 112, dtype=np.uint16) * 50, (5, 10, 1))
+    save_dose(tmp_path / "dose.dcm", pixels, spacing=(3.0, 3.0, 4.0))
+    save_structures(tmp_path / "structures.dcm", [("body", ring(11.0)), ("target", ring(6.0))])
+    return tmp_path
+
+
+def opened(viewer, folder):
+    for data, keywords, kind in readers.read_layers(str(folder)):
+        getattr(viewer, f"add_{kind}")(data, **keywords)
+
+
+def test_contours_are_counted_where_labels_would_lose_overlaps(viewer, panel, qtbot, study):
+    opened(viewer, study)
+    (chosen,) = panel.inputs_box.structures.layers
+    assert isinstance(chosen, Shapes)
+    run(qtbot, panel)
+    assert names(panel) == ["body", "target"]
+    dose, structures = read_rtdose(study / "dose.dcm"), read_rtstruct(study / "structures.dcm")
+    for one in structures.structures:
+        wanted = dvh(dose, one, SETTINGS, device="cpu")[one.name]
+        assert curve(panel, one.name).volume_cc == pytest.approx(wanted.volume_cc, rel=1e-4)
+        assert curve(panel, one.name).mean == pytest.approx(wanted.mean, rel=1e-4)
+    assert "tick 'structures' instead to paint" in panel.notes.text()
+
+
+def test_labels_are_counted_where_they_are_ticked(viewer, panel, qtbot, study):
+    opened(viewer, study)
+    labels = next(layer for layer in viewer.layers if isinstance(layer, Labels))
+    run(qtbot, panel)
+    exact = curve(panel, "body").volume_cc
+    panel.inputs_box.structures.choose(labels)
+    settle(qtbot, panel)
+    assert curve(panel, "body").volume_cc < 0.8 * exact  # without the target
+    assert "Tick 'structures contours' instead to count structures that overlap" in panel.notes.text()
+
+
+def test_numbers_of_the_file_go_into_the_dvh_sequence(viewer, panel, qtbot, study, tmp_path):
+    opened(viewer, study)
+    run(qtbot, panel)
+    panel.export.write_dicom(tmp_path / "out.dcm")
+    found = {one.name: one.volume_cc for one in read_dvh_sequence(tmp_path / "out.dcm", {1: "body", 2: "target"})}
+    assert found == pytest.approx({name: curve(panel, name).volume_cc for name in ("body", "target")}, rel=1e-8)
+
+
+def test_a_file_that_cannot_be_read_is_noted_in_the_panel(viewer, panel, qtbot, study):
+    (study / "slice.dcm").write_bytes((study / "dose.dcm").read_bytes()[:250])
+    opened(viewer, study)
+    run(qtbot, panel)
+    assert "slice.dcm cannot be read as DICOM" in panel.notes.text()
+    assert panel.notes.text().count("slice.dcm") == 1

@@ -14,7 +14,7 @@ from napari_gpubio.dose import read_dvh_sequence
 from napari_gpubio.dose.gui import DosePanel
 from tests.dock_widgets import press_and_wait, run_script, save_scripts_as, script_of
 from tests.dose.dicom_files import save_dose, save_structures
-from tests.dose.gui.panel_samples import cells, curve, said, settle
+from tests.dose.gui.panel_samples import cells, curve, readout_of, settle
 from tests.dose.samples import at, circle
 
 pytestmark = pytest.mark.display
@@ -89,30 +89,30 @@ def test_lines_are_dragged_and_curves_pointed_at(user):
     panel, lung, target = user.panel, curve(user.panel, "left lung"), curve(user.panel, "target")
     dose = float(lung.dose_at_percent(25))
     user.move_on_plot(dose, 25)
-    assert "left lung" in said(panel)
-    assert float(said(panel).split("left lung ")[1].split(" %")[0]) == pytest.approx(25, abs=2)
+    assert "left lung" in readout_of(panel)
+    assert float(readout_of(panel).split("left lung ")[1].split(" %")[0]) == pytest.approx(25, abs=2)
     user.click(panel.tools.dose)
     user.drag_on_plot((panel.plot.dose_line.value(), 50), (60, 50))
     line = panel.plot.dose_line.value()
     assert line == pytest.approx(60, abs=1.5)
     assert panel.isodose.layer.data.level == pytest.approx(line)
-    assert f"at least {line:.4g} Gy" in said(panel)
+    assert f"at least {line:.4g} Gy" in readout_of(panel)
     QTest.mouseClick(panel.plot.viewport(), LEFT, pos=user.on_plot(float(target.dose_at_percent(60)), 60))
     settle(user.qtbot, panel)
     assert panel.tools.inside.currentText() == "target"
     user.click(panel.tools.volume)
     user.drag_on_plot((20, panel.plot.volume_line.value()), (20, 50))
     assert panel.plot.volume_line.value() == pytest.approx(50, abs=2)
-    assert f"D at {panel.plot.volume_line.value():.4g} %" in said(panel)
+    assert f"D at {panel.plot.volume_line.value():.4g} %" in readout_of(panel)
     user.click(panel.tools.volume)
-    user.click(panel.tools.band)
+    user.click(panel.tools.interval)
     assert panel.isodose.layer is None
-    high = panel.plot.band.getRegion()[1]
+    high = panel.plot.interval.getRegion()[1]
     user.drag_on_plot((high, 30), (95, 30))
-    low, high = panel.plot.band.getRegion()
+    low, high = panel.plot.interval.getRegion()
     assert high == pytest.approx(95, abs=1.5)
     user.drag_on_plot(((low + high) / 2, 30), ((low + high) / 2 - 10, 30))
-    assert panel.plot.band.getRegion()[0] == pytest.approx(low - 10, abs=1.5)
+    assert panel.plot.interval.getRegion()[0] == pytest.approx(low - 10, abs=1.5)
     assert panel.highlight.layer is not None
 
 
@@ -123,7 +123,7 @@ def test_a_voxel_is_clicked_and_labels_are_painted(user):
     QTest.mouseMove(native, place)
     QTest.mouseClick(native, LEFT, pos=place)
     user.qtbot.wait(50)
-    assert "voxel in target" in said(panel)
+    assert "voxel in target" in readout_of(panel)
     assert len(panel.plot.marks.data) == 5
     viewer.layers.selection.active = organs
     organs.mode, organs.selected_label, organs.brush_size = "paint", 5, 12
@@ -167,7 +167,7 @@ def test_what_is_on_screen_is_written_and_copied(user, tmp_path, monkeypatch):
     rtdose = save_dose(tmp_path / "rd.dcm", np.ones((3, 4, 5), np.uint16))
     rtstruct = save_structures(tmp_path / "rs.dcm", [(name, [("CLOSED_PLANAR", loop)]) for name in names])
     answers = iter([str(rtdose), str(rtstruct)])
-    box = "napari_gpubio.dose.gui.export.QFileDialog."
+    box = "napari_gpubio.gui.file_dialogs.QFileDialog."
     monkeypatch.setattr(f"{box}getOpenFileName", lambda *_, **__: (next(answers), ""))
     monkeypatch.setattr(f"{box}getSaveFileName", lambda _, __, name, *___: (str(tmp_path / name), ""))
     for action in panel.export.menu().actions():
@@ -177,12 +177,12 @@ def test_what_is_on_screen_is_written_and_copied(user, tmp_path, monkeypatch):
     assert (tmp_path / "dvh.svg").stat().st_size > 1000
     with (tmp_path / "metrics.csv").open(encoding="utf-8", newline="") as file:
         assert {row["structure"] for row in csv.DictReader(file)} == set(names)
-    told = json.loads((tmp_path / "dvh.json").read_text(encoding="utf-8"))
-    assert told["parameters"]["prescription"] == 90.0
+    written = json.loads((tmp_path / "dvh.json").read_text(encoding="utf-8"))
+    assert written["parameters"]["prescription"] == 90.0
     stored = {one.name: one for one in read_dvh_sequence(tmp_path / "rtdose_dvh.dcm", dict(enumerate(names, 1)))}
     assert stored["target"].volume_cc == pytest.approx(target.volume_cc, rel=1e-6)
     save_scripts_as(monkeypatch, tmp_path / "script.py")
-    said_by_script = run_script(script_of(panel), tmp_path)
-    line = next(line for line in said_by_script.splitlines() if line.startswith("target "))
+    printed = run_script(script_of(panel), tmp_path)
+    line = next(line for line in printed.splitlines() if line.startswith("target "))
     assert float(line.split("Mean[Gy] = ")[1].split()[0]) == pytest.approx(target.mean, rel=1e-4)
     assert nib.load(next(tmp_path.glob("dose*.nii.gz"))).shape == (116, 60, 84)

@@ -12,11 +12,12 @@ from tests.dose.gui.panel_samples import (
     add_dose,
     add_organs,
     check_same,
+    choose_two_plans,
     curve,
     dose_values,
     expected,
+    highlighted,
     label_values,
-    lit,
     names,
     organs,
     run,
@@ -34,10 +35,10 @@ def check_follows(panel, layer, names=("lung", "heart")):
         check_same(curve(panel, name), expected(a_dose(), organs(painted(layer)), name))
 
 
-def test_strokes_undo_redo_and_fill_are_followed(viewer, counted, qtbot):
+def test_strokes_undo_redo_and_fill_are_followed(viewer, filled_panel, qtbot):
     layer = viewer.layers["organs"]
     layer.brush_size = 4
-    runs = counted.controller.counted
+    runs = filled_panel.controller.live
     for act in (
         lambda: layer.paint((5, 6, 6), 2),
         lambda: layer.paint((6, 8, 12), 0),
@@ -49,33 +50,33 @@ def test_strokes_undo_redo_and_fill_are_followed(viewer, counted, qtbot):
     ):
         before = painted(layer)
         act()
-        settle(qtbot, counted)
+        settle(qtbot, filled_panel)
         assert (painted(layer) != before).any()
-        check_follows(counted, layer)
-    assert counted.controller.counted is runs  # nothing was counted anew
+        check_follows(filled_panel, layer)
+    assert filled_panel.controller.live is runs  # there was no new run
 
 
-def test_a_brush_in_three_dimensions_and_other_orders_of_axes(viewer, counted, qtbot):
+def test_a_brush_in_three_dimensions_and_other_orders_of_axes(viewer, filled_panel, qtbot):
     layer = viewer.layers["organs"]
     layer.brush_size = 4
     layer.n_edit_dimensions = 3
     for order in ((0, 1, 2), (1, 0, 2), (2, 1, 0)):
         viewer.dims.order = order
         layer.paint((5, 6 + order[0], 8), 2)
-        settle(qtbot, counted)
-        check_follows(counted, layer)
+        settle(qtbot, filled_panel)
+        check_follows(filled_panel, layer)
 
 
-def test_labels_that_are_set_from_outside_are_followed(viewer, counted, qtbot):
+def test_labels_that_are_set_from_outside_are_followed(viewer, filled_panel, qtbot):
     layer = viewer.layers["organs"]
     layer.data[3:6] = 2
     layer.refresh()
-    settle(qtbot, counted)
-    check_follows(counted, layer)
+    settle(qtbot, filled_panel)
+    check_follows(filled_panel, layer)
     layer.data = np.where(layer.data == 2, 1, layer.data).astype(np.uint8)
-    settle(qtbot, counted)
-    check_follows(counted, layer, ("lung",))
-    assert curve(counted, "heart").is_empty
+    settle(qtbot, filled_panel)
+    check_follows(filled_panel, layer, ("lung",))
+    assert curve(filled_panel, "heart").is_empty
 
 
 def test_a_sagittal_volume_is_painted_in_its_own_axes(viewer, panel, qtbot):
@@ -89,17 +90,17 @@ def test_a_sagittal_volume_is_painted_in_its_own_axes(viewer, panel, qtbot):
     check_same(curve(panel, "heart"), expected(a_dose(SAGITTAL), organs(now, SAGITTAL), "heart"))
 
 
-def test_a_new_label_gets_a_curve(viewer, counted, qtbot):
+def test_a_new_label_gets_a_curve(viewer, filled_panel, qtbot):
     layer = viewer.layers["organs"]
     layer.brush_size = 5
     layer.paint((5, 12, 14), 7)
-    settle(qtbot, counted)
-    assert names(counted) == ["lung", "heart", "label 7"]
+    settle(qtbot, filled_panel)
+    assert names(filled_panel) == ["lung", "heart", "label 7"]
     voxels = np.count_nonzero(layer.data == 7)
-    assert curve(counted, "label 7").volume_cc == pytest.approx(voxels * 0.012)
+    assert curve(filled_panel, "label 7").volume_cc == pytest.approx(voxels * 0.012)
     layer.undo()
-    settle(qtbot, counted)
-    assert curve(counted, "label 7").is_empty
+    settle(qtbot, filled_panel)
+    assert curve(filled_panel, "label 7").is_empty
 
 
 def test_a_label_beyond_the_type_that_was_counted(viewer, panel, qtbot):
@@ -124,10 +125,7 @@ def test_what_is_painted_during_a_run_is_taken_over(viewer, panel, qtbot, monkey
 
 
 def test_both_plans_follow(viewer, panel, qtbot):
-    _, layer = add_case(viewer)
-    second = add_dose(viewer, a_dose(scale=0.5), name="B")
-    panel.inputs_box.dose_box.choose(viewer.layers["dose"])
-    panel.inputs_box.second_box.choose(second)
+    layer = choose_two_plans(viewer, panel, a_dose(scale=0.5))
     run(qtbot, panel)
     layer.paint((5, 6, 6), 2)
     settle(qtbot, panel)
@@ -136,25 +134,27 @@ def test_both_plans_follow(viewer, panel, qtbot):
     check_same(curve(panel, "heart"), expected(a_dose(), now, "heart"))
 
 
-def test_what_is_lit_follows_too(viewer, counted, qtbot):
+def test_highlighted_voxels_follow_too(viewer, filled_panel, qtbot):
     layer = viewer.layers["organs"]
-    counted.tools.dose.setChecked(True)
-    counted.tools.choose("heart")
-    settle(qtbot, counted)
-    counted.link.drag_dose(10.0)
+    filled_panel.tools.dose.setChecked(True)
+    filled_panel.tools.inside.setCurrentText("heart")
+    settle(qtbot, filled_panel)
+    filled_panel.link.move_dose_line(10.0)
     layer.brush_size = 4
     layer.paint((5, 6, 6), 2)
     layer.paint((5, 8, 13), 0)
-    settle(qtbot, counted)
-    np.testing.assert_array_equal(lit(counted.highlight.layer), (layer.data == 2) & (dose_values().T >= 10.0))
+    settle(qtbot, filled_panel)
+    np.testing.assert_array_equal(
+        highlighted(filled_panel.highlight.layer), (layer.data == 2) & (dose_values().T >= 10.0)
+    )
 
 
-def test_the_slider_alone_changes_nothing(viewer, counted, qtbot, monkeypatch):
+def test_the_slider_alone_changes_nothing(viewer, filled_panel, qtbot, monkeypatch):
     looked = []
-    monkeypatch.setattr(counted.listener, "_take_over", lambda *given: looked.append(given))
+    monkeypatch.setattr(LiveDvh, "follow", lambda *given, **_: looked.append(given))
     for z in (8.0, 11.0, 14.0):
         viewer.dims.set_point(0, z)
-        settle(qtbot, counted)
+        settle(qtbot, filled_panel)
     assert looked == []
 
 

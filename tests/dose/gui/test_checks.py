@@ -7,9 +7,8 @@ from napari_gpubio.core.device import CPU
 from napari_gpubio.dose.gui import checks as cases
 from tests.dock_widgets import visible_windows
 
-pytestmark = pytest.mark.display
 
-
+@pytest.mark.display
 @pytest.mark.usefixtures("mock_app_model")  # commands are registered once in a process
 def test_every_stroke_is_timed(qtbot):
     before = visible_windows()
