@@ -100,6 +100,7 @@ class ResultBox(QWidget):
         self._fiber.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._plot = pyqtgraph.PlotWidget(self, background=None)
         self._plot.setFixedHeight(_PLOT_HEIGHT)
+        self._plot.plotItem.layout.setContentsMargins(1, 1, 1, 8)  # the title of the axis hangs out at the bottom
         self._plot.setLabel("bottom", "drift of g(v, v), log₁₀")
         self._plot.setLabel("left", "fibers")
         self._plot.setMouseEnabled(x=False, y=False)
