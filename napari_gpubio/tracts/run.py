@@ -148,7 +148,7 @@ def trace_problem(problem: RayProblem, device: Device) -> Tractogram:
 
 
 def _chunks(problem: RayProblem, device: Device, stop: threading.Event | None) -> Iterator[tuple[int, list[Piece]]]:
-    """Drive one run on each device; hand over the number done and the fresh fibers after each chunk."""
+    """Drive one run on each device; yield the number done and the new fibers after each chunk."""
     runs = make_runs(problem, device)
     try:
         for done in advance_in_chunks(runs, len(problem.launch), stop=stop, first_chunk=512):

@@ -27,7 +27,7 @@ class SeedTool(MarkerTool):
         Gives the layer whose volume is clicked, or None.
     """
 
-    placed = Signal(object, bool)  # position, whether a new bundle is wanted
+    placed = Signal(object, bool)  # position, whether to start a new bundle
     picked = Signal(object, object)  # layer, fiber
     missed = Signal()
 

@@ -333,7 +333,7 @@ class TensorPanel(EnginePanel):
         return save_layer(layer, folder)
 
     def _recipe_or_reason(self) -> tuple[str, ...] | str:
-        """The lines of a script that make these tensors, or a sentence that says why there are none."""
+        """The lines of a script that make these tensors, or a sentence that explains why there are none."""
         mask = self.mask_box.layer
         if mask is not None and saved_path(mask, read_volume) is None:
             return (

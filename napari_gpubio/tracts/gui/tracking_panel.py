@@ -261,7 +261,7 @@ class TrackingPanel(EnginePanel):
         )
 
     def keep_result(self, result: Traced) -> None:
-        """Keep tensors that were fitted, although other fibers are wanted by now."""
+        """Keep tensors that were fitted, although other fibers have been requested since."""
         if isinstance(result.request.source, DiffusionScan) and result.field.complete:
             self._add_maps(result.field, result.request)
 

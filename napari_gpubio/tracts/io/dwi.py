@@ -93,14 +93,14 @@ def read_dwi(path: str | Path, *, bval: str | Path | None = None, bvec: str | Pa
     path
         A ``.nii`` or ``.nii.gz`` file, or a ``.mif``, ``.mif.gz`` or ``.mih`` file that carries its ``dw_scheme``.
     bval, bvec
-        FSL's files for a NIfTI image. Without them they are looked for beside the image, for ``dwi.nii.gz`` under
+        FSL's files for a NIfTI image. Without them they are searched for beside the image, for ``dwi.nii.gz`` under
         ``dwi.bval``, ``dwi.bvals``, ``dwi.nii.gz.bval``, ``dwi_bval``, ``bvals``, ``bval``, each also with ``.txt``;
         bvec likewise, and before the names of the folder ``dwi.eddy_rotated_bvecs``. The notes say which were taken.
 
     Returns
     -------
     DiffusionScan
-        Signals as stored (scaled to float32 or float64 where the header says so); values that are not finite become
+        Signals as stored (scaled to float32 or float64 where the header requires it); values that are not finite become
         0. Directions in world axes.
 
     Raises

@@ -26,7 +26,7 @@ _PROTECTED = str.maketrans({"%": "%25", ":": "%3A", "#": "%23"})
 
 @dataclass(frozen=True, eq=False)
 class Provenance:
-    """What a header line tells.
+    """Content of the header line.
 
     Parameters
     ----------
@@ -50,11 +50,11 @@ class Provenance:
         InvalidInput
             If the parameters hold what JSON cannot.
         """
-        told: dict[str, Any] = {"complete": int(self.complete), "parameters": dict(self.parameters)}
+        content: dict[str, Any] = {"complete": int(self.complete), "parameters": dict(self.parameters)}
         if self.grid is not None:
-            told |= {"affine": self.grid.affine.tolist(), "shape": list(self.grid.shape)}
+            content |= {"affine": self.grid.affine.tolist(), "shape": list(self.grid.shape)}
         try:
-            return json.dumps(told, default=_plain).translate(_PROTECTED)
+            return json.dumps(content, default=_plain).translate(_PROTECTED)
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidInput(f"the parameters cannot be written as JSON ({error}); give only plain values") from error
 
@@ -62,9 +62,9 @@ class Provenance:
 def decode(text: Any) -> Provenance:
     """Read what `Provenance.encode` wrote; a line that cannot be read counts as absent."""
     try:
-        told = json.loads(unquote(str(text)))
-        grid = reference_grid((told["affine"], told["shape"])) if "affine" in told else None
-        return Provenance(dict(told["parameters"]), bool(told["complete"]), grid)
+        content = json.loads(unquote(str(text)))
+        grid = reference_grid((content["affine"], content["shape"])) if "affine" in content else None
+        return Provenance(dict(content["parameters"]), bool(content["complete"]), grid)
     except _NOT_OURS as error:
         logger.warning("the header line %r is damaged and was left out: %s", KEY, error)
         return Provenance()

@@ -13,7 +13,7 @@ suffix      points       grid        per point      per fiber      parameters, `
 place for is left out and logged. Fibers without points are kept when read and left out when written, because nibabel
 and trx-python mistake them for something else.
 
-Where a file does not tell its **grid** (tck files of others, every vtk file) give ``reference``, a NIfTI file or
+Where a file has no **grid** (tck files of others, every vtk file) give ``reference``, a NIfTI file or
 (affine, shape). Without one the grid is a box of 1 mm voxels along the world axes around the fibers, and the parameter
 ``reference`` is ``"none"``: the fibers lie right in world space, but not in the voxels of any image.
 """
@@ -70,10 +70,10 @@ def read_tractogram(
     path
         A ``.trk``, ``.trk.gz``, ``.tck``, ``.tck.gz``, ``.trx`` or ``.vtk`` file.
     reference
-        The volume that the fibers belong to, for files that do not tell: a NIfTI path, or (affine, shape).
-        It wins over what a tck file tells; a trk or trx file is believed.
+        The volume that the fibers belong to, for files without a grid: a NIfTI path, or (affine, shape).
+        It takes precedence over a tck file's grid; that of a trk or trx file is kept.
     vtk_space
-        Axes of a vtk file, ``"RAS"`` or ``"LPS"``; None for what its title tells, or RAS.
+        Axes of a vtk file, ``"RAS"`` or ``"LPS"``; None for those in its title, or RAS.
 
     Returns
     -------
@@ -128,7 +128,7 @@ def _assembled(found: Parsed, wanted: Grid | None, reference: Reference | None) 
     if grid is None:
         grid = box_grid(found.points)
         parameters["reference"] = "none"
-        logger.info("the file does not tell its volume; a box around the fibers takes its place, or give a reference")
+        logger.info("the file has no grid; a box around the fibers is used instead, or give a reference")
     return Tractogram(
         points=found.points,
         offsets=found.offsets,

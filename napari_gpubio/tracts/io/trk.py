@@ -81,10 +81,10 @@ def read_trk(path: Path) -> Parsed:
 
 def _header(data: bytes | bytearray) -> dict[str, Any]:
     """Read the header by nibabel, except for the count of fibers, which nibabel replaces by what it finds."""
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         header = TrkFile.load(io.BytesIO(data[:HEADER_BYTES]), lazy_load=True).header
-    for warning in said:
+    for warning in caught:
         logger.warning("%s", warning.message)
     sizes = np.asarray(header[Field.VOXEL_SIZES], np.float64)
     if not (np.isfinite(sizes).all() and (sizes > 0).all()):
@@ -180,7 +180,7 @@ class TrkWriter(FormatWriter):
     def finish(self, *, complete: bool) -> None:
         """Write the header with the true count."""
         if not complete:
-            logger.warning("trk cannot tell that the run was stopped before its end; write trx or tck to keep that")
+            logger.warning("trk cannot store that the run was stopped before its end; write trx or tck to keep that")
         self._header[Field.NB_STREAMLINES] = self.fibers
         self._file.seek(0)
         self._file.write(self._header.tobytes())

@@ -144,7 +144,7 @@ class VtkText:
         return [self._binary_string() if self.binary else unquote(self.raw_line()) for _ in range(count)]
 
     def _binary_string(self) -> str:
-        """The two highest bits of the first byte tell how many bytes the length has: 8, 4, 2 or 1."""
+        """The two highest bits of the first byte give the size of the length in bytes: 8, 4, 2 or 1."""
         size = 8 >> (self._data[self._at] >> 6)
         coded = int.from_bytes(self._data[self._at : self._at + size], "big")
         length = coded & ~(3 << (8 * size - 2))
@@ -170,7 +170,7 @@ def read_vtk(path: Path, space: Space | None = None) -> Parsed:
     path
         The file.
     space
-        Axes of its coordinates; None for what the title line tells, or RAS.
+        Axes of its coordinates; None for those in the title line, or RAS.
 
     Raises
     ------
@@ -194,7 +194,7 @@ class _PolyData:
         self._tables: dict[str, list[tuple[str, Array]]] = {"POINT_DATA": [], "CELL_DATA": []}
         self._rows = {"POINT_DATA": 0, "CELL_DATA": 0}
         self._table: str | None = None
-        self._told_space: str | None = None
+        self._stated_space: str | None = None
         self._head()
         while words := text.line():
             self._section(words[0].upper(), words[1:])
@@ -221,8 +221,8 @@ class _PolyData:
     def _head(self) -> None:
         self._text.raw_line()
         title, coding, kind = self._text.raw_line(), self._text.line(), self._text.line()
-        if told := re.search(r"SPACE=(RAS|LPS)", title):
-            self._told_space = told[1]
+        if named := re.search(r"SPACE=(RAS|LPS)", title):
+            self._stated_space = named[1]
         if coding not in (["ASCII"], ["BINARY"]):
             raise InvalidInput(f"the third line is {' '.join(coding)!r}; it must be ASCII or BINARY")
         self._text.binary = coding == ["BINARY"]
@@ -290,7 +290,7 @@ class _PolyData:
             if words[3] == "string":
                 texts = self._text.strings(k * rows)
                 if words[0] == "SPACE" and texts[:1] in (["RAS"], ["LPS"]):
-                    self._told_space = texts[0]
+                    self._stated_space = texts[0]
             else:
                 self._keep(words[0], self._block(rows, k, words[3]))
 
@@ -314,9 +314,9 @@ class _PolyData:
         return dict(zip(unique_names([name for name, _ in fitting]), (values for _, values in fitting), strict=True))
 
     def _space(self, wanted: Space | None) -> str:
-        if wanted is not None and self._told_space not in (None, wanted):
-            logger.warning("the file says that it is in %s; it was read as %s", self._told_space, wanted)
-        return wanted or self._told_space or "RAS"
+        if wanted is not None and self._stated_space not in (None, wanted):
+            logger.warning("the file states that it is in %s; it was read as %s", self._stated_space, wanted)
+        return wanted or self._stated_space or "RAS"
 
 
 _NAMES = {code: name for name, code in reversed(TYPES.items())} | {"f2": "float", "b1": "unsigned_char"}
@@ -333,7 +333,7 @@ def write_vtk(path: Path, tractogram: Tractogram, *, space: Space = "RAS", binar
     tractogram
         Fibers that all have points.
     space
-        Axes of the coordinates in the file, also told in its title.
+        Axes of the coordinates in the file, also named in its title.
     binary
         Whether numbers are big-endian binary, or text.
 

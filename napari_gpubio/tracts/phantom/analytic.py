@@ -1,4 +1,4 @@
-"""A tensor field with known geodesics: what is asked of it, and the pieces that several fields are made of.
+"""A tensor field with known geodesics: its interface, and the pieces that several fields share.
 
 With a dimensionless field D(x), the metric is g = D^-1 and a path is followed at unit speed, g(v, v) = 1, so that its
 parameter ``s`` is the Riemannian length. Coordinates are world millimeters. A `TensorField` made from a field holds

@@ -72,7 +72,7 @@ class GradientCheck:
     ok
         False if another table fits clearly better.
     sure
-        Whether the volume shows enough fibers to tell the best table from every other.
+        Whether the volume shows enough fibers to distinguish the best table from every other.
     message
         Two or three sentences for the user.
     """
@@ -97,7 +97,7 @@ def check_gradients(field: TensorField) -> GradientCheck:
     -------
     GradientCheck
         ``ok`` is False only if another table is 1.1 times better, and better by 4 standard errors over blocks of 20 mm;
-        on small or noisy volumes the answer is that it cannot be told.
+        on small or noisy volumes the check is inconclusive.
     """
     values = field.eigen.values[field.mask].astype(np.float64)
     spread = ((values - values.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)

@@ -26,15 +26,15 @@ def repair_tensors(
     Returns
     -------
     tensors, repaired
-        The mended copy, and the voxels that were mended, shape (X, Y, Z).
+        The repaired copy, and the voxels that were repaired, shape (X, Y, Z).
     """
-    mended = np.where(mask[..., None], tensors, 0)
-    inside = mended[mask]
+    copy = np.where(mask[..., None], tensors, 0)
+    inside = copy[mask]
     low = repair_rows(inside, floor_mm2_per_s)
-    mended[mask] = inside
+    copy[mask] = inside
     repaired = np.zeros(mask.shape, bool)
     repaired[mask] = low
-    return mended, repaired
+    return copy, repaired
 
 
 def repair_rows(tensors: Array, floor: float) -> npt.NDArray[np.bool_]:

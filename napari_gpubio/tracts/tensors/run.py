@@ -176,13 +176,13 @@ def _field(
         coefficients = coefficients[fitted]
     tensors = coefficients[:, :6] * _UM2_PER_MS
     s0 = np.exp(np.minimum(coefficients[:, 6], 80.0))
-    mended = np.zeros(len(tensors), bool)
+    repaired = np.zeros(len(tensors), bool)
     if settings.repair:
-        mended = repair_rows(tensors, settings.floor_mm2_per_s)
+        repaired = repair_rows(tensors, settings.floor_mm2_per_s)
     notes = list(scan.notes)
-    if mended.any():
+    if repaired.any():
         notes.append(
-            f"{mended.sum()} of {len(mended)} tensors were not positive definite and were repaired "
+            f"{repaired.sum()} of {len(repaired)} tensors were not positive definite and were repaired "
             f"(eigenvalues raised to {settings.floor_mm2_per_s:g} mm²/s)"
         )
     if raised.any():
@@ -194,7 +194,7 @@ def _field(
         tensors=_volume(tensors, mask),
         mask=mask,
         affine=scan.affine,
-        repaired=_volume(mended, mask),
+        repaired=_volume(repaired, mask),
         s0=_volume(s0, mask),
         path=scan.path,
         notes=tuple(notes),

@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 _SOURCE = Path(__file__).with_name("geodesic.cu")
 _TEXTURE_SOURCE = Path(__file__).with_name("geodesic_texture.cu")
 _KERNELS = {CUBIC: "trace_cubic", LINEAR: "trace_linear", VANAART: "trace_vanaart", EUDX: "trace_eudx"}
-_WARP = 32  # rays a block at most; geodesic.cu says so to the compiler
+_WARP = 32  # rays a block at most; the launch bounds in geodesic.cu
 _SCHEDULERS = 4  # of a processor; each works on one warp at a time
 _PACK_THREADS = 64
 

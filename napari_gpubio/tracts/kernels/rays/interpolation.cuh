@@ -46,7 +46,7 @@ struct Space {
     Shape n;
 };
 
-// a * b + c, rounded once; the compiler is told to fuse nothing else, so that both backends round alike.
+// a * b + c, rounded once; the compiler fuses nothing else (--fmad=false), so that both backends round alike.
 __device__ __forceinline__ real multiply_add(real a, real b, real c)
 {
     if constexpr (sizeof(real) == sizeof(float)) return __fmaf_rn(a, b, c);

@@ -247,7 +247,7 @@ class RayProblem:
 
 
 def check_finite(field: TensorField) -> None:
-    """Raise InvalidInput if a tensor in the mask is not finite (looked at once for each field)."""
+    """Raise InvalidInput if a tensor in the mask is not finite (checked once for each field)."""
     if not field.cache.get("finite", lambda: bool(np.isfinite(field.tensors[field.mask]).all())):
         raise InvalidInput("some tensors are not finite; fit them again, or leave those voxels out of the mask")
 
