@@ -13,7 +13,7 @@ and from file to file, with the header kept::
 
 Fluence whose even and odd photons were kept apart is denoised better::
 
-    halves = light.simulate(head, source, light.Settings(halves=True)).half_fluences
+    halves = light.simulate(head, source, light.LightSettings(halves=True)).half_fluences
     result = denoise_fluence(*halves, labels=head.labels)
 """
 

@@ -21,7 +21,7 @@ from napari_gpubio.light.kernels.layers.problem import LayeredProblem
 from napari_gpubio.light.kernels.voxels.gpu import defines_of
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.speckle.kernels.contrast.maker import defines_of as speckle_defines
+from napari_gpubio.speckle.kernels.contrast.gpu import defines_of as speckle_defines
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
 from tests.denoise.samples import problem_of
