@@ -1,18 +1,31 @@
-"""Rows c and d: the seed's table, frame by frame from the host to maps on the host; whole stacks, on several GPUs."""
+"""Rows c to e: frames of a camera and whole stacks, from the host to the host; bandwidth of a GPU."""
 
 from collections.abc import Iterator
 from functools import partial
+from unittest import mock
 
 import numpy as np
 from common import Row, row, timed
 from jobs import Job
 
 from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.speckle.kernels.contrast import gpu
 from napari_gpubio.speckle.registration import ShiftFinder, shift_frame
 from napari_gpubio.speckle.run import ContrastStream, contrast
 from napari_gpubio.speckle.settings import ContrastSettings
-from speckle.plan import FRAME_TARGET_MS, REGISTRATION_TARGET_MS, SEED_SHAPE, SEED_TABLE, Plan, frames_of
-from speckle.rows import pixel_row
+from speckle.plan import (
+    COPY_SHARE_TARGET,
+    FRAME_TARGET_MS,
+    REGISTRATION_TARGET_MS,
+    SEED_SHAPE,
+    SEED_TABLE,
+    Plan,
+    frames_of,
+    pixel_row,
+    recipe_of,
+    timed_by_events,
+    timed_resident,
+)
 
 _SETTINGS = ContrastSettings(mask=False)
 _STACK = 200
@@ -75,3 +88,47 @@ def _whole(gpus: int, plan: Plan, name: str) -> Row:
     return row(
         name, device, timing, frames.size, "pixels", processors=max(1, gpus), compared_with=f"d {_STACK} frames, 1 GPU"
     )
+
+
+_PIXELS = SEED_SHAPE[0] * SEED_SHAPE[1]
+_BATCH, _COPY_BYTES = 256, 4 << 30
+COPY = "e copy on the device"
+BYTES_PER_PIXEL = 10  # 2 of the frame, 4 of each map
+
+
+def bandwidth(plan: Plan) -> Iterator[Job]:
+    """A copy, and K and SFI of a batch and of one frame; with IEEE divisions and with those within 1 ulp of them."""
+    yield Job(COPY, partial(_copy, plan))
+    for frames in (_BATCH, 8, 1):
+        for window in (5, 7):
+            for ieee in (0, 1):
+                told = f"e {frames} frames, {window} x {window}{', IEEE divisions' if ieee else ''}"
+                yield Job(told, partial(_kernels, frames, window, ieee, plan))
+
+
+def _copy(plan: Plan, name: str) -> Row:
+    import cupy
+
+    with cupy.cuda.Device(plan.device.indices[0]):
+        source, target = (cupy.zeros(_COPY_BYTES, np.uint8) for _ in range(2))
+        timing = timed_by_events(
+            lambda: target.data.copy_from_device_async(source.data, _COPY_BYTES, _here()), plan.repeats
+        )
+    return pixel_row(
+        name, plan.device, timing, 2 * _COPY_BYTES // BYTES_PER_PIXEL, bandwidth=2 * _COPY_BYTES / timing.seconds
+    )
+
+
+def _here() -> object:
+    import cupy
+
+    return cupy.cuda.get_current_stream()
+
+
+def _kernels(frames: int, window: int, ieee: int, plan: Plan, name: str) -> Row:
+    with mock.patch.object(gpu, "IEEE", ieee):
+        timing = timed_resident(recipe_of(ContrastSettings(window=window, mask=False)), frames, plan)
+    pixels = frames * _PIXELS
+    target = f"target {100 * COPY_SHARE_TARGET:g} % of a copy" if frames == _BATCH and not ieee else ""
+    told = {"bandwidth": BYTES_PER_PIXEL * pixels / timing.seconds, "target": target, "compared_with": COPY}
+    return pixel_row(name, plan.device, timing, pixels, **told)
