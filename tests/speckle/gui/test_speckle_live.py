@@ -9,8 +9,8 @@ import tifffile
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.speckle import ContrastSettings, contrast
-from napari_gpubio.speckle.gui.source_pages import CameraPage
-from napari_gpubio.speckle.gui.words import LIVE_MAP, LIVE_RAW
+from napari_gpubio.speckle.gui.layers import LIVE_MAP, LIVE_RAW
+from napari_gpubio.speckle.gui.sources import CameraPage
 from napari_gpubio.speckle.live import CameraSource
 from napari_gpubio.speckle.live.sources.simulated import exposure_contrast_squared
 from tests.dock_widgets import wait_until
@@ -108,7 +108,7 @@ def test_a_stack_tells_its_camera(viewer, panel):
     settings = panel.contrast_box.settings
     assert (settings.exposure_ms, settings.saturation) == (4.0, 4095)
     assert panel.contrast_box.noise_model.dark_adu == 64.0
-    assert panel.source_box.stack.told.text() == "6 frames of 56 × 40 pixels, uint16, 4 ms exposure, 64 ADU dark"
+    assert panel.source_box.stack.description.text() == "6 frames of 56 × 40 pixels, uint16, 4 ms exposure, 64 ADU dark"
 
 
 def test_readouts(viewer, panel, qtbot):
@@ -130,80 +130,80 @@ def test_readouts(viewer, panel, qtbot):
 
 
 def test_what_is_not_processed_in_time_is_told(viewer, panel, qtbot, still, monkeypatch):
-    process = panel.controller.process
+    process = panel.runner.process
     slow = type(process).__call__
     monkeypatch.setattr(type(process), "__call__", lambda self, pixels: (time.sleep(0.05), slow(self, pixels))[1])
     panel.source_box.stack.rate.setValue(500)
     panel.live_box.mode.setCurrentText("most recent")
     start(qtbot, panel, 5)
-    status = panel.controller.loop.status()
+    status = panel.runner.loop.status()
     assert status.skipped > 0
     assert status.dropped == 0
     stop(qtbot, panel)
-    status = panel.controller.loop.status()
+    status = panel.runner.loop.status()
     assert status.received == status.processed + status.skipped + status.waiting
     assert panel.live_box.readout.values["skipped"].text() == f"{status.skipped:,}"
 
 
 def test_flow_that_doubles_is_seen_in_the_vessel_alone(viewer, panel, qtbot):
     page = simulate(panel, (192, 256))
-    panel.map_box.maps.setValue(20)
+    panel.map_box.baseline_maps.setValue(20)
     start(qtbot, panel)
     rows = page.camera.vessel_rows
     draw(qtbot, panel, box(rows.start + 4, 10, rows.stop - 4, 246), box(4, 10, rows.start - 4, 246))
     panel.map_box.baseline_button.click()
-    wait_until(qtbot, lambda: panel.controller.course.baseline is not None)
+    wait_until(qtbot, lambda: panel.runner.course.baseline is not None)
     assert panel.contrast_box.settings.index == "relative"
     page.flow.setValue(40)
-    number = len(panel.controller.course) + 20  # some maps of the old flow may be on their way
-    wait_until(qtbot, lambda: len(panel.controller.course) > number + 30)
+    number = len(panel.runner.course) + 20  # some maps of the old flow may be on their way
+    wait_until(qtbot, lambda: len(panel.runner.course) > number + 30)
     stop(qtbot, panel)
     exact = exposure_contrast_squared(20) / exposure_contrast_squared(40)
-    vessel = panel.controller.course.relative_flow("region 1")[number:]
-    beside = panel.controller.course.relative_flow("region 2")[number:]
+    vessel = panel.runner.course.relative_flow("region 1")[number:]
+    beside = panel.runner.course.relative_flow("region 2")[number:]
     # the camera has but 64 steps of speckle, so that its frames are not all independent
     assert vessel.mean() == pytest.approx(exact, rel=0.06)
     assert beside.mean() == pytest.approx(1.0, rel=0.06)
     assert panel.map_box.baseline_text.text().startswith("taken")
-    assert panel.map_box.bar._title == layer(viewer, LIVE_MAP).name == "live relative flow"
+    assert panel.map_box.color_bar.title == layer(viewer, LIVE_MAP).name == "live relative flow"
 
 
 def test_a_baseline_is_let_go_with_a_note(viewer, panel, qtbot, still):
-    panel.map_box.maps.setValue(2)
+    panel.map_box.baseline_maps.setValue(2)
     start(qtbot, panel)
-    panel.live.take_baseline()
-    wait_until(qtbot, lambda: panel.controller.process.has_baseline)
+    panel.controller.take_baseline()
+    wait_until(qtbot, lambda: panel.runner.process.baseline is not None)
     panel.contrast_box.form.widget("window").value = 9
-    assert "the baseline was let go" in panel.message
+    assert "the baseline was dropped" in panel.message
     stop(qtbot, panel)
 
 
 def test_a_baseline_is_of_its_source(viewer, panel, qtbot, still):
-    panel.map_box.maps.setValue(2)
+    panel.map_box.baseline_maps.setValue(2)
     start(qtbot, panel)
-    panel.live.take_baseline()
-    wait_until(qtbot, lambda: panel.controller.process.has_baseline)
+    panel.controller.take_baseline()
+    wait_until(qtbot, lambda: panel.runner.process.baseline is not None)
     stop(qtbot, panel)
-    before = panel.controller.process._baseline
+    before = panel.runner.process.baseline
     start(qtbot, panel)
     stop(qtbot, panel)
-    assert panel.controller.process._baseline is before, "it stays over stop and start"
+    assert panel.runner.process.baseline is before, "it stays over stop and start"
     simulate(panel, SHAPE)
     start(qtbot, panel)
     stop(qtbot, panel)
-    assert panel.controller.process._baseline is not before
+    assert panel.runner.process.baseline is not before
 
 
 def test_regions_that_are_there_are_measured_from_the_first_map_on(viewer, panel, qtbot):
     """A baseline of the first maps is theirs too, wherever the map will lie."""
     add_stack(viewer, scale=(1, 2.0, 2.0), translate=(0, 10, 20), units=("pixel", "um", "um"))
     draw(qtbot, panel, box(5, 5, 20, 20))
-    panel.map_box.maps.setValue(1)
+    panel.map_box.baseline_maps.setValue(1)
     panel.contrast_box.choose_index("relative")
     start(qtbot, panel)
-    wait_until(qtbot, lambda: len(panel.controller.course) > 5)
+    wait_until(qtbot, lambda: len(panel.runner.course) > 5)
     stop(qtbot, panel)
-    course = panel.controller.course
+    course = panel.runner.course
     assert course.baseline.start_s == course.times_s[0]
     assert course.relative_flow("region 1")[0] == 1.0
     assert np.isfinite(course.relative_flow("region 1")).all()
@@ -211,16 +211,16 @@ def test_regions_that_are_there_are_measured_from_the_first_map_on(viewer, panel
 
 
 def test_a_region_that_is_not_in_the_baseline_is_told(viewer, panel, qtbot, still):
-    panel.map_box.maps.setValue(2)
+    panel.map_box.baseline_maps.setValue(2)
     start(qtbot, panel)
-    panel.live.take_baseline()
-    wait_until(qtbot, lambda: panel.controller.process.has_baseline)
+    panel.controller.take_baseline()
+    wait_until(qtbot, lambda: panel.runner.process.baseline is not None)
     draw(qtbot, panel, box(5, 5, 20, 20))
     wait_until(qtbot, lambda: "No relative flow of region 1" in panel.course_box.missing.text())
     panel.map_box.baseline_button.click()
     wait_until(qtbot, lambda: panel.course_box.missing.isHidden())
     stop(qtbot, panel)
-    assert panel.controller.course.relative_flow("region 1")[-1] == pytest.approx(1.0)
+    assert panel.runner.course.relative_flow("region 1")[-1] == pytest.approx(1.0)
 
 
 def test_the_exposure_is_the_cameras(viewer, panel, qtbot, monkeypatch):
@@ -228,25 +228,27 @@ def test_the_exposure_is_the_cameras(viewer, panel, qtbot, monkeypatch):
     core = StandIn(list(range(40)))
     monkeypatch.setattr(core, "setExposure", lambda _: setattr(core, "exposure", 7.0))
     panel.source_box.choose(CameraPage)
-    monkeypatch.setattr(CameraPage, "make", lambda self, exposure_ms: CameraSource(core, exposure_ms=exposure_ms))
+    monkeypatch.setattr(
+        CameraPage, "make_source", lambda self, exposure_ms: CameraSource(core, exposure_ms=exposure_ms)
+    )
     monkeypatch.setattr(CameraPage, "place", lambda self: {})
     panel.live_box.start_button.click()
-    wait_until(qtbot, lambda: panel.controller.process.recipe.settings.exposure_ms == 7.0)
+    wait_until(qtbot, lambda: panel.runner.process.recipe.settings.exposure_ms == 7.0)
     assert "The camera exposes for 7 ms" in panel.message
     panel.contrast_box.form.widget("exposure_ms").value = 3
-    assert panel.controller.process.recipe.settings.exposure_ms == 7.0
+    assert panel.runner.process.recipe.settings.exposure_ms == 7.0
     stop(qtbot, panel)
 
 
 @pytest.mark.parametrize(("typed", "kind", "name"), [("a", "TIFF (*.tif)", "a.tif"), ("a", "zarr (*.zarr)", "a.zarr")])
 def test_where_to_record_is_asked(viewer, panel, qtbot, still, tmp_path, monkeypatch, typed, kind, name):
-    answer = "napari_gpubio.speckle.gui.live_box.QFileDialog.getSaveFileName"
+    answer = "napari_gpubio.gui.file_dialogs.QFileDialog.getSaveFileName"
     monkeypatch.setattr(answer, lambda *_: (str(tmp_path / typed), kind))
     start(qtbot, panel)
     panel.live_box.record_button.click()
-    wait_until(qtbot, lambda: panel.controller.recording is not None and panel.controller.recording.written > 3)
+    wait_until(qtbot, lambda: panel.runner.recording is not None and panel.runner.recording.written > 3)
     stop(qtbot, panel)
-    wait_until(qtbot, lambda: not panel.controller.is_recording)
+    wait_until(qtbot, lambda: not panel.runner.is_recording)
     assert panel.message == ""
     assert (tmp_path / name).exists()
 
@@ -254,11 +256,11 @@ def test_where_to_record_is_asked(viewer, panel, qtbot, still, tmp_path, monkeyp
 def test_curves_events_and_the_table(viewer, panel, qtbot, tmp_path, still):
     start(qtbot, panel)
     draw(qtbot, panel, box(5, 5, 20, 20))
-    wait_until(qtbot, lambda: len(panel.controller.course) > 5)
+    wait_until(qtbot, lambda: len(panel.runner.course) > 5)
     panel.course_box.label.setText("stimulus, on")
-    panel.course_box.mark()
+    panel.course_box.mark_event()
     draw(qtbot, panel, box(22, 5, 36, 20))
-    wait_until(qtbot, lambda: "region 2" in panel.controller.course.regions)
+    wait_until(qtbot, lambda: "region 2" in panel.runner.course.regions)
     stop(qtbot, panel)
     panel.course_box.write_csv(tmp_path / "course.csv")
     with (tmp_path / "course.csv").open(encoding="utf-8", newline="") as file:
@@ -268,19 +270,19 @@ def test_curves_events_and_the_table(viewer, panel, qtbot, tmp_path, still):
     k2 = contrast(still, ContrastSettings(index="none"), device="cpu").contrast.astype(float) ** 2
     assert float(samples[-1]["region 1 K^2"]) == pytest.approx(k2[5:20, 5:20].mean(), rel=1e-6)
     assert samples[0]["region 2 K^2"] == "nan", "a region that is drawn late has no past"
-    assert len(panel.course_box.plot._curves) == 2
+    assert len(panel.course_box.plot.curves) == 2
 
 
 def test_a_recording_holds_every_frame(viewer, panel, qtbot, tmp_path):
     frames = speckle(5)
     add_stack(viewer, frames)
     start(qtbot, panel)
-    panel.live.record(tmp_path / "run.tif")
-    wait_until(qtbot, lambda: panel.controller.recording.written > 6)
+    panel.controller.record(tmp_path / "run.tif")
+    wait_until(qtbot, lambda: panel.runner.recording.written > 6)
     assert panel.live_box.record_button.text() == "End recording"
     panel.live_box.record_button.click()
-    wait_until(qtbot, lambda: not panel.controller.is_recording)
-    wait_until(qtbot, lambda: panel.live_box.record_button.text() == "Record …")
+    wait_until(qtbot, lambda: not panel.runner.is_recording)
+    wait_until(qtbot, lambda: panel.live_box.record_button.text() == "Record…")
     stop(qtbot, panel)
     written = tifffile.imread(tmp_path / "run.tif")
     assert f"{len(written):,} frames written" in panel.live_box.record_text.text()
@@ -294,8 +296,8 @@ def test_a_source_that_ends_says_so(viewer, panel, qtbot):
     add_stack(viewer)
     panel.source_box.stack.again.setChecked(False)
     panel.live_box.start_button.click()
-    wait_until(qtbot, lambda: not panel.controller.is_live)
-    wait_until(qtbot, lambda: "the source has no more frames" in panel._status.text())
+    wait_until(qtbot, lambda: not panel.runner.is_live)
+    wait_until(qtbot, lambda: "the source has no more frames" in panel.status)
     assert panel.live_box.start_button.text() == "Start live"
 
 
@@ -323,7 +325,7 @@ def test_start_and_stop_at_once(viewer, panel, qtbot, still):
     for _ in range(3):
         panel.live_box.start_button.click()
         panel.live_box.start_button.click()
-        wait_until(qtbot, lambda: not panel.controller.is_live and panel.live_box.start_button.isEnabled())
+        wait_until(qtbot, lambda: not panel.runner.is_live and panel.live_box.start_button.isEnabled())
     assert panel.message == ""
     start(qtbot, panel)
     stop(qtbot, panel)

@@ -5,9 +5,7 @@ import pytest
 from napari.layers import Image
 from napari.utils.notifications import notification_manager
 
-from napari_gpubio.speckle.gui.live_layers import put
-from napari_gpubio.speckle.gui.places import fitting, move_to, place_of
-from napari_gpubio.speckle.gui.words import LIVE_MAP, LIVE_RAW, REGIONS
+from napari_gpubio.speckle.gui.layers import LIVE_MAP, LIVE_RAW, REGIONS, move_to, place_beside, place_of, update_data
 from tests.speckle.gui.panel_samples import SHAPE, add_panel, add_stack, box, draw, layer, simulate, start, stop
 
 UM = ("um", "um")
@@ -37,7 +35,7 @@ def units_of(one):
     ids=["alone", "unknown beside um", "unknown beside pixels", "known", "two lengths", "known beside pixels", "mixed"],
 )
 def test_units_go_with_those_of_the_others(told, others, units):
-    place = fitting(told, others)
+    place = place_beside(told, others)
     assert [str(unit) for unit in place["units"]] == units
     assert place["scale"] == told.get("scale", (1.0, 1.0))
 
@@ -130,11 +128,11 @@ def test_what_is_put_into_a_layer_reaches_the_screen(make_napari_viewer):
     canvas = viewer.window._qt_viewer.canvas._scene_canvas
     assert canvas.render()[..., :3].max() == 0
     memory = one.data
-    put(one, np.ones(SHAPE, np.float32))
+    update_data(one, np.ones(SHAPE, np.float32))
     assert one.data is memory
     assert np.shares_memory(one._data_view, memory)
     assert canvas.render()[..., :3].max() == 255
     one.visible = False
-    put(one, np.zeros(SHAPE, np.float32))
+    update_data(one, np.zeros(SHAPE, np.float32))
     one.visible = True
     assert canvas.render()[..., :3].max() == 0, "a hidden layer is drawn anew when it is shown"

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast, register
-from napari_gpubio.speckle.gui.course_latest import CourseLatest
-from napari_gpubio.speckle.gui.live_process import LiveProcess
-from napari_gpubio.speckle.gui.recipe import Recipe
+from napari_gpubio.speckle.gui.live import LatestMap, LiveProcess
+from napari_gpubio.speckle.gui.request import Recipe
 from napari_gpubio.speckle.live import LiveResult, TimeCourse
 from napari_gpubio.speckle.regions import region_curves
 from tests.speckle.gui.panel_samples import SHAPE, speckle
@@ -46,7 +45,7 @@ def test_maps_are_those_of_the_engine(index):
 def test_a_temporal_window_fills_first():
     process = LiveProcess(recipe(mode="temporal", frames=4))
     lives = [process(frame) for frame in FRAMES[:5]]
-    assert [live.is_there for live in lives] == [False, False, False, True, True]
+    assert [live.is_ready for live in lives] == [False, False, False, True, True]
     whole = contrast(FRAMES[:5], ContrastSettings(mode="temporal", frames=4, index="none"), device="cpu")
     np.testing.assert_allclose(lives[-1].shown, whole.contrast[-1], rtol=1e-6)
 
@@ -54,7 +53,7 @@ def test_a_temporal_window_fills_first():
 def test_flow_is_relative_to_the_mean_of_k2():
     process = LiveProcess(recipe("relative", baseline_maps=5))
     lives = [process(frame) for frame in FRAMES[:8]]
-    assert [live.is_there for live in lives] == [False] * 5 + [True] * 3
+    assert [live.is_ready for live in lives] == [False] * 5 + [True] * 3
     assert [live.baseline_step for live in lives] == [(n, 5) for n in range(1, 6)] + [None] * 3
     k2 = contrast(FRAMES[:8], SETTINGS, device="cpu").contrast.astype(float) ** 2
     inner = (slice(2, -2), slice(2, -2))
@@ -65,12 +64,12 @@ def test_a_baseline_stays_while_k2_is_the_same_and_goes_with_it():
     process = LiveProcess(recipe("relative", baseline_maps=2))
     for frame in FRAMES[:3]:
         process(frame)
-    assert process.has_baseline
+    assert process.baseline is not None
     assert not process.set_recipe(recipe("sfi"))
-    assert process.has_baseline
+    assert process.baseline is not None
     assert process.set_recipe(recipe("relative", window=7, baseline_maps=2))
-    assert not process.has_baseline
-    assert [process(frame).is_there for frame in FRAMES[:3]] == [False, False, True]
+    assert not process.baseline is not None
+    assert [process(frame).is_ready for frame in FRAMES[:3]] == [False, False, True]
 
 
 def test_a_baseline_is_taken_again_on_demand():
@@ -87,9 +86,9 @@ def test_a_baseline_is_taken_again_on_demand():
 def test_a_baseline_of_another_frame_size_is_let_go():
     process = LiveProcess(recipe("relative", baseline_maps=1))
     process(FRAMES[0])
-    assert process(FRAMES[1]).is_there
+    assert process(FRAMES[1]).is_ready
     smaller = FRAMES[:, :30, :30]
-    assert [process(np.ascontiguousarray(one)).is_there for one in smaller[:3]] == [False, True, True]
+    assert [process(np.ascontiguousarray(one)).is_ready for one in smaller[:3]] == [False, True, True]
 
 
 def test_k2_of_regions_is_that_of_the_engine():
@@ -138,7 +137,7 @@ def test_memory_is_used_again():
 
 def test_every_result_reaches_the_time_course():
     course, process = TimeCourse(), LiveProcess(recipe("relative", baseline_maps=3))
-    latest = CourseLatest(course)
+    latest = LatestMap(course)
     process.set_regions({"a": np.ones(SHAPE, bool)})
     for number, frame in enumerate(FRAMES[:6]):
         live = process(frame)
@@ -161,12 +160,12 @@ def test_registration_keeps_its_reference_over_a_baseline():
     shifts = []
     for frame in np.array(frames).astype(np.uint16):
         process(frame)
-        shifts.append(process._shifts[-1])
-    assert process.has_baseline
+        shifts.append(process.last_shift)
+    assert process.baseline is not None
     assert shifts == [(-n, 0) for n in range(6)]
     process.close()
     process(np.array(frames[4]).astype(np.uint16))
-    assert process._shifts[-1] == (-4, 0)  # a stop keeps the baseline, so it keeps what it lies on
-    process.forget_baseline()
+    assert process.last_shift == (-4, 0)  # a stop keeps the baseline, so it keeps what it lies on
+    process.drop_baseline()
     process(np.array(frames[5]).astype(np.uint16))
-    assert process._shifts[-1] == (0, 0)
+    assert process.last_shift == (0, 0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from napari_gpubio.speckle.gui.course_plot import with_gaps
+from napari_gpubio.speckle.gui.plots import with_gaps
 from tests.speckle.gui.panel_samples import SHAPE, add_stack, box, draw, run, start, stop
 
 

@@ -26,8 +26,6 @@ class Source(Protocol):
     """(H, W); None until it is known, which is with the first frame at the latest."""
     dtype: npt.DTypeLike | None
     """uint8 or uint16; known when the shape is."""
-    bits: int
-    """Bits of a pixel: the largest value, 2^bits - 1, counts as saturated."""
     rate_hz: float | None
     """Frames per second as asked for; None where the source sets its own pace."""
     exposure_ms: float | None
@@ -38,6 +36,10 @@ class Source(Protocol):
     """Frames known to have been lost before they came here."""
     message: str
     """A sentence for the status line, or nothing."""
+
+    @property
+    def bits(self) -> int:
+        """Bits of a pixel: the largest value, 2^bits - 1, counts as saturated."""
 
     def open(self) -> None:
         """Get ready.
