@@ -16,7 +16,7 @@ from napari_gpubio.core.device import Device
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a check found.
+    """Result of a check: one compared quantity.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class Finding:
     reference, result
         The true and the computed value.
     error
-        Their distance in the sense of the check (a difference, or a z-score where the check says so).
+        Their distance: a difference, or a z-score if the quantity says so.
     tolerance
         The largest error that passes.
     """

@@ -40,7 +40,7 @@ def add_settings(parser: argparse.ArgumentParser, settings: Any, title: str) -> 
 
 
 def read_settings(namespace: argparse.Namespace, settings: Settings) -> Settings:
-    """Return the settings that the arguments say.
+    """Return settings with the values of the arguments.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def stop_at_interrupt() -> Iterator[threading.Event]:
     """Give an event that the first Ctrl-C sets; the second one ends the program as always."""
     stop, usual = threading.Event(), signal.getsignal(signal.SIGINT)
 
-    def ask(*_: object) -> None:
+    def request_stop(*_: object) -> None:
         stop.set()
         signal.signal(signal.SIGINT, usual)
         sys.stderr.write("\nstopping; what was done is kept\n")
@@ -78,7 +78,7 @@ def stop_at_interrupt() -> Iterator[threading.Event]:
     if threading.current_thread() is not threading.main_thread():  # only there may signals be handled
         yield stop
         return
-    signal.signal(signal.SIGINT, ask)
+    signal.signal(signal.SIGINT, request_stop)
     try:
         yield stop
     finally:

@@ -33,7 +33,7 @@ def kernel(function: Function) -> Function:
     """Compile a function that Python calls; its machine code is kept on disk."""
     chosen = nb.config.CACHE_DIR
     try:
-        nb.config.CACHE_DIR = chosen or str(machine_code_folder(owner_of(Path(function.__code__.co_filename))))
+        nb.config.CACHE_DIR = str(machine_code_folder(owner_of(Path(function.__code__.co_filename))))
         compiled: Function = nb.njit(cache=True, **_COMMON)(function)
     finally:
         nb.config.CACHE_DIR = chosen
@@ -92,7 +92,7 @@ def run_blocks(
 
 @functools.cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(thread_count(), thread_name_prefix="napari-gpubio-cpu")
+    return ThreadPoolExecutor(thread_count(), thread_name_prefix="gpubio-cpu")
 
 
 def _forget_pool() -> None:

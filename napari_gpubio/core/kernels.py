@@ -2,7 +2,7 @@
 
 Included ``.cuh`` files are spliced into the text, because CuPy's disk cache does not look at the content of an
 included file and would run yesterday's code. Run parameters are kernel arguments; a ``define`` is for a real
-specialization only (the floating-point type, say).
+specialization only, such as the floating-point type.
 """
 
 import functools

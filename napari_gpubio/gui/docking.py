@@ -1,4 +1,4 @@
-"""Docked panels: windows of their own beside them, and their end, of which Qt does not tell them."""
+"""Docked panels: extra windows such as plots, and detection of when a panel is closed."""
 
 from collections.abc import Callable
 from typing import Any

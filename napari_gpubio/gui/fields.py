@@ -14,7 +14,7 @@ _BEGUN = re.compile(r"[+-]?(\d+\.?\d*|\.?\d*)(e[+-]?\d*)?", re.IGNORECASE)  # a 
 
 
 class NumberBox(QDoubleSpinBox):
-    """A number; it speaks when the user is done, and the wheel scrolls the panel unless it was clicked before.
+    """A number field that emits ``edited`` after editing; the wheel scrolls the panel unless it has the focus.
 
     A number that the program sets keeps all its digits until another one is typed. What is typed is rounded to what is
     then shown, brought between the limits, and may be written as ``1e-7``; the decimal mark is the point, and what the
@@ -66,7 +66,7 @@ class NumberBox(QDoubleSpinBox):
         self.valueChanged.connect(self.edited)
 
     def show_value(self, value: float) -> None:
-        """Show a number without a word."""
+        """Set the number without emitting a signal."""
         was = self.blockSignals(True)
         self.setValue(value)
         self.blockSignals(was)
@@ -154,7 +154,7 @@ class NumberRow(QWidget):
             row.addWidget(box, 1)
 
     def show_values(self, values: Sequence[float]) -> None:
-        """Show numbers without a word; what is not edited keeps all its digits."""
+        """Set the numbers without emitting a signal; what is not edited keeps all its digits."""
         for box, value in zip(self.boxes, values, strict=True):
             box.show_value(value)
 
@@ -166,7 +166,7 @@ _STEPS = 1000  # of a slider
 
 
 class SliderRow(QWidget):
-    """A number and its slider, which speak at every move.
+    """A number field with a slider; ``changed`` is emitted at every move.
 
     Parameters
     ----------

@@ -64,14 +64,15 @@ def test_the_first_call_makes_and_fills_the_environment_the_second_does_not(star
     start.STAMP.unlink()
     start.venv_program("python").unlink()
     assert start.main(["demo"]) == 0
-    venv, pip, demo = start.calls
+    venv, pip, warm, demo = start.calls
+    assert warm[-1] == "warm"
     assert venv[1:3] == ["-m", "venv"]
     assert pip[-2:] == ["-e", f"{start.ROOT}[all]"]
     assert demo[1:] == ["demo", "--headless"]
     start.venv_program("python").touch()
     start.calls.clear()
     assert start.main(["demo"]) == 0
-    assert [call[1] for call in start.calls] == ["-c", "demo"]
+    assert [call[1] for call in start.calls] == ["-c", "-m", "demo"]
 
 
 def test_more_extras_and_groups_are_added_to_what_is_there(start, with_environment, capsys):
@@ -125,9 +126,27 @@ def test_tests_run_under_a_virtual_display_where_there_is_one(start, with_enviro
     monkeypatch.setattr(start.sys, "platform", "linux")
     assert start.main(["test", "tests/core", "-q"]) == 0
     assert start.calls[-1][0].endswith("xvfb-run" if xvfb else "python")
-    assert start.calls[-1][-3:] == ["pytest", "tests/core", "-q"]
+    assert start.calls[-1][-2:] == ["tests/core", "-q"]
+    assert "pytest" in start.calls[-1]
     assert ("apt-get install -y xvfb" in capsys.readouterr().out) is not xvfb
     assert start.how["cwd"] == start.ROOT
+
+
+def test_tests_share_workers_unless_the_user_says_otherwise(start, with_environment):
+    start.main(["test"])
+    assert "-n" in start.calls[-1]
+    assert start.calls[-2][-1] == "warm"
+    for words in (["-n0"], ["-n", "3"], ["--pdb"]):
+        start.main(["test", *words])
+        assert start.calls[-1].count("--dist") == 0
+
+
+def test_a_warm_up_that_fails_stops_nothing(start, with_environment, monkeypatch, capsys):
+    monkeypatch.setattr(start, "environment_works", lambda: True)
+    start.status = 5
+    start.main(["demo"])
+    assert "compiled when it is first used" in capsys.readouterr().out
+    assert start.calls[-1][1:2] == ["demo"]
 
 
 def test_exit_status_is_passed_on(start, with_environment, monkeypatch):

@@ -1,7 +1,7 @@
 """Colors of packed lines: by direction, all the same, or by a number.
 
-A paint is a small value that says everything that the colors depend on besides the lines themselves. So a worker can
-paint lines before a layer has them, and the layer can tell whether they already look as they should.
+A paint is a small value that holds everything the colors depend on besides the lines themselves. So a worker can
+paint lines before a layer has them, and the layer can check whether they have the right colors already.
 """
 
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.jit import kernel
 
 if TYPE_CHECKING:
@@ -37,12 +38,12 @@ class ByDirection:
     linear: Any = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
     def __post_init__(self) -> None:
-        matrix = np.asarray(self.linear, np.float64)[:3, :3]
+        matrix: Array = np.asarray(self.linear, np.float64)[:3, :3]
         matrix = np.round(matrix / (np.abs(matrix).max() or 1.0), _DIGITS)
         object.__setattr__(self, "linear", tuple(map(tuple, matrix.tolist())))
 
     def fits(self, _lines: "Lines") -> bool:
-        """Tell whether these lines can be painted so: all can."""
+        """Whether these lines can be colored this way: all can."""
         return True
 
     def apply(self, lines: "Lines") -> None:
@@ -67,7 +68,7 @@ class Uniform:
         object.__setattr__(self, "rgb", tuple(map(float, self.rgb)))
 
     def fits(self, _lines: "Lines") -> bool:
-        """Tell whether these lines can be painted so: all can."""
+        """Whether these lines can be colored this way: all can."""
         return True
 
     def apply(self, lines: "Lines") -> None:
@@ -97,14 +98,16 @@ class ByNumber:
         object.__setattr__(self, "lut", tuple(map(float, self.lut)))
 
     def fits(self, lines: "Lines") -> bool:
-        """Tell whether these lines have the number."""
+        """Whether these lines have the number."""
         return lines.numbers(self.name) is not None
 
     def apply(self, lines: "Lines") -> None:
         """Write the colors into the vertices."""
         values = lines.numbers(self.name)
+        if values is None:
+            raise InvalidInput(f"the streamlines have no number {self.name!r}")
         low, high = self.limits or automatic_limits(values)
-        if values.dtype not in (np.float32, np.float64):
+        if values.dtype != np.float32 and values.dtype != np.float64:
             values = values.astype(np.float64)
         gray = pack_rgb(np.divide(NO_VALUE_RGB, 255))
         colors = np.empty(len(values), np.float32)
