@@ -138,4 +138,4 @@ def test_the_script_reads_the_dark_frames(viewer, with_dark, qtbot, tmp_path, mo
     np.testing.assert_array_equal(
         tifffile.imread(tmp_path / "contrast of frames.tif"), viewer.layers["K of frames"].data
     )
-    np.testing.assert_array_equal(tifffile.imread(tmp_path / "mask of frames.tif"), with_dark.done.maps.mask)
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "mask of frames.tif"), with_dark.result.maps.mask)
