@@ -13,6 +13,7 @@ from napari_gpubio.speckle.noise import NoiseModel
 from napari_gpubio.speckle.phantom import Camera, expected_k2, flow_frames, steps_for, tube_map
 
 Array = npt.NDArray[Any]
+AXES = ("frame", "y", "x")
 EXPOSURE_MS = 10.0
 CAMERA = Camera()
 BACKGROUND, TUBES = 2.0, (10.0, 20.0, 40.0)  # exposures over correlation times
@@ -73,10 +74,12 @@ def step_layers() -> list[LayerData]:
 def _frames_layer(frames: Array, name: str) -> LayerData:
     told = {"exposure_ms": EXPOSURE_MS, "saturation_adu": CAMERA.top_adu, "dark_adu": CAMERA.dark_adu}
     limits = (float(frames.min()), float(np.percentile(frames, 99.5)))
-    return frames, {"name": name, "metadata": {KEY: told}, "contrast_limits": limits, "colormap": "gray"}, "image"
+    options = {"axis_labels": AXES, "contrast_limits": limits, "colormap": "gray"}
+    return frames, {"name": name, "metadata": {KEY: told}, **options}, "image"
 
 
 def _truth_layer(x: Array, name: str) -> LayerData:
     told = {"quantity": "inverse correlation time", "unit": "1/s", "exposure_ms": EXPOSURE_MS}
     values = (1e3 / EXPOSURE_MS * x).astype(np.float32)
-    return values, {"name": name, "metadata": {KEY: told}, "colormap": "inferno", "visible": False}, "image"
+    options = {"axis_labels": AXES[-values.ndim :], "colormap": "inferno", "visible": False}
+    return values, {"name": name, "metadata": {KEY: told}, **options}, "image"

@@ -23,6 +23,7 @@ from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connection, Connections, connect_all
+from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import Folded, ParamForm, aligned_form, row_label
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layer_box import LayerBox
@@ -90,14 +91,6 @@ def text_button(text: str, tip: str, parent: QWidget, act: Callable[[], object] 
     if act is not None:
         button.clicked.connect(lambda *_: act())
     return button
-
-
-def compact_combo(parent: QWidget, characters: int) -> QComboBox:
-    """Return a list that may be narrower than its longest entry."""
-    combo = QComboBox(parent)
-    combo.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-    combo.setMinimumContentsLength(characters)
-    return combo
 
 
 # -- multi-exposure fit -----------------------------------------------------------------------------------------------
@@ -321,7 +314,7 @@ class ContrastBox(QWidget):
         super().__init__(parent)
         self.form = ParamForm(ContrastSettings(), skip=("index",), parent=self)
         self.noise, self.mesi = NoiseBox(viewer, self), MesiBox(self)
-        self.index = compact_combo(self, 12)
+        self.index = ElidedComboBox(12, self)
         for name, text in INDEXES.items():
             self.index.addItem(text, name)
         self.registers = QCheckBox("rigid, by whole pixels", self)

@@ -11,6 +11,7 @@ from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.panel import EnginePanel, heading
+from napari_gpubio.gui.views import fit_slider_labels
 from napari_gpubio.speckle.gui import results, script
 from napari_gpubio.speckle.gui.controller import Boxes, LiveController, LiveRunner
 from napari_gpubio.speckle.gui.display import MapBox
@@ -195,6 +196,7 @@ class SpecklePanel(EnginePanel):
         if result.notes:
             self.show_note(" ".join(f"{note[:1].upper()}{note[1:]}." for note in result.notes))
         self.region_controller.raise_regions()
+        fit_slider_labels(self.window())
 
     def _show_fit(self, result: FitResult) -> None:
         mesi = result.request.recipe.mesi

@@ -15,9 +15,10 @@ from qtpy.QtWidgets import QComboBox, QGridLayout, QLineEdit, QVBoxLayout, QWidg
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.layer_box import LayerBox
-from napari_gpubio.speckle.gui.inputs import compact_combo, muted_label, row_of, text_button
+from napari_gpubio.speckle.gui.inputs import muted_label, row_of, text_button
 from napari_gpubio.speckle.indices import speckle_flow_index
 from napari_gpubio.speckle.live import TimeCourse
 
@@ -157,7 +158,7 @@ class CourseBox(QWidget):
         self.plot = CoursePlot(self)
         self.plot.setFixedHeight(_HEIGHT)
         self.empty, self.missing = muted_label(self, EMPTY), muted_label(self)
-        self.quantity, self.which, self.span = (compact_combo(self, 5) for _ in range(3))
+        self.quantity, self.which, self.span = (ElidedComboBox(5, self) for _ in range(3))
         for key, text in QUANTITIES.items():
             self.quantity.addItem(text, key)
         self.quantity.setCurrentIndex(1)
