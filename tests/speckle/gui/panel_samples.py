@@ -8,6 +8,7 @@ from napari_gpubio.speckle.gui.sources import SimulatedPage
 from tests.dock_widgets import docked, press_and_wait, wait_until
 
 SHAPE = (40, 56)
+MICROMETERS = ["micrometer", "micrometer"]
 
 
 def speckle(count=6, shape=SHAPE, dtype=np.uint16, top=4000):
@@ -80,3 +81,7 @@ def draw(qtbot, panel, *shapes, kind="polygon"):
     with qtbot.waitSignal(panel.regions.changed, timeout=5000):
         panel.regions.layer.add(list(shapes), shape_type=kind)
     return panel.regions.layer
+
+
+def units_of(one):
+    return [str(unit) for unit in one.units]

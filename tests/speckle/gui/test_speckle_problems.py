@@ -2,8 +2,6 @@
 
 import errno
 import os
-import threading
-import weakref
 
 import numpy as np
 import pytest
@@ -14,9 +12,8 @@ from napari_gpubio.speckle.gui.layers import LIVE_MAP
 from napari_gpubio.speckle.gui.sources import CameraPage, FolderPage
 from napari_gpubio.speckle.live import CameraSource, SourceFailed
 from napari_gpubio.speckle.live.recording import recorder
-from tests.dock_widgets import WAYS_TO_CLOSE, button, close, ended, wait_until
+from tests.dock_widgets import button, wait_until
 from tests.speckle.gui.panel_samples import (
-    add_panel,
     add_stack,
     box,
     complaint,
@@ -220,30 +217,6 @@ def test_live_and_a_whole_stack_at_once(viewer, panel, qtbot):
     assert panel.message == ""
 
 
-# -- the end ----------------------------------------------------------------------------------------------------------
-
-
-def speckle_threads():
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("speckle")]
-
-
-@pytest.mark.display
-@WAYS_TO_CLOSE
-def test_closing_ends_the_loop(make_napari_viewer_proxy, qtbot, errors, how):
-    viewer = make_napari_viewer_proxy(strict_qt="raise")
-    add_stack(viewer)
-    panel = add_panel(viewer)
-    draw(qtbot, panel, box(5, 5, 20, 20))
-    start(qtbot, panel)
-    assert speckle_threads()
-    gone = weakref.ref(panel)
-    close(viewer, panel, how)
-    del panel
-    assert ended(qtbot, gone)
-    assert speckle_threads() == []
-    assert errors() == []
-
-
 def test_a_panel_that_was_not_closed_after_all_goes_on(viewer, panel, qtbot):
     add_stack(viewer)
     start(qtbot, panel)
@@ -254,19 +227,3 @@ def test_a_panel_that_was_not_closed_after_all_goes_on(viewer, panel, qtbot):
     start(qtbot, panel)
     stop(qtbot, panel)
     assert panel.message == ""
-
-
-@pytest.mark.display
-def test_everything_is_drawn(make_napari_viewer_proxy, qtbot, errors):
-    viewer = make_napari_viewer_proxy()
-    panel = add_panel(viewer)
-    simulate(panel)
-    start(qtbot, panel)
-    draw(qtbot, panel, box(5, 5, 20, 20))
-    panel.map_box.on_canvas.setChecked(True)
-    wait_until(qtbot, lambda: len(panel.runner.course) > 5)
-    panel.course_box.mark_event()
-    assert not panel.grab().isNull()
-    stop(qtbot, panel)
-    panel.teardown()
-    assert errors() == []

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tifffile
 from napari.layers import Image
+from napari.layers._source import layer_source
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast, register
@@ -34,6 +35,7 @@ def test_maps_are_those_of_the_engine(viewer, panel, qtbot, kind):
     np.testing.assert_allclose(viewer.layers["SFI (1/s) of frames"].data, maps.index, rtol=1e-6)
     np.testing.assert_allclose(viewer.layers["K of frames"].data, maps.contrast, rtol=1e-6)
     assert shown(viewer) == ["SFI (1/s) of frames"]
+    assert viewer.layers["K of frames"].axis_labels == ("frame", "y", "x")
     told = viewer.layers["K of frames"].metadata["napari_gpubio"]
     assert told["parameters"]["speckle"]["window"] == 5
     assert told["exposure_ms"] == 10.0
@@ -214,9 +216,8 @@ def test_the_script_makes_the_same_temporal_blocks(viewer, panel, qtbot, tmp_pat
 
 def opened(path, frames):
     """A layer of a file, as napari's reader makes it."""
-    one = Image(frames, name=path.stem)
-    one._source = one.source.model_copy(update={"path": str(path)})
-    return one
+    with layer_source(path=str(path)):
+        return Image(frames, name=path.stem)
 
 
 @pytest.mark.parametrize("place", [0, 3, 7])
