@@ -21,7 +21,7 @@ NO_MAP = "no map yet"
 NO_BASELINE = "none yet"
 _MOST_BASELINE_MAPS, _BASELINE_MAPS = 10_000, 30
 _BAR, _GAP = 14, 3  # pixels
-_VIDEO_TIP = "Write the chosen map as a video: GIF, or mp4, which pip install imageio-ffmpeg adds; or as pictures, PNG"
+_VIDEO_TIP = "Write the chosen map as a video: GIF, or mp4, which pip install imageio-ffmpeg adds; or as PNG images"
 _BASELINE_TIP = "Maps that count as flow 1. Live: those that come after the button; of a whole stack: its first ones"
 
 

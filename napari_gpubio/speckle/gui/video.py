@@ -32,7 +32,7 @@ NO_MP4 = (
 _COLORS = 254  # of a map: black and white are kept for what lies around it
 _BLACK, _WHITE = 254, 255
 _LEAST_GIF_MS = 20  # viewers slow a faster animation down
-_STRIP, _BAR = 30, 8  # pixels below the picture for the bar and its numbers, and of the bar
+_STRIP, _BAR = 30, 8  # pixels below the image for the bar and its numbers, and of the bar
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -99,29 +99,29 @@ def write_steps(path: Path, video: Video, stop: threading.Event) -> Generator[St
 
 
 def _write_gif(part: Path, video: Video, stop: threading.Event) -> Generator[Step, None, str]:
-    """All pictures are made first, since Pillow takes them without a chance to stop; each is a byte a pixel."""
-    pictures = []
-    for number, picture in enumerate(_pictures(video)):
+    """All images are made first, since Pillow takes them without a chance to stop; each is a byte a pixel."""
+    images = []
+    for number, image in enumerate(_images(video)):
         if stop.is_set():
             return ""
-        pictures.append(picture)
+        images.append(image)
         yield Step(number + 1, len(video.maps), "video")
     duration = max(_LEAST_GIF_MS, 10 * round(100.0 / video.rate_hz))
-    pictures[0].save(
-        part, "GIF", save_all=True, append_images=pictures[1:], duration=duration, loop=0, optimize=False, disposal=1
+    images[0].save(
+        part, "GIF", save_all=True, append_images=images[1:], duration=duration, loop=0, optimize=False, disposal=1
     )
     return f"{1e3 / duration:.3g} a second"
 
 
 def _write_png(path: Path, video: Video, stop: threading.Event) -> Generator[Step, None, str]:
     digits = max(4, len(str(len(video.maps) - 1)))
-    for number, picture in enumerate(_pictures(video)):
+    for number, image in enumerate(_images(video)):
         if stop.is_set():
-            return f"stopped after {number} pictures"
+            return f"stopped after {number} images"
         with atomic_write(path.with_name(f"{path.stem} {number:0{digits}}.png")) as part:
-            picture.save(part, "PNG")
-        yield Step(number + 1, len(video.maps), "pictures")
-    return f"{len(video.maps):,} pictures written, {path.stem} {0:0{digits}}.png and so on"
+            image.save(part, "PNG")
+        yield Step(number + 1, len(video.maps), "images")
+    return f"{len(video.maps):,} images written, {path.stem} {0:0{digits}}.png and so on"
 
 
 def _write_mp4(part: Path, video: Video, stop: threading.Event) -> Generator[Step, None, str]:
@@ -129,10 +129,10 @@ def _write_mp4(part: Path, video: Video, stop: threading.Event) -> Generator[Ste
 
     writer = None
     try:
-        for number, picture in enumerate(_pictures(video)):
+        for number, image in enumerate(_images(video)):
             if stop.is_set():
                 return ""
-            frame = _even(np.asarray(picture.convert("RGB")))
+            frame = _even(np.asarray(image.convert("RGB")))
             if writer is None:
                 size = (frame.shape[1], frame.shape[0])
                 writer = imageio_ffmpeg.write_frames(str(part), size, fps=video.rate_hz, quality=8, macro_block_size=2)
@@ -146,22 +146,22 @@ def _write_mp4(part: Path, video: Video, stop: threading.Event) -> Generator[Ste
 
 
 def _even(frame: Array) -> Array:
-    """A picture whose edges are even, as the usual coding of an mp4 needs."""
+    """A image whose edges are even, as the usual coding of an mp4 needs."""
     return np.pad(frame, ((0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0)))
 
 
-# -- pictures ---------------------------------------------------------------------------------------------------------
+# -- images ---------------------------------------------------------------------------------------------------------
 
 
-def _pictures(video: Video) -> Iterator[Image.Image]:
+def _images(video: Video) -> Iterator[Image.Image]:
     """Each map in its colors, with a bar, its limits and the time below it; one palette for all."""
     palette = _palette(video.colors)
     for number in range(len(video.maps)):
-        picture = Image.fromarray(_indexed(np.asarray(video.maps[number]), video.limits))
-        picture.putpalette(palette)
+        image = Image.fromarray(_indexed(np.asarray(video.maps[number]), video.limits))
+        image.putpalette(palette)
         time_s = None if video.times_s is None else float(video.times_s[number])
-        _label(picture, video, time_s)
-        yield picture
+        _label(image, video, time_s)
+        yield image
 
 
 def _palette(colors: Array) -> bytes:
@@ -176,17 +176,17 @@ def _indexed(values: Array, limits: tuple[float, float]) -> npt.NDArray[np.uint8
     with np.errstate(invalid="ignore"):
         shares = np.clip((values - low) / (high - low), 0.0, 1.0)
     numbers = np.where(np.isnan(shares), _BLACK, np.rint(np.nan_to_num(shares) * (_COLORS - 1)))
-    picture = np.full((values.shape[0] + _STRIP, values.shape[1]), _BLACK, np.uint8)
-    picture[: values.shape[0]] = numbers
+    image = np.full((values.shape[0] + _STRIP, values.shape[1]), _BLACK, np.uint8)
+    image[: values.shape[0]] = numbers
     bar = np.linspace(0, _COLORS - 1, values.shape[1]).round()
-    picture[values.shape[0] + 2 : values.shape[0] + 2 + _BAR] = bar
-    return picture
+    image[values.shape[0] + 2 : values.shape[0] + 2 + _BAR] = bar
+    return image
 
 
-def _label(picture: Image.Image, video: Video, time_s: float | None) -> None:
+def _label(image: Image.Image, video: Video, time_s: float | None) -> None:
     """Write limits, quantity and time below the bar, as far as there is room."""
-    draw, font = ImageDraw.Draw(picture), ImageFont.load_default(size=12)
-    y, width = picture.height - _STRIP + _BAR + 4, picture.width
+    draw, font = ImageDraw.Draw(image), ImageFont.load_default(size=12)
+    y, width = image.height - _STRIP + _BAR + 4, image.width
     title = video.title if time_s is None else f"{video.title}   {time_s:.2f} s"
     low, high = (limit_text(limit) for limit in video.limits)
     draw.text((2, y), low, fill=_WHITE, font=font)
@@ -204,7 +204,7 @@ NOT_A_VIDEO = (
     "maps"
 )
 ONE_PICTURE = "{} is a single image; choose the maps of a stack, which follow each other"
-_KINDS = ("Animated GIF (*.gif)", "Pictures, PNG (*.png)")
+_KINDS = ("Animated GIF (*.gif)", "PNG images (*.png)")
 _MP4 = "Video, mp4 (*.mp4)"
 
 
