@@ -11,9 +11,8 @@ from napari_gpubio.core.napari_io import carried
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connection, Connections, connect_all
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.gui.forms import aligned_form, row_label
+from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.layer_box import LayerBox
-from napari_gpubio.speckle.gui.inputs import muted_label, row_of, text_button
 from napari_gpubio.speckle.gui.layers import is_map, limits_of, set_limits
 from napari_gpubio.speckle.gui.video import limit_text
 

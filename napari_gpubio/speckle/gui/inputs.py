@@ -1,7 +1,7 @@
 """Inputs of the maps: settings, camera noise, exposures of a multi-exposure fit."""
 
 import dataclasses
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -9,10 +9,7 @@ from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import (
     QCheckBox,
     QComboBox,
-    QHBoxLayout,
-    QLabel,
     QLineEdit,
-    QPushButton,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
@@ -21,10 +18,9 @@ from qtpy.QtWidgets import (
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.steps import Step
-from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connection, Connections, connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
-from napari_gpubio.gui.forms import Folded, ParamForm, aligned_form, row_label
+from napari_gpubio.gui.forms import Folded, ParamForm, aligned_form, muted_label, row_label
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layer_box import LayerBox
 from napari_gpubio.speckle.gui.layers import frames_of, is_raw_stack
@@ -45,7 +41,6 @@ INDEXES = {
 }
 NUMBERS = "none: the numbers below"
 MEASURING = "the dark frames are still being averaged; wait a moment and try again"
-_SPACING = 6  # pixels between widgets side by side
 _CAMERA_FACTS = {"exposure_ms": "exposure_ms", "saturation_adu": "saturation"}  # metadata of a layer, settings
 _MEASURED = ("dark_adu", "read_noise_adu", "quantization")  # rows that dark frames take the place of
 _MESI_HELP = (
@@ -61,36 +56,6 @@ _REGISTRATION_TIP = (
     "Shift every frame onto the first one before contrast is taken, against movement of the animal; by whole pixels, "
     "since interpolation would change the contrast"
 )
-
-
-# -- parts of forms ---------------------------------------------------------------------------------------------------
-
-
-def muted_label(parent: QWidget, text: str = "") -> QLabel:
-    """Return a label for secondary text of any length."""
-    label = QLabel(text, parent)
-    label.setWordWrap(True)
-    label.setStyleSheet(theme.MUTED_STYLE)
-    return label
-
-
-def row_of(*widgets: QWidget) -> QHBoxLayout:
-    """Return widgets side by side; the first one takes the remaining width."""
-    row = QHBoxLayout()
-    row.setContentsMargins(0, 0, 0, 0)
-    row.setSpacing(_SPACING)
-    for number, widget in enumerate(widgets):
-        row.addWidget(widget, 0 if number else 1)
-    return row
-
-
-def text_button(text: str, tip: str, parent: QWidget, act: Callable[[], object] | None = None) -> QPushButton:
-    """Return a button that calls a function without arguments."""
-    button = QPushButton(text, parent)
-    button.setToolTip(tip)
-    if act is not None:
-        button.clicked.connect(lambda *_: act())
-    return button
 
 
 # -- multi-exposure fit -----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from qtpy.QtWidgets import QComboBox, QGridLayout, QLabel, QVBoxLayout, QWidget
 
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.file_dialogs import save_path
-from napari_gpubio.speckle.gui.inputs import muted_label, row_of, text_button
+from napari_gpubio.gui.forms import muted_label, row_of, text_button
 from napari_gpubio.speckle.live import LiveStatus, Mode, RecordingStatus
 
 START, STOP, ENDING = "Start live", "Stop live", "ending…"

@@ -10,6 +10,7 @@ from qtpy.QtWidgets import QWidget
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.forms import SPACING
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.views import fit_slider_labels
 from napari_gpubio.speckle.gui import results, script
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 Steps = Generator[Step, None, Any]
 DARK_IS_STACK = "the dark frames are the stack itself; choose frames that were taken with the light off"
-_SPACING = 6  # pixels
 
 
 class SpecklePanel(EnginePanel):
@@ -67,7 +67,7 @@ class SpecklePanel(EnginePanel):
 
     def _fill(self) -> None:
         self.run_button.setToolTip("Make the maps of all frames of the open image stack")
-        self.inputs.setSpacing(_SPACING)
+        self.inputs.setSpacing(SPACING)
         parts: tuple[QWidget, ...] = (
             self.source_box, self.contrast_box, heading("Live", self), self.live_box, heading("Display", self),
             self.map_box, heading("Regions and time course", self), self.course_box,
