@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Settings = TypeVar("Settings", bound="DataclassInstance")
 SPACING = 6  # pixels between widgets side by side
+_FOLDED_MARGIN = 3  # pixels
 LABEL_WIDTH = 130  # pixels, so that the rows of several forms line up
 _MOST = 2**31 - 1  # that a whole-number input of Qt can hold
 
@@ -157,6 +158,8 @@ class Folded(QCollapsible):
     def __init__(self, title: str, parent: QWidget | None = None) -> None:
         super().__init__(title, parent, expandedIcon="▾", collapsedIcon="▸")
         self.setDuration(0)
+        self.layout().setContentsMargins(0, _FOLDED_MARGIN, 0, _FOLDED_MARGIN)
+        self.layout().setSpacing(_FOLDED_MARGIN)
 
     def fold(self, content: QWidget) -> None:
         """Put something in, folded."""
