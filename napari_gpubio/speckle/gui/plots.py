@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyqtgraph
 from napari.layers import Shapes
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QComboBox, QGridLayout, QLineEdit, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QGridLayout, QLineEdit, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.gui import theme
@@ -23,13 +23,13 @@ from napari_gpubio.speckle.indices import speckle_flow_index
 from napari_gpubio.speckle.live import TimeCourse
 
 Array = npt.NDArray[Any]
-LIVE, STACK = "live", "whole stack"
+LIVE, STACK = "live", "stack"
 QUANTITIES = {"relative": "relative flow", "sfi": "SFI (1/s)", "squared": "K²"}  # of the mean of K²
 EMPTY = "No regions yet: press Draw regions and draw over the map. K² is averaged in each region."
 NO_COURSE = "there is no time course to write; draw a region, and start live imaging or run the whole stack"
 NO_MOMENT = "there is no moment to mark yet; start live imaging with a region drawn"
 NOT_IN_BASELINE = "No relative flow of {}: press Take for a baseline in which it is measured too."
-_SPANS = {"all": math.inf, "last 10 s": 10.0, "last 60 s": 60.0, "last 10 min": 600.0}
+_SPANS = {"all": math.inf, "last 10 s": 10.0, "last 60 s": 60.0, "last 600 s": 600.0}
 _HEIGHT, _AXIS_WIDTH = 190, 52  # pixels
 _MOST_POINTS = 4000  # drawn of a curve
 _LEAST_GAP_S, _GAP_STEPS = 1.0, 8.0
@@ -183,7 +183,7 @@ class CourseBox(QWidget):
         self.shapes_box.detach()
 
     def draw_curves(self, which: str | None = None) -> None:
-        """Draw the curves again; of the live time course or that of the whole stack if ``which`` says so."""
+        """Draw the curves again, of the chosen time course or of that of a name: `LIVE` or `STACK`."""
         if which is not None:
             self.which.setCurrentText(which)
         course = self.course
@@ -237,13 +237,11 @@ class CourseBox(QWidget):
         choices = QGridLayout()
         choices.setHorizontalSpacing(draw.spacing())
         choices.setVerticalSpacing(1)
-        titles: tuple[tuple[str, QComboBox], ...] = (
-            ("Curves show", self.quantity), ("Measured in", self.which), ("Time span", self.span)
-        )  # fmt: skip
-        for column, (title, box) in enumerate(titles):
+        titles = (("Curves show", self.quantity, 6), ("Measured in", self.which, 4), ("Time span", self.span, 5))
+        for column, (title, box, stretch) in enumerate(titles):
             choices.addWidget(muted_label(self, title), 0, column)
             choices.addWidget(box, 1, column)
-            choices.setColumnStretch(column, 1)
+            choices.setColumnStretch(column, stretch)
         event = row_of(
             self.label,
             text_button("Mark", "Mark this moment in the time course; also in the table", self, self.mark_event),
