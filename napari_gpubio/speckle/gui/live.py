@@ -1,4 +1,4 @@
-"""What the live loop's thread does with a frame: registration, contrast, baseline, regions, time course."""
+"""Processing of live frames, in the thread of the loop: registration, contrast, baseline, regions, time course."""
 
 import dataclasses
 import threading
@@ -237,7 +237,7 @@ def mean_k2(maps: ContrastMaps, where: Array) -> float:
 
 
 def prepare_steps(recipe: Recipe, dtype: npt.DTypeLike | None) -> Generator[Step, None, None]:
-    """Compile what makes maps, which takes seconds on a machine's first run: a camera would lose frames meanwhile."""
+    """Compile the engine before frames come: on a first run it takes seconds, in which a camera would lose frames."""
     settings = dataclasses.replace(recipe.settings, index="squared", frames=2, window=3)
     for kind in (np.uint8, np.uint16) if dtype is None else (dtype,):
         yield Step(0, 1, "compiling")

@@ -21,11 +21,11 @@ Array = npt.NDArray[Any]
 NAME = "region"  # the column of the features that names a shape
 _LINE, _LEAST_LINE = 0.003, 0.25  # width of a line: share of the image's width, and pixels
 _UNKNOWN_WIDTH = 512  # pixels, of an image that is not there yet
-_REST_MS = 150  # after the last change of a shape, in which the mouse may go on
+_DELAY_MS = 150  # after the last change of a shape, in which the mouse may go on
 
 
 class RegionListener(QObject):
-    """Turns the shapes of a layer into masks, once they rest.
+    """Turns the shapes of a layer into masks, a moment after their last change.
 
     ``changed`` is emitted when there are other shapes, or another layer of shapes.
     """
@@ -37,21 +37,21 @@ class RegionListener(QObject):
         self.layer: Any = None
         self._count = 0
         self._connections = Connections(self._pairs)
-        self._rest_timer = QTimer(self)
-        self._rest_timer.setSingleShot(True)
-        self._rest_timer.setInterval(_REST_MS)
-        self._rest_timer.timeout.connect(self._on_rest)
+        self._delay = QTimer(self)
+        self._delay.setSingleShot(True)
+        self._delay.setInterval(_DELAY_MS)
+        self._delay.timeout.connect(self._on_unchanged)
 
     def follow(self, layer: Any | None) -> None:
         """Follow another layer, or none."""
         self.layer = layer
         self._connections.attach()
-        self._rest_timer.start()
+        self._delay.start()
 
     def detach(self) -> None:
         """Disconnect from the layer."""
         self.follow(None)
-        self._rest_timer.stop()
+        self._delay.stop()
 
     def _pairs(self) -> list[Connection]:
         return [] if self.layer is None else [(self.layer.events.data, self._on_change)]
@@ -79,9 +79,9 @@ class RegionListener(QObject):
         return {name: mask for name, mask in masks if mask.any()}
 
     def _on_change(self, *_: Any) -> None:
-        self._rest_timer.start()
+        self._delay.start()
 
-    def _on_rest(self) -> None:
+    def _on_unchanged(self) -> None:
         if self.layer is not None and len(self.layer.data):
             self._name_new()
         self.changed.emit()

@@ -1,4 +1,4 @@
-"""Copy as Python: from the file of the frames to the files of the maps."""
+"""Copy as Python: a script from the file of the frames to the files of the maps."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ _COMPARED_FRAMES = 64
 def file_of(layer: Any) -> Path | None:
     """Return the file that holds the frames of a layer, or None.
 
-    All of them are compared; of a recording that is too large to be read at a click, 64 frames from first to last.
+    All frames are compared; of a recording that is too large to be read at a click, 64 from first to last.
     """
     known = layer.source.path
     if known is None or not Path(known).is_file():
@@ -42,7 +42,7 @@ def file_of(layer: Any) -> Path | None:
 
 
 def _compared(stored: Any) -> Iterator[Any]:
-    """Which frames are compared."""
+    """The frames that are compared."""
     count = len(stored)
     if stored.ndim == 2:
         yield slice(None)
@@ -66,7 +66,7 @@ def script_text(request: Request, paths: Paths) -> str:
     Parameters
     ----------
     request
-        What is run.
+        The run.
     paths
         Of the frames, and of the dark frames if there are any, by the names of their layers.
     """

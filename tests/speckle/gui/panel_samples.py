@@ -54,7 +54,7 @@ def stop(qtbot, panel):
 
 
 def complaint(qtbot, panel):
-    """What the panel says after Start live, once nothing is live any more."""
+    """The panel's message after Start live, once nothing is live any more."""
     panel.live_box.start_button.click()
     wait_until(qtbot, lambda: not panel.runner.is_live and panel.message != "")
     return panel.message

@@ -104,9 +104,9 @@ def test_scale_and_units_come_from_the_stack(viewer, panel, qtbot):
     assert str(shown.units[-1]) == "micrometer"
 
 
-def test_a_stack_tells_its_camera(viewer, panel):
-    told = {"exposure_ms": 4.0, "saturation_adu": 4095, "dark_adu": 64.0}
-    add_stack(viewer, metadata={"napari_gpubio": told})
+def test_camera_facts_come_from_the_stack(viewer, panel):
+    facts = {"exposure_ms": 4.0, "saturation_adu": 4095, "dark_adu": 64.0}
+    add_stack(viewer, metadata={"napari_gpubio": facts})
     settings = panel.contrast_box.settings
     assert (settings.exposure_ms, settings.saturation) == (4.0, 4095)
     assert panel.contrast_box.noise_model.dark_adu == 64.0
@@ -133,7 +133,7 @@ def test_readouts(viewer, panel, qtbot):
     assert values["dropped"].text() != "–", "counts stay"
 
 
-def test_what_is_not_processed_in_time_is_told(viewer, panel, qtbot, still, monkeypatch):
+def test_frames_not_processed_in_time_are_counted(viewer, panel, qtbot, still, monkeypatch):
     process = panel.runner.process
     slow = type(process).__call__
     monkeypatch.setattr(type(process), "__call__", lambda self, pixels: (time.sleep(0.05), slow(self, pixels))[1])
@@ -231,7 +231,7 @@ def test_regions_that_are_there_are_measured_from_the_first_map_on(viewer, panel
     assert panel.course_box.missing.isHidden()
 
 
-def test_a_region_that_is_not_in_the_baseline_is_told(viewer, panel, qtbot, still):
+def test_a_region_that_is_not_in_the_baseline_is_reported(viewer, panel, qtbot, still):
     panel.map_box.baseline_maps.setValue(2)
     start(qtbot, panel)
     panel.controller.take_baseline()
@@ -245,7 +245,7 @@ def test_a_region_that_is_not_in_the_baseline_is_told(viewer, panel, qtbot, stil
 
 
 def test_the_exposure_is_the_cameras(viewer, panel, qtbot, monkeypatch):
-    """A camera that takes 7 ms whatever it is told."""
+    """A camera that takes 7 ms whatever it is facts."""
     core = StandIn(list(range(40)))
     monkeypatch.setattr(core, "setExposure", lambda _: setattr(core, "exposure", 7.0))
     panel.source_box.choose(CameraPage)
@@ -317,7 +317,7 @@ def test_a_recording_ends_with_the_live_view(viewer, panel, qtbot, still, tmp_pa
     assert (tmp_path / "run.zarr").exists()
 
 
-def test_a_source_that_ends_says_so(viewer, panel, qtbot):
+def test_the_end_of_a_source_is_reported(viewer, panel, qtbot):
     add_stack(viewer)
     panel.source_box.stack.again.setChecked(False)
     panel.live_box.start_button.click()

@@ -206,7 +206,7 @@ def test_stop_before_the_fit_shows_nothing(viewer, panel, qtbot, held):
     assert len(viewer.layers) == 1
 
 
-def test_where_everything_is_saturated_it_is_said(viewer, panel, qtbot):
+def test_a_saturated_stack_is_reported(viewer, panel, qtbot):
     add_stack(viewer, np.full_like(FRAMES, 65535))
     choose_fit(panel)
     panel.run_button.click()
@@ -280,7 +280,7 @@ def test_a_stop_before_the_fit_changes_nothing(viewer, panel, qtbot):
     assert panel.status.startswith("stopped before the fit began")
 
 
-def test_what_the_maps_say_is_told(viewer, panel, qtbot):
+def test_notes_of_the_maps_are_kept(viewer, panel, qtbot):
     add_stack(viewer, FRAMES.astype(np.float32))
     choose_fit(panel)
     run(qtbot, panel)

@@ -40,15 +40,15 @@ def choose_dark(panel, qtbot, name="dark"):
     return box
 
 
-def test_what_dark_frames_measure_is_taken_off(viewer, with_dark, qtbot):
+def test_the_noise_of_dark_frames_is_subtracted(viewer, with_dark, qtbot):
     panel = with_dark
     panel.contrast_box.noise.form.widget("gain").value = 0.2
     run(qtbot, panel)
     want = contrast(FRAMES + 100, ContrastSettings(), noise=measure_dark(DARK, gain=0.2), device="cpu")
     np.testing.assert_array_equal(viewer.layers["K of frames"].data, want.contrast)
-    told = viewer.layers["K of frames"].metadata["napari_gpubio"]
-    assert told["dark_frames"] == "dark"
-    assert told["parameters"]["noise"]["dark_map"] is True
+    facts = viewer.layers["K of frames"].metadata["napari_gpubio"]
+    assert facts["dark_frames"] == "dark"
+    assert facts["parameters"]["noise"]["dark_map"] is True
     assert not viewer.layers["dark"].visible
 
 
@@ -60,7 +60,7 @@ def test_live_too(viewer, with_dark, qtbot):
     np.testing.assert_allclose(layer(viewer, LIVE_MAP).data, want, rtol=1e-6)
 
 
-def test_what_is_taken_off_is_told(viewer, with_dark):
+def test_the_measured_noise_is_described(viewer, with_dark):
     box = with_dark.contrast_box.noise
     level, variance = DARK.mean(), DARK.var(axis=0, ddof=1).mean()
     assert f"mean {level:.4g} ADU)" in box.description.text()
@@ -74,7 +74,7 @@ def test_what_is_taken_off_is_told(viewer, with_dark):
     assert "each pixel" not in box.description.text()
 
 
-def test_numbers_are_told_as_well():
+def test_typed_noise_is_described():
     assert noise_text(NoiseModel()) == "Nothing is subtracted."
     noise = NoiseModel(dark_adu=64.0, read_noise_adu=2.5, quantization=True, gain=0.3)
     assert noise_text(noise) == (

@@ -28,7 +28,7 @@ def image(*units, scale=1.0):
 
 
 @pytest.mark.parametrize(
-    ("told", "others", "units"),
+    ("known", "others", "units"),
     [
         ({}, [], ["pixel", "pixel"]),
         ({}, [image("pixel", "um", "um")], MICROMETERS),
@@ -40,10 +40,10 @@ def image(*units, scale=1.0):
     ],
     ids=["alone", "unknown beside um", "unknown beside pixels", "known", "two lengths", "known beside pixels", "mixed"],
 )
-def test_units_go_with_those_of_the_others(told, others, units):
-    place = place_beside(told, others)
+def test_units_go_with_those_of_the_others(known, others, units):
+    place = place_beside(known, others)
     assert [str(unit) for unit in place["units"]] == units
-    assert place["scale"] == told.get("scale", (1.0, 1.0))
+    assert place["scale"] == known.get("scale", (1.0, 1.0))
 
 
 def test_a_layer_is_moved_where_it_does_not_lie_yet():

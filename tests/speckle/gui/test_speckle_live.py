@@ -83,7 +83,7 @@ def test_a_baseline_is_taken_again_on_demand():
     np.testing.assert_allclose(again[2:-2, 2:-2], 1.0, rtol=1e-6)
 
 
-def test_a_baseline_of_another_frame_size_is_let_go():
+def test_a_baseline_of_another_frame_size_is_dropped():
     process = LiveProcess(recipe("relative", baseline_maps=1))
     process(FRAMES[0])
     assert process(FRAMES[1]).is_ready
@@ -152,7 +152,7 @@ def test_every_result_reaches_the_time_course():
 
 
 def test_registration_keeps_its_reference_over_a_baseline():
-    """A baseline lies on the frame that the others were shifted onto; it must stay so when flow is told against it."""
+    """A baseline lies on the frame that the others were shifted onto; that must stay."""
     rng = np.random.default_rng(4)
     scene = np.kron(rng.uniform(200, 2000, (16, 16)), np.ones((8, 8)))
     frames = [np.roll(scene, (n, 0), (0, 1)) + rng.normal(0, 5, scene.shape) for n in range(6)]

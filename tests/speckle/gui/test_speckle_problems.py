@@ -30,7 +30,7 @@ from tests.speckle.live.fakes import ListSource, frame
 
 
 def refused(panel, qtbot):
-    """What the panel says after Run stack."""
+    """The panel's message after Run stack."""
     panel.run_button.click()
     wait_until(qtbot, lambda: not panel.running)
     return panel.message
@@ -51,7 +51,7 @@ def with_nan():
         (with_nan(), "not finite"),
         (speckle(3, (4, 50)), "window is 5 pixels and a frame 50 x 4; choose a smaller window"),
     ],
-    ids=["color series", "color picture", "four axes", "NaN", "window larger than the frame"],
+    ids=["color series", "color image", "four axes", "NaN", "window larger than the frame"],
 )
 def test_a_stack_that_cannot_be_run(viewer, panel, qtbot, frames, words):
     add_stack(viewer, frames)
@@ -83,7 +83,7 @@ def test_a_color_layer_is_refused(viewer, panel, qtbot, act):
     assert "'frames' is a color image; give one channel" in act(*arguments)
 
 
-def test_exposure_zero_is_told_and_the_live_maps_go_on(viewer, panel, qtbot):
+def test_exposure_zero_is_reported_and_the_live_maps_go_on(viewer, panel, qtbot):
     add_stack(viewer)
     start(qtbot, panel)
     panel.contrast_box.form.widget("exposure_ms").value = 0
@@ -200,7 +200,7 @@ def test_buttons_that_have_nothing_to_work_on(viewer, panel, qtbot):
     assert "nothing is live" in panel.message
 
 
-def test_the_live_map_is_no_film(viewer, panel, qtbot):
+def test_the_live_map_is_no_video(viewer, panel, qtbot):
     add_stack(viewer)
     start(qtbot, panel)
     stop(qtbot, panel)

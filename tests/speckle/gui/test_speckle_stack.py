@@ -36,9 +36,9 @@ def test_maps_are_those_of_the_engine(viewer, panel, qtbot, kind):
     np.testing.assert_allclose(viewer.layers["K of frames"].data, maps.contrast, rtol=1e-6)
     assert shown(viewer) == ["SFI (1/s) of frames"]
     assert viewer.layers["K of frames"].axis_labels == ("frame", "y", "x")
-    told = viewer.layers["K of frames"].metadata["napari_gpubio"]
-    assert told["parameters"]["speckle"]["window"] == 5
-    assert told["exposure_ms"] == 10.0
+    facts = viewer.layers["K of frames"].metadata["napari_gpubio"]
+    assert facts["parameters"]["speckle"]["window"] == 5
+    assert facts["exposure_ms"] == 10.0
 
 
 @pytest.mark.parametrize(("blocks", "first", "step"), [(False, 3, 1), (True, 3, 4)])
@@ -90,7 +90,7 @@ def test_frames_are_registered(viewer, panel, qtbot):
     assert carried(layer, "shifts_pixels") == registered.shifts.tolist()
 
 
-def test_frames_that_cannot_be_registered_are_told(viewer, panel, qtbot):
+def test_frames_that_cannot_be_registered_are_reported(viewer, panel, qtbot):
     frames = moving()
     frames[2] = np.random.default_rng(8).uniform(200, 2000, frames[2].shape)
     add_stack(viewer, frames)
@@ -102,7 +102,7 @@ def test_frames_that_cannot_be_registered_are_told(viewer, panel, qtbot):
     assert carried(viewer.layers["SFI (1/s) of frames"], "shifts_pixels") == registered.shifts.tolist()
 
 
-def test_noise_is_taken_off(viewer, panel, qtbot):
+def test_noise_is_subtracted(viewer, panel, qtbot):
     add_stack(viewer, FRAMES + 100)
     noise = NoiseModel(dark_adu=100.0, gain=0.2)
     panel.contrast_box.noise.form.set_value(noise)

@@ -50,8 +50,8 @@ def test_a_gif_has_the_colors_of_the_map(tmp_path):
 
 def test_pictures(tmp_path):
     write(tmp_path / "a.png")
-    with Image.open(tmp_path / "a 0003.png") as picture:
-        np.testing.assert_array_equal(np.asarray(picture.convert("RGB"))[:31], colors_of(video().maps[3]))
+    with Image.open(tmp_path / "a 0003.png") as image:
+        np.testing.assert_array_equal(np.asarray(image.convert("RGB"))[:31], colors_of(video().maps[3]))
     assert len(list(tmp_path.iterdir())) == 5
 
 

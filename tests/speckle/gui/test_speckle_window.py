@@ -72,13 +72,13 @@ def test_everything_is_drawn(make_napari_viewer_proxy, qtbot, errors):
 @pytest.fixture
 def warnings():
     """Texts of napari's notifications."""
-    told = []
+    messages = []
 
     def note(notification):
-        told.append(str(notification.message))
+        messages.append(str(notification.message))
 
     notification_manager.notification_ready.connect(note)
-    yield told
+    yield messages
     notification_manager.notification_ready.disconnect(note)
 
 
