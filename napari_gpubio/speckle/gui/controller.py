@@ -165,7 +165,7 @@ class LiveRunner(QObject):
         if result is not None and result.value.is_ready:
             self.last = result.value
             self.map_ready.emit(result.value)
-            loop.drawn()
+            loop.count_drawn()
 
     def _finish(self) -> None:
         if self._was_running and self.loop is not None:

@@ -25,7 +25,7 @@ from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layer_box import LayerBox
 from napari_gpubio.speckle.gui.layers import frames_of, is_raw_stack
 from napari_gpubio.speckle.mesi import MesiSettings
-from napari_gpubio.speckle.mesi.exposures import ORDERS, MesiRecipe, exposures_text, parse_exposures
+from napari_gpubio.speckle.mesi.model import ORDERS, MesiRecipe, exposures_text, parse_exposures
 from napari_gpubio.speckle.noise import NoiseModel, measure_dark
 from napari_gpubio.speckle.settings import ContrastSettings
 

@@ -6,18 +6,17 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.jit import thread_count
 from napari_gpubio.core.steps import Step
 from napari_gpubio.speckle.gui.request import MapMean, Recipe
 from napari_gpubio.speckle.live import Latest, LiveResult, TimeCourse
-from napari_gpubio.speckle.model import ContrastMaps
+from napari_gpubio.speckle.model import ContrastMaps, is_valid
 from napari_gpubio.speckle.registration import Registered, ShiftFinder, shift_frame
+from napari_gpubio.speckle.run import ContrastStream
 from napari_gpubio.speckle.settings import ContrastSettings
-from napari_gpubio.speckle.stream import ContrastStream
-from napari_gpubio.speckle.validity import is_valid
 
 Array = npt.NDArray[Any]
 
@@ -180,11 +179,10 @@ class LiveProcess:
         stream, wanted = self._stream, (recipe, index, id(baseline))
         if stream is None or self._stream_key != wanted or stream.shape != pixels.shape:
             self._close_stream()
-            numba.set_num_threads(max(1, numba.config.NUMBA_NUM_THREADS - 1))  # of this thread: the window keeps a core
             self._shifts = deque(maxlen=recipe.settings.depth)
             self._stream = stream = ContrastStream(
                 dataclasses.replace(recipe.settings, index=index), pixels.shape, pixels.dtype, noise=recipe.noise,
-                baseline=baseline, device=recipe.device,
+                baseline=baseline, device=recipe.device, threads=max(1, thread_count() - 1),  # the window keeps a core
             )  # fmt: skip
             self._stream_key = wanted
         return stream

@@ -11,10 +11,9 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
 from napari_gpubio.speckle import run
-from napari_gpubio.speckle.frames import FrameStack
 from napari_gpubio.speckle.mesi import MesiResult, fit_mesi_steps
-from napari_gpubio.speckle.mesi.exposures import MesiRecipe, exposure_contrast
-from napari_gpubio.speckle.model import ContrastMaps
+from napari_gpubio.speckle.mesi.model import MesiRecipe, exposure_contrast
+from napari_gpubio.speckle.model import ContrastMaps, FrameStack
 from napari_gpubio.speckle.noise import NoiseModel
 from napari_gpubio.speckle.registration import Registered, ShiftFinder, shift_frame
 from napari_gpubio.speckle.settings import ContrastSettings

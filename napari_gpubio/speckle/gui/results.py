@@ -9,8 +9,8 @@ import numpy.typing as npt
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.speckle.gui.layers import AXES, COLORMAP, PANEL, RESULT, limits_of, set_limits, title_of
 from napari_gpubio.speckle.gui.request import FitResult, Request, StackResult
-from napari_gpubio.speckle.mesi.exposures import MesiRecipe
-from napari_gpubio.speckle.validity import EDGE, NAMES
+from napari_gpubio.speckle.mesi.model import MesiRecipe
+from napari_gpubio.speckle.model import EDGE, NAMES
 
 Array = npt.NDArray[Any]
 CONTRAST, INDEX, MASK = "contrast", "index", "mask"

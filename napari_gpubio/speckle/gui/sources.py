@@ -16,9 +16,9 @@ from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.file_dialogs import folder_path, open_path
 from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.layer_box import LayerBox
-from napari_gpubio.speckle.frames import FrameStack
 from napari_gpubio.speckle.gui.layers import Place, frames_of, is_raw_stack, place_of
 from napari_gpubio.speckle.live import CameraSource, FolderSource, SimulatedCamera, Source, StackSource
+from napari_gpubio.speckle.model import FrameStack
 
 NO_STACK = "there is no stack of frames; open one (File > Open Sample > napari-gpubio > Flow phantom shows how)"
 NO_CAMERA = "Cameras need pymmcore-plus. Install it with pip install 'napari-gpubio[camera]' and start napari again."
