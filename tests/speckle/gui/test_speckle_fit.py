@@ -1,6 +1,7 @@
 """The dock widget "Laser speckle": multi-exposure fits of a stack."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -9,8 +10,10 @@ import tifffile
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast
-from napari_gpubio.speckle.gui import mesi
-from napari_gpubio.speckle.gui.words import LIVE_MAP, MESI
+from napari_gpubio.speckle.gui import request
+from napari_gpubio.speckle.gui.inputs import MESI
+from napari_gpubio.speckle.gui.layers import LIVE_MAP
+from napari_gpubio.speckle.gui.results import FIT_MAPS
 from napari_gpubio.speckle.mesi import MesiSettings, fit_mesi
 from napari_gpubio.speckle.mesi.model import BLOCKS, CYCLES, MesiRecipe, exposure_contrast, parse_exposures
 from napari_gpubio.speckle.model import BELOW_NOISE, SATURATED, ContrastMaps
@@ -72,17 +75,18 @@ def test_exposures_are_read_as_they_are_typed():
         ("1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20", "20 exposures and 18 frames"),
     ],
 )
-def test_exposures_that_make_no_sense(viewer, panel, text, words):
+def test_exposures_that_make_no_sense(text, words):
+    with pytest.raises(InvalidInput, match=re.escape(words)):
+        MesiRecipe(exposures_ms=parse_exposures(text)).repeats(len(FRAMES))
+
+
+def test_what_cannot_be_fitted(viewer, panel):
     add_stack(viewer, FRAMES)
-    choose_fit(panel, text)
+    choose_fit(panel, "1, two, 5")
     panel.run_button.click()
-    assert words in panel.message
+    assert "exposure 2 is 'two'" in panel.message
     assert not panel.running
     assert len(viewer.layers) == 1
-
-
-def test_what_else_cannot_be_fitted(viewer, panel):
-    add_stack(viewer, FRAMES)
     choose_fit(panel)
     panel.contrast_box.form.widget("mode").value = "temporal"
     panel.run_button.click()
@@ -137,7 +141,7 @@ def test_the_correlation_time_is_found(viewer, panel, qtbot):
     inner = (..., slice(8, -8), slice(8, -8))
     tau = viewer.layers["MESI τ (ms) of frames"].data[inner]
     assert np.nanmedian(tau) == pytest.approx(TAU_MS, rel=0.2), "of single pixels, whose contrast is noisy"
-    k2 = np.nanmean(panel.done.contrast[inner] ** 2, axis=(1, 2))
+    k2 = np.nanmean(panel.result.contrast[inner] ** 2, axis=(1, 2))
     whole = fit_mesi(np.sqrt(k2)[:, None], EXPOSURES, panel.contrast_box.mesi_recipe.settings)
     assert float(whole.tau_ms[0]) == pytest.approx(TAU_MS, rel=0.08)
     np.testing.assert_allclose(viewer.layers["MESI 1/τ (1/s) of frames"].data[8:-8, 8:-8], 1e3 / tau, rtol=1e-6)
@@ -161,8 +165,8 @@ def test_maps_are_those_of_the_engine(viewer, panel, qtbot):
     assert carried(viewer.layers["MESI 1/τ (1/s) of frames"], "unit") == "1/s"
     assert tuple(viewer.layers["MESI ρ, moving fraction of frames"].contrast_limits) == (0.0, 1.0)
     assert "MESI β of frames" not in viewer.layers, "it was not fitted"
-    panel._on_video()
-    assert "is a single picture; choose the maps of a stack" in panel.message
+    panel.ask_video()
+    assert "is a single image; choose the maps of a stack" in panel.message
 
 
 def test_another_fit_takes_the_place_of_the_first(viewer, panel, qtbot):
@@ -178,7 +182,7 @@ def test_another_fit_takes_the_place_of_the_first(viewer, panel, qtbot):
 
 
 def test_stop_keeps_what_was_fitted(viewer, panel, qtbot, monkeypatch):
-    held = Held(monkeypatch, mesi, "fit_mesi_steps")
+    held = Held(monkeypatch, request, "fit_mesi_steps")
     add_stack(viewer, speckle(6, (100, 100)))
     choose_fit(panel)
     panel.run_button.click()
@@ -186,7 +190,7 @@ def test_stop_keeps_what_was_fitted(viewer, panel, qtbot, monkeypatch):
     with qtbot.waitSignal(panel.run_finished, timeout=60_000):
         panel.run_button.click()
     held.go.set()
-    assert "pixels that were not reached are empty" in panel._status.text()
+    assert "pixels that were not reached are empty" in panel.status
     share = np.isfinite(viewer.layers["MESI τ (ms) of frames"].data).mean()
     assert 0 < share < 0.9
 
@@ -198,11 +202,11 @@ def test_stop_before_the_fit_shows_nothing(viewer, panel, qtbot, held):
     held.wait(qtbot)
     with qtbot.waitSignal(panel.run_finished, timeout=60_000):
         panel.run_button.click()
-    assert "stopped" in panel._status.text()
+    assert "stopped" in panel.status
     assert len(viewer.layers) == 1
 
 
-def test_where_everything_is_saturated_it_is_said(viewer, panel, qtbot):
+def test_a_saturated_stack_is_reported(viewer, panel, qtbot):
     add_stack(viewer, np.full_like(FRAMES, 65535))
     choose_fit(panel)
     panel.run_button.click()
@@ -221,7 +225,7 @@ def test_live_maps_go_on_while_a_fit_is_set_up(viewer, panel, qtbot):
     choose_fit(panel)
     panel.live_box.start_button.click()
     assert "choose another map for live imaging" in panel.message
-    assert not panel.controller.is_live
+    assert not panel.runner.is_live
     panel.contrast_box.choose_index("sfi")
     start(qtbot, panel)
     choose_fit(panel)
@@ -248,10 +252,10 @@ def test_the_script_makes_the_same_fit(viewer, panel, qtbot, tmp_path, monkeypat
     choose_fit(panel, fit_beta=True, beta=0.9)
     panel.contrast_box.mesi.order.setCurrentText(order)
     panel.contrast_box.registers.setChecked(True)
-    wait_until(qtbot, lambda: "Taken off" in panel.contrast_box.noise.told.text())
+    wait_until(qtbot, lambda: "Subtracted" in panel.contrast_box.noise.description.text())
     run(qtbot, panel)
     run_script(script_of(panel), tmp_path)
-    for one in mesi.MAPS:
+    for one in FIT_MAPS:
         shown = next(each for each in viewer.layers if carried(each, "part") == f"mesi {one.part}")
         np.testing.assert_array_equal(tifffile.imread(tmp_path / f"mesi {one.part} of frames.tif"), shown.data)
 
@@ -266,21 +270,21 @@ def test_a_stop_before_the_fit_changes_nothing(viewer, panel, qtbot):
     choose_fit(panel)
     run(qtbot, panel)
     before = [(one.name, one.visible) for one in viewer.layers]
-    done = panel.done
+    done = panel.result
     empty = dataclasses.replace(done.fit, tau_ms=np.full_like(done.fit.tau_ms, np.nan), complete=False)
     stack.visible = True
     before = [(one.name, one.visible) for one in viewer.layers]
     panel.show_result(dataclasses.replace(done, fit=empty))
     assert [(one.name, one.visible) for one in viewer.layers] == before
-    assert panel.done is done
-    assert panel._status.text().startswith("stopped before the fit began")
+    assert panel.result is done
+    assert panel.status.startswith("stopped before the fit began")
 
 
-def test_what_the_maps_say_is_told(viewer, panel, qtbot):
+def test_notes_of_the_maps_are_kept(viewer, panel, qtbot):
     add_stack(viewer, FRAMES.astype(np.float32))
     choose_fit(panel)
     run(qtbot, panel)
-    assert any("saturation level" in note for note in mesi.notes(panel.done))
+    assert any("saturation level" in note for note in panel.result.notes)
 
 
 def test_a_map_goes_where_its_stack_has_gone(viewer, panel, qtbot):

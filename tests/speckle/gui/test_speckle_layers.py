@@ -1,10 +1,82 @@
-"""Regions that are drawn over maps."""
+"""Layers of the live view and of regions: where they lie, in which units, and the pixels of regions."""
 
 import numpy as np
 import pytest
+from napari.layers import Image
 
-from napari_gpubio.speckle.gui.course_plot import with_gaps
-from tests.speckle.gui.panel_samples import SHAPE, add_stack, box, draw, run, start, stop
+from napari_gpubio.speckle.gui.layers import LIVE_MAP, LIVE_RAW, REGIONS, move_to, place_beside, place_of
+from tests.speckle.gui.panel_samples import (
+    MICROMETERS,
+    SHAPE,
+    add_stack,
+    box,
+    draw,
+    layer,
+    run,
+    simulate,
+    start,
+    stop,
+    units_of,
+)  # fmt: skip
+
+UM = ("um", "um")
+
+
+def image(*units, scale=1.0):
+    ndim = len(units)
+    return Image(np.zeros((4,) * ndim), units=units, scale=(scale,) * ndim)
+
+
+@pytest.mark.parametrize(
+    ("known", "others", "units"),
+    [
+        ({}, [], ["pixel", "pixel"]),
+        ({}, [image("pixel", "um", "um")], MICROMETERS),
+        ({}, [image("pixel", "pixel")], ["pixel", "pixel"]),
+        ({"scale": (5, 5), "units": UM}, [], ["um", "um"]),
+        ({"scale": (5, 5), "units": UM}, [image("mm", "mm")], ["um", "um"]),
+        ({"scale": (5, 5), "units": UM}, [image("pixel", "pixel")], ["pixel", "pixel"]),
+        ({"units": UM}, [image("pixel", "pixel"), image("mm", "mm")], ["um", "um"]),
+    ],
+    ids=["alone", "unknown beside um", "unknown beside pixels", "known", "two lengths", "known beside pixels", "mixed"],
+)
+def test_units_go_with_those_of_the_others(known, others, units):
+    place = place_beside(known, others)
+    assert [str(unit) for unit in place["units"]] == units
+    assert place["scale"] == known.get("scale", (1.0, 1.0))
+
+
+def test_a_layer_is_moved_where_it_does_not_lie_yet():
+    one, place = image("pixel", "pixel"), {"scale": (2.0, 2.0), "translate": (1.0, 0.0), "units": UM}
+    assert move_to(one, place)
+    assert (tuple(one.scale), tuple(one.translate), units_of(one)) == ((2, 2), (1, 0), MICROMETERS)
+    assert not move_to(one, place)
+    assert not move_to(one, place | {"units": ("pixel", "pixel")})
+    assert units_of(one) == ["pixel", "pixel"]
+
+
+def test_live_maps_follow_their_source(viewer, panel, qtbot):
+    simulate(panel, SHAPE)
+    panel.source_box.pixel.setValue(3.0)
+    start(qtbot, panel)
+    draw(qtbot, panel, box(5, 5, 20, 20))
+    stop(qtbot, panel)
+    for part in (LIVE_MAP, LIVE_RAW, REGIONS):
+        assert tuple(layer(viewer, part).scale) == (3, 3)
+        assert units_of(layer(viewer, part)) == MICROMETERS
+    panel.source_box.pixel.setValue(4.0)
+    assert tuple(layer(viewer, LIVE_MAP).scale) == (4, 4), "it may be found out later"
+    stack = add_stack(viewer, scale=(1, 2, 2), translate=(0, 7, 9), units=("pixel", "um", "um"))
+    panel.source_box.choose(type(panel.source_box.pages[0]))
+    panel.source_box.stack.layer_box.choose(stack)
+    start(qtbot, panel)
+    stop(qtbot, panel)
+    want = place_of(stack)
+    for part in (LIVE_MAP, LIVE_RAW, REGIONS):
+        assert place_of(layer(viewer, part)) == want
+
+
+# -- regions ----------------------------------------------------------------------------------------------------------
 
 
 def mask(top, left, bottom, right):
@@ -93,12 +165,3 @@ def test_regions_stay_above_new_maps(viewer, panel, qtbot):
     start(qtbot, panel)
     stop(qtbot, panel)
     assert viewer.layers[-1].name == "regions"
-
-
-def test_a_curve_has_no_line_over_a_stop():
-    times, values = np.array([0.0, 0.1, 0.2, 9.0, 9.1]), np.arange(5.0)
-    shown_times, shown = with_gaps(times, values)
-    np.testing.assert_array_equal(shown, [0, 1, 2, np.nan, 3, 4])
-    assert shown_times[3] == 0.2
-    for steady in (np.arange(5.0) * 30, np.array([0.0]), np.array([])):
-        assert with_gaps(steady, steady)[0] is steady

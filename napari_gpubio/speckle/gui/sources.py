@@ -1,41 +1,48 @@
-"""The pages of the source box: an open stack, a watched folder, a camera, a simulated camera."""
+"""Inputs of the frames: an open stack, a watched folder, a camera, a simulated camera."""
 
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from napari.layers import Image
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QCheckBox, QFileDialog, QLabel, QLineEdit, QSlider, QWidget
+from qtpy.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QPushButton, QSlider, QSpinBox, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.gui.forms import aligned_form, row_label
+from napari_gpubio.gui.file_dialogs import folder_path, open_path
+from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.layer_box import LayerBox
-from napari_gpubio.speckle.gui.form_parts import faint, row_of, small_button, whole_box
-from napari_gpubio.speckle.gui.places import Place, place_of
-from napari_gpubio.speckle.gui.words import PANEL
+from napari_gpubio.speckle.gui.layers import Place, frames_of, is_raw_stack, place_of
 from napari_gpubio.speckle.live import CameraSource, FolderSource, SimulatedCamera, Source, StackSource
 from napari_gpubio.speckle.model import FrameStack
 
 NO_STACK = "there is no stack of frames; open one (File > Open Sample > napari-gpubio > Flow phantom shows how)"
 NO_CAMERA = "Cameras need pymmcore-plus. Install it with pip install 'napari-gpubio[camera]' and start napari again."
+NOT_A_STACK = "a whole stack is run from an open layer; choose 'open image stack' as the source"
+_RATE_HZ = 30.0
 _FLOW_STEPS = 20  # of the slider, per unit of flow
+_PIXEL_TIP = "Edge of a pixel in the object, for the scale bar. A camera that is calibrated in Micro-Manager reports it"
 
 
 class Page(QWidget):
     """One kind of source.
 
-    ``changed`` says that another source is meant; ``rate_hz`` is what its frames come at, as far as it is known.
+    ``changed`` is emitted when another source is meant; ``rate_hz`` is the rate of its frames, as far as it is known.
     """
 
     title = ""
     changed = Signal()
-    rate_hz = 30.0
 
-    def make(self, exposure_ms: float) -> Source:
+    @property
+    def rate_hz(self) -> float:
+        """Frames per second."""
+        return _RATE_HZ
+
+    def make_source(self, exposure_ms: float) -> Source:
         """Return the source, or raise InvalidInput with a sentence."""
         raise NotImplementedError
 
@@ -47,7 +54,7 @@ class Page(QWidget):
         """Follow the viewer."""
 
     def detach(self) -> None:
-        """Hear no more of the viewer."""
+        """Disconnect from the viewer."""
 
 
 class StackPage(Page):
@@ -63,12 +70,12 @@ class StackPage(Page):
         self.again = QCheckBox("loop", self)
         self.again.setChecked(True)
         self.again.setToolTip("Begin again at the end")
-        self.told = faint(self)
+        self.description = muted_label(self)
         form = aligned_form(self)
         form.addRow(row_label("Stack", "Raw speckle frames of one channel, shape (frames, y, x)", self), self.layer_box)
-        played = row_label("Rate (frames/s)", "At which it is played; also the time axis of the curves", self)
-        form.addRow(played, row_of(self.rate, self.again))
-        form.addRow(self.told)
+        rate = row_label("Rate (frames/s)", "At which it is played; also the time axis of the curves", self)
+        form.addRow(rate, row_of(self.rate, self.again))
+        form.addRow(self.description)
         self.layer_box.currentIndexChanged.connect(self._on_layer)
         self._on_layer()
 
@@ -79,7 +86,13 @@ class StackPage(Page):
 
     @property
     def layer(self) -> Any:
-        """The chosen layer, or InvalidInput."""
+        """The chosen layer.
+
+        Raises
+        ------
+        InvalidInput
+            If there is none, or it is a color image.
+        """
         layer = self.layer_box.layer
         if layer is None:
             raise InvalidInput(NO_STACK)
@@ -89,7 +102,7 @@ class StackPage(Page):
             )
         return layer
 
-    def make(self, exposure_ms: float) -> Source:
+    def make_source(self, exposure_ms: float) -> Source:
         """Return a player of the stack."""
         layer = self.layer
         FrameStack(frames_of(layer))  # refuses what looks like colors
@@ -103,7 +116,7 @@ class StackPage(Page):
         self.layer_box.attach()
 
     def detach(self) -> None:
-        """Hear no more of the viewer."""
+        """Disconnect from the viewer."""
         self.layer_box.detach()
 
     def place(self) -> Place:
@@ -111,8 +124,9 @@ class StackPage(Page):
         return place_of(self.layer)
 
     def _on_layer(self, *_: Any) -> None:
-        self.told.setText(_told_of(self.layer_box.layer))
-        self.told.setVisible(bool(self.told.text()))
+        text = _stack_text(self.layer_box.layer)
+        self.description.setText(text)
+        self.description.setVisible(bool(text))
         self.changed.emit()
 
 
@@ -126,20 +140,21 @@ class FolderPage(Page):
         self.folder = QLineEdit(self)
         self.folder.setPlaceholderText("where TIFF or PNG files arrive")
         form = aligned_form(self)
-        choose = small_button("…", "Choose a folder", self._choose, self)
+        choose = _browse_button("Choose a folder", self._choose, self)
         form.addRow(
             row_label("Folder", "Files are taken in the order of their names", self), row_of(self.folder, choose)
         )
 
-    def make(self, exposure_ms: float) -> Source:
+    def make_source(self, exposure_ms: float) -> Source:
         """Return the watcher."""
         if not self.folder.text().strip():
             raise InvalidInput("no folder is chosen; choose the one that the frames come to")
         return FolderSource(Path(self.folder.text().strip()).expanduser(), exposure_ms=exposure_ms)
 
     def _choose(self) -> None:
-        if chosen := QFileDialog.getExistingDirectory(self, "Folder that frames come to", self.folder.text()):
-            self.folder.setText(chosen)
+        chosen = folder_path(self, "Folder that frames come to", start=self.folder.text())
+        if chosen is not None:
+            self.folder.setText(str(chosen))
 
 
 class CameraPage(Page):
@@ -151,16 +166,15 @@ class CameraPage(Page):
         super().__init__(parent)
         self.config = QLineEdit(self)
         self.config.setPlaceholderText("as it is loaded")
-        self.hint = faint(self)
-        self.hint.setText(NO_CAMERA)
+        self.hint = muted_label(self, NO_CAMERA)
         self.hint.setVisible(not has_camera_support())
         form = aligned_form(self)
-        choose = small_button("…", "Choose a configuration file", self._choose, self)
+        choose = _browse_button("Choose a configuration file", self._choose, self)
         label = row_label("Configuration", "Micro-Manager's .cfg file; empty: the core as it is", self)
         form.addRow(label, row_of(self.config, choose))
         form.addRow(self.hint)
 
-    def make(self, exposure_ms: float) -> Source:
+    def make_source(self, exposure_ms: float) -> Source:
         """Return the camera; it is opened when live imaging starts."""
         if not has_camera_support():
             raise InvalidInput(NO_CAMERA)
@@ -176,9 +190,9 @@ class CameraPage(Page):
         return {"scale": (size, size), "units": ("um", "um")} if size > 0 else {}
 
     def _choose(self) -> None:
-        chosen, _ = QFileDialog.getOpenFileName(self, "Micro-Manager configuration", "", "Configuration (*.cfg)")
-        if chosen:
-            self.config.setText(chosen)
+        chosen = open_path(self, "Micro-Manager configuration", "Configuration (*.cfg)")
+        if chosen is not None:
+            self.config.setText(str(chosen))
 
 
 class SimulatedPage(Page):
@@ -188,7 +202,7 @@ class SimulatedPage(Page):
 
     def __init__(self, _viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.width_box, self.height_box = whole_box(696, 32, 4096, self), whole_box(520, 32, 4096, self)
+        self.width_box, self.height_box = _pixels_box(696, self), _pixels_box(520, self)
         self.rate = NumberBox(1.0, 500.0, 30.0, 1, self, arrows=True)
         self.flow = QSlider(Qt.Orientation.Horizontal, self)
         self.flow.setRange(1, 63)
@@ -197,6 +211,7 @@ class SimulatedPage(Page):
         self.flow_text.setMinimumWidth(44)
         form = aligned_form(self)
         size = row_of(self.width_box, QLabel("×", self), self.height_box)
+        size.setStretch(2, 1)
         form.addRow(row_label("Frame (pixels)", "Width and height", self), size)
         form.addRow(row_label("Rate (frames/s)", "", self), self.rate)
         tip = "Speed in the vessel, times that at 1; it may be moved while the camera runs"
@@ -210,7 +225,7 @@ class SimulatedPage(Page):
         """Frames per second."""
         return float(self.rate.value())
 
-    def make(self, exposure_ms: float) -> Source:
+    def make_source(self, exposure_ms: float) -> Source:
         """Return the camera; one that is as it was is used again, since its speckle takes a second to compute."""
         shape = (self.height_box.value(), self.width_box.value())
         now = (shape, self.rate_hz, exposure_ms)
@@ -234,15 +249,17 @@ def has_camera_support() -> bool:
     return importlib.util.find_spec("pymmcore_plus") is not None
 
 
-def frames_of(layer: Any) -> Any:
-    """Return the frames of an image layer, as they are: NumPy, dask or whatever it holds."""
-    return layer.data[0] if layer.multiscale else layer.data
+def _browse_button(tip: str, act: Callable[[], object], parent: QWidget) -> QPushButton:
+    button = text_button("…", tip, parent, act)
+    button.setFixedWidth(30)
+    return button
 
 
-def is_raw_stack(layer: Any) -> bool:
-    """Whether a layer may hold raw frames: an image that is neither a map of ours nor a truth or a result."""
-    ours = carried(layer, PANEL) is not None or carried(layer, "quantity") is not None
-    return isinstance(layer, Image) and layer.ndim >= 2 and not ours
+def _pixels_box(value: int, parent: QWidget) -> QSpinBox:
+    box = QSpinBox(parent)
+    box.setRange(32, 4096)
+    box.setValue(value)
+    return box
 
 
 def _bits_of(layer: Any) -> int | None:
@@ -250,7 +267,7 @@ def _bits_of(layer: Any) -> int | None:
     return None if top is None else int(top).bit_length()
 
 
-def _told_of(layer: Any) -> str:
+def _stack_text(layer: Any) -> str:
     if layer is None:
         return ""
     frames = frames_of(layer)
@@ -259,3 +276,89 @@ def _told_of(layer: Any) -> str:
     text = f"{shape[0]} frames of {size}" if len(shape) == 3 and not layer.rgb else f"shape {shape}, {frames.dtype}"
     known = (("exposure_ms", "ms exposure"), ("dark_adu", "ADU dark"))
     return ", ".join([text, *(f"{carried(layer, k):g} {w}" for k, w in known if carried(layer, k) is not None)])
+
+
+class SourceBox(QWidget):
+    """A list of kinds of sources, and below it what the chosen kind needs.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    """
+
+    changed = Signal()
+    pixel_size_changed = Signal()
+
+    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.pages: list[Page] = [page(viewer, self) for page in PAGES]
+        self.kind = QComboBox(self)
+        self.kind.addItems([page.title for page in self.pages])
+        form = aligned_form(None)
+        form.addRow(row_label("Source", "Where raw speckle frames come from", self), self.kind)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addLayout(form)
+        for page in self.pages:
+            layout.addWidget(page)
+            page.changed.connect(self.changed)
+        self.pixel = NumberBox(0.0, 1e5, 0.0, 3, self, arrows=True)
+        self.pixel.setSpecialValueText("not known")
+        self._sizes = QWidget(self)
+        aligned_form(self._sizes).addRow(row_label("Pixel size (µm)", _PIXEL_TIP, self), self.pixel)
+        layout.addWidget(self._sizes)
+        connect_all((
+            (self.pixel.valueChanged, lambda *_: self.pixel_size_changed.emit()),
+            (self.kind.currentIndexChanged, self._on_kind),
+        ))  # fmt: skip
+        self._on_kind()
+
+    @property
+    def page(self) -> Page:
+        """The chosen kind."""
+        return self.pages[self.kind.currentIndex()]
+
+    @property
+    def stack(self) -> StackPage:
+        """The chosen kind, if it is an open stack.
+
+        Raises
+        ------
+        InvalidInput
+            If it is another one.
+        """
+        if not isinstance(self.page, StackPage):
+            raise InvalidInput(NOT_A_STACK)
+        return self.page
+
+    @property
+    def simulated(self) -> SimulatedPage:
+        """The page of the simulated camera."""
+        return next(page for page in self.pages if isinstance(page, SimulatedPage))
+
+    def place(self) -> Place:
+        """Return scale and units of live maps, as far as they are known."""
+        size = self.pixel.value()
+        typed = {"scale": (size, size), "units": ("um", "um")} if size > 0 else {}
+        return self.page.place() or typed
+
+    def choose(self, kind: type[Page]) -> None:
+        """Choose a kind of source."""
+        self.kind.setCurrentText(kind.title)
+
+    def attach(self) -> None:
+        """Follow the viewer's layers."""
+        for page in self.pages:
+            page.attach()
+
+    def detach(self) -> None:
+        """Disconnect from the viewer."""
+        for page in self.pages:
+            page.detach()
+
+    def _on_kind(self, *_: Any) -> None:
+        for page in self.pages:
+            page.setVisible(page is self.page)
+        self._sizes.setVisible(not isinstance(self.page, StackPage))  # a layer has its own
+        self.changed.emit()

@@ -5,13 +5,14 @@ import numpy as np
 import pytest
 import tifffile
 from napari.layers import Image
+from napari.layers._source import layer_source
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast, register
 from napari_gpubio.speckle.gui import script
-from napari_gpubio.speckle.gui.averages import mean_map
-from napari_gpubio.speckle.gui.course_box import STACK
-from napari_gpubio.speckle.gui.source_pages import SimulatedPage
+from napari_gpubio.speckle.gui.plots import STACK
+from napari_gpubio.speckle.gui.request import mean_map
+from napari_gpubio.speckle.gui.sources import SimulatedPage
 from napari_gpubio.speckle.regions import region_curves
 from tests.dock_widgets import run_script, save_scripts_as, script_of
 from tests.speckle.gui.panel_samples import add_stack, box, draw, run, speckle
@@ -34,9 +35,10 @@ def test_maps_are_those_of_the_engine(viewer, panel, qtbot, kind):
     np.testing.assert_allclose(viewer.layers["SFI (1/s) of frames"].data, maps.index, rtol=1e-6)
     np.testing.assert_allclose(viewer.layers["K of frames"].data, maps.contrast, rtol=1e-6)
     assert shown(viewer) == ["SFI (1/s) of frames"]
-    told = viewer.layers["K of frames"].metadata["napari_gpubio"]
-    assert told["parameters"]["speckle"]["window"] == 5
-    assert told["exposure_ms"] == 10.0
+    assert viewer.layers["K of frames"].axis_labels == ("frame", "y", "x")
+    facts = viewer.layers["K of frames"].metadata["napari_gpubio"]
+    assert facts["parameters"]["speckle"]["window"] == 5
+    assert facts["exposure_ms"] == 10.0
 
 
 @pytest.mark.parametrize(("blocks", "first", "step"), [(False, 3, 1), (True, 3, 4)])
@@ -49,12 +51,12 @@ def test_maps_lie_at_the_last_frame_of_their_window(viewer, panel, qtbot, blocks
     assert tuple(layer.scale) == (0.5 * step, 2, 2)
     assert layer.translate[0] == 7 + 0.5 * first
     assert len(layer.data) == (2 if blocks else 5)
-    np.testing.assert_allclose(panel.done.times_s[:2], np.array([first, first + step]) / 30)
+    np.testing.assert_allclose(panel.result.times_s[:2], np.array([first, first + step]) / 30)
 
 
 def test_flow_relative_to_the_first_maps(viewer, panel, qtbot):
     add_stack(viewer, FRAMES)
-    panel.map_box.maps.setValue(3)
+    panel.map_box.baseline_maps.setValue(3)
     panel.contrast_box.choose_index("relative")
     run(qtbot, panel)
     k2 = contrast(FRAMES, ContrastSettings(index="squared"), device="cpu").squared
@@ -88,7 +90,7 @@ def test_frames_are_registered(viewer, panel, qtbot):
     assert carried(layer, "shifts_pixels") == registered.shifts.tolist()
 
 
-def test_frames_that_cannot_be_registered_are_told(viewer, panel, qtbot):
+def test_frames_that_cannot_be_registered_are_reported(viewer, panel, qtbot):
     frames = moving()
     frames[2] = np.random.default_rng(8).uniform(200, 2000, frames[2].shape)
     add_stack(viewer, frames)
@@ -100,7 +102,7 @@ def test_frames_that_cannot_be_registered_are_told(viewer, panel, qtbot):
     assert carried(viewer.layers["SFI (1/s) of frames"], "shifts_pixels") == registered.shifts.tolist()
 
 
-def test_noise_is_taken_off(viewer, panel, qtbot):
+def test_noise_is_subtracted(viewer, panel, qtbot):
     add_stack(viewer, FRAMES + 100)
     noise = NoiseModel(dark_adu=100.0, gain=0.2)
     panel.contrast_box.noise.form.set_value(noise)
@@ -142,7 +144,7 @@ def test_stop_keeps_what_was_done(viewer, panel, qtbot, held):
     held.wait(qtbot)
     with qtbot.waitSignal(panel.run_finished, timeout=20_000):
         panel.run_button.click()
-    assert "stopped" in panel._status.text()
+    assert "stopped" in panel.status
     done = np.isfinite(viewer.layers["K of frames"].data).any(axis=(1, 2))
     assert done.any()
     assert not done.all()
@@ -150,17 +152,17 @@ def test_stop_keeps_what_was_done(viewer, panel, qtbot, held):
 
 def test_curves_of_a_whole_stack(viewer, panel, qtbot, tmp_path):
     add_stack(viewer, FRAMES)
-    panel.map_box.maps.setValue(2)
+    panel.map_box.baseline_maps.setValue(2)
     run(qtbot, panel)
     draw(qtbot, panel, box(5, 5, 20, 25))
     course = panel.course_box.course
     assert panel.course_box.which.currentText() == STACK
     mask = np.zeros(FRAMES.shape[1:], bool)
     mask[5:20, 5:25] = True
-    curve = region_curves(panel.done.maps, {"region 1": mask})[0]
+    curve = region_curves(panel.result.maps, {"region 1": mask})[0]
     np.testing.assert_allclose(course.contrast_squared("region 1"), curve.k2)
     np.testing.assert_allclose(course.relative_flow("region 1"), curve.relative(slice(0, 2)))
-    panel.course_box.mark()
+    panel.course_box.mark_event()
     panel.course_box.write_csv(tmp_path / "a.csv")
     assert len((tmp_path / "a.csv").read_text().splitlines()) == 1 + 8 + 1
 
@@ -173,17 +175,17 @@ def test_the_script_makes_the_same_maps(viewer, panel, qtbot, tmp_path, monkeypa
     save_scripts_as(monkeypatch, tmp_path / "script.py")
     add_stack(viewer, moving())
     panel.contrast_box.choose_index(index)
-    panel.map_box.maps.setValue(2)
+    panel.map_box.baseline_maps.setValue(2)
     panel.contrast_box.registers.setChecked(True)
     panel.contrast_box.form.widget("exposure_ms").value = 4
     panel.contrast_box.noise.form.set_value(NoiseModel(dark_adu=20.0, gain=0.01))
     run(qtbot, panel)
     text = script_of(panel)
     run_script(text, tmp_path)
-    np.testing.assert_array_equal(tifffile.imread(tmp_path / "contrast of frames.tif"), panel.done.maps.contrast)
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "contrast of frames.tif"), panel.result.maps.contrast)
     if index != "none":
         got = tifffile.imread(tmp_path / f"{index} of frames.tif")
-        np.testing.assert_allclose(got, panel.done.maps.index, rtol=1e-6)
+        np.testing.assert_allclose(got, panel.result.maps.index, rtol=1e-6)
 
 
 def test_a_stack_of_a_file_is_read_from_there(viewer, panel, tmp_path):
@@ -209,14 +211,13 @@ def test_the_script_makes_the_same_temporal_blocks(viewer, panel, qtbot, tmp_pat
     for name, want in (("contrast", "K"), ("ict", "1/τ (1/s)")):
         shown = viewer.layers[f"{want} of frames"].data
         np.testing.assert_array_equal(tifffile.imread(tmp_path / f"{name} of frames.tif"), shown)
-    np.testing.assert_array_equal(tifffile.imread(tmp_path / "mask of frames.tif"), panel.done.maps.mask)
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "mask of frames.tif"), panel.result.maps.mask)
 
 
 def opened(path, frames):
     """A layer of a file, as napari's reader makes it."""
-    one = Image(frames, name=path.stem)
-    one._source = one.source.model_copy(update={"path": str(path)})
-    return one
+    with layer_source(path=str(path)):
+        return Image(frames, name=path.stem)
 
 
 @pytest.mark.parametrize("place", [0, 3, 7])
@@ -230,7 +231,7 @@ def test_a_frame_that_was_changed_is_not_read_from_the_file(viewer, panel, tmp_p
 
 def test_a_large_recording_is_compared_in_parts(viewer, panel, tmp_path, monkeypatch):
     frames = speckle(200, (8, 8))
-    monkeypatch.setattr(script, "_MOST_COMPARED", frames.nbytes - 1)
+    monkeypatch.setattr(script, "MOST_COMPARED", frames.nbytes - 1)
     tifffile.imwrite(tmp_path / "long.tif", frames)
     one = opened(tmp_path / "long.tif", frames.copy())
     assert script.file_of(one) == tmp_path / "long.tif"

@@ -5,8 +5,8 @@ import pytest
 import tifffile
 
 from napari_gpubio.speckle import ContrastSettings, contrast, measure_dark
-from napari_gpubio.speckle.gui.noise_box import told_of
-from napari_gpubio.speckle.gui.words import LIVE_MAP, LIVE_RAW
+from napari_gpubio.speckle.gui.inputs import noise_text
+from napari_gpubio.speckle.gui.layers import LIVE_MAP, LIVE_RAW
 from napari_gpubio.speckle.noise import NoiseModel
 from tests.dock_widgets import run_script, save_scripts_as, script_of, wait_until
 from tests.speckle.gui.panel_samples import SHAPE, add_stack, layer, run, speckle, start, stop
@@ -36,19 +36,19 @@ def with_dark(viewer, panel, qtbot):
 def choose_dark(panel, qtbot, name="dark"):
     box = panel.contrast_box.noise
     box.dark_box.setCurrentText(name)
-    wait_until(qtbot, lambda: "averaged" not in box.told.text())
+    wait_until(qtbot, lambda: "averaged" not in box.description.text())
     return box
 
 
-def test_what_dark_frames_measure_is_taken_off(viewer, with_dark, qtbot):
+def test_the_noise_of_dark_frames_is_subtracted(viewer, with_dark, qtbot):
     panel = with_dark
     panel.contrast_box.noise.form.widget("gain").value = 0.2
     run(qtbot, panel)
     want = contrast(FRAMES + 100, ContrastSettings(), noise=measure_dark(DARK, gain=0.2), device="cpu")
     np.testing.assert_array_equal(viewer.layers["K of frames"].data, want.contrast)
-    told = viewer.layers["K of frames"].metadata["napari_gpubio"]
-    assert told["dark_frames"] == "dark"
-    assert told["parameters"]["noise"]["dark_map"] is True
+    facts = viewer.layers["K of frames"].metadata["napari_gpubio"]
+    assert facts["dark_frames"] == "dark"
+    assert facts["parameters"]["noise"]["dark_map"] is True
     assert not viewer.layers["dark"].visible
 
 
@@ -60,25 +60,25 @@ def test_live_too(viewer, with_dark, qtbot):
     np.testing.assert_allclose(layer(viewer, LIVE_MAP).data, want, rtol=1e-6)
 
 
-def test_what_is_taken_off_is_told(viewer, with_dark):
+def test_the_measured_noise_is_described(viewer, with_dark):
     box = with_dark.contrast_box.noise
     level, variance = DARK.mean(), DARK.var(axis=0, ddof=1).mean()
-    assert f"mean {level:.4g} ADU)" in box.told.text()
-    assert f"mean {variance:.4g} ADU²" in box.told.text()
-    assert "not shot noise, which needs the gain" in box.told.text()
+    assert f"mean {level:.4g} ADU)" in box.description.text()
+    assert f"mean {variance:.4g} ADU²" in box.description.text()
+    assert "not shot noise, which needs the gain" in box.description.text()
     box.form.widget("gain").value = 0.5
-    assert box.told.text().endswith("shot noise at 0.5 ADU per electron.")
+    assert box.description.text().endswith("shot noise at 0.5 ADU per electron.")
     assert box.form.widget("dark_adu").native.isHidden()
     box.dark_box.setCurrentIndex(0)
     assert not box.form.widget("dark_adu").native.isHidden()
-    assert "each pixel" not in box.told.text()
+    assert "each pixel" not in box.description.text()
 
 
-def test_numbers_are_told_as_well():
-    assert told_of(NoiseModel()) == "Nothing is taken off."
+def test_typed_noise_is_described():
+    assert noise_text(NoiseModel()) == "Nothing is subtracted."
     noise = NoiseModel(dark_adu=64.0, read_noise_adu=2.5, quantization=True, gain=0.3)
-    assert told_of(noise) == (
-        "Taken off: a dark level of 64 ADU, read noise of 2.5 ADU, rounding (1/12 ADU²), shot noise at 0.3 ADU per "
+    assert noise_text(noise) == (
+        "Subtracted: a dark level of 64 ADU, read noise of 2.5 ADU, rounding (1/12 ADU²), shot noise at 0.3 ADU per "
         "electron."
     )
 
@@ -114,7 +114,7 @@ def test_one_dark_frame_has_no_variance(viewer, panel, qtbot):
     add_stack(viewer, FRAMES)
     add_stack(viewer, DARK[:1], "dark")
     choose_dark(panel, qtbot)
-    assert "two or more" in panel.contrast_box.noise.told.text()
+    assert "two or more" in panel.contrast_box.noise.description.text()
     panel.run_button.click()
     assert "the dark frames have shape (1, 40, 56)" in panel.message
 
@@ -122,7 +122,7 @@ def test_one_dark_frame_has_no_variance(viewer, panel, qtbot):
 def test_a_layer_that_is_changed_or_removed(viewer, with_dark, qtbot):
     box = with_dark.contrast_box.noise
     viewer.layers["dark"].data = DARK + 7
-    wait_until(qtbot, lambda: f"mean {DARK.mean() + 7:.4g} ADU)" in box.told.text())
+    wait_until(qtbot, lambda: f"mean {DARK.mean() + 7:.4g} ADU)" in box.description.text())
     viewer.layers.remove("dark")
     assert box.layer is None
     assert not box.model.has_noise
@@ -138,4 +138,4 @@ def test_the_script_reads_the_dark_frames(viewer, with_dark, qtbot, tmp_path, mo
     np.testing.assert_array_equal(
         tifffile.imread(tmp_path / "contrast of frames.tif"), viewer.layers["K of frames"].data
     )
-    np.testing.assert_array_equal(tifffile.imread(tmp_path / "mask of frames.tif"), with_dark.done.maps.mask)
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "mask of frames.tif"), with_dark.result.maps.mask)

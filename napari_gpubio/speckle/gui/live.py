@@ -1,4 +1,4 @@
-"""What the live loop does with a frame: registration, contrast, baseline, regions. Runs in the loop's thread."""
+"""Processing of live frames, in the thread of the loop: registration, contrast, baseline, regions, time course."""
 
 import dataclasses
 import threading
@@ -11,15 +11,42 @@ import numpy.typing as npt
 
 from napari_gpubio.core.jit import thread_count
 from napari_gpubio.core.steps import Step
-from napari_gpubio.speckle.gui.averages import MapMean, mean_k2
-from napari_gpubio.speckle.gui.recipe import LiveMap, Recipe
-from napari_gpubio.speckle.live import LiveResult
-from napari_gpubio.speckle.model import ContrastMaps
+from napari_gpubio.speckle.gui.request import MapMean, Recipe
+from napari_gpubio.speckle.live import Latest, LiveResult, TimeCourse
+from napari_gpubio.speckle.model import ContrastMaps, is_valid
 from napari_gpubio.speckle.registration import Registered, ShiftFinder, shift_frame
 from napari_gpubio.speckle.run import ContrastStream
 from napari_gpubio.speckle.settings import ContrastSettings
 
 Array = npt.NDArray[Any]
+
+
+@dataclasses.dataclass(eq=False)
+class LiveMap:
+    """A map on its way to the screen; its memory is used again.
+
+    Parameters
+    ----------
+    shown
+        The chosen map, float32 of shape (Y, X).
+    raw
+        The frame.
+    settings
+        How the map was made.
+    is_ready
+        Whether there is a map: a window of frames may not be full yet, or a baseline missing.
+    k2
+        Mean of K² over the valid pixels of each region.
+    baseline_step
+        Number of this map in the baseline that is being taken, and how many make it; or None.
+    """
+
+    shown: npt.NDArray[np.float32]
+    raw: Array
+    settings: ContrastSettings
+    is_ready: bool = False
+    k2: dict[str, float] = dataclasses.field(default_factory=dict)
+    baseline_step: tuple[int, int] | None = None
 
 
 class LiveProcess:
@@ -35,13 +62,13 @@ class LiveProcess:
 
     def __init__(self, recipe: Recipe, spare: Callable[[], LiveResult | None] = lambda: None) -> None:
         self._recipe, self._spare = recipe, spare
-        self._made_with: tuple[Recipe, str, int] | None = None  # of the stream: recipe, index and baseline
+        self._stream_key: tuple[Recipe, str, int] | None = None  # of the stream: recipe, index and baseline
         self._stream: ContrastStream | None = None
         self._regions: Mapping[str, Array] = {}
         self._region_shape: tuple[int, ...] = ()
         self._lock = threading.Lock()
-        self._asked = 0
-        self._taking: MapMean | None = None
+        self._maps_requested = 0
+        self._baseline_mean: MapMean | None = None
         self._baseline: Array | None = None
         self._finder: ShiftFinder | None = None  # of shifts onto the first frame
         self._shifts: deque[tuple[int, int]] = deque(maxlen=1)
@@ -52,23 +79,28 @@ class LiveProcess:
         return self._recipe
 
     @property
-    def has_baseline(self) -> bool:
-        """Whether there is a baseline."""
-        return self._baseline is not None
+    def baseline(self) -> Array | None:
+        """Mean of K² over the maps of the baseline, (Y, X), or None."""
+        return self._baseline
+
+    @property
+    def last_shift(self) -> tuple[int, int]:
+        """Rows and columns that the last frame was shifted by."""
+        return self._shifts[-1] if self._shifts else (0, 0)
 
     @property
     def baseline_progress(self) -> tuple[int, int] | None:
         """Maps in the baseline that is being taken, and how many make it; None if none is."""
-        taking = self._taking
-        return None if taking is None else (taking.count, taking.wanted)
+        taking = self._baseline_mean
+        return None if taking is None else (taking.count, taking.count_needed)
 
     def set_recipe(self, recipe: Recipe) -> bool:
-        """Make the next maps in another way; returns whether a baseline that is no longer right was dropped."""
+        """Make the next maps in another way; returns whether a baseline that no longer fits was dropped."""
         with self._lock:
             keeps = self._recipe.has_same_k2(recipe)
             dropped = not keeps and self._baseline is not None
             if not keeps:
-                self._baseline, self._taking = None, None
+                self._baseline, self._baseline_mean = None, None
             self._recipe = recipe
         return dropped
 
@@ -82,23 +114,23 @@ class LiveProcess:
     def take_baseline(self) -> None:
         """Make the mean of K² of the next maps the baseline."""
         with self._lock:
-            self._asked = self._recipe.baseline_maps
+            self._maps_requested = self._recipe.baseline_maps
 
-    def forget_baseline(self) -> None:
-        """Let the baseline go, since frames will come from elsewhere."""
+    def drop_baseline(self) -> None:
+        """Drop the baseline, since frames will come from elsewhere."""
         with self._lock:
-            self._baseline, self._taking, self._finder = None, None, None
+            self._baseline, self._baseline_mean, self._finder = None, None, None
 
     def close(self) -> None:
         """Free the memory, once the loop has ended; a baseline stays, and the reference that its frames lie on."""
-        self._let_stream_go()
+        self._close_stream()
         if self._baseline is None:
             self._finder = None
 
-    def _let_stream_go(self) -> None:
+    def _close_stream(self) -> None:
         if self._stream is not None:
             self._stream.close()
-        self._stream, self._made_with = None, None
+        self._stream, self._stream_key = None, None
 
     def __call__(self, pixels: Array) -> LiveMap:
         """Make the map of a frame, shape (Y, X)."""
@@ -107,12 +139,12 @@ class LiveProcess:
             if self._baseline is not None and self._baseline.shape != pixels.shape:
                 self._baseline = None  # of another region of the camera
             self._begin_baseline(recipe)
-            taking, regions = self._taking, self._regions if self._region_shape == pixels.shape else {}
+            taking, regions = self._baseline_mean, self._regions if self._region_shape == pixels.shape else {}
         if not recipe.registers:
-            self._finder = None  # it begins anew when it is switched on again
+            self._finder = None  # registration starts over when it is switched on again
         stream = self._stream_for(recipe, pixels, is_taking=taking is not None)
         maps = stream.push(self._registered(pixels) if recipe.registers else pixels)
-        live = self._room(pixels, recipe.settings)
+        live = self._allocate(pixels, recipe.settings)
         if maps is None:
             return live
         if recipe.registers:
@@ -120,24 +152,24 @@ class LiveProcess:
         live.k2 = {name: mean_k2(maps, where) for name, where in regions.items()}
         if taking is not None:
             live.baseline_step = self._add_to_baseline(taking, maps)
-        if (shown := _shown(maps, recipe.settings)) is not None:
+        if (shown := _chosen_map(maps, recipe.settings)) is not None:
             np.copyto(live.shown, shown)
-            live.is_there = True
+            live.is_ready = True
         return live
 
     # -- the baseline ---------------------------------------------------------------------------------------------
 
     def _begin_baseline(self, recipe: Recipe) -> None:
-        missing = recipe.settings.index == "relative" and self._baseline is None and self._taking is None
-        if wanted := self._asked or (recipe.baseline_maps if missing else 0):
-            self._taking, self._asked = MapMean(wanted), 0
+        missing = recipe.settings.index == "relative" and self._baseline is None and self._baseline_mean is None
+        if wanted := self._maps_requested or (recipe.baseline_maps if missing else 0):
+            self._baseline_mean, self._maps_requested = MapMean(wanted), 0
 
     def _add_to_baseline(self, taking: MapMean, maps: ContrastMaps) -> tuple[int, int]:
         taking.add(maps.squared)
         with self._lock:
-            if taking.count == taking.wanted and self._taking is taking:
-                self._baseline, self._taking = taking.mean(), None
-        return taking.count, taking.wanted
+            if taking.count == taking.count_needed and self._baseline_mean is taking:
+                self._baseline, self._baseline_mean = taking.mean(), None
+        return taking.count, taking.count_needed
 
     # -- the stream -----------------------------------------------------------------------------------------------
 
@@ -145,19 +177,18 @@ class LiveProcess:
         index = self._index_of(recipe, is_taking=is_taking)
         baseline = self._baseline if index == "relative" else None
         stream, wanted = self._stream, (recipe, index, id(baseline))
-        if stream is None or self._made_with != wanted or stream.shape != pixels.shape:
-            self._let_stream_go()
+        if stream is None or self._stream_key != wanted or stream.shape != pixels.shape:
+            self._close_stream()
             self._shifts = deque(maxlen=recipe.settings.depth)
             self._stream = stream = ContrastStream(
                 dataclasses.replace(recipe.settings, index=index), pixels.shape, pixels.dtype, noise=recipe.noise,
-                baseline=baseline, device=recipe.device,
-                threads=max(1, thread_count() - 1),  # the window keeps a core
+                baseline=baseline, device=recipe.device, threads=max(1, thread_count() - 1),  # the window keeps a core
             )  # fmt: skip
-            self._made_with = wanted
+            self._stream_key = wanted
         return stream
 
     def _index_of(self, recipe: Recipe, *, is_taking: bool) -> str:
-        """The index that is asked for; K², with its negative values, where it is needed for the baseline."""
+        """The chosen index; K², with its negative values, where it is needed for the baseline."""
         is_missing = recipe.settings.index == "relative" and self._baseline is None
         return "squared" if is_missing or (is_taking and recipe.noise.has_noise) else recipe.settings.index
 
@@ -170,11 +201,11 @@ class LiveProcess:
         return shift_frame(pixels, shift)
 
     def _clear_outside(self, maps: ContrastMaps) -> None:
-        """Take away what came in from outside."""
+        """Clear what was shifted in from outside."""
         shape = maps.contrast.shape
         Registered(np.empty((1, *shape), np.uint8), np.array(self._shifts, np.int64)).clear_outside(maps)
 
-    def _room(self, pixels: Array, settings: ContrastSettings) -> LiveMap:
+    def _allocate(self, pixels: Array, settings: ContrastSettings) -> LiveMap:
         """Memory for a map, with the frame in it."""
         spare = self._spare()
         live = None if spare is None else spare.value
@@ -184,18 +215,68 @@ class LiveProcess:
         return LiveMap(live.shown, live.raw, settings)
 
 
-def _shown(maps: ContrastMaps, settings: ContrastSettings) -> Array | None:
-    """The map that the settings ask for, or None while its baseline is being taken."""
+def _chosen_map(maps: ContrastMaps, settings: ContrastSettings) -> Array | None:
+    """The map of the settings, or None while its baseline is being taken."""
     if settings.index == "none":
         return maps.contrast
     return maps.index if maps.settings.index == settings.index else None
 
 
+def mean_k2(maps: ContrastMaps, where: Array) -> float:
+    """Return the mean of K² over the valid ones of some pixels, given by their numbers."""
+    if maps.settings.index == "squared" and maps.index is not None:
+        values = maps.index.reshape(-1)[where].astype(np.float64)
+    else:
+        values = maps.contrast.reshape(-1)[where].astype(np.float64) ** 2
+    good = np.isfinite(values)
+    if maps.mask is not None:
+        good &= is_valid(maps.mask.reshape(-1)[where])
+    return float(values[good].mean()) if good.any() else float("nan")
+
+
 def prepare_steps(recipe: Recipe, dtype: npt.DTypeLike | None) -> Generator[Step, None, None]:
-    """Compile what makes maps, which takes seconds on a machine's first run: a camera would lose frames meanwhile."""
+    """Compile the engine before frames come: on a first run it takes seconds, in which a camera would lose frames."""
     settings = dataclasses.replace(recipe.settings, index="squared", frames=2, window=3)
     for kind in (np.uint8, np.uint16) if dtype is None else (dtype,):
         yield Step(0, 1, "compiling")
         with ContrastStream(settings, (64, 64), kind, noise=recipe.noise, device=recipe.device) as stream:
             for level in range(settings.depth):
                 stream.push(np.full((64, 64), level + 1, kind))
+
+
+class LatestMap(Latest[LiveResult]):
+    """The newest `LiveMap`; K² of every one is added to a time course, also of those that are never drawn.
+
+    Parameters
+    ----------
+    course
+        The time course. Its clock goes on over stops and starts, see `begin`.
+    """
+
+    def __init__(self, course: TimeCourse) -> None:
+        super().__init__()
+        self.course = course
+        self.time_s = 0.0  # of the last result, on the clock of the time course
+        self._offset_s = 0.0
+        self._baseline_from_s = 0.0
+
+    def begin(self, offset_s: float) -> None:
+        """Count the times of the next results from this moment on."""
+        self._offset_s = max(offset_s, self.time_s)
+
+    def publish(self, result: LiveResult) -> None:
+        """Put a result here, and its K² into the time course."""
+        if np.isfinite(result.timestamp_s):
+            self.time_s = max(self.time_s, self._offset_s + result.timestamp_s)
+        live = result.value
+        if live.k2:
+            self.course.append(self.time_s, live.k2)
+        if live.baseline_step is not None:
+            self._note_baseline(*live.baseline_step)
+        super().publish(result)
+
+    def _note_baseline(self, step: int, last: int) -> None:
+        if step == 1:
+            self._baseline_from_s = self.time_s
+        if step == last and len(self.course) and self.course.times_s[-1] >= self._baseline_from_s:
+            self.course.set_baseline(self._baseline_from_s, self.time_s)
