@@ -61,9 +61,8 @@ def _run_again_with_two_threads(request):
 
 
 def workers():
-    """Threads of the package that are at work; those that wait for CPU kernels stay."""
-    names = [thread.name for thread in threading.enumerate()]
-    return [name for name in names if name.startswith("napari-gpubio") and not name.startswith("napari-gpubio-cpu")]
+    """Threads of the package that are at work; those of compiled functions wait for the next call."""
+    return [thread for thread in threading.enumerate() if thread.name.startswith("napari-gpubio")]
 
 
 def check_closing_frees(pretended, steps):
