@@ -1,4 +1,4 @@
-"""Settings of a voxel simulation, written once: the API, the command line and the dock widget read them here."""
+"""Settings of a voxel simulation."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class LightSettings:
     Parameters
     ----------
     time_gates_ns
-        Edges of the time gates, increasing, ns after a photon entered the tissue (or started in it); the way through
+        Edges of the time gates, increasing, ns after a photon entered the tissue (or started in it); the path through
         the air before takes no time. Photons older than the last edge are truncated.
     specular
         Whether light that comes from outside is partly reflected and refracted where it enters. Without, it enters in

@@ -35,12 +35,12 @@ Array = npt.NDArray[Any]
 AXES, AXIS_UNITS = ("z", "r"), ("mm", "mm")
 QUANTITIES = ("fluence", "absorbed")
 _SAME = 1e-6  # relative; a grid that ends at the bottom of the layers may miss it by rounding
-LAYER_COLORS = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#9f9fff")  # told apart by everybody
+LAYER_COLORS = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#9f9fff")  # safe for color blindness
 _NAMED = 0.06  # a layer that fills less of the picture is not named in it
 
 
 class QuantityUnit(NamedTuple):
-    """What a quantity is told in: the unit's name, what it means, and the factor from that per photon and in mm.
+    """Unit of a displayed quantity: its name, its meaning, and the factor from that per photon and in mm.
 
     ``word`` is what the quantity is called in it.
     """
@@ -60,7 +60,7 @@ _ABSORBED_UNITS = {
 
 
 def quantity_unit(quantity: str, unit: FluenceUnit) -> QuantityUnit:
-    """In what fluence or absorbed energy is told, if fluence is told in ``unit``.
+    """Unit of fluence or absorbed energy, if that of fluence is ``unit``.
 
     Raises
     ------
@@ -145,13 +145,13 @@ def picture_layer(
     np.log10(value, out=shown, where=value > 0)
     if hide_uncertain:
         shown[error > MOST_ERROR * value] = np.nan
-    told = quantity_unit(quantity, unit)
+    units = quantity_unit(quantity, unit)
     carries = {
-        "result": result, "quantity": quantity, "unit": told.name, "meaning": told.meaning, "factor": told.factor,
+        "result": result, "quantity": quantity, "unit": units.name, "meaning": units.meaning, "factor": units.factor,
         "parameters": dict(result.parameters),
     }  # fmt: skip
     given = {
-        "name": log_name(name, told.word, told.name),
+        "name": log_name(name, units.word, units.name),
         **_place(result.settings),
         "contrast_limits": decade_limits(shown, decades),
         "colormap": "inferno",
