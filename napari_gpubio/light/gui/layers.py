@@ -49,6 +49,11 @@ class LayerMode(Mode[LayeredResult]):
         Called with a labels layer that is to be simulated in voxels.
     """
 
+    run_box: LayerRunBox
+    display_box: LayerDisplayBox
+    results: LayerResultBox
+    view: LayerView
+
     def __init__(self, panel: EnginePanel, plots: PlotController, simulate_phantom: Callable[[Any], None]) -> None:
         super().__init__(panel, plots)
         self._fill()

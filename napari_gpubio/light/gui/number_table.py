@@ -76,7 +76,7 @@ class NumberTable(QTreeWidget):
             self._build(rows)
         self._rows = rows
         for item, row in zip(self._items, rows, strict=True):
-            _fill(item, row, (colors or {}).get(row.label))
+            _fill(item, row, None if row.label is None else (colors or {}).get(row.label))
         self._fit()
 
     def copied_text(self) -> str:

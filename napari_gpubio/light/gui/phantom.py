@@ -105,7 +105,7 @@ class PhantomBox(QWidget):
         self._show_note()
 
     @property
-    def sizes(self) -> dict[str, float | None]:
+    def sizes(self) -> dict[str, Any]:
         """The sizes, as `voxel_phantom` takes them; a last layer without end ends where the grid does."""
         height, across, width = self._shown()
         return {"voxel_mm": height, "across_mm": across, "width_mm": width, "depth_mm": self._depth_mm(height)}

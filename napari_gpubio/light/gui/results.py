@@ -43,7 +43,7 @@ from napari_gpubio.light.summary import NumberRow, energy_rows, fluence_rows, nu
 RESULTS, TABLES = "Light results (*.npz)", "Tables (*.csv)"
 THRESHOLDS = {"1/mm²": 1e-3, "mW/mm²": 1.0, "J/cm²": 1.0}  # to begin with
 UNIT_TEXTS = {"1/mm²": "1/mm² per photon", "mW/mm²": "mW/mm² at {:g} mW", "J/cm²": "J/cm² for {:g} J"}
-Result = TypeVar("Result", LightResult, LayeredResult)
+Result = TypeVar("Result", bound=LightResult | LayeredResult)
 Write = Callable[[Path, Any], Any]
 
 
@@ -223,8 +223,8 @@ class ResultBox(QWidget, Generic[Result]):
 
     def add_rows(self, rows: tuple[NumberRow, ...]) -> None:
         """Show further numbers of the result; they replace those of the same group."""
-        groups = {row.group for row in rows}
-        self._added_rows = (*(row for row in self._added_rows if row.group not in groups), *rows)
+        replaced = {row.group for row in rows}
+        self._added_rows = (*(row for row in self._added_rows if row.group not in replaced), *rows)
         self._count()
 
     def open_result(self, path: Path) -> None:
@@ -275,15 +275,14 @@ class ResultBox(QWidget, Generic[Result]):
         for text, name, kinds, make in self.exports():
             self._menu.addAction(text, functools.partial(self._export, text, name, kinds, make))
         grid = QGridLayout()
-        self._buttons = []
-        for index, (text, tip, act) in enumerate(
-            (
-                ("Plots…", self.plot_tip, self.plots.open),
-                ("Export", "Write numbers and maps for other programs", None),
-                ("Save result…", "Write the whole result, to be opened again or continued", self._ask_to_save),
-                ("Open result…", "Show a saved result with its inputs; Continue adds photons", self._ask_to_open),
-            )
-        ):
+        self._buttons: list[QPushButton] = []
+        rows: tuple[tuple[str, str, Callable[[], object] | None], ...] = (
+            ("Plots…", self.plot_tip, self.plots.open),
+            ("Export", "Write numbers and maps for other programs", None),
+            ("Save result…", "Write the whole result, to be opened again or continued", self._ask_to_save),
+            ("Open result…", "Show a saved result with its inputs; Continue adds photons", self._ask_to_open),
+        )
+        for index, (text, tip, act) in enumerate(rows):
             button = QPushButton(text, self)
             button.setToolTip(tip)
             if act is None:

@@ -53,6 +53,11 @@ from napari_gpubio.light.summary import sensitivity_rows
 class VoxelMode(Mode[LightResult]):
     """Inputs and results of light in a labels layer."""
 
+    run_box: VoxelRunBox
+    display_box: VoxelDisplayBox
+    results: VoxelResultBox
+    view: VoxelView
+
     def __init__(self, panel: EnginePanel, plots: PlotController) -> None:
         super().__init__(panel, plots)
         self._domains = Domains()
