@@ -25,7 +25,7 @@ from napari_gpubio.light.gui.request import (
     layered_steps,
     total_photons,
 )
-from napari_gpubio.light.gui.results import LayerResultBox
+from napari_gpubio.light.gui.result_boxes import LayerResultBox
 from napari_gpubio.light.gui.run_box import LayerRunBox
 from napari_gpubio.light.gui.script import layered_script
 from napari_gpubio.light.gui.views import LayerView
@@ -98,7 +98,7 @@ class LayerMode(Mode[LayeredResult]):
                 (self.run_box.changed, self._on_change),
                 (self.beam_box.changed, self.update_options),
                 (self.display_box.borders_changed, self.view.update_borders),
-                (self.phantom_box.wanted, lambda simulate: self.phantoms.make(simulate=simulate)),
+                (self.phantom_box.requested, lambda simulate: self.phantoms.make(simulate=simulate)),
                 (self.phantoms.noted, panel.show_note),
                 (self.phantoms.error_occurred, panel.show_error),
             )

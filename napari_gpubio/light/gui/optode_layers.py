@@ -171,7 +171,7 @@ class OptodeLayers:
         """How far from a slice, in world units, a marker is still drawn in it."""
         return self._reach
 
-    def show(self, optodes: Optodes, source: Source | None, tissue: Tissue) -> None:
+    def show_optodes(self, optodes: Optodes, source: Source | None, tissue: Tissue) -> None:
         """Draw what is placed; ``source`` is the one that shines, or None."""
         size, self._width = MARKER * tissue.extent_mm, WIDTH * tissue.extent_mm
         self._step = slice_steps_mm(tissue.affine, tissue.labels.shape)
