@@ -16,7 +16,8 @@ from napari_gpubio.light.gui.request import LayerRequest
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco
 from napari_gpubio.light.layers.model import LayeredMedium
-from napari_gpubio.light.layers.presets import layered_preset, layered_preset_names
+from napari_gpubio.light.layers.presets import preset as layered_preset
+from napari_gpubio.light.layers.presets import preset_names
 from napari_gpubio.light.layers.settings import LayeredSettings
 
 _LIST_MARGIN = 40  # pixels beside an entry of the open list
@@ -37,7 +38,7 @@ class PresetBox(QWidget):
         self._box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self._box.setMinimumContentsLength(12)
         self._box.setToolTip("Fill the table and the grid from the literature, or with a run of an opened file")
-        for name in layered_preset_names():
+        for name in preset_names():
             self._box.addItem(name, layered_preset(name))
         self._widen_list()
         self._box.activated.connect(lambda _: self._choose(self._box.currentData()))
@@ -65,7 +66,7 @@ class PresetBox(QWidget):
 
     def offer_runs(self, path: Path, runs: Sequence[MciRun]) -> None:
         """Offer the runs of a file, in place of those of an earlier one, and choose the first."""
-        presets = len(layered_preset_names())
+        presets = len(preset_names())
         while self._box.count() > presets:
             self._box.removeItem(presets)
         self._box.insertSeparator(presets)

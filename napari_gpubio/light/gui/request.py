@@ -18,13 +18,13 @@ from napari_gpubio.light.layers.beams import Beam, convolved
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.napari_io import picture_layer
 from napari_gpubio.light.layers.result import LayeredResult
-from napari_gpubio.light.layers.run import layer_steps
+from napari_gpubio.light.layers.run import simulate_steps as layer_steps
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.napari_io import DECADES, error_layer, fluence_layer
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import needed_memory_mb, simulate_steps
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 
@@ -120,7 +120,7 @@ class VoxelRequest:
     volume: Volume
     source: Source
     detectors: tuple[Detector, ...]
-    settings: Settings
+    settings: LightSettings
     device: str
 
     def quick(self) -> "VoxelRequest":
@@ -218,7 +218,7 @@ def continue_voxel_steps(
 
 
 def needed_memory_steps(
-    volume: Volume, domains: Domains, settings: Settings, device: str
+    volume: Volume, domains: Domains, settings: LightSettings, device: str
 ) -> Generator[Step, None, str]:
     """Estimate how much memory a run needs; returns a sentence."""
     yield Step(0, 1, "reading the labels …")

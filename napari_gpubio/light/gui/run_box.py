@@ -25,7 +25,7 @@ from napari_gpubio.gui.fields import NumberBox, share_width
 from napari_gpubio.gui.forms import Folded, ParamForm, aligned_form, row_label
 from napari_gpubio.light.gui.beam_and_grid import FIELDS
 from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.settings import FACE_RULES, MOST_PHOTONS, Settings
+from napari_gpubio.light.settings import FACE_RULES, MOST_PHOTONS, LightSettings
 
 MOST_GATES = 200
 LOWEST, HIGHEST = 4, 9  # powers of ten at the ends of the slider
@@ -230,8 +230,8 @@ class VoxelRunBox(RunBox):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         tip = "At most 100,000 photons, as soon as the source is placed or moved or a property changes"
-        super().__init__(Settings(), (), tip, parent)
-        self._given = Settings().time_gates_ns  # kept to the last digit, equal or not, until the user changes them
+        super().__init__(LightSettings(), (), tip, parent)
+        self._given = LightSettings().time_gates_ns  # kept to the last digit, equal or not, until the user changes them
         self.set_live(True)
         for signal in (self.faces.changed, self._end.edited, self._gates.valueChanged):
             signal.connect(lambda *_: self.changed.emit())
@@ -242,7 +242,7 @@ class VoxelRunBox(RunBox):
         part = QWidget(self)
         row = QHBoxLayout(part)
         row.setContentsMargins(0, 0, 0, 0)
-        self._end = NumberBox(0.0, 1000.0, Settings().time_gates_ns[-1], 4, self, arrows=True)
+        self._end = NumberBox(0.0, 1000.0, LightSettings().time_gates_ns[-1], 4, self, arrows=True)
         self._end.setToolTip("End of the last time gate")
         self._gates = _Count(1, MOST_GATES, self)
         self._gates.setToolTip("Number of equal time gates; a slider below the view steps through several")
@@ -262,7 +262,7 @@ class VoxelRunBox(RunBox):
         return self.faces, self._need
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> LightSettings:
         """The settings as shown.
 
         Raises
@@ -270,12 +270,12 @@ class VoxelRunBox(RunBox):
         InvalidInput
             If they cannot be run.
         """
-        settings: Settings = self.form.value()
+        settings: LightSettings = self.form.value()
         return dataclasses.replace(
             settings, photons=self.photons.value(), time_gates_ns=self._edges(), faces=self.faces.faces
         )
 
-    def set_settings(self, settings: Settings) -> None:
+    def set_settings(self, settings: LightSettings) -> None:
         """Show other settings; ``changed`` is emitted once."""
         was = self.blockSignals(True)
         self._given = settings.time_gates_ns

@@ -42,8 +42,8 @@ def voxel_script(request: VoxelRequest, unit: FluenceUnit, labels_path: Path, pa
     """
     if request.volume.carried is not None and request.volume.carried.is_continuous:
         raise InvalidInput(
-            "the labels carry coefficients voxel by voxel, which this script cannot hold; use light.read_domain with "
-            "mua_path and mus_path"
+            "the labels carry coefficients voxel by voxel, which this script cannot hold; use light.io.read_domain "
+            "with mua_path and mus_path"
         )
     name = file_name(request.volume.study)
     lines = [
@@ -54,7 +54,7 @@ def voxel_script(request: VoxelRequest, unit: FluenceUnit, labels_path: Path, pa
         "media = (",
         *[f"    {_call(medium)}," for medium in request.volume.media],
         ")",
-        f"domain = light.read_domain({str(labels_path)!r}, media{_more(request)})",
+        f"domain = light.io.read_domain({str(labels_path)!r}, media{_more(request)})",
         *_source_lines(request.source, pattern_path),
     ]
     if request.detectors:
@@ -64,9 +64,9 @@ def voxel_script(request: VoxelRequest, unit: FluenceUnit, labels_path: Path, pa
     lines += [
         f"settings = {_call(request.settings, always=('photons',))}",
         f"result = light.simulate(domain, source, settings, detectors=detectors, device={request.device!r})",
-        f"light.save_result({name + '.npz'!r}, result)",
+        f"light.io.save_result({name + '.npz'!r}, result)",
         f"unit = FluenceUnit({unit.name!r}, {unit.factor!r})",
-        f"light.write_fluence({name + ' fluence.nii.gz'!r}, result, unit=unit)",
+        f"light.io.write_fluence({name + ' fluence.nii.gz'!r}, result, unit=unit)",
     ]
     return "\n".join(lines) + "\n"
 
@@ -91,14 +91,14 @@ def layered_script(request: LayerRequest, options: DisplayOptions) -> str:
         "layers = (",
         *[f"    {_call(layer, always=_ALWAYS_OF_LAYERS)}," for layer in medium.layers],
         ")",
-        f"medium = light.LayeredMedium(layers=layers, {ambient})",
+        f"medium = light.layers.LayeredMedium(layers=layers, {ambient})",
         f"settings = {_call(request.settings, always=_ALWAYS_OF_LAYERS)}",
-        f"traced = light.simulate_layers(medium, settings, device={request.device!r})",
-        "result = traced" if beam is None else f"result = light.convolved(traced, {beam})",
+        f"traced = light.layers.simulate(medium, settings, device={request.device!r})",
+        "result = traced" if beam is None else f"result = light.layers.convolved(traced, {beam})",
         f"unit = FluenceUnit({options.unit.name!r}, {options.unit.factor!r})",
         f"write_csv({name + '.csv'!r}, layered_rows(result))",
         f"write_curves({name + ' curves.csv'!r}, every_curve(result, unit=unit))",
-        f"light.write_mco({name + '.mco'!r}, traced)",
+        f"light.io.write_mco({name + '.mco'!r}, traced)",
     ]
     return "\n".join(lines) + "\n"
 
@@ -124,7 +124,8 @@ def _source_lines(source: Source, pattern_path: Path | None) -> list[str]:
 
 def _call(value: Any, names: Iterable[str] | None = None, *, always: tuple[str, ...] = _ALWAYS) -> str:
     """The code that makes a dataclass instance: what differs from the defaults, with every digit."""
-    return f"light.{type(value).__name__}({', '.join(_arguments(value, names, always))})"
+    where = "light.layers" if type(value).__module__.startswith("napari_gpubio.light.layers.") else "light"
+    return f"{where}.{type(value).__name__}({', '.join(_arguments(value, names, always))})"
 
 
 def _arguments(value: Any, names: Iterable[str] | None = None, always: tuple[str, ...] = _ALWAYS) -> list[str]:

@@ -45,7 +45,7 @@ from napari_gpubio.light.gui.views import VoxelView
 from napari_gpubio.light.io.mcx.cases import McxCase
 from napari_gpubio.light.napari_io import result_of
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.summary import sensitivity_rows
 
@@ -204,7 +204,7 @@ class VoxelMode(Mode[LightResult]):
             self.panel.show_note(" ".join(notes))
         self.controller.refresh()
 
-    def _set_inputs(self, source: Source, detectors: tuple[Detector, ...], settings: Settings) -> None:
+    def _set_inputs(self, source: Source, detectors: tuple[Detector, ...], settings: LightSettings) -> None:
         """Show the source, the detectors and the settings of a file."""
         if source.pattern is not None:
             self.viewer.add_image(source.pattern, name="source pattern", visible=False)

@@ -13,14 +13,14 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import DetectedPhotons, Detector
 from napari_gpubio.light.io.archive import LAYERS, VOXELS, Array, opened_archive, within, write_archive
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
-from napari_gpubio.light.kernels.layers.tally import LayeredPartial
-from napari_gpubio.light.kernels.voxels.tally import Partial
+from napari_gpubio.light.kernels.layers.tally import LayerTally
+from napari_gpubio.light.kernels.voxels.tally import VoxelTally
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.result import Estimates, LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ def source_from(described: Mapping[str, Any], pattern: Any) -> Source:
     return made(Source, {**described["source"], "pattern": pattern})
 
 
-def settings_from(described: Mapping[str, Any]) -> Settings:
+def settings_from(described: Mapping[str, Any]) -> LightSettings:
     """Return the settings that were described."""
-    return made(Settings, described["settings"])
+    return made(LightSettings, described["settings"])
 
 
 def detectors_from(described: Mapping[str, Any]) -> tuple[Detector, ...]:
@@ -205,7 +205,7 @@ def _result(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> LightR
         launched=described["launched"],
         complete=described["complete"],
         parameters=described["parameters"],
-        state=Partial.from_arrays(state) if state else None,
+        state=VoxelTally.from_arrays(state) if state else None,
     )
 
 
@@ -224,7 +224,7 @@ def save_layered_result(
     path
         Ends in ``.npz``.
     result
-        What `simulate_layers` gave, complete or not, or one of these convolved, or read from an output file of MCML.
+        What `simulate` gave, complete or not, or one of these convolved, or read from an output file of MCML.
     resumable
         Save the tallies of every batch too, from which the run can be resumed and the result be convolved with the
         right errors; they are most of the file.
@@ -313,11 +313,11 @@ def _thickness(row: Mapping[str, Any]) -> float:
     return math.inf if thickness is None else thickness
 
 
-def _state(arrays: Mapping[str, Array], problem: LayeredProblem) -> LayeredPartial | None:
+def _state(arrays: Mapping[str, Array], problem: LayeredProblem) -> LayerTally | None:
     """The tallies; without them there is no state."""
     if not arrays:
         return None
-    state = LayeredPartial.from_arrays(arrays)
+    state = LayerTally.from_arrays(arrays)
     if state.key != problem.key:  # a finite beam would be made of them unseen
         raise InvalidInput("its tallies are of other layers or settings than its text says; save it again")
     return state

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.phantom.head import CSF, GRAY, SCALP, SKULL, WHITE, default_source, head_labels
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.tissue import HEAD_LAYERS
 
@@ -58,14 +58,14 @@ class Case:
     name: str
     domain: Domain
     source: Source
-    settings: Settings
+    settings: LightSettings
     detectors: tuple[Detector, ...] = ()
     reference: Reference | None = None
 
 
-def benchmark_settings(**changes: Any) -> Settings:
+def benchmark_settings(**changes: Any) -> LightSettings:
     """Settings as MCX runs its benchmarks: refraction, no specular loss, 0 to 5 ns; but with Russian roulette."""
-    return Settings(**{"specular": False, **changes})
+    return LightSettings(**{"specular": False, **changes})
 
 
 def pencil(x: float, y: float) -> Source:

@@ -8,7 +8,7 @@ from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.light.io.mcx.cases import McxCase
 from napari_gpubio.light.io.results import load_result
 from napari_gpubio.light.io.volumes import read_domain
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from tests.dock_widgets import NOTHING_COPIED, run_script, save_scripts_as, script_of
 from tests.light.gui.panel_samples import (
@@ -151,7 +151,9 @@ def mcx_layer(viewer, source, settings):
 
 def test_an_input_file_of_mcx_fills_everything(viewer, empty, qtbot):
     source = Source(kind="cone", position_mm=(-30.0, -4.0, 5.0), direction=(1.0, 0.25, 0.0), half_angle_deg=7.5)
-    settings = Settings(photons=3000, seed=5, time_gates_ns=(0.0, 0.2, 1.0), refraction=False, faces=("mirror",) * 6)
+    settings = LightSettings(
+        photons=3000, seed=5, time_gates_ns=(0.0, 0.2, 1.0), refraction=False, faces=("mirror",) * 6
+    )
     mcx_layer(viewer, source, settings)
     settle(qtbot, empty)
     shown = result(viewer)  # the quick run of it
@@ -170,7 +172,7 @@ def test_the_pattern_of_an_input_file_becomes_an_image(viewer, empty, qtbot):
         kind="pattern", position_mm=(3.0, -4.0, 40.0), direction=direction, width_axis=width, width_mm=8.0,
         height_mm=5.0, pattern=pattern,
     )  # fmt: skip
-    mcx_layer(viewer, source, Settings(photons=3000))
+    mcx_layer(viewer, source, LightSettings(photons=3000))
     settle(qtbot, empty)
     shown = result(viewer).source
     assert np.array_equal(shown.pattern, pattern)

@@ -8,7 +8,7 @@ from napari_gpubio.core.space import same_grid
 from napari_gpubio.light.gui import LightPanel
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.run import simulate
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import KINDS, Source
 from tests.dock_widgets import Mouse, button, texts
 from tests.light.gui.panel_samples import (
@@ -127,7 +127,7 @@ def test_a_run_gives_what_the_api_gives(viewer, panel, qtbot):
     panel.voxels.controller.add_detector(NEARBY)
     panel.voxels.run_box.photons.set_value(4 * FEW)
     run(qtbot, panel)
-    shown, settings = result(viewer), Settings(photons=4 * FEW)
+    shown, settings = result(viewer), LightSettings(photons=4 * FEW)
     source = Source(
         kind="pencil", position_mm=panel.voxels.controller.optodes.source.position_mm, direction=tuple(direction(panel))
     )
@@ -235,7 +235,7 @@ def test_labels_of_a_rotated_and_flipped_volume(viewer, empty, qtbot):
     shown = result(viewer)
     there = CENTER + rotation.T @ (np.asarray(shown.source.position_mm) - CENTER)
     source = Source(position_mm=tuple(there), direction=tuple(rotation.T @ shown.source.direction))
-    expected = simulate(ball(), source, Settings(photons=10 * FEW, seed=2), device="cpu")
+    expected = simulate(ball(), source, LightSettings(photons=10 * FEW, seed=2), device="cpu")
     for label in (1, 2):
         assert abs(shown.absorbed[label].z_score(*expected.absorbed[label])) < 4
 

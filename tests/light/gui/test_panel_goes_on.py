@@ -13,7 +13,7 @@ from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.napari_io import labels_layer, read_layers
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.sensitivity import sensitivity
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from tests.dock_widgets import button, press_and_wait
 from tests.light.gui.panel_samples import (
@@ -61,7 +61,7 @@ def ran(panel, qtbot):
 def saved(tmp_path):
     """A file with a stopped run of a ball, its detector unnamed."""
     source = Source(kind="fiber", radius_mm=0.8, position_mm=TOP, direction=tuple(-outwards(TOP)))
-    settings = Settings(photons=FEW, seed=5, faces=("mirror", "escape", "cyclic", "cyclic", "default", "default"))
+    settings = LightSettings(photons=FEW, seed=5, faces=("mirror", "escape", "cyclic", "cyclic", "default", "default"))
     stopped = simulate(ball(), source, settings, detectors=(Detector(position_mm=BESIDE, radius_mm=3.0),), device="cpu")
     stopped = dataclasses.replace(
         stopped, complete=False, settings=dataclasses.replace(stopped.settings, photons=2 * FEW)
@@ -82,7 +82,7 @@ def open_file(viewer, path):
 
 def test_a_run_under_way_is_not_called_stopped(viewer, panel, qtbot, held):
     held_run(qtbot, panel, held)
-    part = simulate(ball(), panel.voxels.controller.source(), Settings(photons=100), device="cpu")
+    part = simulate(ball(), panel.voxels.controller.source(), LightSettings(photons=100), device="cpu")
     part = dataclasses.replace(part, complete=False, settings=dataclasses.replace(part.settings, photons=FEW))
     from napari_gpubio.light.gui.request import display_voxels
 
@@ -105,7 +105,7 @@ def test_continue_adds_photons_to_a_whole_result(viewer, ran, qtbot):
     assert more.launched == FEW + 3000
     assert more.complete
     assert more.parameters["seconds"] > first.parameters["seconds"]  # of both runs
-    once = simulate(first.domain, first.source, Settings(photons=FEW + 3000), device="cpu")
+    once = simulate(first.domain, first.source, LightSettings(photons=FEW + 3000), device="cpu")
     # the same photons as in one run: but for the sizes of the batches, all is equal
     assert np.allclose(more.fluence, once.fluence, rtol=1e-6)
     assert more.energy.absorbed.value == pytest.approx(once.energy.absorbed.value, rel=1e-9)
@@ -166,7 +166,7 @@ def test_detectors_of_an_input_file_without_names_are_numbered(viewer, empty, qt
     detectors = (Detector(position_mm=LEFT), Detector(position_mm=BESIDE))
     source = Source(position_mm=TOP, direction=(0.0, 0.0, -1.0))
     case = McxCase(
-        domain=ball(), source=source, settings=Settings(photons=FEW), detectors=detectors, notes=(), name="ball"
+        domain=ball(), source=source, settings=LightSettings(photons=FEW), detectors=detectors, notes=(), name="ball"
     )
     data, keywords, _ = labels_layer(case.domain, "ball")
     keywords["metadata"][KEY]["case"] = case

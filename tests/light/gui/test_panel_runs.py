@@ -12,7 +12,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.light.gui import request
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.run import simulate
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from tests.dock_widgets import MILLISECONDS, WAYS_TO_CLOSE, Mouse, close, ended, hears_the_mouse, hide_and_show, moved
 from tests.light.gui.panel_samples import (
     CENTER,
@@ -102,7 +102,7 @@ def test_stop_keeps_what_was_done_with_its_error(viewer, panel, qtbot):
     assert 0 < stopped.launched < 10**8
     assert stopped.energy.total == pytest.approx(1.0, abs=1e-6)
     assert panel._status.text() == f"stopped after {stopped.launched:,} photons; Continue adds photons"
-    again = simulate(ball(), stopped.source, Settings(photons=50_000, seed=7), device="cpu")
+    again = simulate(ball(), stopped.source, LightSettings(photons=50_000, seed=7), device="cpu")
     assert abs(again.energy.absorbed.z_score(stopped.energy.absorbed.value)) < 5
 
 

@@ -21,7 +21,7 @@ from napari_gpubio.light.io.mcx.domain import MOST_ROWS, McxFrame, frame_of, rea
 from napari_gpubio.light.io.mcx.jdata import Section, load_json, shown
 from napari_gpubio.light.io.mcx.source import read_source, write_source
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.settings import FACES, Settings
+from napari_gpubio.light.settings import FACES, LightSettings
 from napari_gpubio.light.source import Source
 
 _MOST_TOLD = 8
@@ -52,7 +52,7 @@ class McxCase:
 
     domain: Domain
     source: Source
-    settings: Settings
+    settings: LightSettings
     detectors: tuple[Detector, ...]
     notes: tuple[str, ...]
     name: str
@@ -137,7 +137,7 @@ def _detector(section: Section, frame: McxFrame) -> Detector:
 
 
 def write_mcx(
-    path: str | Path, domain: Domain, source: Source, settings: Settings, detectors: Sequence[Detector] = ()
+    path: str | Path, domain: Domain, source: Source, settings: LightSettings, detectors: Sequence[Detector] = ()
 ) -> None:
     """Write an MCX input file that needs no other file; an older one is replaced only when the new one is complete.
 
@@ -167,7 +167,7 @@ def write_mcx(
 
 
 def _sections(
-    name: str, domain: Domain, source: Source, settings: Settings, detectors: tuple[Detector, ...]
+    name: str, domain: Domain, source: Source, settings: LightSettings, detectors: tuple[Detector, ...]
 ) -> dict[str, Any]:
     frame = frame_of(domain)
     section, shapes = write_domain(domain, frame)
@@ -208,7 +208,7 @@ _NOT_DONE = {
 }
 
 
-def read_settings(session: Section, forward: Section) -> tuple[Settings, tuple[str, ...]]:
+def read_settings(session: Section, forward: Section) -> tuple[LightSettings, tuple[str, ...]]:
     """Read the settings.
 
     MCX plays Russian roulette only on request; a file without ``MinEnergy`` gets our default, which is unbiased and
@@ -229,8 +229,8 @@ def read_settings(session: Section, forward: Section) -> tuple[Settings, tuple[s
     gates, notes = _read_gates(forward)
     faces, face_notes = _read_faces(session.text("BCFlags", session.text("BC", "")))
     seed, seed_notes = _read_seed(session)
-    own = Settings()
-    settings = Settings(
+    own = LightSettings()
+    settings = LightSettings(
         photons=session.whole("Photons", own.photons),
         seed=seed,
         refraction=session.flag("DoMismatch", default=True),
@@ -292,11 +292,11 @@ def _read_seed(session: Section) -> tuple[int, tuple[str, ...]]:
     seed = session.whole("RNGSeed", -1)
     if seed >= 0:
         return seed, ()
-    own = Settings().seed
+    own = LightSettings().seed
     return own, (f"MCX would take a seed from the clock (RNGSeed is negative or absent); {own} is used.",)
 
 
-def _other_notes(session: Section, settings: Settings) -> list[str]:
+def _other_notes(session: Section, settings: LightSettings) -> list[str]:
     notes = []
     if session.get("Photons") is None:
         notes.append(f"Session.Photons is absent; {settings.photons} photons are used.")
@@ -310,7 +310,7 @@ def _other_notes(session: Section, settings: Settings) -> list[str]:
     return notes + [f"{key}: {what}." for key, what in _NOT_DONE.items() if session.get(key)]
 
 
-def write_settings(settings: Settings, *, has_detectors: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+def write_settings(settings: LightSettings, *, has_detectors: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the sections Session (without its ID) and Forward.
 
     Russian roulette is left out: ours does not change what comes out on average, MCX's does. Batches and half buffers

@@ -14,7 +14,7 @@ from napari_gpubio.light.gui.layer_table import LayerTable
 from napari_gpubio.light.gui.table_rows import LayerRow, medium_of
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.napari_io import LAYER_COLORS
-from napari_gpubio.light.layers.presets import layered_preset
+from napari_gpubio.light.layers.presets import preset as layered_preset
 from napari_gpubio.light.tissue import preset
 from tests.dock_widgets import button
 from tests.light.gui.layers.panel_samples import MEDIUM

@@ -15,8 +15,8 @@ from napari_gpubio.light.io.results import load_layered_result, save_layered_res
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.curves import every_curve
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
-from napari_gpubio.light.layers.presets import layered_preset
-from napari_gpubio.light.layers.run import simulate_layers
+from napari_gpubio.light.layers.presets import preset
+from napari_gpubio.light.layers.run import simulate
 from tests.dock_widgets import MILLISECONDS, NOTHING_COPIED, button, press_and_wait, run_script, script_of
 from tests.light.gui.layers.panel_samples import FEW, MEDIUM, SETTINGS, held_run, picture, result, run, settle
 
@@ -63,7 +63,7 @@ def test_the_script_gives_the_same_numbers(viewer, panel, qtbot, tmp_path):
 def test_the_script_of_an_endless_layer_runs(panel, tmp_path):
     panel.layers.table.set_medium(ENDLESS)
     run_script(script_of(panel), tmp_path)
-    expected = simulate_layers(ENDLESS, SETTINGS, device="cpu")
+    expected = simulate(ENDLESS, SETTINGS, device="cpu")
     numbers = {row["name"]: row for row in rows_of(tmp_path / "half space.csv")}
     assert float(numbers["Diffuse reflectance Rd"]["value"]) == expected.diffuse_reflectance.value
 
@@ -86,7 +86,7 @@ def test_there_is_no_script_of_wrong_inputs(panel):
 
 def test_an_input_file_comes_back_as_it_was(panel, tmp_path):
     path = tmp_path / "my skin.mci"
-    skin = layered_preset("seven-layer skin at 600 nm")
+    skin = preset("seven-layer skin at 600 nm")
     panel.layers.presets.choose(skin.name)
     panel.layers.files.save(path)
     assert panel.message == ""
@@ -141,7 +141,7 @@ def test_a_file_that_cannot_be_written_is_a_sentence(panel, tmp_path):
 
 
 def test_a_result_of_mcml_is_shown(viewer, panel, qtbot, tmp_path):
-    path, traced = tmp_path / "made.mco", simulate_layers(MEDIUM, SETTINGS, device="cpu")
+    path, traced = tmp_path / "made.mco", simulate(MEDIUM, SETTINGS, device="cpu")
     write_mco(path, traced)
     panel.layers.table.set_medium(ENDLESS)
     panel.layers.files.open(path)
@@ -187,7 +187,7 @@ def test_a_saved_result_is_opened_and_goes_on(viewer, panel, qtbot, tmp_path, mo
     run(qtbot, panel)
     save_result(qtbot, panel, monkeypatch, path)
     made, saved = result(viewer), load_layered_result(path)
-    assert np.array_equal(saved.A_rz.value, simulate_layers(MEDIUM, SETTINGS, device="cpu").A_rz.value)
+    assert np.array_equal(saved.A_rz.value, simulate(MEDIUM, SETTINGS, device="cpu").A_rz.value)
     panel.layers.table.set_medium(ENDLESS)
     panel.layers.grid_box.set_settings(dataclasses.replace(SETTINGS, depth_bins=30))
     run(qtbot, panel)
@@ -201,7 +201,7 @@ def test_a_saved_result_is_opened_and_goes_on(viewer, panel, qtbot, tmp_path, mo
     assert np.array_equal(result(viewer).A_rz.error, made.A_rz.error)
     press_and_wait(qtbot, panel, button(panel, "Continue"))
     settle(qtbot, panel)
-    more = simulate_layers(MEDIUM, dataclasses.replace(SETTINGS, photons=2 * FEW), device="cpu", resume=saved)
+    more = simulate(MEDIUM, dataclasses.replace(SETTINGS, photons=2 * FEW), device="cpu", resume=saved)
     assert result(viewer).launched == 2 * FEW
     assert np.array_equal(panel.layers.view.displayed.traced.A_rz.value, more.A_rz.value)
 
@@ -227,7 +227,7 @@ def test_a_result_that_cannot_be_saved_is_a_sentence(panel, qtbot, tmp_path, mon
 
 def test_no_result_is_opened_into_a_run(panel, qtbot, tmp_path, monkeypatch, held):
     path = tmp_path / "other.npz"
-    save_layered_result(path, simulate_layers(ENDLESS, SETTINGS, device="cpu"))
+    save_layered_result(path, simulate(ENDLESS, SETTINGS, device="cpu"))
     held_run(qtbot, panel, held)
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
     button(panel, "Open result…").click()
@@ -252,7 +252,7 @@ def test_numbers_curves_and_mcml_output_are_exported(viewer, panel, qtbot, tmp_p
     reflected = [row for row in rows_of(tmp_path / "c.csv") if row["curve"] == "Diffuse reflectance Rd"]
     assert float(reflected[0]["value"]) == shown.Rd_r.value[0]  # of the beam
     export(qtbot, panel, monkeypatch, "Result", tmp_path / "r.mco")
-    pencil = simulate_layers(MEDIUM, SETTINGS, device="cpu")
+    pencil = simulate(MEDIUM, SETTINGS, device="cpu")
     assert np.allclose(read_mco(tmp_path / "r.mco").Rd_r.value, pencil.Rd_r.value, rtol=1e-3)  # what CONV takes
 
 

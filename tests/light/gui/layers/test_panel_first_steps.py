@@ -9,8 +9,9 @@ from napari_gpubio.light.gui import LightPanel
 from napari_gpubio.light.gui.result_boxes import LayerResultBox
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.napari_io import mirrored
-from napari_gpubio.light.layers.presets import layered_preset, layered_preset_names
-from napari_gpubio.light.layers.run import simulate_layers
+from napari_gpubio.light.layers.presets import preset as layered_preset
+from napari_gpubio.light.layers.presets import preset_names
+from napari_gpubio.light.layers.run import simulate
 from tests.dock_widgets import button, texts
 from tests.light.gui.layers.panel_samples import MEDIUM, MUA, SETTINGS, N, change, picture, result, run
 
@@ -29,7 +30,7 @@ def test_a_new_panel_is_ready_to_run(viewer, qtbot):
     panel.teardown()
 
 
-@pytest.mark.parametrize("name", layered_preset_names())
+@pytest.mark.parametrize("name", preset_names())
 def test_a_preset_fills_everything(panel, name):
     panel.layers.presets.choose(name)
     preset = layered_preset(name)
@@ -43,7 +44,7 @@ def test_a_preset_fills_everything(panel, name):
 
 def test_a_run_gives_what_the_api_gives(viewer, panel, qtbot):
     run(qtbot, panel)
-    expected = simulate_layers(MEDIUM, SETTINGS, device="cpu")
+    expected = simulate(MEDIUM, SETTINGS, device="cpu")
     shown = result(viewer)
     assert np.array_equal(shown.A_rz.value, expected.A_rz.value)
     assert np.array_equal(shown.Rd_ra.error, expected.Rd_ra.error)

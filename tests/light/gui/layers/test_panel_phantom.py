@@ -5,7 +5,7 @@ import pytest
 
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.phantom import plan_phantom
-from napari_gpubio.light.layers.presets import layered_preset, layered_preset_names
+from napari_gpubio.light.layers.presets import preset, preset_names
 from tests.dock_widgets import button
 from tests.light.gui.layers.panel_samples import FEW, MEDIUM, picture, run, settle
 from tests.light.gui.panel_samples import settle as settle_voxels
@@ -51,9 +51,9 @@ def test_a_phantom_that_cannot_be_made_is_a_sentence(viewer, panel, qtbot):
 
 
 def test_proposed_voxels_fit_every_layer(panel):
-    for name in layered_preset_names():
+    for name in preset_names():
         panel.layers.presets.choose(name)
-        medium, settings = layered_preset(name).medium, layered_preset(name).settings
+        medium, settings = preset(name).medium, preset(name).settings
         plan = plan_phantom(medium, **panel.layers.phantom_box.sizes)
         assert "rounded" not in panel.layers.phantom_box.note
         assert plan.columns % 2 == 1  # the beam's axis is in the middle of a voxel

@@ -9,7 +9,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.gui import request
 from napari_gpubio.light.layers.beams import Beam
-from napari_gpubio.light.layers.run import simulate_layers
+from napari_gpubio.light.layers.run import simulate
 from tests.dock_widgets import MILLISECONDS, button, press_and_wait, texts
 from tests.light.gui.layers.panel_samples import (
     FEW,
@@ -103,7 +103,7 @@ def test_a_result_is_gone_on_with(viewer, panel, qtbot):
     panel.layers.run_box.photons.set_value(3 * FEW)
     press_and_wait(qtbot, panel, button(panel, "Continue"))
     settle(qtbot, panel)
-    whole = simulate_layers(MEDIUM, dataclasses.replace(SETTINGS, photons=4 * FEW), device="cpu")
+    whole = simulate(MEDIUM, dataclasses.replace(SETTINGS, photons=4 * FEW), device="cpu")
     np.testing.assert_allclose(result(viewer).A_rz.value, whole.A_rz.value, rtol=1e-12)  # other batches are summed
     assert result(viewer).launched == 4 * FEW
 
@@ -116,7 +116,7 @@ def test_a_stopped_result_is_gone_on_with_to_its_end(viewer, panel, qtbot, held)
     held.go.set()
     press_and_wait(qtbot, panel, button(panel, "Continue"))
     settle(qtbot, panel)
-    expected = simulate_layers(MEDIUM, SETTINGS, device="cpu")
+    expected = simulate(MEDIUM, SETTINGS, device="cpu")
     assert np.array_equal(result(viewer).A_rz.value, expected.A_rz.value)
     assert np.array_equal(result(viewer).A_rz.error, expected.A_rz.error)
 
@@ -137,7 +137,7 @@ def test_while_it_runs_nothing_is_called_stopped(panel, qtbot, held):
 
 
 def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, monkeypatch):
-    real, calls = request.layer_steps, []
+    real, calls = request.simulate_steps, []
 
     def failing_once(*args, **keywords):
         calls.append(1)
@@ -146,7 +146,7 @@ def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, 
             raise InvalidInput("the simulation needs 9 GB and 8 GB are free; take fewer bins")
         return (yield from real(*args, **keywords))
 
-    monkeypatch.setattr(request, "layer_steps", failing_once)
+    monkeypatch.setattr(request, "simulate_steps", failing_once)
     run(qtbot, panel)
     assert "take fewer bins" in panel.message
     run(qtbot, panel)

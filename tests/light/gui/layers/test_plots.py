@@ -14,7 +14,7 @@ from napari_gpubio.light.gui.plots_layers import AT_RADIUS, BROAD, EMPTY, NO_MAP
 from napari_gpubio.light.gui.request import DisplayOptions, display_layers
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
-from napari_gpubio.light.layers.run import simulate_layers
+from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.statistics import fluence_units
 from tests.dock_widgets import button
 from tests.light.gui.layers.panel_samples import MEDIUM, SETTINGS, add_panel, run, settle
@@ -25,7 +25,7 @@ JOULES = fluence_units(energy_j=0.5)[1]
 
 @pytest.fixture(scope="module")
 def traced():
-    return simulate_layers(MEDIUM, SETTINGS, device="cpu")
+    return simulate(MEDIUM, SETTINGS, device="cpu")
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_a_beam_changes_what_is_drawn_along_r_only(window, traced):
 
 def test_nothing_that_escapes_is_said(window):
     black = LayeredMedium(layers=(Layer(n=1.0, mua_per_mm=100.0, thickness_mm=10.0),))
-    result = simulate_layers(black, dataclasses.replace(SETTINGS, photons=500), device="cpu")
+    result = simulate(black, dataclasses.replace(SETTINGS, photons=500), device="cpu")
     window.display_layers(display_layers(result, DisplayOptions()))
     window.tabs.setCurrentIndex(3)
     assert window.escape.hint == NOTHING
@@ -136,7 +136,7 @@ def test_nothing_that_escapes_is_said(window):
 
 
 def test_without_the_map_the_inside_says_so(window):
-    flat = simulate_layers(MEDIUM, dataclasses.replace(SETTINGS, photons=500, absorption=False), device="cpu")
+    flat = simulate(MEDIUM, dataclasses.replace(SETTINGS, photons=500, absorption=False), device="cpu")
     window.display_layers(display_layers(flat, DisplayOptions()))
     for pane in (window.depth, window.radial):
         assert pane.hint == NO_MAP
