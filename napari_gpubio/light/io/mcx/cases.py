@@ -2,7 +2,7 @@
 
 What MCX and this engine count differently is turned on the way; see the modules beside this one: `domain`
 (positions and unit), `shapes` (voxels of shapes), `source` (kinds of sources), `settings`. What has no
-counterpart here is refused with a sentence that names it; what is left out is told in the notes.
+counterpart here is refused with a sentence that names it; notes list what is left out.
 """
 
 import json
@@ -211,8 +211,8 @@ _NOT_DONE = {
 def read_settings(session: Section, forward: Section) -> tuple[LightSettings, tuple[str, ...]]:
     """Read the settings.
 
-    MCX does not play Russian roulette unless told to; a file without ``MinEnergy`` gets our default, which is unbiased
-    and saves time.
+    MCX plays Russian roulette only on request; a file without ``MinEnergy`` gets our default, which is unbiased and
+    saves time.
 
     Returns
     -------
@@ -347,5 +347,5 @@ def _letters(faces: Sequence[str]) -> str:
 
 def _told(edges: Sequence[float]) -> str:
     """The edges of time gates for an error, not too many."""
-    told = ", ".join(f"{edge:g}" for edge in edges[:6])
-    return f"{told}, …" if len(edges) > 6 else told
+    text = ", ".join(f"{edge:g}" for edge in edges[:6])
+    return f"{text}, …" if len(edges) > 6 else text
