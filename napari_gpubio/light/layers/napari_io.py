@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, LayerData, carried
-from napari_gpubio.light.io.mcx.cases import McxCase
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.result import Estimates, LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings
@@ -29,6 +28,7 @@ from napari_gpubio.light.napari_io import (
     log_name,
 )
 from napari_gpubio.light.result import UNITS
+from napari_gpubio.light.settings import LightCase
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 
 Array = npt.NDArray[Any]
@@ -172,7 +172,7 @@ def layer_colors(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(LAYER_COLORS[index % len(LAYER_COLORS)] for index in range(len(names)))
 
 
-def phantom_layer(case: McxCase) -> LayerData:
+def phantom_layer(case: LightCase) -> LayerData:
     """Return the labels layer of a voxel phantom of layers, in their colors, with all that the voxel engine needs."""
     media = case.domain.media
     colors = layer_colors([medium.name for medium in media])

@@ -15,11 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.io.mcx.cases import McxCase
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.settings import LightSettings
+from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import Source
 
 Floats = npt.NDArray[np.float64]
@@ -130,7 +129,7 @@ def plan_phantom(
 def voxel_case(
     domain: Domain, *, beam: Beam | None = None, photons: int = 1_000_000, seed: int = 1, cyclic: bool = False,
     axis_mm: tuple[float, float] = (0.0, 0.0), name: str = "layers",
-) -> McxCase:  # fmt: skip
+) -> LightCase:  # fmt: skip
     """Everything that the voxel engine needs to simulate a phantom: its domain with a source and settings.
 
     Parameters
@@ -154,7 +153,7 @@ def voxel_case(
         source = dataclasses.replace(source, kind=_KINDS[beam.kind], radius_mm=beam.radius_mm)
     if cyclic:
         settings = dataclasses.replace(settings, faces=CYCLIC_SIDES)
-    return McxCase(domain=domain, source=source, settings=settings, detectors=(), notes=domain.notes, name=name)
+    return LightCase(domain=domain, source=source, settings=settings, detectors=(), notes=domain.notes, name=name)
 
 
 def common_voxel_mm(medium: LayeredMedium) -> float:
