@@ -13,7 +13,7 @@ from qtpy.QtCore import QObject, QTimer
 from qtpy.QtWidgets import QComboBox, QFormLayout, QLineEdit, QWidget
 
 VIEWS: dict[str, tuple[str, str, str]] = {
-    "neurological": ("toward", "up", "right"),
+    "neurological": ("towards", "up", "right"),
     "radiological": ("away", "up", "left"),
 }
 VIEW_HELP = {
