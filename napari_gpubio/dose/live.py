@@ -14,10 +14,10 @@ from napari_gpubio.core.chunks import advance_in_chunks
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.dose.kernels.histogram.grid import is_turned
+from napari_gpubio.dose.kernels.histogram.dose_grid import is_turned
 from napari_gpubio.dose.kernels.histogram.problem import make_problem
+from napari_gpubio.dose.kernels.histogram.tally import make_dvhs
 from napari_gpubio.dose.kernels.histogram.work import Box, LabelWork
-from napari_gpubio.dose.metrics.assemble import make_dvhs
 from napari_gpubio.dose.metrics.dvh import Dvh
 from napari_gpubio.dose.model import Dose, Structures
 from napari_gpubio.dose.run import DvhResult, make_runs

@@ -6,10 +6,9 @@ from typing import Self
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose.kernels.histogram.bins import make_bins
-from napari_gpubio.dose.kernels.histogram.grid import renewed
+from napari_gpubio.dose.kernels.histogram.dose_grid import make_bins, renewed
 from napari_gpubio.dose.kernels.histogram.problem import make_problem
-from napari_gpubio.dose.metrics.assemble import make_dvhs
+from napari_gpubio.dose.kernels.histogram.tally import make_dvhs
 from napari_gpubio.dose.metrics.dvh import Dvh
 from napari_gpubio.dose.model import Dose, Structures
 from napari_gpubio.dose.run import make_runs

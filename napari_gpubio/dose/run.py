@@ -14,8 +14,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.dose.kernels.histogram import cpu
 from napari_gpubio.dose.kernels.histogram.problem import Problem, make_problem
-from napari_gpubio.dose.kernels.histogram.tally import Tally
-from napari_gpubio.dose.metrics.assemble import make_dvhs
+from napari_gpubio.dose.kernels.histogram.tally import Tally, make_dvhs
 from napari_gpubio.dose.metrics.dvh import Dvh
 from napari_gpubio.dose.model import Dose, Structures
 from napari_gpubio.dose.settings import DvhSettings

@@ -10,7 +10,7 @@ from napari.layers import Labels
 from napari_gpubio.core.napari_io import save_layer, saved_path
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.dose.gui.request import Plan, Request
-from napari_gpubio.dose.kernels.histogram.grid import is_turned
+from napari_gpubio.dose.kernels.histogram.dose_grid import is_turned
 from napari_gpubio.dose.layer_places import affine_mm, stored_axes
 from napari_gpubio.dose.metrics.constraints import Constraint
 from napari_gpubio.dose.metrics.metric import Metric

@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parallel import cpu_threads
 from napari_gpubio.core.space import checked_affine
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.edges import Edges, edges_of
@@ -20,7 +18,7 @@ Array = npt.NDArray[Any]
 Shape = tuple[int, int, int]
 _MOST_LABELS = 65535
 _IN_PLANE = 1e-9  # sine of the angle below which rows of voxels run in the planes of contours
-_jit_parallel = nb.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
+_LEAST_ROWS = 1 << 10  # worth a call of their own
 
 
 def inside(
@@ -54,14 +52,14 @@ def inside(
     matrix = np.linalg.inv(structure.frame) @ checked_affine(affine)
     axis = _row_axis(matrix)
     if axis is None:  # every voxel is a row of its own
-        _fill_rows(matrix[:3], 1.0, edges_of(outlines), found[..., None])
+        _fill_rows(matrix[:3], 1.0, edges_of(outlines), found[..., None], found)
         return found
     turn = _turn_to_x(matrix[:2, axis])
     matrix[:2] = turn @ matrix[:2]
     others = [other for other in range(3) if other != axis]
     rows = np.moveaxis(found, axis, -1)[:, :, None]
     starts = np.column_stack([matrix[:3, others], np.zeros(3), matrix[:3, 3]])
-    _fill_rows(starts, float(matrix[0, axis]), edges_of(_turned(outlines, turn)), rows)
+    _fill_rows(starts, float(matrix[0, axis]), edges_of(_turned(outlines, turn)), rows, found)
     return found
 
 
@@ -117,47 +115,11 @@ def _turned(outlines: Outlines, turn: Array) -> Outlines:
     return outlines._replace(segments=(outlines.segments.reshape(-1, 2) @ turn.T).reshape(-1, 4))
 
 
-def _fill_rows(starts: Array, step: float, edges: Edges, rows: Array) -> None:
-    with cpu_threads():
-        _fill(np.ascontiguousarray(starts), step, edges.table, edges.ends, edges.low, edges.high, rows)
+def _fill_rows(origins: Array, step: float, edges: Edges, rows: Array, filled: Array) -> None:
+    """Fill rows of voxels, shape (A, B, C, N), a view of ``filled``, that run along x; see `fill_inside`."""
+    from napari_gpubio.core.jit import run_blocks
+    from napari_gpubio.dose.kernels.geometry import fill_inside
 
-
-@_jit_parallel
-def _fill(starts: Array, step: float, table: Array, ends: Array, low: Array, high: Array, rows: Array) -> None:
-    """Fill rows of voxels that run along x, shape (A, B, C, N).
-
-    Parameters
-    ----------
-    starts
-        x, y, z of the first voxel of a row: what one step along A, B, C adds to them, and theirs at 0; 3 x 4.
-    step
-        From one voxel of a row to the next.
-    table, ends, low, high
-        See `napari_gpubio.dose.structures.edges.Edges`.
-    """
-    for a in nb.prange(rows.shape[0]):
-        for b in range(rows.shape[1]):
-            for c in range(rows.shape[2]):
-                x = starts[0, 0] * a + starts[0, 1] * b + starts[0, 2] * c + starts[0, 3]
-                y = starts[1, 0] * a + starts[1, 1] * b + starts[1, 2] * c + starts[1, 3]
-                z = starts[2, 0] * a + starts[2, 1] * b + starts[2, 2] * c + starts[2, 3]
-                slab = np.searchsorted(low, z, side="right") - 1
-                if slab >= 0 and z < high[slab]:
-                    first = ends[slab - 1] if slab > 0 else 0
-                    fill_row(x, y, step, table[first : ends[slab]], rows[a, b, c])
-
-
-@nb.njit(cache=True, nogil=True, error_model="numpy")
-def fill_row(x: float, y: float, step: float, table: Array, row: Array) -> None:
-    """Mark the voxels of a row that have an odd number of crossings beyond them."""
-    count = len(row)
-    for e in range(len(table)):
-        if table[e, 0] <= y and y < table[e, 1]:
-            crossing = table[e, 2] + (y - table[e, 0]) * table[e, 3]
-            before = min(max(int(np.ceil((crossing - x) / step)), 0), count)  # voxels before the crossing
-            if before > 0:
-                row[before - 1] = not row[before - 1]
-    odd = False
-    for n in range(count - 1, -1, -1):
-        odd = odd != row[n]
-        row[n] = odd
+    layout = np.array([rows.shape, rows.strides], np.int64)
+    arguments = (np.ascontiguousarray(origins), step, edges, layout, filled.reshape(-1))
+    run_blocks(fill_inside, len(rows), *arguments, least=max(1, _LEAST_ROWS // (rows[0].size // rows.shape[3])))

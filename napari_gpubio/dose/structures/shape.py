@@ -6,11 +6,9 @@ plane to plane, and the outline lies where it is zero.
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.parallel import cpu_threads
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.level import zero_level
 from napari_gpubio.dose.structures.outlines import Outlines, slab_outlines
@@ -19,7 +17,7 @@ from napari_gpubio.dose.structures.slabs import is_break, usual_distance_mm
 Array = npt.NDArray[Any]
 Slab = tuple[Array, float, float]  # segments, where it begins, where it ends
 _STEPS = 128  # of the grid of distances, along the structure's largest extent
-_jit_parallel = nb.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
+_LEAST_DISTANCES = 1 << 17  # of a grid point to a segment, worth a call of their own
 
 
 def shape_outlines(structure: ContourStructure, caps: str = "half") -> Outlines:
@@ -74,26 +72,9 @@ def _between(distances: list[Array], ends: Array, grid: tuple[Array, Array]) -> 
 
 
 def _signed_distances(segments: Array, x: Array, y: Array) -> Array:
+    from napari_gpubio.core.jit import run_blocks
+    from napari_gpubio.dose.kernels.geometry import fill_distances
+
     out = np.empty((len(x), len(y)))
-    with cpu_threads():
-        _fill_distances(segments, x, y, out)
+    run_blocks(fill_distances, len(x), segments, x, y, out, least=max(1, _LEAST_DISTANCES // (len(segments) * len(y))))
     return out
-
-
-@_jit_parallel
-def _fill_distances(segments: Array, x: Array, y: Array, out: Array) -> None:
-    """Distance of each grid point to the nearest segment, negative inside (even-odd)."""
-    for i in nb.prange(len(x)):
-        for j in range(len(y)):
-            nearest, inside = np.inf, False
-            for n in range(len(segments)):
-                ax, ay, bx, by = segments[n]
-                dx, dy = bx - ax, by - ay
-                square = dx * dx + dy * dy
-                along = ((x[i] - ax) * dx + (y[j] - ay) * dy) / square if square > 0 else 0.0
-                along = min(max(along, 0.0), 1.0)
-                rest_x, rest_y = ax + along * dx - x[i], ay + along * dy - y[j]
-                nearest = min(nearest, rest_x * rest_x + rest_y * rest_y)
-                if (ay <= y[j]) != (by <= y[j]) and x[i] < ax + (y[j] - ay) / dy * dx:
-                    inside = not inside
-            out[i, j] = -np.sqrt(nearest) if inside else np.sqrt(nearest)
