@@ -3,7 +3,8 @@
     python3 start.py demo [--headless]     install into .venv, then show the plugin on sample data
     python3 start.py test [pytest args]    install into .venv, then run the tests
 
-The first call installs (some minutes, some hundred MB); later calls start at once. Delete .venv to start over.
+The first call installs (some minutes, some hundred MB) and compiles (under a minute); later calls start at once.
+Delete .venv to start over.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 STAMP = VENV / "napari-gpubio-installed.json"
-EXTRAS = {"demo": ["all"], "test": ["all", "test"]}
+EXTRAS = {"demo": ["all"], "test": ["all"]}
+GROUPS = {"demo": [], "test": ["test"]}
 OLDEST = (3, 11)
+MOST_WORKERS = 4  # of the tests; each opens windows of its own
 XVFB = ["xvfb-run", "-a", "-s", "-screen 0 1600x1000x24"]
 # What Qt needs of a Linux system: to be imported at all, and to open a window.
 QT_LIBRARIES = ("libGL.so.1", "libEGL.so.1", "libfontconfig.so.1", "libglib-2.0.so.0", "libdbus-1.so.3")
@@ -45,18 +48,18 @@ DNF = (
 
 
 class SetupError(Exception):
-    """Something the user has to do first; the message says what."""
+    """A problem that the user has to solve first; the message explains it."""
 
 
 def main(arguments: list[str]) -> int:
-    """Do what the command line says and return the exit status."""
+    """Run the command and return the exit status."""
     if not arguments or arguments[0] not in EXTRAS:
         print(__doc__)
         return 0 if arguments and arguments[0] in ("-h", "--help") else 2
     command, rest = arguments[0], arguments[1:]
     try:
         check_python()
-        install(EXTRAS[command] + cuda_extras())
+        install(EXTRAS[command] + cuda_extras(), GROUPS[command])
         return run_demo(rest) if command == "demo" else run_tests(rest)
     except SetupError as problem:
         print(f"\nstart.py: {problem}", file=sys.stderr)
@@ -81,24 +84,38 @@ def check_python() -> None:
 # ------------------------------------------------------------------------------------------------------ installation
 
 
-def install(extras: list[str]) -> None:
-    """Make .venv and install the project with its extras, unless that is done already."""
-    extras = sorted(set(extras))
+def install(extras: list[str], groups: list[str]) -> None:
+    """Make .venv and install the project with extras and dependency groups, unless that is done already."""
     if not environment_works():
         make_environment()
-    if is_installed(extras):
+    if is_installed(extras, groups):
         return
-    extras = sorted(set(extras) | set(read_stamp().get("extras", [])))
-    print(f"start.py: installing napari-gpubio[{','.join(extras)}] into {VENV}", flush=True)
+    stamp = read_stamp()
+    extras = sorted({*extras, *stamp.get("extras", [])})
+    groups = sorted({*groups, *stamp.get("groups", [])})
+    needed = [requirement for group in groups for requirement in requirements(group)]
+    names, also = ",".join(extras), "".join(f" and its {group} group" for group in groups)
+    print(f"start.py: installing napari-gpubio[{names}]{also} into {VENV}", flush=True)
     pip = [str(venv_program("python")), "-m", "pip", "install", "--disable-pip-version-check"]
     STAMP.unlink(missing_ok=True)
-    if subprocess.run([*pip, "-e", f"{ROOT}[{','.join(extras)}]"], check=False).returncode:
+    if subprocess.run([*pip, "-e", f"{ROOT}[{names}]", *needed], check=False).returncode:
         raise SetupError(
             "pip could not install napari-gpubio; its reason is above. Without a way to pypi.org set HTTPS_PROXY "
             "(or PIP_INDEX_URL for a mirror); where a package has no wheel for this Python, use Python 3.12. "
             "Then run the same command again."
         )
-    STAMP.write_text(json.dumps({"project": project_hash(), "extras": extras}), encoding="utf-8")
+    STAMP.write_text(json.dumps({"project": project_hash(), "extras": extras, "groups": groups}), encoding="utf-8")
+
+
+def requirements(group: str) -> list[str]:
+    """List what a dependency group of pyproject.toml needs, included groups too."""
+    import tomllib  # only here: a Python that lacks it is refused with a sentence
+
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
+    needed = []
+    for entry in groups[group]:
+        needed += [entry] if isinstance(entry, str) else requirements(entry["include-group"])
+    return needed
 
 
 def make_environment() -> None:
@@ -122,11 +139,11 @@ def environment_works() -> bool:
     if not python.exists():
         return False
     try:
-        asked = [str(python), "-c", "import sys; print(*sys.version_info[:2])"]
-        said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
+        command = [str(python), "-c", "import sys; print(*sys.version_info[:2])"]
+        version = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     except (OSError, subprocess.CalledProcessError):
         return False
-    return tuple(map(int, said)) >= OLDEST
+    return tuple(map(int, version)) >= OLDEST
 
 
 def venv_program(name: str) -> Path:
@@ -134,10 +151,11 @@ def venv_program(name: str) -> Path:
     return VENV / "Scripts" / f"{name}.exe" if os.name == "nt" else VENV / "bin" / name
 
 
-def is_installed(extras: list[str]) -> bool:
-    """Whether the stamp says that this project is installed with at least these extras."""
+def is_installed(extras: list[str], groups: list[str]) -> bool:
+    """Whether this project is installed, according to the stamp, with at least these extras and groups."""
     stamp = read_stamp()
-    return stamp.get("project") == project_hash() and set(extras) <= set(stamp.get("extras", []))
+    has_all = set(extras) <= set(stamp.get("extras", [])) and set(groups) <= set(stamp.get("groups", []))
+    return has_all and stamp.get("project") == project_hash()
 
 
 def read_stamp() -> dict:
@@ -154,7 +172,7 @@ def project_hash() -> str:
 
 
 def cuda_extras() -> list[str]:
-    """Choose the CUDA packages that suit this machine's GPU and driver, and say so."""
+    """Choose the CUDA packages that suit this machine's GPU and driver, and print the choice."""
     text = ask_nvidia_smi([])
     if text is None:
         return []
@@ -172,12 +190,12 @@ def choose_cuda(text: str, capabilities: str = "") -> tuple[str | None, str]:
     version = f"{found[1]}.{found[2]}"
     old = [c for c in re.findall(r"^\s*(\d+\.\d+)\s*$", capabilities, re.MULTILINE) if float(c) < 7.5]
     if int(found[1]) >= 13 and not old:
-        return "cuda13", f"the driver speaks CUDA {version}: taking cuda13"
+        return "cuda13", f"the driver supports CUDA {version}: taking cuda13"
     if int(found[1]) >= 13:
-        return "cuda12", f"the driver speaks CUDA {version}, but a GPU of capability {old[0]} needs cuda12"
+        return "cuda12", f"the driver supports CUDA {version}, but a GPU of capability {old[0]} needs cuda12"
     if int(found[1]) == 12:
-        return "cuda12", f"the driver speaks CUDA {version}: taking cuda12"
-    return None, f"the driver speaks CUDA {version} only; running without a GPU until it is 525 or newer"
+        return "cuda12", f"the driver supports CUDA {version}: taking cuda12"
+    return None, f"the driver supports CUDA {version} only; running without a GPU until it is 525 or newer"
 
 
 def ask_nvidia_smi(arguments: list[str]) -> str | None:
@@ -201,16 +219,26 @@ def run_demo(arguments: list[str]) -> int:
         arguments = ["--headless", *arguments]
     if "--headless" not in arguments:
         require_libraries(QT_LIBRARIES + WINDOW_LIBRARIES)
+    compile_ahead()
     program = venv_program("napari-gpubio")
     if not program.exists():
         raise SetupError(f"{program} is not there; delete {VENV} and run the same command again")
     return subprocess.run([str(program), "demo", *arguments], check=False).returncode
 
 
+def compile_ahead() -> None:
+    """Compile the CPU backends, once for this machine; without that the first runs would wait for the compiler."""
+    print("start.py: compiling the CPU backends, once for this machine", flush=True)
+    if subprocess.run([str(venv_program("python")), "-m", "napari_gpubio.cli", "warm"], check=False).returncode:
+        print("start.py: not everything could be compiled ahead; it is compiled when it is first used", flush=True)
+
+
 def run_tests(arguments: list[str]) -> int:
     """Run pytest in the project's folder, under a virtual display where there is none."""
     require_libraries(QT_LIBRARIES)
-    command, environment = [str(venv_program("python")), "-m", "pytest", *arguments], dict(os.environ)
+    compile_ahead()
+    environment = dict(os.environ)
+    command = [str(venv_program("python")), "-m", "pytest", *parallel_options(arguments), *arguments]
     if has_display():
         require_libraries(WINDOW_LIBRARIES)
     elif shutil.which("xvfb-run") and shutil.which("xauth"):
@@ -224,6 +252,13 @@ def run_tests(arguments: list[str]) -> int:
             flush=True,
         )
     return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+
+
+def parallel_options(arguments: list[str]) -> list[str]:
+    """Options that share the tests among workers, unless the user gives some."""
+    if any(word.startswith("-n") or word == "--pdb" for word in arguments):
+        return []
+    return ["-n", str(min(MOST_WORKERS, os.cpu_count() or 1)), "--dist", "loadfile"]
 
 
 def has_display() -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 from common import header, header_lines, line, result_path, save, table
 from qtpy.QtWidgets import QApplication
 
-from napari_gpubio.gui.window_checks import wait_until
+from napari_gpubio.gui.checks import wait_until
 from napari_gpubio.speckle.gui import SpecklePanel
 from napari_gpubio.speckle.gui.checks import MOST_MS, choose_camera
 

@@ -1,4 +1,4 @@
-"""The command line: ``napari-gpubio demo | check | bench | info``, and a verb for each engine's batch work."""
+"""The command line: ``napari-gpubio demo | check | bench | info | warm``, and a verb for each engine."""
 
 import argparse
 import importlib
@@ -15,6 +15,7 @@ from napari_gpubio import ENGINES, __version__
 from napari_gpubio.core.checks import run_check, run_speed
 from napari_gpubio.core.device import choose_device, gpu_problem, list_devices, machine
 from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.warmup import warm_engines
 
 PANELS_WITH_CASES = ("denoise", "dose", "speckle")  # engines whose dock widget has checks, too
 _EXAMPLES = """examples:
@@ -63,6 +64,10 @@ def _parser() -> argparse.ArgumentParser:
         verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
         verb.add_argument("--json", action="store_true", help="print JSON")
         verb.set_defaults(run=run)
+
+    warm = verbs.add_parser("warm", help="compile the CPU backends ahead, so that nothing waits for it later")
+    warm.add_argument("engine", nargs="?", choices=ENGINES, help="one engine; all of them if left out")
+    warm.set_defaults(run=_warm)
 
     info = verbs.add_parser("info", help="devices, versions, and why a GPU is not used")
     info.add_argument("--json", action="store_true", help="print JSON")
@@ -118,17 +123,19 @@ def _engines(options: argparse.Namespace) -> list[Any]:
 
 
 def _panels(options: argparse.Namespace) -> list[Any]:
-    """Modules with cases of panels, where a window can be opened; otherwise it is told that they are left out."""
+    """Modules with checks of panels if a window can be opened; otherwise a note that they are left out is printed."""
     names = [name for name in _names(options) if name in PANELS_WITH_CASES]
     if names and not _can_open_window():
-        told = ", ".join(names)
-        print(f"no window can be opened here, so the checks of dock widgets are left out ({told})", file=sys.stderr)
+        print(
+            f"no window can be opened here, so the checks of dock widgets are left out ({', '.join(names)})",
+            file=sys.stderr,
+        )
         return []
     return [importlib.import_module(f"napari_gpubio.{name}.gui.checks") for name in names]
 
 
 def _run_panel_check(check: Any, device: Any) -> list[dict[str, Any]]:
-    """Run the check of a dock widget; what goes wrong with a window is told, and costs no other result."""
+    """Run the check of a dock widget; a failing window becomes a failed row and costs no other result."""
     try:
         return run_check(check, device)
     except GpuBioError as error:
@@ -183,6 +190,14 @@ def _bench(options: argparse.Namespace) -> int:
     for row in rows:
         print(f"{row['case']:55} {1e3 * row['seconds']:9.1f} ms  {row['per_second']:10.3g} {row['unit']}/s")
     return 0
+
+
+def _warm(options: argparse.Namespace) -> int:
+    def report(engine: str, seconds: float, functions: int) -> None:
+        what = "failed" if functions < 0 else f"{functions} functions" if functions else "was ready"
+        print(f"{engine:10} {what}, {seconds:.0f} s", flush=True)
+
+    return 0 if warm_engines((*_names(options), "gui"), report) else 1
 
 
 def _info(options: argparse.Namespace) -> int:

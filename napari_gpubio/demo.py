@@ -61,7 +61,7 @@ def build_window(viewer: Any, device: str = "auto") -> Any:
     """Set a viewer up for the demonstration and start it; returns the tracking panel."""
     from qtpy.QtCore import Qt
 
-    from napari_gpubio.gui.orientation import set_view
+    from napari_gpubio.gui.views import set_view
 
     viewer.open_sample("napari-gpubio", "brain_phantom")
     _, panel = viewer.window.add_plugin_dock_widget("napari-gpubio", "Fiber tracking")
@@ -75,7 +75,7 @@ def build_window(viewer: Any, device: str = "auto") -> Any:
 
 def show_result(viewer: Any, panel: Any) -> None:
     """Turn the demonstration's view to the fibers in 3-D, over a plane of FA."""
-    from napari_gpubio.gui.orientation import camera_of
+    from napari_gpubio.gui.views import camera_of
 
     for layer in viewer.layers:
         if layer.name.endswith("DEC"):

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 os.environ.setdefault("NAPARI_CONFIG", "")  # before napari is imported: no settings file of the user's
+os.environ.setdefault("NAPARI_GPUBIO_NO_WARMUP", "1")  # panels start no process unless a test wants it
 
 from napari_gpubio.core import chunks, kernels
 from napari_gpubio.core import device as devices
@@ -34,14 +35,17 @@ _QT_FIXTURES = {"make_napari_viewer", "make_napari_viewer_proxy", "qtbot", "qapp
 _no_gpu = pytest.StashKey[bool]()
 
 
-def pytest_configure() -> None:
-    """Forget compiled Numba functions older than any source of such: Numba does not see edits in a helper's file."""
-    package = Path(devices.__file__).parents[1]
-    sources = [path for path in package.rglob("*.py") if b"numba" in path.read_bytes()]
-    newest = max(path.stat().st_mtime for path in sources)
-    for index in package.rglob("*.nbi"):
-        if index.stat().st_mtime < newest:
-            index.unlink(missing_ok=True)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that runs everything."""
+    parser.addoption("--validate", action="store_true", help="run the tests marked validate, too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is for --validate."""
+    if not config.getoption("--validate"):
+        left_out = [item for item in items if item.get_closest_marker("validate")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("validate")]
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])

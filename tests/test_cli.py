@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from napari_gpubio import __version__, cli, demo, tracts
-from napari_gpubio.core.arguments import add_settings, read_settings
+from napari_gpubio.core.command_line import add_settings, read_settings
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.tracts import Directions, FitSettings, TrackSettings
 

@@ -1,6 +1,7 @@
-"""Reference cases and speed cases: what `napari-gpubio check` and `napari-gpubio bench` run.
+"""Reference cases, speed cases and warm-ups: what `napari-gpubio check`, `bench` and `warm` run.
 
-An engine's ``cases.py`` holds two tuples, ``CHECKS`` and ``SPEEDS``; the command line finds them by the engine's name.
+An engine's ``checks.py`` holds three tuples, ``CHECKS``, ``SPEEDS`` and ``WARMUPS``; the command line finds them by the
+engine's name.
 """
 
 import dataclasses
@@ -15,7 +16,7 @@ from napari_gpubio.core.device import Device
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a check found.
+    """Result of a check: one compared quantity.
 
     Parameters
     ----------
@@ -24,7 +25,7 @@ class Finding:
     reference, result
         The true and the computed value.
     error
-        Their distance in the sense of the check (a difference, or a z-score where the check says so).
+        Their distance: a difference, or a z-score if the quantity says so.
     tolerance
         The largest error that passes.
     """
@@ -93,6 +94,25 @@ class Speed:
     name: str
     unit: str
     prepare: Callable[[Device], Callable[[], float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmUp:
+    """A call on tiny inputs that makes the CPU backend compile what a first use needs.
+
+    Parameters
+    ----------
+    name
+        What will be ready, as the user knows it.
+    run
+        Calls a public verb on the CPU.
+    functions
+        How many functions it compiles where the warm-ups before it have been run.
+    """
+
+    name: str
+    run: Callable[[], object]
+    functions: int = 0
 
 
 def run_check(check: Check, device: Device) -> list[dict[str, Any]]:

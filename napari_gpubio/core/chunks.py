@@ -23,7 +23,7 @@ MOST_CHUNK_BYTES = 400 << 20  # enough rays to fill the largest GPUs; more would
 
 
 class Runnable(Protocol):
-    """What a backend's ``Run`` must be able to do to be worked through in chunks."""
+    """The methods of a backend's ``Run`` that chunked execution needs."""
 
     device: Device
 
@@ -35,7 +35,7 @@ class Runnable(Protocol):
 
 
 def open_run(make: Callable[[], Run], device: Device, needed_bytes: int, what: str) -> Run:
-    """Make a run, which uploads its data; say so with numbers if they do not fit on the GPU.
+    """Make a run, which uploads its data; raise an error with the sizes if they do not fit on the GPU.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def advance_in_pieces(
 ) -> Iterator[int]:
     """Do pieces of the items, each of them on one run from its start to its end; yield the number done.
 
-    For runs that gather over a piece (a batch of photons, say): no chunk crosses the border of a piece.
+    For runs that gather over a piece (such as a batch of photons): no chunk crosses the border of a piece.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ class _Worker:
         self.length = max(1, min(int(count * min(4.0, factor)), self._ceiling, self._fits()))
 
     def _fixed_seconds(self, count: int, seconds: float) -> float:
-        """What a chunk takes however short it is, because of its longest item, say; by the last two chunks."""
+        """Seconds of a chunk that do not depend on its length, such as its longest item; from the last two chunks."""
         if self._before is None or abs(count - self._before[0]) < 0.25 * count:
             return 0.0
         per_item = (seconds - self._before[1]) / (count - self._before[0])

@@ -1,7 +1,7 @@
 """Which processor does the work: the CPU, one GPU, or every GPU of the machine.
 
 A device is chosen by the argument ``device=``, else by the environment variable NAPARI_GPUBIO_DEVICE, else
-automatically. ``"auto"`` takes the first GPU that works and otherwise the CPU, and says why; ``"cuda"`` by name never
+automatically. ``"auto"`` takes the first GPU that works, otherwise the CPU, and gives the reason; ``"cuda"`` never
 falls back silently.
 """
 
@@ -37,7 +37,7 @@ class Device:
     indices
         CUDA device numbers; empty for the CPU.
     note
-        Why this one was taken, when it was not asked for by name.
+        Why this one was chosen, if it was not requested by name.
     """
 
     kind: str
@@ -100,7 +100,7 @@ def list_devices() -> list[Device]:
 
 @functools.cache
 def gpu_problem() -> str | None:
-    """One sentence that says why no GPU can be used and what to do, or None where one works."""
+    """Why no GPU can be used and what to do about it, in one sentence; None if one works."""
     if sys.platform == "darwin":
         return "macOS has no CUDA; the CPU backend is used"
     try:
@@ -121,7 +121,7 @@ def processor_count(device: Device) -> int:
 
 
 def shared_memory_bytes(device: Device) -> int:
-    """Shared memory (bytes) that a block may ask for, on the first one of several GPUs."""
+    """Shared memory (bytes) available to a block, on the first one of several GPUs."""
     return int(_gpu_properties(device.indices[0])["sharedMemPerBlockOptin"])
 
 
@@ -217,13 +217,13 @@ def _automatic() -> Device:
 
 def _named_gpu(wish: str) -> Device:
     if (problem := gpu_problem()) is not None:
-        raise GpuUnavailable(f"device {wish!r} was asked for, but {problem}; or choose device='cpu'")
+        raise GpuUnavailable(f"device {wish!r} was requested, but {problem}; or choose device='cpu'")
     count = _gpu_count()
     _, _, which = wish.partition(":")
     indices = tuple(range(count)) if which == "all" else tuple(int(i) for i in (which or "0").split(","))
     if missing := [i for i in indices if i >= count]:
         raise GpuUnavailable(
-            f"device {wish!r} was asked for, but there is no GPU {missing[0]}; this machine has {count}"
+            f"device {wish!r} was requested, but there is no GPU {missing[0]}; this machine has {count}"
         )
     return Device("cuda", tuple(dict.fromkeys(indices)))
 
@@ -241,7 +241,7 @@ def _gpu_name(index: int) -> str:
 
 @functools.cache
 def _gpu_properties(index: int) -> Any:
-    """What CUDA tells of a GPU; asked for once, since the question takes milliseconds."""
+    """CUDA's properties of a GPU, cached because the query takes milliseconds."""
     return importlib.import_module("cupy").cuda.runtime.getDeviceProperties(index)
 
 
@@ -253,9 +253,9 @@ def _compile_problem(cupy: Any) -> str | None:
         if int(out[0]) != 7:
             return "a GPU was found but a test kernel gave a wrong result"
     except Exception as error:  # noqa: BLE001 - whatever breaks here is the answer to "why no GPU"
-        said = str(error).partition("\n")[0][:200]
+        detail = str(error).partition("\n")[0][:200]
         return (
-            f"a GPU was found but a test kernel failed ({type(error).__name__}: {said}); "
+            f"a GPU was found but a test kernel failed ({type(error).__name__}: {detail}); "
             "install the CUDA wheels with pip install 'napari-gpubio[cuda13]' or 'napari-gpubio[cuda12]'"
         )
     return None

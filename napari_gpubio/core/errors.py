@@ -1,4 +1,4 @@
-"""The errors a user can meet. Each message says what is wrong, the value, and what to do."""
+"""Errors for users: each message gives the problem, the value, and what to do about it."""
 
 
 class GpuBioError(Exception):
@@ -10,7 +10,7 @@ class InvalidInput(GpuBioError, ValueError):
 
 
 class GpuUnavailable(GpuBioError, RuntimeError):
-    """A GPU was asked for by name and there is none that works."""
+    """A GPU was requested by name, and none works."""
 
 
 class OutOfGpuMemory(GpuBioError, MemoryError):

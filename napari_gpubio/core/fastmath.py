@@ -4,27 +4,28 @@ The counterpart of ``fastmath.cuh``. The C library's functions differ from one m
 the compiler can inline them. Coefficients are minimax fits; the errors stated are those of the float32 functions.
 """
 
-import numba as nb
 import numpy as np
+
+from napari_gpubio.core.jit import leaf
 
 _F, _I, _U = np.float32, np.int32, np.uint32
 _ONE, _HALF = _F(1.0), _F(0.5)
 _LN2, _LOG2E, _SQRT2 = _F(0.693147181), _F(1.44269504), _F(1.41421356)
 
 
-@nb.njit(inline="always")
+@leaf
 def bits_of(x: np.float32) -> np.int32:
     """The 32 bits of a float32."""
     return np.float32(x).view(np.int32)
 
 
-@nb.njit(inline="always")
+@leaf
 def float_of(bits: np.int32) -> np.float32:
     """The float32 of 32 bits."""
     return np.int32(bits).view(np.float32)
 
 
-@nb.njit(inline="always")
+@leaf
 def minus_log(u: np.float32) -> np.float32:
     """-log(u) of a normal number 0 < u <= 1; error below 1.2e-7 max(1, -log(u))."""
     bits = bits_of(u)
@@ -45,7 +46,7 @@ def minus_log(u: np.float32) -> np.float32:
     return -(_F(exponent) * _LN2 + log_m)
 
 
-@nb.njit(inline="always")
+@leaf
 def decay(x: np.float32) -> np.float32:
     """exp(-x) for x >= 0, 0 beyond 87; relative error 2e-7 for x < 2, 4e-6 at 80."""
     t = x * _LOG2E
@@ -63,7 +64,7 @@ def decay(x: np.float32) -> np.float32:
     return p * float_of(_I(_I(_I(127) - k) << 23))
 
 
-@nb.njit(inline="always")
+@leaf
 def mean_decay(x: np.float32) -> np.float32:
     """(1 - exp(-x)) / x for x >= 0, 1 at 0: the mean of exp over a path of optical depth x; relative error 2e-7."""
     if x < _HALF:
@@ -76,7 +77,7 @@ def mean_decay(x: np.float32) -> np.float32:
     return (_ONE - decay(x)) / x
 
 
-@nb.njit(inline="always")
+@leaf
 def turn(bits: np.uint32) -> tuple[np.float32, np.float32]:
     """Cosine and sine of a uniformly random angle made of 32 random bits; error below 1.3e-7."""
     f = _F(_I(bits & _U(0x3FFFFFFF))) * _F(9.31322575e-10) - _HALF

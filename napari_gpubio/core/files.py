@@ -1,10 +1,15 @@
-"""Where the sample files are, and how a file is written without ever leaving half of one."""
+"""Where the sample files and the machine code lie, and how a file is written without ever leaving half of one."""
 
+import functools
+import hashlib
+import importlib.metadata
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import platformdirs
 
 from napari_gpubio.core.errors import InvalidInput
 
@@ -76,3 +81,29 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         ) from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def owner_of(path: Path) -> str:
+    """Name of the engine (or of ``core``, ``gui``) that a source file belongs to; an empty text for other files."""
+    path = path.resolve()
+    return path.relative_to(_PACKAGE).parts[0] if path.is_relative_to(_PACKAGE) else ""
+
+
+@functools.cache
+def machine_code_folder(owner: str) -> Path:
+    """Folder of the user for the machine code of an engine, named after the hash of all sources that go into it.
+
+    Numba itself looks at one file only, and would run yesterday's code after an edit in another one.
+    """
+    chosen = os.environ.get("NUMBA_CACHE_DIR") or platformdirs.user_cache_dir("napari-gpubio", appauthor=False)
+    return Path(chosen) / f"{owner or 'other'}-{_hash_of_kernels(owner)}"
+
+
+def _hash_of_kernels(owner: str) -> str:
+    digest = hashlib.sha256(importlib.metadata.version("numba").encode())
+    for folder in sorted({"core", owner} - {""}):
+        for path in sorted((_PACKAGE / folder).rglob("*.py")):
+            text = path.read_bytes()
+            if b"core.jit" in text or b"import numba" in text or "kernels" in path.parts:
+                digest.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0" + text)
+    return digest.hexdigest()[:16]

@@ -10,7 +10,6 @@ The machine code is kept in a user folder named after the hash of an engine's ke
 """
 
 import functools
-import hashlib
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,12 +17,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba as nb
-import platformdirs
+from numba.core import event
+
+from napari_gpubio.core import timing
+from napari_gpubio.core.files import machine_code_folder, owner_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_PACKAGE = Path(__file__).resolve().parents[1]
-_SHARED = ("core", "gui")
 # error_model: a division by zero is inf, as on the GPU, and not an exception.
 _COMMON: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "no_rewrites": True}
 BLOCKS_PER_THREAD = 4
@@ -31,10 +31,9 @@ BLOCKS_PER_THREAD = 4
 
 def kernel(function: Function) -> Function:
     """Compile a function that Python calls; its machine code is kept on disk."""
-    ours = Path(function.__code__.co_filename).resolve()
     chosen = nb.config.CACHE_DIR
     try:
-        nb.config.CACHE_DIR = chosen or str(cache_folder(owner_of(ours)))
+        nb.config.CACHE_DIR = str(machine_code_folder(owner_of(Path(function.__code__.co_filename))))
         compiled: Function = nb.njit(cache=True, **_COMMON)(function)
     finally:
         nb.config.CACHE_DIR = chosen
@@ -42,36 +41,15 @@ def kernel(function: Function) -> Function:
 
 
 def helper(function: Function) -> Function:
-    """Compile a function that only compiled functions call."""
+    """Compile a function that only compiled functions call: it has no wrapper, and a call from Python would crash."""
     compiled: Function = nb.njit(no_cpython_wrapper=True, **_COMMON)(function)
     return compiled
 
 
 def leaf(function: Function) -> Function:
-    """Compile a function of a few lines, which LLVM inlines wherever it is called."""
+    """Compile a `helper` of a few lines, which LLVM inlines wherever it is called."""
     compiled: Function = nb.njit(no_cpython_wrapper=True, forceinline=True, **_COMMON)(function)
     return compiled
-
-
-def owner_of(path: Path) -> str:
-    """Name of the engine (or of ``core``, ``gui``) that a source file belongs to; an empty text for other files."""
-    return path.relative_to(_PACKAGE).parts[0] if path.is_relative_to(_PACKAGE) else ""
-
-
-@functools.cache
-def cache_folder(owner: str) -> Path:
-    """Folder for the machine code of an engine, named after all sources that it can depend on."""
-    return Path(platformdirs.user_cache_dir("napari-gpubio", appauthor=False)) / f"{owner or 'other'}-{_hash(owner)}"
-
-
-def _hash(owner: str) -> str:
-    digest = hashlib.sha256(nb.__version__.encode())
-    for folder in sorted({"core", owner} - {""}):
-        for path in sorted((_PACKAGE / folder).rglob("*.py")):
-            text = path.read_bytes()
-            if b"core.jit" in text or b"numba" in text or "kernels" in path.parts:
-                digest.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0" + text)
-    return digest.hexdigest()[:16]
 
 
 def thread_count() -> int:
@@ -114,11 +92,41 @@ def run_blocks(
 
 @functools.cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(thread_count(), thread_name_prefix="napari-gpubio-cpu")
+    return ThreadPoolExecutor(thread_count(), thread_name_prefix="gpubio-cpu")
 
 
 def _forget_pool() -> None:
     _pool.cache_clear()
+
+
+class _Compilations(event.Listener):
+    """Counts the functions that Numba compiles, and the seconds that it takes."""
+
+    count = 0
+    report: Callable[[], object] | None = None
+
+    def on_start(self, _event: event.Event) -> None:
+        timing.begin_compiling()
+
+    def on_end(self, _event: event.Event) -> None:
+        self.count += 1
+        timing.end_compiling()
+        if self.report is not None:
+            self.report()
+
+
+_compilations = _Compilations()
+event.register("numba:compile", _compilations)
+
+
+def compiled_functions() -> int:
+    """Functions that Numba has compiled in this process; those found in the cache do not count."""
+    return _compilations.count
+
+
+def on_compilation(report: Callable[[], object] | None) -> None:
+    """Let a function be called after each compilation, in the thread that compiled; None ends that."""
+    _compilations.report = report
 
 
 if hasattr(os, "register_at_fork"):

@@ -2,7 +2,7 @@
 
 Included ``.cuh`` files are spliced into the text, because CuPy's disk cache does not look at the content of an
 included file and would run yesterday's code. Run parameters are kernel arguments; a ``define`` is for a real
-specialization only (the floating-point type, say).
+specialization only, such as the floating-point type.
 """
 
 import functools
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.timing import compiling
 
 POINTER: np.dtype[Any] = np.dtype(np.uintp, metadata={"pointer": True})  # a field of a struct that takes an array
 _INCLUDE = re.compile(r'^[ \t]*#include[ \t]+"([^"]+)"[^\n]*$', re.MULTILINE)
@@ -81,7 +82,8 @@ def kernel(path: Path, name: str, *, defines: tuple[str, ...] = (), strict: bool
     import cupy
 
     chosen = options(defines=defines, strict=strict, fast=fast)
-    return _module(path, chosen, cupy.cuda.Device().id).get_function(name)
+    with compiling():
+        return _module(path, chosen, cupy.cuda.Device().id).get_function(name)
 
 
 def struct_layout(fields: Mapping[str, Any]) -> np.dtype[Any]:

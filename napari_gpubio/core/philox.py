@@ -4,16 +4,15 @@ The counterpart of ``philox.cuh``. Because a work item's numbers do not depend o
 the number of threads or GPUs and a retry cannot change a result.
 """
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.parallel import cpu_threads
+from napari_gpubio.core.jit import helper, kernel, leaf, run_blocks
 
 _U32, _U64, _F32 = np.uint32, np.uint64, np.float32
 
 
-@nb.njit(cache=True)
+@helper
 def philox4x32(
     key0: np.uint32, key1: np.uint32, c0: np.uint32, c1: np.uint32, c2: np.uint32, c3: np.uint32
 ) -> tuple[np.uint32, np.uint32, np.uint32, np.uint32]:
@@ -29,17 +28,17 @@ def philox4x32(
     return c0, c1, c2, c3
 
 
-@nb.njit(cache=True)
+@leaf
 def unit_float(bits: np.uint32) -> np.float32:
     """32 random bits as a float32 in the open interval (0, 1); 23 of the bits are used."""
     return _F32((_F32(bits >> _U32(9)) + _F32(0.5)) * _F32(1.1920928955078125e-07))
 
 
-@nb.njit(cache=True, parallel=True, nogil=True)
-def _fill(seed: np.uint64, first_item: np.uint64, out: npt.NDArray[np.float32]) -> None:
+@kernel
+def _fill(start: int, stop: int, seed: np.uint64, first_item: np.uint64, out: npt.NDArray[np.float32]) -> None:
     key0, key1 = _U32(seed & _U64(0xFFFFFFFF)), _U32(seed >> _U64(32))
-    items, draws = out.shape
-    for i in nb.prange(items):
+    draws = out.shape[1]
+    for i in range(start, stop):
         item = first_item + _U64(i)
         for block in range((draws + 3) // 4):
             four = philox4x32(key0, key1, _U32(block), _U32(item & _U64(0xFFFFFFFF)), _U32(item >> _U64(32)), _U32(0))
@@ -65,6 +64,5 @@ def uniform(seed: int, first_item: int, items: int, draws: int) -> npt.NDArray[n
         Float32 array of shape ``(items, draws)``; row ``i`` depends on ``seed`` and ``first_item + i`` only.
     """
     out = np.empty((items, draws), np.float32)
-    with cpu_threads():
-        _fill(np.uint64(seed), np.uint64(first_item), out)
+    run_blocks(_fill, items, np.uint64(seed), np.uint64(first_item), out, least=10_000)
     return out

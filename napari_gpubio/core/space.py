@@ -23,7 +23,7 @@ _ZYX = np.eye(4)[[2, 1, 0, 3]]
 
 
 def checked_affine(affine: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return a 4 x 4 voxel-to-millimeter matrix as float64, or say what is wrong with it.
+    """Return a 4 x 4 voxel-to-millimeter matrix as float64, after checking it.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def world_axes_of(affine: Array) -> tuple[int, int, int]:
 
 
 def world_order(affine: Array) -> tuple[int, int, int]:
-    """Order of the voxel axes in which they follow x, y, z: ``array.transpose(order)`` of, say, a sagittal scan.
+    """Order of the voxel axes in which they follow x, y, z: ``array.transpose(order)``, as for a sagittal scan.
 
     A layer needs this order, because napari cuts slices along the axes of the array as well as of the world.
     """

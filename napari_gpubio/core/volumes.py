@@ -129,7 +129,7 @@ def open_nifti(path: str | Path) -> Any:
     Raises
     ------
     InvalidInput
-        If the file is missing, of another kind, damaged, shorter than its header says, or too large.
+        If the file is missing, of another kind, damaged, shorter than its header declares, or too large.
     """
     path = existing_file(path)
     if not path.name.lower().endswith(NIFTI_SUFFIXES):
@@ -139,7 +139,7 @@ def open_nifti(path: str | Path) -> Any:
     except _READ_ERRORS as error:
         raise damaged(path, error) from error
     if not isinstance(image, nib.Nifti1Image):
-        raise InvalidInput(f"{path.name} is not a NIfTI file, whatever its name says; convert it to NIfTI")
+        raise InvalidInput(f"{path.name} is not a NIfTI file despite its name; convert it to NIfTI")
     dtype = image.get_data_dtype()
     if dtype.kind not in "iuf":
         raise InvalidInput(f"{path.name} holds values of type {dtype}; only real numbers can be used: convert it")
@@ -150,7 +150,7 @@ def open_nifti(path: str | Path) -> Any:
 
 
 def nifti_array(image: Any, path: Path) -> Array:
-    """Read the data of an `open_nifti` image, scaled (to float32 at least) where the header says so."""
+    """Read the data of an `open_nifti` image, scaled (to float32 at least) where the header asks for it."""
     proxy = image.dataobj
     try:
         data = proxy.get_unscaled()

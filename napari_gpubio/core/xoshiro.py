@@ -6,23 +6,23 @@ how many were drawn before, and on nothing else; drawing one costs a quarter of 
 A state is a tuple of four uint32. Functions take and return it, since Numba's functions cannot keep one.
 """
 
-import numba as nb
 import numpy as np
 
+from napari_gpubio.core.jit import leaf
 from napari_gpubio.core.philox import philox4x32, unit_float
 
 _U, _L = np.uint32, np.uint64
 State = tuple[np.uint32, np.uint32, np.uint32, np.uint32]
 
 
-@nb.njit(inline="always")
+@leaf
 def stream(seed: np.uint64, item: np.uint64) -> State:
     """State of an item before its first draw."""
     low = _L(0xFFFFFFFF)
     return philox4x32(_U(seed & low), _U(seed >> _L(32)), _U(0), _U(item & low), _U(item >> _L(32)), _U(0))
 
 
-@nb.njit(inline="always")
+@leaf
 def next_bits(state: State) -> tuple[np.uint32, State]:
     """Return 32 random bits and the state after them."""
     a, b, c, d = state
@@ -38,7 +38,7 @@ def next_bits(state: State) -> tuple[np.uint32, State]:
     return bits, (a, b, c, d)
 
 
-@nb.njit(inline="always")
+@leaf
 def uniform(state: State) -> tuple[np.float32, State]:
     """Return a random number in (0, 1) and the state after it."""
     bits, state = next_bits(state)

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.arguments import add_settings, read_settings
+from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, read_settings, stop_at_interrupt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
-from napari_gpubio.core.terminal import STOPPED, draw_progress, stop_at_interrupt
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, one_volume
 from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings, denoise_fluence_steps
 from napari_gpubio.denoise.io.nifti import NiftiImage, read_image, read_mask, read_on_grid, write_image

@@ -1,4 +1,4 @@
-"""What is to be done soon, and once, however often it was asked for."""
+"""Debouncing: many requests, one action."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Run a generator of steps in a worker thread and hear of it in the GUI thread.
+"""Run a generator of steps in a worker thread and report to the GUI thread.
 
 A `Job` never closes a generator from outside: Stop sets the event that the generator watches, the generator returns
 what it has, and the worker thread itself closes it, so that GPU memory is freed where it was taken.
@@ -46,9 +46,9 @@ class Job(QObject):
     def __init__(self, make_steps: MakeSteps, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.stop_event = threading.Event()
-        self._is_heard = True  # by somebody; Qt's own object may be gone before a worker has ended
+        self._is_observed = True  # Qt's own object may be gone before the worker has ended
         self._make_steps = make_steps
-        self._told: Outcome | None = None
+        self._result: Outcome | None = None
         self._thread = threading.Thread(target=self._work, name="napari-gpubio job", daemon=True)
 
     def start(self) -> None:
@@ -60,21 +60,21 @@ class Job(QObject):
         self.stop_event.set()
 
     def wait(self, seconds: float) -> Outcome | None:
-        """Wait for the worker, so long at most; returns how it ended, which ``finished`` says too, or None."""
+        """Wait for the worker for at most some seconds; returns the outcome that ``finished`` carries, or None."""
         self._thread.join(seconds)
-        return None if self._thread.is_alive() else self._told
+        return None if self._thread.is_alive() else self._result
 
     def abandon(self) -> None:
-        """Stop, hear nothing more, and wait until the worker has freed what it holds."""
+        """Stop, emit nothing more, and wait until the worker has freed its resources."""
         self.stop_event.set()
-        self._is_heard = False
+        self._is_observed = False
         self.blockSignals(True)
         if self._thread.is_alive():
             self._thread.join(JOIN_SECONDS)
 
     def _work(self) -> None:
-        outcome = self._told = self._outcome()
-        if self._is_heard:
+        outcome = self._result = self._outcome()
+        if self._is_observed:
             self.finished.emit(outcome)
 
     def _outcome(self) -> Outcome:
@@ -86,7 +86,7 @@ class Job(QObject):
                 steps.close()
         except GpuBioError as error:
             return Outcome(error=str(error))
-        except Exception as error:  # whatever went wrong in a worker, the user must hear of it
+        except Exception as error:  # a worker's errors must reach the user
             logger.exception("a run failed")
             return Outcome(error=f"Something unexpected went wrong ({type(error).__name__}: {error}); see the log.")
 
@@ -96,7 +96,7 @@ class Job(QObject):
                 step = next(steps)
             except StopIteration as end:
                 return end.value
-            if self._is_heard:
+            if self._is_observed:
                 self.stepped.emit(step.showing(step.preview))  # made here, before the next step changes what it shows
 
 
@@ -117,7 +117,7 @@ class LatestJob(QObject):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a worker is at work, also one that is not heard any more."""
+        """Whether a worker is running, including one whose result no longer matters."""
         return bool(self._alive)
 
     def submit(self, make_steps: MakeSteps) -> None:
@@ -127,7 +127,7 @@ class LatestJob(QObject):
             self._next()
 
     def wait(self, seconds: float) -> None:
-        """Wait for the current request, so long at most; where that is enough, ``finished`` has been said on return.
+        """Wait for the current request for some seconds at most; ``finished`` is emitted before this returns, or later.
 
         What the window shows of it is then drawn together with whatever else has just changed.
         """
@@ -136,7 +136,7 @@ class LatestJob(QObject):
             self._ended(job, outcome)
 
     def cancel(self) -> None:
-        """Forget the waiting request and what the running one will say."""
+        """Drop the waiting request and ignore the running one's result."""
         self._waiting = None
         if self._running is not None:
             self._running.stop()
@@ -160,7 +160,7 @@ class LatestJob(QObject):
 
     def _ended(self, job: Job, outcome: Outcome) -> None:
         if job not in self._alive:
-            return  # what it said was still on its way when everything was abandoned
+            return  # its signal was still queued when everything was abandoned
         self._alive.discard(job)
         job.deleteLater()
         if job is not self._running:

@@ -1,5 +1,6 @@
 """The shared part of every dock widget: inputs on top; device, Run / Stop, progress, messages, Copy as Python below."""
 
+import logging
 import threading
 import time
 from collections.abc import Generator, Mapping
@@ -10,7 +11,6 @@ from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import (
     QApplication,
     QComboBox,
-    QFileDialog,
     QHBoxLayout,
     QLabel,
     QProgressBar,
@@ -25,11 +25,14 @@ from napari_gpubio.core.device import CPU, gpu_problem, list_devices
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.steps import Step
-from napari_gpubio.gui.closing import CloseGuard
+from napari_gpubio.gui import theme
+from napari_gpubio.gui.docking import CloseGuard
+from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.jobs import Job, Outcome
 from napari_gpubio.gui.script import checksum
+from napari_gpubio.gui.warming import BackgroundWarmup
 
-_ERROR, _NOTE = "color: #ff6b5e; font-weight: 600;", "color: #8fb3d9;"
+logger = logging.getLogger(__name__)
 
 
 class EnginePanel(QWidget):
@@ -43,9 +46,10 @@ class EnginePanel(QWidget):
     viewer
         The napari viewer (or its public proxy).
     run_text
-        What the Run button says.
+        Text of the Run button.
     """
 
+    engine = ""  # name of the engine whose CPU backend is compiled while the panel is open
     run_finished = Signal()
 
     def __init__(self, viewer: Any, *, run_text: str = "Run", parent: QWidget | None = None) -> None:
@@ -58,6 +62,10 @@ class EnginePanel(QWidget):
         self._parts: list[Any] = []
         self.inputs = QVBoxLayout()
         self._build()
+        self._warmup = BackgroundWarmup(self.engine, self)
+        self._runs_when_warm = False
+        self._warmup.progressed.connect(self._show_warmup)
+        self._warmup.finished.connect(self._on_warm)
         self._guard = CloseGuard(self)
         self._guard.closing.connect(self.teardown)
         self._guard.stayed.connect(self.revive)
@@ -110,12 +118,22 @@ class EnginePanel(QWidget):
         return self._job is not None
 
     @property
+    def waiting(self) -> bool:
+        """Whether a run will start as soon as the CPU backend is compiled."""
+        return self._runs_when_warm
+
+    @property
+    def warmup_process(self) -> Any:
+        """The process that compiles the CPU backend (a `QProcess`), or None."""
+        return self._warmup.process
+
+    @property
     def device(self) -> str:
         """The chosen device, as the API takes it."""
         return str(self._device.currentData())
 
     def choose_device(self, device: str) -> None:
-        """Choose a device of the list by its name; a name that is not there is added, and judged when it is used."""
+        """Choose a device of the list by its name; a name that is not there is added, and checked when it is used."""
         index = self._device.findData(device)
         if index < 0:
             self._device.addItem(device, device)
@@ -127,6 +145,10 @@ class EnginePanel(QWidget):
         if self.running:
             return
         self.clear_message()
+        if not self._waits_for_warmup():
+            self._start_run()
+
+    def _start_run(self) -> None:
         try:
             stop = threading.Event()
             steps = self.make_steps(stop)
@@ -139,27 +161,33 @@ class EnginePanel(QWidget):
         self._job.finished.connect(self._on_finished)
         self._begun = time.perf_counter()
         self._set_running(running=True)
-        self._status.setText("starting … (the first run on a machine compiles, up to a minute)")
+        self._status.setText("starting …")
         self._job.start()
 
     def run_again(self, *, end_first: bool = True) -> None:
         """Run with the inputs as they stand; a run that is under way is ended first (or waited for), and not shown."""
         if not self.running:
-            self.run()
+            if not self.waiting:
+                self.run()
             return
         self._rerun = True
         if end_first:
             self.stop()
 
     def stop(self) -> None:
-        """Ask the run to end; what was done is shown."""
+        """Ask the run to end; what was done is shown. A run that waits is cancelled."""
+        if self._runs_when_warm:
+            self._end_waiting()
+            self._status.setText("cancelled")
         if self._job is not None:
             self._status.setText("stopping …")
             self._job.stop()
 
     def teardown(self) -> None:
-        """End every run, hear nothing more of it, and let the viewer go; called when the panel goes away."""
+        """Stop every run, disconnect from the viewer, and release it; called when the panel is closed."""
         self._device.teardown()
+        self._warmup.stop()
+        self._end_waiting()
         self._rerun = False
         if self._job is not None:
             self._job.abandon()
@@ -176,30 +204,36 @@ class EnginePanel(QWidget):
     def showEvent(self, event: Any) -> None:
         """Qt: the panel comes on screen; make it wide enough for what it holds, now that this is known."""
         super().showEvent(event)
+        self._warmup.start()
         bar = self._scroll.verticalScrollBar().sizeHint().width()
         self.setMinimumWidth(max(self.minimumWidth(), self._content.minimumSizeHint().width() + bar + 16))
 
     # -- messages -------------------------------------------------------------------------------------------------
 
     def show_error(self, sentence: str) -> None:
-        """Show a sentence that says what is wrong and what to do."""
-        self._say(sentence, _ERROR)
+        """Show an error message: the problem and what to do about it."""
+        self._say(sentence, theme.ERROR_STYLE)
 
     def show_note(self, sentence: str) -> None:
-        """Show a sentence that the user should know."""
-        self._say(sentence, _NOTE)
+        """Show a note to the user."""
+        self._say(sentence, theme.NOTE_STYLE)
 
     def say(self, text: str) -> None:
         """Show a short text in the status line."""
         self._status.setText(text)
 
     def clear_message(self) -> None:
-        """Take the sentence away."""
+        """Remove the message."""
         self._message.hide()
 
     @property
+    def status(self) -> str:
+        """The text of the status line."""
+        return self._status.text()
+
+    @property
     def message(self) -> str:
-        """The sentence that is shown, or an empty text."""
+        """The message that is shown, or an empty text."""
         return self._message.text() if not self._message.isHidden() else ""
 
     def copy_script(self) -> None:
@@ -217,8 +251,8 @@ class EnginePanel(QWidget):
     def _script_with(self, painted: list[Any]) -> str:
         names = ", ".join(layer.name for layer in painted)
         title = f"Save the script, and {names} beside it"
-        chosen, _ = QFileDialog.getSaveFileName(self, title, "script.py", "Python (*.py)")
-        return self.save_script(Path(chosen), painted) if chosen else ""
+        chosen = save_path(self, title, "Python (*.py)", name="script.py")
+        return self.save_script(chosen, painted) if chosen else ""
 
     def save_script(self, path: Path, painted: list[Any]) -> str:
         """Write the script, and painted layers beside it with their checksums; returns the text."""
@@ -258,7 +292,7 @@ class EnginePanel(QWidget):
     def _footer(self) -> QHBoxLayout:
         self._device = DevicePicker(self)
         self.run_button = QPushButton(self._run_text, self)
-        self.run_button.clicked.connect(lambda: self.stop() if self.running else self.run())
+        self.run_button.clicked.connect(lambda: self.stop() if self.running or self.waiting else self.run())
         self._copy = QPushButton("Copy as Python", self)
         self._copy.setToolTip("Put a script that does exactly this on the clipboard")
         self._copy.clicked.connect(self.copy_script)
@@ -281,6 +315,36 @@ class EnginePanel(QWidget):
         self.run_button.setText("Stop" if running else self._run_text)
         self._bar.setRange(0, 0 if running else 1000)
         self._bar.setValue(0)
+
+    def _waits_for_warmup(self) -> bool:
+        """Put a run on the CPU off until the backend is compiled; it then starts by itself."""
+        if not self._device.uses_cpu or not self._warmup.is_needed:
+            return False
+        self._warmup.start()
+        self._runs_when_warm = True
+        self._set_running(running=True)
+        self._show_warmup()
+        return True
+
+    def _show_warmup(self, *_: Any) -> None:
+        if self._runs_when_warm:
+            self.show_note(f"{self._warmup.progress_text}. Then the run starts.")
+        else:
+            self._status.setText(self._warmup.progress_text)
+
+    def _on_warm(self, problem: str) -> None:
+        self._status.setText("")
+        if problem:
+            logger.warning("the CPU backend could not be compiled ahead: %s", problem)
+        if self._runs_when_warm:
+            self._end_waiting()
+            self._start_run()
+
+    def _end_waiting(self) -> None:
+        if self._runs_when_warm:
+            self._runs_when_warm = False
+            self._set_running(running=False)
+            self.clear_message()
 
     def _on_step(self, step: Step) -> None:
         if self._job is None:
@@ -323,7 +387,7 @@ def heading(text: str, parent: QWidget) -> QLabel:
 
 
 class DevicePicker(QComboBox):
-    """A list of this machine's devices; its tool tip says why there is no GPU where there is none.
+    """A list of this machine's devices; its tool tip explains why there is no GPU if there is none.
 
     GPUs are looked for in a worker, because the first look may take seconds.
     """
@@ -335,16 +399,23 @@ class DevicePicker(QComboBox):
         self.setToolTip("Where to compute; looking for GPUs …")
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(5)
-        self._look = Job(_look_for_gpus, self)
-        self._look.finished.connect(self._found)
-        self._look.start()
+        self._has_gpu = False
+        self._search = Job(_look_for_gpus, self)
+        self._search.finished.connect(self._on_search_finished)
+        self._search.start()
+
+    @property
+    def uses_cpu(self) -> bool:
+        """Whether the choice means the CPU; auto does as long as no GPU has been found."""
+        return self.currentData() == "cpu" or (self.currentData() == "auto" and not self._has_gpu)
 
     def teardown(self) -> None:
-        """Wait for the look to end."""
-        self._look.abandon()
+        """Wait for the search to end."""
+        self._search.abandon()
 
-    def _found(self, outcome: Outcome) -> None:
+    def _on_search_finished(self, outcome: Outcome) -> None:
         gpus, problem = outcome.result or ([], outcome.error)
+        self._has_gpu = bool(gpus)
         several = [("all GPUs", "cuda:all")] if len(gpus) > 1 else []
         for text, name in [(gpu.describe(), str(gpu)) for gpu in gpus] + several:
             if self.findData(name) < 0:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.arguments import add_settings, read_settings
+from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, read_settings, stop_at_interrupt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
-from napari_gpubio.core.terminal import STOPPED, draw_progress, stop_at_interrupt
 from napari_gpubio.speckle.io.frames import TIFF_SUFFIXES, read_frames, write_maps
 from napari_gpubio.speckle.noise import NoiseModel, measure_dark
 from napari_gpubio.speckle.registration import register

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.arguments import add_settings, read_settings
+from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.terminal import draw_progress
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts.gradient_check import check_gradients
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi

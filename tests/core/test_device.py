@@ -72,7 +72,7 @@ def test_the_argument_beats_the_environment_and_that_beats_automatic(fake_gpu, m
 
 @pytest.mark.parametrize("wish", ["cuda", "cuda:0", "cuda:all"])
 def test_a_gpu_by_name_never_falls_back(no_cupy, monkeypatch, wish):
-    with pytest.raises(GpuUnavailable, match=rf"device '{wish}' was asked for, but CuPy is not installed"):
+    with pytest.raises(GpuUnavailable, match=rf"device '{wish}' was requested, but CuPy is not installed"):
         choose_device(wish)
     monkeypatch.setenv(devices.ENVIRONMENT, wish)
     with pytest.raises(GpuUnavailable, match="CuPy is not installed"):

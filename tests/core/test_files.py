@@ -66,3 +66,22 @@ def test_the_samples_of_this_tree_are_found():
 def test_a_missing_sample_is_named():
     with pytest.raises(InvalidInput, match="no sample file 'gone'"):
         sample_path("gone")
+
+
+def test_owners_of_source_files():
+    assert files.owner_of(files._PACKAGE / "light" / "kernels" / "physics.py") == "light"
+    assert files.owner_of(files._PACKAGE.parent / "elsewhere.py") == ""
+
+
+def test_a_folder_for_each_engine_that_an_edit_renames(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_PACKAGE", tmp_path)
+    for name in ("core/random.py", "light/kernels/cpu.py", "dose/kernels/cpu.py", "light/model.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("a = 1\n")
+    before = {owner: files._hash_of_kernels(owner) for owner in ("light", "dose")}
+    (tmp_path / "light/model.py").write_text("a = 2\n")
+    assert {owner: files._hash_of_kernels(owner) for owner in before} == before
+    (tmp_path / "light/kernels/cpu.py").write_text("a = 2\n")
+    assert files._hash_of_kernels("light") != before["light"]
+    assert files._hash_of_kernels("dose") == before["dose"]

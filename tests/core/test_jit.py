@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numba as nb
 import numpy as np
@@ -73,31 +74,12 @@ def test_threads_may_call_at_the_same_time():
         np.testing.assert_array_equal(out, np.arange(500) ** 2 / 2)
 
 
-def test_owners_of_source_files():
-    assert jit.owner_of(jit._PACKAGE / "light" / "kernels" / "physics.py") == "light"
-    assert jit.owner_of(jit._PACKAGE.parent / "elsewhere.py") == ""
-
-
-def test_a_folder_for_each_engine_that_an_edit_renames(tmp_path, monkeypatch):
-    monkeypatch.setattr(jit, "_PACKAGE", tmp_path)
-    for name in ("core/random.py", "light/kernels/cpu.py", "dose/kernels/cpu.py", "light/model.py"):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("a = 1\n")
-    before = {owner: jit._hash(owner) for owner in ("light", "dose")}
-    (tmp_path / "light/model.py").write_text("a = 2\n")
-    assert {owner: jit._hash(owner) for owner in before} == before
-    (tmp_path / "light/kernels/cpu.py").write_text("a = 2\n")
-    assert jit._hash("light") != before["light"]
-    assert jit._hash("dose") == before["dose"]
-
-
 def test_the_cache_is_used_by_the_next_process(tmp_path):
     (tmp_path / "kept.py").write_text(
         "from napari_gpubio.core import jit\n@jit.kernel\ndef one(start, stop):\n    return stop\none(0, 1)\n"
         "print(sum(one.stats.cache_hits.values()))\n"
     )
-    environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(jit._PACKAGE.parent)}
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(Path(jit.__file__).parents[2])}
     hits = [
         subprocess.run(
             [sys.executable, str(tmp_path / "kept.py")], capture_output=True, text=True, check=True, env=environment

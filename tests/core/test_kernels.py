@@ -29,7 +29,7 @@ from tests.speckle.kernel_builds import recipes_of
 
 PACKAGE = Path(kernels.__file__).parents[1]
 SOURCES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.cu"))
-ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
+ARCHITECTURES = ["sm_90", *(pytest.param(name, marks=pytest.mark.validate) for name in ("sm_75", "sm_80", "sm_120"))]
 # The defines that an engine really compiles a file with; a file that is not named here is compiled with none.
 BOTH_REALS = [("REAL=float",), ("REAL=double",)]
 VOXELS = [
@@ -121,10 +121,11 @@ SPILLS = {
         for defines in builds
     },
 }
+# By default each file is compiled in its first build, and for one architecture; all of them with --validate.
 BUILDS = [
-    pytest.param(source, defines, id=" ".join((source, *defines)))
+    pytest.param(source, defines, id=" ".join((source, *defines)), marks=[pytest.mark.validate] if number else [])
     for source in SOURCES
-    for defines in SPECIALIZATIONS.get(source, [()])
+    for number, defines in enumerate(SPECIALIZATIONS.get(source, [()]))
 ]
 
 

@@ -39,7 +39,7 @@ def with_environment(start):
     for name in ("python", "napari-gpubio"):
         start.venv_program(name).parent.mkdir(parents=True, exist_ok=True)
         start.venv_program(name).touch()
-    start.STAMP.write_text(json.dumps({"project": start.project_hash(), "extras": ["all", "test"]}))
+    start.STAMP.write_text(json.dumps({"project": start.project_hash(), "extras": ["all"], "groups": ["test"]}))
     return start
 
 
@@ -64,26 +64,51 @@ def test_the_first_call_makes_and_fills_the_environment_the_second_does_not(star
     start.STAMP.unlink()
     start.venv_program("python").unlink()
     assert start.main(["demo"]) == 0
-    venv, pip, demo = start.calls
+    venv, pip, warm, demo = start.calls
+    assert warm[-1] == "warm"
     assert venv[1:3] == ["-m", "venv"]
     assert pip[-2:] == ["-e", f"{start.ROOT}[all]"]
     assert demo[1:] == ["demo", "--headless"]
     start.venv_program("python").touch()
     start.calls.clear()
     assert start.main(["demo"]) == 0
-    assert [call[1] for call in start.calls] == ["-c", "demo"]
+    assert [call[1] for call in start.calls] == ["-c", "-m", "demo"]
 
 
-def test_more_extras_are_added_to_what_is_there(start, with_environment):
+def test_more_extras_and_groups_are_added_to_what_is_there(start, with_environment, capsys):
     start.STAMP.write_text(json.dumps({"project": start.project_hash(), "extras": ["all", "cuda13"]}))
-    start.install(["all", "test"])
-    assert start.calls[-1][-1].endswith("[all,cuda13,test]")
-    assert start.is_installed(["test", "cuda13"])
+    start.install(["all", "zarr"], ["test"])
+    pip = start.calls[-1]
+    at = pip.index("-e") + 1
+    assert pip[at].endswith("[all,cuda13,zarr]")
+    assert pip[at + 1 :] == start.requirements("test")
+    assert "installing napari-gpubio[all,cuda13,zarr] and its test group into" in capsys.readouterr().out
+    assert start.is_installed(["zarr", "cuda13"], ["test"])
+
+
+def test_the_packages_of_a_group_outlive_a_change_of_the_project(start, with_environment):
+    start.STAMP.write_text(json.dumps({"project": "old", "extras": ["all"], "groups": ["test"]}))
+    start.install(["all"], [])
+    assert start.calls[-1][-1] == start.requirements("test")[-1]
+    assert start.is_installed(["all"], ["test"])
+
+
+def test_a_group_is_read_with_the_groups_it_includes(start, tmp_path, monkeypatch):
+    groups = '[dependency-groups]\na = ["x>=1", { include-group = "b" }, "z"]\nb = ["y; sys_platform == \'linux\'"]\n'
+    (tmp_path / "pyproject.toml").write_text(groups)
+    monkeypatch.setattr(start, "ROOT", tmp_path)
+    assert start.requirements("a") == ["x>=1", "y; sys_platform == 'linux'", "z"]
+
+
+def test_developers_get_what_the_tests_need_and_more(start):
+    test, dev = start.requirements("test"), start.requirements("dev")
+    assert set(test) < set(dev)
+    assert any(requirement.startswith("pytest") for requirement in test)
 
 
 def test_a_changed_project_is_installed_again(start, with_environment):
-    start.STAMP.write_text(json.dumps({"project": "old", "extras": ["all", "test"]}))
-    assert not start.is_installed(["all"])
+    start.STAMP.write_text(json.dumps({"project": "old", "extras": ["all"], "groups": ["test"]}))
+    assert not start.is_installed(["all"], [])
 
 
 def test_a_failed_installation_is_a_sentence_and_leaves_no_stamp(start, with_environment, monkeypatch, capsys):
@@ -101,9 +126,27 @@ def test_tests_run_under_a_virtual_display_where_there_is_one(start, with_enviro
     monkeypatch.setattr(start.sys, "platform", "linux")
     assert start.main(["test", "tests/core", "-q"]) == 0
     assert start.calls[-1][0].endswith("xvfb-run" if xvfb else "python")
-    assert start.calls[-1][-3:] == ["pytest", "tests/core", "-q"]
+    assert start.calls[-1][-2:] == ["tests/core", "-q"]
+    assert "pytest" in start.calls[-1]
     assert ("apt-get install -y xvfb" in capsys.readouterr().out) is not xvfb
     assert start.how["cwd"] == start.ROOT
+
+
+def test_tests_share_workers_unless_the_user_says_otherwise(start, with_environment):
+    start.main(["test"])
+    assert "-n" in start.calls[-1]
+    assert start.calls[-2][-1] == "warm"
+    for words in (["-n0"], ["-n", "3"], ["--pdb"]):
+        start.main(["test", *words])
+        assert start.calls[-1].count("--dist") == 0
+
+
+def test_a_warm_up_that_fails_stops_nothing(start, with_environment, monkeypatch, capsys):
+    monkeypatch.setattr(start, "environment_works", lambda: True)
+    start.status = 5
+    start.main(["demo"])
+    assert "compiled when it is first used" in capsys.readouterr().out
+    assert start.calls[-1][1:2] == ["demo"]
 
 
 def test_exit_status_is_passed_on(start, with_environment, monkeypatch):

@@ -1,11 +1,11 @@
 """xoshiro128++ begun by Philox: published answers, backends bit for bit, independence of neighbors."""
 
-import numba as nb
 import numpy as np
 import pytest
 from scipy import stats
 
 from napari_gpubio.core import kernels, philox, xoshiro
+from napari_gpubio.core.jit import kernel
 
 CU = kernels._CORE / "xoshiro.cu"
 # The reference implementation (Blackman & Vigna), begun with the state 1, 2, 3, 4.
@@ -13,7 +13,17 @@ KNOWN = (641, 1573767, 3222811527, 3517856514, 836907274, 4247214768, 3867114732
 STREAMS = [(0, 0), (1, 0), (12345678901234567890, 2**32 - 50), (2**64 - 1, 2**40 + 3), (42, 2**63)]
 
 
-@nb.njit
+@kernel
+def state_of(seed, item):
+    return xoshiro.stream(seed, item)
+
+
+@kernel
+def philox_words(k0, k1, c0, c1, c2, c3):
+    return philox.philox4x32(k0, k1, c0, c1, c2, c3)
+
+
+@kernel
 def words_after(state, count):
     out = np.empty(count, np.uint32)
     for i in range(count):
@@ -21,7 +31,7 @@ def words_after(state, count):
     return out
 
 
-@nb.njit
+@kernel
 def words(seed, first, items, count):
     out = np.empty((items, count), np.uint32)
     for i in range(items):
@@ -40,8 +50,7 @@ def test_known_answers():
 
 
 def test_philox_begins_the_state():
-    begun = xoshiro.stream(np.uint64(7), np.uint64(2**40 + 1))
-    assert begun == philox.philox4x32(*map(np.uint32, (7, 0, 0, 1, 256, 0)))
+    assert state_of(np.uint64(7), np.uint64(2**40 + 1)) == philox_words(*map(np.uint32, (7, 0, 0, 1, 256, 0)))
 
 
 def run_kernel(kernel, seed, first, items, count):

@@ -3,7 +3,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from napari_gpubio.gui.lines import Uniform, pack_lines
-from napari_gpubio.gui.lines.display import display_matrix, thumbnail
+from napari_gpubio.gui.lines.packed import display_matrix, thumbnail
 
 
 @pytest.mark.parametrize("displayed", [[1, 2], [0, 2], [0, 1], [2, 1], [0, 1, 2], [1, 2, 0]])

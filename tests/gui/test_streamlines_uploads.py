@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.gui.streamlines import uploads, visual
-from napari_gpubio.gui.streamlines.screen import CanvasScreen
+from napari_gpubio.gui.streamlines.visual import CanvasScreen
 from tests.gui.streamline_samples import BLUE, GREEN, RED, count, cross, seen
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from napari_gpubio.core.checks import Check, Finding
 from napari_gpubio.core.device import Device
 from napari_gpubio.denoise.gui.panel import DenoisePanel
-from napari_gpubio.gui.window_checks import docked, findings_of, shown_viewer, wait_until
+from napari_gpubio.gui.checks import docked, findings_of, shown_viewer, wait_until
 
 MOST_MS = 100.0  # from a step of the slider to the first picture in its layer
 SIDE = 100

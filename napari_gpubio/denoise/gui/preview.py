@@ -14,7 +14,7 @@ from napari_gpubio.denoise.gui.request import Request
 from napari_gpubio.denoise.gui.slab import Preview, Shown, preview_steps, shown_slice
 from napari_gpubio.gui.debounce import Debouncer
 from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.gui.orientation import camera_of
+from napari_gpubio.gui.views import camera_of
 
 _WORD = "denoise preview"
 _STARTING = "preview … (the first run on a machine compiles, up to a minute)"

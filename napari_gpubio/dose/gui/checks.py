@@ -13,7 +13,7 @@ from napari_gpubio.dose.gui.panel import DosePanel
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.napari_io import dose_layer, labels_layer
 from napari_gpubio.dose.structures.labels import LabelStructures
-from napari_gpubio.gui.window_checks import docked, findings_of, let_draw, shown_viewer, wait_until
+from napari_gpubio.gui.checks import docked, findings_of, let_draw, shown_viewer, wait_until
 
 MOST_MS = 50.0  # from a stroke to the curves in the plot, which the window then draws
 SIDE = 256

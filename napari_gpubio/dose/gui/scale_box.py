@@ -6,7 +6,7 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 from napari_gpubio.core.napari_io import carried
-from napari_gpubio.dose.gui.number_box import NumberBox, SliderRow
+from napari_gpubio.gui.fields import NumberBox, SliderRow
 from napari_gpubio.gui.forms import aligned_form, row_label
 
 FACTOR, LIGHT = "factor", "power × time"

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from qtpy.QtCore import QObject, Signal
 
-from napari_gpubio.gui.marker_tool import MarkerTool, Position
-from napari_gpubio.gui.picking import clicked_position
+from napari_gpubio.gui.picking import MarkerTool, Position, clicked_position
 
 
 class VoxelTool(MarkerTool):

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from napari_gpubio.core.jit import helper, kernel
 
 if TYPE_CHECKING:
     from napari_gpubio.gui.lines.packed import Lines
@@ -67,7 +68,7 @@ def nearest_line(
     return None if found < 0 else int(found)
 
 
-@numba.njit(cache=True, nogil=True)
+@helper
 def _box_reaches(low: Floats, high: Floats, row: Floats, reach: float) -> bool:
     """Whether a box has a part with -reach <= row . (x, y, z, 1) <= reach."""
     center, half = row[3], np.float32(0.0)
@@ -77,7 +78,7 @@ def _box_reaches(low: Floats, high: Floats, row: Floats, reach: float) -> bool:
     return abs(center) <= half + reach
 
 
-@numba.njit(cache=True, nogil=True)
+@helper
 def _closest_approach(start: tuple, step: tuple, half_slab: float) -> tuple[float, float]:
     """Squared distance of a segment from the ray, and where along the ray; infinite if it misses the slab."""
     first, last = np.float32(0.0), np.float32(1.0)
@@ -97,7 +98,7 @@ def _closest_approach(start: tuple, step: tuple, half_slab: float) -> tuple[floa
     return u * u + v * v, start[2] + where * step[2]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _nearest_line(
     vertices: Floats,
     offsets: npt.NDArray[np.int64],
@@ -136,7 +137,7 @@ def _nearest_line(
     return best
 
 
-@numba.njit(cache=True, nogil=True)
+@helper
 def _in_frame(vertex: Floats, frame: Floats) -> tuple[float, float, float]:
     x, y, z = vertex[0], vertex[1], vertex[2]
     return (

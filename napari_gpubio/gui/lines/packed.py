@@ -1,16 +1,58 @@
-"""Streamlines as the graphics card wants them: one vertex buffer, one index buffer, and a box around each line."""
+"""Streamlines packed for the GPU: one vertex buffer, one index buffer, and a bounding box for each line."""
 
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.gui.lines.paint import DIRECTION, UNIFORM, Paint
+from napari_gpubio.core.jit import kernel
+from napari_gpubio.gui.lines.paint import DIRECTION, UNIFORM, Paint, unpack_rgb
+
+if TYPE_CHECKING:
+    from napari_gpubio.gui.lines.packed import Lines
+
+
+Array = npt.NDArray[Any]
+_THUMBNAIL_POINTS = 4096
+
+
+def display_matrix(linear: Array, displayed: list[int]) -> npt.NDArray[np.float64]:
+    """Map data (x, y, z) to the local coordinates of napari's layer node, shape (3, 3).
+
+    napari gives the node only the part of the transform that belongs to the displayed axes: it drops what a rotated
+    layer's hidden axis adds to the picture. This matrix puts that back, so that node transform times this matrix is
+    the true projection of the world on the displayed axes; without rotation it merely selects and orders axes.
+
+    Parameters
+    ----------
+    linear
+        3 x 3 map from data to world, both in layer axes z, y, x.
+    displayed
+        Layer axes on the canvas, as napari orders them (the last one is drawn from left to right).
+    """
+    rows = list(displayed)[::-1]
+    matrix = np.zeros((3, 3))
+    # the pseudo-inverse, because an affine that exchanges axes leaves napari's own part without an inverse
+    matrix[: len(rows)] = np.linalg.pinv(linear[np.ix_(rows, rows)]) @ linear[rows][:, ::-1]
+    return matrix
+
+
+def thumbnail(lines: "Lines", axes: list[int], shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    """Picture of evenly spaced points, projected on two layer axes."""
+    picture = np.zeros(shape, np.uint8)
+    picture[..., 3] = 255
+    some = lines.vertices[:: max(1, len(lines.vertices) // _THUMBNAIL_POINTS)]
+    if len(some):
+        low, high = lines.extent[:, axes]
+        scale = (min(shape[:2]) - 1) / max(float((high - low).max()), 1e-6)
+        row, column = ((some[:, 2::-1][:, axes] - low) * scale).astype(np.intp).T
+        picture[row, column, :3] = unpack_rgb(some[:, 3])
+    return picture
+
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
@@ -20,7 +62,7 @@ Segments = npt.NDArray[np.uint32]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Lines:
-    """Streamlines as the graphics card wants them; `pack_lines` makes them.
+    """Streamlines packed for the GPU; made by `pack_lines`.
 
     One object holds everything that must fit together, so that a thread which picks while the lines are replaced
     reads either the old ones or the new ones.
@@ -181,7 +223,7 @@ def _checked(points: npt.ArrayLike, offsets: npt.ArrayLike) -> tuple[Floats, Off
 
 
 def _columns(table: Mapping[str, npt.ArrayLike] | None, rows: int, what: str) -> dict[str, Array]:
-    """Return named numbers as arrays of shape (rows,), or say which name does not fit."""
+    """Return named numbers as arrays of shape (rows,), or raise an error that names the one that does not fit."""
     columns = {name: np.asarray(values) for name, values in (table or {}).items()}
     for name, values in columns.items():
         if values.shape != (rows,) or values.dtype.kind not in "biuf":
@@ -208,7 +250,7 @@ def _segments_of(offsets: Offsets, shown: npt.NDArray[np.bool_]) -> Segments:
     return segments
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _pack(points: Floats, vertices: Floats) -> int:
     """Turn z, y, x into x, y, z and a black color; return the first point that is not finite, or -1."""
     bad = -1
@@ -223,7 +265,7 @@ def _pack(points: Floats, vertices: Floats) -> int:
     return bad
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _boxes(vertices: Floats, offsets: Offsets, lows: Floats, highs: Floats) -> None:
     for line in range(len(lows)):
         for axis in range(3):
@@ -236,7 +278,7 @@ def _boxes(vertices: Floats, offsets: Offsets, lows: Floats, highs: Floats) -> N
             highs[line, axis] = high
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _write_segments(offsets: Offsets, shown: npt.NDArray[np.bool_], out: Segments) -> int:
     count = 0
     for line in range(len(shown)):

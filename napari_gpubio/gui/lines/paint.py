@@ -1,15 +1,16 @@
 """Colors of packed lines: by direction, all the same, or by a number.
 
-A paint is a small value that says everything that the colors depend on besides the lines themselves. So a worker can
-paint lines before a layer has them, and the layer can tell whether they already look as they should.
+A paint is a small value that holds everything the colors depend on besides the lines themselves. So a worker can
+paint lines before a layer has them, and the layer can check whether they have the right colors already.
 """
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from napari_gpubio.core.jit import kernel
 
 if TYPE_CHECKING:
     from napari_gpubio.gui.lines.packed import Lines
@@ -41,7 +42,7 @@ class ByDirection:
         object.__setattr__(self, "linear", tuple(map(tuple, matrix.tolist())))
 
     def fits(self, _lines: "Lines") -> bool:
-        """Tell whether these lines can be painted so: all can."""
+        """Whether these lines can be colored this way: all can."""
         return True
 
     def apply(self, lines: "Lines") -> None:
@@ -66,7 +67,7 @@ class Uniform:
         object.__setattr__(self, "rgb", tuple(map(float, self.rgb)))
 
     def fits(self, _lines: "Lines") -> bool:
-        """Tell whether these lines can be painted so: all can."""
+        """Whether these lines can be colored this way: all can."""
         return True
 
     def apply(self, lines: "Lines") -> None:
@@ -96,7 +97,7 @@ class ByNumber:
         object.__setattr__(self, "lut", tuple(map(float, self.lut)))
 
     def fits(self, lines: "Lines") -> bool:
-        """Tell whether these lines have the number."""
+        """Whether these lines have the number."""
         return lines.numbers(self.name) is not None
 
     def apply(self, lines: "Lines") -> None:
@@ -106,7 +107,10 @@ class ByNumber:
         if values.dtype not in (np.float32, np.float64):
             values = values.astype(np.float64)
         gray = pack_rgb(np.divide(NO_VALUE_RGB, 255))
-        colors = _value_colors(values, np.array(self.lut, np.float32), float(low), float(high), gray)
+        colors = np.empty(len(values), np.float32)
+        _color_values(
+            np.ascontiguousarray(values), np.array(self.lut, np.float32), float(low), float(high), float(gray), colors
+        )
         lines.vertices[:, 3] = np.repeat(colors, lines.counts) if self.name in lines.per_fiber else colors
 
 
@@ -135,7 +139,7 @@ def automatic_limits(values: Array) -> tuple[float, float]:
     return (low, high) if high > low else (low, low + 1.0)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _paint_direction(vertices: Floats, offsets: npt.NDArray[np.int64], linear: Floats) -> None:
     """Pack |tangent| / length, from central differences (one-sided at the ends)."""
     for line in range(len(offsets) - 1):
@@ -155,14 +159,12 @@ def _paint_direction(vertices: Floats, offsets: npt.NDArray[np.int64], linear: F
             vertices[n, 3] = red * np.float32(65536.0) + green * np.float32(256.0) + blue
 
 
-@numba.njit(cache=True, nogil=True)
-def _value_colors(values: Array, lut: Floats, low: float, high: float, no_value: float) -> Floats:
-    colors = np.empty(len(values), np.float32)
+@kernel
+def _color_values(values: Array, lut: Floats, low: float, high: float, no_value: float, colors: Floats) -> None:
     top = len(lut) - 1
     scale = top / (high - low)
     for n in range(len(values)):
         if np.isfinite(values[n]):
-            colors[n] = lut[int(min(max((values[n] - low) * scale, 0.0), top) + 0.5)]
+            colors[n] = lut[np.int64(min(max((values[n] - low) * scale, 0.0), top) + 0.5)]
         else:
             colors[n] = no_value
-    return colors

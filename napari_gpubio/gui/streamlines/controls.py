@@ -41,7 +41,7 @@ def _controls_factory() -> Any:
     from qtpy.QtCore import QSignalBlocker
     from qtpy.QtWidgets import QComboBox
 
-    from napari_gpubio.gui.number_field import NumberBox
+    from napari_gpubio.gui.fields import NumberBox
 
     class QtStreamlinesControls(QtLayerControls):
         """Opacity and blending as for every layer, then what is particular to streamlines."""

@@ -17,9 +17,8 @@ from napari.utils.events import Event
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.lines import DIRECTION, Lines, pack_lines
-from napari_gpubio.gui.lines.display import thumbnail
-from napari_gpubio.gui.streamlines.colored_layer import ColoredLayer
-from napari_gpubio.gui.streamlines.coloring import Coloring
+from napari_gpubio.gui.lines.packed import thumbnail
+from napari_gpubio.gui.streamlines.coloring import ColoredLayer, Coloring
 from napari_gpubio.gui.streamlines.picked_layer import PickedLayer
 from napari_gpubio.gui.streamlines.tracks_view import TracksView, streamlines_of, tracks_of
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.gui.lines.display import display_matrix
+from napari_gpubio.gui.lines.packed import display_matrix
 from napari_gpubio.gui.streamlines.layer import Streamlines
 from napari_gpubio.gui.streamlines.visual import Bundle
 
@@ -116,7 +116,7 @@ def _screen_of(canvas: Any) -> Any:
     try:
         from qtpy.QtCore import QObject
 
-        from napari_gpubio.gui.streamlines.screen import CanvasScreen
+        from napari_gpubio.gui.streamlines.visual import CanvasScreen
     except ImportError:
         return None
     return CanvasScreen(canvas) if isinstance(getattr(canvas, "native", None), QObject) else None

@@ -76,7 +76,7 @@ class Upload:
         """Take another array, contiguous in memory; nothing of the old one is drawn any more."""
         self._array, self._sent, self.there = array, 0, 0
         if len(array):
-            self.buffer.set_data(array[:1])  # tells the buffer what a row is
+            self.buffer.set_data(array[:1])  # sets the buffer's row type
             self.buffer.resize_bytes(array.nbytes)
 
     def renew(self, array: npt.NDArray[Any]) -> None:

@@ -1,14 +1,11 @@
-"""How streamlines are drawn: a vispy visual that knows nothing of napari.
+"""Whether a canvas is drawn on the screen or into a picture; vispy draws both in the same way."""
 
-One vertex buffer of vec4 (x, y, z, packed color) in data coordinates stays on the graphics card; an index buffer says
-which segments are drawn, so that a filter never uploads a vertex. Projection on the displayed axes and the slab
-around a slice are uniforms, so that neither slicing nor turning the axes uploads anything at all.
-"""
-
+import weakref
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from qtpy.QtCore import QEvent, QObject, QTimer
 from vispy import gloo
 from vispy.scene.visuals import create_visual_node
 from vispy.visuals import CompoundVisual, Visual
@@ -18,6 +15,59 @@ from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.lines.packed import write_segments
 from napari_gpubio.gui.lines.paint import pack_rgb
 from napari_gpubio.gui.streamlines.uploads import FrontIndexBuffer, Pace, Screen, Upload, drawable
+
+
+class CanvasScreen(QObject):
+    """Watches the widget of a vispy canvas.
+
+    Parameters
+    ----------
+    canvas
+        A vispy canvas on a Qt widget.
+
+    Attributes
+    ----------
+    painting
+        The draw that goes on now was asked for by the window, not by someone who wants a picture.
+    """
+
+    def __init__(self, canvas: Any) -> None:
+        super().__init__(canvas.native)
+        self.painting = False
+        self._canvas = weakref.ref(canvas)
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.timeout.connect(self._on_timer)
+        canvas.native.installEventFilter(self)
+        canvas.events.draw.connect(self._on_drawn, position="last")
+
+    def eventFilter(self, _widget: QObject, event: QEvent) -> bool:
+        """Qt: a paint event comes before the draw that it causes."""
+        if event.type() == QEvent.Type.Paint:
+            self.painting = True
+        return False
+
+    def paint_again(self) -> None:
+        """Ask for another frame, from within a draw (where Qt does not listen to the canvas's own `update`)."""
+        self._timer.start(0)
+
+    def stop(self) -> None:
+        """Watch no longer."""
+        self.painting = False
+        self._timer.stop()
+        canvas = self._canvas()
+        if canvas is not None:
+            canvas.events.draw.disconnect(self._on_drawn)
+        self.deleteLater()  # which ends the filter, too
+
+    def _on_drawn(self, _event: Any) -> None:
+        self.painting = False
+
+    def _on_timer(self) -> None:
+        canvas = self._canvas()
+        if canvas is not None:
+            canvas.update()
+
 
 _VERTEX_SHADER = """
 attribute vec4 a_vertex;      // x, y, z in data units; color as red * 65536 + green * 256 + blue

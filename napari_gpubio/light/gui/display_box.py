@@ -7,8 +7,8 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QWidget
 
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import aligned_form, row_label
-from napari_gpubio.gui.number_field import NumberBox
 from napari_gpubio.light.gui.decade_bar import DecadeBar
 from napari_gpubio.light.gui.picture_inputs import decades_input, keep_button
 from napari_gpubio.light.result import UNITS

@@ -3,8 +3,8 @@
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QComboBox, QHBoxLayout, QWidget
 
+from napari_gpubio.gui.fields import share_width
 from napari_gpubio.gui.forms import Folded, aligned_form, row_label
-from napari_gpubio.gui.number_field import share_width
 from napari_gpubio.light.settings import FACE_RULES
 
 AXES = ("x", "y", "z")

@@ -8,7 +8,7 @@ from qtpy.QtWidgets import QLabel, QWidget
 
 from napari_gpubio.gui.forms import LABEL_WIDTH, aligned_form, row_label
 from napari_gpubio.gui.layer_box import LayerBox
-from napari_gpubio.gui.view_box import ViewBox
+from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.light.gui.tissue import Tissue
 
 _NARROWEST = 150  # pixels

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from qtpy.QtCore import Signal
 
-from napari_gpubio.gui.marker_tool import MarkerTool
+from napari_gpubio.gui.picking import MarkerTool
 from napari_gpubio.light.gui.tissue import Position, Sight
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from qtpy.QtCore import QObject, QSize
 from qtpy.QtWidgets import QTabWidget, QVBoxLayout, QWidget
 
-from napari_gpubio.gui.dock_window import DockWindow
+from napari_gpubio.gui.docking import DockWindow
 from napari_gpubio.light.gui.plots_detectors import DetectorPlot
 from napari_gpubio.light.gui.plots_profile import ProfilePlot
 from napari_gpubio.light.numbers import PER_PHOTON, FluenceUnit

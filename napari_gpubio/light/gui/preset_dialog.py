@@ -14,7 +14,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.gui.number_field import NumberBox
+from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.light.gui.preset_composition import CompositionForm
 from napari_gpubio.light.gui.preset_plot import PresetPlot
 from napari_gpubio.light.gui.preset_tissues import TissueList

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from qtpy.QtCore import Qt
 
-from napari_gpubio.gui.tables.model import Place
+from napari_gpubio.gui.tables import Place
 from napari_gpubio.light.gui.property_columns import COLUMNS
 from napari_gpubio.light.gui.property_model import PropertyModel
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from qtpy.QtGui import QColor
 
-from napari_gpubio.gui.tables.model import MISSING, WRONG, Column
+from napari_gpubio.gui.tables import MISSING, WRONG, Column
 from napari_gpubio.light.gui.property_rows import NUMBERS, PropertyRow
 
 Rgba = Sequence[float]

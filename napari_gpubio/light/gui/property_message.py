@@ -5,7 +5,7 @@ from typing import Any
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QLabel, QVBoxLayout, QWidget
 
-from napari_gpubio.gui.tables.model import Place
+from napari_gpubio.gui.tables import Place
 from napari_gpubio.light.gui.property_model import PropertyModel
 
 _STYLES = {

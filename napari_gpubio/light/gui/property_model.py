@@ -7,7 +7,7 @@ from typing import Any
 from qtpy.QtCore import QModelIndex, Qt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.gui.tables.model import CellModel, Place, aligned
+from napari_gpubio.gui.tables import CellModel, Place, aligned
 from napari_gpubio.light.gui.property_columns import COLUMNS, FIELDS, LEFT, Rgba, background, chips, foreground
 from napari_gpubio.light.gui.property_rows import NUMBERS, UNITS, WITH_UNIT, PropertyRow, Recipe
 from napari_gpubio.light.model import OUTSIDE, Medium

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import ParamInfo, param_info
-from napari_gpubio.gui.tables.numbers import Cell, shown_number, typed_number
+from napari_gpubio.gui.tables import Cell, shown_number, typed_number
 from napari_gpubio.light.model import Medium
 
 UNITS = {"1/mm": 1, "1/cm": 10}  # how many of the unit make 1/mm

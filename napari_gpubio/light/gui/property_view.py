@@ -5,8 +5,7 @@ from typing import Any
 from qtpy.QtCore import QModelIndex, Qt, Signal
 from qtpy.QtWidgets import QAbstractItemView, QApplication, QWidget
 
-from napari_gpubio.gui.tables.editor import CHIP_PIXELS
-from napari_gpubio.gui.tables.view import CellView
+from napari_gpubio.gui.tables import CHIP_PIXELS, CellView
 from napari_gpubio.light.gui.property_clipboard import placed, text_of
 from napari_gpubio.light.gui.property_columns import COLUMNS, FIELDS
 from napari_gpubio.light.gui.property_model import PropertyModel

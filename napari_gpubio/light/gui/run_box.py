@@ -8,8 +8,8 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QSpinBox, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.gui.fields import NumberBox, share_width
 from napari_gpubio.gui.forms import ParamForm, aligned_form, row_label
-from napari_gpubio.gui.number_field import NumberBox, share_width
 from napari_gpubio.light.gui.faces_box import FacesBox
 from napari_gpubio.light.gui.photon_box import PhotonBox
 from napari_gpubio.light.settings import Settings

@@ -9,10 +9,9 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.gui.fields import NumberBox, NumberRow
 from napari_gpubio.gui.forms import ParamForm, aligned_form, row_label
 from napari_gpubio.gui.layer_box import LayerBox
-from napari_gpubio.gui.number_field import NumberBox
-from napari_gpubio.light.gui.number_row import NumberRow
 from napari_gpubio.light.gui.optodes import Optodes, Placement
 from napari_gpubio.light.source import KINDS, Source
 

@@ -9,8 +9,8 @@ import numpy as np
 from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.gui.slices import SliceGuide
-from napari_gpubio.gui.tables.numbers import typed_number
+from napari_gpubio.gui.tables import typed_number
+from napari_gpubio.gui.views import SliceGuide
 from napari_gpubio.light.gui.detector_box import DetectorBox
 from napari_gpubio.light.gui.optode_layers import OptodeLayers
 from napari_gpubio.light.gui.optode_tool import OptodeTool

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from napari_gpubio.core.command_line import STOPPED, draw_progress, stop_at_interrupt
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.core.terminal import STOPPED, draw_progress, stop_at_interrupt
 from napari_gpubio.light.io.mci import MciRun, read_mci
 from napari_gpubio.light.io.mco import write_mco
 from napari_gpubio.light.layers.result import LayeredResult

@@ -5,7 +5,7 @@ from typing import Any
 
 from napari_gpubio.core.checks import Check, Finding
 from napari_gpubio.core.device import Device
-from napari_gpubio.gui.window_checks import docked, findings_of, shown_viewer, wait_until
+from napari_gpubio.gui.checks import docked, findings_of, shown_viewer, wait_until
 from napari_gpubio.speckle.gui.panel import SpecklePanel
 from napari_gpubio.speckle.gui.source_pages import SimulatedPage
 from napari_gpubio.speckle.live.checks import RATE_HZ, SHAPE

@@ -15,9 +15,9 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import aligned_form, row_label
 from napari_gpubio.gui.layer_box import LayerBox
-from napari_gpubio.gui.number_field import NumberBox
 from napari_gpubio.speckle.gui.color_bar import ColorBar
 from napari_gpubio.speckle.gui.live_layers import limits_of, set_limits
 from napari_gpubio.speckle.gui.words import MAPS, PANEL

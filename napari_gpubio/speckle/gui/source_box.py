@@ -6,8 +6,8 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QComboBox, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import aligned_form, row_label
-from napari_gpubio.gui.number_field import NumberBox
 from napari_gpubio.speckle.gui.places import Place
 from napari_gpubio.speckle.gui.source_pages import PAGES, Page, SimulatedPage, StackPage
 

@@ -11,9 +11,9 @@ from qtpy.QtWidgets import QCheckBox, QFileDialog, QLabel, QLineEdit, QSlider, Q
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import aligned_form, row_label
 from napari_gpubio.gui.layer_box import LayerBox
-from napari_gpubio.gui.number_field import NumberBox
 from napari_gpubio.speckle.frames import FrameStack
 from napari_gpubio.speckle.gui.form_parts import faint, row_of, small_button, whole_box
 from napari_gpubio.speckle.gui.places import Place, place_of

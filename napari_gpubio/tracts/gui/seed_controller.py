@@ -9,7 +9,7 @@ from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.space import viewer_to_world, world_to_viewer
-from napari_gpubio.gui.slices import show_slices_at
+from napari_gpubio.gui.views import show_slices_at
 from napari_gpubio.tracts.gui.bundle_layers import BundleLayers
 from napari_gpubio.tracts.gui.bundles import BundleList
 from napari_gpubio.tracts.gui.request import Position

@@ -5,8 +5,7 @@ from typing import Any
 
 from qtpy.QtCore import QObject, Signal
 
-from napari_gpubio.gui.marker_tool import MarkerTool, Position
-from napari_gpubio.gui.picking import clicked_position, drag_on_plane
+from napari_gpubio.gui.picking import MarkerTool, Position, clicked_position, drag_on_plane
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.napari_io import field_of
 

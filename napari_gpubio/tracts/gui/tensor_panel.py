@@ -29,7 +29,7 @@ from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.gui.layer_box import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import call_text
-from napari_gpubio.gui.view_box import ViewBox
+from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.tracts.gradient_check import GradientCheck, check_gradients
 from napari_gpubio.tracts.io.tensor_images import read_tensors
 from napari_gpubio.tracts.io.volumes import read_volume

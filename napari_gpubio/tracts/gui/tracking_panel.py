@@ -18,7 +18,7 @@ from napari_gpubio.gui.layer_box import LayerBox
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.script import file_name
-from napari_gpubio.gui.view_box import ViewBox
+from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.tracts.gui.bundle_layers import key_of
 from napari_gpubio.tracts.gui.bundles import Bundle, BundleList
 from napari_gpubio.tracts.gui.context_box import ContextBox

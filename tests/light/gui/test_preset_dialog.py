@@ -11,7 +11,7 @@ from qtpy.QtCore import QCoreApplication, QEvent, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QComboBox, QDialog, QLineEdit, QPushButton, QTreeWidget
 
-from napari_gpubio.gui.number_field import NumberBox
+from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.light.gui.preset_composition import CompositionForm, source_text
 from napari_gpubio.light.gui.preset_dialog import CHOOSE, PresetDialog, medium_text
 from napari_gpubio.light.gui.preset_plot import PresetPlot, decade_ticks, sample_wavelengths, spectra

@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from napari_gpubio.gui.views import camera_of, set_view
 from qtpy.QtCore import QPoint, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
-from napari_gpubio.gui.orientation import camera_of, set_view
 from tests.dock_widgets import MILLISECONDS
 from tests.light.gui.panel_samples import (
     CENTER,

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from napari_gpubio.gui.views import camera_of
 from qtpy.QtWidgets import QComboBox
 
-from napari_gpubio.gui.orientation import camera_of
 from napari_gpubio.light.surface import label_at
 from tests.dock_widgets import MILLISECONDS, Mouse, button, moved
 from tests.light.gui.panel_samples import (

@@ -10,7 +10,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.simd import load, multiply_add, unpack
+from napari_gpubio.core.intrinsics import load, multiply_add, unpack
 
 Array = npt.NDArray[Any]
 _jit = nb.njit(cache=True, nogil=True, error_model="numpy")

@@ -5,8 +5,8 @@ from typing import Any
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QComboBox, QHBoxLayout, QWidget
 
+from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import aligned_form, row_label
-from napari_gpubio.gui.number_field import NumberBox
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.numbers import PER_PHOTON, FluenceUnit, fluence_units
 

@@ -10,8 +10,8 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHBoxLayout, QLabel, QPushButton, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import aligned_form, row_label
-from napari_gpubio.gui.number_field import NumberBox
 from napari_gpubio.light.gui.layers.layer_columns import DIM
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
 from napari_gpubio.light.layers.model import LayeredMedium

@@ -1,6 +1,6 @@
 """Columns of the layer table, and how they look."""
 
-from napari_gpubio.gui.tables.model import Column
+from napari_gpubio.gui.tables import Column
 from napari_gpubio.light.gui.layers.layer_rows import COEFFICIENTS, UNITS
 
 COLUMNS = (

@@ -6,7 +6,7 @@ from typing import Any
 from qtpy.QtCore import QModelIndex, Qt
 from qtpy.QtGui import QColor
 
-from napari_gpubio.gui.tables.model import MISSING, WRONG, CellModel, Place, aligned
+from napari_gpubio.gui.tables import MISSING, WRONG, CellModel, Place, aligned
 from napari_gpubio.light.gui.layers.layer_columns import COLUMNS, FIELDS, heading
 from napari_gpubio.light.gui.layers.layer_rows import UNITS, LayerRow, first_problem, problem_at, title
 from napari_gpubio.light.layers.model import Layer

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import param_info
-from napari_gpubio.gui.tables.numbers import Cell, shown_number, typed_number
+from napari_gpubio.gui.tables import Cell, shown_number, typed_number
 from napari_gpubio.light.layers.model import MOST_LAYERS, Layer, LayeredMedium
 
 NUMBERS = ("n", "mua_per_mm", "mus_per_mm", "g", "thickness_mm")

@@ -6,7 +6,7 @@ from typing import Any
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from napari_gpubio.gui.number_field import NumberBox
+from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.light.gui.layers.layer_columns import DIM
 from napari_gpubio.light.gui.layers.layer_model import NEW, LayerModel
 from napari_gpubio.light.gui.layers.layer_rows import UNITS, medium_of

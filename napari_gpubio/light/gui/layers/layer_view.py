@@ -6,8 +6,7 @@ from typing import Any
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication, QHeaderView, QWidget
 
-from napari_gpubio.gui.tables.model import Place
-from napari_gpubio.gui.tables.view import CellView
+from napari_gpubio.gui.tables import CellView, Place
 from napari_gpubio.light.gui.layers.layer_columns import COLUMNS, FIELDS
 from napari_gpubio.light.gui.layers.layer_model import LayerModel
 

@@ -11,7 +11,7 @@ from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import LayerData, carried
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.gui.orientation import camera_of
+from napari_gpubio.gui.views import camera_of
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.napari_io import phantom_layer

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from napari_gpubio.core.napari_io import KEY, LayerData, carried
-from napari_gpubio.gui.orientation import camera_of
+from napari_gpubio.gui.views import camera_of
 from napari_gpubio.light.gui.layers.request import Picture
 from napari_gpubio.light.layers.napari_io import AXIS_UNITS, border_layers
 

@@ -8,7 +8,7 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.gui.number_field import NumberBox
+from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.light.gui.layers.layer_columns import DIM
 from napari_gpubio.light.gui.layers.request import Picture
 from napari_gpubio.light.gui.plots_axes import COLORS, LogPlot

@@ -5,7 +5,7 @@ from typing import Any
 from qtpy.QtCore import QObject, QSize
 from qtpy.QtWidgets import QHBoxLayout, QTabWidget, QVBoxLayout, QWidget
 
-from napari_gpubio.gui.dock_window import DockWindow
+from napari_gpubio.gui.docking import DockWindow
 from napari_gpubio.light.gui.layers.plot_panes import AnglePane, DepthPane, EscapePane, Pane, RadialPane
 from napari_gpubio.light.gui.layers.request import Picture
 

@@ -3,7 +3,7 @@
 import numba as nb
 import numpy as np
 
-from napari_gpubio.core.atomics import atomic_add
+from napari_gpubio.core.intrinsics import atomic_add
 
 _L = np.uint64
 _CELLS_PER_BLOCK = 16384

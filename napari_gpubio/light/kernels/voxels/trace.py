@@ -3,8 +3,8 @@
 import numba as nb
 import numpy as np
 
-from napari_gpubio.core.atomics import atomic_add
 from napari_gpubio.core.fastmath import mean_decay, minus_log, turn
+from napari_gpubio.core.intrinsics import atomic_add
 from napari_gpubio.core.xoshiro import next_bits, stream, uniform
 from napari_gpubio.light.kernels.physics import (
     GAIN,

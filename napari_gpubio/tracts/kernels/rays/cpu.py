@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.core.intrinsics import SIMD_WIDTH
 from napari_gpubio.core.parallel import cpu_threads
-from napari_gpubio.core.simd import SIMD_WIDTH
 from napari_gpubio.tracts.kernels.rays.geodesic import pack, trace
 from napari_gpubio.tracts.kernels.rays.problem import CUBIC, EUDX, VANAART, RayProblem, spline_coefficients
 from napari_gpubio.tracts.kernels.rays.tally import STATS, Partial

@@ -6,7 +6,7 @@ numbers behind their end (`cpu.prepare_field` sees to it).
 
 import numba as nb
 
-from napari_gpubio.core.simd import load, multiply_add, spread, unpack
+from napari_gpubio.core.intrinsics import load, multiply_add, spread, unpack
 from napari_gpubio.tracts.kernels.rays.symmetric import multiply
 
 _jit = nb.njit(cache=True, nogil=True, error_model="numpy")

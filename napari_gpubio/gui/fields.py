@@ -1,19 +1,20 @@
-"""A number that is typed: all its digits are kept, nonsense cannot be entered, and it may have a unit."""
+"""Inputs of numbers: a field that keeps all digits, several side by side, and a field with a slider."""
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtGui import QValidator
-from qtpy.QtWidgets import QDoubleSpinBox, QSizePolicy, QWidget
+from qtpy.QtWidgets import QDoubleSpinBox, QHBoxLayout, QSizePolicy, QSlider, QWidget
 
 _ALL_DIGITS = 323  # behind the point, the most that Qt knows: no double is rounded
 _BEGUN = re.compile(r"[+-]?(\d+\.?\d*|\.?\d*)(e[+-]?\d*)?", re.IGNORECASE)  # a number, or what may become one
 
 
 class NumberBox(QDoubleSpinBox):
-    """A number; it speaks when the user is done, and the wheel scrolls the panel unless it was clicked before.
+    """A number field that emits ``edited`` after editing; the wheel scrolls the panel unless it has the focus.
 
     A number that the program sets keeps all its digits until another one is typed. What is typed is rounded to what is
     then shown, brought between the limits, and may be written as ``1e-7``; the decimal mark is the point, and what the
@@ -65,7 +66,7 @@ class NumberBox(QDoubleSpinBox):
         self.valueChanged.connect(self.edited)
 
     def show_value(self, value: float) -> None:
-        """Show a number without a word."""
+        """Set the number without emitting a signal."""
         was = self.blockSignals(True)
         self.setValue(value)
         self.blockSignals(was)
@@ -134,3 +135,87 @@ def share_width(widget: QWidget) -> None:
     """Let an input be as narrow as its row has room for, instead of as wide as napari's style makes it."""
     widget.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
     widget.setStyleSheet("min-width: 36px; padding: 1px 5px;")
+
+
+class NumberRow(QWidget):
+    """Three numbers x, y, z."""
+
+    edited = Signal(object)
+
+    def __init__(self, step: float, decimals: int, tips: Sequence[str], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(3)
+        self.boxes = [NumberBox(-1e5, 1e5, 0.0, decimals, self, step=step) for _ in tips]
+        for box, tip in zip(self.boxes, tips, strict=True):
+            box.setToolTip(tip)
+            box.edited.connect(self._on_edited)
+            row.addWidget(box, 1)
+
+    def show_values(self, values: Sequence[float]) -> None:
+        """Set the numbers without emitting a signal; what is not edited keeps all its digits."""
+        for box, value in zip(self.boxes, values, strict=True):
+            box.show_value(value)
+
+    def _on_edited(self, _: float) -> None:
+        self.edited.emit(tuple(box.value() for box in self.boxes))
+
+
+_STEPS = 1000  # of a slider
+
+
+class SliderRow(QWidget):
+    """A number field with a slider; ``changed`` is emitted at every move.
+
+    Parameters
+    ----------
+    box
+        The number.
+    ends
+        Range of the slider; the number may lie beyond it.
+    logarithmic
+        Whether the slider goes by factors.
+    """
+
+    changed = Signal(float)
+
+    def __init__(
+        self, box: NumberBox, ends: tuple[float, float], *, logarithmic: bool = False, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.box, self._ends, self._logarithmic = box, ends, logarithmic
+        self.slider = QSlider(Qt.Orientation.Horizontal, self)
+        self.slider.setRange(0, _STEPS)
+        self.slider.wheelEvent = lambda event: event.ignore()
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(box, 2)
+        row.addWidget(self.slider, 3)
+        self.slider.valueChanged.connect(self._on_slider)
+        box.valueChanged.connect(self._on_box)
+        self._show_slider()
+
+    def set_ends(self, low: float, high: float) -> None:
+        """Give the slider another range."""
+        self._ends = low, high
+        self._show_slider()
+
+    def _on_slider(self, step: int) -> None:
+        low, high = (math.log(end) if self._logarithmic else end for end in self._ends)
+        value = low + (high - low) * step / _STEPS
+        self.box.show_value(float(f"{math.exp(value) if self._logarithmic else value:.4g}"))
+        self.changed.emit(self.box.value())
+
+    def _on_box(self, value: float) -> None:
+        self._show_slider()
+        self.changed.emit(value)
+
+    def _show_slider(self) -> None:
+        low, high, value = *self._ends, self.box.value()
+        if self._logarithmic:
+            low, high, value = math.log(low), math.log(high), math.log(max(value, 1e-300))
+        share = (value - low) / (high - low) if high > low else 0.0
+        was = self.slider.blockSignals(True)
+        self.slider.setValue(round(_STEPS * min(max(share, 0.0), 1.0)))
+        self.slider.blockSignals(was)

@@ -1,4 +1,7 @@
-"""What reference cases of dock widgets share: a window that is shown, waiting in it, and findings in milliseconds."""
+"""What the checks of dock widgets share (a window, waiting in it, findings in milliseconds), and the kit's warm-ups.
+
+Qt is imported where it is used, so that streamlines can be compiled ahead without it.
+"""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -6,9 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from qtpy.QtCore import QEventLoop, QTimer
 
-from napari_gpubio.core.checks import Finding
+from napari_gpubio.core.checks import Finding, WarmUp
 from napari_gpubio.core.errors import GpuBioError
 
 PATIENCE_S = 120.0
@@ -69,6 +71,8 @@ def let_draw() -> None:
 
 
 def _let_live(milliseconds: int) -> None:
+    from qtpy.QtCore import QEventLoop, QTimer
+
     loop = QEventLoop()
     QTimer.singleShot(milliseconds, loop.quit)
     loop.exec()
@@ -85,3 +89,19 @@ def findings_of(took_ms: Sequence[float], most_ms: float, of: str) -> list[Findi
             ("95th percentile", float(np.percentile(took_ms, 95))),
         )
     ]
+
+
+def _pack_and_pick() -> None:
+    """Pack, color and pick two short lines."""
+    from napari_gpubio.gui.lines import ByDirection, ByNumber, pack_lines, painted
+    from napari_gpubio.gui.lines.nearest import nearest_line, ray_frame
+
+    points = np.arange(12, dtype=np.float32).reshape(4, 3)
+    numbers = {"length_mm": np.ones(2), "fa": np.ones(2, np.float32)}
+    lines = pack_lines(points, [0, 2, 4], per_fiber=numbers, paint=ByDirection())
+    for name in numbers:
+        painted(lines, ByNumber(name, (0.0, 1.0)))
+    nearest_line(lines, ray_frame(np.eye(3), np.zeros(3), (0, 0, 0), (1, 0, 0)), 1.0)
+
+
+WARMUPS = (WarmUp(name="streamlines", run=_pack_and_pick, functions=24),)

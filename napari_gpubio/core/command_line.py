@@ -1,13 +1,20 @@
-"""Settings dataclasses as command-line arguments: one option for each `param` field."""
+"""What verbs of the command line share: options made from settings, a progress line, and Ctrl-C."""
 
 import argparse
 import dataclasses
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from napari_gpubio.core.parameters import param_info
+from napari_gpubio.core.steps import Step
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
 
 Settings = TypeVar("Settings", bound="DataclassInstance")
 
@@ -33,7 +40,7 @@ def add_settings(parser: argparse.ArgumentParser, settings: Any, title: str) -> 
 
 
 def read_settings(namespace: argparse.Namespace, settings: Settings) -> Settings:
-    """Return the settings that the arguments say.
+    """Return settings with the values of the arguments.
 
     Raises
     ------
@@ -42,3 +49,37 @@ def read_settings(namespace: argparse.Namespace, settings: Settings) -> Settings
     """
     names = [f.name for f in dataclasses.fields(settings) if param_info(f) is not None]
     return dataclasses.replace(settings, **{name: getattr(namespace, name) for name in names})
+
+
+STOPPED = 130  # the exit status of a program that was interrupted
+_WIDTH = 30
+
+
+def draw_progress(step: Step) -> None:
+    """Draw a progress bar on a terminal; nothing where the errors go to a file."""
+    if sys.stderr.isatty():
+        filled = int(_WIDTH * step.fraction)
+        bar = "#" * filled + "." * (_WIDTH - filled)
+        end = "\n" if step.done >= step.total else ""
+        sys.stderr.write(f"\r{step.message} [{bar}] {step.done}/{step.total}{end}")
+        sys.stderr.flush()
+
+
+@contextmanager
+def stop_at_interrupt() -> Iterator[threading.Event]:
+    """Give an event that the first Ctrl-C sets; the second one ends the program as always."""
+    stop, usual = threading.Event(), signal.getsignal(signal.SIGINT)
+
+    def request_stop(*_: object) -> None:
+        stop.set()
+        signal.signal(signal.SIGINT, usual)
+        sys.stderr.write("\nstopping; what was done is kept\n")
+
+    if threading.current_thread() is not threading.main_thread():  # only there may signals be handled
+        yield stop
+        return
+    signal.signal(signal.SIGINT, request_stop)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, usual)

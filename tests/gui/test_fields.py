@@ -6,7 +6,7 @@ from qtpy.QtGui import QWheelEvent
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QHBoxLayout, QWidget
 
-from napari_gpubio.gui.number_field import NumberBox
+from napari_gpubio.gui.fields import NumberBox
 
 THIRD = 1 / 3
 

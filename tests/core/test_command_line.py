@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from napari_gpubio.core.terminal import stop_at_interrupt
+from napari_gpubio.core.command_line import stop_at_interrupt
 
 
 def test_the_first_interrupt_asks_and_the_second_ends(capsys):

@@ -1,0 +1,47 @@
+"""Signals and slots that are connected from one list, and disconnected from the same list."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+Connection = tuple[Any, Callable[..., Any]]
+
+
+class Connections:
+    """Pairs of a signal and what it calls; a panel's part hands it to `EnginePanel.own`.
+
+    Signals are anything with ``connect`` and ``disconnect``: those of Qt, of psygnal, and the events of napari.
+
+    Parameters
+    ----------
+    list_pairs
+        Returns the pairs. It is called when the part is attached, so that it may name objects that come and go.
+    refresh
+        Called after each attaching, to read what has changed in the meantime.
+    """
+
+    def __init__(
+        self, list_pairs: Callable[[], Iterable[Connection]], refresh: Callable[[], object] | None = None
+    ) -> None:
+        self._list_pairs, self._refresh = list_pairs, refresh
+        self._connected: list[Connection] = []
+
+    def attach(self) -> None:
+        """Connect every pair; those of before are disconnected first."""
+        self.detach()
+        for signal, slot in self._list_pairs():
+            signal.connect(slot)
+            self._connected.append((signal, slot))
+        if self._refresh is not None:
+            self._refresh()
+
+    def detach(self) -> None:
+        """Disconnect what is connected."""
+        while self._connected:
+            signal, slot = self._connected.pop()
+            signal.disconnect(slot)
+
+
+def connect_all(pairs: Iterable[Connection]) -> None:
+    """Connect signals of widgets that live and die together with what they call."""
+    for signal, slot in pairs:
+        signal.connect(slot)

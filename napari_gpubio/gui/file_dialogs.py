@@ -1,0 +1,57 @@
+"""File dialogs that return a path or None."""
+
+from pathlib import Path
+from typing import Any
+
+from qtpy.QtWidgets import QFileDialog, QWidget
+
+
+def open_path(parent: QWidget | None, title: str, filters: str, *, start: str = "") -> Path | None:
+    """Ask for a file to open.
+
+    Parameters
+    ----------
+    parent
+        The widget that the dialog belongs to.
+    title
+        Of the dialog.
+    filters
+        As Qt takes them: ``"Tables (*.csv);;All files (*)"``.
+    start
+        Folder or file that is shown first.
+
+    Returns
+    -------
+    The chosen path, or None if the dialog was cancelled.
+    """
+    chosen, _ = QFileDialog.getOpenFileName(parent, title, start, filters)
+    return Path(chosen) if chosen else None
+
+
+def save_path(parent: QWidget | None, title: str, filters: str, *, name: str = "") -> Path | None:
+    """Ask where to save a file; a name without an extension gets the first one of the chosen filter.
+
+    Parameters
+    ----------
+    parent, title, filters
+        See `open_path`.
+    name
+        Suggested file name.
+    """
+    chosen, kind = QFileDialog.getSaveFileName(parent, title, name, filters)
+    if not chosen:
+        return None
+    path = Path(chosen)
+    return path if path.suffix else path.with_name(path.name + _first_extension(kind))
+
+
+def folder_path(parent: QWidget | None, title: str, *, start: str = "") -> Path | None:
+    """Ask for a folder."""
+    chosen: Any = QFileDialog.getExistingDirectory(parent, title, start)
+    return Path(chosen) if chosen else None
+
+
+def _first_extension(kind: str) -> str:
+    """Return the extension of a filter such as ``"NIfTI (*.nii.gz *.nii)"``."""
+    inside = kind[kind.find("(") + 1 : kind.rfind(")")].split()
+    return inside[0].lstrip("*") if inside and inside[0].startswith("*.") and inside[0] != "*.*" else ""

@@ -1,0 +1,122 @@
+"""Left and right: how the viewer shows them, and the choice in a panel.
+
+napari counts axes z, y, x, so a volume in world axes is drawn mirrored unless its camera is set. The view is a choice
+of the user and belongs to the whole viewer; arrays are never flipped.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy.typing as npt
+from qtpy.QtCore import QObject, QTimer
+from qtpy.QtWidgets import QComboBox, QFormLayout, QWidget
+
+VIEWS: dict[str, tuple[str, str, str]] = {
+    "neurological": ("toward", "up", "right"),
+    "radiological": ("away", "up", "left"),
+}
+VIEW_HELP = {
+    "neurological": "the patient's left is on the left, as seen from behind or above",
+    "radiological": "the patient's left is on the right, as seen from the front or below",
+}
+
+
+def camera_of(viewer: Any) -> Any:
+    """Return the viewer's camera; napari 0.9 moved it into the scene."""
+    scene = getattr(viewer, "scene", None)
+    return viewer.camera if scene is None else scene.camera
+
+
+def view_of(viewer: Any) -> str | None:
+    """Return the name of the view that is set, or None if it is a mirrored one."""
+    now = tuple(str(getattr(o, "value", o)) for o in camera_of(viewer).orientation)
+    return next((name for name, orientation in VIEWS.items() if orientation == now), None)
+
+
+def set_view(viewer: Any, name: str) -> None:
+    """Show left and right in a named way; see `VIEWS`."""
+    camera_of(viewer).orientation = VIEWS[name]
+
+
+_MIRRORED = "mirrored (napari's default)"
+
+
+class ViewBox(QWidget):
+    """Shows whether the view is neurological, radiological or mirrored, and changes it."""
+
+    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._viewer = viewer
+        self._box = QComboBox(self)
+        self._box.addItem(_MIRRORED, None)
+        for name in VIEWS:
+            self._box.addItem(name, name)
+        self._box.setToolTip("\n".join(f"{name}: {text}" for name, text in VIEW_HELP.items()))
+        form = QFormLayout(self)
+        form.setContentsMargins(0, 0, 0, 0)
+        form.addRow("Left–right", self._box)
+        self._box.activated.connect(self._on_chosen)
+
+    def attach(self) -> None:
+        """Follow the viewer's camera."""
+        camera_of(self._viewer).events.orientation.connect(self._show)
+        self._show()
+
+    def detach(self) -> None:
+        """Hear no more of the camera."""
+        camera_of(self._viewer).events.orientation.disconnect(self._show)
+
+    def _show(self, *_: Any) -> None:
+        self._box.setCurrentIndex(self._box.findData(view_of(self._viewer)))
+
+    def _on_chosen(self, *_: Any) -> None:
+        name = self._box.currentData()
+        if name is not None:
+            set_view(self._viewer, name)
+        self._show()
+
+
+def show_slices_at(viewer: Any, position: npt.ArrayLike) -> None:
+    """Move the slices to a viewer position (z, y, x); further axes in front stay."""
+    axes = range(viewer.dims.ndim - 3, viewer.dims.ndim)
+    viewer.dims.set_point(list(axes), [float(p) for p in position])
+
+
+class SliceGuide(QObject):
+    """Moves the slices to a place, and in 3-D once more when the view is in 2-D again: napari sets them anew then.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    place
+        Gives the viewer position (z, y, x) to be shown, or None.
+    """
+
+    def __init__(self, viewer: Any, place: Callable[[], npt.ArrayLike | None], parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._viewer, self._place = viewer, place
+        self._goes_later = False
+        self._later = QTimer(self)  # napari emits no event for slices that are set while it changes the view
+        self._later.setSingleShot(True)
+        self._later.timeout.connect(self.go)
+
+    def go(self) -> None:
+        """Move the slices to the place, if there is one."""
+        position = self._place()
+        if position is not None:
+            show_slices_at(self._viewer, position)
+            self._goes_later = self._viewer.dims.ndisplay == 3
+
+    def attach(self) -> None:
+        """Follow the viewer from 3-D to 2-D."""
+        self._viewer.dims.events.ndisplay.connect(self._on_ndisplay)
+
+    def detach(self) -> None:
+        """Hear no more of the viewer."""
+        self._viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)
+        self._later.stop()
+
+    def _on_ndisplay(self, *_: Any) -> None:
+        if self._goes_later and self._viewer.dims.ndisplay == 2:
+            self._later.start()

@@ -1,0 +1,82 @@
+"""Compiling an engine's CPU backend in a process of its own while its panel is open."""
+
+import os
+import sys
+from typing import Any
+
+from qtpy.QtCore import QObject, QProcess, Signal
+
+from napari_gpubio.core import warmup
+
+DISABLED = "NAPARI_GPUBIO_NO_WARMUP"
+
+
+class BackgroundWarmup(QObject):
+    """Warms one engine, unless it is warm already.
+
+    ``progressed`` carries the number of functions compiled so far, ``finished`` an error message, empty if all is well.
+
+    Parameters
+    ----------
+    engine
+        Name of the engine; an empty text stands for none.
+    """
+
+    progressed = Signal(int)
+    finished = Signal(str)
+
+    def __init__(self, engine: str, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.engine, self.compiled = engine, 0
+        self.process: QProcess | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is at work."""
+        return self.process is not None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the machine code is not there yet."""
+        return bool(self.engine) and os.environ.get(DISABLED) != "1" and not warmup.is_warm(self.engine)
+
+    @property
+    def progress_text(self) -> str:
+        """A sentence for the user."""
+        total = max(warmup.function_count(self.engine), self.compiled)
+        return f"Preparing the CPU engine, once for this machine: {self.compiled} of {total} functions"
+
+    def start(self) -> None:
+        """Begin, if it is needed and has not begun."""
+        if self.is_running or not self.is_needed:
+            return
+        process = self.process = QProcess(self)
+        process.readyReadStandardOutput.connect(self._on_output)
+        process.finished.connect(self._on_finished)
+        process.setProcessChannelMode(QProcess.ProcessChannelMode.SeparateChannels)
+        program, *arguments = warmup.command(self.engine)
+        process.start(program, arguments)
+
+    def stop(self) -> None:
+        """End the process; what it has compiled stays."""
+        process, self.process = self.process, None
+        if process is not None:
+            process.readyReadStandardOutput.disconnect(self._on_output)
+            process.finished.disconnect(self._on_finished)
+            process.kill()
+            process.waitForFinished(2000)
+            process.deleteLater()
+
+    def _on_output(self) -> None:
+        process: Any = self.process
+        lines = bytes(process.readAllStandardOutput()).decode().split()
+        if lines:
+            self.compiled = int(lines[-1])
+            self.progressed.emit(self.compiled)
+
+    def _on_finished(self, status: int, *_: Any) -> None:
+        process: Any = self.process
+        self.process = None
+        message = bytes(process.readAllStandardError()).decode(sys.getdefaultencoding(), "replace").strip()
+        process.deleteLater()
+        self.finished.emit("" if status == 0 else message.rsplit("\n", 1)[-1] or f"the process ended with {status}")
