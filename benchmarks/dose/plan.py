@@ -25,7 +25,7 @@ TARGETS = {  # seconds
     ("cpu", "painting"): 50e-3,
     ("cuda", "painting"): 50e-3,
 }
-PATENT_SPACING_MM = 2.83  # of our samples in slabs of 3 mm (two sheets each): as many as 2 x 2 mm in every contour
+PATENT_SPACING_MM = 2.83  # of our samples in slabs of 3 mm (two slices each): as many as 2 x 2 mm in every contour
 BIG_SHAPE, ORGANS = (512, 512, 400), 30
 SMALL_BIG_SHAPE = (128, 128, 100)  # of a quick run
 
