@@ -10,7 +10,7 @@ from napari_gpubio.dose.kernels.histogram.problem import Problem
 from napari_gpubio.dose.kernels.histogram.slices import find_segments
 from napari_gpubio.dose.kernels.histogram.work import ContourWork
 from napari_gpubio.dose.model import Dose
-from napari_gpubio.dose.phantom.treatment import treatment_dose, treatment_structures
+from napari_gpubio.dose.samples import treatment_dose, treatment_structures
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures
 

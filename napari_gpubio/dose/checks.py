@@ -7,13 +7,12 @@ import numpy as np
 
 from napari_gpubio.core.checks import Check, Finding, Speed
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.dose import theory
-from napari_gpubio.dose.metrics.dvh import Dvh
+from napari_gpubio.dose import closed_forms, samples
+from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.model import Dose
-from napari_gpubio.dose.phantom import light, nelms, treatment
-from napari_gpubio.dose.phantom.shapes import ellipse, grid_affine, in_planes
 from napari_gpubio.dose.resident import ResidentDvh
 from napari_gpubio.dose.run import dvh
+from napari_gpubio.dose.samples import ellipse, grid_affine, in_planes
 from napari_gpubio.dose.settings import DvhSettings
 
 _MOST_OFF = 12  # of 195; commercial systems: 53 and 18 (Nelms et al. 2015, tables I and II)
@@ -22,10 +21,11 @@ _DIRECTION = np.array([0.3, -0.5, 0.81]) / np.linalg.norm([0.3, -0.5, 0.81])
 
 def _nelms(device: Device) -> list[Finding]:
     errors = []
-    for case in nelms.CASES:
+    for case in closed_forms.CASES:
         solid, gradient, spacing = case
-        found = dvh(nelms.nelms_dose(gradient, spacing), nelms.nelms_structure(solid, spacing), device=device)
-        errors += list(nelms.nelms_errors_percent(case, found[solid]).values())
+        dose, structure = closed_forms.nelms_dose(gradient, spacing), closed_forms.nelms_structure(solid, spacing)
+        found = dvh(dose, structure, device=device)
+        errors += list(closed_forms.nelms_errors_percent(case, found[solid]).values())
     off = float(np.count_nonzero(np.abs(errors) > 3))
     return [_finding(f"of {len(errors)} parameters more than 3 % off", 0.0, off, _MOST_OFF)]
 
@@ -41,7 +41,7 @@ def _ring_of_discs(device: Device) -> list[Finding]:
     found = dvh(dose, ring, device=device)["ring"]
     levels = np.linspace(10, 70, 3001)
     above = sum(
-        sign * theory.disc(levels - 40, radius, low - 1.5, low + 1.5, _DIRECTION.tolist())
+        sign * closed_forms.disc(levels - 40, radius, low - 1.5, low + 1.5, _DIRECTION.tolist())
         for low in planes
         for radius, sign in ((20.0, 1), (12.0, -1))
     )
@@ -58,10 +58,10 @@ def _doses(found: Dvh, levels: np.ndarray, above: np.ndarray, percent: float) ->
 
 def _light(device: Device) -> list[Finding]:
     settings = DvhSettings(bin_scale="logarithmic")
-    found = dvh(light.light_dose(), light.light_structures(), settings, device=device)["target"]
+    found = dvh(samples.light_dose(), samples.light_structures(), settings, device=device)["target"]
     findings = []
     for level in (0.15, 0.3, 1.0, 3.0):
-        volume = theory.ball_around_source(level, light.INNER_MM, light.STRENGTH, light.MU_EFF_PER_MM)
+        volume = closed_forms.ball_around_source(level, samples.INNER_MM, samples.STRENGTH, samples.MU_EFF_PER_MM)
         true = float(volume) / 1000
         findings.append(_finding(f"V{level:g}J/cm2 (cc)", true, float(found.volume_at(level)), 0.015 * true))
     return findings
@@ -73,7 +73,7 @@ def _finding(quantity: str, reference: float, result: float, tolerance: float) -
 
 def _backends(device: Device) -> list[Finding]:
     """Bits of the curves on a device and on the CPU, for a near-degenerate dose and for a rough one."""
-    dose, structures = treatment.treatment_dose(), treatment.treatment_structures()
+    dose, structures = samples.treatment_dose(), samples.treatment_structures()
     rough = np.random.default_rng(0).random(dose.values.shape, np.float32)
     findings = []
     for kind, values in (("near-degenerate", dose.values), ("rough", rough)):
@@ -88,7 +88,7 @@ def _is_same(a: Dvh, b: Dvh) -> bool:
 
 
 def _treatment(device: Device) -> Callable[[], float]:
-    dose, structures = treatment.treatment_dose(), treatment.treatment_structures()[:4]
+    dose, structures = samples.treatment_dose(), samples.treatment_structures()[:4]
 
     def work() -> float:
         dvh(dose, structures, device=device)
@@ -98,7 +98,7 @@ def _treatment(device: Device) -> Callable[[], float]:
 
 
 def _new_doses(device: Device) -> Callable[[], float]:
-    dose, structures = treatment.treatment_dose(), treatment.treatment_structures()[:4]
+    dose, structures = samples.treatment_dose(), samples.treatment_structures()[:4]
     resident = ResidentDvh(dose, structures, device=device)
 
     def work() -> float:

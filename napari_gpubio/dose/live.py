@@ -18,7 +18,7 @@ from napari_gpubio.dose.kernels.histogram.dose_grid import is_turned
 from napari_gpubio.dose.kernels.histogram.problem import make_problem
 from napari_gpubio.dose.kernels.histogram.tally import make_dvhs
 from napari_gpubio.dose.kernels.histogram.work import Box, LabelWork
-from napari_gpubio.dose.metrics.dvh import Dvh
+from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.model import Dose, Structures
 from napari_gpubio.dose.run import DvhResult, make_runs
 from napari_gpubio.dose.settings import DvhSettings

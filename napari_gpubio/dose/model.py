@@ -10,8 +10,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
 from napari_gpubio.dose.structures.contours import ContourStructure
-from napari_gpubio.dose.structures.labels import LabelStructures
-from napari_gpubio.dose.structures.points import PointStructure
+from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
 
 Array = npt.NDArray[Any]
 Structures: TypeAlias = ContourStructure | LabelStructures | PointStructure

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.dose.metrics.dvh import Dvh
+from napari_gpubio.dose.metrics.curve import Dvh
 
 Array = npt.NDArray[np.float64]
 INTERVALS = 100  # of a differential histogram

@@ -7,7 +7,7 @@ from qtpy.QtWidgets import QMenu, QToolButton, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose.metrics.models import MODELS, Model
-from napari_gpubio.dose.metrics.units import dose_factor
+from napari_gpubio.dose.metrics.parameters import dose_factor
 
 _READ_OFF = (  # 0: the unit of the dose, 1: the unit in which 20 and 30 are doses one asks for
     ("Volume[cc]", "volume of the structure"),

@@ -34,7 +34,7 @@ from napari_gpubio.dose.metrics.constraints import (
     parse_constraint,
     without_comment,
 )
-from napari_gpubio.dose.metrics.dvh import Dvh
+from napari_gpubio.dose.metrics.curve import Dvh
 
 FILES = "Constraints (*.txt)"
 _HINT = (

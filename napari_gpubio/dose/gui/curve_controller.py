@@ -16,7 +16,7 @@ from napari_gpubio.dose.gui.readout import Shown
 from napari_gpubio.dose.gui.request import Counted, Structure
 from napari_gpubio.dose.gui.scale_box import ScaleBox
 from napari_gpubio.dose.gui.whole_dose import Reading, WholeDose
-from napari_gpubio.dose.metrics.dvh import Dvh
+from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.gui.debounce import Debouncer
 
 if TYPE_CHECKING:

@@ -20,9 +20,8 @@ from napari_gpubio.dose.gui.metric_table import MetricTable
 from napari_gpubio.dose.gui.plot import IN_A_FIGURE, PAPER, DvhPlot
 from napari_gpubio.dose.gui.plot_legend import draw_legend, legend_width
 from napari_gpubio.dose.gui.readout import Shown
-from napari_gpubio.dose.io.dvh_sequence import write_dvh_sequence
-from napari_gpubio.dose.io.rtstruct import read_rtstruct
-from napari_gpubio.dose.io.table import write_curves_csv, write_json
+from napari_gpubio.dose.io.dicom_rt import read_rtstruct
+from napari_gpubio.dose.io.dvh_files import write_curves_csv, write_dvh_sequence, write_json
 from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.napari_io import NUMBERS, RTDOSE
 from napari_gpubio.dose.run import DvhResult

@@ -20,10 +20,9 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.dose.gui.input_box import PANEL
 from napari_gpubio.dose.gui.plot import LINK
 from napari_gpubio.dose.gui.request import Counted, Structure
-from napari_gpubio.dose.layer_places import index_to_world, place_of, stored_axes
 from napari_gpubio.dose.model import Dose
-from napari_gpubio.dose.sampling import dose_at_voxels
-from napari_gpubio.dose.structures.raster import inside
+from napari_gpubio.dose.napari_io import index_to_world, place_of, stored_axes
+from napari_gpubio.dose.structures.raster import dose_at_voxels, inside
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 
 Array = npt.NDArray[Any]

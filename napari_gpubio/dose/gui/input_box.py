@@ -11,8 +11,7 @@ from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.dose.gui.request import Plan, frame_at
 from napari_gpubio.dose.gui.structure_list import StructureList
-from napari_gpubio.dose.layer_places import affine_mm, has_length_unit
-from napari_gpubio.dose.napari_io import unit_of
+from napari_gpubio.dose.napari_io import affine_mm, has_length_unit, unit_of
 from napari_gpubio.gui.forms import aligned_form, row_label
 from napari_gpubio.gui.layer_box import LayerBox
 

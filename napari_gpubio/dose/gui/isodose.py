@@ -16,7 +16,7 @@ from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.dose.gui.input_box import PANEL
 from napari_gpubio.dose.gui.plot import LINK
 from napari_gpubio.dose.gui.request import Counted
-from napari_gpubio.dose.layer_places import place_of, stored_axes
+from napari_gpubio.dose.napari_io import place_of, stored_axes
 
 Array = npt.NDArray[Any]
 NAME = WORD = "isodose"

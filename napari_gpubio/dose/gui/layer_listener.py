@@ -10,7 +10,7 @@ from qtpy.QtCore import QObject, QTimer, Signal
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import volume_of
 from napari_gpubio.dose.gui.request import Counted, frame_at
-from napari_gpubio.dose.layer_places import stored_axes
+from napari_gpubio.dose.napari_io import stored_axes
 
 Box = tuple[slice, slice, slice]
 _PLACE = ("scale", "translate", "rotate", "shear", "affine", "units")

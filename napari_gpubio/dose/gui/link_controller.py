@@ -14,9 +14,8 @@ from napari_gpubio.dose.gui.isodose import Isodose
 from napari_gpubio.dose.gui.plot import DvhPlot
 from napari_gpubio.dose.gui.request import Counted, Structure
 from napari_gpubio.dose.gui.tools_box import ToolsBox
-from napari_gpubio.dose.layer_places import index_to_world, mm_per_unit, stored_axes
-from napari_gpubio.dose.sampling import dose_at_voxels
-from napari_gpubio.dose.structures.raster import inside
+from napari_gpubio.dose.napari_io import index_to_world, mm_per_unit, stored_axes
+from napari_gpubio.dose.structures.raster import dose_at_voxels, inside
 
 _HALF, _BAND = 0.5, (0.25, 0.75)  # of the largest dose: where tools begin
 _VOLUME = 95.0  # %: where the line at a volume begins

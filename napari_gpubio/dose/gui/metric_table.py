@@ -12,7 +12,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose.gui.column_menu import ColumnMenu, first_number
 from napari_gpubio.dose.gui.readout import Shown, short
 from napari_gpubio.dose.gui.whole_dose import COUNTING, Reading
-from napari_gpubio.dose.metrics.answer import MetricValue
+from napari_gpubio.dose.metrics.metric import MetricValue
 from napari_gpubio.dose.metrics.metric_text import parse_metrics
 from napari_gpubio.dose.metrics.models import MODELS
 from napari_gpubio.dose.metrics.parameters import spans

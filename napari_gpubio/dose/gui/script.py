@@ -11,10 +11,9 @@ from napari_gpubio.core.napari_io import save_layer, saved_path
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.dose.gui.request import Plan, Request
 from napari_gpubio.dose.kernels.histogram.dose_grid import is_turned
-from napari_gpubio.dose.layer_places import affine_mm, stored_axes
 from napari_gpubio.dose.metrics.constraints import Constraint
 from napari_gpubio.dose.metrics.metric import Metric
-from napari_gpubio.dose.napari_io import contours_of, dose_of, labels_of
+from napari_gpubio.dose.napari_io import affine_mm, contours_of, dose_of, labels_of, stored_axes
 from napari_gpubio.gui.script import call_text, file_name, nifti_file_of
 
 

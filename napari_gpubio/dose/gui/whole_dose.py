@@ -9,10 +9,9 @@ from qtpy.QtCore import QObject, Signal
 from napari_gpubio.core.steps import Step
 from napari_gpubio.dose.gui.readout import Shown
 from napari_gpubio.dose.gui.request import Counted
-from napari_gpubio.dose.metrics.answer import MetricValue, evaluate
-from napari_gpubio.dose.metrics.dvh import Dvh
-from napari_gpubio.dose.metrics.metric import Metric
-from napari_gpubio.dose.whole import whole_dose_steps
+from napari_gpubio.dose.metrics.curve import Dvh
+from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate
+from napari_gpubio.dose.run import whole_dose_steps
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 
 COUNTING = "the whole dose is being counted"

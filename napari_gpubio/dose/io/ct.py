@@ -10,8 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose.io.dicom import decoded, numbers, read_dataset, required, sorted_by_modality
-from napari_gpubio.dose.io.geometry import EVEN, plane_axes, to_world
+from napari_gpubio.dose.io.dicom import (
+    EVEN,
+    decoded,
+    numbers,
+    plane_axes,
+    read_dataset,
+    required,
+    sorted_by_modality,
+    to_world,
+)
 
 Array = npt.NDArray[Any]
 _STRAIGHT_MM = 0.05  # how far the first pixel of a slice may lie off the line through those of the others

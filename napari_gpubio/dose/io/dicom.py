@@ -1,4 +1,4 @@
-"""Reading DICOM files, with sentences where that fails. pydicom is imported when it is first needed."""
+"""DICOM files: reading with clear errors, and where the pixels lie. pydicom is imported when it is first needed."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +19,10 @@ CLASSES = {
 }
 _DICOMDIR = "1.2.840.10008.1.3.10"
 _SUFFIXES = (".dcm", ".dicom", ".ima")
+Array = npt.NDArray[np.float64]
+LPS_TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])  # DICOM's patient axes to those of this package
+EVEN = 1e-2  # share of the distance of slices by which they may differ
+_SQUARE = 1e-4  # cosine of the angle between rows and columns
 
 
 def pydicom() -> Any:
@@ -175,3 +179,41 @@ def _is_list(value: Any) -> bool:
 def brief(error: BaseException) -> str:
     """An error in a few words."""
     return (str(error) or type(error).__name__).splitlines()[0][:120]
+
+
+def plane_axes(dataset: Any, name: str) -> Array:
+    """Columns: from a pixel to the next one in its row and in its column, mm, and the unit normal; patient axes, 3 x 3.
+
+    Raises
+    ------
+    InvalidInput
+        If the orientation or the spacing is missing or cannot be; ``name`` is the file's.
+    """
+    cosines = numbers(dataset, "ImageOrientationPatient", name, 6)
+    along_row, along_column = cosines[:3], cosines[3:]
+    lengths = np.linalg.norm([along_row, along_column], axis=1)
+    if abs(along_row @ along_column) > _SQUARE or np.abs(lengths - 1).max() > _SQUARE:
+        raise InvalidInput(
+            f"ImageOrientationPatient of {name} is {cosines.tolist()}, which are no axes; export it again"
+        )
+    between_rows, between_columns = numbers(dataset, "PixelSpacing", name, 2)
+    normal = np.cross(along_row, along_column)
+    return np.stack([along_row * between_columns, along_column * between_rows, normal], axis=1)
+
+
+def to_world(axes: Array, slice_mm: float, first: Array) -> Array:
+    """Index of column, row, slice to world mm (RAS), 4 x 4.
+
+    Parameters
+    ----------
+    axes
+        See `plane_axes`.
+    slice_mm
+        From one slice to the next along the normal; negative if they run against it.
+    first
+        Patient coordinates of the first pixel, mm.
+    """
+    affine = np.eye(4)
+    affine[:3, :2], affine[:3, 2] = axes[:, :2], axes[:, 2] * slice_mm
+    affine[:3, 3] = first
+    return LPS_TO_RAS @ affine

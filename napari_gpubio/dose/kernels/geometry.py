@@ -37,7 +37,7 @@ def count_labels(start: int, stop: int, labels: Array, counts: Array) -> None:
 def fill_edges(
     start: int, stop: int, segments: Array, counts: Array, table: Array, ends: Array, extents: Array
 ) -> None:
-    """Fill in a structure's `napari_gpubio.dose.structures.edges.Edges`, slabs one after another."""
+    """Fill in a structure's `napari_gpubio.dose.structures.outlines.Edges`, slabs one after another."""
     first, kept = 0, 0
     for slab in range(start, stop):
         x_low, y_low, x_high, y_high = np.inf, np.inf, -np.inf, -np.inf
@@ -90,7 +90,7 @@ def fill_inside(start: int, stop: int, origins: Array, step: float, edges: Any, 
     step
         Distance of the voxels of a row.
     edges
-        `napari_gpubio.dose.structures.edges.Edges`.
+        `napari_gpubio.dose.structures.outlines.Edges`.
     layout
         Sizes along A, B, C and the row, and the same for the distances in ``filled``; shape (2, 4), int64.
     filled

@@ -16,8 +16,8 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine, checked_affine, same_grid, voxel_sizes_mm
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures
+from napari_gpubio.dose.structures.outlines import slab_bounds, usual_distance_mm
 from napari_gpubio.dose.structures.raster import Shape, inside
-from napari_gpubio.dose.structures.slabs import slab_bounds, usual_distance_mm
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]

@@ -1,4 +1,4 @@
-"""Structures as the labels of a volume, on a grid of their own."""
+"""Structures as the labels of a volume, or as points that each stand for the same volume."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -110,3 +110,37 @@ def _checked_labels(labels: npt.ArrayLike, largest: int) -> Array:
     if least < 0 or most > _MOST_LABELS:
         raise InvalidInput(f"the labels run from {least} to {most}; they must be from 0 to {_MOST_LABELS}")
     return array.astype(np.uint8 if max(most, largest) < 256 else np.uint16)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PointStructure:
+    """Samples of a structure that somebody else has made.
+
+    Parameters
+    ----------
+    name
+        For curves and tables.
+    points
+        World (RAS) mm, shape (N, 3).
+    volume_cc
+        Of the structure: each point stands for its share.
+    """
+
+    name: str
+    points: npt.NDArray[Any]
+    volume_cc: float
+
+    def __post_init__(self) -> None:
+        points = np.asarray(self.points, np.float64)
+        if points.ndim != 2 or points.shape[1] != 3:
+            raise InvalidInput(f"the points of {self.name!r} have shape {points.shape}; give (N, 3) in mm")
+        if not np.isfinite(points).all():
+            raise InvalidInput(f"{self.name!r} has points that are not finite; leave them out")
+        if not (np.isfinite(self.volume_cc) and self.volume_cc > 0):
+            raise InvalidInput(f"volume_cc of {self.name!r} is {self.volume_cc!r}; give a positive volume in cc")
+        object.__setattr__(self, "points", points)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The structure's name, as the other kinds of structures give theirs."""
+        return (self.name,)

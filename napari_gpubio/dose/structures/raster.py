@@ -1,4 +1,4 @@
-"""Contours as voxels of a grid: which of them have their center in a structure."""
+"""Structures and doses on the voxels of a grid: which voxels are inside contours, and the dose at labeled voxels."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,11 +7,13 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import checked_affine
+from napari_gpubio.core.jit import run_blocks
+from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
+from napari_gpubio.dose.kernels import read_only
+from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.structures.contours import ContourStructure
-from napari_gpubio.dose.structures.edges import Edges, edges_of
 from napari_gpubio.dose.structures.labels import LabelStructures
-from napari_gpubio.dose.structures.outlines import Outlines, slab_outlines
+from napari_gpubio.dose.structures.outlines import Edges, Outlines, edges_of, slab_outlines
 from napari_gpubio.dose.structures.shape import shape_outlines
 
 Array = npt.NDArray[Any]
@@ -19,6 +21,7 @@ Shape = tuple[int, int, int]
 _MOST_LABELS = 65535
 _IN_PLANE = 1e-9  # sine of the angle below which rows of voxels run in the planes of contours
 _LEAST_ROWS = 1 << 10  # worth a call of their own
+_LEAST_VOXELS = 1 << 15  # worth a call of their own
 
 
 def inside(
@@ -123,3 +126,42 @@ def _fill_rows(origins: Array, step: float, edges: Edges, rows: Array, filled: A
     layout = np.array([rows.shape, rows.strides], np.int64)
     arguments = (np.ascontiguousarray(origins), step, edges, layout, filled.reshape(-1))
     run_blocks(fill_inside, len(rows), *arguments, least=max(1, _LEAST_ROWS // (rows[0].size // rows.shape[3])))
+
+
+def dose_at_voxels(dose: Dose, labels: Array, to_world: npt.ArrayLike, wanted: npt.ArrayLike, out: Array) -> None:
+    """Fill ``out`` with the dose at the centers of voxels that have a wanted label, and with NaN elsewhere.
+
+    The dose is interpolated linearly, as for histograms; outside its grid it is NaN.
+
+    Parameters
+    ----------
+    dose
+        On a grid of its own.
+    labels
+        Integers from 0, shape (A, B, C).
+    to_world
+        Index of ``labels`` to world mm, 4 x 4.
+    wanted
+        Of each label whether it is wanted, shape (L,); larger labels are not.
+    out
+        Shape (A, B, C), float32.
+    """
+    from napari_gpubio.dose.kernels.geometry import fill_doses
+
+    chosen, given = np.asarray(wanted, np.bool_), labels
+    if given.dtype not in (np.uint8, np.uint16):
+        beyond = (given < 0) | (given >= len(chosen))
+        given = (chosen[np.where(beyond, 0, given)] & ~beyond).astype(np.uint8)
+        chosen = np.array([False, True])
+    values = dose.values if dose.values.dtype in (np.float32, np.float64) else dose.values.astype(np.float64)
+    matrix = np.linalg.inv(dose.affine) @ np.asarray(to_world, np.float64)
+    least = max(1, _LEAST_VOXELS // max(out[0].size, 1))
+    run_blocks(fill_doses, len(out), read_only(values), matrix, read_only(given), chosen, out, least=least)
+
+
+def thickness_along(affine: npt.ArrayLike, normal: npt.ArrayLike) -> float:
+    """Distance of the slices of a grid along the voxel axis nearest to a direction, mm."""
+    matrix = np.asarray(affine, np.float64)
+    sizes = voxel_sizes_mm(matrix)
+    nearest = int(np.abs(np.asarray(normal, np.float64) @ (matrix[:3, :3] / sizes)).argmax())
+    return float(sizes[nearest])

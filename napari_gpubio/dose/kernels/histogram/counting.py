@@ -98,7 +98,7 @@ def row_y(plane: Any, row: int) -> float:
 def row_after(plane: Any, count: int, y: float, more: int) -> Any:
     """The first of the ``count`` rows of a slice beyond y, perhaps the one before, and ``more`` rows."""
     row = np.int64((y - plane.y_low) / plane.y_step - plane.y_offset) + more
-    row = row if row < count else count
+    row = row if row < count else np.int64(count)
     return plane.row_first + (row if row > 0 else 0)
 
 
@@ -154,7 +154,7 @@ def nothing() -> Found:
 
 
 @leaf
-def tally_sample(volume: Volume, rule: BinRule, place: Place, weight: int, bins: Array, found: Found) -> Found:
+def tally_sample(volume: Volume, rule: BinRule, place: Place, weight: Any, bins: Array, found: Found) -> Found:
     """Count one sample at a voxel index of the dose."""
     value = dose_at(volume, place)
     if value < _ZERO:

@@ -33,12 +33,9 @@ from napari_gpubio.dose.kernels.histogram.work import (
 from napari_gpubio.dose.model import MM3_PER_CC, Dose, Structures
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.contours import Color, ContourStructure
-from napari_gpubio.dose.structures.edges import edges_of
-from napari_gpubio.dose.structures.labels import LabelStructures
-from napari_gpubio.dose.structures.outlines import Outlines, slab_outlines
-from napari_gpubio.dose.structures.points import PointStructure
+from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
+from napari_gpubio.dose.structures.outlines import Outlines, edges_of, gap_notes, slab_outlines
 from napari_gpubio.dose.structures.shape import shape_outlines
-from napari_gpubio.dose.structures.slabs import gap_notes
 
 Array = npt.NDArray[Any]
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.dose.kernels.histogram.counting import count_crossings, find_crossings, volume_of_segments
-from napari_gpubio.dose.structures.edges import Edges
+from napari_gpubio.dose.structures.outlines import Edges
 
 Array = npt.NDArray[Any]
 _FACTOR = 2.0  # c in the module's docstring, of the largest error of a curve
@@ -59,7 +59,7 @@ class PlaneSlices(NamedTuple):
     widths
         Extent of each slice along x, mm.
     edges
-        The table of their `napari_gpubio.dose.structures.edges.Edges`.
+        The table of their `napari_gpubio.dose.structures.outlines.Edges`.
     """
 
     table: Array

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose.kernels.histogram.problem import Organ, Problem
-from napari_gpubio.dose.metrics.dvh import Dvh
+from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.model import MM3_PER_CC
 from napari_gpubio.dose.settings import DvhSettings
 

@@ -1,4 +1,4 @@
-"""A dose-volume histogram as a curve, and what is read off it directly."""
+"""Dose-volume histograms as curves, and what is read off them directly."""
 
 import dataclasses
 from dataclasses import dataclass
