@@ -5,8 +5,8 @@ reached at p . n >= t with t = (D - D0) / g; the functions return V(t), the volu
 integration; the tests compare each with random points.
 
 With them the five solids with which Nelms et al. 2015 (Med. Phys. 42:4435) compared planning systems: 24 mm large, 16
-Gy in the middle, 1 Gy/mm along z (SI) or y (AP); contours and dose voxels 1, 2 or 3 mm apart. A solid holds half a slice
-beyond its end planes where it has an area there. Made from the paper's description.
+Gy in the middle, 1 Gy/mm along z (SI) or y (AP); contours and dose voxels 1, 2 or 3 mm apart. A solid holds half a
+slice beyond its end planes where it has an area there. Made from the paper's description.
 """
 
 import math

@@ -75,3 +75,11 @@ def checked_values(values: npt.ArrayLike, what: str) -> tuple[Array, float, floa
         bad = int(array.size - np.count_nonzero(np.isfinite(array)))
         raise InvalidInput(f"{bad} of the {array.size} voxels of {what} are not finite; repair them before")
     return array, least, largest
+
+
+def is_turned(array: Array) -> bool:
+    """Whether a volume is seen from its other end: in memory its first axis is the contiguous one.
+
+    A napari layer's array is the transposed of a volume, so a volume in C order often is.
+    """
+    return bool(array.flags.f_contiguous and not array.flags.c_contiguous)

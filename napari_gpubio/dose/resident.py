@@ -11,9 +11,6 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose.kernels.histogram.dose_grid import make_bins, renewed
-from napari_gpubio.dose.kernels.histogram.problem import make_problem
-from napari_gpubio.dose.kernels.histogram.tally import make_dvhs
 from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.model import Dose, Structures, checked_values
 from napari_gpubio.dose.run import make_runs
@@ -35,7 +32,8 @@ class ResidentDvh:
     Examples
     --------
     >>> import numpy as np
-    >>> from napari_gpubio.dose import Dose, ResidentDvh, whole_grid
+    >>> from napari_gpubio.dose import Dose, ResidentDvh
+    >>> from napari_gpubio.dose.structures import whole_grid
     >>> plans = [Dose(values=np.full((8, 8, 8), gray), affine=np.eye(4), unit="Gy") for gray in (2.0, 3.0)]
     >>> with ResidentDvh(plans[0], whole_grid((8, 8, 8), np.eye(4)), device="cpu") as resident:
     ...     resident.set_dose(plans[1])
@@ -51,6 +49,8 @@ class ResidentDvh:
         *,
         device: str | Device = "auto",
     ) -> None:
+        from napari_gpubio.dose.kernels.histogram.problem import make_problem
+
         together = [structures] if isinstance(structures, Structures) else list(structures)
         self._settings, self._dose = settings or DvhSettings(), dose
         self._problem = make_problem(dose, together, self._settings)
@@ -71,6 +71,8 @@ class ResidentDvh:
         InvalidInput
             If it is on another grid, in another unit, or of another frame of reference.
         """
+        from napari_gpubio.dose.kernels.histogram.dose_grid import make_bins, renewed
+
         self._check(dose)
         grid = renewed(self._problem.grid, dose)
         self._problem = dataclasses.replace(self._problem, grid=grid, bins=make_bins(grid, self._settings))
@@ -90,6 +92,8 @@ class ResidentDvh:
 
     def dvhs(self) -> tuple[Dvh, ...]:
         """The histograms of the dose as it is now, in the order of the structures."""
+        from napari_gpubio.dose.kernels.histogram.tally import make_dvhs
+
         return make_dvhs(self._problem, self._run.snapshot(), self._settings, self._dose.unit)
 
     def close(self) -> None:

@@ -3,56 +3,24 @@
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, open_run
 from napari_gpubio.core.device import CPU, Device, choose_device
-from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.dose.kernels.histogram import cpu
-from napari_gpubio.dose.kernels.histogram.problem import Problem, make_problem
-from napari_gpubio.dose.kernels.histogram.tally import Tally, make_dvhs
-from napari_gpubio.dose.metrics.curve import Dvh
+from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.model import Dose, Structures
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.labels import whole_grid
 
+if TYPE_CHECKING:
+    from napari_gpubio.dose.kernels.histogram.problem import Problem
+    from napari_gpubio.dose.kernels.histogram.tally import Tally
+
 _FIRST_TASKS = 512  # of a CPU: milliseconds
 _PARTS = 4  # samples along an edge of a dose voxel: an isodose may surround few voxels, of a volume of millions
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class DvhResult:
-    """Histograms of all structures, in the order in which they were given.
-
-    Parameters
-    ----------
-    dvhs
-        One for each structure, labels in the order of their names.
-    parameters
-        How they were made; only what JSON can hold.
-    complete
-        False if the run was stopped before its end; the curves then hold what was counted.
-    """
-
-    dvhs: tuple[Dvh, ...]
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    complete: bool = True
-
-    def __getitem__(self, name: str) -> Dvh:
-        for dvh in self.dvhs:
-            if dvh.name == name:
-                return dvh
-        raise InvalidInput(f"there is no structure {name!r}; there are {', '.join(dvh.name for dvh in self.dvhs)}")
-
-    def __iter__(self) -> Iterator[Dvh]:
-        return iter(self.dvhs)
-
-    def __len__(self) -> int:
-        return len(self.dvhs)
 
 
 def dvh(
@@ -108,6 +76,9 @@ def dvh_steps(
     InvalidInput
         If a structure cannot be counted, or leaves the dose grid where that is refused.
     """
+    from napari_gpubio.dose.kernels.histogram.problem import make_problem
+    from napari_gpubio.dose.kernels.histogram.tally import make_dvhs
+
     settings, begun = settings or DvhSettings(), time.perf_counter()
     together = [structures] if isinstance(structures, Structures) else list(structures)
     problem = make_problem(dose, together, settings)
@@ -127,7 +98,9 @@ def dvh_steps(
     )
 
 
-def _count(problem: Problem, device: Device, stop: threading.Event | None) -> Generator[Step, None, tuple[bool, Tally]]:
+def _count(
+    problem: "Problem", device: Device, stop: threading.Event | None
+) -> Generator[Step, None, tuple[bool, "Tally"]]:
     """Count all tasks; returns whether the end was reached and what was counted."""
     runs, done = make_runs(problem, device), 0
     try:
@@ -143,16 +116,18 @@ def _count(problem: Problem, device: Device, stop: threading.Event | None) -> Ge
             run.close()
 
 
-def make_runs(problem: Problem, device: Device) -> list[Any]:
+def make_runs(problem: "Problem", device: Device) -> list[Any]:
     """One `Run` of the right backend for each processor."""
     if not device.is_gpu:
+        from napari_gpubio.dose.kernels.histogram import cpu
+
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.dose.kernels.histogram import gpu
 
     return [_on_gpu(gpu.Run, problem, Device("cuda", (i,))) for i in device.indices]
 
 
-def _on_gpu(run: Any, problem: Problem, device: Device) -> Any:
+def _on_gpu(run: Any, problem: "Problem", device: Device) -> Any:
     return open_run(lambda: run(problem, device=device), device, problem.resident_bytes, "counting this dose")
 
 

@@ -30,7 +30,7 @@ from napari_gpubio.dose.metrics.constraints import (
     PASS,
     Constraint,
     ConstraintResult,
-    judge,
+    evaluate_constraints,
     parse_constraint,
     without_comment,
 )
@@ -160,7 +160,9 @@ class ConstraintBox(QWidget):
 
     def _judged(self, dvhs: tuple[Dvh, ...], *, second: bool) -> tuple[ConstraintResult, ...]:
         everything = self._reading.of_plan(second=second)
-        found = judge(self.constraints, dvhs, reference_dose=self._reading.reference, everything=everything)
+        found = evaluate_constraints(
+            self.constraints, dvhs, reference_dose=self._reading.reference, everything=everything
+        )
         return found if everything is not None else tuple(self._still_missing(one, dvhs) for one in found)
 
     def _still_missing(self, verdict: ConstraintResult, dvhs: tuple[Dvh, ...]) -> ConstraintResult:

@@ -20,7 +20,7 @@ from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.gui.debounce import Debouncer
 
 if TYPE_CHECKING:
-    from napari_gpubio.dose.run import DvhResult
+    from napari_gpubio.dose.metrics.curve import DvhResult
 
 _NO_COLOR = "#9a9a9a"
 _Look = tuple[Dvh, float, str, bool]  # histogram, factor, color, whether of the second plan

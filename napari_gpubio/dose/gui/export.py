@@ -22,9 +22,9 @@ from napari_gpubio.dose.gui.plot_legend import draw_legend, legend_width
 from napari_gpubio.dose.gui.readout import Shown
 from napari_gpubio.dose.io.dicom_rt import read_rtstruct
 from napari_gpubio.dose.io.dvh_files import write_curves_csv, write_dvh_sequence, write_json
+from napari_gpubio.dose.metrics.curve import DvhResult
 from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.napari_io import NUMBERS, RTDOSE
-from napari_gpubio.dose.run import DvhResult
 
 NOTHING = "there are no histograms to write; press Run first"
 NO_RTDOSE = (

@@ -10,7 +10,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.dose.gui.readout import Shown
 from napari_gpubio.dose.gui.request import Counted
 from napari_gpubio.dose.metrics.curve import Dvh
-from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate
+from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate_metric
 from napari_gpubio.dose.run import whole_dose_steps
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 
@@ -39,7 +39,7 @@ class Reading:
         """What a metric says of a curve."""
         if metric.needs_everything and not self.everything:
             return MetricValue(reason=self.missing, is_refused=self.missing != COUNTING)
-        return evaluate(metric, one.dvh, self.reference, everything=self.of_plan(second=one.second))
+        return evaluate_metric(metric, one.dvh, self.reference, everything=self.of_plan(second=one.second))
 
     def of_plan(self, *, second: bool) -> Dvh | None:
         """The histogram of the whole dose of a plan."""

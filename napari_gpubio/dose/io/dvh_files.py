@@ -14,9 +14,8 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file
 from napari_gpubio.dose.io.dicom import decoded, numbers, pydicom, read_dataset
-from napari_gpubio.dose.metrics.curve import Dvh
-from napari_gpubio.dose.metrics.metric import Metric, evaluate
-from napari_gpubio.dose.run import DvhResult
+from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
+from napari_gpubio.dose.metrics.metric import Metric, evaluate_metric
 
 Array = npt.NDArray[np.float64]
 _MOST_BINS = 100_000
@@ -205,7 +204,7 @@ def write_metrics_csv(
     reference_dose
         What % of dose are of, in the histograms' unit.
     everything
-        Histogram of all that is irradiated, see `napari_gpubio.dose.Metric.of`.
+        Histogram of all that is irradiated, see `napari_gpubio.dose.metrics.Metric.of`.
 
     Raises
     ------
@@ -218,7 +217,7 @@ def write_metrics_csv(
         writer = csv.writer(file)
         writer.writerow(["structure", *(str(metric.in_unit(unit)) for metric in metrics)])
         for dvh in known:
-            found = (evaluate(metric, dvh, reference_dose, everything=everything) for metric in metrics)
+            found = (evaluate_metric(metric, dvh, reference_dose, everything=everything) for metric in metrics)
             writer.writerow([dvh.name, *(one.cell for one in found)])
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose.metrics.curve import Dvh
-from napari_gpubio.dose.metrics.metric import Metric, evaluate
+from napari_gpubio.dose.metrics.metric import Metric, evaluate_metric
 from napari_gpubio.dose.metrics.metric_text import parse_metric
 from napari_gpubio.dose.metrics.parameters import plain
 
@@ -163,7 +163,7 @@ def parse_constraints(text: str) -> tuple[Constraint, ...]:
     return tuple(parse_constraint(line) for line in lines if line)
 
 
-def judge(
+def evaluate_constraints(
     constraints: Iterable[Constraint],
     dvhs: Iterable[Dvh],
     *,
@@ -181,7 +181,7 @@ def judge(
     reference_dose
         What % of dose are of (the prescription), in the histograms' unit.
     everything
-        Histogram of all that is irradiated, see `napari_gpubio.dose.Metric.of`.
+        Histogram of all that is irradiated, see `napari_gpubio.dose.metrics.Metric.of`.
     """
     known = tuple(dvhs)
     return tuple(_verdict(constraint, known, reference_dose, everything) for constraint in constraints)
@@ -200,7 +200,7 @@ def _verdict(
     (dvh,) = matching
     if dvh.is_empty:  # whose volumes of 0 keep every limit
         return not_evaluated(f"{dvh.name!r} is empty")
-    found = evaluate(constraint.metric, dvh, reference_dose, everything=everything)
+    found = evaluate_metric(constraint.metric, dvh, reference_dose, everything=everything)
     if found.reason:
         return not_evaluated(found.reason)
     passed = _OPERATORS[constraint.sign](found.value, constraint.limit)

@@ -20,7 +20,7 @@ _DOSES: dict[str, Callable[[Dvh], float]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """What is asked of a histogram; made by `napari_gpubio.dose.parse_metric`.
+    """What is asked of a histogram; made by `napari_gpubio.dose.metrics.parse_metric`.
 
     Parameters
     ----------
@@ -217,19 +217,20 @@ class MetricValue:
         return str(self) if self.reason else repr(self.value)
 
 
-def evaluate(
+def evaluate_metric(
     metric: Metric, dvh: Dvh, reference_dose: float | None = None, *, everything: Dvh | None = None
 ) -> MetricValue:
-    """Read a metric off a histogram; what `napari_gpubio.dose.Metric.of` refuses is told in the answer.
+    """Read a metric off a histogram; what `napari_gpubio.dose.metrics.Metric.of` refuses is told in the answer.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from napari_gpubio.dose import Dvh, evaluate, parse_metric
+    >>> from napari_gpubio.dose import Dvh
+    >>> from napari_gpubio.dose.metrics import evaluate_metric, parse_metric
     >>> heart = Dvh(name="Heart", unit="Gy", doses=np.array([0.0, 20.0]), volumes_cc=np.array([5.0, 0.0]), mean=10.0)
-    >>> print(evaluate(parse_metric("D50%[Gy]"), heart))
+    >>> print(evaluate_metric(parse_metric("D50%[Gy]"), heart))
     10
-    >>> print(evaluate(parse_metric("D9cc[Gy]"), heart))
+    >>> print(evaluate_metric(parse_metric("D9cc[Gy]"), heart))
     not evaluated: 'Heart' has 5 cc, less than D9cc[Gy] asks for
     """
     try:

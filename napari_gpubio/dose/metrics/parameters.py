@@ -117,12 +117,10 @@ def read_value(parameter: Parameter, text: str, metric: str, advice: str) -> Giv
         return Given(name=parameter.name, text=name)
     found = _NUMBER.fullmatch(stripped)
     if found is None or (found[2] and not _may_have_unit(parameter, found[2])):
-        raise InvalidInput(
-            f"in {metric}, {parameter.name} is {stripped!r}; give a {_in_words(parameter.kind)}: {advice}"
-        )
+        raise InvalidInput(f"in {metric}, {parameter.name} is {stripped!r}; give {_in_words(parameter.kind)}: {advice}")
     value, unit = float(found[1]), found[2] if parameter.kind == DOSE else ""
     if not _is_allowed(value, parameter.kind):
-        raise InvalidInput(f"in {metric}, {parameter.name} is {stripped}; give a {_in_words(parameter.kind)}: {advice}")
+        raise InvalidInput(f"in {metric}, {parameter.name} is {stripped}; give {_in_words(parameter.kind)}: {advice}")
     return Given(name=parameter.name, value=value, unit=unit)
 
 
@@ -139,7 +137,9 @@ def _is_allowed(value: float, kind: str) -> bool:
 
 
 def _in_words(kind: str) -> str:
-    return "number other than 0" if kind == NUMBER else kind
+    if kind == NUMBER:
+        return "a number other than 0"
+    return f"{'an' if kind == WHOLE else 'a'} {kind}"
 
 
 def _quoted(name: str) -> str:

@@ -1,16 +1,14 @@
 """Structures and doses on the voxels of a grid: which voxels are inside contours, and the dose at labeled voxels."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
 from napari_gpubio.dose.kernels import read_only
-from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures
 from napari_gpubio.dose.structures.outlines import Edges, Outlines, edges_of, slab_outlines
@@ -18,6 +16,9 @@ from napari_gpubio.dose.structures.shape import shape_outlines
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, int, int]
+if TYPE_CHECKING:
+    from napari_gpubio.dose.model import Dose
+
 _MOST_LABELS = 65535
 _IN_PLANE = 1e-9  # sine of the angle below which rows of voxels run in the planes of contours
 _LEAST_ROWS = 1 << 10  # worth a call of their own
@@ -128,7 +129,7 @@ def _fill_rows(origins: Array, step: float, edges: Edges, rows: Array, filled: A
     run_blocks(fill_inside, len(rows), *arguments, least=max(1, _LEAST_ROWS // (rows[0].size // rows.shape[3])))
 
 
-def dose_at_voxels(dose: Dose, labels: Array, to_world: npt.ArrayLike, wanted: npt.ArrayLike, out: Array) -> None:
+def dose_at_voxels(dose: "Dose", labels: Array, to_world: npt.ArrayLike, wanted: npt.ArrayLike, out: Array) -> None:
     """Fill ``out`` with the dose at the centers of voxels that have a wanted label, and with NaN elsewhere.
 
     The dose is interpolated linearly, as for histograms; outside its grid it is NaN.
@@ -146,6 +147,7 @@ def dose_at_voxels(dose: Dose, labels: Array, to_world: npt.ArrayLike, wanted: n
     out
         Shape (A, B, C), float32.
     """
+    from napari_gpubio.core.jit import run_blocks
     from napari_gpubio.dose.kernels.geometry import fill_doses
 
     chosen, given = np.asarray(wanted, np.bool_), labels
@@ -155,7 +157,7 @@ def dose_at_voxels(dose: Dose, labels: Array, to_world: npt.ArrayLike, wanted: n
         chosen = np.array([False, True])
     values = dose.values if dose.values.dtype in (np.float32, np.float64) else dose.values.astype(np.float64)
     matrix = np.linalg.inv(dose.affine) @ np.asarray(to_world, np.float64)
-    least = max(1, _LEAST_VOXELS // max(out[0].size, 1))
+    least = max(1, _LEAST_VOXELS // max(out.shape[1] * out.shape[2], 1))
     run_blocks(fill_doses, len(out), read_only(values), matrix, read_only(given), chosen, out, least=least)
 
 

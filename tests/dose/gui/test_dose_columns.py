@@ -5,9 +5,11 @@ import json
 
 import pytest
 
-from napari_gpubio.dose import dvh, parse_metric, whole_grid
+from napari_gpubio.dose import dvh
 from napari_gpubio.dose.gui.column_menu import first_number
+from napari_gpubio.dose.metrics import parse_metric
 from napari_gpubio.dose.metrics.models import MODELS
+from napari_gpubio.dose.structures import whole_grid
 from tests.dock_widgets import run_script, save_scripts_as, script_of
 from tests.dose.gui.panel_samples import (
     SETTINGS,

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from napari.layers import Labels, Shapes
 
-from napari_gpubio.dose import dvh, read_dvh_sequence, read_rtdose, read_rtstruct, readers
+from napari_gpubio.dose import dvh, readers
+from napari_gpubio.dose.io import read_dvh_sequence, read_rtdose, read_rtstruct
 from tests.dose.dicom_files import save_dose, save_structures
 from tests.dose.gui.panel_samples import SETTINGS, curve, names, run, settle
 from tests.dose.samples import at, circle

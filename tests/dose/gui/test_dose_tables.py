@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from napari_gpubio.dose import parse_metric
 from napari_gpubio.dose.gui.whole_dose import COUNTING
+from napari_gpubio.dose.metrics import parse_metric
 from tests.dose.gui.panel_samples import add_case, add_dose, cells, curve, run, settle
 
 

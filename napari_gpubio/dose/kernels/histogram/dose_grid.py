@@ -10,7 +10,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.jit import kernel
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.dose.kernels import read_only
-from napari_gpubio.dose.model import Dose
+from napari_gpubio.dose.model import Dose, is_turned
 from napari_gpubio.dose.settings import DvhSettings
 
 Array = npt.NDArray[Any]
@@ -105,14 +105,6 @@ def renewed(grid: ScaledDose, dose: Dose) -> ScaledDose:
             "for; give a dose on the same grid, or start anew"
         )
     return new._replace(affine=grid.affine)
-
-
-def is_turned(array: Array) -> bool:
-    """Whether a volume is seen from its other end: in memory its first axis is the contiguous one.
-
-    A napari layer's array is the transposed of a volume, so a volume in C order often is.
-    """
-    return bool(array.flags.f_contiguous and not array.flags.c_contiguous)
 
 
 def c_ordered(
