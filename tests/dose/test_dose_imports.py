@@ -5,10 +5,8 @@ import sys
 
 
 def test_pydicom_and_napari_are_loaded_when_they_are_needed():
-    code = (
-        "import sys, napari_gpubio.dose\n"
-        "print(*[name for name in ('pydicom', 'numba', 'scipy', 'nibabel', 'napari', 'qtpy', 'cupy', 'pyqtgraph') if name in sys.modules])"
-    )
+    heavy = ("pydicom", "numba", "scipy", "nibabel", "napari", "qtpy", "cupy", "pyqtgraph")
+    code = f"import sys, napari_gpubio.dose\nprint(*[name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == ""
 

@@ -10,7 +10,20 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose.io.dicom import EVEN, LPS_TO_RAS, decoded, numbers, plane_axes, read_dataset, required, to_world
+from napari_gpubio.dose.io.dicom import (
+    EVEN,
+    LPS_TO_RAS,
+    items_of,
+    number_of,
+    numbers,
+    pixels_of,
+    plane_axes,
+    read_dataset,
+    required,
+    text_of,
+    to_world,
+    value_of,
+)
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure
 from napari_gpubio.dose.structures.outlines import usual_distance_mm
@@ -47,13 +60,13 @@ def read_rtdose(path: str | Path, *, unit: str | None = None) -> Dose:
         values=values.transpose(2, 1, 0),
         affine=_affine(dataset, len(values), name),
         unit=found,
-        frame_of_reference=str(dataset.get("FrameOfReferenceUID", "")),
+        frame_of_reference=text_of(dataset, "FrameOfReferenceUID", name),
         name=name,
     )
 
 
 def _unit_of(dataset: Any, unit: str | None, name: str) -> str:
-    stated = str(dataset.get("DoseUnits", "")).strip().upper()
+    stated = text_of(dataset, "DoseUnits", name).strip().upper()
     if stated in _UNITS:
         return _UNITS[stated]
     if unit is None:
@@ -64,9 +77,8 @@ def _unit_of(dataset: Any, unit: str | None, name: str) -> str:
 def _pixels(dataset: Any, name: str) -> Array:
     """Frames, rows, columns as float64; float32 would lose bits of 32-bit pixels."""
     rows, columns = int(numbers(dataset, "Rows", name, 1)[0]), int(numbers(dataset, "Columns", name, 1)[0])
-    frames = int(numbers(dataset, "NumberOfFrames", name, 1)[0]) if dataset.get("NumberOfFrames") else 1
-    required(dataset, "PixelData", name)
-    pixels = decoded(f"the dose grid of {name}", lambda: np.asarray(dataset.pixel_array))
+    frames = int(number_of(dataset, "NumberOfFrames", name) or 1)
+    pixels = pixels_of(dataset, name)
     if pixels.size != frames * rows * columns:
         raise InvalidInput(
             f"{name} declares {frames} frames of {rows} x {columns} and holds {pixels.size} values; export it again"
@@ -87,9 +99,10 @@ def _frame_distance(dataset: Any, frames: int, name: str) -> float:
     differences mean the same in both cases.
     """
     if frames == 1:
-        if not dataset.get("SliceThickness"):
+        thickness = number_of(dataset, "SliceThickness", name)
+        if not thickness:
             raise InvalidInput(f"{name} has a single frame and no SliceThickness; give a dose of several frames")
-        return float(numbers(dataset, "SliceThickness", name, 1)[0])
+        return thickness
     steps = np.diff(numbers(dataset, "GridFrameOffsetVector", name, frames))
     step = float(steps.mean())
     if step == 0 or np.abs(steps - step).max() > EVEN * abs(step):
@@ -170,34 +183,30 @@ def read_rtplan(path: str | Path) -> Plan:
     """
     name = Path(path).name
     dataset = read_dataset(path, "RTPLAN")
-    return decoded(name, lambda: _plan(dataset, name))
-
-
-def _plan(dataset: Any, name: str) -> Plan:
-    groups = list(dataset.get("FractionGroupSequence") or ())
+    groups = items_of(dataset, "FractionGroupSequence", name)
     counts = [_count(group, name) for group in groups]
     told = [count for count in counts if count is not None]
     return Plan(
-        label=str(dataset.get("RTPlanLabel", "") or name),
-        references=tuple(_reference(item, name) for item in dataset.get("DoseReferenceSequence") or ()),
+        label=text_of(dataset, "RTPlanLabel", name) or name,
+        references=tuple(_reference(item, name) for item in items_of(dataset, "DoseReferenceSequence", name)),
         fractions=sum(told) if told else None,
         beams_gy=_beams_gy(groups, counts, name),
     )
 
 
 def _reference(item: Any, name: str) -> DoseReference:
-    number = item.get("ReferencedROINumber")
+    number = number_of(item, "ReferencedROINumber", name)
     return DoseReference(
-        description=str(item.get("DoseReferenceDescription", "") or ""),
-        kind=str(item.get("DoseReferenceType", "") or ""),
-        place=str(item.get("DoseReferenceStructureType", "") or ""),
+        description=text_of(item, "DoseReferenceDescription", name),
+        kind=text_of(item, "DoseReferenceType", name),
+        place=text_of(item, "DoseReferenceStructureType", name),
         structure=None if number is None else int(number),
-        prescription_gy=_number(item, "TargetPrescriptionDose", name),
+        prescription_gy=number_of(item, "TargetPrescriptionDose", name),
     )
 
 
 def _count(group: Any, name: str) -> int | None:
-    planned = _number(group, "NumberOfFractionsPlanned", name)
+    planned = number_of(group, "NumberOfFractionsPlanned", name)
     return None if planned is None else int(planned)
 
 
@@ -206,17 +215,10 @@ def _beams_gy(groups: list[Any], counts: list[int | None], name: str) -> float |
         count * dose
         for group, count in zip(groups, counts, strict=True)
         if count is not None
-        for beam in group.get("ReferencedBeamSequence") or ()
-        if (dose := _number(beam, "BeamDose", name)) is not None
+        for beam in items_of(group, "ReferencedBeamSequence", name)
+        if (dose := number_of(beam, "BeamDose", name)) is not None
     ]
     return sum(doses) if doses else None
-
-
-def _number(item: Any, keyword: str, name: str) -> float | None:
-    """An attribute that need not be there."""
-    if item.get(keyword) in (None, ""):
-        return None
-    return float(numbers(item, keyword, name, 1)[0])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -258,37 +260,42 @@ def read_rtstruct(path: str | Path) -> StructureSet:
     """
     name = Path(path).name
     dataset = read_dataset(path, "RTSTRUCT")
-    return decoded(name, lambda: _structure_set(dataset, name))
-
-
-def _structure_set(dataset: Any, name: str) -> StructureSet:
-    rois = list(required(dataset, "StructureSetROISequence", name))
-    drawn = {int(item.ReferencedROINumber): item for item in dataset.get("ROIContourSequence") or ()}
-    labels, renamed = _labels(rois)
-    found = [_loops(drawn.get(int(roi.ROINumber)), label, name) for roi, label in zip(rois, labels, strict=True)]
+    required(dataset, "StructureSetROISequence", name)
+    rois = items_of(dataset, "StructureSetROISequence", name)
+    roi_numbers = [_integer(roi, "ROINumber", name) for roi in rois]
+    contours = items_of(dataset, "ROIContourSequence", name)
+    drawn = {_integer(item, "ReferencedROINumber", name): item for item in contours}
+    labels, renamed = _labels(rois, roi_numbers, name)
+    found = [_loops(drawn.get(number), label, name) for number, label in zip(roi_numbers, labels, strict=True)]
     structures = [
         contour_structure(
             label,
             loops,
-            color=_color(drawn.get(int(roi.ROINumber))),
-            frame_of_reference=str(roi.get("ReferencedFrameOfReferenceUID", "")),
+            color=_color(drawn.get(number), name),
+            frame_of_reference=text_of(roi, "ReferencedFrameOfReferenceUID", name),
         )
-        for roi, label, (loops, _) in zip(rois, labels, found, strict=True)
+        for roi, number, label, (loops, _) in zip(rois, roi_numbers, labels, found, strict=True)
     ]
     thickness = _thickness(structures)
     return StructureSet(
         structures=tuple(dataclasses.replace(structure, thickness_mm=thickness) for structure in structures),
-        numbers=tuple(int(roi.ROINumber) for roi in rois),
+        numbers=tuple(roi_numbers),
         notes=(*renamed, *(note for _, notes in found for note in notes)),
     )
 
 
-def _labels(rois: list[Any]) -> tuple[list[str], list[str]]:
+def _integer(item: Any, keyword: str, name: str) -> int:
+    return int(numbers(item, keyword, name, 1)[0])
+
+
+def _labels(rois: list[Any], numbers_of: list[int], name: str) -> tuple[list[str], list[str]]:
     """Names of all structures, each another one, and in sentences which had to be changed."""
-    given = [str(roi.get("ROIName", "") or f"structure {roi.ROINumber}") for roi in rois]
+    given = [
+        text_of(roi, "ROIName", name) or f"structure {number}" for roi, number in zip(rois, numbers_of, strict=True)
+    ]
     counts = Counter(given)
     labels = [
-        f"{label} ({roi.ROINumber})" if counts[label] > 1 else label for roi, label in zip(rois, given, strict=True)
+        f"{label} ({number})" if counts[label] > 1 else label for number, label in zip(numbers_of, given, strict=True)
     ]
     return labels, [
         f"{count} structures are named {label!r} and are told apart by their numbers"
@@ -300,8 +307,8 @@ def _labels(rois: list[Any]) -> tuple[list[str], list[str]]:
 def _loops(contours: Any, label: str, name: str) -> tuple[list[Array], list[str]]:
     """World points (RAS) of the closed contours of a structure, and what was left out."""
     loops, others = [], []
-    for item in (contours.get("ContourSequence") if contours is not None else None) or ():
-        kind = str(item.get("ContourGeometricType", ""))
+    for item in items_of(contours, "ContourSequence", name) if contours is not None else ():
+        kind = text_of(item, "ContourGeometricType", name)
         if kind in _SOLID:
             loops.append(_points(item, label, name))
         else:
@@ -313,16 +320,18 @@ def _loops(contours: Any, label: str, name: str) -> tuple[list[Array], list[str]
 
 
 def _points(item: Any, label: str, name: str) -> Array:
-    data = item.get("ContourData")
-    values = np.asarray([] if data is None else data, np.float64)
+    is_drawn = value_of(item, "ContourData", name) not in (None, "", b"")
+    values = numbers(item, "ContourData", name) if is_drawn else np.empty(0)
     if values.size % 3:
         raise InvalidInput(f"a contour of {label!r} in {name} has {values.size} coordinates, not three a point")
     return values.reshape(-1, 3) * _TO_RAS
 
 
-def _color(contours: Any) -> Color | None:
-    values = contours.get("ROIDisplayColor") if contours is not None else None
-    if values is None or len(values) != 3:
+def _color(contours: Any, name: str) -> Color | None:
+    if contours is None or value_of(contours, "ROIDisplayColor", name) in (None, ""):
+        return None
+    values = numbers(contours, "ROIDisplayColor", name)
+    if len(values) != 3:
         return None
     red, green, blue = (min(max(int(value), 0), 255) for value in values)
     return red, green, blue

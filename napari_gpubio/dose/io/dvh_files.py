@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file
-from napari_gpubio.dose.io.dicom import decoded, numbers, pydicom, read_dataset
+from napari_gpubio.dose.io.dicom import items_of, numbers, pixels_of, pydicom, read_dataset, required, text_of
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.metrics.metric import Metric, evaluate_metric
 
@@ -42,23 +42,23 @@ def read_dvh_sequence(path: str | Path, names: Mapping[int, str] | None = None) 
     """
     name = Path(path).name
     dataset = read_dataset(path, "RTDOSE")
-    found = decoded(
-        f"the histograms of {name}",
-        lambda: tuple(_read_item(item, names or {}, name) for item in dataset.get("DVHSequence") or ()),
-    )
+    found = tuple(_read_item(item, names or {}, name) for item in items_of(dataset, "DVHSequence", name))
     if not found:
         raise InvalidInput(f"{name} holds no histograms (no DVHSequence)")
     return found
 
 
 def _read_item(item: Any, names: Mapping[int, str], file: str) -> Dvh:
-    roi = int(item.DVHReferencedROISequence[0].ReferencedROINumber)
+    referenced = items_of(item, "DVHReferencedROISequence", file)
+    if not referenced:
+        raise InvalidInput(f"a histogram of {file} names no structure (DVHReferencedROISequence); export it again")
+    roi = int(numbers(referenced[0], "ReferencedROINumber", file, 1)[0])
     name = names.get(roi, f"structure {roi}")
-    if (unit := str(item.get("DVHVolumeUnits", "")).upper()) != "CM3":
+    if (unit := text_of(item, "DVHVolumeUnits", file).upper()) != "CM3":
         raise InvalidInput(
             f"the histogram of {name!r} in {file} gives volume as {unit or 'nothing'}; only CM3 can be used"
         )
-    dose_unit = str(item.get("DoseUnits", "")).upper()
+    dose_unit = text_of(item, "DoseUnits", file).upper()
     if dose_unit not in _DOSE_UNITS:
         raise InvalidInput(f"the histogram of {name!r} in {file} gives dose as {dose_unit or 'nothing'}, not in GY")
     data = numbers(item, "DVHData", file)
@@ -66,7 +66,7 @@ def _read_item(item: Any, names: Mapping[int, str], file: str) -> Dvh:
         raise InvalidInput(f"the histogram of {name!r} in {file} has {len(data)} numbers, which are no pairs")
     widths, volumes = data[0::2] * numbers(item, "DVHDoseScaling", file, 1)[0], data[1::2]
     edges = np.concatenate([[0.0], np.cumsum(widths)])
-    if str(item.get("DVHType", "")).upper() == "DIFFERENTIAL":
+    if text_of(item, "DVHType", file).upper() == "DIFFERENTIAL":
         volumes = np.cumsum(volumes[::-1])[::-1]
     return _curve_above(name, _DOSE_UNITS[dose_unit], edges, np.append(volumes, 0.0))
 
@@ -111,7 +111,7 @@ def write_dvh_sequence(
     """
     library = pydicom()
     dataset = copy.deepcopy(read_dataset(source, "RTDOSE"))
-    kind = str(dataset.get("DoseType", "") or "PHYSICAL")
+    kind = text_of(dataset, "DoseType", Path(source).name) or "PHYSICAL"
     items = [_item(dvh, numbers_of, bin_width, kind) for dvh in dvhs if not dvh.is_empty]
     if not items:
         raise InvalidInput("there is no histogram to write: all structures are empty")
@@ -127,11 +127,12 @@ def _renew(dataset: Any, name: str) -> None:
     meta = getattr(dataset, "file_meta", None) or library.dataset.FileMetaDataset()
     syntax = meta.get("TransferSyntaxUID", library.uid.ImplicitVRLittleEndian)
     if "PixelData" in dataset and (syntax.is_compressed or not syntax.is_little_endian):
-        pixels = decoded(f"the dose grid of {name}", lambda: dataset.pixel_array)
+        pixels = pixels_of(dataset, name)
         dataset.PixelData = pixels.astype(pixels.dtype.newbyteorder("<")).tobytes()
         dataset["PixelData"].VR, dataset["PixelData"].is_undefined_length = "OW", False
     dataset.SOPInstanceUID = library.uid.generate_uid()
-    meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = dataset.SOPClassUID, dataset.SOPInstanceUID
+    meta.MediaStorageSOPClassUID = required(dataset, "SOPClassUID", name)
+    meta.MediaStorageSOPInstanceUID = dataset.SOPInstanceUID
     meta.TransferSyntaxUID = library.uid.ImplicitVRLittleEndian
     dataset.file_meta = meta
 
@@ -249,10 +250,11 @@ def read_json(path: str | Path) -> DvhResult:
     file = existing_file(path)
     try:
         told = json.loads(file.read_text(encoding="utf-8"))
-        dvhs = tuple(_read_described(one) for one in told["structures"])
-        return DvhResult(dvhs=dvhs, parameters=told["parameters"], complete=bool(told["complete"]))
-    except (ValueError, KeyError, TypeError) as error:
-        raise InvalidInput(f"{file.name} holds no histograms ({error!r}); give a file that write_json made") from error
+        dvhs = tuple(_read_described(one) for one in _field(told, "structures", list))
+        complete = _field(told, "complete", bool)
+        return DvhResult(dvhs=dvhs, parameters=_field(told, "parameters", dict), complete=complete)
+    except ValueError as error:  # also of json and of the encoding
+        raise InvalidInput(f"{file.name} holds no histograms ({error}); give a file that write_json made") from error
 
 
 def read_curves_csv(path: str | Path) -> tuple[Dvh, ...]:
@@ -269,14 +271,15 @@ def read_curves_csv(path: str | Path) -> tuple[Dvh, ...]:
     points: dict[str, list[tuple[float, float, str]]] = {}
     try:
         with file.open(newline="", encoding="utf-8") as lines:
-            for row in csv.DictReader(lines):
+            rows = csv.DictReader(lines, restval="")
+            if missing := {"structure", "dose", "unit", "volume_cc"} - set(rows.fieldnames or ()):
+                raise ValueError(f"no column {', '.join(sorted(missing))}")
+            for row in rows:
                 point = float(row["dose"]), float(row["volume_cc"]), row["unit"]
                 points.setdefault(row["structure"], []).append(point)
         return tuple(_curve_through(name, own) for name, own in points.items())
-    except (ValueError, KeyError, TypeError) as error:
-        raise InvalidInput(
-            f"{file.name} holds no curves ({error!r}); give a file that write_curves_csv made"
-        ) from error
+    except (ValueError, csv.Error) as error:
+        raise InvalidInput(f"{file.name} holds no curves ({error}); give a file that write_curves_csv made") from error
 
 
 def _curve_through(name: str, points: Sequence[tuple[float, float, str]]) -> Dvh:
@@ -285,19 +288,48 @@ def _curve_through(name: str, points: Sequence[tuple[float, float, str]]) -> Dvh
     return Dvh(name=name, unit=points[0][2], doses=doses, volumes_cc=volumes, mean=mean)
 
 
-def _read_described(told: Mapping[str, Any]) -> Dvh:
+def _field(told: Any, name: str, *kinds: type) -> Any:
+    """A field of an object in JSON; ValueError if it is missing or of another kind."""
+    if not isinstance(told, dict) or name not in told:
+        raise ValueError(f"no {name!r}")
+    value = told[name]
+    if not isinstance(value, kinds):
+        raise ValueError(f"{name!r} is {type(value).__name__}")
+    return value
+
+
+def _numbers(told: Any, name: str) -> Array:
+    array = np.array(_field(told, name, list))
+    if array.dtype.kind not in "if" and array.size:
+        raise ValueError(f"{name!r} holds no numbers")
+    return array.astype(np.float64)
+
+
+def _rgb(color: list[Any]) -> tuple[int, int, int]:
+    if len(color) != 3 or not all(isinstance(part, int) for part in color):
+        raise ValueError(f"'color' is {color}")
+    red, green, blue = color
+    return red, green, blue
+
+
+def _read_described(told: Any) -> Dvh:
+    number, nothing = (int, float), type(None)
+    mean, color = _field(told, "mean", *number, nothing), _field(told, "color", list, nothing)
+    doses, volumes = _numbers(told, "doses"), _numbers(told, "volumes_cc")
+    if doses.ndim != 1 or doses.shape != volumes.shape:
+        raise ValueError(f"{doses.shape} doses and {volumes.shape} volumes")
     return Dvh(
-        name=told["name"],
-        unit=told["unit"],
-        doses=np.array(told["doses"], np.float64),
-        volumes_cc=np.array(told["volumes_cc"], np.float64),
-        mean=math.nan if told["mean"] is None else told["mean"],
-        outside_cc=told["outside_cc"],
-        outside=told["outside"],
-        color=None if told["color"] is None else tuple(told["color"]),
-        spacing_mm=told["spacing_mm"],
-        resolution_cc=told["resolution_cc"],
-        notes=tuple(told["notes"]),
+        name=_field(told, "name", str),
+        unit=_field(told, "unit", str),
+        doses=doses,
+        volumes_cc=volumes,
+        mean=math.nan if mean is None else mean,
+        outside_cc=_field(told, "outside_cc", *number),
+        outside=_field(told, "outside", str),
+        color=None if color is None else _rgb(color),
+        spacing_mm=_field(told, "spacing_mm", *number),
+        resolution_cc=_field(told, "resolution_cc", *number),
+        notes=tuple(map(str, _field(told, "notes", list))),
     )
 
 
