@@ -5,15 +5,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from napari_gpubio.core.checks import Check, Finding, Speed
+from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.dose import closed_forms, samples
+from napari_gpubio.dose.live import LiveDvh
 from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.resident import ResidentDvh
 from napari_gpubio.dose.run import dvh
 from napari_gpubio.dose.samples import ellipse, grid_affine, in_planes
 from napari_gpubio.dose.settings import DvhSettings
+from napari_gpubio.dose.structures.contours import ContourStructure
+from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
+from napari_gpubio.dose.structures.raster import dose_at_voxels, label_structures
 
 _MOST_OFF = 12  # of 195; commercial systems: 53 and 18 (Nelms et al. 2015, tables I and II)
 _DIRECTION = np.array([0.3, -0.5, 0.81]) / np.linalg.norm([0.3, -0.5, 0.81])
@@ -108,6 +112,51 @@ def _new_doses(device: Device) -> Callable[[], float]:
     return work
 
 
+def _tiny_dose() -> Dose:
+    return Dose(values=np.ones((8, 8, 8), np.float32), affine=np.eye(4), unit="Gy")
+
+
+def _tiny_labels() -> LabelStructures:
+    return LabelStructures(labels=np.ones((8, 8, 8), np.uint8), affine=np.eye(4))
+
+
+def _tiny_contours() -> ContourStructure:
+    return samples.in_planes("organ", [(z, samples.ellipse(2.0, 2.0, 8, (4.0, 4.0))) for z in (3.0, 4.0)])
+
+
+def _paint() -> None:
+    with LiveDvh(_tiny_dose(), _tiny_labels(), device=CPU) as live:
+        live.paint((2, 2, 2), np.zeros((1, 1, 1), np.uint8))
+        live.dvhs()
+
+
+def _show_in_image() -> None:
+    dose, labels = _tiny_dose(), _tiny_labels()
+    label_structures([_tiny_contours()], dose.affine, (8, 8, 8))
+    dose_at_voxels(dose, labels.labels, labels.affine, [False, True], np.empty((8, 8, 8), np.float32))
+
+
+def _points_and_shapes() -> None:
+    points = PointStructure(name="points", points=np.ones((2, 3)), volume_cc=1.0)
+    dvh(_tiny_dose(), [points, _tiny_contours()], DvhSettings(interpolation="shape"), device=CPU)
+
+
+def _strokes(device: Device) -> Callable[[], float]:
+    dose, shape = samples.treatment_dose(), (116, 60, 84)
+    labels = np.zeros(shape, np.uint8)
+    labels[20:90, 10:50, 10:70] = 1
+    live = LiveDvh(dose, LabelStructures(labels=labels, affine=dose.affine, structures={1: "organ"}), device=device)
+    strokes = 20
+
+    def work() -> float:
+        for n in range(strokes):
+            live.paint((30 + n, 20, 40), np.full((1, 12, 12), n % 2, np.uint8))
+            live.dvhs()
+        return float(strokes)
+
+    return work
+
+
 CHECKS = (
     Check(
         name="five solids in a linear dose",
@@ -121,4 +170,11 @@ CHECKS = (
 SPEEDS = (
     Speed(name="262 contours of four organs, dose of 116 x 60 x 84", unit="structures", prepare=_treatment),
     Speed(name="the same, laid out before: a new dose", unit="structures", prepare=_new_doses),
+    Speed(name="strokes of 12 x 12 voxels, each with its histogram", unit="strokes", prepare=_strokes),
+)
+WARMUPS = (
+    WarmUp(name="histograms of labels", run=_paint, functions=22),
+    WarmUp(name="histograms of contours", run=lambda: dvh(_tiny_dose(), _tiny_contours(), device=CPU), functions=12),
+    WarmUp(name="doses and contours in the image", run=_show_in_image, functions=2),
+    WarmUp(name="points, and contours that change shape between planes", run=_points_and_shapes, functions=2),
 )
