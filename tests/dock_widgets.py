@@ -133,7 +133,7 @@ def script_of(panel):
 
 def save_scripts_as(monkeypatch, path):
     """Answer the question where a script is to be saved."""
-    name = "napari_gpubio.gui.panel.QFileDialog.getSaveFileName"
+    name = "napari_gpubio.gui.file_dialogs.QFileDialog.getSaveFileName"
     monkeypatch.setattr(name, lambda *_, **__: (str(path), ""))
 
 

@@ -5,11 +5,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import nibabel as nib
 import numpy as np
 import numpy.typing as npt
-from nibabel.filebasedimages import ImageFileError
-from nibabel.spatialimages import HeaderDataError
 
 from napari_gpubio.core.device import CPU, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
@@ -20,8 +17,8 @@ Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
 NIFTI_SUFFIXES = (".nii", ".nii.gz")
 _MOST_GZIP_SHRINKS = 1100  # DEFLATE codes at most 258 bytes in 2 bits: a factor of 1032
-# What nibabel, gzip and numpy raise on a damaged file.
-_READ_ERRORS = (
+# What gzip and NumPy raise on a damaged file; `_read_errors` adds nibabel's own.
+_READ_ERRORS: tuple[type[Exception], ...] = (
     OSError,
     EOFError,
     ValueError,
@@ -30,8 +27,6 @@ _READ_ERRORS = (
     MemoryError,
     struct.error,
     zlib.error,
-    ImageFileError,
-    HeaderDataError,
 )
 
 
@@ -103,6 +98,8 @@ def write_volume(path: str | Path, array: Array, affine: npt.ArrayLike, descript
     if array.ndim not in (3, 4):
         raise InvalidInput(f"a volume has 3 dimensions, or 4 with colors; this array has shape {array.shape}")
     storable = _storable(array)
+    import nibabel as nib
+
     save_nifti(path, nib.Nifti1Image(storable, checked_affine(affine), dtype=storable.dtype), description)
 
 
@@ -110,6 +107,8 @@ def save_nifti(path: str | Path, image: Any, description: str = "") -> None:
     """Write a nibabel image atomically, in mm and with its affine as both sform and (without shear) qform."""
     if not str(path).lower().endswith(NIFTI_SUFFIXES):
         raise InvalidInput(f"{Path(path).name} does not end in .nii or .nii.gz; give it one of these endings")
+    import nibabel as nib
+
     image.set_sform(image.affine, code="scanner")
     image.set_qform(image.affine, code="scanner")
     image.header.set_xyzt_units("mm")
@@ -131,12 +130,14 @@ def open_nifti(path: str | Path) -> Any:
     InvalidInput
         If the file is missing, of another kind, damaged, shorter than its header declares, or too large.
     """
+    import nibabel as nib
+
     path = existing_file(path)
     if not path.name.lower().endswith(NIFTI_SUFFIXES):
         raise InvalidInput(f"{path.name} is not a file that can be read here; convert it to NIfTI (.nii, .nii.gz)")
     try:
         image = nib.load(path, mmap=False)
-    except _READ_ERRORS as error:
+    except _read_errors() as error:
         raise damaged(path, error) from error
     if not isinstance(image, nib.Nifti1Image):
         raise InvalidInput(f"{path.name} is not a NIfTI file despite its name; convert it to NIfTI")
@@ -147,6 +148,13 @@ def open_nifti(path: str | Path) -> Any:
         raise InvalidInput(f"{path.name} declares the shape {image.shape}, which holds nothing; write it again")
     check_declared_size(path, int(image.dataobj.offset), _bytes(image.shape, dtype.itemsize))
     return image
+
+
+def _read_errors() -> tuple[type[Exception], ...]:
+    from nibabel.filebasedimages import ImageFileError
+    from nibabel.spatialimages import HeaderDataError
+
+    return (*_READ_ERRORS, ImageFileError, HeaderDataError)
 
 
 def nifti_array(image: Any, path: Path) -> Array:

@@ -97,7 +97,7 @@ def _pack_and_pick() -> None:
     from napari_gpubio.gui.lines.nearest import nearest_line, ray_frame
 
     points = np.arange(12, dtype=np.float32).reshape(4, 3)
-    numbers = {"length_mm": np.ones(2), "fa": np.ones(2, np.float32)}
+    numbers: dict[str, Any] = {"length_mm": np.ones(2), "fa": np.ones(2, np.float32)}
     lines = pack_lines(points, [0, 2, 4], per_fiber=numbers, paint=ByDirection())
     for name in numbers:
         painted(lines, ByNumber(name, (0.0, 1.0)))

@@ -165,7 +165,6 @@ def _values_along(image: Image, path: Position, axes: list[int]) -> npt.NDArray[
     return np.where(np.isfinite(values), values, -np.inf)
 
 
-Position = npt.NDArray[np.float64]
 GRAB_PIXELS = 14.0
 
 

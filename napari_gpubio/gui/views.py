@@ -7,6 +7,7 @@ of the user and belongs to the whole viewer; arrays are never flipped.
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 from qtpy.QtCore import QObject, QTimer
 from qtpy.QtWidgets import QComboBox, QFormLayout, QWidget
@@ -79,7 +80,7 @@ class ViewBox(QWidget):
 def show_slices_at(viewer: Any, position: npt.ArrayLike) -> None:
     """Move the slices to a viewer position (z, y, x); further axes in front stay."""
     axes = range(viewer.dims.ndim - 3, viewer.dims.ndim)
-    viewer.dims.set_point(list(axes), [float(p) for p in position])
+    viewer.dims.set_point(list(axes), np.asarray(position, np.float64).tolist())
 
 
 class SliceGuide(QObject):

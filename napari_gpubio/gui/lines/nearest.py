@@ -79,7 +79,7 @@ def _box_reaches(low: Floats, high: Floats, row: Floats, reach: float) -> bool:
 
 
 @helper
-def _closest_approach(start: tuple, step: tuple, half_slab: float) -> tuple[float, float]:
+def _closest_approach(start: Any, step: Any, half_slab: Any) -> Any:
     """Squared distance of a segment from the ray, and where along the ray; infinite if it misses the slab."""
     first, last = np.float32(0.0), np.float32(1.0)
     if np.isfinite(half_slab):
@@ -110,7 +110,9 @@ def _nearest_line(
     in_slice: bool,  # noqa: FBT001 - called by position, from one place
 ) -> int:
     tolerance, half_slab = reach[0], reach[1]
-    best, best_band, best_depth = -1, np.float32(np.inf), np.float32(np.inf)
+    best = -1
+    best_band: Any = np.float32(np.inf)
+    best_depth: Any = np.float32(np.inf)
     for line in range(len(shown)):
         if not shown[line] or not (
             _box_reaches(lows[line], highs[line], frame[0], tolerance)

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +12,10 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.jit import kernel
 from napari_gpubio.gui.lines.paint import DIRECTION, UNIFORM, Paint, unpack_rgb
 
-if TYPE_CHECKING:
-    from napari_gpubio.gui.lines.packed import Lines
-
-
 Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float32]
+Offsets = npt.NDArray[np.int64]
+Segments = npt.NDArray[np.uint32]
 _THUMBNAIL_POINTS = 4096
 
 
@@ -52,12 +51,6 @@ def thumbnail(lines: "Lines", axes: list[int], shape: tuple[int, ...]) -> npt.ND
         row, column = ((some[:, 2::-1][:, axes] - low) * scale).astype(np.intp).T
         picture[row, column, :3] = unpack_rgb(some[:, 3])
     return picture
-
-
-Array = npt.NDArray[Any]
-Floats = npt.NDArray[np.float32]
-Offsets = npt.NDArray[np.int64]
-Segments = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -140,14 +133,12 @@ class Lines:
         self, per_fiber: Mapping[str, npt.ArrayLike] | None, per_point: Mapping[str, npt.ArrayLike] | None
     ) -> "Lines":
         """Return the same lines with other numbers, to be painted anew; errors as for `pack_lines`."""
-        columns = {
-            "per_fiber": _columns(per_fiber, len(self), "fiber"),
-            "per_point": _columns(per_point, len(self.vertices), "point"),
-        }
-        names = [DIRECTION, UNIFORM, *columns["per_fiber"], *columns["per_point"]]
+        of_fibers = _columns(per_fiber, len(self), "fiber")
+        of_points = _columns(per_point, len(self.vertices), "point")
+        names = [DIRECTION, UNIFORM, *of_fibers, *of_points]
         if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
             raise InvalidInput(f"the name {twice[0]!r} is taken; give every number of the streamlines its own name")
-        return dataclasses.replace(self, paint=None, **columns)
+        return dataclasses.replace(self, paint=None, per_fiber=of_fibers, per_point=of_points)
 
 
 def pack_lines(

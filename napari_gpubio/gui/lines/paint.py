@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.jit import kernel
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class ByDirection:
     linear: Any = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
     def __post_init__(self) -> None:
-        matrix = np.asarray(self.linear, np.float64)[:3, :3]
+        matrix: Array = np.asarray(self.linear, np.float64)[:3, :3]
         matrix = np.round(matrix / (np.abs(matrix).max() or 1.0), _DIGITS)
         object.__setattr__(self, "linear", tuple(map(tuple, matrix.tolist())))
 
@@ -103,8 +104,10 @@ class ByNumber:
     def apply(self, lines: "Lines") -> None:
         """Write the colors into the vertices."""
         values = lines.numbers(self.name)
+        if values is None:
+            raise InvalidInput(f"the streamlines have no number {self.name!r}")
         low, high = self.limits or automatic_limits(values)
-        if values.dtype not in (np.float32, np.float64):
+        if values.dtype != np.float32 and values.dtype != np.float64:
             values = values.astype(np.float64)
         gray = pack_rgb(np.divide(NO_VALUE_RGB, 255))
         colors = np.empty(len(values), np.float32)

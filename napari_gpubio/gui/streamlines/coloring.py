@@ -128,9 +128,15 @@ def _checked(limits: tuple[float, float]) -> tuple[float, float]:
 class ColoredLayer:
     """Color properties of a layer that has lines, a `Coloring`, events and a transform."""
 
-    lines: Lines
+    lines: Any  # `Lines`; a property of the layer
+    events: Any
+    data_to_world_matrix: Any
     _coloring: Coloring
     _ready: bool
+    _color_by: str  # of napari's Tracks, while the layer is being made
+    _colormap: str
+    _manager: Any
+    _update_thumbnail: Any
 
     @property
     def color_choices(self) -> list[str]:

@@ -300,6 +300,8 @@ def _lines_of(
     parts = (points, offsets, per_fiber, per_point)
     if lines is not None and any(part is not None for part in parts):
         raise InvalidInput("packed lines hold points, offsets and numbers; give either those or the lines, not both")
-    if lines is None and (points is None or offsets is None):
+    if lines is not None:
+        return lines
+    if points is None or offsets is None:
         raise InvalidInput("there are no streamlines; give points and offsets, or packed lines")
-    return pack_lines(points, offsets, per_fiber=per_fiber, per_point=per_point) if lines is None else lines
+    return pack_lines(points, offsets, per_fiber=per_fiber, per_point=per_point)

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.lines.nearest import nearest_line, ray_frame
 
 _PICK_PIXELS = 4.0
@@ -15,7 +14,13 @@ _PICK_PIXELS = 4.0
 class PickedLayer:
     """Picking and selection for a layer that has lines, a slab, events and a transform."""
 
-    lines: Lines
+    lines: Any  # `Lines`; a property of the layer
+    events: Any
+    data_to_world: Any
+    data_to_world_matrix: Any
+    scale_factor: float
+    slab_mm: float
+    _slice_input: Any
     _selected_fiber: int | None = None
 
     @property
@@ -86,7 +91,8 @@ def _fiber_under(
     direction = _normal(layer, position, dims_displayed) if in_slice else np.asarray(view_direction, np.float64)[-3:]
     if direction is None or not np.linalg.norm(direction):
         return None
-    frame = ray_frame(*layer.data_to_world_matrix(), position[-3:], direction)
+    linear, origin = layer.data_to_world_matrix()
+    frame = ray_frame(linear, origin, position[-3:], direction)
     tolerance = _PICK_PIXELS * layer.scale_factor if tolerance_mm is None else tolerance_mm
     half_slab = layer.slab_mm or np.inf if in_slice else np.inf
     return nearest_line(layer.lines, frame, tolerance, half_slab, in_slice=in_slice)

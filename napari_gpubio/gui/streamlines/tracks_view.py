@@ -99,11 +99,12 @@ def streamlines_of(cls: type["Streamlines"], data: npt.ArrayLike, state: Mapping
     metadata = dict(state.get("metadata", {}))
     settings = dict(metadata.pop(_KEY, {}))
     offsets = settings.pop("offsets", np.zeros(0, np.int64))
-    if not len(offsets) or len(data) < offsets[-1]:
+    rows = np.asarray(data)
+    if not len(offsets) or len(rows) < offsets[-1]:
         raise InvalidInput("these tracks were not made from streamlines; give points and offsets instead")
     columns = {name: np.asarray(values)[: offsets[-1]] for name, values in state["properties"].items()}
     return cls(
-        np.asarray(data)[: offsets[-1], -3:],
+        rows[: offsets[-1], -3:],
         offsets,
         per_point={name: columns[name] for name in settings.pop("per_point")},
         affine=np.asarray(state["affine"])[-4:, -4:],
