@@ -1,7 +1,8 @@
-"""A dose-volume histogram as a curve, and what is read off it directly."""
+"""Dose-volume histograms as curves, and what is read off them directly."""
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -183,6 +184,37 @@ class Dvh:
 
     def _volume_factor(self, relative: bool) -> float:  # noqa: FBT001 - passed on
         return 100.0 / self.volume_cc if relative and self.volume_cc > 0 else 1.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DvhResult:
+    """Histograms of all structures, in the order in which they were given.
+
+    Parameters
+    ----------
+    dvhs
+        One for each structure, labels in the order of their names.
+    parameters
+        How they were made; only what JSON can hold.
+    complete
+        False if the run was stopped before its end; the curves then hold what was counted.
+    """
+
+    dvhs: tuple[Dvh, ...]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    complete: bool = True
+
+    def __getitem__(self, name: str) -> Dvh:
+        for dvh in self.dvhs:
+            if dvh.name == name:
+                return dvh
+        raise InvalidInput(f"there is no structure {name!r}; there are {', '.join(dvh.name for dvh in self.dvhs)}")
+
+    def __iter__(self) -> Iterator[Dvh]:
+        return iter(self.dvhs)
+
+    def __len__(self) -> int:
+        return len(self.dvhs)
 
 
 def _percent_of(reference_dose: float | None) -> float:

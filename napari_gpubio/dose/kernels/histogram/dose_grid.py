@@ -1,19 +1,24 @@
-"""The dose as the kernels read it."""
+"""The dose as the kernels read it: scaled values, and bins between the least and the largest dose."""
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.jit import kernel
 from napari_gpubio.core.space import same_grid
-from napari_gpubio.dose.model import Dose
+from napari_gpubio.dose.kernels import read_only
+from napari_gpubio.dose.model import Dose, is_turned
+from napari_gpubio.dose.settings import DvhSettings
 
 Array = npt.NDArray[Any]
-_jit = nb.njit(cache=True, nogil=True, error_model="numpy")
+FINE_STEPS = 1 << 20  # steps between the least and the largest dose in which sums of dose are kept
 _TINY = np.float32(2.0**-60)  # of numbers near 1: less is 0, so that no product is subnormal, which a GPU would flush
 _LEAST_SCALE = 2.0**-1000  # whose inverse is a number still
+_MANTISSA_BITS = 23
+_OCTAVES = 17  # at least, in bins of equal ratio: five decades
 
 
 class ScaledDose(NamedTuple):
@@ -53,14 +58,15 @@ class ScaledDose(NamedTuple):
     def values(self) -> npt.NDArray[np.float32]:
         """Scaled values, same shape, on the CPU; takes 4 bytes a voxel. ``scale_dose`` of ``dvh.cu`` is its backend."""
         out = np.empty(self.source.shape, np.float32)
-        _scale(self.source.reshape(-1), self.least, self.inverse_scale, out.reshape(-1))
+        _scale(0, out.size, read_only(self.source.reshape(-1)), self.least, self.inverse_scale, out.reshape(-1))
         return out
 
 
-@_jit
-def _scale(source: Array, least: float, inverse: float, out: Array) -> None:
-    """On one core, which memory keeps busy already."""
-    for n in range(len(source)):
+@kernel
+def _scale(start: int, stop: int, source: Array, least: float, inverse: float, out: Array) -> None:
+    """Scale some voxels; on one core, which memory keeps busy already."""
+    source, out = source[start:stop], out[start:stop]
+    for n in range(len(source)):  # from 0, so that LLVM uses vector instructions
         value = np.float32((np.float64(source[n]) - least) * inverse)
         out[n] = value if value >= _TINY else np.float32(0.0)
 
@@ -101,14 +107,6 @@ def renewed(grid: ScaledDose, dose: Dose) -> ScaledDose:
     return new._replace(affine=grid.affine)
 
 
-def is_turned(array: Array) -> bool:
-    """Whether a volume is seen from its other end: in memory its first axis is the contiguous one.
-
-    A napari layer's array is the transposed of a volume, so a volume in C order often is.
-    """
-    return bool(array.flags.f_contiguous and not array.flags.c_contiguous)
-
-
 def c_ordered(
     array: Array, affine: npt.NDArray[np.float64], *, turned: bool | None = None
 ) -> tuple[Array, npt.NDArray[np.float64]]:
@@ -124,3 +122,78 @@ def c_ordered(
     if is_turned(array) if turned is None else turned:
         return np.ascontiguousarray(array.T), affine[:, [2, 1, 0, 3]]
     return np.ascontiguousarray(array), affine
+
+
+class BinRule(NamedTuple):
+    """How a value finds its bin, as the kernels take it.
+
+    Parameters
+    ----------
+    inverse_width
+        Bins per unit of value, where they are of equal width.
+    shift, first
+        Where they are of equal ratio: the bits of a value that are dropped, and the bin of the lowest one.
+    fine
+        Steps of the sum of dose per unit of value.
+    """
+
+    logarithmic: np.int32
+    bins: np.int32
+    inverse_width: np.float32
+    shift: np.int32
+    first: np.int32
+    fine: np.float32
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Bins:
+    """Bins between the least and the largest dose.
+
+    Parameters
+    ----------
+    rule
+        For the kernels.
+    edges
+        In units of the dose, shape (bins + 1,).
+    fine_step
+        Dose of one step of the sums.
+    least
+        Dose at which the sums count 0.
+    """
+
+    rule: BinRule
+    edges: npt.NDArray[np.float64]
+    fine_step: float
+    least: float
+
+
+def make_bins(grid: ScaledDose, settings: DvhSettings) -> Bins:
+    """Bins for a dose, as the settings want them."""
+    top = grid.top or 1.0
+    fine = np.float32(FINE_STEPS / top)
+    if settings.bin_scale == "linear":
+        rule = BinRule(
+            np.int32(0), np.int32(settings.bins), np.float32(settings.bins / top), np.int32(0), np.int32(0), fine
+        )
+        edges = np.arange(settings.bins + 1) / np.float64(rule.inverse_width)
+    else:
+        rule = _ratio_rule(settings.bins, np.float32(top), fine)
+        edges = _ratio_edges(rule)
+    edges[-1] = max(edges[-1], top)
+    return Bins(rule, grid.least + grid.scale * edges, grid.scale / float(fine), grid.least)
+
+
+def _ratio_rule(count: int, top: np.float32, fine: np.float32) -> BinRule:
+    """The leading bits of a float32 are a bin number: as many bins in every octave, of equal width in each."""
+    per_octave = int(np.clip(np.floor(np.log2(count / _OCTAVES)), 0, _MANTISSA_BITS))
+    shift = _MANTISSA_BITS - per_octave
+    highest = int(top.view(np.int32)) >> shift
+    first = max(highest - count + 1, 0)
+    return BinRule(np.int32(1), np.int32(count), np.float32(0), np.int32(shift), np.int32(first), fine)
+
+
+def _ratio_edges(rule: BinRule) -> npt.NDArray[np.float64]:
+    bits = (int(rule.first) + np.arange(int(rule.bins) + 1)) << int(rule.shift)
+    edges = np.minimum(bits, 0x7F7FFFFF).astype(np.int32).view(np.float32).astype(np.float64)
+    edges[0] = 0.0  # the lowest bin holds all that is less
+    return edges
