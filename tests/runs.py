@@ -9,6 +9,8 @@ import threading
 
 import numba
 
+from napari_gpubio.core import jit
+
 
 def finished(steps):
     """All steps that are left, each looked at in time, and the result."""
@@ -40,12 +42,14 @@ def check_threads_change_nothing(request, run, check_same):
 
 
 def _by_threads(count, run):
-    before = numba.get_num_threads()
+    before, thread_count = numba.get_num_threads(), jit.thread_count
     numba.set_num_threads(count)
+    jit.thread_count = lambda: count
     try:
         return run()
     finally:
         numba.set_num_threads(before)
+        jit.thread_count = thread_count
 
 
 def _run_again_with_two_threads(request):
@@ -57,7 +61,7 @@ def _run_again_with_two_threads(request):
 
 
 def workers():
-    """Threads of the package that are at work."""
+    """Threads of the package that are at work; those of compiled functions wait for the next call."""
     return [thread for thread in threading.enumerate() if thread.name.startswith("napari-gpubio")]
 
 

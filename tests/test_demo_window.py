@@ -6,13 +6,13 @@ import nibabel as nib
 import numpy as np
 import pytest
 from napari.layers import Labels, Tracks
-from napari_gpubio.gui.views import view_of
 
 from napari_gpubio import demo, tracts
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.napari_io import KEY, volume_of
 from napari_gpubio.core.space import world_to_viewer
 from napari_gpubio.gui.streamlines import Streamlines
+from napari_gpubio.gui.views import view_of
 from napari_gpubio.tracts.gui import TensorPanel, TrackingPanel
 from napari_gpubio.tracts.napari_io import field_of, scan_of
 

@@ -60,10 +60,17 @@ __device__ __forceinline__ void for_all_candidates(
             }
 }
 
+struct Frame {
+    int nx, ny, nz;
+    float maximum;
+};
+
 extern "C" __global__ void __launch_bounds__(THREADS) filter_voxels(
-    const float* __restrict__ values, const float* __restrict__ residuals, const float2* __restrict__ moments, int nx,
-    int ny, int nz, float maximum, float* __restrict__ small, float* __restrict__ large)
+    const float* __restrict__ values, const float* __restrict__ residuals, const float2* __restrict__ moments,
+    const Frame frame, float* __restrict__ small, float* __restrict__ large)
 {
+    const int nx = frame.nx, ny = frame.ny, nz = frame.nz;
+    const float maximum = frame.maximum;
     const int z = blockIdx.x * BLOCK_Z + threadIdx.x, y = blockIdx.y * BLOCK_Y + threadIdx.y;
     const int x = blockIdx.z * BLOCK_X + threadIdx.z;
     const int wide_z = nz + 2 * HALO, wide_y = ny + 2 * HALO;

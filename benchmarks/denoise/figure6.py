@@ -13,13 +13,13 @@ from common import Array, Row, Stopwatch, Timing
 
 from denoise.plan import make_problem
 from napari_gpubio.core.device import Device
-from napari_gpubio.core.kernels import kernel
-from napari_gpubio.denoise.kernels.anlm import cpu, gpu, wavelet
-from napari_gpubio.denoise.kernels.anlm import filtering as anlm
+from napari_gpubio.core.kernels import kernel, struct, struct_layout
+from napari_gpubio.denoise.kernels.anlm import cpu, gpu, tally
 from napari_gpubio.denoise.kernels.anlm.problem import Problem
 
 SOURCE = Path(__file__).with_suffix(".cu")
 ENGINE_SOURCE = Path(gpu.__file__).with_name("anlm.cu")
+FRAME = struct_layout({"nx": np.int32, "ny": np.int32, "nz": np.int32, "maximum": np.float32})
 SEARCH = 3
 FLAT, CUBE = (1, 16, 16), (8, 8, 8)  # voxels of a block along x, y, z
 PATCHES = (1, 2)
@@ -149,9 +149,7 @@ def moments_on_cpu(problem: Problem) -> Inputs:
     """Local moments on the CPU, padding there, and everything brought to the GPU."""
     import cupy
 
-    values = problem.values
-    mean, variance = np.empty_like(values), np.empty_like(values)
-    anlm.local_moments(np.pad(values, 1, mode="symmetric"), problem.usable, (mean, variance))
+    values, (mean, variance) = problem.values, cpu.measure_moments(problem)
     wide = [np.pad(volume, SEARCH + max(PATCHES), mode="symmetric") for volume in (values, values - mean)]
     return cupy.asarray(wide[0]), cupy.asarray(wide[1]), cupy.asarray(np.stack([mean, variance], axis=-1))
 
@@ -162,10 +160,10 @@ def moments_on_gpu(problem: Problem) -> Inputs:
 
     values, usable = cupy.asarray(problem.values), cupy.asarray(problem.usable)
     moments = cupy.empty((*problem.shape, 2), np.float32)
-    i = np.int32
-    arguments = (values, usable, *map(i, problem.shape), i(1), i(1), i(1), i(0), i(problem.shape[0]), moments)
-    local_moments = kernel(ENGINE_SOURCE, "local_moments")
-    local_moments((-(-values.size // 256),), (256,), arguments)
+    chosen = {"values": values, "usable": usable, "moments": moments, "shape": problem.shape, "box": (1, 1, 1)}
+    rest = dict.fromkeys(("weights", "chosen", "sums", "estimates")) | dict.fromkeys(gpu.SLAB.names[7:], 0)
+    slab = struct(gpu.SLAB, **{**rest, **chosen, "planes": problem.shape[0]})
+    kernel(ENGINE_SOURCE, "local_moments")((-(-values.size // 256),), (256,), (slab,))
     places = [cupy.asarray(mirrored(n, SEARCH + max(PATCHES))) for n in problem.shape]
     x, y, z = places[0][:, None, None], places[1][:, None], places[2]
     wide = [cupy.ascontiguousarray(volume[x, y, z]) for volume in (values, values - moments[..., 0])]
@@ -199,9 +197,8 @@ def _launch_once(
     shared = shared_bytes(variant, halo)
     if shared > filter_voxels.max_dynamic_shared_size_bytes:
         filter_voxels.max_dynamic_shared_size_bytes = shared
-    arguments = (
-        values, residuals, moments, *map(np.int32, problem.shape), np.float32(problem.maximum), *estimates,
-    )  # fmt: skip
+    frame = struct(FRAME, **dict(zip(("nx", "ny", "nz"), problem.shape, strict=True)), maximum=problem.maximum)
+    arguments = values, residuals, moments, frame, *estimates
     grid = tuple(-(-n // size) for n, size in zip(problem.shape[::-1], variant.block[::-1], strict=True))
     filter_voxels(grid, variant.block[::-1], arguments, shared_mem=shared)
 
@@ -229,13 +226,13 @@ def mixed(variant: Variant, device: Device, estimates: tuple[Any, Any]) -> Array
     import cupy
 
     if not variant.gpu_after:
-        return np.asarray(wavelet.mix(*map(cupy.asnumpy, estimates), cpu.filter_axis))
+        return np.asarray(tally.mix(*map(cupy.asnumpy, estimates), cpu.filter_axis))
     filter_axis = filter_axis_on_gpu()
     with cupy.cuda.Device(device.indices[0]):
-        return np.asarray(cupy.asnumpy(wavelet.mix(*estimates, filter_axis, cupy)))
+        return np.asarray(cupy.asnumpy(tally.mix(*estimates, filter_axis, cupy)))
 
 
-def filter_axis_on_gpu() -> wavelet.FilterAxis:
+def filter_axis_on_gpu() -> tally.FilterAxis:
     """The engine's kernel that filters along lines of one axis."""
     import cupy
 

@@ -18,6 +18,7 @@ from denoise.speed_rows import LARGE, SMALL, repeats_of, voxel_row
 from napari_gpubio.core.device import Device
 from napari_gpubio.light.run import simulate
 
+KERNELS = "napari_gpubio.denoise.kernels.fluence"
 PHOTONS = {"cuda": 10**6, "cpu": 10**5}
 TARGETS = {("cuda", 100): 2e-3, ("cuda", 256): 20e-3, ("cpu", 100): 0.6}  # seconds, resident; a CPU: whole call
 
@@ -40,7 +41,7 @@ def _sweeps(n: int, plan: Plan, name: str) -> Row:
     """The part of a whole call that is spent in ``Run.advance``, on data that are there."""
     pair, device, seconds = _halves(n, plan.device), plan.device, []
     denoise_fluence = importlib.import_module(FLUENCE_MODULE).denoise_fluence
-    run = importlib.import_module(f"{FLUENCE_MODULE}.{'gpu' if device.is_gpu else 'cpu'}").Run
+    run = importlib.import_module(f"{KERNELS}.{'gpu' if device.is_gpu else 'cpu'}").Run
     for _ in range(1 + repeats_of(pair[0], device, plan)):
         clock = _Clock(run.advance)
         with mock.patch.object(run, "advance", lambda *how, clock=clock: clock(*how)):

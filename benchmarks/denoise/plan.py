@@ -4,10 +4,9 @@ import numpy as np
 from common import Array
 from light import plan
 
-from napari_gpubio.denoise.checks.speeds import head_volume
-from napari_gpubio.denoise.kernels.anlm.problem import Problem, scale_of
-from napari_gpubio.denoise.kernels.anlm.windows import make_windows
-from napari_gpubio.denoise.noise import calibrate
+from napari_gpubio.denoise.calibration import calibrate
+from napari_gpubio.denoise.checks import head_volume
+from napari_gpubio.denoise.kernels.anlm.problem import Problem, make_windows, scale_of
 from napari_gpubio.denoise.settings import DenoiseSettings
 
 Plan = plan.Plan  # its photons are not used

@@ -13,7 +13,7 @@ from jobs import Job
 from layered import picture
 from layered.plan import SKIN_GRID, Plan, skin_case
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.light.layers.run import simulate_layers
+from napari_gpubio.light.layers.run import simulate
 
 BATCHES = 64  # so that an error is itself known to 9 %
 REFERENCE = "CPU-MCML"  # with a Mersenne Twister and 8e8 photons
@@ -78,7 +78,7 @@ def error_maps(plan: Plan) -> Iterator[Job]:
 
 def traced_map(device: Device, seed: int, photons: int) -> Map:
     """Trace skin; what is absorbed beyond the grid is in the outermost bins, as MCML has it."""
-    result = simulate_layers(*skin_case(photons, seed=seed, batches=BATCHES), device=device)
+    result = simulate(*skin_case(photons, seed=seed, batches=BATCHES), device=device)
     assert result.A_rz is not None
     return Map(*result.A_rz, result.launched)
 

@@ -1,4 +1,4 @@
-"""Photons on buffers made beforehand, as `simulate_layers` traces them, and the whole call."""
+"""Photons on buffers made beforehand, as `simulate` traces them, and the whole call."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,8 +12,8 @@ from napari_gpubio.core.chunks import advance_in_pieces
 from napari_gpubio.core.device import Device
 from napari_gpubio.light.kernels.layers.gpu import Run, Variant
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
-from napari_gpubio.light.kernels.layers.tally import LayeredPartial
-from napari_gpubio.light.layers.run import make_runs, simulate_layers
+from napari_gpubio.light.kernels.layers.tally import LayerTally
+from napari_gpubio.light.layers.run import make_runs, simulate
 from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.scheduling import FIRST_CHUNK, joined
 
@@ -41,18 +41,18 @@ class Tracing:
     device
         A CPU, one GPU, or several.
     variant
-        How a single GPU tallies; None: as `simulate_layers` does it.
+        How a single GPU tallies; None: as `simulate` does it.
     """
 
     def __init__(self, made: Case, device: Device, variant: Variant | None = None) -> None:
         self.problem = LayeredProblem(made.medium, made.settings)
         one = variant is not None
         self._runs = [Run(self.problem, device=device, variant=variant)] if one else make_runs(self.problem, device)
-        self._pieces = joined(LayeredPartial.empty(self.problem).missing(self.problem), self._runs[0].span)
+        self._pieces = joined(LayerTally.empty(self.problem).missing(self.problem), self._runs[0].span)
         self._first_chunk = FIRST_CHUNK[device.kind]
 
     def in_chunks(self) -> None:
-        """Trace them as `simulate_layers` does: in chunks of about a tenth of a second, the cache's pilot included."""
+        """Trace them as `simulate` does: in chunks of about a tenth of a second, the cache's pilot included."""
         for _ in advance_in_pieces(self._runs, self._pieces, first_chunk=self._first_chunk):
             pass
 
@@ -61,9 +61,9 @@ class Tracing:
         for _ in advance_in_pieces(self._runs, self._pieces, first_chunk=self.problem.settings.photons):
             pass
 
-    def tallies(self) -> LayeredPartial:
+    def tallies(self) -> LayerTally:
         """What was traced."""
-        partial = LayeredPartial.empty(self.problem)
+        partial = LayerTally.empty(self.problem)
         for run in self._runs:
             partial.add(run.snapshot(), self.problem)
         return partial
@@ -74,7 +74,7 @@ class Tracing:
             run.close()
 
 
-def reflectance_of(problem: LayeredProblem, partial: LayeredPartial) -> Estimate:
+def reflectance_of(problem: LayeredProblem, partial: LayerTally) -> Estimate:
     """Diffuse reflectance and its error, without the maps, which take their time."""
     cells = slice(problem.absorption_cells, problem.absorption_cells + problem.angular_cells)
     batches = list(partial.batches.values())
@@ -124,7 +124,7 @@ def timed_call(made: Case, device: Device, repeats: int) -> Timed:
 
     def call(watch: Stopwatch) -> Estimate:
         with watch.running():
-            result = simulate_layers(*made, device=device)
+            result = simulate(*made, device=device)
         return result.diffuse_reflectance
 
     return _timed(call, made, repeats)

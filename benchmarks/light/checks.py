@@ -11,10 +11,9 @@ from common import Row, line
 from light.plan import Plan
 from napari_gpubio.core.checks import run_check
 from napari_gpubio.light import checks as cases
-from napari_gpubio.light import voxel_checks as voxel_cases
 from napari_gpubio.light.layers import checks as layered_cases
 from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 
 COLUMNS = ("case", "seed", "quantity", "reference", "result", "error", "tolerance", "")
 
@@ -24,8 +23,8 @@ def check_rows(plan: Plan, factor: int, seeds: Sequence[int]) -> Iterator[Row]:
     for check in cases.CHECKS:
         for seed in seeds:
             with ExitStack() as both:
-                both.enter_context(more_photons(voxel_cases, "simulate", factor, seed))
-                both.enter_context(more_photons(layered_cases, "simulate_layers", factor, seed))
+                both.enter_context(more_photons(cases, "simulate", factor, seed))
+                both.enter_context(more_photons(layered_cases, "simulate", factor, seed))
                 for found in run_check(check, plan.device):
                     yield {"seed": seed, **found}
 
@@ -39,7 +38,7 @@ def more_photons(module: ModuleType, name: str, factor: int, seed: int) -> Itera
         return plain(*(changed(argument) for argument in arguments), **more)
 
     def changed(argument: Any) -> Any:
-        if not isinstance(argument, Settings | LayeredSettings):
+        if not isinstance(argument, LightSettings | LayeredSettings):
             return argument
         return dataclasses.replace(argument, photons=argument.photons * factor, seed=seed)
 

@@ -7,9 +7,9 @@ from common import Stopwatch, Timing
 from light.plan import with_settings
 from napari_gpubio.core.chunks import advance_in_pieces
 from napari_gpubio.core.device import Device
-from napari_gpubio.light.kernels.voxels.assemble import assemble
+from napari_gpubio.light.assemble import assemble
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.kernels.voxels.tally import Partial
+from napari_gpubio.light.kernels.voxels.tally import VoxelTally
 from napari_gpubio.light.phantom.benchmarks import Case
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import make_runs, simulate
@@ -32,7 +32,7 @@ class Tracing:
     def __init__(self, made: Case, device: Device) -> None:
         self.problem = VoxelProblem(made.domain, made.source, made.settings, made.detectors)
         self._runs = make_runs(self.problem, device)
-        self._pieces = joined(Partial.empty(self.problem).missing(self.problem), self._runs[0].span)
+        self._pieces = joined(VoxelTally.empty(self.problem).missing(self.problem), self._runs[0].span)
         self._first_chunk = FIRST_CHUNK[device.kind]
 
     def in_chunks(self) -> None:
@@ -42,7 +42,7 @@ class Tracing:
 
     def result(self) -> LightResult:
         """What was traced."""
-        partial = Partial.empty(self.problem)
+        partial = VoxelTally.empty(self.problem)
         for run in self._runs:
             partial.add(run.snapshot(), self.problem)
         return assemble(self.problem, partial, {})

@@ -8,7 +8,7 @@ import numpy as np
 from common import Row
 from jobs import Job
 
-from napari_gpubio.speckle.kernels.contrast import maker
+from napari_gpubio.speckle.kernels.contrast import gpu
 from napari_gpubio.speckle.settings import ContrastSettings
 from speckle.plan import COPY_SHARE_TARGET, SEED_SHAPE, Plan, recipe_of
 from speckle.rows import pixel_row, timed_by_events, timed_resident
@@ -49,7 +49,7 @@ def _here() -> object:
 
 
 def _kernels(frames: int, window: int, ieee: int, plan: Plan, name: str) -> Row:
-    with mock.patch.object(maker, "IEEE", ieee):
+    with mock.patch.object(gpu, "IEEE", ieee):
         timing = timed_resident(recipe_of(ContrastSettings(window=window, mask=False)), frames, plan)
     pixels = frames * _PIXELS
     target = f"target {100 * COPY_SHARE_TARGET:g} % of a copy" if frames == _BATCH and not ieee else ""

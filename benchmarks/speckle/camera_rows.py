@@ -9,9 +9,8 @@ from jobs import Job
 
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.speckle.registration import ShiftFinder, shift_frame
-from napari_gpubio.speckle.run import contrast
+from napari_gpubio.speckle.run import ContrastStream, contrast
 from napari_gpubio.speckle.settings import ContrastSettings
-from napari_gpubio.speckle.stream import ContrastStream
 from speckle.plan import FRAME_TARGET_MS, REGISTRATION_TARGET_MS, SEED_SHAPE, SEED_TABLE, Plan, frames_of
 from speckle.rows import pixel_row
 

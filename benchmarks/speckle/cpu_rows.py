@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from common import Row, limited_threads, skipped, thread_counts, threads_told, timed
+from common import Row, skipped, thread_counts, threads_told, timed
 from jobs import Job
 
 from napari_gpubio.core.device import CPU
@@ -43,8 +43,7 @@ def beside(plan: Plan) -> Iterator[Job]:
 
 def _ours(threads: int, options: dict[str, Any], plan: Plan, name: str) -> Row:
     recipe = recipe_of(ContrastSettings(**{"mask": False, **options}))
-    with limited_threads(threads):
-        timing = timed_resident(recipe, 1, Plan(CPU, plan.quick))
+    timing = timed_resident(recipe, 1, Plan(CPU, plan.quick), threads or None)
     target = f"target {CORE_TARGET_NS:g} ns a pixel" if name in (OURS, MASKED) else ""
     return pixel_row(name, CPU, timing, _PIXELS, target=target, compared_with=OURS)
 

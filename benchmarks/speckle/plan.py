@@ -8,9 +8,9 @@ import numpy as np
 from common import Array
 
 from napari_gpubio.core.device import Device
-from napari_gpubio.speckle.checks.speeds import speckle_frames
-from napari_gpubio.speckle.frames import kernel_dtype
+from napari_gpubio.speckle.checks import speckle_frames
 from napari_gpubio.speckle.kernels.contrast.problem import Recipe
+from napari_gpubio.speckle.model import kernel_dtype
 from napari_gpubio.speckle.noise import NoiseModel
 from napari_gpubio.speckle.settings import ContrastSettings
 

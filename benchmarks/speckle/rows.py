@@ -21,27 +21,26 @@ def pixel_row(name: str, device: Device, timing: Timing, pixels: int, **more: An
     return row(name, device, timing, pixels, "pixels", **more)
 
 
-def timed_resident(recipe: Recipe, maps: int, plan: Plan) -> Timing:
+def timed_resident(recipe: Recipe, maps: int, plan: Plan, threads: int | None = None) -> Timing:
     """Time the making of so many maps from frames that are there; transfers left out."""
     s = recipe.settings
     frames = frames_of((maps - 1) * s.step + s.depth, recipe.shape)
     if plan.device.is_gpu:
         return timed_on_gpu(recipe, frames, maps, plan)
-    maker, room = cpu.Maker(recipe), recipe.empty_maps(maps)
-    return timed(lambda: maker.fill(frames, room), plan.repeats)
+    maker, made = cpu.Maker(recipe, threads), recipe.empty_maps(maps)
+    return timed(lambda: maker.fill(frames, made), plan.repeats)
 
 
 def timed_on_gpu(recipe: Recipe, frames: Any, maps: int, plan: Plan) -> Timing:
     """Time the kernels by the GPU's own clock."""
     import cupy
 
-    from napari_gpubio.speckle.kernels.contrast.gpu import bytes_of, make_room
-    from napari_gpubio.speckle.kernels.contrast.maker import Maker
+    from napari_gpubio.speckle.kernels.contrast.gpu import Maker, bytes_of, map_buffer
 
     with cupy.cuda.Device(plan.device.indices[0]):
         maker, there = Maker(recipe, plan.device), cupy.asarray(frames)
-        room = make_room(cupy.empty(bytes_of(recipe, maps), np.uint8), recipe, maps).maps
-        return timed_by_events(lambda: maker.fill(there, room), plan.repeats)
+        made = map_buffer(cupy.empty(bytes_of(recipe, maps), np.uint8), recipe, maps).maps
+        return timed_by_events(lambda: maker.fill(there, made), plan.repeats)
 
 
 def timed_by_events(work: Callable[[], object], repeats: int) -> Timing:

@@ -7,41 +7,31 @@ From a noisy volume to a clean one in one call::
 
 and from file to file, with the header kept::
 
-    image = read_image("t1.nii.gz")
+    image = io.read_image("t1.nii.gz")
     result = denoise(image.array, DenoiseSettings(noise_model="rician"), voxel_size_mm=image.voxel_size_mm)
-    write_image("t1_clean.nii.gz", result.image, image)
+    io.write_image("t1_clean.nii.gz", result.image, image)
 
 Fluence whose even and odd photons were kept apart is denoised better::
 
-    halves = light.simulate(head, source, light.Settings(halves=True)).half_fluences
+    halves = light.simulate(head, source, light.LightSettings(halves=True)).half_fluences
     result = denoise_fluence(*halves, labels=head.labels)
 """
 
+from napari_gpubio.denoise import io, samples
 from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings, denoise_fluence, denoise_fluence_steps
-from napari_gpubio.denoise.io.nifti import NiftiImage, read_image, read_mask, read_on_grid, write_image
 from napari_gpubio.denoise.model import DenoiseResult
 from napari_gpubio.denoise.run import denoise, denoise_steps
-from napari_gpubio.denoise.samples import fluence_pair, noisy_head
 from napari_gpubio.denoise.settings import DenoiseSettings
-from napari_gpubio.denoise.values import from_log10, to_log10, without_gaps
 
 __all__ = [
     "DenoiseResult",
     "DenoiseSettings",
     "FluenceResult",
     "FluenceSettings",
-    "NiftiImage",
     "denoise",
     "denoise_fluence",
     "denoise_fluence_steps",
     "denoise_steps",
-    "fluence_pair",
-    "from_log10",
-    "noisy_head",
-    "read_image",
-    "read_mask",
-    "read_on_grid",
-    "to_log10",
-    "without_gaps",
-    "write_image",
+    "io",
+    "samples",
 ]

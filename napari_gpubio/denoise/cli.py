@@ -14,11 +14,19 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, one_volume
 from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings, denoise_fluence_steps
-from napari_gpubio.denoise.io.nifti import NiftiImage, read_image, read_mask, read_on_grid, write_image
+from napari_gpubio.denoise.io import (
+    NiftiImage,
+    from_log10,
+    read_image,
+    read_mask,
+    read_on_grid,
+    to_log10,
+    without_gaps,
+    write_image,
+)
 from napari_gpubio.denoise.model import DenoiseResult
 from napari_gpubio.denoise.run import denoise_steps
 from napari_gpubio.denoise.settings import DenoiseSettings
-from napari_gpubio.denoise.values import from_log10, to_log10, without_gaps
 
 Array = npt.NDArray[Any]
 ANLM, FLUENCE = "anlm", "fluence"
@@ -202,7 +210,7 @@ def _denoise(image: NiftiImage, inputs: _Inputs, options: argparse.Namespace) ->
 def _write(
     image: NiftiImage, inputs: _Inputs, result: DenoiseResult | FluenceResult, options: argparse.Namespace
 ) -> None:
-    """Write every file that was asked for."""
+    """Write every requested file."""
     after = to_log10 if options.log10 else np.asarray
     clean = _in_place(image, after(result.image), options)
     before = image.array if inputs.second is None else _in_place(image, after(inputs.whole), options)

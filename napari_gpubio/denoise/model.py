@@ -1,11 +1,16 @@
-"""What the denoise engine gives back."""
+"""Results of denoising, and how they were made."""
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from napari_gpubio import __version__
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.timing import RunClock
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -37,6 +42,20 @@ class DenoiseResult:
     def signal_to_noise_db(self) -> float:
         """20 log10 of signal over noise before filtering, median over voxels where both are positive; NaN if none."""
         there = (self.noise > 0) & (self.image > 0)
-        if not there.any():
-            return float("nan")
-        return float(20.0 * np.median(np.log10(self.image[there] / self.noise[there])))
+        return median_db(self.image[there] / self.noise[there])
+
+
+def provenance(settings: Any, voxel_size_mm: Sequence[float], device: Device, clock: RunClock) -> dict[str, Any]:
+    """How a result was made, as JSON can hold it: software, settings, grid, device, seconds without compilation."""
+    return {
+        "software": f"napari-gpubio {__version__}",
+        "denoising": dataclasses.asdict(settings),
+        "voxel_size_mm": list(voxel_size_mm),
+        "device": device.describe(),
+        "seconds": round(clock.seconds, 4),
+    }
+
+
+def median_db(ratio: npt.NDArray[Any]) -> float:
+    """Median of a ratio in dB, NaN without any values."""
+    return float(20.0 * np.median(np.log10(ratio))) if ratio.size else float("nan")

@@ -4,7 +4,6 @@ A layer holds the axes (n, z, y, x), the engine (x, y, z, n) in the order of the
 """
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried, grid_of, volume_of
 from napari_gpubio.core.space import layer_matrix, same_grid, voxel_sizes_mm, world_order
-from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.denoise.values import from_log10
-from napari_gpubio.gui.script import file_name, nifti_file_of
+from napari_gpubio.denoise.io import from_log10
 
 Array = npt.NDArray[Any]
 Box = tuple[slice, slice, slice]
@@ -35,7 +32,7 @@ class Part:
     volumes
         Which volumes of a series, or None: all of them.
     axes
-        Order of the axes in which the part is wanted.
+        Order of the axes of the part.
     """
 
     box: Box = EVERYTHING
@@ -76,7 +73,7 @@ class Values:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LayerVolume:
-    """An image layer as it was when it was asked for; the layer itself may be gone since.
+    """An image layer as it was when it was read; the layer itself may be gone since.
 
     Parameters
     ----------
@@ -92,7 +89,7 @@ class LayerVolume:
         Order of the stored axes in which they follow x, y, z: how the layer shows them.
     place
         Where its layer lies: keywords of a napari layer.
-    look
+    display
         How its layer is drawn: keywords of a napari layer.
     carried
         What its layer carries for the engines.
@@ -106,7 +103,7 @@ class LayerVolume:
     affine: Array
     order: tuple[int, int, int]
     place: dict[str, Any]
-    look: dict[str, Any]
+    display: dict[str, Any]
     carried: dict[str, Any]
     unit: str = ""
 
@@ -144,7 +141,7 @@ class LayerVolume:
 
 
 def layer_volume(layer: Any, *, is_log: bool) -> LayerVolume:
-    """Take down an image layer; nothing is copied."""
+    """Read an image layer; nothing is copied."""
     affine, _ = grid_of(layer)
     own = carried(layer, "affine")
     return LayerVolume(
@@ -154,7 +151,7 @@ def layer_volume(layer: Any, *, is_log: bool) -> LayerVolume:
         affine=np.asarray(affine),
         order=(0, 1, 2) if own is None else world_order(np.asarray(own)),
         place=place_of(layer),
-        look={
+        display={
             "colormap": layer.colormap,
             "contrast_limits": tuple(layer.contrast_limits),
             "gamma": layer.gamma,
@@ -208,15 +205,3 @@ def place_of_part(place: dict[str, Any], first: tuple[int, ...]) -> dict[str, An
 def mask_array(layer: Any) -> npt.NDArray[np.bool_]:
     """Return the array (X, Y, Z) of a mask layer: True where it is not 0."""
     return np.asarray(volume_of(layer) != 0)
-
-
-def file_of(layer: Any) -> Path | None:
-    """Return the NIfTI file that holds exactly what an image layer shows, or None."""
-    return nifti_file_of(layer, np.asarray(stored_array(layer)))
-
-
-def save_image(layer: Any, folder: Path) -> Path:
-    """Write an image layer as NIfTI into a folder; the name is the layer's. Returns the path."""
-    path = folder / f"{file_name(layer.name)}.nii.gz"
-    write_volume(path, np.asarray(stored_array(layer)), grid_of(layer)[0])
-    return path

@@ -1,26 +1,28 @@
-"""Denoising on any device: an image and settings in, the denoised image and its noise out."""
+"""Denoising on any device."""
 
-import dataclasses
 import threading
-import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, open_run
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.denoise import validation as checks
-from napari_gpubio.denoise.kernels.anlm import cpu
-from napari_gpubio.denoise.kernels.anlm.problem import Problem, scale_of
+from napari_gpubio.core.timing import RunClock
+from napari_gpubio.denoise.calibration import calibrate
+from napari_gpubio.denoise.inputs import (
+    check_windows,
+    checked_image,
+    checked_mask,
+    checked_noise,
+    checked_voxel_size,
+)
+from napari_gpubio.denoise.kernels.anlm.problem import Problem, Windows, make_windows, scale_of
 from napari_gpubio.denoise.kernels.anlm.tally import Filtered, reached
-from napari_gpubio.denoise.kernels.anlm.windows import Windows, make_windows
-from napari_gpubio.denoise.model import DenoiseResult
-from napari_gpubio.denoise.noise import calibrate
+from napari_gpubio.denoise.model import DenoiseResult, provenance
 from napari_gpubio.denoise.settings import DenoiseSettings
 
 Array = npt.NDArray[Any]
@@ -94,12 +96,12 @@ def denoise_steps(
     InvalidInput
         If the image, the mask or the noise cannot be used, or the windows do not fit in the volume.
     """
-    settings, begun = settings or DenoiseSettings(), time.perf_counter()
-    array, notes = checks.checked_image(image, settings)
-    sizes = checks.checked_voxel_size(voxel_size_mm)
+    settings, clock = settings or DenoiseSettings(), RunClock()
+    array, notes = checked_image(image, settings)
+    sizes = checked_voxel_size(voxel_size_mm)
     windows = make_windows(settings, sizes)
-    checks.check_windows(windows, array.shape[:3])
-    usable, sigma = checks.checked_mask(mask, array.shape[:3]), checks.checked_noise(noise, array.shape)
+    check_windows(windows, array.shape[:3])
+    usable, sigma = checked_mask(mask, array.shape[:3]), checked_noise(noise, array.shape)
     volumes = _as_series(array)
     chosen = choose_device(device)
     series = _Series(volumes, usable, None if sigma is None else _as_series(sigma), windows, settings)
@@ -109,13 +111,9 @@ def denoise_steps(
         image=image_found.reshape(array.shape),
         noise=noise_found.reshape(array.shape),
         parameters={
-            "software": f"napari-gpubio {__version__}",
-            "denoising": dataclasses.asdict(settings),
-            "voxel_size_mm": list(sizes),
+            **provenance(settings, sizes, chosen, clock),
             "masked": mask is not None,
             "noise": "estimated" if noise is None else "given",
-            "device": chosen.describe(),
-            "seconds": round(time.perf_counter() - begun, 4),
         },
         notes=notes,
         complete=complete,
@@ -231,6 +229,8 @@ def _unfinished(problem: Problem, run: Any) -> Filtered:
 def make_runs(problem: Problem, device: Device) -> list[Any]:
     """One `Run` of the right backend for each processor."""
     if not device.is_gpu:
+        from napari_gpubio.denoise.kernels.anlm import cpu
+
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.denoise.kernels.anlm import gpu
 

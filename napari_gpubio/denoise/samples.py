@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.ndimage import gaussian_filter
 
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.napari_io import LayerData, volume_layer
@@ -57,6 +56,8 @@ def noisy_head(seed: int = 1) -> NoisyHead:
     seed
         Of the noise.
     """
+    from scipy.ndimage import gaussian_filter
+
     x, y, z = _coordinates()
     shading = 1.0 + 0.075 * (z - y) - 0.04 * np.square(x)  # sensitivity of the receiving coil
     truth = gaussian_filter(_SIGNALS[_tissues(x, y, z)] * shading, _BLUR)
@@ -138,12 +139,12 @@ def fluence_layers() -> list[LayerData]:
     pair = fluence_pair()
     top = float(np.ceil(np.log10(pair.truth.max())))
     keywords: dict[str, Any] = {"contrast_limits": (top - _DECADES, top), "colormap": "inferno"}
-    told = {"quantity": "log10 fluence", "unit": "1/mm²", "factor": 1.0}
+    metadata = {"quantity": "log10 fluence", "unit": "1/mm²", "factor": 1.0}
     layers = [volume_layer(pair.labels, pair.affine, "absorber (labels)", kind="labels", visible=False)]
     for name, values in (("truth", pair.truth), ("half B", pair.half_b), ("half A", pair.half_a)):
         shown = np.full(values.shape, np.nan, np.float32)
         np.log10(values, out=shown, where=values > 0)
         title = f"fluence {name}, log10 1/mm²"
-        layer_keywords = {**keywords, "metadata": dict(told), "visible": name == "half A"}
+        layer_keywords = {**keywords, "metadata": dict(metadata), "visible": name == "half A"}
         layers.append(volume_layer(shown, pair.affine, title, **layer_keywords))
     return layers

@@ -1,4 +1,4 @@
-"""How the adaptive non-local means filter works: written once, for the form, the command line and the checks."""
+"""Settings of the adaptive non-local means filter."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,202 @@
-"""Reference and speed cases of the light engine, for ``napari-gpubio check`` and ``napari-gpubio bench``."""
+"""Reference cases, speed cases and warm-ups of the light engine; those of light in layers come from `light.layers`.
 
-from napari_gpubio.light import voxel_checks as voxels
+Photons are fewer on the CPU, so that a check takes seconds there; the z-scores take that into account.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp, z_score_finding
+from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.layers import checks as layered
+from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.phantom.benchmarks import Case, benchmark
+from napari_gpubio.light.result import Estimate, LightResult
+from napari_gpubio.light.run import simulate
+from napari_gpubio.light.settings import LightSettings
+from napari_gpubio.light.source import Source
+from napari_gpubio.light.theory import fluence_semi_infinite
 
-CHECKS = voxels.CHECKS + layered.CHECKS
-SPEEDS = voxels.SPEEDS + layered.SPEEDS
+MOST_IMBALANCE = 1e-6
+DIFFUSION_TOLERANCE = 0.04
+_ABSORBED = {  # benchmark: photons on the CPU; a GPU traces a hundred times as many
+    "cube60": 200_000,
+    "cube60b": 200_000,
+    "cube60planar": 200_000,
+    "cubesph60b": 100_000,
+    "B1": 50_000,
+    "B2": 50_000,
+    "B3": 50_000,
+    "skin7": 50_000,
+}
+_GPU_FACTOR = 100
+
+
+def run_case(case: Case, device: Device, photons: int) -> LightResult:
+    """Simulate a benchmark with that many photons, or more on a GPU."""
+    count = photons * (_GPU_FACTOR if device.is_gpu else 1)
+    settings = dataclasses.replace(case.settings, photons=count)
+    return simulate(case.domain, case.source, settings, detectors=case.detectors, device=device)
+
+
+def _z(quantity: str, estimate: Estimate, reference: float, reference_error: float = 0.0) -> Finding:
+    return z_score_finding(quantity, reference, estimate.value, estimate.error, reference_error)
+
+
+def _balance(result: LightResult) -> list[Finding]:
+    total, roulette = result.energy.total, result.energy.roulette
+    findings = [
+        Finding(quantity="energy balance", reference=1.0, result=total, error=total - 1.0, tolerance=MOST_IMBALANCE)
+    ]
+    if roulette.error > 0:
+        findings.append(_z("roulette's share", roulette, 0.0))
+    return findings
+
+
+# -- checks -----------------------------------------------------------------------------------------------------------
+
+
+def _absorption(name: str, photons: int) -> Check:
+    """Absorbed fraction of the light that entered, in all and by label, and the energy balance."""
+
+    def run(device: Device) -> list[Finding]:
+        case = benchmark(name)
+        result, reference = run_case(case, device, photons), case.reference
+        assert reference is not None
+        entered = result.energy.entered
+        absorbed = Estimate(result.energy.absorbed.value / entered, result.energy.absorbed.error / entered)
+        findings = [_z("absorbed fraction", absorbed, reference.absorbed, reference.error)]
+        for label, value in reference.by_label.items():
+            part = Estimate(result.absorbed[label].value / entered, result.absorbed[label].error / entered)
+            layer = case.domain.medium(label).name or f"label {label}"
+            findings.append(_z(f"absorbed in {layer}", part, value, reference.by_label_error[label]))
+        return findings + _balance(result)
+
+    reference = benchmark(name).reference
+    assert reference is not None
+    return Check(name=name, source=reference.source, run=run)
+
+
+def _diffusion(device: Device) -> list[Finding]:
+    """Mean ratio of the fluence to diffusion theory, 8 < rho < 14 mm and 2 < z < 15 mm."""
+    case = benchmark("cube60b")
+    result = run_case(case, device, 400_000)
+    x, y, z = np.meshgrid(*[np.arange(n) + 0.5 for n in case.domain.shape], indexing="ij")
+    rho = np.hypot(x - case.source.position_mm[0], y - case.source.position_mm[1])
+    there = (rho > 8) & (rho < 14) & (z > 2) & (z < 15)
+    expected = fluence_semi_infinite(rho[there], z[there], case.domain.media[0])
+    ratio = float((result.fluence[there] / expected).mean())
+    return [
+        Finding(
+            quantity="mean fluence / theory", reference=1.0, result=ratio, error=ratio - 1.0,
+            tolerance=DIFFUSION_TOLERANCE,
+        )
+    ]  # fmt: skip
+
+
+def slab(depth: int, media: tuple[Medium, ...], *, outside_n: float = 1.0) -> Domain:
+    """Make layers of 1 mm voxels, equally thick, across k; a grid position is the world position."""
+    labels = np.repeat(np.arange(1, len(media) + 1), depth // len(media))
+    affine = np.eye(4)
+    affine[:3, 3] = 0.5
+    return Domain(labels=np.tile(labels, (9, 9, 1)), affine=affine, media=media, outside_n=outside_n)
+
+
+def _beer_lambert(device: Device) -> list[Finding]:
+    """Without scattering the fluence falls exactly as exp(-mu_a z)."""
+    mua = 0.3
+    domain = slab(20, (Medium(label=1, mua_per_mm=mua, n=1.0),))
+    result = simulate(domain, Source(position_mm=(4.5, 4.5, 0.0)), LightSettings(photons=1000), device=device)
+    edges = np.exp(-mua * np.arange(21.0))
+    expected = -np.diff(edges) / mua
+    worst = float(np.abs(result.fluence[4, 4] / expected - 1.0).max())
+    return [Finding(quantity="fluence (relative)", reference=0.0, result=worst, error=worst, tolerance=1e-5)]
+
+
+def _path_length(device: Device) -> list[Finding]:
+    """Where nothing absorbs, a ballistic beam has a fluence of one photon per mm^2."""
+    domain = slab(20, (Medium(label=1, n=1.0),))
+    result = simulate(domain, Source(position_mm=(4.5, 4.5, 0.0)), LightSettings(photons=1000), device=device)
+    worst = float(np.abs(result.fluence[4, 4] - 1.0).max())
+    return [Finding(quantity="fluence (relative)", reference=0.0, result=worst, error=worst, tolerance=1e-5)]
+
+
+def _snell(device: Device) -> list[Finding]:
+    """An oblique ray through an interface leaves where and how Snell says."""
+    n1, n2, sine = 1.2, 1.6, 0.5
+    domain = slab(20, (Medium(label=1, n=n1), Medium(label=2, n=n2)), outside_n=n2)
+    source = Source(position_mm=(0.3, 4.5, 0.5), direction=(sine, 0.0, np.sqrt(1 - sine**2)))
+    caught = simulate(
+        domain, source, LightSettings(photons=1000, faces=("cyclic",) * 4 + ("default",) * 2),
+        detectors=[Detector(position_mm=(4.5, 4.5, 20.0), radius_mm=9.0, normal=(0, 0, 1))], device=device,
+    ).detected  # fmt: skip
+    behind = sine * n1 / n2
+    along = 9.5 * sine / np.sqrt(1 - sine**2) + 10.0 * behind / np.sqrt(1 - behind**2)
+    x = (source.position_mm[0] + along) % 9.0
+    direction, place = float(caught.direction[0, 0]), float(caught.position_mm[0, 0])
+    return [
+        Finding(quantity="sine behind", reference=behind, result=direction, error=direction - behind, tolerance=1e-6),
+        Finding(quantity="exit (mm)", reference=x, result=place, error=place - x, tolerance=1e-4),
+    ]
+
+
+CHECKS = (
+    Check(name="Beer-Lambert", source="closed form", run=_beer_lambert),
+    Check(name="mu_a = 0", source="closed form", run=_path_length),
+    Check(name="refraction", source="Snell's law", run=_snell),
+    Check(name="diffusion", source="diffusion theory, image source, Reff of Haskell et al. 1994", run=_diffusion),
+    *(_absorption(name, photons) for name, photons in _ABSORBED.items()),
+    *layered.CHECKS,
+)
+
+
+# -- speeds -----------------------------------------------------------------------------------------------------------
+
+
+def _speed(name: str, photons: int, *, roulette: bool = True) -> Speed:
+    def prepare(device: Device) -> Callable[[], float]:
+        case = benchmark(name)
+        if not roulette:
+            case = dataclasses.replace(case, settings=dataclasses.replace(case.settings, roulette_threshold=0.0))
+        case = dataclasses.replace(case, detectors=())
+        return lambda: float(run_case(case, device, photons).launched)
+
+    return Speed(name=name if roulette else f"{name} without roulette", unit="photons", prepare=prepare)
+
+
+SPEEDS = (
+    _speed("cube60", 400_000),
+    _speed("cube60b", 200_000),
+    _speed("B1", 40_000),
+    _speed("B1", 40_000, roulette=False),
+    _speed("B2", 40_000),
+    _speed("skin7", 20_000),
+    *layered.SPEEDS,
+)
+
+
+# -- warm-ups ---------------------------------------------------------------------------------------------------------
+
+
+def _simulate_little(shape: tuple[int, int, int] = (8, 8, 8), labels: int = 1) -> None:
+    """Trace a few photons with every option that compiles something of its own."""
+    numbers = np.arange(np.prod(shape)).reshape(shape) % labels + 1
+    media = tuple(Medium(label=label, mua_per_mm=0.02, mus_per_mm=2.0, n=1.37) for label in range(1, labels + 1))
+    domain = Domain(labels=numbers, affine=np.eye(4), media=media)
+    source, detector = Source(position_mm=(4.0, 4.0, -1.0)), Detector(position_mm=(4.0, 4.0, 0.0), radius_mm=3.0)
+    first = simulate(domain, source, LightSettings(photons=17), detectors=[detector], device=CPU)
+    simulate(domain, source, LightSettings(photons=33), detectors=[detector], device=CPU, resume=first)
+
+
+def _simulate_layers() -> None:
+    layered.run_case(layered.VAN_DE_HULST, CPU, 16)
+
+
+WARMUPS = (
+    WarmUp(name="light in voxels", run=_simulate_little, functions=51),
+    WarmUp(name="light in layers", run=_simulate_layers, functions=5),
+    WarmUp(name="volumes of more than 254 labels", run=lambda: _simulate_little((8, 8, 8), 300), functions=9),
+)

@@ -21,19 +21,12 @@ from napari_gpubio.light.io.table import read_table
 from napari_gpubio.light.io.volumes import read_domain, sidecar_path, write_fluence
 from napari_gpubio.light.layers import cli as mcml
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.numbers import (
-    PER_PHOTON,
-    FluenceUnit,
-    NumberRow,
-    findings,
-    fluence_units,
-    number_rows,
-    write_csv,
-)
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_steps
-from napari_gpubio.light.settings import FACE_RULES, FACES, Settings
+from napari_gpubio.light.settings import FACE_RULES, FACES, LightSettings
 from napari_gpubio.light.source import KINDS, Source
+from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit, findings, fluence_units
+from napari_gpubio.light.summary import NumberRow, number_rows, write_csv
 from napari_gpubio.light.surface import ALL_ROUND, inward_normal, source_problem
 
 _POINT = ("X", "Y", "Z")
@@ -65,7 +58,7 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--resume", type=Path, metavar="FILE", help="result to go on with; all but --photons is from it")
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
     _add_source(verb)
-    add_settings(verb, Settings(), "simulation")
+    add_settings(verb, LightSettings(), "simulation")
     verb.add_argument("--time-gates-ns", type=float, nargs="+", metavar="EDGE", help="edges of time gates, ns")
     verb.add_argument(
         "--faces",
@@ -178,12 +171,12 @@ def _irradiance(path: Path) -> npt.NDArray[np.float64]:
         raise InvalidInput(f"{path.name} cannot be read as an image ({error}); give a PNG or TIFF file") from error
 
 
-def _settings(options: argparse.Namespace) -> Settings:
+def _settings(options: argparse.Namespace) -> LightSettings:
     named = ((name, getattr(options, name)) for name in ("time_gates_ns", "faces"))
     given: dict[str, Any] = {name: tuple(value) for name, value in named if value}
     if options.photons is None:
-        options.photons = Settings().photons
-    return read_settings(options, Settings(**given))
+        options.photons = LightSettings().photons
+    return read_settings(options, LightSettings(**given))
 
 
 def _detectors(options: argparse.Namespace) -> tuple[Detector, ...]:

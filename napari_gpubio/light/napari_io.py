@@ -1,21 +1,21 @@
-"""Labels and results as napari layers, and back, without importing napari (see `core.layers`).
-
-Quantities that span decades are shown as their decimal logarithm, over a fixed number of decades; the layer's name says
-so, since the ticks of napari's color bar are bare logarithms. Voxels that no light reached, or that are too uncertain
-to show, are NaN, which napari draws transparent.
-"""
+"""Light results and domains as napari layers, and the reader of MCX input and result files; needs no napari."""
 
 import math
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.napari_io import LayerData, carried, series_layer, volume_layer
-from napari_gpubio.light.io.description import describe
+from napari_gpubio.core.napari_io import KEY, LayerData, carried, series_layer, volume_layer
+from napari_gpubio.light.io.mcx.cases import read_mcx
+from napari_gpubio.light.io.results import describe, load_result
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.numbers.units import PER_PHOTON, FluenceUnit
+from napari_gpubio.light.phantom import load_head_phantom
 from napari_gpubio.light.result import UNITS, LightResult
+from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 
 Array = npt.NDArray[Any]
 DECADES = 6
@@ -68,7 +68,7 @@ def fluence_layer(
     name
         Beginning of the layer's name.
     unit
-        Per launched photon, or by the source's power or energy; see `napari_gpubio.light.numbers.fluence_units`.
+        Per launched photon, or by the source's power or energy; see `napari_gpubio.light.statistics.fluence_units`.
     gates
         Each time gate along a first axis, instead of all of them together.
     hide_uncertain
@@ -168,3 +168,55 @@ def _result_layer(
     if shown.ndim == 3:
         return volume_layer(shown, affine, name, metadata=told, **keywords)
     return series_layer(shown, affine, name, GATE_AXIS, metadata=told, **keywords)
+
+
+Paths = str | Sequence[str]
+
+
+def get_reader(path: Paths) -> Callable[[Paths], list[LayerData]] | None:
+    """Return the reader of MCX input files and saved results (napari's reader contribution), or None for others."""
+    paths = [Path(path)] if isinstance(path, str) else [Path(one) for one in path]
+    return read_layers if paths and all(_is_mcx(one) or _is_result(one) for one in paths) else None
+
+
+def read_layers(path: Paths) -> list[LayerData]:
+    """Read MCX input files as labels, and results as labels with their fluence.
+
+    Raises
+    ------
+    InvalidInput
+        If a file cannot be read.
+    """
+    layers: list[LayerData] = []
+    for one in [path] if isinstance(path, str) else path:
+        name = Path(one).stem
+        if _is_mcx(Path(one)):
+            case = read_mcx(one)
+            data, keywords, kind = labels_layer(case.domain, name)
+            keywords["metadata"][KEY]["case"] = case
+            layers.append((data, keywords, kind))
+        else:
+            result = load_result(one)
+            layers += [labels_layer(result.domain, f"{name} labels"), fluence_layer(result, name)]
+    return layers
+
+
+def head_sample_layers() -> list[LayerData]:
+    """Return the head phantom's labels with their optical properties (napari's sample-data contribution)."""
+    return [labels_layer(load_head_phantom(), "head phantom")]
+
+
+def _is_mcx(path: Path) -> bool:
+    """Whether a JSON file has the sections that MCX's input files have; other programs write JSON too."""
+    if path.suffix.lower() != ".json" or not path.is_file():
+        return False
+    text = path.read_bytes()
+    return all(f'"{section}"'.encode() in text for section in ("Domain", "Optode", "Forward"))
+
+
+def _is_result(path: Path) -> bool:
+    """Whether a file of NumPy arrays holds a saved result."""
+    if path.suffix.lower() != ".npz" or not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return "result/gates.npy" in archive.namelist()

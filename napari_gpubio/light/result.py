@@ -11,7 +11,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import DetectedPhotons, Detector
 from napari_gpubio.light.model import OUTSIDE, Domain
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 
 Array = npt.NDArray[Any]
@@ -110,7 +110,7 @@ class LightResult:
 
     domain: Domain
     source: Source
-    settings: Settings
+    settings: LightSettings
     detectors: tuple[Detector, ...]
     gates: npt.NDArray[np.float32]
     gates_error: npt.NDArray[np.float32]

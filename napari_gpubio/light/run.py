@@ -8,20 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio import __version__
 from napari_gpubio.core.chunks import open_run
 from napari_gpubio.core.device import CPU, Device, choose_device, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.light.assemble import assemble
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.kernels.voxels import cpu
-from napari_gpubio.light.kernels.voxels.assemble import assemble
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.kernels.voxels.tally import Partial
+from napari_gpubio.light.kernels.voxels.tally import VoxelTally
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.scheduling import Way, photon_steps, resumed, seconds_of
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.scheduling import Backend, check_memory, photon_steps, resumed
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.surface import ALL_ROUND, first_tissue, label_at, nearest_surface, source_problem
 
@@ -31,7 +29,7 @@ _MOST_CELLS = 1 << 32  # of the tallies of a GPU run, whose places are 32-bit nu
 def simulate(
     domain: Domain,
     source: Source,
-    settings: Settings | None = None,
+    settings: LightSettings | None = None,
     *,
     detectors: Sequence[Detector] = (),
     device: str | Device = "auto",
@@ -44,8 +42,9 @@ def simulate(
     Examples
     --------
     >>> from napari_gpubio import light
-    >>> head = light.load_head_phantom()
-    >>> result = light.simulate(head, light.default_source(head), light.Settings(photons=1000), device="cpu")
+    >>> head = light.phantom.load_head_phantom()
+    >>> source = light.phantom.default_source(head)
+    >>> result = light.simulate(head, source, light.LightSettings(photons=1000), device="cpu")
     >>> result.fluence.shape == head.shape
     True
     """
@@ -56,7 +55,7 @@ def simulate(
 def simulate_steps(
     domain: Domain,
     source: Source,
-    settings: Settings | None = None,
+    settings: LightSettings | None = None,
     *,
     detectors: Sequence[Detector] = (),
     device: str | Device = "auto",
@@ -73,7 +72,7 @@ def simulate_steps(
     source
         The light source.
     settings
-        Photons, boundaries, time gates and tallies; see `Settings`.
+        Photons, boundaries, time gates and tallies; see `LightSettings`.
     detectors
         Where escaping photons are caught.
     device
@@ -98,26 +97,25 @@ def simulate_steps(
         If the source shines past the tissue, a detector lies elsewhere, ``resume`` belongs to another simulation, or
         there is too little memory.
     """
-    settings = settings or Settings()
+    settings = settings or LightSettings()
     check_source(domain, source)
     check_detectors(domain, detectors)
-    problem = VoxelProblem(domain, source, settings, tuple(detectors))
-    partial = Partial.none(problem)
-    if resume is not None:
-        problem, partial = resumed(problem, resume.state, Partial)
+    problem = resumed(VoxelProblem(domain, source, settings, tuple(detectors)), resume, VoxelTally)
     if client is None:
         chosen = choose_device(device)
-        _check_memory(problem, chosen)
+        results = 4 * problem.cells * (2 * problem.gates + 2)
+        advice = "take fewer time gates, larger voxels, or close other programs"
+        check_memory(problem.resident_bytes() + results, chosen, advice)
         needed = f"{_needed_mb(problem, chosen):.0f} MB on {chosen.describe()}"
-        yield Step(partial.photons, settings.photons, f"photons ({needed})")
-    way = Way(make_runs=make_runs, assemble=assemble)
-    describe = functools.partial(_description, problem)
-    earlier = seconds_of(resume)
-    steps = photon_steps(way, problem, partial, describe, device=device, client=client, stop=stop, seconds=earlier)
+        yield Step(0 if resume is None else resume.launched, settings.photons, f"photons ({needed})")
+    backend = Backend(make_runs=make_runs, assemble=assemble, empty=VoxelTally.none)
+    steps = photon_steps(
+        backend, problem, _description(problem), device=device, resume=resume, client=client, stop=stop
+    )
     return (yield from steps)
 
 
-def needed_memory_mb(domain: Domain, settings: Settings, device: str | Device = "auto") -> float:
+def needed_memory_mb(domain: Domain, settings: LightSettings, device: str | Device = "auto") -> float:
     """Memory (MiB) that a simulation keeps on each device that works on it, besides lists of detected photons."""
     return _needed_mb(VoxelProblem(domain, Source(), settings), choose_device(device))
 
@@ -155,33 +153,13 @@ def check_detectors(domain: Domain, detectors: Sequence[Detector]) -> None:
             )
 
 
-def _check_memory(problem: VoxelProblem, device: Device) -> None:
-    if device.is_gpu:
-        return  # the GPU itself is asked when the run is opened
-    results = 4 * problem.cells * (2 * problem.gates + 2)
-    needed, free = problem.resident_bytes() + results, free_memory_bytes(device)
-    if needed > free:
-        raise InvalidInput(
-            f"the simulation needs about {needed / 2**20:.0f} MB and {free / 2**20:.0f} MB are free; "
-            "take fewer time gates, larger voxels, or close other programs"
-        )
-
-
-def _description(problem: VoxelProblem, device: str, seconds: float) -> dict[str, Any]:
-    """Everything needed to do a run again, and how it went so far, as JSON can hold it.
-
-    The seconds are those of all legs of a resumed run; the device is that of the last.
-    """
+def _description(problem: VoxelProblem) -> dict[str, Any]:
     source = problem.source
     return {
-        "software": f"napari-gpubio {__version__}",
-        "settings": dataclasses.asdict(problem.settings),
         "source": {f.name: getattr(source, f.name) for f in dataclasses.fields(source) if f.name != "pattern"},
         "detectors": [dataclasses.asdict(detector) for detector in problem.detectors],
         "media": [dataclasses.asdict(medium) for medium in problem.domain.media],
         "outside_n": problem.domain.outside_n,
-        "device": device,
-        "seconds": seconds,
     }
 
 
@@ -194,6 +172,8 @@ def _most_tallies(problem: VoxelProblem, device: Device) -> int:
 def make_runs(problem: VoxelProblem, device: Device) -> list[Any]:
     """One `Run` of the right backend for each processor."""
     if not device.is_gpu:
+        from napari_gpubio.light.kernels.voxels import cpu
+
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.light.kernels.voxels import gpu
 

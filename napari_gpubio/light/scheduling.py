@@ -1,8 +1,4 @@
-"""How photons are shared out, in voxels and in layers alike: batches, GPUs, Dask workers, previews, resuming.
-
-A way of tracing photons gives three things: a ``Problem`` (what a photon needs to know), a ``Partial`` (integer tallies
-that add) and a function that makes a backend's ``Run`` objects. Everything else is here.
-"""
+"""How photons are shared out, in voxels and in layers alike: batches, GPUs, Dask workers, previews, resuming."""
 
 import dataclasses
 import functools
@@ -10,64 +6,18 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, TypeVar
 
+from napari_gpubio import __version__
 from napari_gpubio.core.chunks import Runnable, advance_in_pieces
-from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.device import Device, choose_device, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
+from napari_gpubio.light.tallies import BatchedProblem, Tally, joined
 
 PREVIEW_SECONDS = 0.1
 LONGEST_WAIT_SECONDS = 2.0
 FIRST_CHUNK = {"cpu": 256, "cuda": 1 << 20}  # a GPU is not filled by less
-Ranges = list[tuple[int, int]]
-
-
-class Problem(Protocol):
-    """What every problem has."""
-
-    @property
-    def settings(self) -> Any:
-        """What the user has chosen; ``photons`` among it."""
-
-    @property
-    def key(self) -> str:
-        """Fingerprint of everything but the number of photons."""
-
-    @property
-    def batch_size(self) -> int:
-        """Photons of a batch."""
-
-    @property
-    def batch_count(self) -> int:
-        """Number of batches; the last may lack photons."""
-
-    def batch_range(self, batch: int) -> tuple[int, int]:
-        """First photon of a batch, and the one behind its last."""
-
-
-class Partial(Protocol):
-    """Tallies of some photons of a problem."""
-
-    batch_size: int
-    key: str
-
-    @property
-    def photons(self) -> int:
-        """Number of photons done."""
-
-    @property
-    def photons_up_to(self) -> int:
-        """One more than the largest index of a photon that is done."""
-
-    def copy(self) -> Self:
-        """Return a copy that further photons do not change."""
-
-    def add(self, other: Any, problem: Any) -> None:
-        """Add the tallies of other photons."""
-
-    def missing(self, problem: Any) -> Ranges:
-        """Ranges of photons that are not done, each within one batch, in order."""
 
 
 class Run(Runnable, Protocol):
@@ -82,15 +32,15 @@ class Run(Runnable, Protocol):
         """Free what it holds."""
 
 
-AnyPartial = TypeVar("AnyPartial", bound=Partial)
+AnyTally = TypeVar("AnyTally", bound=Tally)
 AnyProblem = TypeVar("AnyProblem", bound=Any)
 MakeRuns = Callable[[Any, Device], Sequence[Run]]
-Progress = Iterator[tuple[int, Callable[[], AnyPartial]]]
+Progress = Iterator[tuple[int, Callable[[], AnyTally]]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Way:
-    """A way of tracing photons.
+class Backend:
+    """What an engine gives so that its photons can be traced.
 
     Parameters
     ----------
@@ -98,46 +48,57 @@ class Way:
         Makes one `Run` for each processor of a device; a function of a module, so that workers find it.
     assemble
         Turns a problem, its tallies and the parameters of the run into a result.
+    empty
+        Makes the tallies of no photons, for others to be added to.
     """
 
     make_runs: MakeRuns
     assemble: Callable[[Any, Any, dict[str, Any]], Any]
+    empty: Callable[[Any], Tally]
 
 
 def photon_steps(
-    way: Way,
-    problem: Problem,
-    partial: AnyPartial,
-    describe: Callable[[str, float], dict[str, Any]],
+    backend: Backend,
+    problem: BatchedProblem,
+    described: Mapping[str, Any],
     *,
     device: str | Device,
+    resume: Any = None,
     client: Any = None,
     stop: Event | None = None,
-    seconds: float = 0.0,
 ) -> Generator[Step, None, Any]:
-    """Trace the photons that are missing, and return the result; a step's preview is the result so far, now and then.
+    """Trace the photons of a problem, and return the result; now and then a step's preview is the result so far.
 
     Parameters
     ----------
-    way, problem, partial
-        What is traced, and what is done already.
-    describe
-        Gives the parameters of the run for the name of the device and the seconds so far.
+    backend, problem
+        What is traced; with ``resume``, a problem that has its batches, see `resumed`.
+    described
+        Everything needed to do the run again, as JSON can hold it; software, settings, device and seconds are added.
     device, client, stop
         See `napari_gpubio.light.simulate_steps`.
-    seconds
-        What the photons that are done already took; see `seconds_of`.
+    resume
+        An earlier result of the same problem, or None.
     """
-    begun, already, total = time.perf_counter(), partial.photons, problem.settings.photons
+    tally = backend.empty(problem) if resume is None else resume.state.copy()
+    begun, already, total = time.perf_counter(), tally.photons, problem.settings.photons
+    earlier = seconds_of(resume)
     if client is None:
         chosen = choose_device(device)
-        name, progress = chosen.describe(), traced(problem, partial, way.make_runs, chosen, stop)
+        name, progress = chosen.describe(), traced(problem, tally, backend.make_runs, chosen, stop)
     else:
         name = "workers of a Dask cluster"
-        progress = traced_by_workers(problem, partial, way.make_runs, client, str(device), stop)
+        progress = traced_by_workers(problem, tally, backend.make_runs, client, str(device), stop)
 
     def result_of(tallies: Any) -> Any:
-        return way.assemble(problem, tallies, describe(name, round(seconds + time.perf_counter() - begun, 4)))
+        parameters = {
+            "software": f"napari-gpubio {__version__}",
+            "settings": dataclasses.asdict(problem.settings),
+            **described,
+            "device": name,  # of the last leg of a resumed run; the seconds are those of all of them
+            "seconds": round(earlier + time.perf_counter() - begun, 4),
+        }
+        return backend.assemble(problem, tallies, parameters)
 
     previews = Previews()
     for done, so_far in progress:
@@ -145,13 +106,13 @@ def photon_steps(
         if previews.due() and already + done < total:
             look = functools.partial(previews.make, so_far, result_of)
         yield Step(already + done, total, "photons", look=look)
-    return result_of(partial)
+    return result_of(tally)
 
 
 def traced(
-    problem: Problem, partial: AnyPartial, make_runs: MakeRuns, device: Device, stop: Event | None
-) -> "Progress[AnyPartial]":
-    """Trace what is missing on one machine and add it to ``partial``.
+    problem: BatchedProblem, tally: AnyTally, make_runs: MakeRuns, device: Device, stop: Event | None
+) -> Progress[AnyTally]:
+    """Trace what is missing on one machine and add it to ``tally``.
 
     Yields
     ------
@@ -160,26 +121,26 @@ def traced(
     """
     runs = make_runs(problem, device)
 
-    def so_far() -> AnyPartial:
-        together = partial.copy()
+    def so_far() -> AnyTally:
+        together = tally.copy()
         for run in runs:
             together.add(run.snapshot(), problem)
         return together
 
     try:
-        pieces = joined(partial.missing(problem), runs[0].span)
+        pieces = joined(tally.missing(problem), runs[0].span)
         for done in advance_in_pieces(runs, pieces, stop=stop, first_chunk=FIRST_CHUNK[device.kind]):
             yield done, so_far
         for run in runs:
-            partial.add(run.snapshot(), problem)
+            tally.add(run.snapshot(), problem)
     finally:
         for run in runs:
             run.close()
 
 
 def traced_by_workers(
-    problem: Problem, partial: AnyPartial, make_runs: MakeRuns, client: Any, device: str, stop: Event | None
-) -> "Progress[AnyPartial]":
+    problem: BatchedProblem, tally: AnyTally, make_runs: MakeRuns, client: Any, device: str, stop: Event | None
+) -> Progress[AnyTally]:
     """Trace what is missing on the workers of a Dask cluster; a task whose worker dies is done again by another.
 
     Yields
@@ -193,22 +154,22 @@ def traced_by_workers(
     shared = client.scatter(problem, broadcast=True, hash=False)
     tasks = [
         client.submit(_trace_range, shared, make_runs, one, device, pure=False, retries=5)
-        for one in partial.missing(problem)
+        for one in tally.missing(problem)
     ]
     done = 0
     try:
         for task in as_completed(tasks):
             part = task.result()
             done += part.photons
-            partial.add(part, problem)
-            yield done, partial.copy
+            tally.add(part, problem)
+            yield done, tally.copy
             if stop is not None and stop.is_set():
                 break
     finally:
         client.cancel(tasks)
 
 
-def _trace_range(problem: Problem, make_runs: MakeRuns, photons: tuple[int, int], device: str) -> Any:
+def _trace_range(problem: BatchedProblem, make_runs: MakeRuns, photons: tuple[int, int], device: str) -> Any:
     """Trace a range of photons on a worker and return their tallies."""
     runs = make_runs(problem, choose_device(device))
     try:
@@ -223,50 +184,32 @@ def _trace_range(problem: Problem, make_runs: MakeRuns, photons: tuple[int, int]
             run.close()
 
 
-def joined(ranges: Sequence[tuple[int, int]], span: int = 1 << 62) -> Ranges:
-    """Return ranges in order, neighbors joined as far as they lie in the same span."""
-    found: Ranges = []
-    for start, stop in sorted(ranges):
-        if found and found[-1][1] == start and found[-1][0] // span == (stop - 1) // span:
-            found[-1] = (found[-1][0], stop)
-        else:
-            found.append((start, stop))
-    return found
-
-
-def missing_ranges(problem: Problem, done: Mapping[int, Ranges]) -> Ranges:
-    """Ranges of photons that are not done, each within one batch, in order.
-
-    Parameters
-    ----------
-    done
-        For each batch that has been begun, the ranges that are done.
-    """
-    ranges: Ranges = []
-    for batch in range(problem.batch_count):
-        start, end = problem.batch_range(batch)
-        for done_start, done_stop in done.get(batch, []):
-            if start < done_start:
-                ranges.append((start, done_start))
-            start = done_stop
-        if start < end:
-            ranges.append((start, end))
-    return ranges
-
-
-def resumed(problem: AnyProblem, state: Any, kind: type[AnyPartial]) -> tuple[AnyProblem, AnyPartial]:
-    """Return the problem with the batches of a saved state, and a copy of the state.
+def resumed(problem: AnyProblem, result: Any, kind: type[Tally]) -> AnyProblem:
+    """Return the problem with the batches of the result that is resumed; the problem itself of None.
 
     Raises
     ------
     InvalidInput
-        If there is no state, or it is of another simulation or has more photons.
+        If the result has no tallies, or they are of another simulation, or there are more photons.
     """
+    if result is None:
+        return problem
+    state = result.state
     if not isinstance(state, kind):
         raise InvalidInput("the result to resume has no saved state; save results with it to resume them")
     problem = dataclasses.replace(problem, batch_size=state.batch_size)
     check_resumed(state, problem, problem.settings.photons)
-    return problem, state.copy()
+    return problem
+
+
+def check_memory(needed_bytes: float, device: Device, advice: str) -> None:
+    """Raise InvalidInput if this does not fit into the computer's memory; a GPU is checked when its run is opened."""
+    if device.is_gpu:
+        return
+    if needed_bytes > (free := free_memory_bytes(device)):
+        raise InvalidInput(
+            f"the simulation needs about {needed_bytes / 2**20:.0f} MB and {free / 2**20:.0f} MB are free; {advice}"
+        )
 
 
 def seconds_of(result: Any) -> float:
@@ -275,7 +218,7 @@ def seconds_of(result: Any) -> float:
     return float(seconds) if isinstance(seconds, (int, float)) else 0.0
 
 
-def check_resumed(state: Partial, problem: Problem, photons: int) -> None:
+def check_resumed(state: Tally, problem: BatchedProblem, photons: int) -> None:
     """Raise InvalidInput unless the tallies are those of some of a problem's photons."""
     if state.key != problem.key:
         raise InvalidInput(

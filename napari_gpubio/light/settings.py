@@ -13,7 +13,7 @@ MOST_PHOTONS = 10**12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class LightSettings:
     """How photons are traced and what is tallied.
 
     Parameters

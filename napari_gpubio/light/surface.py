@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine, rotation_of, voxel_sizes_mm
@@ -166,6 +165,8 @@ def inward_normal(
     The Gaussian is integrated over each voxel, so that the normal is exact for the voxels as they are, whatever their
     shape, and changes smoothly with the position.
     """
+    from scipy.special import ndtr
+
     sizes = voxel_sizes_mm(affine)
     sigma = _SIGMA_VOXELS * float(sizes.max()) if smoothing_mm is None else float(smoothing_mm)
     if not (np.isfinite(sigma) and sigma > 0):

@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.integrate import quad
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.model import Medium
@@ -282,6 +281,8 @@ def _flux_at_surface(rho_mm: npt.ArrayLike, medium: Medium, outside_n: float) ->
 @lru_cache(maxsize=256)
 def _internal_reflection(n: float, outside_n: float) -> _Internal:
     """R_phi and R_j of [1]_: 2 cos and 3 cos^2 times the Fresnel reflection, integrated over the cosine from 0 to 1."""
+    from scipy.integrate import quad
+
     if not (n >= 1.0 and outside_n >= 1.0):
         raise InvalidInput(f"the refractive indices are {n:g} and {outside_n:g} outside; both must be at least 1")
     critical = float(np.sqrt(max(0.0, 1.0 - (outside_n / n) ** 2)))  # cosine of the angle of total reflection

@@ -1,4 +1,4 @@
-"""The command-line verb ``napari-gpubio speckle``: from frames to maps of contrast and flow."""
+"""Command ``napari-gpubio speckle``: contrast and flow of a stack of frames."""
 
 import argparse
 import dataclasses
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, read_settings, stop_at_interrupt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
-from napari_gpubio.speckle.io.frames import TIFF_SUFFIXES, read_frames, write_maps
+from napari_gpubio.speckle.io import TIFF_SUFFIXES, read_frames, write_maps
 from napari_gpubio.speckle.noise import NoiseModel, measure_dark
 from napari_gpubio.speckle.registration import register
 from napari_gpubio.speckle.run import contrast_steps
@@ -23,7 +23,7 @@ _EXAMPLES = """examples:
   napari-gpubio speckle run.00000 --mode temporal --frames 25 --blocks --contrast k.tif
   napari-gpubio speckle frames.tif --index relative --baseline 0 50 --index-out flow.tif
 
-Ctrl-C ends a run early: what was done is written, the rest is NaN."""
+Ctrl-C ends a run early: finished maps are written, the others are NaN."""
 _NOISE = NoiseModel()
 Array = npt.NDArray[Any]
 
@@ -53,7 +53,7 @@ def add_verb(verbs: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what the arguments say."""
+    """Run the command."""
     outputs = _outputs(options)
     settings, noise = read_settings(options, ContrastSettings()), _noise(options)
     frames = read_frames(options.frames_in)
@@ -74,20 +74,20 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _outputs(options: argparse.Namespace) -> dict[str, Path]:
-    """What is to be written; found out before the run that it can be."""
-    asked = {"contrast": options.contrast, "index": options.index_out, "mask": options.mask_out}
-    outputs = {which: path for which, path in asked.items() if path is not None}
+    """Return what is to be written where, and check before the run that it can be."""
+    requested = {"contrast": options.contrast, "index": options.index_out, "mask": options.mask_out}
+    outputs = {which: path for which, path in requested.items() if path is not None}
     if not outputs:
-        raise InvalidInput("nothing is to be written; give --contrast, --index-out or --mask-out")
+        raise InvalidInput("there is nothing to write; give --contrast, --index-out or --mask-out")
     for path in outputs.values():
         if path.suffix.lower() not in TIFF_SUFFIXES:
             raise InvalidInput(f"{path.name} does not end in .tif; give it this ending")
         if not path.parent.is_dir():
             raise InvalidInput(f"the folder {path.parent} does not exist; create it or choose another place")
     if "index" in outputs and options.index == "none":
-        raise InvalidInput("--index-out has nothing to write with --index none; leave one of them out")
+        raise InvalidInput("--index-out needs an index, and --index is none; leave one of them out")
     if "mask" in outputs and not options.mask:
-        raise InvalidInput("--mask-out has nothing to write with --no-mask; leave one of them out")
+        raise InvalidInput("--mask-out needs the mask, and --no-mask leaves it out; give only one of them")
     return outputs
 
 
@@ -101,7 +101,7 @@ def _noise(options: argparse.Namespace) -> NoiseModel:
 
 
 def _baseline(frames: Any, settings: ContrastSettings, noise: NoiseModel, options: argparse.Namespace) -> Array | None:
-    """Mean of K² over the frames of the baseline, for the relative index."""
+    """Return the mean of K² over the frames of the baseline, for the relative index."""
     if settings.index != "relative":
         if options.baseline is not None:
             raise InvalidInput("--baseline has no meaning without --index relative; leave it out")

@@ -1,22 +1,22 @@
-"""From contrast to what it tells of flow.
+"""Indices of flow from contrast.
 
 K² = β A(x) with x = T/τ and A(x) = (exp(-2x) - 1 + 2x) / (2x²), for a Lorentzian spectrum seen for the exposure T
-(Bandyopadhyay et al. 2005; Boas and Dunn 2010). The speckle flow index 1/(2TK²) of the seed (Yang et al. 2011) is the
-limit of an older form of it for fast flow; it is half of 1/τ there. Ratios of flow agree where K is small.
+(Bandyopadhyay et al. 2005; Boas and Dunn 2010). The speckle flow index 1/(2TK²) (Yang et al. 2011) is the limit of an
+older form of the model for fast flow, where it is half of 1/τ. Ratios of flow agree where K is small.
 """
 
 import functools
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parallel import cpu_threads
 
 Array = npt.NDArray[Any]
-SMALL_X = 1e-3  # below it A is taken from its series, since its numerator loses its digits
+SMALL_X = 1e-3  # below it A is computed from its series, since the numerator cancels
 SERIES_BELOW = 0.1  # of K²/β, where exp(-2x) < 1e-8 and x is the root of a quadratic equation
 TABLE_STEPS = 1024
 LABELS = {
@@ -26,7 +26,7 @@ LABELS = {
     "ict": "inverse correlation time 1/τ",
     "relative": "flow relative to baseline K₀²/K²",
 }
-_NEWTON_STEPS = 4
+_LEAST = 1 << 12  # values of a block
 
 
 def speckle_flow_index(k2: npt.ArrayLike, exposure_ms: float) -> Array:
@@ -37,26 +37,27 @@ def speckle_flow_index(k2: npt.ArrayLike, exposure_ms: float) -> Array:
 
 
 def relative_flow(k2: npt.ArrayLike, baseline_k2: npt.ArrayLike) -> Array:
-    """Return F/F₀ = K₀²/K², where K² is averaged over whatever is averaged before this division."""
+    """Return F/F₀ = K₀²/K²; average K² before, not the ratio after."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.asarray(baseline_k2, np.float64) / np.asarray(k2, np.float64))
 
 
 def visibility(x: npt.ArrayLike) -> Array:
-    """Return A(x), the K² of a scatterer whose correlation time is the exposure over x, for β = 1."""
-    values = np.asarray(x, np.float64)
-    return _visibilities(values.reshape(-1)).reshape(values.shape)
+    """Return A(x): K² at β = 1 of flow whose correlation time is the exposure divided by x."""
+    from napari_gpubio.speckle.kernels.decay import cpu
+
+    return _fill(cpu.fill_visibility, np.asarray(x, np.float64)).reshape(np.shape(x))
 
 
 def inverse_correlation_time(k2: npt.ArrayLike, exposure_ms: float, beta: float = 1.0) -> Array:
-    """Return 1/τ (1/s) by the full model: a table and Newton's steps.
+    """Return 1/τ (1/s) by the full model, solved by Newton's method.
 
     Parameters
     ----------
     k2
-        K², any shape. 0 gives infinity, β or more 0, a negative number NaN.
+        K², any shape. 0 gives infinity, β or more gives 0, a negative number NaN.
     exposure_ms, beta
-        T and β of the model.
+        T and β in the model.
 
     Raises
     ------
@@ -66,10 +67,19 @@ def inverse_correlation_time(k2: npt.ArrayLike, exposure_ms: float, beta: float 
     _check_exposure(exposure_ms)
     if not 0 < beta <= 1:
         raise InvalidInput(f"beta is {beta:g}; it must be above 0 and at most 1")
-    values = np.asarray(k2, np.float64)
-    with cpu_threads():
-        x = _invert(values.reshape(-1) / beta, decay_table().by_steps)
-    return np.asarray(x.reshape(values.shape) / (1e-3 * exposure_ms))
+    from napari_gpubio.speckle.kernels.decay import cpu
+
+    x = _fill(cpu.invert, np.asarray(k2, np.float64) / beta, decay_table().by_steps)
+    return np.asarray(x.reshape(np.shape(k2)) / (1e-3 * exposure_ms))
+
+
+def _fill(kernel: Callable[..., Any], values: Array, *arguments: Array) -> Array:
+    from napari_gpubio.core.jit import run_blocks
+
+    given = np.ascontiguousarray(values.reshape(-1))
+    out = np.empty_like(given)
+    run_blocks(kernel, given.size, given, *arguments, out, least=_LEAST)
+    return out
 
 
 def _check_exposure(exposure_ms: float) -> None:
@@ -80,7 +90,7 @@ def _check_exposure(exposure_ms: float) -> None:
 class DecayTable(NamedTuple):
     """x and its change from one step to the next, at K²/β = `SERIES_BELOW` to 1, shape (steps + 1, 2).
 
-    ``single`` is for the kernels, which interpolate cubically between steps.
+    ``single`` is for the kernels, which interpolate between steps by cubic polynomials.
     """
 
     by_steps: npt.NDArray[np.float64]
@@ -98,7 +108,7 @@ def decay_table() -> DecayTable:
 
 
 def _bisected(k: float) -> float:
-    """The root of A(x) = k between 0 and 20."""
+    """Return the root of A(x) = k between 0 and 20."""
     low, high = 0.0, 20.0
     for _ in range(70):
         middle = 0.5 * (low + high)
@@ -106,46 +116,14 @@ def _bisected(k: float) -> float:
     return 0.0 if k >= 1.0 else 0.5 * (low + high)
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
 def _visibility(x: float) -> float:
     if x < SMALL_X:
         return 1.0 - x * (2.0 / 3.0) + x * x / 3.0
-    return (np.expm1(-2.0 * x) + 2.0 * x) / (2.0 * x * x)
+    return (math.expm1(-2.0 * x) + 2.0 * x) / (2.0 * x * x)
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
 def _slope(x: float) -> float:
-    """dA/dx."""
+    """Return dA/dx."""
     if x < SMALL_X:
         return -2.0 / 3.0 + x * (2.0 / 3.0)
-    return -(np.expm1(-2.0 * x) + x * np.exp(-2.0 * x) + x) / (x * x * x)
-
-
-@nb.njit(cache=True, nogil=True)
-def _visibilities(x: Array) -> Array:
-    out = np.empty_like(x)
-    for i in range(x.size):
-        out[i] = _visibility(x[i])
-    return out
-
-
-@nb.njit(cache=True, nogil=True, error_model="numpy")
-def _inverse(k: float, table: Array) -> float:
-    """x of one K²/β."""
-    if not 0.0 < k < 1.0:
-        return np.inf if k == 0.0 else (0.0 if k >= 1.0 else np.nan)
-    if k < SERIES_BELOW:
-        return (1.0 + np.sqrt(1.0 - 2.0 * k)) / (2.0 * k)
-    at = min(int((k - SERIES_BELOW) / (1.0 - SERIES_BELOW) * TABLE_STEPS), TABLE_STEPS - 1)
-    x = table[at, 0]
-    for _ in range(_NEWTON_STEPS):
-        x = max(0.0, x - (_visibility(x) - k) / _slope(x))
-    return x
-
-
-@nb.njit(cache=True, nogil=True, parallel=True)
-def _invert(k: Array, table: Array) -> Array:
-    out = np.empty_like(k)
-    for i in nb.prange(k.size):
-        out[i] = _inverse(k[i], table)
-    return out
+    return -(math.expm1(-2.0 * x) + x * math.exp(-2.0 * x) + x) / (x * x * x)

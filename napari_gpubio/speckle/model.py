@@ -1,14 +1,175 @@
-"""What the engine gives back: maps of contrast and of an index, and where they may be trusted."""
+"""Frames, maps of contrast with the bits of their mask, and where contrast may be trusted."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.speckle import validity
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle.settings import ContrastSettings
+
+EDGE = 1  # the window reaches over the border
+ZERO_MEAN = 2  # its mean is not positive, so there is no contrast
+ZERO_VARIANCE = 4  # all its samples are equal
+SATURATED = 8  # a sample is saturated
+LOW_SIGNAL = 16  # its mean is below the limit of the settings
+BELOW_NOISE = 32  # its variance is less than that of the camera's noise
+ALL = EDGE | ZERO_MEAN | ZERO_VARIANCE | SATURATED | LOW_SIGNAL | BELOW_NOISE
+NAMES = {
+    EDGE: "edge",
+    ZERO_MEAN: "zero mean",
+    ZERO_VARIANCE: "zero variance",
+    SATURATED: "saturated",
+    LOW_SIGNAL: "low signal",
+    BELOW_NOISE: "below noise",
+}
+
+
+def count_bits(mask: npt.NDArray[np.uint8]) -> dict[str, int]:
+    """Count the pixels with each bit, by name."""
+    return {name: int(np.count_nonzero(mask & bit)) for bit, name in NAMES.items()}
+
+
+def is_valid(mask: npt.NDArray[np.uint8], skip: int = ALL) -> npt.NDArray[Any]:
+    """Return where none of the bits in ``skip`` is set."""
+    return np.asarray((mask & np.uint8(skip)) == 0)
+
+
+Array = npt.NDArray[Any]
+_LARGEST, _LEAST = 1e12, 1e-6  # of floating-point frames, so that squares of sums stay in single precision's range
+_COLORS = (3, 4)
+
+
+def kernel_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    """Return the type that the kernels use for frames of a type: uint8, uint16, float32 or float64.
+
+    Raises
+    ------
+    InvalidInput
+        If frames of this type are not numbers.
+    """
+    given = np.dtype(dtype)
+    if given.kind not in "uif":
+        raise InvalidInput(f"the frames hold {given} values; give whole or real numbers")
+    if given.kind == "f":
+        return np.dtype(np.float64 if given.itemsize > 4 else np.float32)
+    return np.dtype(np.uint8 if given == np.uint8 else np.uint16)
+
+
+class FrameStack:
+    """A stack of frames, loaded a few at a time.
+
+    Parameters
+    ----------
+    frames
+        One frame (Y, X) or a stack (T, Y, X): NumPy, dask, zarr, a memory map, or a sequence of frames.
+    """
+
+    def __init__(self, frames: Any) -> None:
+        array = _as_array(frames)
+        self.is_single = len(array.shape) == 2
+        _check_shape(tuple(array.shape))
+        self._array = array[None] if self.is_single else array
+        self.count, *size = (int(n) for n in self._array.shape)
+        self.shape: tuple[int, int] = (size[0], size[1])
+        self.dtype = kernel_dtype(array.dtype)
+
+    def load(self, first: int, end: int) -> Array:
+        """Return the frames ``first`` to ``end - 1``, shape (T, Y, X), C order, of `dtype`.
+
+        Raises
+        ------
+        InvalidInput
+            If the frames cannot be read, or have values that cannot be used.
+        """
+        try:
+            frames = np.asarray(self._array[first:end])
+        except (OSError, ValueError) as error:  # a network drive that was disconnected; chunks of different sizes
+            raise InvalidInput(
+                f"frames {first} to {end - 1} cannot be read ({error}); check the disk or server that holds them"
+            ) from error
+        if frames.shape != (end - first, *self.shape):
+            raise InvalidInput(
+                f"frames {first} to {end - 1} have shape {frames.shape} and those before them {self.shape}; crop them "
+                "to one camera region"
+            )
+        return checked_values(frames, self.dtype, first)
+
+
+def checked_values(frames: Array, dtype: np.dtype[Any], first: int = 0) -> Array:
+    """Convert frames to the kernels' type, or raise InvalidInput if that would change values.
+
+    Parameters
+    ----------
+    frames
+        Shape (T, Y, X).
+    dtype
+        As returned by `kernel_dtype`.
+    first
+        Number of the first frame, for the message.
+    """
+    if frames.dtype.kind == "f":
+        _check_real(frames, first)
+    elif frames.dtype != dtype and frames.size:
+        least, largest = int(frames.min()), int(frames.max())
+        if least < 0 or largest > np.iinfo(dtype).max:
+            raise InvalidInput(
+                f"frames {first} to {first + len(frames) - 1} hold values from {least} to {largest}; integers "
+                f"must be within 0 and {np.iinfo(dtype).max}, others may be given as float32"
+            )
+    return np.ascontiguousarray(frames, dtype).view(np.ndarray)
+
+
+def check_window(settings: ContrastSettings, shape: tuple[int, int], count: int | None = None) -> None:
+    """Raise InvalidInput unless a window fits in a frame, and in the frames if their number is given."""
+    if settings.width > min(shape):
+        raise InvalidInput(
+            f"window is {settings.width} pixels and a frame {shape[1]} x {shape[0]}; choose a smaller window"
+        )
+    if count is not None and settings.depth > count:
+        raise InvalidInput(
+            f"frames is {settings.depth} and the stack has {count}; choose fewer, or mode='spatial' for single frames"
+        )
+
+
+def _as_array(frames: Any) -> Any:
+    if isinstance(frames, Sequence):
+        shapes = {np.shape(frame) for frame in frames}
+        if len(shapes) > 1:
+            sizes = " and ".join(map(str, sorted(shapes)[:2]))
+            raise InvalidInput(f"the frames have different sizes, {sizes}; crop them to one camera region")
+    if hasattr(frames, "shape") and hasattr(frames, "dtype") and hasattr(frames, "__getitem__"):
+        return frames
+    return np.asarray(frames)
+
+
+def _check_shape(shape: tuple[int, ...]) -> None:
+    if len(shape) >= 3 and shape[-1] in _COLORS and min(shape[-3:-1]) > max(_COLORS):
+        raise InvalidInput(f"the frames have shape {shape}, like color images; give one channel, (frames, y, x)")
+    if len(shape) not in (2, 3):
+        raise InvalidInput(f"the frames have shape {shape}; give one frame (y, x) or a stack (frames, y, x)")
+    if 0 in shape:
+        raise InvalidInput(f"the frames have shape {shape} and no pixels; give at least one frame")
+
+
+def _check_real(frames: Array, first: int) -> None:
+    finite = np.isfinite(frames)
+    if not finite.all():
+        number = first + int(np.argmin(finite.all(axis=(1, 2))))
+        bad = int(finite.size - np.count_nonzero(finite))
+        raise InvalidInput(
+            f"frame {number} holds values that are not finite ({bad} in what was read); replace them, for instance "
+            "with numpy.nan_to_num"
+        )
+    largest = float(np.abs(frames).max(initial=0.0))
+    if largest > _LARGEST or 0 < largest < _LEAST:
+        raise InvalidInput(
+            f"the largest value of the frames is {largest:g}; multiply them so that it lies between {_LEAST:g} and "
+            f"{_LARGEST:g}, which changes no contrast"
+        )
+
 
 Float = npt.NDArray[np.float32]
 
@@ -22,17 +183,17 @@ class ContrastMaps:
     contrast
         K, float32; NaN where there is none.
     index
-        The index of the settings, float32, in `unit`; None if none was asked for.
+        The index chosen in the settings, float32, in `unit`; None if none was requested.
     mask
-        Bits of `napari_gpubio.speckle.validity`, uint8; None if none was asked for.
+        Bits as named in `NAMES`, uint8; None if none was requested.
     settings
-        How they were made.
+        Settings that they were computed with.
     parameters
-        The same and more, as JSON can hold it.
+        Settings, noise model, device and software version, as JSON can hold them.
     notes
-        What the user should know, in sentences.
+        Remarks for the user, in sentences.
     complete
-        False if the run was stopped; maps that were not reached are NaN and marked as edges.
+        False if the run was stopped; maps that were not computed are NaN and marked as edges.
     """
 
     contrast: Float
@@ -50,7 +211,7 @@ class ContrastMaps:
 
     @property
     def squared(self) -> Float:
-        """K²; where noise was subtracted and K² is the index, with its negative values."""
+        """K²; with its negative values if K² is the index, from which noise was subtracted."""
         if self.index is not None and self.settings.index == "squared":
             return self.index
         return np.square(self.contrast)
@@ -59,7 +220,7 @@ class ContrastMaps:
     def valid(self) -> npt.NDArray[np.bool_]:
         """Where K is finite and no bit of the mask is set."""
         finite = np.isfinite(self.contrast)
-        return finite if self.mask is None else finite & validity.is_valid(self.mask)
+        return finite if self.mask is None else finite & is_valid(self.mask)
 
     def __len__(self) -> int:
         return 1 if self.contrast.ndim == 2 else len(self.contrast)

@@ -1,9 +1,9 @@
-"""What the camera adds to the variance of a window, and how it is taken off.
+"""Noise of the camera, whose variance is subtracted from that of a window.
 
 K² = K²(raw) - g/I - (σ² + 1/12)/I², with the mean I above the dark level in ADU, the gain g in ADU per electron and the
 variance σ² of the read noise in ADU² (as in Zilpelwar et al., Biomed. Opt. Express 13:6533, 2022). The dark level is
-kept in sixteenths of an ADU, so that sums stay integers; what falls below it stays negative, since clipping it
-would change the variance.
+kept in sixteenths of an ADU, so that sums stay integers; samples below it stay negative, since clipping them would
+change the variance.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.ndimage import uniform_filter
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
@@ -23,7 +22,7 @@ _QUANTISATION = 1.0 / 12.0  # ADU², of rounding to integers
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoiseModel:
-    """A camera's dark level, gain and noise; nothing is corrected by the defaults.
+    """A camera's dark level, gain and noise; the defaults correct nothing.
 
     Parameters
     ----------
@@ -67,7 +66,9 @@ class NoiseModel:
         return _spread(self.dark_map, self.dark_adu, shape, "dark_map")
 
     def floor_of(self, shape: tuple[int, int], width: int) -> Array:
-        """Return the mean over each window of the variance that does not depend on light, ADU², shape (Y, X)."""
+        """Return the variance that does not depend on light, averaged over each window, ADU², shape (Y, X)."""
+        from scipy.ndimage import uniform_filter
+
         variance = _spread(self.variance_map, self.read_noise_adu**2, shape, "variance_map")
         return uniform_filter(variance, width, mode="reflect") + _QUANTISATION * self.quantization
 
@@ -91,7 +92,7 @@ def measure_dark(frames: npt.ArrayLike, *, gain: float = 0.0) -> NoiseModel:
     if stack.ndim != 3 or len(stack) < 2 or stack.dtype.kind not in "uif":
         raise InvalidInput(f"the dark frames have shape {stack.shape}; give a stack (frames, y, x) of two or more")
     mean, squares = np.zeros(stack.shape[1:]), np.zeros(stack.shape[1:])
-    for frame in stack:  # one at a time, or much memory would be needed for doubles
+    for frame in stack:  # one at a time: a stack of doubles would need much memory
         mean += frame
     mean /= len(stack)
     for frame in stack:

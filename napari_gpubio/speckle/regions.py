@@ -1,18 +1,15 @@
-"""Statistics over regions of interest: K² is averaged, not an index of it, since those are biased upwards by noise."""
+"""Time courses of regions of interest: K² is averaged, not an index, whose mean is biased upward by noise."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
 from napari_gpubio.speckle.indices import inverse_correlation_time, relative_flow, speckle_flow_index
-from napari_gpubio.speckle.model import ContrastMaps
-from napari_gpubio.speckle.validity import ALL, is_valid
+from napari_gpubio.speckle.model import ALL, ContrastMaps, is_valid
 
 Array = npt.NDArray[Any]
 
@@ -24,13 +21,13 @@ class RegionCurve:
     Parameters
     ----------
     name
-        Of the region.
+        Name of the region.
     k2
         Mean of K² over its valid pixels in each map; NaN where it has none.
     used, skipped
-        Pixels that were averaged, and those that were left out because of the mask, in each map.
+        Pixels that were averaged, and pixels that were left out because of the mask, in each map.
     exposure_ms, beta
-        Of the camera and the model, for the indices.
+        Exposure time and β of the model, for the indices.
     """
 
     name: str
@@ -42,7 +39,7 @@ class RegionCurve:
 
     @property
     def contrast(self) -> Array:
-        """Root of the mean of K²."""
+        """Square root of the mean of K²."""
         return np.sqrt(self.k2)
 
     @property
@@ -56,7 +53,7 @@ class RegionCurve:
         return inverse_correlation_time(self.k2, self.exposure_ms, self.beta)
 
     def relative(self, baseline: slice | Sequence[int]) -> Array:
-        """Return flow relative to the baseline maps, over which K² is averaged first.
+        """Return flow relative to the mean of K² over the baseline maps.
 
         Raises
         ------
@@ -81,7 +78,7 @@ def region_curves(
     regions
         Name and pixels of each region: booleans of shape (Y, X).
     skip
-        Bits of the validity mask whose pixels are left out; pixels without a contrast always are.
+        Bits of the mask; pixels with one of them are left out, as are pixels without a contrast.
 
     Raises
     ------
@@ -117,36 +114,3 @@ def _curve(name: str, k2: Array, mask: Any, region: Array, skip: int, model: tup
     return RegionCurve(
         name=name, k2=mean, used=used, skipped=inside.shape[1] - used, exposure_ms=model[0], beta=model[1]
     )
-
-
-def write_curves_csv(path: Path, curves: Sequence[RegionCurve], seconds: npt.ArrayLike | None = None) -> None:
-    """Write time courses, a row for each map.
-
-    Parameters
-    ----------
-    path
-        A ``.csv`` file.
-    curves
-        Of the same maps.
-    seconds
-        Time of each map; left out if None.
-
-    Raises
-    ------
-    InvalidInput
-        If there is no curve, or they and the times are not of the same maps.
-    """
-    lengths = {len(curve.k2) for curve in curves} | ({np.size(seconds)} if seconds is not None else set())
-    if not curves or len(lengths) > 1:
-        told = "no regions" if not curves else "different numbers of maps, " + " and ".join(map(str, sorted(lengths)))
-        raise InvalidInput(f"there is no table of {told}; give curves, and times, of the same maps")
-    columns: dict[str, Array] = {"map": np.arange(len(curves[0].k2))}
-    if seconds is not None:
-        columns["time [s]"] = np.asarray(seconds)
-    for curve in curves:
-        parts = (("K²", curve.k2), ("SFI [1/s]", curve.sfi), ("pixels", curve.used), ("skipped", curve.skipped))
-        columns |= {f"{curve.name} {what}": values for what, values in parts}
-    names = ",".join('"' + name.replace('"', '""') + '"' for name in columns)
-    rows = (",".join(repr(value.item()) for value in row) for row in zip(*columns.values(), strict=True))
-    with atomic_write(path) as part:
-        part.write_text("\n".join([names, *rows]) + "\n", encoding="utf-8")

@@ -1,6 +1,6 @@
 """Rigid registration of frames by whole pixels.
 
-Frames may be shifted by whole pixels only before contrast is taken: what is interpolated has less contrast.
+Shifts are whole pixels, since interpolation would lower the contrast.
 """
 
 import functools
@@ -9,28 +9,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import fft
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.frames import FrameStack
-from napari_gpubio.speckle.model import ContrastMaps
-from napari_gpubio.speckle.validity import EDGE
+from napari_gpubio.speckle.model import EDGE, ContrastMaps, FrameStack
 
 Array = npt.NDArray[Any]
-LARGEST_SHIFT = 1.0 / 3.0  # of an edge of what is compared: farther apart, frames have too little in common
-_MOST_PIXELS = 960  # along an edge of what is compared; more would cost time and add little
+LARGEST_SHIFT = 1.0 / 3.0  # of an edge of what is compared: beyond it frames overlap too little
+_MOST_PIXELS = 960  # along an edge of what is compared; more would take longer and add little
 _SMOOTHING = 1.0  # pixels: finer detail is speckle, most of which changes from frame to frame
-_LEAST_HEIGHT = 12.0  # of a peak, in standard deviations of the correlation of unrelated frames; those reach 10
-_SPECKLE_LEVELS = 100.0  # by which structure must stand out of speckle to have nearly full weight
+_LEAST_HEIGHT = 12.0  # of a peak, in standard deviations of the correlation of unrelated frames, which reaches 10
+_SPECKLE_LEVELS = 100.0  # times the speckle that structure must have to get nearly full weight
 _MOST_PASSES = 4  # two are enough, but for unrelated frames
-_NEAR = 1.0 / 64.0  # of an edge: up to there the peak is drawn by a small part of a pixel
+_NEAR = 1.0 / 64.0  # of an edge: up to there the window moves the peak by a small part of a pixel
 _TINY = 1e-12
 
 
 class Registered(NamedTuple):
     """Frames that were shifted, and by how much (rows, columns), shape (T, 2).
 
-    ``unmatched`` are the numbers of the frames that have nothing in common with the reference, and were not shifted.
+    ``unmatched`` are the numbers of the frames that share no detail with the reference and were not shifted.
     """
 
     frames: Array
@@ -39,7 +36,7 @@ class Registered(NamedTuple):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know, in sentences."""
+        """Remarks for the user, in sentences."""
         if not self.unmatched:
             return ()
         which = ", ".join(map(str, self.unmatched[:5])) + (", ..." if len(self.unmatched) > 5 else "")
@@ -51,7 +48,7 @@ class Registered(NamedTuple):
         return (note,)
 
     def clear_outside(self, maps: ContrastMaps) -> None:
-        """Take contrast away, in place, where a window reaches to what came in from outside in any of the frames."""
+        """Clear the maps in place where a window includes pixels that lay outside of one of the frames."""
         radius = maps.settings.width // 2
         outside = np.ones(self.frames.shape[1:], bool)
         first = np.maximum(self.shifts.max(axis=0), 0)
@@ -67,16 +64,15 @@ class Registered(NamedTuple):
 
 
 class ShiftFinder:
-    """Finds by how many whole pixels frames must be shifted to lie on a reference, whose spectrum is kept.
+    """Finds the shift in whole pixels that aligns frames with a reference.
 
-    A shift is the highest place of a correlation of both, faded out toward their borders. Spatial frequencies have the
-    same weight where structure stands out of the speckle, as in a phase correlation (Kuglin and Hines 1975), and less
-    where it does not. A frame that lies far off is compared again from where it was found to lie: its fading had not
-    moved with it, which draws the peak of broad structure toward no shift.
+    The shift is the peak of a correlation of both, windowed toward their borders. Spatial frequencies have the same
+    weight where structure is stronger than the speckle, as in a phase correlation (Kuglin and Hines 1975), and less
+    where it is not. A frame that is far off is compared again after a shift: its window had not moved with it, which
+    biases the peak of broad structure toward no shift.
 
-    Of frames that have nothing in common every frequency has a random phase, so the correlation is noise of a known
-    standard deviation; a peak that does not stand far out of it is not believed. Only the middle of large frames is
-    compared.
+    For unrelated frames every frequency has a random phase, so the correlation is noise of a known standard deviation;
+    a peak that is not far above it is rejected. Only the middle of large frames is compared.
 
     Parameters
     ----------
@@ -86,7 +82,7 @@ class ShiftFinder:
     Raises
     ------
     InvalidInput
-        If the reference is no frame.
+        If the reference is not a frame.
     """
 
     def __init__(self, reference: npt.ArrayLike) -> None:
@@ -101,11 +97,11 @@ class ShiftFinder:
         self._reference = np.conj(self._spectrum(np.asarray(reference), (0, 0)))
 
     def find(self, frame: npt.ArrayLike) -> tuple[int, int] | None:
-        """Return the shift (rows, columns) of a frame, or None if it has no detail in common with the reference.
+        """Return the shift (rows, columns) of a frame, or None if it shares no detail with the reference.
 
         Shifts of up to a third of the edges of what is compared are found, that is of frames of up to 960 pixels. They
-        are right to the pixel where structure is finer than some 30 pixels; that of broader structure may be one off.
-        Frames of less than some 40 x 40 pixels hold too little detail for a shift to be believed.
+        are exact where structure is finer than about 30 pixels, and may be off by one where it is broader. Frames of
+        less than about 40 x 40 pixels hold too little detail.
 
         Raises
         ------
@@ -127,13 +123,15 @@ class ShiftFinder:
         return None
 
     def _peak(self, frame: Array, shift: tuple[int, int]) -> tuple[tuple[int, int], float]:
-        """What is missing to a shift, and the height of the correlation's peak, in standard deviations of noise."""
+        """Return the rest of a shift, and the height of the correlation's peak in standard deviations of noise."""
+        from scipy import fft
+
         product = self._spectrum(frame, shift)
         product *= self._reference
         size = np.abs(product)
         level = np.float32(_SPECKLE_LEVELS * float(np.median(size[self._kept])) + _TINY * float(size.max()))
         if level == 0.0:
-            return (0, 0), 0.0  # one of them is even
+            return (0, 0), 0.0  # one of them is uniform
         weight = self._low_pass / (size + level)
         product *= weight
         size *= weight
@@ -144,7 +142,9 @@ class ShiftFinder:
         return (rows, columns), float(correlation[place]) / noise
 
     def _spectrum(self, frame: Array, shift: tuple[int, int]) -> npt.NDArray[np.complex64]:
-        """Spectrum of the middle of a frame that is shifted; what would come from outside has its mean."""
+        """Return the spectrum of the middle of a shifted frame, padded with its mean."""
+        from scipy import fft
+
         image, source, target = np.zeros(self._size, np.float32), [], []
         for part, n, d in zip(self._middle, frame.shape, shift, strict=True):
             first, end = max(0, part.start - d), min(n, part.stop - d)
@@ -158,7 +158,9 @@ class ShiftFinder:
 
 
 def _middle(pixels: int) -> slice:
-    """The largest middle part whose length suits a Fourier transform."""
+    """Return the largest middle part whose length suits a Fourier transform."""
+    from scipy import fft
+
     size = min(pixels, _MOST_PIXELS)
     while fft.next_fast_len(size, real=True) != size:
         size -= 1
@@ -167,20 +169,20 @@ def _middle(pixels: int) -> slice:
 
 @functools.lru_cache(maxsize=2)
 def _fading(size: tuple[int, ...]) -> npt.NDArray[np.float32]:
-    """Hann's window along both axes."""
+    """Return a Hann window along both axes."""
     rows, columns = (np.hanning(n + 2)[1:-1].astype(np.float32) for n in size)
     return np.outer(rows, columns)
 
 
 @functools.lru_cache(maxsize=2)
 def _low_pass(size: tuple[int, ...]) -> npt.NDArray[np.float32]:
-    """Spectrum of the Gaussian that smooths a correlation."""
-    rows, columns = fft.fftfreq(size[0])[:, None], fft.rfftfreq(size[1])[None, :]
+    """Return the spectrum of the Gaussian that smooths a correlation."""
+    rows, columns = np.fft.fftfreq(size[0])[:, None], np.fft.rfftfreq(size[1])[None, :]
     return np.exp(-2.0 * (np.pi * _SMOOTHING) ** 2 * (rows**2 + columns**2)).astype(np.float32)
 
 
 def _twice(size: tuple[int, ...]) -> npt.NDArray[np.float32]:
-    """How many frequencies each column of half a spectrum stands for: itself, and its conjugate."""
+    """Return how many frequencies each column of half a spectrum represents: itself, and its conjugate."""
     twice = np.full(size[1] // 2 + 1, 2.0, np.float32)
     twice[0] = 1.0
     if size[1] % 2 == 0:

@@ -1,8 +1,7 @@
-"""Contrast of whole stacks on any device: frames and settings in, maps out."""
+"""Contrast on any device: of whole stacks, and of a camera's frames one after another."""
 
 import dataclasses
 import threading
-import time
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -14,15 +13,14 @@ from napari_gpubio.core.chunks import advance_in_chunks, open_run
 from napari_gpubio.core.device import CPU, Device, choose_device, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.speckle.frames import FrameStack
-from napari_gpubio.speckle.kernels.contrast import cpu
-from napari_gpubio.speckle.kernels.contrast.problem import Problem, make_problem
-from napari_gpubio.speckle.model import ContrastMaps
+from napari_gpubio.core.timing import RunClock
+from napari_gpubio.speckle.kernels.contrast.problem import Maps, Problem, Recipe, make_problem
+from napari_gpubio.speckle.model import ContrastMaps, FrameStack, checked_values, kernel_dtype
 from napari_gpubio.speckle.noise import NoiseModel
 from napari_gpubio.speckle.settings import ContrastSettings
 
 _MESSAGE = "speckle contrast"
-_FIRST_PIXELS = 4 << 20  # of the first chunk, whose time tells how long the others may be
+_FIRST_PIXELS = 4 << 20  # of the first chunk, whose duration sets the length of the others
 
 
 def contrast(
@@ -34,7 +32,7 @@ def contrast(
     device: str | Device = "auto",
     progress: Callable[[Step], object] | None = None,
 ) -> ContrastMaps:
-    """Compute speckle contrast; see `contrast_steps`, whose end this returns.
+    """Compute speckle contrast; see `contrast_steps` for the arguments.
 
     Examples
     --------
@@ -61,50 +59,50 @@ def contrast_steps(
     """Compute speckle contrast K = σ/⟨I⟩ of a frame or a stack, and an index of flow, step by step.
 
     Sums over windows are integers, exact for frames of 8 to 16 bits, so the maps do not depend on the number of
-    threads, chunks or GPUs. Floating-point frames are worked on in double precision.
+    threads, chunks or GPUs. Floating-point frames are processed in double precision.
 
     Parameters
     ----------
     frames
-        One frame (Y, X) or a stack (T, Y, X): NumPy, dask or zarr arrays, a memory map, or a list of frames. It is read
-        a few frames at a time.
+        One frame (Y, X) or a stack (T, Y, X): a NumPy, dask or zarr array, a memory map, or a list of frames, read a
+        few frames at a time.
     settings
-        Window, index and rules; see `ContrastSettings`.
+        See `ContrastSettings`.
     noise
-        Dark level, gain and noise of the camera, which are taken off; see `NoiseModel`.
+        Dark level, gain and noise of the camera, which are subtracted; see `NoiseModel`.
     baseline
         K² of the baseline, one number or a map (Y, X), for the index ``relative``.
     device
         See `napari_gpubio.core.device.choose_device`.
     stop
-        Set it to stop early; maps that were not reached are then NaN, and ``complete`` is False.
+        Set it to stop early; the other maps are then NaN, and ``complete`` is False.
 
     Raises
     ------
     InvalidInput
         If the frames cannot be used, the window does not fit, or its sums would not be exact.
     """
-    settings, begun = settings or ContrastSettings(), time.perf_counter()
+    settings, clock = settings or ContrastSettings(), RunClock()
     stack = FrameStack(frames)
     _check_memory(stack, settings)
     problem = make_problem(stack, settings, noise or NoiseModel(), baseline)
     chosen = choose_device(device)
     yield from _advance(problem, chosen, stop)
-    return _maps(problem, chosen, time.perf_counter() - begun)
+    return _maps(problem, chosen, clock.seconds)
 
 
 def _check_memory(stack: FrameStack, settings: ContrastSettings) -> None:
-    """Refuse what would fill the memory; the maps of a stack are kept there."""
+    """Raise InvalidInput if the maps do not fit in memory."""
     needed = settings.count(stack.count) * int(np.prod(stack.shape)) * (8 + settings.mask)
     if needed > (free := free_memory_bytes(CPU)):
         raise InvalidInput(
-            f"the maps need {needed / 2**30:.1f} GiB and {free / 2**30:.1f} GiB of memory are free; work on a part of "
-            "the frames, or choose blocks"
+            f"the maps need {needed / 2**30:.1f} GiB and {free / 2**30:.1f} GiB of memory are free; use a part of the "
+            "frames, or choose blocks"
         )
 
 
 def _advance(problem: Problem, device: Device, stop: threading.Event | None) -> Generator[Step, None, None]:
-    """Make all maps; a step's preview is the newest finished one."""
+    """Compute all maps; a step's preview is the newest one."""
     runs = make_runs(problem, device)
     try:
         first = max(1, _FIRST_PIXELS // int(np.prod(problem.stack.shape)))
@@ -116,13 +114,13 @@ def _advance(problem: Problem, device: Device, stop: threading.Event | None) -> 
 
 
 def _newest(problem: Problem) -> ContrastMaps:
-    """The last map that is there."""
+    """Return the last map that was computed."""
     contrast, index, mask = problem.maps.one(int(np.flatnonzero(problem.reached)[-1]))
     return ContrastMaps(contrast=contrast, index=index, mask=mask, settings=problem.recipe.settings)
 
 
 def _maps(problem: Problem, device: Device, seconds: float) -> ContrastMaps:
-    """The result, with nothing where nothing was reached."""
+    """Return the result; maps that were not computed are cleared."""
     problem.maps.clear(~problem.reached)
     contrast, index, mask = problem.maps.one(0) if problem.stack.is_single else problem.maps
     return ContrastMaps(
@@ -155,13 +153,15 @@ def _notes(problem: Problem) -> tuple[str, ...]:
     left = stack.count - ((problem.items - 1) * s.step + s.depth)
     notes = [f"the last {left} of {stack.count} frames do not fill a block and were left out"] if left else []
     if problem.recipe.is_real and s.mask and not s.saturation:
-        notes.append("saturation is not known of floating-point frames; give its level")
+        notes.append("floating-point frames have no known saturation level; give it to mark saturated pixels")
     return tuple(notes)
 
 
 def make_runs(problem: Problem, device: Device) -> list[Any]:
-    """One `Run` of the right backend for each processor."""
+    """Return one `Run` for each processor of the device."""
     if not device.is_gpu:
+        from napari_gpubio.speckle.kernels.contrast import cpu
+
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.speckle.kernels.contrast import gpu
 
@@ -172,3 +172,142 @@ def _on_gpu(run: Any, problem: Problem, gpu: Device) -> Any:
     frames = min(problem.recipe.settings.depth, problem.stack.count)
     needed = frames * int(np.prod(problem.stack.shape)) * problem.stack.dtype.itemsize
     return open_run(lambda: run(problem, device=gpu), gpu, needed, "contrast of these frames")
+
+
+Array = npt.NDArray[Any]
+RESULTS = 3  # maps that stay valid while the next ones are computed
+
+
+class ContrastStream:
+    """Contrast of a camera's frames, one after another, on the CPU or on the first GPU of a device.
+
+    Frames of a temporal window stay on the device. Maps are views of memory that is reused: those that a push returns
+    stay valid until three more pushes have returned maps.
+
+    Parameters
+    ----------
+    settings
+        See `ContrastSettings`.
+    shape
+        Shape of a frame, (Y, X).
+    dtype
+        Type of the frames.
+    noise, baseline
+        See `napari_gpubio.speckle.contrast_steps`.
+    device
+        See `napari_gpubio.core.device.choose_device`.
+    threads
+        Threads on the CPU; all by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio.speckle import ContrastSettings, ContrastStream
+    >>> with ContrastStream(ContrastSettings(mode="temporal", frames=2), (8, 8), np.uint8, device="cpu") as stream:
+    ...     maps = [stream.push(np.full((8, 8), level, np.uint8)) for level in (10, 20, 20)]
+    >>> [None if one is None else round(float(one.contrast[0, 0]), 4) for one in maps]
+    [None, 0.4714, 0.0]
+    """
+
+    def __init__(
+        self,
+        settings: ContrastSettings,
+        shape: tuple[int, int],
+        dtype: npt.DTypeLike,
+        *,
+        noise: NoiseModel | None = None,
+        baseline: npt.ArrayLike | None = None,
+        device: str | Device = "auto",
+        threads: int | None = None,
+    ) -> None:
+        rows, width = shape
+        self._given = np.dtype(dtype)
+        self._recipe = Recipe(
+            settings=settings,
+            noise=noise or NoiseModel(),
+            shape=(int(rows), int(width)),
+            dtype=kernel_dtype(dtype),
+            baseline=baseline,
+        )
+        self.device = choose_device(device)
+        self._live: Any = _make_live(self._recipe, self.device, threads)
+        self._in_window = 0
+
+    @property
+    def settings(self) -> ContrastSettings:
+        """Settings of the maps."""
+        return self._recipe.settings
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of a frame, (Y, X)."""
+        return self._recipe.shape
+
+    def slot(self) -> Array:
+        """Return memory for the next frame; filling and pushing it saves a copy on a GPU."""
+        return np.asarray(self._live.slot())
+
+    def push(self, frame: Array) -> ContrastMaps | None:
+        """Process the next frame.
+
+        Parameters
+        ----------
+        frame
+            Shape (Y, X), of the stream's type.
+
+        Returns
+        -------
+        Maps of shape (Y, X), or None if the window of frames is not full yet.
+
+        Raises
+        ------
+        InvalidInput
+            If the frame has another shape or type, or holds NaN.
+        """
+        if frame.shape != self.shape or frame.dtype != self._given:
+            raise InvalidInput(
+                f"a frame has shape {frame.shape} of {frame.dtype}, and those before it {self.shape} of {self._given}; "
+                "make a new stream when the camera's region or type changes"
+            )
+        if frame.dtype != self._recipe.dtype or self._recipe.is_real:
+            frame = checked_values(frame[None], self._recipe.dtype)[0]
+        self._in_window += 1
+        full = self._in_window >= self.settings.depth
+        made: Maps | None = self._live.push(frame, make_maps=full)
+        if full and self.settings.blocks:
+            self._in_window = 0
+        if made is None:
+            return None
+        contrast, index, mask = made.one(0)
+        return ContrastMaps(contrast=contrast, index=index, mask=mask, settings=self.settings)
+
+    def __call__(self, frame: Array) -> ContrastMaps | None:
+        """Process the next frame; see `push`."""
+        return self.push(frame)
+
+    def forget(self) -> None:
+        """Start a new window, for instance after a gap in the frames."""
+        self._in_window = 0
+        self._live.forget()
+
+    def close(self) -> None:
+        """Free the memory."""
+        self._live.close()
+
+    def __enter__(self) -> "ContrastStream":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _make_live(recipe: Recipe, device: Device, threads: int | None) -> Any:
+    if not device.is_gpu:
+        from napari_gpubio.speckle.kernels.contrast import cpu
+
+        return cpu.Live(recipe, RESULTS, threads)
+    from napari_gpubio.speckle.kernels.contrast import gpu
+
+    first = Device("cuda", device.indices[:1])
+    needed = recipe.settings.depth * int(np.prod(recipe.shape)) * recipe.dtype.itemsize
+    return open_run(lambda: gpu.Live(recipe, first, RESULTS), first, needed, "contrast of such frames")

@@ -1,4 +1,4 @@
-"""How speckle contrast is computed: written once, for the form, the command line and the checks."""
+"""Settings of speckle contrast."""
 
 from dataclasses import dataclass
 
@@ -15,13 +15,13 @@ NONFINITE = ("inf", "nan", "clip")
 class ContrastSettings:
     """Windows and indices of speckle contrast K, the standard deviation over the mean (N - 1 convention).
 
-    K is taken over a square of pixels (spatial), over frames (temporal) or over both.
+    K is computed over a square of pixels (spatial), over frames (temporal) or over both.
     """
 
     mode: str = param(
         "spatial",
         "Mode",
-        "Contrast over a square of pixels of one frame, over the frames at one pixel, or over both.",
+        "Contrast over a square of pixels in one frame, over the frames at one pixel, or over both.",
         choices=MODES,
     )
     window: int = param(
@@ -34,7 +34,7 @@ class ContrastSettings:
     blocks: bool = param(
         False,
         "Blocks",
-        "One map for each block of frames, instead of one for each frame from the first full window on.",
+        "One map per block of frames, instead of one per frame from the first full window on.",
         advanced=True,
     )
     exposure_ms: float = param(
@@ -59,27 +59,27 @@ class ContrastSettings:
     edges: str = param(
         "valid",
         "Edges",
-        "Windows that reach over the border: no value (valid), mirrored frame (reflect), only the pixels that are "
-        "there (shrink), or zeros beyond the border, as in the seed's code.",
+        "Windows that extend beyond the border: no value (valid), mirrored frame (reflect), only the pixels that are "
+        "there (shrink), or zeros beyond the border.",
         choices=EDGES,
         advanced=True,
     )
     nonfinite: str = param(
         "inf",
         "Constant windows",
-        "What an index is whose K is 0: infinite, NaN, or the largest float32 (clip).",
+        "Value of an index where K is 0: infinite, NaN, or the largest float32 (clip).",
         choices=NONFINITE,
         advanced=True,
     )
     mask: bool = param(
-        True, "Validity mask", "Also tell where contrast does not mean flow: edges, saturation, low light.",
+        True, "Validity mask", "Also mark where contrast does not mean flow: edges, saturation, low light.",
         advanced=True,
     )  # fmt: skip
     saturation: int = param(
         0,
         "Saturation",
         "Level from which a pixel counts as saturated, before the dark level is subtracted: 4095 of a 12-bit camera; "
-        "0 = the data type's largest, and of floating-point frames none.",
+        "0 = the largest value of the data type; none for floating-point frames.",
         unit="ADU",
         minimum=0,
         maximum=65535,
@@ -88,7 +88,7 @@ class ContrastSettings:
     low_signal: float = param(
         0.0,
         "Low signal",
-        "Mean of a window, dark level subtracted, below which it is marked; 0 = never.",
+        "Windows with a mean below this, dark level subtracted, are marked; 0 = never.",
         unit="ADU",
         minimum=0.0,
         maximum=65535.0,
@@ -102,7 +102,7 @@ class ContrastSettings:
 
     @property
     def width(self) -> int:
-        """Pixels along an edge of the window that is really used."""
+        """Pixels along an edge of the window; 1 in temporal mode."""
         return 1 if self.mode == "temporal" else self.window
 
     @property
@@ -121,7 +121,7 @@ class ContrastSettings:
         return self.width**2 * self.depth
 
     def count(self, frames: int) -> int:
-        """Return the number of maps that so many frames give."""
+        """Return the number of maps that a number of frames gives."""
         return max(0, (frames - self.depth) // self.step + 1)
 
     @property

@@ -14,14 +14,14 @@ from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.denoise import DenoiseSettings
-from napari_gpubio.denoise.kernels.anlm.build import BUILDS
-from napari_gpubio.denoise.kernels.anlm.build import defines_of as anlm_defines
+from napari_gpubio.denoise.kernels.anlm.gpu import BUILDS
+from napari_gpubio.denoise.kernels.anlm.gpu import defines_of as anlm_defines
 from napari_gpubio.light.kernels.layers import gpu as layered_gpu
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
 from napari_gpubio.light.kernels.voxels.gpu import defines_of
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.speckle.kernels.contrast.maker import defines_of as speckle_defines
+from napari_gpubio.speckle.kernels.contrast.gpu import defines_of as speckle_defines
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
 from tests.denoise.samples import problem_of

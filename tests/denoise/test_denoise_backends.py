@@ -5,11 +5,13 @@ import functools
 import numpy as np
 import pytest
 
+from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput, OutOfGpuMemory
 from napari_gpubio.denoise import DenoiseSettings, denoise, denoise_steps
-from napari_gpubio.denoise.kernels.anlm import bricks, build, cpu, gpu, windows
+from napari_gpubio.denoise.kernels.anlm import cpu, gpu, problem
 from tests.cuda_on_cpu import loader
+from tests.cuda_on_cpu.structs import struct_in
 from tests.denoise.samples import problem_of, steps_and_noise
 from tests.runs import check_closing_frees, check_same_methods
 
@@ -48,10 +50,10 @@ def test_kernels_have_the_bits_of_their_backend(fake_gpu, options):
     check_backends(problem_of(values, DenoiseSettings(**{"search_radius": 1, **options})))
 
 
-@pytest.mark.parametrize("one", build.BUILDS[1:])
+@pytest.mark.parametrize("one", gpu.BUILDS[1:])
 def test_every_build_has_the_same_bits(fake_gpu, monkeypatch, one):
     fake_gpu()
-    monkeypatch.setattr(build, "BUILDS", (one,))
+    monkeypatch.setattr(gpu, "BUILDS", (one,))
     check_backends(problem_of(steps_and_noise(SHAPE, seed=1) / 100, DenoiseSettings(search_radius=1)))
 
 
@@ -125,14 +127,14 @@ def test_too_little_gpu_memory_is_told_with_numbers(fake_gpu):
 
 
 def test_the_widest_search_fits_in_shared_memory(fake_gpu):
-    problem = problem_of(np.ones((16, 16, 16)), DenoiseSettings(patches="small", search_radius=1))
-    widest = windows.make_windows(DenoiseSettings(search_radius=15))
-    wide = type(problem)(**{**vars(problem), "windows": widest, "calibration": (1.0, 1.0)})
-    assert build.build_of(wide, 227 * 1024) == (2, 4)
-    assert build.build_of(wide, 99 * 1024) == (1, 1)  # of smaller GPUs
-    assert build.build_of(problem, 64 * 1024) == (2, 4)
+    narrow = problem_of(np.ones((16, 16, 16)), DenoiseSettings(patches="small", search_radius=1))
+    widest = problem.make_windows(DenoiseSettings(search_radius=15))
+    wide = type(narrow)(**{**vars(narrow), "windows": widest, "calibration": (1.0, 1.0)})
+    assert gpu.build_of(wide, 227 * 1024) == (2, 4)
+    assert gpu.build_of(wide, 99 * 1024) == (1, 1)  # of smaller GPUs
+    assert gpu.build_of(narrow, 64 * 1024) == (2, 4)
     with pytest.raises(InvalidInput, match=r"needs \d+ kB of a GPU's shared memory, and this one has 64 kB"):
-        build.build_of(wide, 64 * 1024)
+        gpu.build_of(wide, 64 * 1024)
 
 
 @pytest.mark.parametrize("start", [0, 1, 5, 11])
@@ -140,29 +142,38 @@ def test_the_widest_search_fits_in_shared_memory(fake_gpu):
 def test_a_range_of_bricks_is_a_few_boxes(start, count):
     shape = (33, 49, 57)  # 5 x 3 x 2 bricks, the last ones of one voxel
     found = np.zeros(shape, int)
-    boxes = list(windows.range_boxes(shape, start, count))
+    boxes = list(problem.range_boxes(shape, start, count))
     for box in boxes:
         found[box] += 1
     numbers = np.arange(30).reshape(5, 3, 2)
-    for axis, size in enumerate(windows.BRICK):
+    for axis, size in enumerate(problem.BRICK):
         numbers = np.repeat(numbers, size, axis)
     numbers = numbers[:33, :49, :57]
     np.testing.assert_array_equal(found, (numbers >= start) & (numbers < start + count))
     assert len(boxes) <= 5
     planes = np.flatnonzero(found.any(axis=(1, 2)))
-    assert windows.planes_of(shape, start, count) == (planes[0], planes[-1] + 1)
+    assert problem.planes_of(shape, start, count) == (planes[0], planes[-1] + 1)
 
 
 def test_bricks_are_whole_blocks_of_the_kernel():
-    assert all(windows.BRICK[0] % one.column == 0 for one in build.BUILDS)
-    assert windows.BRICK[1] % (build.ROWS - 2 * build.RADIUS) == 0
-    assert windows.BRICK[2] % (build.SIMD_WIDTH - 2 * build.RADIUS) == 0
+    assert all(problem.BRICK[0] % one.column == 0 for one in gpu.BUILDS)
+    assert problem.BRICK[1] % (gpu.ROWS - 2 * gpu.RADIUS) == 0
+    assert problem.BRICK[2] % (gpu.SIMD_WIDTH - 2 * gpu.RADIUS) == 0
 
 
 def test_both_backends_have_the_same_methods():
     check_same_methods(cpu, gpu)
 
 
-def test_borders_are_mirrored():
-    sixteen = [bricks.mirrored(i, 4) for i in range(-6, 10)]
-    assert sixteen == [2, 3, 3, 2, 1, 0, 0, 1, 2, 3, 3, 2, 1, 0, 0, 1]
+def test_the_struct_is_laid_out_as_in_the_kernels():
+    assert struct_in(kernels.source(gpu._SOURCE), "Slab") == gpu.SLAB
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_borders_are_mirrored(n):
+    """Also more than once, where a window reaches farther than the volume is long."""
+    line = np.arange(n, dtype=np.float32)
+    values = np.broadcast_to(line[:, None, None], (n, n, n))
+    found = cpu._mirrored(values, (5, 0, 0))[:, 0, 0]
+    period = np.concatenate([line, line[::-1]])
+    np.testing.assert_array_equal(found, [period[i % (2 * n)] for i in range(-5, n + 5)])

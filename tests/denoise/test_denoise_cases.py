@@ -7,40 +7,37 @@ import pytest
 
 from napari_gpubio.core.checks import run_check, run_speed
 from napari_gpubio.core.device import choose_device
-from napari_gpubio.denoise import DenoiseSettings
-from napari_gpubio.denoise import checks as cases
-from napari_gpubio.denoise.checks import cases as checks
-from napari_gpubio.denoise.checks import speeds
-from napari_gpubio.denoise.checks.direct import denoise_directly, mix_directly
+from napari_gpubio.denoise import DenoiseSettings, checks
+from napari_gpubio.denoise.reference import denoise_directly, mix_directly
 from napari_gpubio.denoise.run import denoise
 from tests.denoise.reference import Reference, mixed
 from tests.denoise.samples import problem_of, steps_and_noise
 
-NAMES = [check.name for check in cases.CHECKS]
+NAMES = [check.name for check in checks.CHECKS]
 # Cases that a filter which does nothing passes too.
 BLIND = {"constant in, constant out", "any scale", "device and CPU", "wavelet bank", "measure of white noise"}
 
 
 def named(name):
-    return cases.CHECKS[NAMES.index(name)]
+    return checks.CHECKS[NAMES.index(name)]
 
 
 def failed(check, device="cpu"):
     return [row["quantity"] for row in run_check(check, choose_device(device)) if not row["passed"]]
 
 
-@pytest.mark.parametrize("check", cases.CHECKS, ids=NAMES)
+@pytest.mark.parametrize("check", checks.CHECKS, ids=NAMES)
 def test_every_check_passes(check, device):
     assert failed(check, device) == []
 
 
 def test_names_differ_and_sources_are_told():
     assert len(set(NAMES)) == len(NAMES)
-    assert all(check.source for check in cases.CHECKS)
-    assert len({speed.name for speed in cases.SPEEDS}) == len(cases.SPEEDS)
+    assert all(check.source for check in checks.CHECKS)
+    assert len({speed.name for speed in checks.SPEEDS}) == len(checks.SPEEDS)
 
 
-@pytest.mark.parametrize("check", [c for c in cases.CHECKS if c.name not in BLIND], ids=lambda check: check.name)
+@pytest.mark.parametrize("check", [c for c in checks.CHECKS if c.name not in BLIND], ids=lambda check: check.name)
 def test_a_filter_that_does_nothing_fails(check, monkeypatch):
     monkeypatch.setattr(checks, "denoise", lambda image, *args, **options: denoise_nothing(image))
     assert failed(check)
@@ -86,12 +83,24 @@ def test_both_ways_to_mix_are_one():
 
 
 def test_the_head_is_mirrored_to_any_size():
-    head = speeds.head_volume(1, 1, 1).dtype
-    volume = speeds.head_volume(100, 10, 90)
+    head = checks.head_volume(1, 1, 1).dtype
+    volume = checks.head_volume(100, 10, 90)
     assert (volume.shape, volume.dtype) == ((100, 10, 90), head)
     np.testing.assert_array_equal(volume[88:], volume[87:75:-1])
 
 
 def test_a_speed_counts_voxels():
-    made = speeds._speed("small", (64, 64, 64), (8, 9, 10))
+    made = checks._speed("small", (64, 64, 64), (8, 9, 10))
     assert run_speed(made, choose_device("cpu"), repeats=1)["amount"] == 720
+
+
+@pytest.mark.parametrize("one", checks.WARMUPS, ids=lambda one: one.name)
+def test_a_warm_up_is_quick_and_compiles_each_kernel_once(one):
+    """Whatever options are used: one signature of each kernel, since each takes seconds to compile."""
+    from napari_gpubio.denoise.kernels.anlm import cpu as anlm
+    from napari_gpubio.denoise.kernels.fluence import cpu as fluence
+
+    one.run()
+    kernels = [anlm.visit_candidates, anlm.local_moments, anlm.filter_lines, anlm.look_up]
+    kernels += [fluence.smooth_across, fluence.smooth_along, fluence.evaluate, fluence.update_best]
+    assert not [(kernel.__name__, kernel.signatures) for kernel in kernels if len(kernel.signatures) > 1]

@@ -5,15 +5,14 @@ import pytest
 from scipy.stats import rice
 
 from napari_gpubio.denoise import DenoiseSettings, denoise
+from napari_gpubio.denoise.calibration import calibrate, simulate_measure
 from napari_gpubio.denoise.kernels.anlm import cpu
-from napari_gpubio.denoise.kernels.anlm.windows import make_windows
-from napari_gpubio.denoise.noise import (
+from napari_gpubio.denoise.kernels.anlm.problem import make_windows
+from napari_gpubio.denoise.kernels.anlm.tally import (
     _koay_table,
-    calibrate,
     koay,
     rician_variance,
-    simulate_measure,
-    smooth,
+    smooth_variance,
     without_bias,
 )
 from napari_gpubio.denoise.samples import noisy_head
@@ -51,7 +50,7 @@ def test_koays_factor_is_the_variance_of_the_rice_distribution(theta):
 def test_the_noise_of_magnitudes_is_found_from_their_moments(theta):
     sigma = 3.0
     moments = [np.full((1, 1, 1), m, np.float32) for m in (sigma**2 * (theta**2 + 2), sigma**2 * rice.var(theta))]
-    variance = rician_variance(*moments)
+    variance = rician_variance(*moments, cpu.interpolate)
     assert variance.item() == pytest.approx(sigma**2, rel=3e-4)
     assert without_bias(moments[0], variance).item() == pytest.approx(sigma * theta, rel=1e-3, abs=0.1)
 
@@ -62,7 +61,7 @@ def test_the_table_is_read_as_numpy_reads_it():
     variance = rng.uniform(0.1, 9.0, (7, 8, 9)).astype(np.float32)
     variance[0, 0, 0] = 0.0
     mean_square = (variance * np.geomspace(1.0, 3000.0, variance.size).reshape(variance.shape)).astype(np.float32)
-    found = rician_variance(mean_square, variance)
+    found = rician_variance(mean_square, variance, cpu.interpolate)
     assert found[0, 0, 0] == 0.0
     known = variance > 0
     expected = variance[known] * np.interp(mean_square[known] / variance[known], *_koay_table())
@@ -75,15 +74,15 @@ def test_the_table_is_read_as_numpy_reads_it():
 def test_noise_is_smoothed_over_what_is_known():
     variance = np.zeros((13, 12, 14), np.float32)
     variance[6, 6, 7], variance[6, 6, 8] = 2.0, 4.0
-    smoothed = smooth(variance, cpu.filter_axis)
+    smoothed = smooth_variance(variance, cpu.filter_axis)
     assert smoothed[6, 6, 7] == 3.0
     assert smoothed[6, 6, 2] == 2.0
     assert smoothed[6, 6, 13] == 4.0
     assert smoothed[0, 6, 7] == 0.0
     whole = np.random.default_rng(6).uniform(1.0, 2.0, variance.shape).astype(np.float32)
     corner, end = whole[:6, :6, :6].mean(), whole[1:12, 6:, 2:13].mean()
-    assert smooth(whole, cpu.filter_axis)[0, 0, 0] == pytest.approx(corner, rel=1e-6)
-    assert smooth(whole, cpu.filter_axis)[6, 11, 7] == pytest.approx(end, rel=1e-6)
+    assert smooth_variance(whole, cpu.filter_axis)[0, 0, 0] == pytest.approx(corner, rel=1e-6)
+    assert smooth_variance(whole, cpu.filter_axis)[6, 11, 7] == pytest.approx(end, rel=1e-6)
 
 
 def filtered_phantom(signal, sigma, **options):

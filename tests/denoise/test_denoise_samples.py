@@ -13,12 +13,12 @@ MUA_PER_MM = np.array([0.0, 0.01, 0.1])  # of the labels of the fluence
 
 @pytest.fixture(scope="module")
 def head():
-    return denoise.noisy_head()
+    return denoise.samples.noisy_head()
 
 
 @pytest.fixture(scope="module")
 def pair():
-    return denoise.fluence_pair()
+    return denoise.samples.fluence_pair()
 
 
 def layers_of(contribution):
@@ -58,7 +58,7 @@ def test_the_head_has_its_tissues(head):
 
 
 def test_the_head_depends_on_the_seed_alone(head):
-    again, other = denoise.noisy_head(), denoise.noisy_head(seed=2)
+    again, other = denoise.samples.noisy_head(), denoise.samples.noisy_head(seed=2)
     assert np.array_equal(head.noisy, again.noisy)
     assert np.array_equal(head.truth, other.truth)
     assert not np.array_equal(head.noisy, other.noisy)
@@ -138,4 +138,4 @@ def test_the_layers_of_the_fluence(pair):
     for layer, values in ((half_a, pair.half_a), (half_b, pair.half_b), (truth, pair.truth)):
         assert layer.name.endswith("log10 1/mm²")
         assert carried(layer, "quantity") == "log10 fluence"
-        np.testing.assert_allclose(denoise.from_log10(volume_of(layer)), values, rtol=1e-5)
+        np.testing.assert_allclose(denoise.io.from_log10(volume_of(layer)), values, rtol=1e-5)

@@ -83,8 +83,8 @@ def test_logarithms(tmp_path, noisy):
     shown[0] = np.nan
     out = tmp_path / "out.nii"
     assert call(save(tmp_path / "in.nii", shown), "-o", out, "--log10", "--patches", "small") == 0
-    linear = denoise.denoise(denoise.from_log10(shown), SMALL, voxel_size_mm=(1, 1, 2), device="cpu").image
-    assert np.array_equal(load(out), denoise.to_log10(linear), equal_nan=True)
+    linear = denoise.denoise(denoise.io.from_log10(shown), SMALL, voxel_size_mm=(1, 1, 2), device="cpu").image
+    assert np.array_equal(load(out), denoise.io.to_log10(linear), equal_nan=True)
 
 
 def test_gaps(tmp_path, noisy, capsys):
@@ -144,16 +144,16 @@ def test_a_single_buffer_and_its_noise(tmp_path, halves, capsys):
 
 def test_halves_as_logarithms_and_some_gates(tmp_path, halves):
     (even, odd), _ = halves
-    first, second = (np.stack([denoise.to_log10(half), denoise.to_log10(half[::-1])], -1) for half in (even, odd))
+    first, second = (np.stack([denoise.io.to_log10(half), denoise.io.to_log10(half[::-1])], -1) for half in (even, odd))
     out, residual = tmp_path / "out.nii", tmp_path / "residual.nii"
     paths = save(tmp_path / "a.nii", first), "--second", save(tmp_path / "b.nii", second)
     assert call(*paths, "--log10", "--volumes", 1, 1, "-o", out, "--residual", residual) == 0
-    linear = [denoise.from_log10(half[..., 1]) for half in (first, second)]
+    linear = [denoise.io.from_log10(half[..., 1]) for half in (first, second)]
     clean = denoise.denoise_fluence(*linear, voxel_size_mm=(1, 1, 2), device="cpu").image
-    assert np.array_equal(load(out)[..., 1], denoise.to_log10(clean), equal_nan=True)
+    assert np.array_equal(load(out)[..., 1], denoise.io.to_log10(clean), equal_nan=True)
     assert np.array_equal(load(out)[..., 0], first[..., 0], equal_nan=True)
-    both = denoise.to_log10(sum(linear) / 2)
-    assert np.array_equal(load(residual)[..., 1], both - denoise.to_log10(clean), equal_nan=True)
+    both = denoise.io.to_log10(sum(linear) / 2)
+    assert np.array_equal(load(residual)[..., 1], both - denoise.io.to_log10(clean), equal_nan=True)
 
 
 def test_counts_of_large_whole_numbers(tmp_path, halves):
@@ -185,7 +185,7 @@ def test_gaps_of_either_half(tmp_path, halves):
         (["--second", "negative.nii"], "the second buffer has negative values"),
         (["--second", "series.nii"], "the second buffer has shape (20, 18, 16, 2)"),
         (["--second", "odd.nii", "--labels", "small.nii"], "small.nii has shape (5, 6, 7)"),
-        (["--second", "odd.nii", "--sigma", "1"], "two buffers tell it themselves"),
+        (["--second", "odd.nii", "--sigma", "1"], "follows from the two buffers"),
         (["--second", "odd.nii", "--mode", "anlm"], "--second has no meaning in the mode anlm"),
         (["--second", "odd.nii", "--search-radius", "2"], "--search-radius has no meaning in the mode fluence"),
         (["--no-flat"], "--flat has no meaning in the mode anlm"),

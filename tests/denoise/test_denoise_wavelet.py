@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from napari_gpubio.denoise.kernels.anlm import cpu, wavelet
+from napari_gpubio.denoise.kernels.anlm import cpu, tally
 from tests.denoise.reference import analysis, bands, mixed, synthesis
 
 SHAPE = (9, 12, 7)
@@ -27,19 +27,19 @@ def test_reconstruction_is_perfect():
 
 
 def test_the_taps_are_the_projection_on_each_half():
-    for name, bank in (("L", wavelet.LOW_PASS), ("H", wavelet.HIGH_PASS)):
+    for name, bank in (("L", tally.LOW_PASS), ("H", tally.HIGH_PASS)):
         half = analysis(40, name)
         projection = half.T @ half
-        taps = wavelet.projection_taps(bank)
+        taps = tally.projection_taps(bank)
         for i in (18, 19):
             np.testing.assert_allclose(taps[i % 2], projection[i, i - 9 : i + 10], atol=1e-7)
-    whole = wavelet.projection_taps(wavelet.LOW_PASS) + wavelet.projection_taps(wavelet.HIGH_PASS)
+    whole = tally.projection_taps(tally.LOW_PASS) + tally.projection_taps(tally.HIGH_PASS)
     np.testing.assert_allclose(whole, np.tile(np.arange(19) == 9, (2, 1)), atol=1e-6)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_lines_are_filtered_along_any_axis(axis):
-    taps = wavelet.projection_taps()
+    taps = tally.projection_taps()
     moved = np.moveaxis(volume(2), axis, 0).astype(float)
     n = moved.shape[0]
     expected = np.zeros_like(moved)
@@ -53,19 +53,19 @@ def test_lines_are_filtered_along_any_axis(axis):
 
 def test_mixing_takes_each_band_from_its_patch():
     small, large = volume(3) + 10, volume(4) + 10
-    np.testing.assert_allclose(wavelet.mix(small, large, cpu.filter_axis), mixed(small, large), atol=1e-5)
+    np.testing.assert_allclose(tally.mix(small, large, cpu.filter_axis), mixed(small, large), atol=1e-5)
     detail = large - small
-    assert np.abs(wavelet.mix(small, large, cpu.filter_axis) - small).mean() > 0.2 * np.abs(detail).mean()
+    assert np.abs(tally.mix(small, large, cpu.filter_axis) - small).mean() > 0.2 * np.abs(detail).mean()
 
 
 def test_equal_estimates_stay():
-    np.testing.assert_array_equal(wavelet.mix(volume(5), volume(5), cpu.filter_axis), volume(5))
+    np.testing.assert_array_equal(tally.mix(volume(5), volume(5), cpu.filter_axis), volume(5))
 
 
 def test_a_mix_below_zero_gives_way_to_the_small_patch():
     small, large = np.abs(volume(6)) * 0.1, np.abs(volume(7))
-    found = wavelet.mix(small, large, cpu.filter_axis)
-    plain = wavelet.mix(small + 50, large + 50, cpu.filter_axis) - 50
+    found = tally.mix(small, large, cpu.filter_axis)
+    plain = tally.mix(small + 50, large + 50, cpu.filter_axis) - 50
     assert (plain < 0).any()
     assert (found >= 0).all()
     np.testing.assert_array_equal(found[plain < -1e-4], small[plain < -1e-4])

@@ -8,7 +8,7 @@ import pytest
 from napari_gpubio.core.device import Device
 from napari_gpubio.light.kernels.layers import cpu, gpu
 from napari_gpubio.light.kernels.layers.gpu import Variant
-from napari_gpubio.light.layers.run import simulate_layers
+from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.settings import LayeredSettings
 from tests.light.layered_samples import ENDLESS_MM, GLASS, TISSUE, check_same_bits, medium
 
@@ -49,7 +49,7 @@ def settings(photons=600, **changes):
 
 
 def on(device, photons=1000, *, layers=MEDIA["many kinds"], **changes):
-    return simulate_layers(layers, settings(photons, **{"batches": 8, **changes}), device=device)
+    return simulate(layers, settings(photons, **{"batches": 8, **changes}), device=device)
 
 
 @functools.cache
@@ -60,8 +60,8 @@ def by_cpu(photons=1000):
 
 def check_backends(layers, chosen):
     """Both backends give the same tallies; returns the result."""
-    expected = simulate_layers(layers, chosen, device="cpu")
-    found = simulate_layers(layers, chosen, device="cuda")
+    expected = simulate(layers, chosen, device="cpu")
+    found = simulate(layers, chosen, device="cuda")
     check_same_bits(found, expected)
     assert found.launched == chosen.photons
     assert found.total == pytest.approx(1.0, abs=1e-6)

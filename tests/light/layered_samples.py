@@ -8,7 +8,7 @@ import numpy as np
 
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.result import Estimates, LayeredResult
-from napari_gpubio.light.layers.run import simulate_layers
+from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.result import Estimate
 
@@ -48,7 +48,7 @@ SKIN = medium(*((n, mua / 10, mus / 10, g, 10 * d) for n, mua, mus, g, d in SKIN
 def run(device: str, layers: LayeredMedium, photons: int, **settings: Any) -> LayeredResult:
     """Trace that many photons, or `GPU_FACTOR` times as many on a GPU."""
     count = photons * (GPU_FACTOR if device.startswith("cuda") else 1)
-    return simulate_layers(layers, LayeredSettings(photons=count, **settings), device=device)
+    return simulate(layers, LayeredSettings(photons=count, **settings), device=device)
 
 
 def at(estimates: Estimates, *index: int) -> Estimate:

@@ -7,7 +7,7 @@ import numpy as np
 from napari_gpubio.light.detectors import DetectedPhotons, Detector
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 
 MEDIA = (
@@ -71,7 +71,7 @@ def sample_result(
     return LightResult(
         domain=domain,
         source=source,
-        settings=Settings(photons=photons, time_gates_ns=tuple(gates)),
+        settings=LightSettings(photons=photons, time_gates_ns=tuple(gates)),
         detectors=tuple(Detector(position_mm=(x, 0.0, 0.0), name=f"D{i + 1}") for i, x in enumerate(detectors)),
         gates=noisy[..., None] * shares.astype(np.float32),
         gates_error=(noisy * relative)[..., None] * np.sqrt(shares).astype(np.float32),

@@ -10,7 +10,7 @@ import pytest
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.run import simulate, simulate_steps
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from tests.light.voxel_samples import check_same_bits, make_domain
 
@@ -19,8 +19,8 @@ distributed = pytest.importorskip("distributed", reason="no Dask: python -m pip 
 DOMAIN = make_domain((12, 12, 12))
 SOURCE = Source(position_mm=(6.1, 6.2, 0.0))
 DETECTORS = (Detector(position_mm=(6.1, 9.0, 0.0), radius_mm=2.0),)
-SETTINGS = Settings(photons=4000, batches=16, halves=True, exit_map=True, time_gates_ns=(0.0, 0.05, 5.0))
-LONG = Settings(photons=160_000, batches=40)
+SETTINGS = LightSettings(photons=4000, batches=16, halves=True, exit_map=True, time_gates_ns=(0.0, 0.05, 5.0))
+LONG = LightSettings(photons=160_000, batches=40)
 
 
 def run(settings=SETTINGS, **more):
@@ -43,7 +43,7 @@ def test_both_workers_take_part_and_steps_go_on_to_the_end(client):
 
 
 def test_a_batch_that_lacks_photons(client):
-    settings = Settings(photons=4007, batches=16)
+    settings = LightSettings(photons=4007, batches=16)
     check_same_bits(run(settings, client=client), run(settings))
 
 

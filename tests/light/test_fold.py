@@ -4,11 +4,12 @@ import numba as nb
 import numpy as np
 import pytest
 
-from napari_gpubio.core.parallel import cpu_threads
+from napari_gpubio.core import kernels
+from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.light.kernels import physics
 from napari_gpubio.light.kernels.voxels import gpu
-from napari_gpubio.light.kernels.voxels.fold import add_square, fold_batch, row_energy
-from napari_gpubio.light.kernels.voxels.photon import MEDIUM_NUMBERS
+from napari_gpubio.light.kernels.voxels.fold import add_absorbed, add_square, fold_batch
+from napari_gpubio.light.kernels.voxels.structs import MEDIUM_NUMBERS, Absorbers, Fold
 from tests.cuda_on_cpu import loader
 
 WORD = 2**64
@@ -60,15 +61,15 @@ class Batch:
         self.energy = random.integers(0, 100, 5).astype(np.uint64)
         self.energy_scale = 2.0**-12
 
+    def absorbers(self):
+        return Absorbers(self.rows, self.media, self.mua, self.energy_scale)
+
     def by_backend(self):
         """Tally, sums, squares and energy after folding."""
         arrays = [a.copy() for a in (self.tally, self.sums, self.squares, self.energy)]
         tally, sums, squares, energy = arrays
-        with cpu_threads():
-            fold_batch(
-                tally, self.cells, self.gates, self.halves, sums, squares, self.rows, self.media, self.mua,
-                self.energy_scale, energy,
-            )  # fmt: skip
+        batch = Fold(tally, sums, squares, self.cells, self.gates, self.halves, self.absorbers(), energy)
+        run_blocks(fold_batch, self.cells, batch, least=1000)
         return arrays
 
     def by_kernel(self, compiled, threads=128):
@@ -76,13 +77,12 @@ class Batch:
         tally, sums, squares, energy = arrays
         define = f"CONTINUOUS={int(self.mua.size > 0)}"
         kernel = compiled(gpu._SOURCE, defines=("LABEL=unsigned char", define)).get_function("fold_batches")
-        i, q = np.int32, np.int64
-        arguments = (
-            tally, i(1), np.uint32(1), q(tally.size), i(self.cells), i(self.gates), i(self.halves), sums, squares,
-            self.rows, i(len(self.media)), self.media, self.mua if self.mua.size else None,
-            np.float64(self.energy_scale), energy,
+        fold = kernels.struct(
+            gpu.FOLD, path=tally, batches=1, copies=1, copy_stride=tally.size, cells=self.cells, gates=self.gates,
+            halves=self.halves, sums=sums, squares=squares, rows=self.rows, media_rows=len(self.media),
+            media=self.media, mua=self.mua, absorbed_scale=self.energy_scale, absorbed=energy,
         )  # fmt: skip
-        kernel((-(-self.cells // (threads * gpu.FOLD_CELLS)),), (threads,), arguments)
+        kernel((-(-self.cells // (threads * gpu.FOLD_CELLS)),), (threads,), (fold,))
         return arrays
 
     def values(self):
@@ -121,10 +121,9 @@ def test_energy_of_rows(halves, gates, continuous):
     expected = [int(batch.energy[r]) + sum(int(e) for e in each[batch.rows == r]) for r in range(5)]
     assert [int(e) for e in batch.by_backend()[3]] == expected
     energy = batch.energy.copy()
-    with cpu_threads():
-        row_energy(
-            batch.tally, batch.cells, halves * gates, batch.rows, batch.media, batch.mua, batch.energy_scale, energy
-        )
+    run_blocks(
+        add_absorbed, batch.cells, batch.tally, batch.cells, halves * gates, batch.absorbers(), energy, least=1000
+    )
     assert [int(e) for e in energy] == expected
 
 

@@ -13,7 +13,7 @@ from napari_gpubio.light.kernels.layers import gpu
 from napari_gpubio.light.kernels.layers.gpu import Variant, hot_corner
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
 from napari_gpubio.light.layers.assemble import assemble
-from napari_gpubio.light.layers.run import simulate_layers
+from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.settings import ring_area_mm2
 from tests.cuda_on_cpu import loader
 from tests.light.layered_backend_samples import (
@@ -162,7 +162,7 @@ def test_a_corner_of_more_than_48_kib_is_asked_for(fake_gpu):
 def test_a_real_gpu_agrees_within_errors(name):
     """The production build rounds differently, so photons part; what they leave behind must not."""
     mine, theirs = (
-        simulate_layers(MEDIA[name], settings(n, seed=n, batches=64), device=device)
+        simulate(MEDIA[name], settings(n, seed=n, batches=64), device=device)
         for n, device in ((100_000, "cpu"), (5_000_000, "cuda"))
     )
     for quantity in ("diffuse_reflectance", "transmittance", "absorbed"):

@@ -9,7 +9,7 @@ from scipy import integrate, stats
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
-from napari_gpubio.light.kernels.layers.tally import LayeredPartial
+from napari_gpubio.light.kernels.layers.tally import LayerTally
 from napari_gpubio.light.layers.assemble import assemble
 from napari_gpubio.light.layers.beams import RESOLVED_IN_R, Beam, convolved
 from napari_gpubio.light.layers.result import Estimates
@@ -23,7 +23,7 @@ KINDS = pytest.mark.parametrize("kind", ["gaussian", "flat"])
 def responding(settings, along_r, error=None):
     """A result whose maps are all the same function of r."""
     problem = LayeredProblem(medium(TISSUE), settings)
-    empty = assemble(problem, LayeredPartial.empty(problem), {})
+    empty = assemble(problem, LayerTally.empty(problem), {})
     error = np.zeros_like(along_r) if error is None else error
 
     def spread(shape):

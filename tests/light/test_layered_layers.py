@@ -32,10 +32,10 @@ from napari_gpubio.light.layers.napari_io import (
 )
 from napari_gpubio.light.layers.numbers import absorbed_beyond, fraction_rows, layered_findings, layered_rows
 from napari_gpubio.light.layers.phantom import voxel_case, voxel_phantom
-from napari_gpubio.light.layers.run import simulate_layers
+from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.settings import LayeredSettings, ring_area_mm2, solid_angle_sr
-from napari_gpubio.light.numbers import fluence_units
 from napari_gpubio.light.result import Estimate
+from napari_gpubio.light.statistics import fluence_units
 
 MEDIUM = LayeredMedium(
     name="three",
@@ -52,7 +52,7 @@ MILLIWATTS = fluence_units(power_mw=5.0)[1]
 
 @pytest.fixture(scope="module")
 def result():
-    return simulate_layers(MEDIUM, SETTINGS, device="cpu")
+    return simulate(MEDIUM, SETTINGS, device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -98,9 +98,9 @@ def test_what_is_not_known_is_transparent(picture, result):
 
 
 def test_the_last_depth_bin_is_hidden_where_it_collects_what_lies_below(result):
-    shallow = simulate_layers(MEDIUM, dataclasses.replace(SETTINGS, depth_bins=10), device="cpu")
+    shallow = simulate(MEDIUM, dataclasses.replace(SETTINGS, depth_bins=10), device="cpu")
     assert np.isnan(picture_layer(shallow, "")[0][-1]).all()
-    dropped = simulate_layers(MEDIUM, dataclasses.replace(SETTINGS, depth_bins=10, edge="drop"), device="cpu")
+    dropped = simulate(MEDIUM, dataclasses.replace(SETTINGS, depth_bins=10, edge="drop"), device="cpu")
     data = picture_layer(dropped, "")[0]
     assert np.isfinite(data[-1, 25:35]).all()
     assert np.isfinite(data[0, [0, -1]]).all()
@@ -108,11 +108,11 @@ def test_the_last_depth_bin_is_hidden_where_it_collects_what_lies_below(result):
 
 def test_below_the_layers_there_is_nothing():
     """Rounding may bring a photon at the bottom into the bin below it."""
-    deep = simulate_layers(MEDIUM, dataclasses.replace(SETTINGS, depth_bins=30), device="cpu")
+    deep = simulate(MEDIUM, dataclasses.replace(SETTINGS, depth_bins=30), device="cpu")
     assert np.isnan(picture_layer(deep, "")[0][20:]).all()
     assert np.isfinite(picture_layer(deep, "")[0][19, 25:35]).all()
     assert broad_beam_curve(deep).at[-1] == pytest.approx(1.95)
-    assert absorbed_beyond(deep) == pytest.approx(absorbed_beyond(simulate_layers(MEDIUM, SETTINGS, device="cpu")))
+    assert absorbed_beyond(deep) == pytest.approx(absorbed_beyond(simulate(MEDIUM, SETTINGS, device="cpu")))
 
 
 def test_units_of_power_and_energy(result):
@@ -130,7 +130,7 @@ def test_units_of_power_and_energy(result):
 
 
 def test_noise_can_be_hidden():
-    few = simulate_layers(MEDIUM, dataclasses.replace(SETTINGS, photons=320), device="cpu")
+    few = simulate(MEDIUM, dataclasses.replace(SETTINGS, photons=320), device="cpu")
     data = picture_layer(few, "", hide_uncertain=True)[0]
     fluence = few.fluence_rz()
     noisy = (fluence.error > 0.5 * fluence.value)[:-1].T
@@ -147,7 +147,7 @@ def test_a_picture_carries_its_result(picture, result):
 
 
 def test_without_a_map_there_is_no_picture():
-    flat = simulate_layers(MEDIUM, dataclasses.replace(SETTINGS, photons=1000, absorption=False), device="cpu")
+    flat = simulate(MEDIUM, dataclasses.replace(SETTINGS, photons=1000, absorption=False), device="cpu")
     with pytest.raises(InvalidInput, match="absorption=True"):
         picture_layer(flat, "")
     with pytest.raises(InvalidInput, match="absorption=True"):
@@ -218,7 +218,7 @@ def test_a_wide_flat_beam_gives_a_broad_beams_fluence_on_its_axis():
     """Fluence on the axis of a uniform beam that is wide beside the paths of photons, times the beam's area."""
     medium = LayeredMedium(layers=(Layer(n=1.0, mua_per_mm=2.0, mus_per_mm=4.0, g=0.5, thickness_mm=1.0),))
     settings = dataclasses.replace(SETTINGS, dr_mm=0.25, radial_bins=32, depth_bins=10)
-    traced, radius = simulate_layers(medium, settings, device="cpu"), 5.0
+    traced, radius = simulate(medium, settings, device="cpu"), 5.0
     wide = convolved(traced, Beam(kind="flat", radius_mm=radius))
     on_axis = depth_curve(wide, 0.0).value * np.pi * radius**2
     np.testing.assert_allclose(on_axis, broad_beam_curve(traced).value, rtol=2e-3)
@@ -257,7 +257,7 @@ def test_rows_are_the_results_fractions(result):
 
 
 def test_findings_name_the_worst_first(result):
-    small = simulate_layers(MEDIUM, dataclasses.replace(SETTINGS, radial_bins=4), device="cpu")
+    small = simulate(MEDIUM, dataclasses.replace(SETTINGS, radial_bins=4), device="cpu")
     broken = dataclasses.replace(small, absorbed=Estimate(0.9, 0.1), complete=False)
     sentences = [(found.status, found.sentence) for found in layered_findings(broken)]
     assert sentences[0][0] == "error"
@@ -265,7 +265,7 @@ def test_findings_name_the_worst_first(result):
     assert sentences[1][0] == "warning"
     assert "beyond the grid" in sentences[1][1]
     assert "Stopped after 20,000 of 20,000" in sentences[-1][1]
-    fine = simulate_layers(MEDIUM, dataclasses.replace(SETTINGS, photons=20_000, radial_bins=2000), device="cpu")
+    fine = simulate(MEDIUM, dataclasses.replace(SETTINGS, photons=20_000, radial_bins=2000), device="cpu")
     assert [found.status for found in layered_findings(fine)] == ["ok"]
 
 

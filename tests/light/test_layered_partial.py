@@ -5,11 +5,11 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
-from napari_gpubio.light.kernels.layers.tally import BatchTally, LayeredPartial
+from napari_gpubio.light.kernels.layers.tally import BatchTally, LayerTally
 from napari_gpubio.light.layers.assemble import assemble
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.scheduling import joined
-from napari_gpubio.light.spread import mean_error
+from napari_gpubio.light.tallies import mean_error
 from tests.light.layered_samples import ARRAYS, GLASS, NUMBERS, TISSUE, medium
 
 GRID = {"radial_bins": 3, "depth_bins": 4, "angle_bins": 2, "dr_mm": 0.5, "dz_mm": 0.25}
@@ -31,7 +31,7 @@ def tally(p, ranges, seed):
 
 def holding(p, **batches):
     """A partial with tallies of the ranges of each batch, as ``b0=[(0, 25)]``."""
-    part = LayeredPartial.empty(p)
+    part = LayerTally.empty(p)
     for name, ranges in batches.items():
         part.batches[int(name[1:])] = tally(p, ranges, seed=hash(tuple(ranges)) % 1000)
     return part
@@ -50,8 +50,8 @@ def test_what_is_missing():
     part = holding(p, b1=[(25, 50)], b2=[(55, 60), (70, 75)], b3=[(75, 80)])
     assert part.missing(p) == [(0, 25), (50, 55), (60, 70), (80, 100), (100, 102)]
     assert (part.photons, part.photons_up_to) == (25 + 10 + 5, 80)
-    assert LayeredPartial.empty(p).missing(p) == [(0, 25), (25, 50), (50, 75), (75, 100), (100, 102)]
-    assert (LayeredPartial.empty(p).photons, LayeredPartial.empty(p).photons_up_to) == (0, 0)
+    assert LayerTally.empty(p).missing(p) == [(0, 25), (25, 50), (50, 75), (75, 100), (100, 102)]
+    assert (LayerTally.empty(p).photons, LayerTally.empty(p).photons_up_to) == (0, 0)
 
 
 def test_parts_of_a_batch_add_up_in_any_order():
@@ -59,7 +59,7 @@ def test_parts_of_a_batch_add_up_in_any_order():
     parts = [holding(p, b1=[r]) for r in ((25, 30), (40, 50), (30, 40))] + [holding(p, b3=[(75, 80)])]
     expected = sum(part.batches[1].numbers for part in parts[:3])
     for order in ((0, 1, 2, 3), (3, 2, 0, 1)):
-        whole = LayeredPartial.empty(p)
+        whole = LayerTally.empty(p)
         for i in order:
             whole.add(parts[i], p)
         assert (whole.batches[1].done, whole.batches[3].done) == ([(25, 50)], [(75, 80)])
@@ -80,7 +80,7 @@ def test_copies_do_not_change_with_the_original():
 def test_arrays_make_the_same_part_again():
     p = problem()
     arrays = holding(p, b0=[(0, 25)], b2=[(50, 60), (65, 70)]).to_arrays()
-    again = LayeredPartial.from_arrays(arrays)
+    again = LayerTally.from_arrays(arrays)
     assert (again.key, again.batch_size) == (p.key, 25)
     assert again.batches[2].done == [(50, 60), (65, 70)]
     for name, array in again.to_arrays().items():
@@ -92,7 +92,7 @@ def test_a_saved_state_that_lacks_something_is_refused(name):
     arrays = holding(problem(), b2=[(50, 60)]).to_arrays()
     del arrays[name]
     with pytest.raises(InvalidInput, match=f"the saved state lacks '{name}'; it was not written by this version"):
-        LayeredPartial.from_arrays(arrays)
+        LayerTally.from_arrays(arrays)
 
 
 # -- means and errors -------------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def test_values_are_sums_over_all_photons():
 
 @pytest.mark.parametrize("left", [[], [(60, 70)], [(54, 80)]], ids=str)
 def test_errors_come_from_the_spread_of_batches(left):
-    """That of the mean of n photons: sqrt(variance of one / n); see `napari_gpubio.light.spread`."""
+    """That of the mean of n photons: sqrt(variance of one / n); see `napari_gpubio.light.tallies`."""
     p = problem(photons=110)
     part = holding(p, b0=[(0, 27)], b1=[(27, 54)], b3=[(81, 108)], **({"b2": left} if left else {}))
     result = assemble(p, part, {})
@@ -163,7 +163,7 @@ def test_errors_come_from_the_spread_of_batches(left):
 def test_a_bin_that_only_the_last_photons_reached_has_an_error():
     """12,000 photons in 64 batches leave 32 over; one of them has an error of its own size, as any photon has."""
     p = problem(photons=12_000, batches=64)
-    part = LayeredPartial.empty(p)
+    part = LayerTally.empty(p)
     for batch in range(65):
         part.batches[batch] = BatchTally([p.batch_range(batch)], np.zeros(p.tally_size, np.uint64))
     part.batches[64].numbers[[5, 13, 24]] = int(0.25 * SCALE)
@@ -211,7 +211,7 @@ def test_fluence_is_absorption_over_mua():
 
 def test_centers_of_the_bins():
     p = problem()
-    result = assemble(p, LayeredPartial.empty(p), {})
+    result = assemble(p, LayerTally.empty(p), {})
     np.testing.assert_allclose(result.r_mm, [0.25, 0.75, 1.25])
     np.testing.assert_allclose(result.z_mm, [0.125, 0.375, 0.625, 0.875])
     np.testing.assert_allclose(result.angle_rad, np.pi * np.array([0.125, 0.375]))

@@ -9,13 +9,13 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.phantom import CYCLIC_SIDES, common_voxel_mm, plan_phantom, voxel_case, voxel_phantom
-from napari_gpubio.light.layers.presets import layered_preset
-from napari_gpubio.light.layers.run import simulate_layers
+from napari_gpubio.light.layers.presets import preset
+from napari_gpubio.light.layers.run import simulate as simulate_layers
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.phantom.benchmarks import benchmark
 from napari_gpubio.light.run import simulate
 
-SKIN = layered_preset("seven-layer skin at 600 nm").medium
+SKIN = preset("seven-layer skin at 600 nm").medium
 
 
 def stack(*thicknesses, **more):

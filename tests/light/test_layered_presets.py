@@ -5,8 +5,9 @@ import math
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.layers.presets import layered_preset, layered_preset_names
-from napari_gpubio.light.layers.run import simulate_layers
+from napari_gpubio.light.layers.presets import preset as layered_preset
+from napari_gpubio.light.layers.presets import preset_names
+from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.settings import LayeredSettings
 from tests.light.layered_samples import SKIN_IN_CM
 
@@ -50,12 +51,12 @@ def test_the_head_has_five_layers_with_cited_numbers():
 
 def test_van_de_hulsts_slab_gives_his_numbers():
     preset = layered_preset("van de Hulst's slab")
-    result = simulate_layers(preset.medium, LayeredSettings(photons=200_000), device="cpu")
+    result = simulate(preset.medium, LayeredSettings(photons=200_000), device="cpu")
     assert abs(result.diffuse_reflectance.z_score(0.09739)) < 4
     assert abs(result.transmittance.z_score(0.66096)) < 4
 
 
-@pytest.mark.parametrize("name", layered_preset_names())
+@pytest.mark.parametrize("name", preset_names())
 def test_every_preset_is_ready(name):
     preset = layered_preset(name)
     assert preset.medium.name == preset.name == name

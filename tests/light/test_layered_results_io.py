@@ -15,7 +15,7 @@ from napari_gpubio.light.io import archive, load_layered_result, save_layered_re
 from napari_gpubio.light.io.mco import read_mco, write_mco
 from napari_gpubio.light.layers.beams import Beam, convolved
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
-from napari_gpubio.light.layers.run import layer_steps, simulate_layers
+from napari_gpubio.light.layers.run import simulate, simulate_steps
 from napari_gpubio.light.layers.settings import LayeredSettings
 from tests import runs
 from tests.light.full_disk import full_disk
@@ -38,13 +38,13 @@ SETTINGS = LayeredSettings(photons=2000, batches=4, seed=2**63, edge="drop", **G
 
 @functools.cache
 def whole(**changes):
-    return simulate_layers(MEDIUM, dataclasses.replace(SETTINGS, **changes), device="cpu")
+    return simulate(MEDIUM, dataclasses.replace(SETTINGS, **changes), device="cpu")
 
 
 def stopped(after=8):
     """A run that ended in the middle of a batch."""
     stop = threading.Event()
-    return runs.stopped(layer_steps(MEDIUM, SETTINGS, device="cpu", stop=stop), stop, after)
+    return runs.stopped(simulate_steps(MEDIUM, SETTINGS, device="cpu", stop=stop), stop, after)
 
 
 def as_read(result):
@@ -91,14 +91,14 @@ def test_a_stopped_run_goes_on_from_its_file(tmp_path, small_chunks):
     save_layered_result(tmp_path / "r.npz", part)
     found = load_layered_result(tmp_path / "r.npz")
     check_same(found, as_read(part))
-    check_same_bits(simulate_layers(found.medium, found.settings, device="cpu", resume=found), whole())
+    check_same_bits(simulate(found.medium, found.settings, device="cpu", resume=found), whole())
 
 
 def test_more_photons_are_traced_from_a_file(tmp_path):
     save_layered_result(tmp_path / "r.npz", whole())
     more = dataclasses.replace(SETTINGS, photons=2750)
     found, expected = (
-        simulate_layers(MEDIUM, more, device="cpu", resume=earlier)
+        simulate(MEDIUM, more, device="cpu", resume=earlier)
         for earlier in (load_layered_result(tmp_path / "r.npz"), whole())
     )
     assert found.launched == 2750
@@ -116,7 +116,7 @@ def test_the_tallies_can_be_left_out(tmp_path):
     found = load_layered_result(tmp_path / "r.npz")
     check_same(found, as_read(dataclasses.replace(whole(), state=None)))
     with pytest.raises(InvalidInput, match="the result to resume has no saved state; save results with it"):
-        simulate_layers(MEDIUM, SETTINGS, device="cpu", resume=found)
+        simulate(MEDIUM, SETTINGS, device="cpu", resume=found)
 
 
 def test_the_text_tells_medium_and_settings_in_strict_json(tmp_path):

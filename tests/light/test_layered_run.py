@@ -13,11 +13,10 @@ from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light import scheduling as work
 from napari_gpubio.light.kernels.layers import cpu, gpu
-from napari_gpubio.light.kernels.layers.tally import LayeredPartial
-from napari_gpubio.light.layers import run
+from napari_gpubio.light.kernels.layers.tally import LayerTally
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.result import LayeredResult
-from napari_gpubio.light.layers.run import layer_steps, simulate_layers
+from napari_gpubio.light.layers.run import simulate, simulate_steps
 from napari_gpubio.light.layers.settings import LayeredSettings
 from tests import runs
 from tests.light.layered_samples import ARRAYS, GLASS, NUMBERS, TISSUE, check_same_bits, medium, with_layer
@@ -28,11 +27,11 @@ SETTINGS = LayeredSettings(photons=4000, batches=8, **GRID)
 
 
 def steps_of(device="cpu", settings=SETTINGS, **more):
-    return layer_steps(LAYERS, settings, device=device, **more)
+    return simulate_steps(LAYERS, settings, device=device, **more)
 
 
 def whole(device="cpu", **changes):
-    return simulate_layers(LAYERS, dataclasses.replace(SETTINGS, **changes), device=device)
+    return simulate(LAYERS, dataclasses.replace(SETTINGS, **changes), device=device)
 
 
 def stopped(device="cpu", after=10, settings=SETTINGS, **more):
@@ -98,7 +97,7 @@ def test_a_preview_does_not_change_afterwards(device, small_chunks, monkeypatch)
 
 def test_progress_is_told(small_chunks):
     told = []
-    result = simulate_layers(LAYERS, SETTINGS, device="cpu", progress=told.append)
+    result = simulate(LAYERS, SETTINGS, device="cpu", progress=told.append)
     assert told[-1].fraction == 1.0
     assert len(told) > 10
     assert result.complete
@@ -113,7 +112,7 @@ def test_defaults(monkeypatch):
         yield from ()
 
     monkeypatch.setattr(work, "traced", empty_run)
-    result = simulate_layers(LAYERS)
+    result = simulate(LAYERS)
     assert seen["problem"].settings == LayeredSettings()
     assert (result.launched, result.settings.photons, result.complete) == (0, 1_000_000, False)
 
@@ -145,7 +144,7 @@ def test_a_run_stopped_before_its_first_photon_is_dark():
 def test_a_resumed_run_has_the_bits_of_one_that_was_not_stopped(small_chunks, after):
     part = stopped(after=after)
     kept = {name: array.copy() for name, array in part.state.to_arrays().items()}
-    result = simulate_layers(LAYERS, SETTINGS, device="cpu", resume=part)
+    result = simulate(LAYERS, SETTINGS, device="cpu", resume=part)
     check_same_bits(result, whole())
     for name, array in part.state.to_arrays().items():  # what it went on from is as it was
         np.testing.assert_array_equal(array, kept[name])
@@ -157,14 +156,14 @@ def test_a_run_goes_on_on_another_device(fake_gpu, small_chunks, monkeypatch, de
     monkeypatch.setattr(gpu, "PILOT_PHOTONS", 20)
     part = stopped(devices[0], after=9)
     assert 0 < part.launched < 4000
-    check_same_bits(simulate_layers(LAYERS, SETTINGS, device=devices[1], resume=part), whole())
+    check_same_bits(simulate(LAYERS, SETTINGS, device=devices[1], resume=part), whole())
 
 
 def test_a_run_may_be_stopped_again_and_again(small_chunks):
     part = stopped(after=5)
     for _ in range(3):
         part = stopped(after=5, resume=part)
-    check_same_bits(simulate_layers(LAYERS, SETTINGS, device="cpu", resume=part), whole())
+    check_same_bits(simulate(LAYERS, SETTINGS, device="cpu", resume=part), whole())
 
 
 def test_steps_of_a_resumed_run_start_where_it_stood(small_chunks):
@@ -180,15 +179,15 @@ def test_the_seconds_are_those_of_all_legs(small_chunks):
     part = stopped(after=5, resume=part)
     assert 1000.0 < part.parameters["seconds"] < 1060.0
     part = dataclasses.replace(part, parameters={**part.parameters, "seconds": 2000.0})
-    assert 2000.0 < simulate_layers(LAYERS, SETTINGS, device="cpu", resume=part).parameters["seconds"] < 2060.0
+    assert 2000.0 < simulate(LAYERS, SETTINGS, device="cpu", resume=part).parameters["seconds"] < 2060.0
 
 
 def test_more_photons_may_be_asked_for():
     """A complete run goes on; its batches keep their length."""
     more = dataclasses.replace(SETTINGS, photons=6100)
-    result = simulate_layers(LAYERS, more, device="cpu", resume=whole())
+    result = simulate(LAYERS, more, device="cpu", resume=whole())
     assert (result.launched, result.complete, result.state.batch_size) == (6100, True, 500)
-    expected = simulate_layers(LAYERS, more, device="cpu")
+    expected = simulate(LAYERS, more, device="cpu")
     for name in NUMBERS:
         assert getattr(result, name).value == getattr(expected, name).value
     np.testing.assert_allclose(result.A_rz.value, expected.A_rz.value, rtol=1e-12)
@@ -196,8 +195,8 @@ def test_more_photons_may_be_asked_for():
 
 def test_a_state_through_arrays_is_resumed(small_chunks):
     part = stopped(after=10)
-    read = dataclasses.replace(part, state=LayeredPartial.from_arrays(part.state.to_arrays()))
-    check_same_bits(simulate_layers(LAYERS, SETTINGS, device="cpu", resume=read), whole())
+    read = dataclasses.replace(part, state=LayerTally.from_arrays(part.state.to_arrays()))
+    check_same_bits(simulate(LAYERS, SETTINGS, device="cpu", resume=read), whole())
 
 
 OTHERS = {
@@ -213,17 +212,17 @@ OTHERS = {
 @pytest.mark.parametrize(("layers", "changes"), OTHERS.values(), ids=OTHERS)
 def test_another_simulation_is_not_resumed(layers, changes):
     with pytest.raises(InvalidInput, match=r"the result to resume is of another simulation \(.*\); only the number of"):
-        simulate_layers(layers, dataclasses.replace(SETTINGS, **changes), device="cpu", resume=whole())
+        simulate(layers, dataclasses.replace(SETTINGS, **changes), device="cpu", resume=whole())
 
 
 def test_fewer_photons_are_not_resumed():
     with pytest.raises(InvalidInput, match="has traced photons up to number 4,000; ask for at least that many"):
-        simulate_layers(LAYERS, dataclasses.replace(SETTINGS, photons=3999), device="cpu", resume=whole())
+        simulate(LAYERS, dataclasses.replace(SETTINGS, photons=3999), device="cpu", resume=whole())
 
 
 def test_a_result_without_its_state_is_not_resumed():
     with pytest.raises(InvalidInput, match="the result to resume has no saved state; save results with it to resume"):
-        simulate_layers(LAYERS, SETTINGS, device="cpu", resume=dataclasses.replace(whole(), state=None))
+        simulate(LAYERS, SETTINGS, device="cpu", resume=dataclasses.replace(whole(), state=None))
 
 
 # -- freeing ----------------------------------------------------------------------------------------------------------
@@ -246,7 +245,7 @@ def test_closing_gives_gpu_memory_back(fake_gpu, small_chunks):
 
 
 def test_workers_give_the_bits_of_one_machine(client, small_chunks):
-    result = simulate_layers(LAYERS, SETTINGS, device="cpu", client=client)
+    result = simulate(LAYERS, SETTINGS, device="cpu", client=client)
     check_same_bits(result, whole())
     assert "Dask" in result.parameters["device"]
 
@@ -261,8 +260,8 @@ def test_a_run_stopped_on_workers_goes_on_elsewhere(client):
 
     part = drive(steps_of(client=client, stop=stop), watch)
     assert (part.complete, part.launched) == (False, 1500)
-    check_same_bits(simulate_layers(LAYERS, SETTINGS, device="cpu", resume=part), whole())
-    check_same_bits(simulate_layers(LAYERS, SETTINGS, device="cpu", resume=part, client=client), whole())
+    check_same_bits(simulate(LAYERS, SETTINGS, device="cpu", resume=part), whole())
+    check_same_bits(simulate(LAYERS, SETTINGS, device="cpu", resume=part, client=client), whole())
 
 
 # -- what a result tells ----------------------------------------------------------------------------------------------
@@ -281,7 +280,7 @@ def test_parameters_can_be_written_as_json(device):
 def test_parameters_of_an_endless_medium_are_strict_json():
     """Infinity is no JSON; readers other than Python's refuse it."""
     endless = medium((*TISSUE[:4], np.inf))
-    result = simulate_layers(endless, dataclasses.replace(SETTINGS, photons=10), device="cpu")
+    result = simulate(endless, dataclasses.replace(SETTINGS, photons=10), device="cpu")
     assert json.dumps(result.parameters, allow_nan=False)
 
 
@@ -299,9 +298,9 @@ def test_shapes():
 
 
 def test_the_public_interface_has_what_a_script_needs():
-    names = "simulate_layers", "layer_steps", "Layer", "LayeredMedium", "LayeredSettings", "LayeredResult", "Beam"
+    names = "simulate", "simulate_steps", "Layer", "LayeredMedium", "LayeredSettings", "LayeredResult", "Beam"
     for name in (*names, "convolved"):
-        assert hasattr(light, name), name
+        assert hasattr(light.layers, name), name
 
 
 # -- bad input --------------------------------------------------------------------------------------------------------
@@ -309,17 +308,17 @@ def test_the_public_interface_has_what_a_script_needs():
 
 def test_bad_devices_are_refused():
     with pytest.raises(InvalidInput, match="choose 'auto'"):
-        simulate_layers(LAYERS, SETTINGS, device="gpu")
+        simulate(LAYERS, SETTINGS, device="gpu")
 
 
 def test_a_missing_gpu_is_said(fake_gpu):
     fake_gpu(driver=False)
     with pytest.raises(GpuUnavailable):
-        simulate_layers(LAYERS, SETTINGS, device="cuda")
+        simulate(LAYERS, SETTINGS, device="cuda")
 
 
 def test_too_little_memory_is_said_before_the_start(monkeypatch):
     """Every batch has a tally of its own, and a grid may have millions of bins."""
-    monkeypatch.setattr(run, "free_memory_bytes", lambda device: 10_000)
+    monkeypatch.setattr(work, "free_memory_bytes", lambda device: 10_000)
     with pytest.raises(InvalidInput, match=r"the simulation needs about \d+ MB and \d+ MB are free; take"):
         whole()

@@ -15,10 +15,10 @@ from napari_gpubio.light import cli as batch
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io import load_result, write_table
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.numbers import NumberRow
 from napari_gpubio.light.run import simulate
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
+from napari_gpubio.light.summary import NumberRow
 from tests.light.result_samples import layered_domain
 
 HEAD = layered_domain((8, 9, 10), 2.0)
@@ -65,7 +65,7 @@ def test_it_does_what_the_api_does(files, capsys):
     expected = simulate(
         domain,
         Source(kind="fiber", radius_mm=0.3, position_mm=(0, 0, 1), direction=(0, 0, -1)),
-        Settings(
+        LightSettings(
             photons=2000, batches=4, seed=7, specular=False, time_gates_ns=(0, 0.1, 3),
             faces=(*["mirror"] * 4, "escape", "default"),
         ),
@@ -223,7 +223,7 @@ def test_a_file_that_cannot_be_written_does_not_keep_the_others_from_it(files, m
 
 def test_no_option_is_taken_twice():
     """Options of the source and of the settings share one namespace; only the source's kind may be asked for twice."""
-    names = [field for kind in (Source, Settings) for field in kind.__dataclass_fields__]
+    names = [field for kind in (Source, LightSettings) for field in kind.__dataclass_fields__]
     assert len(names) == len(set(names))
     assert parsed("--source", "disk").kind == parsed("--kind", "disk").kind == "disk"
 

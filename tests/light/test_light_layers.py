@@ -20,7 +20,7 @@ from napari_gpubio.light.napari_io import (
     labels_layer,
     result_of,
 )
-from napari_gpubio.light.numbers import fluence_units
+from napari_gpubio.light.statistics import fluence_units
 from tests.light.result_samples import sample_result
 from tests.volume_samples import AFFINES, SHAPE, SOME_VOXELS, VOLUME, built, shown_at
 

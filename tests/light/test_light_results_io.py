@@ -16,11 +16,11 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io import archive, load_result, save_layered_result, save_result
-from napari_gpubio.light.numbers import number_rows
 from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.run import simulate, simulate_steps
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
+from napari_gpubio.light.summary import number_rows
 from tests.light.full_disk import full_disk
 from tests.light.layered_samples import VAN_DE_HULST, run
 from tests.light.result_files import check_same, rewritten
@@ -29,7 +29,7 @@ from tests.light.result_samples import layered_domain, sample_result
 RANDOM = np.random.default_rng(7)
 
 
-SETTINGS = Settings(photons=4000, batches=4, time_gates_ns=(0.0, 0.1, 5.0), exit_map=True, halves=True)
+SETTINGS = LightSettings(photons=4000, batches=4, time_gates_ns=(0.0, 0.1, 5.0), exit_map=True, halves=True)
 REQUEST = (
     layered_domain((6, 5, 8)),
     Source(position_mm=(0, 0, 1), direction=(0, 0, -1)),
@@ -58,7 +58,7 @@ def rich_result():
         plain,
         domain=domain,
         source=Source(kind="pattern", direction=(0.3, 0, -1), width_axis=(1, 0, 0), pattern=RANDOM.random((3, 4))),
-        settings=Settings(
+        settings=LightSettings(
             photons=20_000, seed=2**40, faces=("cyclic", "cyclic", "mirror", "escape", "fresnel", "default"),
             time_gates_ns=(0.0, 0.1 + 0.2, 5.0), halves=True, exit_map=True,
         ),
@@ -180,7 +180,10 @@ def test_a_changed_byte_never_goes_unnoticed_in_the_numbers(tmp_path, compress):
     [
         ({"version": 2}, "has version 2 of its format and only version 1 can be read here; update napari-gpubio"),
         ({"format": "tractogram"}, "is not a result of light transport; give a file that save_result has written"),
-        ({"settings": {"polarized": True}}, r"r\.npz cannot be used: 'polarized' of its Settings is not known here"),
+        (
+            {"settings": {"polarized": True}},
+            r"r\.npz cannot be used: 'polarized' of its LightSettings is not known here",
+        ),
         ({"settings": {"photons": -1}}, r"r\.npz cannot be used: photons is -1"),
         ({"source": {"direction": [0, 0, 0]}}, r"r\.npz cannot be used: the source's direction is \(0, 0, 0\)"),
         ({"domain": {"media": []}}, r"r\.npz cannot be used: no optical properties for label 1"),

@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io import read_domain, write_fluence
 from napari_gpubio.light.model import Medium
-from napari_gpubio.light.numbers import fluence_units
+from napari_gpubio.light.statistics import fluence_units
 from tests.light.full_disk import full_disk
 from tests.light.result_samples import sample_result
 

@@ -12,7 +12,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.mci import read_mci
 from napari_gpubio.light.io.mco import read_mco
 from napari_gpubio.light.layers import cli as mcml
-from napari_gpubio.light.layers.run import simulate_layers
+from napari_gpubio.light.layers.run import simulate
 
 # The slab of the manual of MCML (chapter 6), for which van de Hulst (1980) has Rd .09739 and T .66096, and its
 # semi-infinite medium, for which Giovanelli (1955) has Rsp + Rd = .2600.
@@ -94,7 +94,7 @@ def test_it_does_what_the_api_does(folder):
     assert run(folder / "two.mci", "--photons", 3000, "--seed", 4, "--edge", "drop") == 0
     for index, one in enumerate(read_mci(folder / "two.mci")):
         settings = dataclasses.replace(one.settings, photons=3000, seed=4 + index, edge="drop")
-        expected, found = simulate_layers(one.medium, settings, device="cpu"), read_mco(folder / one.output)
+        expected, found = simulate(one.medium, settings, device="cpu"), read_mco(folder / one.output)
         assert found.launched == 3000
         np.testing.assert_allclose(found.A_rz.value, expected.A_rz.value, rtol=1e-4)
         np.testing.assert_allclose(found.Rd_ra.value, expected.Rd_ra.value, rtol=1e-4)

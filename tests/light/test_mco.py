@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.io.mco import read_mco, write_mco
-from napari_gpubio.light.io.mco_layout import BLOCKS, angular_ratio
+from napari_gpubio.light.io.mco import BLOCKS, angular_ratio, read_mco, write_mco
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
-from napari_gpubio.light.layers.run import simulate_layers
+from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.settings import LayeredSettings, angle_centers, ring_area_mm2, solid_angle_sr
 from tests.light.full_disk import full_disk
 
@@ -109,7 +108,7 @@ NAMES = [block.name for block in BLOCKS]
 
 @pytest.fixture(scope="module")
 def result():
-    return simulate_layers(SLAB, GRID, device="cpu")
+    return simulate(SLAB, GRID, device="cpu")
 
 
 def write(folder, text, name="hand.mco"):
@@ -267,7 +266,7 @@ def _scaled(estimates):
 
 def test_without_the_absorption_map(tmp_path):
     settings = dataclasses.replace(GRID, absorption=False, photons=500)
-    result = simulate_layers(SLAB, settings, device="cpu")
+    result = simulate(SLAB, settings, device="cpu")
     write_mco(tmp_path / "a.mco", result)
     conv, found = as_conv_reads(tmp_path / "a.mco"), read_mco(tmp_path / "a.mco")
     assert not conv["A_rz"].any()
@@ -278,7 +277,7 @@ def test_without_the_absorption_map(tmp_path):
 
 def test_glass_absorbs_nothing_and_says_so(tmp_path):
     glass = LayeredMedium(layers=(Layer(n=1.5, thickness_mm=1.0),))
-    write_mco(tmp_path / "g.mco", simulate_layers(glass, dataclasses.replace(GRID, photons=100), device="cpu"))
+    write_mco(tmp_path / "g.mco", simulate(glass, dataclasses.replace(GRID, photons=100), device="cpu"))
     found = read_mco(tmp_path / "g.mco")
     assert found.settings.absorption
     assert not found.A_rz.value.any()

@@ -8,7 +8,7 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.mcx.jdata import encode_array
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from tests.light.mcx_cases import GRAY, OUTSIDE, case, without, written
 
 LABELS = np.zeros((4, 5, 6), np.uint8)
@@ -91,7 +91,7 @@ def test_settings(read):
         "Photons": 3e7, "RNGSeed": 17, "DoMismatch": 1, "DoSpecular": 1, "DoSaveRef": True, "MinEnergy": 0.01,
         "MaxDetPhoton": 500,
     }  # fmt: skip
-    assert read(case(Session=session)).settings == Settings(
+    assert read(case(Session=session)).settings == LightSettings(
         photons=30_000_000, seed=17, refraction=True, specular=True, exit_map=True, roulette_threshold=0.01,
         max_detected=500, time_gates_ns=(0.0, 5.0),
     )  # fmt: skip

@@ -10,7 +10,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io.mcx.cases import McxCase, read_mcx, write_mcx
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import KINDS, Source
 from tests.light.full_disk import full_disk
 from tests.light.mcx_cases import irradiance_at
@@ -39,7 +39,7 @@ def source(kind: str, **fields) -> Source:
     return Source(**own | {"pattern": pattern} | fields)
 
 
-SETTINGS = Settings(
+SETTINGS = LightSettings(
     photons=12345, seed=99, refraction=False, specular=False, exit_map=True, max_detected=77,
     time_gates_ns=(0.5, 1.0, 1.5), faces=("cyclic", "cyclic", "mirror", "escape", "fresnel", "default"),
 )  # fmt: skip
@@ -65,7 +65,7 @@ def test_all_numbers_there_and_back(tmp_path):
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("fiber", "cylinder")])
 def test_sources_there_and_back(tmp_path, kind):
     given = source(kind)
-    found = back(tmp_path, domain(), given, Settings(), ()).source
+    found = back(tmp_path, domain(), given, LightSettings(), ()).source
     assert found.kind == kind
     np.testing.assert_allclose(found.position_mm, given.position_mm, atol=1e-9)
     np.testing.assert_allclose(found.frame()[2], given.frame()[2], atol=1e-9)
@@ -84,7 +84,7 @@ def test_a_turned_volume_keeps_its_light(tmp_path, mirrored):
     affine = np.eye(4)
     affine[:3, :3], affine[:3, 3] = turn * 0.3, (5, -7, 9)
     given, volume = source("pattern"), domain(affine)
-    found = back(tmp_path, volume, given, Settings(), DETECTORS)
+    found = back(tmp_path, volume, given, LightSettings(), DETECTORS)
     u, v, _ = given.frame()
     for x, y in ((-0.3, -0.4), (0.3, -0.4), (-0.3, 0.4), (0.1, 0.2)):
         point = np.array(given.position_mm) + x * u + y * v
@@ -116,7 +116,7 @@ def test_many_labels(tmp_path):
     labels[1], labels[2] = 1, 3000
     media = (Medium(label=1), Medium(label=3000, mua_per_mm=0.5))
     given = Domain(labels=labels, affine=np.eye(4), media=media)
-    found = back(tmp_path, given, source("pencil"), Settings(), ())
+    found = back(tmp_path, given, source("pencil"), LightSettings(), ())
     np.testing.assert_array_equal(found.domain.labels, labels)
     assert found.domain.medium(3000).mua_per_mm == 0.5
 
@@ -133,14 +133,14 @@ def labeled(label: int) -> Domain:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ((anisotropic(), source("pencil"), Settings(), ()), "0.3 x 0.3 x 0.5 mm; MCX has cubic voxels only"),
-        ((domain(), source("fiber"), Settings(), ()), "no source like 'fiber'"),
-        ((domain(), source("cylinder"), Settings(), ()), "no source like 'cylinder'"),
-        ((domain(), source("pencil"), Settings(time_gates_ns=(0, 1, 3)), ()), "gates of one width only"),
-        ((domain(), source("pencil"), Settings(), [Detector(position_mm=(0, 0, 0), normal=(0, 0, 1))]), "no flat"),
-        ((domain(mua_per_mm=np.ones((4, 5, 6))), source("pencil"), Settings(), ()), "voxel by voxel"),
-        ((labeled(4000), source("pencil"), Settings(), ()), "highest label is 4000"),
-        ((labeled(3990), source("pencil"), Settings(), DETECTORS * 10), "20 detectors"),
+        ((anisotropic(), source("pencil"), LightSettings(), ()), "0.3 x 0.3 x 0.5 mm; MCX has cubic voxels only"),
+        ((domain(), source("fiber"), LightSettings(), ()), "no source like 'fiber'"),
+        ((domain(), source("cylinder"), LightSettings(), ()), "no source like 'cylinder'"),
+        ((domain(), source("pencil"), LightSettings(time_gates_ns=(0, 1, 3)), ()), "gates of one width only"),
+        ((domain(), source("pencil"), LightSettings(), [Detector(position_mm=(0, 0, 0), normal=(0, 0, 1))]), "no flat"),
+        ((domain(mua_per_mm=np.ones((4, 5, 6))), source("pencil"), LightSettings(), ()), "voxel by voxel"),
+        ((labeled(4000), source("pencil"), LightSettings(), ()), "highest label is 4000"),
+        ((labeled(3990), source("pencil"), LightSettings(), DETECTORS * 10), "20 detectors"),
     ],
 )
 def test_what_mcx_cannot_have(tmp_path, given, words):
@@ -151,7 +151,7 @@ def test_what_mcx_cannot_have(tmp_path, given, words):
 
 def test_the_name_must_be_json(tmp_path):
     with pytest.raises(InvalidInput, match=r"case.txt does not end in .json"):
-        write_mcx(tmp_path / "case.txt", domain(), source("pencil"), Settings())
+        write_mcx(tmp_path / "case.txt", domain(), source("pencil"), LightSettings())
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process's files have no limit there")
@@ -161,6 +161,6 @@ def test_a_full_disk_leaves_the_older_file(tmp_path):
     labels = np.random.default_rng(0).integers(1, 3, (30, 30, 30))
     big = Domain(labels=labels, affine=np.eye(4), media=(Medium(label=1), Medium(label=2)))
     with full_disk(), pytest.raises(InvalidInput, match="could not be written"):
-        write_mcx(path, big, source("pencil"), Settings())
+        write_mcx(path, big, source("pencil"), LightSettings())
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["case.json"]

@@ -10,23 +10,25 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import DetectedPhotons, Detector
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.numbers import (
+from napari_gpubio.light.result import Estimate
+from napari_gpubio.light.statistics import (
     PER_PHOTON,
     FluenceUnit,
-    NumberRow,
     detector_numbers,
-    detector_rows,
-    energy_rows,
     findings,
-    fluence_rows,
     fluence_units,
     label_fluence,
+    time_spread,
+)
+from napari_gpubio.light.summary import (
+    NumberRow,
+    detector_rows,
+    energy_rows,
+    fluence_rows,
     number_rows,
     number_text,
-    time_spread,
     write_csv,
 )
-from napari_gpubio.light.result import Estimate
 from tests.light.result_samples import sample_result
 
 CSF = 3

@@ -11,14 +11,13 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.light.model import Domain
+from napari_gpubio.light.phantom import cases as published
 from napari_gpubio.light.phantom import default_detectors, default_source, head_phantom, load_head_phantom
 from napari_gpubio.light.phantom.__main__ import main
-from napari_gpubio.light.phantom.benchmarks import BENCHMARKS, benchmark, published
-from napari_gpubio.light.phantom.cortex import pia
-from napari_gpubio.light.phantom.folds import SULCI
+from napari_gpubio.light.phantom.anatomy import hemisphere, pia
+from napari_gpubio.light.phantom.benchmarks import BENCHMARKS, benchmark
 from napari_gpubio.light.phantom.head import CSF, GRAY, SCALP, SKULL, WHITE, head_labels, labels_at
-from napari_gpubio.light.phantom.outlines import hemisphere
-from napari_gpubio.light.phantom.shapes import Lattice
+from napari_gpubio.light.phantom.shapes import SULCI, Lattice
 from napari_gpubio.light.surface import label_at, nearest_surface
 from napari_gpubio.light.tissue import head_media
 

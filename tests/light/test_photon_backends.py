@@ -16,7 +16,7 @@ from napari_gpubio.light.kernels.voxels import problem as problems
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
-from napari_gpubio.light.settings import FACE_RULES, Settings
+from napari_gpubio.light.settings import FACE_RULES, LightSettings
 from napari_gpubio.light.source import KINDS, Source
 from tests.cuda_on_cpu import loader
 from tests.light.test_model import turned_affine
@@ -82,7 +82,7 @@ ALL_SOURCES = pytest.mark.parametrize("source", SOURCES, ids=lambda source: sour
 
 
 def settings(photons=400, **changes):
-    return Settings(photons=photons, **{"batches": 4, "seed": 11, **changes})
+    return LightSettings(photons=photons, **{"batches": 4, "seed": 11, **changes})
 
 
 def check_backends(domain, source, chosen, detectors=DETECTORS, device="cuda"):
@@ -195,10 +195,10 @@ def test_photons_beyond_2_to_the_32_have_the_bits_of_their_backend(fake_gpu):
         one.close()
     (expected, found) = (part.to_arrays() for part in parts)
     assert set(expected) == set(found)
-    for name in ("open_1_tally", "open_2_tally", "open_1_ledger", "open_2_ledger", "open_2_done", "exits"):
+    for name in ("open_1_path", "open_2_path", "open_1_energy", "open_2_energy", "open_2_done", "exits"):
         np.testing.assert_array_equal(found[name], expected[name])
-    assert sorted(found["caught_photons"]) == sorted(expected["caught_photons"])
-    assert min(expected["caught_photons"]) > 2**32
+    assert sorted(found["detected_photons"]) == sorted(expected["detected_photons"])
+    assert min(expected["detected_photons"]) > 2**32
 
 
 def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
@@ -338,7 +338,7 @@ def test_lists_of_detected_photons_that_are_full_have_the_bits_of_their_backend(
 def test_a_real_gpu_agrees_within_errors(source):
     """The production build rounds differently, so photons part; what they leave behind must not."""
     results = [
-        simulate(scene(), source, Settings(photons=n, seed=n, **EVERYTHING), detectors=DETECTORS, device=device)
+        simulate(scene(), source, LightSettings(photons=n, seed=n, **EVERYTHING), detectors=DETECTORS, device=device)
         for n, device in ((100_000, "cpu"), (1_000_000, "cuda"))
     ]
     for name in ("absorbed", "escaped", "specular", "missed", "truncated"):

@@ -9,7 +9,7 @@ from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from tests.light.voxel_samples import (
     CLEAR,
@@ -34,7 +34,7 @@ def pencil(x=1.5, y=1.5, z=0.0, direction=(0, 0, 1)):
 
 
 def run(device, domain, source=None, *, detectors=(), **settings):
-    chosen = Settings(**{"photons": 1600, **settings})
+    chosen = LightSettings(**{"photons": 1600, **settings})
     return simulate(domain, source or pencil(), chosen, detectors=detectors, device=device)
 
 

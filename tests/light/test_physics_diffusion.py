@@ -5,7 +5,7 @@ import pytest
 
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.theory import fluence_rate_semi_infinite, fluence_semi_infinite
 from tests.light.voxel_samples import make_domain, sliced
@@ -31,7 +31,7 @@ def test_fluence_is_that_of_diffusion_theory(device, refraction):
     medium = MEDIUM if refraction else Medium(label=1, mua_per_mm=0.005, mus_per_mm=1.0, g=0.01, n=1.0)
     media = sliced(medium, 11)
     domain = make_domain(labels, *media)
-    settings = Settings(photons=48_000 if device == "cpu" else 10_000_000, specular=False)
+    settings = LightSettings(photons=48_000 if device == "cpu" else 10_000_000, specular=False)
     result = simulate(domain, Source(position_mm=(30, 30, 0)), settings, device=device)
     expected = 0.005 * fluence_semi_infinite(rho, z, medium)
     ratios = []
@@ -50,7 +50,9 @@ def test_pulses_are_those_of_diffusion_theory(device):
     labels, rho, z = rings()
     there = labels > 1
     edges = np.arange(17) / 10
-    settings = Settings(photons=48_000 if device == "cpu" else 10_000_000, specular=False, time_gates_ns=(*edges, 5.0))
+    settings = LightSettings(
+        photons=48_000 if device == "cpu" else 10_000_000, specular=False, time_gates_ns=(*edges, 5.0)
+    )
     source = Source(position_mm=(30, 30, 0))
     result = simulate(make_domain(labels, *sliced(MEDIUM, 11)), source, settings, device=device)
     found = result.fluence_rate[there].sum(axis=0)[2:16]

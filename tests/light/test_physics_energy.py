@@ -7,14 +7,14 @@ import pytest
 from scipy import stats
 
 from napari_gpubio.core.device import choose_device
+from napari_gpubio.light.assemble import assemble
 from napari_gpubio.light.kernels.voxels import cpu
-from napari_gpubio.light.kernels.voxels.assemble import assemble
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.kernels.voxels.tally import Partial
+from napari_gpubio.light.kernels.voxels.tally import VoxelTally
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.run import simulate
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from tests.light.voxel_samples import CYCLIC_SIDES, MOST_Z, TISSUE, layers, make_domain
 
@@ -35,7 +35,7 @@ SKIN_SPECULAR, SKIN_ABSORBED = 0.0438845, 0.390300
 
 
 def run(device, domain, source, **settings):
-    return simulate(domain, source, Settings(**{"photons": 16_000, **settings}), device=device)
+    return simulate(domain, source, LightSettings(**{"photons": 16_000, **settings}), device=device)
 
 
 def check_balance(energy):
@@ -146,7 +146,7 @@ def test_roulette_leaves_time_gates_and_detours_alone(device):
 
 
 def test_absorption_is_mua_times_fluence(device):
-    """The ledger's sum, the labels' and that of the volume are the same."""
+    """The energy tally's sum, the labels' and that of the volume are the same."""
     domain = layers((8, 8, 8), STRONG, dataclasses.replace(TISSUE, label=2), voxel_mm=(0.5, 1.0, 0.7))
     result = run(device, domain, Source(position_mm=(2.1, 4.2, 0.0)))
     by_label = sum(part.value for part in result.absorbed.values())
@@ -233,15 +233,15 @@ BILLION, LAST = 1_000_000_000, 1000
 def after_a_billion(device, count):
     """Tallies of the photons from a billion on, added to those of a billion that are put in their place."""
     problem = VoxelProblem(
-        make_domain((5, 5, 5)), Source(position_mm=(2.6, 2.4, 0.0)), Settings(photons=BILLION + count), (), BILLION
+        make_domain((5, 5, 5)), Source(position_mm=(2.6, 2.4, 0.0)), LightSettings(photons=BILLION + count), (), BILLION
     )
-    before = Partial.empty(problem)
+    before = VoxelTally.empty(problem)
     typical = cpu.Run(problem)
     typical.advance(0, LAST)
     factor = np.uint64(BILLION // LAST)
-    before.sums = typical.snapshot().open[0].tally * factor
-    ledger = typical.snapshot().open[0].ledger * factor
-    before.batches[0] = np.concatenate([ledger, np.zeros(problem.media_rows, np.uint64)])
+    before.sums = typical.snapshot().open[0].path * factor
+    energy = typical.snapshot().open[0].energy * factor
+    before.batches[0] = np.concatenate([energy, np.zeros(problem.media_rows, np.uint64)])
     return problem, before
 
 
@@ -252,10 +252,10 @@ def test_fluence_grows_to_a_billion_photons_and_on(device):
     assert earlier.launched == BILLION
     found = simulate(problem.domain, problem.source, problem.settings, resume=earlier, device=device)
     assert (found.launched, found.complete) == (BILLION + LAST, True)
-    added = found.state.open[1].tally
+    added = found.state.open[1].path
     alone = cpu.Run(problem)
     alone.advance(BILLION, LAST)
-    expected = alone.snapshot().open[1].tally
+    expected = alone.snapshot().open[1].path
     if not choose_device(device).is_gpu:
         np.testing.assert_array_equal(added, expected)
     hot = np.argmax(before.sums)
@@ -272,8 +272,8 @@ def test_fluence_grows_to_a_billion_photons_and_on(device):
 
 
 def test_a_billion_photons_leave_room(device):
-    """The fullest voxel of the ledger and of the tally of a billion photons is far from the end of 64 bits."""
+    """The fullest voxel of the energy tally and of the tally of a billion photons is far from the end of 64 bits."""
     problem, before = after_a_billion(device, 1)
     assert int(before.sums.max()) < 2**60
     assert int(before.sums.max()) > 2**50  # and it is more than single, or any 53 bits less 3, could count by ones
-    assert problem.ledger_scale * BILLION < 2**60
+    assert problem.energy_scale * BILLION < 2**60

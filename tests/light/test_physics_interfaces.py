@@ -10,7 +10,7 @@ import pytest
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from tests.cuda_on_cpu.fake_cupy import FakeGpu
 from tests.light.voxel_samples import (
@@ -32,7 +32,7 @@ PAIRS = [(1.0, 1.5), (1.5, 1.0), (1.37, 1.4), (1.2, 2.4)]
 
 
 def run(device, domain, source, *, detectors=(ALL_ROUND,), **settings):
-    chosen = Settings(**{"photons": 1600, **settings})
+    chosen = LightSettings(**{"photons": 1600, **settings})
     return simulate(domain, source, chosen, detectors=detectors, device=device)
 
 
@@ -292,7 +292,7 @@ def light_along_a_face(device, backend=False):
     for domain, x, faces in ((block, 0.0, mirror), (block, 0.0, OPEN), (block, 10.0 - 1e-9, OPEN), (step, 5.0, OPEN)):
         for z, direction in ((0.0, (0, 0, 1)), (-1e-3, (0, 0, 1)), (9.9, (0, 0, -1))):
             source = Source(position_mm=(x, 5.5, z), direction=direction)
-            result = simulate(domain, source, Settings(photons=160, faces=faces), device=device)
+            result = simulate(domain, source, LightSettings(photons=160, faces=faces), device=device)
             assert abs(result.energy.total - 1) < 1e-6, result.energy
             assert result.energy.missed.value == 0, (x, z, result.energy)
             assert result.energy.specular.value < 0.05, (x, z, result.energy)

@@ -10,7 +10,7 @@ from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.kernels import physics
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from tests.light.voxel_samples import CLEAR, TISSUE, check_z, make_domain
 
@@ -106,7 +106,9 @@ def scattered_once(device, g, axis, photons=60_000):
     start[axis] = 0.0
     source = Source(position_mm=start, direction=np.eye(3)[axis])
     middle = dataclasses.replace(EVERYWHERE, position_mm=start)
-    detected = simulate(domain, source, Settings(photons=photons, seed=3), detectors=[middle], device=device).detected
+    detected = simulate(
+        domain, source, LightSettings(photons=photons, seed=3), detectors=[middle], device=device
+    ).detected
     once = detected.scatterings == 1
     direction, position = detected.direction[once], detected.position_mm[once] - start
     cosine = direction[:, axis]
@@ -144,7 +146,7 @@ def test_light_that_scatters_forward_only_goes_straight(device):
     forward = dataclasses.replace(TISSUE, g=1.0, mus_per_mm=20.0)
     source = Source(position_mm=(1.5, 1.5, 0.0))
     found, expected = (
-        simulate(make_domain((3, 3, 9), medium, outside_n=medium.n), source, Settings(photons=1600), device=device)
+        simulate(make_domain((3, 3, 9), medium, outside_n=medium.n), source, LightSettings(photons=1600), device=device)
         for medium in (forward, dataclasses.replace(forward, mus_per_mm=0.0))
     )
     np.testing.assert_allclose(found.fluence, expected.fluence, rtol=2e-5)
@@ -157,7 +159,11 @@ def test_number_of_scatterings(device, mus):
     domain = make_domain((3, 3, 6), Medium(label=1, mus_per_mm=mus, g=1.0, n=1.0))
     everywhere = Detector(position_mm=(1.5, 1.5, 3.0), radius_mm=50.0)
     result = simulate(
-        domain, Source(position_mm=(1.5, 1.5, 0.0)), Settings(photons=photons), detectors=[everywhere], device=device
+        domain,
+        Source(position_mm=(1.5, 1.5, 0.0)),
+        LightSettings(photons=photons),
+        detectors=[everywhere],
+        device=device,
     )
     counts = result.detected.scatterings.astype(float)
     assert len(counts) == photons
@@ -175,7 +181,7 @@ def test_free_paths_do_not_see_faces_of_voxels(device):
     back_to_back = make_domain((1, 1, 40), medium, voxel_mm=(30.0, 30.0, 0.05))
     far = Detector(position_mm=(15, 15, 2.0), radius_mm=0.02, normal=(0, 0, 1))
     result = simulate(
-        back_to_back, Source(position_mm=(15, 15, 0.0)), Settings(photons=photons), detectors=[far], device=device
+        back_to_back, Source(position_mm=(15, 15, 0.0)), LightSettings(photons=photons), detectors=[far], device=device
     )
     unscattered = (result.detected.scatterings == 0).sum() / photons
     expected = np.exp(-mus * 2.0)
@@ -190,7 +196,7 @@ def test_an_isotropic_source_prefers_no_side(device):
     labels[5], labels[:, 5], labels[:, :, 5] = 9, 9, 9
     media = tuple(dataclasses.replace(TISSUE, label=label, mua_per_mm=0.1) for label in range(1, 10))
     source = Source(kind="isotropic", position_mm=(5.5, 5.5, 5.5))
-    result = simulate(make_domain(labels, *media), source, Settings(photons=32_000), device=device)
+    result = simulate(make_domain(labels, *media), source, LightSettings(photons=32_000), device=device)
     octants = np.array([result.absorbed[label] for label in range(1, 9)])
     check_z(octants[:, 0] - octants[:, 0].mean(), octants[:, 1])
     for axis in range(3):
@@ -209,7 +215,7 @@ def test_light_spreads_along_all_axes_alike(device):
     for side in range(6):
         direction = np.eye(3)[side // 2] * (1 - 2 * (side % 2))
         source = Source(position_mm=4 - 4 * direction, direction=direction)
-        results.append(simulate(domain, source, Settings(photons=16_000, seed=side), device=device).energy)
+        results.append(simulate(domain, source, LightSettings(photons=16_000, seed=side), device=device).energy)
     for name in ("absorbed", "escaped"):
         parts = np.array([getattr(energy, name) for energy in results])
         check_z(parts[:, 0] - parts[:, 0].mean(), parts[:, 1])
@@ -220,7 +226,7 @@ def test_a_clear_medium_scatters_nothing(device):
     result = simulate(
         make_domain((3, 3, 9), CLEAR),
         Source(kind="isotropic", position_mm=(1.5, 1.5, 4.5)),
-        Settings(photons=1600),
+        LightSettings(photons=1600),
         detectors=[everywhere],
         device=device,
     )

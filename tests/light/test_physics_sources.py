@@ -13,7 +13,7 @@ from scipy import stats
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import KINDS, Source
 from tests.light.test_model import turned_affine
 from tests.light.voxel_samples import check_z, make_domain
@@ -39,7 +39,7 @@ def starts(device, source, *, photons=PHOTONS, n=1.0, seed=5):
     domain = make_domain((5, 5, 5), Medium(label=1, n=n), voxel_mm=EDGE / 5, outside_n=n)
     everywhere = Detector(position_mm=CENTER, radius_mm=10 * EDGE)
     source = dataclasses.replace(source, position_mm=CENTER)
-    settings = Settings(photons=photons, seed=seed)
+    settings = LightSettings(photons=photons, seed=seed)
     detected = simulate(domain, source, settings, detectors=[everywhere], device=device).detected
     assert len(detected) == photons
     began = detected.position_mm - detected.direction * detected.path_mm
@@ -238,7 +238,9 @@ def test_sources_in_turned_volumes(device, kind):
     center = domain.grid_to_world((12, 12, 12))
     everywhere = Detector(position_mm=center, radius_mm=200.0)
     source = dataclasses.replace(source, position_mm=center)
-    detected = simulate(domain, source, Settings(photons=160, seed=5), detectors=[everywhere], device=device).detected
+    detected = simulate(
+        domain, source, LightSettings(photons=160, seed=5), detectors=[everywhere], device=device
+    ).detected
     began = (detected.position_mm - detected.direction * detected.path_mm - center) @ source.frame().T
     plain = starts(device, source, photons=160)
     np.testing.assert_allclose(began, plain.position, atol=1e-4)

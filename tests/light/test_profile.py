@@ -18,7 +18,7 @@ from napari_gpubio.light.profile import (
     theory_curve,
 )
 from napari_gpubio.light.run import simulate
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from tests.light.result_samples import sample_result
 
@@ -44,7 +44,7 @@ def made(labels, affine, field, *, media=(MEDIUM,), error=0.1, **settings):
         sample_result((2, 2, 2), detectors=()),
         domain=domain,
         source=Source(position_mm=tuple(affine[:3, 3])),
-        settings=Settings(**settings),
+        settings=LightSettings(**settings),
         gates=fluence[..., None],
         fluence_error=(error * fluence).astype(np.float32),
     )
@@ -177,7 +177,7 @@ def test_the_line_to_a_detector():
 def block(source, *, outside_n=1.0, medium=MEDIUM, **settings):
     domain = Domain(labels=np.ones((60, 60, 60), np.uint8), affine=np.eye(4), media=(medium,), outside_n=outside_n)
     return dataclasses.replace(
-        sample_result((2, 2, 2), detectors=()), domain=domain, source=source, settings=Settings(**settings)
+        sample_result((2, 2, 2), detectors=()), domain=domain, source=source, settings=LightSettings(**settings)
     )
 
 
@@ -239,7 +239,7 @@ def test_a_simulation_follows_the_curve():
     """Far from source and sides, theory and simulation agree within 4 %; mean over four lines on each side."""
     domain = Domain(labels=np.ones((60, 60, 60), np.uint8), affine=np.eye(4), media=(MEDIUM,))
     source = Source(position_mm=(29.5, 29.5, -0.5), direction=(0.0, 0.0, 1.0))
-    result = simulate(domain, source, Settings(photons=150_000, seed=5), device="cpu")
+    result = simulate(domain, source, LightSettings(photons=150_000, seed=5), device="cpu")
     ratios, errors = [], []
     for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1)):
         for rho in (9.0, 11.0, 13.0):

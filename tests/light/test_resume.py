@@ -13,14 +13,14 @@ from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.kernels.voxels import problem as problems
 from napari_gpubio.light.run import simulate, simulate_steps
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from tests.light.voxel_samples import TISSUE, check_same_bits, make_domain, tallies
 
 DOMAIN = make_domain((8, 9, 10))
 SOURCE = Source(position_mm=(4.1, 4.2, 0.0))
 DETECTORS = (Detector(position_mm=(4.1, 6.0, 0.0), radius_mm=2.0),)
-SETTINGS = Settings(photons=2000, batches=8, halves=True, exit_map=True, time_gates_ns=(0.0, 0.05, 5.0))
+SETTINGS = LightSettings(photons=2000, batches=8, halves=True, exit_map=True, time_gates_ns=(0.0, 0.05, 5.0))
 DEVICES = ["cpu", "cuda:0", "cuda:0,1,2"]
 ON_DEVICES = pytest.mark.parametrize("where", DEVICES)
 
@@ -142,7 +142,7 @@ def test_more_photons(first, then):
     assert len(found.state.batches) + len(found.state.open) == batches
     if direct.state.batch_size == size:
         check_same_bits(found, dataclasses.replace(direct, settings=settings))
-    sums = [result.state.sums + sum(part.tally for part in result.state.open.values()) for result in (found, direct)]
+    sums = [result.state.sums + sum(part.path for part in result.state.open.values()) for result in (found, direct)]
     np.testing.assert_array_equal(*sums)  # whatever the batches, these photons
     np.testing.assert_array_equal(found.detected.photon, direct.detected.photon)
 

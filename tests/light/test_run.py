@@ -16,7 +16,7 @@ from napari_gpubio.light.kernels.voxels import cpu
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate, simulate_steps
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from tests import runs
 from tests.light.test_model import turned_affine
@@ -25,7 +25,7 @@ from tests.light.voxel_samples import TISSUE, check_same_bits, make_domain
 DOMAIN = make_domain((8, 9, 10))
 SOURCE = Source(position_mm=(4.1, 4.2, 0.0))
 DETECTORS = (Detector(position_mm=(4.1, 6.0, 0.0), radius_mm=1.0),)
-SETTINGS = Settings(photons=4000, batches=8)
+SETTINGS = LightSettings(photons=4000, batches=8)
 
 
 def steps_of(device="cpu", settings=SETTINGS, **more):
@@ -121,7 +121,7 @@ def test_defaults(monkeypatch):
 
     monkeypatch.setattr(work, "traced", empty_run)
     result = simulate(DOMAIN, SOURCE)
-    assert seen["problem"].settings == Settings()
+    assert seen["problem"].settings == LightSettings()
     assert (result.launched, result.detectors, result.settings.photons) == (0, (), 1_000_000)
 
 
@@ -222,7 +222,7 @@ def test_two_runs_at_once_do_not_disturb_each_other(small_chunks):
 def test_parameters_can_be_written_as_json(device):
     result = simulate(DOMAIN, SOURCE, SETTINGS, detectors=DETECTORS, device=device)
     again = json.loads(json.dumps(result.parameters))
-    assert Settings(**again["settings"]) == SETTINGS
+    assert LightSettings(**again["settings"]) == SETTINGS
     assert again["source"]["position_mm"] == [4.1, 4.2, 0.0]
     assert Medium(**again["media"][0]) == TISSUE
     assert again["outside_n"] == 1.0
@@ -233,7 +233,7 @@ def test_parameters_can_be_written_as_json(device):
 
 
 def test_shapes_and_types():
-    settings = Settings(photons=400, time_gates_ns=(0.0, 0.1, 1.0, 5.0), halves=True, exit_map=True)
+    settings = LightSettings(photons=400, time_gates_ns=(0.0, 0.1, 1.0, 5.0), halves=True, exit_map=True)
     result = simulate(DOMAIN, SOURCE, settings, detectors=DETECTORS, device="cpu")
     assert result.gates.shape == result.gates_error.shape == result.fluence_rate.shape == (8, 9, 10, 3)
     assert result.fluence.shape == result.fluence_error.shape == result.escaped_weight.shape == (8, 9, 10)
@@ -260,7 +260,7 @@ def test_detected_photons_are_consistent(device):
     )
     direction = domain.direction_to_world((0, 0, 1))
     source = Source(position_mm=domain.grid_to_world((8.1, 16.2, 0.0)), direction=direction)
-    settings = Settings(photons=40_000, roulette_threshold=0.0)
+    settings = LightSettings(photons=40_000, roulette_threshold=0.0)
     result = simulate(domain, source, settings, detectors=detectors, device=device)
     for number, detector in enumerate(detectors):
         photons = result.detected.of(number)
@@ -296,5 +296,6 @@ def test_of_detectors_that_overlap_the_first_one_catches():
 def test_the_public_interface_has_what_a_script_needs():
     from napari_gpubio import light
 
-    for name in ("simulate", "simulate_steps", "Settings", "Source", "Domain", "Medium", "Detector", "LightResult"):
+    names = "simulate", "simulate_steps", "LightSettings", "Source", "Domain", "Medium", "Detector", "LightResult"
+    for name in names:
         assert hasattr(light, name), name

@@ -11,7 +11,7 @@ from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.sensitivity import diffuse_position, sensitivity
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.theory import (
     diffusion_coefficient_mm,
@@ -52,7 +52,7 @@ def run_of(domain, source, fluence, relative_error=0.0, specular=0.0):
     fluence = (fluence * (1 - specular)).astype(np.float32)
     empty = np.zeros(0)
     return LightResult(
-        domain=domain, source=source, settings=Settings(), detectors=(), gates=fluence[..., None],
+        domain=domain, source=source, settings=LightSettings(), detectors=(), gates=fluence[..., None],
         gates_error=(fluence * relative_error).astype(np.float32)[..., None],
         fluence_error=(fluence * relative_error).astype(np.float32), half_fluences=None, escaped_weight=None,
         energy=energy, absorbed={}, launched=1000, complete=True,
@@ -144,7 +144,7 @@ def test_it_agrees_with_the_paths_of_photons_that_a_detector_caught():
     domain = block((44, 36, 28))
     tissue = dataclasses.replace(TISSUE, mus_per_mm=1.0, g=0.0)
     domain = dataclasses.replace(domain, media=(tissue, dataclasses.replace(tissue, label=2)))
-    settings = Settings(photons=60_000, time_gates_ns=(0.0, 5.0), seed=4)
+    settings = LightSettings(photons=60_000, time_gates_ns=(0.0, 5.0), seed=4)
     here, there = ((x, 18.0, -0.5) for x in (18.0, 26.0))
     detectors = (Detector(position_mm=(26.0, 18.0, 0.0), radius_mm=1.5),)
     runs = [

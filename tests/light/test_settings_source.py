@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.settings import FACE_RULES, MOST_PHOTONS, Settings
+from napari_gpubio.light.settings import FACE_RULES, MOST_PHOTONS, LightSettings
 from napari_gpubio.light.source import KINDS, Source
 
 NAN, INF = float("nan"), float("inf")
@@ -37,28 +37,28 @@ SQUARE = np.ones((2, 2))
 )
 def test_settings_that_are_refused(values, sentence):
     with pytest.raises(InvalidInput, match=sentence):
-        Settings(**values)
+        LightSettings(**values)
 
 
 @pytest.mark.parametrize("gates", [(), (1.0,), (1.0, 1.0), (0.0, 2.0, 1.0), (-1.0, 1.0), (0.0, NAN), (0.0, INF)])
 def test_time_gates_that_are_refused(gates):
     with pytest.raises(InvalidInput, match=r"the time gates are .* ns; give at least two edges, from 0 up, each later"):
-        Settings(time_gates_ns=gates)
+        LightSettings(time_gates_ns=gates)
 
 
 def test_what_is_allowed():
-    settings = Settings(time_gates_ns=np.array([1, 2, 5]), faces=["cyclic"] * 2 + ["mirror"] * 4, seed=2**63)
+    settings = LightSettings(time_gates_ns=np.array([1, 2, 5]), faces=["cyclic"] * 2 + ["mirror"] * 4, seed=2**63)
     assert settings.time_gates_ns == (1.0, 2.0, 5.0)
     assert settings.gate_count == 2
     assert settings.faces == ("cyclic", "cyclic", "mirror", "mirror", "mirror", "mirror")
-    assert Settings(photons=np.int64(7)).photons == 7
-    Settings(roulette_threshold=0.0)
-    Settings(roulette_threshold=1.0, photons=MOST_PHOTONS)
+    assert LightSettings(photons=np.int64(7)).photons == 7
+    LightSettings(roulette_threshold=0.0)
+    LightSettings(roulette_threshold=1.0, photons=MOST_PHOTONS)
 
 
 def test_defaults():
     """Roulette is on, and everything that is physics."""
-    settings = Settings()
+    settings = LightSettings()
     assert (settings.roulette_threshold, settings.refraction, settings.specular) == (1e-4, True, True)
     assert set(settings.faces) == {"default"}
     assert settings.gate_count == 1

@@ -5,7 +5,7 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.tissue import Chromophores, Composition, absorption_per_mm, power_law, power_law_names
-from napari_gpubio.light.tissue.chromophores import SOURCES
+from napari_gpubio.light.tissue.optics import SOURCES
 
 LN10 = np.log(10.0)
 NM = np.arange(450.0, 1000.5, 0.5)

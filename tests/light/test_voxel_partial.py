@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.assemble import assemble
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.kernels.voxels.assemble import assemble
-from napari_gpubio.light.kernels.voxels.photon import LEDGER
-from napari_gpubio.light.kernels.voxels.tally import CaughtPhotons, OpenBatch, Partial
+from napari_gpubio.light.kernels.voxels.structs import ENERGY_PARTS
+from napari_gpubio.light.kernels.voxels.tally import DetectedList, OpenBatch, VoxelTally
 from napari_gpubio.light.scheduling import joined
-from napari_gpubio.light.spread import mean_error
+from napari_gpubio.light.tallies import mean_error
 from tests.light.test_voxel_problem import SHAPE, problem
 from tests.light.voxel_samples import make_domain
 
@@ -25,15 +25,15 @@ def test_ranges_that_follow_are_joined():
 
 def random_open(p, ranges, seed):
     random = np.random.default_rng(seed)
-    words = [random.integers(0, 2**40, n).astype(np.uint64) for n in (p.tally_size, LEDGER)]
+    words = [random.integers(0, 2**40, n).astype(np.uint64) for n in (p.tally_size, ENERGY_PARTS)]
     return OpenBatch(list(ranges), *words)
 
 
 def test_what_is_missing():
     p = problem(photons=100, batches=4)
-    part = Partial.empty(p)
+    part = VoxelTally.empty(p)
     assert part.missing(p) == [(0, 25), (25, 50), (50, 75), (75, 100)]
-    part.batches[1] = np.zeros(LEDGER + p.media_rows, np.uint64)
+    part.batches[1] = np.zeros(ENERGY_PARTS + p.media_rows, np.uint64)
     part.open[2] = random_open(p, [(55, 60), (70, 75)], 1)
     part.open[3] = random_open(p, [(75, 80)], 2)
     assert part.missing(p) == [(0, 25), (50, 55), (60, 70), (80, 100)]
@@ -46,75 +46,75 @@ def test_parts_of_a_batch_make_the_whole_batch():
     pieces = [random_open(p, ranges, seed) for seed, ranges in enumerate([[(25, 30)], [(40, 50)], [(30, 40)]])]
     together = []
     for order in ((0, 1, 2), (2, 0, 1)):
-        whole = Partial.empty(p)
+        whole = VoxelTally.empty(p)
         for i in order:
-            other = Partial.empty(p)
+            other = VoxelTally.empty(p)
             other.open[1] = pieces[i]
             whole.add(other, p)
         assert (list(whole.batches), whole.open) == ([1], {})
         together.append(whole)
-    expected = sum(piece.tally for piece in pieces)
+    expected = sum(piece.path for piece in pieces)
     for whole in together:
         np.testing.assert_array_equal(whole.sums, expected)
-        np.testing.assert_array_equal(whole.batches[1][:LEDGER], sum(piece.ledger for piece in pieces))
+        np.testing.assert_array_equal(whole.batches[1][:ENERGY_PARTS], sum(piece.energy for piece in pieces))
         np.testing.assert_array_equal(whole.batches[1], together[0].batches[1])
         np.testing.assert_array_equal(whole.squares, together[0].squares)
 
 
 def test_copies_do_not_change_with_the_original():
     p = problem(photons=100, batches=4)
-    part = Partial.empty(p)
+    part = VoxelTally.empty(p)
     part.open[0] = random_open(p, [(0, 5)], 1)
     copy = part.copy()
-    other = Partial.empty(p)
+    other = VoxelTally.empty(p)
     other.open[0] = random_open(p, [(5, 25)], 2)
-    other.caught = caught_photons(p, [3, 9])
+    other.detected = detected_photons(p, [3, 9])
     part.add(other, p)
-    assert (list(part.batches), part.open, len(part.caught.photons)) == ([0], {}, 2)
-    assert (copy.batches, copy.open[0].done, len(copy.caught.photons)) == ({}, [(0, 5)], 0)
+    assert (list(part.batches), part.open, len(part.detected.photons)) == ([0], {}, 2)
+    assert (copy.batches, copy.open[0].done, len(copy.detected.photons)) == ({}, [(0, 5)], 0)
     assert not copy.sums.any()
 
 
 def test_sums_of_squares_carry():
     p = problem(photons=100, batches=4)
-    parts = [Partial.empty(p) for _ in range(2)]
+    parts = [VoxelTally.empty(p) for _ in range(2)]
     for batch, (part, words) in enumerate(zip(parts, ([2**64 - 1, 5], [2**63, 7]), strict=True)):
         part.squares[3] = words
-        part.batches[batch] = np.zeros(LEDGER + p.media_rows, np.uint64)
+        part.batches[batch] = np.zeros(ENERGY_PARTS + p.media_rows, np.uint64)
     parts[0].add(parts[1], p)
     assert parts[0].squares[3].tolist() == [2**63 - 1, 13]
 
 
-def caught_photons(p, indices):
-    return CaughtPhotons(np.array(indices, np.uint64), np.zeros((len(indices), 10 + p.media_rows), np.float32))
+def detected_photons(p, indices):
+    return DetectedList(np.array(indices, np.uint64), np.zeros((len(indices), 10 + p.media_rows), np.float32))
 
 
 def test_a_full_list_keeps_the_first_photons():
     p = problem()
     for order in ([[5, 1, 9], [2, 8], [7]], [[7], [2, 8], [5, 1, 9]]):
-        found = CaughtPhotons.none(p)
+        found = DetectedList.none(p)
         for indices in order:
-            found.add(caught_photons(p, indices), 3)
+            found.add(detected_photons(p, indices), 3)
         assert (sorted(found.photons), found.dropped) == ([1, 2, 5], 3)
 
 
 def test_arrays_make_the_same_part_again():
     p = problem(photons=100, batches=4, detectors=(Detector(position_mm=(0, 0, 0)),))
-    part = Partial.empty(p)
+    part = VoxelTally.empty(p)
     part.open[2] = random_open(p, [(50, 60), (65, 70)], 1)
-    part.batches[0] = np.arange(LEDGER + p.media_rows, dtype=np.uint64)
-    part.caught = caught_photons(p, [3, 1])
-    part.caught.dropped = 4
+    part.batches[0] = np.arange(ENERGY_PARTS + p.media_rows, dtype=np.uint64)
+    part.detected = detected_photons(p, [3, 1])
+    part.detected.dropped = 4
     arrays = part.to_arrays()
-    again = Partial.from_arrays(arrays)
-    assert (again.key, again.batch_size, again.caught.dropped) == (p.key, 25, 4)
+    again = VoxelTally.from_arrays(arrays)
+    assert (again.key, again.batch_size, again.detected.dropped) == (p.key, 25, 4)
     assert again.open[2].done == [(50, 60), (65, 70)]
     assert again.missing(p) == part.missing(p)
     for name, array in again.to_arrays().items():
         np.testing.assert_array_equal(array, arrays[name])
-    del arrays["open_2_tally"]
-    with pytest.raises(InvalidInput, match="the saved state lacks 'open_2_tally'; it was not written by this version"):
-        Partial.from_arrays(arrays)
+    del arrays["open_2_path"]
+    with pytest.raises(InvalidInput, match="the saved state lacks 'open_2_path'; it was not written by this version"):
+        VoxelTally.from_arrays(arrays)
 
 
 # -- mean and error ---------------------------------------------------------------------------------------------------
@@ -122,12 +122,12 @@ def test_arrays_make_the_same_part_again():
 
 def batches_of(p, sizes, seed=1):
     """Parts that fill batches with random tallies, in proportion to their photons; and those tallies."""
-    random, part, tallies = np.random.default_rng(seed), Partial.empty(p), []
+    random, part, tallies = np.random.default_rng(seed), VoxelTally.empty(p), []
     for batch, size in enumerate(sizes):
         start, _ = p.batch_range(batch)
         tally = (size * random.normal(1e6, 1e4, p.tally_size)).astype(np.uint64)
-        other = Partial.empty(p)
-        other.open[batch] = OpenBatch([(start, start + size)], tally, np.zeros(LEDGER, np.uint64))
+        other = VoxelTally.empty(p)
+        other.open[batch] = OpenBatch([(start, start + size)], tally, np.zeros(ENERGY_PARTS, np.uint64))
         part.add(other, p)
         tallies.append(tally.reshape(p.halves, p.gates, *p.padded)[:, :, 1:-1, 1:-1, 1:-1].astype(float))
     return part, np.array(tallies)
@@ -164,13 +164,13 @@ def test_a_shorter_batch_counts_for_mean_and_error(last):
 def test_a_voxel_that_only_the_last_photons_reached_has_an_error():
     """12,000 photons in 64 batches leave 32 over; one of them has an error of its own size, as any photon has."""
     p = problem(photons=12_000, batches=64)
-    part, inside = Partial.empty(p), np.arange(p.tally_size).reshape(p.padded)[1:-1, 1:-1, 1:-1]
+    part, inside = VoxelTally.empty(p), np.arange(p.tally_size).reshape(p.padded)[1:-1, 1:-1, 1:-1]
     for batch in range(65):
-        other = Partial.empty(p)
+        other = VoxelTally.empty(p)
         tally = np.zeros(p.tally_size, np.uint64)
         if batch in (20, 64):
             tally[inside[1, 2, 3] if batch == 64 else inside[2, 1, 0]] = 10**6
-        other.open[batch] = OpenBatch([p.batch_range(batch)], tally, np.zeros(LEDGER, np.uint64))
+        other.open[batch] = OpenBatch([p.batch_range(batch)], tally, np.zeros(ENERGY_PARTS, np.uint64))
         part.add(other, p)
     result = assemble(p, part, {})
     for place in ((1, 2, 3), (2, 1, 0)):
@@ -201,23 +201,23 @@ def test_photons_of_open_batches_count_for_the_mean():
 def test_none_takes_over_what_is_added_first():
     """It has no memory of its own: what comes first takes its place; what follows is added to that, or folded."""
     p = problem(photons=100, batches=4)
-    whole, written = Partial.none(p), Partial.empty(p)
+    whole, written = VoxelTally.none(p), VoxelTally.empty(p)
     assert (whole.sums.strides, whole.squares.strides) == ((0,), (0, 0))
     assert not whole.sums.flags.writeable
     for batch in (1, 2):
         for part in (whole, written):
-            other = Partial.none(p) if part is whole else Partial.empty(p)
+            other = VoxelTally.none(p) if part is whole else VoxelTally.empty(p)
             other.open[batch] = random_open(p, [p.batch_range(batch)], batch)
             part.add(other, p)
     for part in (whole, written):
-        part.add(Partial.none(p), p)
+        part.add(VoxelTally.none(p), p)
     np.testing.assert_array_equal(whole.sums, written.sums)
     np.testing.assert_array_equal(whole.squares, written.squares)
     assert whole.sums.any()
     assert sorted(whole.batches) == [1, 2]
 
 
-@pytest.mark.parametrize("nothing", [Partial.empty, Partial.none])
+@pytest.mark.parametrize("nothing", [VoxelTally.empty, VoxelTally.none])
 def test_no_photons_are_no_light(nothing):
     p = problem(photons=1600)
     result = assemble(p, nothing(p), {})

@@ -10,11 +10,11 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.kernels.voxels import cpu
-from napari_gpubio.light.kernels.voxels.photon import CYCLIC, EDGE, ESCAPE, LEDGER, MIRROR, OUTSIDE
 from napari_gpubio.light.kernels.voxels.problem import FIRST_MEDIUM, VoxelProblem
-from napari_gpubio.light.kernels.voxels.tally import Partial
+from napari_gpubio.light.kernels.voxels.structs import CYCLIC, EDGE, ENERGY_PARTS, ESCAPE, MIRROR, OUTSIDE
+from napari_gpubio.light.kernels.voxels.tally import VoxelTally
 from napari_gpubio.light.model import Medium
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from tests.light.test_model import turned_affine
 from tests.light.voxel_samples import TISSUE, layers, make_domain, sliced
@@ -23,7 +23,7 @@ SHAPE = (3, 4, 5)
 
 
 def problem(domain=None, source=None, detectors=(), **settings):
-    return VoxelProblem(domain or make_domain(SHAPE), source or Source(), Settings(**settings), detectors)
+    return VoxelProblem(domain or make_domain(SHAPE), source or Source(), LightSettings(**settings), detectors)
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
@@ -140,10 +140,10 @@ def test_tallies_cannot_overflow(settings, voxel_mm):
     assert p.bound_mm >= heaviest * longest
     assert photons * heaviest * longest * p.scale < 2**63
     assert math.log2(p.scale) == int(math.log2(p.scale))  # multiplying by it rounds nothing
-    assert p.batch_size * heaviest * p.ledger_scale < 2**63
-    assert p.ledger_scale >= 2**20
-    assert p.batch_size * p.scale * p.energy_scale < 2**62
-    assert p.scale * p.energy_scale > 1e3 / p.batch_size
+    assert p.batch_size * heaviest * p.energy_scale < 2**63
+    assert p.energy_scale >= 2**20
+    assert p.batch_size * p.scale * p.absorbed_scale < 2**62
+    assert p.scale * p.absorbed_scale > 1e3 / p.batch_size
 
 
 def test_a_tally_is_finer_than_its_noise():
@@ -165,7 +165,7 @@ def test_batches_cover_the_photons():
 
 def test_the_key_knows_everything_but_the_number_of_photons():
     base = problem()
-    more = VoxelProblem(base.domain, base.source, Settings(photons=5_000_000, max_detected=5), (), base.batch_size)
+    more = VoxelProblem(base.domain, base.source, LightSettings(photons=5_000_000, max_detected=5), (), base.batch_size)
     assert more.key == base.key
     others = [
         problem(seed=2), problem(refraction=False), problem(specular=False), problem(roulette_threshold=1e-3),
@@ -187,9 +187,9 @@ def test_the_key_knows_everything_but_the_number_of_photons():
 def test_resident_bytes_are_those_of_the_arrays(settings, continuous):
     more = {"mua_per_mm": np.full((20, 20, 20), 0.1)} if continuous else {}
     p = problem(make_domain((20, 20, 20), **more), **settings)
-    run, whole = cpu.Run(p), Partial.empty(p)
+    run, whole = cpu.Run(p), VoxelTally.empty(p)
     arrays = [p.rows, p.mua, p.mus, p.media, run._tally, whole.sums, whole.squares, whole.exits]
-    assert p.resident_bytes() == sum(array.nbytes for array in arrays) + LEDGER * 8 * p.batch_count
+    assert p.resident_bytes() == sum(array.nbytes for array in arrays) + ENERGY_PARTS * 8 * p.batch_count
 
 
 def test_a_head_of_256_voxels_needs_less_than_a_gigabyte():

@@ -49,8 +49,8 @@ def sliced(medium: Medium, count: int) -> tuple[Medium, ...]:
 def tallies(result: LightResult) -> dict[str, np.ndarray]:
     """The integers of a result, and its detected photons, in an order that does not depend on the run's."""
     arrays = dict(result.state.to_arrays())
-    order = np.argsort(arrays["caught_photons"])
-    return arrays | {name: arrays[name][order] for name in ("caught_photons", "caught_numbers")}
+    order = np.argsort(arrays["detected_photons"])
+    return arrays | {name: arrays[name][order] for name in ("detected_photons", "detected_numbers")}
 
 
 def check_same_bits(found: LightResult, expected: LightResult) -> None:

@@ -2,18 +2,21 @@
 
 import functools
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import OutOfGpuMemory
 from napari_gpubio.speckle import ContrastSettings, ContrastStream, NoiseModel, contrast, contrast_steps
-from napari_gpubio.speckle.frames import FrameStack
-from napari_gpubio.speckle.kernels.contrast import cpu, gpu, maker
+from napari_gpubio.speckle.kernels.contrast import cpu, gpu
 from napari_gpubio.speckle.kernels.contrast.problem import make_problem
+from napari_gpubio.speckle.model import FrameStack
 from napari_gpubio.speckle.settings import EDGES
 from tests.cuda_on_cpu import loader
+from tests.cuda_on_cpu.structs import struct_in
 from tests.runs import check_closing_frees, check_same_methods
 from tests.speckle.reference import ulps
 
@@ -108,7 +111,7 @@ def test_64_bit_sums(fake_gpu):
     check_backends(frames[:2800], ContrastSettings(mode="temporal", frames=2798), NoiseModel(dark_adu=7.0))
 
 
-def test_small_batches_and_both_lanes_change_nothing(fake_gpu, monkeypatch):
+def test_small_batches_and_both_streams_change_nothing(fake_gpu, monkeypatch):
     fake_gpu()
     monkeypatch.setattr(gpu, "_BATCH_BYTES", 1)
     check_backends(hard_frames("u2", SHAPES["odd"]), ContrastSettings(mode="temporal", frames=2))
@@ -133,7 +136,7 @@ def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
 
 def test_ieee_divisions_have_the_bits_of_the_cpu(fake_gpu, monkeypatch):
     fake_gpu()
-    monkeypatch.setattr(maker, "IEEE", 1)
+    monkeypatch.setattr(gpu, "IEEE", 1)
     frames = hard_frames("u2", SHAPES["aligned"])[:1]
     ours, theirs = (contrast(frames, device=device) for device in ("cuda", "cpu"))
     assert np.array_equal(ours.contrast, theirs.contrast, equal_nan=True)
@@ -196,6 +199,20 @@ def test_streams_give_the_maps_of_the_cpu(fake_gpu, mode, dtype):
         assert ulps(k, one.contrast) <= MOST_ULPS
         assert ulps(index, one.index) <= MOST_ULPS
         np.testing.assert_array_equal(mask, one.mask)
+
+
+@pytest.mark.parametrize(
+    ("file", "names"),
+    {
+        "windows": ["Stack", "Grid", "SumPlanes", "Finishing"],
+        "sequences": ["Stack", "Series", "SumPlanes", "Finishing"],
+        "direct": ["RealStack", "Finishing"],
+    }.items(),
+)
+def test_structs_have_the_layouts_of_the_source(file, names):
+    text = kernels.source(Path(gpu.__file__).with_name(f"{file}.cu"))
+    for name in names:
+        assert struct_in(text, name) == gpu.STRUCTS[name]
 
 
 def test_both_backends_have_the_same_methods():

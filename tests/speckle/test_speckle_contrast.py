@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from napari_gpubio.core import jit
 from napari_gpubio.core.device import CPU
-from napari_gpubio.core.parallel import cpu_threads
 from napari_gpubio.speckle import ContrastSettings, contrast
+from napari_gpubio.speckle.kernels.contrast import cpu
 from napari_gpubio.speckle.settings import EDGES
 from tests.speckle.reference import check_close, contrast_of
 
@@ -143,20 +144,17 @@ def test_a_stack_is_its_frames_one_by_one(device):
     assert np.array_equal(whole[2].index, contrast(frames[2], device=device).index, equal_nan=True)
 
 
-def test_threads_do_not_change_a_bit():
-    import numba
-
+def test_threads_do_not_change_a_bit(monkeypatch):
     frames = noise("u2", (2, 90, 64))
-    settings = ContrastSettings(window=7, edges="reflect")
-    every = contrast(frames, settings, device=CPU).contrast
-    before = numba.get_num_threads()
-    with cpu_threads():
-        numba.set_num_threads(1)
-        try:
-            alone = contrast(frames, settings, device=CPU).contrast
-        finally:
-            numba.set_num_threads(before)
-    np.testing.assert_array_equal(alone, every)
+    for options in ({}, {"mode": "temporal", "frames": 2}):
+        settings = ContrastSettings(window=7, edges="reflect", **options)
+        made = []
+        for threads, least in ((1, 1 << 15), (2, 64), (3, 200)):
+            monkeypatch.setattr(jit, "thread_count", lambda threads=threads: threads)
+            monkeypatch.setattr(cpu, "_LEAST_PIXELS", least)
+            made.append(contrast(frames, settings, device=CPU).contrast)
+        np.testing.assert_array_equal(made[1], made[0])
+        np.testing.assert_array_equal(made[2], made[0])
 
 
 def test_seed_parity():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.speckle import ContrastSettings, ContrastStream, contrast
-from napari_gpubio.speckle.kernels.contrast import maker
+from napari_gpubio.speckle.kernels.contrast import gpu
 from napari_gpubio.speckle.settings import EDGES
 from tests.speckle.reference import ulps
 from tests.speckle.test_speckle_backends import MOST_ULPS, OPTIONS, hard_frames
@@ -44,7 +44,7 @@ def test_large_batches_follow_the_cpu():
 
 
 def test_ieee_divisions_have_the_bits_of_the_cpu(monkeypatch):
-    monkeypatch.setattr(maker, "IEEE", 1)
+    monkeypatch.setattr(gpu, "IEEE", 1)
     frames = hard_frames("u2", SHAPES[0])
     ours, theirs = (contrast(frames, device=device) for device in ("cuda", "cpu"))
     assert np.array_equal(ours.contrast, theirs.contrast, equal_nan=True)

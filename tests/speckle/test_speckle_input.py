@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle import ContrastSettings, ContrastStream, contrast, static_fraction
+from napari_gpubio.speckle import ContrastSettings, ContrastStream, contrast
+from napari_gpubio.speckle.mesi import static_fraction
 
 GOOD = np.random.default_rng(0).integers(1, 99, (3, 20, 22), np.uint8)
 

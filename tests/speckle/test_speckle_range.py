@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast, validity
+from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast
+from napari_gpubio.speckle import model as validity
 from napari_gpubio.speckle.kernels.contrast.problem import Recipe
 from napari_gpubio.speckle.settings import EDGES
 from tests.speckle.reference import contrast_of

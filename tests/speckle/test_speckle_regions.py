@@ -6,16 +6,10 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle import (
-    ContrastMaps,
-    ContrastSettings,
-    contrast,
-    inverse_correlation_time,
-    region_curves,
-    speckle_flow_index,
-    write_curves_csv,
-)
-from napari_gpubio.speckle.validity import EDGE, SATURATED
+from napari_gpubio.speckle import ContrastMaps, ContrastSettings, contrast, region_curves
+from napari_gpubio.speckle.indices import inverse_correlation_time, speckle_flow_index
+from napari_gpubio.speckle.io import write_curves_csv
+from napari_gpubio.speckle.model import EDGE, SATURATED
 
 
 def maps_of(k, mask=None, **options):

@@ -7,9 +7,9 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle import ContrastSettings, contrast, register
-from napari_gpubio.speckle.phantom import Camera, SpeckleField
+from napari_gpubio.speckle.model import EDGE
 from napari_gpubio.speckle.registration import LARGEST_SHIFT, ShiftFinder, find_shift, shift_frame
-from napari_gpubio.speckle.validity import EDGE
+from napari_gpubio.speckle.samples import Camera, SpeckleField
 
 MARGIN, SHAPE = 110, (250, 300)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.speckle import ContrastSettings, ContrastStream, contrast, contrast_steps
-from napari_gpubio.speckle.validity import EDGE
+from napari_gpubio.speckle.model import EDGE
 from tests.runs import finished, stopped
 
 FRAMES = np.random.default_rng(0).integers(1, 4096, (30, 24, 28), np.uint16)
@@ -89,7 +89,7 @@ def test_frames_that_fill_no_block_are_told():
 
 def test_floating_point_frames_say_what_is_not_known():
     assert contrast(FRAMES[0].astype(float), device="cpu").notes == (
-        "saturation is not known of floating-point frames; give its level",
+        "floating-point frames have no known saturation level; give it to mark saturated pixels",
     )
 
 

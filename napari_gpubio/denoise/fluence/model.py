@@ -1,4 +1,4 @@
-"""What the denoising of fluence gives back."""
+"""Result of fluence denoising."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from napari_gpubio.denoise.model import median_db
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,9 +49,7 @@ class FluenceResult:
         halves are not quite independent, up to 5 dB less.
         """
         there = (self.noise > 0) & (self.raw_noise > 0) & (self.image > self.raw_noise)
-        if not there.any():
-            return float("nan")
-        return float(20.0 * np.median(np.log10(self.raw_noise[there] / self.noise[there])))
+        return median_db(self.raw_noise[there] / self.noise[there])
 
     @property
     def photon_multiplier(self) -> float:

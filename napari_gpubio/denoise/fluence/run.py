@@ -1,27 +1,30 @@
-"""Denoising of fluence on any device: half-buffers in, one clean volume and its noise out."""
+"""Fluence denoising on any device."""
 
-import dataclasses
 import functools
 import threading
-import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, open_run
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.denoise.fluence import validation as checks
+from napari_gpubio.core.timing import RunClock
+from napari_gpubio.denoise.fluence.inputs import (
+    checked_fluence,
+    checked_labels,
+    checked_mueff,
+    checked_second,
+    split_in_two,
+)
 from napari_gpubio.denoise.fluence.model import FluenceResult
 from napari_gpubio.denoise.fluence.settings import FluenceSettings
-from napari_gpubio.denoise.fluence.split import split_in_two
-from napari_gpubio.denoise.kernels.fluence import cpu
+from napari_gpubio.denoise.inputs import checked_mask, checked_noise, checked_voxel_size
 from napari_gpubio.denoise.kernels.fluence.problem import FluenceProblem, Smoothed, limit_of, scale_of, segments_of
-from napari_gpubio.denoise.validation import checked_mask, checked_noise, checked_voxel_size
+from napari_gpubio.denoise.model import provenance
 
 Array = npt.NDArray[Any]
 _MESSAGE = "denoising fluence"
@@ -83,7 +86,7 @@ def denoise_fluence_steps(  # noqa: PLR0913 - what a user may know of a run
     """Denoise fluence step by step: yields a `Step` after every few windows that were tried and returns the result.
 
     Windows from narrow to wide are tried, and every voxel keeps the one with the least error, which two half-buffers
-    tell without any model: see ``tournament.py``. The result does not depend on the number of threads.
+    give without any model: see ``scale_selection.py``. The result does not depend on the number of threads.
 
     Parameters
     ----------
@@ -114,20 +117,16 @@ def denoise_fluence_steps(  # noqa: PLR0913 - what a user may know of a run
     InvalidInput
         If a buffer or what comes with it cannot be used.
     """
-    settings, begun = settings or FluenceSettings(), time.perf_counter()
+    settings, clock = settings or FluenceSettings(), RunClock()
     gates = _Gates(first, second, settings, labels, mueff_per_mm, mask, voxel_size_mm, noise)
     chosen = choose_device(device)
     complete = yield from gates.denoise(chosen, stop)
     parameters = {
-        "software": f"napari-gpubio {__version__}",
-        "denoising": dataclasses.asdict(settings),
-        "voxel_size_mm": list(gates.voxel_size_mm),
+        **provenance(settings, gates.voxel_size_mm, chosen, clock),
         "buffers": 1 if second is None else 2,
         "labeled": labels is not None,
         "masked": mask is not None,
         "capped": mueff_per_mm is not None,
-        "device": chosen.describe(),
-        "seconds": round(time.perf_counter() - begun, 4),
     }
     return gates.result(parameters, complete=complete)
 
@@ -147,22 +146,22 @@ class _Gates:
         noise: npt.ArrayLike | None,
     ) -> None:
         self._settings = settings
-        whole, self._notes = checks.checked_fluence(first, "first buffer")
+        whole, self._notes = checked_fluence(first, "first buffer")
         self._first, self._second, self._noise = whole, None, None
         if second is not None:
-            self._second, notes = checks.checked_second(second, whole)
+            self._second, notes = checked_second(second, whole)
             self._notes += notes
             whole = (whole + self._second) / 2
             if noise is not None:
-                raise InvalidInput("the noise is given, but two buffers tell it themselves; leave one of them out")
+                raise InvalidInput("the noise is given, but it follows from the two buffers; leave one of them out")
         else:
             self._noise = checked_noise(noise, whole.shape)
             self._notes += (_SINGLE.format("measured" if noise is None else "given"),)
         shape = whole.shape[:3]
         inside = checked_mask(mask, shape) != 0
         self._mask = None if inside.all() else inside
-        self._segments = segments_of(shape, checks.checked_labels(labels, shape), self._mask)
-        self._limit = limit_of(checks.checked_mueff(mueff_per_mm, shape), settings, shape)
+        self._segments = segments_of(shape, checked_labels(labels, shape), self._mask)
+        self._limit = limit_of(checked_mueff(mueff_per_mm, shape), settings, shape)
         self.voxel_size_mm = checked_voxel_size(voxel_size_mm)
         self._images = whole.copy()
         self._scales = np.zeros(whole.shape, np.float32)
@@ -172,11 +171,11 @@ class _Gates:
         """Denoise all gates; returns whether the end was reached."""
         for done, (n, pair) in enumerate(lit := list(self._lit())):
             problem, scale = self._problem(pair)
-            run, total, tried = _open(problem, device), len(problem.challengers), 0
+            run, total, tried = _open(problem, device), len(problem.candidates), 0
             try:
                 for tried in advance_in_chunks([run], total, stop=stop, first_chunk=1):
-                    look = functools.partial(self._look, run, n, scale)
-                    yield Step(done * total + tried, len(lit) * total, _MESSAGE, look)
+                    preview = functools.partial(self._preview, run, n, scale)
+                    yield Step(done * total + tried, len(lit) * total, _MESSAGE, preview)
                 self._put(n, run.snapshot(), scale)
             finally:
                 run.close()
@@ -185,7 +184,7 @@ class _Gates:
         return True
 
     def result(self, parameters: dict[str, Any], *, complete: bool) -> FluenceResult:
-        """What there is."""
+        """The gates as they are now."""
         return FluenceResult(
             image=self._images,
             noise=self._errors,
@@ -222,7 +221,7 @@ class _Gates:
         )
         return problem, scale
 
-    def _look(self, run: Any, where: Any, scale: float) -> Array:
+    def _preview(self, run: Any, where: Any, scale: float) -> Array:
         """All gates as they are now."""
         images = self._images.copy()
         images[where] = self._inside(run.values() * np.float64(scale), images[where])
@@ -247,6 +246,8 @@ class _Gates:
 def _open(problem: FluenceProblem, device: Device) -> Any:
     """A `Run` of the right backend."""
     if not device.is_gpu:
+        from napari_gpubio.denoise.kernels.fluence import cpu
+
         return cpu.Run(problem, device=CPU)
     from napari_gpubio.denoise.kernels.fluence import gpu
 

@@ -1,4 +1,4 @@
-"""How fluence is denoised: written once, for the form, the command line and the checks."""
+"""Settings of fluence denoising."""
 
 from dataclasses import dataclass
 

@@ -17,25 +17,25 @@ _SLICES, _FIRST = 60, 3  # steps that are timed, and steps before them
 def preview_ms(device: Device, *, slices: int = _SLICES, side: int = SIDE) -> tuple[float, ...]:
     """Milliseconds from each of some steps of the slider to the first picture, by the wall clock.
 
-    A noisy ball is looked at slice by slice, with the settings that the panel begins with, in a napari window that is
+    A noisy ball is viewed slice by slice, with the settings that the panel begins with, in a napari window that is
     shown; each step comes when all of the slice before has been denoised.
     """
     seen: list[float] = []
     took: list[float] = []
-    complaints: list[str] = []
+    errors: list[str] = []
     with shown_viewer() as viewer:
         viewer.add_image(_noisy_ball(side), name="ball")
         with docked(viewer, DenoisePanel(viewer), "Denoise") as panel:
             panel.choose_device(str(device))
             panel.preview.shown.connect(lambda: seen.append(time.perf_counter()))
-            panel.preview.error_occurred.connect(complaints.append)
+            panel.preview.error_occurred.connect(errors.append)
             panel.live_box.setChecked(True)
-            wait_until(lambda: bool(seen) and not panel.preview.is_busy, "preview", complaints)
+            wait_until(lambda: bool(seen) and not panel.preview.is_busy, "preview", errors)
             for number in range(_FIRST + slices):
                 seen.clear()
                 begun = time.perf_counter()
                 viewer.dims.set_current_step(0, (side // 4 + number) % side)
-                wait_until(lambda: bool(seen) and not panel.preview.is_busy, "preview", complaints)
+                wait_until(lambda: bool(seen) and not panel.preview.is_busy, "preview", errors)
                 took.append(1e3 * (seen[0] - begun))
     return tuple(took[_FIRST:])
 

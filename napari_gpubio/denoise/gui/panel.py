@@ -10,15 +10,13 @@ from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QPushButto
 
 from napari_gpubio.core.napari_io import save_layer
 from napari_gpubio.core.steps import Step
-from napari_gpubio.denoise.gui.image_box import ImageBox
-from napari_gpubio.denoise.gui.mode import Mode
-from napari_gpubio.denoise.gui.modes import MODES
+from napari_gpubio.denoise.gui.inputs import ImageBox
+from napari_gpubio.denoise.gui.modes import MODES, Mode
 from napari_gpubio.denoise.gui.preview import LivePreview
 from napari_gpubio.denoise.gui.request import Denoised, Request, run_steps
-from napari_gpubio.denoise.gui.result_box import KEY_TEXT, ResultBox
-from napari_gpubio.denoise.gui.results import AFTER, BEFORE, ResultLayers
-from napari_gpubio.denoise.gui.script import painted, script_text
-from napari_gpubio.denoise.napari_io import key_of, save_image
+from napari_gpubio.denoise.gui.results import AFTER, BEFORE, KEY_TEXT, ResultBox, ResultLayers
+from napari_gpubio.denoise.gui.script import painted, save_image, script_text
+from napari_gpubio.denoise.napari_io import key_of
 from napari_gpubio.gui.forms import LABEL_WIDTH, aligned_form, row_label
 from napari_gpubio.gui.panel import EnginePanel
 
@@ -97,9 +95,9 @@ class DenoisePanel(EnginePanel):
         self.preview.status_changed.connect(self.say)
         self.preview.error_occurred.connect(self.show_error)
         self.preview.shown.connect(self.clear_message)
-        self.result_box.look_wanted.connect(self.look_at)
-        self.result_box.keep_wanted.connect(self._on_keep)
-        QShortcut(QKeySequence(KEY_TEXT), self).activated.connect(self.flip)
+        self.result_box.part_chosen.connect(self.show_only)
+        self.result_box.keep_requested.connect(self._on_keep)
+        QShortcut(QKeySequence(KEY_TEXT), self).activated.connect(self.toggle_before_after)
 
     def _on_mode(self, *_: Any) -> None:
         for mode in self.modes:
@@ -110,36 +108,36 @@ class DenoisePanel(EnginePanel):
         """Let modes choose what belongs to another image; tell the numbers of a result while its image is chosen."""
         layer = self.image_box.layer
         if layer is None:
-            self.preview.clear()
+            self.preview.remove()
         for mode in self.modes:
             mode.set_image(layer)
         self.result_box.setVisible(layer is not None and key_of(layer) == self.results.source)
 
     def _on_change(self) -> None:
         if self.image_box.layer is not None and not self.running:
-            self.preview.follow()
+            self.preview.request_update()
 
     def _on_preview(self) -> None:
         if not self.running:
-            self.preview.look()
+            self.preview.start()
 
     def _on_live(self, live: bool) -> None:
         self.preview.live = live
         if live:
             self._on_preview()
         else:
-            self.preview.clear()
+            self.preview.remove()
 
     # -- running --------------------------------------------------------------------------------------------------
 
     def _request(self) -> Request:
         """Take down everything that a run needs, in the GUI thread."""
-        image = self.image_box.image()
+        image = self.image_box.read_image()
         return Request(
             image=image,
-            recipe=self.mode.recipe(image),
+            recipe=self.mode.read_recipe(image),
             volumes=self.image_box.volumes,
-            mask=self.image_box.mask(image),
+            mask=self.image_box.read_mask(image),
             skips_gaps=self.image_box.gaps.isChecked(),
             device=self.device,
         )
@@ -148,33 +146,33 @@ class DenoisePanel(EnginePanel):
         """Read the inputs and return the run."""
         steps = run_steps(self._request(), stop)
         self.preview.cancel()
-        self.image_box.settle()
+        self.image_box.keep_choice()
         return steps
 
     def show_result(self, result: Denoised) -> None:
         """Show the layers of a result, and tell its numbers and notes."""
-        self.preview.clear()
+        self.preview.remove()
         self.live_box.setChecked(False)
-        self.results.show(result)
+        self.results.show_result(result)
         self.result_box.show_numbers(result)
-        self.look_at(AFTER)
+        self.show_only(AFTER)
         if not result.result.complete:
-            self.say(result.request.recipe.words.stopped)
+            self.say(result.request.recipe.texts.stopped)
         if result.result.notes:
             self.show_note(" ".join(f"{note[:1].upper()}{note[1:]}." for note in result.result.notes))
 
-    def look_at(self, part: str) -> None:
+    def show_only(self, part: str) -> None:
         """Show the image before (``before``), ``after``, the ``residual`` or the ``noise``, and hide the others."""
-        self.results.look_at(part)
-        self.result_box.show_look(part)
+        self.results.show_only(part)
+        self.result_box.mark_part(part)
 
-    def flip(self) -> None:
+    def toggle_before_after(self) -> None:
         """Go from before to after, or from anything else to before; of a preview too."""
         preview = self.preview.layer
         if preview is not None:
             preview.visible = not preview.visible
-        elif self.results.is_there():
-            self.look_at(AFTER if self.results.seen() == BEFORE else BEFORE)
+        elif self.results.has_result():
+            self.show_only(AFTER if self.results.visible_part() == BEFORE else BEFORE)
 
     def _on_keep(self) -> None:
         name = self.results.keep()

@@ -1,17 +1,21 @@
-"""The preview: the slice on screen, denoised as soon as it is looked at, in a layer of its own."""
+"""The preview: the slice on screen, denoised as soon as it is seen, in a layer of its own."""
 
+import dataclasses
 import threading
+import time
 from collections.abc import Callable, Generator
 from typing import Any
 
+import numpy as np
 from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.steps import Step
-from napari_gpubio.denoise.gui.image_box import PANEL
-from napari_gpubio.denoise.gui.request import Request
-from napari_gpubio.denoise.gui.slab import Preview, Shown, preview_steps, shown_slice
+from napari_gpubio.denoise.gui.inputs import PANEL
+from napari_gpubio.denoise.gui.request import Request, after
+from napari_gpubio.denoise.kernels.anlm.problem import Triple
+from napari_gpubio.denoise.napari_io import Array, Box, LayerVolume, Part, place_of_part
 from napari_gpubio.gui.debounce import Debouncer
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.views import camera_of
@@ -23,6 +27,140 @@ _PLANNED = 0.6  # of that time, for other things may be running
 NO_SLICE = "the preview is of a slice; switch the view to 2-D"
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShownSlice:
+    """A slice of an image, or a part of it, in stored axes.
+
+    Parameters
+    ----------
+    axis
+        The stored axis across the slice.
+    part
+        The slice itself: one voxel thick along the axis.
+    reach
+        How many voxels around it are read.
+    volume
+        Which volume of a series is on screen; 0 of a single one.
+    """
+
+    axis: int
+    part: Box
+    reach: Triple
+    volume: int = 0
+
+    @property
+    def axes(self) -> tuple[int, int, int]:
+        """Order of the axes with the thin one first: blocks of work are long along the last."""
+        first, second = sorted({0, 1, 2} - {self.axis})
+        return self.axis, first, second
+
+    def around(self, shape: tuple[int, ...]) -> Box:
+        """Return the slice with what is read around it, inside the volume, from even voxels on.
+
+        Sub-bands take voxels in pairs: from an odd one on they would be other pairs than in the volume.
+        """
+        x, y, z = (
+            slice(max(0, part.start - r) // 2 * 2, min(n, part.stop + r))
+            for part, n, r in zip(self.part, shape, self.reach, strict=False)
+        )
+        return x, y, z
+
+    def cost(self, shape: tuple[int, ...]) -> int:
+        """How many voxels have to be denoised for it."""
+        return int(np.prod([part.stop - part.start for part in self.around(shape)]))
+
+    def middle(self, place: tuple[float, ...], shape: tuple[int, ...], reach: Triple, cost: float) -> "ShownSlice":
+        """Return a square part around a voxel that costs about so much with this reach, 16 voxels wide at least.
+
+        It begins at an even voxel, so that what is read does too and no voxel is read for that alone.
+        """
+        depth = 2 * reach[self.axis] + 1
+        margins = [r for axis, r in enumerate(reach) if axis != self.axis]
+        side = max(16, int(np.sqrt(cost / depth)) - 2 * max(margins))
+        part = list(self.part)
+        for axis in {0, 1, 2} - {self.axis}:
+            start = int(np.clip(round(place[axis]) - side // 2, 0, max(0, shape[axis] - side))) // 2 * 2
+            part[axis] = slice(start, min(shape[axis], start + side))
+        return dataclasses.replace(self, part=(part[0], part[1], part[2]), reach=reach)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Preview:
+    """A denoised slice, ready to be shown.
+
+    Parameters
+    ----------
+    request
+        What is denoised and how.
+    data
+        With the axes of the image's layer.
+    place
+        Where it lies: keywords of a layer.
+    is_whole
+        Whether it is all of the slice.
+    speed
+        How many voxels were denoised in a second.
+    """
+
+    request: Request
+    data: Array
+    place: dict[str, Any]
+    is_whole: bool
+    speed: float
+
+
+def preview_steps(
+    request: Request, shown: ShownSlice, stop: threading.Event, *, is_whole: bool
+) -> Generator[Step, None, Preview | None]:
+    """Denoise a slice; None if it was stopped."""
+    yield Step(0, 1, "preview")
+    image, begun = request.image, time.perf_counter()
+    box = shown.around(image.shape)
+    part = Part(box, slice(shown.volume, shown.volume + 1), shown.axes)
+    block = request.cut(part)
+    values, mask = block.linear()
+    before = block.before(values)
+    denoised = np.asarray(values if before is None else before)
+    if np.any(denoised) and (mask is None or mask.any()):
+        result = yield from block.filter_steps(values, mask, stop)
+        if not result.complete:
+            return None
+        denoised = result.image
+    inner = tuple(slice(p.start - b.start, p.stop - b.start) for p, b in zip(shown.part, box, strict=True))
+    data = image.shown(after(request, part.back(denoised)[inner]))
+    speed = shown.cost(image.shape) / (time.perf_counter() - begun)
+    return Preview(request=request, data=data, place=_place(image, shown), is_whole=is_whole, speed=speed)
+
+
+def slice_at(image: LayerVolume, index: tuple[float, ...], across: int, reach: Triple) -> ShownSlice | None:
+    """Return the slice at an index of the image's layer, or None if it lies outside.
+
+    Parameters
+    ----------
+    image
+        The image.
+    index
+        In the layer's axes.
+    across
+        The layer's axis across the slice, counted from its end: -3, -2 or -1.
+    reach
+        How many voxels around the slice are read, along the stored axes.
+    """
+    axis = image.stored_axis(across)
+    at, volume = round(index[across]), round(index[0]) if len(index) == 4 else 0
+    if not 0 <= at < image.shape[axis] or (len(index) == 4 and not 0 <= volume < image.shape[3]):
+        return None
+    part = [slice(0, n) for n in image.shape[:3]]
+    part[axis] = slice(at, at + 1)
+    return ShownSlice(axis, (part[0], part[1], part[2]), reach, volume)
+
+
+def _place(image: LayerVolume, shown: ShownSlice) -> dict[str, Any]:
+    first = [shown.part[image.stored_axis(axis)].start for axis in (-3, -2, -1)]
+    is_series = len(image.shape) == 4
+    return place_of_part(image.place, (shown.volume, *first) if is_series else tuple(first))
+
+
 class LivePreview(QObject):
     """Denoises the slice on screen: its middle at once, then all of it.
 
@@ -30,7 +168,7 @@ class LivePreview(QObject):
     ----------
     viewer
         The napari viewer.
-    ask
+    read_request
         Returns what the panel is set to; raises InvalidInput where that is not possible.
     """
 
@@ -38,16 +176,16 @@ class LivePreview(QObject):
     error_occurred = Signal(str)
     shown = Signal()
 
-    def __init__(self, viewer: Any, ask: Callable[[], Request], parent: QObject | None = None) -> None:
+    def __init__(self, viewer: Any, read_request: Callable[[], Request], parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.live = False
-        self._viewer, self._ask = viewer, ask
+        self._viewer, self._read_request = viewer, read_request
         self._warm, self._in_two = False, False
         self._speed = 5e5  # voxels per second, as measured by the last preview that was to be quick
-        self._next: tuple[Request, Shown] | None = None  # the whole slice, once its middle is seen
+        self._next: tuple[Request, ShownSlice] | None = None  # the whole slice, once its middle is seen
         self._job = LatestJob(self)
         self._job.finished.connect(self._on_finished)
-        self._debouncer = Debouncer(self.look, self)  # several axes and settings may change at once
+        self._debouncer = Debouncer(self.start, self)  # several axes and settings may change at once
 
     @property
     def layer(self) -> Any | None:
@@ -59,12 +197,12 @@ class LivePreview(QObject):
         """Whether something is under way or will be soon."""
         return self._debouncer.is_due or self._job.is_busy
 
-    def look(self) -> None:
+    def start(self) -> None:
         """Denoise the slice on screen."""
         self._job.cancel()
         self._next = None
         try:
-            request = self._ask()
+            request = self._read_request()
             found = self._slice(request)
         except GpuBioError as error:
             self.error_occurred.emit(str(error))
@@ -82,7 +220,7 @@ class LivePreview(QObject):
         if may_be_quick:
             self._job.wait(QUICK_SECONDS)
 
-    def follow(self, *_: Any) -> None:
+    def request_update(self, *_: Any) -> None:
         """Denoise the slice on screen soon, if the preview is live."""
         if self.live:
             self._debouncer.ask()
@@ -93,7 +231,7 @@ class LivePreview(QObject):
         self._next = None
         self._job.cancel()
 
-    def clear(self) -> None:
+    def remove(self) -> None:
         """Take the preview away."""
         self.cancel()
         if (layer := self.layer) is not None:
@@ -102,12 +240,12 @@ class LivePreview(QObject):
     def attach(self) -> None:
         """Follow the slices on screen."""
         for event in self._events():
-            event.connect(self.follow)
+            event.connect(self.request_update)
 
     def detach(self) -> None:
-        """End what runs, and hear no more of the viewer."""
+        """Cancel what runs, and stop following the viewer."""
         for event in self._events():
-            event.disconnect(self.follow)
+            event.disconnect(self.request_update)
         self._debouncer.forget()
         self._next = None
         self._job.abandon()
@@ -116,13 +254,13 @@ class LivePreview(QObject):
         events = self._viewer.dims.events
         return [events.current_step, events.order, events.ndisplay]
 
-    def _submit(self, request: Request, shown: Shown, *, is_whole: bool) -> None:
+    def _submit(self, request: Request, shown: ShownSlice, *, is_whole: bool) -> None:
         def steps(stop: threading.Event) -> Generator[Step, None, Preview | None]:
             return (yield from preview_steps(request, shown, stop, is_whole=is_whole))
 
         self._job.submit(steps)
 
-    def _slice(self, request: Request) -> tuple[Shown, Shown | None] | None:
+    def _slice(self, request: Request) -> tuple[ShownSlice, ShownSlice | None] | None:
         """The slice on screen, and its middle if all of it takes a while; None if there is none."""
         dims, image = self._viewer.dims, request.image
         ndim = len(image.shape)
@@ -130,7 +268,7 @@ class LivePreview(QObject):
             return None
         across = next(axis for axis in dims.not_displayed[::-1] if axis >= dims.ndim - 3) - dims.ndim
         index = self._index(request, dims.point)
-        shown = shown_slice(image, index, across, request.recipe.reach(image.voxel_size_mm))
+        shown = slice_at(image, index, across, request.recipe.reach(image.voxel_size_mm))
         if shown is None:
             return None
         cost = self._speed * _PLANNED * QUICK_SECONDS
@@ -157,12 +295,12 @@ class LivePreview(QObject):
             self.status_changed.emit("")
             self.error_occurred.emit(outcome.error)
         elif outcome.result is not None:
-            self._show(outcome.result)
+            self._show_layer(outcome.result)
             if self._next is not None:
                 (request, whole), self._next = self._next, None
                 self._submit(request, whole, is_whole=True)
 
-    def _show(self, preview: Preview) -> None:
+    def _show_layer(self, preview: Preview) -> None:
         if not (preview.is_whole and self._in_two):  # the rest of a slice is denoised faster than its middle
             self._speed = preview.speed
         self._warm = True
@@ -174,8 +312,8 @@ class LivePreview(QObject):
             if layer is not None:
                 self._viewer.layers.remove(layer.name)
             active = self._viewer.layers.selection.active
-            told = {KEY: {PANEL: _WORD, "source": image.key}}
-            keywords = {**preview.place, **image.look, "name": "denoised preview", "metadata": told}
+            metadata = {KEY: {PANEL: _WORD, "source": image.key}}
+            keywords = {**preview.place, **image.display, "name": "denoised preview", "metadata": metadata}
             self._viewer.add_image(preview.data, **keywords)
             self._viewer.layers.selection.active = active
         self.status_changed.emit("preview" if preview.is_whole else "preview: the middle; the rest follows …")

@@ -1,4 +1,4 @@
-"""What the panel asks for, read in the GUI thread, and how it is answered in a worker."""
+"""A request of the panel, read in the GUI thread, and the run that answers it in a worker."""
 
 import dataclasses
 import threading
@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.steps import Step
-from napari_gpubio.denoise.gui.mode import Recipe, Result
 from napari_gpubio.denoise.gui.numbers import Numbers
+from napari_gpubio.denoise.gui.recipes import Recipe, Result
+from napari_gpubio.denoise.io import to_log10, without_gaps
 from napari_gpubio.denoise.napari_io import Array, LayerVolume, Part
-from napari_gpubio.denoise.values import to_log10, without_gaps
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -63,7 +63,7 @@ class Request:
         """Denoise values of the image's shape."""
         sizes = self.image.voxel_size_mm
         steps = self._recipe().steps(values, mask, voxel_size_mm=sizes, device=self.device, stop=stop)
-        return (yield from _without_looks(steps))
+        return (yield from _without_previews(steps))
 
     def before(self, values: Array) -> Array | None:
         """Return what is denoised, if that is not the image itself but made of it and other inputs."""
@@ -76,14 +76,14 @@ class Request:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Denoised:
-    """What a run gave, ready to be shown: arrays with the axes of the input's layer and its logarithm.
+    """Result of a run, ready to be shown: arrays with the axes of the input's layer and its logarithm.
 
     Parameters
     ----------
     request
-        What was asked for.
+        What was denoised and how.
     result
-        What the engine gave.
+        Of the engine.
     clean, residual, noise
         Denoised image, what was denoised minus that, and the standard deviation of the noise.
     before
@@ -95,7 +95,7 @@ class Denoised:
     residual_limit
         Largest absolute residual that the colors tell apart.
     numbers
-        What is told of it.
+        Noise and gain.
     """
 
     request: Request
@@ -111,7 +111,7 @@ class Denoised:
 
 
 def run_steps(request: Request, stop: threading.Event) -> Generator[Step, None, Denoised]:
-    """Denoise all that was asked for, and make the layers of it."""
+    """Denoise what is requested, and make the layers of it."""
     yield Step(0, 1, "reading the image")
     values, mask = request.linear()
     result = yield from request.filter_steps(values, mask, stop)
@@ -142,8 +142,8 @@ def _denoised(request: Request, whole: Array | None, result: Result, numbers: Nu
     )
 
 
-def _without_looks(steps: Generator[Step, None, Result]) -> Generator[Step, None, Result]:
-    """The same steps with nothing to look at: the GUI thread would look while the worker goes on."""
+def _without_previews(steps: Generator[Step, None, Result]) -> Generator[Step, None, Result]:
+    """The same steps without previews, which the GUI thread would make while the worker goes on."""
     try:
         while True:
             yield next(steps).showing(None)

@@ -1,16 +1,20 @@
-"""The layers of a result: denoised image, residual, noise and more; and which of them is seen."""
+"""A result in the panel: its layers, which of them is seen, and its numbers."""
 
 import dataclasses
 from typing import Any
 
 import numpy as np
 from napari.utils.colormaps import Colormap
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from napari_gpubio.core.napari_io import KEY, carried
-from napari_gpubio.denoise.gui.halves import both_halves
-from napari_gpubio.denoise.gui.image_box import PANEL
+from napari_gpubio.denoise.gui.inputs import PANEL, both_halves
+from napari_gpubio.denoise.gui.numbers import number_texts
 from napari_gpubio.denoise.gui.request import Denoised
 from napari_gpubio.denoise.napari_io import Array, LayerVolume, key_of
+from napari_gpubio.gui.forms import aligned_form, row_label
+from napari_gpubio.gui.panel import heading
 
 BEFORE, AFTER, RESIDUAL, NOISE, SCALE = "before", "after", "residual", "noise", "scale"
 _INPUT = "input"  # the image, where not it but the mean of both halves was denoised
@@ -24,6 +28,17 @@ _SOURCE, _PARTNER, _NOISE = "source", "partner", "noise"
 # Dark where there is nothing left over, so that structure in a residual stands out on napari's dark canvas.
 _BLUES, _ORANGES = ([0.45, 0.78, 1.0], [0.1, 0.35, 0.8]), ([0.8, 0.3, 0.08], [1.0, 0.8, 0.4])
 DIVERGING = Colormap([*_BLUES, [0.05, 0.05, 0.06], *_ORANGES], name="blue – black – orange")
+KEY_TEXT = "B"
+_FLIPS = f"{KEY_TEXT} flips between before and after"
+_TIPS = {
+    BEFORE: "The image as it was",
+    AFTER: "The denoised image",
+    RESIDUAL: "The image minus the denoised one: noise, and no anatomy if all is well",
+    NOISE: "Standard deviation of the noise",
+    SCALE: "Standard deviation of the window that was chosen in each voxel, mm",
+}
+_NOISE_TIP = "Median over voxels with more signal than noise"
+_TIMES_TIP = "10 to the power of gain / 10: so many times as many would do the same unfiltered"
 
 
 class ResultLayers:
@@ -39,7 +54,7 @@ class ResultLayers:
         self._viewer = viewer
         self.source = ""  # key of the image whose result is shown
 
-    def show(self, done: Denoised) -> None:
+    def show_result(self, done: Denoised) -> None:
         """Show a result; the input is hidden behind it."""
         image = done.request.image
         self.source = image.key
@@ -49,24 +64,24 @@ class ResultLayers:
             (AFTER, done.clean),
         ):  # fmt: skip
             if data is None:
-                self._let_go(part)
+                self._release(part)
             else:
-                self._show(part, done, data, _look(part, image, extremes.get(part)))
-        self.look_at(AFTER)
+                self._show_layer(part, done, data, _display_of(part, image, extremes.get(part)))
+        self.show_only(AFTER)
 
-    def look_at(self, part: str) -> None:
+    def show_only(self, part: str) -> None:
         """Make one of the input and its results visible, and hide the others."""
         for layer in self._viewer.layers:
             own = self._part_of(layer)
             if own is not None:
                 layer.visible = own == part
 
-    def seen(self) -> str:
+    def visible_part(self) -> str:
         """Which of them is visible, or an empty text."""
         visible = [self._part_of(layer) for layer in self._viewer.layers if layer.visible]
         return next((part for part in reversed(visible) if part is not None), "")
 
-    def is_there(self) -> bool:
+    def has_result(self) -> bool:
         """Whether there is a denoised image to be seen."""
         return self._layer(AFTER) is not None
 
@@ -80,25 +95,27 @@ class ResultLayers:
         self.source = ""
         return names[0] if names else ""
 
-    def _show(self, part: str, done: Denoised, data: Array, look: dict[str, Any]) -> None:
-        layer, image, told = self._layer(part), done.request.image, _carried(part, done)
-        if layer is not None and layer.data.shape == data.shape and _is_like(layer, image, told):
+    def _show_layer(self, part: str, done: Denoised, data: Array, display: dict[str, Any]) -> None:
+        layer, image, metadata = self._layer(part), done.request.image, _carried(part, done)
+        if layer is not None and layer.data.shape == data.shape and _is_like(layer, image, metadata):
             layer.data = data
-            layer.metadata[KEY] = told
+            layer.metadata[KEY] = metadata
             if part != AFTER:
-                layer.contrast_limits = look.get("contrast_limits", layer.contrast_limits)
+                layer.contrast_limits = display.get("contrast_limits", layer.contrast_limits)
             return
-        self._let_go(part)
-        self._viewer.add_image(data, name=_name(part, done), metadata={KEY: told}, visible=False, **image.place, **look)
+        self._release(part)
+        self._viewer.add_image(
+            data, name=_name(part, done), metadata={KEY: metadata}, visible=False, **image.place, **display
+        )
 
-    def _let_go(self, part: str) -> None:
+    def _release(self, part: str) -> None:
         """Leave a layer to the user, where the new result has none of its kind in its place."""
         if (layer := self._layer(part)) is not None:
             layer.metadata[KEY] = {**layer.metadata[KEY], PANEL: "kept"}
             layer.visible = False
 
     def _layer(self, part: str) -> Any | None:
-        return next((layer for layer in reversed(self._viewer.layers) if self._made(layer) == part), None)
+        return next((layer for layer in reversed(self._viewer.layers) if self._result_part_of(layer) == part), None)
 
     def _part_of(self, layer: Any) -> str | None:
         """What a layer is for the image whose result is shown; ``before`` is it itself, or the mean of its halves."""
@@ -106,9 +123,9 @@ class ResultLayers:
             return None
         if key_of(layer) == self.source:
             return BEFORE if self._layer(BEFORE) is None else _INPUT
-        return self._made(layer)
+        return self._result_part_of(layer)
 
-    def _made(self, layer: Any) -> str | None:
+    def _result_part_of(self, layer: Any) -> str | None:
         """What a layer is that a run has made of the image."""
         parts = [part for part, word in _PARTS.items() if carried(layer, PANEL) == word]
         return parts[0] if parts and carried(layer, _SOURCE) == self.source else None
@@ -117,15 +134,15 @@ class ResultLayers:
 def _name(part: str, done: Denoised) -> str:
     """Name of a new layer."""
     image, recipe = done.request.image, done.request.recipe
-    title = recipe.words.noise_title if part == NOISE else _TITLES[part]
+    title = recipe.texts.noise_title if part == NOISE else _TITLES[part]
     return title.format(both_halves(image.name, recipe.partner) if recipe.partner else image.name)
 
 
-def _look(part: str, image: LayerVolume, limits: tuple[float, float] | None) -> dict[str, Any]:
+def _display_of(part: str, image: LayerVolume, limits: tuple[float, float] | None) -> dict[str, Any]:
     """Colors of a layer; images before and after have those of the input."""
     if part in (BEFORE, AFTER):
-        return dict(image.look)
-    interpolation = {"interpolation2d": image.look["interpolation2d"]}
+        return dict(image.display)
+    interpolation = {"interpolation2d": image.display["interpolation2d"]}
     if part == RESIDUAL:
         return {"colormap": DIVERGING, "contrast_limits": limits, **interpolation}
     return {"colormap": "viridis", **interpolation}
@@ -134,25 +151,25 @@ def _look(part: str, image: LayerVolume, limits: tuple[float, float] | None) -> 
 def _carried(part: str, done: Denoised) -> dict[str, Any]:
     """What a layer carries: its grid, its meaning, and how it was made."""
     image = done.request.image
-    told = {name: value for name, value in image.carried.items() if name != "scan"}
-    told |= {
+    metadata = {name: value for name, value in image.carried.items() if name != "scan"}
+    metadata |= {
         PANEL: _PARTS[part],
         _SOURCE: image.key,
         _PARTNER: done.request.recipe.partner,
-        _NOISE: done.request.recipe.words.noise,
+        _NOISE: done.request.recipe.texts.noise,
         "parameters": dict(done.result.parameters),
     }
-    quantity = str(told.pop("quantity", ""))
+    quantity = str(metadata.pop("quantity", ""))
     if part == NOISE:
-        quantity = f"{'log10 ' if image.values.is_log else ''}{done.request.recipe.words.noise}"
+        quantity = f"{'log10 ' if image.values.is_log else ''}{done.request.recipe.texts.noise}"
     elif part == RESIDUAL:
         quantity = "input minus denoised"
     elif part == SCALE:
         quantity = "standard deviation of the window"
-        told |= {"unit": "mm", "factor": 1.0}
+        metadata |= {"unit": "mm", "factor": 1.0}
     elif part == AFTER and (scan := _scan_with(image.carried.get("scan"), done.stored)) is not None:
-        told["scan"] = scan
-    return {**told, "quantity": quantity} if quantity else told
+        metadata["scan"] = scan
+    return {**metadata, "quantity": quantity} if quantity else metadata
 
 
 def _scan_with(scan: Any, data: Array) -> Any | None:
@@ -162,7 +179,7 @@ def _scan_with(scan: Any, data: Array) -> Any | None:
     """
     if not dataclasses.is_dataclass(scan) or isinstance(scan, type):
         return None
-    if np.shape(getattr(scan, "data", None)) != data.shape:
+    if np.shape(getattr(scan, "data", ())) != data.shape:
         return None
     changes: dict[str, Any] = {"data": data}
     if any(field.name == "path" for field in dataclasses.fields(scan)):
@@ -170,9 +187,85 @@ def _scan_with(scan: Any, data: Array) -> Any | None:
     return dataclasses.replace(scan, **changes)
 
 
-def _is_like(layer: Any, image: LayerVolume, told: dict[str, Any]) -> bool:
+def _is_like(layer: Any, image: LayerVolume, expected: dict[str, Any]) -> bool:
     """Whether a layer lies where an image lies, and was made in the same way."""
-    if any(carried(layer, name) != told.get(name) for name in ("quantity", _PARTNER, _NOISE)):
+    if any(carried(layer, name) != expected.get(name) for name in ("quantity", _PARTNER, _NOISE)):
         return False
     same = (np.allclose(getattr(layer, name), image.place[name]) for name in ("scale", "translate", "rotate", "shear"))
     return all(same) and np.allclose(layer.affine.affine_matrix, image.place["affine"])
+
+
+class ResultBox(QWidget):
+    """Numbers, before / after, and Keep; hidden until there is a result."""
+
+    part_chosen = Signal(str)
+    keep_requested = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._buttons: dict[str, QPushButton] = {}
+        self._group = QButtonGroup(self)
+        self._numbers: dict[str, QLabel] = {}
+        self._noise_label, self._gain_label = row_label("", _NOISE_TIP, self), row_label("", "", self)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(heading(f"Result  ({KEY_TEXT}: before / after)", self))
+        layout.addLayout(self._switch())
+        layout.addLayout(self._table())
+        keep = QPushButton("Keep these layers", self)
+        keep.setToolTip("The next run makes new layers, instead of changing these")
+        keep.clicked.connect(lambda: self.keep_requested.emit())
+        layout.addWidget(keep)
+        self.hide()
+
+    def mark_part(self, part: str) -> None:
+        """Check the button of the layer that is seen."""
+        if part in self._buttons:
+            self._buttons[part].setChecked(True)
+
+    def show_numbers(self, done: Denoised) -> None:
+        """Show the numbers of a result."""
+        texts = done.request.recipe.texts
+        for name, text in number_texts(done.numbers, done.request.image, texts.times, texts.about).items():
+            self._numbers[name].setText(text)
+        self._noise_label.setText("Noise / signal" if done.request.image.values.is_log else "Noise σ")
+        self._gain_label.setText(texts.gain)
+        for widget in (self._gain_label, self._numbers["gain"]):
+            widget.setToolTip(texts.gain_tip)
+        self._numbers["times"].setToolTip(f"{_TIMES_TIP}. {texts.gain_tip}")
+        what = f"{texts.noise[:1].upper()}{texts.noise[1:]}"
+        self._buttons[NOISE].setToolTip(f"{what}, as it was found or given\n{_FLIPS}")
+        self._buttons[SCALE].setVisible(done.scale is not None)
+        self.show()
+
+    def text(self, name: str) -> str:
+        """A number as it is shown: ``noise``, ``before``, ``gain`` or ``times``."""
+        return self._numbers[name].text()
+
+    def _switch(self) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.setSpacing(1)
+        for part, tip in _TIPS.items():
+            button = QPushButton(part.capitalize(), self)
+            button.setCheckable(True)
+            button.setToolTip(f"{tip}\n{_FLIPS}")
+            button.clicked.connect(lambda _=False, part=part: self.part_chosen.emit(part))
+            self._group.addButton(button)
+            self._buttons[part] = button
+            row.addWidget(button)
+        return row
+
+    def _table(self) -> Any:
+        form = aligned_form(None)
+        for name, title, tip in (
+            ("noise", self._noise_label, _NOISE_TIP),
+            ("before", "Signal / noise before", _NOISE_TIP),
+            ("gain", self._gain_label, ""),
+            ("times", "As good as", _TIMES_TIP),
+        ):
+            label = QLabel("", self)
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            label.setToolTip(tip)
+            form.addRow(row_label(title, tip, self) if isinstance(title, str) else title, label)
+            self._numbers[name] = label
+        return form

@@ -1,6 +1,7 @@
-"""Reference case of the panel: how soon curves follow a stroke of the brush. It opens a window: it needs a display."""
+"""Speed case of the panel: the time from a stroke of the brush to its curves. It opens a window."""
 
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ _STROKES, _FIRST = 60, 2  # strokes that are timed, and strokes before them
 
 
 def boxes(side: int) -> tuple[Dose, LabelStructures]:
-    """A round dose in a cube, and 30 organs that are boxes in it; 1 mm voxels."""
+    """Return a round dose in a cube, and 30 organs that are boxes in it; voxels of 1 mm."""
     x = np.arange(side, dtype=np.float32) - side / 2
     bell = np.exp(-np.square(x) / (side / 2.9) ** 2)
     dose = 60.0 * bell[:, None, None] * bell[:, None] * bell
@@ -43,10 +44,10 @@ def _part(side: int, parts: int, number: int) -> slice:
 
 
 def stroke_ms(device: Device, *, strokes: int = _STROKES, side: int = SIDE) -> tuple[float, ...]:
-    """Milliseconds from each of some strokes until the plot has its curves, by the wall clock.
+    """Return the milliseconds from each stroke until the plot has its curves, by the wall clock.
 
-    Balls of 20 voxels are painted through three dimensions beside the middle of the dose, in two labels by turns, each
-    after the window has drawn the one before, in a napari window that is shown.
+    Balls of 20 voxels in diameter are painted beside the middle of the dose, in two labels by turns, each after the
+    napari window has drawn the one before.
     """
     dose, organs = boxes(side)
     took: list[float] = []
@@ -55,18 +56,22 @@ def stroke_ms(device: Device, *, strokes: int = _STROKES, side: int = SIDE) -> t
         with docked(viewer, DosePanel(viewer), "Dose-volume histogram") as panel:
             panel.choose_device(str(device))
             panel.run()
-            wait_until(lambda: bool(panel.message or panel.controller.curves) and not panel.running, "histogram")
+            wait_until(lambda: not panel.is_busy, "histogram")
             if not panel.controller.curves:
                 raise GpuBioError(panel.message)
             begun = 0.0
-            panel.controller.drawn.connect(lambda: took.append(1e3 * (time.perf_counter() - begun)))
+            panel.controller.curves_drawn.connect(lambda: took.append(1e3 * (time.perf_counter() - begun)))
             for number in range(_FIRST + strokes):
                 let_draw()
                 before, place = len(took), _place(number, side)
                 begun = time.perf_counter()
                 labels.paint(place, 1 + number % 2)  # another label than what a stroke beside it left there
-                wait_until(lambda before=before: len(took) > before, "curve")
+                wait_until(partial(_is_longer, took, before), "curve")
     return tuple(took[_FIRST:])
+
+
+def _is_longer(values: list[float], length: int) -> bool:
+    return len(values) > length
 
 
 def _open(viewer: Any, dose: Dose, organs: LabelStructures) -> Any:

@@ -1,90 +1,87 @@
-"""Writing what is shown: the figure, the curves, the metrics, everything known, and a DICOM DVH sequence."""
+"""Writing what is on screen: the figure, the curves, the metrics, everything known, and a DICOM DVH sequence."""
 
 import csv
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from qtpy.QtCore import QPointF, QRectF, QSize, QSizeF, Qt
-from qtpy.QtGui import QImage, QPainter
+from qtpy.QtCore import QPointF, QRectF, QSize, QSizeF, Qt, Signal
+from qtpy.QtGui import QColor, QFont, QFontMetricsF, QImage, QPainter, QPen
 from qtpy.QtSvg import QSvgGenerator
-from qtpy.QtWidgets import QFileDialog, QMenu, QPushButton, QWidget
+from qtpy.QtWidgets import QMenu, QPushButton, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.napari_io import carried
-from napari_gpubio.dose.gui.axes import interval_edges, log_start
-from napari_gpubio.dose.gui.curve_controller import CurveController
+from napari_gpubio.dose.gui.controller import CurveController
+from napari_gpubio.dose.gui.curves import SECOND_PLAN, Curve, interval_edges, log_start, named_curves
 from napari_gpubio.dose.gui.metric_table import MetricTable
-from napari_gpubio.dose.gui.plot import IN_A_FIGURE, PAPER, DvhPlot
-from napari_gpubio.dose.gui.plot_legend import draw_legend, legend_width
-from napari_gpubio.dose.gui.readout import Shown
+from napari_gpubio.dose.gui.plot import FIGURE_DETAIL, DvhPlot
+from napari_gpubio.dose.gui.request import LiveHistograms
 from napari_gpubio.dose.io.dicom_rt import read_rtstruct
 from napari_gpubio.dose.io.dvh_files import write_curves_csv, write_dvh_sequence, write_json
 from napari_gpubio.dose.metrics.curve import DvhResult
 from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.napari_io import NUMBERS, RTDOSE
+from napari_gpubio.gui import theme
+from napari_gpubio.gui.file_dialogs import open_path, save_path
 
-NOTHING = "there are no histograms to write; press Run first"
+NO_HISTOGRAMS = "there are no histograms to write; press Run first"
 NO_RTDOSE = (
     "a DICOM DVH sequence is written into a copy of the RTDOSE file and refers to the numbers of the RTSTRUCT file; "
     "choose both, or write CSV or JSON"
 )
 SCALED = "the doses are scaled by {:g}, and a DVH sequence belongs to the doses of its file; set the scale to 1"
-_PLOT = QSize(800, 640)  # of a figure, without the legend beside it, pixels
 _DICOM = "DICOM (*.dcm *)"
+_PLOT = QSize(800, 640)  # of a figure, without the legend beside it, pixels
 _MARGIN = 16  # above, below and right of the legend, pixels
-_FINER = 2  # times, has a picture of pixels
+_PNG_SCALE = 2  # pixels of a PNG for each of the figure
+_ROW, _LINE, _GAP, _WIDEST_NAME, _FONT = 20.0, 24.0, 8.0, 190.0, 15  # of the legend of a figure, pixels
 
 
 class ExportButton(QPushButton):
     """A menu of everything that can be written.
 
+    ``error_occurred`` has a sentence, ``file_written`` the name of a file.
+
     Parameters
     ----------
     controller, table
-        What is shown.
-    complain
-        Shows a sentence.
-    say
-        Shows a short text.
+        What is on screen.
     """
 
-    def __init__(
-        self,
-        controller: CurveController,
-        table: MetricTable,
-        complain: Callable[[str], None],
-        say: Callable[[str], None],
-        parent: QWidget | None = None,
-    ) -> None:
+    error_occurred = Signal(str)
+    file_written = Signal(str)
+
+    def __init__(self, controller: CurveController, table: MetricTable, parent: QWidget | None = None) -> None:
         super().__init__("Export", parent)
-        self._controller, self._table, self._complain, self._say = controller, table, complain, say
+        self._controller, self._table = controller, table
         menu = QMenu(self)
-        for title, name, kind, write in (
+        for title, name, filters, write in (
             ("Figure (PNG)…", "dvh.png", "PNG (*.png)", self.write_png),
             ("Figure (SVG)…", "dvh.svg", "SVG (*.svg)", self.write_svg),
             ("Curves (CSV)…", "curves.csv", "CSV (*.csv)", self.write_curves),
             ("Metrics (CSV)…", "metrics.csv", "CSV (*.csv)", self.write_metrics),
             ("Everything (JSON)…", "dvh.json", "JSON (*.json)", self.write_everything),
         ):
-            menu.addAction(title, lambda n=name, k=kind, w=write: self._ask(n, k, w))
-        menu.addAction("DICOM DVH sequence…", self._ask_dicom)
+            menu.addAction(title, partial(self._save_as, name, filters, write))
+        menu.addAction("DICOM DVH sequence…", self._save_dicom)
         self.setMenu(menu)
         self.setToolTip("Write the figure, curves, metrics, or everything")
 
     def write_png(self, path: Path) -> None:
-        """Write the plot as it is shown, dark on white."""
-        image = QImage(_FINER * self._figure_size(), QImage.Format.Format_RGB32)
+        """Write the plot as it is on screen, dark on white."""
+        image = QImage(_PNG_SCALE * self._figure_size(), QImage.Format.Format_RGB32)
         image.fill(Qt.GlobalColor.white)
-        self._draw(image, _FINER)
+        self._draw_figure(image, _PNG_SCALE)
         with atomic_write(path) as part:
             if not image.save(str(part), "PNG"):
                 raise InvalidInput(f"{path.name} could not be written; choose another folder")
 
     def write_svg(self, path: Path) -> None:
-        """Write the plot as it is shown, dark on white."""
+        """Write the plot as it is on screen, dark on white."""
         size = self._figure_size()
         with atomic_write(path) as part:
             drawing = QSvgGenerator()
@@ -92,38 +89,37 @@ class ExportButton(QPushButton):
             drawing.setSize(size)
             drawing.setViewBox(QRectF(QPointF(0, 0), QSizeF(size)))
             drawing.setTitle("Dose-volume histogram")
-            self._draw(drawing)
+            self._draw_figure(drawing)
 
     def write_curves(self, path: Path) -> None:
         """Write every point of the curves as they are scaled; those of a second plan into a file of their own."""
-        self._require()
+        self._require_curves()
         for second, target in self._targets(path):
-            write_curves_csv(target, self._controller.plan(second=second))
+            write_curves_csv(target, self._controller.dvhs_of_plan(second=second))
 
     def write_metrics(self, path: Path) -> None:
-        """Write the table; a cell without a value says why."""
-        self._require()
+        """Write the table; a cell without a value has the reason."""
+        self._require_curves()
         with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(["structure", "plan", *map(str, self._metrics())])
-            for one in self._controller.curves:
-                cells = [self._controller.reading.answer(metric, one).cell for metric in self._metrics()]
-                writer.writerow([one.dvh.name, 2 if one.second else 1, *cells])
+            for curve in self._controller.curves:
+                cells = [self._controller.reader.read(metric, curve).cell for metric in self._metrics()]
+                writer.writerow([curve.dvh.name, 2 if curve.second else 1, *cells])
 
     def write_everything(self, path: Path) -> None:
         """Write curves as they are scaled, how they were made, and the metrics (null where there is no value)."""
-        self._require()
+        self._require_curves()
         for second, target in self._targets(path):
-            made = self._controller.results[int(second)]
-            told = {
-                **made.parameters,
+            result = self._controller.results[int(second)]
+            parameters = {
+                **result.parameters,
                 "scaled_by": self._controller.factor,
                 "prescription": self._controller.reference,
-                "metrics": [self._described(one) for one in self._controller.curves if one.second == second],
+                "metrics": [self._row_of(curve) for curve in self._controller.curves if curve.second == second],
             }
-            write_json(
-                target, DvhResult(dvhs=self._controller.plan(second=second), parameters=told, complete=made.complete)
-            )
+            dvhs = self._controller.dvhs_of_plan(second=second)
+            write_json(target, DvhResult(dvhs=dvhs, parameters=parameters, complete=result.complete))
 
     def write_dicom(self, path: Path, rtdose: Path | None = None, rtstruct: Path | None = None) -> None:
         """Write a copy of the RTDOSE file of the first plan with these histograms.
@@ -133,102 +129,157 @@ class ExportButton(QPushButton):
         path
             The new file.
         rtdose, rtstruct
-            The files of dose and structures; None: as the layers tell.
+            The files of dose and structures; None: those that the layers came from.
         """
-        layer = self._require().request.plans[0].layer
+        layer = self._require_curves().request.plans[0].layer
         source = rtdose or carried(layer, RTDOSE)
-        numbers = self._numbers() if rtstruct is None else _numbers_in(rtstruct)
+        numbers = self._known_numbers() if rtstruct is None else _numbers_in(rtstruct)
         if source is None or not numbers:
             raise InvalidInput(NO_RTDOSE)
         if self._controller.factor != 1:
             raise InvalidInput(SCALED.format(self._controller.factor))
-        write_dvh_sequence(path, self._controller.plan(), numbers, source)
+        write_dvh_sequence(path, self._controller.dvhs_of_plan(), numbers, source)
+
+    # -- dialogs --------------------------------------------------------------------------------------------------
+
+    def _save_as(self, name: str, filters: str, write: Callable[[Path], None], *_: Any) -> None:
+        path = save_path(self, "Export", filters, name=name)
+        if path is None:
+            return
+        try:
+            write(path)
+        except GpuBioError as error:
+            self.error_occurred.emit(str(error))
+        else:
+            self.file_written.emit(path.name)
+
+    def _save_dicom(self, *_: Any) -> None:
+        """Open dialogs for the files of dose and structures where the layers do not know them, and for the new one."""
+        if self._controller.live is None:
+            self.error_occurred.emit(NO_HISTOGRAMS)
+            return
+        layer = self._controller.live.request.plans[0].layer
+        known = {"RTDOSE": carried(layer, RTDOSE), "RTSTRUCT": self._known_numbers()}
+        chosen = [
+            None if is_known else open_path(self, f"{title} file of this plan", _DICOM)
+            for title, is_known in known.items()
+        ]
+        self._save_as("rtdose_dvh.dcm", _DICOM, lambda path: self.write_dicom(path, *chosen))
 
     # -- the inside -----------------------------------------------------------------------------------------------
 
-    def _numbers(self) -> Mapping[str, int]:
-        """Numbers of structures in their RTSTRUCT file, by name, as far as the layers tell."""
-        found: dict[str, int] = {}
-        for layer in self._require().request.layers:
-            found |= carried(layer, NUMBERS) or {}
-        return found
+    def _require_curves(self) -> LiveHistograms:
+        if self._controller.live is None or not self._controller.curves:
+            raise InvalidInput(NO_HISTOGRAMS)
+        return self._controller.live
 
-    def _figure_size(self) -> QSize:
-        """Pixels of a figure: the plot keeps its size, however many names stand beside it."""
-        self._require()
-        return QSize(math.ceil(self._beside().right()) + _MARGIN, _PLOT.height())
-
-    def _beside(self) -> QRectF:
-        """The place of the legend."""
-        height = _PLOT.height() - 2 * _MARGIN
-        return QRectF(_PLOT.width(), _MARGIN, legend_width(self._controller.curves, height), height)
-
-    def _draw(self, device: Any, finer: int = 1) -> None:
-        """Draw the plot anew on something to paint on, with so many pixels for each of the figure."""
-        controller = self._controller
-        figure = DvhPlot(PAPER, "w", IN_A_FIGURE)
-        figure.resize(_PLOT)
-        dvhs = [one.dvh for one in controller.curves]
-        figure.show_curves(controller.curves, controller.axes, log_start(dvhs), interval_edges(dvhs, controller.axes))
-        figure.show_prescription(controller.reference)
-        figure.grab()  # lays it out
-        painter = QPainter(device)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.scale(finer, finer)
-        figure.render(painter, QRectF(0, 0, figure.width(), figure.height()))
-        draw_legend(painter, self._beside(), controller.curves, PAPER)
-        painter.end()
-        figure.close()
-
-    def _require(self) -> Any:
-        if self._controller.counted is None or not self._controller.curves:
-            raise InvalidInput(NOTHING)
-        return self._controller.counted
+    def _known_numbers(self) -> Mapping[str, int]:
+        """Numbers of structures in their RTSTRUCT file by name, as far as the layers have them."""
+        numbers: dict[str, int] = {}
+        for layer in self._require_curves().request.layers:
+            numbers |= carried(layer, NUMBERS) or {}
+        return numbers
 
     def _targets(self, path: Path) -> list[tuple[bool, Path]]:
-        """Which plan goes into which file."""
+        """The file of each plan."""
         both = [(False, path), (True, path.with_stem(f"{path.stem} (2nd plan)"))]
         return both[: len(self._controller.results)]
 
     def _metrics(self) -> list[Metric]:
-        """The columns of the table, as its head names them."""
+        """The columns of the table, as its header names them."""
         unit = self._controller.axes.unit
         return [metric.in_unit(unit) for metric in self._table.metrics]
 
-    def _described(self, one: Shown) -> dict[str, Any]:
-        """The row of a structure."""
-        found = {str(metric): self._controller.reading.answer(metric, one) for metric in self._metrics()}
+    def _row_of(self, curve: Curve) -> dict[str, Any]:
+        """The row of a structure in the table."""
+        found = {str(metric): self._controller.reader.read(metric, curve) for metric in self._metrics()}
         return {
-            "structure": one.dvh.name,
-            "values": {title: None if answer.reason else answer.value for title, answer in found.items()},
-            "not_evaluated": {title: answer.reason for title, answer in found.items() if answer.reason},
+            "structure": curve.dvh.name,
+            "values": {title: None if value.reason else value.value for title, value in found.items()},
+            "not_evaluated": {title: value.reason for title, value in found.items() if value.reason},
         }
 
-    def _ask_dicom(self) -> None:
-        """Ask for the files of dose and structures, as far as the layers do not tell them, and for the new one."""
-        if self._controller.counted is None:
-            self._complain(NOTHING)
-            return
-        chosen: list[Path | None] = []
-        layer = self._controller.counted.request.plans[0].layer
-        for title, known in (("RTDOSE", carried(layer, RTDOSE)), ("RTSTRUCT", self._numbers())):
-            text = "" if known else QFileDialog.getOpenFileName(self, f"{title} file of this plan", "", _DICOM)[0]
-            chosen.append(Path(text) if text else None)
-        self._ask("rtdose_dvh.dcm", _DICOM, lambda path: self.write_dicom(path, *chosen))
+    def _figure_size(self) -> QSize:
+        """Pixels of a figure: the plot keeps its size, however many names stand beside it."""
+        self._require_curves()
+        return QSize(math.ceil(self._legend_place().right()) + _MARGIN, _PLOT.height())
 
-    def _ask(self, name: str, kind: str, write: Callable[[Path], None]) -> None:
-        path, _ = QFileDialog.getSaveFileName(self, "Export", name, kind)
-        if not path:
-            return
-        try:
-            write(Path(path))
-        except GpuBioError as error:
-            self._complain(str(error))
-        else:
-            self._say(f"written: {Path(path).name}")
+    def _legend_place(self) -> QRectF:
+        height = _PLOT.height() - 2 * _MARGIN
+        return QRectF(_PLOT.width(), _MARGIN, legend_width(self._controller.curves, height), height)
+
+    def _draw_figure(self, device: Any, scale: int = 1) -> None:
+        """Draw the plot and its legend on a paint device."""
+        controller = self._controller
+        figure = DvhPlot(theme.PRINT_TEXT, theme.WHITE, FIGURE_DETAIL)
+        figure.resize(_PLOT)
+        dvhs = [curve.dvh for curve in controller.curves]
+        figure.draw_curves(controller.curves, controller.axes, log_start(dvhs), interval_edges(dvhs, controller.axes))
+        figure.place_prescription(controller.reference)
+        figure.grab()  # lays it out
+        painter = QPainter(device)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.scale(scale, scale)
+        figure.render(painter, QRectF(0, 0, figure.width(), figure.height()))
+        draw_legend(painter, self._legend_place(), controller.curves, theme.PRINT_TEXT)
+        painter.end()
+        figure.close()
 
 
 def _numbers_in(rtstruct: Path) -> dict[str, int]:
     """Numbers of the structures of an RTSTRUCT file, by name."""
     found = read_rtstruct(rtstruct)
     return {one.name: number for one, number in zip(found.structures, found.numbers, strict=True)}
+
+
+# -- the legend of a figure -------------------------------------------------------------------------------------------
+
+
+def legend_width(curves: Sequence[Curve], height: float) -> float:
+    """Return the width of a legend of this height, pixels."""
+    columns = math.ceil(len(_entries(curves, theme.PRINT_TEXT)) / _rows_in(height))
+    return columns * _column_width(curves)
+
+
+def draw_legend(painter: QPainter, place: QRectF, curves: Sequence[Curve], text_color: str) -> None:
+    """Draw lines and names of curves into a place of a figure, in columns where they are many."""
+    painter.setFont(_legend_font())
+    width, rows = _column_width(curves), _rows_in(place.height())
+    for number, (name, color, style) in enumerate(_entries(curves, text_color)):
+        left = place.left() + width * (number // rows)
+        middle = place.top() + _ROW * (number % rows + 0.5)
+        painter.setPen(QPen(QColor(color), 2.0, style))
+        painter.drawLine(QPointF(left, middle), QPointF(left + _LINE, middle))
+        painter.setPen(QColor(text_color))
+        painter.drawText(
+            QRectF(left + _LINE + _GAP, middle - _ROW / 2, width, _ROW),
+            int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft),
+            _elided(name),
+        )
+
+
+def _entries(curves: Sequence[Curve], text_color: str) -> list[tuple[str, str, Qt.PenStyle]]:
+    """Name, color and line style of each entry."""
+    solid, dashed = Qt.PenStyle.SolidLine, Qt.PenStyle.DashLine
+    entries = [(curve.dvh.name, curve.color, dashed if curve.second else solid) for _, curve in named_curves(curves)]
+    return entries + [(SECOND_PLAN, text_color, dashed)] * any(curve.second for curve in curves)
+
+
+def _rows_in(height: float) -> int:
+    return max(int(height // _ROW), 1)
+
+
+def _column_width(curves: Sequence[Curve]) -> float:
+    names = [name for name, _, _ in _entries(curves, theme.PRINT_TEXT)]
+    metrics = QFontMetricsF(_legend_font())
+    return _LINE + 3 * _GAP + max((metrics.horizontalAdvance(_elided(name)) for name in names), default=0.0)
+
+
+def _elided(name: str) -> str:
+    return str(QFontMetricsF(_legend_font()).elidedText(name, Qt.TextElideMode.ElideMiddle, _WIDEST_NAME))
+
+
+def _legend_font() -> QFont:
+    font = QFont()
+    font.setPixelSize(_FONT)
+    return font

@@ -1,5 +1,6 @@
-"""The plot: curves, a line at a dose, a line at a volume, a dose interval, and the voxel that was clicked."""
+"""The plot and its legend: curves, a line at a dose, a line at a volume, a dose interval, marks of a voxel."""
 
+import html
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -7,142 +8,200 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyqtgraph
-from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QWidget
+from qtpy.QtCore import QRectF, QSignalBlocker, Qt, Signal
+from qtpy.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QWidget
 
-from napari_gpubio.dose.gui.axes import Axes, interval_words, thinned
-from napari_gpubio.dose.gui.plot_axis import DoseAxis
-from napari_gpubio.dose.gui.readout import Shown
+from napari_gpubio.dose.gui.curves import SECOND_PLAN, Axes, Curve, named_curves, thin_points
+from napari_gpubio.gui import theme
+from napari_gpubio.gui.connections import connect_all
 
-Array = npt.NDArray[Any]
-SCREEN, PAPER = "#a8adb3", "#222222"  # text and axes: on napari's themes, and on white
-LINK, VOLUME = "#2dffb2", "#ffb347"  # of what is lit in the image, and of the line at a volume
-_SLACK, _LEAST_SHARE = 0.01, 0.4  # of the range that is shown: by how much curves leave it, and what they fill
+_PIXELS_PER_LABEL = 34.0
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_PLAIN_DECADES = (-2, 3)  # that are written in full
+_RANGE_SLACK, _LEAST_SHARE = 0.01, 0.4  # by how much curves may leave the visible range, and how much they must fill
 _NEAR_PIXELS = 24.0
-_MARGINS = 6, 4, 12, 6  # pixels; pyqtgraph moves titles beyond the axes' edges, and half a number may stand there
-_WIDTH, _POINTED = 2, 5  # of curves, pixels: usual, and of the one whose name is pointed at
-_DASHED = Qt.PenStyle.DashLine
-_ON_SCREEN, IN_A_FIGURE = 250, 2000  # points of a curve along its width, and along its height
+_MARGINS = 6, 4, 12, 6  # left, top, right, bottom, pixels; titles and half a label stand out beyond the axes
+_WIDTH, _EMPHASIZED_WIDTH = 2, 5  # of curves, pixels
+_SCREEN_DETAIL, FIGURE_DETAIL = 250, 2000  # points of a curve along its width, and along its height
 _NO_CURVE = np.empty(0), np.empty(0)
+_LEGEND_ROWS = 4  # that are visible without scrolling
+_LEGEND_TIP = "Point at a name to emphasize its curve; click it to highlight voxels inside that structure"
+Array = npt.NDArray[Any]
+Interval = tuple[float, float]
+
+
+class DoseAxis(pyqtgraph.AxisItem):
+    """A horizontal axis; where it is ``logarithmic``, positions are decimal logarithms."""
+
+    logarithmic = False
+
+    def boundingRect(self) -> QRectF:
+        """pyqtgraph: where it may draw; with a grid, pyqtgraph forgets that labels may stand out at both ends."""
+        return super().boundingRect().adjusted(-_MARGINS[2], 0, _MARGINS[2], 0)
+
+    def tickValues(self, low: float, high: float, size: float) -> list[tuple[float, list[float]]]:
+        """pyqtgraph: positions of the ticks, at each level."""
+        if not self.logarithmic:
+            return list(super().tickValues(low, high, size))
+        every = max(1, math.ceil((high - low) * _PIXELS_PER_LABEL / max(size, 1.0)))
+        decades = [float(d) for d in range(math.ceil(low), math.floor(high) + 1) if d % every == 0]
+        between = [d + math.log10(m) for d in range(math.floor(low), math.ceil(high)) for m in range(2, 10)]
+        return [(1.0, decades), (0.1, [at for at in between if every == 1 and low <= at <= high])]
+
+    def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:
+        """pyqtgraph: labels of the ticks of one level; between decades only where few are visible."""
+        if not self.logarithmic:
+            return list(super().tickStrings(values, scale, spacing))
+        low, high = self.range
+        labeled = (2, 5) if spacing < 1 and high - low < 2.5 else ()
+        return [_number(at) if spacing >= 1 or round(10 ** (at % 1)) in labeled else "" for at in values]
+
+
+def _number(at: float) -> str:
+    """The text of a number that is given as its logarithm."""
+    decade = math.floor(at + 1e-9)
+    if _PLAIN_DECADES[0] <= decade <= _PLAIN_DECADES[1]:
+        return f"{10**at:.3g}" if decade < 3 else f"{10**at:.0f}"
+    front = round(10 ** (at - decade))
+    power = f"10{str(decade).translate(_SUPERSCRIPT)}"
+    return power if front == 1 else f"{front}·{power}"
 
 
 class DvhPlot(pyqtgraph.PlotWidget):
-    """Draws histograms and lets lines be dragged.
+    """Draws histograms, and lets lines be dragged.
 
-    Signals carry doses in units of the dose, volumes as on the axis, and the number of a curve (-1: none is near).
+    Signals have doses in units of the dose, volumes as on the axis, and the number of a curve (-1: none is near).
 
     Parameters
     ----------
-    ink
+    text_color
         Color of axes and text.
     background
-        Color behind all, None for the window's.
+        Background color; None for that of the window.
     detail
         Points that a curve is drawn with along its width, and along its height.
     """
 
     dose_dragged = Signal(float)
-    dose_dropped = Signal()
     volume_dragged = Signal(float)
-    band_dragged = Signal(float, float)
-    hovered = Signal(int, float)
+    interval_dragged = Signal(float, float)
+    mouse_moved = Signal(int, float)
     curve_clicked = Signal(int)
 
     def __init__(
-        self, ink: str = SCREEN, background: str | None = None, detail: int = _ON_SCREEN, parent: QWidget | None = None
+        self,
+        text_color: str = theme.TEXT,
+        background: str | None = None,
+        detail: int = _SCREEN_DETAIL,
+        parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent, background=background, axisItems={"bottom": DoseAxis("bottom")})
-        self._ink, self._axes = ink, Axes()
+        self._text_color, self._axes = text_color, Axes()
         self._detail = self._steps = detail
         self._items: list[Any] = []
-        self._curves: tuple[Shown, ...] = ()
-        self._drawn: list[tuple[Array, Array]] = []  # places and volumes of each curve
+        self._curves: tuple[Curve, ...] = ()
+        self._points: list[tuple[Array, Array]] = []  # positions and volumes of each curve
         self._scale: tuple[Any, ...] = ()
-        self._frame: tuple[float, float, float] | None = None
-        self._titles: tuple[Any, ...] = ()
-        self._names: tuple[Any, ...] = ()
+        self._frame: tuple[float, float, float] | None = None  # left, right and top of what was fitted last
+        self._fitted_axes: tuple[Any, ...] = ()
+        self._named_axes: tuple[Any, ...] = ()
         self.showGrid(x=True, y=True, alpha=0.15)
         self.setMenuEnabled(False)
         self.hideButtons()
         for side in ("bottom", "left"):
             axis = self.getAxis(side)
-            axis.setPen(ink)
-            axis.setTextPen(ink)
+            axis.setPen(text_color)
+            axis.setTextPen(text_color)
             axis.enableAutoSIPrefix(False)
             axis.setStyle(showValues=False)  # as long as there is nothing to read
         self.getAxis("left").setWidth(58)
         self.getAxis("bottom").setHeight(42)
-        self.getAxis("bottom").setStyle(hideOverlappingLabels=_MARGINS[2])
         self.plotItem.layout.setContentsMargins(*_MARGINS)
-        self._add_tools()
-        self.scene().sigMouseMoved.connect(self._on_mouse)
-        self.scene().sigMouseClicked.connect(self._on_click)
-        self.plotItem.vb.sigRangeChanged.connect(self._on_zoom)
+        self._add_lines()
+        connect_all(
+            [
+                (self.scene().sigMouseMoved, self._on_mouse),
+                (self.scene().sigMouseClicked, self._on_click),
+                (self.plotItem.vb.sigRangeChanged, self._on_zoom),
+                (self.dose_line.sigDragged, lambda line: self.dose_dragged.emit(self._dose_at(line.value()))),
+                (self.volume_line.sigDragged, lambda line: self.volume_dragged.emit(float(line.value()))),
+                (self.interval.sigRegionChanged, self._on_interval),
+            ]
+        )
 
-    def _add_tools(self) -> None:
-        pen, hover = pyqtgraph.mkPen(LINK, width=2), pyqtgraph.mkPen("#ffffff", width=3)
-        label = {"color": self._ink, "position": 0.93, "movable": False, "fill": "#26293099"}
-        self.dose_line = pyqtgraph.InfiniteLine(angle=90, movable=True, pen=pen, hoverPen=hover, labelOpts=label)
-        self.volume_line = pyqtgraph.InfiniteLine(
-            angle=0, movable=True, pen=pyqtgraph.mkPen(VOLUME, width=2), hoverPen=hover
+    @property
+    def drawn_points(self) -> list[tuple[Array, Array]]:
+        """Positions and volumes of each curve as it is drawn, with fewer points than it has."""
+        return [item.getData() for item in self._items]
+
+    @property
+    def line_widths(self) -> list[int]:
+        """Width of each curve, pixels."""
+        return [item.opts["pen"].width() for item in self._items]
+
+    def _add_lines(self) -> None:
+        pen, hover = pyqtgraph.mkPen(theme.SELECTED, width=2), pyqtgraph.mkPen(theme.WHITE, width=3)
+        volume_pen = pyqtgraph.mkPen(theme.WARNING, width=2)
+        dotted = pyqtgraph.mkPen(self._text_color, width=1, style=Qt.PenStyle.DotLine)
+        self.dose_line = pyqtgraph.InfiniteLine(angle=90, movable=True, pen=pen, hoverPen=hover)
+        self.volume_line = pyqtgraph.InfiniteLine(angle=0, movable=True, pen=volume_pen, hoverPen=hover)
+        self.interval = pyqtgraph.LinearRegionItem(
+            brush=theme.translucent(theme.SELECTED, 34),
+            hoverBrush=theme.translucent(theme.SELECTED, 58),
+            pen=pen,
+            hoverPen=hover,
         )
-        self.band = pyqtgraph.LinearRegionItem(brush=f"{LINK}22", hoverBrush=f"{LINK}3a", pen=pen, hoverPen=hover)
-        self.prescription = pyqtgraph.InfiniteLine(
-            angle=90, pen=pyqtgraph.mkPen(self._ink, width=1, style=Qt.PenStyle.DotLine)
-        )
+        self.prescription = pyqtgraph.InfiniteLine(angle=90, pen=dotted)
         self.marks = pyqtgraph.ScatterPlotItem(size=10, pxMode=True)
         self.marks.setZValue(20)
-        for item in (self.dose_line, self.volume_line, self.band, self.prescription):
+        for item in (self.dose_line, self.volume_line, self.interval, self.prescription):
             item.setVisible(False)
             self.addItem(item, ignoreBounds=True)
         self.addItem(self.marks, ignoreBounds=True)
-        self.dose_line.sigDragged.connect(lambda line: self.dose_dragged.emit(self._dose_at(line.value())))
-        self.dose_line.sigPositionChangeFinished.connect(lambda _: self.dose_dropped.emit())
-        self.volume_line.sigDragged.connect(lambda line: self.volume_dragged.emit(float(line.value())))
-        self.band.sigRegionChanged.connect(self._on_band)
 
     # -- curves ---------------------------------------------------------------------------------------------------
 
-    def show_curves(self, curves: Sequence[Shown], axes: Axes, start: float, edges: Array) -> None:
-        """Draw histograms; see `Axes.curve` for the last two."""
-        anew = len(curves) != len(self._items) or axes.differential != self._axes.differential
-        if anew or (axes.dose_text, axes.volume_text, axes.logarithmic) != self._titles:
-            self._titles, self._frame = (axes.dose_text, axes.volume_text, axes.logarithmic), None
-        kept = self._kept_doses()
+    def draw_curves(self, curves: Sequence[Curve], axes: Axes, start: float, edges: Array) -> None:
+        """Draw histograms; ``start`` and ``edges`` as of `Axes.points_of`."""
+        needs_items = len(curves) != len(self._items) or axes.differential != self._axes.differential
+        if needs_items or (axes.dose_title, axes.volume_title, axes.logarithmic) != self._fitted_axes:
+            self._fitted_axes, self._frame = (axes.dose_title, axes.volume_title, axes.logarithmic), None
+        doses = self._doses_of_lines()
         self._axes = axes
-        if anew:
+        if needs_items:
             self._make_items(len(curves), axes)
-        self._draw(curves, (axes, start, edges))
-        self._name_axes(axes, interval_words(edges, axes) if axes.differential else "", has_values=bool(curves))
-        self._place(kept)
-        self._fit()
+        self._draw_changed(curves, (axes, start, edges))
+        self._name_axes(axes, axes.interval_text(edges) if axes.differential else "", has_values=bool(curves))
+        self._place_lines(doses)
+        self._fit_range()
 
     def _name_axes(self, axes: Axes, intervals: str, *, has_values: bool) -> None:
-        """Name the axes, if they are not named so: numbers and titles take a while to draw."""
-        names = axes.logarithmic, axes.dose_text + intervals, axes.volume_text, has_values
-        if names == self._names:
+        """Name the axes where their titles change, because titles take a while to draw."""
+        names = axes.logarithmic, axes.dose_title + intervals, axes.volume_title, has_values
+        if names == self._named_axes:
             return
-        self._names = names
+        self._named_axes = names
         self.getAxis("bottom").logarithmic = axes.logarithmic
         for side, text in zip(("bottom", "left"), names[1:3], strict=True):
             self.getAxis(side).setStyle(showValues=has_values)
             self.setLabel(side, text)
         self._center_titles()
 
-    def _draw(self, curves: Sequence[Shown], scale: tuple[Axes, float, Array]) -> None:
-        """Draw the curves that are not there yet; their places depend on the scale: axes, start and edges."""
-        told = (*scale[:2], *scale[2])
-        stays = told == self._scale
-        for number, (item, one) in enumerate(zip(self._items, curves, strict=True)):
-            if stays and self._curves[number] is one:
+    def _draw_changed(self, curves: Sequence[Curve], scale: tuple[Axes, float, Array]) -> None:
+        """Draw the curves that have changed; their positions depend on the scale: axes, start and edges."""
+        axes, start, edges = scale
+        key = (axes, start, *edges)
+        for number, (item, curve) in enumerate(zip(self._items, curves, strict=True)):
+            if key == self._scale and self._curves[number] is curve:
                 continue
-            self._drawn[number] = scale[0].curve(one.dvh, *scale[1:])
-            item.setPen(one.color, width=_WIDTH, style=_DASHED if one.second else Qt.PenStyle.SolidLine)
-            item.setData(*thinned(*self._drawn[number], self._steps))
-        self._curves, self._scale = tuple(curves), told
+            self._points[number] = axes.points_of(curve.dvh, start, edges)
+            style = Qt.PenStyle.DashLine if curve.second else Qt.PenStyle.SolidLine
+            item.setPen(curve.color, width=_WIDTH, style=style)
+            item.setData(*thin_points(*self._points[number], self._steps))
+        self._curves, self._scale = tuple(curves), key
 
     def _on_zoom(self, *_: Any) -> None:
-        """Draw with as many points as can be seen in the part that is shown."""
+        """Draw as many points as can be distinguished in the visible range."""
         if self._frame is None:
             return
         (left, right), (bottom, top) = self.plotItem.vb.viewRange()
@@ -150,11 +209,11 @@ class DvhPlot(pyqtgraph.PlotWidget):
         steps = self._detail * 2 ** math.ceil(math.log2(magnified))
         if steps != self._steps:
             self._steps = steps
-            for item, curve in zip(self._items, self._drawn, strict=True):
-                item.setData(*thinned(*curve, steps))
+            for item, curve in zip(self._items, self._points, strict=True):
+                item.setData(*thin_points(*curve, steps))
 
     def _center_titles(self) -> None:
-        """Put the titles of the axes in their middle; pyqtgraph does so for the title that was there before."""
+        """Center the titles of the axes; pyqtgraph does so for the title before."""
         for side in ("bottom", "left"):
             self.getAxis(side).resizeEvent(None)
 
@@ -163,129 +222,190 @@ class DvhPlot(pyqtgraph.PlotWidget):
             self.removeItem(item)
         more = {"x": [0.0, 1.0], "y": [0.0], "stepMode": "center"} if axes.differential else {}
         self._items = [pyqtgraph.PlotCurveItem(**more) for _ in range(count)]
-        self._drawn, self._scale = [_NO_CURVE] * count, ()
+        self._points, self._scale = [_NO_CURVE] * count, ()
         for item in self._items:
             self.addItem(item)
 
-    def point_at(self, number: int) -> None:
-        """Draw one curve thicker than the others; -1: none."""
+    def emphasize_curve(self, number: int) -> None:
+        """Draw one curve thicker than the others; -1 for none."""
         for n, item in enumerate(self._items):
             pen = item.opts["pen"]
-            item.setPen(pen.color(), width=_POINTED if n == number else _WIDTH, style=pen.style())
+            item.setPen(pen.color(), width=_EMPHASIZED_WIDTH if n == number else _WIDTH, style=pen.style())
 
-    def _fit(self) -> None:
-        """Show all of the curves, unless they are seen well as it is: the user may have zoomed in, or is scaling."""
-        if not self._drawn:
+    def _fit_range(self) -> None:
+        """Fit the visible range to the curves, unless they fill it well: the user may have zoomed in, or is scaling."""
+        if not self._points:
             return
-        right = max(float(x[-1]) for x, _ in self._drawn)
-        left = min(float(x[0]) for x, _ in self._drawn)
-        top = max((float(y.max()) for _, y in self._drawn if len(y)), default=1.0)
+        right = max(float(x[-1]) for x, _ in self._points)
+        left = min(float(x[0]) for x, _ in self._points)
+        top = max((float(y.max()) for _, y in self._points if len(y)), default=1.0)
         frame = (left, right, top)
-        if self._frame is None or not self._is_seen_well(frame, self._frame):
+        if self._frame is None or not self._fills_well(frame, self._frame):
             self._frame = frame
             self.setXRange(left, right if right > left else left + 1, padding=0.02)
             self.setYRange(0.0, top or 1.0, padding=0.04)
 
-    def _is_seen_well(self, now: tuple[float, float, float], shown: tuple[float, float, float]) -> bool:
-        """Whether curves in one range fill another one well."""
-        left, right, top = now
-        width, height = shown[1] - shown[0], shown[2]
-        too_wide = left < shown[0] - _SLACK * width or right > shown[1] + _SLACK * width
-        too_high = top > (1 + _SLACK) * height
-        too_small = right - shown[0] < _LEAST_SHARE * width or top < _LEAST_SHARE * height
+    @staticmethod
+    def _fills_well(frame: tuple[float, float, float], fitted: tuple[float, float, float]) -> bool:
+        """Whether curves in one frame fill another one well."""
+        left, right, top = frame
+        width, height = fitted[1] - fitted[0], fitted[2]
+        too_wide = left < fitted[0] - _RANGE_SLACK * width or right > fitted[1] + _RANGE_SLACK * width
+        too_high = top > (1 + _RANGE_SLACK) * height
+        too_small = right - fitted[0] < _LEAST_SHARE * width or top < _LEAST_SHARE * height
         return not (too_wide or too_high or too_small)
 
     # -- lines ----------------------------------------------------------------------------------------------------
 
-    def show_dose_line(self, dose: float | None) -> None:
-        """Put the line at a dose, or take it away."""
+    def place_dose_line(self, dose: float | None) -> None:
+        """Place the line at a dose, or hide it."""
         self.dose_line.setVisible(dose is not None)
         if dose is not None:
-            self.dose_line.setValue(float(self._axes.place_of_dose(dose)))
+            self.dose_line.setValue(float(self._axes.position_of_dose(dose)))
 
-    def show_volume_line(self, volume: float | None) -> None:
-        """Put the line at a volume, as on the axis, or take it away."""
+    def place_volume_line(self, volume: float | None) -> None:
+        """Place the line at a volume, as on the axis, or hide it."""
         self.volume_line.setVisible(volume is not None)
         if volume is not None:
             self.volume_line.setValue(volume)
 
-    def show_band(self, ends: tuple[float, float] | None) -> None:
-        """Put the interval between two doses, or take it away."""
-        self.band.setVisible(ends is not None)
-        if ends is not None:
-            was = self.band.blockSignals(True)
-            self.band.setRegion([float(self._axes.place_of_dose(dose)) for dose in ends])
-            self.band.blockSignals(was)
+    def place_interval(self, doses: Interval | None) -> None:
+        """Place the interval between two doses, or hide it."""
+        self.interval.setVisible(doses is not None)
+        if doses is not None:
+            with QSignalBlocker(self.interval):
+                self.interval.setRegion([float(self._axes.position_of_dose(dose)) for dose in doses])
 
-    def show_prescription(self, dose: float | None) -> None:
-        """Mark the prescription, or take it away."""
+    def place_prescription(self, dose: float | None) -> None:
+        """Mark the prescription, or hide it."""
         self.prescription.setVisible(dose is not None)
         if dose is not None:
-            self.prescription.setValue(float(self._axes.place_of_dose(dose)))
+            self.prescription.setValue(float(self._axes.position_of_dose(dose)))
 
-    def show_marks(self, marks: Sequence[tuple[int, float, bool]]) -> None:
-        """Mark doses on curves: number of the curve, dose, and whether the voxel lies in the structure."""
+    def place_marks(self, marks: Sequence[tuple[int, float, bool]]) -> None:
+        """Mark doses on curves: number of the curve, dose, and whether the voxel lies inside the structure."""
         spots = []
         for number, dose, is_inside in marks:
-            x, y = self._drawn[number]
-            place = float(self._axes.place_of_dose(dose))
-            height = float(y[np.clip(np.searchsorted(x, place) - 1, 0, len(y) - 1)]) if len(x) > len(y) else float(
-                np.interp(place, x, y, right=0.0)
-            )  # fmt: skip
+            x, y = self._points[number]
+            position = float(self._axes.position_of_dose(dose))
+            if len(x) > len(y):  # volumes of intervals
+                height = float(y[np.clip(np.searchsorted(x, position) - 1, 0, len(y) - 1)])
+            else:
+                height = float(np.interp(position, x, y, right=0.0))
             color = self._items[number].opts["pen"].color()
-            look = {"brush": color, "size": 13} if is_inside else {"brush": None, "size": 8}
-            spots.append({"pos": (place, height), "pen": pyqtgraph.mkPen("w" if is_inside else color), **look})
+            style = {"brush": color, "size": 13} if is_inside else {"brush": None, "size": 8}
+            pen = pyqtgraph.mkPen(theme.WHITE if is_inside else color)
+            spots.append({"pos": (position, height), "pen": pen, **style})
         self.marks.setData(spots)
 
-    def _kept_doses(self) -> list[Any]:
-        """Doses of the lines, before the axes change."""
-        low, high = self.band.getRegion()
-        return [self._dose_at(place) for place in (self.dose_line.value(), low, high, self.prescription.value())]
+    def _doses_of_lines(self) -> list[float]:
+        low, high = self.interval.getRegion()
+        return [self._dose_at(x) for x in (self.dose_line.value(), low, high, self.prescription.value())]
 
-    def _place(self, doses: list[Any]) -> None:
-        """Put the lines where their doses are now."""
-        line, low, high, prescription = (float(self._axes.place_of_dose(dose)) for dose in doses)
-        was = self.band.blockSignals(True)
-        self.band.setRegion([low, high])
-        self.band.blockSignals(was)
+    def _place_lines(self, doses: list[float]) -> None:
+        """Place the lines at their doses after the axes have changed."""
+        line, low, high, prescription = (float(self._axes.position_of_dose(dose)) for dose in doses)
+        with QSignalBlocker(self.interval):
+            self.interval.setRegion([low, high])
         self.dose_line.setValue(line)
         self.prescription.setValue(prescription)
 
     # -- the mouse ------------------------------------------------------------------------------------------------
 
-    def _dose_at(self, place: float) -> float:
-        return float(self._axes.dose_at_place(place))
-
-    def _on_band(self, *_: Any) -> None:
-        low, high = self.band.getRegion()
-        self.band_dragged.emit(self._dose_at(low), self._dose_at(high))
-
-    def _on_mouse(self, position: Any) -> None:
-        number = self._curve_at(position)
-        dose = self._dose_at(self.plotItem.vb.mapSceneToView(position).x()) if number >= 0 else 0.0
-        self.hovered.emit(number, dose)
-
-    def _on_click(self, event: Any) -> None:
-        number = self._curve_at(event.scenePos())
-        if number >= 0 and event.button() == Qt.MouseButton.LeftButton:
-            self.curve_clicked.emit(number)
-
-    def _curve_at(self, position: Any) -> int:
-        """The curve nearest to a place on screen, or -1 if none is near."""
+    def curve_at(self, position: Any) -> int:
+        """Return the number of the curve nearest to a position in the scene, or -1 if none is near."""
         box = self.plotItem.vb
-        if not box.sceneBoundingRect().contains(position) or not self._drawn:
+        if not box.sceneBoundingRect().contains(position) or not self._points:
             return -1
         point, pixel = box.mapSceneToView(position), box.viewPixelSize()
-        distances = [_distance(x, y, (point.x(), point.y()), pixel) for x, y in self._drawn]
+        distances = [_distance(x, y, (point.x(), point.y()), pixel) for x, y in self._points]
         nearest = int(np.argmin(distances))
         return nearest if distances[nearest] <= _NEAR_PIXELS else -1
 
+    def _dose_at(self, x: float) -> float:
+        return float(self._axes.dose_at_position(x))
+
+    def _on_interval(self, *_: Any) -> None:
+        low, high = self.interval.getRegion()
+        self.interval_dragged.emit(self._dose_at(low), self._dose_at(high))
+
+    def _on_mouse(self, position: Any) -> None:
+        number = self.curve_at(position)
+        dose = self._dose_at(self.plotItem.vb.mapSceneToView(position).x()) if number >= 0 else 0.0
+        self.mouse_moved.emit(number, dose)
+
+    def _on_click(self, event: Any) -> None:
+        number = self.curve_at(event.scenePos())
+        if number >= 0 and event.button() == Qt.MouseButton.LeftButton:
+            self.curve_clicked.emit(number)
+
 
 def _distance(x: Array, y: Array, point: tuple[float, float], pixel: tuple[float, float]) -> float:
-    """Distance of a point to the points of a curve and to its height there, pixels."""
+    """Distance of a point from a curve in pixels: to its points, and to its height there."""
     if not len(y):
         return np.inf
     ends = x[: len(y)]
     down = np.interp(point[0], ends, y, left=y[0], right=0.0) - point[1]
     near = np.hypot((ends - point[0]) / pixel[0], (y - point[1]) / pixel[1]).min()
     return float(min(abs(down) / pixel[1], near))
+
+
+class LegendStrip(QScrollArea):
+    """Names in the colors of the curves, in as many rows as they need; beyond a few they scroll.
+
+    ``name_clicked`` has the number of a curve, ``name_hovered`` that of the one under the mouse (-1 for none).
+    """
+
+    name_clicked = Signal(int)
+    name_hovered = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.label = QLabel(self)
+        self.label.setWordWrap(True)
+        self.label.setTextFormat(Qt.TextFormat.RichText)
+        self.label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+        self.label.setToolTip(_LEGEND_TIP)
+        connect_all(
+            [
+                (self.label.linkActivated, lambda number: self.name_clicked.emit(int(number))),
+                (self.label.linkHovered, lambda number: self.name_hovered.emit(int(number) if number else -1)),
+            ]
+        )
+        self.setWidget(self.label)
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.hide()
+
+    def name_curves(self, curves: Sequence[Curve]) -> None:
+        """Write the names of the curves."""
+        parts = [_legend_entry(number, curve) for number, curve in named_curves(curves)]
+        if any(curve.second for curve in curves):
+            parts.append(f"<i>{SECOND_PLAN}</i>".replace(" ", "&nbsp;"))
+        text = " &nbsp; ".join(parts)
+        if text != self.label.text():
+            self.name_hovered.emit(-1)  # Qt does not report that the old text is left
+            self.label.setText(text)
+            self._fit_height()
+        self.setVisible(bool(parts))
+
+    def resizeEvent(self, event: Any) -> None:
+        """Qt: another size."""
+        super().resizeEvent(event)
+        self._fit_height()
+
+    def _fit_height(self) -> None:
+        """Take the height of the rows, with room for the borders that a theme adds."""
+        row = self.label.fontMetrics().lineSpacing()
+        needed = self.label.heightForWidth(self.viewport().width()) + row // 2
+        self.setFixedHeight(min(needed, (_LEGEND_ROWS + 1) * row))
+
+
+def _legend_entry(number: int, curve: Curve) -> str:
+    """A name that can be clicked, kept on one line."""
+    name = html.escape(curve.dvh.name).replace(" ", "&nbsp;")
+    style = f"color: {theme.TEXT}; text-decoration: none"
+    line = "╍" if curve.second else "━"
+    return f'<span style="color:{curve.color}">{line}</span>&nbsp;<a href="{number}" style="{style}">{name}</a>'

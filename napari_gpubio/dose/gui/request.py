@@ -1,4 +1,4 @@
-"""What the panel asks for, and how it is answered in a worker: histograms that stay open for painting."""
+"""What a run of the panel needs, and what it returns: histograms that stay open for painting."""
 
 import dataclasses
 import threading
@@ -39,7 +39,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Request:
-    """Everything that one run needs.
+    """The inputs of one run.
 
     Parameters
     ----------
@@ -57,25 +57,25 @@ class Request:
     device: str
 
     @property
-    def layers_with_doses(self) -> tuple[Any, ...]:
-        """All layers that go into a run."""
+    def input_layers(self) -> tuple[Any, ...]:
+        """All layers: doses and structures."""
         return (*(plan.layer for plan in self.plans), *self.layers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """Where one curve comes from.
+    """The structure of one curve.
 
     Parameters
     ----------
     name
-        Of the curve; no other has it.
+        Name of the curve, unique in a run.
     layer
         Labels or Shapes.
     label
-        Which label, or None for contours.
+        Number of the label, or None for contours.
     volume
-        Which of the label volumes; -1 for contours.
+        Number of the label volume; -1 for contours.
     """
 
     name: str
@@ -85,57 +85,57 @@ class Structure:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Counted:
-    """What a run gave.
+class LiveHistograms:
+    """Result of a run.
 
     Parameters
     ----------
     request
-        What was asked for.
+        The inputs.
     doses
-        Of each plan.
+        Dose of each plan.
     structures
         In the order of the curves.
     contours
-        By name, those that are contours.
-    lives
-        The calculations, one for each plan.
+        Structures that are contours, by name.
+    live_dvhs
+        The open calculation of each plan.
     """
 
     request: Request
     doses: tuple[Dose, ...]
     structures: tuple[Structure, ...]
     contours: dict[str, ContourStructure]
-    lives: tuple[LiveDvh, ...]
+    live_dvhs: tuple[LiveDvh, ...]
 
     @property
     def complete(self) -> bool:
         """Whether everything was counted."""
-        return all(live.complete for live in self.lives)
+        return all(dvh.complete for dvh in self.live_dvhs)
 
     def results(self) -> tuple[DvhResult, ...]:
         """The histograms of each plan as they are now."""
-        return tuple(live.result() for live in self.lives)
+        return tuple(dvh.result() for dvh in self.live_dvhs)
 
-    def label_layers(self) -> dict[int, Any]:
-        """The Labels layers by the number of their volume."""
-        return {one.volume: one.layer for one in self.structures if one.volume >= 0}
+    def volume_number(self, layer: Any) -> int:
+        """Number of the label volume of a Labels layer."""
+        return next(one.volume for one in self.structures if one.volume >= 0 and one.layer == layer)
 
     def close(self) -> None:
         """Free what is kept on the device."""
-        for live in self.lives:
-            live.close()
+        for dvh in self.live_dvhs:
+            dvh.close()
 
 
 def frame_at(layer: Any, point: Any) -> int | None:
-    """Which volume of a series is at a position of the viewer; None: the layer is one volume."""
+    """Number of the volume of a series at a position of the viewer, or None if the layer is one volume."""
     if layer.ndim == 3:
         return None
     place = layer.world_to_data(np.asarray(point, np.float64)[-layer.ndim :])
     return int(np.clip(round(float(place[0])), 0, layer.data.shape[0] - 1))
 
 
-def run_steps(request: Request, stop: threading.Event) -> Generator[Step, None, Counted]:
+def run_steps(request: Request, stop: threading.Event) -> Generator[Step, None, LiveHistograms]:
     """Read the layers and count the dose of every structure."""
     yield Step(0, 1, "reading the layers")
     if not request.layers:
@@ -144,36 +144,36 @@ def run_steps(request: Request, stop: threading.Event) -> Generator[Step, None, 
     doses = tuple(dataclasses.replace(d, name=p.name) for d, p in zip(doses, request.plans, strict=True))
     _check_units(doses)
     own, found = _structures(request.layers, doses[0])
-    lives: list[LiveDvh] = []
+    live_dvhs: list[LiveDvh] = []
     try:
         for dose in doses:
             steps = LiveDvh.steps(dose, own, request.settings, device=request.device, stop=stop)
-            lives.append((yield from steps))
-            lives[-1].dvhs()  # here, where structures that leave the dose may be refused
+            live_dvhs.append((yield from steps))
+            live_dvhs[-1].dvhs()  # structures that leave the dose may be refused here, still in the worker
     except BaseException:
-        for live in lives:
-            live.close()
+        for dvh in live_dvhs:
+            dvh.close()
         raise
     contours = {one.name: one for one in own if isinstance(one, ContourStructure)}
-    return Counted(request=request, doses=doses, structures=found, contours=contours, lives=tuple(lives))
+    return LiveHistograms(request=request, doses=doses, structures=found, contours=contours, live_dvhs=tuple(live_dvhs))
 
 
 def _check_units(doses: Sequence[Dose]) -> None:
     units = [dose.unit for dose in doses]
     if len(set(units)) > 1:
-        raise InvalidInput(f"the plans are in {' and '.join(units)}, which cannot share an axis; give both in one unit")
+        raise InvalidInput(f"the plans are in {' and '.join(units)}, which cannot share an axis; convert one of them")
 
 
 def _structures(layers: Sequence[Any], dose: Dose) -> tuple[list[Any], tuple[Structure, ...]]:
-    """Structures of all layers, for the engine and for us, with names that differ."""
-    given: list[tuple[Any, LabelStructures | tuple[ContourStructure, ...]]] = [
+    """Structures of all layers as the engine takes them, and as the panel lists them, with unique names."""
+    kinds: list[tuple[Any, LabelStructures | tuple[ContourStructure, ...]]] = [
         (layer, labels_of(layer) if isinstance(layer, Labels) else contours_of(layer, dose)) for layer in layers
     ]
-    counts = Counter(name for _, kind in given for name in _names(kind))
+    counts = Counter(name for _, kind in kinds for name in _names(kind))
     own: list[Any] = []
     found: list[Structure] = []
     volume = 0
-    for layer, kind in given:
+    for layer, kind in kinds:
         names = [f"{name} ({layer.name})" if counts[name] > 1 else name for name in _names(kind)]
         if isinstance(kind, LabelStructures):
             renamed = dict(zip(kind.values, names, strict=True))

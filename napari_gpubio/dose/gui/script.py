@@ -1,4 +1,4 @@
-"""Copy as Python: from the files of dose and structures to the same histograms."""
+"""Copy as Python: a script that makes the same histograms from the files of dose and structures."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,25 +17,25 @@ from napari_gpubio.dose.napari_io import affine_mm, contours_of, dose_of, labels
 from napari_gpubio.gui.script import call_text, file_name, nifti_file_of
 
 
-def painted(request: Request) -> list[Any]:
-    """Layers that no file holds as they are."""
+def unsaved_layers(request: Request) -> list[Any]:
+    """Return the layers that no file holds as they are."""
     doses = [plan.layer for plan in request.plans if dose_file(plan.layer) is None]
     return doses + [layer for layer in request.layers if not isinstance(layer, Labels) or saved_path(layer) is None]
 
 
 def dose_file(layer: Any) -> Path | None:
-    """Return the NIfTI file that holds exactly what a dose layer shows, or None."""
+    """Return the NIfTI file that holds exactly the values of a dose layer, or None."""
     return nifti_file_of(layer, stored_array(layer))
 
 
 def stored_array(layer: Any) -> Any:
-    """The array (X, Y, Z) or (X, Y, Z, N) of a dose layer, as its file has it."""
+    """Return the array of a dose layer as its file has it, shape (X, Y, Z) or (X, Y, Z, N)."""
     data, axes = np.asarray(layer.data), stored_axes(layer)
     first = data.ndim - 3
     return data.transpose([*(first + axis for axis in axes), *range(first)])
 
 
-def save(layer: Any, folder: Path, request: Request) -> Path:
+def save_layer_for_script(layer: Any, folder: Path, request: Request) -> Path:
     """Write a layer into a folder: NIfTI, or the loops of contours as NumPy arrays; returns the path."""
     if any(layer == plan.layer for plan in request.plans):
         path = folder / f"{file_name(layer.name)}.nii.gz"
@@ -65,11 +65,11 @@ def script_text(
     Parameters
     ----------
     request
-        What the panel is set to.
+        Inputs of the panel.
     saved
-        Where layers that no file holds have been saved, by their name.
+        Files of the layers that had none, by name of the layer.
     metrics, constraints
-        What is told.
+        What the script prints.
     factor, reference
         What doses are multiplied by, and the prescription.
     """
@@ -81,9 +81,9 @@ def script_text(
         lines += _structure_lines(f"part{number}", layer, request, saved)
     parts = ", ".join(f"*part{number}" for number in range(len(request.layers)))
     lines += [f"structures = [{parts}]", f"settings = {call_text('dose', request.settings)}"]
-    told = {"metrics": metrics, "constraints": constraints}
+    printed = {"metrics": metrics, "constraints": constraints}
     for name in plans:
-        lines += _result_lines(name, request.device, factor, reference, told)
+        lines += _result_lines(name, request.device, factor, reference, printed)
     text = "\n".join(lines) + "\n"
     return text.replace("dose\nfrom", "dose\nimport numpy as np\nfrom", 1) if "np." in text else text
 
@@ -99,7 +99,7 @@ def _dose_lines(name: str, plan: Plan, saved: Mapping[str, Path]) -> list[str]:
 
 
 def _laid_out(name: str, array: Any) -> str:
-    """An array as it lies in memory here: samples of voxels are numbered along it."""
+    """Code of an array with the memory order of this one: samples of voxels are numbered along it."""
     return f"np.asfortranarray({name})" if is_turned(array) else f"np.ascontiguousarray({name})"
 
 
@@ -131,31 +131,31 @@ def _world_loops(structure: Any) -> list[Any]:
 
 
 def _result_lines(
-    name: str, device: str, factor: float, reference: float | None, told: Mapping[str, Sequence[Any]]
+    name: str, device: str, factor: float, reference: float | None, printed: Mapping[str, Sequence[Any]]
 ) -> list[str]:
     scaled = f"[one.scaled({factor!r}) for one in result]" if factor != 1 else "list(result)"
     lines = ["", f"result = dose.dvh({name}, structures, settings, device={device!r})", f"dvhs = {scaled}"]
-    asked = [*told["metrics"], *(one.metric for one in told["constraints"])]
-    given = repr(reference)
-    if any(metric.needs_everything for metric in asked):
-        given = f"{reference!r}, everything=everything"
+    metrics = [*printed["metrics"], *(one.metric for one in printed["constraints"])]
+    inputs = repr(reference)
+    if any(metric.needs_everything for metric in metrics):
+        inputs = f"{reference!r}, everything=everything"
         lines += [
             f"everything = dose.whole_dose({name}, settings, device={device!r})  # all that is irradiated",
             *([f"everything = everything.scaled({factor!r})"] if factor != 1 else []),
         ]
-    if told["metrics"]:
-        texts = [str(metric) for metric in told["metrics"]]
+    if printed["metrics"]:
+        texts = [str(metric) for metric in printed["metrics"]]
         lines += [
             f"metrics = [dose.metrics.parse_metric(text) for text in {texts!r}]",
             "for one in dvhs:",
-            f"    values = [dose.metrics.evaluate_metric(metric, one, {given}) for metric in metrics]",
+            f"    values = [dose.metrics.evaluate_metric(metric, one, {inputs}) for metric in metrics]",
             "    print(one.name, *(f'{metric} = {value}' for metric, value in zip(metrics, values)))",
         ]
-    if told["constraints"]:
-        text = "\n".join(map(str, told["constraints"]))
+    if printed["constraints"]:
+        text = "\n".join(map(str, printed["constraints"]))
         lines += [
             f"constraints = dose.metrics.parse_constraints({text!r})",
-            f"for found in dose.metrics.evaluate_constraints(constraints, dvhs, reference_dose={given}):",
+            f"for found in dose.metrics.evaluate_constraints(constraints, dvhs, reference_dose={inputs}):",
             "    print(found.status, found.constraint, found.reason or f'{found.value:.5g}')",
         ]
     return [*lines, f"dose.io.write_curves_csv({f'{name} curves.csv'!r}, dvhs)"]

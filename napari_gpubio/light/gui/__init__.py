@@ -1,4 +1,4 @@
-"""The dock widgets of the light engine."""
+"""The dock widget of the light engine."""
 
 from napari_gpubio.light.gui.panel import LightPanel
 

@@ -15,6 +15,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_gpubio.gui import theme
 from napari_gpubio.light.gui.optodes import Optodes
 
 _COLUMNS = ("Detector", "Radius (mm)", "From source (mm)")
@@ -30,9 +31,9 @@ class DetectorBox(QWidget):
     """Detectors: names, radii, distances."""
 
     changed = Signal(int, object)  # which one, and what of it
-    remove_wanted = Signal(object)  # set of indices
-    load_wanted = Signal()
-    sensitivity_wanted = Signal(int)
+    remove_requested = Signal(object)  # set of indices
+    load_requested = Signal()
+    sensitivity_requested = Signal(int)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -56,9 +57,9 @@ class DetectorBox(QWidget):
         self._table.setFixedHeight(header + _ROW * min(count, _MOST_ROWS) + 4)
         self._table.setVisible(count > 0)
         self._empty.setVisible(count == 0)
-        for button in (self._remove, self._banana):
+        for button in (self._remove, self._sensitivity):
             button.setEnabled(count > 0)
-        self._name_banana()
+        self._name_sensitivity_button()
 
     def _build(self) -> None:
         self._table = QTableWidget(0, len(_COLUMNS), self)
@@ -69,25 +70,25 @@ class DetectorBox(QWidget):
         self._table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self._table.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._table.itemChanged.connect(self._on_edited)
-        self._table.itemSelectionChanged.connect(self._name_banana)
+        self._table.itemSelectionChanged.connect(self._name_sensitivity_button)
         self._empty = QLabel(_EMPTY, self)
         self._empty.setWordWrap(True)
-        self._empty.setStyleSheet("color: #9a9da5;")
+        self._empty.setStyleSheet(theme.MUTED_STYLE)
         buttons = QHBoxLayout()
         self._remove = self._button("Remove", "Remove the chosen detectors, or the last one")
         load = self._button("Load optodes…", "Read sources and detectors of a SNIRF file, and snap them to the surface")
-        self._remove.clicked.connect(lambda: self.remove_wanted.emit(self._chosen()))
-        load.clicked.connect(lambda: self.load_wanted.emit())
+        self._remove.clicked.connect(lambda: self.remove_requested.emit(self._chosen()))
+        load.clicked.connect(lambda: self.load_requested.emit())
         for button, stretch in ((load, 2), (self._remove, 1)):
             buttons.addWidget(button, stretch)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        self._banana = self._button("", _SENSITIVITY)
-        self._banana.clicked.connect(lambda: self.sensitivity_wanted.emit(max(self._chosen())))
+        self._sensitivity = self._button("", _SENSITIVITY)
+        self._sensitivity.clicked.connect(lambda: self.sensitivity_requested.emit(max(self._chosen())))
         for part in (self._empty, self._table):
             layout.addWidget(part)
         layout.addLayout(buttons)
-        layout.addWidget(self._banana)
+        layout.addWidget(self._sensitivity)
 
     def _button(self, text: str, tip: str) -> QPushButton:
         button = QPushButton(text, self)
@@ -98,12 +99,12 @@ class DetectorBox(QWidget):
         rows = {index.row() for index in self._table.selectedIndexes()}
         return rows or {self._table.rowCount() - 1}
 
-    def _name_banana(self) -> None:
+    def _name_sensitivity_button(self) -> None:
         """Say to which detector the sensitivity is asked for: the chosen one, or the last."""
         row = max(self._chosen())
         item = self._table.item(row, 0) if row >= 0 else None
         name = "a detector" if item is None else item.text() or f"detector {row + 1}"
-        self._banana.setText(f"Sensitivity to {name}")
+        self._sensitivity.setText(f"Sensitivity to {name}")
 
     def _on_edited(self, item: Any) -> None:
         what = ("name", "radius_mm")[item.column()]

@@ -1,17 +1,22 @@
-"""Sources and detectors as the user has placed them; unchangeable, so that a change can be taken back."""
+"""Sources and detectors as the user placed them, by mouse or from a file; immutable, so that changes can be undone."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from qtpy.QtCore import Signal
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.gui.picking import MarkerTool
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.gui.tissue import Position, Sight, Tissue, Vector, vector
+from napari_gpubio.light.gui.labels import Position, Sight, Tissue, Vector, vector
+from napari_gpubio.light.io.snirf import read_snirf
 from napari_gpubio.light.source import Source
-from napari_gpubio.light.surface import above_surface, inward_normal
+from napari_gpubio.light.surface import above_surface, inward_normal, nearest_surface
 
 DETECTOR_RADIUS_MM = 1.5
 MOST_DETECTOR_SHARE = 0.05  # of the volume's longest side, so that a detector on a mouse is not as large as its head
@@ -225,3 +230,96 @@ def lifted(tissue: Tissue, point_mm: Position) -> Position:
         If there is no surface.
     """
     return above_surface(tissue.affine, point_mm, inward_normal(tissue.labels, tissue.affine, point_mm))
+
+
+class OptodeTool(MarkerTool):
+    """Turns mouse events of a viewer into places; markers are dragged to a `Sight`, as if it pointed at them."""
+
+    placed = Signal(object, bool)  # sight; whether Shift was held
+
+    def may_begin(self) -> bool:
+        """Nothing is placed or moved while the user wants to look only."""
+        return self.placing
+
+    def clicked(self, event: Any) -> None:
+        """Place something."""
+        self.placed.emit(sight_of(event), "Shift" in event.modifiers)
+
+    def target_of(self, event: Any, anchor: Position) -> Callable[[Any], Sight]:
+        """A marker keeps its distance from the mouse."""
+        offset = _offset(sight_of(event), anchor)
+        return lambda later: sight_of(later).moved(offset)
+
+
+def sight_of(event: Any) -> Sight:
+    """Where the mouse points, of a napari mouse event; axes before the last three (time gates) do not count."""
+    position = np.array(event.position, np.float64)[-3:]
+    if event.view_direction is not None:
+        return Sight(position, np.array(event.view_direction, np.float64)[-3:])
+    first = len(event.position) - 3
+    hidden = [axis for axis in range(3) if first + axis not in event.dims_displayed]
+    return Sight(position, hidden=hidden[0] if len(hidden) == 1 else None)
+
+
+def _offset(sight: Sight, marker: Position) -> Position:
+    """From where the mouse points to a marker, in the slice or across the line of sight."""
+    offset = np.asarray(marker) - sight.position
+    if sight.direction is not None:
+        along = sight.direction / np.linalg.norm(sight.direction)
+        offset -= along * (offset @ along)
+    elif sight.hidden is not None:
+        offset[sight.hidden] = 0.0
+    return offset
+
+
+FAR_MM = 15.0  # further from the surface than a cap can be: the file is in other coordinates
+
+
+@dataclass(frozen=True, slots=True)
+class Montage:
+    """Sources and detectors on the surface, and what to say of them."""
+
+    optodes: Optodes
+    told: str
+
+
+def read_montage(path: str | Path, tissue: Tissue) -> Montage:
+    """Read sources and detectors from a SNIRF file and snap them to the surface.
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be read, holds no positions, or there is no surface.
+    """
+    read = read_snirf(path)
+    sources = [
+        Placement(entry_mm=(0.0, 0.0, 0.0), direction=(0.0, 0.0, 1.0), name=name).on_surface(tissue, point)
+        for name, point in zip(read.sources, _snapped(read.source_positions_mm, tissue), strict=True)
+    ]
+    empty = Optodes(sources=tuple(sources))
+    places = [lifted(tissue, point) for point in _snapped(read.detector_positions_mm, tissue)]
+    radius = empty.usual_radius_mm(tissue)
+    detectors = tuple(
+        Detector(position_mm=vector(place), radius_mm=radius, name=name)
+        for name, place in zip(read.detectors, places, strict=True)
+    )
+    optodes = Optodes(sources=tuple(sources), detectors=detectors)
+    positions = np.concatenate([read.source_positions_mm, read.detector_positions_mm])
+    return Montage(optodes, _told(optodes, positions, read.notes))
+
+
+def _snapped(positions_mm: npt.NDArray[np.float64], tissue: Tissue) -> list[npt.NDArray[np.float64]]:
+    return [nearest_surface(tissue.labels, tissue.affine, position) for position in positions_mm]
+
+
+def _told(optodes: Optodes, positions_mm: npt.NDArray[np.float64], notes: tuple[str, ...]) -> str:
+    """How many there are, and how far they were from the surface."""
+    on_surface = [source.entry_mm for source in optodes.sources] + [d.position_mm for d in optodes.detectors]
+    moved = np.linalg.norm(np.array(on_surface) - positions_mm, axis=1)
+    text = (
+        f"{len(optodes.sources)} sources and {len(optodes.detectors)} detectors were moved onto the surface, by "
+        f"{np.median(moved):.1f} mm (at most {moved.max():.1f} mm)."
+    )
+    if moved.max() > FAR_MM:
+        text += " That is far: the file is probably in other coordinates than these labels. Check where they lie."
+    return " ".join([text, *notes])

@@ -10,9 +10,9 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QWidget
 
+from napari_gpubio.gui import theme
+
 Array = npt.NDArray[Any]
-COLORS = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#9f9fff")  # told apart by everybody
-TEXT = "#a8adb3"  # read on a dark and on a light ground
 MOST_DECADES = 8.0
 _BAND_OPACITY = 60
 _MOST_TISSUES, _PIXELS_PER_LETTER = 60, 8
@@ -54,12 +54,13 @@ class LogPlot(pyqtgraph.PlotWidget):
         self.showGrid(x=True, y=True, alpha=0.15)
         self.setMenuEnabled(False)
         for side in ("bottom", "left"):
-            self.getAxis(side).setPen(TEXT)
-            self.getAxis(side).setTextPen(TEXT)
+            self.getAxis(side).setPen(theme.TEXT)
+            self.getAxis(side).setTextPen(theme.TEXT)
             self.getAxis(side).enableAutoSIPrefix(False)
         self.getAxis("left").setWidth(64)
         self.getAxis("bottom").setHeight(40)
-        self.legend = self.addLegend(offset=(-8, 8), labelTextColor=TEXT, brush="#26293088", verSpacing=-4)
+        style = {"labelTextColor": theme.TEXT, "brush": theme.PLOT_BACKGROUND, "verSpacing": -4}
+        self.legend = self.addLegend(offset=(-8, 8), **style)
         self._top = -np.inf
         self.name_axes(x_text, y_text)
 
@@ -123,15 +124,15 @@ class LogPlot(pyqtgraph.PlotWidget):
         if len(begins) > _MOST_TISSUES:
             return
         ends = np.append(begins[1:], len(x) - 1)
-        for first, last in zip(begins, ends, strict=True):
+        for first, last in zip(begins.tolist(), ends.tolist(), strict=True):
             name = names.get(int(labels[first]), "outside")
             room = self.width() * (x[last] - x[first]) / (x[-1] - x[0])
             named = room > _PIXELS_PER_LETTER * len(name)
             self._add_border(float(x[max(first - 1, 0)] + x[first]) / 2, name if named else "")
 
     def _add_border(self, at: float, name: str) -> None:
-        pen = pyqtgraph.mkPen(TEXT, width=1, style=Qt.PenStyle.DotLine)
-        options = {"position": 0.03, "color": TEXT, "anchors": [(0, 1), (0, 1)]}
+        pen = pyqtgraph.mkPen(theme.TEXT, width=1, style=Qt.PenStyle.DotLine)
+        options = {"position": 0.03, "color": theme.TEXT, "anchors": [(0, 1), (0, 1)]}
         self.addItem(pyqtgraph.InfiniteLine(at, pen=pen, label=name, labelOpts=options), ignoreBounds=True)
 
     def _add_band(self, x: Array, y: Array, error: Array, color: str) -> None:

@@ -11,18 +11,13 @@ from qtpy.QtWidgets import QApplication, QHeaderView, QLabel, QTableWidget, QTab
 from qtpy.QtWidgets import QWidget as Widget
 
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui import theme
 from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.light.gui.plots_axes import COLORS, LogPlot
-from napari_gpubio.light.gui.results_table import chip
-from napari_gpubio.light.numbers import (
-    DetectorNumbers,
-    TimeSpread,
-    detector_numbers,
-    label_name,
-    number_text,
-    time_spread,
-)
+from napari_gpubio.light.gui.number_table import chip
+from napari_gpubio.light.gui.plots_axes import LogPlot
 from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.statistics import DetectorNumbers, TimeSpread, detector_numbers, label_name, time_spread
+from napari_gpubio.light.summary import number_text
 
 EMPTY = "No result yet: place a source and press Run."
 NONE = "There are no detectors: place some on the surface and press Run."
@@ -166,7 +161,7 @@ class DetectorTable(QTableWidget):
 
 def color_of(detector: int) -> str:
     """Color of a detector's curve."""
-    return COLORS[detector % len(COLORS)]
+    return theme.CURVES[detector % len(theme.CURVES)]
 
 
 def few_text(numbers: tuple[DetectorNumbers, ...]) -> str:

@@ -1,8 +1,13 @@
-"""Choose optical properties for rows of the table: a tissue of the literature, or what a tissue is made of."""
+"""Choose optical properties for rows of a table: a tissue from the literature, or a composition of chromophores."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import pyqtgraph
+from qtpy.QtCore import Qt
 from qtpy.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -14,17 +19,107 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.light.gui.preset_composition import CompositionForm
-from napari_gpubio.light.gui.preset_plot import PresetPlot
-from napari_gpubio.light.gui.preset_tissues import TissueList
-from napari_gpubio.light.gui.property_rows import PropertyRow
+from napari_gpubio.light.gui.preset_tissues import CompositionForm, TissueList
+from napari_gpubio.light.gui.table_rows import PropertyRow, unit_factor
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.tissue import Composition, Preset, preset_names
 
+COLORS = {"µa": theme.WARNING, "µs′": theme.ACCENT}
+_STEP_NM, _MARGIN_NM = 5.0, 15.0
+_EMPTY_NM, _EMPTY_DECADES = (400.0, 1000.0), (-3, 1)
+
+
+class PresetPlot(pyqtgraph.PlotWidget):
+    """mu_a and mu_s' of a recipe, with a line at the wavelength and dots where a table has its rows.
+
+    Parameters
+    ----------
+    unit
+        Of the coefficients, ``1/mm`` or ``1/cm``.
+    """
+
+    def __init__(self, unit: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent, background=None)
+        self._factor = float(unit_factor("mua_per_mm", unit))
+        self.setMinimumHeight(150)
+        self.setMouseEnabled(x=False, y=False)
+        self.setMenuEnabled(False)
+        self.hideButtons()
+        self.setLogMode(x=False, y=True)
+        names = " and ".join(f'<span style="color: {color}">{name}</span>' for name, color in COLORS.items())
+        self.setTitle(f"{names} ({unit}) over the wavelength (nm)", size="9pt")
+        self._curves = [self._curve(color) for color in COLORS.values()]
+        self._line = pyqtgraph.InfiniteLine(pen=pyqtgraph.mkPen(theme.MUTED, style=Qt.PenStyle.DashLine))
+        self.addItem(self._line)
+
+    def show_recipe(self, recipe: Preset | Composition | None, wavelength_nm: float) -> None:
+        """Draw a recipe, or nothing but the wavelength."""
+        self._line.setValue(wavelength_nm)
+        at = sample_wavelengths(recipe)
+        values = spectra(recipe, at) * self._factor
+        is_row = np.isin(at, table_wavelengths(recipe))
+        for curve, one in zip(self._curves, values, strict=True):
+            curve.setData(at, one, connect="finite", symbolSize=np.where(is_row, 6, 0))
+        self._set_range([*at, wavelength_nm], values[np.isfinite(values)])
+
+    def _set_range(self, wavelengths_nm: list[float], values: npt.NDArray[np.float64]) -> None:
+        """Show whole decades, so that the axis has few and round numbers."""
+        across = wavelengths_nm if len(wavelengths_nm) > 1 else [*wavelengths_nm, *_EMPTY_NM]
+        low, high = _EMPTY_DECADES
+        if len(values):
+            low, high = math.floor(math.log10(values.min())), math.ceil(math.log10(values.max()) + 1e-9)
+        high = max(high, low + 1)
+        self.setXRange(min(across) - _MARGIN_NM, max(across) + _MARGIN_NM, padding=0)
+        self.setYRange(low, high, padding=0.04)
+        self.getAxis("left").setTicks(decade_ticks(int(low), int(high)))
+
+    def _curve(self, color: str) -> pyqtgraph.PlotDataItem:
+        return self.plot([], [], pen=pyqtgraph.mkPen(color, width=1), symbol="o", symbolBrush=color, symbolPen=None)
+
+
+def decade_ticks(low: int, high: int) -> list[list[tuple[float, str]]]:
+    """Ticks of a logarithmic axis: the decades with their numbers, and 2 to 9 of each without."""
+    decades = range(low, high + 1)
+    return [
+        [(float(decade), f"{10.0**decade:g}") for decade in decades],
+        [(decade + math.log10(part), "") for decade in decades[:-1] for part in range(2, 10)],
+    ]
+
+
+def table_wavelengths(recipe: Preset | Composition | None) -> list[float]:
+    """Wavelengths at which a preset is tabulated, nm."""
+    return [row.wavelength_nm for row in recipe.rows] if isinstance(recipe, Preset) else []
+
+
+def sample_wavelengths(recipe: Preset | Composition | None) -> npt.NDArray[np.float64]:
+    """Wavelengths at which a recipe is drawn, nm: those of its table, and steps between."""
+    if recipe is None:
+        return np.empty(0)
+    low, high = recipe.range_nm
+    return np.unique([*np.arange(low, high, _STEP_NM), high, *table_wavelengths(recipe)])
+
+
+def spectra(recipe: Preset | Composition | None, wavelengths_nm: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """mu_a and mu_s' in 1/mm, shape (2, wavelengths); NaN where they are not known, or 0, which has no logarithm."""
+    found = np.full((2, len(wavelengths_nm)), math.nan)
+    for index, wavelength in enumerate(wavelengths_nm):
+        found[:, index] = _pair(recipe, float(wavelength))
+    return np.where(found > 0, found, math.nan)
+
+
+def _pair(recipe: Preset | Composition | None, wavelength_nm: float) -> tuple[float, float]:
+    try:
+        medium = None if recipe is None else recipe.medium(wavelength_nm)
+    except InvalidInput:
+        medium = None
+    return (math.nan, math.nan) if medium is None else (medium.mua_per_mm, medium.musp_per_mm)
+
+
 SHORTEST_NM, LONGEST_NM = 300.0, 1100.0
 CHOOSE = "Choose a tissue."
-_GOOD, _BAD = "", "color: #d6942a;"
+_GOOD, _BAD = "", theme.MISSING_STYLE
 
 
 def wavelength_box(wavelength_nm: float, parent: QWidget) -> NumberBox:
@@ -43,14 +138,23 @@ class PresetDialog(QDialog):
         The wavelength to begin with.
     unit
         Of the coefficients on screen, ``1/mm`` or ``1/cm``.
+    word
+        What a row is called: ``label`` or ``layer``.
     """
 
     def __init__(
-        self, rows: Sequence[PropertyRow], wavelength_nm: float, unit: str = "1/mm", parent: QWidget | None = None
+        self,
+        rows: Sequence[PropertyRow],
+        wavelength_nm: float,
+        unit: str = "1/mm",
+        parent: QWidget | None = None,
+        *,
+        word: str = "label",
     ) -> None:
         super().__init__(parent)
         self._unit = unit
-        self.setWindowTitle("Optical properties of " + (rows[0].title if len(rows) == 1 else f"{len(rows)} labels"))
+        name = f" ({rows[0].name})" if len(rows) == 1 and rows[0].name else ""
+        self.setWindowTitle(f"Optical properties of {_described(rows, word)}{name}")
         self._wavelength = wavelength_box(wavelength_nm, self)
         self.tissues = TissueList(unit, self)
         self.composition = CompositionForm(self)
@@ -61,7 +165,7 @@ class PresetDialog(QDialog):
         self._text = QLabel(self)
         self._text.setWordWrap(True)
         self._buttons = QDialogButtonBox(self)
-        self._use = self._buttons.addButton(f"Use for {_labels(rows)}", QDialogButtonBox.ButtonRole.AcceptRole)
+        self._use = self._buttons.addButton(f"Use for {_described(rows, word)}", QDialogButtonBox.ButtonRole.AcceptRole)
         self._buttons.addButton("Cancel", QDialogButtonBox.ButtonRole.RejectRole)
         self._build()
         self._connect()
@@ -93,7 +197,7 @@ class PresetDialog(QDialog):
 
     def _build(self) -> None:
         shared = QLabel("of every row that comes from a preset", self)
-        shared.setStyleSheet("color: #8b8e95;")
+        shared.setStyleSheet(theme.MUTED_STYLE)
         top = QHBoxLayout()
         top.addWidget(QLabel("Wavelength", self))
         top.addWidget(self._wavelength)
@@ -151,5 +255,5 @@ def medium_text(medium: Medium, unit: str) -> str:
     return f"{coefficients}   g {row.short_text('g')}   n {row.short_text('n')}\n{medium.source}"
 
 
-def _labels(rows: Sequence[PropertyRow]) -> str:
-    return f"label {rows[0].label}" if len(rows) == 1 else f"{len(rows)} labels"
+def _described(rows: Sequence[PropertyRow], word: str) -> str:
+    return f"{word} {rows[0].label}" if len(rows) == 1 else f"{len(rows)} {word}s"

@@ -1,52 +1,43 @@
-"""The table of optical properties of the dock widget "Light transport"."""
+"""The table of optical properties of labels."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from qtpy.QtCore import QModelIndex, QPoint, Qt, Signal
-from qtpy.QtWidgets import (
-    QComboBox,
-    QFileDialog,
-    QHBoxLayout,
-    QLabel,
-    QMenu,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from qtpy.QtCore import QModelIndex, Signal
+from qtpy.QtWidgets import QLabel, QMenu, QPushButton, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
-from napari_gpubio.light.gui.preset_dialog import PresetDialog, wavelength_box
-from napari_gpubio.light.gui.preset_origin import origins
-from napari_gpubio.light.gui.property_columns import Rgba
-from napari_gpubio.light.gui.property_message import PropertyMessage
-from napari_gpubio.light.gui.property_model import NO_LABELS, PropertyModel
-from napari_gpubio.light.gui.property_rows import UNITS
-from napari_gpubio.light.gui.property_view import PropertyView
+from napari_gpubio.gui.file_dialogs import open_path, save_path
+from napari_gpubio.light.gui.optical_table import OpticalTable, row_of
+from napari_gpubio.light.gui.preset_dialog import wavelength_box
+from napari_gpubio.light.gui.preset_tissues import origins
+from napari_gpubio.light.gui.property_model import NO_LABELS, PropertyModel, Rgba
+from napari_gpubio.light.gui.table_rows import PropertyRow, Recipe
+from napari_gpubio.light.gui.table_views import PropertyView
 from napari_gpubio.light.io.table import read_table, write_table
 from napari_gpubio.light.model import Medium
 
 FILES = "Optical properties (*.csv *.json)"
 
 
-class PropertyTable(QWidget):
+class PropertyTable(OpticalTable):
     """One row of optical properties for each label of a layer.
 
     ``changed`` says that `media` may give something else, ``label_selected`` which row the user went to.
     """
 
-    changed = Signal()
     label_selected = Signal(int)
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.model = PropertyModel(self)
-        self.view = PropertyView(self.model, self)
-        self.message = PropertyMessage(self.model, self)
+        model = PropertyModel()
+        view = PropertyView(model)
+        super().__init__(model, view, _sentence(NO_LABELS), "label", parent)
+        model.setParent(self)
+        self.model, self.view = model, view
         self._build()
         self._connect()
-        self._show_state()
+        self.update_state()
 
     # -- what the panel needs -------------------------------------------------------------------------------------
 
@@ -100,15 +91,6 @@ class PropertyTable(QWidget):
         self._wavelength.setValue(wavelength_nm)
 
     @property
-    def unit(self) -> str:
-        """The unit of the coefficients on screen."""
-        return self.model.unit
-
-    def set_unit(self, unit: str) -> None:
-        """Show coefficients in 1/mm or 1/cm; what `media` gives stays."""
-        self._unit.setCurrentText(unit)
-
-    @property
     def selected_label(self) -> int | None:
         """The label of the current row, or None."""
         index = self.view.currentIndex()
@@ -123,16 +105,18 @@ class PropertyTable(QWidget):
 
     # -- presets and files ----------------------------------------------------------------------------------------
 
-    def choose_preset(self) -> None:
-        """Let the user choose a preset for the selected rows."""
-        rows = self.view.selected_rows()
-        if not rows:
-            return
-        dialog = PresetDialog([self.model.row(row) for row in rows], self.wavelength_nm, self.unit, self)
-        if dialog.exec() and (recipe := dialog.recipe) is not None:
-            self.set_wavelength(dialog.wavelength_nm)
-            self.model.fill(rows, recipe)
-        dialog.deleteLater()
+    def preset_rows(self, rows: Sequence[int]) -> list[PropertyRow]:
+        """Return rows as the dialog of presets takes them."""
+        return [self.model.row(row) for row in rows]
+
+    def fill(self, rows: Sequence[int], recipe: Recipe, wavelength_nm: float) -> None:
+        """Give rows the properties of a preset; every row that has one follows to the wavelength."""
+        self.set_wavelength(wavelength_nm)
+        self.model.fill(rows, recipe)
+
+    def menu(self) -> QMenu:
+        """The menu of the right mouse button."""
+        return self._menu
 
     def load(self, path: str | Path) -> None:
         """Fill the table from a file; what goes wrong is shown as a sentence."""
@@ -165,40 +149,24 @@ class PropertyTable(QWidget):
     # -- the inside -----------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        self._empty = QLabel(f"{NO_LABELS[0].upper()}{NO_LABELS[1:]}".replace("-", "\u2011"), self)
-        self._empty.setWordWrap(True)
-        self._empty.setStyleSheet("color: #8b8e95; padding: 12px;")
-        self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._wavelength = wavelength_box(self.wavelength_nm, self)
+        self._wavelength.setToolTip("Rows that came from presets follow the wavelength; typed ones stay")
+        self.unit_box.setToolTip("Unit of µa, µs and µs′ on screen")
+        more = QPushButton("More", self)
+        self._menu = self._make_menu()
+        more.setMenu(self._menu)
+        top = row_of(QLabel("Wavelength", self), self._wavelength, None, QLabel("Unit", self), self.unit_box)
+        buttons = row_of(self.preset_button, self.undo_button, more, stretch_first=True)
         self._filled = QWidget(self)
         for owner, parts in (
-            (self, (self._empty, self._filled)),
-            (self._filled, (self._top_row(), self.view, self.message, self._button_row())),
+            (self, (self.empty, self._filled)),
+            (self._filled, (top, self.view, self.message, buttons)),
         ):
             layout = QVBoxLayout(owner)
             layout.setContentsMargins(0, 0, 0, 0)
             layout.setSpacing(5)
             for part in parts:
                 layout.addWidget(part)
-
-    def _top_row(self) -> QWidget:
-        self._wavelength = wavelength_box(self.wavelength_nm, self)
-        self._wavelength.setToolTip("Rows that came from presets follow the wavelength; typed ones stay")
-        self._unit = _Choice(self)
-        self._unit.addItems(list(UNITS))
-        self._unit.setToolTip("Unit of µa, µs and µs′ on screen")
-        return _in_a_row(QLabel("Wavelength", self), self._wavelength, None, QLabel("Unit", self), self._unit)
-
-    def _button_row(self) -> QWidget:
-        self._preset = QPushButton("Preset…", self)
-        self._preset.setToolTip("Fill the selected rows by tissue and wavelength, or from chromophores")
-        self._preset.clicked.connect(self.choose_preset)
-        self._undo = QPushButton("Undo", self)
-        self._undo.setToolTip("Take the last change of the table back (Ctrl+Z)")
-        self._undo.clicked.connect(self.model.undo)
-        self._more = QPushButton("More", self)
-        self._menu = self._make_menu()
-        self._more.setMenu(self._menu)
-        return _in_a_row(self._preset, self._undo, self._more)
 
     def _make_menu(self) -> QMenu:
         menu = QMenu(self)
@@ -217,76 +185,33 @@ class PropertyTable(QWidget):
 
     def _connect(self) -> None:
         self.model.changed.connect(self.changed)
-        self.model.judged.connect(self._show_state)
-        self._unit.currentTextChanged.connect(self.model.set_unit)
         self._wavelength.valueChanged.connect(self.model.set_wavelength)
         self.view.selectionModel().currentRowChanged.connect(self._on_row)
-        self.view.selectionModel().selectionChanged.connect(self._show_state)
-        self.view.typing.connect(self._on_typing)
-        self.view.typed.connect(self._show_state)
-        self.view.left_out.connect(self._on_left_out)
-        self.view.customContextMenuRequested.connect(self._on_context_menu)
-        self.message.problem_clicked.connect(self.view.go_to)
 
     def _on_row(self, index: QModelIndex, *_: QModelIndex) -> None:
         if index.isValid():
             self.label_selected.emit(self.model.labels[index.row()])
 
-    def _on_typing(self, problem: str) -> None:
-        if problem:
-            self.message.say(problem, "error")
-        else:
-            self._show_state()
-
-    def _on_left_out(self, count: int) -> None:
-        if count:
-            self.message.say(f"{count} pasted values lie beyond the table and were left out", "missing")
-
-    def _on_context_menu(self, at: QPoint) -> None:
-        self._menu.exec(self.view.viewport().mapToGlobal(at))
-
-    def _show_state(self, *_: Any) -> None:
+    def update_state(self, *_: Any) -> None:
         """Show what the model holds: table or hint, what is wrong, which buttons can be used."""
+        super().update_state()
         filled = self.model.rowCount() > 0
-        self._empty.setVisible(not filled)
+        self.empty.setVisible(not filled)
         self._filled.setVisible(filled)
-        index = self.view.currentIndex()
-        self.message.show_table((index.row(), index.column()) if index.isValid() else None)
-        rows = self.view.selected_rows()
-        self._preset.setEnabled(bool(rows))
-        self._preset.setText(_preset_text([self.model.labels[row] for row in rows]))
-        self._undo.setEnabled(self.model.can_undo)
+        self.preset_button.setText(_preset_text([self.model.labels[row] for row in self.view.selected_rows()]))
 
     def _on_load(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Load optical properties", "", FILES)
-        if path:
+        if path := open_path(self, "Load optical properties", FILES):
             self.load(path)
 
     def _on_save(self) -> None:
-        path, _ = QFileDialog.getSaveFileName(self, "Save optical properties", "optical properties.csv", FILES)
-        if path:
+        if path := save_path(self, "Save optical properties", FILES, name="optical properties.csv"):
             self.save(path)
 
 
-class _Choice(QComboBox):
-    """A choice that the wheel leaves alone unless it was clicked before."""
-
-    def wheelEvent(self, event: Any) -> None:
-        """Qt: the wheel was turned over it."""
-        if self.hasFocus():
-            super().wheelEvent(event)
-        else:
-            event.ignore()
-
-
-def _in_a_row(*parts: QWidget | None) -> QWidget:
-    """Widgets side by side, the first as wide as can be; None is a gap."""
-    whole = QWidget()
-    row = QHBoxLayout(whole)
-    row.setContentsMargins(0, 0, 0, 0)
-    for index, part in enumerate(parts):
-        row.addStretch(1) if part is None else row.addWidget(part, int(index == 0 and None not in parts))
-    return whole
+def _sentence(text: str) -> str:
+    """A text with a large first letter, not broken at hyphens."""
+    return f"{text[0].upper()}{text[1:]}".replace("-", "\u2011")
 
 
 def _preset_text(labels: list[int]) -> str:

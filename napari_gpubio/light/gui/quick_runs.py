@@ -1,4 +1,4 @@
-"""Quick runs that follow every change of the inputs; the newest wins, and each shows at least a first picture."""
+"""Quick runs that follow every change of the inputs; the newest wins, and each shows at least one preview."""
 
 from collections.abc import Callable, Generator
 from threading import Event
@@ -8,35 +8,39 @@ from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.jobs import LatestJob, MakeSteps, Outcome
+from napari_gpubio.light.gui.request import Displayed
 
-OUTDATED = "the picture is from before this change; press Run"
-STILL_RUNNING = "The run under way is for the inputs as they were. Press Stop, then Run, for the new ones."
-Run = Callable[[Any, Event, Callable[[], bool]], Generator[Step, None, Any]]
+Run = Callable[[Any, Event, Callable[[], bool]], Generator[Step, None, Displayed[Any]]]
 _STARTING = "starting … (the first run on a machine compiles, up to a minute)"
 
 
 class QuickRuns(QObject):
     """Runs few photons for the newest request.
 
+    ``displayed`` carries a result with its layers, ``status_changed`` and ``failed`` sentences.
+
     Parameters
     ----------
     run
-        Returns the steps of a request, which give a picture; called with the request, the event that ends the run, and
-        a function that says whether a newer request waits.
+        Returns the steps of a request; called with the request, the event that ends the run, and a function that says
+        whether a newer request waits.
     """
 
-    drawn = Signal(object)  # a picture
+    displayed = Signal(object)
     status_changed = Signal(str)
     failed = Signal(str)
+    _stepped = Signal(object)  # from the worker: number of the run, step
 
     def __init__(self, run: Run, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.busy = False
         self._run = run
         self._newest = 0
-        self._rest = ""  # what the last look left to do
+        self._rest = ""  # what the last quick run left to do
+        self._warm = False
         self._job = LatestJob(self)
         self._job.finished.connect(self._on_finished)
+        self._stepped.connect(self._on_step)
 
     def submit(self, request: Any) -> None:
         """Run this; one that is under way ends as soon as it has something to show."""
@@ -58,56 +62,33 @@ class QuickRuns(QObject):
         self._job.abandon()
 
     def _steps(self, request: Any, number: int) -> MakeSteps:
-        def steps(stop: Event) -> Generator[Step, None, tuple[int, Any]]:
-            picture = yield from self._run(request, stop, lambda: self._newest != number)
-            return number, picture
-
-        return steps
-
-    def _on_finished(self, outcome: Outcome) -> None:
-        number, picture = outcome.result or (self._newest, None)
-        self.busy = number != self._newest
-        if picture is None:
-            self.status_changed.emit("")
-            self.failed.emit(outcome.error)
-        else:
-            self.drawn.emit(picture)
-            self.status_changed.emit(f"quick look with {picture.result.launched:,} photons{self._rest}")
-
-
-class FollowedQuickRuns(QuickRuns):
-    """Quick runs that take a while: their steps and previews are shown, too."""
-
-    _stepped = Signal(object)  # from the worker: number of the run, step
-
-    def __init__(self, run: Run, parent: QObject | None = None) -> None:
-        super().__init__(run, parent)
-        self._warm = False
-        self._stepped.connect(self._on_step)
-
-    def _steps(self, request: Any, number: int) -> MakeSteps:
-        make = super()._steps(request, number)
-
-        def steps(stop: Event) -> Generator[Step, None, tuple[int, Any]]:
-            inner = make(stop)
+        def steps(stop: Event) -> Generator[Step, None, tuple[int, Displayed[Any]]]:
+            inner = self._run(request, stop, lambda: self._newest != number)
             while True:
                 try:
                     step = next(inner)
                 except StopIteration as end:
-                    return end.value
+                    return number, end.value
                 self._stepped.emit((number, step))
                 yield step
 
         return steps
 
-    def _on_step(self, told: tuple[int, Step]) -> None:
-        number, step = told
+    def _on_step(self, numbered: tuple[int, Step]) -> None:
+        number, step = numbered
         if number == self._newest and self.busy:
             far = f"{step.done:,} of {step.total:,} photons" if step.done or self._warm else _STARTING
-            self.status_changed.emit(f"quick look: {far}")
+            self.status_changed.emit(f"quick run: {far}")
             if step.preview is not None:
-                self.drawn.emit(step.preview)
+                self.displayed.emit(step.preview)
 
     def _on_finished(self, outcome: Outcome) -> None:
         self._warm |= outcome.result is not None
-        super()._on_finished(outcome)
+        number, displayed = outcome.result or (self._newest, None)
+        self.busy = number != self._newest
+        if displayed is None:
+            self.status_changed.emit("")
+            self.failed.emit(outcome.error)
+        else:
+            self.displayed.emit(displayed)
+            self.status_changed.emit(f"quick run with {displayed.traced.launched:,} photons{self._rest}")

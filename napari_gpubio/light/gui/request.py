@@ -1,35 +1,94 @@
-"""What the light panel asks for, read in the GUI thread, and how it is answered in a worker."""
+"""Requests to the light engine, read in the GUI thread, and how a worker answers them: results with their layers."""
 
 import dataclasses
+import math
 import threading
-from collections.abc import Callable, Generator
+import time
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import LayerData
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.gui.pictured import pictured
-from napari_gpubio.light.gui.tissue import Tissue
+from napari_gpubio.light.gui.labels import Tissue
+from napari_gpubio.light.layers.beams import Beam, convolved
+from napari_gpubio.light.layers.model import LayeredMedium
+from napari_gpubio.light.layers.napari_io import picture_layer
+from napari_gpubio.light.layers.result import LayeredResult
+from napari_gpubio.light.layers.run import simulate_steps as layer_steps
+from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.napari_io import DECADES, error_layer, fluence_layer
-from napari_gpubio.light.numbers import PER_PHOTON, FluenceUnit
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import needed_memory_mb, simulate_steps
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
+from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 
-QUICK_PHOTONS = 100_000
+VOXEL_QUICK_PHOTONS, LAYER_QUICK_PHOTONS = 100_000, 10_000
+PREVIEW_SECONDS = 0.2  # between two previews of a run
+_PREVIEW_SHARE = 4.0  # and at least so many times as long as it takes to make one
+Result = TypeVar("Result")
+Preview = TypeVar("Preview")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """How a result is drawn."""
+class DisplayOptions:
+    """How a result is displayed.
+
+    Parameters
+    ----------
+    unit
+        Of fluence.
+    decades
+        Powers of ten that the colors span.
+    hide_uncertain
+        Hide voxels or bins whose relative standard error is more than 50 %.
+    show_error
+        Add the relative standard error as a layer; voxels only.
+    quantity
+        ``fluence`` or ``absorbed``; layers only.
+    beam
+        Profile that the response to a pencil beam is convolved with, or None; layers only.
+    """
 
     unit: FluenceUnit = PER_PHOTON
     decades: int = DECADES
-    masks: bool = False
-    shows_error: bool = False
+    hide_uncertain: bool = False
+    show_error: bool = False
+    quantity: str = "fluence"
+    beam: Beam | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Displayed(Generic[Result]):
+    """A result with its layers, made in a worker so that the GUI thread only hands arrays over.
+
+    Parameters
+    ----------
+    traced
+        What was simulated.
+    result
+        What is displayed: the same, or convolved with a beam.
+    options
+        How.
+    layers
+        Layers by name of the part: ``fluence``, ``error``; none where the run kept no map.
+    problem
+        Why it could not be displayed as requested, or an empty text.
+    """
+
+    traced: Result
+    result: Result
+    options: DisplayOptions
+    layers: Mapping[str, LayerData]
+    problem: str = ""
+
+
+# -- voxels -----------------------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,28 +114,19 @@ class Volume:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Request:
-    """Everything that one run needs, read from the panel in the GUI thread."""
+class VoxelRequest:
+    """Everything that a run in voxels needs."""
 
     volume: Volume
     source: Source
     detectors: tuple[Detector, ...]
-    settings: Settings
+    settings: LightSettings
     device: str
 
-    def quick(self) -> "Request":
-        """Return the same with few photons, for a first look."""
-        photons = min(QUICK_PHOTONS, self.settings.photons)
+    def quick(self) -> "VoxelRequest":
+        """Return the same with few photons."""
+        photons = min(VOXEL_QUICK_PHOTONS, self.settings.photons)
         return dataclasses.replace(self, settings=dataclasses.replace(self.settings, photons=photons))
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Picture:
-    """A result made ready to be shown: arrays of layers, so that the GUI thread only hands them over."""
-
-    result: LightResult
-    fluence: LayerData
-    error: LayerData | None
 
 
 class Domains:
@@ -111,35 +161,29 @@ def _domain_of(volume: Volume) -> Domain:
     return dataclasses.replace(carried, labels=labels, affine=tissue.affine, media=volume.media)
 
 
-def picture_of(result: LightResult, look: Look) -> Picture:
+def display_voxels(result: LightResult, options: DisplayOptions) -> Displayed[LightResult]:
     """Make the layers of a result; takes a moment for large volumes."""
     fluence = fluence_layer(
         result,
         "",  # a short name can be read in napari's list of layers
-        unit=look.unit,
+        unit=options.unit,
         gates=result.settings.gate_count > 1,
-        hide_uncertain=look.masks,
-        decades=look.decades,
+        hide_uncertain=options.hide_uncertain,
+        decades=options.decades,
     )
-    error = error_layer(result, "") if look.shows_error else None
-    return Picture(result, fluence, error)
+    layers = {"fluence": fluence} | ({"error": error_layer(result, "")} if options.show_error else {})
+    return Displayed(traced=result, result=result, options=options, layers=layers)
 
 
-def drawing_steps(result: LightResult, look: Look) -> Generator[Step, None, Picture]:
-    """Draw a result, in a worker."""
-    yield Step(0, 1, "drawing")
-    return picture_of(result, look)
-
-
-def light_steps(
-    request: Request,
+def voxel_steps(
+    request: VoxelRequest,
     domains: Domains,
     stop: threading.Event,
-    look: Callable[[], Look],
+    options: Callable[[], DisplayOptions],
     *,
     outdated: Callable[[], bool] | None = None,
-) -> Generator[Step, None, Picture]:
-    """Simulate; previews are pictures.
+) -> Generator[Step, None, Displayed[LightResult]]:
+    """Simulate in voxels.
 
     Parameters
     ----------
@@ -149,41 +193,141 @@ def light_steps(
         Where the domain is kept for the next run.
     stop
         Ends the run; what was done is the result.
-    look
-        Says how pictures are to be drawn; asked for each, because the user may change it during a run.
+    options
+        Returns how to display the result; called for each preview, because the user may change them during a run.
     outdated
-        Says whether a newer request waits; the run then ends with its first picture.
+        Says whether a newer request waits; the run then ends with its first preview.
     """
-    photons = request.settings.photons
-    yield Step(0, photons, "reading the labels …")
+    yield Step(0, request.settings.photons, "reading the labels …")
     domain = domains.of(request.volume)
     steps = simulate_steps(
         domain, request.source, request.settings, detectors=request.detectors, device=request.device, stop=stop
     )
-    return (yield from pictured(steps, lambda result: picture_of(result, look()), outdated))
+    return (yield from with_previews(steps, lambda result: display_voxels(result, options()), outdated))
 
 
-def more_photons(result: LightResult, photons: int) -> int:
-    """How many photons a result has when it is gone on with: those that it was stopped before, or so many more."""
-    return result.launched + photons if result.complete else result.settings.photons
-
-
-def continued_steps(
-    result: LightResult, photons: int, device: str, stop: threading.Event, look: Callable[[], Look]
-) -> Generator[Step, None, Picture]:
-    """Go on with a result, with its own inputs, until it has so many photons; previews are pictures."""
+def continue_voxel_steps(
+    result: LightResult, photons: int, device: str, stop: threading.Event, options: Callable[[], DisplayOptions]
+) -> Generator[Step, None, Displayed[LightResult]]:
+    """Continue a result with its own inputs until it has so many photons."""
     settings = dataclasses.replace(result.settings, photons=photons)
     steps = simulate_steps(
         result.domain, result.source, settings, detectors=result.detectors, device=device, resume=result, stop=stop
     )
-    return (yield from pictured(steps, lambda more: picture_of(more, look())))
+    return (yield from with_previews(steps, lambda more: display_voxels(more, options())))
 
 
 def needed_memory_steps(
-    volume: Volume, domains: Domains, settings: Settings, device: str
+    volume: Volume, domains: Domains, settings: LightSettings, device: str
 ) -> Generator[Step, None, str]:
-    """Find out, in a worker, how much memory a run needs; returns a sentence."""
+    """Estimate how much memory a run needs; returns a sentence."""
     yield Step(0, 1, "reading the labels …")
     megabytes = needed_memory_mb(domains.of(volume), settings, device)
     amount = f"{megabytes / 1024:.1f} GB" if megabytes >= 1024 else f"{max(1.0, megabytes):.0f} MB"
     return f"Needs about {amount} of memory."
+
+
+# -- layers -----------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LayerRequest:
+    """Everything that a run in layers needs: arguments of `napari_gpubio.light.layers.run.layer_steps`."""
+
+    medium: LayeredMedium
+    settings: LayeredSettings
+    device: str
+    resume: LayeredResult | None = None
+
+    @classmethod
+    def continuing(cls, result: LayeredResult, photons: int, device: str) -> "LayerRequest":
+        """Return what continues a result with its own inputs until it has so many photons."""
+        settings = dataclasses.replace(result.settings, photons=photons)
+        return cls(medium=result.medium, settings=settings, device=device, resume=result)
+
+    def quick(self) -> "LayerRequest":
+        """Return the same with few photons."""
+        photons = min(LAYER_QUICK_PHOTONS, self.settings.photons)
+        return dataclasses.replace(self, settings=dataclasses.replace(self.settings, photons=photons))
+
+
+def display_layers(traced: LayeredResult, options: DisplayOptions) -> Displayed[LayeredResult]:
+    """Make the layers of a result; a beam that does not fit the grid is a problem that keeps what was traced."""
+    result, problem = traced, ""
+    if options.beam is not None:
+        try:
+            result = convolved(traced, options.beam)
+        except InvalidInput as error:
+            problem = f"shown for a pencil beam, because {error}"
+    layers: dict[str, LayerData] = {}
+    if result.A_rz is not None:
+        layers["fluence"] = picture_layer(
+            result,
+            "",
+            quantity=options.quantity,
+            unit=options.unit,
+            hide_uncertain=options.hide_uncertain,
+            decades=options.decades,
+        )
+    return Displayed(traced=traced, result=result, options=options, layers=layers, problem=problem)
+
+
+def layered_steps(
+    request: LayerRequest,
+    stop: threading.Event,
+    options: Callable[[], DisplayOptions],
+    *,
+    outdated: Callable[[], bool] | None = None,
+) -> Generator[Step, None, Displayed[LayeredResult]]:
+    """Simulate in layers; arguments as `voxel_steps`."""
+    steps = layer_steps(request.medium, request.settings, device=request.device, resume=request.resume, stop=stop)
+    return (yield from with_previews(steps, lambda result: display_layers(result, options()), outdated))
+
+
+# -- both -------------------------------------------------------------------------------------------------------------
+
+
+def total_photons(result: LightResult | LayeredResult, photons: int) -> int:
+    """Photons of a result that is continued: to its end if it was stopped, else so many more."""
+    return result.launched + photons if result.complete else result.settings.photons
+
+
+def display_steps(display: Callable[[], Preview]) -> Generator[Step, None, Preview]:
+    """Make layers in a worker."""
+    yield Step(0, 1, "drawing")
+    return display()
+
+
+def with_previews(
+    steps: Generator[Step, None, Any],
+    display: Callable[[Any], Preview],
+    outdated: Callable[[], bool] | None = None,
+) -> Generator[Step, None, Preview]:
+    """Drive a simulation, with displayed results in place of results, as often as they can be looked at.
+
+    Parameters
+    ----------
+    steps
+        Of the engine; closed at the end.
+    display
+        Makes the layers of a result, which takes a moment.
+    outdated
+        Says whether a newer request waits; the run then ends with its first preview.
+    """
+    shown, cost = -math.inf, 0.0
+    try:
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as end:
+                return display(end.value)
+            preview, begun = None, time.monotonic()
+            if begun - shown > max(PREVIEW_SECONDS, _PREVIEW_SHARE * cost) and step.preview is not None:
+                preview = display(step.preview)
+                shown = time.monotonic()
+                cost = shown - begun
+            yield step.showing(preview)
+            if preview is not None and outdated is not None and outdated():
+                return preview
+    finally:
+        steps.close()

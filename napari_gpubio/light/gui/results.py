@@ -1,137 +1,256 @@
-"""The part of the light panel that shows what came out: can it be trusted, the numbers, files, plots."""
+"""Results in the panel: can they be trusted, their numbers, plots and files."""
 
+import functools
 from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from qtpy.QtCore import QLocale, Signal
+from qtpy.QtCore import QLocale, QObject, Signal
 from qtpy.QtGui import QDoubleValidator
-from qtpy.QtWidgets import QComboBox, QGridLayout, QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import (
+    QComboBox,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
+from napari_gpubio.core.napari_io import LayerData
 from napari_gpubio.core.steps import Step
-from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.file_dialogs import open_path, save_path
+from napari_gpubio.gui.jobs import Job, LatestJob, MakeSteps, Outcome
+from napari_gpubio.light.gui.display import Strength
+from napari_gpubio.light.gui.number_table import NumberTable, ResultHead
 from napari_gpubio.light.gui.plots import PlotController
-from napari_gpubio.light.gui.result_head import ResultHead
-from napari_gpubio.light.gui.results_files import ResultFiles
-from napari_gpubio.light.gui.results_table import NumberTable
-from napari_gpubio.light.numbers import FluenceUnit, NumberRow, energy_rows, findings, fluence_rows, fluence_units
+from napari_gpubio.light.gui.request import Displayed
+from napari_gpubio.light.io import save_result, write_fluence
+from napari_gpubio.light.io.mco import write_mco
+from napari_gpubio.light.io.results import load_layered_result, save_layered_result
+from napari_gpubio.light.layers.curves import every_curve, write_curves
+from napari_gpubio.light.layers.numbers import fraction_rows, layered_findings, layered_rows
+from napari_gpubio.light.layers.result import LayeredResult
+from napari_gpubio.light.napari_io import read_layers
 from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.statistics import Finding, FluenceUnit, findings, fluence_units
+from napari_gpubio.light.summary import NumberRow, energy_rows, fluence_rows, number_rows, write_csv
 
-EMPTY = "No result yet: place a source and press Run."
-THRESHOLDS = {"1/mm²": 1e-3, "mW/mm²": 1.0, "J/cm²": 1.0}  # what is asked for first
+RESULTS, TABLES = "Light results (*.npz)", "Tables (*.csv)"
+THRESHOLDS = {"1/mm²": 1e-3, "mW/mm²": 1.0, "J/cm²": 1.0}  # to begin with
 UNIT_TEXTS = {"1/mm²": "1/mm² per photon", "mW/mm²": "mW/mm² at {:g} mW", "J/cm²": "J/cm² for {:g} J"}
+Result = TypeVar("Result", LightResult, LayeredResult)
+Write = Callable[[Path, Any], Any]
 
 
-class ResultBox(QWidget):
-    """Numbers and files of one result.
+class ResultFiles(QObject):
+    """Writes files in workers.
 
-    ``status_changed`` and ``error_occurred`` carry sentences for the status line and for the place of errors.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer, into which plots are docked.
+    ``status_changed`` and ``error_occurred`` carry sentences.
     """
 
     status_changed = Signal(str)
     error_occurred = Signal(str)
-    unit_changed = Signal(str)
-    continue_wanted = Signal()
 
-    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.result: LightResult | None = None
+        self._jobs: set[Job] = set()
+
+    def write(self, path: Path, thing: Any, write: Write) -> None:
+        """Call ``write(path, thing)`` in a worker."""
+        job = Job(_writing(path, thing, write), self)
+        self._jobs.add(job)
+        job.finished.connect(functools.partial(self._on_written, job, path))
+        self.status_changed.emit(f"saving {path.name} …")
+        job.start()
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being written."""
+        return bool(self._jobs)
+
+    def finish(self) -> None:
+        """Let what is being written come to its end, without further signals."""
+        for job in self._jobs:
+            job.abandon()
+        self._jobs.clear()
+
+    def _on_written(self, job: Job, path: Path, outcome: Outcome) -> None:
+        if job not in self._jobs:
+            return  # the panel has gone since
+        self._jobs.discard(job)
+        job.deleteLater()
+        if outcome.error:
+            self.status_changed.emit("")
+            self.error_occurred.emit(f"Not saved: {outcome.error}.")
+        else:
+            self.status_changed.emit(f"saved {path.name}")
+
+
+class ResultBox(QWidget, Generic[Result]):
+    """Findings, numbers, plots and files of the displayed result; a subclass for each mode.
+
+    ``status_changed`` and ``error_occurred`` carry sentences, ``unit_changed`` the unit of fluence, ``result_read`` a
+    path and what was read from it.
+
+    Parameters
+    ----------
+    plots
+        Where the result is plotted.
+    """
+
+    empty_text = "No result yet: press Run."
+    plot_tip = ""
+    save_name = "light_result.npz"
+    status_changed = Signal(str)
+    error_occurred = Signal(str)
+    unit_changed = Signal(str)
+    continue_requested = Signal()
+    result_read = Signal(object, object)
+
+    def __init__(self, plots: PlotController, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.displayed: Displayed[Result] | None = None
+        self.plots = plots
+        self.files = ResultFiles(self)
         self._colors: Mapping[int, Any] = {}
         self._units: dict[str, FluenceUnit] = {}
-        self._thresholds = dict(THRESHOLDS)
-        self._more_rows: tuple[NumberRow, ...] = ()
-        self.plots = PlotController(viewer, self)
-        self.files = ResultFiles(self)
-        self._work = LatestJob(self)
+        self._added_rows: tuple[NumberRow, ...] = ()
+        self._counting, self._reading = LatestJob(self), LatestJob(self)
         self._build()
         self._connect()
         self._show_units(fluence_units())
-        self.show_result(None)
+        self.display(None)
 
-    def show_result(
-        self,
-        result: LightResult | None,
-        *,
-        power_mw: float | None = None,
-        energy_j: float | None = None,
-        colors: Mapping[int, Any] | None = None,
-        running: bool = False,
-    ) -> None:
-        """Speak of another result from now on; the numbers follow from a worker.
+    # -- what a mode gives ----------------------------------------------------------------------------------------
 
-        Parameters
-        ----------
-        result
-            What a simulation gave, or has so far; None: nothing yet.
-        power_mw, energy_j
-            Of the source: fluence can then be told in mW/mm^2 and in J/cm^2 too.
-        colors
-            Color of each label.
-        running
-            Whether more photons of it are under way.
-        """
-        if result is not self.result:
-            self._more_rows = ()
-        self.result = result
-        self._colors = colors or self._colors
-        self.offer_units(power_mw=power_mw, energy_j=energy_j)
-        self._numbers.setVisible(result is not None)
-        self._empty.setVisible(result is None)
-        for part in (self.head, self._choice, *self._buttons):
-            part.setEnabled(result is not None)
-        if result is None:
-            self._work.cancel()
-            self._table.show_rows(())
-        else:
-            self.head.show_result(result, findings(result, running=running), can_go_on=not running)
-            self._count()
-        self.plots.show_result(result, self.unit)
+    def find(self, result: Result, *, running: bool) -> tuple[Finding, ...]:
+        """Return what to think of a result."""
+        raise NotImplementedError
 
-    def offer_units(self, *, power_mw: float | None = None, energy_j: float | None = None) -> None:
-        """Let fluence be told in the units that the source's power and energy allow; also before there is a result."""
-        self._show_units(fluence_units(power_mw=power_mw, energy_j=energy_j))
+    def can_continue(self, result: Result) -> bool:
+        """Whether more photons of a result can be traced."""
+        raise NotImplementedError
 
-    def add_rows(self, rows: tuple[NumberRow, ...]) -> None:
-        """Show further numbers of the result; of the same group, the new ones count."""
-        groups = {row.group for row in rows}
-        self._more_rows = (*(row for row in self._more_rows if row.group not in groups), *rows)
-        self._count()
+    def make_rows(self, result: Result) -> Callable[[], tuple[NumberRow, ...]]:
+        """Return what a worker calls for the numbers of a result."""
+        raise NotImplementedError
+
+    def plot(self, displayed: Displayed[Result] | None) -> None:
+        """Plot a result."""
+        raise NotImplementedError
+
+    def add_choices(self, row: QHBoxLayout) -> None:
+        """Add inputs beside the unit."""
+
+    def exports(self) -> tuple[tuple[str, str, str, Callable[[], Write]], ...]:
+        """Return text, suggested file name, file filter, and what makes the writer of each file of the menu."""
+        raise NotImplementedError
+
+    def save(self, path: Path, displayed: Displayed[Result]) -> None:
+        """Save a result with all that continuing it needs."""
+        raise NotImplementedError
+
+    def load(self, path: Path) -> Any:
+        """Load what `save` has saved."""
+        raise NotImplementedError
+
+    # -- what the panel needs -------------------------------------------------------------------------------------
+
+    @property
+    def result(self) -> Result | None:
+        """The displayed result."""
+        return None if self.displayed is None else self.displayed.result
 
     @property
     def unit(self) -> FluenceUnit:
-        """In which fluence is told."""
+        """The unit of fluence."""
         return self._units[self._unit.currentData()]
 
     @property
-    def threshold(self) -> float:
-        """Above which volumes are told, in `unit`."""
-        return self._thresholds[self.unit.name]
+    def busy(self) -> bool:
+        """Whether numbers are being found or a file is being read."""
+        return any(job._running is not None for job in (self._counting, self._reading))
+
+    def display(
+        self,
+        displayed: Displayed[Result] | None,
+        *,
+        strength: Strength | None = None,
+        colors: Mapping[int, Any] | None = None,
+        running: bool = False,
+    ) -> None:
+        """Show another result; its numbers follow from a worker.
+
+        Parameters
+        ----------
+        displayed
+            What a simulation gave, or has so far; None: nothing yet.
+        strength
+            Of the source, which gives further units.
+        colors
+            Color of each label.
+        running
+            Whether more photons of it are being traced.
+        """
+        if displayed is None or displayed.result is not self.result:
+            self._added_rows = ()
+        self.displayed = displayed
+        self._colors = colors or self._colors
+        self.offer_units(strength or Strength())
+        self._numbers.setVisible(displayed is not None)
+        self._empty.setVisible(displayed is None)
+        for part in (self.head, self._choice, *self._buttons):
+            part.setEnabled(displayed is not None)
+        if displayed is None:
+            self._counting.cancel()
+            self.table.show_rows(())
+        else:
+            found = self.find(displayed.traced, running=running)
+            self.head.show_result(
+                displayed.result, found, can_continue=not running and self.can_continue(displayed.traced)
+            )
+            self._count()
+        self.plot(displayed)
+
+    def offer_units(self, strength: Strength) -> None:
+        """Offer the units that the source's power and energy allow; also before there is a result."""
+        self._show_units(fluence_units(power_mw=strength.power_mw, energy_j=strength.energy_j))
+
+    def add_rows(self, rows: tuple[NumberRow, ...]) -> None:
+        """Show further numbers of the result; they replace those of the same group."""
+        groups = {row.group for row in rows}
+        self._added_rows = (*(row for row in self._added_rows if row.group not in groups), *rows)
+        self._count()
+
+    def open_result(self, path: Path) -> None:
+        """Read a saved result in a worker; ``result_read`` follows."""
+        self.status_changed.emit(f"opening {path.name} …")
+        self._reading.submit(lambda _stop: _reading(path, self.load))
 
     def attach(self) -> None:
         """Do nothing yet: the plots follow the viewer from when they are opened."""
 
     def detach(self) -> None:
-        """End what runs and let the viewer go."""
-        self._work.abandon()
+        """End what runs."""
+        self._counting.abandon()
+        self._reading.abandon()
         self.files.finish()
-        self.plots.detach()
 
     # -- the inside -----------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        self._empty = QLabel(EMPTY, self)
+        self._empty = QLabel(self.empty_text, self)
         self._empty.setWordWrap(True)
-        self.head = ResultHead(self)
-        self._table = NumberTable(self)
+        self.head, self.table = ResultHead(self), NumberTable(self)
         self._numbers = QWidget(self)
         inside = QVBoxLayout(self._numbers)
         inside.setContentsMargins(0, 0, 0, 0)
-        for part in (self.head, self._build_choice(), self._table):
+        for part in (self.head, self._build_choice(), self.table):
             inside.addWidget(part)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -141,50 +260,52 @@ class ResultBox(QWidget):
 
     def _build_choice(self) -> QWidget:
         self._unit = QComboBox(self)
-        self._unit.setToolTip("In what unit fluence is told")
+        self._unit.setToolTip("The unit of fluence; power and energy of the source, under Display, give further ones")
         self._unit.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self._unit.setMinimumContentsLength(12)
-        self._above = QLineEdit(self)
-        self._above.setFixedWidth(64)
-        self._above.setToolTip("The volume of each label in which fluence reaches this")
-        positive = QDoubleValidator(0.0, 1e30, 12, self._above)
-        positive.setLocale(QLocale.c())
-        self._above.setValidator(positive)
         self._choice = QWidget(self)
         row = QHBoxLayout(self._choice)
         row.setContentsMargins(0, 0, 0, 0)
         row.addWidget(self._unit, 1)
-        row.addWidget(QLabel("volume above", self))
-        row.addWidget(self._above)
+        self.add_choices(row)
         return self._choice
 
     def _build_buttons(self) -> QGridLayout:
+        self._menu = QMenu(self)
+        for text, name, kinds, make in self.exports():
+            self._menu.addAction(text, functools.partial(self._export, text, name, kinds, make))
         grid = QGridLayout()
         self._buttons = []
-        for index, (text, tip, what) in enumerate(
+        for index, (text, tip, act) in enumerate(
             (
-                ("Plots…", "Profiles beside diffusion theory, and what the detectors caught", self._open_plots),
-                ("Export CSV…", "Write every number, those of the detectors too, as a table", self._export_csv),
-                ("Save result…", "Write the whole result, to be opened again or resumed", self._save_result),
-                ("Save fluence…", "Write the fluence as NIfTI, in the chosen unit", self._save_fluence),
+                ("Plots…", self.plot_tip, self.plots.open),
+                ("Export", "Write numbers and maps for other programs", None),
+                ("Save result…", "Write the whole result, to be opened again or continued", self._ask_to_save),
+                ("Open result…", "Show a saved result with its inputs; Continue adds photons", self._ask_to_open),
             )
         ):
             button = QPushButton(text, self)
             button.setToolTip(tip)
-            button.clicked.connect(what)
+            if act is None:
+                button.setMenu(self._menu)
+            else:
+                button.clicked.connect(lambda _=False, act=act: act())
             grid.addWidget(button, index // 2, index % 2)
             self._buttons.append(button)
+        self._buttons.pop()  # results can always be opened
         return grid
 
     def _connect(self) -> None:
-        self._work.finished.connect(self._on_counted)
-        self.head.continue_wanted.connect(self.continue_wanted)
-        self._unit.currentIndexChanged.connect(self._on_unit)
-        self._above.editingFinished.connect(self._on_threshold)
-        self.files.error_occurred.connect(self.error_occurred)
-        self.files.status_changed.connect(self.status_changed)
-
-    # -- what is shown --------------------------------------------------------------------------------------------
+        connect_all(
+            (
+                (self._counting.finished, self._on_counted),
+                (self._reading.finished, self._on_read),
+                (self.head.continue_requested, self.continue_requested),
+                (self._unit.currentIndexChanged, self._on_unit),
+                (self.files.error_occurred, self.error_occurred),
+                (self.files.status_changed, self.status_changed),
+            )
+        )
 
     def _show_units(self, units: tuple[FluenceUnit, ...]) -> None:
         """Offer these units; the chosen one stays, and of new ones the user's own comes before that per photon."""
@@ -199,24 +320,107 @@ class ResultBox(QWidget):
             self._unit.addItem(_unit_text(unit), name)
         self._unit.setCurrentIndex(self._unit.findData(chosen))
         self._unit.blockSignals(was)
-        if not self._above.hasFocus():
-            self._above.setText(f"{self.threshold:g}")
 
     def _count(self) -> None:
         if self.result is not None:
-            self._work.submit(_counting(self.result, self.unit, self.threshold))
+            self._counting.submit(_counting(self.make_rows(self.result)))
 
     def _on_counted(self, outcome: Outcome) -> None:
         if outcome.error:
             self.error_occurred.emit(outcome.error)
         elif self.result is not None:
-            self._table.show_rows(outcome.result + self._more_rows, self._colors)
+            self.table.show_rows(outcome.result + self._added_rows, self._colors)
+
+    def _on_unit(self, *_: Any) -> None:
+        self._count()
+        self.unit_changed.emit(self.unit.name)
+
+    # -- files ----------------------------------------------------------------------------------------------------
+
+    def _ask_to_save(self) -> None:
+        if self.displayed is not None and (path := save_path(self, "Save the result", RESULTS, name=self.save_name)):
+            self.files.write(path, self.displayed, self.save)
+
+    def _ask_to_open(self) -> None:
+        if path := open_path(self, "Open a result", RESULTS):
+            self.open_result(path)
+
+    def _export(self, text: str, name: str, kinds: str, make: Callable[[], Write]) -> None:
+        if self.displayed is not None and (path := save_path(self, text.removesuffix("…"), kinds, name=name)):
+            self.files.write(path, self.displayed, make())
+
+    def _on_read(self, outcome: Outcome) -> None:
+        self.status_changed.emit("")
+        if outcome.error:
+            self.error_occurred.emit(f"Not opened: {outcome.error}.")
+        else:
+            self.result_read.emit(*outcome.result)
+
+
+class VoxelResultBox(ResultBox[LightResult]):
+    """Numbers and files of a result in voxels."""
+
+    empty_text = "No result yet: place a source and press Run."
+    plot_tip = "Profiles beside diffusion theory, and what the detectors detected"
+
+    @property
+    def threshold(self) -> float:
+        """Above which volumes are measured, in `unit`."""
+        return self._thresholds[self.unit.name]
+
+    def find(self, result: LightResult, *, running: bool) -> tuple[Finding, ...]:
+        """Return what to think of a result."""
+        return findings(result, running=running)
+
+    def can_continue(self, result: LightResult) -> bool:  # noqa: ARG002 - every result can
+        """Whether more photons of a result can be traced."""
+        return True
+
+    def make_rows(self, result: LightResult) -> Callable[[], tuple[NumberRow, ...]]:
+        """Return what a worker calls for the numbers of a result."""
+        unit, threshold = self.unit, self.threshold
+        return lambda: energy_rows(result) + fluence_rows(result, unit=unit, threshold=threshold)
+
+    def plot(self, displayed: Displayed[LightResult] | None) -> None:
+        """Plot a result."""
+        self.plots.display_voxels(displayed)
+
+    def add_choices(self, row: QHBoxLayout) -> None:
+        """Add the threshold."""
+        self._thresholds = dict(THRESHOLDS)
+        self._above = QLineEdit(self)
+        self._above.setFixedWidth(64)
+        self._above.setToolTip("The volume of each label in which fluence reaches this")
+        positive = QDoubleValidator(0.0, 1e30, 12, self._above)
+        positive.setLocale(QLocale.c())
+        self._above.setValidator(positive)
+        self._above.editingFinished.connect(self._on_threshold)
+        row.addWidget(QLabel("volume above", self))
+        row.addWidget(self._above)
+
+    def exports(self) -> tuple[tuple[str, str, str, Callable[[], Write]], ...]:
+        """Return the numbers, and the fluence in the chosen unit."""
+        return (
+            ("Numbers as CSV…", "light_numbers.csv", TABLES, self._numbers_writer),
+            ("Fluence as NIfTI…", "fluence.nii.gz", "NIfTI (*.nii.gz *.nii)", self._fluence_writer),
+        )
+
+    def save(self, path: Path, displayed: Displayed[LightResult]) -> None:
+        """Save a result with all that continuing it needs."""
+        save_result(path, displayed.result)
+
+    def load(self, path: Path) -> list[LayerData]:
+        """Load labels and fluence of a saved result as layers."""
+        return read_layers(str(path))
+
+    def _show_units(self, units: tuple[FluenceUnit, ...]) -> None:
+        super()._show_units(units)
+        if not self._above.hasFocus():
+            self._above.setText(f"{self.threshold:g}")
 
     def _on_unit(self, *_: Any) -> None:
         self._above.setText(f"{self.threshold:g}")
-        self._count()
-        self.plots.show_result(self.result, self.unit)
-        self.unit_changed.emit(self.unit.name)
+        super()._on_unit()
 
     def _on_threshold(self) -> None:
         was = self.threshold
@@ -226,19 +430,50 @@ class ResultBox(QWidget):
         if self.threshold != was:
             self._count()
 
-    # -- the buttons ----------------------------------------------------------------------------------------------
+    def _numbers_writer(self) -> Write:
+        return functools.partial(_write_numbers, unit=self.unit, threshold=self.threshold, added=self._added_rows)
 
-    def _open_plots(self) -> None:
-        self.plots.open()
+    def _fluence_writer(self) -> Write:
+        return functools.partial(_write_fluence, unit=self.unit)
 
-    def _save_result(self) -> None:
-        self.files.ask_for_result(self.result)
 
-    def _save_fluence(self) -> None:
-        self.files.ask_for_fluence(self.result, self.unit)
+class LayerResultBox(ResultBox[LayeredResult]):
+    """Numbers and files of a result in layers."""
 
-    def _export_csv(self) -> None:
-        self.files.ask_for_csv(self.result, self.unit, self.threshold, self._more_rows)
+    plot_tip = "Profiles in depth and along the radius, and what escapes by radius and by angle"
+    save_name = "layered_result.npz"
+
+    def find(self, result: LayeredResult, *, running: bool) -> tuple[Finding, ...]:
+        """Return what to think of a result."""
+        return layered_findings(result, running=running)
+
+    def can_continue(self, result: LayeredResult) -> bool:
+        """Whether more photons of a result can be traced: not of one that came from an MCML file."""
+        return result.state is not None
+
+    def make_rows(self, result: LayeredResult) -> Callable[[], tuple[NumberRow, ...]]:
+        """Return what a worker calls for the numbers of a result."""
+        return lambda: tuple(fraction_rows(result))
+
+    def plot(self, displayed: Displayed[LayeredResult] | None) -> None:
+        """Plot a result."""
+        self.plots.display_layers(displayed)
+
+    def exports(self) -> tuple[tuple[str, str, str, Callable[[], Write]], ...]:
+        """Return numbers, curves, and MCML output."""
+        return (
+            ("Numbers as CSV…", "layers.csv", TABLES, lambda: _write_layered_numbers),
+            ("Curves as CSV…", "layers curves.csv", TABLES, lambda: _write_curves),
+            ("Result as MCML output (.mco)…", "layers.mco", "MCML output (*.mco)", lambda: _write_mcml_output),
+        )
+
+    def save(self, path: Path, displayed: Displayed[LayeredResult]) -> None:
+        """Save what was traced, the response to a pencil beam, with all that continuing it needs."""
+        save_layered_result(path, displayed.traced)
+
+    def load(self, path: Path) -> LayeredResult:
+        """Load a saved result."""
+        return load_layered_result(path)
 
 
 def _unit_text(unit: FluenceUnit) -> str:
@@ -246,11 +481,45 @@ def _unit_text(unit: FluenceUnit) -> str:
     return UNIT_TEXTS[unit.name].format(amount)
 
 
-def _counting(
-    result: LightResult, unit: FluenceUnit, threshold: float
-) -> Callable[[Event], Generator[Step, None, tuple[NumberRow, ...]]]:
+def _counting(make: Callable[[], tuple[NumberRow, ...]]) -> MakeSteps:
     def steps(_stop: Event) -> Generator[Step, None, tuple[NumberRow, ...]]:
         yield Step(0, 1, "numbers")
-        return energy_rows(result) + fluence_rows(result, unit=unit, threshold=threshold)
+        return make()
 
     return steps
+
+
+def _reading(path: Path, load: Callable[[Path], Any]) -> Generator[Step, None, tuple[Path, Any]]:
+    yield Step(0, 1, "opening")
+    return path, load(path)
+
+
+def _writing(path: Path, thing: Any, write: Write) -> MakeSteps:
+    def steps(_stop: Event) -> Generator[Step, None, None]:
+        yield Step(0, 1, "saving")
+        write(path, thing)
+
+    return steps
+
+
+def _write_fluence(path: Path, displayed: Displayed[LightResult], *, unit: FluenceUnit) -> None:
+    write_fluence(path, displayed.result, unit=unit)
+
+
+def _write_numbers(
+    path: Path, displayed: Displayed[LightResult], *, unit: FluenceUnit, threshold: float, added: tuple[NumberRow, ...]
+) -> None:
+    write_csv(path, number_rows(displayed.result, unit=unit, threshold=threshold) + added)
+
+
+def _write_layered_numbers(path: Path, displayed: Displayed[LayeredResult]) -> None:
+    write_csv(path, layered_rows(displayed.result))
+
+
+def _write_curves(path: Path, displayed: Displayed[LayeredResult]) -> None:
+    write_curves(path, every_curve(displayed.result, unit=displayed.options.unit))
+
+
+def _write_mcml_output(path: Path, displayed: Displayed[LayeredResult]) -> None:
+    """Write the response to a pencil beam, which CONV expects."""
+    write_mco(path, displayed.traced)

@@ -1,45 +1,268 @@
-"""The part of the panel that says how to run: photons, time gates, the settings of the engine, live preview."""
+"""Run inputs: photons, time gates, outer faces, engine settings, and quick runs after every change."""
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
-from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QSpinBox, QVBoxLayout, QWidget
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QFormLayout,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QSlider,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox, share_width
-from napari_gpubio.gui.forms import ParamForm, aligned_form, row_label
-from napari_gpubio.light.gui.faces_box import FacesBox
-from napari_gpubio.light.gui.photon_box import PhotonBox
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.gui.forms import Folded, ParamForm, aligned_form, row_label
+from napari_gpubio.light.gui.beam_and_grid import FIELDS
+from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.light.settings import FACE_RULES, MOST_PHOTONS, LightSettings
 
 MOST_GATES = 200
+LOWEST, HIGHEST = 4, 9  # powers of ten at the ends of the slider
+_TICKS = 10  # of the slider per decade
+_SUFFIXES = {"k": 1e3, "M": 1e6, "G": 1e9}
 
 
-class RunBox(QWidget):
-    """Settings of a run."""
+class PhotonBox(QWidget):
+    """A number of photons; any number can be typed, the slider goes from 1e4 to 1e9."""
+
+    changed = Signal()
+
+    def __init__(self, photons: int, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._slider = QSlider(Qt.Orientation.Horizontal, self)
+        self._slider.setRange(LOWEST * _TICKS, HIGHEST * _TICKS)
+        self._slider.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self._slider.wheelEvent = lambda event: event.ignore()  # the wheel scrolls the panel
+        self._text = QLineEdit(self)
+        self._text.setMaximumWidth(104)
+        self._text.setAlignment(Qt.AlignmentFlag.AlignRight)
+        self._text.setToolTip("Type any number: 2e6, 2,000,000 or 2M. Twice the photons: 1.4 times less noise.")
+        self._slider.valueChanged.connect(self._on_slider)
+        self._text.editingFinished.connect(self._on_text)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self._slider, 1)
+        row.addWidget(self._text)
+        self.set_value(photons)
+
+    def value(self) -> int:
+        """Return the number of photons.
+
+        Raises
+        ------
+        InvalidInput
+            If what was typed is no such number.
+        """
+        return photons_of(self._text.text())
+
+    def set_value(self, photons: int) -> None:
+        """Show another number; ``changed`` is emitted."""
+        self._text.setText(f"{photons:,}")
+        self._on_text()
+
+    def _on_slider(self, tick: int) -> None:
+        self._text.setText(f"{_rounded(10 ** (tick / _TICKS)):,}")
+        self.changed.emit()
+
+    def _on_text(self) -> None:
+        try:
+            photons = self.value()
+        except InvalidInput:
+            pass  # it stays as it is typed, and the run says what is wrong
+        else:
+            self._text.setText(f"{photons:,}")
+            was = self._slider.blockSignals(True)
+            self._slider.setValue(round(math.log10(photons) * _TICKS))
+            self._slider.blockSignals(was)
+        self.changed.emit()
+
+
+def photons_of(text: str) -> int:
+    """Return the number that a text such as ``2e6``, ``2,000,000`` or ``2M`` means.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no integer from 1 to the most that can be run.
+    """
+    plain = text.replace(",", "").replace("_", "").replace(" ", "").strip()
+    factor = _SUFFIXES.get(plain[-1:], 1.0)
+    try:
+        number = float(plain[:-1] if factor > 1 else plain) * factor
+    except ValueError:
+        number = math.nan
+    if not (1 <= number <= MOST_PHOTONS):
+        raise InvalidInput(f"photons is {text!r}; give a number from 1 to {MOST_PHOTONS:.0e}, such as 1e6 or 2,000,000")
+    return round(number)
+
+
+def _rounded(number: float) -> int:
+    """Two figures, as a person would choose."""
+    return round(float(f"{number:.1e}"))
+
+
+AXES = ("x", "y", "z")
+CYCLIC = "cyclic"
+_TIP = (
+    "What happens to light at the first and at the last voxel of this axis of the file: escape; fresnel: reflection at "
+    "the index step to the outside; mirror; cyclic: it comes in again on the other side; default: fresnel with "
+    "refraction, else escape. Both faces of an axis are cyclic, or neither."
+)
+
+
+class FacesBox(Folded):
+    """Six rules, first and last face of each axis, folded away."""
 
     changed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._given = Settings().time_gates_ns  # kept to the last digit, equal or not, until the user changes them
-        self.photons = PhotonBox(Settings().photons, self)
-        self.form = ParamForm(Settings(), skip=("photons",), parent=self)
-        self.faces = FacesBox(self)
-        self._build()
-        for signal in (
-            self.photons.changed,
-            self.form.changed,
-            self.faces.changed,
-            self._end.edited,
-            self._gates.valueChanged,
-        ):
-            signal.connect(lambda *_: self.changed.emit())
+        super().__init__("Outer faces", parent)
+        self._boxes: list[QComboBox] = []
+        rows = QWidget(self)
+        form = aligned_form(rows)
+        for name in AXES:
+            form.addRow(row_label(f"{name}: first, last", _TIP, self), self._pair())
+        self.fold(rows)
 
     @property
-    def settings(self) -> Settings:
+    def faces(self) -> tuple[str, ...]:
+        """The rules, in the order of `napari_gpubio.light.settings.FACES`."""
+        return tuple(box.currentText() for box in self._boxes)
+
+    def set_faces(self, faces: tuple[str, ...]) -> None:
+        """Show other rules, without a word; they are unfolded if they are not the usual ones."""
+        for box, rule in zip(self._boxes, faces, strict=True):
+            was = box.blockSignals(True)
+            box.setCurrentText(rule)
+            box.blockSignals(was)
+        if set(faces) != {FACE_RULES[0]}:
+            self.expand(animate=False)
+
+    def _pair(self) -> QWidget:
+        part = QWidget(self)
+        row = QHBoxLayout(part)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(3)
+        for _ in range(2):
+            index, box = len(self._boxes), QComboBox(part)
+            box.addItems(FACE_RULES)
+            box.setToolTip(_TIP)
+            share_width(box)
+            box.currentTextChanged.connect(lambda rule, index=index: self._on_chosen(index, rule))
+            self._boxes.append(box)
+            row.addWidget(box, 1)
+        return part
+
+    def _on_chosen(self, index: int, rule: str) -> None:
+        """The opposite face follows into a cycle, and out of it."""
+        opposite = self._boxes[index ^ 1]
+        if (rule == CYCLIC) != (opposite.currentText() == CYCLIC):
+            was = opposite.blockSignals(True)
+            opposite.setCurrentText(rule)
+            opposite.blockSignals(was)
+        self.changed.emit()
+
+
+class RunBox(QWidget):
+    """Photons, quick runs, and a form of engine settings.
+
+    Parameters
+    ----------
+    defaults
+        The settings to begin with.
+    skip
+        Settings that the form leaves out.
+    live_tip
+        What a quick run does.
+    """
+
+    changed = Signal()
+
+    def __init__(self, defaults: Any, skip: tuple[str, ...], live_tip: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.photons = PhotonBox(defaults.photons, self)
+        self.form: ParamForm[Any] = ParamForm(defaults, skip=("photons", *skip), parent=self)
+        self._live = QCheckBox("quick run after every change", self)
+        self._live.setToolTip(live_tip)
+        top = QWidget(self)
+        form = aligned_form(top)
+        form.addRow(row_label("Photons", "Number of photon packets; more photons, less noise.", self), self.photons)
+        self.add_rows(form)
+        form.addRow(row_label("Preview", live_tip, self), self._live)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(3)
+        for part in (top, self.form, *self.parts_below()):
+            layout.addWidget(part)
+        for signal in (self.photons.changed, self.form.changed):
+            signal.connect(lambda *_: self.changed.emit())
+
+    def add_rows(self, form: QFormLayout) -> None:
+        """Add the rows of one mode below the photons."""
+
+    def parts_below(self) -> tuple[QWidget, ...]:
+        """Make what one mode shows below the form."""
+        return ()
+
+    @property
+    def live(self) -> bool:
+        """Whether a quick run follows every change."""
+        return self._live.isChecked()
+
+    def set_live(self, live: bool) -> None:
+        """Let a quick run follow every change, or not."""
+        self._live.setChecked(live)
+
+
+class VoxelRunBox(RunBox):
+    """Run inputs of a simulation in voxels."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        tip = "At most 100,000 photons, as soon as the source is placed or moved or a property changes"
+        super().__init__(LightSettings(), (), tip, parent)
+        self._given = LightSettings().time_gates_ns  # kept to the last digit, equal or not, until the user changes them
+        self.set_live(True)
+        for signal in (self.faces.changed, self._end.edited, self._gates.valueChanged):
+            signal.connect(lambda *_: self.changed.emit())
+
+    def add_rows(self, form: QFormLayout) -> None:
+        """Add the time window."""
+        tip = "Photons older than this are cut off (truncated)."
+        part = QWidget(self)
+        row = QHBoxLayout(part)
+        row.setContentsMargins(0, 0, 0, 0)
+        self._end = NumberBox(0.0, 1000.0, LightSettings().time_gates_ns[-1], 4, self, arrows=True)
+        self._end.setToolTip("End of the last time gate")
+        self._gates = _Count(1, MOST_GATES, self)
+        self._gates.setToolTip("Number of equal time gates; a slider below the view steps through several")
+        for box, text in ((self._end, "in"), (self._gates, "gates")):
+            share_width(box)
+            row.addWidget(box, 1)
+            row.addWidget(QLabel(text, self))
+        form.addRow(row_label("Time window (ns)", tip, self), part)
+
+    def parts_below(self) -> tuple[QWidget, ...]:
+        """Make the outer faces, and what a run needs."""
+        self.faces = FacesBox(self)
+        self._need = QLabel(self)
+        self._need.setStyleSheet(theme.MUTED_STYLE)
+        self._need.setWordWrap(True)
+        self._need.hide()
+        return self.faces, self._need
+
+    @property
+    def settings(self) -> LightSettings:
         """The settings as shown.
 
         Raises
@@ -47,19 +270,12 @@ class RunBox(QWidget):
         InvalidInput
             If they cannot be run.
         """
+        settings: LightSettings = self.form.value()
         return dataclasses.replace(
-            self.form.value(),
-            photons=self.photons.value(),
-            time_gates_ns=self._edges(),
-            faces=self.faces.faces,
+            settings, photons=self.photons.value(), time_gates_ns=self._edges(), faces=self.faces.faces
         )
 
-    @property
-    def live(self) -> bool:
-        """Whether a quick run follows every change."""
-        return self._live.isChecked()
-
-    def set_settings(self, settings: Settings) -> None:
+    def set_settings(self, settings: LightSettings) -> None:
         """Show other settings; ``changed`` is emitted once."""
         was = self.blockSignals(True)
         self._given = settings.time_gates_ns
@@ -76,7 +292,7 @@ class RunBox(QWidget):
         self._end.setValue(end_ns)
         self._gates.setValue(count)
 
-    def say_need(self, text: str) -> None:
+    def show_need(self, text: str) -> None:
         """Show what a run needs."""
         self._need.setText(text)
         self._need.setVisible(bool(text))
@@ -89,41 +305,33 @@ class RunBox(QWidget):
             raise InvalidInput("the time window ends at 0 ns; let it end later, 5 ns for example")
         return tuple(float(f"{edge:.9g}") for edge in np.linspace(0.0, end, count + 1))
 
-    def _build(self) -> None:
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(3)
-        top = QWidget(self)
-        form = aligned_form(top)
-        form.addRow(row_label("Photons", "Number of photon packets; more photons, less noise.", self), self.photons)
-        tip = "Photons older than this are cut off (truncated)."
-        form.addRow(row_label("Time window (ns)", tip, self), self._window())
-        self._live = QCheckBox("quick run after every change", self)
-        self._live.setChecked(True)
-        self._live.setToolTip("At most 100,000 photons, as soon as the source is placed or moved or a property changes")
-        form.addRow(row_label("Preview", self._live.toolTip(), self), self._live)
-        self._need = QLabel(self)
-        self._need.setStyleSheet("color: #9a9da5;")
-        self._need.setWordWrap(True)
-        self._need.hide()
-        for part in (top, self.form, self.faces, self._need):
-            layout.addWidget(part)
 
-    def _window(self) -> QWidget:
-        part = QWidget(self)
-        row = QHBoxLayout(part)
-        row.setContentsMargins(0, 0, 0, 0)
-        self._end = NumberBox(0.0, 1000.0, Settings().time_gates_ns[-1], 4, self, arrows=True)
-        self._end.setToolTip("End of the last time gate")
-        share_width(self._end)
-        self._gates = _Count(1, MOST_GATES, self)
-        share_width(self._gates)
-        self._gates.setToolTip("Number of equal time gates; a slider below the view steps through several")
-        row.addWidget(self._end, 1)
-        row.addWidget(QLabel("in", self))
-        row.addWidget(self._gates, 1)
-        row.addWidget(QLabel("gates", self))
-        return part
+class LayerRunBox(RunBox):
+    """Run inputs of a simulation in layers, except for the grid."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        tip = "A few thousand photons, as soon as layers or the grid change"
+        super().__init__(LayeredSettings(), FIELDS, tip, parent)
+        self._live.toggled.connect(lambda _: self.changed.emit())
+
+    @property
+    def settings(self) -> LayeredSettings:
+        """The settings as shown, with some grid.
+
+        Raises
+        ------
+        InvalidInput
+            If they cannot be run.
+        """
+        settings: LayeredSettings = self.form.value()
+        return dataclasses.replace(settings, photons=self.photons.value())
+
+    def set_settings(self, settings: LayeredSettings) -> None:
+        """Show other settings; ``changed`` is not emitted."""
+        was = self.blockSignals(True)
+        self.photons.set_value(settings.photons)
+        self.form.set_value(settings)
+        self.blockSignals(was)
 
 
 class _Count(QSpinBox):

@@ -1,9 +1,10 @@
-"""Copy as Python for the light panel."""
+"""Copy as Python: the script of each mode."""
 
 import dataclasses
+import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from napari.layers import Labels
@@ -12,16 +13,15 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.napari_io import save_layer
 from napari_gpubio.gui.script import file_name
-from napari_gpubio.light.numbers import FluenceUnit
+from napari_gpubio.light.gui.request import DisplayOptions, LayerRequest, VoxelRequest
 from napari_gpubio.light.source import KINDS, Source
-
-if TYPE_CHECKING:
-    from napari_gpubio.light.gui.request import Request
+from napari_gpubio.light.statistics import FluenceUnit
 
 _ALWAYS = ("label", "position_mm", "direction", "kind")
+_ALWAYS_OF_LAYERS = ("photons", "thickness_mm", "n", "kind", "radius_mm")
 
 
-def light_script(request: "Request", unit: FluenceUnit, labels_path: Path, pattern_path: Path | None = None) -> str:
+def voxel_script(request: VoxelRequest, unit: FluenceUnit, labels_path: Path, pattern_path: Path | None = None) -> str:
     """Return the script that does what a request says.
 
     Parameters
@@ -42,19 +42,19 @@ def light_script(request: "Request", unit: FluenceUnit, labels_path: Path, patte
     """
     if request.volume.carried is not None and request.volume.carried.is_continuous:
         raise InvalidInput(
-            "the labels carry coefficients voxel by voxel, which this script cannot hold; use light.read_domain with "
-            "mua_path and mus_path"
+            "the labels carry coefficients voxel by voxel, which this script cannot hold; use light.io.read_domain "
+            "with mua_path and mus_path"
         )
     name = file_name(request.volume.study)
     lines = [
         *(["import numpy as np", ""] if pattern_path is not None else []),
         "from napari_gpubio import light",
-        "from napari_gpubio.light.numbers import FluenceUnit",
+        "from napari_gpubio.light.statistics import FluenceUnit",
         "",
         "media = (",
         *[f"    {_call(medium)}," for medium in request.volume.media],
         ")",
-        f"domain = light.read_domain({str(labels_path)!r}, media{_more(request)})",
+        f"domain = light.io.read_domain({str(labels_path)!r}, media{_more(request)})",
         *_source_lines(request.source, pattern_path),
     ]
     if request.detectors:
@@ -64,9 +64,41 @@ def light_script(request: "Request", unit: FluenceUnit, labels_path: Path, patte
     lines += [
         f"settings = {_call(request.settings, always=('photons',))}",
         f"result = light.simulate(domain, source, settings, detectors=detectors, device={request.device!r})",
-        f"light.save_result({name + '.npz'!r}, result)",
+        f"light.io.save_result({name + '.npz'!r}, result)",
         f"unit = FluenceUnit({unit.name!r}, {unit.factor!r})",
-        f"light.write_fluence({name + ' fluence.nii.gz'!r}, result, unit=unit)",
+        f"light.io.write_fluence({name + ' fluence.nii.gz'!r}, result, unit=unit)",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def layered_script(request: LayerRequest, options: DisplayOptions) -> str:
+    """Return the script that does what a request says, for the beam that is displayed.
+
+    It writes the numbers, the curves in the unit that is displayed, and an MCML output file.
+    """
+    name, medium = file_name(request.medium.name or "layers"), request.medium
+    endless = any(math.isinf(layer.thickness_mm) for layer in medium.layers)
+    ambient = f"n_above={medium.n_above!r}, n_below={medium.n_below!r}, name={medium.name!r}"
+    beam = None if options.beam is None else _call(options.beam, always=_ALWAYS_OF_LAYERS)
+    lines = [
+        *(["import math", ""] if endless else []),
+        "from napari_gpubio import light",
+        "from napari_gpubio.light.layers.curves import every_curve, write_curves",
+        "from napari_gpubio.light.layers.numbers import layered_rows",
+        "from napari_gpubio.light.statistics import FluenceUnit",
+        "from napari_gpubio.light.summary import write_csv",
+        "",
+        "layers = (",
+        *[f"    {_call(layer, always=_ALWAYS_OF_LAYERS)}," for layer in medium.layers],
+        ")",
+        f"medium = light.layers.LayeredMedium(layers=layers, {ambient})",
+        f"settings = {_call(request.settings, always=_ALWAYS_OF_LAYERS)}",
+        f"traced = light.layers.simulate(medium, settings, device={request.device!r})",
+        "result = traced" if beam is None else f"result = light.layers.convolved(traced, {beam})",
+        f"unit = FluenceUnit({options.unit.name!r}, {options.unit.factor!r})",
+        f"write_csv({name + '.csv'!r}, layered_rows(result))",
+        f"write_curves({name + ' curves.csv'!r}, every_curve(result, unit=unit))",
+        f"light.io.write_mco({name + '.mco'!r}, traced)",
     ]
     return "\n".join(lines) + "\n"
 
@@ -92,17 +124,22 @@ def _source_lines(source: Source, pattern_path: Path | None) -> list[str]:
 
 def _call(value: Any, names: Iterable[str] | None = None, *, always: tuple[str, ...] = _ALWAYS) -> str:
     """The code that makes a dataclass instance: what differs from the defaults, with every digit."""
-    return f"light.{type(value).__name__}({', '.join(_arguments(value, names, always))})"
+    where = "light.layers" if type(value).__module__.startswith("napari_gpubio.light.layers.") else "light"
+    return f"{where}.{type(value).__name__}({', '.join(_arguments(value, names, always))})"
 
 
 def _arguments(value: Any, names: Iterable[str] | None = None, always: tuple[str, ...] = _ALWAYS) -> list[str]:
     fields = [f for f in dataclasses.fields(value) if f.init and (names is None or f.name in names)]
     given = [(f.name, getattr(value, f.name), f.default) for f in fields]
-    return [f"{name}={_plain(own)!r}" for name, own, default in given if name in always or not _same(own, default)]
+    return [f"{name}={_text(_plain(own))}" for name, own, default in given if name in always or not _same(own, default)]
 
 
 def _same(own: Any, default: Any) -> bool:
     return own is default or (not isinstance(own, np.ndarray) and own == default)
+
+
+def _text(value: Any) -> str:
+    return "math.inf" if isinstance(value, float) and math.isinf(value) else repr(value)
 
 
 def _plain(value: Any) -> Any:
@@ -112,6 +149,6 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _more(request: "Request") -> str:
+def _more(request: VoxelRequest) -> str:
     carried = request.volume.carried
     return f", outside_n={carried.outside_n!r}" if carried is not None and carried.outside_n != 1.0 else ""

@@ -1,4 +1,4 @@
-"""The part of the panel that speaks of the source: its kind and sizes, where it is and whereto it shines."""
+"""Source inputs: kind and sizes, position and direction, and what a click in the viewer places."""
 
 import dataclasses
 from typing import Any
@@ -6,20 +6,70 @@ from typing import Any
 import numpy as np
 from napari.layers import Image
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QButtonGroup, QCheckBox, QComboBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox, NumberRow
 from napari_gpubio.gui.forms import ParamForm, aligned_form, row_label
 from napari_gpubio.gui.layer_box import LayerBox
 from napari_gpubio.light.gui.optodes import Optodes, Placement
 from napari_gpubio.light.source import KINDS, Source
 
+CHOICES = {
+    "source": ("Source", "A click on the surface puts the source there; drag its marker to move it"),
+    "detector": ("Detector", "A click on the surface adds a detector (as Shift+click always does); drag to move it"),
+    "nothing": ("Nothing", "Clicks and drags only move the view"),
+}
+
+
+class PlaceBar(QWidget):
+    """Three buttons, one of them down, and one that takes a change back."""
+
+    changed = Signal(str)
+    undo_requested = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(3)
+        row.addWidget(QLabel("A click places", self))
+        self._group = QButtonGroup(self)
+        self._buttons: dict[str, QPushButton] = {}
+        for name, (text, tip) in CHOICES.items():
+            button = self._buttons[name] = QPushButton(text, self)
+            button.setCheckable(True)
+            button.setToolTip(tip)
+            button.toggled.connect(lambda down, name=name: self.changed.emit(name) if down else None)
+            self._group.addButton(button)
+            row.addWidget(button, 1)
+        self._buttons["source"].setChecked(True)
+        self._undo = QPushButton("Undo", self)
+        self._undo.setToolTip("Take the last change of source and detectors back")
+        self._undo.clicked.connect(lambda: self.undo_requested.emit())
+        row.addSpacing(6)
+        row.addWidget(self._undo)
+
+    @property
+    def choice(self) -> str:
+        """``source``, ``detector`` or ``nothing``."""
+        return next(name for name, button in self._buttons.items() if button.isChecked())
+
+    def show_undo(self, *, possible: bool) -> None:
+        """Say whether there is something to take back."""
+        self._undo.setEnabled(possible)
+
+    def choose(self, name: str) -> None:
+        """Let a click place something else."""
+        self._buttons[name].setChecked(True)
+
+
 SIZES = tuple(dict.fromkeys(name for names in KINDS.values() for name in names))
 _RECTANGLES = ("planar", "pattern")
 _NO_PATTERN = np.ones((1, 1))  # stands for the image until a run reads it
 _EMPTY = "Click the surface of the labels, in 2-D or 3-D, to place the source."
-_WARNING, _NOTE = "color: #ffb454;", "color: #9a9da5;"
+_WARNING, _NOTE = theme.text_style(theme.WARNING), theme.MUTED_STYLE
 
 
 class SourceBox(QWidget):
@@ -35,8 +85,8 @@ class SourceBox(QWidget):
     moved = Signal(object)  # position, world mm
     turned = Signal(object)  # direction
     deepened = Signal(float)
-    normal_wanted = Signal(bool)
-    flip_wanted = Signal()
+    normal_requested = Signal(bool)
+    flip_requested = Signal()
     chosen = Signal(int)  # another source shall shine
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
@@ -142,7 +192,7 @@ class SourceBox(QWidget):
         layout.setSpacing(3)
         self._hint = QLabel(_EMPTY, self)
         self._hint.setWordWrap(True)
-        self._hint.setStyleSheet("color: #9a9da5;")
+        self._hint.setStyleSheet(theme.MUTED_STYLE)
         numbers = (self._which_part(), self.form, self._extra_part(), self._hint, self._place_part())
         for part in (*numbers, self._warning_part()):
             layout.addWidget(part)
@@ -189,8 +239,8 @@ class SourceBox(QWidget):
         self._position.edited.connect(self.moved)
         self._direction.edited.connect(self.turned)
         self._depth.edited.connect(self.deepened)
-        self._normal.toggled.connect(self.normal_wanted)
-        flip.clicked.connect(lambda: self.flip_wanted.emit())
+        self._normal.toggled.connect(self.normal_requested)
+        flip.clicked.connect(lambda: self.flip_requested.emit())
         return self._place
 
     def _warning_part(self) -> QWidget:

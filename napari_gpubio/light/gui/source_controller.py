@@ -12,12 +12,10 @@ from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.gui.tables import typed_number
 from napari_gpubio.gui.views import SliceGuide
 from napari_gpubio.light.gui.detector_box import DetectorBox
+from napari_gpubio.light.gui.labels import Sight, Tissue
 from napari_gpubio.light.gui.optode_layers import OptodeLayers
-from napari_gpubio.light.gui.optode_tool import OptodeTool
-from napari_gpubio.light.gui.optodes import Optodes, Placement, lifted
-from napari_gpubio.light.gui.place_bar import PlaceBar
-from napari_gpubio.light.gui.source_box import SourceBox
-from napari_gpubio.light.gui.tissue import Sight, Tissue
+from napari_gpubio.light.gui.optodes import Optodes, OptodeTool, Placement, lifted
+from napari_gpubio.light.gui.source_box import PlaceBar, SourceBox
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.surface import clearance_mm, nearest_surface, source_problem
 
@@ -62,6 +60,7 @@ class SourceController(QObject):
         self.tool = OptodeTool(viewer, self._markers, lambda: self.layers.reach, self)
         self._viewer, self._bar, self._source_box, self._detector_box = viewer, bar, source_box, detector_box
         self._tissue = tissue
+        self._active = True
         self._before: deque[Optodes] = deque(maxlen=_MOST_UNDO)  # to take changes back
         self._while_dragged: Optodes | None = None
         self._slices = SliceGuide(viewer, self._source_on_screen, self)
@@ -141,6 +140,11 @@ class SourceController(QObject):
         """Move the slices on screen to the source that shines."""
         self._slices.go()
 
+    def set_active(self, *, active: bool) -> None:
+        """Place and drag with the mouse, or leave the mouse alone while the other mode is on screen."""
+        self._active = active
+        self._on_choice(self._bar.choice)
+
     def attach(self) -> None:
         """Take the mouse, and follow the slice."""
         self.tool.attach()
@@ -163,17 +167,17 @@ class SourceController(QObject):
         self.tool.dropped.connect(self._guarded(self._on_dropped))
         self.tool.grabbed.connect(self._on_grabbed)
         self._bar.changed.connect(self._on_choice)
-        self._bar.undo_wanted.connect(self._on_undo)
+        self._bar.undo_requested.connect(self._on_undo)
         box = self._source_box
         box.changed.connect(self._on_sizes)
         box.moved.connect(self._guarded(self._on_typed))
         box.turned.connect(self._guarded(lambda direction: self._turn(self._placement().toward(direction))))
         box.deepened.connect(lambda mm: self._turn(dataclasses.replace(self._placement(), depth_mm=mm)))
-        box.normal_wanted.connect(self._guarded(self._on_normal))
-        box.flip_wanted.connect(self._on_flip)
+        box.normal_requested.connect(self._guarded(self._on_normal))
+        box.flip_requested.connect(self._on_flip)
         box.chosen.connect(self._on_chosen)
         self._detector_box.changed.connect(self._guarded(self._on_detector))
-        self._detector_box.remove_wanted.connect(lambda rows: self._take(self.optodes.remove_detectors(rows)))
+        self._detector_box.remove_requested.connect(lambda rows: self._take(self.optodes.remove_detectors(rows)))
 
     def _guarded(self, act: Callable[..., None]) -> Callable[..., None]:
         """What the user does: if it cannot be done, a sentence is shown and everything stays as it was."""
@@ -274,7 +278,7 @@ class SourceController(QObject):
                 self.go_to_source()
 
     def _on_choice(self, choice: str) -> None:
-        self.tool.placing = choice != "nothing"
+        self.tool.placing = self._active and choice != "nothing"
 
     def _on_sizes(self) -> None:
         self.show()

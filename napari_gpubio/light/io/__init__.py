@@ -1,17 +1,30 @@
-"""Files of the light engine: labels, tables of optical properties, results."""
+"""Files of the light engine: labels, tables of optical properties, results, and those of MCML, MCX and SNIRF."""
 
-from napari_gpubio.light.io.layered_results import load_layered_result, save_layered_result
-from napari_gpubio.light.io.results import load_result, save_result
+from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
+from napari_gpubio.light.io.mco import read_mco, write_mco
+from napari_gpubio.light.io.mcx.cases import McxCase, read_mcx, write_mcx
+from napari_gpubio.light.io.results import load_layered_result, load_result, save_layered_result, save_result
+from napari_gpubio.light.io.snirf import Optodes, read_snirf
 from napari_gpubio.light.io.table import read_table, write_table
 from napari_gpubio.light.io.volumes import read_domain, write_fluence
 
 __all__ = [
+    "MciRun",
+    "McxCase",
+    "Optodes",
     "load_layered_result",
     "load_result",
     "read_domain",
+    "read_mci",
+    "read_mco",
+    "read_mcx",
+    "read_snirf",
     "read_table",
     "save_layered_result",
     "save_result",
     "write_fluence",
+    "write_mci",
+    "write_mco",
+    "write_mcx",
     "write_table",
 ]

@@ -12,10 +12,10 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, read_volume, write_volume
-from napari_gpubio.light.io.description import describe
+from napari_gpubio.light.io.results import describe
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.numbers.units import PER_PHOTON, FluenceUnit
 from napari_gpubio.light.result import UNITS, LightResult
+from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 
 Array = npt.NDArray[Any]
 
@@ -87,7 +87,7 @@ def write_fluence(
     result
         What a simulation gave.
     unit
-        Per launched photon, or one of `napari_gpubio.light.numbers.fluence_units`.
+        Per launched photon, or one of `napari_gpubio.light.statistics.fluence_units`.
     gates
         Each time gate as a volume of its own, shape (X, Y, Z, G), instead of all of them together.
 

@@ -5,10 +5,10 @@ Both ways of tracing photons, in voxels and in layers, stand on it.
 
 import math
 
-import numba as nb
 import numpy as np
 
 from napari_gpubio.core.fastmath import float_of
+from napari_gpubio.core.jit import leaf
 
 _F, _I, _U, _L = np.float32, np.int32, np.uint32, np.uint64
 ZERO, ONE, HALF = _F(0.0), _F(1.0), _F(0.5)
@@ -16,13 +16,13 @@ SURVIVAL = _F(0.1)
 GAIN = _F(ONE / SURVIVAL - ONE)  # what a survivor of Russian roulette gains, in units of its weight
 
 
-@nb.njit(inline="always")
+@leaf
 def redithered(dither):
     """The next random number that decides about rounding: a linear congruential generator, nothing hangs on it."""
     return _U(dither * _U(747796405) + _U(2891336453))
 
 
-@nb.njit(inline="always")
+@leaf
 def quanta(value, dither):
     """Number of quanta for a real number of them, rounded up or down by chance, so that the mean is right."""
     dither = redithered(dither)
@@ -30,13 +30,13 @@ def quanta(value, dither):
     return _U(np.float64(min(value, _F(4294967040.0))) + np.float64(chance)), dither
 
 
-@nb.njit(inline="always")
+@leaf
 def rounded(value):
     """Nearest integer."""
     return _L(np.rint(value))
 
 
-@nb.njit(inline="always")
+@leaf
 def fresnel(ci, n1, n2):
     """Fresnel reflectance of unpolarized light that meets a face with the cosine `ci`, and the cosine behind it."""
     ratio = n1 / n2
@@ -49,7 +49,7 @@ def fresnel(ci, n1, n2):
     return HALF * (s * s + p * p), ct
 
 
-@nb.njit(inline="always")
+@leaf
 def scattering_cosine(g, u):
     """Cosine of the scattering angle of Henyey and Greenstein (1941); to first order in g where g is tiny."""
     v = _F(2.0) * u - ONE
@@ -59,7 +59,7 @@ def scattering_cosine(g, u):
     return (ONE + g * g - t * t) * (ONE / (g + g))
 
 
-@nb.njit(inline="always")
+@leaf
 def turned(ux, uy, uz, ct, cp, sp):
     """Turn a direction by the scattering angle (cosine ct) and the azimuth (cp, sp).
 

@@ -1,5 +1,25 @@
-"""Monte Carlo in planar layers, as MCML does it (Wang et al. 1995), made fast as GPU-MCML was (Alerstam et al. 2010).
+"""Monte Carlo in planar layers, as MCML does it (Wang et al. 1995), and as fast as GPU-MCML (Alerstam et al. 2010)."""
 
-One photon is in packet.py and layers.cu, the backends that trace many in cpu.py and gpu.py, what the tallies say in
-assemble.py and result.py, finite beams in beams.py.
-"""
+from napari_gpubio.light.layers.beams import Beam, convolved
+from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.phantom import voxel_phantom
+from napari_gpubio.light.layers.presets import LayeredPreset, preset, preset_names
+from napari_gpubio.light.layers.result import Estimates, LayeredResult
+from napari_gpubio.light.layers.run import simulate, simulate_steps
+from napari_gpubio.light.layers.settings import LayeredSettings
+
+__all__ = [
+    "Beam",
+    "Estimates",
+    "Layer",
+    "LayeredMedium",
+    "LayeredPreset",
+    "LayeredResult",
+    "LayeredSettings",
+    "convolved",
+    "preset",
+    "preset_names",
+    "simulate",
+    "simulate_steps",
+    "voxel_phantom",
+]

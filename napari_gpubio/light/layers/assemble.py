@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
-from napari_gpubio.light.kernels.layers.tally import LayeredPartial
+from napari_gpubio.light.kernels.layers.tally import LayerTally
 from napari_gpubio.light.layers.result import Estimates, LayeredResult
 from napari_gpubio.light.layers.settings import angle_centers, ring_area_mm2, solid_angle_sr
 from napari_gpubio.light.result import Estimate
-from napari_gpubio.light.spread import mean_error
+from napari_gpubio.light.tallies import mean_error
 
 Floats = npt.NDArray[np.float64]
 
@@ -19,10 +19,10 @@ Floats = npt.NDArray[np.float64]
 class _Tallies:
     """Sums of weight per launched photon, and their errors from the spread of the batches."""
 
-    def __init__(self, problem: LayeredProblem, partial: LayeredPartial) -> None:
+    def __init__(self, problem: LayeredProblem, tally: LayerTally) -> None:
         size = self._size = problem.batch_size
-        self.launched = partial.photons
-        in_order = [partial.batches[index] for index in sorted(partial.batches)]
+        self.launched = tally.photons
+        in_order = [tally.batches[index] for index in sorted(tally.batches)]
         whole = [batch.numbers for batch in in_order if batch.photons == size]
         open_ones = [batch.numbers for batch in in_order if batch.photons != size]
         self._whole = np.array(whole, np.uint64).reshape(len(whole), problem.tally_size).view(np.int64)
@@ -54,10 +54,10 @@ class _Tallies:
 
 
 def assemble(
-    problem: LayeredProblem, partial: LayeredPartial, parameters: Mapping[str, Any], *, spread: Floats | None = None
+    problem: LayeredProblem, tally: LayerTally, parameters: Mapping[str, Any], *, spread: Floats | None = None
 ) -> LayeredResult:
     """Turn the tallies of the photons that are done into a result; ``spread`` is the matrix of a finite beam."""
-    tallies, s = _Tallies(problem, partial), problem.settings
+    tallies, s = _Tallies(problem, tally), problem.settings
     reflected = slice(problem.absorption_cells, problem.absorption_cells + problem.angular_cells)
     transmitted = slice(reflected.stop, reflected.stop + problem.angular_cells)
     layers = slice(transmitted.stop, transmitted.stop + len(problem.medium.layers))
@@ -77,7 +77,7 @@ def assemble(
         launched=tallies.launched,
         complete=tallies.launched == s.photons,
         parameters=parameters,
-        state=partial,
+        state=tally,
     )
 
 

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import chndtr
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
-from napari_gpubio.light.kernels.layers.tally import LayeredPartial
+from napari_gpubio.light.kernels.layers.tally import LayerTally
 from napari_gpubio.light.layers.assemble import assemble
 from napari_gpubio.light.layers.result import Estimates, LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings, ring_area_mm2
@@ -70,7 +69,7 @@ def convolved(result: LayeredResult, beam: Beam) -> LayeredResult:
         raise InvalidInput("the result is that of a finite beam already; take that of the pencil beam")
     matrix = response_matrix(beam, s)
     parameters = {**result.parameters, "beam": dataclasses.asdict(beam)}
-    if isinstance(result.state, LayeredPartial):  # batch by batch, since one photon's deposits lie in many bins
+    if isinstance(result.state, LayerTally):  # batch by batch, since one photon's deposits lie in many bins
         problem = LayeredProblem(result.medium, s, result.state.batch_size)
         return assemble(problem, result.state, parameters, spread=matrix)
     changes: dict[str, Any] = {
@@ -105,6 +104,8 @@ def response_matrix(beam: Beam, settings: LayeredSettings) -> Floats:
 
 def _gaussian_within(r: float, places: Floats, radius: float) -> Floats:
     """Share of a Gaussian beam, its axis at each of these distances, that lies within r: noncentral chi-square."""
+    from scipy.special import chndtr
+
     return np.asarray(chndtr(4.0 * r**2 / radius**2, 2.0, 4.0 * places**2 / radius**2))
 
 

@@ -12,7 +12,7 @@ from napari_gpubio.core.checks import Check, Finding, Speed, z_score_finding
 from napari_gpubio.core.device import Device
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.result import LayeredResult
-from napari_gpubio.light.layers.run import simulate_layers
+from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.result import Estimate
 
@@ -79,7 +79,7 @@ DECAY_PER_MM = {1.0: 0.1734, 1.37: 0.1731}  # of the fluence in depth, mu_a .01,
 def run_case(medium: LayeredMedium, device: Device, photons: int, **settings: Any) -> LayeredResult:
     """Simulate with that many photons, or more on a GPU."""
     count = photons * (_GPU_FACTOR if device.is_gpu else 1)
-    return simulate_layers(medium, LayeredSettings(photons=count, **settings), device=device)
+    return simulate(medium, LayeredSettings(photons=count, **settings), device=device)
 
 
 def _z(quantity: str, estimate: Estimate, reference: float, reference_error: float = 0.0) -> Finding:

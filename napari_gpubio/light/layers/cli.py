@@ -15,9 +15,9 @@ from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.light.io.mci import MciRun, read_mci
 from napari_gpubio.light.io.mco import write_mco
 from napari_gpubio.light.layers.result import LayeredResult
-from napari_gpubio.light.layers.run import layer_steps
+from napari_gpubio.light.layers.run import simulate_steps
 from napari_gpubio.light.layers.settings import EDGES, LayeredSettings
-from napari_gpubio.light.numbers.text import number_text
+from napari_gpubio.light.summary import number_text
 
 _EXAMPLE = """example:
   napari-gpubio mcml skin.mci --device cuda:all
@@ -117,7 +117,7 @@ def _results(runs: Sequence[MciRun], paths: Sequence[Path], device: Device) -> I
     """Simulate run after run; Ctrl-C ends the current one with what was done, and all of them with it."""
     with stop_at_interrupt() as stop:
         for number, (one, path) in enumerate(zip(runs, paths, strict=True), 1):
-            steps = layer_steps(one.medium, one.settings, device=device, stop=stop)
+            steps = simulate_steps(one.medium, one.settings, device=device, stop=stop)
             result = drive(steps, functools.partial(_draw_progress, f"run {number} of {len(runs)}: "))
             yield result, path
             if not result.complete:

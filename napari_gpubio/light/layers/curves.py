@@ -12,7 +12,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.light.layers.napari_io import QUANTITIES, own_bins, quantity_rz, quantity_unit
 from napari_gpubio.light.layers.result import Estimates, LayeredResult
-from napari_gpubio.light.numbers.units import PER_PHOTON, FluenceUnit
+from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 
 Floats = npt.NDArray[np.float64]
 _BROAD, _RD, _TT = "of a broad beam", "Diffuse reflectance Rd", "Transmittance Tt"

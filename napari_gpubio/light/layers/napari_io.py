@@ -28,8 +28,8 @@ from napari_gpubio.light.napari_io import (
     labels_layer,
     log_name,
 )
-from napari_gpubio.light.numbers.units import PER_PHOTON, FluenceUnit
 from napari_gpubio.light.result import UNITS
+from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 
 Array = npt.NDArray[Any]
 AXES, AXIS_UNITS = ("z", "r"), ("mm", "mm")

@@ -5,10 +5,9 @@ import math
 from napari_gpubio.light.layers.napari_io import own_bins
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.settings import ring_area_mm2
-from napari_gpubio.light.numbers import Finding, NumberRow
-from napari_gpubio.light.numbers.findings import CLOSED_WITHIN, MOST_ROULETTE_Z, Status, roulette_z
-from napari_gpubio.light.numbers.rows import ABSORBED, ENERGY, RUN
 from napari_gpubio.light.result import Estimate
+from napari_gpubio.light.statistics import CLOSED_WITHIN, MOST_ROULETTE_Z, Finding, Status, roulette_z
+from napari_gpubio.light.summary import ABSORBED, ENERGY, RUN, NumberRow
 
 MOST_BEYOND = 0.01  # of the absorbed light: more than that beyond the grid is worth a word
 

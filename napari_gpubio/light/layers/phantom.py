@@ -19,7 +19,7 @@ from napari_gpubio.light.io.mcx.cases import McxCase
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 
 Floats = npt.NDArray[np.float64]
@@ -149,7 +149,7 @@ def voxel_case(
         What it is called.
     """
     source = Source(position_mm=(*axis_mm, 0.0), direction=(0.0, 0.0, 1.0))
-    settings = Settings(photons=photons, seed=seed, exit_map=True)
+    settings = LightSettings(photons=photons, seed=seed, exit_map=True)
     if beam is not None:
         source = dataclasses.replace(source, kind=_KINDS[beam.kind], radius_mm=beam.radius_mm)
     if cyclic:

@@ -1,6 +1,6 @@
 """Media in layers from the literature, each with the grid that suits it and its citation.
 
->>> skin = layered_preset("seven-layer skin at 600 nm")
+>>> skin = preset("seven-layer skin at 600 nm")
 >>> len(skin.medium.layers), skin.settings.dz_mm
 (7, 0.02)
 """
@@ -47,12 +47,12 @@ class LayeredPreset:
     citation: str
 
 
-def layered_preset_names() -> tuple[str, ...]:
+def preset_names() -> tuple[str, ...]:
     """Names of all presets."""
     return tuple(_presets())
 
 
-def layered_preset(name: str) -> LayeredPreset:
+def preset(name: str) -> LayeredPreset:
     """Return a preset.
 
     Raises

@@ -7,8 +7,14 @@ A preset gives the properties of a tissue at a wavelength; chromophores and a po
     Chromophores(blood_fraction=0.03, oxygen_saturation=0.7, water_fraction=0.75).mua_per_mm(800)
 """
 
-from napari_gpubio.light.tissue.chromophores import Chromophores, absorption_per_mm
-from napari_gpubio.light.tissue.composition import Composition
+from napari_gpubio.light.tissue.optics import (
+    Chromophores,
+    Composition,
+    PowerLaw,
+    absorption_per_mm,
+    power_law,
+    power_law_names,
+)
 from napari_gpubio.light.tissue.presets import (
     HEAD_LAYERS,
     HEAD_TABLES,
@@ -19,7 +25,6 @@ from napari_gpubio.light.tissue.presets import (
     preset_names,
     preset_recipe,
 )
-from napari_gpubio.light.tissue.scattering import PowerLaw, power_law, power_law_names
 
 __all__ = [
     "HEAD_LAYERS",

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.model import Medium
-from napari_gpubio.light.tissue.composition import Composition, compositions
-from napari_gpubio.light.tissue.tables import read_rows
+from napari_gpubio.light.tissue.optics import Composition, compositions, read_rows
 
 WIDEST_GAP_NM = 150.0  # a straight line across more could leave out a whole band of hemoglobin or water
 HEAD_LAYERS = ("scalp", "skull", "CSF", "gray matter", "white matter")

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.speckle.model import ContrastMaps
-from napari_gpubio.speckle.validity import is_valid
+from napari_gpubio.speckle.model import ContrastMaps, is_valid
 
 Array = npt.NDArray[Any]
 

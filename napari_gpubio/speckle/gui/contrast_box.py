@@ -11,7 +11,7 @@ from napari_gpubio.gui.forms import Folded, ParamForm, aligned_form, row_label
 from napari_gpubio.speckle.gui.mesi_box import MesiBox
 from napari_gpubio.speckle.gui.noise_box import NoiseBox
 from napari_gpubio.speckle.gui.words import CHOICES, MESI
-from napari_gpubio.speckle.mesi.exposures import MesiRecipe
+from napari_gpubio.speckle.mesi.model import MesiRecipe
 from napari_gpubio.speckle.noise import NoiseModel
 from napari_gpubio.speckle.settings import ContrastSettings
 

@@ -146,7 +146,7 @@ class LiveController(QObject):
         if result is not None and result.value.is_there:
             self.last = result.value
             self.shown.emit(result.value)
-            loop.drawn()
+            loop.count_drawn()
 
     def _finish(self) -> None:
         if self._was_running and self.loop is not None:

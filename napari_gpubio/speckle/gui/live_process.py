@@ -6,18 +6,18 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.jit import thread_count
 from napari_gpubio.core.steps import Step
 from napari_gpubio.speckle.gui.averages import MapMean, mean_k2
 from napari_gpubio.speckle.gui.recipe import LiveMap, Recipe
 from napari_gpubio.speckle.live import LiveResult
 from napari_gpubio.speckle.model import ContrastMaps
 from napari_gpubio.speckle.registration import Registered, ShiftFinder, shift_frame
+from napari_gpubio.speckle.run import ContrastStream
 from napari_gpubio.speckle.settings import ContrastSettings
-from napari_gpubio.speckle.stream import ContrastStream
 
 Array = npt.NDArray[Any]
 
@@ -147,11 +147,11 @@ class LiveProcess:
         stream, wanted = self._stream, (recipe, index, id(baseline))
         if stream is None or self._made_with != wanted or stream.shape != pixels.shape:
             self._let_stream_go()
-            numba.set_num_threads(max(1, numba.config.NUMBA_NUM_THREADS - 1))  # of this thread: the window keeps a core
             self._shifts = deque(maxlen=recipe.settings.depth)
             self._stream = stream = ContrastStream(
                 dataclasses.replace(recipe.settings, index=index), pixels.shape, pixels.dtype, noise=recipe.noise,
                 baseline=baseline, device=recipe.device,
+                threads=max(1, thread_count() - 1),  # the window keeps a core
             )  # fmt: skip
             self._made_with = wanted
         return stream

@@ -15,7 +15,7 @@ from napari_gpubio.speckle.gui.live_layers import limits_of
 from napari_gpubio.speckle.gui.offline import Request, registered_frames
 from napari_gpubio.speckle.gui.result_layers import show_map
 from napari_gpubio.speckle.mesi import MesiResult, fit_mesi_steps
-from napari_gpubio.speckle.mesi.exposures import MesiRecipe, exposure_contrast
+from napari_gpubio.speckle.mesi.model import MesiRecipe, exposure_contrast
 from napari_gpubio.speckle.registration import Registered
 
 Array = npt.NDArray[Any]

@@ -9,7 +9,7 @@ from napari_gpubio.core.napari_io import carried
 from napari_gpubio.gui.forms import ParamForm, aligned_form, row_label
 from napari_gpubio.speckle.gui.form_parts import faint
 from napari_gpubio.speckle.mesi import MesiSettings
-from napari_gpubio.speckle.mesi.exposures import ORDERS, MesiRecipe, exposures_text, parse_exposures
+from napari_gpubio.speckle.mesi.model import ORDERS, MesiRecipe, exposures_text, parse_exposures
 
 _HELP = "What moves is told from what rests. Run stack makes the fit; β is best measured, with the same window."
 _TIP = (

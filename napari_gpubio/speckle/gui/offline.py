@@ -10,11 +10,10 @@ import numpy.typing as npt
 
 from napari_gpubio.core.steps import Step
 from napari_gpubio.speckle import run
-from napari_gpubio.speckle.frames import FrameStack
 from napari_gpubio.speckle.gui.averages import mean_map
 from napari_gpubio.speckle.gui.recipe import Recipe
 from napari_gpubio.speckle.gui.source_pages import frames_of
-from napari_gpubio.speckle.model import ContrastMaps
+from napari_gpubio.speckle.model import ContrastMaps, FrameStack
 from napari_gpubio.speckle.registration import Registered, ShiftFinder, shift_frame
 
 Array = npt.NDArray[Any]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.speckle.mesi.exposures import MesiRecipe
+from napari_gpubio.speckle.mesi.model import MesiRecipe
 from napari_gpubio.speckle.noise import NoiseModel
 from napari_gpubio.speckle.settings import ContrastSettings
 

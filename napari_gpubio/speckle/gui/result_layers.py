@@ -10,7 +10,7 @@ from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.speckle.gui.live_layers import COLORMAP, limits_of, set_limits
 from napari_gpubio.speckle.gui.offline import Done, Request
 from napari_gpubio.speckle.gui.words import PANEL, RESULT, title_of
-from napari_gpubio.speckle.validity import EDGE, NAMES
+from napari_gpubio.speckle.model import EDGE, NAMES
 
 Array = npt.NDArray[Any]
 CONTRAST, INDEX, MASK = "contrast", "index", "mask"

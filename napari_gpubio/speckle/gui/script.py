@@ -14,7 +14,7 @@ from napari_gpubio.gui.script import call_text, file_name
 from napari_gpubio.speckle.gui.mesi import shown_maps
 from napari_gpubio.speckle.gui.offline import Request
 from napari_gpubio.speckle.gui.source_pages import frames_of
-from napari_gpubio.speckle.io.frames import read_frames
+from napari_gpubio.speckle.io import read_frames
 from napari_gpubio.speckle.mesi import MesiRecipe
 
 Paths = Mapping[str, Path]
@@ -71,7 +71,7 @@ def script_text(request: Request, paths: Paths) -> str:
         Of the frames, and of the dark frames if there are any, by the names of their layers.
     """
     recipe = request.recipe
-    lines = [f"frames = speckle.read_frames({str(paths[request.name])!r})"]
+    lines = [f"frames = speckle.io.read_frames({str(paths[request.name])!r})"]
     if recipe.registers and len(request.frames.shape) == 3:
         lines += ["registered = speckle.register(frames)", "frames = registered.frames"]
     more = ""
@@ -103,25 +103,25 @@ def _contrast_lines(request: Request, more: str) -> list[str]:
         more += ", baseline=baseline"
     lines.append(f"maps = speckle.contrast(frames, settings{more}, {device})")
     lines += _clear_lines(request)
-    lines.append(f"speckle.write_maps({f'contrast of {name}.tif'!r}, maps)")
+    lines.append(f"speckle.io.write_maps({f'contrast of {name}.tif'!r}, maps)")
     if settings.index != "none":
-        lines.append(f"speckle.write_maps({f'{settings.index} of {name}.tif'!r}, maps, 'index')")
+        lines.append(f"speckle.io.write_maps({f'{settings.index} of {name}.tif'!r}, maps, 'index')")
     if settings.mask:
-        lines.append(f"speckle.write_maps({f'mask of {name}.tif'!r}, maps, 'mask')")
+        lines.append(f"speckle.io.write_maps({f'mask of {name}.tif'!r}, maps, 'mask')")
     return lines
 
 
 def _mesi_lines(request: Request, mesi: MesiRecipe, more: str) -> list[str]:
     settings, name = request.recipe.settings, file_name(request.name)
     several = f", order={mesi.order!r}" if mesi.repeats(int(request.frames.shape[0])) > 1 else ""
-    fit = call_text("speckle", mesi.settings)
+    fit = call_text("speckle.mesi", mesi.settings)
     lines = [
         f"settings = {call_text('speckle', settings)}",
         f"maps = speckle.contrast(frames, settings{more}, {_device(request)})",
         *_clear_lines(request),
-        f"mesi = speckle.MesiRecipe(exposures_ms={mesi.exposures_ms!r}{several}, settings={fit})",
-        "contrast = speckle.exposure_contrast(maps, mesi)",
-        "fitted = speckle.fit_mesi(contrast, mesi.exposures_ms, mesi.settings)",
+        f"mesi = speckle.mesi.MesiRecipe(exposures_ms={mesi.exposures_ms!r}{several}, settings={fit})",
+        "contrast = speckle.mesi.exposure_contrast(maps, mesi)",
+        "fitted = speckle.mesi.fit_mesi(contrast, mesi.exposures_ms, mesi.settings)",
     ]
     lines += [
         f"tifffile.imwrite({f'mesi {one.part} of {name}.tif'!r}, fitted.{one.part}, photometric='minisblack')"
@@ -143,5 +143,5 @@ def _noise(request: Request, paths: Paths) -> str:
     noise, dark = request.recipe.noise, request.recipe.dark
     if dark:
         gain = f", gain={noise.gain!r}" if noise.gain else ""
-        return f"speckle.measure_dark(speckle.read_frames({str(paths[dark])!r}){gain})"
+        return f"speckle.measure_dark(speckle.io.read_frames({str(paths[dark])!r}){gain})"
     return call_text("speckle", noise) if noise.has_dark or noise.has_noise else ""

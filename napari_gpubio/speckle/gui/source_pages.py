@@ -14,11 +14,11 @@ from napari_gpubio.core.napari_io import carried
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import aligned_form, row_label
 from napari_gpubio.gui.layer_box import LayerBox
-from napari_gpubio.speckle.frames import FrameStack
 from napari_gpubio.speckle.gui.form_parts import faint, row_of, small_button, whole_box
 from napari_gpubio.speckle.gui.places import Place, place_of
 from napari_gpubio.speckle.gui.words import PANEL
 from napari_gpubio.speckle.live import CameraSource, FolderSource, SimulatedCamera, Source, StackSource
+from napari_gpubio.speckle.model import FrameStack
 
 NO_STACK = "there is no stack of frames; open one (File > Open Sample > napari-gpubio > Flow phantom shows how)"
 NO_CAMERA = "Cameras need pymmcore-plus. Install it with pip install 'napari-gpubio[camera]' and start napari again."

@@ -1,4 +1,4 @@
-"""Live speckle imaging without a window: sources, ring, loop, recording, time courses.
+"""Live speckle imaging: sources of frames, loop, recording and time courses.
 
 ::
 
@@ -12,20 +12,13 @@
     loop.close()
 """
 
-from napari_gpubio.speckle.live.frame import Frame
-from napari_gpubio.speckle.live.latest import Latest
-from napari_gpubio.speckle.live.loop import LiveLoop, LiveResult
+from napari_gpubio.speckle.live.buffers import Latest, Mode, Ring, RingCounts
+from napari_gpubio.speckle.live.camera import CameraSource
+from napari_gpubio.speckle.live.folder import FolderSource
+from napari_gpubio.speckle.live.frame import Frame, Source, SourceFailed
+from napari_gpubio.speckle.live.loop import LiveLoop, LiveResult, LiveStatus, State
 from napari_gpubio.speckle.live.recording import Recording, RecordingStatus
-from napari_gpubio.speckle.live.ring import Mode, Ring, RingCounts
-from napari_gpubio.speckle.live.sources import (
-    CameraSource,
-    FolderSource,
-    SimulatedCamera,
-    Source,
-    SourceFailed,
-    StackSource,
-)
-from napari_gpubio.speckle.live.status import LiveStatus, State
+from napari_gpubio.speckle.live.sources import SimulatedCamera, StackSource
 from napari_gpubio.speckle.live.timecourse import Baseline, Event, TimeCourse
 
 __all__ = [

@@ -1,6 +1,6 @@
-"""Reference cases of the live loop: what a camera's pace costs, and that every loss is counted.
+"""Reference cases of the live loop: it keeps up with a camera, and counts every loss.
 
-The process is the caller's; the loop, the ring and the simulated camera are those of live imaging.
+The caller gives the process; loop, ring and simulated camera are those of live imaging.
 """
 
 import contextlib
@@ -13,10 +13,9 @@ import numpy as np
 from napari_gpubio.core.checks import Check, Finding
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import GpuBioError
-from napari_gpubio.speckle.live.latest import Latest
-from napari_gpubio.speckle.live.loop import LiveLoop, LiveResult, Process
-from napari_gpubio.speckle.live.sources.simulated import SimulatedCamera
-from napari_gpubio.speckle.live.status import LiveStatus, State
+from napari_gpubio.speckle.live.buffers import Latest
+from napari_gpubio.speckle.live.loop import LiveLoop, LiveResult, LiveStatus, Process, State
+from napari_gpubio.speckle.live.sources import SimulatedCamera
 
 LONG_S, SHORT_S = 10.0, 1.0
 SHAPE, RATE_HZ = (1040, 1392), 30.0
@@ -29,7 +28,7 @@ MakeProcess = Callable[[Device], AbstractContextManager[Process]]
 
 
 def mean_level(_: Device) -> AbstractContextManager[Process]:
-    """Make the trivial process: the mean of the frame, on the CPU."""
+    """Return a trivial process: the mean of the frame, on the CPU."""
     return contextlib.nullcontext(lambda pixels: float(pixels.mean(dtype=np.float64)))
 
 
@@ -39,10 +38,10 @@ def live_checks(make_process: MakeProcess = mean_level, seconds: float = LONG_S)
     Parameters
     ----------
     make_process
-        Makes, for a device, what is done with every frame, in a context that is left when the check is over. It is
-        called once with a frame before the clock runs, so that compilation does not count.
+        Returns, for a device, a context with the process of a frame. The process is called once before the time is
+        measured, so that compilation does not count.
     seconds
-        How long the camera runs: `LONG_S` for a check, `SHORT_S` for a test.
+        Duration of the run: `LONG_S` for a check, `SHORT_S` for a test.
     """
     return (
         Check(
@@ -59,7 +58,7 @@ def live_checks(make_process: MakeProcess = mean_level, seconds: float = LONG_S)
 
 
 def _pace(making: AbstractContextManager[Process], seconds: float) -> list[Finding]:
-    """A camera at full pace: every frame is processed, at the camera's rate and without a backlog."""
+    """Process every frame of a camera at its rate, without a backlog."""
     n = round(seconds * RATE_HZ)
     camera = SimulatedCamera(SHAPE, RATE_HZ, n_frames=n, tile=256)
     with contextlib.closing(camera), making as process:
@@ -87,8 +86,8 @@ def _pace(making: AbstractContextManager[Process], seconds: float) -> list[Findi
 
 
 def _sleeper(_: Device) -> list[Finding]:
-    """A consumer that sleeps in its first frame until the camera is done: the ring keeps the newest frames."""
-    camera, results = _TellingCamera(), _Numbers()
+    """Sleep in the first frame until the camera has ended: the ring keeps the newest frames."""
+    camera, results = _SmallCamera(), _Numbers()
     status = _run(LiveLoop(camera, lambda _: camera.done.wait(_PATIENCE_S), slots=SLOTS, latest=results))
     n = camera.n_frames
     return [
@@ -100,8 +99,8 @@ def _sleeper(_: Device) -> list[Finding]:
     ]
 
 
-class _TellingCamera(SimulatedCamera):
-    """A small camera that tells when it has taken its last frame."""
+class _SmallCamera(SimulatedCamera):
+    """A small camera with an event that is set after its last frame."""
 
     n_frames = 60
 
@@ -114,7 +113,7 @@ class _TellingCamera(SimulatedCamera):
 
 
 class _Numbers(Latest[LiveResult]):
-    """Remembers the numbers of all frames that were processed."""
+    """Records the numbers of all processed frames."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,7 +131,7 @@ def _run(loop: LiveLoop, seconds: float = 0.0) -> LiveStatus:
         loop.wait(seconds + _PATIENCE_S)
         status = loop.status()
     if status.state is not State.ENDED:
-        raise GpuBioError(f"the live loop has not come to its end: {status.message or status.state}")
+        raise GpuBioError(f"the live loop has not ended: {status.message or status.state}")
     return status
 
 

@@ -1,42 +1,101 @@
 """The live loop: source thread -> ring -> processing thread -> newest result.
 
-No thread of the loop calls into a GUI: a GUI's timer asks for `LiveLoop.latest` and `LiveLoop.status`, and says
-`LiveLoop.drawn` when it has drawn. Whatever goes wrong in a thread ends both and is told in the status.
+No thread of the loop calls into a GUI: a GUI's timer reads `LiveLoop.latest` and `LiveLoop.status`, and calls
+`LiveLoop.count_drawn` when it has drawn. An error in a thread ends both and is reported in the status.
 """
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
+import numpy as np
+
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.speckle.live.clock import CLOCK, Clock
-from napari_gpubio.speckle.live.frame import Frame, Pixels
-from napari_gpubio.speckle.live.latest import Latest
-from napari_gpubio.speckle.live.meters import LevelMeter, RateMeter
-from napari_gpubio.speckle.live.recording.recorder import Recording
-from napari_gpubio.speckle.live.ring import Mode, Ring
-from napari_gpubio.speckle.live.sources.source import Source
-from napari_gpubio.speckle.live.status import LiveStatus, State
+from napari_gpubio.speckle.live.buffers import Latest, Mode, Ring
+from napari_gpubio.speckle.live.frame import CLOCK, Clock, Frame, Pixels, Source
+from napari_gpubio.speckle.live.recording import Recording
 
 logger = logging.getLogger(__name__)
 Process = Callable[[Pixels], Any]
+_EVENTS = 64  # about two seconds of a camera
+_LEVEL_PERIOD_S = 0.1
+
+
+class State(StrEnum):
+    """State of a live loop."""
+
+    STOPPED = "stopped"
+    RUNNING = "running"
+    ENDED = "ended"  # the source had no more frames, and all were processed
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveStatus:
+    """Status of a live loop at one moment.
+
+    Parameters
+    ----------
+    state
+        See `State`.
+    message
+        What went wrong or is waited for, or empty.
+    camera_hz, processed_hz, drawn_hz
+        Frames per second that came from the source, were processed, and were drawn.
+    received, processed, drawn
+        Their numbers since the start.
+    dropped
+        Frames lost because the ring was full ("every frame").
+    skipped
+        Frames passed over on purpose ("most recent").
+    lost
+        Frames known to have been lost at the source.
+    waiting, slots
+        Frames in the ring, and its size.
+    ring_megabytes
+        Memory of the ring, MiB.
+    mean_level, saturated_percent
+        Of a recent frame; NaN before the first.
+    latency_ms
+        Time from the arrival of a frame to its result, mean of the last ones; NaN before the first.
+    """
+
+    state: State
+    message: str
+    camera_hz: float
+    processed_hz: float
+    drawn_hz: float
+    received: int
+    processed: int
+    drawn: int
+    dropped: int
+    skipped: int
+    lost: int
+    waiting: int
+    slots: int
+    ring_megabytes: float
+    mean_level: float
+    saturated_percent: float
+    latency_ms: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveResult:
-    """What the process made of a frame.
+    """Result of processing a frame.
 
     Parameters
     ----------
     value
-        As the process returned it.
+        Returned by the process.
     number, timestamp_s
-        Those of the frame.
+        Number and time of the frame.
     latency_s
-        From the frame's arrival to this result.
+        Time from the frame's arrival to this result.
     """
 
     value: Any
@@ -46,21 +105,21 @@ class LiveResult:
 
 
 class LiveLoop:
-    """Run frames of a source through a process until told to stop.
+    """Runs frames of a source through a process.
 
     Parameters
     ----------
     source
-        Where frames come from; see `sources`.
+        See `Source`.
     process
-        Called with the pixels of a frame, shape (H, W); its result is handed on as it is. The pixels are valid during
-        the call only.
+        Called with the pixels of a frame, shape (H, W), which are valid during the call only; returns a result of any
+        type.
     mode
         ``"every frame"`` or ``"most recent"``; see `Mode`.
     slots
-        Size of the ring.
+        Slots of the ring.
     latest
-        Where results go; for a process that fills spare results again, which needs to know it too.
+        Buffer of results; for a process that reuses spare results, which needs it as well.
     clock
         For tests.
 
@@ -89,16 +148,16 @@ class LiveLoop:
 
     @property
     def is_running(self) -> bool:
-        """Whether a thread is at work."""
+        """Whether a thread is running."""
         return any(thread.is_alive() for thread in self._threads)
 
     @property
     def recording(self) -> Recording | None:
-        """The recording that frames go to, or the last one."""
+        """The current recording, or the last one."""
         return self._recording
 
     def start(self) -> None:
-        """Start both threads; counts begin at 0.
+        """Start both threads, with counts of 0.
 
         Raises
         ------
@@ -119,7 +178,7 @@ class LiveLoop:
             thread.start()
 
     def stop(self) -> None:
-        """Ask both threads to end, and return at once; frames that wait are not processed."""
+        """Request both threads to end, and return at once; waiting frames are not processed."""
         if self._state is State.RUNNING:
             self._state = State.STOPPED
         self._stop.set()
@@ -132,7 +191,7 @@ class LiveLoop:
         return not self.is_running
 
     def close(self, timeout_s: float = 10.0) -> bool:
-        """Stop, wait for both threads and the recording, and forget the results; return whether all have ended."""
+        """Stop, wait for both threads and the recording, and clear the results; return whether all have ended."""
         self.stop()
         ended = self.wait(timeout_s)
         if self._recording is not None:
@@ -141,21 +200,21 @@ class LiveLoop:
         return ended
 
     def record(self, recording: Recording | None) -> None:
-        """Send every raw frame from now on to a recording as well; None ends the present one.
+        """Send every raw frame from now on to a recording as well; None ends the current one.
 
-        A recording also ends when the source does.
+        A recording also ends with the source.
         """
         before, self._recording = self._recording, recording
         if before is not None:
             before.stop()
 
-    def drawn(self) -> None:
-        """Tell that a result was drawn, for the drawn frame rate."""
+    def count_drawn(self) -> None:
+        """Count a result as drawn."""
         self._drawn.add()
         self._n_drawn += 1
 
     def status(self) -> LiveStatus:
-        """The read-outs at this moment."""
+        """Return the status at this moment."""
         counts = self._ring.counts
         return LiveStatus(
             state=self._state,
@@ -189,9 +248,9 @@ class LiveLoop:
         return "" if self._recording is None else self._recording.status.message
 
     def _acquire(self) -> None:
-        """The source thread."""
+        """Run the source thread."""
         try:
-            with self._told_as(self.source.name), closing(self.source):
+            with self._errors_reported(self.source.name), closing(self.source):
                 self.source.open()
                 with closing(self.source.frames(self._stop)) as frames:
                     self._accept_all(frames)
@@ -205,13 +264,13 @@ class LiveLoop:
             self._camera.add()
             if (recording := self._recording) is not None:
                 recording.offer(frame)
-            if not self._ring.put(frame, patient=self.source.patient):
+            if not self._ring.put(frame, can_wait=self.source.can_wait):
                 return
 
     def _work(self) -> None:
-        """The processing thread."""
+        """Run the processing thread."""
         try:
-            with self._told_as("the processing"):
+            with self._errors_reported("the processing"):
                 while not self._ring.ended:
                     with self._ring.take() as frame:
                         if frame is not None:
@@ -223,7 +282,7 @@ class LiveLoop:
             self._ring.close(discard=True)
 
     def _process_one(self, frame: Frame) -> None:
-        self._levels.look(frame.pixels, self.source.bits)
+        self._levels.measure(frame.pixels, self.source.bits)
         value = self._process(frame.pixels)
         latency_s = self._clock.now() - frame.arrived_s
         self.latest.publish(
@@ -233,18 +292,70 @@ class LiveLoop:
         self._n_processed += 1
 
     @contextmanager
-    def _told_as(self, what: str) -> Iterator[None]:
-        """Whatever is raised in the block becomes the status' message, and the state is failed."""
+    def _errors_reported(self, what: str) -> Iterator[None]:
+        """Report an error in the block in the status."""
         try:
             yield
         except GpuBioError as error:
             self._fail(str(error))
         except MemoryError as error:
             self._fail(f"{what} ran out of memory ({error}); use fewer slots or smaller frames")
-        except Exception as error:  # a thread has nobody else to tell
+        except Exception as error:  # there is no caller to raise to
             logger.exception("%s failed", what)
             self._fail(f"{what} failed: {type(error).__name__}: {error}")
 
     def _fail(self, message: str) -> None:
         self._message = self._message or message
         self._state = State.FAILED
+
+
+class RateMeter:
+    """Rate of the last events, and mean of their values."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._times: deque[float] = deque(maxlen=_EVENTS)
+        self._values: deque[float] = deque(maxlen=_EVENTS)
+
+    def add(self, value: float = 0.0) -> None:
+        """Add an event that happens now."""
+        with self._lock:
+            self._times.append(self._clock.now())
+            self._values.append(value)
+
+    @property
+    def rate_hz(self) -> float:
+        """Events per second; it falls toward 0 when no more come."""
+        with self._lock:
+            n = len(self._times)
+            if n < 2:
+                return 0.0
+            first, last = self._times[0], self._times[-1]
+        # after the next of n regular events is due, n periods after the first, the second term is larger
+        elapsed = max(last - first, (self._clock.now() - first) * (n - 1) / n)
+        return (n - 1) / elapsed if elapsed > 0 else 0.0
+
+    @property
+    def mean(self) -> float:
+        """Mean of the last values, or NaN."""
+        with self._lock:
+            return sum(self._values) / len(self._values) if self._values else float("nan")
+
+
+class LevelMeter:
+    """Mean level and saturated share of frames, measured at most ten times a second: it takes 1 ms per megapixel."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._measured_s = -float("inf")
+        self.mean_level = float("nan")
+        self.saturated_percent = float("nan")
+
+    def measure(self, pixels: Pixels, bits: int) -> None:
+        """Measure a frame, if the last measurement is old enough."""
+        if self._clock.now() - self._measured_s < _LEVEL_PERIOD_S:
+            return
+        self._measured_s = self._clock.now()
+        self.mean_level = float(pixels.mean(dtype=np.float64))
+        self.saturated_percent = 100.0 * int(np.count_nonzero(pixels >= 2**bits - 1)) / pixels.size

@@ -1,4 +1,4 @@
-"""Time courses of regions: K^2 while it comes in, flow relative to a baseline, events, and a table of all of it."""
+"""Live time courses of regions: K^2, flow relative to a baseline, and events."""
 
 import csv
 import math
@@ -20,14 +20,14 @@ _BLOCK = 1024  # samples
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened at a moment.
+    """A marked event.
 
     Parameters
     ----------
     time_s
-        When, on the clock of the samples.
+        Time, on the clock of the samples.
     label
-        What.
+        Text.
     """
 
     time_s: float
@@ -36,12 +36,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """The stretch of time that counts as flow 1, both ends included.
+    """The time interval in which flow is 1, both ends included.
 
     Parameters
     ----------
     start_s, stop_s
-        Its ends, on the clock of the samples.
+        Start and end, on the clock of the samples.
     """
 
     start_s: float
@@ -49,10 +49,10 @@ class Baseline:
 
 
 class TimeCourse:
-    """K^2 of regions against time. Append from one thread and read from another.
+    """K^2 of regions over time; one thread may append while another reads.
 
-    Flow relative to the baseline is K_0^2 / K^2, where K_0^2 is the mean of K^2 over the baseline: K^2 is averaged and
-    not its inverse, whose mean noise makes too large. A region is NaN before it is added and after it is gone.
+    Flow relative to the baseline is K_0^2 / K^2, where K_0^2 is the mean of K^2 over the baseline: not of its inverse,
+    whose mean is biased by noise. A region is NaN before it is added and after it is removed.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class TimeCourse:
 
     @property
     def regions(self) -> tuple[str, ...]:
-        """Names of the regions, in the order in which they came."""
+        """Names of the regions, in the order of their addition."""
         with self._lock:
             return tuple(self._values)
 
@@ -77,13 +77,13 @@ class TimeCourse:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What was marked, in the order of time."""
+        """Marked events, in the order of time."""
         with self._lock:
             return tuple(sorted(self._events, key=lambda event: event.time_s))
 
     @property
     def baseline(self) -> Baseline | None:
-        """The stretch that counts as flow 1."""
+        """The interval in which flow is 1."""
         return self._baseline
 
     def append(self, time_s: float, contrast_squared: Mapping[str, float]) -> None:
@@ -92,7 +92,7 @@ class TimeCourse:
         Parameters
         ----------
         time_s
-            Not before the last one.
+            Time of the sample, not before the last one.
         contrast_squared
             K^2 of each region now; NaN where it has none. New names are new regions.
 
@@ -129,12 +129,12 @@ class TimeCourse:
             self._events.append(Event(time_s=time_s, label=label))
 
     def set_baseline(self, start_s: float, stop_s: float) -> None:
-        """Let a stretch of time count as flow 1.
+        """Set the time interval in which flow is 1.
 
         Raises
         ------
         InvalidInput
-            If it ends before it begins, or holds no sample.
+            If it ends before it starts, or has no sample.
         """
         if not start_s <= stop_s:
             raise InvalidInput(
@@ -159,17 +159,17 @@ class TimeCourse:
                 return np.asarray(inside.mean() / values)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all samples, events and the baseline."""
         with self._lock:
             self._clear()
 
     def write_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write all samples and events, in the order of time: an event has a row of its own, without values.
+        """Write all samples and events in the order of time; an event has a row of its own, without values.
 
         Raises
         ------
         InvalidInput
-            If the file cannot be written; what was there before is then unchanged.
+            If the file cannot be written; an existing file is then unchanged.
         """
         with atomic_write(path) as part, part.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows(self._rows())
@@ -193,7 +193,7 @@ class TimeCourse:
         self._baseline = None
 
     def _reserve(self, new_regions: list[str]) -> None:
-        """Have room for one more sample of the old and the new regions."""
+        """Make room for one more sample of old and new regions."""
         if self._length == self._times.size:
             more = np.full(max(_BLOCK, self._length // 2), np.nan)  # by half: a long run copies each sample few times
             self._times = np.concatenate([self._times, more])

@@ -1,60 +1,24 @@
-"""Multi-exposure speckle imaging of maps: contrast at several exposures in, correlation times and fractions out."""
+"""Multi-exposure fits, and the static fraction from single exposures."""
 
 import dataclasses
 import threading
-import time
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.ndimage import uniform_filter
 
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parallel import cpu_threads
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.speckle.frames import FrameStack
-from napari_gpubio.speckle.mesi.fit import BETA, NOISE, PARAMETERS, RHO, TAU, fit_pixels, make_model
+from napari_gpubio.core.timing import RunClock
+from napari_gpubio.speckle.mesi.model import MesiResult
 from napari_gpubio.speckle.mesi.settings import MesiSettings
+from napari_gpubio.speckle.model import FrameStack
 
 Array = npt.NDArray[Any]
-_CHUNK = 4096  # pixels between two looks at the stop event
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class MesiResult:
-    """Maps of what was fitted, float32, of the shape of a contrast map; NaN where nothing was.
-
-    Parameters
-    ----------
-    tau_ms
-        Correlation time of the light's field.
-    rho
-        Fraction of light that is scattered by what moves.
-    beta, noise
-        β and ν.
-    residual
-        Root of the mean squared relative difference of K.
-    parameters
-        How it was made, as JSON can hold it.
-    complete
-        False if the run was stopped.
-    """
-
-    tau_ms: Array
-    rho: Array
-    beta: Array
-    noise: Array
-    residual: Array
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    complete: bool = True
-
-    @property
-    def ict(self) -> Array:
-        """Inverse correlation time, 1/s."""
-        return np.asarray(1e3 / self.tau_ms)
+_CHUNK = 4096  # pixels between checks of the stop event
+_LEAST_PIXELS = 64  # of a block, which then takes some ms
 
 
 def fit_mesi(
@@ -64,7 +28,7 @@ def fit_mesi(
     *,
     progress: Callable[[Step], object] | None = None,
 ) -> MesiResult:
-    """Fit multi-exposure contrast; see `fit_mesi_steps`, whose end this returns."""
+    """Fit multi-exposure contrast; see `fit_mesi_steps` for the arguments."""
     return drive(fit_mesi_steps(contrast, exposures_ms, settings), progress)
 
 
@@ -84,27 +48,27 @@ def fit_mesi_steps(
     exposures_ms
         Exposure times.
     settings
-        Model and what is fitted; see `MesiSettings`.
+        See `MesiSettings`.
     stop
-        Set it to stop early; what was not reached is NaN.
+        Set it to stop early; the other pixels are then NaN.
 
     Raises
     ------
     InvalidInput
-        If there are too few exposures, or they do not belong to the maps.
+        If there are too few exposures, or not one for each map.
     """
-    settings, begun = settings or MesiSettings(), time.perf_counter()
+    from napari_gpubio.speckle.kernels.mesi import cpu
+
+    settings, clock = settings or MesiSettings(), RunClock()
     maps, exposures = _checked(contrast, exposures_ms, settings)
     pixels = np.ascontiguousarray(maps.reshape(len(maps), -1).T)
     free = np.array([settings.fit_rho, True, settings.fit_noise, settings.fit_beta])
-    model = make_model(exposures, settings.power, free)
-    fixed = np.array([1.0, 0.0, 0.0, np.log(settings.beta)])
-    found, cost = np.full((len(pixels), PARAMETERS), np.nan), np.full(len(pixels), np.nan)
+    model = cpu.make_model(exposures, settings.power, free, settings.beta)
+    found, cost = np.full((len(pixels), cpu.PARAMETERS), np.nan), np.full(len(pixels), np.nan)
     done = 0
     while done < len(pixels) and not (stop is not None and stop.is_set()):
         part = slice(done, min(done + _CHUNK, len(pixels)))
-        with cpu_threads():
-            fit_pixels(model, pixels[part], fixed, found[part], cost[part])
+        _fit(pixels[part], model, found[part], cost[part])
         done = part.stop
         yield Step(done, len(pixels), "multi-exposure fit")
 
@@ -112,19 +76,29 @@ def fit_mesi_steps(
         return values.reshape(maps.shape[1:]).astype(np.float32)
 
     return MesiResult(
-        tau_ms=shaped(np.exp(found[:, TAU])),
-        rho=shaped(found[:, RHO]),
-        beta=shaped(np.exp(found[:, BETA])),
-        noise=shaped(found[:, NOISE]),
+        tau_ms=shaped(np.exp(found[:, cpu.TAU])),
+        rho=shaped(found[:, cpu.RHO]),
+        beta=shaped(np.exp(found[:, cpu.BETA])),
+        noise=shaped(found[:, cpu.NOISE]),
         residual=shaped(np.sqrt(cost / len(exposures))),
         parameters={
             "software": f"napari-gpubio {__version__}",
             "mesi": dataclasses.asdict(settings),
             "exposures_ms": exposures.tolist(),
-            "seconds": round(time.perf_counter() - begun, 4),
+            "seconds": round(clock.seconds, 4),
         },
         complete=done == len(pixels),
     )
+
+
+def _fit(pixels: Array, model: Any, parameters: Array, cost: Array) -> None:
+    from napari_gpubio.core.jit import run_blocks
+    from napari_gpubio.speckle.kernels.mesi import cpu
+
+    def fit(start: int, stop: int) -> None:
+        cpu.fit_pixels(start, stop, model, pixels, cpu.make_work(), parameters, cost)
+
+    run_blocks(fit, len(pixels), least=_LEAST_PIXELS)
 
 
 def _checked(contrast: npt.ArrayLike, exposures_ms: npt.ArrayLike, settings: MesiSettings) -> tuple[Array, Array]:
@@ -135,17 +109,17 @@ def _checked(contrast: npt.ArrayLike, exposures_ms: npt.ArrayLike, settings: Mes
         raise InvalidInput(f"there are {len(exposures)} exposures and maps of shape {maps.shape}; give a map for each")
     if len(np.unique(exposures)) <= settings.free:
         raise InvalidInput(
-            f"{len(np.unique(exposures))} different exposures cannot tell {settings.free} parameters; take more, or "
-            "fit fewer"
+            f"{len(np.unique(exposures))} different exposures cannot determine {settings.free} parameters; use more, "
+            "or fit fewer"
         )
     return maps, exposures
 
 
 def static_fraction(frames: Any, *, beta: float = 1.0, window: int = 7) -> Array:
-    """Return the fraction of light that is scattered by what is at rest, from the covariance of frames.
+    """Return the fraction of light scattered by what is at rest, from the covariance of frames.
 
-    (1-ρ)² = (⟨IₜIₜ₊₁⟩ / (⟨Iₜ⟩⟨Iₜ₊₁⟩) - 1)/β over the window and all pairs of frames, which must lie further apart than
-    what moves is correlated for. Below zero counts as zero.
+    (1-ρ)² = (⟨IₜIₜ₊₁⟩ / (⟨Iₜ⟩⟨Iₜ₊₁⟩) - 1)/β over the window and all pairs of successive frames, which must be further
+    apart than the correlation time of what moves. Negative values count as zero.
 
     Parameters
     ----------
@@ -159,8 +133,10 @@ def static_fraction(frames: Any, *, beta: float = 1.0, window: int = 7) -> Array
     Raises
     ------
     InvalidInput
-        If there is one frame only, β is not positive, or the window does not fit in a frame.
+        If there is only one frame, β is out of range, or the window does not fit in a frame.
     """
+    from scipy.ndimage import uniform_filter
+
     stack = FrameStack(frames)
     if stack.count < 2:
         raise InvalidInput("the static fraction needs two frames or more; give a stack")

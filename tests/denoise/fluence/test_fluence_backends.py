@@ -5,11 +5,13 @@ import functools
 import numpy as np
 import pytest
 
+from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import OutOfGpuMemory
 from napari_gpubio.denoise.fluence import FluenceSettings, denoise_fluence
-from napari_gpubio.denoise.kernels.fluence import cpu, gpu, passes
+from napari_gpubio.denoise.kernels.fluence import cpu, gpu
 from tests.cuda_on_cpu import loader
+from tests.cuda_on_cpu.structs import struct_in
 from tests.denoise.fluence.samples import SHORT, diffuse, poisson_halves, problem_of
 from tests.runs import check_same_methods
 
@@ -38,7 +40,7 @@ def check_same_bits(found, expected, names, least=0.0):
 def check_backends(problem, least=0.0):
     runs = cpu.Run(problem), gpu.Run(problem, device=GPU)
     for run in runs:
-        run.advance(0, len(problem.challengers))
+        run.advance(0, len(problem.candidates))
     expected, found = (run.snapshot() for run in runs)
     check_same_bits(found, expected, expected._fields, least)
     lit = problem.halves[0] > 0
@@ -59,7 +61,7 @@ def test_a_few_counts_in_the_dark_have_the_bits_of_their_backend(fake_gpu):
     halves[:, 15, 15, 2], halves[0, 3, 4, 40], halves[1, 25, 20, 30] = 1.0, 1.0, 1.0
     runs = [backend.Run(problem_of(tuple(halves), FluenceSettings()), device=GPU) for backend in (cpu, gpu)]
     for run in runs:
-        run.advance(0, len(run._problem.challengers))
+        run.advance(0, len(run._problem.candidates))
     expected, found = (run.snapshot() for run in runs)
     check_same_bits(found, expected, expected._fields)
     assert (expected.values != halves.mean(axis=0)).any()
@@ -122,6 +124,10 @@ def test_memory_is_foreseen(fake_gpu):
 
 def test_both_backends_have_the_same_methods_and_passes(cuda_on_cpu):
     check_same_methods(cpu, gpu)
-    kernels = {name.removesuffix("_across").removesuffix("_along") for name in cuda_on_cpu(gpu._SOURCE).kernels}
-    found = {name for name, value in vars(passes).items() if hasattr(value, "py_func") and name[0] != "_"}
-    assert kernels - {"keep"} == found
+    names = {name.removesuffix("_across").removesuffix("_along") for name in cuda_on_cpu(gpu._SOURCE).kernels}
+    assert names - {"keep"} == set(cpu.PASSES)
+
+
+@pytest.mark.parametrize("name", ["Comparison", "Update"])
+def test_structs_are_laid_out_as_in_the_kernels(name):
+    assert struct_in(kernels.source(gpu._SOURCE), name) == getattr(gpu, name.upper())

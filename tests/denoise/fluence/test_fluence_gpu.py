@@ -8,7 +8,7 @@ from tests.denoise.fluence.samples import diffuse, poisson_halves, problem_of
 from tests.denoise.fluence.test_fluence_backends import HALVES, OPTIONS, check_backends, check_same_bits
 
 pytestmark = pytest.mark.gpu
-LEAST = 1e-28  # of volumes near 1: faint, as passes.py says
+LEAST = 1e-28  # of volumes near 1: faint, see cpu.py
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)

@@ -51,7 +51,7 @@ BAD = {
     "mu_eff of text": (FIRST, SECOND, {"mueff_per_mm": "high"}, r"mueff_per_mm holds <U4 values"),
     "mask of another shape": (FIRST, SECOND, {"mask": FULL[0]}, r"mask has shape \(9, 10\)"),
     "empty mask": (FIRST, SECOND, {"mask": 0 * FULL}, r"the mask is empty"),
-    "noise with two": (FIRST, SECOND, {"noise": 0.1}, r"two buffers tell it themselves"),
+    "noise with two": (FIRST, SECOND, {"noise": 0.1}, r"follows from the two buffers"),
     "negative noise": (FIRST, None, {"noise": -0.1}, r"negative or not finite"),
     "noise of another shape": (FIRST, None, {"noise": FULL[0]}, r"noise has shape \(9, 10\)"),
     "voxel size": (FIRST, SECOND, {"voxel_size_mm": (1, 1, 0)}, r"give three positive lengths"),

@@ -8,7 +8,7 @@ import pytest
 
 from napari_gpubio.denoise import denoise
 from napari_gpubio.denoise.fluence import FluenceSettings, denoise_fluence, denoise_fluence_steps
-from napari_gpubio.denoise.fluence.split import measure_noise, split_in_two
+from napari_gpubio.denoise.fluence.inputs import measure_noise, split_in_two
 from tests.denoise.fluence.samples import SHORT, diffuse, poisson_halves
 from tests.runs import finished, stopped
 

@@ -5,10 +5,15 @@ import pytest
 
 from napari_gpubio.denoise.fluence import FluenceSettings
 from napari_gpubio.denoise.kernels.fluence import cpu
-from napari_gpubio.denoise.kernels.fluence.problem import scale_of
-from napari_gpubio.denoise.kernels.fluence.scale_selection import End
-from napari_gpubio.denoise.kernels.fluence.scales import make_challengers, make_taps, make_window, scales_of
-from napari_gpubio.denoise.kernels.fluence.segments import measure_segments
+from napari_gpubio.denoise.kernels.fluence.problem import (
+    make_candidates,
+    make_taps,
+    make_window,
+    measure_segments,
+    scale_of,
+    scales_of,
+)
+from napari_gpubio.denoise.kernels.fluence.scale_selection import Pass
 from tests.denoise.fluence.samples import diffuse, problem_of
 
 SHAPE = (30, 26, 34)
@@ -20,7 +25,7 @@ def smoothed(values, scale, *, labels=None, is_sloped=False, twice=False, voxel_
     window = make_window(scale, run._problem.steps, is_sloped=is_sloped, flat_along=flat)
     found, *rooms = run._pilot(run._halves[0], window, [run._empty() for _ in range(3)])
     if twice:
-        found = run._smooth(found, window, tuple(rooms), is_cut=run._is_cut, end=End("correct", (found,)))
+        found = run._smooth(found, window, tuple(rooms), is_cut=run._is_cut, end=Pass("correct", (found,)))
     return found * scale_of(values, values)
 
 
@@ -144,15 +149,15 @@ def test_scales_rise_in_equal_ratios():
     ratio = (5.0 / 0.8) ** 0.25
     np.testing.assert_allclose(np.divide(scales[1:], scales[:-1]), [ratio] * 4)
     assert scales_of(FluenceSettings(largest_scale=0.8)) == pytest.approx([0.8] * 2)
-    tried = make_challengers(FluenceSettings(), (1, 1, 1))
+    tried = make_candidates(FluenceSettings(), (1, 1, 1))
     assert len(tried) == 2 + 3 * 4
     assert [c.scale_mm for c in tried if c.is_flat] == pytest.approx(np.repeat(scales[1:4], 3))
-    assert len(make_challengers(FluenceSettings(flat=False), (1, 1, 1))) == 5
+    assert len(make_candidates(FluenceSettings(flat=False), (1, 1, 1))) == 5
     assert [c.scale_mm for c in tried] == sorted(c.scale_mm for c in tried)
 
 
 def test_windows_are_as_long_in_mm_along_every_axis():
-    window = make_challengers(FluenceSettings(), (0.5, 1.0, 2.0))[-1].window
+    window = make_candidates(FluenceSettings(), (0.5, 1.0, 2.0))[-1].window
     deviations = []
     for taps, size in zip(window, (0.5, 1.0, 2.0), strict=True):
         d = np.arange(taps.reach + 1)

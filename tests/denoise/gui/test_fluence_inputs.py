@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.denoise.gui import preview
-from napari_gpubio.denoise.gui.halves import both_halves, other_half
+from napari_gpubio.denoise.gui.inputs import both_halves, other_half
 from tests.denoise.gui.fluence_samples import EVEN, ODD, SHAPE, add_halves, half, made
 from tests.denoise.gui.panel_samples import AFFINE, SAGITTAL, add_volume, look, run, settle
 from tests.dock_widgets import complaint

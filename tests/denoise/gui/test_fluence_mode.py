@@ -6,7 +6,7 @@ from scipy.ndimage import gaussian_filter
 
 from napari_gpubio import denoise
 from napari_gpubio.core.napari_io import carried, volume_layer, volume_of
-from napari_gpubio.denoise.gui import fluence_mode
+from napari_gpubio.denoise.gui import recipes
 from napari_gpubio.denoise.napari_io import stored_array
 from tests.denoise.gui.fluence_samples import BOTH, EVEN, ODD, SHAPE, SIZES, add_halves, made
 from tests.denoise.gui.panel_samples import AFFINE, SAGITTAL, add_volume, names, run
@@ -24,9 +24,9 @@ def test_from_the_sample_to_clean_fluence(viewer, panel, qtbot):
     assert panel.image_box.layer.name == "fluence half A, log10 1/mm²"
     assert panel.mode.second_box.layer.name == "fluence half B, log10 1/mm²"
     run(qtbot, panel)
-    pair = denoise.fluence_pair()
+    pair = denoise.samples.fluence_pair()
     clean, _, noise, _ = made(viewer, "fluence half A + B, log10 1/mm²")
-    images = (pair.half_a + pair.half_b) / 2, denoise.from_log10(volume_of(clean))
+    images = (pair.half_a + pair.half_b) / 2, denoise.io.from_log10(volume_of(clean))
     raw, left = (gaussian_filter(np.square(image.astype(float) - pair.truth), 2) for image in images)
     truth_db = np.median(10 * np.log10(raw / left)[pair.truth**2 > raw])
     assert truth_db > 9
@@ -85,8 +85,8 @@ def test_before_is_the_mean_of_both_halves(viewer, panel, qtbot):
         buttons[part].click()
         assert [layer.name for layer in viewer.layers if layer.visible] == [parts[part].name]
     for part in ("before", "after"):
-        panel.flip()
-        assert panel.results.seen() == part
+        panel.toggle_before_after()
+        assert panel.results.visible_part() == part
 
 
 def test_another_run_changes_the_layers_in_place(viewer, panel, qtbot):
@@ -107,24 +107,24 @@ def test_what_another_mode_does_not_have_is_left_to_the_user(viewer, panel, qtbo
     assert {"denoised fluence even", "noise σ of fluence even", "denoised " + BOTH, BOTH} <= set(names(viewer))
     assert len(viewer.layers) == 10
     assert panel.result_box._buttons["scale"].isHidden()
-    panel.flip()
+    panel.toggle_before_after()
     assert [layer.name for layer in viewer.layers if layer.visible] == ["fluence even"]
 
 
 def test_logarithms(viewer, panel, qtbot):
     told = {"quantity": "log10 fluence", "unit": "1/mm²"}
-    shown = [denoise.to_log10(array) for array in (EVEN, ODD)]
+    shown = [denoise.io.to_log10(array) for array in (EVEN, ODD)]
     add_volume(viewer, shown[1], name="fluence odd", metadata=told, contrast_limits=(-2, 0))
     add_volume(viewer, shown[0], name="fluence even", metadata=told, contrast_limits=(-2, 0))
     panel.image_box.layer_box.choose(viewer.layers["fluence even"])
     run(qtbot, panel)
-    linear = [denoise.from_log10(array) for array in shown]
+    linear = [denoise.io.from_log10(array) for array in shown]
     expected = denoise.denoise_fluence(*linear, voxel_size_mm=SIZES, device="cpu")
     clean, _, noise, scale = made(viewer)
-    assert np.array_equal(volume_of(clean), denoise.to_log10(expected.image), equal_nan=True)
-    assert np.array_equal(volume_of(noise), denoise.to_log10(expected.noise), equal_nan=True)
+    assert np.array_equal(volume_of(clean), denoise.io.to_log10(expected.image), equal_nan=True)
+    assert np.array_equal(volume_of(noise), denoise.io.to_log10(expected.noise), equal_nan=True)
     assert np.array_equal(volume_of(scale), expected.scale_mm)  # no logarithm
-    assert np.array_equal(volume_of(viewer.layers[BOTH]), denoise.to_log10(sum(linear) / 2), equal_nan=True)
+    assert np.array_equal(volume_of(viewer.layers[BOTH]), denoise.io.to_log10(sum(linear) / 2), equal_nan=True)
     assert " % " not in panel.result_box.text("noise")
     assert panel.result_box.text("noise").endswith(" %")
 
@@ -149,7 +149,7 @@ def test_some_gates_and_a_mask(viewer, panel, qtbot):
 
 def test_stopping_keeps_what_was_tried(viewer, panel, qtbot, monkeypatch):
     add_halves(viewer)
-    held = Held(monkeypatch, fluence_mode, "denoise_fluence_steps")
+    held = Held(monkeypatch, recipes, "denoise_fluence_steps")
     panel.run_button.click()
     held.wait(qtbot)
     panel.run_button.click()
@@ -175,7 +175,7 @@ def test_one_buffer_is_denoised_with_a_sentence(viewer, panel, qtbot):
     assert panel.result_box.text("gain") == f"≤ {expected.snr_gain_db:.1f} dB"
     assert panel.result_box.text("times") == f"≤ {expected.photon_multiplier:.2g} × the photons"
     assert "→" not in panel.result_box.text("noise")
-    panel.look_at("before")
+    panel.show_only("before")
     assert viewer.layers["fluence"].visible
     assert len(viewer.layers) == 5
 
@@ -185,8 +185,8 @@ def test_one_buffer_is_denoised_with_a_sentence(viewer, panel, qtbot):
 
 def test_the_script_gives_the_same(viewer, panel, qtbot, tmp_path, monkeypatch):
     told = {"quantity": "log10 fluence"}
-    add_volume(viewer, denoise.to_log10(ODD), SAGITTAL, "fluence odd", metadata=told, visible=False)
-    image = add_volume(viewer, denoise.to_log10(EVEN), SAGITTAL, "fluence even", metadata=told)
+    add_volume(viewer, denoise.io.to_log10(ODD), SAGITTAL, "fluence odd", metadata=told, visible=False)
+    image = add_volume(viewer, denoise.io.to_log10(EVEN), SAGITTAL, "fluence even", metadata=told)
     labels = viewer.add_labels((image.data > -1).astype(int), affine=image.affine.affine_matrix, name="tissue",
                                metadata=image.metadata)  # fmt: skip
     panel.mode.labels_box.choose(labels)
@@ -199,7 +199,7 @@ def test_the_script_gives_the_same(viewer, panel, qtbot, tmp_path, monkeypatch):
     assert "denoise.denoise_fluence(values, second, denoise.FluenceSettings(largest_scale=4.0), labels=labels" in text
     run_script(text, tmp_path)
     for path, layer in (("denoised fluence even", made(viewer)[0]), ("noise of fluence even", made(viewer)[2])):
-        written = denoise.read_image(tmp_path / f"{path}.nii.gz").array
+        written = denoise.io.read_image(tmp_path / f"{path}.nii.gz").array
         assert np.array_equal(written, stored_array(layer), equal_nan=True)
 
 
@@ -217,5 +217,5 @@ def test_the_script_of_one_buffer_and_some_gates(viewer, panel, qtbot, tmp_path,
         run(qtbot, panel)
         save_scripts_as(monkeypatch, folder / f"script{second}.py")
         run_script(script_of(panel), tmp_path)
-        written = denoise.read_image(tmp_path / "denoised fluence even.nii.gz").array
+        written = denoise.io.read_image(tmp_path / "denoised fluence even.nii.gz").array
         assert np.array_equal(written, stored_array(viewer.layers[f"denoised {name}"]))

@@ -9,8 +9,8 @@ from scipy.ndimage import gaussian_filter
 from napari_gpubio import denoise
 from napari_gpubio.core.napari_io import volume_layer
 from napari_gpubio.core.steps import drive
-from napari_gpubio.denoise.gui.anlm_mode import AnlmRecipe
-from napari_gpubio.denoise.gui.numbers import Numbers, texts
+from napari_gpubio.denoise.gui.numbers import Numbers, number_texts
+from napari_gpubio.denoise.gui.recipes import AnlmRecipe
 from napari_gpubio.denoise.gui.request import Request, run_steps
 from napari_gpubio.denoise.napari_io import layer_volume
 
@@ -30,7 +30,7 @@ def denoised(array, affine, settings, name="scan", **metadata):
 
 
 def test_the_gain_on_a_head_with_rician_noise():
-    head = denoise.noisy_head()
+    head = denoise.samples.noisy_head()
     part = np.s_[16:72, 20:84, 20:70]
     noisy, truth = head.noisy[part], head.truth[part]
     done = denoised(noisy, head.affine, denoise.DenoiseSettings(noise_model="rician"))
@@ -42,11 +42,11 @@ def test_the_gain_on_a_head_with_rician_noise():
 
 def test_the_gain_on_fluence_whose_noise_is_correlated():
     """With noise that is independent between voxels the estimate would be 3 dB too large here."""
-    pair = denoise.fluence_pair()
-    done = denoised(denoise.to_log10(pair.half_a), pair.affine, denoise.DenoiseSettings(), quantity="log10 fluence")
+    pair = denoise.samples.fluence_pair()
+    done = denoised(denoise.io.to_log10(pair.half_a), pair.affine, denoise.DenoiseSettings(), quantity="log10 fluence")
     raw, left = (gaussian_filter(np.square(x.astype(float) - pair.truth), 2) for x in (pair.half_a, done.result.image))
-    told = pair.truth**2 > raw
-    truth_db = np.median(10 * np.log10(raw / left)[told])
+    is_clear = pair.truth**2 > raw
+    truth_db = np.median(10 * np.log10(raw / left)[is_clear])
     assert 4 < truth_db < 7
     assert done.numbers.gain_db == pytest.approx(truth_db, abs=1.5)
 
@@ -62,9 +62,9 @@ def test_noise_and_signal_to_noise_of_a_flat_image():
 
 def test_numbers_as_text():
     image = layer_volume(pytest.importorskip("napari.layers").Image(np.ones((3, 3, 3))), is_log=False)
-    told = texts(Numbers(noise=25.123, relative_noise=0.1, before_db=20.0, gain_db=6.0), image)
+    told = number_texts(Numbers(noise=25.123, relative_noise=0.1, before_db=20.0, gain_db=6.0), image)
     assert told == {
         "noise": "25.1", "before": "20.0 dB", "gain": "≈ 6.0 dB", "times": "≈ 4 × the photons or averages",
     }  # fmt: skip
-    unknown = texts(Numbers(noise=NAN, relative_noise=NAN, before_db=NAN, gain_db=NAN), image)
+    unknown = number_texts(Numbers(noise=NAN, relative_noise=NAN, before_db=NAN, gain_db=NAN), image)
     assert set(unknown.values()) == {"not known"}

@@ -24,7 +24,7 @@ def use(panel, **settings):
 @pytest.mark.display
 def test_from_the_sample_to_a_clean_head(viewer, panel, qtbot):
     viewer.open_sample("napari-gpubio", "noisy_head")
-    head = denoise.noisy_head()
+    head = denoise.samples.noisy_head()
     use(panel, noise_model="rician", patches="small")
     run(qtbot, panel)
     image, clean = viewer.layers["head (MRI, Rician noise)"], viewer.layers["denoised head (MRI, Rician noise)"]
@@ -121,10 +121,10 @@ def test_fluence_is_filtered_as_it_is_and_shown_as_its_logarithm(viewer, panel, 
     assert panel.image_box.log.isChecked()
     use(panel, patches="small")
     run(qtbot, panel)
-    expected = denoise.denoise(denoise.from_log10(shown), SMALL, voxel_size_mm=(1, 1, 2), device="cpu")
+    expected = denoise.denoise(denoise.io.from_log10(shown), SMALL, voxel_size_mm=(1, 1, 2), device="cpu")
     clean, residual, noise = result_layers(viewer)
-    assert np.array_equal(volume_of(clean), denoise.to_log10(expected.image), equal_nan=True)
-    assert np.array_equal(volume_of(noise), denoise.to_log10(expected.noise), equal_nan=True)
+    assert np.array_equal(volume_of(clean), denoise.io.to_log10(expected.image), equal_nan=True)
+    assert np.array_equal(volume_of(noise), denoise.io.to_log10(expected.noise), equal_nan=True)
     assert clean.contrast_limits == [-14, -9]
     assert carried(clean, "quantity") == "log10 fluence"
     assert np.isnan(volume_of(residual)[0]).all()
@@ -241,7 +241,7 @@ def test_missing_values_are_skipped_on_request(viewer, panel, qtbot):
     use(panel, patches="small")
     run(qtbot, panel)
     clean = volume_of(result_layers(viewer)[0])
-    values, mask = denoise.without_gaps(array)
+    values, mask = denoise.io.without_gaps(array)
     expected = denoise.denoise(values, SMALL, mask=mask, voxel_size_mm=(1, 1, 2), device="cpu").image
     assert np.array_equal(clean, np.where(mask, expected, array), equal_nan=True)
 
@@ -267,7 +267,7 @@ def test_kept_layers_are_left_alone(viewer, panel, qtbot):
     run(qtbot, panel)
     clean = result_layers(viewer)[0]
     first = clean.data.copy()
-    panel.result_box.keep_wanted.emit()
+    panel.result_box.keep_requested.emit()
     assert panel.result_box.isHidden()
     use(panel, patches="small")
     run(qtbot, panel)
@@ -282,7 +282,7 @@ def test_each_image_has_results_of_its_own(viewer, panel, qtbot):
     assert panel.result_box.isHidden()
     run(qtbot, panel)
     assert {"denoised first", "denoised second"} <= set(names(viewer))
-    panel.look_at("before")
+    panel.show_only("before")
     assert viewer.layers["second"].visible
     assert not first.visible  # what belongs to the other image stays as it was
 
@@ -297,8 +297,8 @@ def test_before_and_after(viewer, panel, qtbot):
         assert [layer.visible for layer in layers] == [n == number for n in range(4)]
         assert buttons[part].isChecked()
     for part in ("before", "after", "before"):
-        panel.flip()
-        assert panel.results.seen() == part
+        panel.toggle_before_after()
+        assert panel.results.visible_part() == part
         assert buttons[part].isChecked()
 
 
@@ -306,7 +306,7 @@ def test_a_renamed_image_is_still_the_one_before(viewer, panel, qtbot):
     image = add_volume(viewer)
     run(qtbot, panel)
     image.name = "another name"
-    panel.look_at("before")
+    panel.show_only("before")
     assert image.visible
     run(qtbot, panel)
     assert len(viewer.layers) == 4

@@ -135,7 +135,7 @@ def test_it_looks_like_the_image_and_leaves_the_choice_of_layer_alone(viewer, pa
     assert layer.colormap.name == "magma"
     assert viewer.layers.selection.active.name == image.name
     assert panel.image_box.layer_box.count() == 1
-    panel.flip()
+    panel.toggle_before_after()
     assert not layer.visible
 
 

@@ -6,9 +6,8 @@ import pytest
 
 from napari_gpubio import denoise
 from napari_gpubio.denoise.gui import panel as panel_module
-from napari_gpubio.denoise.gui.anlm_mode import AnlmMode, AnlmRecipe
-from napari_gpubio.denoise.gui.mode import Mode
-from napari_gpubio.denoise.gui.modes import MODES
+from napari_gpubio.denoise.gui.modes import MODES, AnlmMode, Mode
+from napari_gpubio.denoise.gui.recipes import AnlmRecipe
 from napari_gpubio.denoise.napari_io import stored_array
 from tests.denoise.gui.panel_samples import (
     AFFINE,
@@ -112,10 +111,10 @@ class Halved(Mode):
 
     title = "halves"
 
-    def recipe(self, image):
+    def read_recipe(self, image):
         return HalvedRecipe(settings=denoise.DenoiseSettings(patches="small"))
 
-    def script(self, files, part):
+    def script_lines(self, files, part):
         return [], "half(values"
 
 

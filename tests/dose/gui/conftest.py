@@ -21,7 +21,7 @@ def panel(viewer, qtbot):
 
 
 @pytest.fixture
-def counted(viewer, panel, qtbot):
+def filled_panel(viewer, panel, qtbot):
     """The panel with the histograms of a dose in two organs."""
     add_case(viewer)
     run(qtbot, panel)

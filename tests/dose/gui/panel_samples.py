@@ -6,6 +6,7 @@ from napari_gpubio.core.napari_io import series_layer
 from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh
 from napari_gpubio.dose.gui import DosePanel
 from napari_gpubio.dose.napari_io import dose_layer, labels_layer
+from napari_gpubio.dose.structures import whole_grid
 from tests.dock_widgets import docked, press_and_wait, wait_until
 
 SHAPE = (20, 16, 12)
@@ -59,6 +60,15 @@ def add_case(viewer, affine=AFFINE):
     return add_dose(viewer, a_dose(affine)), add_organs(viewer, organs(affine=affine))
 
 
+def choose_two_plans(viewer, panel, dose):
+    """Add the case and a second dose, and choose both; returns the layer of the organs."""
+    first, labels = add_case(viewer)
+    second = add_dose(viewer, dose, name="B")
+    panel.inputs_box.dose_box.choose(first)
+    panel.inputs_box.second_box.choose(second)
+    return labels
+
+
 def add_series(viewer, scales=(1.0, 0.5, 0.25)):
     array = np.stack([dose_values(scale=scale) for scale in scales], -1)
     data, keywords, _ = series_layer(array, AFFINE, "phases", "phase", metadata={"unit": "Gy"})
@@ -72,18 +82,7 @@ def run(qtbot, panel):
 
 def settle(qtbot, panel):
     """Wait until nothing is under way."""
-
-    def still():
-        timers = (panel._debouncer, panel.listener._later, panel.listener._check)
-        busy = (
-            panel.running
-            or panel.highlight._job.is_busy
-            or panel.controller.whole.is_counting
-            or panel.controller._debouncer.is_due
-        )
-        return not (busy or any(timer.isActive() for timer in timers))
-
-    wait_until(qtbot, still)
+    wait_until(qtbot, lambda: not panel.is_busy)
 
 
 def curve(panel, name, *, second=False):
@@ -99,17 +98,23 @@ def expected(dose, structures, name="lung"):
     return dvh(dose, structures, SETTINGS, device="cpu")[name]
 
 
+def whole_dose_dvh(factor=1.0):
+    """The histogram of the whole dose."""
+    dose = a_dose(scale=factor)
+    return dvh(dose, whole_grid(dose.values.shape, dose.affine), SETTINGS, device="cpu").dvhs[0]
+
+
 def check_same(found, wanted):
     np.testing.assert_allclose(found.doses, wanted.doses, rtol=1e-12)
     np.testing.assert_allclose(found.volumes_cc, wanted.volumes_cc, rtol=1e-12)
 
 
-def said(panel):
+def readout_of(panel):
     """The read-out."""
     return panel.tools.readout.text().replace("&nbsp;", " ")
 
 
-def lit(layer):
+def highlighted(layer):
     """Which voxels of the highlight are drawn."""
     low, high = layer.contrast_limits
     with np.errstate(invalid="ignore"):

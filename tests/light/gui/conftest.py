@@ -33,9 +33,9 @@ def held(monkeypatch):
 @pytest.fixture
 def placed(viewer, panel):
     """A source on the left, shown in its slice, and nothing that runs by itself."""
-    panel.run_box._live.setChecked(False)
-    panel.place_source(LEFT)
-    go_to(viewer, panel.controller.optodes.source.position_mm)
+    panel.voxels.run_box._live.setChecked(False)
+    panel.voxels.place_source(LEFT)
+    go_to(viewer, panel.voxels.controller.optodes.source.position_mm)
     return panel
 
 

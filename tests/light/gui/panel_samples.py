@@ -53,7 +53,7 @@ def in_world(position):
 def add_panel(viewer):
     panel = docked(viewer, LightPanel(PublicOnlyProxy(viewer)), "Light transport")
     panel.choose_device("cpu")
-    panel.run_box.photons.set_value(FEW)
+    panel.voxels.run_box.photons.set_value(FEW)
     return panel
 
 
@@ -80,9 +80,17 @@ def settle(qtbot, panel):
     """Wait until nothing runs or waits to run."""
 
     def still():
-        jobs = (panel.pictures._redraw, panel._need, panel._load, panel._labels._count, panel._quick._job)
-        timers = panel._labels._later.isActive()
-        return not (panel.running or panel._quick.busy or timers or any(job._running is not None for job in jobs))
+        jobs = (
+            panel.voxels._redraw,
+            panel.voxels._need,
+            panel.voxels._load,
+            panel.voxels._labels._count,
+            panel.voxels._quick._job,
+        )
+        timers = panel.voxels._labels._later.isActive()
+        return not (
+            panel.running or panel.voxels._quick.busy or timers or any(job._running is not None for job in jobs)
+        )
 
     wait_until(qtbot, still)
 
@@ -124,16 +132,16 @@ def combo_with(part, text):
 
 
 def detector_rows(panel):
-    table = panel.detector_box.findChild(QTableWidget)
+    table = panel.voxels.detector_box.findChild(QTableWidget)
     return [[table.item(row, column).text() for column in range(3)] for row in range(table.rowCount())]
 
 
 def position(panel):
-    return np.asarray(panel.controller.optodes.source.position_mm)
+    return np.asarray(panel.voxels.controller.optodes.source.position_mm)
 
 
 def direction(panel):
-    return np.asarray(panel.controller.optodes.source.direction)
+    return np.asarray(panel.voxels.controller.optodes.source.direction)
 
 
 def on_surface(point):
@@ -156,8 +164,8 @@ def degrees_between(a, b):
 
 def held_run(qtbot, panel, held):
     """Place a source without a quick run, and begin a run that is held."""
-    panel.run_box._live.setChecked(False)
-    panel.place_source(LEFT)
+    panel.voxels.run_box._live.setChecked(False)
+    panel.voxels.place_source(LEFT)
     panel.run_button.click()
     held.wait(qtbot)
     assert panel.running

@@ -3,8 +3,8 @@
 from qtpy.QtCore import QItemSelectionModel, Qt
 from qtpy.QtWidgets import QDialog, QLineEdit, QPushButton
 
-from napari_gpubio.light.gui import property_table
-from napari_gpubio.light.gui.property_columns import FIELDS
+from napari_gpubio.light.gui import optical_table
+from napari_gpubio.light.gui.property_model import FIELDS
 from napari_gpubio.light.model import Medium
 
 MUA, MUS, G, N, SOURCE, NAME = (FIELDS.index(f) for f in ("mua_per_mm", "mus_per_mm", "g", "n", "source", "name"))
@@ -38,9 +38,9 @@ def open_editor(table, row, column):
 def answer(monkeypatch, recipe, wavelength_nm=690.0):
     """Let the next dialog be closed with a recipe."""
 
-    class MetricValue:
-        def __init__(self, rows, wavelength, unit, parent):
-            MetricValue.asked = [row.label for row in rows], wavelength, unit
+    class AnsweredDialog:
+        def __init__(self, rows, wavelength, unit, parent, *, word):
+            AnsweredDialog.asked = [row.label for row in rows], wavelength, unit
 
         recipe = None
         wavelength_nm = None
@@ -49,8 +49,8 @@ def answer(monkeypatch, recipe, wavelength_nm=690.0):
             return QDialog.DialogCode.Accepted if recipe is not None else QDialog.DialogCode.Rejected
 
         def deleteLater(self):  # noqa: N802 - Qt's name
-            MetricValue.deleted = True
+            AnsweredDialog.deleted = True
 
-    MetricValue.recipe, MetricValue.wavelength_nm = recipe, wavelength_nm
-    monkeypatch.setattr(property_table, "PresetDialog", MetricValue)
-    return MetricValue
+    AnsweredDialog.recipe, AnsweredDialog.wavelength_nm = recipe, wavelength_nm
+    monkeypatch.setattr(optical_table, "PresetDialog", AnsweredDialog)
+    return AnsweredDialog

@@ -8,7 +8,7 @@ from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.light.io.mcx.cases import McxCase
 from napari_gpubio.light.io.results import load_result
 from napari_gpubio.light.io.volumes import read_domain
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from tests.dock_widgets import NOTHING_COPIED, run_script, save_scripts_as, script_of
 from tests.light.gui.panel_samples import (
@@ -38,14 +38,14 @@ def from_file(viewer, empty, qtbot, tmp_path):
 
 def test_the_script_gives_the_same_numbers(viewer, from_file, qtbot, tmp_path):
     panel = from_file
-    panel.place_source(LEFT)
-    panel.source_box.form.widget("kind").value = "fiber"
-    panel.source_box.form.widget("radius_mm").value = 0.75
-    panel.source_box._depth.setValue(1.25)
-    panel.controller.add_detector(LEFT + np.array([2.0, 6.0, 0.0]))
-    panel.run_box.form.widget("seed").value = 11
-    panel.run_box.set_gates(2.0, 3)
-    panel.display_box._power.setValue(7.5)
+    panel.voxels.place_source(LEFT)
+    panel.voxels.source_box.form.widget("kind").value = "fiber"
+    panel.voxels.source_box.form.widget("radius_mm").value = 0.75
+    panel.voxels.source_box._depth.setValue(1.25)
+    panel.voxels.controller.add_detector(LEFT + np.array([2.0, 6.0, 0.0]))
+    panel.voxels.run_box.form.widget("seed").value = 11
+    panel.voxels.run_box.set_gates(2.0, 3)
+    panel.voxels.display_box._power.setValue(7.5)
     run(qtbot, panel)
     text = script_of(panel)
     assert panel.message == ""
@@ -62,9 +62,9 @@ def test_the_script_gives_the_same_numbers(viewer, from_file, qtbot, tmp_path):
 def test_painted_labels_and_a_pattern_are_saved_beside_the_script(viewer, panel, qtbot, tmp_path, monkeypatch):
     image = np.outer(np.arange(4), np.ones(3))
     viewer.add_image(image, name="bright below")
-    panel.place_source(TOP)
-    panel.source_box.form.widget("kind").value = "pattern"
-    panel.source_box._turn.setValue(30.0)
+    panel.voxels.place_source(TOP)
+    panel.voxels.source_box.form.widget("kind").value = "pattern"
+    panel.voxels.source_box._turn.setValue(30.0)
     run(qtbot, panel)
     save_scripts_as(monkeypatch, tmp_path / "script.py")
     text = script_of(panel)
@@ -102,8 +102,8 @@ def snirf(tmp_path):
 
 
 def test_optodes_of_a_snirf_file_are_put_on_the_surface(viewer, panel, qtbot, snirf):
-    panel.load_optodes(snirf)
-    optodes = panel.controller.optodes
+    panel.voxels.load_optodes(snirf)
+    optodes = panel.voxels.controller.optodes
     assert [source.name for source in optodes.sources] == ["S1", "S2"]
     assert [detector.name for detector in optodes.detectors] == ["D1", "D2", "D3", "D4"]
     for position in optodes:
@@ -119,21 +119,21 @@ def test_optodes_that_are_far_away_are_warned_of(panel, snirf):
     h5py = pytest.importorskip("h5py")
     with h5py.File(snirf, "a") as file:
         file["nirs/probe/sourcePos3D"][...] += 80.0
-    panel.load_optodes(snirf)
+    panel.voxels.load_optodes(snirf)
     assert "other coordinates" in panel.message
 
 
 def test_files_that_are_no_optodes_are_a_sentence(panel, tmp_path):
     (tmp_path / "broken.snirf").write_bytes(b"nonsense")
     for path in (tmp_path / "broken.snirf", tmp_path / "missing.snirf"):
-        panel.load_optodes(path)
+        panel.voxels.load_optodes(path)
         assert "could not be loaded" in panel.message
         assert path.name in panel.message
-    assert panel.controller.optodes.source is None
+    assert panel.voxels.controller.optodes.source is None
 
 
 def test_optodes_without_labels_are_a_sentence(empty, snirf):
-    empty.load_optodes(snirf)
+    empty.voxels.load_optodes(snirf)
     assert "there are no labels" in empty.message
 
 
@@ -151,7 +151,9 @@ def mcx_layer(viewer, source, settings):
 
 def test_an_input_file_of_mcx_fills_everything(viewer, empty, qtbot):
     source = Source(kind="cone", position_mm=(-30.0, -4.0, 5.0), direction=(1.0, 0.25, 0.0), half_angle_deg=7.5)
-    settings = Settings(photons=3000, seed=5, time_gates_ns=(0.0, 0.2, 1.0), refraction=False, faces=("mirror",) * 6)
+    settings = LightSettings(
+        photons=3000, seed=5, time_gates_ns=(0.0, 0.2, 1.0), refraction=False, faces=("mirror",) * 6
+    )
     mcx_layer(viewer, source, settings)
     settle(qtbot, empty)
     shown = result(viewer)  # the quick run of it
@@ -170,7 +172,7 @@ def test_the_pattern_of_an_input_file_becomes_an_image(viewer, empty, qtbot):
         kind="pattern", position_mm=(3.0, -4.0, 40.0), direction=direction, width_axis=width, width_mm=8.0,
         height_mm=5.0, pattern=pattern,
     )  # fmt: skip
-    mcx_layer(viewer, source, Settings(photons=3000))
+    mcx_layer(viewer, source, LightSettings(photons=3000))
     settle(qtbot, empty)
     shown = result(viewer).source
     assert np.array_equal(shown.pattern, pattern)

@@ -8,7 +8,7 @@ from napari_gpubio.core.space import same_grid
 from napari_gpubio.light.gui import LightPanel
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.run import simulate
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import KINDS, Source
 from tests.dock_widgets import Mouse, button, texts
 from tests.light.gui.panel_samples import (
@@ -37,7 +37,7 @@ from tests.light.gui.panel_samples import (
 
 
 def test_an_empty_viewer_says_what_to_do(viewer, empty):
-    assert "open labels" in empty.labels_box.placeholderText()
+    assert "open labels" in empty.voxels.labels_box.placeholderText()
     assert any("Head phantom" in text for text in texts(empty))
     for act in (empty.run_button.click, button(empty, "Copy as Python").click):
         empty.clear_message()
@@ -49,7 +49,7 @@ def test_an_empty_viewer_says_what_to_do(viewer, empty):
 def test_a_click_in_an_empty_viewer_says_what_to_do(viewer, empty):
     Mouse(viewer).click((1.0, 2.0))
     assert "there are no labels" in empty.message
-    assert empty.controller.optodes.source is None
+    assert empty.voxels.controller.optodes.source is None
 
 
 def test_run_without_a_source_says_what_to_do(viewer, panel):
@@ -59,15 +59,15 @@ def test_run_without_a_source_says_what_to_do(viewer, panel):
 
 
 def test_labels_that_carry_properties_fill_the_table(viewer, panel):
-    assert panel.table.media() == MEDIA
-    assert "MB of memory" in "".join(texts(panel.run_box))
+    assert panel.voxels.table.media() == MEDIA
+    assert "MB of memory" in "".join(texts(panel.voxels.run_box))
 
 
 def test_labels_without_properties_ask_for_them(viewer, empty, qtbot):
     viewer.add_labels(np.asarray(ball().labels.T, np.int64), name="painted", scale=(2.5, 2.0, 1.0))
     settle(qtbot, empty)
-    assert empty.table.model.labels == (1, 2)
-    empty.place_source((0.0, 24.0, 25.0))
+    assert empty.voxels.table.model.labels == (1, 2)
+    empty.voxels.place_source((0.0, 24.0, 25.0))
     settle(qtbot, empty)
     assert "label 1" in empty.message
     assert fluence(viewer) is None
@@ -84,7 +84,7 @@ def test_a_click_puts_the_source_on_the_surface_and_light_comes_at_once(viewer, 
     active = viewer.layers.selection.active
     beside = np.asarray(LEFT) - (3.0, 0.0, 0.0)
     click(viewer, beside)
-    source = panel.controller.source()
+    source = panel.voxels.controller.source()
     assert abs(np.linalg.norm(np.asarray(source.position_mm) - CENTER) - RADIUS) < 1.5
     assert degrees_between(source.direction, -outwards(source.position_mm)) < 5.0
     settle(qtbot, panel)
@@ -100,7 +100,7 @@ def test_in_3d_a_click_hits_the_first_tissue_under_the_mouse(viewer, panel, qtbo
     _, y, x = on_screen(TOP)
     Mouse(viewer, view=(-1.0, 0.0, 0.0)).click((CENTER[2], y + 4.0, x))  # looking down
     settle(qtbot, panel)
-    position = np.asarray(panel.controller.source().position_mm)
+    position = np.asarray(panel.voxels.controller.source().position_mm)
     assert position[0] == pytest.approx(TOP[0], abs=0.01)
     assert position[1] == pytest.approx(TOP[1] + 4.0, abs=0.01)
     assert position[2] - CENTER[2] == pytest.approx(np.sqrt(RADIUS**2 - 16), abs=1.5)
@@ -112,7 +112,7 @@ def test_in_3d_a_click_beside_the_tissue_is_a_sentence(viewer, panel):
     viewer.dims.ndisplay = 3
     Mouse(viewer).click((0.0, 400.0, 400.0))
     assert "met no tissue" in panel.message
-    assert panel.controller.optodes.source is None
+    assert panel.voxels.controller.optodes.source is None
 
 
 def test_a_click_in_a_slice_without_tissue_is_a_sentence(viewer, panel):
@@ -123,21 +123,21 @@ def test_a_click_in_a_slice_without_tissue_is_a_sentence(viewer, panel):
 
 
 def test_a_run_gives_what_the_api_gives(viewer, panel, qtbot):
-    panel.place_source(LEFT)
-    panel.controller.add_detector(NEARBY)
-    panel.run_box.photons.set_value(4 * FEW)
+    panel.voxels.place_source(LEFT)
+    panel.voxels.controller.add_detector(NEARBY)
+    panel.voxels.run_box.photons.set_value(4 * FEW)
     run(qtbot, panel)
-    shown, settings = result(viewer), Settings(photons=4 * FEW)
+    shown, settings = result(viewer), LightSettings(photons=4 * FEW)
     source = Source(
-        kind="pencil", position_mm=panel.controller.optodes.source.position_mm, direction=tuple(direction(panel))
+        kind="pencil", position_mm=panel.voxels.controller.optodes.source.position_mm, direction=tuple(direction(panel))
     )
-    expected = simulate(ball(), source, settings, detectors=panel.controller.optodes.detectors, device="cpu")
+    expected = simulate(ball(), source, settings, detectors=panel.voxels.controller.optodes.detectors, device="cpu")
     assert np.array_equal(shown.gates, expected.gates)
     assert np.array_equal(shown.gates_error, expected.gates_error)
     assert shown.energy == expected.energy
     assert shown.detected.detected_weight == expected.detected.detected_weight > 0
     assert shown.complete
-    assert panel.results.result is shown
+    assert panel.voxels.results.result is shown
     layer = fluence(viewer)
     assert same_grid(layer.data.T.shape, layer.affine.affine_matrix, ball().labels.shape, layer.affine.affine_matrix)
     inside = ball().labels.T > 0
@@ -155,7 +155,7 @@ def test_everything_lies_on_the_labels(viewer, panel, qtbot):
     assert np.array_equal(np.isfinite(light.data) & (labels.data == 0), np.zeros_like(labels.data, bool))
     assert [tuple(r) for r in viewer.dims.range] == before
     brightest = np.unravel_index(np.nanargmax(light.data), light.data.shape)
-    entry = np.asarray(panel.controller.optodes.source.position_mm)
+    entry = np.asarray(panel.voxels.controller.optodes.source.position_mm)
     assert np.linalg.norm(light.data_to_world(brightest) - on_screen(entry)) < 3.0
     tip = lines(viewer)[:, 1]
     assert np.linalg.norm(tip - entry, axis=1).min() < 1e-3
@@ -164,14 +164,14 @@ def test_everything_lies_on_the_labels(viewer, panel, qtbot):
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_every_kind_of_source_shows_its_own_fields_and_runs(viewer, panel, qtbot, kind):
     viewer.add_image(np.eye(8), name="stripe")
-    panel.run_box.photons.set_value(500)
-    panel.place_source(LEFT)
-    panel.source_box.form.widget("kind").value = kind
-    panel.source_box.deepened.emit(6.0)
-    form = panel.source_box.form
+    panel.voxels.run_box.photons.set_value(500)
+    panel.voxels.place_source(LEFT)
+    panel.voxels.source_box.form.widget("kind").value = kind
+    panel.voxels.source_box.deepened.emit(6.0)
+    form = panel.voxels.source_box.form
     sizes = {name for names in KINDS.values() for name in names}
     assert {name for name in sizes if not form.widget(name).native.isHidden()} == set(KINDS[kind])
-    assert panel.source_box.pattern_box.isHidden() == (kind != "pattern")
+    assert panel.voxels.source_box.pattern_box.isHidden() == (kind != "pattern")
     settle(qtbot, panel)
     assert panel.message == ""
     assert result(viewer).source.kind == kind
@@ -180,15 +180,15 @@ def test_every_kind_of_source_shows_its_own_fields_and_runs(viewer, panel, qtbot
 
 
 def test_a_pattern_without_an_image_is_a_sentence(viewer, panel, qtbot):
-    panel.place_source(LEFT)
+    panel.voxels.place_source(LEFT)
     settle(qtbot, panel)
-    panel.source_box.form.widget("kind").value = "pattern"
+    panel.voxels.source_box.form.widget("kind").value = "pattern"
     settle(qtbot, panel)
     assert "needs an image" in panel.message
 
 
 def test_painting_changes_what_is_simulated(viewer, panel, qtbot):
-    panel.place_source(LEFT)
+    panel.voxels.place_source(LEFT)
     settle(qtbot, panel)
     layer = viewer.layers["ball"]
     center = tuple(np.round(layer.world_to_data(on_screen(CENTER))).astype(int))
@@ -196,23 +196,23 @@ def test_painting_changes_what_is_simulated(viewer, panel, qtbot):
     layer.fill(center, 1)  # the core becomes rind
     layer.data_setitem(tuple(np.array([center]).T), 3)
     settle(qtbot, panel)
-    assert panel.table.model.labels == (1, 3)
-    panel.table.set_media([*MEDIA, type(MEDIA[0])(label=3, name="spot", mua_per_mm=1.0, mus_per_mm=1.0)])
+    assert panel.voxels.table.model.labels == (1, 3)
+    panel.voxels.table.set_media([*MEDIA, type(MEDIA[0])(label=3, name="spot", mua_per_mm=1.0, mus_per_mm=1.0)])
     settle(qtbot, panel)
     assert result(viewer).domain.labels_present == (1, 3)
     assert ball().labels_present == (1, 2)  # the sample itself is as it was
 
 
 def test_other_colors_are_no_reason_to_run(viewer, panel, qtbot, monkeypatch):
-    panel.place_source(LEFT)
+    panel.voxels.place_source(LEFT)
     settle(qtbot, panel)
     shown, shuffled = result(viewer), viewer.layers["ball"]
     shuffled.new_colormap(seed=11)
-    panel.table.view.setCurrentIndex(panel.table.model.index(1, 0))
+    panel.voxels.table.view.setCurrentIndex(panel.voxels.table.model.index(1, 0))
     settle(qtbot, panel)
     assert shuffled.selected_label == 2
     assert result(viewer) is shown
-    chip = panel.table.model.data(panel.table.model.index(0, 0), Qt.ItemDataRole.DecorationRole)
+    chip = panel.voxels.table.model.data(panel.voxels.table.model.index(0, 0), Qt.ItemDataRole.DecorationRole)
     assert np.allclose(chip.getRgbF()[:3], shuffled.get_color(1)[:3], atol=0.01)
 
 
@@ -226,8 +226,8 @@ def test_labels_of_a_rotated_and_flipped_volume(viewer, empty, qtbot):
     settle(qtbot, empty)
     for out in np.vstack([np.eye(3), -np.eye(3)]):
         target = CENTER + (RADIUS + 1.0) * out
-        empty.place_source(target)
-        position = np.asarray(empty.controller.optodes.source.position_mm)
+        empty.voxels.place_source(target)
+        position = np.asarray(empty.voxels.controller.optodes.source.position_mm)
         assert abs(np.linalg.norm(position - CENTER) - RADIUS) < 1.5
         assert degrees_between(direction(empty), -outwards(position)) < 5.0
     settle(qtbot, empty)
@@ -235,7 +235,7 @@ def test_labels_of_a_rotated_and_flipped_volume(viewer, empty, qtbot):
     shown = result(viewer)
     there = CENTER + rotation.T @ (np.asarray(shown.source.position_mm) - CENTER)
     source = Source(position_mm=tuple(there), direction=tuple(rotation.T @ shown.source.direction))
-    expected = simulate(ball(), source, Settings(photons=10 * FEW, seed=2), device="cpu")
+    expected = simulate(ball(), source, LightSettings(photons=10 * FEW, seed=2), device="cpu")
     for label in (1, 2):
         assert abs(shown.absorbed[label].z_score(*expected.absorbed[label])) < 4
 
@@ -245,12 +245,12 @@ def test_it_fits_a_dock_of_400_pixels(make_napari_viewer, qtbot):
     viewer = make_napari_viewer(show=True)
     panel = add_panel(viewer)
     add_ball(viewer)
-    panel.place_source(LEFT)
-    panel.controller.add_detector(TOP)
+    panel.voxels.place_source(LEFT)
+    panel.voxels.controller.add_detector(TOP)
     settle(qtbot, panel)
     assert panel.minimumWidth() <= 402
     for kind in KINDS:
-        panel.source_box.form.widget("kind").value = kind
+        panel.voxels.source_box.form.widget("kind").value = kind
         assert panel._content.minimumSizeHint().width() <= panel._scroll.viewport().width(), kind
     panel.teardown()
 

@@ -10,11 +10,10 @@ from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io.mcx.cases import McxCase
 from napari_gpubio.light.io.results import load_result, save_result
-from napari_gpubio.light.napari_io import labels_layer
-from napari_gpubio.light.readers import read_layers
+from napari_gpubio.light.napari_io import labels_layer, read_layers
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.sensitivity import sensitivity
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from tests.dock_widgets import button, press_and_wait
 from tests.light.gui.panel_samples import (
@@ -37,7 +36,7 @@ BESIDE = tuple(np.asarray(CENTER) + 20.0 * np.array([-0.8, 0.6, 0.0]))
 
 
 def judgment(panel):
-    return panel.results.head.text
+    return panel.voxels.results.head.text
 
 
 def press(qtbot, panel, text):
@@ -46,14 +45,14 @@ def press(qtbot, panel, text):
 
 
 def numbers(panel):
-    return [row for row in panel.results._table.rows if row.group.startswith("Sensitivity")]
+    return [row for row in panel.voxels.results.table.rows if row.group.startswith("Sensitivity")]
 
 
 @pytest.fixture
 def ran(panel, qtbot):
     """A panel with a result, and no quick runs."""
-    panel.run_box._live.setChecked(False)
-    panel.place_source(LEFT)
+    panel.voxels.run_box._live.setChecked(False)
+    panel.voxels.place_source(LEFT)
     run(qtbot, panel)
     return panel
 
@@ -62,7 +61,7 @@ def ran(panel, qtbot):
 def saved(tmp_path):
     """A file with a stopped run of a ball, its detector unnamed."""
     source = Source(kind="fiber", radius_mm=0.8, position_mm=TOP, direction=tuple(-outwards(TOP)))
-    settings = Settings(photons=FEW, seed=5, faces=("mirror", "escape", "cyclic", "cyclic", "default", "default"))
+    settings = LightSettings(photons=FEW, seed=5, faces=("mirror", "escape", "cyclic", "cyclic", "default", "default"))
     stopped = simulate(ball(), source, settings, detectors=(Detector(position_mm=BESIDE, radius_mm=3.0),), device="cpu")
     stopped = dataclasses.replace(
         stopped, complete=False, settings=dataclasses.replace(stopped.settings, photons=2 * FEW)
@@ -83,11 +82,11 @@ def open_file(viewer, path):
 
 def test_a_run_under_way_is_not_called_stopped(viewer, panel, qtbot, held):
     held_run(qtbot, panel, held)
-    part = simulate(ball(), panel.controller.source(), Settings(photons=100), device="cpu")
+    part = simulate(ball(), panel.voxels.controller.source(), LightSettings(photons=100), device="cpu")
     part = dataclasses.replace(part, complete=False, settings=dataclasses.replace(part.settings, photons=FEW))
-    from napari_gpubio.light.gui.request import picture_of
+    from napari_gpubio.light.gui.request import display_voxels
 
-    panel.show_preview(picture_of(part, panel.pictures.look))
+    panel.show_preview(display_voxels(part, panel.voxels.options))
     assert f"Running: 100 of {FEW:,} photons" in judgment(panel)
     assert "Stopped" not in judgment(panel)
     assert "batches" not in judgment(panel)
@@ -100,13 +99,13 @@ def test_a_run_under_way_is_not_called_stopped(viewer, panel, qtbot, held):
 
 def test_continue_adds_photons_to_a_whole_result(viewer, ran, qtbot):
     first = result(viewer)
-    ran.run_box.photons.set_value(3000)
+    ran.voxels.run_box.photons.set_value(3000)
     press(qtbot, ran, "Continue")
     more = result(viewer)
     assert more.launched == FEW + 3000
     assert more.complete
     assert more.parameters["seconds"] > first.parameters["seconds"]  # of both runs
-    once = simulate(first.domain, first.source, Settings(photons=FEW + 3000), device="cpu")
+    once = simulate(first.domain, first.source, LightSettings(photons=FEW + 3000), device="cpu")
     # the same photons as in one run: but for the sizes of the batches, all is equal
     assert np.allclose(more.fluence, once.fluence, rtol=1e-6)
     assert more.energy.absorbed.value == pytest.approx(once.energy.absorbed.value, rel=1e-9)
@@ -122,14 +121,14 @@ def test_continue_without_a_result_cannot_be_pressed(panel):
 def test_a_saved_result_is_shown_with_its_inputs_and_no_run(viewer, empty, qtbot, saved):
     open_file(viewer, saved)
     settle(qtbot, empty)
-    assert empty.results.result.launched == FEW
+    assert empty.voxels.results.result.launched == FEW
     assert fluence(viewer).name.startswith("stopped")
-    assert np.allclose(empty.controller.optodes.source.position_mm, TOP)
+    assert np.allclose(empty.voxels.controller.optodes.source.position_mm, TOP)
     assert detector_rows(empty)[0][:2] == ["D1", "3"]
-    settings = empty.run_box.settings
+    settings = empty.voxels.run_box.settings
     assert (settings.seed, settings.photons) == (5, 2 * FEW)
     assert settings.faces == ("mirror", "escape", "cyclic", "cyclic", "default", "default")
-    assert empty.source_box.form.widget("kind").value == "fiber"
+    assert empty.voxels.source_box.form.widget("kind").value == "fiber"
     assert f"Stopped after {FEW:,} of {2 * FEW:,}" in judgment(empty)
 
 
@@ -150,14 +149,14 @@ def test_a_panel_opened_after_the_file_shows_it_too(viewer, qtbot, saved):
     if not hasattr(viewer, "window"):
         qtbot.addWidget(late)
     settle(qtbot, late)
-    assert late.results.result.launched == FEW
+    assert late.voxels.results.result.launched == FEW
     late.teardown()
 
 
 def test_a_kept_picture_is_not_taken_again(viewer, empty, qtbot, saved):
     open_file(viewer, saved)
     settle(qtbot, empty)
-    button(empty, "Keep this picture").click()
+    button(empty, "Keep these layers").click()
     viewer.add_image(np.zeros((4, 4)))
     settle(qtbot, empty)
     assert fluence(viewer) is None
@@ -167,7 +166,7 @@ def test_detectors_of_an_input_file_without_names_are_numbered(viewer, empty, qt
     detectors = (Detector(position_mm=LEFT), Detector(position_mm=BESIDE))
     source = Source(position_mm=TOP, direction=(0.0, 0.0, -1.0))
     case = McxCase(
-        domain=ball(), source=source, settings=Settings(photons=FEW), detectors=detectors, notes=(), name="ball"
+        domain=ball(), source=source, settings=LightSettings(photons=FEW), detectors=detectors, notes=(), name="ball"
     )
     data, keywords, _ = labels_layer(case.domain, "ball")
     keywords["metadata"][KEY]["case"] = case
@@ -180,11 +179,11 @@ def test_detectors_of_an_input_file_without_names_are_numbered(viewer, empty, qt
 
 
 def test_the_sensitivity_is_that_of_two_runs(viewer, ran, qtbot):
-    ran.controller.add_detector(BESIDE)
+    ran.voxels.controller.add_detector(BESIDE)
     press(qtbot, ran, "Sensitivity to D1")
     layer = next(layer for layer in viewer.layers if carried(layer, "panel") == "sensitivity D1")
     forward = result(viewer)
-    place = ran.controller.optodes.detectors[0].position_mm
+    place = ran.voxels.controller.optodes.detectors[0].position_mm
     # the ball's inward normal, and the next seed: an independent way to the same photons up to the normal's rounding
     assert np.allclose(np.linalg.norm(np.asarray(place) - CENTER), 20.0, atol=1.5)
     shares = {row.label: row.value for row in numbers(ran) if row.unit == "%"}
@@ -200,12 +199,12 @@ def test_the_sensitivity_is_that_of_two_runs(viewer, ran, qtbot):
 
 
 def test_the_sensitivity_agrees_with_the_api(viewer, ran, qtbot):
-    from napari_gpubio.light.gui.sensitivity_run import adjoint_source
+    from napari_gpubio.light.gui.sensitivity import adjoint_source
 
-    ran.controller.add_detector(BESIDE)
+    ran.voxels.controller.add_detector(BESIDE)
     press(qtbot, ran, "Sensitivity to D1")
     forward = result(viewer)
-    adjoint = adjoint_source(forward, ran.controller.optodes.detectors[0])
+    adjoint = adjoint_source(forward, ran.voxels.controller.optodes.detectors[0])
     assert np.dot(adjoint.direction, -outwards(adjoint.position_mm)) > 0.9
     settings = dataclasses.replace(forward.settings, seed=forward.settings.seed + 1)
     expected = sensitivity(forward, simulate(forward.domain, adjoint, settings, device="cpu"))
@@ -214,18 +213,18 @@ def test_the_sensitivity_agrees_with_the_api(viewer, ran, qtbot):
 
 
 def test_a_source_that_was_moved_since_is_a_sentence(viewer, ran, qtbot):
-    ran.controller.add_detector(BESIDE)
-    ran.place_source(TOP)
+    ran.voxels.controller.add_detector(BESIDE)
+    ran.voxels.place_source(TOP)
     button(ran, "Sensitivity to D1").click()
     assert "press Run first" in ran.message
     assert not ran.running
 
 
 def test_a_sensitivity_needs_a_result(viewer, panel):
-    panel.run_box._live.setChecked(False)
-    panel.place_source(LEFT)
+    panel.voxels.run_box._live.setChecked(False)
+    panel.voxels.place_source(LEFT)
     assert not button(panel, "Sensitivity to a detector").isEnabled()
-    panel.controller.add_detector(BESIDE)
+    panel.voxels.controller.add_detector(BESIDE)
     button(panel, "Sensitivity to D1").click()
     assert "no result yet" in panel.message
 
@@ -234,19 +233,19 @@ def test_a_sensitivity_needs_a_result(viewer, panel):
 
 
 def test_both_faces_of_an_axis_become_cyclic_together(panel):
-    boxes = panel.run_box.faces.findChildren(QComboBox)
+    boxes = panel.voxels.run_box.faces.findChildren(QComboBox)
     boxes[0].setCurrentText("cyclic")
-    assert panel.run_box.settings.faces == ("cyclic", "cyclic", "default", "default", "default", "default")
+    assert panel.voxels.run_box.settings.faces == ("cyclic", "cyclic", "default", "default", "default", "default")
     boxes[1].setCurrentText("mirror")
-    assert panel.run_box.settings.faces[:2] == ("mirror", "mirror")
+    assert panel.voxels.run_box.settings.faces[:2] == ("mirror", "mirror")
     boxes[0].setCurrentText("escape")
-    assert panel.run_box.settings.faces[:2] == ("escape", "mirror")
+    assert panel.voxels.run_box.settings.faces[:2] == ("escape", "mirror")
 
 
 def test_an_image_that_is_opened_starts_no_run(viewer, panel, qtbot, held):
-    panel.run_box._live.setChecked(False)
-    panel.place_source(LEFT)
-    panel.run_box._live.setChecked(True)
+    panel.voxels.run_box._live.setChecked(False)
+    panel.voxels.place_source(LEFT)
+    panel.voxels.run_box._live.setChecked(True)
     viewer.add_image(np.ones((4, 4)))  # the source is no pattern
     settle(qtbot, panel)
     assert held.runs == 0

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from napari_gpubio.light.gui.decade_bar import DecadeBar
+from napari_gpubio.light.gui.display import DecadeBar
 from napari_gpubio.light.napari_io import result_of
 from tests.dock_widgets import button
 from tests.light.gui.panel_samples import LEFT, ball, fluence, result, run, settle, tick
@@ -12,19 +12,19 @@ from tests.light.gui.panel_samples import LEFT, ball, fluence, result, run, sett
 @pytest.fixture
 def shown(viewer, panel, qtbot):
     """A picture of a source on the left."""
-    panel.place_source(LEFT)
+    panel.voxels.place_source(LEFT)
     settle(qtbot, panel)
     return panel
 
 
 def give(panel, qtbot, **amounts):
     for name, value in amounts.items():
-        getattr(panel.display_box, f"_{name}").setValue(value)
+        getattr(panel.voxels.display_box, f"_{name}").setValue(value)
     settle(qtbot, panel)
 
 
 def legend(panel):
-    return panel.display_box.findChild(DecadeBar)
+    return panel.voxels.display_box.findChild(DecadeBar)
 
 
 def test_the_picture_is_the_logarithm_over_whole_decades(viewer, shown, qtbot):
@@ -36,7 +36,7 @@ def test_the_picture_is_the_logarithm_over_whole_decades(viewer, shown, qtbot):
     low, high = layer.contrast_limits
     assert high - low == 6
     assert high == np.ceil(np.log10(values.max()))
-    shown.display_box._decades.setValue(3)
+    shown.voxels.display_box._decades.setValue(3)
     settle(qtbot, shown)
     assert tuple(layer.contrast_limits) == (high - 3, high)
 
@@ -50,15 +50,15 @@ def test_power_and_exposure_give_the_users_units(viewer, shown, qtbot):
     assert "mW/mm²" in layer.name
     assert np.allclose(layer.data, per_photon + 1.0, atol=1e-5, equal_nan=True)  # times 10 mW
     give(shown, qtbot, exposure=50.0)
-    assert shown.display_box.strength.energy_j == pytest.approx(0.5)
-    unit = shown.results._unit
+    assert shown.voxels.display_box.strength.energy_j == pytest.approx(0.5)
+    unit = shown.voxels.results._unit
     unit.setCurrentIndex(unit.findData("J/cm²"))
     settle(qtbot, shown)
     assert "J/cm²" in layer.name
     # 0.5 J x fluence per mm^2 = 50 J/cm^2 per 1/mm^2
     assert np.allclose(layer.data, per_photon + np.log10(50.0), atol=1e-5, equal_nan=True)
     give(shown, qtbot, energy=2.0)
-    assert shown.display_box._exposure.value() == pytest.approx(200.0)
+    assert shown.voxels.display_box._exposure.value() == pytest.approx(200.0)
     assert np.allclose(layer.data, per_photon + np.log10(200.0), atol=1e-5, equal_nan=True)
     values = result(viewer).fluence_j_per_cm2(2.0)
     assert np.allclose(layer.data.T[values > 0], np.log10(values[values > 0]), atol=1e-5)
@@ -80,11 +80,11 @@ def test_the_next_run_is_drawn_in_the_chosen_unit(viewer, shown, qtbot):
 
 def test_a_power_that_was_given_first_counts_for_the_first_picture(viewer, panel, qtbot):
     give(panel, qtbot, power=10.0)
-    panel.place_source(LEFT)
+    panel.voxels.place_source(LEFT)
     settle(qtbot, panel)
     values = result(viewer).irradiance_mw_per_mm2(10.0)
     assert "mW/mm²" in fluence(viewer).name
-    assert panel.results.unit.name == "mW/mm²"
+    assert panel.voxels.results.unit.name == "mW/mm²"
     assert np.allclose(fluence(viewer).data.T[values > 0], np.log10(values[values > 0]), atol=1e-5)
 
 
@@ -103,17 +103,17 @@ def test_noisy_voxels_are_hidden_on_request(viewer, shown, qtbot):
 def test_the_error_can_be_seen_as_a_layer(viewer, shown, qtbot):
     tick(shown, "show the error")
     settle(qtbot, shown)
-    layer = shown.view.layer("error")
+    layer = shown.voxels.view.layer("error")
     assert "%" in layer.name
     known = np.isfinite(result(viewer).relative_error)
     assert np.allclose(layer.data.T[known], 100 * result(viewer).relative_error[known])
     tick(shown, "show the error")
     settle(qtbot, shown)
-    assert shown.view.layer("error") is None
+    assert shown.voxels.view.layer("error") is None
 
 
 def test_time_gates_step_with_the_viewers_slider(viewer, shown, qtbot):
-    shown.run_box.set_gates(1.0, 4)
+    shown.voxels.run_box.set_gates(1.0, 4)
     settle(qtbot, shown)
     layer, gates = fluence(viewer), result(viewer).gates
     assert layer.ndim == viewer.dims.ndim == 4
@@ -123,18 +123,18 @@ def test_time_gates_step_with_the_viewers_slider(viewer, shown, qtbot):
         lit = gates[..., gate] > 0
         assert np.allclose(layer.data[gate].T[lit], np.log10(gates[..., gate][lit]), atol=1e-5)
     viewer.dims.set_point(0, 2)
-    assert "0.5 to 0.75 ns" in legend(shown)._unit
+    assert "0.5 to 0.75 ns" in legend(shown).unit
     spatial = layer.affine.affine_matrix[1:, 1:]
     assert np.allclose(spatial, viewer.layers["ball"].affine.affine_matrix)
-    shown.run_box.set_gates(5.0, 1)
+    shown.voxels.run_box.set_gates(5.0, 1)
     settle(qtbot, shown)
     assert viewer.dims.ndim == 3
-    assert "ns" not in legend(shown)._unit
+    assert "ns" not in legend(shown).unit
 
 
 def test_the_time_window_zero_is_a_sentence(viewer, shown, qtbot):
-    shown.run_box._live.setChecked(False)
-    shown.run_box.set_gates(0.0, 1)
+    shown.voxels.run_box._live.setChecked(False)
+    shown.voxels.run_box.set_gates(0.0, 1)
     shown.run_button.click()
     assert "ends at 0 ns" in shown.message
 
@@ -145,19 +145,19 @@ def test_the_legend_tells_powers_of_ten_and_the_unit(viewer, shown, qtbot):
     _, high = fluence(viewer).contrast_limits
     assert len(bar.texts) == 7
     assert bar.texts[0] == "10" + str(int(high)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    assert "1/mm² per launched photon" in bar._unit
+    assert "1/mm² per launched photon" in bar.unit
     fluence(viewer).contrast_limits = (-2.5, -0.5)
     assert bar.texts == ["10⁻¹", "10⁻²"]
     give(shown, qtbot, power=10.0)
-    assert "mW/mm²" in bar._unit
+    assert "mW/mm²" in bar.unit
     viewer.layers.remove(fluence(viewer))
     assert bar.isHidden()
 
 
 def test_a_picture_can_be_kept_to_compare(viewer, shown, qtbot):
     first, kept = fluence(viewer), result(viewer)
-    button(shown, "Keep this picture").click()
-    shown.place_source((LEFT[0], LEFT[1], LEFT[2] + 6.0))
+    button(shown, "Keep these layers").click()
+    shown.voxels.place_source((LEFT[0], LEFT[1], LEFT[2] + 6.0))
     settle(qtbot, shown)
     assert fluence(viewer) is not first
     assert first in viewer.layers
@@ -169,7 +169,7 @@ def test_a_picture_can_be_kept_to_compare(viewer, shown, qtbot):
 
 def test_numbers_speak_of_what_is_shown(viewer, shown, qtbot):
     run(qtbot, shown)
-    assert shown.results.result is result(viewer)
+    assert shown.voxels.results.result is result(viewer)
     assert result(viewer).domain.labels_present == ball().labels_present
 
 
@@ -178,26 +178,26 @@ def test_numbers_speak_of_what_is_shown(viewer, shown, qtbot):
     [("2e6", 2_000_000), ("2,000,000", 2_000_000), ("2M", 2_000_000), ("12345", 12345), (" 5k ", 5000), ("1e9", 10**9)],
 )
 def test_photons_can_be_typed(panel, text, photons):
-    box = panel.run_box.photons
+    box = panel.voxels.run_box.photons
     box._text.setText(text)
     box._text.editingFinished.emit()
-    assert panel.run_box.settings.photons == photons
+    assert panel.voxels.run_box.settings.photons == photons
     assert box._slider.value() == round(10 * np.log10(photons).clip(4, 9))
 
 
 @pytest.mark.parametrize("text", ["many", "", "0", "-5", "nan", "1e15"])
 def test_photons_that_are_no_number_are_a_sentence(panel, text):
-    panel.run_box._live.setChecked(False)
-    panel.place_source(LEFT)
-    panel.run_box.photons._text.setText(text)
-    panel.run_box.photons._text.editingFinished.emit()
+    panel.voxels.run_box._live.setChecked(False)
+    panel.voxels.place_source(LEFT)
+    panel.voxels.run_box.photons._text.setText(text)
+    panel.voxels.run_box.photons._text.editingFinished.emit()
     panel.run_button.click()
     assert "photons is" in panel.message
     assert repr(text) in panel.message
 
 
 def test_the_slider_goes_from_ten_thousand_to_a_billion(panel):
-    box = panel.run_box.photons
+    box = panel.voxels.run_box.photons
     for tick_, photons in ((63, 2_000_000), (40, 10**4), (90, 10**9)):
         box._slider.setValue(tick_)
         assert box.value() == photons

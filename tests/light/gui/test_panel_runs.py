@@ -9,10 +9,10 @@ from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
-from napari_gpubio.light.gui import pictured, request
+from napari_gpubio.light.gui import request
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.run import simulate
-from napari_gpubio.light.settings import Settings
+from napari_gpubio.light.settings import LightSettings
 from tests.dock_widgets import MILLISECONDS, WAYS_TO_CLOSE, Mouse, close, ended, hears_the_mouse, hide_and_show, moved
 from tests.light.gui.panel_samples import (
     CENTER,
@@ -42,12 +42,12 @@ MANY = 400_000
 
 def test_the_picture_refines_and_keeps_what_the_user_set(viewer, panel, qtbot, monkeypatch, in_chunks_of):
     in_chunks_of(MANY // 20)  # more than the window shows, if it is slow
-    monkeypatch.setattr(pictured, "LOOK_SECONDS", 0.0)
-    panel.run_box._live.setChecked(False)
-    panel.run_box.photons.set_value(MANY)
-    panel.place_source(LEFT)
+    monkeypatch.setattr(request, "PREVIEW_SECONDS", 0.0)
+    panel.voxels.run_box._live.setChecked(False)
+    panel.voxels.run_box.photons.set_value(MANY)
+    panel.voxels.place_source(LEFT)
     seen = []
-    real = panel.view.show
+    real = panel.voxels.view.display
 
     def show(picture):
         real(picture)
@@ -56,7 +56,7 @@ def test_the_picture_refines_and_keeps_what_the_user_set(viewer, panel, qtbot, m
             layer.colormap, layer.contrast_limits, layer.opacity = "viridis", (-4.0, -1.0), 0.4
         seen.append((picture.result.launched, layer))
 
-    monkeypatch.setattr(panel.view, "show", show)
+    monkeypatch.setattr(panel.voxels.view, "display", show)
     run(qtbot, panel)
     launched = [count for count, _ in seen]
     assert len(launched) > 2
@@ -72,10 +72,10 @@ def test_the_picture_refines_and_keeps_what_the_user_set(viewer, panel, qtbot, m
 def test_a_preview_is_an_unbiased_look_at_the_whole(viewer, panel, qtbot, monkeypatch, in_chunks_of):
     """Every preview is a result of its own: its absorbed share agrees with the final one within their errors."""
     in_chunks_of(MANY // 4)
-    monkeypatch.setattr(pictured, "LOOK_SECONDS", 0.0)
-    panel.run_box._live.setChecked(False)
-    panel.run_box.photons.set_value(MANY)
-    panel.place_source(LEFT)
+    monkeypatch.setattr(request, "PREVIEW_SECONDS", 0.0)
+    panel.voxels.run_box._live.setChecked(False)
+    panel.voxels.run_box.photons.set_value(MANY)
+    panel.voxels.place_source(LEFT)
     previews = []
     monkeypatch.setattr(panel, "show_preview", lambda picture: previews.append(picture.result))
     run(qtbot, panel)
@@ -87,9 +87,9 @@ def test_a_preview_is_an_unbiased_look_at_the_whole(viewer, panel, qtbot, monkey
 
 
 def test_stop_keeps_what_was_done_with_its_error(viewer, panel, qtbot):
-    panel.run_box._live.setChecked(False)
-    panel.run_box.photons.set_value(10**8)
-    panel.place_source(LEFT)
+    panel.voxels.run_box._live.setChecked(False)
+    panel.voxels.run_box.photons.set_value(10**8)
+    panel.voxels.place_source(LEFT)
     panel.run_button.click()
     assert panel.run_button.text() == "Stop"
     qtbot.waitUntil(lambda: fluence(viewer) is not None, timeout=MILLISECONDS)
@@ -101,58 +101,58 @@ def test_stop_keeps_what_was_done_with_its_error(viewer, panel, qtbot):
     assert not stopped.complete
     assert 0 < stopped.launched < 10**8
     assert stopped.energy.total == pytest.approx(1.0, abs=1e-6)
-    assert panel._status.text() == f"stopped after {stopped.launched:,} photons; Continue goes on"
-    again = simulate(ball(), stopped.source, Settings(photons=50_000, seed=7), device="cpu")
+    assert panel._status.text() == f"stopped after {stopped.launched:,} photons; Continue adds photons"
+    again = simulate(ball(), stopped.source, LightSettings(photons=50_000, seed=7), device="cpu")
     assert abs(again.energy.absorbed.z_score(stopped.energy.absorbed.value)) < 5
 
 
 def test_a_change_during_a_run_lets_it_go_on_and_says_so(viewer, panel, qtbot, held):
     held_run(qtbot, panel, held)
-    panel.run_box._live.setChecked(True)
-    panel.place_source(TOP)
+    panel.voxels.run_box._live.setChecked(True)
+    panel.voxels.place_source(TOP)
     assert "Press Stop, then Run" in panel.message
     held.go.set()
     settle(qtbot, panel)
-    assert np.allclose(result(viewer).source.position_mm, panel.controller._before[-1].source.position_mm)
+    assert np.allclose(result(viewer).source.position_mm, panel.voxels.controller._before[-1].source.position_mm)
     run(qtbot, panel)
-    assert np.allclose(result(viewer).source.position_mm, panel.controller.optodes.source.position_mm)
+    assert np.allclose(result(viewer).source.position_mm, panel.voxels.controller.optodes.source.position_mm)
 
 
 def test_the_newest_place_wins(viewer, panel, qtbot):
     """Many moves in a row: the last one is what is shown."""
     for angle in np.linspace(0, np.pi, 12):
-        panel.place_source(CENTER + 25.0 * np.array([np.cos(angle), np.sin(angle), 0.0]))
+        panel.voxels.place_source(CENTER + 25.0 * np.array([np.cos(angle), np.sin(angle), 0.0]))
     settle(qtbot, panel)
-    assert result(viewer).source.position_mm == panel.controller.optodes.source.position_mm
+    assert result(viewer).source.position_mm == panel.voxels.controller.optodes.source.position_mm
     assert result(viewer).launched == FEW
 
 
 def test_a_quick_run_shows_something_however_fast_the_mouse_moves(viewer, panel, qtbot, monkeypatch):
-    panel.run_box.photons.set_value(10**9)
-    monkeypatch.setattr(request, "QUICK_PHOTONS", 10**9)  # as slow as can be
+    panel.voxels.run_box.photons.set_value(10**9)
+    monkeypatch.setattr(request, "VOXEL_QUICK_PHOTONS", 10**9)  # as slow as can be
     shown = []
-    real = panel.view.show
-    monkeypatch.setattr(panel.view, "show", lambda picture: (shown.append(picture.result), real(picture)))
+    real = panel.voxels.view.display
+    monkeypatch.setattr(panel.voxels.view, "display", lambda picture: (shown.append(picture.result), real(picture)))
     go_to(viewer, LEFT)
-    panel.place_source(LEFT)
-    mouse, start = Mouse(viewer), on_screen(panel.controller.optodes.source.position_mm)
+    panel.voxels.place_source(LEFT)
+    mouse, start = Mouse(viewer), on_screen(panel.voxels.controller.optodes.source.position_mm)
     mouse.press(start)
     for step in range(20):
         mouse.move(moved(start, 0.0, 0.2 * step, 0.0))
         qtbot.wait(20)
     moves_shown = len({r.source.position_mm for r in shown})
     mouse.release(moved(start, 0.0, 4.0, 0.0))
-    panel._quick.cancel()
+    panel.voxels._quick.cancel()
     settle(qtbot, panel)
     assert moves_shown >= 2
 
 
 def test_without_the_preview_nothing_runs_by_itself(viewer, panel, qtbot):
-    panel.run_box._live.setChecked(False)
+    panel.voxels.run_box._live.setChecked(False)
     click(viewer, LEFT)
     settle(qtbot, panel)
     assert fluence(viewer) is None
-    assert panel.controller.optodes.source is not None
+    assert panel.voxels.controller.optodes.source is not None
 
 
 def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, monkeypatch):
@@ -165,8 +165,8 @@ def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, 
             raise InvalidInput("the simulation needs about 9 MB and 8 MB are free; take fewer time gates")
         return (yield from real(*args, **keywords))
 
-    panel.run_box._live.setChecked(False)
-    panel.place_source(LEFT)
+    panel.voxels.run_box._live.setChecked(False)
+    panel.voxels.place_source(LEFT)
     monkeypatch.setattr(request, "simulate_steps", failing_once)
     run(qtbot, panel)
     assert "take fewer time gates" in panel.message
@@ -180,8 +180,8 @@ def test_what_went_wrong_inside_is_a_sentence_too(viewer, panel, qtbot, monkeypa
         yield Step(0, 1)
         raise ZeroDivisionError("inside")
 
-    panel.run_box._live.setChecked(False)
-    panel.place_source(LEFT)
+    panel.voxels.run_box._live.setChecked(False)
+    panel.voxels.place_source(LEFT)
     monkeypatch.setattr(request, "simulate_steps", broken)
     run(qtbot, panel)
     assert "Something unexpected" in panel.message
@@ -194,7 +194,7 @@ def test_what_went_wrong_inside_is_a_sentence_too(viewer, panel, qtbot, monkeypa
 @pytest.mark.parametrize("what", ["ball", "source and detectors", "source beam", "fluence", "everything"])
 def test_removing_layers_during_a_run_does_no_harm(viewer, panel, qtbot, held, errors, what):
     held.go.set()
-    panel.place_source(LEFT)
+    panel.voxels.place_source(LEFT)
     settle(qtbot, panel)
     held.again()
     held_run(qtbot, panel, held)
@@ -210,17 +210,17 @@ def test_removing_layers_during_a_run_does_no_harm(viewer, panel, qtbot, held, e
 
 
 def test_other_labels_start_anew(viewer, panel, qtbot):
-    panel.place_source(LEFT)
+    panel.voxels.place_source(LEFT)
     settle(qtbot, panel)
     other = Domain(
         labels=np.ones((8, 8, 8), np.uint8), affine=np.eye(4), media=(Medium(label=1, name="cube", mua_per_mm=1.0),)
     )
     add_ball(viewer, other, "cube")
     old = fluence(viewer)
-    panel.labels_box.choose(viewer.layers["cube"])
+    panel.voxels.labels_box.choose(viewer.layers["cube"])
     settle(qtbot, panel)
-    assert [medium.name for medium in panel.table.media()] == ["cube"]
-    panel.place_source((4.0, 4.0, 20.0))
+    assert [medium.name for medium in panel.voxels.table.media()] == ["cube"]
+    panel.voxels.place_source((4.0, 4.0, 20.0))
     settle(qtbot, panel)
     assert result(viewer).domain.shape == (8, 8, 8)
     assert old in viewer.layers  # the picture of the ball stays with the user
@@ -273,7 +273,7 @@ def test_nothing_is_left_when_it_is_closed(make_napari_viewer, qtbot, how):
 @pytest.mark.display
 def test_a_floating_panel_that_was_hidden_works_when_it_is_shown_again(viewer, panel, qtbot):
     hide_and_show(qtbot, panel)
-    assert panel.labels_box.layer is viewer.layers["ball"]
+    assert panel.voxels.labels_box.layer is viewer.layers["ball"]
     click(viewer, LEFT)
     settle(qtbot, panel)
     assert result(viewer).launched == FEW
@@ -286,16 +286,16 @@ def test_a_closed_panel_takes_no_more_clicks(viewer, qtbot):
     close(viewer, panel, "the dock")
     QApplication.processEvents()
     click(viewer, LEFT)
-    assert panel.controller.optodes.source is None
+    assert panel.voxels.controller.optodes.source is None
     assert not panel.running
     panel.teardown()
 
 
 def test_a_stale_marker_does_not_stay_when_a_layer_was_removed(viewer, panel, qtbot):
-    panel.place_source(LEFT)
+    panel.voxels.place_source(LEFT)
     settle(qtbot, panel)
     viewer.layers.remove("source and detectors")
-    panel.place_source(CENTER + np.array([RADIUS + 2.0, 0.0, 0.0]))
+    panel.voxels.place_source(CENTER + np.array([RADIUS + 2.0, 0.0, 0.0]))
     settle(qtbot, panel)
-    go_to(viewer, panel.controller.optodes.source.position_mm)
-    assert np.allclose(markers(viewer), [panel.controller.optodes.source.position_mm], atol=1e-4)
+    go_to(viewer, panel.voxels.controller.optodes.source.position_mm)
+    assert np.allclose(markers(viewer), [panel.voxels.controller.optodes.source.position_mm], atol=1e-4)

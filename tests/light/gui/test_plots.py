@@ -11,15 +11,17 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication, QComboBox
 
 from napari_gpubio.core.space import apply_affine
+from napari_gpubio.gui.theme import CURVES
 from napari_gpubio.light.gui.plots import PlotWindow
-from napari_gpubio.light.gui.plots_axes import COLORS
 from napari_gpubio.light.gui.plots_detectors import NONE, NOTHING, few_text
 from napari_gpubio.light.gui.plots_profile import DRAW, DRAWN, EMPTY
+from napari_gpubio.light.gui.request import DisplayOptions, display_voxels
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.napari_io import fluence_layer
-from napari_gpubio.light.numbers import PER_PHOTON, detector_numbers, fluence_units, number_text, time_spread
 from napari_gpubio.light.profile import depth_profile, detector_profile, line_profile, theory_curve
 from napari_gpubio.light.source import Source
+from napari_gpubio.light.statistics import PER_PHOTON, detector_numbers, fluence_units, time_spread
+from napari_gpubio.light.summary import number_text
 from tests.dock_widgets import MILLISECONDS
 from tests.light.plot_samples import axis_texts, close, draw, drawn_curves
 from tests.light.result_samples import sample_result
@@ -39,6 +41,10 @@ def window(qtbot, viewer):
     window.finish()
 
 
+def plot(window, result, unit):
+    window.display_voxels(display_voxels(result, DisplayOptions(unit=unit)))
+
+
 def curves(plot):
     """Curves by the first word of their legend."""
     return {name.split(" ")[0]: drawn for name, drawn in drawn_curves(plot).items()}
@@ -50,13 +56,14 @@ def along(window):
 
 def test_without_a_result_it_says_what_to_do(window):
     assert window.profile.hint == EMPTY
+    window.tabs.setCurrentIndex(1)
     assert window.detectors.hint == EMPTY
     assert window.profile.profile is None
     assert not curves(window.profile.plot)
 
 
 def test_depth_comes_first_with_theory_beside_it(window, result):
-    window.show_result(result, POWER)
+    plot(window, result, POWER)
     profile = depth_profile(result)
     theory = theory_curve(result, profile.points_mm)
     drawn = curves(window.profile.plot)
@@ -68,7 +75,7 @@ def test_depth_comes_first_with_theory_beside_it(window, result):
 
 
 def test_the_legend_says_where_theory_holds(window, result):
-    window.show_result(result, PER_PHOTON)
+    plot(window, result, PER_PHOTON)
     legend = " ".join(label.text for _, label in window.profile.plot.legend.items)
     assert "diffusion theory for scalp alone" in legend
     assert "flat surface at the source" in legend
@@ -76,7 +83,7 @@ def test_the_legend_says_where_theory_holds(window, result):
 
 
 def test_from_the_source_to_a_detector(window, result):
-    window.show_result(result, PER_PHOTON)
+    plot(window, result, PER_PHOTON)
     offered = [along(window).itemText(i) for i in range(along(window).count())]
     assert offered[2:] == ["source → D1", "source → D2"]
     window.profile.choose(1)
@@ -85,18 +92,18 @@ def test_from_the_source_to_a_detector(window, result):
 
 
 def test_the_choice_stays_with_the_next_result_if_it_can(window, result):
-    window.show_result(result, PER_PHOTON)
+    plot(window, result, PER_PHOTON)
     window.profile.choose(1)
     other = sample_result((40, 40, 24), detectors=(8.0, 12.0), seed=2)
-    window.show_result(other, PER_PHOTON)
+    plot(window, other, PER_PHOTON)
     assert close(curves(window.profile.plot)["simulation"][1], detector_profile(other, 1).fluence)
-    window.show_result(dataclasses.replace(other, detectors=()), PER_PHOTON)
+    plot(window, dataclasses.replace(other, detectors=()), PER_PHOTON)
     assert along(window).count() == 2
     assert axis_texts(window.profile.plot)[0].startswith("Depth")
 
 
 def test_tissues_are_marked_where_they_begin(window, result):
-    window.show_result(result, PER_PHOTON)
+    plot(window, result, PER_PHOTON)
     lines = [x for x in window.profile.plot.getPlotItem().items if isinstance(x, pyqtgraph.InfiniteLine)]
     assert sorted(line.value() for line in lines) == pytest.approx([0, 4, 9, 11, 15], abs=0.3)
     named = {line.label.format for line in lines}
@@ -105,18 +112,18 @@ def test_tissues_are_marked_where_they_begin(window, result):
 
 def test_why_there_is_no_theory_is_said_and_the_profile_is_there(window, result):
     lined = dataclasses.replace(result, source=Source(kind="line", position_mm=(0, 0, -5.0), direction=(0, 0, -1)))
-    window.show_result(lined, PER_PHOTON)
+    plot(window, lined, PER_PHOTON)
     assert "'line'" in window.profile.hint
     assert set(curves(window.profile.plot)) == {"simulation"}
-    window.show_result(dataclasses.replace(result, source=Source(direction=(0, 0, 1.0))), PER_PHOTON)
+    plot(window, dataclasses.replace(result, source=Source(direction=(0, 0, 1.0))), PER_PHOTON)
     assert "meets no tissue" in window.profile.hint
     assert not curves(window.profile.plot)
-    window.show_result(result, PER_PHOTON)
+    plot(window, result, PER_PHOTON)
     assert window.profile.hint == ""
 
 
 def test_a_line_is_drawn_with_naparis_own_tool(window, viewer, result):
-    window.show_result(result, PER_PHOTON)
+    plot(window, result, PER_PHOTON)
     window.profile.choose(DRAWN)
     assert window.profile.hint == DRAW
     layer = viewer.layers["profile line"]
@@ -132,7 +139,7 @@ def test_a_line_is_drawn_with_naparis_own_tool(window, viewer, result):
 
 
 def test_the_profile_follows_the_line(window, viewer, result):
-    window.show_result(result, PER_PHOTON)
+    plot(window, result, PER_PHOTON)
     window.profile.choose(DRAWN)
     layer = draw(viewer, result, (-6.5, 0.5, -2.5), (8.5, 0.5, -20.5))
     moved = [np.array(layer.data[0])]
@@ -151,7 +158,7 @@ def test_the_profile_follows_the_line(window, viewer, result):
 def test_another_slice_draws_nothing_anew(window, viewer, result):
     data, keywords, _ = fluence_layer(result, "head")
     viewer.add_image(data, **keywords)
-    window.show_result(result, PER_PHOTON)
+    plot(window, result, PER_PHOTON)
     window.profile.choose(DRAWN)
     draw(viewer, result, (-6.5, 0.5, -2.5), (8.5, 0.5, -2.5))
     heard = []
@@ -177,7 +184,7 @@ def test_a_line_over_an_oblique_volume_is_where_it_was_drawn(window, viewer, res
     affine[:3, 3] = (4.0, -3.0, 9.0)
     domain = Domain(labels=result.domain.labels, affine=affine, media=result.domain.media)
     oblique = dataclasses.replace(result, domain=domain)
-    window.show_result(oblique, PER_PHOTON)
+    plot(window, oblique, PER_PHOTON)
     window.profile.choose(DRAWN)
     start, end = apply_affine(affine, [[3, 4, 5], [30, 31, 20]])
     draw(viewer, oblique, start, end)
@@ -187,7 +194,7 @@ def test_a_line_over_an_oblique_volume_is_where_it_was_drawn(window, viewer, res
 
 
 def test_a_line_that_is_in_a_slice_lies_on_a_whole_number(window, viewer, result):
-    window.show_result(result, PER_PHOTON)
+    plot(window, result, PER_PHOTON)
     window.profile.choose(DRAWN)
     layer = draw(
         viewer, result, apply_affine(result.domain.affine, (3, 7, 5)), apply_affine(result.domain.affine, (9, 7, 8))
@@ -197,12 +204,13 @@ def test_a_line_that_is_in_a_slice_lies_on_a_whole_number(window, viewer, result
 
 
 def detected(qtbot, window):
+    window.tabs.setCurrentIndex(1)
     qtbot.waitUntil(lambda: window.detectors.table.rowCount() > 0, timeout=MILLISECONDS)
     return window.detectors
 
 
 def test_detectors_have_a_curve_and_a_row_each(qtbot, window, result):
-    window.show_result(result, PER_PHOTON)
+    plot(window, result, PER_PHOTON)
     found = detected(qtbot, window)
     drawn = curves(found.plot)
     for index, name in enumerate(("D1", "D2")):
@@ -222,7 +230,7 @@ def test_detectors_have_a_curve_and_a_row_each(qtbot, window, result):
 
 
 def test_the_table_of_detectors_is_copied(qtbot, window, result):
-    window.show_result(result, PER_PHOTON)
+    plot(window, result, PER_PHOTON)
     found = detected(qtbot, window)
     found.table.selectRow(1)
     qtbot.keyClick(found.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
@@ -233,26 +241,27 @@ def test_the_table_of_detectors_is_copied(qtbot, window, result):
 
 
 def test_no_detectors_and_nothing_detected(qtbot, window, result):
-    window.show_result(dataclasses.replace(result, detectors=()), PER_PHOTON)
+    window.tabs.setCurrentIndex(1)
+    plot(window, dataclasses.replace(result, detectors=()), PER_PHOTON)
     assert window.detectors.hint == NONE
     far = sample_result((10, 10, 10), detectors=(80.0,))
-    window.show_result(far, PER_PHOTON)
+    plot(window, far, PER_PHOTON)
     qtbot.waitUntil(lambda: window.detectors.hint == NOTHING, timeout=MILLISECONDS)
     assert window.detectors.table.item(0, 2).text() == "0"
     assert window.detectors.table.item(0, 4).text() == "–"
-    window.show_result(None, PER_PHOTON)
+    window.display_voxels(None)
     assert window.detectors.hint == EMPTY
 
 
 @pytest.mark.display
 def test_curves_are_seen(qtbot, window, result):
-    window.show_result(result, PER_PHOTON)
+    plot(window, result, PER_PHOTON)
     qtbot.waitExposed(window)
     pixels = window.profile.plot.grab().toImage()
     seen = {
         pixels.pixelColor(x, y).name() for x in range(70, pixels.width() - 200) for y in range(pixels.height() - 50)
     }
-    assert {COLORS[0], COLORS[1]} <= seen
+    assert {CURVES[0], CURVES[1]} <= seen
 
 
 def test_detectors_with_few_photons_are_named():

@@ -4,7 +4,8 @@ import numpy as np
 import pyqtgraph
 import pytest
 
-from napari_gpubio.light.gui.plots_axes import COLORS, DecadeAxis, LogPlot
+from napari_gpubio.gui.theme import CURVES
+from napari_gpubio.light.gui.plots_axes import DecadeAxis, LogPlot
 from tests.light.plot_samples import drawn_curves
 
 
@@ -32,7 +33,7 @@ def test_what_is_not_positive_leaves_a_gap(qtbot):
     plot = LogPlot("x (mm)", "y")
     qtbot.addWidget(plot)
     x, y = np.arange(6.0), np.array([1.0, 0.1, 0.0, -1.0, 0.01, 0.02])
-    plot.add_curve(x, y, error=np.array([0.5, 0.2, 0.1, 0.1, np.nan, 0.01]), color=COLORS[0], name="a")
+    plot.add_curve(x, y, error=np.array([0.5, 0.2, 0.1, 0.1, np.nan, 0.01]), color=CURVES[0], name="a")
     assert np.isnan(drawn_curves(plot)["a"][1]).tolist() == [False, False, True, True, False, False]
     bands = [item for item in plot.getPlotItem().items if isinstance(item, pyqtgraph.FillBetweenItem)]
     (band,) = bands  # a single sample has no band

@@ -8,18 +8,22 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QDockWidget
 
 from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.light.gui.number_table import NumberTable
 from napari_gpubio.light.gui.plots import TITLE, PlotController
 from napari_gpubio.light.gui.plots_profile import DRAWN
-from napari_gpubio.light.gui.results import ResultBox
-from napari_gpubio.light.gui.results_table import NumberTable
-from napari_gpubio.light.numbers import PER_PHOTON
+from napari_gpubio.light.gui.request import DisplayOptions, display_voxels
+from napari_gpubio.light.gui.results import VoxelResultBox
 from tests.dock_widgets import MILLISECONDS
 from tests.light.plot_samples import draw
 
 
+def displayed(result):
+    return display_voxels(result, DisplayOptions())
+
+
 def test_nothing_is_made_before_it_is_asked_for(qtbot, viewer, result):
     controller = PlotController(viewer)
-    controller.show_result(result, PER_PHOTON)
+    controller.display_voxels(displayed(result))
     assert controller.window is None
     controller.open()
     qtbot.waitExposed(controller.window)
@@ -37,7 +41,7 @@ def test_what_is_not_on_screen_is_drawn_when_it_comes(qtbot, viewer, result):
     controller = PlotController(viewer)
     controller.open()
     controller.window.hide()
-    controller.show_result(result, PER_PHOTON)
+    controller.display_voxels(displayed(result))
     assert controller.window.profile.profile is None
     controller.open()
     assert controller.window.profile.profile is not None
@@ -46,7 +50,7 @@ def test_what_is_not_on_screen_is_drawn_when_it_comes(qtbot, viewer, result):
 
 def test_plots_that_are_gone_are_let_go(qtbot, viewer, result):
     controller = PlotController(viewer)
-    controller.show_result(result, PER_PHOTON)
+    controller.display_voxels(displayed(result))
     controller.open()
     controller.window.profile.choose(DRAWN)
     draw(viewer, result, (-6.5, 0.5, -2.5), (8.5, 0.5, -20.5))
@@ -62,7 +66,7 @@ def test_plots_that_are_gone_are_let_go(qtbot, viewer, result):
 def test_they_are_docked_below_and_come_back(make_napari_viewer_proxy, qtbot, result):
     viewer = make_napari_viewer_proxy()
     controller = PlotController(viewer)
-    controller.show_result(result, PER_PHOTON)
+    controller.display_voxels(displayed(result))
     controller.open()
     dock = controller.window.parentWidget()
     assert isinstance(dock, QDockWidget)
@@ -86,7 +90,8 @@ class Panel(EnginePanel):
 
     def __init__(self, viewer):
         super().__init__(viewer)
-        self.box = self.own(ResultBox(viewer, self))
+        self.plots = self.own(PlotController(viewer, self))
+        self.box = self.own(VoxelResultBox(self.plots, self))
         self.inputs.addWidget(self.box)
 
 
@@ -96,9 +101,9 @@ def test_viewer_or_panel_may_be_closed_with_the_plots_open(make_napari_viewer_pr
     viewer = make_napari_viewer_proxy()
     panel = Panel(viewer)
     viewer.window.add_dock_widget(panel, name="Light transport")
-    panel.box.show_result(result)
-    panel.box.plots.open()
-    window = panel.box.plots.window
+    panel.box.display(displayed(result))
+    panel.plots.open()
+    window = panel.plots.window
     window.profile.choose(DRAWN)
     qtbot.waitUntil(lambda: panel.box.findChild(NumberTable).rows != (), timeout=MILLISECONDS)
     if what == "viewer":
@@ -106,5 +111,5 @@ def test_viewer_or_panel_may_be_closed_with_the_plots_open(make_napari_viewer_pr
     else:
         viewer.window.remove_dock_widget(panel)
         assert not window.isVisible()
-    assert panel.box.plots.window is None
+    assert panel.plots.window is None
     qtbot.wait(20)

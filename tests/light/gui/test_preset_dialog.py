@@ -12,10 +12,17 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QComboBox, QDialog, QLineEdit, QPushButton, QTreeWidget
 
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.light.gui.preset_composition import CompositionForm, source_text
-from napari_gpubio.light.gui.preset_dialog import CHOOSE, PresetDialog, medium_text
-from napari_gpubio.light.gui.preset_plot import PresetPlot, decade_ticks, sample_wavelengths, spectra
-from napari_gpubio.light.gui.property_rows import PropertyRow
+from napari_gpubio.light.gui.preset_dialog import (
+    CHOOSE,
+    PresetDialog,
+    PresetPlot,
+    decade_ticks,
+    medium_text,
+    sample_wavelengths,
+    spectra,
+)
+from napari_gpubio.light.gui.preset_tissues import CompositionForm, source_text
+from napari_gpubio.light.gui.table_rows import PropertyRow
 from napari_gpubio.light.tissue import (
     Chromophores,
     Composition,

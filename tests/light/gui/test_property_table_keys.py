@@ -7,8 +7,8 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.gui.property_columns import FIELDS
-from napari_gpubio.light.gui.property_rows import TYPED
+from napari_gpubio.light.gui.property_model import FIELDS
+from napari_gpubio.light.gui.table_rows import TYPED
 from napari_gpubio.light.model import Medium
 from tests.light.gui.property_samples import (
     COLORS,
@@ -155,7 +155,7 @@ def test_numbers_are_never_cut(table):
 
 def test_the_wheel_scrolls_past_the_inputs(table):
     table.view.setFocus()
-    for box in (table._wavelength, table._unit):
+    for box in (table._wavelength, table.unit_box):
         middle = QPointF(box.rect().center())
         turn = QWheelEvent(
             middle, QPointF(box.mapToGlobal(middle.toPoint())), QPoint(0, 0), QPoint(0, -120),

@@ -7,10 +7,9 @@ from qtpy.QtCore import QModelIndex, Qt
 from qtpy.QtGui import QColor
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.gui.property_clipboard import placed, text_of
-from napari_gpubio.light.gui.property_columns import COLUMNS, FIELDS, MISSING, WRONG
-from napari_gpubio.light.gui.property_model import NO_LABELS, PropertyModel
-from napari_gpubio.light.gui.property_rows import TYPED
+from napari_gpubio.light.gui.property_model import COLUMNS, FIELDS, MISSING, NO_LABELS, WRONG, PropertyModel
+from napari_gpubio.light.gui.table_rows import TYPED
+from napari_gpubio.light.gui.table_views import placed, text_of
 from napari_gpubio.light.model import Medium
 
 Role = Qt.ItemDataRole

@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from napari_gpubio.gui.views import camera_of, set_view
 from qtpy.QtCore import QPoint, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
+from napari_gpubio.gui.views import camera_of, set_view
 from tests.dock_widgets import MILLISECONDS
 from tests.light.gui.panel_samples import (
     CENTER,
@@ -33,7 +33,7 @@ def window(make_napari_viewer, qtbot):
     viewer = make_napari_viewer(show=True)
     viewer.window.resize(1100, 800)
     panel = add_panel(viewer)
-    panel.run_box._live.setChecked(False)
+    panel.voxels.run_box._live.setChecked(False)
     add_ball(viewer)
     set_view(viewer, "neurological")
     viewer.reset_view()
@@ -86,7 +86,7 @@ def test_real_clicks_and_drags_in_every_plane(window, qtbot, order):
     drag(window, pixel_of(window, position(panel)), pixel_of(window, other), qtbot)
     assert np.linalg.norm(position(panel) - other) < 2.6
     press_and_release(window, pixel_of(window, target), Qt.KeyboardModifier.ShiftModifier)
-    assert np.linalg.norm(np.subtract(panel.controller.optodes.detectors[0].position_mm, target)) < 2.6
+    assert np.linalg.norm(np.subtract(panel.voxels.controller.optodes.detectors[0].position_mm, target)) < 2.6
 
 
 @pytest.mark.display
@@ -115,8 +115,8 @@ def test_real_click_and_drag_in_3d(window, qtbot):
 @pytest.mark.display
 def test_with_time_gates_clicks_still_find_the_surface(window, qtbot):
     viewer, panel = window.viewer, window.panel
-    panel.run_box.set_gates(1.0, 4)
-    panel.place_source(LEFT)
+    panel.voxels.run_box.set_gates(1.0, 4)
+    panel.voxels.place_source(LEFT)
     panel.run_button.click()
     settle(qtbot, panel)
     assert viewer.dims.ndim == 4

@@ -16,10 +16,14 @@ from qtpy.QtWidgets import QApplication, QComboBox, QFileDialog, QLineEdit, QPus
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.light.gui import results
-from napari_gpubio.light.gui.results import EMPTY, ResultBox
-from napari_gpubio.light.gui.results_table import STATUS_COLORS, NumberTable
+from napari_gpubio.light.gui.display import Strength
+from napari_gpubio.light.gui.number_table import STATUS_COLORS, NumberTable
+from napari_gpubio.light.gui.plots import PlotController
+from napari_gpubio.light.gui.request import Displayed, DisplayOptions
+from napari_gpubio.light.gui.results import VoxelResultBox
 from napari_gpubio.light.io import load_result
-from napari_gpubio.light.numbers import energy_rows, fluence_rows, fluence_units, number_rows
+from napari_gpubio.light.statistics import fluence_units
+from napari_gpubio.light.summary import energy_rows, fluence_rows, number_rows
 from tests.dock_widgets import button, texts
 from tests.light.result_samples import sample_result
 
@@ -35,7 +39,7 @@ def result():
 @pytest.fixture
 def box(qtbot, monkeypatch):
     monkeypatch.setenv("NAPARI_ENSURE_PLUGIN_MAIN_THREAD", "1")
-    box = ResultBox(PublicOnlyProxy(ViewerModel()))
+    box = VoxelResultBox(PlotController(PublicOnlyProxy(ViewerModel())))
     qtbot.addWidget(box)
     box.attach()
     box.heard = []
@@ -53,8 +57,13 @@ def unit_box(box):
     return next(b for b in box.findChildren(QComboBox) if b.findData("1/mm²") >= 0)
 
 
+def display(box, result, *, colors=None, **strength):
+    shown = Displayed(traced=result, result=result, options=DisplayOptions(unit=box.unit), layers={})
+    box.display(shown, strength=Strength(**strength), colors=colors)
+
+
 def show(qtbot, box, result, **keywords):
-    box.show_result(result, **keywords)
+    display(box, result, **keywords)
     wait_for(qtbot, box, expected_rows(result, box))
 
 
@@ -82,10 +91,10 @@ def light(box):
 
 def test_before_the_first_result_it_says_what_to_do(box):
     assert not box._empty.isHidden()
-    assert box._empty.text() == EMPTY
-    assert "Run" in EMPTY
+    assert box._empty.text() == VoxelResultBox.empty_text
+    assert "Run" in VoxelResultBox.empty_text
     assert box._numbers.isHidden()
-    assert not any(b.isEnabled() for b in box.findChildren(QPushButton))
+    assert [b.text() for b in box.findChildren(QPushButton) if b.isEnabled()] == ["Open result…"]
     assert table(box).rows == ()
 
 
@@ -108,7 +117,7 @@ def test_the_numbers_are_found_in_a_worker(qtbot, box, result, monkeypatch):
 
     monkeypatch.setattr(results, "fluence_rows", watched)
     fresh = dataclasses.replace(result, gates=np.repeat(result.gates, 2, axis=3))
-    box.show_result(fresh)
+    display(box, fresh)
     assert "fluence" not in fresh.__dict__  # the sum over the gates takes a while, and is the worker's
     qtbot.waitUntil(lambda: table(box).rows != (), timeout=MILLISECONDS)
     assert threads
@@ -120,7 +129,7 @@ def test_the_numbers_are_found_in_a_worker(qtbot, box, result, monkeypatch):
     [({}, "ok", "closed"), ({"truncated": 0.02}, "warning", "under way"), ({"lost": 1e-4}, "error", "broken")],
 )
 def test_the_light_of_the_energy_balance(box, sample, color, word):
-    box.show_result(sample_result((6, 6, 6), **sample))
+    display(box, sample_result((6, 6, 6), **sample))
     assert STATUS_COLORS[color] in light(box)
     assert word in light(box)
 
@@ -135,7 +144,7 @@ def test_a_warned_of_number_has_the_color(qtbot, box):
 def test_the_newest_result_wins(qtbot, box, result):
     others = [sample_result((24, 24, 20), seed=seed) for seed in range(2, 6)]
     for one in others:
-        box.show_result(one)
+        display(box, one)
     wait_for(qtbot, box, expected_rows(others[-1], box))
     qtbot.wait(50)
     assert repr(table(box).rows) == repr(expected_rows(others[-1], box))
@@ -143,8 +152,8 @@ def test_the_newest_result_wins(qtbot, box, result):
 
 def test_no_result_takes_the_numbers_away_even_late_ones(qtbot, box, result):
     show(qtbot, box, result)
-    box.show_result(sample_result((24, 24, 20), seed=2))
-    box.show_result(None)
+    display(box, sample_result((24, 24, 20), seed=2))
+    box.display(None)
     qtbot.wait(100)
     assert table(box).rows == ()
     assert not box._empty.isHidden()
@@ -157,7 +166,7 @@ def test_what_goes_wrong_is_a_sentence(qtbot, box, result, monkeypatch):
 
     monkeypatch.setattr(results, "fluence_rows", broken)
     with qtbot.waitSignal(box.error_occurred, timeout=MILLISECONDS) as said:
-        box.show_result(result)
+        display(box, result)
     assert said.args == ["the numbers are gone; run again"]
 
 
@@ -287,8 +296,14 @@ def answer(monkeypatch):
     return set_answer
 
 
+def press(box, text):
+    """Press a button, or choose an entry of the Export menu."""
+    entry = next((action for action in box._menu.actions() if action.text() == text), None)
+    (button(box, text).click if entry is None else entry.trigger)()
+
+
 def click_and_wait(qtbot, box, text, name):
-    button(box, text).click()
+    press(box, text)
     qtbot.waitUntil(lambda: ("said", f"saved {name}") in box.heard, timeout=MILLISECONDS)
 
 
@@ -305,17 +320,17 @@ def test_a_result_is_saved(qtbot, box, result, answer, tmp_path):
 def test_fluence_is_saved_in_the_chosen_unit(qtbot, box, result, answer, tmp_path):
     show(qtbot, box, result, power_mw=5.0)
     asked = answer(tmp_path / "mine.nii.gz")
-    click_and_wait(qtbot, box, "Save fluence…", "mine.nii.gz")
+    click_and_wait(qtbot, box, "Fluence as NIfTI…", "mine.nii.gz")
     array, affine = read_volume(tmp_path / "mine.nii.gz")
     assert np.allclose(array, 5.0 * result.fluence, rtol=1e-6)
     assert np.allclose(affine, result.domain.affine)
-    assert "mW/mm²" in asked[0][0]
+    assert "Fluence" in asked[0][0]
 
 
 def test_every_number_is_exported(qtbot, box, result, answer, tmp_path):
     show(qtbot, box, result, energy_j=0.3)
     answer(tmp_path / "mine.csv")
-    click_and_wait(qtbot, box, "Export CSV…", "mine.csv")
+    click_and_wait(qtbot, box, "Numbers as CSV…", "mine.csv")
     with (tmp_path / "mine.csv").open(encoding="utf-8-sig", newline="") as file:
         lines = list(csv.DictReader(file))
     rows = number_rows(result, unit=box.unit, threshold=box.threshold)
@@ -323,12 +338,12 @@ def test_every_number_is_exported(qtbot, box, result, answer, tmp_path):
     assert any(line["group"] == "Detector D1" for line in lines)
 
 
-@pytest.mark.parametrize("text", ["Save result…", "Save fluence…", "Export CSV…"])
+@pytest.mark.parametrize("text", ["Save result…", "Fluence as NIfTI…", "Numbers as CSV…"])
 def test_what_cannot_be_saved_is_a_sentence(qtbot, box, result, answer, tmp_path, text):
     show(qtbot, box, result)
     answer(tmp_path / "no such folder" / "x.npz.nii.gz.csv")
     with qtbot.waitSignal(box.error_occurred, timeout=MILLISECONDS) as said:
-        button(box, text).click()
+        press(box, text)
     assert said.args[0].startswith("Not saved: ")
     assert list(tmp_path.iterdir()) == []
 
@@ -336,8 +351,8 @@ def test_what_cannot_be_saved_is_a_sentence(qtbot, box, result, answer, tmp_path
 def test_a_question_that_is_cancelled_saves_nothing(qtbot, box, result, answer):
     show(qtbot, box, result)
     answer("")
-    for text in ("Save result…", "Save fluence…", "Export CSV…"):
-        button(box, text).click()
+    for text in ("Save result…", "Fluence as NIfTI…", "Numbers as CSV…"):
+        press(box, text)
     assert box.heard == []
 
 
@@ -365,8 +380,7 @@ def test_an_older_result_is_let_go(qtbot, box):
 
 
 def test_a_box_that_is_gone_is_let_go(qtbot, result):
-    viewer = ViewerModel()
-    box = ResultBox(viewer)
+    box = VoxelResultBox(PlotController(ViewerModel()))
     box.attach()
     show(qtbot, box, result)
     box.detach()

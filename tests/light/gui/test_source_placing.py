@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from napari_gpubio.gui.views import camera_of
 from qtpy.QtWidgets import QComboBox
 
+from napari_gpubio.gui.views import camera_of
 from napari_gpubio.light.surface import label_at
 from tests.dock_widgets import MILLISECONDS, Mouse, button, moved
 from tests.light.gui.panel_samples import (
@@ -32,7 +32,7 @@ from tests.light.gui.panel_samples import (
 
 
 def test_a_click_in_a_slice_stays_in_the_slice(viewer, panel):
-    panel.run_box._live.setChecked(False)
+    panel.voxels.run_box._live.setChecked(False)
     for height in (-10.0, 0.0, 15.0):
         target = moved(CENTER, -22.0, 6.0, height)
         click(viewer, target)
@@ -71,23 +71,23 @@ def test_dragging_slides_on_the_surface_with_the_normal(viewer, placed):
     for angle in np.linspace(0, np.pi / 2, 10)[1:]:
         target = CENTER + 25.0 * np.array([-np.cos(angle), np.sin(angle), 0.0])
         mouse.move(on_screen(target))
-        shown = placed.controller.shown.source
+        shown = placed.voxels.controller.shown.source
         assert on_surface(shown.position_mm)
         assert degrees_between(shown.direction, -outwards(shown.position_mm)) < 6.0
         assert np.allclose(markers(viewer), [shown.position_mm], atol=1e-3)
-    before = placed.controller.optodes
+    before = placed.voxels.controller.optodes
     assert np.allclose(on_screen(before.source.position_mm), start)  # nothing is settled before the release
     mouse.release(on_screen(target))
     assert camera_of(viewer).mouse_pan
-    assert placed.controller.optodes is not before
+    assert placed.voxels.controller.optodes is not before
     assert degrees_between(outwards(position(placed)), (0.0, 1.0, 0.0)) < 8.0
-    button(placed.place_bar, "Undo").click()
+    button(placed.voxels.place_bar, "Undo").click()
     assert np.allclose(on_screen(position(placed)), start)  # the whole drag is one step
 
 
 def test_in_3d_dragging_follows_the_tissue_under_the_mouse(viewer, placed, qtbot):
     viewer.dims.ndisplay = 3
-    placed.place_source(TOP)
+    placed.voxels.place_source(TOP)
     start = on_screen(position(placed))
     mouse = Mouse(viewer, view=(-1.0, 0.0, 0.0))
     away = np.array([50.0, 0.0, 0.0])  # the canvas plane is elsewhere along the line of sight
@@ -101,7 +101,7 @@ def test_in_3d_dragging_follows_the_tissue_under_the_mouse(viewer, placed, qtbot
 
 def test_in_3d_a_drag_beside_the_tissue_stays_where_it_was_last(viewer, placed):
     viewer.dims.ndisplay = 3
-    placed.place_source(TOP)
+    placed.voxels.place_source(TOP)
     start = on_screen(position(placed))
     mouse = Mouse(viewer, view=(-1.0, 0.0, 0.0))
     mouse.drag(start, moved(start, 0.0, 6.0, 0.0), moved(start, 0.0, 600.0, 0.0))
@@ -110,36 +110,36 @@ def test_in_3d_a_drag_beside_the_tissue_stays_where_it_was_last(viewer, placed):
 
 
 def test_a_click_on_the_marker_without_moving_changes_nothing(viewer, placed):
-    before = placed.controller.optodes
+    before = placed.voxels.controller.optodes
     Mouse(viewer).click(moved(on_screen(position(placed)), 0.0, 0.5, 0.5))
-    assert placed.controller.optodes is before
+    assert placed.voxels.controller.optodes is before
 
 
 def test_flip_and_along_the_normal(viewer, placed, qtbot):
     inward = direction(placed)
     button(placed, "Flip").click()
     assert np.allclose(direction(placed), -inward)
-    assert "points away" in placed.source_box.warning
+    assert "points away" in placed.voxels.source_box.warning
     placed.run_button.click()
     settle(qtbot, placed)
     assert "points away" in placed.message
     assert fluence(viewer) is None
     tick(placed, "inward normal")
     assert np.allclose(direction(placed), inward)
-    assert placed.source_box.warning == ""
+    assert placed.voxels.source_box.warning == ""
 
 
 def test_a_typed_direction_stays_when_the_source_is_moved(viewer, placed):
-    placed.source_box._direction.boxes[2].setValue(-2.0)
+    placed.voxels.source_box._direction.boxes[2].setValue(-2.0)
     turned = direction(placed)
     assert np.linalg.norm(turned) == pytest.approx(1.0)
     assert turned[2] < -0.8
-    placed.place_source(TOP)
+    placed.voxels.place_source(TOP)
     assert np.allclose(direction(placed), turned)
 
 
 def test_the_direction_zero_is_a_sentence(viewer, placed):
-    for box in placed.source_box._direction.boxes:
+    for box in placed.voxels.source_box._direction.boxes:
         box.setValue(0.0)
     assert "(0, 0, 0)" in placed.message
     assert np.linalg.norm(direction(placed)) == pytest.approx(1.0)
@@ -147,8 +147,8 @@ def test_the_direction_zero_is_a_sentence(viewer, placed):
 
 def test_an_implanted_fiber(viewer, placed, qtbot):
     entry = position(placed)
-    placed.source_box.form.widget("kind").value = "fiber"
-    placed.source_box._depth.setValue(7.5)
+    placed.voxels.source_box.form.widget("kind").value = "fiber"
+    placed.voxels.source_box._depth.setValue(7.5)
     assert np.allclose(position(placed), entry + 7.5 * direction(placed))
     assert label_at(ball().labels, ball().affine, position(placed)) == 1 + (
         np.linalg.norm(position(placed) - CENTER) < 12
@@ -157,33 +157,33 @@ def test_an_implanted_fiber(viewer, placed, qtbot):
     # its marker can be dragged although it is inside: the entry slides on the surface, the depth stays
     start = on_screen(position(placed))
     Mouse(viewer).drag(start, moved(start, 0.0, 4.0, 0.0))
-    source = placed.controller.optodes.source
+    source = placed.voxels.controller.optodes.source
     assert source.depth_mm == 7.5
     assert on_surface(source.entry_mm)
     assert np.linalg.norm(np.subtract(source.entry_mm, entry)) == pytest.approx(4.0, abs=2.5)
-    placed.run_box.photons.set_value(500)
+    placed.voxels.run_box.photons.set_value(500)
     placed.run_button.click()
     settle(qtbot, placed)
     assert result(viewer).energy.specular.value == 0.0  # it starts inside
 
 
 def test_numbers_put_the_source_exactly_there(viewer, placed):
-    for box, value in zip(placed.source_box._position.boxes, (-40.25, -3.125, 4.5), strict=True):
+    for box, value in zip(placed.voxels.source_box._position.boxes, (-40.25, -3.125, 4.5), strict=True):
         box.setValue(value)
     assert position(placed) == pytest.approx((-40.25, -3.125, 4.5))
-    assert "mm away from the tissue" in placed.source_box.warning
+    assert "mm away from the tissue" in placed.voxels.source_box.warning
     assert np.allclose(viewer.dims.point[:2], on_screen(position(placed))[:2])  # the slices follow, as far as they go
 
 
 def test_all_round_sources_in_the_air_are_warned_of(viewer, placed, qtbot):
-    placed.run_box._live.setChecked(True)
-    placed.source_box.form.widget("kind").value = "isotropic"
+    placed.voxels.run_box._live.setChecked(True)
+    placed.voxels.source_box.form.widget("kind").value = "isotropic"
     settle(qtbot, placed)
-    assert "Give it a depth" in placed.source_box.warning
+    assert "Give it a depth" in placed.voxels.source_box.warning
     assert placed.message == ""  # it is said once
-    placed.source_box._depth.setValue(3.0)
+    placed.voxels.source_box._depth.setValue(3.0)
     settle(qtbot, placed)
-    assert placed.source_box.warning == ""
+    assert placed.voxels.source_box.warning == ""
     assert result(viewer).source.kind == "isotropic"
 
 
@@ -191,51 +191,53 @@ def test_a_click_while_labels_are_painted_places_nothing(viewer, panel):
     viewer.layers.selection.active = viewer.layers["ball"]
     viewer.layers["ball"].mode = "paint"
     click(viewer, LEFT)
-    assert panel.controller.optodes.source is None
+    assert panel.voxels.controller.optodes.source is None
 
 
 def test_only_a_left_click_that_does_not_move_places(viewer, panel):
     go_to(viewer, LEFT)
     Mouse(viewer, button=2).click(on_screen(LEFT))
     Mouse(viewer).drag(on_screen(TOP), on_screen(TOP) + 4)
-    panel.place_bar.choose("nothing")
+    panel.voxels.place_bar.choose("nothing")
     Mouse(viewer).click(on_screen(LEFT))
-    assert panel.controller.optodes.source is None
+    assert panel.voxels.controller.optodes.source is None
 
 
 def test_several_sources_one_shines(viewer, placed, qtbot):
+    from napari_gpubio.light.gui.labels import Tissue
     from napari_gpubio.light.gui.optodes import Optodes, Placement
-    from napari_gpubio.light.gui.tissue import Tissue
 
     tissue = Tissue.of(viewer.layers["ball"])
     sources = tuple(
         Placement(entry_mm=(0, 0, 0), direction=(0, 0, 1), name=f"S{n}").on_surface(tissue, np.array(point))
         for n, point in enumerate((LEFT, FRONT), 1)
     )
-    placed.controller.load(Optodes(sources=sources))
-    box = next(b for b in placed.source_box.findChildren(QComboBox) if b.findText("S2") >= 0)
+    placed.voxels.controller.load(Optodes(sources=sources))
+    box = next(b for b in placed.voxels.source_box.findChildren(QComboBox) if b.findText("S2") >= 0)
     assert not box.isHidden()
     box.setCurrentIndex(1)
-    assert placed.controller.optodes.active == 1
+    assert placed.voxels.controller.optodes.active == 1
     assert np.allclose(position(placed), sources[1].position_mm)
     assert np.allclose(viewer.dims.point, on_screen(position(placed)))
     go_to(viewer, LEFT)
     Mouse(viewer).press(on_screen(sources[0].position_mm))  # grabbing another source lets it shine
-    assert placed.controller.optodes.active == 0
+    assert placed.voxels.controller.optodes.active == 0
 
 
 def test_all_of_a_wide_beam_comes_from_outside(viewer, placed, qtbot):
     """Its specular loss is that of perpendicular incidence, at least: ((1.37 - 1) / (1.37 + 1))^2 on every photon."""
-    placed.source_box.turned.emit((1.0, 0.6, 0.0))  # one edge of the disk dips into the ball
-    placed.source_box.form.widget("kind").value = "disk"
-    placed.source_box.form.widget("radius_mm").value = 5.0
-    assert "before the surface" in placed.source_box.warning
+    placed.voxels.source_box.turned.emit((1.0, 0.6, 0.0))  # one edge of the disk dips into the ball
+    placed.voxels.source_box.form.widget("kind").value = "disk"
+    placed.voxels.source_box.form.widget("radius_mm").value = 5.0
+    assert "before the surface" in placed.voxels.source_box.warning
     placed.run_button.click()
     settle(qtbot, placed)
     shown = result(viewer)
     assert shown.energy.specular.value >= (0.37 / 2.37) ** 2 - 1e-6
     assert shown.energy.missed.value == 0.0
-    assert np.allclose([box.value() for box in placed.source_box._position.boxes], shown.source.position_mm, atol=1e-3)
+    assert np.allclose(
+        [box.value() for box in placed.voxels.source_box._position.boxes], shown.source.position_mm, atol=1e-3
+    )
     # at numbers of the user's it starts exactly there
-    placed.place_source(LEFT, snap=False)
-    assert placed.controller.source().position_mm == pytest.approx(LEFT)
+    placed.voxels.place_source(LEFT, snap=False)
+    assert placed.voxels.controller.source().position_mm == pytest.approx(LEFT)

@@ -12,7 +12,7 @@ from napari_gpubio.speckle import ContrastSettings, contrast
 from napari_gpubio.speckle.gui.source_pages import CameraPage
 from napari_gpubio.speckle.gui.words import LIVE_MAP, LIVE_RAW
 from napari_gpubio.speckle.live import CameraSource
-from napari_gpubio.speckle.live.sources.simulated import exposure_contrast_squared
+from napari_gpubio.speckle.live.sources import exposure_contrast_squared
 from tests.dock_widgets import wait_until
 from tests.speckle.gui.panel_samples import SHAPE, add_stack, box, draw, layer, run, simulate, speckle, start, stop
 from tests.speckle.gui.panel_samples import wait_drawn as drawn

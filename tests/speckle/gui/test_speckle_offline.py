@@ -190,7 +190,7 @@ def test_a_stack_of_a_file_is_read_from_there(viewer, panel, tmp_path):
     tifffile.imwrite(tmp_path / "rat.tif", FRAMES)
     layer = opened(tmp_path / "rat.tif", FRAMES)
     viewer.add_layer(layer)
-    assert f"speckle.read_frames({str(tmp_path / 'rat.tif')!r})" in script_of(panel)
+    assert f"speckle.io.read_frames({str(tmp_path / 'rat.tif')!r})" in script_of(panel)
     layer.data = FRAMES + 1
     assert panel.painted_layers() != []
 

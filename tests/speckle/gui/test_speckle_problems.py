@@ -13,7 +13,7 @@ from napari_gpubio.speckle.gui import source_pages
 from napari_gpubio.speckle.gui.source_pages import CameraPage, FolderPage
 from napari_gpubio.speckle.gui.words import LIVE_MAP
 from napari_gpubio.speckle.live import CameraSource, SourceFailed
-from napari_gpubio.speckle.live.recording import recorder
+from napari_gpubio.speckle.live import recording as recorder
 from tests.dock_widgets import WAYS_TO_CLOSE, close, ended, wait_until
 from tests.speckle.gui.panel_samples import (
     add_panel,
@@ -106,7 +106,7 @@ def test_an_empty_folder_is_waited_for(viewer, panel, qtbot, tmp_path):
     panel.source_box.choose(FolderPage)
     assert "no folder is chosen" in complaint(qtbot, panel)
     panel.source_box.page.folder.setText(str(tmp_path / "nowhere"))
-    assert "is no folder; create it" in complaint(qtbot, panel)
+    assert "is not a folder; create it" in complaint(qtbot, panel)
     panel.source_box.page.folder.setText(str(tmp_path))
     panel.live_box.start_button.click()
     wait_until(qtbot, lambda: "holds no TIFF or PNG file yet" in panel._status.text())
@@ -138,7 +138,7 @@ def unplugged():
 def test_an_unplugged_camera_keeps_everything(viewer, panel, qtbot, monkeypatch):
     pixels = speckle(1)[0]
     frames = [frame(number, pixels.shape) for number in range(5)]
-    source = ListSource([*frames, unplugged], patient=True)
+    source = ListSource([*frames, unplugged], can_wait=True)
     monkeypatch.setattr(type(panel.source_box.page), "make", lambda self, exposure_ms: source)
     add_stack(viewer)
     draw(qtbot, panel, box(5, 5, 20, 20))
@@ -182,10 +182,10 @@ def test_recordings_that_cannot_begin(viewer, panel, qtbot, tmp_path):
     add_stack(viewer)
     start(qtbot, panel)
     panel.live.record(tmp_path / "a.avi")
-    assert "let it end with .tif or .zarr" in panel.message
+    assert "use .tif or .zarr" in panel.message
     (tmp_path / "b.tif").touch()
     panel.live.record(tmp_path / "b.tif")
-    assert "is there already" in panel.message
+    assert "exists already" in panel.message
     stop(qtbot, panel)
 
 

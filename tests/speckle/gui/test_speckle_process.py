@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import numba
 import numpy as np
 import pytest
 
@@ -15,14 +14,6 @@ from napari_gpubio.speckle.regions import region_curves
 from tests.speckle.gui.panel_samples import SHAPE, speckle
 
 FRAMES = speckle(12)
-
-
-@pytest.fixture(autouse=True)
-def _same_threads():
-    """The process takes some of the threads of its own thread, which here is that of the tests."""
-    threads = numba.get_num_threads()
-    yield
-    numba.set_num_threads(threads)
 
 
 SETTINGS = ContrastSettings(index="none")

@@ -42,10 +42,10 @@ class ListSource:
 
     name = "the list"
     shape = dtype = rate_hz = exposure_ms = None
-    bits, lost, patient, message = 12, 0, False, ""
+    bits, lost, can_wait, message = 12, 0, False, ""
 
-    def __init__(self, items: Iterable[Any], *, patient: bool = False) -> None:
-        self.items, self.patient = items, patient
+    def __init__(self, items: Iterable[Any], *, can_wait: bool = False) -> None:
+        self.items, self.can_wait = items, can_wait
         self.opened = self.closed = 0
         self.ended = threading.Event()
 

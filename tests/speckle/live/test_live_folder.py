@@ -12,8 +12,7 @@ from PIL import Image
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle.live import FolderSource, LiveLoop, SourceFailed
-from napari_gpubio.speckle.live.sources.folder import GIVE_UP_S, RESTS_S, natural_order
-from napari_gpubio.speckle.live.sources.images import Unreadable, read_frames
+from napari_gpubio.speckle.live.folder import GIVE_UP_S, RESTS_S, Unreadable, natural_order, read_frames
 from tests.speckle.live.fakes import FakeClock
 
 SHAPE = (7, 9)
@@ -191,7 +190,7 @@ def test_a_file_of_another_size_ends_the_loop_with_a_sentence(tmp_path: Path) ->
 
 
 def test_a_folder_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="is no folder; create it"):
+    with pytest.raises(InvalidInput, match="is not a folder; create it"):
         FolderSource(tmp_path / "absent")
 
 

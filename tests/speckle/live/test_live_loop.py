@@ -11,6 +11,7 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle.live import Latest, LiveLoop, LiveResult, Mode, SourceFailed, StackSource, State
+from napari_gpubio.speckle.live.loop import LevelMeter, RateMeter
 from tests.speckle.live.fakes import FakeClock, ListSource, frame
 
 
@@ -22,7 +23,7 @@ def finished(loop: LiveLoop) -> LiveLoop:
 
 def test_every_frame_is_processed_in_order_and_the_newest_result_is_there() -> None:
     seen: list[int] = []
-    source = ListSource([frame(n) for n in range(10)], patient=True)
+    source = ListSource([frame(n) for n in range(10)], can_wait=True)
     loop = finished(LiveLoop(source, lambda pixels: seen.append(int(pixels[0, 0])) or len(seen)))
     assert seen == list(range(10))
     result = loop.latest.take()
@@ -91,7 +92,7 @@ def test_an_error_of_the_process_is_told_and_ends_both_threads(error: Exception,
     ],
 )
 def test_an_error_of_the_source_is_told_after_its_frames_were_processed(error: Exception, told: str) -> None:
-    source = ListSource([frame(0), frame(1), failing(error)], patient=True)
+    source = ListSource([frame(0), frame(1), failing(error)], can_wait=True)
     status = finished(LiveLoop(source, np.mean)).status()
     assert (status.state, status.message, status.processed) == (State.FAILED, told, 2)
     assert source.closed == 1
@@ -105,7 +106,7 @@ def test_a_source_that_cannot_be_opened() -> None:
 
 
 def test_frames_that_change_size_are_told() -> None:
-    source = ListSource([frame(0), frame(1, shape=(9, 9))], patient=True)
+    source = ListSource([frame(0), frame(1, shape=(9, 9))], can_wait=True)
     assert (
         "the frames changed from 5 x 4 uint16 to 9 x 9 uint16" in finished(LiveLoop(source, np.mean)).status().message
     )
@@ -135,7 +136,7 @@ def test_stop_wakes_a_patient_source_and_leaves_what_waits() -> None:
         begun.set()
         go_on.wait(5.0)
 
-    loop = LiveLoop(ListSource([frame(n) for n in range(50)], patient=True), sleep, slots=3)
+    loop = LiveLoop(ListSource([frame(n) for n in range(50)], can_wait=True), sleep, slots=3)
     loop.start()
     assert begun.wait(5.0)
     loop.stop()
@@ -160,7 +161,7 @@ def test_rates_latency_and_levels() -> None:
 
     def process(pixels: np.ndarray) -> None:
         clock.time_s += 0.004
-        loop.drawn()
+        loop.count_drawn()
         seen.append(clock.time_s)
         go_on.set()
 
@@ -202,7 +203,7 @@ def test_a_process_may_fill_spare_results_again() -> None:
         np.sqrt(pixels, out=spare.value)
         return spare.value
 
-    finished(LiveLoop(ListSource([frame(n) for n in range(50)], patient=True), process, latest=latest))
+    finished(LiveLoop(ListSource([frame(n) for n in range(50)], can_wait=True), process, latest=latest))
     assert len(made) <= 3
 
 
@@ -214,3 +215,46 @@ def test_the_loop_needs_no_window() -> None:
         "sorted(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", text], check=True, timeout=60)
+
+
+def test_the_rate_of_regular_events() -> None:
+    clock = FakeClock()
+    meter = RateMeter(clock)
+    assert meter.rate_hz == 0.0
+    assert np.isnan(meter.mean)
+    for number in range(500):
+        meter.add(number)
+        clock.time_s += 1 / 30
+        if number:
+            assert meter.rate_hz == pytest.approx(30.0)  # also at the moment when the next is due
+    assert meter.mean == pytest.approx(499 - 63 / 2)
+
+
+def test_the_rate_falls_when_no_more_events_come() -> None:
+    clock = FakeClock()
+    meter = RateMeter(clock)
+    for _ in range(64):
+        meter.add()
+        clock.time_s += 1 / 30
+    clock.time_s += 100.0
+    assert meter.rate_hz < 1.0
+
+
+def test_mean_and_saturation() -> None:
+    meter = LevelMeter(FakeClock())
+    pixels = np.zeros((10, 20), np.uint16)
+    pixels[0, :3], pixels[1, 0], pixels[2, 0] = 4095, 5000, 4094
+    meter.measure(pixels, bits=12)
+    assert meter.saturated_percent == 100.0 * 4 / 200
+    assert meter.mean_level == (3 * 4095 + 5000 + 4094) / 200
+
+
+def test_levels_are_looked_at_ten_times_a_second() -> None:
+    clock = FakeClock()
+    meter = LevelMeter(clock)
+    looks = []
+    for number in range(300):
+        meter.measure(np.full((2, 2), number, np.uint16), bits=16)
+        looks.append(meter.mean_level)
+        clock.wait(threading.Event(), 1 / 30)
+    assert 70 <= len(set(looks)) <= 101

@@ -20,7 +20,7 @@ from PIL import Image
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle.live import LiveLoop, Recording, State
-from napari_gpubio.speckle.live.recording.bigtiff import BigTiffWriter
+from napari_gpubio.speckle.live.writers import BigTiffWriter
 from tests.speckle.live.fakes import ListSource, frame
 
 KILLED = """
@@ -200,7 +200,7 @@ def test_a_full_disk_ends_the_recording_with_a_sentence_and_live_goes_on(
     monkeypatch.setattr(BigTiffWriter, "__init__", on_a_small_disk)
     path = tmp_path / "run.tif"
     recording = Recording(path)
-    loop = LiveLoop(ListSource([frame(n, (6, 7)) for n in range(20)], patient=True), np.mean)
+    loop = LiveLoop(ListSource([frame(n, (6, 7)) for n in range(20)], can_wait=True), np.mean)
     loop.record(recording)
     loop.start()
     assert loop.wait(10.0)
@@ -265,7 +265,7 @@ def test_the_loop_records_what_it_skips(tmp_path: Path) -> None:
 def test_recording_may_begin_and_end_while_live(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "run.tif")
     items = [frame(0), lambda: loop.record(recording), frame(1), frame(2), lambda: loop.record(None), frame(3)]
-    loop = LiveLoop(ListSource(items, patient=True), np.mean)
+    loop = LiveLoop(ListSource(items, can_wait=True), np.mean)
     loop.start()
     assert loop.wait(10.0)
     assert recording.close(10.0)
@@ -276,10 +276,10 @@ def test_recording_may_begin_and_end_while_live(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("run.avi", "run.avi is no name for a recording; let it end with .tif or .zarr"),
+        ("run.avi", "run.avi is not a name for a recording; use .tif or .zarr"),
         ("absent/run.tif", "does not exist; create it or choose another place"),
-        ("there.tif", "there.tif is there already; choose another name"),
-        ("table.tif", "table.csv is there already"),
+        ("there.tif", "there.tif exists already; choose another name"),
+        ("table.tif", "table.csv exists already"),
     ],
 )
 def test_places_that_cannot_be_recorded_to(tmp_path: Path, name: str, told: str) -> None:

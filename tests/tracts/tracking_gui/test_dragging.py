@@ -4,13 +4,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from napari_gpubio.gui.views import camera_of, set_view
 from qtpy.QtCore import QPoint, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
 from napari_gpubio import tracts
 from napari_gpubio.core.space import apply_affine
+from napari_gpubio.gui.views import camera_of, set_view
 from tests.dock_widgets import MILLISECONDS, Mouse, button, moved
 from tests.tracts.tracking_gui.panel_samples import (
     CALLOSUM,

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from napari_gpubio.gui.views import set_view, view_of
 from qtpy.QtWidgets import QComboBox
 
+from napari_gpubio.gui.views import set_view, view_of
 from napari_gpubio.tracts.napari_io import map_layer
 from tests.tracts.tracking_gui.panel_samples import (
     CALLOSUM,

@@ -1,4 +1,4 @@
-// Adaptive non-local means on bricks, the counterpart of anlm.py: same windows, same order of operations.
+// Adaptive non-local means on bricks, the counterpart of cpu.py: same windows, same order of operations.
 // Local moments, the two passes over all displacements (see displacements.cuh), and the lines of the wavelet bank.
 #include "fastmath.cuh"
 #include "displacements.cuh"
@@ -14,16 +14,44 @@
 
 constexpr float TINY = 1e-30f, NOTHING = 3e38f;
 
+// A volume and the slab of bricks that is filtered, see gpu.py.
+struct Slab {
+    const float* values;
+    const unsigned char* usable;
+    float2* moments;  // of `planes` planes from `first_plane` on
+    const float* weights;
+    unsigned* chosen;
+    float* sums;
+    float* estimates;
+    int shape[3];
+    int box[3];
+    int search[3];
+    int first_plane;
+    int planes;
+    int first_brick;
+    float maximum;
+    float floor;
+    float cutoff;
+};
+
+__device__ __forceinline__ Grid grid_of(const Slab& slab) { return {slab.shape[0], slab.shape[1], slab.shape[2]}; }
+
+__device__ __forceinline__ Place place_of(const Slab& slab)
+{
+    return Place(grid_of(slab), slab.search[0], slab.search[1], slab.search[2], slab.first_brick);
+}
+
+
 // Mean and unbiased variance of the mirrored volume in a box around each voxel of `planes` planes; variance -1 where not
 // usable.
-extern "C" __global__ void local_moments(
-    const float* __restrict__ values, const unsigned char* __restrict__ usable, int nx, int ny, int nz, int bx, int by,
-    int bz, int first_plane, int planes, float2* __restrict__ moments)
+extern "C" __global__ void local_moments(const Slab slab)
 {
-    const Grid g = {nx, ny, nz};
-    const size_t own = blockIdx.x * (size_t)blockDim.x + threadIdx.x, i = own + g.at(first_plane, 0, 0);
-    if (own >= g.at(planes, 0, 0)) return;
-    const int z = (int)(i % nz), y = (int)(i / nz % ny), x = (int)(i / nz / ny);
+    const float* __restrict__ const values = slab.values;
+    const int bx = slab.box[0], by = slab.box[1], bz = slab.box[2];
+    const Grid g = grid_of(slab);
+    const size_t own = blockIdx.x * (size_t)blockDim.x + threadIdx.x, i = own + g.at(slab.first_plane, 0, 0);
+    if (own >= g.at(slab.planes, 0, 0)) return;
+    const int z = (int)(i % g.nz), y = (int)(i / g.nz % g.ny), x = (int)(i / g.nz / g.ny);
     const int count = (2 * bx + 1) * (2 * by + 1) * (2 * bz + 1);
     float total = 0.0f;
     for (int dx = -bx; dx <= bx; ++dx)
@@ -37,29 +65,28 @@ extern "C" __global__ void local_moments(
                 const float deviation = values[mirrored_at(g, x + dx, y + dy, z + dz)] - middle;
                 squares += deviation * deviation;
             }
-    moments[own] = make_float2(middle, usable[i] ? __fdiv_rn(squares, (float)(count - 1)) : -1.0f);
+    slab.moments[own] = make_float2(middle, slab.usable[i] ? __fdiv_rn(squares, (float)(count - 1)) : -1.0f);
 }
 
 // For each patch, the least sum of squared differences of residual patches among a voxel's candidates.
-extern "C" __global__ void __launch_bounds__(THREADS, 2) find_least(
-    const float* __restrict__ values, const float2* __restrict__ own_moments, int first_plane, int nx, int ny, int nz,
-    int sx, int sy, int sz, const float* __restrict__ weights, float maximum, int first, unsigned* chosen,
-    float* __restrict__ sums)
+extern "C" __global__ void __launch_bounds__(THREADS, 2) find_least(const Slab slab)
 {
-    const Place p({nx, ny, nz}, sx, sy, sz, first);
+    const float* __restrict__ const values = slab.values;
+    const float2* __restrict__ const own_moments = slab.moments;
+    const Place p = place_of(slab);
     if (!p.is_block_inside()) return;
-    const Moments moments = {own_moments, p.g.at(first_plane, 0, 0)};
+    const Moments moments = {own_moments, p.g.at(slab.first_plane, 0, 0)};
     float least[PATCHES][COLUMN];
     for (int k = 0; k < COLUMN; ++k)
         for (int r = 0; r < PATCHES; ++r) least[r][k] = NOTHING;
-    const ByRule choice(p, moments, maximum, chosen);
-    for_all_displacements(Residuals{values, moments}, p, weights, choice, [&](int k, const float* found, float, float) {
+    const ByRule choice(p, moments, slab.maximum, slab.chosen);
+    for_all_displacements(Residuals{values, moments}, p, slab.weights, choice, [&](int k, const float* found, float, float) {
         for (int r = 0; r < PATCHES; ++r) least[r][k] = fminf(least[r][k], found[r]);
     });
     for (int k = 0; k < COLUMN; ++k)
         if (p.has(k))
             for (int r = 0; r < PATCHES; ++r) {
-                float& kept = sums[r * p.g.size() + p.at(k)];
+                float& kept = slab.sums[r * p.g.size() + p.at(k)];
                 kept = KNOWN ? fmaxf(least[r][k], kept) : least[r][k];
             }
 }
@@ -76,14 +103,15 @@ __device__ __forceinline__ float estimate(
 }
 
 // The estimates of each patch, by the least sums that were found or are known.
-extern "C" __global__ void __launch_bounds__(THREADS, 2) average(
-    const float* __restrict__ values, const float2* __restrict__ own_moments, int first_plane, int nx, int ny, int nz,
-    int sx, int sy, int sz, const float* __restrict__ weights, float maximum, int first, unsigned* chosen,
-    const float* __restrict__ sums, float floor, float cutoff, float* __restrict__ estimates)
+extern "C" __global__ void __launch_bounds__(THREADS, 2) average(const Slab slab)
 {
-    const Place p({nx, ny, nz}, sx, sy, sz, first);
+    const float* __restrict__ const values = slab.values;
+    const float* __restrict__ const sums = slab.sums;
+    const float floor = slab.floor, cutoff = slab.cutoff;
+    const float2* __restrict__ const own_moments = slab.moments;
+    const Place p = place_of(slab);
     if (!p.is_block_inside()) return;
-    const Moments moments = {own_moments, p.g.at(first_plane, 0, 0)};
+    const Moments moments = {own_moments, p.g.at(slab.first_plane, 0, 0)};
     float inverse[PATCHES][COLUMN];
     float differences[PATCHES][COLUMN], total[PATCHES][COLUMN], largest[PATCHES][COLUMN];
     for (int k = 0; k < COLUMN; ++k) {
@@ -93,8 +121,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) average(
             differences[r][k] = total[r][k] = largest[r][k] = 0.0f;
         }
     }
-    const ByMemory choice(p, chosen);
-    for_all_displacements(Values{values}, p, weights, choice, [&](int k, const float* found, float own, float there) {
+    const ByMemory choice(p, slab.chosen);
+    for_all_displacements(Values{values}, p, slab.weights, choice, [&](int k, const float* found, float own, float there) {
         if (!(there > floor)) return;
         const float difference = SQUARES ? there * there - own * own : there - own;
         for (int r = 0; r < PATCHES; ++r) {
@@ -110,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) average(
         const size_t i = p.at(k);
         const float value = values[i];
         for (int r = 0; r < PATCHES; ++r)
-            estimates[r * p.g.size() + i] =
+            slab.estimates[r * p.g.size() + i] =
                 moments[i].y < 0.0f ? (SQUARES ? value * value : value)
                                    : estimate(value, differences[r][k], total[r][k], largest[r][k], floor);
     }

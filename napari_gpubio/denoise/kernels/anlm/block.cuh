@@ -1,7 +1,6 @@
 #pragma once
 // What a block of threads filters, and how it reads the volume: the sizes of a block, its place, its tile of displaced
 // values.
-#include "grid.cuh"
 #ifndef PATCHES
 #define PATCHES 2 // patch radii at once; the first of two is at most 1
 #endif
@@ -29,6 +28,28 @@ constexpr int PARTS_X = BRICK_X / COLUMN, PARTS_Y = BRICK_Y / INNER_ROWS, PARTS_
 constexpr int PARTS = PARTS_X * PARTS_Y * PARTS_Z; // blocks of a brick
 static_assert(32 % TOGETHER == 0, "displacements together lie in one word");
 static_assert(TOGETHER * PATCHES * COLUMN * SIMD_WIDTH <= THREADS, "one line along y a thread");
+
+// A volume of voxels, mirrored beyond its borders.
+struct Grid {
+    int nx, ny, nz;
+    __device__ size_t at(int x, int y, int z) const { return ((size_t)x * ny + y) * nz + z; }
+    __device__ size_t size() const { return (size_t)nx * ny * nz; }
+    __device__ bool holds(int x, int y, int z) const
+    {
+        return x >= 0 && x < nx && y >= 0 && y < ny && z >= 0 && z < nz;
+    }
+};
+
+__device__ __forceinline__ int mirrored(int i, int n)
+{
+    while (i < 0 || i >= n) i = i < 0 ? -1 - i : 2 * n - 1 - i;  // seldom more than once, which a remainder takes longer than
+    return i;
+}
+
+__device__ __forceinline__ size_t mirrored_at(Grid g, int x, int y, int z)
+{
+    return g.at(mirrored(x, g.nx), mirrored(y, g.ny), mirrored(z, g.nz));
+}
 
 // Where a thread's column of voxels lies, and its way through shared memory.
 struct Place {

@@ -9,7 +9,7 @@
 
 constexpr float CLOSE = 0.95f, ALIKE = 0.5f;
 
-// Pre-selection, see anlm.py: what A, B and C must say together is known to the compiler.
+// Pre-selection, see candidates.py: how A, B and C are combined is known to the compiler.
 struct Rule {
     float maximum;
 
@@ -38,7 +38,7 @@ struct Words {
     __device__ unsigned* at(int word, int k) const { return own + (word * COLUMN + k) * INNER; }
 };
 
-// Candidates by pre-selection; written down where there is room for it. The moments of the displaced voxels lie in the
+// Candidates by pre-selection; noted where there is room for it. The moments of the displaced voxels lie in the
 // tile behind their values: COLUMN lines of means, then as many of variances, which are -1 beyond the volume.
 struct ByRule {
     static constexpr int LINES = 2 * COLUMN;
@@ -68,7 +68,7 @@ struct ByRule {
     {
         for (int k = 0; k < COLUMN; ++k) bits[k] = 0u;
     }
-    __device__ bool wants(int k, const float* there, int bit)
+    __device__ bool accepts(int k, const float* there, int bit)
     {
         const float2 theirs = {there[(REACH + k) * PITCH], there[(REACH + COLUMN + k) * PITCH]};
         if (!rule.selects(mine[k], theirs)) return false;
@@ -95,6 +95,6 @@ struct ByMemory {
     {
         for (int k = 0; k < COLUMN; ++k) bits[k] = reads ? *words.at(word, k) : 0u;
     }
-    __device__ bool wants(int k, const float*, int bit) const { return bits[k] >> bit & 1u; }
+    __device__ bool accepts(int k, const float*, int bit) const { return bits[k] >> bit & 1u; }
     __device__ void end(int) const {}
 };

@@ -17,7 +17,7 @@ __device__ __forceinline__ void sum_line(const Reach& reach, int patch, const fl
             patch, in[y * SIMD_WIDTH], in[(y + 1) * SIMD_WIDTH], in[(y + 2) * SIMD_WIDTH], in[(y + 3) * SIMD_WIDTH], in[(y + 4) * SIMD_WIDTH]);
 }
 
-// Calls use(k, sums, here, there) for every displacement and every voxel k of the column that `choice` wants it for: the
+// Calls use(k, sums, here, there) for every displacement and every voxel k of the column that `choice` accepts: the
 // sums of squared differences over each patch, its value, and the displaced one.
 template <class Field, class Choice, class Use>
 __device__ __forceinline__ void for_all_displacements(
@@ -87,7 +87,7 @@ __device__ __forceinline__ void for_all_displacements(
                 const float* const plane = planes + (h * SUMS * INNER_ROWS + p.row - RADIUS) * SIMD_WIDTH + p.lane;
 #pragma unroll
                 for (int k = 0; k < COLUMN; ++k) {
-                    if (!choice.wants(k, there, done % 32 + h)) continue;
+                    if (!choice.accepts(k, there, done % 32 + h)) continue;
                     float sums[PATCHES];
 #pragma unroll
                     for (int r = 0; r < PATCHES; ++r) {

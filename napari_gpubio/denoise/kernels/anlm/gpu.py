@@ -1,28 +1,95 @@
-"""Adaptive non-local means in CUDA, the counterpart of ``cpu.py``; the kernels are in ``anlm.cu``.
-
-Values, sums and estimates of the whole volume stay on the GPU; local moments, candidates and what mixing needs are
-there for a slab at a time.
-"""
+"""Adaptive non-local means in CUDA, the counterpart of ``cpu.py``; the kernels are in ``anlm.cu``."""
 
 import dataclasses
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from napari_gpubio.core.device import Device, host_room, shared_memory_bytes, to_host
-from napari_gpubio.core.kernels import kernel
-from napari_gpubio.denoise.kernels.anlm import build
-from napari_gpubio.denoise.kernels.anlm.problem import NOTHING, Problem
-from napari_gpubio.denoise.kernels.anlm.tally import HALO, Arrays, Filtered, Partial, finish
-from napari_gpubio.denoise.kernels.anlm.windows import brick_counts, planes_of, reach_weights
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
+from napari_gpubio.denoise.kernels.anlm.problem import BRICK, NOTHING, Problem, brick_counts, planes_of, reach_weights
+from napari_gpubio.denoise.kernels.anlm.tally import HALO, Arrays, Filtered, Operations, Partial, finish
+
+THREADS, ROWS, SIMD_WIDTH, RADIUS = 512, 16, 32, 2  # of a block; as in the kernel
+
+
+class Build(NamedTuple):
+    """How the kernels are built: voxels of a thread along x, and displacements between two barriers."""
+
+    column: int
+    together: int
+
+
+BUILDS = (Build(2, 4), Build(2, 2), Build(2, 1), Build(1, 1))  # from the fastest to the least shared memory
+
+
+def defines_of(problem: Problem, build: Build) -> tuple[str, ...]:
+    """The specialization of the kernels that a problem needs."""
+    settings, (a, b_with_c, anything) = problem.settings, problem.flags
+    cubes = int(problem.windows.patches in (((1, 1, 1),), ((2, 2, 2),), ((1, 1, 1), (2, 2, 2))))
+    return (
+        f"PATCHES={len(problem.windows.patches)}",
+        f"CUBES={cubes}",
+        f"LARGEST={int(settings.center == 'largest')}",
+        f"SQUARES={int(settings.is_rician)}",
+        f"A_SUFFICES={a}",
+        f"B_WITH_C_SUFFICES={b_with_c}",
+        f"ANYTHING={anything}",
+        f"KNOWN={int(problem.variance is not None)}",
+        f"COLUMN={build.column}",
+        f"PITCH={SIMD_WIDTH + 2 * problem.windows.search[2]}",
+        f"TOGETHER={build.together}",
+    )
+
+
+def blocks_of_a_brick(column: int) -> int:
+    """Blocks of threads that filter a brick."""
+    x, y, z = BRICK
+    return x // column * (y // (ROWS - 2 * RADIUS)) * (z // (SIMD_WIDTH - 2 * RADIUS))
+
+
+def chosen_words(problem: Problem, column: int) -> int:
+    """Words that say which candidates the voxels of a brick have: a bit for each displacement, by displacement in x."""
+    x, y, z = (2 * radius + 1 for radius in problem.windows.search)
+    inner = (ROWS - 2 * RADIUS) * (SIMD_WIDTH - 2 * RADIUS)
+    return blocks_of_a_brick(column) * x * -(-y * z // 32) * column * inner
+
+
+def shared_bytes(problem: Problem, build: Build) -> int:
+    """Shared memory of a block: sums along x, along x and y, displaced values with their moments, displacements."""
+    (_, y, z), column = problem.windows.search, build.column
+    sums = len(problem.windows.patches) * column * (THREADS + (ROWS - 2 * RADIUS) * SIMD_WIDTH)
+    lines = (column + 2 * RADIUS) + 2 * column  # of values and of their moments
+    tile = lines * (ROWS + 2 * y) * (SIMD_WIDTH + 2 * z)
+    return 4 * (build.together * sums + tile + (2 * y + 1) * (2 * z + 1))
+
+
+def build_of(problem: Problem, limit_bytes: int) -> Build:
+    """The fastest build that the shared memory has room for."""
+    for build in BUILDS:
+        if shared_bytes(problem, build) <= limit_bytes:
+            return build
+    raise InvalidInput(
+        f"the search window needs {shared_bytes(problem, BUILDS[-1]) // 1024} kB of a GPU's shared memory, and this "
+        f"one has {limit_bytes // 1024} kB; take a smaller search radius, or device='cpu'"
+    )
+
 
 _SOURCE = Path(__file__).with_name("anlm.cu")
 MOST_VOXELS = 2**31 - 1  # since their numbers have 32 bits
 _CHOSEN_BYTES = 128 << 20  # for the candidates of the bricks that are filtered together
 _MIXED_VOXELS = 4 << 20  # that are mixed together
+
+SLAB = struct_layout(
+    dict.fromkeys(("values", "usable", "moments", "weights", "chosen", "sums", "estimates"), POINTER)
+    | dict.fromkeys(("shape", "box", "search"), (np.int32, 3))
+    | dict.fromkeys(("first_plane", "planes", "first_brick"), np.int32)
+    | dict.fromkeys(("maximum", "floor", "cutoff"), np.float32)
+)  # as struct Slab in anlm.cu
 
 
 class Run:
@@ -36,7 +103,7 @@ class Run:
         self._done: list[tuple[int, int]] = []
         self._kernels: dict[str, Any] = {}
         self._taps: dict[int, tuple[Any, Any]] = {}
-        self._build = build.build_of(problem, shared_memory_bytes(device))
+        self._build = build_of(problem, shared_memory_bytes(device))
         self._slab = _slab_of(problem, self._build.column)
         self._moments = self._chosen = None
         self._measured = 0, 0  # planes that the moments are those of
@@ -57,7 +124,7 @@ class Run:
 
     def _kernel(self, name: str) -> Any:
         if name not in self._kernels:
-            defines = build.defines_of(self._problem, self._build)
+            defines = defines_of(self._problem, self._build)
             self._kernels[name] = kernel(_SOURCE, name, defines=defines, fast=True)
         return self._kernels[name]
 
@@ -80,45 +147,62 @@ class Run:
     def _planes_read(self, first: int, bricks: int) -> tuple[int, int]:
         """Planes that the candidates of so many bricks and their patches touch."""
         begin, end = planes_of(self._problem.shape, first, bricks)
-        reach = self._problem.windows.search[0] + build.RADIUS
+        reach = self._problem.windows.search[0] + RADIUS
         return max(begin - reach, 0), min(end + reach, self._problem.shape[0])
 
     def _measure(self, begin: int, end: int) -> None:
         """Local mean and variance of these planes, and -1 for the variance of voxels that are not usable."""
         import cupy
 
-        p, i = self._problem, np.int32
         if self._measured[0] <= begin and end <= self._measured[1]:
             return
+        shape = self._problem.shape
         if self._moments is None or len(self._moments) < end - begin:
-            self._moments = cupy.empty((end - begin, *p.shape[1:], 2), np.float32)
-        box = [i(radius) for radius in p.windows.box]
-        arguments = (self._values, self._usable, *map(i, p.shape), *box, i(begin), i(end - begin), self._moments)
-        blocks = -(-(end - begin) * math.prod(p.shape[1:]) // 256)
-        self._kernel("local_moments")((blocks,), (256,), arguments)
+            self._moments = cupy.empty((end - begin, *shape[1:], 2), np.float32)
         self._measured = begin, end
+        blocks = -(-(end - begin) * math.prod(shape[1:]) // 256)
+        self._kernel("local_moments")((blocks,), (256,), (self._slab_struct(0),))
 
     def _filter(self, first: int, bricks: int) -> None:
         """Both passes over a slab of bricks; the candidates that the first chooses are kept for the second."""
         import cupy
 
-        p, f, i = self._problem, np.float32, np.int32
         if self._chosen is None:
-            self._chosen = cupy.empty(build.chosen_words(p, self._build.column) * self._slab, np.uint32)
-        common = (
-            self._values, self._moments, i(self._measured[0]), *map(i, p.shape), *map(i, p.windows.search),
-            self._weights, f(p.maximum), i(first), self._chosen, self._sums,
-        )  # fmt: skip
-        self._launch("find_least", bricks, common)
-        self._launch("average", bricks, (*common, f(p.floor), f(p.cutoff), self._estimates))
+            self._chosen = cupy.empty(chosen_words(self._problem, self._build.column) * self._slab, np.uint32)
+        slab = self._slab_struct(first)
+        self._launch("find_least", bricks, slab)
+        self._launch("average", bricks, slab)
 
-    def _launch(self, name: str, bricks: int, arguments: tuple[Any, ...]) -> None:
+    def _slab_struct(self, first_brick: int) -> np.void:
+        """What kernels are given: the volume, the planes whose moments are known, and the first brick to filter."""
+        p, (begin, end) = self._problem, self._measured
+        return struct(
+            SLAB,
+            values=self._values,
+            usable=self._usable,
+            moments=self._moments,
+            weights=self._weights,
+            chosen=self._chosen,
+            sums=self._sums,
+            estimates=self._estimates,
+            shape=p.shape,
+            box=p.windows.box,
+            search=p.windows.search,
+            first_plane=begin,
+            planes=end - begin,
+            first_brick=first_brick,
+            maximum=p.maximum,
+            floor=p.floor,
+            cutoff=p.cutoff,
+        )
+
+    def _launch(self, name: str, bricks: int, slab: np.void) -> None:
         launched = self._kernel(name)
-        shared = build.shared_bytes(self._problem, self._build)
+        shared = shared_bytes(self._problem, self._build)
         if shared > launched.max_dynamic_shared_size_bytes:  # a kernel must ask for more than it gets
             launched.max_dynamic_shared_size_bytes = shared
-        blocks = build.blocks_of_a_brick(self._build.column) * bricks
-        launched((blocks,), (build.THREADS,), arguments, shared_mem=shared)
+        blocks = blocks_of_a_brick(self._build.column) * bricks
+        launched((blocks,), (THREADS,), (slab,), shared_mem=shared)
 
     @property
     def done(self) -> list[tuple[int, int]]:
@@ -184,7 +268,8 @@ class Run:
         known = None if self._problem.variance is None else cupy.asarray(self._problem.variance[read])
         arrays = Arrays(self._values[read], self._usable[read], self._sums[:, read], self._estimates[:, read], known)
         inner = slice(begin - first, end - first)
-        for array, there in zip(finish(self._problem, arrays, self._filter_axis, cupy), out, strict=True):
+        operations = Operations(self._filter_axis, _interpolate, cupy)
+        for array, there in zip(finish(self._problem, arrays, operations), out, strict=True):
             to_host(array[inner], there)
 
     def _filter_axis(self, array: Any, axis: int, taps: Any) -> Any:
@@ -211,8 +296,14 @@ class Run:
         self._measured = 0, 0
 
 
+def _interpolate(places: Any, known: Any, values: Any) -> Any:
+    import cupy
+
+    return cupy.interp(places, known, values).astype(np.float32)
+
+
 def _slab_of(problem: Problem, column: int) -> int:
     """Bricks that are filtered together: whole layers, where there is room for the candidates of one."""
-    fit = max(1, _CHOSEN_BYTES // (4 * build.chosen_words(problem, column)))
+    fit = max(1, _CHOSEN_BYTES // (4 * chosen_words(problem, column)))
     layer = math.prod(brick_counts(problem.shape)[1:])
     return min(fit // layer * layer or fit, problem.bricks)

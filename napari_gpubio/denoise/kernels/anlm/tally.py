@@ -1,18 +1,141 @@
-"""What bricks leave behind, and what is made of it when all are done."""
+"""What bricks leave behind, and the denoised volume made of it: Rician correction and wavelet mixing."""
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.denoise import noise
-from napari_gpubio.denoise.kernels.anlm import wavelet
-from napari_gpubio.denoise.kernels.anlm.problem import NOTHING, Float, Problem
-from napari_gpubio.denoise.kernels.anlm.windows import range_boxes
+from napari_gpubio.denoise.kernels.anlm.problem import NOTHING, Float, Problem, range_boxes
 
 Array = npt.NDArray[Any]
+FilterAxis = Callable[[Any, int, Array], Any]  # (array, axis, taps of even and odd positions) -> array
+
+_A, _B, _C = 0.08838834764832, 0.695879989034, 0.01122679215254
+LOW_PASS = np.array([0.0, 0.0, -_A, _A, _B, _B, _A, -_A, _C, _C])
+HIGH_PASS = np.array([-_C, _C, _A, _A, -_B, _B, -_A, -_A, 0.0, 0.0])
+_LEAD = 5  # coefficient n of a line x is the sum over k of h[k] x[2 n + 5 - k]
+
+
+def projection_taps(bank: Array = LOW_PASS) -> npt.NDArray[np.float32]:
+    """Weights of x[i - 9 ... i + 9] in the projection of a line x on one half of the bank, for even and for odd i.
+
+    Returns
+    -------
+    Shape (2, 19), float32.
+    """
+    reach = len(bank) - 1
+    taps = np.zeros((2, 2 * reach + 1))
+    for parity in (0, 1):
+        for n in range(-reach, reach + 1):  # every coefficient that position i = parity takes part in
+            k = 2 * n + _LEAD - parity
+            if 0 <= k <= reach:
+                for other in range(reach + 1):  # x[2 n + 5 - other] is at the distance k - other from x[i]
+                    taps[parity, k - other + reach] += bank[k] * bank[other]
+    return taps.astype(np.float32)
+
+
+_LOW_TAPS = projection_taps()
+
+
+def mix(small: Any, large: Any, filter_axis: FilterAxis, xp: Any = np) -> Any:
+    """Mix the estimates of both patches: fine detail of the large one, the rest of the small one (Coupe et al. 2008).
+
+    One level of the separable, orthonormal, nearly symmetric bank of Abdelnour and Selesnick. The bands with at least
+    two high-pass axes come from the estimate of the large patch, the other four from that of the small one. With L the
+    projection on the low-pass space of one axis and d the difference of the estimates, the kept-out part of d is
+
+        P_low d = C + L_z (A + B - 2 C),   A = L_x d,  B = L_y d,  C = L_y A,
+
+    so four passes along lines do it all. Beyond the volume d is zero, as in a bank with zero padding.
+
+    Parameters
+    ----------
+    small, large
+        Estimates with patch radius 1 and 2, shape (X, Y, Z), float32, on the host or a GPU.
+    filter_axis
+        Filters along lines of one axis, where the arrays are.
+    xp
+        NumPy or CuPy.
+
+    Returns
+    -------
+    The mixed estimate. Where it would be negative and the small patch's is not, the latter is kept.
+    """
+    difference = large - small
+    a = filter_axis(difference, 0, _LOW_TAPS)
+    b = filter_axis(difference, 1, _LOW_TAPS)
+    c = filter_axis(a, 1, _LOW_TAPS)
+    low = c + filter_axis(a + b - (c + c), 2, _LOW_TAPS)
+    mixed = small + (difference - low)
+    return xp.where((mixed < 0) & (small >= 0), small, mixed)
+
+
+Interpolate = Callable[[Any, Any, Any], Any]  # (places, table of places, table of values) -> values, float32
+_SMOOTHING_TAPS = np.ones((2, 11), np.float32)  # a box of radius 5
+
+
+def koay(theta: Array) -> Array:
+    """Variance of a Rician magnitude over that of its noise, at signal / noise = theta (Koay and Basser 2006, eq. 17).
+
+    From 2 - pi/2 without signal to 1.
+    """
+    from scipy.special import i0e, i1e
+
+    x = np.square(theta) / 4.0
+    bracket = (2.0 + 4.0 * x) * i0e(x) + 4.0 * x * i1e(x)
+    return np.asarray(2.0 + 4.0 * x - np.pi / 8.0 * np.square(bracket))
+
+
+@functools.cache
+def _koay_table() -> tuple[Array, Array]:
+    """Mean square of a magnitude over its variance, and the variance of the noise over that of the magnitude.
+
+    A magnitude's mean square is theta^2 + 2 in units of the noise's variance, and its variance is `koay`.
+    """
+    theta = np.linspace(0.0, 30.0, 3001)
+    ratio = koay(theta)
+    return (np.square(theta) + 2.0) / ratio, 1.0 / ratio
+
+
+def rician_variance(mean_square: Any, variance: Any, interpolate: Interpolate, xp: Any = np) -> Any:
+    """Variance of the noise from the mean square and the variance of magnitudes, on the host or a GPU; 0 stays 0."""
+    is_known = variance > 0
+    ratio = mean_square / xp.where(is_known, variance, np.float32(1.0))
+    ratios, factors = (xp.asarray(column) for column in _koay_table())
+    factor = interpolate(ratio.ravel(), ratios, factors).reshape(variance.shape)
+    return xp.where(is_known, variance * factor, np.float32(0.0))
+
+
+def without_bias(mean_square: Any, variance: Any, xp: Any = np) -> Any:
+    """Signal from the mean square of Rician magnitudes, sqrt(M2 - 2 sigma^2), 0 where that is not real."""
+    return xp.sqrt(xp.maximum(mean_square - (variance + variance), np.float32(0.0)))
+
+
+def smooth_variance(variance: Any, filter_axis: FilterAxis, xp: Any = np) -> Any:
+    """Mean over a box of radius 5 of what is known (above 0), inside the volume; 0 where nothing is near."""
+    is_known = variance > 0
+    total, known = variance, is_known.astype(np.float32)
+    is_whole = bool(is_known.all())
+    for axis in range(3):
+        total = filter_axis(total, axis, _SMOOTHING_TAPS)
+        if not is_whole:
+            known = filter_axis(known, axis, _SMOOTHING_TAPS)
+    if is_whole:
+        known = _voxels_in_box(variance.shape, xp)
+    return total / xp.maximum(known, np.float32(1.0))
+
+
+def _voxels_in_box(shape: tuple[int, ...], xp: Any) -> Any:
+    """Voxels of a volume that a box of radius 5 around each of them holds, float32."""
+    reach = _SMOOTHING_TAPS.shape[1] // 2
+    lines = (np.minimum(np.arange(n), reach) + np.minimum(np.arange(n)[::-1], reach) + 1 for n in shape)
+    x, y, z = (xp.asarray(line, np.float32) for line in np.ix_(*lines))
+    return x * y * z
+
+
 Slices = tuple[slice, ...]
 _UNKNOWN = np.float32(0.5 * NOTHING)
 HALO = 16  # planes that `finish` reads beside a plane, an even number: 5 to smooth the noise, and 9 to mix patches
@@ -93,7 +216,25 @@ class Arrays(NamedTuple):
     known: Any = None
 
 
-def finish(problem: Problem, arrays: Arrays, filter_axis: wavelet.FilterAxis, xp: Any = np) -> Filtered:
+class Operations(NamedTuple):
+    """What the end needs of the device that its arrays are on.
+
+    Parameters
+    ----------
+    filter_axis
+        Filters along lines of one axis.
+    interpolate
+        Looks places up in a table, between its entries along straight lines.
+    xp
+        NumPy or CuPy.
+    """
+
+    filter_axis: FilterAxis
+    interpolate: Interpolate
+    xp: Any = np
+
+
+def finish(problem: Problem, arrays: Arrays, operations: Operations) -> Filtered:
     """Turn sums and estimates of all bricks into the denoised volume, on the host or a GPU.
 
     Parameters
@@ -102,25 +243,24 @@ def finish(problem: Problem, arrays: Arrays, filter_axis: wavelet.FilterAxis, xp
         What was filtered.
     arrays
         The problem's own and those of all bricks (see `Partial`).
-    filter_axis
-        Filters along lines of one axis, where the arrays are.
-    xp
-        NumPy or CuPy.
+    operations
+        Of the device that the arrays are on.
     """
+    xp = operations.xp
     usable = arrays.usable != 0
     if problem.settings.is_rician:
-        images, variance = _corrected(problem, arrays, usable, filter_axis, xp)
+        images, variance = _corrected(problem, arrays, usable, operations)
     else:
         images, variance = arrays.estimates, _variance(problem, arrays, usable, -1, xp)
-    mixed = images[0] if len(images) == 1 else _mixed(problem, images, filter_axis, xp)
+    mixed = images[0] if len(images) == 1 else _mixed(problem, images, operations)
     return Filtered(xp.where(usable, mixed, arrays.values), xp.sqrt(xp.maximum(variance, np.float32(0.0))))
 
 
-def _mixed(problem: Problem, images: Any, filter_axis: wavelet.FilterAxis, xp: Any) -> Any:
+def _mixed(problem: Problem, images: Any, operations: Operations) -> Any:
     small, large = images
     if problem.settings.mixing == "mean":
         return np.float32(0.5) * (small + large)
-    return wavelet.mix(small, large, filter_axis, xp)
+    return mix(small, large, operations.filter_axis, operations.xp)
 
 
 def _variance(problem: Problem, arrays: Arrays, usable: Any, patch: int, xp: Any) -> Any:
@@ -131,10 +271,9 @@ def _variance(problem: Problem, arrays: Arrays, usable: Any, patch: int, xp: Any
     return xp.where(usable & (least < _UNKNOWN), least * np.float32(1.0 / factor), np.float32(0.0))
 
 
-def _corrected(
-    problem: Problem, arrays: Arrays, usable: Any, filter_axis: wavelet.FilterAxis, xp: Any
-) -> tuple[list[Any], Any]:
+def _corrected(problem: Problem, arrays: Arrays, usable: Any, operations: Operations) -> tuple[list[Any], Any]:
     """The image of each patch without Rician bias, and the variance of the noise by the last of them."""
+    filter_axis, interpolate, xp = operations
     images, variance = [], None
     for patch, (estimate, factor) in enumerate(zip(arrays.estimates, problem.calibration, strict=True)):
         variance = _variance(problem, arrays, usable, patch, xp)
@@ -142,6 +281,6 @@ def _corrected(
         if problem.variance is None and problem.settings.noise_model == "rician-simple":
             bias = variance * np.float32(factor)  # the seed takes its measure of noise for the variance
         elif problem.variance is None:
-            bias = variance = noise.rician_variance(estimate, noise.smooth(variance, filter_axis, xp), xp)
-        images.append(noise.without_bias(estimate, bias, xp))
+            bias = variance = rician_variance(estimate, smooth_variance(variance, filter_axis, xp), interpolate, xp)
+        images.append(without_bias(estimate, bias, xp))
     return images, variance

@@ -1,10 +1,10 @@
-// What a tournament does with volumes, the counterpart of passes.py: same names, same order of operations.
+// Passes over all voxels that select scales, the counterpart of cpu.py: same names, same order of operations.
 //
 // Every voxel is one thread's, and there are no atomics: a result does not depend on the order of threads.
 #include "smoothing.cuh"
 
 constexpr float LARGEST = 1e30f; // of differences of errors
-constexpr float FAINT = 1e-28f; // of volumes near 1: less counts as nothing, see passes.py
+constexpr float FAINT = 1e-28f; // of volumes near 1: less counts as nothing, see cpu.py
 
 struct Keep {
     float* out;
@@ -61,23 +61,36 @@ __device__ __forceinline__ float error_of(float f, float g, float a, float b, fl
     return noise * (spread * spread) + bias;
 }
 
-// A number that can be smoothed, see passes.py.
+// A number that can be smoothed, see cpu.py.
 __device__ __forceinline__ float bounded(float difference)
 {
     if (difference < -LARGEST) return -LARGEST;
     return difference <= LARGEST ? difference : LARGEST;
 }
 
-struct Judge {
+// What a candidate is compared by, see scale_selection.py; `difference` is written.
+struct Comparison {
+    const float* pilot;
+    const float* halves;
+    const float* best;
+    const float* reference;
+    float* difference;
+    float noise;
+};
+
+struct Evaluate {
     size_t size;
     float* again;
     const float* __restrict__ pilot;
     const float* __restrict__ halves;
-    const float* __restrict__ holder;
+    const float* __restrict__ best;
     const float* __restrict__ reference;
-    float noise;
     float* difference;
+    float noise;
 
+    __device__ Evaluate(size_t size, float* again, const Comparison& c)
+        : size(size), again(again), pilot(c.pilot), halves(c.halves), best(c.best), reference(c.reference),
+          difference(c.difference), noise(c.noise) {}
     template <class Place>
     __device__ void operator()(const Place& place, const float (&smoothed)[2][FOUR]) const
     {
@@ -86,8 +99,8 @@ struct Judge {
         place.read(pilot + size, 0, q);
         place.read(halves, 0, a);
         place.read(halves + size, 0, b);
-        place.read(holder, 0, f);
-        place.read(holder + size, 0, g);
+        place.read(best, 0, f);
+        place.read(best + size, 0, g);
         place.read(reference, 0, relative_to);
 #pragma unroll
         for (int r = 0; r < FOUR; ++r) {
@@ -103,22 +116,17 @@ struct Judge {
         place.write(less, difference);
     }
 };
-#define JUDGED                                                                                              \
-    float *__restrict__ again, const float *__restrict__ pilot, const float *__restrict__ halves,           \
-        const float *__restrict__ holder, const float *__restrict__ reference, float noise,                 \
-        float *__restrict__ difference
-#define JUDGE Judge{pass.size(), again, pilot, halves, holder, reference, noise, difference}
 
-extern "C" __global__ void judge_across(PASS, JUDGED)
+extern "C" __global__ void evaluate_across(PASS, float* __restrict__ again, const Comparison comparison)
 {
     const Pass pass = THE_PASS;
-    smooth<Across, 2>(pass, JUDGE);
+    smooth<Across, 2>(pass, Evaluate(pass.size(), again, comparison));
 }
 
-extern "C" __global__ void judge_along(PASS, JUDGED)
+extern "C" __global__ void evaluate_along(PASS, float* __restrict__ again, const Comparison comparison)
 {
     const Pass pass = THE_PASS;
-    smooth<Along, 2>(pass, JUDGE);
+    smooth<Along, 2>(pass, Evaluate(pass.size(), again, comparison));
 }
 
 struct Decide {
@@ -140,24 +148,37 @@ extern "C" __global__ void decide_along(PASS, float* __restrict__ weight) { smoo
 
 __device__ __forceinline__ float without_faint(float value) { return fabsf(value) > FAINT ? value : 0.0f; }
 
-struct HandOver {
+// How the current best is moved toward a candidate, see scale_selection.py.
+struct Update {
+    const float* limit;
+    const float* candidate;
+    float* best;
+    float* scales;
+    float scale;
+    int is_limited;
+};
+
+struct UpdateBest {
     size_t size;
     const float* __restrict__ limit;
-    int is_limited;
-    float scale;
-    const float* __restrict__ challenger;
-    float* holder;
+    const float* __restrict__ candidate;
+    float* best;
     float* scales;
+    float scale;
+    int is_limited;
 
+    __device__ UpdateBest(size_t size, const Update& u)
+        : size(size), limit(u.limit), candidate(u.candidate), best(u.best), scales(u.scales), scale(u.scale),
+          is_limited(u.is_limited) {}
     template <class Place>
     __device__ void operator()(const Place& place, const float (&smoothed)[1][FOUR]) const
     {
         float most[FOUR], p[FOUR], q[FOUR], f[FOUR], g[FOUR], held[FOUR];
         if (is_limited) place.read(limit, 0, most);
-        place.read(challenger, 0, p);
-        place.read(challenger + size, 0, q);
-        place.read(holder, 0, f);
-        place.read(holder + size, 0, g);
+        place.read(candidate, 0, p);
+        place.read(candidate + size, 0, q);
+        place.read(best, 0, f);
+        place.read(best + size, 0, g);
         place.read(scales, 0, held);
 #pragma unroll
         for (int r = 0; r < FOUR; ++r) {
@@ -166,27 +187,23 @@ struct HandOver {
             g[r] = without_faint(g[r] + weight * (q[r] - g[r]));
             held[r] += weight * (scale - held[r]);
         }
-        place.write(f, holder);
-        place.write(g, holder + size);
+        place.write(f, best);
+        place.write(g, best + size);
         place.write(held, scales);
     }
 };
-// The weight itself is wanted by nobody, and is not written.
-#define HANDED_OVER                                                                                              \
-    float *, const float *__restrict__ limit, int is_limited, float scale, const float *__restrict__ challenger, \
-        float *holder, float *scales
-#define HAND_OVER HandOver{pass.size(), limit, is_limited, scale, challenger, holder, scales}
 
-extern "C" __global__ void hand_over_across(PASS, HANDED_OVER)
+// The weight itself is not written.
+extern "C" __global__ void update_best_across(PASS, float*, const Update update)
 {
     const Pass pass = THE_PASS;
-    smooth<Across, 1>(pass, HAND_OVER);
+    smooth<Across, 1>(pass, UpdateBest(pass.size(), update));
 }
 
-extern "C" __global__ void hand_over_along(PASS, HANDED_OVER)
+extern "C" __global__ void update_best_along(PASS, float*, const Update update)
 {
     const Pass pass = THE_PASS;
-    smooth<Along, 1>(pass, HAND_OVER);
+    smooth<Along, 1>(pass, UpdateBest(pass.size(), update));
 }
 
 #define FOR_EVERY_VOXEL(i, size)                                                                      \

@@ -8,14 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.device import Device, to_host
-from napari_gpubio.core.kernels import kernel
-from napari_gpubio.denoise.kernels.fluence.problem import FluenceProblem, Smoothed
-from napari_gpubio.denoise.kernels.fluence.scale_selection import KEEP, End, Tournament
-from napari_gpubio.denoise.kernels.fluence.scales import ONE_VOXEL, Taps, Window
+from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
+from napari_gpubio.denoise.kernels.fluence.problem import ONE_VOXEL, FluenceProblem, Smoothed, Taps, Window
+from napari_gpubio.denoise.kernels.fluence.scale_selection import KEEP, Comparison, Pass, ScaleSelection, Update
 
 _SOURCE = Path(__file__).with_name("fluence.cu")
 _THREADS = 256  # of a block
 _FOUR = 4  # voxels of a thread one after another
+COMPARISON, UPDATE = (
+    struct_layout({name: POINTER if kind is Any else kind for name, kind in fields.__annotations__.items()})
+    for fields in (Comparison, Update)
+)  # as the structs of the same names in fluence.cu
 
 
 class _Launch(NamedTuple):
@@ -27,8 +30,8 @@ class _Launch(NamedTuple):
     text: Any  # the window on the GPU, see `_text_of`
 
 
-class Run(Tournament):
-    """The denoising of one volume on one GPU; items are challengers."""
+class Run(ScaleSelection):
+    """The denoising of one volume on one GPU; items are candidates."""
 
     def __init__(self, problem: FluenceProblem, *, device: Device) -> None:
         import cupy
@@ -42,7 +45,7 @@ class Run(Tournament):
             super().__init__(problem)
 
     def advance(self, start: int, count: int) -> None:
-        """Let the challengers ``start`` to ``start + count - 1`` try."""
+        """Try the candidates ``start`` to ``start + count - 1``."""
         import cupy
 
         with cupy.cuda.Device(self.device.indices[0]) as here:
@@ -50,14 +53,14 @@ class Run(Tournament):
             here.synchronize()
 
     def values(self) -> Any:
-        """What has won so far, as NumPy."""
+        """The best so far, as NumPy."""
         import cupy
 
         with cupy.cuda.Device(self.device.indices[0]):
             return super().values()
 
     def snapshot(self) -> Smoothed:
-        """What has won so far, and its noise, as NumPy."""
+        """The best so far, and its noise, as NumPy."""
         import cupy
 
         with cupy.cuda.Device(self.device.indices[0]):
@@ -82,7 +85,7 @@ class Run(Tournament):
 
         return cupy.empty((*volumes, *self._problem.shape), np.float32)
 
-    def _smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: End = KEEP) -> Any:
+    def _smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: Pass = KEEP) -> Any:
         here, there, axes = source, rooms, axes_of(window)
         for axis, taps in axes[:-1]:
             self._smooth_axis(here, axis, taps, there[0], KEEP, is_cut=is_cut)
@@ -90,12 +93,12 @@ class Run(Tournament):
         self._smooth_axis(here, *axes[-1], there[0], end, is_cut=is_cut)
         return there[0]
 
-    def _smooth_axis(self, source: Any, axis: int, taps: Taps, out: Any, end: End, *, is_cut: bool) -> None:
+    def _smooth_axis(self, source: Any, axis: int, taps: Taps, out: Any, end: Pass, *, is_cut: bool) -> None:
         """Smooth along an axis, and do what comes at the end with every voxel."""
         segments = self._segments[axis] if is_cut and self._segments is not None else self._nothing
         how = self._launch_of(axis, taps, is_cut=segments is not self._nothing)
         volumes = source.size // self._voxels if end is KEEP else 1
-        arguments = (source, segments, how.text, out, *end.arguments)
+        arguments = (source, segments, how.text, out, *map(_packed, end.arguments))
         x, y, z = how.grid
         self._kernel(end.name + how.suffix)((x, y, z * volumes), how.block, arguments)
 
@@ -124,6 +127,13 @@ class Run(Tournament):
         if name not in self._kernels:
             self._kernels[name] = kernel(_SOURCE, name, strict=True)
         return self._kernels[name]
+
+
+def _packed(argument: Any) -> Any:
+    """A pass's argument as kernels take it."""
+    if isinstance(argument, Comparison | Update):
+        return struct(COMPARISON if isinstance(argument, Comparison) else UPDATE, **argument._asdict())
+    return argument
 
 
 def axes_of(window: Window) -> list[tuple[int, Taps]]:

@@ -1,23 +1,150 @@
-"""Two half-buffers to be denoised, scaled and laid out, the same for both backends."""
+"""Two half-buffers to be denoised, scaled and laid out, and the Gaussian windows that are tried on them.
+
+A window is a Gaussian along each axis, cut at `REACH` standard deviations and at the ends of the segment of its line
+that has one label. There its taps are made to sum to 1 again, and for narrow windows also to have no first moment, so
+that a slope is not bent at faces:  w(d) = g(d) (gain + slope d).  For wide windows such taps would be large and
+negative, and fluence, which falls by decades over them, would not stay positive.
+"""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.ndimage import maximum_filter
 
 from napari_gpubio.denoise.fluence.settings import FluenceSettings
-from napari_gpubio.denoise.kernels.fluence.scales import Challenger, Float, make_challengers
-from napari_gpubio.denoise.kernels.fluence.segments import Bytes, measure_segments
 
+Float = npt.NDArray[np.float32]
+Bytes = npt.NDArray[np.uint8]
 _LEAST = 1e-30  # of the largest value, which errors are relative to at least: there is no fluence
+_FARTHEST = 255  # voxels that a segment is followed
+REACH = 3.5  # standard deviations
+WIDEST_SLOPED = 2.5  # voxels: the widest window without a first moment at faces
+FINEST = 0.8  # voxels: the finest scale
+RATIO = 1.6  # of one scale to the next, about; finer steps gain a tenth of a decibel
+_NARROWEST = 0.25  # voxels: narrower Gaussians are one voxel
+_EVIDENCE = 1.5  # voxels: the narrowest window over which errors are compared
+
+
+class Taps(NamedTuple):
+    """A window along one axis.
+
+    Parameters
+    ----------
+    weights
+        g(0) to g(reach), shape (reach + 1,).
+    gains, slopes
+        What makes a window whole again that ends after a voxels below and b voxels above, shape (reach + 1,) * 2.
+    is_sloped
+        Whether slopes matter at all.
+    """
+
+    weights: Float
+    gains: Float
+    slopes: Float
+    is_sloped: bool
+
+    @property
+    def reach(self) -> int:
+        """Voxels to either side."""
+        return len(self.weights) - 1
+
+
+_ONE = np.ones((1, 1), np.float32)
+ONE_VOXEL = Taps(_ONE[0], _ONE, 0 * _ONE, is_sloped=False)
+Window = tuple[Taps | None, Taps | None, Taps | None]  # None: nothing is done along that axis
+
+
+class Candidate(NamedTuple):
+    """An estimate that may replace the current best.
+
+    Parameters
+    ----------
+    scale_mm
+        Its standard deviation.
+    window
+        What it smooths with, twice.
+    evidence
+        What errors are compared over.
+    is_flat
+        Whether it leaves an axis alone.
+    """
+
+    scale_mm: float
+    window: Window
+    evidence: Window
+    is_flat: bool
+
+
+@functools.lru_cache(maxsize=256)
+def make_taps(scale: float, *, is_sloped: bool) -> Taps | None:
+    """The window of a Gaussian of ``scale`` voxels, or None where that is one voxel; made once."""
+    if scale < _NARROWEST:
+        return None
+    reach = max(1, int(np.ceil(REACH * scale)))
+    d = np.arange(-reach, reach + 1)
+    g = np.exp(-0.5 * np.square(d / scale))
+    g /= g.sum()
+    # moments[m, a, b]: sum of g(d) d^m over -a <= d <= b
+    partial = np.cumsum([np.append(0.0, g * d**m) for m in range(3)], axis=1)
+    a, b = np.mgrid[: reach + 1, : reach + 1]
+    m0, m1, m2 = partial[:, reach + b + 1] - partial[:, reach - a]
+    determinant = m0 * m2 - m1 * m1
+    solvable = is_sloped & (a + b >= 2) & (a != b)
+    safe = np.where(solvable, determinant, 1.0)
+    gains = np.where(solvable, m2 / safe, 1.0 / m0)
+    slopes = np.where(solvable, -m1 / safe, 0.0)
+    weights, gains, slopes = (np.ascontiguousarray(x, np.float32) for x in (g[reach:], gains, slopes))
+    return Taps(weights, gains, slopes, is_sloped=bool(slopes.any()))
+
+
+def make_window(
+    scale: float, steps: Sequence[float], *, is_sloped: bool = False, flat_along: int | None = None
+) -> Window:
+    """A window of ``scale`` voxels of the finest axis.
+
+    Parameters
+    ----------
+    steps
+        Voxel size along each axis, in units of the finest.
+    is_sloped
+        Whether it has no first moment at faces.
+    flat_along
+        An axis along which nothing is done.
+    """
+    x, y, z = (
+        None if axis == flat_along else make_taps(scale / step, is_sloped=is_sloped) for axis, step in enumerate(steps)
+    )
+    return x, y, z
+
+
+def scales_of(settings: FluenceSettings) -> list[float]:
+    """Scales in voxels of the finest axis, from the finest to the largest, in equal ratios."""
+    steps = max(1, round(np.log(settings.largest_scale / FINEST) / np.log(RATIO)))
+    return [float(s) for s in np.geomspace(FINEST, max(FINEST, settings.largest_scale), steps + 1)]
+
+
+def make_candidates(settings: FluenceSettings, voxel_size_mm: Sequence[float]) -> list[Candidate]:
+    """All candidates in the order of trial, from fine to coarse."""
+    return list(_candidates(settings, voxel_size_mm))
+
+
+def _candidates(settings: FluenceSettings, voxel_size_mm: Sequence[float]) -> Iterator[Candidate]:
+    finest = min(voxel_size_mm)
+    steps = [size / finest for size in voxel_size_mm]
+    scales = scales_of(settings)
+    for scale in scales:
+        evidence = make_window(max(_EVIDENCE, scale), steps)
+        # the widest window is for what is homogeneous, and the finest is too small to be worth flattening
+        for axis in (None, 0, 1, 2) if settings.flat and scales[0] < scale < scales[-1] else (None,):
+            window = make_window(scale, steps, is_sloped=scale <= WIDEST_SLOPED, flat_along=axis)
+            yield Candidate(scale * finest, window, evidence, axis is not None)
 
 
 class Smoothed(NamedTuple):
-    """What came of a tournament, all of shape (X, Y, Z); values and errors are scaled as the problem's halves are."""
+    """The result of a scale selection, shape (X, Y, Z); values and errors are in units of the problem's halves."""
 
     values: Float
     scale: Float
@@ -65,9 +192,9 @@ class FluenceProblem:
         return [size / min(self.voxel_size_mm) for size in self.voxel_size_mm]
 
     @functools.cached_property
-    def challengers(self) -> list[Challenger]:
-        """All that try, from fine to coarse; the items of a run."""
-        return make_challengers(self.settings, self.voxel_size_mm)
+    def candidates(self) -> list[Candidate]:
+        """All candidates, from fine to coarse; the items of a run."""
+        return make_candidates(self.settings, self.voxel_size_mm)
 
     @property
     def least(self) -> np.float32:
@@ -76,7 +203,7 @@ class FluenceProblem:
 
     @property
     def resident_bytes(self) -> int:
-        """About what a GPU keeps: halves, holder, three pairs and one to work in, reference, scale, segments, limit."""
+        """About what a GPU keeps: halves, best, three pairs and one to work in, reference, scale, segments, limit."""
         return self.halves[0].size * (4 * (13 + (self.limit is not None)) + 6 * (self.segments is not None))
 
 
@@ -89,10 +216,30 @@ def segments_of(
     shape: tuple[int, ...], labels: npt.NDArray[np.int64] | None, mask: npt.NDArray[np.bool_] | None
 ) -> Bytes | None:
     """Segments of equal label inside the mask; None if there is but one label and no mask."""
-    where = np.zeros(shape, np.int64) if labels is None else np.unique(labels, return_inverse=True)[1].reshape(shape)
+    where = np.zeros(shape, np.int64) if labels is None else labels
     if mask is not None:
-        where = np.where(mask, where, -1)
+        where = np.where(mask, where, where.min() - 1)
     return measure_segments(where) if where.min() != where.max() else None
+
+
+def measure_segments(labels: npt.NDArray[np.int64]) -> Bytes:
+    """Count the voxels of the same label below and above each voxel along each axis: shape (3, 2, X, Y, Z).
+
+    They are counted without a gap, up to 255.
+    """
+    reach = np.zeros((3, 2, *labels.shape), np.uint8)
+    for axis, (below, above) in enumerate(reach):
+        lines = np.moveaxis(labels, axis, 0)
+        _count_equal(lines, np.moveaxis(below, axis, 0))
+        _count_equal(lines[::-1], np.moveaxis(above, axis, 0)[::-1])
+    return reach
+
+
+def _count_equal(labels: npt.NDArray[np.int64], below: Bytes) -> None:
+    """Count the equal labels before each place of the first axis."""
+    for i in range(1, len(labels)):
+        more = np.minimum(below[i - 1], _FARTHEST - 1) + np.uint8(1)
+        below[i] = np.where(labels[i] == labels[i - 1], more, 0)
 
 
 def limit_of(
@@ -101,5 +248,7 @@ def limit_of(
     """The largest scale in mm in each voxel: so many penetration depths of its worst neighbor."""
     if mueff_per_mm is None or not settings.cap:
         return None
+    from scipy.ndimage import maximum_filter
+
     worst = maximum_filter(np.broadcast_to(mueff_per_mm, tuple(shape)).astype(np.float32), 3)
     return np.asarray(np.float32(settings.cap) / worst, np.float32)

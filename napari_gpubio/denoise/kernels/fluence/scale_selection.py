@@ -1,15 +1,15 @@
-"""The tournament that chooses, voxel by voxel, how far fluence may be smoothed; both backends run it.
+"""Selection of the scale that fluence is smoothed with, voxel by voxel; both backends share it.
 
 Fluence of even and of odd photons, A and B, has independent noise. An estimate f that is made of each alone, f_A and
 f_B, has the mean squared error
 
     E = <(f_A - f_B)^2> / 4 + <(f_A - A) (f_B - B)>,
 
-variance plus squared bias, up to a constant: no model of the noise is needed, and none of the optics. Challengers come
-in from fine to coarse; wherever one has the lower E in a window around a voxel, it takes the holder's place there. The
-first holder is the raw fluence. The errors are relative, with bright voxels counting more, as the root of the fluence.
+variance plus squared bias, up to a constant: no model of the noise is needed, and none of the optics. Candidates are
+tried from fine to coarse; wherever one has the lower E in a window around a voxel, it becomes the current best there,
+which is the raw fluence at first. Errors are relative, with bright voxels counting more, as the root of the fluence.
 
-A challenger is the fluence u smoothed twice: with p = G u, it is p^2 / G p. Of a field that obeys Helmholtz' equation
+A candidate is the fluence u smoothed twice: with p = G u, it is p^2 / G p. Of a field that obeys Helmholtz' equation
 (diffusion in a homogeneous medium) a Gaussian G makes a multiple, G u = c u, and so p^2 / G p = u: without bias,
 whatever the optical properties.
 """
@@ -20,30 +20,75 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from napari_gpubio.denoise.kernels.fluence.problem import FluenceProblem, Smoothed
-from napari_gpubio.denoise.kernels.fluence.scales import Challenger, Window, make_window
+from napari_gpubio.denoise.kernels.fluence.problem import Candidate, FluenceProblem, Smoothed, Window, make_window
 
 _REFERENCE, _SMOOTHER, _BACKGROUND = 1.7, 1.0, 1.5  # voxels: scales of what errors are relative to
-_EDGE = 1.2  # voxels: scale of hand-overs
+_EDGE = 1.2  # voxels: scale over which updates are blended
 _AROUND = 3.0  # voxels: scale over which the remaining noise is measured
 _SHARE = 0.03  # of the background that the reference is at least
 
 
-class End(NamedTuple):
-    """What is done with a smoothed volume, voxel by voxel: a pass of ``passes.py``, whose first argument it is."""
+class Comparison(NamedTuple):
+    """What a candidate is compared by; volumes of both halves have shape (2, X, Y, Z).
+
+    Parameters
+    ----------
+    pilot, halves, best
+        The halves smoothed once, the halves, and the current best estimate made of each of them.
+    reference
+        What errors are relative to, above 0, shape (X, Y, Z).
+    difference
+        Where the candidate's error less that of the current best goes, shape (X, Y, Z).
+    noise
+        A quarter of the weight of the variance.
+    """
+
+    pilot: Any
+    halves: Any
+    best: Any
+    reference: Any
+    difference: Any
+    noise: np.float32
+
+
+class Update(NamedTuple):
+    """How the current best is moved toward a candidate.
+
+    Parameters
+    ----------
+    limit
+        The largest scale that is allowed, shape (X, Y, Z), where ``is_limited`` is not 0; else it is not read.
+    candidate, best
+        Estimates of both halves, shape (2, X, Y, Z).
+    scales
+        Scale of the current best in mm, shape (X, Y, Z).
+    scale
+        That of the candidate.
+    """
+
+    limit: Any
+    candidate: Any
+    best: Any
+    scales: Any
+    scale: np.float32
+    is_limited: np.int32
+
+
+class Pass(NamedTuple):
+    """What is done with a smoothed volume, voxel by voxel: a pass's name, and its arguments after the volume."""
 
     name: str
     arguments: tuple[Any, ...] = ()
 
 
-KEEP = End("keep")
+KEEP = Pass("keep")
 
 
-class Tournament(ABC):
-    """State of a tournament, on one device; items are challengers.
+class ScaleSelection(ABC):
+    """State of a scale selection on one device; items are candidates.
 
-    Both halves lie behind one another in arrays of shape (2, X, Y, Z). A backend's ``Run`` says how arrays are made and
-    how the passes of ``passes.py`` are done on its device.
+    Both halves lie behind one another in arrays of shape (2, X, Y, Z). A backend's ``Run`` defines how arrays are
+    made and how passes over all voxels are done on its device.
     """
 
     def __init__(self, problem: FluenceProblem) -> None:
@@ -54,7 +99,7 @@ class Tournament(ABC):
         self._halves = upload(np.stack(problem.halves))
         for half in self._halves:
             self._do("clear_faint", half)
-        self._holder = self._halves.copy()
+        self._best = self._halves.copy()
         self._pairs, self._difference = [empty(2) for _ in range(3)], empty()
         self._reference, self._scales = empty(), empty()
         self._scales.fill(np.float32(0.0))
@@ -76,7 +121,7 @@ class Tournament(ABC):
         """A volume of this device, or several behind one another, float32."""
 
     @abstractmethod
-    def _smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: End = KEEP) -> Any:
+    def _smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: Pass = KEEP) -> Any:
         """Smooth volumes along x, y, z, within segments if ``is_cut``, and do with them what comes at the end.
 
         Parameters
@@ -106,41 +151,43 @@ class Tournament(ABC):
         return 1
 
     def advance(self, start: int, count: int) -> None:
-        """Let the challengers ``start`` to ``start + count - 1`` try."""
-        for challenger in self._problem.challengers[start : start + count]:
-            self._let_try(challenger)
+        """Try the candidates ``start`` to ``start + count - 1``."""
+        for candidate in self._problem.candidates[start : start + count]:
+            self._try(candidate)
 
     def values(self) -> Any:
-        """What has won so far, as NumPy."""
+        """The best so far, as NumPy."""
         mean = self._pairs[0][0]
-        self._do("average", *self._holder, mean)
+        self._do("average", *self._best, mean)
         return self._download(mean)
 
     def snapshot(self) -> Smoothed:
-        """What has won so far, and its noise, as NumPy."""
-        errors = self._standard_error(self._holder), self._standard_error(self._halves)
+        """The best so far, and its noise, as NumPy."""
+        errors = self._standard_error(self._best), self._standard_error(self._halves)
         return Smoothed(self.values(), self._download(self._scales), *errors)
 
     def close(self) -> None:
         """Let the arrays go."""
         self._pairs.clear()
         self._segments = self._limit = self._scales = self._reference = self._difference = None
-        self._halves = self._holder = None
+        self._halves = self._best = None
 
-    def _let_try(self, challenger: Challenger) -> None:
-        """Hand over to a challenger where its error is lower."""
-        noise, scale = np.float32(0.25 * self._problem.settings.smoothness), np.float32(challenger.scale_mm)
-        pilot, *rooms = self._pilot(self._halves, challenger.window, self._pairs)
-        judge = End("judge", (pilot, self._halves, self._holder, self._reference, noise, self._difference))
-        estimates = self._smooth(pilot, challenger.window, (rooms[0], rooms[1]), is_cut=self._is_cut, end=judge)
-        # what is said of estimates may cross the borders of labels: errors are alike on both sides
+    def _try(self, candidate: Candidate) -> None:
+        """Update the current best where the candidate's error is lower."""
+        noise, scale = np.float32(0.25 * self._problem.settings.smoothness), np.float32(candidate.scale_mm)
+        pilot, *rooms = self._pilot(self._halves, candidate.window, self._pairs)
+        comparison = Comparison(pilot, self._halves, self._best, self._reference, self._difference, noise)
+        estimates = self._smooth(
+            pilot, candidate.window, (rooms[0], rooms[1]), is_cut=self._is_cut, end=Pass("evaluate", (comparison,))
+        )
+        # errors may be smoothed across the borders of labels: they are alike on both sides
         masked, difference, room = self._problem.is_masked, self._difference, pilot[0]
-        weight = self._smooth(difference, challenger.evidence, (room, difference), is_cut=masked, end=End("decide"))
-        is_limited = self._limit is not None and not challenger.is_flat
+        weight = self._smooth(difference, candidate.evidence, (room, difference), is_cut=masked, end=Pass("decide"))
+        is_limited = self._limit is not None and not candidate.is_flat
         limit = self._limit if is_limited else self._reference  # which is not read then
-        hand_over = End("hand_over", (limit, np.int32(is_limited), scale, estimates, self._holder, self._scales))
+        update = Update(limit, estimates, self._best, self._scales, scale, np.int32(is_limited))
         other = difference if weight is room else room
-        self._smooth(weight, self._edge, (other, weight), is_cut=masked, end=hand_over)
+        self._smooth(weight, self._edge, (other, weight), is_cut=masked, end=Pass("update_best", (update,)))
 
     def _measure_reference(self) -> None:
         """What errors are relative to: the whole, smoothed without much bias, and above 0."""
@@ -149,7 +196,7 @@ class Tournament(ABC):
         self._do("average", *self._halves, whole)
         pilot, *rooms = self._pilot(whole, self._sloped, free[:3])
         estimate = self._smooth(
-            pilot, self._sloped, (rooms[0], rooms[1]), is_cut=self._is_cut, end=End("correct", (pilot,))
+            pilot, self._sloped, (rooms[0], rooms[1]), is_cut=self._is_cut, end=Pass("correct", (pilot,))
         )
         smoothed = self._smooth(estimate, self._smoother, (pilot, estimate), is_cut=masked)
         background = self._smooth(whole, self._background, (spare, whole), is_cut=masked)
@@ -178,9 +225,9 @@ class Tournament(ABC):
     def _windows(self) -> Iterator[tuple[Window, bool]]:
         """All windows that are smoothed with, and whether within segments."""
         masked = self._problem.is_masked
-        for challenger in self._problem.challengers:
-            yield challenger.window, self._is_cut
-            yield challenger.evidence, masked
+        for candidate in self._problem.candidates:
+            yield candidate.window, self._is_cut
+            yield candidate.evidence, masked
         yield self._sloped, self._is_cut
         for window in (self._smoother, self._background, self._edge, self._around):
             yield window, masked

@@ -1,5 +1,5 @@
 #pragma once
-// Smoothing along one axis, the counterpart of smoothing.py: same order of operations.
+// Smoothing along one axis, the counterpart of cpu.py: same order of operations.
 //
 // A thread has four voxels one after another in a line. What is done with a smoothed volume voxel by voxel is done where
 // its last axis is smoothed: end(place, smoothed) is called with the four values of each volume that is smoothed.
@@ -80,7 +80,7 @@ struct Along {
     }
 };
 
-constexpr int LEAN = 2; // voxels that a window may reach farther to one side than to the other, see smoothing.py
+constexpr int LEAN = 2; // voxels that a window may reach farther to one side than to the other, see cpu.py
 
 // A window along one axis. It ends where the segment of one label does, `below` and `above` voxels away, and LEAN voxels
 // farther from where it ends on the other side; gains and slopes make it whole again. Beyond its reach weights are 0, up

@@ -22,8 +22,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.io.mcx.jdata import shown
-from napari_gpubio.light.io.mcx.sections import Section, checked_numbers, checked_wholes
+from napari_gpubio.light.io.mcx.jdata import Section, checked_numbers, checked_wholes, shown
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]

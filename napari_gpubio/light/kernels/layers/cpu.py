@@ -1,15 +1,12 @@
 """Photons through layers on all CPU cores (Numba), the counterpart of ``gpu.py``; the physics is in ``packet.py``."""
 
-import numba
 import numpy as np
 
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.core.parallel import cpu_threads
+from napari_gpubio.core.jit import run_blocks, thread_count
 from napari_gpubio.light.kernels.layers.packet import trace_range
-from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem, per_mm
-from napari_gpubio.light.kernels.layers.tally import BatchTally, LayeredPartial
-
-_MOST_TALLY_BYTES = 512 << 20  # each thread has a tally of its own
+from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem, Scene, per_mm
+from napari_gpubio.light.kernels.layers.tally import BatchTally, LayerTally
 
 
 class Run:
@@ -19,8 +16,9 @@ class Run:
         self.device = device
         self.span = problem.batch_size
         self._problem = problem
-        self._done = LayeredPartial.empty(problem)
-        self._tallies = np.zeros((_threads(problem), problem.tally_size), np.uint64)
+        self._scene = scene_of(problem)
+        self._done = LayerTally.empty(problem)
+        self._tallies = np.zeros((problem.tallies(thread_count()), problem.tally_size), np.uint64)
 
     def bytes_per_item(self) -> int:
         """Nothing is kept for a single photon."""
@@ -28,21 +26,15 @@ class Run:
 
     def advance(self, start: int, count: int) -> None:
         """Trace the photons ``start`` to ``start + count - 1``, all of one batch."""
-        p, s = self._problem, self._problem.settings
-        with cpu_threads():
-            trace_range(
-                np.uint64(start), count, np.uint64(s.seed), p.layers, np.float32(p.medium.n_above),
-                np.float32(p.medium.n_below), p.first_layer, np.float32(1.0 - p.specular),
-                p.threshold, s.radial_bins, s.depth_bins, per_mm(s.dr_mm), per_mm(s.dz_mm),
-                p.cosines, s.edge == "collect", s.absorption, self._tallies, np.float32(SCALE),
-            )  # fmt: skip
-        fresh = LayeredPartial(p.batch_size, p.key)
+        p = self._problem
+        run_blocks(trace_range, len(self._tallies), np.uint64(start), count, self._scene, self._tallies)
+        fresh = LayerTally.empty(p)
         numbers = self._tallies.sum(axis=0, dtype=np.uint64)
         fresh.batches[start // self.span] = BatchTally([(start, start + count)], numbers)
         self._done.add(fresh, p)
         self._tallies[:] = 0
 
-    def snapshot(self) -> LayeredPartial:
+    def snapshot(self) -> LayerTally:
         """Tallies so far; the run goes on."""
         return self._done.copy()
 
@@ -50,10 +42,23 @@ class Run:
         """Nothing to free on the CPU."""
 
 
-def tally_bytes(problem: LayeredProblem) -> int:
-    """Bytes that the threads' tallies take."""
-    return 8 * problem.tally_size * _threads(problem)
-
-
-def _threads(problem: LayeredProblem) -> int:
-    return int(min(numba.get_num_threads(), max(1, _MOST_TALLY_BYTES // (8 * problem.tally_size))))
+def scene_of(problem: LayeredProblem) -> Scene:
+    """Everything that photons meet, as the kernels take it."""
+    p, s = problem, problem.settings
+    return Scene(
+        layers=p.layers,
+        n_above=np.float32(p.medium.n_above),
+        n_below=np.float32(p.medium.n_below),
+        first_layer=p.first_layer,
+        weight=np.float32(1.0 - p.specular),
+        threshold=p.threshold,
+        radial=s.radial_bins,
+        depth=s.depth_bins,
+        radial_per_mm=per_mm(s.dr_mm),
+        depth_per_mm=per_mm(s.dz_mm),
+        cosines=p.cosines,
+        collect=s.edge == "collect",
+        absorption=s.absorption,
+        scale=np.float32(SCALE),
+        seed=np.uint64(s.seed),
+    )

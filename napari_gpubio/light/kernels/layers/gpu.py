@@ -9,14 +9,28 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.device import Device, processor_count, to_host
-from napari_gpubio.core.kernels import kernel
+from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem, per_mm
-from napari_gpubio.light.kernels.layers.tally import BatchTally, LayeredPartial
+from napari_gpubio.light.kernels.layers.tally import BatchTally, LayerTally
 
 _SOURCE = Path(__file__).with_name("layers.cu")
 _THREADS = 256
 _BLOCKS_PER_PROCESSOR = 4  # 1024 threads, which the kernel's registers leave room for
 PILOT_PHOTONS = 10_000
+
+# The structs of the kernels' parameters, as in layers.cu.
+SCENE = struct_layout(
+    {"layers": POINTER, "layer_count": np.int32}
+    | dict.fromkeys(("n_above", "n_below", "weight", "threshold"), np.float32)
+    | dict.fromkeys(("first_layer", "radial", "depth", "angles"), np.int32)
+    | dict.fromkeys(("radial_per_mm", "depth_per_mm", "radial_end", "depth_end"), np.float32)
+    | {"cosines": POINTER, "seed": np.uint64}
+)
+BATCHES = struct_layout(
+    {"firsts": POINTER, "counts": POINTER, "counters": POINTER, "slots": np.int32, "tallies": POINTER}
+    | {"copies": np.int32, "tally_size": np.uint32, "scale": np.float32}
+    | {"cached_radial": np.int32, "cached_depth": np.int32}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +83,7 @@ class Run:
         self.device = device
         self._problem = problem
         self._variant = variant or Variant()
-        self._done = LayeredPartial.empty(problem)
+        self._done = LayerTally.empty(problem)
         self._busy = threading.Lock()  # a preview must not see half a chunk
         self._shape = self._variant.shape
         share = -(-problem.batch_count // sharers)
@@ -77,6 +91,7 @@ class Run:
         self._processors = processor_count(device)
         with cupy.cuda.Device(device.indices[0]):
             self._layers, self._cosines = cupy.asarray(problem.layers), cupy.asarray(problem.cosines)
+            self._scene = struct(SCENE, layers=self._layers, cosines=self._cosines, **numbers_of(problem))
             self._tallies = cupy.zeros((problem.batch_count, problem.tally_size), np.uint64)
 
     def bytes_per_item(self) -> int:
@@ -97,16 +112,19 @@ class Run:
             self._trace(start, count, self._tallies[start // self._problem.batch_size :])
             cupy.cuda.get_current_stream().synchronize()
         for batch, part in self._parts(start, count):
-            self._done.add(LayeredPartial(self._problem.batch_size, self._problem.key, {batch: part}), self._problem)
+            self._done.add(
+                LayerTally(batch_size=self._problem.batch_size, key=self._problem.key, batches={batch: part}),
+                self._problem,
+            )
 
-    def snapshot(self) -> LayeredPartial:
+    def snapshot(self) -> LayerTally:
         """Tallies so far, as NumPy; the run goes on."""
         import cupy
 
         with self._busy, cupy.cuda.Device(self.device.indices[0]):
             tallies = {batch: to_host(self._tallies[batch]) for batch in self._done.batches}
             batches = {b: BatchTally(list(part.done), tallies[b]) for b, part in self._done.batches.items()}
-        return LayeredPartial(self._done.batch_size, self._done.key, batches)
+        return LayerTally(batch_size=self._done.batch_size, key=self._done.key, batches=batches)
 
     def close(self) -> None:
         """Let the device arrays go."""
@@ -148,15 +166,20 @@ class Run:
         copied = cupy.zeros((copies, len(ranges), p.tally_size), np.uint64)
         cached = self._shape if self._caches and self._shape is not None else None
         radial, depth = cached or (0, 0)
-        ends = (np.inf, np.inf) if s.edge == "collect" else (s.radial_bins, s.depth_bins)  # where A(r, z) ends
-        i, f, u = np.int32, np.float32, np.uint32
-        arguments = (
-            self._layers, i(len(p.medium.layers)), f(p.medium.n_above), f(p.medium.n_below), i(p.first_layer),
-            f(1.0 - p.specular), p.threshold, i(s.radial_bins), i(s.depth_bins), f(per_mm(s.dr_mm)),
-            f(per_mm(s.dz_mm)), f(ends[0]), f(ends[1]), self._cosines, i(s.angle_bins), np.uint64(s.seed), firsts,
-            counts, cupy.zeros(len(ranges), np.uint32), i(len(ranges)), copied, i(copies), u(p.tally_size),
-            f(SCALE), i(radial), i(depth),
-        )  # fmt: skip
+        counters = cupy.zeros(len(ranges), np.uint32)
+        batches = struct(
+            BATCHES,
+            firsts=firsts,
+            counts=counts,
+            counters=counters,
+            slots=len(ranges),
+            tallies=copied,
+            copies=copies,
+            tally_size=p.tally_size,
+            scale=SCALE,
+            cached_radial=radial,
+            cached_depth=depth,
+        )
         blocks = min(self._processors * _BLOCKS_PER_PROCESSOR, -(-count // _THREADS))
         chosen = {"CACHE": cached is not None, "HISTORY": self._variant.history, "ABSORPTION": s.absorption}
         defines = (f"THREADS={_THREADS}", *(f"{name}={int(value)}" for name, value in chosen.items()))
@@ -165,9 +188,31 @@ class Run:
         shared = 8 * radial * depth
         if shared:  # more than a kernel gets unasked, together with what it has itself
             launched.max_dynamic_shared_size_bytes = shared
-        launched((blocks,), (_THREADS,), arguments, shared_mem=shared)
+        launched((blocks,), (_THREADS,), (self._scene, batches), shared_mem=shared)
         for copy in copied:
             tallies[: len(ranges)] += copy
+
+
+def numbers_of(problem: LayeredProblem) -> dict[str, Any]:
+    """Numbers of a `SCENE`."""
+    p, s = problem, problem.settings
+    ends = (np.inf, np.inf) if s.edge == "collect" else (s.radial_bins, s.depth_bins)  # where A(r, z) ends
+    return {
+        "layer_count": len(p.medium.layers),
+        "n_above": p.medium.n_above,
+        "n_below": p.medium.n_below,
+        "weight": 1.0 - p.specular,
+        "threshold": p.threshold,
+        "first_layer": p.first_layer,
+        "radial": s.radial_bins,
+        "depth": s.depth_bins,
+        "angles": s.angle_bins,
+        "radial_per_mm": per_mm(s.dr_mm),
+        "depth_per_mm": per_mm(s.dz_mm),
+        "radial_end": ends[0],
+        "depth_end": ends[1],
+        "seed": s.seed,
+    }
 
 
 def hot_corner(absorbed: npt.NDArray[Any], cells: int) -> tuple[int, int]:

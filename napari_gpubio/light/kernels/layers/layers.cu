@@ -22,55 +22,77 @@
 // before those that wait are served; rounds after which the living packets of a block are gathered.
 enum { RESIDENT = 1024, PATIENCE = 96, PACK_AFTER = 64 };
 enum { LAYER_NUMBERS = 7 };
-typedef unsigned long long word;
+using word = unsigned long long;
 
 struct Layer { float share, per_mut, mut, g, n, thickness, top; };
 
 struct Packet {
     float x, y, z;  // mm; z from the top of the layer
     Vector u;
-    float w, booked, s;  // weight, what of it the layer's tally has been told, optical depth to go
+    float w, booked, s;  // weight, what of it the layer's tally knows of, optical depth to go
     int layer, slot;     // and the batch
     unsigned int dither;
     Xoshiro random;
 };
 
-// The layers and the grid.
+// The layers, and the bins of the tally. As SCENE in gpu.py.
 struct Scene {
-    const float* __restrict__ layers;
+    const float* layers;
     int layer_count;
     float n_above, n_below;
     float weight, threshold;  // of a packet at its start, and that below which it plays roulette
     int first_layer, radial, depth, angles;
     float radial_per_mm, depth_per_mm, radial_end, depth_end;  // bins per mm, and where A(r, z) ends
-    const float* __restrict__ cosines;  // of the edges of the angular bins, falling from 1 to 0
-
-    __device__ __forceinline__ Layer layer(int index) const
-    {
-        const float* row = layers + LAYER_NUMBERS * index;
-        return Layer{row[0], row[1], row[2], row[3], row[4], row[5], row[6]};
-    }
-
-    __device__ __forceinline__ int radial_bin(float r) const { return (int)fminf(r, (float)(radial - 1)); }
-    __device__ __forceinline__ int depth_bin(float t) const { return (int)fminf(t, (float)(depth - 1)); }
-
-    __device__ __forceinline__ int angle_bin(float cosine) const
-    {
-        int low = 0, high = angles - 1;
-        while (low < high) {
-            const int middle = (low + high + 1) / 2;
-            if (cosines[middle] >= cosine) low = middle;
-            else high = middle - 1;
-        }
-        return low;
-    }
-
-    // Where the parts of a tally begin, behind A(r, z).
-    __device__ __forceinline__ int reflected_at() const { return ABSORPTION ? radial * depth : 0; }
-    __device__ __forceinline__ int transmitted_at() const { return reflected_at() + radial * angles; }
-    __device__ __forceinline__ int layers_at() const { return transmitted_at() + radial * angles; }
-    __device__ __forceinline__ int roulette_at() const { return layers_at() + layer_count; }
+    const float* cosines;  // of the edges of the angular bins, falling from 1 to 0
+    word seed;
 };
+
+// Batches of photons, each with copies of its tally, lest all photons add to the same few bins; blocks share them out. As
+// BATCHES in gpu.py.
+struct Batches {
+    const word* firsts;  // first photon of each
+    const unsigned int* counts;
+    unsigned int* counters;  // of photons that threads have taken
+    int slots;
+    word* tallies;
+    int copies;
+    unsigned int tally_size;
+    float scale;
+    int cached_radial, cached_depth;
+};
+
+__device__ __forceinline__ Layer layer_at(const Scene& scene, int index)
+{
+    const float* row = scene.layers + LAYER_NUMBERS * index;
+    return Layer{__ldg(row), __ldg(row + 1), __ldg(row + 2), __ldg(row + 3), __ldg(row + 4), __ldg(row + 5),
+                 __ldg(row + 6)};
+}
+
+__device__ __forceinline__ int radial_bin(const Scene& scene, float r) { return (int)fminf(r, (float)(scene.radial - 1)); }
+__device__ __forceinline__ int depth_bin(const Scene& scene, float t) { return (int)fminf(t, (float)(scene.depth - 1)); }
+
+__device__ __forceinline__ int angle_bin(const Scene& scene, float cosine)
+{
+    int low = 0, high = scene.angles - 1;
+    while (low < high) {
+        const int middle = (low + high + 1) / 2;
+        if (__ldg(scene.cosines + middle) >= cosine) low = middle;
+        else high = middle - 1;
+    }
+    return low;
+}
+
+// Where the parts of a tally begin, behind A(r, z).
+__device__ __forceinline__ int reflected_at(const Scene& scene) { return ABSORPTION ? scene.radial * scene.depth : 0; }
+__device__ __forceinline__ int transmitted_at(const Scene& scene)
+{
+    return reflected_at(scene) + scene.radial * scene.angles;
+}
+__device__ __forceinline__ int layers_at(const Scene& scene)
+{
+    return transmitted_at(scene) + scene.radial * scene.angles;
+}
+__device__ __forceinline__ int roulette_at(const Scene& scene) { return layers_at(scene) + scene.layer_count; }
 
 // The tally of one batch. The corner of A(r, z) of `cached_radial` x `cached_depth` bins lies in shared memory, where
 // two words of 32 bits make up a bin, since shared memory adds those in one go; a place there is negative.
@@ -111,10 +133,10 @@ struct Tally {
     }
 };
 
-__device__ __forceinline__ Packet launched(const Scene& scene, word seed, word item, int slot)
+__device__ __forceinline__ Packet launched(const Scene& scene, word item, int slot)
 {
     Packet photon{};
-    photon.random.begin(seed, item);
+    photon.random.begin(scene.seed, item);
     photon.u = Vector{0.0f, 0.0f, 1.0f};
     photon.w = photon.booked = scene.weight;
     photon.s = minus_log(photon.random.uniform());
@@ -136,10 +158,10 @@ __device__ __forceinline__ bool stays(const Packet& photon, const Layer& m)
     return m.mut > 0.0f && photon.s * m.per_mut * fabsf(photon.u.z) < room(photon, m);
 }
 
-// Tell the layer's tally what the packet has left in the layer.
+// Add what the packet has left in the layer to the layer's tally.
 __device__ __forceinline__ void book(const Scene& scene, const Tally& tally, Packet* photon)
 {
-    tally.add(scene.layers_at() + photon->layer, quanta((photon->booked - photon->w) * tally.scale, &photon->dither));
+    tally.add(layers_at(scene) + photon->layer, quanta((photon->booked - photon->w) * tally.scale, &photon->dither));
     photon->booked = photon->w;
 }
 
@@ -150,7 +172,7 @@ __device__ __forceinline__ bool survives(const Scene& scene, const Tally& tally,
     const bool alive = photon->random.uniform() < SURVIVAL;
     const float change = alive ? photon->w * (1.0f / SURVIVAL - 1.0f) : photon->w;
     const word amount = quanta(change * tally.scale, &photon->dither);
-    tally.add(scene.roulette_at(), alive ? 0ull - amount : amount);
+    tally.add(roulette_at(scene), alive ? 0ull - amount : amount);
     photon->w += change;
     photon->booked = photon->w;
     return alive;
@@ -170,7 +192,7 @@ __device__ __forceinline__ bool scatter(const Scene& scene, Tally* tally, Packet
     const float t = (m.top + photon->z) * scene.depth_per_mm;
     const unsigned int amount = quanta(absorbed * tally->scale, &photon->dither);
     if (r < scene.radial_end && t < scene.depth_end) {
-        tally->absorb(scene, scene.radial_bin(r), scene.depth_bin(t), amount);
+        tally->absorb(scene, radial_bin(scene, r), depth_bin(scene, t), amount);
     }
 #else
     photon->dither = redithered(photon->dither);  // so that the rest is the same with and without the map
@@ -194,7 +216,7 @@ __device__ __forceinline__ bool cross(const Scene& scene, const Tally& tally, Pa
     photon->s = photon->s - length * m->mut;
     const int behind = down ? photon->layer + 1 : photon->layer - 1;
     const bool outside = behind < 0 || behind >= scene.layer_count;
-    const float n2 = outside ? (down ? scene.n_below : scene.n_above) : scene.layers[LAYER_NUMBERS * behind + 4];
+    const float n2 = outside ? (down ? scene.n_below : scene.n_above) : __ldg(scene.layers + LAYER_NUMBERS * behind + 4);
     float ct = fabsf(photon->u.z);
     if (n2 != m->n) {
         const float reflectance = fresnel(fabsf(photon->u.z), m->n, n2, &ct);
@@ -207,40 +229,31 @@ __device__ __forceinline__ bool cross(const Scene& scene, const Tally& tally, Pa
     }
     book(scene, tally, photon);
     if (outside) {
-        const int r = scene.radial_bin(sqrtf(photon->x * photon->x + photon->y * photon->y) * scene.radial_per_mm);
-        const int at = (down ? scene.transmitted_at() : scene.reflected_at()) + r * scene.angles + scene.angle_bin(ct);
+        const int r = radial_bin(scene, sqrtf(photon->x * photon->x + photon->y * photon->y) * scene.radial_per_mm);
+        const int at = (down ? transmitted_at(scene) : reflected_at(scene)) + r * scene.angles + angle_bin(scene, ct);
         tally.add(at, quanta(photon->w * tally.scale, &photon->dither));
         return false;
     }
     photon->layer = behind;
-    *m = scene.layer(behind);
+    *m = layer_at(scene, behind);
     photon->z = down ? 0.0f : m->thickness;
     return true;
 }
 
-#define SCENE_AND_TALLIES                                                                                              \
-    const float *__restrict__ layers, int layer_count, float n_above, float n_below, int first_layer, float weight,    \
-        float threshold, int radial, int depth, float radial_per_mm, float depth_per_mm, float radial_end,             \
-        float depth_end, const float *__restrict__ cosines, int angles, word seed, const word *__restrict__ firsts,    \
-        const unsigned int *__restrict__ counts, unsigned int *counters, int slots, word *tallies, int copies,         \
-        unsigned int tally_size, float scale, int cached_radial, int cached_depth
-
-// A batch has several copies of its tally, lest all photons add to the same few bins; blocks share them out.
-#define TALLY_OF(slot) tallies + ((size_t)((int)blockIdx.x % copies * slots) + (slot)) * tally_size
-
-#define SCENE                                                                                                          \
-    Scene{layers, layer_count, n_above, n_below, weight, threshold, first_layer, radial, depth, angles, radial_per_mm, \
-          depth_per_mm, radial_end, depth_end, cosines}
+__device__ __forceinline__ word* tally_of(const Batches& batches, int slot)
+{
+    const size_t copy = (int)blockIdx.x % batches.copies;
+    return batches.tallies + (copy * batches.slots + slot) * batches.tally_size;
+}
 
 // One photon after another: what trace_layers does, plainly.
-extern "C" __global__ void __launch_bounds__(THREADS) trace_simply(SCENE_AND_TALLIES)
+extern "C" __global__ void __launch_bounds__(THREADS) trace_simply(const Scene scene, const Batches batches)
 {
-    const Scene scene = SCENE;
-    for (int slot = 0; slot < slots; ++slot) {
-        Tally tally{TALLY_OF(slot), scale, nullptr, 0, 0, 0, 0ull};
-        for (unsigned int i = blockIdx.x * blockDim.x + threadIdx.x; i < counts[slot]; i += gridDim.x * blockDim.x) {
-            Packet photon = launched(scene, seed, firsts[slot] + i, slot);
-            Layer m = scene.layer(photon.layer);
+    for (int slot = 0; slot < batches.slots; ++slot) {
+        Tally tally{tally_of(batches, slot), batches.scale, nullptr, 0, 0, 0, 0ull};
+        for (unsigned int i = blockIdx.x * blockDim.x + threadIdx.x; i < batches.counts[slot]; i += gridDim.x * blockDim.x) {
+            Packet photon = launched(scene, batches.firsts[slot] + i, slot);
+            Layer m = layer_at(scene, photon.layer);
             while (stays(photon, m) ? scatter(scene, &tally, &photon, m) : cross(scene, tally, &photon, &m)) {}
         }
         tally.flush();
@@ -263,20 +276,20 @@ __device__ __forceinline__ bool packed(Packet* own, bool alive, int living)
 
 // With a cache, each block works on the photons of one batch (`slot`) after another, so that the cache holds those of
 // one batch only. Without, each thread does.
-extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT / THREADS) trace_layers(SCENE_AND_TALLIES)
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT / THREADS)
+trace_layers(const Scene scene, const Batches batches)
 {
     unsigned int* cache = nullptr;
 #if CACHE
     extern __shared__ unsigned int bins[];
-    const int cached = cached_radial * cached_depth;
+    const int cached = batches.cached_radial * batches.cached_depth;
     for (int i = threadIdx.x; i < 2 * cached; i += blockDim.x) bins[i] = 0u;
     __syncthreads();
     cache = bins;
 #endif
-    const Scene scene = SCENE;
-    for (int first_turn = 0; first_turn < (CACHE ? slots : 1); ++first_turn) {
-        int slot = (int)((blockIdx.x + first_turn) % slots), left = CACHE ? 1 : slots;  // batches to take photons of
-        Tally tally{TALLY_OF(slot), scale, cache, cached_radial, cached_depth, 0, 0ull};
+    for (int first_turn = 0; first_turn < (CACHE ? batches.slots : 1); ++first_turn) {
+        int slot = (int)((blockIdx.x + first_turn) % batches.slots), left = CACHE ? 1 : batches.slots;  // batches to take photons of
+        Tally tally{tally_of(batches, slot), batches.scale, cache, batches.cached_radial, batches.cached_depth, 0, 0ull};
         Packet photon{};
         Layer m{};
         bool alive = false, packing = false;
@@ -284,16 +297,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT / THREADS) trace_
         for (;;) {
             while (packing ? threads_with(alive) && rounds-- > 0 : !threads_with(left == 0)) {
                 if (!alive && left > 0) {
-                    const unsigned int taken = atomicAdd(counters + slot, 1u);
-                    if (taken < counts[slot]) {
-                        photon = launched(scene, seed, firsts[slot] + taken, slot);
-                        m = scene.layer(photon.layer);
+                    const unsigned int taken = atomicAdd(batches.counters + slot, 1u);
+                    if (taken < batches.counts[slot]) {
+                        photon = launched(scene, batches.firsts[slot] + taken, slot);
+                        m = layer_at(scene, photon.layer);
                         alive = true;
                     } else {  // on to the next batch
                         tally.flush();
                         if (--left > 0) {
-                            slot = slot + 1 == slots ? 0 : slot + 1;
-                            tally.words = TALLY_OF(slot);
+                            slot = slot + 1 == batches.slots ? 0 : slot + 1;
+                            tally.words = tally_of(batches, slot);
                         }
                     }
                 }
@@ -317,14 +330,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT / THREADS) trace_
             if ((living + 31) / 32 >= busy) continue;
             busy = (living + 31) / 32;
             alive = packed(&photon, alive, living);
-            m = scene.layer(photon.layer);
-            tally.words = TALLY_OF(photon.slot);
+            m = layer_at(scene, photon.layer);
+            tally.words = tally_of(batches, photon.slot);
         }
 #if CACHE
         for (int i = threadIdx.x; i < cached; i += blockDim.x) {
             const word gathered = (word)cache[2 * i + 1] << 32 | cache[2 * i];
             if (!gathered) continue;
-            tally.add(i / cached_depth * depth + i % cached_depth, gathered);
+            tally.add(i / batches.cached_depth * scene.depth + i % batches.cached_depth, gathered);
             cache[2 * i] = cache[2 * i + 1] = 0u;
         }
         __syncthreads();

@@ -6,10 +6,10 @@ left of it goes on behind; at the end of a whole step a share mu_a / (mu_a + mu_
 
 import math
 
-import numba as nb
 import numpy as np
 
 from napari_gpubio.core.fastmath import minus_log, turn
+from napari_gpubio.core.jit import helper, kernel, leaf
 from napari_gpubio.core.xoshiro import next_bits, stream, uniform
 from napari_gpubio.light.kernels.physics import (
     GAIN,
@@ -24,10 +24,9 @@ from napari_gpubio.light.kernels.physics import (
 )
 
 _F, _L = np.float32, np.uint64
-LAYER_NUMBERS = 7  # mu_a / mu_t, 1 / mu_t, mu_t, g, n, thickness, depth of the top
 
 
-@nb.njit(inline="always")
+@leaf
 def angle_bin(cosines, cosine):
     """Bin of an angle by its cosine; `cosines` are those of the bins' edges, falling from 1 to 0."""
     low, high = 0, len(cosines) - 2
@@ -40,46 +39,45 @@ def angle_bin(cosines, cosine):
     return low
 
 
-@nb.njit(inline="always")
+@leaf
 def radial_bin(x, y, per_mm, bins):
     """Bin of a radius; the last one holds everything beyond."""
-    return int(min(math.sqrt(x * x + y * y) * per_mm, _F(bins - 1)))
+    return np.int64(min(math.sqrt(x * x + y * y) * per_mm, _F(bins - 1)))
 
 
-@nb.njit(nogil=True)
-def trace(
-    item, seed, layers, n_above, n_below, first_layer, weight, threshold, radial, depth, radial_per_mm, depth_per_mm,
-    cosines, collect, absorption, tally, scale,
-):  # fmt: skip
+@leaf
+def layer_at(layers, index):
+    """One row of the table: mu_a / mu_t, 1 / mu_t, mu_t, g, n, thickness, depth of the top."""
+    return (
+        layers[index, 0], layers[index, 1], layers[index, 2], layers[index, 3], layers[index, 4], layers[index, 5],
+        layers[index, 6],
+    )  # fmt: skip
+
+
+@helper
+def trace(item, scene, tally):
     """Trace one photon from its start to its end and add to a tally.
 
     Parameters
     ----------
-    item, seed
-        Global index of the photon, and the seed (uint64).
-    layers
-        The table of layers, shape (L, LAYER_NUMBERS).
-    first_layer, weight
-        Where the photon starts, and its weight there.
-    radial, depth
-        Number of bins; ``radial_per_mm`` and ``depth_per_mm`` of them lie in a mm.
-    cosines
-        Of the edges of the angular bins, falling.
-    collect, absorption
-        Whether absorption beyond the grid goes to the outermost bins; whether A(r, z) is tallied at all.
+    item
+        Global index of the photon (uint64).
+    scene
+        See `Scene`.
     tally
         A(r, z), R(r, a), T(r, a), absorption by layer, and the balance of Russian roulette, flat.
     """
-    angles = len(cosines) - 1
-    reflected_at = radial * depth if absorption else 0
+    layers, scale, radial, depth = scene.layers, scene.scale, scene.radial, scene.depth
+    angles = len(scene.cosines) - 1
+    reflected_at = radial * depth if scene.absorption else 0
     transmitted_at = reflected_at + radial * angles
     layers_at = transmitted_at + radial * angles
     roulette_at = layers_at + len(layers)
     x, y, z = ZERO, ZERO, ZERO
     ux, uy, uz = ZERO, ZERO, ONE
-    w, booked, layer = weight, weight, first_layer
-    share, per_mut, mut, g, n, thickness, top = layers[layer]
-    chance, state = uniform(stream(seed, item))
+    w, booked, layer = scene.weight, scene.weight, scene.first_layer
+    share, per_mut, mut, g, n, thickness, top = layer_at(layers, layer)
+    chance, state = uniform(stream(scene.seed, item))
     s = minus_log(chance)
     dither, state = next_bits(state)
     while True:
@@ -91,12 +89,12 @@ def trace(
             z = min(max(z, ZERO), thickness)
             absorbed = w * share
             w -= absorbed
-            if absorption:
-                r = math.sqrt(x * x + y * y) * radial_per_mm
-                t = (top + z) * depth_per_mm
+            if scene.absorption:
+                r = math.sqrt(x * x + y * y) * scene.radial_per_mm
+                t = (top + z) * scene.depth_per_mm
                 amount, dither = quanta(absorbed * scale, dither)
-                if collect or (r < _F(radial) and t < _F(depth)):
-                    cell = int(min(r, _F(radial - 1))) * depth + int(min(t, _F(depth - 1)))
+                if scene.collect or (r < _F(radial) and t < _F(depth)):
+                    cell = np.int64(min(r, _F(radial - 1))) * depth + np.int64(min(t, _F(depth - 1)))
                     tally[cell] += _L(amount)
             else:  # so that the rest is the same with and without the map
                 dither = redithered(dither)
@@ -106,7 +104,7 @@ def trace(
             ux, uy, uz = turned(ux, uy, uz, scattering_cosine(g, chance), cp, sp)
             chance, state = uniform(state)
             s = minus_log(chance)
-            if w >= threshold:
+            if w >= scene.threshold:
                 continue
             amount, dither = quanta((booked - w) * scale, dither)
             tally[layers_at + layer] += _L(amount)
@@ -129,7 +127,7 @@ def trace(
         s = s - to_face * mut
         behind = layer + 1 if down else layer - 1
         outside = behind < 0 or behind >= len(layers)
-        n2 = (n_below if down else n_above) if outside else layers[behind, 4]
+        n2 = (scene.n_below if down else scene.n_above) if outside else layers[behind, 4]
         ct = abs(uz)
         if n2 != n:
             reflectance, ct = fresnel(abs(uz), n, n2)
@@ -144,24 +142,17 @@ def trace(
         booked = w
         if outside:
             amount, dither = quanta(w * scale, dither)
-            place = radial_bin(x, y, radial_per_mm, radial) * angles + angle_bin(cosines, ct)
+            place = radial_bin(x, y, scene.radial_per_mm, radial) * angles + angle_bin(scene.cosines, ct)
             tally[(transmitted_at if down else reflected_at) + place] += _L(amount)
             return
         layer = behind
-        share, per_mut, mut, g, n, thickness, top = layers[layer]
+        share, per_mut, mut, g, n, thickness, top = layer_at(layers, layer)
         z = ZERO if down else thickness
 
 
-@nb.njit(parallel=True, nogil=True, cache=True)
-def trace_range(
-    first, count, seed, layers, n_above, n_below, first_layer, weight, threshold, radial, depth, radial_per_mm,
-    depth_per_mm, cosines, collect, absorption, tallies, scale,
-):  # fmt: skip
-    """Trace the photons ``first`` to ``first + count - 1``, one part of them for each row of ``tallies``."""
-    blocks = len(tallies)
-    for b in nb.prange(blocks):
-        for i in range(b * count // blocks, (b + 1) * count // blocks):
-            trace(
-                _L(first + _L(i)), seed, layers, n_above, n_below, first_layer, weight, threshold, radial, depth,
-                radial_per_mm, depth_per_mm, cosines, collect, absorption, tallies[b], scale,
-            )  # fmt: skip
+@kernel
+def trace_range(start, stop, first, count, scene, tallies):
+    """Trace what the rows ``start`` to ``stop - 1`` of ``tallies`` get of ``count`` photons from ``first`` on."""
+    for b in range(start, stop):
+        for i in range(b * count // len(tallies), (b + 1) * count // len(tallies)):
+            trace(_L(first + _L(i)), scene, tallies[b])

@@ -4,23 +4,67 @@ import hashlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.light.kernels.layers.packet import LAYER_NUMBERS
 from napari_gpubio.light.layers.model import THICKEST_MM, LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.light.tallies import BatchedProblem
 
+LAYER_NUMBERS = 7  # mu_a / mu_t, 1 / mu_t, mu_t, g, n, thickness, depth of the top
 SCALE = 2.0**31  # quanta of a tally per photon weight: an entry fits in 32 bits, those of 2^32 photons in 63
 
+_MOST_CPU_BYTES = 512 << 20  # each thread has a tally of its own
 _MOST_TALLIES, _COPIED_BYTES = 32, 256 << 20  # of the batches that a GPU traces together
 LEAST_WEIGHT = 1e-30  # of a packet; less is nothing
 
 
+class Scene(NamedTuple):
+    """What a photon meets, and the bins of the tally, as the CPU kernels take them.
+
+    Parameters
+    ----------
+    layers
+        The table of layers, shape (L, LAYER_NUMBERS).
+    n_above, n_below
+        Refractive indices outside.
+    first_layer, weight
+        Where photons start, and their weight there.
+    threshold
+        Weight below which packets play roulette.
+    radial, depth, radial_per_mm, depth_per_mm
+        Number of bins, and how many of them lie in a mm.
+    cosines
+        Of the edges of the angular bins, falling.
+    collect, absorption
+        Whether absorption beyond the grid goes to the outermost bins; whether A(r, z) is tallied at all.
+    scale
+        Quanta of a tally per photon weight.
+    seed
+        Of the random numbers, uint64.
+    """
+
+    layers: npt.NDArray[np.float32]
+    n_above: np.float32
+    n_below: np.float32
+    first_layer: int
+    weight: np.float32
+    threshold: np.float32
+    radial: int
+    depth: int
+    radial_per_mm: np.float32
+    depth_per_mm: np.float32
+    cosines: npt.NDArray[np.float32]
+    collect: bool
+    absorption: bool
+    scale: np.float32
+    seed: np.uint64
+
+
 @dataclass(frozen=True, eq=False)
-class LayeredProblem:
+class LayeredProblem(BatchedProblem):
     """What a photon needs to know.
 
     Parameters
@@ -34,10 +78,6 @@ class LayeredProblem:
     medium: LayeredMedium
     settings: LayeredSettings
     batch_size: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.batch_size:
-            object.__setattr__(self, "batch_size", max(1, self.settings.photons // self.settings.batches))
 
     @cached_property
     def layers(self) -> npt.NDArray[np.float32]:
@@ -90,16 +130,7 @@ class LayeredProblem:
         """Numbers of a tally: the maps, absorption by layer, and the balance of Russian roulette."""
         return self.absorption_cells + 2 * self.angular_cells + len(self.medium.layers) + 1
 
-    # -- batches --------------------------------------------------------------------------------------------------
-
-    @property
-    def batch_count(self) -> int:
-        """Number of batches; the last may lack photons."""
-        return -(-self.settings.photons // self.batch_size)
-
-    def batch_range(self, batch: int) -> tuple[int, int]:
-        """First photon of a batch, and the one behind its last."""
-        return batch * self.batch_size, min((batch + 1) * self.batch_size, self.settings.photons)
+    # -- memory ---------------------------------------------------------------------------------------------------
 
     @cached_property
     def key(self) -> str:
@@ -117,6 +148,10 @@ class LayeredProblem:
     def resident_bytes(self) -> int:
         """Bytes of a tally for each batch."""
         return 8 * self.tally_size * self.batch_count
+
+    def tallies(self, threads: int) -> int:
+        """Tallies that so many threads of a CPU share, as far as the memory goes."""
+        return int(min(threads, max(1, _MOST_CPU_BYTES // (8 * self.tally_size))))
 
     @property
     def gpu_bytes(self) -> int:

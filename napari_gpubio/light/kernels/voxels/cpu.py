@@ -1,18 +1,22 @@
-"""Photons through voxels on all CPU cores (Numba), the counterpart of ``gpu.py``; the physics is in ``photon.py``."""
+"""Photons through voxels on all CPU cores (Numba), the counterpart of ``gpu.py``; the physics is in ``trace.py``."""
 
-import numba
 import numpy as np
 
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.core.parallel import cpu_threads
-from napari_gpubio.light.kernels.voxels.fold import fold_batch
-from napari_gpubio.light.kernels.voxels.photon import DETECTED_NUMBERS, LEDGER
+from napari_gpubio.core.jit import run_blocks
+from napari_gpubio.light.kernels.voxels.fold import fold, writable
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.kernels.voxels.tally import CaughtPhotons, OpenBatch, Partial
-from napari_gpubio.light.kernels.voxels.trace import trace_range
-from napari_gpubio.light.scheduling import joined
+from napari_gpubio.light.kernels.voxels.structs import (
+    DETECTED_NUMBERS,
+    ENERGY_PARTS,
+    Scene,
+    Tallies,
+)
+from napari_gpubio.light.kernels.voxels.tally import DetectedList, OpenBatch, VoxelTally
+from napari_gpubio.light.kernels.voxels.trace import trace_photons
+from napari_gpubio.light.tallies import joined
 
-_BLOCKS_PER_THREAD = 4
+_PHOTONS_AT_LEAST = 16  # worth a call
 
 
 class Run:
@@ -22,9 +26,10 @@ class Run:
         self.device = device
         self.span = problem.batch_size
         self._problem = problem
-        self._whole = Partial.empty(problem)
+        self._whole = VoxelTally.empty(problem)
         self._tally = np.zeros(problem.tally_size, np.uint64)
-        self._ledger = np.zeros(LEDGER, np.uint64)
+        self._energy = np.zeros(ENERGY_PARTS, np.uint64)
+        self._scene = scene_of(problem)
         self._done: list[tuple[int, int]] = []
 
     def bytes_per_item(self) -> int:
@@ -42,7 +47,7 @@ class Run:
         if sum(b - a for a, b in self._done) == self.span:
             self._close(batch)
 
-    def snapshot(self) -> Partial:
+    def snapshot(self) -> VoxelTally:
         """Tallies so far, copied; the run goes on."""
         copy = self._whole.copy()
         if self._done:
@@ -53,38 +58,67 @@ class Run:
         """Nothing to free on the CPU."""
 
     def _trace(self, start: int, count: int) -> None:
-        p, settings = self._problem, self._problem.settings
+        p = self._problem
         capacity = count if p.detectors else 0
-        caught = np.zeros(1, np.int64)
+        detected = np.zeros(1, np.int64)
         photons = np.empty(capacity, np.uint64)
         numbers = np.empty((capacity, DETECTED_NUMBERS + p.media_rows), np.float32)
-        with cpu_threads():
-            trace_range(
-                np.uint64(start), count, min(count, numba.get_num_threads() * _BLOCKS_PER_THREAD),
-                np.uint64(settings.seed), (*p.size, *p.edges_mm), p.rows, p.media, p.mua, p.mus, p.faces,
-                settings.refraction, p.specular, np.float32(settings.roulette_threshold), p.gate_edges, p.kind,
-                p.source_numbers, p.pattern, p.pattern_columns, self._tally, p.gates * p.cells if p.halves > 1 else 0,
-                p.cells, np.float32(p.scale), self._ledger, np.float32(p.ledger_scale), self._whole.exits,
-                p.detector_numbers, caught, photons, numbers,
-            )  # fmt: skip
-        if found := int(caught[0]):
-            self._whole.caught.add(CaughtPhotons(photons[:found], numbers[:found]), settings.max_detected)
+        tallies = Tallies(
+            path=self._tally,
+            half_stride=p.gates * p.cells if p.halves > 1 else 0,
+            gate_stride=p.cells,
+            scale=np.float32(p.scale),
+            energy=self._energy,
+            energy_scale=np.float32(p.energy_scale),
+            exits=self._whole.exits,
+            detected=detected,
+            photons=photons,
+            numbers=numbers,
+        )
+        run_blocks(trace_photons, count, np.uint64(start), self._scene, tallies, least=_PHOTONS_AT_LEAST)
+        if found := int(detected[0]):
+            self._whole.detected.add(DetectedList(photons[:found], numbers[:found]), p.settings.max_detected)
 
     def _close(self, batch: int) -> None:
-        p = self._problem
-        energy = np.zeros(p.media_rows, np.uint64)
-        with cpu_threads():
-            fold_batch(
-                self._tally, p.cells, p.gates, p.halves, self._whole.sums, self._whole.squares, p.rows, p.media, p.mua,
-                p.energy_scale, energy,
-            )  # fmt: skip
-        self._whole.batches[batch] = np.concatenate([self._ledger, energy])
+        absorbed = fold(self._problem, self._tally, self._whole.sums, self._whole.squares)
+        self._whole.batches[batch] = np.concatenate([self._energy, absorbed])
         self._clear()
 
     def _open_batch(self) -> OpenBatch:
-        return OpenBatch(list(self._done), self._tally.copy(), self._ledger.copy())
+        return OpenBatch(list(self._done), self._tally.copy(), self._energy.copy())
 
     def _clear(self) -> None:
         self._tally[:] = 0
-        self._ledger[:] = 0
+        self._energy[:] = 0
         self._done = []
+
+
+def scene_of(problem: VoxelProblem) -> Scene:
+    """Everything that photons meet, as the kernels take it."""
+    p, s = problem, problem.settings
+    (nx, ny, nz), (hx, hy, hz) = p.size, p.edges_mm
+    return Scene(
+        nx=nx,
+        ny=ny,
+        nz=nz,
+        stride_x=(ny + 2) * (nz + 2),
+        stride_y=nz + 2,
+        hx=hx,
+        hy=hy,
+        hz=hz,
+        rows=writable(p.rows),
+        media=writable(p.media),
+        mua=writable(p.mua),
+        mus=writable(p.mus),
+        faces=p.faces,
+        refraction=s.refraction,
+        specular=p.specular,
+        threshold=np.float32(s.roulette_threshold),
+        edges=writable(p.gate_edges),
+        kind=p.kind,
+        source=writable(p.source_numbers),
+        pattern=writable(p.pattern),
+        columns=p.pattern_columns,
+        detectors=writable(p.detector_numbers),
+        seed=np.uint64(s.seed),
+    )

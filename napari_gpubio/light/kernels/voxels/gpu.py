@@ -6,18 +6,48 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from napari_gpubio.core.device import Device, processor_count, to_host
-from napari_gpubio.core.kernels import kernel
-from napari_gpubio.light.kernels.voxels.photon import DETECTED_NUMBERS, LEDGER
+from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.kernels.voxels.tally import CaughtPhotons, OpenBatch, Partial
-from napari_gpubio.light.scheduling import joined
+from napari_gpubio.light.kernels.voxels.structs import DETECTED_NUMBERS, ENERGY_PARTS
+from napari_gpubio.light.kernels.voxels.tally import DetectedList, OpenBatch, VoxelTally
+from napari_gpubio.light.tallies import joined
 
 _SOURCE = Path(__file__).with_name("voxels.cu")
 _THREADS = 128
 _BLOCKS_PER_PROCESSOR = 8  # 1024 threads each: what the kernel's registers leave room for
 FOLD_CELLS = 8  # voxels of a thread, as in the kernel
+_MOST = 2**32 - 1
+
+# The structs of the kernels' parameters, as in photon.cuh and voxels.cu.
+SCENE = struct_layout(
+    dict.fromkeys(("rows", "media", "mua", "mus"), POINTER)
+    | dict.fromkeys(("media_rows", "nx", "ny", "nz", "stride_x", "stride_y"), np.int32)
+    | dict.fromkeys(("hx", "hy", "hz"), np.float32)
+    | dict.fromkeys(("faces", "refraction", "specular"), np.int32)
+    | {"threshold": np.float32, "edges": POINTER, "gates": np.int32, "kind": np.int32}
+    | {"source": POINTER, "pattern": POINTER, "pattern_rows": np.int32, "pattern_columns": np.int32}
+    | {"detectors": POINTER, "detector_count": np.int32, "seed": np.uint64}
+)
+PHOTONS = struct_layout(
+    {"first": np.uint64, "count": np.uint32, "counter": POINTER}
+    | dict.fromkeys(("first_slot", "rest", "batch_size"), np.uint32)
+    | {"paths": POINTER}
+)
+TALLIES = struct_layout(
+    {"path": POINTER}
+    | dict.fromkeys(("copies", "slot_stride", "half_stride", "gate_stride"), np.uint32)
+    | {"scale": np.float32, "energy": POINTER, "energy_scale": np.float32, "exits": POINTER, "capacity": np.uint32}
+    | dict.fromkeys(("detected", "photons", "numbers"), POINTER)
+)
+FOLD = struct_layout(
+    {"path": POINTER, "batches": np.int32, "copies": np.uint32, "copy_stride": np.int64}
+    | dict.fromkeys(("cells", "gates", "halves"), np.int32)
+    | {"sums": POINTER, "squares": POINTER, "rows": POINTER, "media_rows": np.int32, "media": POINTER, "mua": POINTER}
+    | {"absorbed_scale": np.float64, "absorbed": POINTER}
+)
 
 
 class Run:
@@ -50,18 +80,18 @@ class Run:
         self._open: dict[int, list[tuple[int, int]]] = {}
         self._whole: set[int] = set()
         self._busy = threading.Lock()  # a preview must not see half a chunk
-        self._caught = CaughtPhotons.none(p)
+        self._detected = DetectedList.none(p)
         self._parts: dict[int, OpenBatch] = {}  # of batches that another run has begun or will finish
         self._processors = processor_count(device)
         with cupy.cuda.Device(device.indices[0]):
-            inputs = (p.rows, p.media, p.mua, p.mus, p.gate_edges, p.source_numbers, p.pattern, p.detector_numbers)
-            self._inputs = [cupy.asarray(array) for array in inputs]
+            self._inputs = {name: cupy.asarray(array) for name, array in inputs_of(problem).items()}
+            self._scene = struct(SCENE, **self._inputs, **numbers_of(problem))
             self._tally = cupy.zeros((self._slots, self._copies, p.tally_size), np.uint64)
             self._sums = cupy.zeros(p.tally_size, np.uint64)
             self._squares = cupy.zeros((p.square_gates * p.cells, 2), np.uint64)
             self._exits = cupy.zeros(p.exit_cells, np.uint64) if p.exit_cells else None
-            self._ledger = cupy.zeros((p.batch_count, LEDGER), np.uint64)
-            self._energy = cupy.zeros((p.batch_count, p.media_rows), np.uint64)
+            self._energy = cupy.zeros((p.batch_count, ENERGY_PARTS), np.uint64)
+            self._absorbed = cupy.zeros((p.batch_count, p.media_rows), np.uint64)
 
     def bytes_per_item(self) -> int:
         """Bytes of the list of detected photons that one photon may take."""
@@ -79,21 +109,21 @@ class Run:
                 self._fold(first, last - first)
             cupy.cuda.get_current_stream().synchronize()
 
-    def snapshot(self) -> Partial:
+    def snapshot(self) -> VoxelTally:
         """Tallies so far, as NumPy; the run goes on."""
         import cupy
 
         p = self._problem
         with self._busy, cupy.cuda.Device(self.device.indices[0]):
-            ledger, energy = to_host(self._ledger), to_host(self._energy)
-            part = Partial(
+            energy_parts, energy = to_host(self._energy), to_host(self._absorbed)
+            part = VoxelTally(
                 batch_size=p.batch_size,
                 key=p.key,
                 sums=to_host(self._sums),
                 squares=to_host(self._squares),
                 exits=np.zeros(0, np.uint64) if self._exits is None else to_host(self._exits),
-                caught=dataclasses.replace(self._caught),
-                batches={batch: np.concatenate([ledger[batch], energy[batch]]) for batch in self._whole},
+                detected=dataclasses.replace(self._detected),
+                batches={batch: np.concatenate([energy_parts[batch], energy[batch]]) for batch in self._whole},
                 open=dict(self._parts),
             )
             for batch in self._open:
@@ -102,20 +132,20 @@ class Run:
 
     def close(self) -> None:
         """Let the device arrays go."""
-        self._inputs = []
-        self._tally = self._sums = self._squares = self._exits = self._ledger = self._energy = None
+        self._inputs = {}
+        self._tally = self._sums = self._squares = self._exits = self._energy = self._absorbed = None
 
     def _open_batch(self, batch: int) -> OpenBatch:
 
-        tally, ledger = to_host(self._tally[batch % self._slots].sum(axis=0)), to_host(self._ledger[batch])
-        return OpenBatch(list(self._open[batch]), tally, ledger)
+        tally, energy_parts = to_host(self._tally[batch % self._slots].sum(axis=0)), to_host(self._energy[batch])
+        return OpenBatch(list(self._open[batch]), tally, energy_parts)
 
     def _set_aside(self, span: int) -> None:
         """Free the slots of batches that belong to another span: nobody will give this run the rest of them."""
         for batch in [b for b in self._open if b // self._slots != span]:
             self._parts[batch] = self._open_batch(batch)
             self._tally[batch % self._slots] = 0
-            self._ledger[batch] = 0
+            self._energy[batch] = 0
             del self._open[batch]
 
     def _touched(self, start: int, count: int) -> range:
@@ -134,50 +164,108 @@ class Run:
     def _trace(self, start: int, count: int) -> None:
         import cupy
 
-        p, s = self._problem, self._problem.settings
-        rows, media, mua, mus, edges, source, pattern, detectors = self._inputs
+        p = self._problem
         blocks = min(self._processors * _BLOCKS_PER_PROCESSOR, -(-count // _THREADS))
         capacity = count if p.detectors else 0
-        counters = cupy.zeros(2, np.uint32)  # photons taken, photons caught
+        counters = cupy.zeros(2, np.uint32)  # photons taken, photons detected
         photons = cupy.empty(max(1, capacity), np.uint64)
         numbers = cupy.empty((max(1, capacity), DETECTED_NUMBERS + p.media_rows), np.float32)
         paths = cupy.empty(max(1, blocks * _THREADS * p.media_rows if p.detectors else 0), np.float32)
         first_batch = start // self.span * self._slots
-        slot, rest = start // p.batch_size - first_batch, p.batch_size - start % p.batch_size  # of the first photon
-        most = 2**32 - 1
-        i, u, f, q = np.int32, np.uint32, np.float32, np.uint64
-        arguments = (
-            rows, media, mua if mua.size else None, mus if mus.size else None, *map(i, p.size), *map(f, p.edges_mm),
-            i(p.faces), i(s.refraction), i(p.specular), f(s.roulette_threshold), edges, i(p.gates), i(p.kind), source,
-            pattern, i(len(p.pattern) // p.pattern_columns), i(p.pattern_columns), q(s.seed), q(start),
-            u(count), counters, u(slot), u(self._copies), u(min(rest, most)), u(min(p.batch_size, most)), self._tally,
-            u(p.tally_size), u(p.gates * p.cells if p.halves > 1 else 0), u(p.cells), f(p.scale),
-            self._ledger[first_batch:], f(p.ledger_scale), self._exits, detectors if p.detectors else None,
-            i(len(p.detectors)), u(capacity), counters[1:], photons, numbers, i(p.media_rows), paths,
-        )  # fmt: skip
-        self._kernel("trace_photons", fast=True)((blocks,), (_THREADS,), arguments)
+        launched = struct(
+            PHOTONS,
+            first=start,
+            count=count,
+            counter=counters,
+            first_slot=start // p.batch_size - first_batch,
+            rest=min(p.batch_size - start % p.batch_size, _MOST),
+            batch_size=min(p.batch_size, _MOST),
+            paths=paths,
+        )
+        tallies = struct(
+            TALLIES,
+            path=self._tally,
+            copies=self._copies,
+            slot_stride=p.tally_size,
+            half_stride=p.gates * p.cells if p.halves > 1 else 0,
+            gate_stride=p.cells,
+            scale=p.scale,
+            energy=self._energy[first_batch:],
+            energy_scale=p.energy_scale,
+            exits=self._exits,
+            capacity=capacity,
+            detected=counters[1:],
+            photons=photons,
+            numbers=numbers,
+        )
+        self._kernel("trace_photons", fast=True)((blocks,), (_THREADS,), (self._scene, launched, tallies))
         if capacity and (found := int(counters[1])):
-            fresh = CaughtPhotons(to_host(photons[:found]), to_host(numbers[:found]))
-            self._caught.add(fresh, s.max_detected)
+            fresh = DetectedList(to_host(photons[:found]), to_host(numbers[:found]))
+            self._detected.add(fresh, p.settings.max_detected)
 
     def _fold(self, first: int, count: int) -> None:
         """Add whole batches, one after another in their slots, to the sums, and clear them."""
         p = self._problem
-        rows, media, mua, *_ = self._inputs
         grid = (-(-p.cells // (_THREADS * FOLD_CELLS)),)
-        i = np.int32
-        arguments = (
-            self._tally[first % self._slots :], i(count), np.uint32(self._copies), np.int64(p.tally_size), i(p.cells),
-            i(p.gates), i(p.halves), self._sums, self._squares, rows, i(p.media_rows), media,
-            mua if mua.size else None, np.float64(p.energy_scale), self._energy[first:],
-        )  # fmt: skip
-        self._kernel("fold_batches")(grid, (_THREADS,), arguments)
+        fold = struct(
+            FOLD,
+            path=self._tally[first % self._slots :],
+            batches=count,
+            copies=self._copies,
+            copy_stride=p.tally_size,
+            cells=p.cells,
+            gates=p.gates,
+            halves=p.halves,
+            sums=self._sums,
+            squares=self._squares,
+            rows=self._inputs["rows"],
+            media_rows=p.media_rows,
+            media=self._inputs["media"],
+            mua=self._inputs["mua"],
+            absorbed_scale=p.absorbed_scale,
+            absorbed=self._absorbed[first:],
+        )
+        self._kernel("fold_batches")(grid, (_THREADS,), (fold,))
         for batch in range(first, first + count):
             self._whole.add(batch)
             del self._open[batch]
 
     def _kernel(self, name: str, *, fast: bool = False) -> Any:
         return kernel(_SOURCE, name, defines=defines_of(self._problem), fast=fast)
+
+
+def inputs_of(problem: VoxelProblem) -> dict[str, npt.NDArray[Any]]:
+    """Arrays of a `SCENE`; those that are empty are not looked at."""
+    p = problem
+    arrays = {"rows": p.rows, "media": p.media, "mua": p.mua, "mus": p.mus, "edges": p.gate_edges}
+    return arrays | {"source": p.source_numbers, "pattern": p.pattern, "detectors": p.detector_numbers}
+
+
+def numbers_of(problem: VoxelProblem) -> dict[str, Any]:
+    """Numbers of a `SCENE`."""
+    p, s = problem, problem.settings
+    (nx, ny, nz), (hx, hy, hz) = p.size, p.edges_mm
+    return {
+        "media_rows": p.media_rows,
+        "nx": nx,
+        "ny": ny,
+        "nz": nz,
+        "stride_x": (ny + 2) * (nz + 2),
+        "stride_y": nz + 2,
+        "hx": hx,
+        "hy": hy,
+        "hz": hz,
+        "faces": p.faces,
+        "refraction": s.refraction,
+        "specular": p.specular,
+        "threshold": s.roulette_threshold,
+        "gates": p.gates,
+        "kind": p.kind,
+        "pattern_rows": len(p.pattern) // p.pattern_columns,
+        "pattern_columns": p.pattern_columns,
+        "detector_count": len(p.detectors),
+        "seed": s.seed,
+    }
 
 
 def defines_of(problem: VoxelProblem) -> tuple[str, ...]:

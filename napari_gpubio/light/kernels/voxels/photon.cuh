@@ -1,5 +1,6 @@
 #pragma once
-// One photon packet on its way through voxels. Counterpart: photon.py, same names, same order of operations.
+// Where a photon starts, where it enters the tissue, and how it gets from face to face. Counterpart: photon.py (and
+// structs.py for the numbers), same names, same order of operations.
 //
 // A position is a voxel (`cell`, an index into the grid padded by one voxel) and mm from its low corner (x, y, z).
 // Between two scattering events the packet goes straight; absorption is continuous along the path and is booked when a
@@ -11,7 +12,7 @@ enum FaceRule { DEFAULT = 0, ESCAPE = 1, FRESNEL = 2, MIRROR = 3, CYCLIC = 4 };
 enum SourceKind {
     PENCIL = 0, ISOTROPIC, CONE, FIBER, GAUSSIAN, DISK, PLANAR, PATTERN, LINE, CYLINDER, LAMBERTIAN
 };
-enum Ledger { SPECULAR = 0, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE, LEDGER };
+enum EnergyPart { SPECULAR = 0, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE, ENERGY_PARTS };
 enum { MEDIUM_NUMBERS = 8, SOURCE_NUMBERS = 16, DETECTOR_NUMBERS = 8, DETECTED_NUMBERS = 10 };
 
 #define NEVER 1e30f
@@ -26,39 +27,65 @@ __device__ __forceinline__ float slowness(float u)
 // the path (mm) after which absorption is booked at the latest.
 struct Medium { float mua, mus, g, n, free_path, per_n, reach; };
 
-// The padded volume of media rows and what belongs to it.
-struct Grid {
-    const LABEL* __restrict__ rows;
-    const float* __restrict__ media;
-    const float* __restrict__ mua;
-    const float* __restrict__ mus;
-    int nx, ny, nz, sx, sy;  // size without the rim, and strides with it
-    float hx, hy, hz;
-    int faces;
-
-    __device__ __forceinline__ float n_of(int row) const { return media[MEDIUM_NUMBERS * row + 3]; }
-
-    __device__ __forceinline__ Medium medium(int row, int cell) const
-    {
-        const float4* two = reinterpret_cast<const float4*>(media + MEDIUM_NUMBERS * row);
-        const float4 one = two[0], other = two[1];
-        Medium m{one.x, one.y, one.z, one.w, other.x, other.y, other.z};
-#if CONTINUOUS
-        m.mua = mua[cell];
-        m.mus = mus[cell];
-        m.free_path = 1.0f / fmaxf(m.mus, 1e-20f);
-        m.reach = 2.0f * (1.0f / fmaxf(m.mua, 1e-20f));
-#endif
-        return m;
-    }
-
-    __device__ __forceinline__ int stride(int axis) const { return axis == 0 ? sx : axis == 1 ? sy : 1; }
-
-    __device__ __forceinline__ int rule(int axis, bool forward) const
-    {
-        return faces >> (3 * (2 * axis + (forward ? 1 : 0))) & 7;
-    }
+// What a photon meets: the padded grid of media rows, boundaries, time gates, the source and the detectors. As SCENE in
+// gpu.py.
+struct Scene {
+    const LABEL* rows;  // of each voxel; the table of media, and coefficients of each voxel in continuous media
+    const float* media;
+    const float* mua;
+    const float* mus;
+    int media_rows;
+    int nx, ny, nz, stride_x, stride_y;  // size without the rim, and strides with it
+    float hx, hy, hz;  // voxel edges, mm
+    int faces;  // rules of the six faces, three bits each
+    int refraction, specular;
+    float threshold;  // weight below which packets play roulette
+    const float* edges;  // of the time gates as optical path, mm
+    int gates;
+    int kind;  // of the source, with its numbers
+    const float* source;
+    const float* pattern;
+    int pattern_rows, pattern_columns;
+    const float* detectors;
+    int detector_count;
+    unsigned long long seed;
 };
+
+__device__ __forceinline__ int row_at(const Scene& scene, int cell) { return __ldg(scene.rows + cell); }
+
+__device__ __forceinline__ float n_of(const Scene& scene, int row)
+{
+    return __ldg(scene.media + MEDIUM_NUMBERS * row + 3);
+}
+
+__device__ __forceinline__ Medium medium_at(const Scene& scene, int row, int cell)
+{
+    const float4* two = reinterpret_cast<const float4*>(scene.media + MEDIUM_NUMBERS * row);
+    const float4 one = __ldg(two), other = __ldg(two + 1);
+    Medium m{one.x, one.y, one.z, one.w, other.x, other.y, other.z};
+#if CONTINUOUS
+    m.mua = __ldg(scene.mua + cell);
+    m.mus = __ldg(scene.mus + cell);
+    m.free_path = 1.0f / fmaxf(m.mus, 1e-20f);
+    m.reach = 2.0f * (1.0f / fmaxf(m.mua, 1e-20f));
+#endif
+    return m;
+}
+
+__device__ __forceinline__ float edge_of(const Scene& scene, int axis)
+{
+    return axis == 0 ? scene.hx : axis == 1 ? scene.hy : scene.hz;
+}
+
+__device__ __forceinline__ int stride_of(const Scene& scene, int axis)
+{
+    return axis == 0 ? scene.stride_x : axis == 1 ? scene.stride_y : 1;
+}
+
+__device__ __forceinline__ int rule_of(int faces, int axis, bool forward)
+{
+    return faces >> (3 * (2 * axis + (forward ? 1 : 0))) & 7;
+}
 
 struct Packet { int cell, row; Vector p, u; float w; };
 
@@ -72,11 +99,11 @@ __device__ __forceinline__ void put(Vector* v, int axis, float value)
 }
 
 // Distance (mm) along the path to the voxel's face, and the axis of that face.
-__device__ __forceinline__ float to_face(const Grid& grid, Vector p, Vector u, int* axis)
+__device__ __forceinline__ float to_face(const Scene& scene, Vector p, Vector u, int* axis)
 {
-    const float tx = (u.x > 0.0f ? grid.hx - p.x : p.x) * slowness(u.x);
-    const float ty = (u.y > 0.0f ? grid.hy - p.y : p.y) * slowness(u.y);
-    const float tz = (u.z > 0.0f ? grid.hz - p.z : p.z) * slowness(u.z);
+    const float tx = (u.x > 0.0f ? scene.hx - p.x : p.x) * slowness(u.x);
+    const float ty = (u.y > 0.0f ? scene.hy - p.y : p.y) * slowness(u.y);
+    const float tz = (u.z > 0.0f ? scene.hz - p.z : p.z) * slowness(u.z);
     float nearest = tx;
     *axis = 0;
     if (ty < nearest) {
@@ -92,10 +119,10 @@ __device__ __forceinline__ float to_face(const Grid& grid, Vector p, Vector u, i
 
 __device__ __forceinline__ float within(float value, float high) { return fminf(fmaxf(value, 0.0f), high); }
 
-__device__ __forceinline__ Vector moved(const Grid& grid, Vector p, Vector u, float length)
+__device__ __forceinline__ Vector moved(const Scene& scene, Vector p, Vector u, float length)
 {
-    return Vector{within(p.x + length * u.x, grid.hx), within(p.y + length * u.y, grid.hy),
-                  within(p.z + length * u.z, grid.hz)};
+    return Vector{within(p.x + length * u.x, scene.hx), within(p.y + length * u.y, scene.hy),
+                  within(p.z + length * u.z, scene.hz)};
 }
 
 __device__ __forceinline__ Vector refracted(Vector u, int axis, float ct, float ratio)
@@ -103,4 +130,154 @@ __device__ __forceinline__ Vector refracted(Vector u, int axis, float ct, float 
     Vector v{u.x * ratio, u.y * ratio, u.z * ratio};
     put(&v, axis, part(u, axis) > 0.0f ? ct : -ct);
     return v;
+}
+
+// Where a photon starts (grid mm) and in which direction. The source: position, rows of the frame (width, height,
+// direction), two sizes, 1 - cosine of the opening.
+__device__ __forceinline__ void begin(const Scene& scene, Xoshiro* random, Vector* at, Vector* along)
+{
+    const int kind = scene.kind;
+    const float* const source = scene.source;
+    if (kind == PENCIL) {
+        *at = Vector{source[0], source[1], source[2]};
+        *along = Vector{source[9], source[10], source[11]};
+        return;
+    }
+    const float u0 = random->uniform(), u1 = random->uniform(), u2 = random->uniform();
+    float cp, sp;
+    turn(random->next(), &cp, &sp);
+    const float size = source[12], other = source[13];
+    float x = 0.0f, y = 0.0f, z = 0.0f;
+    if (kind == FIBER || kind == DISK || kind == LAMBERTIAN || kind == GAUSSIAN) {
+        const float r = kind == GAUSSIAN ? size * sqrtf(0.5f * minus_log(u0)) : size * sqrtf(u0);
+        x = r * cp;
+        y = r * sp;
+    } else if (kind == PLANAR) {
+        x = (u0 - 0.5f) * size;
+        y = (u1 - 0.5f) * other;
+    } else if (kind == PATTERN) {
+        int low = 0, high = scene.pattern_rows * scene.pattern_columns - 1;
+        while (low < high) {  // the first pixel whose running sum exceeds u2
+            const int middle = (low + high) / 2;
+            if (scene.pattern[middle] > u2) high = middle;
+            else low = middle + 1;
+        }
+        const int row = low / scene.pattern_columns, column = low - row * scene.pattern_columns;
+        x = (((float)column + u0) / (float)scene.pattern_columns - 0.5f) * size;
+        y = (((float)row + u1) / (float)scene.pattern_rows - 0.5f) * other;
+    } else if (kind == LINE || kind == CYLINDER) {
+        z = (u0 - 0.5f) * other;
+    }
+    float lx = 0.0f, ly = 0.0f, lz = 1.0f;
+    if (kind == CYLINDER) {
+        x = size * cp;
+        y = size * sp;
+    }
+    const bool spread = kind == ISOTROPIC || kind == LINE || kind == CONE || kind == FIBER || kind == LAMBERTIAN ||
+                        kind == CYLINDER;
+    if (spread) {
+        const float v = random->uniform();
+        float ca, sa;
+        turn(random->next(), &ca, &sa);
+        const bool cosine_law = kind == LAMBERTIAN || kind == CYLINDER;
+        const float ct = cosine_law ? sqrtf(v) : kind == CONE || kind == FIBER ? 1.0f - source[14] * v : 2.0f * v - 1.0f;
+        const float st = sqrtf(fmaxf(0.0f, 1.0f - ct * ct));
+        lx = st * ca;
+        ly = st * sa;
+        lz = ct;
+        if (kind == CYLINDER) {  // around the outward normal (cp, sp, 0)
+            const float across = lx, upward = ly;
+            lx = ct * cp - across * sp;
+            ly = ct * sp + across * cp;
+            lz = upward;
+        }
+    }
+    const float* f = source + 3;
+    *at = Vector{source[0] + (x * f[0] + y * f[3] + z * f[6]), source[1] + (x * f[1] + y * f[4] + z * f[7]),
+                 source[2] + (x * f[2] + y * f[5] + z * f[8])};
+    *along = Vector{lx * f[0] + ly * f[3] + lz * f[6], lx * f[1] + ly * f[4] + lz * f[7],
+                    lx * f[2] + ly * f[5] + lz * f[8]};
+}
+
+// A coordinate that does not change along the ray, kept off the faces of voxels by a thousandth of an edge: a packet that
+// runs in a face would be reflected there for ever.
+__device__ __forceinline__ float beside_face(float a, float u, float h, int count)
+{
+    if (u != 0.0f || a < -1e-3f * h || a > ((float)count + 1e-3f) * h) return a;
+    const float cell = fminf(fmaxf(floorf(a / h), 0.0f), (float)count - 1.0f);
+    return fminf(fmaxf(a, (cell + 1e-3f) * h), (cell + 0.999f) * h);
+}
+
+// Voxel that holds a coordinate, the first or the last for one beyond them.
+__device__ __forceinline__ int voxel_of(float a, float h, int count)
+{
+    const int i = (int)floorf(a / h);
+    return i < 0 ? 0 : i > count - 1 ? count - 1 : i;
+}
+
+// Axis of the outer face of the tissue that a photon starts on, which counts as coming from outside, or -1.
+__device__ __forceinline__ int outer_face(const Scene& scene, int cell, Vector p, Vector u)
+{
+    int entered = -1;
+    for (int axis = 2; axis >= 0; --axis) {
+        const float h = edge_of(scene, axis);
+        const bool forward = part(u, axis) > 0.0f;
+        const float depth = forward ? part(p, axis) : h - part(p, axis);
+        const int behind = row_at(scene, forward ? cell - stride_of(scene, axis) : cell + stride_of(scene, axis));
+        const bool open = behind == OUTSIDE || (behind == EDGE && rule_of(scene.faces, axis, !forward) < MIRROR);
+        if (open && part(u, axis) != 0.0f && depth < 1e-3f * h) entered = axis;
+    }
+    return entered;
+}
+
+// From a starting point to the first tissue: through the outside in a straight line, with the specular loss at the
+// surface. False if there is no tissue on the way; `lost` is what the surface reflected.
+__device__ __forceinline__ bool enter(const Scene& scene, Vector at, Packet* photon, float* lost)
+{
+    Vector u = photon->u;
+    at = Vector{beside_face(at.x, u.x, scene.hx, scene.nx), beside_face(at.y, u.y, scene.hy, scene.ny),
+                beside_face(at.z, u.z, scene.hz, scene.nz)};
+    const Vector slow{slowness(u.x), slowness(u.y), slowness(u.z)};
+    const float ex = (float)scene.nx * scene.hx, ey = (float)scene.ny * scene.hy, ez = (float)scene.nz * scene.hz;
+    const float ax = (u.x > 0.0f ? -at.x : at.x - ex) * slow.x, bx = (u.x > 0.0f ? ex - at.x : at.x) * slow.x;
+    const float ay = (u.y > 0.0f ? -at.y : at.y - ey) * slow.y, by = (u.y > 0.0f ? ey - at.y : at.y) * slow.y;
+    const float az = (u.z > 0.0f ? -at.z : at.z - ez) * slow.z, bz = (u.z > 0.0f ? ez - at.z : at.z) * slow.z;
+    const float first = fmaxf(ax, fmaxf(ay, az)), last = fminf(bx, fminf(by, bz));
+    *lost = 0.0f;
+    if (first > last || last < 0.0f) return false;
+    int entered = -1;
+    if (first > 0.0f) {  // from beyond the grid to its face
+        entered = first == ax ? 0 : first == ay ? 1 : 2;
+        at = Vector{at.x + first * u.x, at.y + first * u.y, at.z + first * u.z};
+    }
+    const int i = voxel_of(at.x, scene.hx, scene.nx), j = voxel_of(at.y, scene.hy, scene.ny);
+    const int k = voxel_of(at.z, scene.hz, scene.nz);
+    Vector p{within(at.x - (float)i * scene.hx, scene.hx), within(at.y - (float)j * scene.hy, scene.hy),
+             within(at.z - (float)k * scene.hz, scene.hz)};
+    int cell = (i + 1) * scene.stride_x + (j + 1) * scene.stride_y + k + 1;
+    int row = row_at(scene, cell);
+    while (row == OUTSIDE) {
+        int axis;
+        const float d = to_face(scene, p, u, &axis);
+        const bool forward = part(u, axis) > 0.0f;
+        p = moved(scene, p, u, d);
+        put(&p, axis, forward ? 0.0f : edge_of(scene, axis));
+        cell += forward ? stride_of(scene, axis) : -stride_of(scene, axis);
+        row = row_at(scene, cell);
+        entered = axis;
+    }
+    if (row == EDGE) return false;
+    if (entered < 0) entered = outer_face(scene, cell, p, u);
+    const float n1 = n_of(scene, OUTSIDE), n2 = n_of(scene, row);
+    if (scene.specular && entered >= 0 && n1 != n2) {
+        float ct;
+        *lost = fresnel(fabsf(part(u, entered)), n1, n2, &ct);
+        u = refracted(u, entered, ct, n1 / n2);
+    }
+    photon->cell = cell;
+    photon->row = row;
+    photon->p = p;
+    photon->u = u;
+    photon->w = 1.0f - *lost;
+    return photon->w > 0.0f;
 }

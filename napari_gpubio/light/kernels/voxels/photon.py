@@ -1,40 +1,50 @@
-"""One photon packet on its way through voxels, in Numba. Counterpart: ``photon.cuh``.
+"""Where a photon starts, where it enters the tissue, and how it gets from face to face. Counterpart: ``photon.cuh``.
 
-A position is a voxel (`cell`, an index into the grid padded by one voxel) and mm from its low corner (x, y, z). Between
-two scattering events the packet goes straight; absorption is continuous along the path and is booked when a voxel is
-left: the integral of the weight over the path (mm) goes to the tally, mu_a times it off the weight.
+Between two scattering events a packet goes straight; absorption is continuous along the path and is booked when a voxel
+is left: the integral of the weight over the path (mm) goes to the tally, mu_a times it off the weight.
 """
 
-import numba as nb
+import math
+
 import numpy as np
 
-from napari_gpubio.light.kernels.physics import ONE, ZERO
+from napari_gpubio.core.fastmath import minus_log, turn
+from napari_gpubio.core.jit import helper, leaf
+from napari_gpubio.core.xoshiro import next_bits, uniform
+from napari_gpubio.light.kernels.physics import HALF, ONE, ZERO, fresnel
+from napari_gpubio.light.kernels.voxels.structs import (
+    CONE,
+    CYLINDER,
+    DISK,
+    EDGE,
+    FIBER,
+    GAUSSIAN,
+    ISOTROPIC,
+    LAMBERTIAN,
+    LINE,
+    MIRROR,
+    OUTSIDE,
+    PATTERN,
+    PENCIL,
+    PLANAR,
+)
 
-_F, _I, _U, _L = np.float32, np.int32, np.uint32, np.uint64
-
-# Rows of the media table that are no tissue: label 0, and the rim of the grid.
-OUTSIDE, EDGE = 0, 1
-DEFAULT, ESCAPE, FRESNEL, MIRROR, CYCLIC = range(5)
-PENCIL, ISOTROPIC, CONE, FIBER, GAUSSIAN, DISK, PLANAR, PATTERN, LINE, CYLINDER, LAMBERTIAN = range(11)
-SPECULAR, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE = range(6)
-LEDGER = 6
-MEDIUM_NUMBERS, SOURCE_NUMBERS, DETECTOR_NUMBERS, DETECTED_NUMBERS = 8, 16, 8, 10
-NEVER = _F(1e30)
+_F = np.float32
 
 
-@nb.njit(inline="always")
+@leaf
 def slowness(u):
     """1 / abs(u), large but finite for a component that is 0."""
     return ONE / max(abs(u), _F(1e-12))
 
 
-@nb.njit(inline="always")
+@leaf
 def within(value, high):
     """The value, kept between 0 and `high`."""
     return min(max(value, ZERO), high)
 
 
-@nb.njit(inline="always")
+@leaf
 def refracted(ux, uy, uz, axis, ct, ratio):
     """Direction behind a face, Snell's law."""
     vx, vy, vz = ux * ratio, uy * ratio, uz * ratio
@@ -47,15 +57,175 @@ def refracted(ux, uy, uz, axis, ct, ratio):
     return vx, vy, vz
 
 
-@nb.njit(inline="always")
-def to_face(hx, hy, hz, px, py, pz, ux, uy, uz):
+@leaf
+def to_face(scene, px, py, pz, ux, uy, uz):
     """Distance (mm) along the path to the voxel's face, and the axis of that face."""
-    tx = (hx - px if ux > ZERO else px) * slowness(ux)
-    ty = (hy - py if uy > ZERO else py) * slowness(uy)
-    tz = (hz - pz if uz > ZERO else pz) * slowness(uz)
+    tx = (scene.hx - px if ux > ZERO else px) * slowness(ux)
+    ty = (scene.hy - py if uy > ZERO else py) * slowness(uy)
+    tz = (scene.hz - pz if uz > ZERO else pz) * slowness(uz)
     nearest, axis = tx, 0
     if ty < nearest:
         nearest, axis = ty, 1
     if tz < nearest:
         nearest, axis = tz, 2
     return nearest, axis
+
+
+@leaf
+def rule_of(faces, axis, forward):
+    """Rule of the far or the near face of the grid across an axis."""
+    return faces >> (3 * (2 * axis + (1 if forward else 0))) & 7
+
+
+@helper
+def begin(scene, state):
+    """Where a photon starts (grid mm), in which direction, and the state of the random numbers after that."""
+    kind, source, pattern, columns = scene.kind, scene.source, scene.pattern, scene.columns
+    if kind == PENCIL:
+        return source[0], source[1], source[2], source[9], source[10], source[11], state
+    u0, state = uniform(state)
+    u1, state = uniform(state)
+    u2, state = uniform(state)
+    bits, state = next_bits(state)
+    cp, sp = turn(bits)
+    size, other = source[12], source[13]
+    x, y, z = ZERO, ZERO, ZERO
+    if kind == FIBER or kind == DISK or kind == LAMBERTIAN or kind == GAUSSIAN:
+        r = size * math.sqrt(HALF * minus_log(u0)) if kind == GAUSSIAN else size * math.sqrt(u0)
+        x, y = r * cp, r * sp
+    elif kind == PLANAR:
+        x, y = (u0 - HALF) * size, (u1 - HALF) * other
+    elif kind == PATTERN:
+        low, high = 0, len(pattern) - 1
+        while low < high:  # the first pixel whose running sum exceeds u2
+            middle = (low + high) // 2
+            if pattern[middle] > u2:
+                high = middle
+            else:
+                low = middle + 1
+        row = low // columns
+        column = low - row * columns
+        x = ((_F(column) + u0) / _F(columns) - HALF) * size
+        y = ((_F(row) + u1) / _F(len(pattern) // columns) - HALF) * other
+    elif kind == LINE or kind == CYLINDER:
+        z = (u0 - HALF) * other
+    lx, ly, lz = ZERO, ZERO, ONE
+    if kind == CYLINDER:
+        x, y = size * cp, size * sp
+    cosine_law, in_cone = kind == LAMBERTIAN or kind == CYLINDER, kind == CONE or kind == FIBER
+    if cosine_law or in_cone or kind == ISOTROPIC or kind == LINE:
+        v, state = uniform(state)
+        bits, state = next_bits(state)
+        ca, sa = turn(bits)
+        if cosine_law:
+            ct = math.sqrt(v)
+        elif in_cone:
+            ct = ONE - source[14] * v
+        else:
+            ct = _F(2.0) * v - ONE
+        st = math.sqrt(max(ZERO, ONE - ct * ct))
+        lx, ly, lz = st * ca, st * sa, ct
+        if kind == CYLINDER:  # around the outward normal (cp, sp, 0)
+            across, upward = lx, ly
+            lx, ly, lz = ct * cp - across * sp, ct * sp + across * cp, upward
+    return (
+        source[0] + (x * source[3] + y * source[6] + z * source[9]),
+        source[1] + (x * source[4] + y * source[7] + z * source[10]),
+        source[2] + (x * source[5] + y * source[8] + z * source[11]),
+        lx * source[3] + ly * source[6] + lz * source[9],
+        lx * source[4] + ly * source[7] + lz * source[10],
+        lx * source[5] + ly * source[8] + lz * source[11],
+        state,
+    )
+
+
+@leaf
+def beside_face(a, u, h, count):
+    """A coordinate that does not change along the ray, kept off the faces of voxels by a thousandth of an edge.
+
+    A packet that runs in a face would be reflected there for ever.
+    """
+    if u != ZERO or a < _F(-1e-3) * h or a > (_F(count) + _F(1e-3)) * h:
+        return a
+    cell = min(max(_F(math.floor(a / h)), ZERO), _F(count) - ONE)
+    return min(max(a, (cell + _F(1e-3)) * h), (cell + _F(0.999)) * h)
+
+
+@leaf
+def voxel_of(a, h, count):
+    """Voxel that holds a coordinate, the first or the last for one beyond them."""
+    i = np.int64(math.floor(a / h))
+    return 0 if i < 0 else count - 1 if i > count - 1 else i
+
+
+@leaf
+def outer_face(scene, cell, px, py, pz, ux, uy, uz):
+    """Axis of the outer face of the tissue that a photon starts on, which counts as coming from outside, or -1."""
+    entered = -1
+    for before in range(3):
+        axis = 2 - before
+        h = scene.hx if axis == 0 else scene.hy if axis == 1 else scene.hz
+        p = px if axis == 0 else py if axis == 1 else pz
+        u = ux if axis == 0 else uy if axis == 1 else uz
+        stride = scene.stride_x if axis == 0 else scene.stride_y if axis == 1 else 1
+        forward = u > ZERO
+        depth = p if forward else h - p
+        behind = np.int64(scene.rows[cell - stride if forward else cell + stride])
+        is_open = behind == OUTSIDE or (behind == EDGE and rule_of(scene.faces, axis, not forward) < MIRROR)
+        if is_open and u != ZERO and depth < _F(1e-3) * h:
+            entered = axis
+    return entered
+
+
+@helper
+def enter(scene, ax, ay, az, ux, uy, uz):
+    """From a starting point to the first tissue: through the outside in a straight line, with the specular loss.
+
+    Returns
+    -------
+    inside, cell, row, px, py, pz, ux, uy, uz, lost
+        Whether there is tissue on the way, where it begins, the direction in it, and what the surface reflected.
+    """
+    nx, ny, nz, hx, hy, hz = scene.nx, scene.ny, scene.nz, scene.hx, scene.hy, scene.hz
+    rows, stride_x, stride_y = scene.rows, scene.stride_x, scene.stride_y
+    ax, ay, az = beside_face(ax, ux, hx, nx), beside_face(ay, uy, hy, ny), beside_face(az, uz, hz, nz)
+    sx, sy, sz = slowness(ux), slowness(uy), slowness(uz)
+    ex, ey, ez = _F(nx) * hx, _F(ny) * hy, _F(nz) * hz
+    nearx, farx = (-ax if ux > ZERO else ax - ex) * sx, (ex - ax if ux > ZERO else ax) * sx
+    neary, fary = (-ay if uy > ZERO else ay - ey) * sy, (ey - ay if uy > ZERO else ay) * sy
+    nearz, farz = (-az if uz > ZERO else az - ez) * sz, (ez - az if uz > ZERO else az) * sz
+    first, last = max(nearx, max(neary, nearz)), min(farx, min(fary, farz))
+    if first > last or last < ZERO:
+        return False, 0, 0, ax, ay, az, ux, uy, uz, ZERO
+    entered = -1
+    if first > ZERO:  # from beyond the grid to its face
+        entered = 0 if first == nearx else 1 if first == neary else 2
+        ax, ay, az = ax + first * ux, ay + first * uy, az + first * uz
+    i, j, k = voxel_of(ax, hx, nx), voxel_of(ay, hy, ny), voxel_of(az, hz, nz)
+    px, py, pz = within(ax - _F(i) * hx, hx), within(ay - _F(j) * hy, hy), within(az - _F(k) * hz, hz)
+    cell = (i + 1) * stride_x + (j + 1) * stride_y + k + 1
+    row = np.int64(rows[cell])
+    while row == OUTSIDE:
+        d, axis = to_face(scene, px, py, pz, ux, uy, uz)
+        px, py, pz = within(px + d * ux, hx), within(py + d * uy, hy), within(pz + d * uz, hz)
+        if axis == 0:
+            px = ZERO if ux > ZERO else hx
+            cell += stride_x if ux > ZERO else -stride_x
+        elif axis == 1:
+            py = ZERO if uy > ZERO else hy
+            cell += stride_y if uy > ZERO else -stride_y
+        else:
+            pz = ZERO if uz > ZERO else hz
+            cell += 1 if uz > ZERO else -1
+        row = np.int64(rows[cell])
+        entered = axis
+    if row == EDGE:
+        return False, 0, 0, px, py, pz, ux, uy, uz, ZERO
+    if entered < 0:
+        entered = outer_face(scene, cell, px, py, pz, ux, uy, uz)
+    n1, n2, lost = scene.media[OUTSIDE, 3], scene.media[row, 3], ZERO
+    if scene.specular and entered >= 0 and n1 != n2:
+        u = ux if entered == 0 else uy if entered == 1 else uz
+        lost, ct = fresnel(abs(u), n1, n2)
+        ux, uy, uz = refracted(ux, uy, uz, entered, ct, n1 / n2)
+    return ONE - lost > ZERO, cell, row, px, py, pz, ux, uy, uz, lost

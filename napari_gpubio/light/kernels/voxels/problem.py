@@ -12,20 +12,21 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.kernels.voxels.photon import (
+from napari_gpubio.light.kernels.voxels.structs import (
     DETECTED_NUMBERS,
     DETECTOR_NUMBERS,
     EDGE,
-    LEDGER,
+    ENERGY_PARTS,
     MEDIUM_NUMBERS,
     NEVER,
     OUTSIDE,
     SOURCE_NUMBERS,
 )
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.settings import FACE_RULES, Settings
+from napari_gpubio.light.settings import FACE_RULES, LightSettings
 from napari_gpubio.light.source import KINDS, Source
 from napari_gpubio.light.surface import label_at
+from napari_gpubio.light.tallies import BatchedProblem
 
 Array = npt.NDArray[Any]
 LIGHT_MM_PER_NS = 299.792458
@@ -36,7 +37,7 @@ _COPIED_BYTES, _MOST_COPIES = 400 << 20, 8  # for all copies of them
 
 
 @dataclass(frozen=True, eq=False)
-class VoxelProblem:
+class VoxelProblem(BatchedProblem):
     """What a photon needs to know.
 
     Parameters
@@ -49,13 +50,9 @@ class VoxelProblem:
 
     domain: Domain
     source: Source
-    settings: Settings
+    settings: LightSettings
     detectors: Sequence[Detector] = ()
     batch_size: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.batch_size:
-            object.__setattr__(self, "batch_size", max(1, self.settings.photons // self.settings.batches))
 
     # -- the grid -------------------------------------------------------------------------------------------------
 
@@ -247,32 +244,23 @@ class VoxelProblem:
         return 2.0 ** math.floor(31.9 - math.log2(self.bound_mm) - math.ceil(math.log2(crowd)))
 
     @property
-    def ledger_scale(self) -> float:
-        """Quanta of the ledger per photon weight."""
+    def energy_scale(self) -> float:
+        """Quanta of the energy tally per photon weight."""
         return 2.0 ** min(30, 59 - math.ceil(math.log2(self.batch_size)))
 
     @property
-    def energy_scale(self) -> float:
+    def absorbed_scale(self) -> float:
         """Quanta of absorbed energy per quantum of the tally times mu_a (1/mm)."""
         return 2.0 ** min(20, 58 - math.ceil(math.log2(self.batch_size)) - math.ceil(math.log2(self.scale)))
 
-    # -- batches --------------------------------------------------------------------------------------------------
-
-    @property
-    def batch_count(self) -> int:
-        """Number of batches, the last of which may lack photons; it then stays open."""
-        return -(-self.settings.photons // self.batch_size)
-
-    def batch_range(self, batch: int) -> tuple[int, int]:
-        """First photon of a batch, and the one behind its last."""
-        return batch * self.batch_size, min((batch + 1) * self.batch_size, self.settings.photons)
+    # -- memory ---------------------------------------------------------------------------------------------------
 
     @cached_property
     def key(self) -> str:
         """Fingerprint of everything but the number of photons: runs with the same key trace the same photons."""
         s = self.settings
         words: tuple[Any, ...] = (s.seed, s.refraction, s.specular, s.roulette_threshold, s.faces, s.halves, s.exit_map)
-        words += (self.size, self.kind, self.pattern_columns, self.scale, self.ledger_scale, self.energy_scale)
+        words += (self.size, self.kind, self.pattern_columns, self.scale, self.energy_scale, self.absorbed_scale)
         found = hashlib.sha256(repr(words).encode())
         arrays = (self.rows, self.media, self.mua, self.mus, self.edges_mm, self.source_numbers, self.pattern)
         for array in (*arrays, self.gate_edges, self.detector_numbers):
@@ -297,4 +285,4 @@ class VoxelProblem:
         """Bytes that a run keeps for volumes: media rows, coefficients, tallies, sums and squares, and exits."""
         per_cell = 8 * ((1 + tallies) * self.halves * self.gates + 2 * self.square_gates) + self.rows.itemsize
         per_cell += 8 * bool(self.settings.exit_map) + 8 * self.domain.is_continuous
-        return self.cells * per_cell + self.media.nbytes + LEDGER * 8 * self.batch_count
+        return self.cells * per_cell + self.media.nbytes + ENERGY_PARTS * 8 * self.batch_count

@@ -14,11 +14,60 @@
 #define GATED 1
 #endif
 
-#include "launch.cuh"
+#include "photon.cuh"
 
 // Chosen by measurement: threads of a block, blocks that a processor must have room for, threads of a warp that must be
 // without a photon before they get new ones, and voxels of a thread that folds (as on the host).
 enum { THREADS = 128, RESIDENT_BLOCKS = 8, SPAWN = 4, FOLD_CELLS = 8 };
+
+// Which photons a launch traces: `count` of them from `first` on, the first `rest` of them in the batch of
+// `first_slot`. As PHOTONS in gpu.py.
+struct Photons {
+    unsigned long long first;
+    unsigned int count;
+    unsigned int* counter;  // of photons that threads have taken
+    unsigned int first_slot, rest, batch_size;
+    float* paths;  // scratch for the path in each medium, a row for each thread
+};
+
+// Where they add up. Each batch (slot) has copies of its tally, which blocks share out. As TALLIES in gpu.py.
+struct Tallies {
+    unsigned long long* path;  // weight times path in quanta of 1 / scale mm
+    unsigned int copies, slot_stride, half_stride, gate_stride;
+    float scale;
+    unsigned long long* energy;  // the energy tally of each slot, in quanta of 1 / energy_scale
+    float energy_scale;
+    unsigned long long* exits;  // escaped weight of each voxel, or null
+    unsigned int capacity;  // of the list of detected photons
+    unsigned int* detected;  // their number
+    unsigned long long* photons;  // their indices
+    float* numbers;
+};
+
+// A photon under way.
+struct Flight {
+    unsigned long long item;
+    Xoshiro random;
+    Packet photon;
+    Medium m;
+    unsigned int base, slot, dither;    // where its tally begins, and its batch
+    float s, path, limit, optical;      // optical depth to go, path not booked yet and its limit, optical path
+    int gate, scatterings;
+    float* paths;
+};
+
+// The face that a photon is at, and the voxel and media row behind it.
+struct Face { int axis, next, row; bool forward; };
+
+__device__ __forceinline__ unsigned long long* energy_of(const Tallies& tallies, const Flight& f, EnergyPart part)
+{
+    return tallies.energy + (f.slot * ENERGY_PARTS + part);
+}
+
+__device__ __forceinline__ unsigned long long quanta_of(const Tallies& tallies, float weight)
+{
+    return __float2ull_rn(weight * tallies.energy_scale);
+}
 
 // Which detector an escaping photon hits, or -1. A detector: center, radius^2, normal (0 for a sphere), half thickness.
 __device__ __forceinline__ int detector_at(const float* __restrict__ detectors, int count, Vector at)
@@ -32,197 +81,227 @@ __device__ __forceinline__ int detector_at(const float* __restrict__ detectors, 
     return -1;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
-trace_photons(const LABEL* __restrict__ rows, const float* __restrict__ media, const float* __restrict__ mua,
-              const float* __restrict__ mus, int nx, int ny, int nz, float hx, float hy, float hz, int faces,
-              int refraction, int specular, float threshold, const float* __restrict__ edges, int gates, int kind,
-              const float* __restrict__ source, const float* __restrict__ pattern, int pattern_rows,
-              int pattern_columns, unsigned long long seed, unsigned long long first, unsigned int count,
-              unsigned int* counter, unsigned int first_slot, unsigned int copies, unsigned int rest, unsigned int batch_size,
-              unsigned long long* tally, unsigned int slot_stride, unsigned int half_stride, unsigned int gate_stride,
-              float scale, unsigned long long* ledger, float ledger_scale, unsigned long long* exits,
-              const float* __restrict__ detectors, int detector_count, unsigned int capacity, unsigned int* caught,
-              unsigned long long* caught_photons, float* caught_numbers, int media_rows, float* paths)
+// Take a photon from its start to the first tissue. Whether there is any.
+__device__ __forceinline__ bool launch(const Scene& scene, const Photons& photons, const Tallies& tallies,
+                                       unsigned int taken, Flight* f)
 {
-    const Grid grid{rows, media, mua, mus, nx, ny, nz, (ny + 2) * (nz + 2), nz + 2, hx, hy, hz, faces};
-    const float end = edges[gates];
-    unsigned long long item = 0ull;
-    Xoshiro random{};
-    Packet photon{};
-    Medium m{};
-    bool alive = false, due = false;
-    unsigned int base = 0u, slot = 0u, dither = 0u;  // where the photon's tally begins, and its batch
-    float s = 0.0f, path = 0.0f, limit = 0.0f, optical = 0.0f;  // depth to go, path not booked yet, optical path
-    int gate = GATED ? -1 : 0;
+    f->item = photons.first + taken;
+    f->slot = photons.first_slot + (taken < photons.rest ? 0u : 1u + (taken - photons.rest) / photons.batch_size);
+    f->base = (f->slot * tallies.copies + blockIdx.x % tallies.copies) * tallies.slot_stride +
+              (unsigned int)(f->item & 1u) * tallies.half_stride;
+    f->random.begin(scene.seed, f->item);
+    Vector at;
+    begin(scene, &f->random, &at, &f->photon.u);
+    float lost;
+    const bool inside = enter(scene, at, &f->photon, &lost);
+    if (lost > 0.0f) atomicAdd(energy_of(tallies, *f, SPECULAR), quanta_of(tallies, lost));
+    if (!inside && lost < 1.0f) atomicAdd(energy_of(tallies, *f, MISSED), quanta_of(tallies, 1.0f - lost));
+    f->m = medium_at(scene, f->photon.row, f->photon.cell);
+    f->s = minus_log(f->random.uniform());
+    f->dither = f->random.next();
+    f->path = 0.0f;
+    f->optical = 0.0f;
+    f->gate = GATED ? -1 : 0;
+    f->limit = fminf(__ldg(scene.edges + scene.gates) * f->m.per_n, f->m.reach);
 #if DETECT
-    float* own_paths = paths + ((size_t)blockIdx.x * blockDim.x + threadIdx.x) * media_rows;
-    int scatterings = 0;
+    f->scatterings = 0;
+    for (int r = 0; r < scene.media_rows; ++r) f->paths[r] = 0.0f;
+#endif
+    return inside;
+}
+
+// Scatter at `q`, a path of `length` away in the same voxel.
+__device__ __forceinline__ void scatter(Flight* f, Vector q, float length)
+{
+    f->photon.p = q;
+    f->path += length;
+    const float ct = scattering_cosine(f->m.g, f->random.uniform());
+    float cp, sp;
+    turn(f->random.next(), &cp, &sp);
+    f->photon.u = turned(f->photon.u, ct, cp, sp);
+    f->s = minus_log(f->random.uniform());
+#if DETECT
+    ++f->scatterings;
+#endif
+}
+
+// Go on to the voxel's face, a path of at most `length` away.
+__device__ __forceinline__ Face go_to_face(const Scene& scene, Flight* f, float length)
+{
+    Face face;
+    Packet& photon = f->photon;
+    length = fminf(fmaxf(to_face(scene, photon.p, photon.u, &face.axis), 0.0f), length);
+    photon.p = Vector{photon.p.x + length * photon.u.x, photon.p.y + length * photon.u.y,
+                      photon.p.z + length * photon.u.z};
+    f->path += length;
+    f->s = fmaxf(f->s - length * f->m.mus, 0.0f);
+    face.forward = part(photon.u, face.axis) > 0.0f;
+    face.next = photon.cell + (face.forward ? stride_of(scene, face.axis) : -stride_of(scene, face.axis));
+    face.row = row_at(scene, face.next);  // long before it is needed
+    return face;
+}
+
+// Time gate of an optical path, given that of a shorter one; -1 before the first gate.
+__device__ __forceinline__ int gate_after(const Scene& scene, int gate, float optical)
+{
+    if (optical >= __ldg(scene.edges) && gate < 0) gate = 0;
+    while (gate >= 0 && gate < scene.gates - 1 && optical >= __ldg(scene.edges + gate + 1)) ++gate;
+    return gate;
+}
+
+// Russian roulette. Whether the packet survives.
+__device__ __forceinline__ bool survives(const Tallies& tallies, Flight* f)
+{
+    const bool alive = f->random.uniform() < SURVIVAL;
+    const float change = alive ? f->photon.w * (1.0f / SURVIVAL - 1.0f) : f->photon.w;
+    const unsigned long long amount = quanta_of(tallies, change);
+    atomicAdd(energy_of(tallies, *f, ROULETTE), alive ? 0ull - amount : amount);
+    if (alive) f->photon.w += change;
+    return alive;
+}
+
+// Book what the path in this voxel has absorbed. Whether the packet lives on.
+__device__ __forceinline__ bool book(const Scene& scene, const Tallies& tallies, Flight* f)
+{
+    Packet& photon = f->photon;
+    const Medium& m = f->m;
+    const float end = __ldg(scene.edges + scene.gates);
+    const float booked = photon.w * f->path * mean_decay(m.mua * f->path);
+    const float absorbed = fminf(m.mua * booked, photon.w);
+    photon.w -= absorbed;
+    f->optical += m.n * f->path;
+#if DETECT
+    f->paths[photon.row] += f->path;
+#endif
+    f->path = 0.0f;
+#if GATED
+    f->gate = gate_after(scene, f->gate, f->optical);
+#endif
+    if (f->gate >= 0) {
+        const unsigned int amount = quanta(booked * tallies.scale, &f->dither);
+        unsigned long long* const place = tallies.path + (f->base + f->gate * tallies.gate_stride + photon.cell);
+        if (amount) atomicAdd(place, (unsigned long long)amount);
+    } else {
+        atomicAdd(energy_of(tallies, *f, BEFORE), quanta_of(tallies, absorbed));
+    }
+    if (f->optical >= end) {
+        atomicAdd(energy_of(tallies, *f, TRUNCATED), quanta_of(tallies, photon.w));
+        return false;
+    }
+    if (photon.w < scene.threshold && !survives(tallies, f)) return false;
+    f->limit = fminf((end - f->optical) * m.per_n, m.reach);
+    return true;
+}
+
+// The rule of a face; beyond the rim there is the outside, or the far side of the grid.
+__device__ __forceinline__ int behind_face(const Scene& scene, int cell, Face* face)
+{
+    if (face->row != EDGE) return DEFAULT;
+    const int axis = face->axis, rule = rule_of(scene.faces, axis, face->forward);
+    if (rule == CYCLIC) {
+        face->next -= (axis == 0 ? scene.nx : axis == 1 ? scene.ny : scene.nz) * (face->next - cell);
+        face->row = row_at(scene, face->next);
+    } else {
+        face->row = OUTSIDE;
+    }
+    return rule;
+}
+
+// Add a photon that escapes at `p` to the list if it hits a detector.
+__device__ __forceinline__ void list_photon(const Scene& scene, const Tallies& tallies, const Flight& f, Vector p)
+{
+    const int cell = f.photon.cell;
+    const int i = cell / scene.stride_x - 1, j = cell / scene.stride_y % (scene.ny + 2) - 1;
+    const int k = cell % scene.stride_y - 1;
+    const Vector at{(float)i * scene.hx + p.x, (float)j * scene.hy + p.y, (float)k * scene.hz + p.z};
+    const int detector = detector_at(scene.detectors, scene.detector_count, at);
+    const unsigned int place = detector < 0 ? tallies.capacity : atomicAdd(tallies.detected, 1u);
+    if (place >= tallies.capacity) return;
+    const Vector u = f.photon.u;
+    const float numbers[DETECTED_NUMBERS] = {(float)detector, f.photon.w, (float)f.scatterings, at.x, at.y, at.z,
+                                             u.x, u.y, u.z, f.optical};
+    float* line = tallies.numbers + (size_t)place * (DETECTED_NUMBERS + scene.media_rows);
+    tallies.photons[place] = f.item;
+    for (int q = 0; q < DETECTED_NUMBERS; ++q) line[q] = numbers[q];
+    for (int q = 0; q < scene.media_rows; ++q) line[DETECTED_NUMBERS + q] = f.paths[q];
+}
+
+// Cross a face, be reflected at it, or escape; the next path begins at it. Whether the packet lives on.
+__device__ __forceinline__ bool cross(const Scene& scene, const Tallies& tallies, Flight* f, Face face)
+{
+    Packet& photon = f->photon;
+    const int axis = face.axis;
+    const float h = edge_of(scene, axis), along = part(photon.u, axis);
+    const int rule = behind_face(scene, photon.cell, &face);
+    bool reflected = rule == MIRROR;
+    if (!reflected && face.row != photon.row && (rule == FRESNEL || (scene.refraction && rule != ESCAPE))) {
+        const float n2 = n_of(scene, face.row);
+        if (n2 != f->m.n) {
+            float ct;
+            const float r = fresnel(fabsf(along), f->m.n, n2, &ct);
+            reflected = f->random.uniform() < r;
+            if (!reflected) photon.u = refracted(photon.u, axis, ct, f->m.n / n2);
+        }
+    }
+    if (reflected) {
+        put(&photon.u, axis, -along);
+        put(&photon.p, axis, face.forward ? h : 0.0f);
+        return true;
+    }
+    if (face.row == OUTSIDE) {
+        const unsigned long long escaped = quanta_of(tallies, photon.w);
+        atomicAdd(energy_of(tallies, *f, ESCAPED), escaped);
+        if (tallies.exits) atomicAdd(tallies.exits + photon.cell, escaped);
+#if DETECT
+        put(&photon.p, axis, face.forward ? h : 0.0f);
+        list_photon(scene, tallies, *f, photon.p);
+#endif
+        return false;
+    }
+    put(&photon.p, axis, face.forward ? 0.0f : h);
+    photon.cell = face.next;
+    if (CONTINUOUS || face.row != photon.row) {
+        photon.row = face.row;
+        f->m = medium_at(scene, face.row, face.next);
+        f->limit = fminf((__ldg(scene.edges + scene.gates) - f->optical) * f->m.per_n, f->m.reach);
+    }
+    return true;
+}
+
+// Trace photons from their starts to their ends; threads without one take the next.
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
+trace_photons(const Scene scene, const Photons photons, const Tallies tallies)
+{
+    Flight f{};
+    bool alive = false, due = false;  // a booking, since the packet has gone far enough
+#if DETECT
+    f.paths = photons.paths + ((size_t)blockIdx.x * blockDim.x + threadIdx.x) * scene.media_rows;
 #endif
     for (;;) {
         // What comes next: a scattering event in this voxel, or else its face or a booking that is due.
-        float length = s * m.free_path;
-        const Vector q{photon.p.x + length * photon.u.x, photon.p.y + length * photon.u.y,
-                       photon.p.z + length * photon.u.z};
-        const bool scatters = alive && !due && q.x >= 0.0f && q.x <= hx && q.y >= 0.0f && q.y <= hy && q.z >= 0.0f &&
-                              q.z <= hz;
+        const float length = f.s * f.m.free_path;
+        const Vector p = f.photon.p, u = f.photon.u;
+        const Vector q{p.x + length * u.x, p.y + length * u.y, p.z + length * u.z};
+        const bool scatters = alive && !due && q.x >= 0.0f && q.x <= scene.hx && q.y >= 0.0f && q.y <= scene.hy &&
+                              q.z >= 0.0f && q.z <= scene.hz;
         // The warp does what most of its threads wait for (crossing is a little dearer); the others' turn comes.
         const int scattering = threads_with(scatters), crossing = threads_with(alive && !scatters);
         if (threads_with(!alive) >= SPAWN || scattering + crossing == 0) {
             if (alive) continue;
-            const unsigned int taken = atomicAdd(counter, 1u);
-            if (taken >= count) return;
-            item = first + taken;
-            slot = first_slot + (taken < rest ? 0u : 1u + (taken - rest) / batch_size);
-            base = (slot * copies + blockIdx.x % copies) * slot_stride + (unsigned int)(item & 1u) * half_stride;
-            random.begin(seed, item);
-            Vector at;
-            start(kind, source, pattern, pattern_rows, pattern_columns, &random, &at, &photon.u);
-            float lost;
-            alive = enter(grid, at, specular, &photon, &lost);
-            if (lost > 0.0f) atomicAdd(ledger + (slot * LEDGER + SPECULAR), __float2ull_rn(lost * ledger_scale));
-            if (!alive && lost < 1.0f) {
-                atomicAdd(ledger + (slot * LEDGER + MISSED), __float2ull_rn((1.0f - lost) * ledger_scale));
-            }
-            m = grid.medium(photon.row, photon.cell);
-            s = minus_log(random.uniform());
-            dither = random.next();
-            path = 0.0f;
-            optical = 0.0f;
-            gate = GATED ? -1 : 0;
-            limit = fminf(end * m.per_n, m.reach);
+            const unsigned int taken = atomicAdd(photons.counter, 1u);
+            if (taken >= photons.count) return;
+            alive = launch(scene, photons, tallies, taken, &f);
             due = false;
-#if DETECT
-            scatterings = 0;
-            for (int r = 0; r < media_rows; ++r) own_paths[r] = 0.0f;
-#endif
-            continue;
-        }
-        if (2 * scattering >= 3 * crossing) {
+        } else if (2 * scattering >= 3 * crossing) {
             if (!scatters) continue;
-            photon.p = q;
-            path += length;
-            due = path >= limit;
-            const float ct = scattering_cosine(m.g, random.uniform());
-            float cp, sp;
-            turn(random.next(), &cp, &sp);
-            photon.u = turned(photon.u, ct, cp, sp);
-            s = minus_log(random.uniform());
-#if DETECT
-            ++scatterings;
-#endif
-            continue;
-        }
-        if (!alive || scatters) continue;
-        int axis = 0, next = photon.cell, row = OUTSIDE;
-        bool forward = false;
-        if (!due) {
-            length = fminf(fmaxf(to_face(grid, photon.p, photon.u, &axis), 0.0f), length);
-            photon.p = Vector{photon.p.x + length * photon.u.x, photon.p.y + length * photon.u.y,
-                              photon.p.z + length * photon.u.z};
-            path += length;
-            s = fmaxf(s - length * m.mus, 0.0f);
-            forward = part(photon.u, axis) > 0.0f;
-            const int stride = axis == 2 ? 1 : axis == 1 ? grid.sy : grid.sx;
-            next += forward ? stride : -stride;
-            row = rows[next];  // long before it is needed
-        }
-
-        // Book what the path in this voxel has absorbed.
-        const float booked = photon.w * path * mean_decay(m.mua * path);
-        const float absorbed = fminf(m.mua * booked, photon.w);
-        photon.w -= absorbed;
-        optical += m.n * path;
-#if DETECT
-        own_paths[photon.row] += path;
-#endif
-        path = 0.0f;
-#if GATED
-        if (optical >= edges[0] && gate < 0) gate = 0;
-        while (gate >= 0 && gate < gates - 1 && optical >= edges[gate + 1]) ++gate;
-#endif
-        if (gate >= 0) {
-            const unsigned int amount = quanta(booked * scale, &dither);
-            if (amount) atomicAdd(tally + (base + gate * gate_stride + photon.cell), (unsigned long long)amount);
-        } else {
-            atomicAdd(ledger + (slot * LEDGER + BEFORE), __float2ull_rn(absorbed * ledger_scale));
-        }
-        if (optical >= end) {
-            atomicAdd(ledger + (slot * LEDGER + TRUNCATED), __float2ull_rn(photon.w * ledger_scale));
-            alive = false;
-            continue;
-        }
-        if (photon.w < threshold) {
-            if (random.uniform() < SURVIVAL) {
-                const float gained = photon.w * (1.0f / SURVIVAL - 1.0f);
-                atomicAdd(ledger + (slot * LEDGER + ROULETTE), 0ull - __float2ull_rn(gained * ledger_scale));
-                photon.w += gained;
-            } else {
-                atomicAdd(ledger + (slot * LEDGER + ROULETTE), __float2ull_rn(photon.w * ledger_scale));
-                alive = false;
-                continue;
-            }
-        }
-        limit = fminf((end - optical) * m.per_n, m.reach);
-        if (due) {
+            scatter(&f, q, length);
+            due = f.path >= f.limit;
+        } else if (alive && !scatters) {
+            Face face{0, f.photon.cell, OUTSIDE, false};
+            if (!due) face = go_to_face(scene, &f, length);
+            alive = book(scene, tallies, &f);
+            if (alive && !due) alive = cross(scene, tallies, &f, face);
             due = false;
-            continue;
-        }
-
-        // Cross the face; whatever happens there, the next path begins at it.
-        const float h = axis == 0 ? hx : axis == 1 ? hy : hz;
-        int rule = DEFAULT;
-        if (row == EDGE) {
-            rule = grid.rule(axis, forward);
-            if (rule == CYCLIC) {
-                next -= (axis == 0 ? nx : axis == 1 ? ny : nz) * (next - photon.cell);
-                row = rows[next];
-            } else {
-                row = OUTSIDE;
-            }
-        }
-        bool reflected = rule == MIRROR;
-        if (!reflected && row != photon.row && (rule == FRESNEL || (refraction && rule != ESCAPE))) {
-            const float n2 = grid.n_of(row);
-            if (n2 != m.n) {
-                float ct;
-                const float r = fresnel(fabsf(part(photon.u, axis)), m.n, n2, &ct);
-                reflected = random.uniform() < r;
-                if (!reflected) photon.u = refracted(photon.u, axis, ct, m.n / n2);
-            }
-        }
-        if (reflected) {
-            put(&photon.u, axis, -part(photon.u, axis));
-            put(&photon.p, axis, forward ? h : 0.0f);
-            continue;
-        }
-        if (row == OUTSIDE) {
-            atomicAdd(ledger + (slot * LEDGER + ESCAPED), __float2ull_rn(photon.w * ledger_scale));
-            if (exits) atomicAdd(exits + photon.cell, __float2ull_rn(photon.w * ledger_scale));
-#if DETECT
-            const int i = photon.cell / grid.sx - 1, j = photon.cell / grid.sy % (ny + 2) - 1;
-            const int k = photon.cell % grid.sy - 1;
-            put(&photon.p, axis, forward ? h : 0.0f);
-            const Vector at{(float)i * hx + photon.p.x, (float)j * hy + photon.p.y, (float)k * hz + photon.p.z};
-            const int detector = detector_at(detectors, detector_count, at);
-            const unsigned int place = detector < 0 ? capacity : atomicAdd(caught, 1u);
-            if (place < capacity) {
-                const float numbers[DETECTED_NUMBERS] = {(float)detector, photon.w, (float)scatterings, at.x, at.y, at.z,
-                                                         photon.u.x, photon.u.y, photon.u.z, optical};
-                float* line = caught_numbers + (size_t)place * (DETECTED_NUMBERS + media_rows);
-                caught_photons[place] = item;
-                for (int q = 0; q < DETECTED_NUMBERS; ++q) line[q] = numbers[q];
-                for (int q = 0; q < media_rows; ++q) line[DETECTED_NUMBERS + q] = own_paths[q];
-            }
-#endif
-            alive = false;
-            continue;
-        }
-        put(&photon.p, axis, forward ? 0.0f : h);
-        photon.cell = next;
-        if (CONTINUOUS || row != photon.row) {
-            photon.row = row;
-            m = grid.medium(row, next);
-            limit = fminf((end - optical) * m.per_n, m.reach);
         }
     }
 }
@@ -249,61 +328,82 @@ __device__ __forceinline__ unsigned long long taken(
     return value;
 }
 
-// Add what the lanes of a warp have gathered to their rows of `energy`, at once where all have the same row.
-__device__ __forceinline__ void add_to_rows(unsigned long long* __restrict__ energy, int row,
+// Add what the lanes of a warp have gathered to their rows of `absorbed`, at once where all have the same row.
+__device__ __forceinline__ void add_to_rows(unsigned long long* __restrict__ absorbed, int row,
                                             unsigned long long gathered)
 {
     const unsigned full = __ballot_sync(~0u, gathered != 0);
     if (!full) return;
     const int common = __shfl_sync(~0u, row, __ffs(full) - 1);
     if (!__all_sync(~0u, !gathered || row == common)) {
-        if (gathered) atomicAdd(energy + row, gathered);
+        if (gathered) atomicAdd(absorbed + row, gathered);
         return;
     }
     for (int lanes = 16; lanes > 0; lanes /= 2) gathered += __shfl_xor_sync(~0u, gathered, lanes);
-    if (threadIdx.x % 32 == 0) atomicAdd(energy + common, gathered);
+    if (threadIdx.x % 32 == 0) atomicAdd(absorbed + common, gathered);
 }
 
-// Add finished batches to the sums and, squared, to the sums of squares (128 bits), and clear them. One thread a voxel.
-// `energy` gets what each row absorbed of each batch: mu_a times the tally, in units of 1 / energy_scale.
-extern "C" __global__ void fold_batches(unsigned long long* __restrict__ tallies, int batches, unsigned copies,
-                                        long long copy_stride, int cells, int gates, int halves,
-                                        unsigned long long* __restrict__ sums, unsigned long long* __restrict__ squares,
-                                        const LABEL* __restrict__ rows, int media_rows, const float* __restrict__ media,
-                                        const float* __restrict__ mua, double energy_scale,
-                                        unsigned long long* __restrict__ energy)
+// Finished batches, one after another, and the sums that they are added to. As FOLD in gpu.py.
+struct Fold {
+    unsigned long long* path;  // tallies of the batches, each in copies
+    int batches;
+    unsigned int copies;
+    long long copy_stride;
+    int cells, gates, halves;
+    unsigned long long* sums;
+    unsigned long long* squares;  // two words each
+    const LABEL* rows;
+    int media_rows;
+    const float* media;
+    const float* mua;
+    double absorbed_scale;
+    unsigned long long* absorbed;  // by each row in each batch: mu_a times the tally, in units of 1 / absorbed_scale
+};
+
+// Add the halves and gates of one voxel of a batch to the sums. The sum of them.
+__device__ __forceinline__ unsigned long long fold_voxel(const Fold& fold, unsigned long long* path, long long cell)
+{
+    unsigned long long whole = 0;
+    for (int g = 0; g < fold.gates; ++g) {
+        unsigned long long batch = 0;
+        for (int h = 0; h < fold.halves; ++h) {
+            const long long place = ((long long)h * fold.gates + g) * fold.cells + cell;
+            const unsigned long long value = taken(path, fold.copies, fold.copy_stride, place);
+            if (!value) continue;
+            fold.sums[place] += value;
+            batch += value;
+        }
+        whole += batch;
+        if (batch) add_square(fold.squares + 2 * ((long long)g * fold.cells + cell), batch);
+    }
+    if (whole && fold.gates > 1) add_square(fold.squares + 2 * ((long long)fold.gates * fold.cells + cell), whole);
+    return whole;
+}
+
+// Add finished batches to the sums and, squared, to the sums of squares (128 bits), and clear them. A thread gathers
+// over some voxels before it adds to their row.
+extern "C" __global__ void fold_batches(const Fold fold)
 {
     const int lane = threadIdx.x, length = blockDim.x * FOLD_CELLS;
-    for (int b = 0; b < batches; ++b, tallies += copies * copy_stride, energy += media_rows) {
+    unsigned long long* path = fold.path;
+    unsigned long long* absorbed = fold.absorbed;
+    for (int b = 0; b < fold.batches; ++b, path += fold.copies * fold.copy_stride, absorbed += fold.media_rows) {
         int row = -1;
         unsigned long long gathered = 0;
-        for (int q = 0; q < FOLD_CELLS; ++q) {  // a thread gathers over some voxels before it adds to their row
+        for (int q = 0; q < FOLD_CELLS; ++q) {
             const long long cell = (long long)blockIdx.x * length + q * blockDim.x + lane;
-            if (cell >= cells) break;
-            unsigned long long whole = 0;
-            for (int g = 0; g < gates; ++g) {
-                unsigned long long batch = 0;
-                for (int h = 0; h < halves; ++h) {
-                    const long long place = ((long long)h * gates + g) * cells + cell;
-                    const unsigned long long value = taken(tallies, copies, copy_stride, place);
-                    if (!value) continue;
-                    sums[place] += value;
-                    batch += value;
-                }
-                whole += batch;
-                if (batch) add_square(squares + 2 * ((long long)g * cells + cell), batch);
-            }
+            if (cell >= fold.cells) break;
+            const unsigned long long whole = fold_voxel(fold, path, cell);
             if (!whole) continue;
-            if (gates > 1) add_square(squares + 2 * ((long long)gates * cells + cell), whole);
-            const int here = rows[cell];
+            const int here = __ldg(fold.rows + cell);
             if (here != row && gathered) {
-                atomicAdd(energy + row, gathered);
+                atomicAdd(absorbed + row, gathered);
                 gathered = 0;
             }
             row = here;
-            const double absorption = CONTINUOUS ? mua[cell] : media[MEDIUM_NUMBERS * here];
-            gathered += (unsigned long long)((double)whole * absorption * energy_scale + 0.5);
+            const double absorption = CONTINUOUS ? __ldg(fold.mua + cell) : __ldg(fold.media + MEDIUM_NUMBERS * here);
+            gathered += (unsigned long long)((double)whole * absorption * fold.absorbed_scale + 0.5);
         }
-        add_to_rows(energy, row, gathered);
+        add_to_rows(absorbed, row, gathered);
     }
 }

@@ -1,64 +1,91 @@
 """Contrast on all CPU cores (Numba), the counterpart of ``gpu.py``."""
 
-import numba
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.core.parallel import cpu_threads
+from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.speckle.indices import decay_table
-from napari_gpubio.speckle.kernels.contrast import direct, windows
-from napari_gpubio.speckle.kernels.contrast.finishing import Outputs, Planes
-from napari_gpubio.speckle.kernels.contrast.problem import Array, Maps, Problem, Recipe
+from napari_gpubio.speckle.kernels.contrast import windows
+from napari_gpubio.speckle.kernels.contrast.problem import ICT, Array, Maps, Problem, Recipe
 from napari_gpubio.speckle.settings import EDGES
 
-_BANDS_PER_THREAD = 4  # so that a thread that was kept waiting does not keep the others waiting
-_NO_PLANE, _NO_DARK = np.empty((0, 0), np.float32), np.empty((0, 0), np.int32)
+_LEAST_PIXELS = 1 << 15  # of a block: 0.05 ms, below which a second thread costs more than it saves
+_BATCH_PIXELS = 1 << 20  # of maps from floating-point frames that are summed together
+_LEAST_ROWS = 8  # or most of the work would be that of the window above the block
+_NO_PLANE, _NO_TABLE, _NO_DARK = np.empty((0, 0), np.float32), np.empty((0, 2), np.float32), np.empty((0, 0), np.int32)
+_NO_INDEX, _NO_MASK = np.empty((0, 0, 0), np.float32), np.empty((0, 0, 0), np.uint8)
+_NO_FRAMES = np.empty((0, 0, 0), np.uint16)
 
 
 class Maker:
-    """Makes maps of frames in the memory of the host.
+    """Computes maps of frames in host memory.
 
     Parameters
     ----------
     recipe
-        What is done to them.
+        Settings and format of the frames.
+    threads
+        Number of threads; all by default.
     """
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.recipe = recipe
+    def __init__(self, recipe: Recipe, threads: int | None = None) -> None:
+        self.recipe, self._rule, self._threads = recipe, recipe.rule, threads
         floor, baseline = (_NO_PLANE if p is None else p for p in (recipe.floor, recipe.baseline_plane))
-        self._planes = Planes(floor, baseline, decay_table().single)
-        self._like = np.empty(0, recipe.work_dtype)
-        self._sequence = None if recipe.settings.depth == 1 or recipe.is_real else self._empty_sequence()
+        self._planes = floor, baseline, decay_table().single if self._rule.kind == ICT else _NO_TABLE
+        self._sums = self._make_sums(int(recipe.settings.depth > 1 and not recipe.is_real))
 
-    def _empty_sequence(self) -> windows.Sequence:
-        shape, dtype = self.recipe.shape, self.recipe.work_dtype
-        mask = shape if self.recipe.settings.mask else (0, 0)
-        return windows.Sequence(np.zeros(shape, dtype), np.zeros(shape, dtype), np.zeros(mask, np.uint16))
+    def _make_sums(self, maps: int) -> windows.Sums:
+        """Allocate sums, which are zero, for a number of maps."""
+        width, dtype, masked = self.recipe.shape[1], self.recipe.work_dtype, self.recipe.settings.mask
+        return windows.Sums(
+            np.zeros((maps, *self.recipe.shape), dtype),
+            np.zeros((maps, *self.recipe.shape), dtype),
+            np.zeros((maps if masked else 0, *self.recipe.shape), np.uint16),
+            np.zeros(width, dtype),
+            _read_only(np.zeros(width, np.uint16)),
+        )
 
     def _samples(self, frames: Array) -> windows.Samples:
-        dark = _NO_DARK if self.recipe.dark is None else self.recipe.dark
-        return windows.Samples(_read_only(frames), dark, self.recipe.unit, self.recipe.saturated)
+        dark = _NO_DARK if self.recipe.dark is None or self.recipe.is_real else self.recipe.dark
+        return windows.Samples(
+            _read_only(frames), _read_only(np.zeros(frames.shape[2:], frames.dtype)), dark,
+            np.zeros(frames.shape[2:], np.int32), np.int64(self.recipe.unit), np.int64(self.recipe.saturated),
+        )  # fmt: skip
 
-    @property
-    def _band(self) -> int:
-        """Rows that a thread does at a time."""
-        return max(windows.LEAST_BAND, -(-self.recipe.shape[0] // (_BANDS_PER_THREAD * numba.get_num_threads())))
+    def _run(self, kernel: Callable[[int, int], object], rows: int, samples: int = 1) -> None:
+        """Run a kernel on all threads, or on this one if rows and samples of a pixel are few."""
+        least = max(_LEAST_ROWS, _LEAST_PIXELS // (samples * self.recipe.shape[1]))
+        run_blocks(kernel, rows, least=least, threads=self._threads)
+
+    def _fill(self, frames: Array, sums: windows.Sums, maps: Maps) -> None:
+        samples, rule, width = self._samples(frames), self._rule, self.recipe.shape[1]
+        out = windows.Outputs(
+            maps.contrast,
+            _NO_INDEX if maps.indices is None else maps.indices,
+            _NO_MASK if maps.mask is None else maps.mask,
+            *self._planes,
+        )
+        read = sums._replace(saturated=_read_only(sums.saturated))
+
+        def fill(start: int, stop: int) -> None:
+            work = windows.make_work(width, int(rule.reach), self.recipe.work_dtype)
+            windows.fill_rows(start, stop, samples, read, rule, work, out)
+
+        self._run(fill, len(maps.contrast) * self.recipe.shape[0])
 
     def fill(self, frames: Array, maps: Maps) -> None:
-        """Fill the maps of frames; the first map is that of the first ``depth`` frames."""
+        """Fill the maps of frames; the first map belongs to the first ``depth`` frames."""
         if self.recipe.is_real:
-            self._fill_directly(frames, maps)
-        elif self._sequence is None:
-            with cpu_threads():
-                windows.fill_spatial(
-                    self._samples(frames), self._planes, self.recipe.rule, self._like, self._band, outputs(maps)
-                )
+            self._fill_from_samples(frames, maps)
+        elif self.recipe.settings.depth == 1:
+            self._fill(frames, self._sums, maps)
         else:
-            self._fill_from_sums(frames, maps)
+            self._fill_from_frames(frames, maps)
 
-    def _fill_from_sums(self, frames: Array, maps: Maps) -> None:
+    def _fill_from_frames(self, frames: Array, maps: Maps) -> None:
         depth, step = self.recipe.settings.depth, self.recipe.settings.step
         self.forget()
         for n in range(len(maps.contrast)):
@@ -70,48 +97,47 @@ class Maker:
             self.finish(maps.part(n, n + 1))
 
     def forget(self) -> None:
-        """Begin a new window of frames."""
-        assert self._sequence is not None
-        for plane in self._sequence:
+        """Start a new window of frames."""
+        for plane in self._sums[:3]:
             plane[...] = 0
 
     def change(self, frames: Array, new: int, old: int) -> None:
-        """Add a frame to the window and drop another one, by their numbers; -1 for neither."""
-        with cpu_threads():
-            windows.change_sums(self._sequence, self._samples(frames), new, old, int(self.recipe.settings.mask))
+        """Add a frame to the window and drop another, by their numbers; -1 for none."""
+        samples, sums = self._samples(frames), self._sums
+        self._run(lambda start, stop: windows.sum_frames(start, stop, samples, sums, new, old), self.recipe.shape[0])
 
     def finish(self, maps: Maps) -> None:
         """Fill one map from the frames of the window."""
-        with cpu_threads():
-            windows.fill_from_sums(self._sequence, self._planes, self.recipe.rule, 0, self._band, outputs(maps))
+        self._fill(_NO_FRAMES, self._sums, maps)
 
-    def _fill_directly(self, frames: Array, maps: Maps) -> None:
-        with cpu_threads():
-            direct.fill_directly(
-                with_margins(frames, self.recipe), saturated_samples(frames, self.recipe), self._planes,
-                self.recipe.rule, self.recipe.settings.step, outputs(maps),
-            )  # fmt: skip
+    def _fill_from_samples(self, frames: Array, maps: Maps) -> None:
+        s, count = self.recipe.settings, len(maps.contrast)
+        most = min(count, max(1, _BATCH_PIXELS // int(np.prod(self.recipe.shape))))
+        sums = self._make_sums(most)
+        for n in range(0, count, most):
+            part = maps.part(n, min(n + most, count))
+            self._sum_samples(frames[n * s.step : (n + len(part.contrast) - 1) * s.step + s.depth], sums, part)
+            self._fill(_NO_FRAMES, sums, part)
+
+    def _sum_samples(self, frames: Array, sums: windows.Sums, maps: Maps) -> None:
+        signal, saturated = with_margins(frames, self.recipe), saturated_samples(frames, self.recipe)
+        rule, step, samples = self._rule, np.int64(self.recipe.settings.step), self.recipe.settings.samples
+
+        def add(start: int, stop: int) -> None:
+            windows.sum_samples(start, stop, signal, saturated, rule, step, sums)
+
+        self._run(add, len(maps.contrast) * self.recipe.shape[0], samples)
 
 
-def _read_only(frames: Array) -> Array:
-    """A view of frames in C order that is not written to; Numba compiles anew for what may be."""
-    view = np.ascontiguousarray(frames).view(np.ndarray)
+def _read_only(array: Array) -> Array:
+    """Return a read-only view in C order; Numba compiles another version for writable arrays."""
+    view = np.ascontiguousarray(array).view(np.ndarray)
     view.flags.writeable = False
     return view
 
 
-def outputs(maps: Maps) -> Outputs:
-    """Maps as the Numba functions take them: what is not wanted is empty."""
-    nothing = np.empty((0, 0, 0), np.float32), np.empty((0, 0, 0), np.uint8)
-    return Outputs(
-        maps.contrast,
-        nothing[0] if maps.indices is None else maps.indices,
-        nothing[1] if maps.mask is None else maps.mask,
-    )
-
-
 def saturated_samples(frames: Array, recipe: Recipe) -> npt.NDArray[np.uint8]:
-    """Which samples of floating-point frames are saturated, with margins; no frame where no level is known."""
+    """Return which samples of floating-point frames are saturated, with margins; no frame if no level is known."""
     if not (recipe.settings.mask and recipe.saturated):
         return np.empty((0, 0, 0), np.uint8)
     found = (frames >= recipe.saturated).view(np.uint8)
@@ -121,7 +147,7 @@ def saturated_samples(frames: Array, recipe: Recipe) -> npt.NDArray[np.uint8]:
 
 
 def with_margins(frames: Array, recipe: Recipe) -> npt.NDArray[np.float64]:
-    """Floating-point frames less their dark level, with what windows see beyond the border; NaN for no sample."""
+    """Return floating-point frames minus their dark level, with margins for windows at borders; NaN for no sample."""
     signal = frames.astype(np.float64) if recipe.dark is None else frames - recipe.dark
     radius, edges = recipe.settings.width // 2, recipe.settings.edges
     margins = [(0, 0), (radius, radius), (radius, radius)]
@@ -138,11 +164,11 @@ class Run:
         self._problem, self._maker = problem, Maker(problem.recipe)
 
     def bytes_per_item(self) -> int:
-        """Memory that one map takes on the device: not asked for on the CPU."""
+        """Return 1: memory of the CPU is not limited here."""
         return 1
 
     def advance(self, start: int, count: int) -> None:
-        """Make the maps ``start`` to ``start + count - 1``."""
+        """Compute the maps ``start`` to ``start + count - 1``."""
         self._maker.fill(self._problem.load(start, count), self._problem.maps.part(start, start + count))
         self._problem.reached[start : start + count] = True
 
@@ -155,31 +181,31 @@ class Run:
 
 
 class Live:
-    """Frames of a camera, one after another, on the CPU; see `napari_gpubio.speckle.stream.ContrastStream`."""
+    """Frames of a camera, one after another, on the CPU; see `napari_gpubio.speckle.ContrastStream`."""
 
-    def __init__(self, recipe: Recipe, device: Device, results: int) -> None:  # noqa: ARG002 - as its backend
-        self._recipe, self._maker, self._count = recipe, Maker(recipe), 0
+    def __init__(self, recipe: Recipe, results: int, threads: int | None = None) -> None:
+        self._recipe, self._maker, self._count = recipe, Maker(recipe, threads), 0
         self._ring = np.zeros((recipe.settings.depth + 1, *recipe.shape), recipe.dtype)
-        self._rooms = [recipe.empty_maps(1) for _ in range(results)]
+        self._results = [recipe.empty_maps(1) for _ in range(results)]
 
     def slot(self) -> Array:
-        """Memory of the next frame."""
+        """Return memory for the next frame."""
         return self._ring[self._count % len(self._ring)]
 
-    def push(self, frame: Array, *, wanted: bool) -> Maps | None:
-        """Take a frame; return the maps if they are wanted."""
-        room, depth = self._rooms[self._count % len(self._rooms)], self._recipe.settings.depth
+    def push(self, frame: Array, *, make_maps: bool) -> Maps | None:
+        """Process a frame; compute and return maps if ``make_maps``."""
+        maps, depth = self._results[self._count % len(self._results)], self._recipe.settings.depth
         if depth == 1:
-            self._maker.fill(frame[None], room)
+            self._maker.fill(frame[None], maps)
         else:
             self._keep(frame)
-            if wanted:
-                self._make(room)
+            if make_maps:
+                self._make(maps)
         self._count += 1
-        return room if wanted else None
+        return maps if make_maps else None
 
     def _keep(self, frame: Array) -> None:
-        """Put a frame into the ring, and its samples into the sums."""
+        """Copy a frame into the ring, and add its samples to the sums."""
         slots, new = len(self._ring), self._count % len(self._ring)
         if frame is not self._ring[new]:
             np.copyto(self._ring[new], frame)
@@ -187,16 +213,16 @@ class Live:
             old = (new + 1) % slots if self._count >= slots - 1 else -1
             self._maker.change(self._ring, new, old)
 
-    def _make(self, room: Maps) -> None:
+    def _make(self, maps: Maps) -> None:
         if not self._recipe.is_real:
-            self._maker.finish(room)
+            self._maker.finish(maps)
             return
         slots = len(self._ring)
         order = [(self._count + 1 + k) % slots for k in range(1, slots)]  # from the oldest frame on
-        self._maker.fill(self._ring[order], room)
+        self._maker.fill(self._ring[order], maps)
 
     def forget(self) -> None:
-        """Begin a new window of frames."""
+        """Start a new window of frames."""
         self._count = 0
         if self._recipe.settings.depth > 1 and not self._recipe.is_real:
             self._maker.forget()

@@ -1,4 +1,4 @@
-// Contrast of floating-point frames, sample by sample in double precision, the counterpart of direct.py: a window is summed as
+// Contrast of floating-point frames, sample by sample in double precision, the counterpart of sum_samples in windows.py: a window is summed as
 // differences from one of its own samples, so that D is accurate, and exactly zero where all samples are equal.
 #include "finishing.cuh"
 #ifndef REAL
@@ -7,6 +7,13 @@
 #ifndef DARK
 #define DARK 0
 #endif
+
+// Frames, their dark level, level of saturation (0: not known), size, number of maps, and their windows.
+struct RealStack {
+    const REAL* values;
+    const double* dark;
+    int saturation, width, rows, maps, radius, edges, depth, step;
+};
 
 struct Frames {
     const REAL* values;
@@ -38,22 +45,19 @@ struct Frames {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(128) fill_directly(
-    const REAL* __restrict__ values, const double* __restrict__ dark, int saturation, int width, int rows, int maps,
-    int radius, int edges, int depth, int step, const float* __restrict__ floor, const float* __restrict__ baseline,
-    const float2* __restrict__ table, int samples, float unbiased, float scale, float beta, float top, float gain, float low,
-    float* __restrict__ contrast, float* __restrict__ index, unsigned char* __restrict__ mask)
+extern "C" __global__ void __launch_bounds__(128) fill_directly(RealStack stack, Finishing f)
 {
+    const int width = stack.width, rows = stack.rows, radius = stack.radius, edges = stack.edges, depth = stack.depth;
     const size_t pixels = (size_t)width * rows, i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
-    if (i >= pixels * maps) return;
-    const int n = (int)(i / pixels) * step, y = (int)(i % pixels / width), x = (int)(i % width);
-    const Maps out = {contrast, index, mask};
+    if (i >= pixels * stack.maps) return;
+    const int n = (int)(i / pixels) * stack.step, y = (int)(i % pixels / width), x = (int)(i % width);
+    const Maps out = maps_of(f);
     const bool whole = x >= radius && x < width - radius && y >= radius && y < rows - radius;
     if (edges == VALID && !whole) {
         set_pixel(out, i, {not_a_number(), not_a_number(), (unsigned char)EDGE});
         return;
     }
-    const Frames frames = {values, dark, width, rows, edges, saturation};
+    const Frames frames = {stack.values, stack.dark, width, rows, edges, stack.saturation};
     const double middle = frames.at(n, y, x);
     double s = 0.0, q = 0.0, value;
     int count = 0, saturated = 0;
@@ -68,13 +72,13 @@ extern "C" __global__ void __launch_bounds__(128) fill_directly(
                 saturated += is_saturated;
                 ++count;
             }
-    const Rule rule = {samples, unbiased, scale, beta, top, gain, low};
+    const Rule rule = rule_of(f);
     Window window = window_of(count, rule);
     window.saturated = saturated;
-    if (NOISE) window.floor = floor[i % pixels];
-    if (KIND == 4) window.baseline = baseline[i % pixels];
+    if (NOISE) window.floor = f.floor[i % pixels];
+    if (KIND == 4) window.baseline = f.baseline[i % pixels];
     const float deviation = (float)((double)count * q - s * s), level = (float)(s + (double)count * middle);
-    Pixel found = finish(level, deviation, window, rule, table);
+    Pixel found = finish(level, deviation, window, rule, f.table);
     if (!whole) found.mask = (unsigned char)(found.mask | EDGE);
     set_pixel(out, i, found);
 }

@@ -49,6 +49,19 @@ __device__ __forceinline__ float root(float a)
 #endif
 }
 
+// What turns sums into maps, as kernels take it: planes that differ between pixels, maps (null where not requested), numbers.
+struct Finishing {
+    const float* floor;
+    const float* baseline;
+    const float2* table;
+    float* contrast;
+    float* index;
+    unsigned char* mask;
+    int samples;  // N of a whole window
+    float unbiased;  // N / (N - 1)
+    float scale, beta, top, gain, low;
+};
+
 // Numbers that are the same for all pixels.
 struct Rule {
     int samples;  // N of a whole window
@@ -63,11 +76,18 @@ struct Window {
     int saturated;  // samples that are
 };
 
-// Maps of all frames; null for what is not wanted.
+// Maps of all frames; null where not requested.
 struct Maps {
     float *contrast, *index;
     unsigned char* mask;
 };
+
+__device__ __forceinline__ Rule rule_of(const Finishing& f)
+{
+    return {f.samples, f.unbiased, f.scale, f.beta, f.top, f.gain, f.low};
+}
+
+__device__ __forceinline__ Maps maps_of(const Finishing& f) { return {f.contrast, f.index, f.mask}; }
 
 struct Pixel {
     float contrast, index;

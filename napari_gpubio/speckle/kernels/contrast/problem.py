@@ -1,4 +1,4 @@
-"""A stack of frames and how its contrast is taken, laid out for the kernels, the same for both backends."""
+"""Frames, settings and maps as both backends use them."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.frames import FrameStack, check_window
+from napari_gpubio.speckle.model import EDGE, FrameStack, check_window
 from napari_gpubio.speckle.noise import DARK_STEPS, NoiseModel
 from napari_gpubio.speckle.settings import EDGES, ContrastSettings
-from napari_gpubio.speckle.validity import EDGE
 
 Array = npt.NDArray[Any]
 NO_INDEX, RECIPROCAL, SQUARED, ICT, RELATIVE = range(5)
@@ -28,29 +27,33 @@ _EXACT_IN_DOUBLE, _EXACT_IN_64_BITS = 2**53, 2**63 - 1
 
 
 class Rule(NamedTuple):
-    """How sums become maps, as the kernels take it.
+    """Numbers of the kernels that turn sums into maps.
 
     Parameters
     ----------
     radius, depth
-        Of the window, in pixels and frames.
+        Size of the window, in pixels and frames.
+    reach
+        Radius of the windows that are summed from samples or from sums over frames: ``radius``, or 0 for floating-point
+        frames, of which sums of whole windows are given.
     edges, kind
-        Numbers of the edge mode and of the index.
+        Numbers of the edge mode and the index.
     whole
-        Whether squares are summed; else their deviations, of floating-point frames.
+        Whether samples are whole numbers, and squares are summed; for floating-point frames, deviations are.
     scale
-        What K² is multiplied by before the reciprocal (SFI: 2T), or x is multiplied by (inverse correlation time: 1/T).
+        Factor of K² before the reciprocal (SFI: 2T), or of x (inverse correlation time: 1/T).
     beta
-        Of the full model.
+        β of the full model.
     top
-        Index of a window whose samples are all equal.
+        Index of windows whose samples are all equal.
     gain
-        Variance of shot noise over the mean, in units of the samples.
+        Variance of shot noise divided by the mean, in units of samples.
     low
-        Least mean of a window that has signal enough, in the same units.
+        Mean of a window below which its signal is low, in units of samples.
     """
 
     radius: np.int64
+    reach: np.int64
     edges: np.int64
     depth: np.int64
     kind: np.int64
@@ -64,14 +67,14 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Recipe:
-    """What is done to every frame of a camera.
+    """Settings, noise model and format of a camera's frames.
 
     Parameters
     ----------
     settings, noise
-        As the user gave them.
+        Given by the user.
     shape, dtype
-        Of a frame.
+        Shape and type of a frame.
     baseline
         K² of the baseline, one number or shape (Y, X); for the relative index.
     """
@@ -86,16 +89,16 @@ class Recipe:
         check_window(self.settings, self.shape)
         if not self.is_real:
             self._check_range()
-        _ = self.baseline_plane  # what is wrong with it is told now
+        _ = self.baseline_plane  # raises an error if it is invalid
 
     @property
     def is_real(self) -> bool:
-        """Whether frames are floating-point numbers, which are worked on in double precision."""
+        """Whether frames are floating-point numbers, which are processed in double precision."""
         return self.dtype.kind == "f"
 
     @cached_property
     def dark(self) -> Array | None:
-        """Dark level of each pixel, in sixteenths of an ADU as int32 (of floating-point frames: in ADU), or None."""
+        """Dark level of each pixel, int32 in sixteenths of an ADU (for floating-point frames: in ADU), or None."""
         if not self.noise.has_dark:
             return None
         dark = self.noise.dark_of(self.shape)
@@ -108,13 +111,13 @@ class Recipe:
 
     @cached_property
     def largest(self) -> int:
-        """Largest size that a sample of integers can have."""
+        """Largest absolute value of a sample of integers."""
         top = self.unit * int(np.iinfo(self.dtype).max)
         return top if self.dark is None else max(top - int(self.dark.min()), int(self.dark.max()))
 
     @property
     def work_dtype(self) -> np.dtype[Any]:
-        """Type of sums on the CPU: double where it holds every integer that can come, else 64-bit integers."""
+        """Type of sums on the CPU: double if it holds every integer that can occur, else 64-bit integers."""
         exact = self.is_real or self.settings.samples**2 * self.largest**2 <= _EXACT_IN_DOUBLE
         return np.dtype(np.float64 if exact else np.int64)
 
@@ -129,7 +132,7 @@ class Recipe:
 
     @cached_property
     def floor(self) -> npt.NDArray[np.float32] | None:
-        """Variance of every pixel's window that does not come from light, in units of the samples; or None."""
+        """Variance of every pixel's window that is not due to light, in units of samples; or None."""
         if not self.noise.has_noise:
             return None
         floor = self.noise.floor_of(self.shape, self.settings.width) * self.unit**2
@@ -137,7 +140,7 @@ class Recipe:
 
     @cached_property
     def baseline_plane(self) -> npt.NDArray[np.float32] | None:
-        """K² of the baseline at every pixel, or None where the index needs none."""
+        """K² of the baseline at every pixel, or None if the index needs none."""
         if self.settings.index != "relative":
             return None
         if self.baseline is None:
@@ -149,17 +152,18 @@ class Recipe:
 
     @property
     def saturated(self) -> int:
-        """Level from which a pixel counts as saturated; none does in floating-point frames unless a level is given."""
+        """Level from which a pixel counts as saturated; 0 (unknown) for floating-point frames unless one is given."""
         level = self.settings.saturation
         return level if level or self.is_real else int(np.iinfo(self.dtype).max)
 
     @property
     def rule(self) -> Rule:
-        """The numbers of the kernels."""
+        """Numbers for the kernels."""
         s = self.settings
         seconds = 1e-3 * s.exposure_ms
         return Rule(
             radius=np.int64(s.width // 2),
+            reach=np.int64(0 if self.is_real else s.width // 2),
             edges=np.int64(EDGES.index(s.edges)),
             depth=np.int64(s.depth),
             kind=np.int64(KINDS[s.index]),
@@ -172,7 +176,7 @@ class Recipe:
         )
 
     def empty_maps(self, count: int) -> "Maps":
-        """Room for so many maps."""
+        """Allocate maps."""
         shape = (count, *self.shape)
         index = None if self.settings.index == "none" else np.empty(shape, np.float32)
         mask = np.empty(shape, np.uint8) if self.settings.mask else None
@@ -180,24 +184,24 @@ class Recipe:
 
 
 class Maps(NamedTuple):
-    """Contrast, index and mask, each (maps, Y, X); None for what was not asked for. On the host or on a GPU."""
+    """Contrast, index and mask, (maps, Y, X) each, on the host or on a GPU; None where not requested."""
 
     contrast: Any
     indices: Any
     mask: Any
 
     def part(self, start: int, end: int) -> "Maps":
-        """Views of some of the maps."""
+        """Return views of some of the maps."""
         contrast, indices, mask = (None if array is None else array[start:end] for array in self)
         return Maps(contrast, indices, mask)
 
     def one(self, n: int) -> tuple[Any, Any, Any]:
-        """Return contrast, index and mask of a map, (Y, X) each."""
+        """Return contrast, index and mask of one map, (Y, X) each."""
         contrast, indices, mask = (None if array is None else array[n] for array in self)
         return contrast, indices, mask
 
     def clear(self, where: Array) -> None:
-        """Make some of the maps what they are where there is no contrast."""
+        """Set some of the maps to the values of no contrast."""
         for array, nothing in zip(self, (np.nan, np.nan, EDGE), strict=True):
             if array is not None:
                 array[where] = nothing
@@ -205,18 +209,18 @@ class Maps(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Problem:
-    """A stack and what is done to it; items are maps.
+    """A stack and its maps, which are the items of a run.
 
     Parameters
     ----------
     recipe
-        For its frames.
+        Settings and format of the frames.
     stack
         The frames.
     maps
-        Where the maps go, (items, Y, X).
+        Output, (items, Y, X).
     reached
-        Which of them are there.
+        Which of them have been computed.
     """
 
     recipe: Recipe
@@ -230,7 +234,7 @@ class Problem:
         return self.recipe.settings.count(self.stack.count)
 
     def load(self, start: int, count: int) -> Array:
-        """Return the frames that the maps ``start`` to ``start + count - 1`` are made of."""
+        """Return the frames of the maps ``start`` to ``start + count - 1``."""
         s = self.recipe.settings
         return self.stack.load(start * s.step, (start + count - 1) * s.step + s.depth)
 
@@ -238,7 +242,7 @@ class Problem:
 def make_problem(
     stack: FrameStack, settings: ContrastSettings, noise: NoiseModel, baseline: npt.ArrayLike | None = None
 ) -> Problem:
-    """Check a stack against the settings, and make room for its maps.
+    """Check a stack against the settings, and allocate its maps.
 
     Raises
     ------

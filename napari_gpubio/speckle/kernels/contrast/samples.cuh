@@ -32,6 +32,20 @@ typedef unsigned long long Squares;
 typedef unsigned int Squares;
 #endif
 
+// Frames, their dark level, steps of a sample per ADU, and the level of saturation.
+struct Stack {
+    const PIXEL* frames;
+    const int* dark;
+    int unit, level;
+};
+
+// Sums over frames, (maps, Y, X) each.
+struct SumPlanes {
+    Sum* s;
+    Squares* q;
+    unsigned int* saturated;
+};
+
 // As they lie in memory, so that a load need not be waited for until its numbers are needed.
 struct __align__(QUAD * sizeof(PIXEL)) Packed {
     unsigned int word[sizeof(PIXEL)];

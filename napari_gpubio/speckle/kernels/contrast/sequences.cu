@@ -3,6 +3,11 @@
 #include "finishing.cuh"
 #include "samples.cuh"
 
+// Pixels of a frame, number of maps, maps that a block makes, frames of a window, and frames from one map to the next.
+struct Series {
+    int pixels, maps, segment, depth, step;
+};
+
 // Where frames are, and which of them a map is made of.
 struct Sequence {
     const PIXEL* frames;
@@ -33,31 +38,27 @@ struct Sequence {
     }
 };
 
-__device__ __forceinline__ Sequence make_sequence(
-    const PIXEL* frames, const int* dark, int unit, int level, int depth, int step, size_t pixels)
+__device__ __forceinline__ Sequence make_sequence(const Stack& stack, const Series& series)
 {
+    const size_t pixels = (size_t)series.pixels;
     const size_t i = QUAD * (blockIdx.x * (size_t)blockDim.x + threadIdx.x);
     const int count = i < pixels ? (int)min((size_t)QUAD, pixels - i) : 0;
-    return {frames, dark, unit, level, depth, step, pixels, i, count};
+    return {stack.frames, stack.dark, stack.unit, stack.level, series.depth, series.step, pixels, i, count};
 }
 
 // Contrast over frames at each pixel; a block does ``segment`` maps.
-extern "C" __global__ void __launch_bounds__(128) fill_temporal(
-    const PIXEL* __restrict__ frames, const int* __restrict__ dark, int unit, int level, int pixels, int maps,
-    int segment, int depth, int step, const float* __restrict__ floor, const float* __restrict__ baseline,
-    const float2* __restrict__ table, int samples, float unbiased, float scale, float beta, float top, float gain, float low,
-    float* __restrict__ contrast, float* __restrict__ index, unsigned char* __restrict__ mask)
+extern "C" __global__ void __launch_bounds__(128) fill_temporal(Stack stack, Series series, Finishing f)
 {
-    const Sequence sequence = make_sequence(frames, dark, unit, level, depth, step, (size_t)pixels);
+    const Sequence sequence = make_sequence(stack, series);
     if (sequence.count == 0) return;
-    const Rule rule = {samples, unbiased, scale, beta, top, gain, low};
-    const int first = blockIdx.y * segment, end = min(first + segment, maps);
+    const Rule rule = rule_of(f);
+    const int first = blockIdx.y * series.segment, end = min(first + series.segment, series.maps), depth = series.depth;
     Window windows[QUAD];
     for (int k = 0; k < QUAD; ++k) {
         windows[k] = whole_window(rule);
         const size_t i = sequence.i + (k < sequence.count ? k : 0);
-        if (NOISE) windows[k].floor = floor[i];
-        if (KIND == 4) windows[k].baseline = baseline[i];
+        if (NOISE) windows[k].floor = f.floor[i];
+        if (KIND == 4) windows[k].baseline = f.baseline[i];
     }
     QuadSums sums = no_sums();
     for (int map = first; map < end; ++map) {
@@ -65,28 +66,26 @@ extern "C" __global__ void __launch_bounds__(128) fill_temporal(
         Pixel found[QUAD];
         for (int k = 0; k < QUAD; ++k) {
             windows[k].saturated = (int)sums.saturated[k];
-            found[k] = finish((float)sums.s[k], deviation_of(sums.s[k], sums.q[k], depth), windows[k], rule, table);
+            found[k] = finish((float)sums.s[k], deviation_of(sums.s[k], sums.q[k], depth), windows[k], rule, f.table);
         }
         const size_t i = (size_t)map * sequence.pixels + sequence.i;
-        set_pixels({contrast, index, mask}, i, found, sequence.count);
+        set_pixels(maps_of(f), i, found, sequence.count);
     }
 }
 
 // Sums over frames at each pixel, (maps, pixels) each; a block does ``segment`` maps.
-extern "C" __global__ void __launch_bounds__(128) sum_frames(
-    const PIXEL* __restrict__ frames, const int* __restrict__ dark, int unit, int level, int pixels, int maps,
-    int segment, int depth, int step, Sum* __restrict__ s, Squares* __restrict__ q, unsigned int* __restrict__ saturated)
+extern "C" __global__ void __launch_bounds__(128) sum_frames(Stack stack, Series series, SumPlanes planes)
 {
-    const Sequence sequence = make_sequence(frames, dark, unit, level, depth, step, (size_t)pixels);
-    const int first = blockIdx.y * segment, end = min(first + segment, maps);
+    const Sequence sequence = make_sequence(stack, series);
+    const int first = blockIdx.y * series.segment, end = min(first + series.segment, series.maps);
     QuadSums sums = no_sums();
     for (int map = first; map < end && sequence.count > 0; ++map) {
         sequence.go_to(sums, map, map > first);
         for (int k = 0; k < sequence.count; ++k) {
             const size_t i = (size_t)map * sequence.pixels + sequence.i + k;
-            s[i] = sums.s[k];
-            q[i] = sums.q[k];
-            if (MASK) saturated[i] = sums.saturated[k];
+            planes.s[i] = sums.s[k];
+            planes.q[i] = sums.q[k];
+            if (MASK) planes.saturated[i] = sums.saturated[k];
         }
     }
 }

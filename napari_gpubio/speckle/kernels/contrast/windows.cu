@@ -13,6 +13,11 @@
 constexpr int SIMD_WIDTH = 32, HALO = (RADIUS + QUAD - 1) / QUAD, INNER = (SIMD_WIDTH - 2 * HALO) * QUAD, SIDE = 2 * RADIUS + 1;
 constexpr unsigned int ALL = 0xFFFFFFFFu;
 
+// Size of a frame, number of maps, and rows that a warp works on.
+struct Grid {
+    int width, rows, count, strip;
+};
+
 // The row or column that stands for one beyond the border, or -1 for zeros.
 __device__ __forceinline__ int inside(int i, int n)
 {
@@ -145,14 +150,15 @@ struct Target {
 };
 
 // The frame, first row and first column that a warp works on; false if there is nothing left for it.
-__device__ __forceinline__ bool find_place(int width, int rows, int frames, int strip, int& n, int& first, int& x)
+__device__ __forceinline__ bool find_place(const Grid& grid, int& n, int& first, int& x)
 {
     const unsigned int warp = (blockIdx.x * blockDim.x + threadIdx.x) / SIMD_WIDTH, lane = threadIdx.x % SIMD_WIDTH;
-    const unsigned int tiles = (width + INNER - 1) / INNER, strips = (rows + strip - 1) / strip;
+    const unsigned int tiles = (grid.width + INNER - 1) / INNER;
+    const unsigned int strips = (grid.rows + grid.strip - 1) / grid.strip;
     n = (int)(warp / (tiles * strips));
-    first = (int)(warp / tiles % strips) * strip;
+    first = (int)(warp / tiles % strips) * grid.strip;
     x = (int)(warp % tiles) * INNER + ((int)lane - HALO) * QUAD;
-    return n < frames;
+    return n < grid.count;
 }
 
 __device__ __forceinline__ QuadSums across(const QuadSums& columns)
@@ -167,18 +173,14 @@ __device__ __forceinline__ QuadSums across(const QuadSums& columns)
 }
 
 // Maps of frames, each from itself alone.
-extern "C" __global__ void __launch_bounds__(128) fill_spatial(
-    const PIXEL* __restrict__ frames, const int* __restrict__ dark, int unit, int level, int width, int rows, int count,
-    int strip, const float* __restrict__ floor, const float* __restrict__ baseline, const float2* __restrict__ table,
-    int samples, float unbiased, float scale, float beta, float top, float gain, float low,
-    float* __restrict__ contrast, float* __restrict__ index, unsigned char* __restrict__ mask)
+extern "C" __global__ void __launch_bounds__(128) fill_spatial(Stack stack, Grid grid, Finishing f)
 {
     int n, first, x;
-    if (!find_place(width, rows, count, strip, n, first, x)) return;
+    if (!find_place(grid, n, first, x)) return;
+    const int rows = grid.rows, width = grid.width, strip = grid.strip, level = stack.level;
     const size_t begin = (size_t)n * rows * width;
-    const Strip own = {frames + begin, dark, rows, width, x, unit, level};
-    const Rule rule = {samples, unbiased, scale, beta, top, gain, low};
-    Target target = {floor, baseline, table, rule, {contrast, index, mask}, begin, rows, width, x, {}};
+    const Strip own = {stack.frames + begin, stack.dark, rows, width, x, stack.unit, level};
+    Target target = {f.floor, f.baseline, f.table, rule_of(f), maps_of(f), begin, rows, width, x, {}};
     target.set_columns();
     const int lane = threadIdx.x % SIMD_WIDTH, end = min(first + strip, rows);
     const bool writes = lane >= HALO && lane < SIMD_WIDTH - HALO && x < width;
@@ -195,13 +197,6 @@ extern "C" __global__ void __launch_bounds__(128) fill_spatial(
         if (writes) target.write(sums, y);
     }
 }
-
-// Sums over frames, (maps, Y, X) each.
-struct SumPlanes {
-    const Sum* s;
-    const Squares* q;
-    const unsigned int* saturated;
-};
 
 // Add (or drop) a row of sums over frames.
 __device__ __forceinline__ void change(
@@ -222,18 +217,13 @@ __device__ __forceinline__ void change(
 }
 
 // Maps from sums over frames.
-extern "C" __global__ void __launch_bounds__(128) fill_from_sums(
-    const Sum* __restrict__ s, const Squares* __restrict__ q, const unsigned int* __restrict__ saturated, int width,
-    int rows, int count, int strip, const float* __restrict__ floor, const float* __restrict__ baseline,
-    const float2* __restrict__ table, int samples, float unbiased, float scale, float beta, float top, float gain, float low,
-    float* __restrict__ contrast, float* __restrict__ index, unsigned char* __restrict__ mask)
+extern "C" __global__ void __launch_bounds__(128) fill_from_sums(SumPlanes planes, Grid grid, Finishing f)
 {
     int n, first, x;
-    if (!find_place(width, rows, count, strip, n, first, x)) return;
+    if (!find_place(grid, n, first, x)) return;
+    const int rows = grid.rows, width = grid.width, strip = grid.strip;
     const size_t begin = (size_t)n * rows * width;
-    const SumPlanes planes = {s, q, saturated};
-    const Rule rule = {samples, unbiased, scale, beta, top, gain, low};
-    Target target = {floor, baseline, table, rule, {contrast, index, mask}, begin, rows, width, x, {}};
+    Target target = {f.floor, f.baseline, f.table, rule_of(f), maps_of(f), begin, rows, width, x, {}};
     target.set_columns();
     const int lane = threadIdx.x % SIMD_WIDTH, end = min(first + strip, rows);
     const bool writes = lane >= HALO && lane < SIMD_WIDTH - HALO && x < width;

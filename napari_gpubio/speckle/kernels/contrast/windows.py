@@ -1,325 +1,361 @@
-"""Sums over square windows by sliding columns (Numba), the counterpart of ``windows.cu``.
+"""Sums over windows, and the kernel that turns them into maps (Numba); the counterpart of the ``.cu`` files.
 
-A band of rows keeps, for every column of the frame, the sum of samples and of their squares over the rows of the
-window; going down a row adds one row and drops one. Sums across come from doubling: windows of 2, 4, 8, ... columns,
-put together by the binary digits of the window's edge; those of 5 and 7 columns are added at once. All sums are whole
-numbers (as doubles, where these hold them), so the order of additions means nothing.
+Going down a range of rows, `fill_rows` keeps for every column of a frame the sum of samples and of their squares over
+the rows of the window: it adds one row and drops one. Sums across come from doubling: windows of 2, 4, 8, ... columns,
+combined by the binary digits of the window's edge; those of 5 and 7 columns are added at once. All sums are whole
+numbers (as doubles, where these hold them), so the order of additions does not matter.
+
+Windows over several frames are sums of `sum_frames`, over which `fill_rows` slides in place of a frame. Floating-point
+frames are summed by `sum_samples`, window by window, since differences of rounded sums would drift.
 """
 
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.speckle.kernels.contrast.finishing import (
-    REFLECT,
-    Outputs,
-    Planes,
-    finish_row,
-    inline,
-    jit,
-    make_sums,
-)
+from napari_gpubio.core.jit import helper, kernel, leaf
+from napari_gpubio.speckle.kernels.contrast import finishing
+from napari_gpubio.speckle.kernels.contrast.finishing import REFLECT, SHRINK, VALID
 from napari_gpubio.speckle.kernels.contrast.problem import Rule
 
 Array = npt.NDArray[Any]
-_jit_parallel = nb.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
-LEAST_BAND = 8  # rows, or most of the work would be that of the window above the band
+_F = np.float32
 
 
 class Samples(NamedTuple):
-    """Frames of integers (T, Y, X); their dark level (Y, X) in units of samples, or empty; what they mean.
+    """Frames of integers (T, Y, X), with a row of zeros for rows that do not exist.
 
-    ``unit`` is units of samples per ADU, ``saturated`` the level of saturation in ADU.
+    ``dark`` is the dark level (Y, X) in units of samples, or empty; ``unit`` is units of samples per ADU and
+    ``saturated`` the level of saturation in ADU.
     """
 
     frames: Array
+    no_samples: Array
     dark: Array
-    unit: int
-    saturated: int
+    no_dark: Array
+    unit: np.int64
+    saturated: np.int64
 
 
-class Sequence(NamedTuple):
-    """Sums over frames at each pixel, (Y, X): of samples, of squares, and the number (uint16) of saturated samples."""
+class Sums(NamedTuple):
+    """Sums per pixel, (maps, Y, X): of samples, of squares, and the number (uint16) of saturated samples, or empty.
 
-    s: Array
-    q: Array
-    saturated: Array
-
-
-class Columns(NamedTuple):
-    """Sums over rows for each column, with margins as wide as the window's radius; and rows of scratch.
-
-    ``saturated`` counts saturated samples, of which a column of a window has no more than a byte holds.
+    Of floating-point frames, ``q`` holds D instead. ``no_sums`` and ``no_counts`` are rows of zeros.
     """
 
     s: Array
     q: Array
     saturated: Array
-    spare: Array
-    other: Array
-    spare_bytes: Array
-    other_bytes: Array
+    no_sums: Array
+    no_counts: Array
 
 
-@jit
-def make_columns(width: int, rule: Rule, like: Array) -> Columns:
-    """Columns without any row; ``like`` has the type of sums."""
-    size = width + 2 * rule.radius
-    s, q, spare, other = (
-        np.zeros(size, like.dtype), np.zeros(size, like.dtype), np.zeros(size, like.dtype), np.zeros(size, like.dtype),
-    )  # fmt: skip
-    saturated, spare_bytes, other_bytes = np.zeros(size, np.uint8), np.zeros(size, np.uint8), np.zeros(size, np.uint8)
-    return Columns(s, q, saturated, spare, other, spare_bytes, other_bytes)
+class Work(NamedTuple):
+    """Scratch rows of one call of `fill_rows`.
+
+    Parameters
+    ----------
+    columns
+        Sums over rows of samples and of squares for each column, with margins as wide as the window's radius, and
+        two spare rows; shape (4, width + 2 radius).
+    counts
+        Saturated samples of each column, and two spare rows; a column has no more than a byte holds.
+    across
+        Sums over windows; shape (2, width).
+    single
+        S, D and N² times the variance in single precision; shape (3, width).
+    saturated, bits
+        Whether windows have saturated samples, and bits of the mask; shape (width,).
+    """
+
+    columns: Array
+    counts: Array
+    across: Array
+    single: Array
+    saturated: Array
+    bits: Array
 
 
-@jit
-def row_number(y: int, rows: int, rule: Rule) -> int:
-    """The row of the frame that stands for a row of the window, or -1 for a row of zeros."""
+class Outputs(NamedTuple):
+    """Maps, (maps, Y, X), empty where not requested; and what differs between pixels: noise floor, baseline, table."""
+
+    contrast: Array
+    indices: Array
+    mask: Array
+    floor: Array
+    baseline: Array
+    table: Array
+
+
+def make_work(width: int, reach: int, dtype: npt.DTypeLike) -> Work:
+    """Allocate scratch for windows that reach so many columns to both sides."""
+    return Work(
+        np.zeros((4, width + 2 * reach), dtype),
+        np.zeros((3, width + 2 * reach), np.uint8),
+        np.zeros((2, width), dtype),
+        np.zeros((3, width), np.float32),
+        np.zeros(width, np.uint8),
+        np.zeros(width, np.int32),
+    )
+
+
+# -- one row ----------------------------------------------------------------------------------------------------------
+
+
+@leaf
+def _row_number(y: Any, rows: Any, edges: Any) -> Any:
+    """Return the row of the frame that stands for a row of the window, or -1 for a row of zeros."""
     if 0 <= y < rows:
         return y
-    if rule.edges != REFLECT:
+    if edges != REFLECT:
         return -1
     return -1 - y if y < 0 else 2 * rows - 1 - y
 
 
-@jit
-def _sum_row(samples: Samples, row: Any, y: int, one: Any, s: Any, q: Any) -> None:
-    """Add a row's samples, less the dark level where there is one, and their squares, ``one`` (1 or -1) times."""
-    if samples.dark.size:
-        dark, unit = samples.dark[y], s.dtype.type(samples.unit)
-        for x in range(row.size):
-            value = unit * s.dtype.type(row[x]) - s.dtype.type(dark[x])
-            s[x] += one * value
-            q[x] += one * value * value
-    else:
-        for x in range(row.size):
-            value = s.dtype.type(row[x])
-            s[x] += one * value
-            q[x] += one * value * value
-
-
-@jit
-def _change(columns: Columns, samples: Samples, place: Any, sign: int, rule: Rule, mask: int) -> None:
-    """Add (1) or drop (-1) a row of a frame."""
-    n, y = place
-    row = samples.frames[n, y]
-    radius, one = rule.radius, columns.s.dtype.type(sign)
-    s, q = columns.s[radius : radius + row.size], columns.q[radius : radius + row.size]
-    _sum_row(samples, row, y, one, s, q)
-    if mask:
-        _count(row, samples.saturated, sign, columns.saturated[radius : radius + row.size])
-
-
-@jit
-def _count(row: Array, least: int, sign: int, counts: Array) -> None:
-    """Add (1) or drop (-1) the samples of a row that reach a level."""
-    level = np.int32(least)  # which, unlike a wider one, is compared without widening the samples to it
-    for x in range(row.size):
-        reached = np.uint8(1) if np.int32(row[x]) >= level else np.uint8(0)
-        counts[x] = counts[x] + reached if sign > 0 else counts[x] - reached
-
-
-@jit
-def _count_change(added: Array, dropped: Array, least: int, counts: Array) -> None:
-    """Add the samples of one row that reach a level, and drop those of another one."""
-    level = np.int32(least)
+@leaf
+def _slide(added: Array, dropped: Array, s: Array, q: Array) -> None:
+    """Add a row of samples to sums and drop another: a² - b² = (a - b)(a + b)."""
     for x in range(added.size):
-        one = np.uint8(1) if np.int32(added[x]) >= level else np.uint8(0)
-        other = np.uint8(1) if np.int32(dropped[x]) >= level else np.uint8(0)
+        one, other = s.dtype.type(added[x]), s.dtype.type(dropped[x])
+        s[x] += one - other
+        q[x] += (one - other) * (one + other)
+
+
+@leaf
+def _slide_dark(added: Array, dropped: Array, dark: Array, dropped_dark: Array, unit: Any, s: Array, q: Array) -> None:
+    """Do the same with samples less their dark level."""
+    for x in range(added.size):
+        one = unit * s.dtype.type(added[x]) - s.dtype.type(dark[x])
+        other = unit * s.dtype.type(dropped[x]) - s.dtype.type(dropped_dark[x])
+        s[x] += one - other
+        q[x] += (one - other) * (one + other)
+
+
+@leaf
+def _slide_sums(added: Array, dropped: Array, s: Array) -> None:
+    for x in range(added.size):
+        s[x] += added[x] - dropped[x]
+
+
+@leaf
+def _count(added: Array, dropped: Array, level: Any, counts: Array) -> None:
+    """Add the samples of one row that reach a level, and drop those of another."""
+    least = np.int32(level)  # which, unlike a wider one, is compared without widening the samples to it
+    for x in range(added.size):
+        one = np.uint8(1) if np.int32(added[x]) >= least else np.uint8(0)
+        other = np.uint8(1) if np.int32(dropped[x]) >= least else np.uint8(0)
         counts[x] = counts[x] + one - other
 
 
-@inline
-def _slide(columns: Columns, samples: Samples, n: int, new: int, old: int, rule: Rule, mask: int) -> None:
-    """Add one row and drop another of a frame, in one pass where there are both and no dark level."""
-    if new < 0 or old < 0 or samples.dark.size:
-        if new >= 0:
-            _change(columns, samples, (n, new), 1, rule, mask)
-        if old >= 0:
-            _change(columns, samples, (n, old), -1, rule, mask)
-        return
-    below, above, radius = samples.frames[n, new], samples.frames[n, old], rule.radius
-    s, q = columns.s[radius : radius + below.size], columns.q[radius : radius + below.size]
-    for x in range(below.size):
-        one, other = s.dtype.type(below[x]), s.dtype.type(above[x])
-        s[x] += one - other
-        q[x] += (one - other) * (one + other)
-    if mask:
-        _count_change(below, above, samples.saturated, columns.saturated[radius : radius + below.size])
+@leaf
+def _set_margins(values: Array, reach: Any, mirrored: Any) -> None:
+    """Set what windows see beyond the border: the mirrored row, or zeros."""
+    size = values.size
+    for x in range(reach):
+        values[x] = values[2 * reach - 1 - x] if mirrored else 0
+        values[size - 1 - x] = values[size - 2 * reach + x] if mirrored else 0
 
 
-@jit
-def _change_by_sums(columns: Columns, sequence: Sequence, y: int, sign: int, rule: Rule, mask: int) -> None:
-    """Add (1) or drop (-1) a row of sums over frames."""
-    _add_row(columns.s[rule.radius :], sequence.s[y], sign)
-    _add_row(columns.q[rule.radius :], sequence.q[y], sign)
-    if mask:
-        _count(sequence.saturated[y], 1, sign, columns.saturated[rule.radius :])
-
-
-@jit
-def _add_row(sums: Array, row: Array, sign: int) -> None:
-    one = sums.dtype.type(sign)
-    for x in range(row.size):
-        sums[x] += one * row[x]
-
-
-@jit
+@leaf
 def _add(one: Array, other: Array, out: Array) -> None:
     for x in range(out.size):
         out[x] = one[x] + other[x]
 
 
-@jit
-def _accumulate(more: Array, out: Array) -> None:
-    """Add to sums in place, which `_add` would do without vector instructions."""
-    for x in range(out.size):
-        out[x] += more[x]
-
-
-@jit
-def _add_across(values: Array, spare: Array, following: Array, radius: int, mirrored: int, out: Array) -> None:
-    """Sums of 2 ``radius`` + 1 neighbors in ``values``, whose margins are set here; two rows of scratch."""
-    edge, size = 2 * radius + 1, values.size
-    _set_margins(values, radius, mirrored)
-    if radius == 0:
-        out[:] = values
-        return
-    if radius == 2 or radius == 3:  # the usual windows: in one pass
-        _add_few_across(values, radius, out)
-        return
-    source, target, span, done = values, spare, 1, 1
-    while 2 * span <= edge:
-        _add(source, source[span:], target[: size - 2 * span + 1])  # sums of twice as many neighbors
-        source, target, following, span = target, following, target, 2 * span
-        if edge & span:
-            if done == 1:
-                _add(values, source[done:], out)
-            else:
-                _accumulate(source[done:], out)
-            done += span
-
-
-@jit
-def _set_margins(values: Array, radius: int, mirrored: int) -> None:
-    """What windows see beyond the border: the mirrored row, or zeros."""
-    size = values.size
-    for x in range(radius):
-        values[x] = values[2 * radius - 1 - x] if mirrored else 0
-        values[size - 1 - x] = values[size - 2 * radius + x] if mirrored else 0
-
-
-@jit
-def _add_few_across(v: Array, radius: int, out: Array) -> None:
-    if radius == 2:
-        for x in range(out.size):
-            out[x] = v[x] + v[x + 1] + v[x + 2] + v[x + 3] + v[x + 4]
-    else:
-        for x in range(out.size):
-            out[x] = v[x] + v[x + 1] + v[x + 2] + v[x + 3] + v[x + 4] + v[x + 5] + v[x + 6]
-
-
-@jit
-def _find_across(counts: Array, spare: Array, following: Array, radius: int, mirrored: int, out: Array) -> None:
-    """Not 0 where one of 2 ``radius`` + 1 neighbors is not, by doubling; margins are set here; two rows of scratch."""
-    edge = 2 * radius + 1
-    _set_margins(counts, radius, mirrored)
-    source, target, span = counts, spare, 1
-    while 2 * span <= edge:
-        _unite(source, source[span:], target[: counts.size - 2 * span + 1])
-        source, target, following, span = target, following, target, 2 * span
-    _unite(source, source[edge - span :], out)  # both overlap, which here does no harm
-
-
-@jit
+@leaf
 def _unite(one: Array, other: Array, out: Array) -> None:
     for x in range(out.size):
         out[x] = one[x] | other[x]
 
 
-@inline
-def _finish_windows(
-    columns: Columns, sums: Any, planes: Planes, rule: Rule, place: Any, rows: int, out: Outputs
-) -> None:
-    """Fill a row of the maps from the columns' sums."""
-    radius, mirrored = rule.radius, int(rule.edges == REFLECT)
-    _add_across(columns.s, columns.spare, columns.other, radius, mirrored, sums.s)
-    _add_across(columns.q, columns.spare, columns.other, radius, mirrored, sums.q)
-    if out.mask.size:
-        spare, other = columns.spare_bytes, columns.other_bytes
-        _find_across(columns.saturated, spare, other, radius, mirrored, sums.saturated)
-    finish_row(sums, planes, rule, place, rows, out)
+@helper
+def _add_across(v: Array, spare: Array, following: Array, reach: Any, mirrored: Any, out: Array) -> None:
+    """Fill sums of 2 ``reach`` + 1 neighbors in ``v``, whose margins are set here."""
+    _set_margins(v, reach, mirrored)
+    if reach == 2:  # the usual windows: in one pass
+        for x in range(out.size):
+            out[x] = v[x] + v[x + 1] + v[x + 2] + v[x + 3] + v[x + 4]
+        return
+    if reach == 3:
+        for x in range(out.size):
+            out[x] = v[x] + v[x + 1] + v[x + 2] + v[x + 3] + v[x + 4] + v[x + 5] + v[x + 6]
+        return
+    edge, source, target, span, done = 2 * reach + 1, v, spare, 1, 1
+    for x in range(out.size):
+        out[x] = v[x]
+    while 2 * span <= edge:
+        _add(source, source[span:], target[: v.size - 2 * span + 1])  # sums of twice as many neighbors
+        source, target, following, span = target, following, target, 2 * span
+        if edge & span:
+            more = source[done:]
+            for x in range(out.size):
+                out[x] += more[x]  # in place, which `_add` would do without vector instructions
+            done += span
 
 
-@jit
-def _fill_band(
-    samples: Samples, planes: Planes, rule: Rule, like: Array, n: int, first: int, end: int, out: Outputs
-) -> None:
-    """Fill rows of a frame's maps."""
-    rows, width = samples.frames.shape[1:]
-    columns, sums, mask = make_columns(width, rule, like), make_sums(width, like), out.mask.size
-    for y in range(first - rule.radius, first + rule.radius):
-        at = row_number(y, rows, rule)
-        if at >= 0:
-            _change(columns, samples, (n, at), 1, rule, mask)
-    for y in range(first, end):
-        old = row_number(y - rule.radius - 1, rows, rule) if y > first else -1
-        _slide(columns, samples, n, row_number(y + rule.radius, rows, rule), old, rule, mask)
-        _finish_windows(columns, sums, planes, rule, (n, y), rows, out)
+@helper
+def _find_across(v: Array, spare: Array, following: Array, reach: Any, mirrored: Any, out: Array) -> None:
+    """Fill a number other than 0 where one of 2 ``reach`` + 1 neighbors is not 0; margins are set here."""
+    _set_margins(v, reach, mirrored)
+    edge, source, target, span = 2 * reach + 1, v, spare, 1
+    while 2 * span <= edge:
+        _unite(source, source[span:], target[: v.size - 2 * span + 1])
+        source, target, following, span = target, following, target, 2 * span
+    _unite(source, source[edge - span :], out)  # both overlap, which here does no harm
 
 
-@jit
-def _fill_band_of_sums(
-    sequence: Sequence, planes: Planes, rule: Rule, n: int, first: int, end: int, out: Outputs
-) -> None:
-    """Fill rows of a map from sums over frames."""
-    rows, width = sequence.s.shape
-    columns, sums, mask = make_columns(width, rule, sequence.s), make_sums(width, sequence.s), out.mask.size
-    for y in range(first - rule.radius, end + rule.radius):
-        new, middle = row_number(y, rows, rule), y - rule.radius
-        if new >= 0:
-            _change_by_sums(columns, sequence, new, 1, rule, mask)
-        if middle >= first:
-            _finish_windows(columns, sums, planes, rule, (n, middle), rows, out)
-            old = row_number(middle - rule.radius, rows, rule)
-            if old >= 0:
-                _change_by_sums(columns, sequence, old, -1, rule, mask)
+# -- kernels ----------------------------------------------------------------------------------------------------------
 
 
-@_jit_parallel
-def fill_spatial(samples: Samples, planes: Planes, rule: Rule, like: Array, band: int, out: Outputs) -> None:
-    """Fill the maps of frames, each from itself alone, in bands of so many rows."""
-    frames, rows, _ = samples.frames.shape
-    bands = -(-rows // band)
-    for job in nb.prange(frames * bands):
-        n, first = job // bands, job % bands * band
-        _fill_band(samples, planes, rule, like, n, first, min(first + band, rows), out)
+@kernel
+def fill_rows(start: int, stop: int, samples: Samples, sums: Sums, rule: Rule, work: Work, out: Outputs) -> None:
+    """Fill rows of maps, counted through all maps.
+
+    Parameters
+    ----------
+    start, stop
+        Range of rows: row y of map n has the number n times the rows of a frame, plus y.
+    samples
+        One frame for each map.
+    sums
+        Sums of the same maps that are used in place of ``samples``, unless they are empty.
+    """
+    rows, width = out.contrast.shape[1], out.contrast.shape[2]
+    radius, reach, masked, mirrored = rule.radius, rule.reach, out.mask.size > 0, rule.edges == REFLECT
+    s, q, counts = work.columns[0], work.columns[1], work.counts[0]
+    inner_s, inner_q, inner_counts = s[reach : reach + width], q[reach : reach + width], counts[reach : reach + width]
+    unit = s.dtype.type(samples.unit)
+    for row in range(start, stop):
+        n, y = row // rows, row % rows
+        fresh = reach == 0 or y == 0 or row == start
+        if fresh:
+            for x in range(width):
+                inner_s[x] = 0
+            for x in range(width):
+                inner_q[x] = 0
+            for x in range(width):
+                inner_counts[x] = 0
+        for next_y in range(y - reach if fresh else y + reach, y + reach + 1):
+            new = _row_number(next_y, rows, rule.edges)
+            old = -1 if fresh else _row_number(y - reach - 1, rows, rule.edges)
+            if sums.s.size > 0:
+                dropped_s = sums.s[n, old] if old >= 0 else sums.no_sums
+                dropped_q = sums.q[n, old] if old >= 0 else sums.no_sums
+                _slide_sums(sums.s[n, new] if new >= 0 else sums.no_sums, dropped_s, inner_s)
+                _slide_sums(sums.q[n, new] if new >= 0 else sums.no_sums, dropped_q, inner_q)
+                if masked:
+                    added = sums.saturated[n, new] if new >= 0 else sums.no_counts
+                    _count(added, sums.saturated[n, old] if old >= 0 else sums.no_counts, np.int64(1), inner_counts)
+                continue
+            below = samples.frames[n, new] if new >= 0 else samples.no_samples
+            above = samples.frames[n, old] if old >= 0 else samples.no_samples
+            if samples.dark.size > 0:
+                dark = samples.dark[new] if new >= 0 else samples.no_dark
+                dropped_dark = samples.dark[old] if old >= 0 else samples.no_dark
+                _slide_dark(below, above, dark, dropped_dark, unit, inner_s, inner_q)
+            else:
+                _slide(below, above, inner_s, inner_q)
+            if masked:
+                _count(below, above, samples.saturated, inner_counts)
+        _add_across(s, work.columns[2], work.columns[3], reach, mirrored, work.across[0])
+        _add_across(q, work.columns[2], work.columns[3], reach, mirrored, work.across[1])
+        if masked:
+            _find_across(counts, work.counts[1], work.counts[2], reach, mirrored, work.saturated)
+
+        high = min(y + radius, rows - 1) - max(y - radius, 0) + 1
+        margin = radius if high == 2 * radius + 1 else width
+        for number in range(finishing.part_count(rule, margin, width)):
+            first, end, pixels = finishing.part_of_row(rule, number, width, high)
+            part = slice(first, end)
+            count = _F(pixels * rule.depth)
+            level, deviation, a = work.single[0, part], work.single[1, part], work.single[2, part]
+            exact = s.dtype.type(pixels * rule.depth if rule.whole else 0)
+            finishing.round_sums(work.across[0, part], work.across[1, part], exact, level, deviation)
+            finishing.fill_variance(deviation, count / (count - _F(1.0)), a)
+            if out.floor.size > 0:
+                finishing.subtract_noise(a, level, out.floor[y, part], rule.gain * count, count * count)
+            finishing.fill_contrast(a, level, out.contrast[n, y, part])
+            if out.indices.size > 0:
+                baseline = out.baseline[y, part] if out.baseline.size > 0 else work.single[0, 0:0]
+                finishing.fill_index(a, level, baseline, out.table, rule, out.indices[n, y, part])
+            if masked:
+                low, bits, mask = rule.low * count, work.bits[part], out.mask[n, y, part]
+                finishing.fill_mask(deviation, a, level, low, work.saturated[part], bits, mask)
+        if rule.edges == VALID or masked:
+            index = out.indices[n, y] if out.indices.size > 0 else work.single[0, 0:0]
+            mask = out.mask[n, y] if masked else work.saturated[0:0]
+            finishing.finish_edges(out.contrast[n, y], index, mask, margin, rule.edges == VALID)
 
 
-@_jit_parallel
-def change_sums(sequence: Sequence, samples: Samples, new: int, old: int, mask: int) -> None:
-    """Add a frame to the sums over frames, and drop another one; -1 for neither."""
-    for y in nb.prange(sequence.s.shape[0]):
-        if new >= 0:
-            _change_row(sequence, samples, new, y, 1, mask)
-        if old >= 0:
-            _change_row(sequence, samples, old, y, -1, mask)
+@kernel
+def sum_frames(start: int, stop: int, samples: Samples, sums: Sums, new: int, old: int) -> None:
+    """Add a frame to rows of sums over frames, and drop another, by their numbers; -1 for none."""
+    unit = sums.s.dtype.type(samples.unit)
+    for y in range(start, stop):
+        added = samples.frames[new, y] if new >= 0 else samples.no_samples
+        dropped = samples.frames[old, y] if old >= 0 else samples.no_samples
+        if samples.dark.size > 0:
+            dark = samples.dark[y] if new >= 0 else samples.no_dark
+            dropped_dark = samples.dark[y] if old >= 0 else samples.no_dark
+            _slide_dark(added, dropped, dark, dropped_dark, unit, sums.s[0, y], sums.q[0, y])
+        else:
+            _slide(added, dropped, sums.s[0, y], sums.q[0, y])
+        if sums.saturated.size > 0:
+            _count(added, dropped, samples.saturated, sums.saturated[0, y])
 
 
-@jit
-def _change_row(sequence: Sequence, samples: Samples, n: int, y: int, sign: int, mask: int) -> None:
-    row, s, q, one = samples.frames[n, y], sequence.s[y], sequence.q[y], sequence.s.dtype.type(sign)
-    _sum_row(samples, row, y, one, s, q)
-    if mask:
-        _count(row, samples.saturated, sign, sequence.saturated[y])
+@kernel
+def sum_samples(start: int, stop: int, frames: Array, saturated: Array, rule: Rule, step: Any, sums: Sums) -> None:
+    """Sum rows of windows sample by sample, as differences from the window's middle sample.
+
+    Thus D is accurate, and exactly zero where all samples are equal.
+
+    Parameters
+    ----------
+    start, stop
+        Range of rows, counted through all maps.
+    frames
+        Frames in double precision, dark level subtracted, with margins as wide as the window's radius,
+        (T, Y + 2 R, X + 2 R); the margins hold NaN where a window has no samples.
+    saturated
+        Which samples are saturated, of the same shape, uint8; no frame where no level is known.
+    step
+        Frames from one map to the next.
+    sums
+        Is filled: S, D and the saturated samples.
+    """
+    rows, width = sums.s.shape[1], sums.s.shape[2]
+    radius, edge = rule.radius, 2 * rule.radius + 1
+    for row in range(start, stop):
+        n, y = row // rows, row % rows
+        first = n * step
+        s, q, middle = sums.s[n, y], sums.q[n, y], frames[first, y + radius, radius : radius + width]
+        for x in range(width):
+            s[x] = q[x] = 0.0
+            if sums.saturated.size > 0:
+                sums.saturated[n, y, x] = 0
+        for k in range(first, first + rule.depth):
+            for dy in range(edge):
+                for dx in range(edge):
+                    _add_samples(frames[k, y + dy, dx : dx + width], middle, s, q)
+                    if saturated.shape[0] > 0:
+                        marks, found = saturated[k, y + dy, dx : dx + width], sums.saturated[n, y]
+                        for x in range(width):
+                            found[x] |= np.uint16(marks[x])
+        high = min(y + radius, rows - 1) - max(y - radius, 0) + 1
+        for x in range(width):
+            wide = min(x + radius, width - 1) - max(x - radius, 0) + 1
+            count = np.float64((high * wide if rule.edges == SHRINK else edge * edge) * rule.depth)
+            q[x] = count * q[x] - s[x] * s[x]
+            s[x] = s[x] + count * middle[x]
 
 
-@_jit_parallel
-def fill_from_sums(sequence: Sequence, planes: Planes, rule: Rule, n: int, band: int, out: Outputs) -> None:
-    """Fill one map from sums over frames."""
-    rows = sequence.s.shape[0]
-    for job in nb.prange(-(-rows // band)):
-        first = job * band
-        _fill_band_of_sums(sequence, planes, rule, n, first, min(first + band, rows), out)
+@leaf
+def _add_samples(samples: Array, middle: Array, s: Array, q: Array) -> None:
+    """Add a sample of every window of a row."""
+    for x in range(s.size):
+        difference = samples[x] - middle[x]
+        known = difference if difference == difference else 0.0  # NaN: no sample
+        s[x] += known
+        q[x] += known * known

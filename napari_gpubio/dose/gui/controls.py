@@ -1,0 +1,286 @@
+"""The controls around the plot: axes, prescription and scale, and the tools that are linked to the image."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from qtpy.QtCore import QSignalBlocker, Qt, Signal
+from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+
+from napari_gpubio.core.napari_io import carried
+from napari_gpubio.dose.gui.curves import Axes
+from napari_gpubio.dose.gui.request import LiveHistograms, Plan, Structure
+from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.fields import NumberBox, SliderRow
+from napari_gpubio.gui.forms import aligned_form, row_label
+
+CUMULATIVE, DIFFERENTIAL = "cumulative", "differential"
+FACTOR, LIGHT = "factor", "power × time"
+_PRESCRIPTION_TIP = "Dose that is 100 %, in units of the dose (0: none); metrics such as V95%[%] need it"
+_SCALE_TIP = "Doses are multiplied by it: another number of fractions, another power of a light source"
+_ENERGY_TIP = "Light energy that the dose image was computed for; doses are multiplied by power × time / energy"
+_DOSE_TIP = (
+    "A line at a dose: drag it to draw its isodose in the slice (in 3-D as a surface) and to highlight the voxels of "
+    "the structure with at least this dose"
+)
+_INTERVAL_TIP = "An interval of doses: drag its ends or its middle to highlight the voxels with such a dose"
+_VOLUME_TIP = "A line at a volume: drag it to read D_x of every structure"
+_INSIDE_TIP = "Structure in which voxels are highlighted; click a curve or a row of the table to choose it"
+_PLAN_TIP = (
+    "Plan of the isodose, the highlighted voxels and a clicked voxel's dose; click a curve or a row to choose it"
+)
+_HINT = "Move the mouse over a curve, click a voxel in the image, or choose a tool above."
+_READOUT_HEIGHT = 36  # pixels, at least
+
+
+class AxesBox(QWidget):
+    """Cumulative or differential, units of both axes, logarithm of the dose."""
+
+    axes_changed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.kind = _choice_box("Volume above each dose, or volume in dose intervals", self, CUMULATIVE, DIFFERENTIAL)
+        self.volume = _choice_box("Unit of volume: % of the structure, or cc", self, "%", "cc")
+        self.dose = _choice_box("Unit of dose: as it is, or % of the prescription", self, "unit", "%")
+        self.log = QCheckBox("log dose", self)
+        self.log.setToolTip("Logarithmic dose axis, for doses over many decades such as light")
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(4)
+        for widget, stretch in ((self.kind, 7), (self.volume, 3), (self.dose, 4), (self.log, 0)):
+            row.addWidget(widget, stretch)
+        signals = [box.currentIndexChanged for box in (self.kind, self.volume, self.dose)] + [self.log.toggled]
+        connect_all((signal, lambda *_: self.axes_changed.emit()) for signal in signals)
+
+    def axes(self, reference: float | None, unit: str) -> Axes:
+        """Return the axes as they are chosen, for a prescription and a unit of dose."""
+        return Axes(
+            unit=unit,
+            reference=reference,
+            relative_dose=self.dose.currentIndex() == 1,
+            relative_volume=self.volume.currentIndex() == 0,
+            logarithmic=self.log.isChecked(),
+            differential=self.kind.currentText() == DIFFERENTIAL,
+        )
+
+    def set_unit(self, unit: str) -> None:
+        """Name the unit of the dose."""
+        self.dose.setItemText(0, unit or "unit")
+
+
+class ScaleBox(QWidget):
+    """Prescription, and a factor for all doses: a number, or power times time of a light source.
+
+    They change what is read off the histograms, which need not be counted anew.
+    """
+
+    scale_changed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.prescription = SliderRow(NumberBox(0.0, 1e9, 0.0, 4, self), (0.0, 1.0), parent=self)
+        self.mode = _choice_box(_SCALE_TIP, self, FACTOR, LIGHT)
+        self.scale = SliderRow(NumberBox(1e-6, 1e6, 1.0, 6, self), (0.1, 10.0), logarithmic=True, parent=self)
+        self.power = SliderRow(NumberBox(1e-3, 1e7, 100.0, 3, self), (1.0, 10_000.0), logarithmic=True, parent=self)
+        self.time = SliderRow(NumberBox(1e-3, 1e7, 10.0, 3, self), (0.1, 10_000.0), logarithmic=True, parent=self)
+        self.energy = NumberBox(1e-9, 1e9, 1.0, 6, self)
+        self._largest_dose = 0.0
+        self._fill()
+        rows = (self.prescription, self.scale, self.power, self.time)
+        connect_all(
+            [
+                (self.mode.currentTextChanged, self._on_mode),
+                *((row.changed, lambda _: self.scale_changed.emit()) for row in rows),
+                (self.energy.valueChanged, lambda _: self.scale_changed.emit()),
+            ]
+        )
+        self._on_mode()
+
+    @property
+    def reference(self) -> float | None:
+        """The prescription, in units of the dose, or None."""
+        return self.prescription.box.value() or None
+
+    @property
+    def factor(self) -> float:
+        """What all doses are multiplied by."""
+        if not self.is_light:
+            return float(self.scale.box.value())
+        joules = 1e-3 * self.power.box.value() * self.time.box.value()
+        return float(joules / self.energy.value())
+
+    @property
+    def is_light(self) -> bool:
+        """Whether doses are scaled by power times time."""
+        return str(self.mode.currentText()) == LIGHT
+
+    def set_unit(self, unit: str) -> None:
+        """Write the unit of the dose behind the prescription."""
+        self.prescription.box.setSuffix(f" {unit}" if unit else "")
+
+    def set_largest_dose(self, dose: float) -> None:
+        """Let the slider of the prescription reach somewhat beyond the largest dose."""
+        if dose > 0 and abs(dose - self._largest_dose) > 1e-9 * dose:
+            self._largest_dose = dose
+            self.prescription.set_ends(0.0, 1.25 * dose)
+
+    def read_layer(self, layer: Any) -> None:
+        """Take the prescription, and the energy of light, from the metadata of a dose layer."""
+        prescription, energy = carried(layer, "prescription"), carried(layer, "energy_j")
+        self.prescription.box.setValue(float(prescription or 0.0))
+        if energy:
+            self.energy.setValue(float(energy))
+        self.mode.setCurrentText(LIGHT if energy else FACTOR)
+
+    def _fill(self) -> None:
+        self.prescription.box.setSpecialValueText("none")
+        self.power.box.setSuffix(" mW")
+        self.time.box.setSuffix(" s")
+        self.energy.setSuffix(" J")
+        self._energy_row = _shared_row(self, QLabel("dose is for", self), self.energy)
+        self._rows = aligned_form(self)
+        for text, tip, widget in (
+            ("Prescription", _PRESCRIPTION_TIP, self.prescription),
+            ("Scale", _SCALE_TIP, _shared_row(self, self.mode, self.scale)),
+            ("Power", _SCALE_TIP, self.power),
+            ("Time", _SCALE_TIP, self.time),
+            ("", _ENERGY_TIP, self._energy_row),
+        ):
+            widget.setToolTip(tip)
+            self._rows.addRow(row_label(text, tip, self), widget)
+
+    def _on_mode(self, *_: Any) -> None:
+        light = self.is_light
+        self.scale.setVisible(not light)
+        for widget in (self.power, self.time, self._energy_row):
+            self._rows.setRowVisible(widget, light)
+        self.scale_changed.emit()
+
+
+class ToolsBox(QWidget):
+    """Buttons of the tools, the structure in which voxels are highlighted, and the readout."""
+
+    tools_changed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.dose = _toggle("Isodose", _DOSE_TIP, self)
+        self.interval = _toggle("Interval", _INTERVAL_TIP, self)
+        self.volume = _toggle("D at volume", _VOLUME_TIP, self)
+        self.inside = _choice_box(_INSIDE_TIP, self)
+        self.of_plan = _choice_box(_PLAN_TIP, self)
+        self.readout = QLabel(_HINT, self)
+        self._fill()
+        connect_all(
+            [
+                (self.dose.toggled, lambda on: self._on_toggled(self.interval, on)),
+                (self.interval.toggled, lambda on: self._on_toggled(self.dose, on)),
+                (self.volume.toggled, lambda _: self.tools_changed.emit()),
+                (self.inside.currentIndexChanged, lambda _: self.tools_changed.emit()),
+                (self.of_plan.currentIndexChanged, lambda _: self.tools_changed.emit()),
+            ]
+        )
+
+    @property
+    def structures(self) -> tuple[Structure, ...]:
+        """The structures in which voxels are highlighted, all of one layer."""
+        return self.inside.currentData() or ()
+
+    @property
+    def plan(self) -> int:
+        """Number of the plan whose dose is highlighted."""
+        return max(int(self.of_plan.currentIndex()), 0)
+
+    def list_structures(self, live: LiveHistograms | None) -> None:
+        """List the plans, all structures of each layer, and each alone; what is chosen stays, by its text."""
+        self._list_plans(() if live is None else live.request.plans)
+        chosen = self.inside.currentText()
+        with QSignalBlocker(self.inside):
+            self.inside.clear()
+            if live is not None:
+                for layer in live.request.layers:
+                    together = tuple(one for one in live.structures if one.layer == layer)
+                    self.inside.addItem(f"all of {layer.name}", together)
+                for one in live.structures:
+                    self.inside.addItem(one.name, (one,))
+            self.inside.setCurrentIndex(max(self.inside.findText(chosen), 0))
+
+    def select(self, structure: str, plan: int) -> None:
+        """Choose a structure by its name, and a plan by its number."""
+        self.of_plan.setCurrentIndex(plan)
+        self.inside.setCurrentText(structure)
+
+    def set_readout(self, text: str) -> None:
+        """Write a readout, or how to get one."""
+        self.readout.setText(text or _HINT)
+
+    def add_button(self, button: QWidget) -> None:
+        """Put a button beside the list of structures."""
+        self._inside_row.addWidget(button)
+
+    def _list_plans(self, plans: Sequence[Plan]) -> None:
+        chosen = self.plan
+        with QSignalBlocker(self.of_plan):
+            self.of_plan.clear()
+            self.of_plan.addItems([plan.name for plan in plans])
+            self.of_plan.setCurrentIndex(chosen if chosen < len(plans) else 0)
+        self._plan_row.setVisible(len(plans) > 1)
+
+    def _fill(self) -> None:
+        self.readout.setWordWrap(True)
+        self.readout.setTextFormat(Qt.TextFormat.RichText)
+        self.readout.setMinimumHeight(_READOUT_HEIGHT)
+        self.readout.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+        self.readout.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        buttons, self._inside_row = QHBoxLayout(), QHBoxLayout()
+        for button in (self.dose, self.interval, self.volume):
+            buttons.addWidget(button, 1)
+        self._inside_row.addWidget(QLabel("Highlight in", self))
+        self._inside_row.addWidget(self.inside, 1)
+        self._plan_row = QWidget(self)
+        plan_row = QHBoxLayout(self._plan_row)
+        plan_row.setContentsMargins(0, 0, 0, 0)
+        plan_row.addWidget(QLabel("Dose of", self))
+        plan_row.addWidget(self.of_plan, 1)
+        self._plan_row.hide()
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(3)
+        layout.addLayout(buttons)
+        layout.addLayout(self._inside_row)
+        layout.addWidget(self._plan_row)
+        layout.addWidget(self.readout)
+
+    def _on_toggled(self, other: QPushButton, on: bool) -> None:
+        """Isodose and interval exclude each other, because one layer holds what they highlight."""
+        if on and other.isChecked():
+            with QSignalBlocker(other):
+                other.setChecked(False)
+        self.tools_changed.emit()
+
+
+def _choice_box(tip: str, parent: QWidget, *texts: str) -> QComboBox:
+    """A list that is as narrow as its row has room for."""
+    box = QComboBox(parent)
+    box.addItems(list(texts))
+    box.setToolTip(tip)
+    box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    return box
+
+
+def _toggle(text: str, tip: str, parent: QWidget) -> QPushButton:
+    button = QPushButton(text, parent)
+    button.setCheckable(True)
+    button.setToolTip(tip)
+    button.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    return button
+
+
+def _shared_row(parent: QWidget, left: QWidget, right: QWidget) -> QWidget:
+    """Two inputs in one row of a form."""
+    owner = QWidget(parent)
+    row = QHBoxLayout(owner)
+    row.setContentsMargins(0, 0, 0, 0)
+    row.addWidget(left, 3)
+    row.addWidget(right, 5)
+    return owner

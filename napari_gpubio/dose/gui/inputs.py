@@ -1,0 +1,283 @@
+"""The inputs of the panel: dose images, their unit, and layers with structures."""
+
+from typing import Any
+
+from napari.layers import Image, Labels, Shapes
+from qtpy.QtCore import QSignalBlocker, QSize, Qt, Signal
+from qtpy.QtWidgets import QLabel, QLineEdit, QListWidget, QListWidgetItem, QSizePolicy, QWidget
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.space import voxel_sizes_mm
+from napari_gpubio.dose.gui.request import Plan, frame_at
+from napari_gpubio.dose.napari_io import NUMBERS, affine_mm, has_length_unit, unit_of
+from napari_gpubio.gui import theme
+from napari_gpubio.gui.connections import Connections, connect_all
+from napari_gpubio.gui.forms import aligned_form, row_label
+from napari_gpubio.gui.layer_box import LayerBox
+
+PANEL = "panel"  # key in the metadata of layers that a panel made for itself
+NO_DOSE = "there is no dose; open a dose image, choose File > Open Sample, or make one with another panel"
+NO_UNIT = "the unit of the dose {!r} is not known; type it beside Unit, for instance Gy or J/cm2 (it is never guessed)"
+_IN_PIXELS = "the layer is in pixels, taken as mm"
+
+
+class InputBox(QWidget):
+    """Doses, unit, structures.
+
+    ``inputs_changed`` is emitted when any of them may have changed, ``dose_changed`` when another dose was chosen.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    """
+
+    inputs_changed = Signal()
+    dose_changed = Signal()
+
+    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.dose_box = LayerBox(viewer, is_dose, empty="open a dose (3-D or 4-D image)", parent=self)
+        self.second_box = LayerBox(viewer, is_dose, nothing="none", parent=self)
+        self.unit = QLineEdit(self)
+        self.structures = StructureList(viewer, self)
+        self.sizes = QLabel(self)
+        self._viewer = viewer
+        self._unit_layer: Any = None  # the layer whose unit is shown
+        self._last_unit = ""
+        self._inserted = Connections(
+            lambda: [(viewer.layers.events.inserted, self._prefer_known_unit)], self._prefer_known_unit
+        )
+        self._fill()
+        self._connect()
+        self._on_dose()
+
+    def plans(self) -> tuple[Plan, ...]:
+        """Return the one or two plans.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no dose, or its unit is not known.
+        """
+        layer, second = self.dose_box.layer, self.second_box.layer
+        if layer is None:
+            raise InvalidInput(NO_DOSE)
+        unit = self.unit.text().strip()
+        if not unit:
+            raise InvalidInput(NO_UNIT.format(layer.name))
+        point = self._viewer.dims.point
+        plans = [Plan(layer=layer, unit=unit, frame=frame_at(layer, point))]
+        if second is not None and second != layer:
+            plans.append(Plan(layer=second, unit=unit_of(second) or unit, frame=frame_at(second, point)))
+        return tuple(plans)
+
+    def attach(self) -> None:
+        """Follow the viewer's layers."""
+        for part in (self.dose_box, self.second_box, self.structures):
+            part.attach()
+        self._inserted.attach()
+
+    def detach(self) -> None:
+        """Stop following the viewer."""
+        self._inserted.detach()
+        for part in (self.dose_box, self.second_box, self.structures):
+            part.detach()
+        self._unit_layer = None
+
+    def _fill(self) -> None:
+        for box in (self.dose_box, self.second_box):  # long names of layers must not widen the panel
+            box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.unit.setPlaceholderText("for instance Gy, J/cm2, mW/mm2")
+        self.sizes.setStyleSheet(theme.MUTED_STYLE)
+        self.sizes.setWordWrap(True)
+        self._rows = aligned_form(self)
+        for text, tip, widget in (
+            ("Dose", "Image layer whose values are doses; of a series, the volume on screen", self.dose_box),
+            ("Unit", "Unit of the dose; taken from the layer where it is known, never guessed", self.unit),
+            ("", "Grid of the dose layer", self.sizes),
+            ("Second plan", "Another dose for the same structures; its curves are dashed", self.second_box),
+            ("Structures", self.structures.toolTip(), self.structures),
+        ):
+            widget.setToolTip(tip)
+            self._rows.addRow(row_label(text, tip, self), widget)
+
+    def _connect(self) -> None:
+        connect_all(
+            [
+                (self.dose_box.currentIndexChanged, self._on_dose),
+                (self.second_box.currentIndexChanged, lambda *_: self.inputs_changed.emit()),
+                (self.structures.ticked, self.inputs_changed.emit),
+                (self.unit.textChanged, self._mark_unit),
+                (self.unit.editingFinished, self._on_unit),
+            ]
+        )
+
+    def _on_dose(self, *_: Any) -> None:
+        """Show unit and grid of another dose."""
+        layer = self.dose_box.layer
+        if layer != self._unit_layer:
+            self._unit_layer = layer
+            self.unit.setText("" if layer is None else unit_of(layer))
+            self._last_unit = self.unit.text()
+            self.dose_changed.emit()
+        self._mark_unit()
+        self._rows.setRowVisible(self.sizes, layer is not None)
+        if layer is not None:
+            self.sizes.setText(_grid_text(layer))
+        self.inputs_changed.emit()
+
+    def _on_unit(self) -> None:
+        if self.unit.text() != self._last_unit:
+            self._last_unit = self.unit.text()
+            self.inputs_changed.emit()
+
+    def _mark_unit(self, *_: Any) -> None:
+        missing = self.dose_box.layer is not None and not self.unit.text().strip()
+        self.unit.setStyleSheet(theme.border_style(theme.MISSING) if missing else "")
+
+    def _prefer_known_unit(self, *_: Any) -> None:
+        """Choose a layer with a known unit rather than another image."""
+        chosen = self.dose_box.layer
+        if chosen is not None and (unit_of(chosen) or self.unit.text().strip()):
+            return
+        doses = [layer for layer in self._viewer.layers if is_dose(layer) and unit_of(layer)]
+        if doses:
+            self.dose_box.choose(doses[-1])
+
+
+def is_dose(layer: Any) -> bool:
+    """Whether a layer can be a dose: a volume or a series, no CT, and no overlay of a panel."""
+    is_volume = isinstance(layer, Image) and layer.ndim in (3, 4) and not (layer.rgb or layer.multiscale)
+    return is_volume and carried(layer, PANEL) is None and carried(layer, "quantity") != "CT"
+
+
+def _grid_text(layer: Any) -> str:
+    shape = layer.data.shape[-3:][::-1]
+    edges = [f"{size:.3g}" for size in voxel_sizes_mm(affine_mm(layer))]
+    size = edges[0] if len(set(edges)) == 1 else " × ".join(edges)
+    series = f"{layer.data.shape[0]} volumes of " if layer.ndim == 4 else ""
+    pixels = "" if has_length_unit(layer) else f" ({_IN_PIXELS})"
+    return f"{series}{' × '.join(map(str, shape))} voxels of {size} mm{pixels}"
+
+
+_ROWS = 2, 5  # that are shown, at least and at most
+_ROW = 22  # pixels
+_LAYER = Qt.ItemDataRole.UserRole
+_TIP = "Layers with structures: Labels (one structure for each label) or Shapes (closed contours)"
+
+
+class StructureList(QListWidget):
+    """Labels and Shapes layers of the viewer with check boxes; ``ticked`` is emitted when other ones are checked.
+
+    Until the user decides, one layer is checked: the newest with contours of an RTSTRUCT file, because labels of the
+    same structures cannot overlap, else the newest visible Labels.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    """
+
+    ticked = Signal()
+
+    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._viewer = viewer
+        self._chosen: list[Any] = []
+        self._is_user_choice = False
+        events = viewer.layers.events
+        signals = (events.inserted, events.removed, events.reordered, events.renamed)
+        self._connections = Connections(lambda: [(signal, self.refresh) for signal in signals], self.refresh)
+        self.setToolTip(_TIP)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.itemChanged.connect(self._on_item)
+
+    @property
+    def layers(self) -> list[Any]:
+        """The layers that are ticked, in the order of the list."""
+        items = (self.item(row) for row in range(self.count()))
+        return [item.data(_LAYER) for item in items if item.checkState() == Qt.CheckState.Checked]
+
+    def choose(self, *layers: Any) -> None:
+        """Tick these layers and no others."""
+        self._is_user_choice = True
+        self._chosen = list(layers)
+        self.refresh()
+
+    @property
+    def advice(self) -> str:
+        """Why another layer with the same structures of a file may be the better choice."""
+        chosen = self.layers
+        others = [self.item(row).data(_LAYER) for row in range(self.count())]
+        for layer in filter(is_from_file, chosen):
+            numbers = carried(layer, NUMBERS)
+            for other in others:
+                if other in chosen or carried(other, NUMBERS) != numbers:
+                    continue
+                if isinstance(layer, Labels) and isinstance(other, Shapes) and carried(layer, "notes"):
+                    return f"Tick {other.name!r} instead to count structures that overlap as they were drawn."
+                if isinstance(layer, Shapes) and isinstance(other, Labels):
+                    return f"Counted from contours as they were drawn; tick {other.name!r} instead to paint."
+        return ""
+
+    def refresh(self, *_: Any) -> None:
+        """Read the viewer's layers again."""
+        there = [layer for layer in reversed(self._viewer.layers) if is_structures(layer)]
+        before = self.layers
+        self._chosen = [layer for layer in self._chosen if layer in there]
+        if not self._is_user_choice:
+            drawn = [layer for layer in there if is_from_file(layer) and isinstance(layer, Shapes)]
+            labels = [layer for layer in there if layer.visible and isinstance(layer, Labels)]
+            self._chosen = (drawn or labels or there)[:1]
+        with QSignalBlocker(self):
+            self.clear()
+            for layer in there:
+                self._add(layer)
+        self.setFixedHeight(self.sizeHint().height())
+        if self.layers != before:
+            self.ticked.emit()
+
+    def sizeHint(self) -> QSize:
+        """Qt: tall enough for a few rows."""
+        rows = min(max(self.count(), _ROWS[0]), _ROWS[1])
+        return QSize(super().sizeHint().width(), rows * _ROW + 2 * self.frameWidth())
+
+    def attach(self) -> None:
+        """Follow the viewer's layers."""
+        self._connections.attach()
+
+    def detach(self) -> None:
+        """Stop following the viewer, and let its layers go."""
+        self._connections.detach()
+        self.clear()
+        self._chosen = []
+
+    def _add(self, layer: Any) -> None:
+        item = QListWidgetItem(layer.name)
+        item.setData(_LAYER, layer)
+        item.setSizeHint(QSize(0, _ROW))
+        item.setToolTip(f"{type(layer).__name__}: {_TIP}")
+        item.setFlags(item.flags() | Qt.ItemFlag.ItemIsUserCheckable)
+        is_chosen = layer in self._chosen
+        item.setCheckState(Qt.CheckState.Checked if is_chosen else Qt.CheckState.Unchecked)
+        self.addItem(item)
+
+    def _on_item(self, *_: Any) -> None:
+        self._is_user_choice = True
+        self._chosen = self.layers
+        self.ticked.emit()
+
+
+def is_from_file(layer: Any) -> bool:
+    """Whether a layer's structures are those of an RTSTRUCT file."""
+    return bool(carried(layer, NUMBERS))
+
+
+def is_structures(layer: Any) -> bool:
+    """Whether a layer can hold structures."""
+    if isinstance(layer, Labels):
+        return layer.ndim >= 3 and not layer.multiscale
+    return isinstance(layer, Shapes) and layer.ndim >= 3

@@ -1,0 +1,277 @@
+"""How results are displayed: a legend of powers of ten, the strength of the source, colors and noise."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from qtpy.QtCore import QRectF, Qt, Signal
+from qtpy.QtGui import QColor, QImage, QPainter, QPalette
+from qtpy.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QSpinBox,
+    QWidget,
+)
+
+from napari_gpubio.core.napari_io import carried
+from napari_gpubio.gui import theme
+from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.gui.forms import aligned_form, row_label
+from napari_gpubio.light.napari_io import DECADES
+from napari_gpubio.light.result import UNITS
+
+NOT_GIVEN = "not given"
+MOST_DECADES = 15
+_BAR, _GAP, _MARGIN = 12, 3, 16  # pixels
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_STEPS, _MOST_TICKS = 256, 8
+_QUANTITIES = {"fluence": "fluence", "absorbed energy": "absorbed"}
+
+
+class DecadeBar(QWidget):
+    """Legend of a layer of decimal logarithms; it follows the layer's colors and limits."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._layer: Any | None = None
+        self._unit = ""
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setFixedHeight(_BAR + 2 * _GAP + 2 * self.fontMetrics().height())
+        self.hide()
+
+    def show_layer(self, layer: Any | None, unit: str) -> None:
+        """Follow a layer, or none."""
+        self._unit = unit
+        if layer is not self._layer:
+            for event in self._events():
+                event.disconnect(self._on_event)
+            self._layer = layer
+            for event in self._events():
+                event.connect(self._on_event)
+        self.setVisible(layer is not None)
+        self.update()
+
+    @property
+    def unit(self) -> str:
+        """The text below the powers of ten."""
+        return self._unit
+
+    @property
+    def texts(self) -> list[str]:
+        """The powers of ten below the bar."""
+        return [text for _, text in self._ticks()]
+
+    def paintEvent(self, _event: Any) -> None:
+        """Qt: draw it."""
+        if self._layer is None:
+            return
+        painter = QPainter(self)
+        bar = QRectF(_MARGIN, 0, self.width() - 2 * _MARGIN, _BAR)
+        painter.drawImage(bar, self._colors(self._layer))
+        painter.setPen(self.palette().color(QPalette.ColorRole.WindowText))
+        line = self.fontMetrics().height()
+        for place, text in self._ticks():
+            x = bar.left() + place * bar.width()
+            painter.drawLine(int(x), _BAR, int(x), _BAR + 2)
+            painter.drawText(QRectF(x - 40, _BAR + _GAP, 80, line), Qt.AlignmentFlag.AlignHCenter, text)
+        painter.setPen(QColor(theme.MUTED))
+        below = QRectF(0, _BAR + _GAP + line, self.width(), line)
+        painter.drawText(below, Qt.AlignmentFlag.AlignHCenter, self._unit)
+        painter.end()
+
+    def _events(self) -> list[Any]:
+        return [] if self._layer is None else [self._layer.events.colormap, self._layer.events.contrast_limits]
+
+    def _on_event(self, *_: Any) -> None:
+        self.update()
+
+    def _colors(self, layer: Any) -> QImage:
+        rgba = (np.atleast_2d(layer.colormap.map(np.linspace(0, 1, _STEPS))) * 255).astype(np.uint8)
+        return QImage(rgba.tobytes(), _STEPS, 1, 4 * _STEPS, QImage.Format.Format_RGBA8888).copy()
+
+    def _ticks(self) -> list[tuple[float, str]]:
+        """Places (0 to 1) and texts of whole decades."""
+        if self._layer is None:
+            return []
+        low, high = (float(limit) for limit in self._layer.contrast_limits)
+        decades = range(math.ceil(low - 1e-6), math.floor(high + 1e-6) + 1)
+        every = -(-len(decades) // _MOST_TICKS)
+        return [((n - low) / (high - low), "10" + str(n).translate(_SUPERSCRIPT)) for n in decades[::-1][::every]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strength:
+    """Power (mW) and energy (J) of the source; None where unknown."""
+
+    power_mw: float | None = None
+    energy_j: float | None = None
+
+
+class DisplayBox(QWidget):
+    """Legend, power and energy of the source, decades and noise.
+
+    Parameters
+    ----------
+    element
+        What a value belongs to: ``voxel`` or ``bin``.
+    """
+
+    strength_changed = Signal()
+    changed = Signal()
+    keep_requested = Signal()
+
+    def __init__(self, element: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.legend = DecadeBar(self)
+        self.form = aligned_form(self)
+        self.form.addRow(self.legend)
+        self._power = self._strength_row("Source power", "mW", "Power of a continuous source, for mW/mm²")
+        tip = "How long the source is on; with the power it gives the energy"
+        self._exposure = self._strength_row("Exposure", "s", tip)
+        self._energy = self._strength_row("Energy", "J", "Energy of the source in all, for J/cm²")
+        self._decades = self._decade_row(element)
+        self._hide_uncertain = QCheckBox(f"hide {element}s with error > 50 %", self)
+        self._hide_uncertain.setToolTip(
+            "The standard error relative to the value, from the spread of batches of photons"
+        )
+        self.form.addRow(row_label("Noise", self._hide_uncertain.toolTip(), self), self._hide_uncertain)
+        self.add_rows()
+        keep = QPushButton("Keep these layers", self)
+        keep.setToolTip("Leave the layers of this result as they are; the next run adds new ones, to compare")
+        keep.clicked.connect(lambda: self.keep_requested.emit())
+        self.form.addRow("", keep)
+        self._power.edited.connect(lambda _: self._on_power())
+        self._exposure.edited.connect(lambda _: self._on_power())
+        self._energy.edited.connect(self._on_energy)
+        for signal in (self._decades.valueChanged, self._hide_uncertain.toggled):
+            signal.connect(lambda *_: self.changed.emit())
+
+    def add_rows(self) -> None:
+        """Add the rows of one mode."""
+
+    @property
+    def strength(self) -> Strength:
+        """Power and energy of the source, as far as they are given."""
+        return Strength(power_mw=self._power.value() or None, energy_j=self._energy.value() or None)
+
+    def set_strength(self, strength: Strength) -> None:
+        """Show another power and energy; the exposure is then not given."""
+        for box, value in (
+            (self._power, strength.power_mw),
+            (self._exposure, None),
+            (self._energy, strength.energy_j),
+        ):
+            box.show_value(value or 0.0)
+        self.strength_changed.emit()
+
+    @property
+    def decades(self) -> int:
+        """How many powers of ten the colors span."""
+        return int(self._decades.value())
+
+    @property
+    def hide_uncertain(self) -> bool:
+        """Whether noisy values are hidden."""
+        return self._hide_uncertain.isChecked()
+
+    def _strength_row(self, label: str, unit: str, tip: str) -> NumberBox:
+        box = NumberBox(0.0, 1e9, 0.0, 6, self, unit=unit, arrows=True)
+        box.setSpecialValueText(NOT_GIVEN)
+        box.setToolTip(tip)
+        self.form.addRow(row_label(label, tip, self), box)
+        return box
+
+    def _decade_row(self, element: str) -> QSpinBox:
+        box = QSpinBox(self)
+        box.setRange(1, MOST_DECADES)
+        box.setValue(DECADES)
+        box.setToolTip(f"How many powers of ten the colors span, counted from the brightest {element}")
+        row = QHBoxLayout()
+        row.addWidget(box)
+        row.addWidget(QLabel("decades, log₁₀", self), 1)
+        self.form.addRow(row_label("Colors", box.toolTip(), self), row)
+        return box
+
+    def _on_power(self) -> None:
+        """Energy is power times exposure, where both are given."""
+        if self._power.value() and self._exposure.value():
+            self._energy.show_value(1e-3 * self._power.value() * self._exposure.value())
+        self.strength_changed.emit()
+
+    def _on_energy(self, energy_j: float) -> None:
+        """Where the power is given, the exposure follows the energy."""
+        if self._power.value():
+            self._exposure.show_value(energy_j / (1e-3 * self._power.value()))
+        self.strength_changed.emit()
+
+
+class VoxelDisplayBox(DisplayBox):
+    """Display options of a volume."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("voxel", parent)
+
+    def add_rows(self) -> None:
+        """Add the error."""
+        self._show_error = QCheckBox("show the error as a layer", self)
+        self._show_error.setToolTip("The relative standard error in per cent")
+        self._show_error.toggled.connect(lambda _: self.changed.emit())
+        self.form.addRow("", self._show_error)
+
+    @property
+    def show_error(self) -> bool:
+        """Whether the relative error is to be a layer."""
+        return self._show_error.isChecked()
+
+    def show_legend(self, layer: Any | None, gate: str = "") -> None:
+        """Describe the colors of a layer, and the time gate on screen."""
+        unit = None if layer is None else carried(layer, "unit")
+        parts = [] if unit is None else [f"{unit} {UNITS[unit]}", *([gate] if gate else [])]
+        self.legend.show_layer(layer, " · ".join(parts))
+
+
+class LayerDisplayBox(DisplayBox):
+    """Display options of a map over r and z."""
+
+    borders_changed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("bin", parent)
+
+    def add_rows(self) -> None:
+        """Add the quantity and the borders of the layers."""
+        self._quantity = QComboBox(self)
+        for text, quantity in _QUANTITIES.items():
+            self._quantity.addItem(text, quantity)
+        self._quantity.setToolTip("Fluence, or energy absorbed per volume; fluence is unknown where nothing absorbs")
+        self._quantity.activated.connect(lambda _: self.changed.emit())
+        self._borders = QCheckBox("draw the layers' borders", self)
+        self._borders.setChecked(True)
+        self._borders.toggled.connect(lambda _: self.borders_changed.emit())
+        self.form.addRow(row_label("Show", self._quantity.toolTip(), self), self._quantity)
+        self.form.addRow(row_label("Borders", "Lines where layers meet, and their names", self), self._borders)
+
+    @property
+    def quantity(self) -> str:
+        """``fluence`` or ``absorbed``."""
+        return str(self._quantity.currentData())
+
+    def set_quantity(self, quantity: str) -> None:
+        """Display another quantity."""
+        self._quantity.setCurrentIndex(self._quantity.findData(quantity))
+        self.changed.emit()
+
+    @property
+    def borders(self) -> bool:
+        """Whether the layers' borders are drawn."""
+        return self._borders.isChecked()
+
+    def show_legend(self, layer: Any | None) -> None:
+        """Describe the colors of a layer."""
+        text = "" if layer is None else f"{carried(layer, 'quantity')}, {carried(layer, 'meaning')}"
+        self.legend.show_layer(layer, text)

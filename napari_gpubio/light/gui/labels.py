@@ -1,0 +1,327 @@
+"""The labels layer that is simulated: chosen in the panel, read as a volume, and followed while it is painted."""
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from threading import Event
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from napari.layers import Labels
+from qtpy.QtCore import QObject, Qt, QTimer, Signal
+from qtpy.QtWidgets import QLabel, QWidget
+
+from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.napari_io import carried, grid_of, volume_of
+from napari_gpubio.core.space import viewer_to_world as to_world
+from napari_gpubio.core.space import voxel_sizes_mm, world_axes_of
+from napari_gpubio.core.space import world_to_viewer as to_viewer
+from napari_gpubio.core.steps import Step
+from napari_gpubio.gui import theme
+from napari_gpubio.gui.forms import LABEL_WIDTH, aligned_form, row_label
+from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.gui.views import ViewBox
+from napari_gpubio.light.model import OUTSIDE, Domain
+from napari_gpubio.light.napari_io import domain_of, result_of
+from napari_gpubio.light.surface import first_tissue, nearest_surface
+
+Position = npt.NDArray[np.float64]
+Vector = tuple[float, float, float]
+MOST_LABEL = 65535
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sight:
+    """Where the mouse points.
+
+    Parameters
+    ----------
+    position
+        Viewer position (z, y, x).
+    direction
+        In 3-D the direction of view (z, y, x), None in 2-D.
+    hidden
+        In 2-D the viewer axis (0, 1, 2 for z, y, x) that the slice cuts; None in 3-D.
+    """
+
+    position: Position
+    direction: Position | None = None
+    hidden: int | None = None
+
+    def moved(self, offset: Position) -> "Sight":
+        """Return the same view through a place that lies by so much elsewhere."""
+        return Sight(self.position + offset, self.direction, self.hidden)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tissue:
+    """The volume of a labels layer.
+
+    Parameters
+    ----------
+    labels
+        Shape (X, Y, Z).
+    affine
+        Voxel to world, mm.
+    """
+
+    labels: npt.NDArray[Any]
+    affine: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, layer: Any) -> "Tissue":
+        """Return what a labels layer shows now.
+
+        Raises
+        ------
+        InvalidInput
+            If it is no volume.
+        """
+        return cls(volume_of(layer), grid_of(layer)[0])
+
+    @property
+    def extent_mm(self) -> float:
+        """Longest side of the grid, mm; what is drawn is sized by it."""
+        return float((voxel_sizes_mm(self.affine) * self.labels.shape).max())
+
+    @property
+    def grid_text(self) -> str:
+        """How many voxels of what size."""
+        counts = " × ".join(map(str, self.labels.shape))
+        sizes = " × ".join(f"{edge:.4g}" for edge in voxel_sizes_mm(self.affine))
+        return f"{counts} voxels of {sizes} mm"
+
+    def to_world(self, position: npt.ArrayLike) -> Position:
+        """World mm of a viewer position (z, y, x)."""
+        return to_world(position, self.affine, self.labels.shape)
+
+    def to_viewer(self, points_mm: npt.ArrayLike) -> Position:
+        """Viewer position (z, y, x) of world mm."""
+        return to_viewer(points_mm, self.affine, self.labels.shape)
+
+    def surface_under(self, sight: Sight) -> Position | None:
+        """Return the point of the surface that a click means, world mm, or None if it means none.
+
+        In 2-D it is the nearest point in the slice, in 3-D the first tissue along the line of sight.
+
+        Raises
+        ------
+        InvalidInput
+            In 2-D, if the slice has no tissue or the click is beside the volume.
+        """
+        start = self.to_world(sight.position)
+        if sight.direction is not None:
+            direction = self.to_world(sight.position + sight.direction) - start
+            return first_tissue(self.labels, self.affine, start, direction, whole_line=True)
+        across = None if sight.hidden is None else world_axes_of(self.affine).index(2 - sight.hidden)
+        return nearest_surface(self.labels, self.affine, start, across=across)
+
+
+def labels_in(array: npt.NDArray[Any]) -> tuple[int, ...]:
+    """Labels that occur in a volume (X, Y, Z), without the outside; slice by slice, to save memory.
+
+    Raises
+    ------
+    InvalidInput
+        If a value is no label.
+    """
+    counts = np.zeros(MOST_LABEL + 1, np.int64)
+    for plane in np.moveaxis(array, int(np.argmax(array.strides)), 0):
+        if plane.size and not 0 <= int(plane.min()) <= int(plane.max()) <= MOST_LABEL:
+            raise InvalidInput(
+                f"the labels run from {plane.min()} to {plane.max()}; they must lie between 0 and {MOST_LABEL}"
+            )
+        counts += np.bincount(plane.ravel(), minlength=MOST_LABEL + 1)
+    return tuple(int(label) for label in np.flatnonzero(counts) if label != OUTSIDE)
+
+
+def vector(values: npt.ArrayLike) -> Vector:
+    """Three plain numbers."""
+    x, y, z = (float(v) for v in np.asarray(values, np.float64))
+    return x, y, z
+
+
+PAINTED_MS = 400  # after the last stroke
+_EVENTS = ("data", "labels_update", "paint")
+
+
+class LabelSource(QObject):
+    """Follows one labels layer.
+
+    ``chosen`` comes with another layer, ``counted`` when its labels are known (in a worker, because volumes are large),
+    ``painted`` a moment after the user has painted, ``recolored`` when labels have other colors.
+    """
+
+    chosen = Signal()
+    counted = Signal(object)
+    painted = Signal()
+    recolored = Signal()
+    error_occurred = Signal(str)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.layer: Any | None = None
+        self.tissue: Tissue | None = None
+        self._count = LatestJob(self)
+        self._count.finished.connect(self._on_counted)
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.setInterval(PAINTED_MS)
+        self._later.timeout.connect(self._on_painted)
+
+    @property
+    def domain(self) -> Domain | None:
+        """What the layer carries: optical properties that came with it, or None."""
+        return None if self.layer is None else domain_of(self.layer)
+
+    def follow(self, layer: Any | None) -> None:
+        """Follow another layer, or none."""
+        if layer is self.layer:
+            return
+        self._let_go()
+        self.layer = layer
+        if layer is not None:
+            for event, slot in self._slots():
+                event.connect(slot)
+        self._read()
+        self.chosen.emit()
+
+    def select(self, label: int) -> None:
+        """Make a label the current one of the layer, as if the user had picked it."""
+        if self.layer is not None:
+            self.layer.selected_label = label
+
+    def colors(self, labels: Any) -> Mapping[int, Any]:
+        """Color of each label on screen, RGBA from 0 to 1."""
+        return {} if self.layer is None else {label: self.layer.get_color(label) for label in labels}
+
+    def teardown(self) -> None:
+        """End what runs and let the layer go."""
+        self._later.stop()
+        self._count.abandon()
+        self._let_go()
+        self.layer = self.tissue = None
+
+    # -- the inside -----------------------------------------------------------------------------------------------
+
+    def _let_go(self) -> None:
+        if self.layer is not None:
+            for event, slot in self._slots():
+                event.disconnect(slot)
+
+    def _read(self) -> None:
+        """Look at the layer's volume as it is now."""
+        self.tissue = None
+        self._count.cancel()
+        if self.layer is None:
+            return
+        try:
+            self.tissue = Tissue.of(self.layer)
+        except GpuBioError as error:
+            self.error_occurred.emit(str(error))
+            return
+        self._count.submit(_counting(self.tissue))
+
+    def _slots(self) -> list[tuple[Any, Callable[..., None]]]:
+        """Events of the layer, and what they call."""
+        events = self.layer.events
+        known = [(getattr(events, name), self._on_data) for name in _EVENTS if hasattr(events, name)]
+        return [*known, (events.colormap, self._on_colors)]
+
+    def _on_data(self, *_: Any) -> None:
+        self._later.start()
+
+    def _on_colors(self, *_: Any) -> None:
+        self.recolored.emit()
+
+    def _on_painted(self) -> None:
+        self._read()
+        self.painted.emit()
+
+    def _on_counted(self, outcome: Outcome) -> None:
+        if outcome.error:
+            self.error_occurred.emit(outcome.error)
+        else:
+            self.counted.emit(outcome.result)
+
+
+def _counting(tissue: Tissue) -> Callable[[Event], Generator[Step, None, tuple[int, ...]]]:
+    def steps(_stop: Event) -> Generator[Step, None, tuple[int, ...]]:
+        yield Step(0, 1, "counting labels")
+        return labels_in(tissue.labels)
+
+    return steps
+
+
+_NARROWEST = 150  # pixels
+
+
+class LabelBox(QWidget):
+    """Choose a labels layer.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    """
+
+    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.choice = LayerBox(viewer, _is_volume, empty="open labels, or a sample", parent=self)
+        self.choice.setMinimumWidth(_NARROWEST)
+        self.view_box = ViewBox(viewer, self)
+        for label in self.view_box.findChildren(QLabel):
+            label.setMinimumWidth(LABEL_WIDTH)
+        self._grid = QLabel(self)
+        self._grid.setStyleSheet(theme.MUTED_STYLE)
+        self._grid.setAlignment(Qt.AlignmentFlag.AlignRight)
+        form = aligned_form(self)
+        form.addRow(row_label("Labels", "The segmented volume; 0 is outside.", self), self.choice)
+        form.addRow(self._grid)
+        form.addRow(self.view_box)
+        self.show_tissue(None)
+
+    def show_tissue(self, tissue: Tissue | None) -> None:
+        """Say how many voxels of what size are simulated, so that a wrong scale is seen."""
+        self._grid.setText("" if tissue is None else tissue.grid_text)
+        self._grid.setVisible(tissue is not None)
+
+
+def _is_volume(layer: Any) -> bool:
+    return isinstance(layer, Labels) and layer.ndim >= 3
+
+
+class LoadedResults(QObject):
+    """Finds the layer of a fluence that came, in one file, with the labels that are chosen.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    domain
+        Gives what the chosen labels carry, or None.
+    """
+
+    found = Signal(object)
+
+    def __init__(self, viewer: Any, domain: Callable[[], Domain | None], parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._viewer, self._domain = viewer, domain
+
+    def look(self, *_: Any) -> None:
+        """Report such a layer if there is one that no panel has yet."""
+        domain = self._domain()
+        for layer in self._viewer.layers if domain is not None else ():
+            result = result_of(layer)
+            if result is not None and result.domain is domain and carried(layer, "panel") is None:
+                self.found.emit(layer)
+                return
+
+    def attach(self) -> None:
+        """Follow the viewer's layers."""
+        self._viewer.layers.events.inserted.connect(self.look)
+
+    def detach(self) -> None:
+        """Stop following the viewer."""
+        self._viewer.layers.events.inserted.disconnect(self.look)

@@ -1,0 +1,249 @@
+"""The mode "Layers": describe layers, press Run, and see where the light goes."""
+
+import dataclasses
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.light.gui.beam_and_grid import BeamBox, GridBox
+from napari_gpubio.light.gui.display import LayerDisplayBox
+from napari_gpubio.light.gui.layer_files import McmlFiles, PresetBox, runs_text
+from napari_gpubio.light.gui.layer_table import LayerTable
+from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, Mode
+from napari_gpubio.light.gui.phantom import PhantomBox, PhantomController, PhantomRequest
+from napari_gpubio.light.gui.plots import PlotController
+from napari_gpubio.light.gui.request import (
+    Displayed,
+    DisplayOptions,
+    LayerRequest,
+    display_layers,
+    layered_steps,
+    total_photons,
+)
+from napari_gpubio.light.gui.results import LayerResultBox
+from napari_gpubio.light.gui.run_box import LayerRunBox
+from napari_gpubio.light.gui.script import layered_script
+from napari_gpubio.light.gui.views import LayerView
+from napari_gpubio.light.io.mci import MciRun
+from napari_gpubio.light.layers.model import LayeredMedium
+from napari_gpubio.light.layers.napari_io import layer_colors
+from napari_gpubio.light.layers.result import LayeredResult
+from napari_gpubio.light.layers.settings import LayeredSettings
+
+Value = TypeVar("Value")
+
+
+class LayerMode(Mode[LayeredResult]):
+    """Inputs and results of light in planar layers.
+
+    Parameters
+    ----------
+    panel, plots
+        See `Mode`.
+    simulate_phantom
+        Called with a labels layer that is to be simulated in voxels.
+    """
+
+    def __init__(self, panel: EnginePanel, plots: PlotController, simulate_phantom: Callable[[Any], None]) -> None:
+        super().__init__(panel, plots)
+        self._fill()
+        self.view = LayerView(self.viewer, self.display_box.show_legend, lambda: self.display_box.borders)
+        self.files = McmlFiles(self.request, self)
+        self.phantoms = PhantomController(self.viewer, self._phantom_request, self.view.hide, simulate_phantom, self)
+        self._connect_parts()
+        self._connect()
+        self.presets.begin()
+
+    def _fill(self) -> None:
+        self.presets, self.table = PresetBox(self), LayerTable(self)
+        self.beam_box, self.grid_box = BeamBox(self), GridBox(self)
+        self.run_box, self.display_box = LayerRunBox(self), LayerDisplayBox(self)
+        self.results, self.phantom_box = LayerResultBox(self.plots, self), PhantomBox(self)
+        self._add_sections(
+            (
+                ("", (self.presets,)),
+                ("Layers", (self.table,)),
+                ("Beam", (self.beam_box,)),
+                ("Grid", (self.grid_box,)),
+                ("Run", (self.run_box,)),
+                ("Display", (self.display_box,)),
+                ("Result", (self.results,)),
+                ("Voxel phantom", (self.phantom_box,)),
+            )
+        )
+
+    def _connect(self) -> None:
+        panel = self.panel
+        connect_all(
+            (
+                (self.presets.chosen, self._on_chosen),
+                (self.presets.open_requested, self.files.ask_to_open),
+                (self.presets.save_requested, self.files.ask_to_save),
+                (self.files.runs_read, self._on_runs),
+                (self.files.result_read, self._show_read),
+                (self.files.status_changed, panel.say),
+                (self.files.error_occurred, panel.show_error),
+                (self.table.changed, self._on_layers),
+                (self.grid_box.changed, self._on_layers),
+                (self.run_box.changed, self._on_change),
+                (self.beam_box.changed, self.update_options),
+                (self.display_box.borders_changed, self.view.update_borders),
+                (self.phantom_box.wanted, lambda simulate: self.phantoms.make(simulate=simulate)),
+                (self.phantoms.noted, panel.show_note),
+                (self.phantoms.error_occurred, panel.show_error),
+            )
+        )
+
+    def jobs(self) -> Sequence[Any]:
+        """What may run in the background."""
+        return (*super().jobs(), self.phantoms)
+
+    # -- inputs ---------------------------------------------------------------------------------------------------
+
+    def request(self) -> LayerRequest:
+        """Return the inputs; `InvalidInput` says what is wrong."""
+        settings = self.grid_box.applied_to(self.run_box.settings)
+        return LayerRequest(medium=self.table.medium(), settings=settings, device=self.panel.device)
+
+    def _on_chosen(self, medium: LayeredMedium, settings: LayeredSettings) -> None:
+        """Take over layers, grid and photons of a preset or a file."""
+        self.panel.clear_message()
+        self.grid_box.set_settings(settings)
+        self.run_box.set_settings(settings)
+        first = self.table.model.rowCount() == 0 and not self.table.model.can_undo
+        self.table.set_medium(medium, undoable=not first)
+
+    def _on_layers(self) -> None:
+        """Let every part show the layers and the grid as they are now."""
+        medium = _or_none(self.table.medium)
+        self.presets.show_medium(medium)
+        self.grid_box.show_medium(medium)
+        self.phantom_box.show_inputs(medium, _or_none(lambda: self.grid_box.applied_to(LayeredSettings())))
+        self.table.drawing.show_grid(self.grid_box.depth_mm)
+        self._on_change()
+
+    def _on_change(self) -> None:
+        """Follow a change of the inputs with a quick run, or say that the displayed result is older."""
+        if self.panel.running:
+            self.panel.show_note(STILL_RUNNING)
+            return
+        self.panel.clear_message()
+        try:
+            request = self.request()
+        except GpuBioError:
+            self._quick.cancel()  # what is wrong is said where it is
+            return
+        if self.run_box.live:
+            self._quick.submit(request)
+        else:
+            self.panel.say(OUTDATED if self._is_older(request) else "")
+
+    def _is_older(self, request: LayerRequest) -> bool:
+        """Whether the displayed result is of other inputs than these, be it of fewer or more photons."""
+        if self.view.displayed is None:
+            return False
+        traced, photons = self.view.displayed.traced, request.settings.photons
+        inputs = (traced.medium, dataclasses.replace(traced.settings, photons=photons))
+        return inputs != (request.medium, request.settings)
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def run_steps(self, stop: threading.Event) -> Generator[Step, None, Displayed[LayeredResult]]:
+        """Return the run of the inputs."""
+        return layered_steps(self.request(), stop, lambda: self.options)
+
+    def quick_steps(
+        self, request: LayerRequest, stop: threading.Event, outdated: Callable[[], bool]
+    ) -> Generator[Step, None, Displayed[LayeredResult]]:
+        """Return a quick run."""
+        return layered_steps(request, stop, lambda: self.options, outdated=outdated)
+
+    def continue_steps(
+        self, result: LayeredResult, stop: threading.Event
+    ) -> Generator[Step, None, Displayed[LayeredResult]]:
+        """Return a run that continues a result."""
+        photons = total_photons(result, self.run_box.photons.value())
+        request = LayerRequest.continuing(result, photons, self.panel.device)
+        return layered_steps(request, stop, lambda: self.options)
+
+    # -- displaying -----------------------------------------------------------------------------------------------
+
+    def requested_options(self) -> DisplayOptions:
+        """Return the display options as they stand; `InvalidInput` says what is wrong with the beam."""
+        box = self.display_box
+        return DisplayOptions(
+            unit=self.results.unit,
+            decades=box.decades,
+            hide_uncertain=box.hide_uncertain,
+            quantity=box.quantity,
+            beam=self.beam_box.beam,
+        )
+
+    def update_options(self) -> None:
+        """Draw the displayed result with the options as they stand."""
+        if not self.panel.running:
+            self.panel.clear_message()
+        super().update_options()
+
+    def make_layers(self, traced: LayeredResult, options: DisplayOptions) -> Displayed[LayeredResult]:
+        """Make the layers of a result, in a worker."""
+        return display_layers(traced, options)
+
+    def colors(self, result: LayeredResult) -> Mapping[int, Any]:
+        """Colors of the layers of a result, counted from 1."""
+        return dict(enumerate(layer_colors([layer.name for layer in result.medium.layers]), start=1))
+
+    # -- files and phantoms ---------------------------------------------------------------------------------------
+
+    def _on_runs(self, path: Path, runs: Sequence[MciRun]) -> None:
+        """Offer the runs of a file."""
+        self.table.set_unit("1/cm")  # as in the file
+        self.presets.offer_runs(path, runs)
+        if text := runs_text(path, runs):
+            self.panel.show_note(text)
+
+    def _show_read(self, result: LayeredResult) -> None:
+        """Show a result that was read from a file."""
+        self._quick.cancel()
+        self.display(display_layers(result, self.options))
+        self.panel.say("")
+
+    def on_result_read(self, path: Path, result: LayeredResult) -> None:
+        """Continue where a result was saved: its layers, its grid, its map, its numbers."""
+        if self.panel.running:
+            self.panel.show_note(f"Press Stop, then open {path.name} again; the run continues.")
+            return
+        output = result.medium.name or path.stem
+        self.presets.offer_runs(path, (MciRun(medium=result.medium, settings=result.settings, output=output),))
+        self._show_read(result)
+
+    def _phantom_request(self) -> PhantomRequest:
+        settings = self.run_box.settings
+        return PhantomRequest(
+            medium=self.table.medium(),
+            sizes=self.phantom_box.sizes,
+            source=self.presets.citation,
+            beam=self.beam_box.beam,
+            photons=settings.photons,
+            seed=settings.seed,
+            cyclic=self.phantom_box.cyclic,
+        )
+
+    # -- the script -----------------------------------------------------------------------------------------------
+
+    def script(self, saved: Mapping[str, Path]) -> str:  # noqa: ARG002 - no layer is an input
+        """Return a script that simulates what the inputs describe."""
+        return layered_script(self.request(), self.requested_options())
+
+
+def _or_none(read: Callable[[], Value]) -> Value | None:
+    """What a part of the mode gives, or None while something is wrong with it."""
+    try:
+        return read()
+    except GpuBioError:
+        return None

@@ -1,0 +1,268 @@
+"""What both modes of the panel do: quick runs, runs, display options, results, and what is kept."""
+
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from qtpy.QtWidgets import QVBoxLayout, QWidget
+
+from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.panel import EnginePanel, heading
+from napari_gpubio.light.gui.display import DisplayBox
+from napari_gpubio.light.gui.plots import PlotController
+from napari_gpubio.light.gui.quick_runs import QuickRuns
+from napari_gpubio.light.gui.request import Displayed, DisplayOptions, display_steps
+from napari_gpubio.light.gui.results import ResultBox
+from napari_gpubio.light.gui.run_box import RunBox
+from napari_gpubio.light.gui.views import LayerView, VoxelView
+from napari_gpubio.light.layers.result import LayeredResult
+from napari_gpubio.light.result import LightResult
+
+OUTDATED = "the displayed result is from before this change; press Run"
+STILL_RUNNING = "The current run uses the inputs as they were. Press Stop, then Run, for the new ones."
+NOTHING_KEPT = "there is no result yet"
+Result = TypeVar("Result", LightResult, LayeredResult)
+MakeRun = Callable[[threading.Event], Generator[Step, None, Any]]
+
+
+class Mode(QWidget, Generic[Result]):
+    """Inputs and results of one mode.
+
+    A subclass makes ``run_box``, ``display_box``, ``results``, ``view`` and further inputs, and calls `_connect_parts`.
+
+    Parameters
+    ----------
+    panel
+        The panel that runs, shows messages, and has a device.
+    plots
+        Where results are plotted.
+    """
+
+    run_box: RunBox
+    display_box: DisplayBox
+    results: ResultBox[Result]
+    view: VoxelView | LayerView
+
+    def __init__(self, panel: EnginePanel, plots: PlotController) -> None:
+        super().__init__(panel)
+        self.panel, self.viewer, self.plots = panel, panel.viewer, plots
+        self.options = DisplayOptions()
+        self._quick = QuickRuns(self.quick_steps, self)
+        self._redraw = LatestJob(self)
+        self._make_run: MakeRun = self.run_steps  # what the next run does
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+
+    # -- what a mode gives ----------------------------------------------------------------------------------------
+
+    def request(self) -> Any:
+        """Return the inputs.
+
+        Raises
+        ------
+        InvalidInput
+            With the first thing that is wrong.
+        """
+        raise NotImplementedError
+
+    def run_steps(self, stop: threading.Event) -> Generator[Step, None, Any]:
+        """Return the run of the inputs."""
+        raise NotImplementedError
+
+    def quick_steps(
+        self, request: Any, stop: threading.Event, outdated: Callable[[], bool]
+    ) -> Generator[Step, None, Displayed[Result]]:
+        """Return a quick run."""
+        raise NotImplementedError
+
+    def continue_steps(self, result: Result, stop: threading.Event) -> Generator[Step, None, Displayed[Result]]:
+        """Return a run that continues a result with its own inputs."""
+        raise NotImplementedError
+
+    def make_layers(self, traced: Result, options: DisplayOptions) -> Displayed[Result]:
+        """Make the layers of a result, in a worker."""
+        raise NotImplementedError
+
+    def requested_options(self) -> DisplayOptions:
+        """Return the display options as they stand.
+
+        Raises
+        ------
+        InvalidInput
+            If one is wrong.
+        """
+        raise NotImplementedError
+
+    def colors(self, result: Result) -> Mapping[int, Any]:
+        """Colors of the rows of a result."""
+        raise NotImplementedError
+
+    def on_result_read(self, path: Path, result: Any) -> None:
+        """Continue where a result was saved."""
+        raise NotImplementedError
+
+    def script(self, saved: Mapping[str, Path]) -> str:
+        """Return a script that simulates what the inputs describe."""
+        raise NotImplementedError
+
+    def painted_layers(self) -> list[Any]:
+        """Input layers that a script needs saved beside it."""
+        return []
+
+    def save_painted(self, layer: Any, folder: Path) -> Path:
+        """Save one of `painted_layers` into a folder."""
+        raise NotImplementedError
+
+    def on_layers_added(self) -> None:
+        """Called when a result has new layers, which lie above all others."""
+
+    def parts(self) -> Sequence[Any]:
+        """Parts that follow the viewer: with ``attach`` and ``detach``."""
+        return (self.results, self.view)
+
+    def jobs(self) -> Sequence[Any]:
+        """What may run in the background: with ``abandon``."""
+        return (self._quick, self._redraw)
+
+    def enter(self) -> None:
+        """The mode comes on screen."""
+        self.view.unhide()
+
+    def leave(self) -> None:
+        """The other mode comes on screen."""
+        self.view.hide()
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Any]:
+        """Read the inputs and return the run; that of the inputs, unless another one was requested."""
+        make, self._make_run = self._make_run, self.run_steps
+        self.options = self.requested_options()
+        steps = make(stop)
+        self._quick.cancel()
+        return steps
+
+    def continue_run(self) -> None:
+        """Trace more photons of the displayed result, whatever the inputs are now."""
+        self.run_as(lambda stop: self.continue_steps(self.needed_result().traced, stop))
+
+    def run_as(self, make: MakeRun) -> None:
+        """Run something else than the inputs."""
+        if not self.panel.running:
+            self._make_run = make
+            self.panel.run()
+
+    def needed_result(self) -> Displayed[Result]:
+        """The displayed result.
+
+        Raises
+        ------
+        InvalidInput
+            If there is none.
+        """
+        if self.results.displayed is None:
+            raise InvalidInput("there is no result yet; press Run first")
+        return self.results.displayed
+
+    # -- displaying -----------------------------------------------------------------------------------------------
+
+    def show_run(self, result: Any) -> None:
+        """Show what a run gave."""
+        self.display(result)
+
+    def display(self, displayed: Displayed[Result]) -> None:
+        """Display a result and its numbers."""
+        if self.view.display(displayed):  # type: ignore[arg-type] # the view of this mode's results
+            self.on_layers_added()
+        self._show_numbers(displayed)
+        if displayed.problem:
+            self.panel.show_error(f"This is {displayed.problem}.")
+        if displayed.options != self.options:
+            self._redraw_as(self.options)
+
+    def update_numbers(self) -> None:
+        """Show the numbers of the displayed result again."""
+        if self.results.displayed is not None:
+            self._show_numbers(self.results.displayed)
+
+    def update_options(self) -> None:
+        """Draw the displayed result with the options as they stand; nothing is traced again."""
+        try:
+            wanted = self.requested_options()
+        except GpuBioError as error:
+            self.panel.show_error(str(error))
+            return
+        if wanted != self.options:
+            self.options = wanted
+            self._redraw_as(wanted)
+
+    def keep_layers(self) -> None:
+        """Leave the layers of the result to the user; the next run adds new ones."""
+        name = self.view.keep()
+        self.panel.say(f"{name} stays as it is; the next run adds a new layer" if name else NOTHING_KEPT)
+
+    # -- the inside -----------------------------------------------------------------------------------------------
+
+    def _add_sections(self, sections: Sequence[tuple[str, Sequence[QWidget]]]) -> None:
+        """Put parts below each other, under titles."""
+        for title, parts in sections:
+            for part in ([heading(title, self)] if title else []) + list(parts):
+                self._layout.addWidget(part)
+
+    def _connect_parts(self) -> None:
+        box, results, panel = self.display_box, self.results, self.panel
+        connect_all(
+            (
+                (box.strength_changed, self._on_strength),
+                (box.changed, self.update_options),
+                (box.keep_requested, self.keep_layers),
+                (results.unit_changed, lambda _: self.update_options()),
+                (results.continue_requested, self.continue_run),
+                (results.result_read, self.on_result_read),
+                (results.status_changed, panel.say),
+                (results.error_occurred, panel.show_error),
+                (self._quick.displayed, self.display),
+                (self._quick.status_changed, panel.say),
+                (self._quick.failed, self.on_quick_failed),
+                (self._redraw.finished, self._on_redrawn),
+                (panel.run_finished, self._on_run_finished),
+            )
+        )
+
+    def on_quick_failed(self, sentence: str) -> None:
+        """A quick run failed."""
+        self.panel.show_error(sentence)
+        self.update_numbers()
+
+    def _redraw_as(self, options: DisplayOptions) -> None:
+        if (displayed := self.view.displayed) is not None:
+            traced: Any = displayed.traced
+            self._redraw.submit(lambda _stop: display_steps(lambda: self.make_layers(traced, options)))
+
+    def _on_redrawn(self, outcome: Outcome) -> None:
+        if outcome.error:
+            self.panel.show_error(outcome.error)
+        elif self.view.displayed is not None and outcome.result.traced is self.view.displayed.traced:
+            self.display(outcome.result)
+
+    def _show_numbers(self, displayed: Displayed[Result]) -> None:
+        self.results.display(
+            displayed,
+            strength=self.display_box.strength,
+            colors=self.colors(displayed.result),
+            running=not displayed.traced.complete and (self.panel.running or self._quick.busy),
+        )
+
+    def _on_run_finished(self) -> None:
+        """A run that ended without a last result is not running any more."""
+        if self.results.displayed is not None and not self.results.displayed.traced.complete:
+            self.update_numbers()
+
+    def _on_strength(self) -> None:
+        self.results.offer_units(self.display_box.strength)
+        self.update_numbers()
+        self.update_options()

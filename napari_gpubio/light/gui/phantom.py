@@ -1,0 +1,260 @@
+"""Voxel phantoms of the layers: their sizes, and the worker that makes them."""
+
+import math
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from qtpy.QtCore import QObject, Signal
+from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QWidget
+
+from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.napari_io import LayerData, carried
+from napari_gpubio.core.steps import Step
+from napari_gpubio.gui import theme
+from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.gui.forms import aligned_form, row_label
+from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.views import camera_of
+from napari_gpubio.light.layers.beams import Beam
+from napari_gpubio.light.layers.model import LayeredMedium
+from napari_gpubio.light.layers.napari_io import phantom_layer
+from napari_gpubio.light.layers.phantom import common_voxel_mm, plan_phantom, voxel_case, voxel_phantom
+from napari_gpubio.light.layers.settings import LayeredSettings
+
+_FEWEST_DEEP, _MOST_DEEP = 50, 1000  # voxels that are proposed in depth
+_MOST_WIDE = 101  # and across: few, and odd, so that the beam's axis is in the middle of one
+
+
+class PhantomBox(QWidget):
+    """Sizes of a voxel phantom, and what becomes of the layers in it; ``wanted`` says whether to simulate it too."""
+
+    wanted = Signal(bool)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._medium: LayeredMedium | None = None
+        self._grid: LayeredSettings | None = None
+        self._thicknesses: list[float] = []  # for which sizes were proposed
+        self._proposed: tuple[float, ...] = ()
+        self._height, self._across, self._width = (NumberBox(0.0, 1e6, 0.0, 6, self, step=0.01) for _ in range(3))
+        self._cyclic = QCheckBox("endless sideways (cyclic sides)", self)
+        self._cyclic.setToolTip(
+            "Light that leaves through a side comes in at the other one: layers and beams without end"
+        )
+        self._note = QLabel(self)
+        self._note.setWordWrap(True)
+        self._note.setStyleSheet(theme.MUTED_STYLE)
+        sizes, width, buttons = QHBoxLayout(), QHBoxLayout(), QHBoxLayout()
+        for box, text in ((self._height, "high"), (self._across, "wide")):
+            sizes.addWidget(box, 1)
+            sizes.addWidget(QLabel(text, self))
+        width.addWidget(self._width, 1)
+        width.addWidget(QLabel("in x and in y", self), 1)
+        form = aligned_form(self)
+        form.addRow(row_label("Voxel (mm)", "Height of a voxel in depth, and its width across", self), sizes)
+        form.addRow(row_label("Width (mm)", "Extent of the phantom in x and y", self), width)
+        form.addRow("", self._cyclic)
+        form.addRow(self._note)
+        for text, tip, simulate in (
+            ("Make voxel phantom", "Add a labels layer with these optical properties", False),
+            ("… and simulate it", "Add it, and choose it in Voxels, with the same beam and photons", True),
+        ):
+            button = QPushButton(text, self)
+            button.setToolTip(tip)
+            button.clicked.connect(lambda _=False, simulate=simulate: self.wanted.emit(simulate))
+            buttons.addWidget(button, 1)
+        form.addRow(buttons)
+        for box in (self._height, self._across, self._width):
+            box.edited.connect(lambda _: self._show_note())
+
+    @property
+    def cyclic(self) -> bool:
+        """Whether the sides are to be cyclic."""
+        return self._cyclic.isChecked()
+
+    @property
+    def note(self) -> str:
+        """What becomes of the layers."""
+        return self._note.text()
+
+    def set_sizes(self, height_mm: float, across_mm: float, width_mm: float, *, cyclic: bool = False) -> None:
+        """Show other sizes."""
+        for box, value in ((self._height, height_mm), (self._across, across_mm), (self._width, width_mm)):
+            box.show_value(value)
+        self._cyclic.setChecked(cyclic)
+        self._show_note()
+
+    def show_inputs(self, medium: LayeredMedium | None, grid: LayeredSettings | None) -> None:
+        """Speak of these layers; sizes are proposed for other thicknesses, and as long as they were not typed.
+
+        Parameters
+        ----------
+        medium
+            The layers, or None while something is wrong with them.
+        grid
+            What the phantom should show as well, or None while something is wrong with it.
+        """
+        self._medium, self._grid = medium, grid
+        if medium is not None and grid is not None:
+            thicknesses = [layer.thickness_mm for layer in medium.layers]
+            if thicknesses != self._thicknesses or self._shown() == self._proposed:
+                self._thicknesses = thicknesses
+                self._propose(medium, grid)
+        self._show_note()
+
+    @property
+    def sizes(self) -> dict[str, float | None]:
+        """The sizes, as `voxel_phantom` takes them; a last layer without end ends where the grid does."""
+        height, across, width = self._shown()
+        return {"voxel_mm": height, "across_mm": across, "width_mm": width, "depth_mm": self._depth_mm(height)}
+
+    def _shown(self) -> tuple[float, ...]:
+        return tuple(box.value() for box in (self._height, self._across, self._width))
+
+    def _depth_mm(self, height: float) -> float | None:
+        if self._medium is None or self._grid is None or not self._medium.layers[-1].is_endless:
+            return None
+        depth = self._grid.depth_bins * self._grid.dz_mm
+        return depth if depth > self._medium.tops_mm[-2] + height else None
+
+    def _propose(self, medium: LayeredMedium, grid: LayeredSettings) -> None:
+        """Voxels that fit every layer, and as wide a phantom as the picture."""
+        depth = grid.depth_bins * grid.dz_mm
+        height = common_voxel_mm(medium)
+        height /= max(1, math.ceil(_FEWEST_DEEP * height / depth))
+        if depth / height > _MOST_DEEP:
+            height = grid.dz_mm
+        width = 2 * grid.radial_bins * grid.dr_mm
+        across = height * max(1, round(width / height / _MOST_WIDE))
+        columns = max(1, round(width / across))
+        columns += 1 - columns % 2  # odd, so that the beam's axis is in the middle of a voxel
+        for box, value in ((self._height, height), (self._across, across), (self._width, across * columns)):
+            box.show_value(float(f"{value:.9g}"))
+        self._proposed = self._shown()
+
+    def _show_note(self) -> None:
+        if self._medium is None:
+            self._note.setText("")
+            return
+        try:
+            plan = plan_phantom(self._medium, **self.sizes)
+        except GpuBioError as error:
+            self._note.setText(str(error))
+            return
+        x, y, z = plan.shape
+        self._note.setText(" ".join([f"{x} × {y} × {z} voxels.", *plan.notes]))
+
+
+MADE = "Added {!r} with its optical properties; choose Voxels above to simulate it."
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhantomRequest:
+    """Everything that a phantom is made of, read in the GUI thread.
+
+    Parameters
+    ----------
+    medium, sizes, source
+        As `voxel_phantom` takes them.
+    beam, photons, seed, cyclic
+        As `voxel_case` takes them.
+    """
+
+    medium: LayeredMedium
+    sizes: Mapping[str, Any]
+    source: str
+    beam: Beam | None
+    photons: int
+    seed: int
+    cyclic: bool
+
+
+class PhantomController(QObject):
+    """Makes phantoms; ``noted`` and ``error_occurred`` carry sentences.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    read
+        Returns what is to be made; raises InvalidInput.
+    make_room
+        Called before a phantom is added.
+    simulate
+        Called with the phantom's layer if it is to be simulated.
+    """
+
+    noted = Signal(str)
+    error_occurred = Signal(str)
+
+    def __init__(
+        self,
+        viewer: Any,
+        read: Callable[[], PhantomRequest],
+        make_room: Callable[[], None],
+        simulate: Callable[[Any], None],
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._viewer, self._read, self._make_room, self._simulate = viewer, read, make_room, simulate
+        self._simulates = False
+        self._job = LatestJob(self)
+        self._job.finished.connect(self._on_made)
+
+    def make(self, *, simulate: bool = False) -> None:
+        """Add the layers as labels with their optical properties, and simulate them if wanted."""
+        try:
+            request = self._read()
+            plan_phantom(request.medium, **request.sizes)  # what is wrong is said before anything is made
+        except GpuBioError as error:
+            self.error_occurred.emit(str(error))
+            return
+        self._simulates = simulate
+        self._job.submit(lambda _stop: _making(request))
+
+    def abandon(self) -> None:
+        """End what runs, and show nothing of it."""
+        self._job.abandon()
+
+    def _on_made(self, outcome: Outcome) -> None:
+        if outcome.error:
+            self.error_occurred.emit(outcome.error)
+            return
+        data, keywords, _ = outcome.result
+        self._make_room()
+        layer = self._viewer.add_labels(data, **keywords)
+        _show_from_the_side(self._viewer, layer)
+        if self._simulates:
+            self._simulate(layer)
+        else:
+            self.noted.emit(" ".join([MADE.format(layer.name), *carried(layer, "case").notes]))
+
+
+def _making(request: PhantomRequest) -> Generator[Step, None, LayerData]:
+    yield Step(0, 1, "making the phantom …")
+    medium = request.medium
+    domain = voxel_phantom(medium, source=request.source, **request.sizes)
+    case = voxel_case(
+        domain,
+        beam=request.beam,
+        photons=request.photons,
+        seed=request.seed,
+        cyclic=request.cyclic,
+        name=f"{medium.name or 'layers'} in voxels",
+    )
+    return phantom_layer(case)
+
+
+def _show_from_the_side(viewer: Any, layer: Any) -> None:
+    """Show a phantom in the slice through the beam, x across and depth downwards."""
+    if viewer.dims.ndim != 3:
+        return
+    viewer.dims.order = (1, 0, 2)
+    viewer.dims.set_point(1, 0.0)
+    viewer.reset_view()
+    every, own = (np.ptp(extent, axis=0)[[0, 2]] for extent in (viewer.layers.extent.world, layer.extent.world))
+    camera = camera_of(viewer)
+    camera.center = layer.extent.world.mean(axis=0)[[1, 0, 2]]
+    camera.zoom *= float((every / own).min())

@@ -1,0 +1,218 @@
+"""The single plots of a layered result: each with its choice, its curves and its empty state."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.gui import theme
+from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.light.gui.plots_axes import LogPlot
+from napari_gpubio.light.gui.request import Displayed
+from napari_gpubio.light.layers.curves import (
+    Curve,
+    angle_curves,
+    broad_beam_curve,
+    depth_curve,
+    escape_curves,
+    radial_curve,
+)
+from napari_gpubio.light.layers.result import LayeredResult
+
+EMPTY = "No result yet: press Run."
+NO_MAP = "This result has no absorption map: tick it under Run, and run again."
+NOTHING = "Nothing escaped on any side."
+BROAD, AT_RADIUS = "broad beam", "at radius"
+_LEAST_KNOWN = 0.5  # relative error up to which a value tells where a plot should end
+Curves = tuple[Curve, ...]
+LayerDisplay = Displayed[LayeredResult]
+
+
+class Pane(QWidget):
+    """A plot under a line of choices.
+
+    Parameters
+    ----------
+    title
+        What is plotted.
+    read
+        Returns the curves of a result and what is worth saying of them; raises `InvalidInput` if it has none.
+    """
+
+    needs_map = False
+    changed = Signal()
+
+    def __init__(
+        self, title: str, read: Callable[[LayerDisplay], tuple[Curves, str]], parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._read = read
+        self._displayed: LayerDisplay | None = None
+        self.curves: Curves = ()
+        self.plot = LogPlot("", "", self)
+        self._hint = QLabel(EMPTY, self)
+        self._hint.setStyleSheet(theme.MUTED_STYLE)
+        self._top = QHBoxLayout()
+        self._top.addWidget(QLabel(title, self))
+        self._top.addWidget(self._hint, 1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(4, 4, 4, 0)
+        layout.addLayout(self._top)
+        layout.addWidget(self.plot, 1)
+
+    @property
+    def hint(self) -> str:
+        """The sentence above the plot."""
+        return self._hint.text()
+
+    def show_result(self, displayed: LayerDisplay | None) -> None:
+        """Draw the curves of another result, or none."""
+        self._displayed = displayed
+        self.plot.empty()
+        self.curves = ()
+        self._hint.setText(EMPTY)
+        if displayed is None:
+            return
+        if self.needs_map and displayed.result.A_rz is None:
+            self._hint.setText(NO_MAP)
+            return
+        try:
+            self.curves, remark = self._read(displayed)
+        except InvalidInput as error:
+            self._hint.setText(str(error))
+            return
+        self._hint.setText(remark)
+        self._draw(displayed)
+
+    def draw_more(self, displayed: LayerDisplay) -> None:
+        """Draw what belongs to the curves."""
+
+    def add_choice(self, widget: QWidget) -> None:
+        """Put an input beside the title."""
+        self._top.insertWidget(self._top.count() - 1, widget)
+
+    def _draw_again(self, *_: Any) -> None:
+        self.show_result(self._displayed)
+        self.changed.emit()
+
+    def _draw(self, displayed: LayerDisplay) -> None:
+        first = self.curves[0]
+        alike = len({curve.quantity for curve in self.curves}) == 1
+        self.plot.name_axes(first.coordinate_text, first.quantity_text if alike else f"Escaping ({first.unit})")
+        self.draw_more(displayed)
+        for curve, color in zip(self.curves, theme.CURVES, strict=False):  # few curves, more colors
+            if (curve.value > 0).any():
+                name = f"{curve.name} ± standard error"
+                self.plot.add_curve(curve.at, curve.value, error=curve.error, color=color, name=name)
+        self.plot.frame(np.append(first.at, 0.0), min(map(_lowest, self.curves)))
+
+
+class DepthPane(Pane):
+    """Fluence or absorption in depth: of a broad beam, or at a radius."""
+
+    needs_map = True
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("Depth profile", self._profile, parent)
+        self._choice = QComboBox(self)
+        self._choice.addItems([BROAD, AT_RADIUS])
+        self._choice.setToolTip("As an infinitely broad beam gives it, or at a distance from the axis of the beam")
+        self.radius = _millimeters("Which radial bin is shown", self)
+        for widget in (self._choice, self.radius):
+            self.add_choice(widget)
+        self.radius.hide()
+        self._choice.activated.connect(self._on_chosen)
+        self.radius.edited.connect(self._draw_again)
+
+    def choose(self, which: str, r_mm: float = 0.0) -> None:
+        """Show a broad beam's profile (`BROAD`), or that at a radius (`AT_RADIUS`)."""
+        self._choice.setCurrentText(which)
+        self.radius.show_value(r_mm)
+        self._on_chosen()
+
+    def draw_more(self, displayed: LayerDisplay) -> None:
+        """Mark the layers."""
+        medium, depths = displayed.result.medium, self.curves[0].at
+        layers = np.array([medium.layer_at(z) for z in depths])
+        names = {i: layer.name or f"layer {i + 1}" for i, layer in enumerate(medium.layers)}
+        self.plot.add_tissues(depths, layers, names)
+
+    def _profile(self, displayed: LayerDisplay) -> tuple[Curves, str]:
+        if self._choice.currentText() == BROAD:
+            return (broad_beam_curve(displayed.result, displayed.options.quantity),), ""
+        return (
+            depth_curve(displayed.result, self.radius.value(), displayed.options.quantity, displayed.options.unit),
+        ), ""
+
+    def _on_chosen(self, *_: Any) -> None:
+        self.radius.setVisible(self._choice.currentText() != BROAD)
+        self._draw_again()
+
+
+class RadialPane(Pane):
+    """Fluence or absorption along the radius, at a depth."""
+
+    needs_map = True
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("Radial profile at depth", self._profile, parent)
+        self.depth = _millimeters("Which depth bin is shown", self)
+        self.add_choice(self.depth)
+        self.depth.edited.connect(self._draw_again)
+
+    def _profile(self, displayed: LayerDisplay) -> tuple[Curves, str]:
+        """The profile, and in which layer the depth lies."""
+        medium, depth = displayed.result.medium, self.depth.value()
+        curve = radial_curve(displayed.result, depth, displayed.options.quantity, displayed.options.unit)
+        return (curve,), medium.layers[medium.layer_at(depth)].name
+
+
+class EscapePane(Pane):
+    """Reflectance and transmittance along the radius."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("Escaping light by radius", _escaping_by_radius, parent)
+
+
+class AnglePane(Pane):
+    """Reflectance and transmittance by angle, beside a surface that reflects as much by the cosine law."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("Escaping light by angle", _escaping_by_angle, parent)
+        self.plot.legend.setOffset((8, -8))  # where the curves are not: they fall toward 90°
+
+    def draw_more(self, displayed: LayerDisplay) -> None:
+        """Draw the cosine law."""
+        at = self.curves[0].at
+        lambertian = displayed.result.diffuse_reflectance.value / np.pi * np.cos(np.deg2rad(at))
+        if (lambertian > 0).any():
+            self.plot.add_curve(at, lambertian, color=theme.CURVES[3], name="Lambertian of the same Rd", dashed=True)
+
+
+def _millimeters(tip: str, parent: QWidget) -> NumberBox:
+    box = NumberBox(0.0, 1e6, 0.0, 6, parent, step=0.1, unit="mm", arrows=True)
+    box.setToolTip(tip)
+    return box
+
+
+def _lowest(curve: Curve) -> float:
+    """The smallest value of a curve that is more than noise."""
+    with np.errstate(invalid="ignore"):
+        known = (curve.value > 0) & ~(curve.error > _LEAST_KNOWN * curve.value)
+    return float(np.min(curve.value, where=known, initial=np.inf))
+
+
+def _escaping_by_radius(displayed: LayerDisplay) -> tuple[Curves, str]:
+    return _with_remark(escape_curves(displayed.result, displayed.options.unit))
+
+
+def _escaping_by_angle(displayed: LayerDisplay) -> tuple[Curves, str]:
+    return _with_remark(angle_curves(displayed.result))
+
+
+def _with_remark(curves: Curves) -> tuple[Curves, str]:
+    """Curves of what escapes, and a sentence if nothing does."""
+    return curves, "" if any((curve.value > 0).any() for curve in curves) else NOTHING

@@ -1,0 +1,386 @@
+"""Layers of a displayed result, changed in place while a run goes on; what the user set on a layer stays."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from napari.utils.colormaps import Colormap, ensure_colormap
+
+from napari_gpubio.core.napari_io import KEY, LayerData, carried
+from napari_gpubio.gui.views import camera_of
+from napari_gpubio.light.gui.request import Displayed
+from napari_gpubio.light.layers.napari_io import AXIS_UNITS, border_layers
+from napari_gpubio.light.layers.result import LayeredResult
+from napari_gpubio.light.result import LightResult
+
+KEPT = "kept"  # a layer that was the panel's and is the user's
+_FADE = 0.35  # share of the colors, from the dark end, over which they fade into the labels below
+_LINE_PIXELS = 1.25
+_NO_UNITS = ("pixel", "pixel")
+_MAP = "layered fluence"
+_BORDERS = {"vectors": "layered borders", "points": "layered names"}
+
+
+def fading(name: str) -> Colormap:
+    """Return a colormap whose dark end is transparent, so that weak light lets the anatomy be seen."""
+    places = np.linspace(0.0, 1.0, 64)
+    colors = ensure_colormap(name).map(places)
+    colors[:, 3] = np.clip(places / _FADE, 0.0, 1.0)
+    return Colormap(colors, name=f"{name}, fading", controls=places)
+
+
+_VOXEL_STYLE: dict[str, dict[str, Any]] = {
+    "fluence": {"blending": "translucent_no_depth", "opacity": 0.85, "colormap": fading("inferno")},
+    "error": {"blending": "translucent_no_depth", "opacity": 0.7},
+}
+
+
+class ResultView:
+    """Layers that belong to a panel, marked in their metadata by the part that they show.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    parts
+        Marks of all parts, the most important first.
+    """
+
+    def __init__(self, viewer: Any, parts: tuple[str, ...]) -> None:
+        self._viewer, self._parts = viewer, parts
+        self._limits: dict[str, tuple[float, float]] = {}  # as they were set here last
+        self._hidden: list[Any] = []  # while the other mode is on screen
+
+    def layer(self, part: str = "") -> Any | None:
+        """The layer of a part, or of the first one; None if there is none."""
+        part = part or self._parts[0]
+        return next((layer for layer in self._viewer.layers if carried(layer, "panel") == part), None)
+
+    def layers(self) -> list[Any]:
+        """The layers that are there."""
+        return [layer for part in self._parts if (layer := self.layer(part)) is not None]
+
+    def hide(self) -> None:
+        """Make room for the other mode."""
+        for layer in [layer for layer in self.layers() if layer.visible]:
+            self._hidden.append(layer)
+            layer.visible = False
+
+    def unhide(self) -> None:
+        """Show again what `hide` has hidden."""
+        for layer in self._hidden:
+            layer.visible = True
+        self._hidden = []
+
+    def release(self, *parts: str) -> str:
+        """Leave layers to the user as they are, so that the next run adds new ones; returns the name of the first."""
+        released = [layer for part in parts if (layer := self.layer(part)) is not None]
+        for layer in released:
+            layer.metadata[KEY]["panel"] = KEPT
+            layer.colorbar.visible = False  # that of the next one takes its place
+        return str(released[0].name) if released else ""
+
+    def remove(self, part: str) -> None:
+        """Remove the layer of a part, if there is one."""
+        if (layer := self.layer(part)) is not None:
+            self._viewer.layers.remove(layer.name)
+
+    def add(self, part: str, made: LayerData, **style: Any) -> Any:
+        """Add a layer; the user's active layer stays active."""
+        data, keywords, kind = made
+        keywords = {**keywords, **style}
+        keywords.setdefault("metadata", {}).setdefault(KEY, {})["panel"] = part
+        active = self._viewer.layers.selection.active
+        layer = getattr(self._viewer, f"add_{kind}")(data, **keywords)
+        if kind == "image":
+            layer.colorbar.visible = True
+            self._limits[part] = tuple(keywords["contrast_limits"])
+        if active is not None and active in self._viewer.layers:
+            self._viewer.layers.selection.active = active
+        return layer
+
+    def change(self, part: str, layer: Any, made: LayerData) -> None:
+        """Give an image layer other values; limits that the user chose stay, and follow another unit."""
+        data, keywords, _ = made
+        old, new = layer.metadata[KEY], keywords["metadata"][KEY]
+        new["panel"] = part
+        layer.data = data
+        other_quantity = _meaning(old) != _meaning(new)
+        if other_quantity or old.get("unit") != new.get("unit"):
+            layer.name = keywords["name"]
+        limits = tuple(keywords["contrast_limits"])
+        if other_quantity or np.allclose(layer.contrast_limits, self._limits.get(part, limits)):
+            _set_limits(layer, limits, limits)
+        elif (shift := float(np.log10(new.get("factor", 1.0) / old.get("factor", 1.0)))) != 0:
+            own = tuple(limit + shift for limit in layer.contrast_limits)
+            _set_limits(layer, own, (min(own[0], limits[0]), max(own[1], limits[1])))
+        self._limits[part] = limits
+        layer.metadata[KEY] = new
+
+
+class VoxelView(ResultView):
+    """Fluence of a volume, and its relative error.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    show_legend
+        Called with the fluence layer (or None) and the time gate on screen whenever they may be others.
+    """
+
+    def __init__(self, viewer: Any, show_legend: Callable[[Any, str], None]) -> None:
+        super().__init__(viewer, tuple(_VOXEL_STYLE))
+        self._show_legend = show_legend
+        self._aside = False
+        self.displayed: Displayed[LightResult] | None = None
+
+    def display(self, displayed: Displayed[LightResult]) -> bool:
+        """Display a result in place of the last one; returns whether a layer was added."""
+        added = False
+        for part in self._parts:
+            if part in displayed.layers:
+                added |= self._display_part(part, displayed.layers[part])
+            else:
+                self.remove(part)
+        if self._aside and (self.displayed is None or displayed.result is not self.displayed.result):
+            self._aside, self._needed_layer().visible = False, True
+        self.displayed = displayed  # at the end: a layer that is replaced counts as removed by the user
+        self._update_legend()
+        return added
+
+    def keep(self) -> str:
+        """Leave the layers to the user; returns the name of the fluence, or an empty text."""
+        name = self.release(*self._parts)
+        self.displayed = None
+        self._update_legend()
+        return name
+
+    def set_aside(self) -> None:
+        """Hide the fluence until the next result, so that what is drawn over it can be seen."""
+        layer = self.layer()
+        if layer is not None and layer.visible:
+            layer.visible, self._aside = False, True
+
+    def adopt(self, layer: Any) -> None:
+        """Take a fluence layer that came from a file as the panel's own; one that is there stays with the user."""
+        self.keep()
+        layer.metadata[KEY]["panel"] = "fluence"
+        for name, value in _VOXEL_STYLE["fluence"].items():
+            setattr(layer, name, value)
+        layer.colorbar.visible = True
+        self._limits["fluence"] = tuple(layer.contrast_limits)
+
+    def attach(self) -> None:
+        """Follow the time gate on screen, and layers that the user removes."""
+        self._viewer.dims.events.point.connect(self._update_legend)
+        self._viewer.layers.events.removed.connect(self._on_removed)
+        self._update_legend()
+
+    def detach(self) -> None:
+        """Stop following the viewer, and hold none of its layers."""
+        self._viewer.dims.events.point.disconnect(self._update_legend)
+        self._viewer.layers.events.removed.disconnect(self._on_removed)
+        self._hidden = []
+        self._show_legend(None, "")
+
+    def _needed_layer(self) -> Any:
+        layer = self.layer()
+        assert layer is not None
+        return layer
+
+    def _display_part(self, part: str, made: LayerData) -> bool:
+        data, keywords, _ = made
+        layer = self.layer(part)
+        if layer is not None and not _same_grid(layer, data, keywords):
+            self.keep()  # it is of other labels, and stays with the user
+            layer = None
+        elif layer is not None and layer.data.shape != data.shape:  # other time gates
+            self._viewer.layers.remove(layer.name)
+            layer = None
+        if layer is None:
+            self.add(part, made, **_VOXEL_STYLE[part])
+            return True
+        self.change(part, layer, made)
+        return False
+
+    def _on_removed(self, *_: Any) -> None:
+        """Forget the result if the user removed its layer: the next run displays it again."""
+        if self.layer() is None:
+            self.displayed = None
+        self._update_legend()
+
+    def _update_legend(self, *_: Any) -> None:
+        self._show_legend(self.layer(), self._gate_text())
+
+    def _gate_text(self) -> str:
+        """The time gate on screen, or an empty text."""
+        if self.displayed is None or self.displayed.result.settings.gate_count == 1 or self._viewer.dims.ndim < 4:
+            return ""
+        edges = self.displayed.result.settings.time_gates_ns
+        index = int(np.clip(round(self._viewer.dims.point[-4]), 0, len(edges) - 2))
+        return f"{edges[index]:g} to {edges[index + 1]:g} ns"
+
+
+class LayerView(ResultView):
+    """Fluence or absorbed energy over r and z, and the borders of the layers.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    show_legend
+        Called with the layer of the map (or None) whenever it may be another.
+    borders
+        Says whether the borders are to be drawn.
+    """
+
+    def __init__(self, viewer: Any, show_legend: Callable[[Any], None], borders: Callable[[], bool]) -> None:
+        super().__init__(viewer, (_MAP, *_BORDERS.values()))
+        self._show_legend, self._borders = show_legend, borders
+        self._bordered: tuple[Any, ...] | None = None  # what the borders were drawn of
+        self.displayed: Displayed[LayeredResult] | None = None
+
+    def display(self, displayed: Displayed[LayeredResult]) -> bool:
+        """Display a result in place of the last one; returns whether a layer was added."""
+        before = self.layer()
+        if (made := displayed.layers.get("fluence")) is None:
+            self.remove(_MAP)
+        else:
+            self._display_map(made)
+        self.displayed = displayed
+        self.update_borders()
+        layer = self.layer()
+        self._show_legend(layer)
+        if before is not None and layer is not None and layer is not before:
+            self._viewer.reset_view()  # it lies elsewhere
+        return layer is not before
+
+    def update_borders(self) -> None:
+        """Draw the borders of the layers, or take them away."""
+        if self.displayed is None or not self.displayed.layers or not self._borders():
+            for part in _BORDERS.values():
+                self.remove(part)
+            self._bordered = None
+            return
+        medium, settings = self.displayed.result.medium, self.displayed.result.settings
+        wanted = (medium, settings.depth_bins * settings.dz_mm, settings.dr_mm)
+        if wanted == self._bordered and all(self.layer(part) is not None for part in _BORDERS.values()):
+            return
+        self._bordered = wanted
+        for made in border_layers(medium, settings):
+            part = _BORDERS[made[2]]
+            self.remove(part)
+            self._add_in_units(part, made)
+        self._on_zoom()
+
+    def keep(self) -> str:
+        """Leave the map to the user; returns its name, or an empty text."""
+        name = self.release(_MAP)
+        if name:
+            self.displayed = None
+            self._show_legend(None)
+        return name
+
+    def hide(self) -> None:
+        """Make room for a volume, whose layers have no units."""
+        self._set_units(_NO_UNITS)
+        super().hide()
+
+    def unhide(self) -> None:
+        """Show again what `hide` has hidden."""
+        super().unhide()
+        if self.layers():
+            self._agree_on_units()
+
+    def attach(self) -> None:
+        """Follow layers that come and go, and the zoom."""
+        self._viewer.layers.events.inserted.connect(self._on_inserted)
+        self._viewer.layers.events.removed.connect(self._on_removed)
+        camera_of(self._viewer).events.zoom.connect(self._on_zoom)
+        self._show_legend(self.layer())
+
+    def detach(self) -> None:
+        """Stop following the viewer, and hold none of its layers."""
+        self._viewer.layers.events.inserted.disconnect(self._on_inserted)
+        self._viewer.layers.events.removed.disconnect(self._on_removed)
+        camera_of(self._viewer).events.zoom.disconnect(self._on_zoom)
+        self._hidden = []
+        self._show_legend(None)
+
+    def _display_map(self, made: LayerData) -> None:
+        data, keywords, _ = made
+        layer = self.layer()
+        if layer is not None and not _same_place(layer, data, keywords):
+            self.remove(_MAP)
+            layer = None
+        if layer is None:
+            self._add_in_units(_MAP, made)
+        else:
+            self.change(_MAP, layer, made)
+
+    def _add_in_units(self, part: str, made: LayerData) -> None:
+        """Add a layer, the map below the borders; where no layer was active, the map becomes it."""
+        layers = self._viewer.layers
+        active = layers.selection.active
+        layer = self.add(part, made, units=self._agree_on_units())
+        if part == _MAP and (lines := self.layer(_BORDERS["vectors"])) is not None:
+            layers.move(layers.index(layer), layers.index(lines))
+        if part != _MAP and (active is None or active not in layers):
+            layers.selection.active = self.layer()
+
+    def _agree_on_units(self) -> tuple[str, str]:
+        """Millimeters, but none beside layers without units, which napari would warn of; the same for all of ours.
+
+        A scale bar is shown as long as it can be labeled in millimeters.
+        """
+        own = self.layers()
+        others = [layer for layer in self._viewer.layers if layer not in own]
+        units = _NO_UNITS if any(str(unit) == "pixel" for layer in others for unit in layer.units) else AXIS_UNITS
+        self._set_units(units)
+        return units
+
+    def _set_units(self, units: tuple[str, str]) -> None:
+        for layer in self.layers():
+            layer.units = units
+        self._viewer.canvas.overlays.scale_bar.visible = units == AXIS_UNITS
+
+    def _on_inserted(self, *_: Any) -> None:
+        if self.layers():
+            self._agree_on_units()
+
+    def _on_removed(self, event: Any) -> None:
+        """Forget the result if the user removed its layer: the next run displays it again."""
+        if carried(event.value, "panel") == _MAP:
+            self.displayed = None
+            self._show_legend(None)
+
+    def _on_zoom(self, *_: Any) -> None:
+        """Keep lines equally wide on screen, so that they neither vanish nor hide thin layers."""
+        lines = self.layer(_BORDERS["vectors"])
+        if lines is not None:
+            lines.edge_width = _LINE_PIXELS / camera_of(self._viewer).zoom
+
+
+def _meaning(metadata: dict[str, Any]) -> str:
+    """The quantity of a layer, where it has a choice of them."""
+    quantity = str(metadata.get("quantity"))
+    return quantity if quantity == "absorbed" else ""
+
+
+def _set_limits(layer: Any, limits: tuple[float, ...], around: tuple[float, ...]) -> None:
+    if not np.allclose(layer.contrast_limits, limits):
+        layer.contrast_limits_range = around
+        layer.contrast_limits = limits
+
+
+def _same_grid(layer: Any, data: Any, keywords: dict[str, Any]) -> bool:
+    """Whether a layer lies on the same grid as other data; time gates do not count."""
+    own, new = layer.affine.affine_matrix, np.asarray(keywords["affine"])
+    return layer.data.shape[-3:] == data.shape[-3:] and np.allclose(own[-4:, -4:], new[-4:, -4:])
+
+
+def _same_place(layer: Any, data: Any, keywords: dict[str, Any]) -> bool:
+    """Whether a map over r and z has the same bins in the same place."""
+    same_place = np.allclose(layer.scale, keywords["scale"]) and np.allclose(layer.translate, keywords["translate"])
+    return bool(layer.data.shape == data.shape and same_place)

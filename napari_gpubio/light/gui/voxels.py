@@ -1,0 +1,391 @@
+"""The mode "Voxels": place a source on a segmented volume and watch its fluence build up."""
+
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.napari_io import carried, saved_path
+from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.file_dialogs import open_path
+from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.gui.detector_box import DetectorBox
+from napari_gpubio.light.gui.display import VoxelDisplayBox
+from napari_gpubio.light.gui.labels import LabelBox, LabelSource, LoadedResults
+from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, Mode
+from napari_gpubio.light.gui.optodes import Optodes, read_montage
+from napari_gpubio.light.gui.plots import PlotController
+from napari_gpubio.light.gui.property_table import PropertyTable
+from napari_gpubio.light.gui.request import (
+    Displayed,
+    DisplayOptions,
+    Domains,
+    Volume,
+    VoxelRequest,
+    continue_voxel_steps,
+    display_steps,
+    display_voxels,
+    needed_memory_steps,
+    total_photons,
+    voxel_steps,
+)
+from napari_gpubio.light.gui.results import VoxelResultBox
+from napari_gpubio.light.gui.run_box import VoxelRunBox
+from napari_gpubio.light.gui.script import save_input, voxel_script
+from napari_gpubio.light.gui.sensitivity import SensitivityMap, sensitivity_steps, show_sensitivity
+from napari_gpubio.light.gui.source_box import PlaceBar, SourceBox
+from napari_gpubio.light.gui.source_controller import NO_LABELS, SourceController
+from napari_gpubio.light.gui.views import VoxelView
+from napari_gpubio.light.io.mcx.cases import McxCase
+from napari_gpubio.light.napari_io import result_of
+from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.settings import LightSettings
+from napari_gpubio.light.source import Source
+from napari_gpubio.light.summary import sensitivity_rows
+
+
+class VoxelMode(Mode[LightResult]):
+    """Inputs and results of light in a labels layer."""
+
+    def __init__(self, panel: EnginePanel, plots: PlotController) -> None:
+        super().__init__(panel, plots)
+        self._domains = Domains()
+        self._labels = LabelSource(self)
+        self._need, self._load = LatestJob(self), LatestJob(self)
+        self._loaded = LoadedResults(self.viewer, lambda: self._labels.domain, self)
+        self._taking = False  # inputs over from a file, which are no change
+        self._fill()
+        self.view = VoxelView(self.viewer, self.display_box.show_legend)
+        self.controller = SourceController(
+            self.viewer, self.place_bar, self.source_box, self.detector_box, lambda: self._labels.tissue, self
+        )
+        self.labels_box = self.label_box.choice
+        self._connect_parts()
+        self._connect()
+
+    def _fill(self) -> None:
+        self.label_box, self.table = LabelBox(self.viewer, self), PropertyTable(self)
+        self.place_bar, self.source_box = PlaceBar(self), SourceBox(self.viewer, self)
+        self.detector_box = DetectorBox(self)
+        self.run_box, self.display_box = VoxelRunBox(self), VoxelDisplayBox(self)
+        self.results = VoxelResultBox(self.plots, self)
+        self._add_sections(
+            (
+                ("", (self.label_box,)),
+                ("Optical properties", (self.table,)),
+                ("Source", (self.place_bar, self.source_box)),
+                ("Detectors", (self.detector_box,)),
+                ("Run", (self.run_box,)),
+                ("Display", (self.display_box,)),
+                ("Result", (self.results,)),
+            )
+        )
+
+    def _connect(self) -> None:
+        labels, controller, panel = self._labels, self.controller, self.panel
+        connect_all(
+            (
+                (self.labels_box.currentIndexChanged, lambda *_: labels.follow(self.labels_box.layer)),
+                (labels.chosen, self._on_labels),
+                (labels.counted, self._on_counted),
+                (labels.painted, self._on_painted),
+                (labels.recolored, lambda: self._show_labels(self.table.model.labels)),
+                (labels.error_occurred, panel.show_error),
+                (self.table.label_selected, labels.select),
+                (controller.changed, self._on_change),
+                (controller.dragged, self._on_change),
+                (controller.error_occurred, panel.show_error),
+                (self.detector_box.load_requested, self._ask_for_optodes),
+                (self.detector_box.sensitivity_requested, self.find_sensitivity),
+                (self._loaded.found, self._on_loaded),
+                (self._load.finished, self._on_loaded_layers),
+                (self._need.finished, lambda outcome: self.run_box.show_need(outcome.result or "")),
+            )
+        )
+        for signal in (self.table.changed, self.run_box.changed):
+            signal.connect(lambda: self._on_change(quiet=True))
+            signal.connect(self._find_need)
+
+    def parts(self) -> Sequence[Any]:
+        """Parts that follow the viewer."""
+        followers = (self.label_box.view_box, self.source_box, self.controller)
+        return (*followers, *super().parts(), self._loaded, self.labels_box)
+
+    def jobs(self) -> Sequence[Any]:
+        """What may run in the background."""
+        return (*super().jobs(), self._need, self._load)
+
+    def enter(self) -> None:
+        """Take clicks again."""
+        super().enter()
+        self.controller.set_active(active=True)
+
+    def leave(self) -> None:
+        """Leave clicks alone."""
+        super().leave()
+        self.controller.set_active(active=False)
+
+    def teardown(self) -> None:
+        """Let the labels go."""
+        self._labels.teardown()
+
+    def revive(self) -> None:
+        """Follow the labels again."""
+        self._labels.follow(self.labels_box.layer)
+
+    # -- inputs ---------------------------------------------------------------------------------------------------
+
+    def request(self) -> VoxelRequest:
+        """Return the inputs; `InvalidInput` says what is wrong."""
+        return VoxelRequest(
+            volume=self._volume(),
+            source=self.controller.source(),
+            detectors=self.controller.shown.detectors,
+            settings=self.run_box.settings,
+            device=self.panel.device,
+        )
+
+    def _volume(self) -> Volume:
+        tissue, layer = self._labels.tissue, self._labels.layer
+        if tissue is None or layer is None:
+            raise InvalidInput(NO_LABELS)
+        return Volume(study=layer.name, tissue=tissue, media=self.table.media(), carried=self._labels.domain)
+
+    def place_source(self, position_mm: Any, *, snap: bool = True) -> None:
+        """Put the source at a world position, mm: at the surface point nearest to it, or exactly there."""
+        self.controller.place_source(position_mm, snap=snap)
+
+    def load_optodes(self, path: str | Path) -> None:
+        """Take sources and detectors from a SNIRF file, snapped to the surface; problems are shown as a sentence."""
+        try:
+            if self._labels.tissue is None:
+                raise InvalidInput(NO_LABELS)
+            montage = read_montage(path, self._labels.tissue)
+        except (GpuBioError, OSError) as error:
+            self.panel.show_error(f"The optodes could not be loaded: {error}")
+            return
+        self.controller.load(montage.optodes)
+        self.panel.show_note(montage.told)
+
+    def _ask_for_optodes(self) -> None:
+        if path := open_path(self, "Load optodes", "SNIRF (*.snirf)"):
+            self.load_optodes(path)
+
+    # -- the labels -----------------------------------------------------------------------------------------------
+
+    def _on_labels(self) -> None:
+        """Take over the optical properties that come with a layer."""
+        self.panel.clear_message()
+        self._quick.cancel()
+        self.label_box.show_tissue(self._labels.tissue)
+        domain = self._labels.domain
+        if domain is not None:
+            self._show_labels(domain.labels_present)
+            self.table.set_media(domain.media)
+        elif self._labels.layer is None:
+            self._show_labels(())
+        case = None if self._labels.layer is None else carried(self._labels.layer, "case")
+        if isinstance(case, McxCase):
+            self._set_inputs(case.source, case.detectors, case.settings)
+        self._loaded.look()
+        notes = case.notes if isinstance(case, McxCase) else () if domain is None else domain.notes
+        if notes:
+            self.panel.show_note(" ".join(notes))
+        self.controller.show()
+
+    def _set_inputs(self, source: Source, detectors: tuple[Detector, ...], settings: LightSettings) -> None:
+        """Show the source, the detectors and the settings of a file."""
+        if source.pattern is not None:
+            self.viewer.add_image(source.pattern, name="source pattern", visible=False)
+        self.source_box.set_source(source)
+        self.run_box.set_settings(settings)
+        self.controller.load(Optodes.of(source, detectors))
+
+    def _on_counted(self, labels: tuple[int, ...]) -> None:
+        self._show_labels(labels)
+        self._find_need()
+
+    def _show_labels(self, labels: tuple[int, ...]) -> None:
+        self.table.set_labels(labels, self._labels.colors(labels))
+
+    def _on_painted(self) -> None:
+        self.controller.show()
+        self._on_change(quiet=True)
+
+    # -- quick runs -----------------------------------------------------------------------------------------------
+
+    def _on_change(self, *, quiet: bool = False) -> None:
+        """Follow a change of the inputs with a quick run; ``quiet``: without an error where something is missing."""
+        if self._taking:
+            return
+        if self.panel.running:
+            self.panel.show_note(STILL_RUNNING)
+            return
+        if not self.run_box.live or self.controller.shown.source is None:
+            self.panel.say(OUTDATED if self.view.displayed is not None else "")
+            return
+        try:
+            request = self.request()
+        except GpuBioError as error:
+            self._quick.cancel()
+            self._on_run_finished()
+            if not quiet:
+                self.panel.show_error(str(error))
+            return
+        self.panel.clear_message()
+        self._quick.submit(request)
+
+    def on_quick_failed(self, sentence: str) -> None:
+        """A quick run failed; what the source box says already is not repeated."""
+        if self.source_box.warning and self.source_box.warning in sentence:
+            self._on_run_finished()
+        else:
+            super().on_quick_failed(sentence)
+
+    def _find_need(self) -> None:
+        """Show how much memory a run needs, before it is started."""
+        try:
+            volume, settings, device = self._volume(), self.run_box.settings, self.panel.device
+        except GpuBioError:
+            self._need.cancel()
+            self.run_box.show_need("")
+            return
+        self._need.submit(lambda _stop: needed_memory_steps(volume, self._domains, settings, device))
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def run_steps(self, stop: threading.Event) -> Generator[Step, None, Displayed[LightResult]]:
+        """Return the run of the inputs."""
+        return voxel_steps(self.request(), self._domains, stop, lambda: self.options)
+
+    def quick_steps(
+        self, request: VoxelRequest, stop: threading.Event, outdated: Callable[[], bool]
+    ) -> Generator[Step, None, Displayed[LightResult]]:
+        """Return a quick run."""
+        return voxel_steps(request, self._domains, stop, lambda: self.options, outdated=outdated)
+
+    def continue_steps(
+        self, result: LightResult, stop: threading.Event
+    ) -> Generator[Step, None, Displayed[LightResult]]:
+        """Return a run that continues a result."""
+        photons = total_photons(result, self.run_box.photons.value())
+        return continue_voxel_steps(result, photons, self.panel.device, stop, lambda: self.options)
+
+    def find_sensitivity(self, detector: int) -> None:
+        """Show where a change of absorption changes what a detector detects; see `napari_gpubio.light.sensitivity`."""
+        self.run_as(lambda stop: self._sensitivity_steps(detector, stop))
+
+    def _sensitivity_steps(self, index: int, stop: threading.Event) -> Generator[Step, None, SensitivityMap]:
+        result = self.needed_result().result
+        detector, source = self.controller.shown.detectors[index], self.controller.source()
+        if not all(np.allclose(getattr(result.source, of), getattr(source, of)) for of in ("position_mm", "direction")):
+            raise InvalidInput("the source has moved since the result was made; press Run first")
+        name = detector.name or f"detector {index + 1}"
+        return sensitivity_steps(result, detector, name, self.panel.device, stop, self.options)
+
+    # -- displaying -----------------------------------------------------------------------------------------------
+
+    def requested_options(self) -> DisplayOptions:
+        """Return the display options as they stand."""
+        box = self.display_box
+        return DisplayOptions(
+            unit=self.results.unit,
+            decades=box.decades,
+            hide_uncertain=box.hide_uncertain,
+            show_error=box.show_error,
+        )
+
+    def make_layers(self, traced: LightResult, options: DisplayOptions) -> Displayed[LightResult]:
+        """Make the layers of a result, in a worker."""
+        return display_voxels(traced, options)
+
+    def colors(self, result: LightResult) -> Mapping[int, Any]:
+        """Colors of the labels of a result."""
+        return self._labels.colors(result.domain.labels_present)
+
+    def on_layers_added(self) -> None:
+        """Keep sources and detectors on top."""
+        self.controller.layers.bring_to_front()
+
+    def show_run(self, result: Displayed[LightResult] | SensitivityMap) -> None:
+        """Show what a run gave."""
+        if isinstance(result, SensitivityMap):
+            self._show_sensitivity(result)
+            return
+        self.display(result)
+        if not result.traced.complete:
+            self.panel.say(f"stopped after {result.traced.launched:,} photons; Continue adds photons")
+
+    def _show_sensitivity(self, found: SensitivityMap) -> None:
+        show_sensitivity(self.viewer, found)
+        self.view.set_aside()
+        self.controller.layers.bring_to_front()
+        if self.results.result is found.source_run:
+            self.results.add_rows(sensitivity_rows(found.sensitivity, found.detector))
+
+    # -- saved results --------------------------------------------------------------------------------------------
+
+    def on_result_read(self, path: Path, result: Any) -> None:
+        """Add the layers of a saved result, and choose its labels; the rest follows from these."""
+        if self.panel.running:
+            self.panel.show_note(f"Press Stop, then open {path.name} again; the run continues.")
+            return
+        added = [getattr(self.viewer, f"add_{kind}")(data, **keywords) for data, keywords, kind in result]
+        for layer in added:
+            self.labels_box.choose(layer)
+
+    def _on_loaded(self, layer: Any) -> None:
+        """Continue where a result was saved: its inputs, its layers, its numbers."""
+        result = result_of(layer)
+        if result is None:
+            return
+        self._quick.cancel()
+        self.view.adopt(layer)
+        self._taking = True
+        try:
+            self._set_inputs(result.source, result.detectors, result.settings)
+        finally:
+            self._taking = False
+        options = self.options
+        self._load.submit(lambda _stop: display_steps(lambda: display_voxels(result, options)))
+
+    def _on_loaded_layers(self, outcome: Outcome) -> None:
+        if outcome.error:
+            self.panel.show_error(outcome.error)
+        elif not self.panel.running:
+            self.display(outcome.result)
+
+    # -- the script -----------------------------------------------------------------------------------------------
+
+    def script(self, saved: Mapping[str, Path]) -> str:
+        """Return a script that simulates what the inputs describe."""
+        request, layer, pattern = self.request(), self._labels.layer, self.source_box.pattern_layer
+        if layer is None:
+            raise InvalidInput(NO_LABELS)
+        labels_path = saved.get(layer.name) or saved_path(layer)
+        if labels_path is None:
+            raise InvalidInput(f"the labels {layer.name!r} are in no file; save them first")
+        return voxel_script(request, self.results.unit, labels_path, None if pattern is None else saved[pattern.name])
+
+    def painted_layers(self) -> list[Any]:
+        """The labels, if no file holds them as they are, and the image of a source's pattern.
+
+        Raises
+        ------
+        InvalidInput
+            If something is missing for a script, before a folder is asked for.
+        """
+        self.request()
+        layer, pattern = self._labels.layer, self.source_box.pattern_layer
+        painted = [layer] if layer is not None and saved_path(layer) is None else []
+        return painted if pattern is None else [*painted, pattern]
+
+    def save_painted(self, layer: Any, folder: Path) -> Path:
+        """Save labels as NIfTI, or the image of a pattern as ``.npy``, into a folder."""
+        return save_input(layer, folder)

@@ -1,0 +1,260 @@
+"""Summary table of a light result, as the panel shows it, the command line prints it, and a CSV file holds it."""
+
+import csv
+import math
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import atomic_write
+from napari_gpubio.light.result import Estimate, LightResult
+from napari_gpubio.light.sensitivity import Sensitivity
+from napari_gpubio.light.statistics import (
+    CLOSED_WITHIN,
+    MOST_ROULETTE_Z,
+    MOST_TRUNCATED,
+    PER_PHOTON,
+    FluenceUnit,
+    Status,
+    detector_numbers,
+    label_fluence,
+    label_name,
+    roulette_z,
+)
+
+MOST_DIGITS = 6  # behind the point; beyond, a power of ten is shorter
+
+
+def number_text(value: float, error: float = math.nan) -> str:
+    """Write a number as far as its standard error lets it be known.
+
+    The error gets one digit, or two if it begins with 1; a number without an error gets four.
+
+    Examples
+    --------
+    >>> number_text(0.176912, 0.00041)
+    '0.1769 ± 0.0004'
+    >>> number_text(3.21e-05, 4.2e-07)
+    '(3.21 ± 0.04)e-05'
+    """
+    if not math.isfinite(value):
+        return "–"
+    if not (math.isfinite(error) and error > 0):
+        return _plain(value)
+    size = _exponent(max(abs(value), error))
+    shift = size if not -3 <= size <= 5 or _digits(error) > MOST_DIGITS else 0
+    value, error = value / 10.0**shift, error / 10.0**shift
+    both = f"{value:,.{_digits(error)}f} ± {error:,.{_digits(error)}f}"
+    return f"({both})e{shift:+03d}" if shift else both
+
+
+def _digits(error: float) -> int:
+    """Digits behind the point that an error of this size lets be known."""
+    rounded = f"{error:.0e}"
+    return max(0, int(rounded.startswith("1")) - int(rounded.split("e")[1]))
+
+
+def _plain(value: float) -> str:
+    if float(value).is_integer() and abs(value) < 1e12:
+        return f"{int(value):,}"
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:.4g}"
+
+
+def _exponent(value: float) -> int:
+    """Power of ten of the first digit."""
+    return int(f"{value:e}".split("e")[1])
+
+
+RUN = "Run"
+ENERGY, ABSORBED = "Energy, per launched photon", "Absorbed, per launched photon"
+MEAN, HIGHEST = "Mean fluence", "Highest fluence"
+_COLUMNS = ("group", "name", "label", "value", "standard_error", "unit", "note")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberRow:
+    """One number of a result.
+
+    Parameters
+    ----------
+    group
+        What it is listed under.
+    name
+        What it is.
+    value, error
+        The number and its standard error; NaN where it has none.
+    unit
+        Its unit; empty for a fraction.
+    label
+        The label it speaks of, or None.
+    status
+        Whether there is something to worry about.
+    note
+        A remark.
+    """
+
+    group: str
+    name: str
+    value: float
+    error: float = math.nan
+    unit: str = ""
+    label: int | None = None
+    status: Status = "ok"
+    note: str = ""
+
+    @property
+    def text(self) -> str:
+        """The value and its error as a person reads them; see `number_text`."""
+        return number_text(self.value, self.error)
+
+
+def number_rows(
+    result: LightResult, *, unit: FluenceUnit = PER_PHOTON, threshold: float | None = None
+) -> tuple[NumberRow, ...]:
+    """Every number of a result.
+
+    Parameters
+    ----------
+    result
+        What a simulation gave.
+    unit
+        In which fluence is told.
+    threshold
+        Fluence in that unit above which volumes are told; None: no such rows.
+
+    Raises
+    ------
+    InvalidInput
+        If the threshold is negative or not a number.
+    """
+    run = NumberRow(group=RUN, name="Photons", value=result.launched, note="" if result.complete else "stopped early")
+    return (run, *energy_rows(result), *fluence_rows(result, unit=unit, threshold=threshold), *detector_rows(result))
+
+
+def energy_rows(result: LightResult) -> tuple[NumberRow, ...]:
+    """Where the energy went, and what each label absorbed; needs no pass over the volume."""
+    energy = result.energy
+    parts = {
+        "Specular": energy.specular,
+        "Missed": energy.missed,
+        "Escaped (diffuse)": energy.escaped,
+        "Absorbed": energy.absorbed,
+    }
+    rows = [NumberRow(group=ENERGY, name=name, value=part.value, error=part.error) for name, part in parts.items()]
+    rows.append(_truncated_row(energy.truncated))
+    rows.append(_roulette_row(energy.roulette))
+    closed: Status = "ok" if abs(energy.total - 1) < CLOSED_WITHIN else "error"
+    rows.append(NumberRow(group=ENERGY, name="Total", value=energy.total, status=closed))
+    for label, part in result.absorbed.items():
+        name = label_name(result.domain, label)
+        rows.append(NumberRow(group=ABSORBED, name=name, value=part.value, error=part.error, label=label))
+    return tuple(rows)
+
+
+def fluence_rows(
+    result: LightResult, *, unit: FluenceUnit = PER_PHOTON, threshold: float | None = None
+) -> tuple[NumberRow, ...]:
+    """Mean and highest fluence of each label, and the volume in which it reaches a threshold.
+
+    One pass over the volume; the arguments are those of `number_rows`.
+
+    Raises
+    ------
+    InvalidInput
+        If the threshold is negative or not a number.
+    """
+    if threshold is not None and not threshold >= 0:
+        raise InvalidInput(f"the threshold is {threshold} {unit.name}; it must not be negative")
+    found = label_fluence(result, None if threshold is None else threshold / unit.factor)
+    rows = []
+    rate = " rate" if unit.name == "mW/mm²" else ""
+    for group, field in ((MEAN + rate, "mean"), (HIGHEST + rate, "highest")):
+        for label, numbers in found.items():
+            value, error = (unit.factor * part for part in getattr(numbers, field))
+            name = label_name(result.domain, label)
+            rows.append(NumberRow(group=group, name=name, value=value, error=error, unit=unit.name, label=label))
+    if threshold is not None:
+        group = above_title(threshold, unit)
+        for label, numbers in found.items():
+            name = label_name(result.domain, label)
+            rows.append(NumberRow(group=group, name=name, value=numbers.above_mm3, unit="mm³", label=label))
+    return tuple(rows)
+
+
+def above_title(threshold: float, unit: FluenceUnit) -> str:
+    """Title of the volumes above a threshold."""
+    return f"Volume above {threshold:g} {unit.name}"
+
+
+def detector_rows(result: LightResult) -> tuple[NumberRow, ...]:
+    """The numbers of every detector."""
+    rows = []
+    for numbers in detector_numbers(result):
+        group = f"Detector {numbers.name}"
+        status: Status = "warning" if result.detected.dropped else "ok"
+        note = "of the listed photons only: the list was full" if result.detected.dropped else ""
+        rows.append(NumberRow(group=group, name="Photons", value=numbers.photons, status=status, note=note))
+        for name, part, unit in numbers.parts():
+            rows.append(NumberRow(group=group, name=name, value=part.value, error=part.error, unit=unit))
+        for label, part in numbers.path_mm.items():
+            name = f"Mean path, {label_name(result.domain, label)}"
+            rows.append(NumberRow(group=group, name=name, value=part.value, error=part.error, unit="mm", label=label))
+    return tuple(rows)
+
+
+def _truncated_row(part: Estimate) -> NumberRow:
+    status: Status = "warning" if part.value > MOST_TRUNCATED else "ok"
+    note = "still under way at the end of the last time gate"
+    return NumberRow(group=ENERGY, name="Truncated", value=part.value, error=part.error, status=status, note=note)
+
+
+def _roulette_row(part: Estimate) -> NumberRow:
+    z = roulette_z(part)
+    status: Status = "warning" if abs(z) > MOST_ROULETTE_Z else "ok"
+    note = f"z = {z:.1f}" if math.isfinite(z) else ""
+    return NumberRow(group=ENERGY, name="Roulette", value=part.value, error=part.error, status=status, note=note)
+
+
+def write_csv(path: str | os.PathLike[str], rows: Iterable[NumberRow]) -> None:
+    """Write rows as a table of comma-separated values, numbers in full; an unknown error is an empty field.
+
+    Raises
+    ------
+    InvalidInput
+        If the folder does not exist.
+    """
+    # the mark in front tells spreadsheets that it is UTF-8; without it they garble mm²
+    with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8-sig") as file:
+        table = csv.writer(file)
+        table.writerow(_COLUMNS)
+        for row in rows:
+            label = "" if row.label is None else row.label
+            table.writerow((row.group, row.name, label, _full(row.value), _full(row.error), row.unit, row.note))
+
+
+def _full(value: float) -> str:
+    return "" if math.isnan(value) else repr(value)
+
+
+def sensitivity_rows(found: Sensitivity, detector: str) -> tuple[NumberRow, ...]:
+    """Share of each label in the sensitivity to a detector, and the mean path in it, as rows of the table of numbers.
+
+    Neither has an error: voxels share photons; see `Sensitivity.path_by_label_mm`.
+
+    Parameters
+    ----------
+    found
+        Sensitivity to absorption.
+    detector
+        Its name.
+    """
+    share, path = f"Sensitivity to {detector}, share", f"Sensitivity to {detector}, mean path"
+    rows = [_row(share, found, label, 100 * part, "%") for label, part in found.share_by_label().items()]
+    rows += [_row(path, found, label, part, "mm") for label, part in found.path_by_label_mm.items()]
+    return tuple(rows)
+
+
+def _row(group: str, found: Sensitivity, label: int, value: float, unit: str) -> NumberRow:
+    name = label_name(found.domain, label)
+    return NumberRow(group=group, name=name, value=value, unit=unit, label=label)

@@ -1,0 +1,1 @@
+"""Fit of multi-exposure contrast."""

@@ -1,0 +1,233 @@
+"""Fits of multi-exposure contrast, pixel by pixel (Numba).
+
+K²(T) = β (ρ² B(2^(1/n) x) + 2ρ(1-ρ) B(x) + (1-ρ)²) + ν with x = T/τ and
+B(y) = 2 ∫₀¹ (1-u) exp(-(yu)ⁿ) du, for the decays n = 1, 2 and 1/2 (Parthasarathy et al. 2008, eq. 11, and Kazmi et al.
+2015, eq. 3, for n = 1). With C(y) = ∫₀¹ exp(-(yu)ⁿ) du, dB/d(ln y) = 2(C - B).
+
+Levenberg and Marquardt's method on relative differences of K, with the parameters ρ in [0, 1], ln τ, ν >= 0 and
+ln β <= 0. A parameter at its limit that would leave it stays fixed for that step.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.jit import helper, kernel, leaf
+
+Array = npt.NDArray[Any]
+PARAMETERS = 4
+RHO, TAU, NOISE, BETA = range(PARAMETERS)
+_MOST_STEPS, _LEAST_CHANGE = 200, 1e-12
+_LEAST_DAMPING, _MOST_DAMPING = 1e-12, 1e12
+_MARGIN = np.log(1e4)  # by how much τ may lie beyond the exposures
+_SERIES_BELOW, _TERMS = 0.3, 16  # of yⁿ, where the closed forms lose digits
+
+
+class Model(NamedTuple):
+    """What pixels have in common.
+
+    Parameters
+    ----------
+    exposures
+        In ms.
+    power
+        n of the decay.
+    free
+        Which parameters are fitted.
+    fixed
+        Parameters before the fit.
+    low, high
+        Their limits.
+    starts, start_fractions
+        Values of τ (ms) and ρ from which the best is where a fit starts.
+    """
+
+    exposures: Array
+    power: float
+    free: Array
+    fixed: Array
+    low: Array
+    high: Array
+    starts: Array
+    start_fractions: Array
+
+
+class Work(NamedTuple):
+    """Scratch of one call of `fit_pixels`: normal equations, (4, 4) and (4,), and vectors of parameters, (3, 4)."""
+
+    matrix: Array
+    damped: Array
+    vector: Array
+    rows: Array
+
+
+def make_model(exposures: Array, power: float, free: Array, beta: float) -> Model:
+    """Return a model with limits and starts that suit the exposures; ``beta`` is fixed, or a start."""
+    least, most = float(np.log(exposures.min())), float(np.log(exposures.max()))
+    return Model(
+        exposures,
+        float(power),
+        free,
+        fixed=np.array([1.0, 0.0, 0.0, np.log(beta)]),
+        low=np.array([0.0, least - _MARGIN, 0.0, np.log(1e-6)]),
+        high=np.array([1.0, most + _MARGIN, 1.0, 0.0]),
+        starts=np.exp(np.linspace(least - np.log(30.0), most + np.log(3.0), 20)),
+        start_fractions=np.array([1.0, 0.7, 0.4]),
+    )
+
+
+def make_work() -> Work:
+    """Allocate scratch."""
+    n = PARAMETERS
+    return Work(np.empty((n, n)), np.empty((n, n)), np.empty(n), np.empty((3, n)))
+
+
+@kernel
+def fill_averages(start: int, stop: int, y: Array, power: float, b: Array, c: Array) -> None:
+    """Fill B and C."""
+    for i in range(start, stop):
+        b[i], c[i] = _averages(y[i], power)
+
+
+@helper
+def _averages(y: float, power: float) -> tuple[float, float]:
+    """Return B and C."""
+    s = y if power == 1.0 else (y * y if power == 2.0 else math.sqrt(y))
+    if s < _SERIES_BELOW:
+        b, c, term = 0.0, 0.0, 1.0
+        for k in range(_TERMS):
+            c += term / (power * k + 1.0)
+            b += 2.0 * term / ((power * k + 1.0) * (power * k + 2.0))
+            term *= -s / (k + 1.0)
+        return b, c
+    decay = math.exp(-s)
+    if power == 1.0:
+        return 2.0 * (decay - 1.0 + y) / (y * y), (1.0 - decay) / y
+    if power == 2.0:
+        error = math.sqrt(math.pi) * math.erf(y)
+        return (decay - 1.0 + y * error) / s, 0.5 * error / y
+    inner = decay * (2.0 * y + 6.0 * s + 6.0) - 6.0 + y
+    return 4.0 * inner / (y * y), 2.0 * (1.0 - decay * (1.0 + s)) / y
+
+
+@helper
+def _cost(model: Model, contrast: Array, t: Array, gradient: Array, work: Work, equations: int) -> float:
+    """Return the sum of squared relative differences of K; unless ``equations`` is 0, set up the normal ones."""
+    matrix, vector, total = work.matrix, work.vector, 0.0
+    if equations:
+        for a in range(PARAMETERS):
+            vector[a] = 0.0
+            for b in range(PARAMETERS):
+                matrix[a, b] = 0.0
+    for i in range(contrast.size):
+        x, rho, beta = model.exposures[i] / np.exp(t[TAU]), t[RHO], np.exp(t[BETA])
+        fast, fast_change = _averages(2.0 ** (1.0 / model.power) * x, model.power)
+        slow, slow_change = _averages(x, model.power)
+        moving, mixed = rho * rho, 2.0 * rho * (1.0 - rho)
+        shape = moving * fast + mixed * slow + (1.0 - rho) * (1.0 - rho)
+        k = np.sqrt(beta * shape + t[NOISE])
+        residual = k / contrast[i] - 1.0
+        total += residual * residual
+        if equations:
+            gradient[RHO] = beta * (2.0 * rho * fast + (2.0 - 4.0 * rho) * slow - 2.0 * (1.0 - rho))
+            gradient[TAU] = -2.0 * beta * (moving * (fast_change - fast) + mixed * (slow_change - slow))
+            gradient[NOISE] = 1.0
+            gradient[BETA] = beta * shape
+            for a in range(PARAMETERS):
+                slope = 0.5 * gradient[a] / (k * contrast[i])
+                vector[a] -= slope * residual
+                for b in range(PARAMETERS):
+                    matrix[a, b] += slope * 0.5 * gradient[b] / (k * contrast[i])
+    return total
+
+
+@leaf
+def _fix(model: Model, t: Array, matrix: Array, vector: Array) -> None:
+    """Take out of the equations what is not fitted, and what would leave its limits."""
+    for a in range(PARAMETERS):
+        leaves = (t[a] <= model.low[a] and vector[a] < 0.0) or (t[a] >= model.high[a] and vector[a] > 0.0)
+        if leaves or not model.free[a]:
+            vector[a] = 0.0
+            for b in range(PARAMETERS):
+                matrix[a, b] = matrix[b, a] = 0.0
+            matrix[a, a] = 1.0
+
+
+@leaf
+def _solve(work: Work, damping: float, step: Array) -> None:
+    """Solve the damped equations by Gauss' elimination; they are symmetric and positive."""
+    matrix, damped = work.matrix, work.damped
+    for a in range(PARAMETERS):
+        for b in range(PARAMETERS):
+            damped[a, b] = matrix[a, b]
+    for a in range(PARAMETERS):
+        damped[a, a] += damping * matrix[a, a] + 1e-300
+        step[a] = work.vector[a]
+    for a in range(PARAMETERS):
+        for b in range(a + 1, PARAMETERS):
+            factor = damped[b, a] / damped[a, a]
+            step[b] -= factor * step[a]
+            for c in range(a, PARAMETERS):
+                damped[b, c] -= factor * damped[a, c]
+    for a in range(PARAMETERS - 1, -1, -1):
+        for c in range(a + 1, PARAMETERS):
+            step[a] -= damped[a, c] * step[c]
+        step[a] /= damped[a, a]
+
+
+@kernel
+def fit_pixels(
+    start: int, stop: int, model: Model, contrast: Array, work: Work, parameters: Array, residuals: Array
+) -> None:
+    """Fit pixels.
+
+    Parameters
+    ----------
+    contrast
+        K, shape (pixels, exposures); pixels with a value that is not positive and finite become NaN.
+    parameters, residuals
+        Are filled: shape (pixels, 4), and the sum of squared relative differences of K.
+    """
+    step, trial, gradient = work.rows[0], work.rows[1], work.rows[2]
+    for i in range(start, stop):
+        k, t = contrast[i], parameters[i]
+        usable = True
+        for e in range(k.size):
+            usable = usable and 0.0 < k[e] < np.inf
+        for a in range(PARAMETERS):
+            t[a] = trial[a] = model.fixed[a] if usable else np.nan
+        residuals[i] = np.nan
+        if not usable:
+            continue
+        # begin from the best of the starts
+        cost = np.inf
+        for n in range(model.starts.size * model.start_fractions.size):
+            trial[TAU] = np.log(model.starts[n // model.start_fractions.size])
+            if model.free[RHO]:
+                trial[RHO] = model.start_fractions[n % model.start_fractions.size]
+            found = _cost(model, k, trial, gradient, work, 0)
+            if found < cost:
+                cost = found
+                for a in range(PARAMETERS):
+                    t[a] = trial[a]
+        damping = 1e-3
+        for _ in range(_MOST_STEPS):
+            _cost(model, k, t, gradient, work, 1)
+            _fix(model, t, work.matrix, work.vector)
+            before = cost
+            while damping < _MOST_DAMPING:
+                _solve(work, damping, step)
+                for a in range(PARAMETERS):
+                    trial[a] = min(max(t[a] + step[a], model.low[a]), model.high[a])
+                found = _cost(model, k, trial, gradient, work, 0)
+                if found < cost:
+                    cost, damping = found, max(damping / 5.0, _LEAST_DAMPING)
+                    for a in range(PARAMETERS):
+                        t[a] = trial[a]
+                    break
+                damping *= 4.0
+            if damping >= _MOST_DAMPING or before - cost < _LEAST_CHANGE * before or cost < 1e-28:
+                break
+        residuals[i] = cost

@@ -1,0 +1,199 @@
+"""Exposures of a stack, contrast at each exposure, and results of a fit."""
+
+import itertools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.speckle.mesi.settings import MesiSettings
+from napari_gpubio.speckle.model import EDGE, LOW_SIGNAL, SATURATED, ZERO_MEAN, ContrastMaps
+
+Array = npt.NDArray[Any]
+CYCLES, BLOCKS = "in turn", "one after another"
+ORDERS = {
+    CYCLES: "All exposures once, then again: 1, 2, 5, 1, 2, 5 ms",
+    BLOCKS: "All frames of an exposure, then those of the next: 1, 1, 2, 2, 5, 5 ms",
+}
+LEFT_OUT = EDGE | ZERO_MEAN | SATURATED | LOW_SIGNAL  # K² below the noise is kept, or means would be too high
+NO_EXPOSURES = "there are no exposures; enter those of the frames in ms, for instance 0.5, 1, 2, 5, 10"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MesiRecipe:
+    """Exposures of a stack, and settings of the fit.
+
+    Parameters
+    ----------
+    exposures_ms
+        Exposures, increasing.
+    order
+        Order of the frames if there are several of each exposure: a key of `ORDERS`.
+    settings
+        See `MesiSettings`.
+    """
+
+    exposures_ms: tuple[float, ...]
+    order: str = CYCLES
+    settings: MesiSettings = field(default_factory=MesiSettings)
+
+    def repeats(self, frames: int) -> int:
+        """Return the number of frames of each exposure.
+
+        Raises
+        ------
+        InvalidInput
+            If the exposures are invalid, too few for the fit, or do not match the number of frames.
+        """
+        if self.order not in ORDERS:
+            raise InvalidInput(f"order is {self.order!r}; choose {' or '.join(map(repr, ORDERS))}")
+        _check_increasing(self.exposures_ms)
+        count, free = len(self.exposures_ms), self.settings.free
+        if count <= free:
+            raise InvalidInput(
+                f"{count} different exposures cannot determine {free} parameters; use at least {free + 1}, or fit fewer"
+            )
+        if frames < count or frames % count:
+            raise InvalidInput(
+                f"there are {count} exposures and {frames} frames; give one exposure for each frame, or a stack with "
+                "the same number of frames of every exposure"
+            )
+        return frames // count
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MesiResult:
+    """Maps of fitted parameters, float32, of the shape of a contrast map; NaN where there was no fit.
+
+    Parameters
+    ----------
+    tau_ms
+        Correlation time of the field.
+    rho
+        Fraction of light scattered by what moves.
+    beta, noise
+        β and ν.
+    residual
+        Root mean square of relative differences of K.
+    parameters
+        Settings, exposures and software version, as JSON can hold them.
+    complete
+        False if the run was stopped.
+    """
+
+    tau_ms: Array
+    rho: Array
+    beta: Array
+    noise: Array
+    residual: Array
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    complete: bool = True
+
+    @property
+    def ict(self) -> Array:
+        """Inverse correlation time, 1/s."""
+        return np.asarray(1e3 / self.tau_ms)
+
+
+def squared_contrast(
+    exposure_ms: npt.ArrayLike,
+    tau_ms: float,
+    *,
+    power: float = 1.0,
+    beta: float = 1.0,
+    rho: float = 1.0,
+    noise: float = 0.0,
+) -> Array:
+    """Return K² at exposures (ms), in closed form; equations in `napari_gpubio.speckle.kernels.mesi.cpu`.
+
+    Parameters
+    ----------
+    tau_ms
+        Correlation time of the field.
+    power
+        The decay's n: 1, 2 or 0.5.
+    beta, rho, noise
+        β, the fraction of light scattered by what moves, and ν.
+    """
+    from napari_gpubio.speckle.kernels.mesi import cpu
+
+    x = np.asarray(exposure_ms, np.float64) / tau_ms
+    y = np.stack([2.0 ** (1.0 / power) * x.ravel(), x.ravel()]).ravel()
+    b, c = np.empty_like(y), np.empty_like(y)
+    cpu.fill_averages(0, y.size, y, float(power), b, c)
+    fast, slow = b.reshape(2, *x.shape)
+    return np.asarray(beta * (rho**2 * fast + 2.0 * rho * (1.0 - rho) * slow + (1.0 - rho) ** 2) + noise)
+
+
+def parse_exposures(text: str) -> tuple[float, ...]:
+    """Parse exposures (ms) separated by commas, semicolons or spaces.
+
+    Raises
+    ------
+    InvalidInput
+        If there are none, or one is not a number.
+    """
+    words = [word for word in re.split(r"[,;\s]+", text.strip()) if word]
+    if not words:
+        raise InvalidInput(NO_EXPOSURES)
+    exposures = []
+    for place, word in enumerate(words, 1):
+        try:
+            exposures.append(float(word))
+        except ValueError:
+            raise InvalidInput(
+                f"exposure {place} is {word!r}; give numbers in ms, for instance 0.5, 1, 2, 5, 10"
+            ) from None
+    return tuple(exposures)
+
+
+def exposures_text(exposures_ms: npt.ArrayLike) -> str:
+    """Return exposures as text."""
+    return ", ".join(f"{float(value):g}" for value in np.ravel(exposures_ms))
+
+
+def exposure_contrast(maps: ContrastMaps, mesi: MesiRecipe) -> npt.NDArray[np.float64]:
+    """Return K at each exposure, shape (exposures, Y, X): the square root of the mean of K² over its frames.
+
+    A pixel's frames with a bit of `LEFT_OUT` in the mask are left out; NaN where none is left.
+
+    Parameters
+    ----------
+    maps
+        Maps with K² as their index, one per frame.
+    mesi
+        Exposures and their order.
+    """
+    count, repeats = len(mesi.exposures_ms), mesi.repeats(len(maps))
+    step = count if mesi.order == CYCLES else 1
+    contrast = np.empty((count, *maps.contrast.shape[1:]))
+    for number in range(count):
+        first = number if mesi.order == CYCLES else number * repeats
+        which = slice(first, first + step * repeats, step)
+        mean = np.ma.masked_invalid(_trusted_k2(maps, which)).mean(axis=0).filled(np.nan)
+        contrast[number] = np.sqrt(np.maximum(mean, 0.0))
+    return contrast
+
+
+def _trusted_k2(maps: ContrastMaps, which: slice) -> npt.NDArray[np.float64]:
+    """Return K² of some frames, NaN where a bit of `LEFT_OUT` is set."""
+    k2 = maps.squared[which].astype(np.float64)
+    if maps.mask is not None:
+        k2[(maps.mask[which] & LEFT_OUT) > 0] = np.nan
+    return k2
+
+
+def _check_increasing(exposures_ms: tuple[float, ...]) -> None:
+    for place, value in enumerate(exposures_ms, 1):
+        if not (0 < value < float("inf")):
+            raise InvalidInput(f"exposure {place} is {value:g} ms; it must be greater than 0 ms")
+    for place, (before, value) in enumerate(itertools.pairwise(exposures_ms), 2):
+        if value <= before:
+            raise InvalidInput(
+                f"exposure {place} is {value:g} ms and the one before it {before:g} ms; they must increase: sort "
+                "the frames by exposure, and give each exposure once"
+            )

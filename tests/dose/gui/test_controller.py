@@ -1,0 +1,139 @@
+"""Scale, prescription and axes: read off the same histograms, which are not counted anew."""
+
+import numpy as np
+import pytest
+
+from tests.dose.gui.panel_samples import (
+    add_case,
+    add_dose,
+    cells,
+    curve,
+    run,
+    settle,
+)
+
+
+@pytest.fixture
+def no_counting(filled_panel, monkeypatch):
+    """Fails a test that counts again."""
+
+    def refuse(*_):
+        raise AssertionError("it was counted again")
+
+    monkeypatch.setattr(filled_panel, "make_steps", refuse)
+    return filled_panel
+
+
+def test_the_prescription_is_what_percents_are_of(no_counting, qtbot):
+    panel = no_counting
+    panel.table.set_columns("V95%[%], D50%[%]")
+    assert cells(panel, 0)[1:] == ["–", "–"]
+    assert "is in % of the prescription; give it" in panel.table.problem.text()
+    panel.scale_box.prescription.box.setValue(25.0)
+    settle(qtbot, panel)
+    lung = curve(panel, "lung")
+    assert cells(panel, 0)[1:] == [f"{lung.percent_at(23.75):.4g}", f"{4 * lung.dose_at_percent(50):.4g}"]
+    assert panel.plot.prescription.isVisible()
+    assert panel.plot.prescription.value() == 25.0
+
+
+def test_scaling_counts_nothing(no_counting, qtbot):
+    panel = no_counting
+    before = curve(panel, "lung")
+    panel.scale_box.scale.box.setValue(2.5)
+    settle(qtbot, panel)
+    after = curve(panel, "lung")
+    np.testing.assert_allclose(after.doses, 2.5 * before.doses)
+    np.testing.assert_array_equal(after.volumes_cc, before.volumes_cc)
+    assert after.mean == pytest.approx(2.5 * before.mean)
+    panel.scale_box.scale.slider.setValue(0)  # the slider's lower end
+    settle(qtbot, panel)
+    assert curve(panel, "lung").mean == pytest.approx(0.1 * before.mean)
+
+
+def test_light_is_scaled_by_power_and_time(viewer, panel, qtbot):
+    add_dose(viewer, metadata={"energy_j": 2.0})
+    add_case(viewer)
+    panel.inputs_box.dose_box.choose(viewer.layers["dose"])
+    panel.scale_box.mode.setCurrentText("power × time")
+    panel.scale_box.power.box.setValue(500.0)
+    panel.scale_box.time.box.setValue(12.0)
+    panel.scale_box.energy.setValue(2.0)
+    run(qtbot, panel)
+    assert panel.controller.factor == pytest.approx(3.0)  # 0.5 W x 12 s / 2 J
+    assert curve(panel, "lung").mean == pytest.approx(3 * float(panel.controller.results[0]["lung"].mean))
+
+
+def test_a_dose_with_its_energy_and_prescription(viewer, panel):
+    add_dose(viewer, metadata={"energy_j": 2.0, "prescription": 30.0})
+    assert panel.scale_box.is_light
+    assert panel.scale_box.energy.value() == 2.0
+    assert panel.scale_box.reference == 30.0
+    assert panel.axes_box.log.isChecked()
+
+
+def drawn(panel, number=0):
+    return panel.plot.drawn_points[number]
+
+
+def test_axes_are_relative_or_absolute_each(filled_panel, qtbot):
+    lung = curve(filled_panel, "lung")
+    filled_panel.scale_box.prescription.box.setValue(20.0)
+    for unit, volume, factor_x, factor_y in (
+        ("Gy", "%", 1.0, 100 / lung.volume_cc),
+        ("Gy", "cc", 1.0, 1.0),
+        ("%", "cc", 5.0, 1.0),
+        ("%", "%", 5.0, 100 / lung.volume_cc),
+    ):
+        filled_panel.axes_box.dose.setCurrentText(unit)
+        filled_panel.axes_box.volume.setCurrentText(volume)
+        settle(qtbot, filled_panel)
+        x, y = drawn(filled_panel)
+        doses, volumes = factor_x * lung.doses, factor_y * lung.volumes_cc
+        at = [int(np.abs(doses - place).argmin()) for place in x[1:]]  # some of all points are drawn
+        np.testing.assert_allclose(x[1:], doses[at])
+        np.testing.assert_allclose(y[1:], volumes[at])
+        assert (at[0], at[-1]) == (0, len(doses) - 1)
+        assert volume in filled_panel.plot.getAxis("left").labelText
+        assert unit in filled_panel.plot.getAxis("bottom").labelText
+
+
+def test_percent_of_no_prescription_is_explained(filled_panel, qtbot):
+    filled_panel.axes_box.dose.setCurrentIndex(1)
+    settle(qtbot, filled_panel)
+    assert "Enter a prescription" in filled_panel.notes.text()
+    assert "Gy" in filled_panel.plot.getAxis("bottom").labelText
+
+
+def test_a_differential_histogram_sums_to_the_volume(filled_panel, qtbot):
+    filled_panel.axes_box.kind.setCurrentText("differential")
+    filled_panel.axes_box.volume.setCurrentText("cc")
+    for log in (False, True):
+        filled_panel.axes_box.log.setChecked(log)
+        settle(qtbot, filled_panel)
+        edges = drawn(filled_panel, 1)[0]
+        np.testing.assert_allclose(drawn(filled_panel, 0)[0], edges)
+        for number, name in enumerate(("lung", "heart")):
+            x, y = drawn(filled_panel, number)
+            assert len(x) == len(y) + 1
+            assert y.sum() == pytest.approx(curve(filled_panel, name).volume_cc)
+
+
+def test_the_line_keeps_its_dose_on_a_logarithmic_axis(filled_panel, qtbot):
+    filled_panel.tools.dose.setChecked(True)
+    settle(qtbot, filled_panel)
+    filled_panel.link.move_dose_line(10.0)
+    assert filled_panel.plot.dose_line.value() == pytest.approx(10.0)
+    filled_panel.axes_box.log.setChecked(True)
+    settle(qtbot, filled_panel)
+    assert filled_panel.plot.dose_line.value() == pytest.approx(1.0)
+    x, y = drawn(filled_panel)
+    np.testing.assert_allclose(np.interp(1.0, x, y), curve(filled_panel, "lung").percent_at(10.0), rtol=1e-3)
+
+
+def test_the_volume_line_has_no_meaning_in_a_differential_plot(filled_panel, qtbot):
+    filled_panel.tools.volume.setChecked(True)
+    filled_panel.axes_box.kind.setCurrentText("differential")
+    settle(qtbot, filled_panel)
+    assert not filled_panel.plot.volume_line.isVisible()
+    assert not filled_panel.tools.volume.isEnabled()

@@ -1,0 +1,183 @@
+"""Labels that are painted: curves and highlight follow."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio.dose.live import LiveDvh
+from tests.dock_widgets import Held
+from tests.dose.gui.panel_samples import (
+    SAGITTAL,
+    a_dose,
+    add_case,
+    add_dose,
+    add_organs,
+    check_same,
+    choose_two_plans,
+    curve,
+    dose_values,
+    expected,
+    highlighted,
+    label_values,
+    names,
+    organs,
+    run,
+    settle,
+)
+
+
+def painted(layer):
+    """The labels as their file would have them."""
+    return np.asarray(layer.data).T.copy()
+
+
+def check_follows(panel, layer, names=("lung", "heart")):
+    for name in names:
+        check_same(curve(panel, name), expected(a_dose(), organs(painted(layer)), name))
+
+
+def test_strokes_undo_redo_and_fill_are_followed(viewer, filled_panel, qtbot):
+    layer = viewer.layers["organs"]
+    layer.brush_size = 4
+    runs = filled_panel.controller.live
+    for act in (
+        lambda: layer.paint((5, 6, 6), 2),
+        lambda: layer.paint((6, 8, 12), 0),
+        layer.undo,
+        layer.undo,
+        layer.redo,
+        lambda: layer.fill((5, 6, 12), 1),
+        lambda: layer.data_setitem((np.array([2, 9]), np.array([2, 9]), np.array([3, 15])), 2),
+    ):
+        before = painted(layer)
+        act()
+        settle(qtbot, filled_panel)
+        assert (painted(layer) != before).any()
+        check_follows(filled_panel, layer)
+    assert filled_panel.controller.live is runs  # there was no new run
+
+
+def test_a_brush_in_three_dimensions_and_other_orders_of_axes(viewer, filled_panel, qtbot):
+    layer = viewer.layers["organs"]
+    layer.brush_size = 4
+    layer.n_edit_dimensions = 3
+    for order in ((0, 1, 2), (1, 0, 2), (2, 1, 0)):
+        viewer.dims.order = order
+        layer.paint((5, 6 + order[0], 8), 2)
+        settle(qtbot, filled_panel)
+        check_follows(filled_panel, layer)
+
+
+def test_labels_that_are_set_from_outside_are_followed(viewer, filled_panel, qtbot):
+    layer = viewer.layers["organs"]
+    layer.data[3:6] = 2
+    layer.refresh()
+    settle(qtbot, filled_panel)
+    check_follows(filled_panel, layer)
+    layer.data = np.where(layer.data == 2, 1, layer.data).astype(np.uint8)
+    settle(qtbot, filled_panel)
+    check_follows(filled_panel, layer, ("lung",))
+    assert curve(filled_panel, "heart").is_empty
+
+
+def test_a_sagittal_volume_is_painted_in_its_own_axes(viewer, panel, qtbot):
+    _, layer = add_case(viewer, SAGITTAL)
+    run(qtbot, panel)
+    layer.brush_size = 3
+    layer.paint((6, 5, 8), 2)
+    settle(qtbot, panel)
+    now = painted(layer).transpose(1, 2, 0)
+    assert (now != label_values()).any()
+    check_same(curve(panel, "heart"), expected(a_dose(SAGITTAL), organs(now, SAGITTAL), "heart"))
+
+
+def test_a_new_label_gets_a_curve(viewer, filled_panel, qtbot):
+    layer = viewer.layers["organs"]
+    layer.brush_size = 5
+    layer.paint((5, 12, 14), 7)
+    settle(qtbot, filled_panel)
+    assert names(filled_panel) == ["lung", "heart", "label 7"]
+    voxels = np.count_nonzero(layer.data == 7)
+    assert curve(filled_panel, "label 7").volume_cc == pytest.approx(voxels * 0.012)
+    layer.undo()
+    settle(qtbot, filled_panel)
+    assert curve(filled_panel, "label 7").is_empty
+
+
+def test_a_label_beyond_the_type_that_was_counted(viewer, panel, qtbot):
+    add_dose(viewer)
+    layer = viewer.add_labels(label_values().T.astype(np.int32), name="wide", metadata={})
+    layer.affine = viewer.layers["dose"].affine
+    run(qtbot, panel)
+    layer.paint((5, 12, 14), 300)
+    settle(qtbot, panel)
+    assert "label 300" in names(panel)
+
+
+def test_what_is_painted_during_a_run_is_taken_over(viewer, panel, qtbot, monkeypatch):
+    _, layer = add_case(viewer)
+    held = Held(monkeypatch, LiveDvh, "steps")
+    panel.run_button.click()
+    held.wait(qtbot)
+    layer.paint((5, 6, 6), 2)
+    held.go.set()
+    settle(qtbot, panel)
+    check_follows(panel, layer)
+
+
+def test_both_plans_follow(viewer, panel, qtbot):
+    layer = choose_two_plans(viewer, panel, a_dose(scale=0.5))
+    run(qtbot, panel)
+    layer.paint((5, 6, 6), 2)
+    settle(qtbot, panel)
+    now = organs(painted(layer))
+    check_same(curve(panel, "heart", second=True), expected(a_dose(scale=0.5), now, "heart"))
+    check_same(curve(panel, "heart"), expected(a_dose(), now, "heart"))
+
+
+def test_highlighted_voxels_follow_too(viewer, filled_panel, qtbot):
+    layer = viewer.layers["organs"]
+    filled_panel.tools.dose.setChecked(True)
+    filled_panel.tools.inside.setCurrentText("heart")
+    settle(qtbot, filled_panel)
+    filled_panel.link.move_dose_line(10.0)
+    layer.brush_size = 4
+    layer.paint((5, 6, 6), 2)
+    layer.paint((5, 8, 13), 0)
+    settle(qtbot, filled_panel)
+    np.testing.assert_array_equal(
+        highlighted(filled_panel.highlight.layer), (layer.data == 2) & (dose_values().T >= 10.0)
+    )
+
+
+def test_the_slider_alone_changes_nothing(viewer, filled_panel, qtbot, monkeypatch):
+    looked = []
+    monkeypatch.setattr(LiveDvh, "follow", lambda *given, **_: looked.append(given))
+    for z in (8.0, 11.0, 14.0):
+        viewer.dims.set_point(0, z)
+        settle(qtbot, filled_panel)
+    assert looked == []
+
+
+def test_labels_with_the_axis_of_a_series(viewer, panel, qtbot):
+    add_dose(viewer)
+    data = np.stack([label_values().T] * 2)
+    affine = np.eye(5)
+    affine[1:, 1:] = np.asarray(viewer.layers["dose"].affine)
+    layer = viewer.add_labels(data, affine=affine, name="over time")
+    run(qtbot, panel)
+    layer.data[1, 4, 4, 4] = 2
+    layer.refresh()
+    settle(qtbot, panel)
+    now = organs(layer.data.max(axis=0).T)
+    check_same(curve(panel, "label 2"), expected(a_dose(), now, "heart"))
+
+
+def test_labels_of_two_layers_are_followed(viewer, panel, qtbot):
+    add_case(viewer)
+    second = add_organs(viewer, organs(), "second")
+    panel.inputs_box.structures.choose(viewer.layers["organs"], second)
+    run(qtbot, panel)
+    second.paint((5, 6, 6), 2)
+    settle(qtbot, panel)
+    check_same(curve(panel, "heart (second)"), expected(a_dose(), organs(painted(second)), "heart"))
+    check_same(curve(panel, "heart (organs)"), expected(a_dose(), organs(), "heart"))

@@ -1,0 +1,324 @@
+"""The link between plot and image, in the dose of either plan, in slices and in 3-D."""
+
+import numpy as np
+import pytest
+from qtpy.QtCore import QPointF
+
+from napari_gpubio.core.napari_io import carried
+from napari_gpubio.dose.gui.overlays import isodose_distances
+from tests.dock_widgets import Mouse, moved, show_slices_at
+from tests.dose.gui.panel_samples import (
+    AFFINE,
+    SAGITTAL,
+    a_dose,
+    add_case,
+    add_dose,
+    add_series,
+    choose_two_plans,
+    curve,
+    dose_values,
+    highlighted,
+    label_values,
+    readout_of,
+    run,
+    settle,
+)
+
+
+def stored(layer, array):
+    """What a layer shows, as its file has it."""
+    affine = carried(layer, "affine")
+    return array.T if np.allclose(affine, AFFINE) else array.T.transpose(1, 2, 0)
+
+
+def slice_of(viewer, layer):
+    """The values of a layer in the slice on screen."""
+    (axis,) = viewer.dims.not_displayed
+    index = [slice(None)] * layer.ndim
+    index[axis] = round(float(layer.world_to_data(viewer.dims.point)[axis]))
+    return np.asarray(layer.data[tuple(index)])
+
+
+def highlight_of(panel, qtbot):
+    settle(qtbot, panel)
+    return panel.highlight.layer
+
+
+@pytest.mark.parametrize("affine", [AFFINE, SAGITTAL], ids=["LAS", "sagittal"])
+def test_a_line_at_a_dose_highlights_the_voxels_above_it(viewer, panel, qtbot, affine):
+    _, labels = add_case(viewer, affine)
+    run(qtbot, panel)
+    panel.tools.dose.setChecked(True)
+    layer = highlight_of(panel, qtbot)
+    for name, label in (("lung", 1), ("heart", 2)):
+        panel.tools.inside.setCurrentText(name)
+        layer = highlight_of(panel, qtbot)
+        np.testing.assert_allclose(layer.extent.world, labels.extent.world)
+        for dose in (12.0, 20.5, 40.0):
+            panel.plot.dose_line.setValue(dose)
+            panel.plot.dose_line.sigDragged.emit(panel.plot.dose_line)
+            wanted = (label_values() == label) & (dose_values() >= dose)
+            np.testing.assert_array_equal(stored(labels, highlighted(layer)), wanted)
+            assert f"at least {dose:.4g} Gy" in readout_of(panel)
+            # the highlighted volume is that of the curve, as far as whole voxels can match it
+            volume = wanted.sum() * abs(np.linalg.det(affine[:3, :3])) / 1000
+            assert volume == pytest.approx(curve(panel, name).volume_at(dose), abs=0.12 * curve(panel, name).volume_cc)
+
+
+def test_all_of_a_layer_is_highlighted_at_first(viewer, filled_panel, qtbot):
+    filled_panel.tools.dose.setChecked(True)
+    layer = highlight_of(filled_panel, qtbot)
+    filled_panel.link.move_dose_line(20.0)
+    np.testing.assert_array_equal(highlighted(layer), ((label_values() > 0) & (dose_values() >= 20.0)).T)
+
+
+def test_an_interval_highlights_the_voxels_in_it(viewer, filled_panel, qtbot):
+    filled_panel.tools.interval.setChecked(True)
+    layer = highlight_of(filled_panel, qtbot)
+    filled_panel.plot.interval.setRegion((14.0, 35.0))
+    np.testing.assert_array_equal(
+        highlighted(layer), ((label_values() > 0) & (dose_values() >= 14.0) & (dose_values() <= 35.0)).T
+    )
+    lung = curve(filled_panel, "lung").band_volume(14.0, 35.0)
+    assert f"{lung:.4g} cc" in readout_of(filled_panel)
+
+
+def test_one_layer_is_used_again_and_taken_away(viewer, filled_panel, qtbot):
+    filled_panel.tools.dose.setChecked(True)
+    layer = highlight_of(filled_panel, qtbot)
+    filled_panel.tools.interval.setChecked(True)
+    assert not filled_panel.tools.dose.isChecked()
+    filled_panel.tools.inside.setCurrentText("heart")
+    assert highlight_of(filled_panel, qtbot) == layer
+    assert len([one for one in viewer.layers if carried(one, "panel") == "dose highlight"]) == 1
+    assert filled_panel.isodose.layer is None  # an interval has none
+    filled_panel.tools.interval.setChecked(False)
+    assert highlight_of(filled_panel, qtbot) is None
+
+
+@pytest.mark.parametrize("affine", [AFFINE, SAGITTAL], ids=["LAS", "sagittal"])
+def test_the_isodose_crosses_the_slice_where_the_dose_has_that_value(viewer, panel, qtbot, affine):
+    dose, _ = add_case(viewer, affine)
+    run(qtbot, panel)
+    panel.tools.dose.setChecked(True)
+    for wanted in (12.3, 30.7):
+        panel.link.move_dose_line(wanted)
+        layer = panel.isodose.layer
+        np.testing.assert_allclose(layer.extent.world, dose.extent.world)
+        part = slice_of(viewer, dose)
+        shown = slice_of(viewer, layer)
+        np.testing.assert_array_equal(shown > 0, part > wanted)  # also outside the organs
+        assert (np.abs(shown) < 1).any(axis=None) or not (part.min() < wanted < part.max())
+    panel.tools.dose.setChecked(False)
+    assert panel.isodose.layer is None
+
+
+def test_distances_from_an_isodose_are_in_voxels():
+    x, y = np.indices((40, 50))
+    plane = 2.0 * x + 1.5 * y
+    np.testing.assert_allclose(isodose_distances(plane, 60.0), (plane - 60.0) / 2.5, rtol=1e-5, atol=1e-5)
+    step = np.repeat([[0.0, 0.0, 90.0, 90.0]], 3, axis=0)  # nothing but the step itself is near
+    np.testing.assert_allclose(isodose_distances(step, 80.0)[1, 1:3], [-80 / 90, 10 / 90], rtol=1e-6)
+    assert (np.abs(isodose_distances(np.full((4, 4), 7.0), 7.0)) == 1000).all()
+
+
+def test_the_chosen_layer_stays_active(viewer, filled_panel, qtbot):
+    viewer.layers.selection.active = viewer.layers["organs"]
+    filled_panel.tools.dose.setChecked(True)
+    highlight_of(filled_panel, qtbot)
+    assert viewer.layers.selection.active.name == "organs"
+
+
+def test_scaled_doses_highlight_the_same_voxels(viewer, filled_panel, qtbot):
+    filled_panel.tools.dose.setChecked(True)
+    layer = highlight_of(filled_panel, qtbot)
+    filled_panel.scale_box.scale.box.setValue(2.0)
+    settle(qtbot, filled_panel)
+    filled_panel.link.move_dose_line(40.0)
+    np.testing.assert_array_equal(highlighted(layer), ((label_values() > 0) & (dose_values() >= 20.0)).T)
+
+
+def test_inside_contours_voxels_of_the_dose_are_highlighted(viewer, panel, qtbot):
+    add_dose(viewer, a_dose(np.eye(4)))
+    square = np.array([[5, 2.5, 2.5], [5, 2.5, 9.5], [5, 9.5, 9.5], [5, 9.5, 2.5]])
+    viewer.add_shapes([square], shape_type="polygon", name="drawn")
+    run(qtbot, panel)
+    panel.tools.dose.setChecked(True)
+    layer = highlight_of(panel, qtbot)
+    panel.link.move_dose_line(20.0)
+    wanted = np.zeros(dose_values().shape, bool)
+    wanted[3:10, 3:10, 5] = True
+    np.testing.assert_array_equal(highlighted(layer), (wanted & (dose_values() >= 20.0)).T)
+
+
+def test_a_line_at_a_volume_reads_doses(viewer, filled_panel, qtbot):
+    filled_panel.tools.volume.setChecked(True)
+    settle(qtbot, filled_panel)
+    filled_panel.plot.volume_line.setValue(50.0)
+    filled_panel.plot.volume_line.sigDragged.emit(filled_panel.plot.volume_line)
+    assert "D at 50 %" in readout_of(filled_panel)
+    assert f"{curve(filled_panel, 'lung').dose_at_percent(50):.4g} Gy" in readout_of(filled_panel)
+    filled_panel.axes_box.volume.setCurrentText("cc")
+    settle(qtbot, filled_panel)
+    filled_panel.link.move_volume_line(1.0)
+    assert f"{curve(filled_panel, 'heart').dose_at(1.0):.4g} Gy" in readout_of(filled_panel)
+
+
+def test_a_clicked_voxel_is_marked_on_every_curve(viewer, filled_panel, qtbot):
+    show_slices_at(viewer, (20, 0, 30))
+    i, j, k = 5, 6, 4  # in the lung
+    place = (AFFINE @ [i, j, k, 1])[:3][::-1]
+    show_slices_at(viewer, place)
+    Mouse(viewer).click(place)
+    dose = float(dose_values()[i, j, k])
+    spots = filled_panel.plot.marks.getData()
+    np.testing.assert_allclose(spots[0], dose, rtol=1e-5)
+    heights = [curve(filled_panel, name).percent_at(dose) for name in ("lung", "heart")]
+    np.testing.assert_allclose(spots[1], heights, atol=1e-6)
+    assert "voxel in lung" in readout_of(filled_panel)
+    assert f"{dose:.4g} Gy" in readout_of(filled_panel)
+
+
+def test_a_click_beside_everything(viewer, filled_panel, qtbot):
+    place = (AFFINE @ [0, 0, 0, 1])[:3][::-1]
+    Mouse(viewer).click(place)
+    assert "in no structure" in readout_of(filled_panel)
+    Mouse(viewer).click(moved(place, 0, 500, 0))
+    assert "outside the dose" in readout_of(filled_panel)
+    assert len(filled_panel.plot.marks.data) == 0
+
+
+def test_a_drag_of_the_view_marks_nothing(viewer, filled_panel):
+    place = (AFFINE @ [5, 6, 4, 1])[:3][::-1]
+    Mouse(viewer).drag(place, moved(place, 0, 3, 3))
+    assert len(filled_panel.plot.marks.data) == 0
+
+
+def test_painting_clicks_belong_to_the_layer(viewer, filled_panel):
+    viewer.layers.selection.active = viewer.layers["organs"]
+    viewer.layers["organs"].mode = "paint"
+    Mouse(viewer).click((AFFINE @ [5, 6, 4, 1])[:3][::-1])
+    assert len(filled_panel.plot.marks.data) == 0
+
+
+def test_a_click_in_a_series(viewer, panel, qtbot):
+    add_series(viewer)
+    add_case(viewer)
+    viewer.layers.remove("dose")
+    panel.inputs_box.dose_box.choose(viewer.layers["phases"])
+    viewer.dims.set_point(0, 2)
+    run(qtbot, panel)
+    place = (AFFINE @ [5, 6, 4, 1])[:3][::-1]
+    panel.link.mark_voxel((2.0, *place))
+    assert panel.link.voxel[0] == pytest.approx(0.25 * float(dose_values()[5, 6, 4]), rel=1e-5)
+    assert panel.link.voxel[1] == ("lung",)
+    panel.tools.dose.setChecked(True)
+    layer = highlight_of(panel, qtbot)
+    panel.link.move_dose_line(5.0)
+    np.testing.assert_array_equal(highlighted(layer), ((label_values() > 0) & (dose_values(scale=0.25) >= 5.0)).T)
+    assert layer.ndim == 3
+
+
+def test_hovering_reads_the_nearest_curve(viewer, filled_panel):
+    filled_panel.plot.mouse_moved.emit(0, 20.0)
+    lung = curve(filled_panel, "lung")
+    assert f"{lung.percent_at(20.0):.4g} %" in readout_of(filled_panel)
+    assert "lung" in readout_of(filled_panel)
+    filled_panel.plot.mouse_moved.emit(-1, 0.0)
+    assert "Move the mouse" in readout_of(filled_panel)
+
+
+def test_the_curve_near_the_mouse_is_found(viewer, filled_panel, qtbot):
+    filled_panel.plot.resize(400, 270)
+    filled_panel.plot.grab()
+    box = filled_panel.plot.plotItem.vb
+    for number, name in enumerate(("lung", "heart")):
+        dose = float(curve(filled_panel, name).dose_at_percent(50))
+        place = box.mapViewToScene(QPointF(dose, 50.0))
+        assert filled_panel.plot.curve_at(place) == number
+    assert filled_panel.plot.curve_at(box.mapViewToScene(QPointF(55.0, 95.0))) == -1
+
+
+@pytest.fixture
+def two(viewer, panel, qtbot):
+    """The panel with two plans, of which the second has half the dose."""
+    choose_two_plans(viewer, panel, a_dose(scale=0.5))
+    run(qtbot, panel)
+    return panel
+
+
+def test_the_plan_is_chosen_where_there_are_two(viewer, two, qtbot):
+    box = two.tools.of_plan
+    assert box.isVisibleTo(two.tools)
+    assert [box.itemText(n) for n in range(box.count())] == ["dose", "B"]
+    two.inputs_box.second_box.setCurrentIndex(0)
+    settle(qtbot, two)
+    assert not box.isVisibleTo(two.tools)
+    assert two.tools.plan == 0
+
+
+def test_isodose_and_highlighted_voxels_are_of_the_chosen_plan(viewer, two, qtbot):
+    values = dose_values(scale=0.5)
+    two.tools.dose.setChecked(True)
+    two.tools.of_plan.setCurrentIndex(1)
+    settle(qtbot, two)
+    two.link.move_dose_line(15.5)
+    np.testing.assert_array_equal(highlighted(two.highlight.layer), ((label_values() > 0) & (values >= 15.5)).T)
+    flat = slice_of(viewer, viewer.layers["B"])
+    np.testing.assert_array_equal(slice_of(viewer, two.isodose.layer) > 0, flat > 15.5)
+
+
+def test_a_curve_and_a_row_choose_the_plan(two, qtbot):
+    two.plot.curve_clicked.emit(3)  # the heart of the second plan
+    assert (two.tools.plan, two.tools.inside.currentText()) == (1, "heart")
+    two.table.table.setCurrentCell(0, 0)
+    assert (two.tools.plan, two.tools.inside.currentText()) == (0, "lung")
+
+
+def test_a_clicked_voxel_has_the_dose_of_the_chosen_plan(two, qtbot):
+    place = (AFFINE @ [5, 6, 4, 1])[:3][::-1]
+    two.tools.of_plan.setCurrentIndex(1)
+    two.link.mark_voxel(place)
+    assert two.link.voxel[0] == pytest.approx(0.5 * float(dose_values()[5, 6, 4]), rel=1e-5)
+    assert "(2nd plan)" in readout_of(two)
+    assert len(two.plot.marks.data) == 2
+    two.inputs_box.second_box.setCurrentIndex(0)
+    settle(qtbot, two)
+    assert two.link.voxel is None
+    assert len(two.plot.marks.data) == 0
+
+
+def test_in_three_dimensions_the_isodose_is_a_surface(viewer, two, qtbot):
+    values = dose_values(scale=0.5)
+    two.tools.of_plan.setCurrentIndex(1)
+    two.tools.dose.setChecked(True)
+    settle(qtbot, two)
+    two.link.move_dose_line(12.0)
+    flat = two.isodose.layer
+    viewer.dims.ndisplay = 3
+    surface = two.isodose.layer
+    assert surface != flat
+    assert surface.rendering == "iso"
+    np.testing.assert_array_equal(surface.data, values.T)
+    np.testing.assert_allclose(surface.extent.world, viewer.layers["dose"].extent.world)
+    assert surface.iso_threshold == 12.0
+    two.link.move_dose_line(20.0)
+    assert two.isodose.layer == surface  # nothing but the threshold is another
+    assert surface.iso_threshold == 20.0
+    viewer.dims.ndisplay = 2
+    assert two.isodose.layer.data.level == 20.0
+    two.tools.dose.setChecked(False)
+    viewer.dims.ndisplay = 3
+    assert two.isodose.layer is None
+    viewer.dims.ndisplay = 2
+
+
+def test_the_readout_lists_all_tools(two, qtbot):
+    two.tools.dose.setChecked(True)
+    two.tools.volume.setChecked(True)
+    settle(qtbot, two)
+    assert "at least" in readout_of(two)
+    assert "D at 95 %" in readout_of(two)
+    two.link.move_volume_line(50.0)
+    assert "at least" in readout_of(two)
+    assert "D at 50 %" in readout_of(two)

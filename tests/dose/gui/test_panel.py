@@ -1,0 +1,233 @@
+"""What a run shows: curves of the engine for every kind of dose and structures."""
+
+import numpy as np
+import pytest
+from napari.layers import Labels, Shapes
+
+from napari_gpubio.dose import Dose, LabelStructures, dvh, readers
+from napari_gpubio.dose.io import read_dvh_sequence, read_rtdose, read_rtstruct
+from tests.dock_widgets import moved, show_slices_at
+from tests.dose.dicom_files import save_dose, save_structures
+from tests.dose.gui.panel_samples import (
+    AFFINE,
+    SAGITTAL,
+    SETTINGS,
+    SHAPE,
+    a_dose,
+    add_case,
+    add_dose,
+    add_organs,
+    add_series,
+    check_same,
+    choose_two_plans,
+    curve,
+    dose_values,
+    expected,
+    label_values,
+    names,
+    organs,
+    run,
+    settle,
+)
+from tests.dose.samples import ROTATION, affine_of, at, circle
+
+
+@pytest.mark.parametrize("affine", [AFFINE, SAGITTAL, np.eye(4)], ids=["LAS", "sagittal", "RAS"])
+def test_curves_are_those_of_the_engine(viewer, panel, qtbot, affine):
+    add_case(viewer, affine)
+    run(qtbot, panel)
+    assert panel.message == ""
+    assert names(panel) == ["lung", "heart"]
+    for name in names(panel):
+        check_same(curve(panel, name), expected(a_dose(affine), organs(affine=affine), name))
+    assert [one.color for one in panel.controller.curves] == ["#ff0000", "#0080ff"]
+    assert panel.empty.isHidden()
+
+
+def test_dose_and_structures_on_other_grids(viewer, panel, qtbot):
+    dose = Dose(values=dose_values(), affine=affine_of((2.0, 2.5, 3.0), (-9, -9, -15), ROTATION), unit="Gy")
+    labels = LabelStructures(
+        labels=label_values((18, 16, 14)), affine=affine_of(1.5, (-8, -7, -9)), structures={1: "a", 2: "b"}
+    )
+    add_dose(viewer, dose)
+    add_organs(viewer, labels)
+    run(qtbot, panel)
+    for name in ("a", "b"):
+        check_same(curve(panel, name), expected(dose, labels, name))
+
+
+def test_scale_and_units_of_a_layer_are_honored(viewer, panel, qtbot):
+    viewer.add_image(dose_values().T, scale=(300, 200, 200), units=("um",) * 3, name="d", metadata={"unit": "J/cm2"})
+    viewer.add_labels(label_values().T, scale=(300, 200, 200), units=("um",) * 3, name="l")
+    assert panel.inputs_box.unit.text() == "J/cm2"
+    assert panel.inputs_box.sizes.text() == "20 × 16 × 12 voxels of 0.2 × 0.2 × 0.3 mm"
+    run(qtbot, panel)
+    voxels = np.count_nonzero(label_values() == 1)
+    assert curve(panel, "label 1").volume_cc == pytest.approx(voxels * 0.2 * 0.2 * 0.3 / 1000)
+
+
+def test_a_layer_in_pixels_is_noted(viewer, panel):
+    viewer.add_image(dose_values().T, name="d")
+    assert "in pixels, taken as mm" in panel.inputs_box.sizes.text()
+
+
+def test_a_series_follows_the_slider(viewer, panel, qtbot):
+    add_series(viewer)
+    add_organs(viewer)
+    show_slices_at(viewer, (5, 0, 20))
+    viewer.dims.set_point(0, 0)
+    run(qtbot, panel)
+    for frame, scale in ((0, 1.0), (2, 0.25), (1, 0.5)):
+        viewer.dims.set_point(0, frame)
+        settle(qtbot, panel)
+        check_same(curve(panel, "heart"), expected(a_dose(scale=scale), organs(), "heart"))
+        assert panel.controller.live.doses[0].name == f"phases [{frame}]"
+
+
+def test_two_plans_share_the_plot(viewer, panel, qtbot):
+    choose_two_plans(viewer, panel, a_dose(scale=0.8))
+    run(qtbot, panel)
+    check_same(curve(panel, "lung", second=True), expected(a_dose(scale=0.8), organs()))
+    check_same(curve(panel, "lung"), expected(a_dose(), organs()))
+    titles = [panel.table.table.item(row, 0).text() for row in range(6)]
+    assert titles == [
+        "lung", "lung (2nd plan)", "lung: 2nd − 1st", "heart", "heart (2nd plan)", "heart: 2nd − 1st",
+    ]  # fmt: skip
+    column = 1 + [str(metric) for metric in panel.table.metrics].index("Mean[Gy]")
+    difference = float(panel.table.table.item(2, column).text())
+    assert difference == pytest.approx(-0.2 * expected(a_dose(), organs()).mean, rel=1e-3)
+
+
+def test_two_label_layers_and_shapes_are_counted_together(viewer, panel, qtbot):
+    add_case(viewer, np.eye(4))
+    again = add_organs(viewer, organs(affine=np.eye(4)), "again")
+    square = np.array([[5, 3, 3], [5, 3, 9], [5, 9, 9], [5, 9, 3]], float)
+    drawn = viewer.add_shapes([square], shape_type="polygon", name="drawn", edge_color="#00ff00")
+    panel.inputs_box.structures.choose(viewer.layers["organs"], again, drawn)
+    run(qtbot, panel)
+    assert set(names(panel)) == {"lung (organs)", "heart (organs)", "lung (again)", "heart (again)", "drawn"}
+    assert curve(panel, "drawn").volume_cc == pytest.approx(0.036, rel=0.01)  # 6 x 6 x 1 mm
+    assert "single plane" in panel.notes.text()
+    assert panel.controller.curves[names(panel).index("drawn")].color == "#00ff00"
+
+
+def test_shapes_that_are_drawn_are_followed(viewer, panel, qtbot):
+    add_dose(viewer, a_dose(np.eye(4)))
+    square = np.array([[5, 3, 3], [5, 3, 9], [5, 9, 9], [5, 9, 3]], float)
+    drawn = viewer.add_shapes([square], shape_type="polygon", name="drawn")
+    run(qtbot, panel)
+    before = curve(panel, "drawn").volume_cc
+    drawn.add_polygons([moved(square, 1, 0, 0)])
+    settle(qtbot, panel)
+    assert curve(panel, "drawn").volume_cc == pytest.approx(2 * before, rel=0.01)
+
+
+def test_colors_follow_the_layer(viewer, filled_panel, qtbot):
+    viewer.layers["organs"].colormap = {1: "#123456", 2: "#654321", 0: "transparent", None: "red"}
+    settle(qtbot, filled_panel)
+    assert [one.color for one in filled_panel.controller.curves] == ["#123456", "#654321"]
+
+
+def test_settings_are_run_with(viewer, filled_panel, qtbot):
+    filled_panel.form.widget("bins").value = 100
+    settle(qtbot, filled_panel)
+    assert filled_panel.controller.results[0].parameters["histograms"]["bins"] == 100
+    assert len(curve(filled_panel, "lung").doses) < 120
+
+
+def test_a_layer_that_moves_is_counted_anew(viewer, filled_panel, qtbot):
+    labels = viewer.layers["organs"]
+    del labels.metadata["napari_gpubio"]["affine"]
+    before = curve(filled_panel, "lung").mean
+    labels.translate = (0, 0, 6.0)
+    settle(qtbot, filled_panel)
+    assert curve(filled_panel, "lung").mean != pytest.approx(before, rel=0.01)
+
+
+def test_notes_of_a_layer_are_shown(viewer, panel, qtbot):
+    _, labels = add_case(viewer)
+    labels.metadata["napari_gpubio"]["notes"] = ["3 voxels of 'lung' belong to smaller structures too"]
+    run(qtbot, panel)
+    assert "3 voxels of 'lung' belong to smaller structures too." in panel.notes.text()
+
+
+def test_names_can_be_typed(viewer, filled_panel, qtbot):
+    filled_panel.table.table.item(0, 0).setText("left lung")
+    settle(qtbot, filled_panel)
+    assert names(filled_panel) == ["left lung", "heart"]
+    assert viewer.layers["organs"].metadata["napari_gpubio"]["structures"] == {1: "left lung", 2: "heart"}
+
+
+def test_a_case_of_one_dose_everywhere(viewer, panel, qtbot):
+    add_dose(viewer, Dose(values=np.full(SHAPE, 2.0), affine=AFFINE, unit="Gy", name="dose"))
+    add_organs(viewer)
+    run(qtbot, panel)
+    assert curve(panel, "lung").dose_at_percent(95) == 2.0
+    panel.axes_box.log.setChecked(True)
+    panel.axes_box.kind.setCurrentText("differential")
+    settle(qtbot, panel)
+    panel.tools.dose.setChecked(True)
+    settle(qtbot, panel)
+    assert panel.message == ""
+
+
+PLANES = (30.0, 34.0, 38.0, 42.0)
+
+
+def ring(radius, center=(24.0, -6.0)):
+    return [("CLOSED_PLANAR", at(circle(radius, 64, center), z)) for z in PLANES]
+
+
+@pytest.fixture
+def study(tmp_path):
+    """A dose, and a target inside of a body."""
+    pixels = np.tile(np.arange(100, 112, dtype=np.uint16) * 50, (5, 10, 1))
+    save_dose(tmp_path / "dose.dcm", pixels, spacing=(3.0, 3.0, 4.0))
+    save_structures(tmp_path / "structures.dcm", [("body", ring(11.0)), ("target", ring(6.0))])
+    return tmp_path
+
+
+def opened(viewer, folder):
+    for data, keywords, kind in readers.read_layers(str(folder)):
+        getattr(viewer, f"add_{kind}")(data, **keywords)
+
+
+def test_contours_are_counted_where_labels_would_lose_overlaps(viewer, panel, qtbot, study):
+    opened(viewer, study)
+    (chosen,) = panel.inputs_box.structures.layers
+    assert isinstance(chosen, Shapes)
+    run(qtbot, panel)
+    assert names(panel) == ["body", "target"]
+    dose, structures = read_rtdose(study / "dose.dcm"), read_rtstruct(study / "structures.dcm")
+    for one in structures.structures:
+        wanted = dvh(dose, one, SETTINGS, device="cpu")[one.name]
+        assert curve(panel, one.name).volume_cc == pytest.approx(wanted.volume_cc, rel=1e-4)
+        assert curve(panel, one.name).mean == pytest.approx(wanted.mean, rel=1e-4)
+    assert "tick 'structures' instead to paint" in panel.notes.text()
+
+
+def test_labels_are_counted_where_they_are_ticked(viewer, panel, qtbot, study):
+    opened(viewer, study)
+    labels = next(layer for layer in viewer.layers if isinstance(layer, Labels))
+    run(qtbot, panel)
+    exact = curve(panel, "body").volume_cc
+    panel.inputs_box.structures.choose(labels)
+    settle(qtbot, panel)
+    assert curve(panel, "body").volume_cc < 0.8 * exact  # without the target
+    assert "Tick 'structures contours' instead to count structures that overlap" in panel.notes.text()
+
+
+def test_numbers_of_the_file_go_into_the_dvh_sequence(viewer, panel, qtbot, study, tmp_path):
+    opened(viewer, study)
+    run(qtbot, panel)
+    panel.export.write_dicom(tmp_path / "out.dcm")
+    found = {one.name: one.volume_cc for one in read_dvh_sequence(tmp_path / "out.dcm", {1: "body", 2: "target"})}
+    assert found == pytest.approx({name: curve(panel, name).volume_cc for name in ("body", "target")}, rel=1e-8)
+
+
+def test_a_file_that_cannot_be_read_is_noted_in_the_panel(viewer, panel, qtbot, study):
+    (study / "slice.dcm").write_bytes((study / "dose.dcm").read_bytes()[:250])
+    opened(viewer, study)
+    run(qtbot, panel)
+    assert "slice.dcm cannot be read as DICOM" in panel.notes.text()
+    assert panel.notes.text().count("slice.dcm") == 1

@@ -1,0 +1,241 @@
+"""The dock widget "Dose-volume histogram": what can go wrong, stopping, and the end."""
+
+import weakref
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.napari_io import carried
+from tests.dock_widgets import (
+    MILLISECONDS,
+    WAYS_TO_CLOSE,
+    check_closing_ends_a_run,
+    close,
+    complaint,
+    ended,
+    hears_the_mouse,
+)
+from tests.dose.gui.panel_samples import (
+    SHAPE,
+    a_dose,
+    add_case,
+    add_dose,
+    add_organs,
+    add_panel,
+    choose_two_plans,
+    dose_values,
+    label_values,
+    names,
+    organs,
+    run,
+    settle,
+)
+
+
+def test_curves_come_back_with_the_unit(filled_panel, qtbot):
+    for unit, curves in (("", 0), ("Gy", 2)):
+        filled_panel.inputs_box.unit.setText(unit)
+        filled_panel.inputs_box.unit.editingFinished.emit()
+        settle(qtbot, filled_panel)
+        assert len(filled_panel.controller.curves) == curves
+    assert "not known" not in filled_panel.message
+
+
+def test_nothing_is_there(panel, qtbot):
+    assert "there is no dose; open a dose image" in complaint(qtbot, panel)
+
+
+def test_a_unit_is_required_and_never_guessed(viewer, panel, qtbot):
+    viewer.add_image(dose_values().T, name="Gy dose")
+    viewer.add_labels(label_values().T, name="organs")
+    assert "the unit of the dose 'Gy dose' is not known" in complaint(qtbot, panel)
+    assert panel.inputs_box.unit.text() == ""
+    panel.inputs_box.unit.setText("Gy")
+    run(qtbot, panel)
+    assert panel.message == ""
+
+
+def test_no_structures(viewer, panel, qtbot):
+    add_dose(viewer)
+    assert "tick a Labels or Shapes layer" in complaint(qtbot, panel)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda dose, labels: dose.__setitem__((2, 2, 2), np.nan), "not finite"),
+        (lambda dose, labels: labels.__setitem__(..., 0), "are empty"),
+    ],
+    ids=["NaN in the dose", "empty labels"],
+)
+def test_bad_input_is_explained(viewer, panel, qtbot, change, words):
+    dose, labels = dose_values().T.copy(), label_values().T.copy()
+    change(dose, labels)
+    viewer.add_image(dose, name="d", contrast_limits=(0, 1), metadata={"unit": "Gy"})
+    viewer.add_labels(labels, name="l")
+    assert words in complaint(qtbot, panel)
+
+
+def test_plans_in_two_units_are_explained(viewer, panel, qtbot):
+    choose_two_plans(viewer, panel, a_dose(unit="J/cm2"))
+    assert "in Gy and J/cm2, which cannot share an axis" in complaint(qtbot, panel)
+
+
+def test_a_second_plan_without_a_unit_is_noted(viewer, panel, qtbot):
+    add_case(viewer)
+    panel.inputs_box.second_box.choose(viewer.add_image(dose_values().T, name="B"))
+    run(qtbot, panel)
+    assert "unit of 'B' is not known" in panel.message
+    assert "taken to be in Gy" in panel.message
+
+
+def test_labels_outside_the_dose_are_noted(viewer, panel, qtbot):
+    add_dose(viewer)
+    far = np.eye(4)
+    far[:3, 3] = 1000
+    add_organs(viewer, organs(affine=far))
+    run(qtbot, panel)
+    assert "lie outside the dose grid and are counted with no dose" in panel.notes.text()
+    panel.form.widget("outside").value = "refuse"
+    settle(qtbot, panel)
+    assert "lie outside the dose grid; give a larger dose" in panel.message
+
+
+def test_a_logarithm_is_no_dose(viewer, panel, qtbot):
+    viewer.add_image(
+        dose_values().T, name="log", metadata={"napari_gpubio": {"quantity": "log10 fluence", "unit": "1/mm²"}}
+    )
+    viewer.add_labels(label_values().T, name="l")
+    assert "shows logarithms" in complaint(qtbot, panel)
+
+
+def test_an_error_loses_no_curves(viewer, filled_panel, qtbot):
+    before = names(filled_panel)
+    data = viewer.layers["dose"].data.copy()
+    data[0, 0, 0] = np.inf
+    viewer.layers["dose"].data = data
+    settle(qtbot, filled_panel)
+    assert "not finite" in filled_panel.message
+    assert names(filled_panel) == before
+
+
+def test_layers_that_go_leave_an_empty_plot(viewer, filled_panel, qtbot):
+    filled_panel.tools.dose.setChecked(True)
+    settle(qtbot, filled_panel)
+    viewer.layers.remove("organs")
+    settle(qtbot, filled_panel)
+    assert names(filled_panel) == []
+    assert filled_panel.highlight.layer is None
+    assert not filled_panel.empty.isHidden()
+
+
+def test_another_dose_forgets_the_lines(viewer, filled_panel, qtbot):
+    filled_panel.tools.dose.setChecked(True)
+    settle(qtbot, filled_panel)
+    filled_panel.link.move_dose_line(3.0)
+    other = add_dose(viewer, a_dose(scale=10.0), name="other")
+    filled_panel.inputs_box.dose_box.choose(other)
+    settle(qtbot, filled_panel)
+    assert filled_panel.link.dose != 3.0
+
+
+def test_a_ct_and_the_highlight_are_no_doses(viewer, filled_panel, qtbot):
+    add_dose(viewer, a_dose(unit="HU"), name="CT", metadata={"quantity": "CT"})
+    filled_panel.tools.dose.setChecked(True)
+    settle(qtbot, filled_panel)
+    box = filled_panel.inputs_box.dose_box
+    assert [box.itemText(n) for n in range(box.count())] == ["dose"]
+
+
+def test_stop_keeps_what_was_counted(viewer, panel, qtbot, held, in_chunks_of):
+    in_chunks_of(1)
+    add_case(viewer)
+    panel.run_button.click()
+    held.wait(qtbot)
+    with qtbot.waitSignal(panel.run_finished, timeout=MILLISECONDS):
+        panel.run_button.click()
+    assert "Stopped" in panel.message
+    viewer.layers["organs"].paint((5, 6, 6), 2)  # is not followed
+    settle(qtbot, panel)
+
+
+def test_a_dose_may_go_while_it_is_counted(viewer, panel, qtbot, held):
+    add_case(viewer)
+    panel.run_button.click()
+    held.wait(qtbot)
+    viewer.layers.remove("dose")
+    held.go.set()
+    settle(qtbot, panel)
+
+
+# -- the end ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.display
+@WAYS_TO_CLOSE
+def test_nothing_is_left_when_it_is_closed(make_napari_viewer_proxy, qtbot, how):
+    viewer = make_napari_viewer_proxy(strict_qt="raise")
+    _, labels = add_case(viewer)
+    panel = add_panel(viewer)
+    run(qtbot, panel)
+    panel.tools.dose.setChecked(True)
+    settle(qtbot, panel)
+    panel.link.mark_voxel((20.0, 5.0, 30.0))
+    assert any(carried(layer, "panel") for layer in viewer.layers)
+    before = len(labels.events.labels_update.callbacks)
+    gone = weakref.ref(panel)
+    close(viewer, panel, how)
+    del panel
+    assert ended(qtbot, gone)
+    if how == "the dock":
+        assert not any(carried(layer, "panel") for layer in viewer.layers)
+        assert not hears_the_mouse(viewer)
+        assert len(labels.events.labels_update.callbacks) < before
+
+
+@pytest.mark.display
+@WAYS_TO_CLOSE
+def test_closing_in_the_middle_of_a_run_ends_it(make_napari_viewer_proxy, qtbot, held, errors, how):
+    viewer = make_napari_viewer_proxy(strict_qt="raise")
+    add_case(viewer)
+    check_closing_ends_a_run(qtbot, viewer, add_panel, held, how)
+    assert errors() == []
+
+
+def test_a_panel_that_was_not_closed_after_all_goes_on(viewer, filled_panel, qtbot):
+    filled_panel.teardown()
+    filled_panel.revive()
+    settle(qtbot, filled_panel)
+    viewer.layers["organs"].paint((5, 6, 6), 2)
+    settle(qtbot, filled_panel)
+    assert names(filled_panel) == ["lung", "heart"]
+
+
+def test_a_closed_panel_follows_nothing(viewer, filled_panel, qtbot):
+    filled_panel.teardown()
+    assert names(filled_panel) == []
+    viewer.layers["organs"].paint((5, 6, 6), 2)
+    viewer.dims.set_point(0, 20.0)
+    viewer.layers.clear()
+    qtbot.wait(20)
+    filled_panel.revive()
+    add_case(viewer)
+    run(qtbot, filled_panel)
+    assert names(filled_panel) == ["lung", "heart"]
+
+
+@pytest.mark.display
+def test_everything_is_drawn(make_napari_viewer_proxy, qtbot):
+    viewer = make_napari_viewer_proxy()
+    add_case(viewer)
+    panel = add_panel(viewer)
+    run(qtbot, panel)
+    panel.tools.interval.setChecked(True)
+    settle(qtbot, panel)
+    panel.link.move_interval(10.0, 30.0)
+    viewer.layers["organs"].paint((5, 6, 6), 2)
+    settle(qtbot, panel)
+    viewer.dims.ndisplay = 3
+    settle(qtbot, panel)
+    assert panel.highlight.layer.data.shape == SHAPE[::-1]
+    panel.teardown()

@@ -1,0 +1,174 @@
+"""The legend names every curve and covers none, on screen and in figures; the plot is not cut off."""
+
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from qtpy.QtCore import QPoint, QRectF, Qt
+from qtpy.QtGui import QColor, QImage, QPainter
+from qtpy.QtTest import QTest
+
+from napari_gpubio.dose import Dvh
+from napari_gpubio.dose.gui.curves import Axes, Curve, named_curves
+from napari_gpubio.dose.gui.export import draw_legend, legend_width
+from napari_gpubio.dose.gui.plot import DvhPlot, LegendStrip
+
+COUNTS = pytest.mark.parametrize("count", [3, 9, 30])
+
+
+def shown(count, *, second=False):
+    dvhs = [
+        Dvh(
+            name=f"Left parotid gland {n} <PRV>",
+            unit="Gy",
+            doses=np.array([10.0, 20.0 + n]),
+            volumes_cc=np.array([5.0, 0.0]),
+            mean=15.0,
+        )
+        for n in range(count)
+    ]
+    colors = [f"#{40 + 7 * n:02x}80{250 - 7 * n:02x}" for n in range(count)]
+    first = [Curve(dvh=dvh, color=color) for dvh, color in zip(dvhs, colors, strict=True)]
+    return first + ([Curve(dvh=dvhs[0], color=colors[0], second=True)] if second else [])
+
+
+def strip_of(qtbot, count, width):
+    strip = LegendStrip()
+    qtbot.addWidget(strip)
+    strip.resize(width, 60)
+    strip.name_curves(shown(count, second=True))
+    strip.show()
+    qtbot.wait(20)
+    return strip
+
+
+@COUNTS
+def test_the_strip_holds_all_names_and_scrolls_where_they_are_many(qtbot, count):
+    strip = strip_of(qtbot, count, 330)
+    assert strip.label.text().count("Left&nbsp;parotid") == count
+    assert "&lt;PRV&gt;" in strip.label.text()
+    assert "dashed" in strip.label.text()
+    assert strip.height() < 110
+    scrolls = strip.verticalScrollBar().maximum() > 0
+    assert scrolls == (count > 3)
+    assert strip.label.width() <= strip.viewport().width()
+
+
+def test_a_name_is_pointed_at_and_clicked(qtbot):
+    strip, chosen, pointed = strip_of(qtbot, 3, 600), [], []
+    strip.name_clicked.connect(chosen.append)
+    strip.name_hovered.connect(pointed.append)
+    for x in range(5, strip.label.width(), 12):  # along the first row
+        QTest.mouseMove(strip.label, QPoint(x, 12))
+        qtbot.wait(2)
+    assert {0, 1} <= set(pointed)
+    QTest.mouseClick(strip.label, Qt.MouseButton.LeftButton, pos=QPoint(60, 12))
+    assert chosen == [0]
+
+
+def test_the_curve_of_a_name_is_drawn_thicker(filled_panel):
+    def widths():
+        return filled_panel.plot.line_widths
+
+    before = widths()
+    filled_panel.legend.name_hovered.emit(1)
+    assert widths()[1] > before[1]
+    assert widths()[0] == before[0]
+    filled_panel.legend.name_hovered.emit(-1)
+    assert widths() == before
+    filled_panel.legend.name_clicked.emit(1)
+    assert filled_panel.tools.inside.currentText() == "heart"
+
+
+@COUNTS
+def test_a_figure_s_legend_is_drawn_in_its_place(qtbot, count):
+    curves, height = shown(count, second=True), 400.0
+    width = legend_width(curves, height)
+    image = QImage(round(width) + 40, 440, QImage.Format.Format_RGB32)
+    image.fill(QColor("white"))
+    painter = QPainter(image)
+    draw_legend(painter, QRectF(20, 20, width, height), curves, "#222222")
+    painter.end()
+    pixels = np.array([[image.pixel(x, y) & 0xFFFFFF for x in range(image.width())] for y in range(image.height())])
+    for one in curves:
+        assert (pixels == int(one.color[1:], 16)).any()
+    for border in (pixels[:20], pixels[-20:], pixels[:, :19], pixels[:, -20:]):
+        assert (border == 0xFFFFFF).all()
+
+
+@pytest.mark.parametrize("times", [1, 5])
+def test_a_figure_keeps_its_plot_however_many_names_there_are(filled_panel, tmp_path, times):
+    filled_panel.controller.curves = tuple(shown(30) * times)
+    wide = legend_width(filled_panel.controller.curves, 608)
+    assert (wide > 1000) == (times > 1)
+    filled_panel.export.write_png(tmp_path / "a.png")
+    filled_panel.export.write_svg(tmp_path / "a.svg")
+    image = QImage(str(tmp_path / "a.png"))
+    view = [float(part) for part in ET.parse(tmp_path / "a.svg").getroot().attrib["viewBox"].split()]
+    assert view[2:] == [image.width() / 2, image.height() / 2]
+    assert image.width() / 2 == pytest.approx(800 + wide + 16, abs=1)
+    for left, right in ((0, 1600), (1600, image.width())):  # the plot, and the legend beside it
+        part = image.copy(left, 0, right - left, image.height())
+        colors = {part.pixelColor(x, y).name() for x in range(part.width()) for y in range(0, part.height(), 3)}
+        assert {one.color for one in filled_panel.controller.curves[:30:5]} <= colors
+
+
+def test_a_structure_that_only_the_second_plan_reaches_is_named(qtbot):
+    a, b = shown(2)
+    nothing = Curve(dvh=replace(b.dvh, doses=np.empty(0), volumes_cc=np.empty(0)), color=b.color)
+    assert nothing.dvh.is_empty
+    seconds = [replace(one, second=True) for one in (a, b)]
+    assert [number for number, _ in named_curves([a, nothing, *seconds])] == [0, 3]
+    assert [number for number, _ in named_curves([a, b, *seconds])] == [0, 1]
+    assert named_curves([nothing, replace(nothing, second=True)]) == []
+    strip = LegendStrip()
+    qtbot.addWidget(strip)
+    strip.name_curves([a, nothing, *seconds])
+    assert [f'href="{number}"' in strip.label.text() for number in range(4)] == [True, False, False, True]
+
+
+def test_zooming_in_draws_more_points(qtbot):
+    plot, (one,) = DvhPlot(), shown(1)
+    qtbot.addWidget(plot)
+    fine = replace(one.dvh, doses=np.linspace(10, 20, 3001), volumes_cc=np.linspace(5, 0, 3001))
+    plot.draw_curves([replace(one, dvh=fine)], Axes(unit="Gy"), 0.0, np.empty(0))
+    points = [len(plot.drawn_points[0][0])]
+    for left, right in ((0.0, 20.0), (14.0, 15.0), (0.0, 20.0)):
+        plot.setXRange(left, right)
+        points.append(len(plot.drawn_points[0][0]))
+    assert points[0] == points[1] == points[3] < 600
+    assert points[2] > 3000 * 0.99
+
+
+def test_titles_of_the_axes_are_drawn_as_a_whole(qtbot):
+    plot = DvhPlot()
+    qtbot.addWidget(plot)
+    plot.resize(330, 270)
+    plot.draw_curves(shown(3), Axes(unit="Gy"), 0.0, np.empty(0))
+    plot.show()
+    qtbot.wait(20)
+    for side in ("bottom", "left"):
+        label = plot.getAxis(side).label
+        title = label.mapRectToScene(label.boundingRect())
+        whole = QRectF(plot.viewport().rect())
+        assert whole.top() <= title.top()
+        assert title.bottom() <= whole.bottom()
+        assert whole.left() <= title.left()
+
+
+@pytest.mark.parametrize(("largest", "last_label"), [(100.0, 100), (58.7, 50), (20.0, 20)])
+def test_the_dose_axis_is_labeled_up_to_its_end(qtbot, largest, last_label):
+    plot, (one,) = DvhPlot(), shown(1)
+    qtbot.addWidget(plot)
+    plot.resize(330, 270)
+    dvh = replace(one.dvh, doses=np.array([0.0, largest]), volumes_cc=np.array([5.0, 0.0]))
+    plot.draw_curves([replace(one, dvh=dvh)], Axes(unit="Gy"), 0.0, np.empty(0))
+    plot.show()
+    qtbot.wait(20)
+    axis = plot.getAxis("bottom")
+    image = QImage(400, 60, QImage.Format.Format_RGB32)
+    painter = QPainter(image)
+    labels = [float(text) for _, _, text in axis.generateDrawSpecs(painter)[2]]
+    painter.end()
+    assert max(labels) == last_label

@@ -1,0 +1,72 @@
+"""What the tests of light in layers share: a panel, layers for it, and what a user does."""
+
+from napari.utils._proxies import PublicOnlyProxy
+
+from napari_gpubio.core.napari_io import carried
+from napari_gpubio.light.gui import LightPanel
+from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.settings import LayeredSettings
+from tests.dock_widgets import docked, press_and_wait, wait_until
+
+FEW = 2000  # photons of a run
+MEDIUM = LayeredMedium(
+    name="two layers",
+    layers=(
+        Layer(name="top", n=1.4, mua_per_mm=1.0, mus_per_mm=4.0, g=0.5, thickness_mm=0.4),
+        Layer(name="bottom", n=1.5, mua_per_mm=0.5, mus_per_mm=2.0, g=0.8, thickness_mm=0.6),
+    ),
+    n_below=1.33,
+)
+N, MUA = 1, 2  # columns of the table
+SETTINGS = LayeredSettings(photons=FEW, dr_mm=0.05, dz_mm=0.05, radial_bins=40, depth_bins=20, angle_bins=10)
+
+
+def add_panel(viewer):
+    panel = docked(viewer, LightPanel(PublicOnlyProxy(viewer), mode="layers"), "Light transport")
+    panel.choose_device("cpu")
+    panel.layers.grid_box.set_settings(SETTINGS)
+    panel.layers.run_box.set_settings(SETTINGS)
+    panel.layers.table.set_medium(MEDIUM)
+    panel.say("")
+    return panel
+
+
+def settle(qtbot, panel):
+    """Wait until nothing runs or waits to run."""
+
+    def still():
+        jobs = (
+            panel.layers._redraw,
+            panel.layers._quick._job,
+            panel.layers.phantoms._job,
+            panel.layers.results._counting,
+        )
+        return not (panel.running or panel.layers._quick.busy or any(job._running is not None for job in jobs))
+
+    wait_until(qtbot, still)
+
+
+def run(qtbot, panel):
+    press_and_wait(qtbot, panel, panel.run_button)
+    settle(qtbot, panel)
+
+
+def picture(viewer):
+    """The panel's picture layer."""
+    return next((layer for layer in viewer.layers if carried(layer, "panel") == "layered fluence"), None)
+
+
+def result(viewer):
+    layer = picture(viewer)
+    return None if layer is None else carried(layer, "result")
+
+
+def change(panel, column, text):
+    """Type into the first layer."""
+    panel.layers.table.model.type_in({(0, column): text})
+
+
+def held_run(qtbot, panel, held):
+    """Begin a run that is held."""
+    panel.run_button.click()
+    held.wait(qtbot)

@@ -1,0 +1,263 @@
+"""Light in layers: Copy as Python, files of MCML, tables."""
+
+import csv
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from qtpy.QtWidgets import QFileDialog
+
+from napari_gpubio.light.gui.display import Strength
+from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
+from napari_gpubio.light.io.mco import read_mco, write_mco
+from napari_gpubio.light.io.results import load_layered_result, save_layered_result
+from napari_gpubio.light.layers.beams import Beam
+from napari_gpubio.light.layers.curves import every_curve
+from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.presets import preset
+from napari_gpubio.light.layers.run import simulate
+from tests.dock_widgets import MILLISECONDS, NOTHING_COPIED, button, press_and_wait, run_script, script_of
+from tests.light.gui.layers.panel_samples import FEW, MEDIUM, SETTINGS, held_run, picture, result, run, settle
+
+ENDLESS = LayeredMedium(
+    name="half space", layers=(Layer(name="deep", n=1.37, mua_per_mm=1.0, mus_per_mm=5.0, thickness_mm=math.inf),)
+)
+
+
+def rows_of(path):
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def export(qtbot, panel, monkeypatch, text, path):
+    """Choose an entry of the Export menu, and this file."""
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
+    action = next(action for action in panel.layers.results._menu.actions() if action.text().startswith(text))
+    action.trigger()
+    qtbot.waitUntil(lambda: not panel.layers.results.files._jobs, timeout=MILLISECONDS)
+
+
+# ------------------------------------------------------------------------------------------------ Copy as Python
+
+
+def test_the_script_gives_the_same_numbers(viewer, panel, qtbot, tmp_path):
+    settings = dataclasses.replace(SETTINGS, seed=11, edge="drop", batches=8)
+    panel.layers.grid_box.set_settings(settings)
+    panel.layers.run_box.set_settings(settings)
+    panel.layers.table.n_above.setValue(1.12)
+    panel.layers.beam_box.set_beam(Beam(kind="gaussian", radius_mm=0.35))
+    panel.layers.display_box.set_strength(Strength(energy_j=0.25))
+    run(qtbot, panel)
+    run_script(script_of(panel), tmp_path)
+    shown, numbers = result(viewer), {row["name"]: row for row in rows_of(tmp_path / "two layers.csv")}
+    assert float(numbers["Diffuse reflectance Rd"]["value"]) == shown.diffuse_reflectance.value
+    assert float(numbers["Absorbed A"]["standard_error"]) == shown.absorbed.error
+    curves = rows_of(tmp_path / "two layers curves.csv")
+    expected = [v for curve in every_curve(shown, unit=panel.layers.results.unit) for v in curve.value]
+    assert np.array_equal([float(row["value"] or "nan") for row in curves], expected, equal_nan=True)
+    saved = read_mco(tmp_path / "two layers.mco")  # the response to a pencil beam, with MCML's few digits
+    assert np.allclose(saved.Rd_r.value, panel.layers.view.displayed.traced.Rd_r.value, rtol=1e-3)
+
+
+def test_the_script_of_an_endless_layer_runs(panel, tmp_path):
+    panel.layers.table.set_medium(ENDLESS)
+    run_script(script_of(panel), tmp_path)
+    expected = simulate(ENDLESS, SETTINGS, device="cpu")
+    numbers = {row["name"]: row for row in rows_of(tmp_path / "half space.csv")}
+    assert float(numbers["Diffuse reflectance Rd"]["value"]) == expected.diffuse_reflectance.value
+
+
+def test_names_that_are_no_names_of_files_do_no_harm(panel, tmp_path):
+    layer = dataclasses.replace(MEDIUM.layers[0], name='"; import os #\n')
+    panel.layers.table.set_medium(LayeredMedium(layers=(layer,), name="../a/b\\c: 'skin'"))
+    run_script(script_of(panel), tmp_path)
+    assert len(list(tmp_path.glob("*.csv"))) == 2
+
+
+def test_there_is_no_script_of_wrong_inputs(panel):
+    panel.layers.table.model.type_in({(0, 1): "0.5"})
+    assert script_of(panel) == NOTHING_COPIED
+    assert "n is 0.5" in panel.message
+
+
+# --------------------------------------------------------------------------------------------------- files of MCML
+
+
+def test_an_input_file_comes_back_as_it_was(panel, tmp_path):
+    path = tmp_path / "my skin.mci"
+    skin = preset("seven-layer skin at 600 nm")
+    panel.layers.presets.choose(skin.name)
+    panel.layers.files.save(path)
+    assert panel.message == ""
+    (saved,) = read_mci(path)
+    assert saved.medium.layers == skin.medium.layers
+    assert saved.settings == skin.settings
+    panel.layers.table.set_medium(MEDIUM)
+    panel.layers.grid_box.set_settings(SETTINGS)
+    panel.layers.files.open(path)
+    asked = panel.layers.request()
+    assert asked.medium.layers == skin.medium.layers
+    assert asked.settings == skin.settings
+    assert panel.layers.table.unit == "1/cm"
+    assert "my skin.mci: my_skin.mco" in panel.layers.presets.citation
+
+
+def test_runs_of_a_file_are_offered(panel, tmp_path):
+    path = tmp_path / "both.mci"
+    runs = [MciRun(medium=m, settings=SETTINGS, output=o) for m, o in ((MEDIUM, "a.mco"), (ENDLESS, "b.mco"))]
+    write_mci(path, runs)
+    panel.layers.files.open(path)
+    assert "both.mci has 2 runs" in panel.message
+    assert panel.layers.table.medium().layers == MEDIUM.layers
+    panel.layers.presets.choose("both.mci, run 2: b.mco")
+    assert panel.layers.table.medium().layers == ENDLESS.layers
+    write_mci(tmp_path / "one.mci", runs[:1])
+    panel.layers.files.open(tmp_path / "one.mci")
+    names = [panel.layers.presets._box.itemText(i) for i in range(panel.layers.presets._box.count())]
+    assert names[-1] == "one.mci: a.mco"
+    assert not any("both.mci" in name for name in names)
+
+
+@pytest.mark.parametrize("content", ["", "1.0\n1\nno numbers here\n", "\x00\x01\x02" * 50])
+def test_a_damaged_file_is_a_sentence(panel, tmp_path, content):
+    path = tmp_path / "bad.mci"
+    path.write_text(content, encoding="utf-8")
+    before = panel.layers.request()
+    panel.layers.files.open(path)
+    assert "bad.mci could not be opened" in panel.message
+    assert panel.layers.request() == before
+    panel.layers.files.open(tmp_path / "none.mci")
+    assert "does not exist" in panel.message
+
+
+def test_a_file_that_cannot_be_written_is_a_sentence(panel, tmp_path):
+    panel.layers.files.save(tmp_path / "no" / "layers.mci")
+    assert "Not saved" in panel.message
+    panel.layers.table.model.remove(range(2))
+    panel.layers.files.save(tmp_path / "layers.mci")
+    assert "there are no layers" in panel.message
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_result_of_mcml_is_shown(viewer, panel, qtbot, tmp_path):
+    path, traced = tmp_path / "made.mco", simulate(MEDIUM, SETTINGS, device="cpu")
+    write_mco(path, traced)
+    panel.layers.table.set_medium(ENDLESS)
+    panel.layers.files.open(path)
+    settle(qtbot, panel)
+    assert panel.message == ""
+    assert panel.layers.table.medium().layers == MEDIUM.layers
+    known = np.isfinite(picture(viewer).data)
+    assert known.any()
+    assert np.allclose(result(viewer).A_rz.value, traced.A_rz.value, rtol=1e-3)
+    rows = {row.name: row for row in panel.layers.results.table.rows}
+    assert rows["Diffuse reflectance Rd"].value == pytest.approx(traced.diffuse_reflectance.value, rel=1e-5)
+    assert "The file has no standard errors." in panel.layers.results.head.text
+    panel.layers.beam_box.set_beam(Beam(kind="flat", radius_mm=0.5))
+    settle(qtbot, panel)
+    assert result(viewer).parameters["beam"]["radius_mm"] == 0.5
+    panel.plots.open()
+    qtbot.wait(20)
+    panel.plots.detach()
+
+
+# ---------------------------------------------------------------------------------------------------- saved results
+
+
+def open_result(qtbot, panel, monkeypatch, path):
+    """Press Open result… and choose this file."""
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
+    button(panel, "Open result…").click()
+    qtbot.waitUntil(lambda: panel.layers.results._reading._running is None, timeout=MILLISECONDS)
+    settle(qtbot, panel)
+
+
+def save_result(qtbot, panel, monkeypatch, path):
+    """Press Save result… and choose this file."""
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
+    button(panel, "Save result…").click()
+    qtbot.waitUntil(lambda: not panel.layers.results.files._jobs, timeout=MILLISECONDS)
+
+
+def test_a_saved_result_is_opened_and_goes_on(viewer, panel, qtbot, tmp_path, monkeypatch):
+    path = tmp_path / "mine.npz"
+    assert not button(panel, "Save result…").isEnabled()
+    panel.layers.beam_box.set_beam(Beam(kind="flat", radius_mm=0.5))  # the file has what was traced, not what is shown
+    run(qtbot, panel)
+    save_result(qtbot, panel, monkeypatch, path)
+    made, saved = result(viewer), load_layered_result(path)
+    assert np.array_equal(saved.A_rz.value, simulate(MEDIUM, SETTINGS, device="cpu").A_rz.value)
+    panel.layers.table.set_medium(ENDLESS)
+    panel.layers.grid_box.set_settings(dataclasses.replace(SETTINGS, depth_bins=30))
+    run(qtbot, panel)
+    assert result(viewer).medium == dataclasses.replace(ENDLESS, name=result(viewer).medium.name)
+    unit = panel.layers.table.unit
+    open_result(qtbot, panel, monkeypatch, path)
+    assert panel.message == ""
+    assert (panel.layers.request().medium, panel.layers.request().settings) == (MEDIUM, SETTINGS)
+    assert (panel.layers.table.unit, panel.layers.presets.citation) == (unit, "mine.npz: two layers")
+    assert np.array_equal(result(viewer).A_rz.value, made.A_rz.value)  # of the beam
+    assert np.array_equal(result(viewer).A_rz.error, made.A_rz.error)
+    press_and_wait(qtbot, panel, button(panel, "Continue"))
+    settle(qtbot, panel)
+    more = simulate(MEDIUM, dataclasses.replace(SETTINGS, photons=2 * FEW), device="cpu", resume=saved)
+    assert result(viewer).launched == 2 * FEW
+    assert np.array_equal(panel.layers.view.displayed.traced.A_rz.value, more.A_rz.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK no zip", None])
+def test_a_file_that_is_no_result_is_a_sentence(panel, qtbot, tmp_path, monkeypatch, content):
+    path, before = tmp_path / "bad.npz", panel.layers.request()
+    if content is not None:
+        path.write_bytes(content)
+    open_result(qtbot, panel, monkeypatch, path)
+    assert panel.message.startswith("Not opened: ")
+    assert "bad.npz" in panel.message
+    assert panel.layers.request() == before
+
+
+def test_a_result_that_cannot_be_saved_is_a_sentence(panel, qtbot, tmp_path, monkeypatch):
+    run(qtbot, panel)
+    save_result(qtbot, panel, monkeypatch, tmp_path / "no" / "r.npz")
+    assert "Not saved" in panel.message
+    save_result(qtbot, panel, monkeypatch, "")  # the question was cancelled
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_result_is_opened_into_a_run(panel, qtbot, tmp_path, monkeypatch, held):
+    path = tmp_path / "other.npz"
+    save_layered_result(path, simulate(ENDLESS, SETTINGS, device="cpu"))
+    held_run(qtbot, panel, held)
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
+    button(panel, "Open result…").click()
+    qtbot.waitUntil(lambda: "Press Stop, then open other.npz again" in panel.message, timeout=MILLISECONDS)
+    held.go.set()
+    settle(qtbot, panel)
+    assert panel.layers.view.displayed.traced.medium == MEDIUM
+
+
+# ----------------------------------------------------------------------------------------------------------- tables
+
+
+def test_numbers_curves_and_mcml_output_are_exported(viewer, panel, qtbot, tmp_path, monkeypatch):
+    panel.layers.beam_box.set_beam(Beam(kind="flat", radius_mm=0.5))
+    run(qtbot, panel)
+    shown = result(viewer)
+    export(qtbot, panel, monkeypatch, "Numbers", tmp_path / "n.csv")
+    rows = {row["name"]: row for row in rows_of(tmp_path / "n.csv")}
+    assert float(rows["bottom"]["value"]) == shown.A_l.value[1]
+    assert float(rows["Photons"]["value"]) == FEW
+    export(qtbot, panel, monkeypatch, "Curves", tmp_path / "c.csv")
+    reflected = [row for row in rows_of(tmp_path / "c.csv") if row["curve"] == "Diffuse reflectance Rd"]
+    assert float(reflected[0]["value"]) == shown.Rd_r.value[0]  # of the beam
+    export(qtbot, panel, monkeypatch, "Result", tmp_path / "r.mco")
+    pencil = simulate(MEDIUM, SETTINGS, device="cpu")
+    assert np.allclose(read_mco(tmp_path / "r.mco").Rd_r.value, pencil.Rd_r.value, rtol=1e-3)  # what CONV takes
+
+
+def test_an_export_that_fails_is_a_sentence(panel, qtbot, tmp_path, monkeypatch):
+    run(qtbot, panel)
+    export(qtbot, panel, monkeypatch, "Numbers", tmp_path / "no" / "n.csv")
+    assert "Not saved" in panel.message
+    assert not button(panel, "Export").isHidden()

@@ -1,0 +1,172 @@
+"""Light in layers: quick runs, and what may happen while something runs."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import Step
+from napari_gpubio.light.gui import request
+from napari_gpubio.light.layers.beams import Beam
+from napari_gpubio.light.layers.run import simulate
+from tests.dock_widgets import MILLISECONDS, button, press_and_wait, texts
+from tests.light.gui.layers.panel_samples import (
+    FEW,
+    MEDIUM,
+    MUA,
+    SETTINGS,
+    change,
+    held_run,
+    picture,
+    result,
+    run,
+    settle,
+)
+
+
+def test_quick_runs_follow_every_change(viewer, panel, qtbot, monkeypatch):
+    monkeypatch.setattr(request, "LAYER_QUICK_PHOTONS", 500)
+    panel.layers.run_box.set_live(True)
+    settle(qtbot, panel)
+    assert result(viewer).launched == 500
+    for mua in ("2", "3", "4"):
+        change(panel, MUA, mua)
+    settle(qtbot, panel)
+    assert result(viewer).medium.layers[0].mua_per_mm == 4.0
+    change(panel, MUA, "-4")
+    settle(qtbot, panel)
+    assert result(viewer).medium.layers[0].mua_per_mm == 4.0
+    assert "µa is -4" in panel.layers.table.message.text
+    panel.layers.table.model.undo()
+    settle(qtbot, panel)
+    run(qtbot, panel)
+    assert result(viewer).launched == FEW
+
+
+def test_the_picture_refines_while_it_runs(viewer, panel, qtbot, monkeypatch):
+    monkeypatch.setattr(request, "PREVIEW_SECONDS", 0.0)
+    panel.layers.run_box.photons.set_value(1_500_000)
+    seen = []
+    real = panel.layers.view.display
+
+    def display(shown):
+        added = real(shown)
+        seen.append((shown.result.launched, picture(viewer)))
+        return added
+
+    monkeypatch.setattr(panel.layers.view, "display", display)
+    run(qtbot, panel)
+    launched = [count for count, _ in seen]
+    assert len(launched) > 2
+    assert launched == sorted(launched)
+    assert launched[-1] == 1_500_000
+    assert all(layer is seen[0][1] for _, layer in seen)  # changed in place
+
+
+def test_the_look_can_be_changed_while_it_runs(viewer, panel, qtbot, held):
+    held_run(qtbot, panel, held)
+    panel.layers.display_box.set_quantity("absorbed")
+    panel.layers.beam_box.set_beam(Beam(kind="flat", radius_mm=0.3))
+    held.go.set()
+    settle(qtbot, panel)
+    assert "absorbed" in picture(viewer).name
+    assert result(viewer).parameters["beam"]["radius_mm"] == 0.3
+
+
+def test_a_change_during_a_run_lets_it_go_on_and_says_so(viewer, panel, qtbot, held):
+    held_run(qtbot, panel, held)
+    change(panel, MUA, "7")
+    assert "Press Stop, then Run" in panel.message
+    held.go.set()
+    settle(qtbot, panel)
+    assert result(viewer).medium == MEDIUM
+
+
+def test_stop_keeps_what_was_done_with_its_error(viewer, panel, qtbot):
+    panel.layers.run_box.photons.set_value(4_000_000_000)
+    panel.run_button.click()
+    qtbot.waitUntil(lambda: picture(viewer) is not None, timeout=MILLISECONDS)
+    with qtbot.waitSignal(panel.run_finished, timeout=10_000):
+        panel.run_button.click()
+    settle(qtbot, panel)
+    stopped = result(viewer)
+    assert not stopped.complete
+    assert 0 < stopped.launched < 4_000_000_000
+    assert stopped.total == pytest.approx(1.0, abs=1e-6)
+    assert any("Stopped after" in text for text in texts(panel.layers.results))
+
+
+def test_a_result_is_gone_on_with(viewer, panel, qtbot):
+    run(qtbot, panel)
+    change(panel, MUA, "9")  # it goes on with its own inputs
+    panel.layers.run_box.photons.set_value(3 * FEW)
+    press_and_wait(qtbot, panel, button(panel, "Continue"))
+    settle(qtbot, panel)
+    whole = simulate(MEDIUM, dataclasses.replace(SETTINGS, photons=4 * FEW), device="cpu")
+    np.testing.assert_allclose(result(viewer).A_rz.value, whole.A_rz.value, rtol=1e-12)  # other batches are summed
+    assert result(viewer).launched == 4 * FEW
+
+
+def test_a_stopped_result_is_gone_on_with_to_its_end(viewer, panel, qtbot, held):
+    held_run(qtbot, panel, held)
+    panel.run_button.click()
+    settle(qtbot, panel)
+    assert not result(viewer).complete
+    held.go.set()
+    press_and_wait(qtbot, panel, button(panel, "Continue"))
+    settle(qtbot, panel)
+    expected = simulate(MEDIUM, SETTINGS, device="cpu")
+    assert np.array_equal(result(viewer).A_rz.value, expected.A_rz.value)
+    assert np.array_equal(result(viewer).A_rz.error, expected.A_rz.error)
+
+
+def test_while_it_runs_nothing_is_called_stopped(panel, qtbot, held):
+    panel.layers.run_box.photons.set_value(100_000_000)
+    panel.run_button.click()
+    held.go.set()
+    qtbot.waitUntil(lambda: panel.layers.results.displayed is not None, timeout=MILLISECONDS)
+    assert panel.running
+    assert "Running:" in panel.layers.results.head.text
+    assert "Stopped" not in panel.layers.results.head.text
+    assert not button(panel, "Continue").isEnabled()
+    panel.stop()
+    settle(qtbot, panel)
+    assert "Stopped after" in panel.layers.results.head.text
+    assert button(panel, "Continue").isEnabled()
+
+
+def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, monkeypatch):
+    real, calls = request.simulate_steps, []
+
+    def failing_once(*args, **keywords):
+        calls.append(1)
+        if len(calls) == 1:
+            yield Step(0, 1)
+            raise InvalidInput("the simulation needs 9 GB and 8 GB are free; take fewer bins")
+        return (yield from real(*args, **keywords))
+
+    monkeypatch.setattr(request, "simulate_steps", failing_once)
+    run(qtbot, panel)
+    assert "take fewer bins" in panel.message
+    run(qtbot, panel)
+    assert panel.message == ""
+    assert result(viewer).complete
+
+
+@pytest.mark.display
+@pytest.mark.parametrize("what", ["fluence, log10 1/mm²", "layer borders", "layer names", "everything"])
+def test_removing_layers_during_a_run_does_no_harm(viewer, panel, qtbot, held, errors, what):
+    held.go.set()
+    run(qtbot, panel)
+    held.again()
+    held_run(qtbot, panel, held)
+    if what == "everything":
+        viewer.layers.clear()
+    else:
+        viewer.layers.remove(what)
+    held.go.set()
+    settle(qtbot, panel)
+    assert not errors()
+    assert result(viewer).launched == FEW
+    assert "layer borders" in viewer.layers

@@ -1,0 +1,167 @@
+"""The plots of light in layers."""
+
+import dataclasses
+
+import numpy as np
+import pyqtgraph
+import pytest
+from napari.components import ViewerModel
+from napari.utils._proxies import PublicOnlyProxy
+from qtpy.QtWidgets import QDockWidget
+
+from napari_gpubio.light.gui.plots import LAYERS, TITLE, PlotWindow
+from napari_gpubio.light.gui.plots_layers import AT_RADIUS, BROAD, EMPTY, NO_MAP, NOTHING
+from napari_gpubio.light.gui.request import DisplayOptions, display_layers
+from napari_gpubio.light.layers.beams import Beam
+from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.run import simulate
+from napari_gpubio.light.statistics import fluence_units
+from tests.dock_widgets import button
+from tests.light.gui.layers.panel_samples import MEDIUM, SETTINGS, add_panel, run, settle
+from tests.light.plot_samples import axis_texts, close, drawn_curves
+
+JOULES = fluence_units(energy_j=0.5)[1]
+
+
+@pytest.fixture(scope="module")
+def traced():
+    return simulate(MEDIUM, SETTINGS, device="cpu")
+
+
+@pytest.fixture
+def window(qtbot):
+    window = PlotWindow(PublicOnlyProxy(ViewerModel()), LAYERS)
+    qtbot.addWidget(window)
+    window.resize(1000, 400)
+    window.show()
+    qtbot.waitExposed(window)
+    return window
+
+
+def curves(pane):
+    return {name.removesuffix(" ± standard error"): drawn for name, drawn in drawn_curves(pane.plot).items()}
+
+
+def bands(pane):
+    items = pane.plot.getPlotItem().items
+    return [item for item in items if isinstance(item, pyqtgraph.FillBetweenItem)]
+
+
+def borders(pane):
+    lines = [item for item in pane.plot.getPlotItem().items if isinstance(item, pyqtgraph.InfiniteLine)]
+    return {round(line.value(), 6): line.label.toPlainText() for line in lines}
+
+
+def axes(pane):
+    return axis_texts(pane.plot)
+
+
+def test_without_a_result_it_says_what_to_do(window):
+    window.tabs.setCurrentIndex(3)
+    for pane in window.panes:
+        assert pane.hint == EMPTY
+        assert not curves(pane)
+
+
+def test_depth_shows_a_broad_beam_with_its_error_and_the_borders(window, traced):
+    window.display_layers(display_layers(traced, DisplayOptions()))
+    drawn = curves(window.depth)["Fluence / incident of a broad beam"]
+    assert close(drawn[1], traced.fluence_z().value)
+    assert np.allclose(drawn[0], traced.z_mm)
+    assert bands(window.depth)
+    assert axes(window.depth) == ["Depth z (mm)", "Fluence / incident"]
+    assert borders(window.depth) == {0.025: "top", 0.4: "bottom"}  # the first begins with the first bin
+
+
+def test_depth_at_a_radius_in_the_chosen_unit(window, traced):
+    window.display_layers(display_layers(traced, DisplayOptions(unit=JOULES)))
+    window.depth.choose(AT_RADIUS, 0.26)
+    ((name, drawn),) = curves(window.depth).items()
+    assert name == "Fluence at r = 0.275 mm"
+    assert close(drawn[1], 50 * traced.fluence_rz().value[5])
+    assert axes(window.depth)[1] == "Fluence (J/cm²)"
+    window.depth.choose(AT_RADIUS, 99.0)
+    assert "the grid goes from 0 to 2 mm" in window.depth.hint
+    assert not curves(window.depth)
+    window.depth.choose(BROAD)
+    assert window.depth.hint == ""
+
+
+def test_absorbed_energy_follows_the_picture(window, traced):
+    window.display_layers(display_layers(traced, DisplayOptions(quantity="absorbed")))
+    assert close(curves(window.depth)["Absorbed / incident of a broad beam"][1], traced.A_z.value)
+    assert axes(window.depth)[1] == "Absorbed / incident (1/mm)"
+    assert close(curves(window.radial)["Absorbed at z = 0.025 mm"][1], traced.A_rz.value[:-1, 0])
+
+
+def test_radial_profile_names_the_layer(window, traced):
+    window.display_layers(display_layers(traced, DisplayOptions()))
+    assert window.radial.hint == "top"
+    window.radial.depth.setValue(0.5)
+    assert window.radial.hint == "bottom"
+    assert close(curves(window.radial)["Fluence at z = 0.525 mm"][1], traced.fluence_rz().value[:-1, 10])
+
+
+def test_what_escapes_by_radius_and_by_angle(window, traced):
+    window.display_layers(display_layers(traced, DisplayOptions(unit=JOULES)))
+    window.tabs.setCurrentIndex(3)
+    drawn = curves(window.escape)
+    assert close(drawn["Diffuse reflectance Rd"][1], 50 * traced.Rd_r.value[:-1])
+    assert close(drawn["Transmittance Tt"][1], 50 * traced.Tt_r.value[:-1])
+    assert axes(window.escape) == ["Radius r (mm)", "Escaping (J/cm²)"]
+    drawn = curves(window.angle)
+    assert close(drawn["Transmittance Tt"][1], traced.Tt_a.value)
+    lambertian = drawn["Lambertian of the same Rd"][1]
+    solid = 2 * np.pi * np.sin(traced.angle_rad) * np.pi / 2 / SETTINGS.angle_bins
+    assert (lambertian * solid).sum() == pytest.approx(traced.diffuse_reflectance.value, rel=0.01)
+    assert axes(window.angle) == ["Angle from the normal (°)", "Escaping (1/sr)"]
+    assert bands(window.angle)
+
+
+def test_a_beam_changes_what_is_drawn_along_r_only(window, traced):
+    window.display_layers(display_layers(traced, DisplayOptions(beam=Beam(kind="flat", radius_mm=0.5))))
+    window.tabs.setCurrentIndex(3)
+    rd = curves(window.escape)["Diffuse reflectance Rd"][1]
+    assert rd[0] < 0.5 * traced.Rd_r.value[0]
+    assert close(curves(window.angle)["Diffuse reflectance Rd"][1], traced.Rd_a.value)
+
+
+def test_nothing_that_escapes_is_said(window):
+    black = LayeredMedium(layers=(Layer(n=1.0, mua_per_mm=100.0, thickness_mm=10.0),))
+    result = simulate(black, dataclasses.replace(SETTINGS, photons=500), device="cpu")
+    window.display_layers(display_layers(result, DisplayOptions()))
+    window.tabs.setCurrentIndex(3)
+    assert window.escape.hint == NOTHING
+    assert window.angle.hint == NOTHING
+
+
+def test_without_the_map_the_inside_says_so(window):
+    flat = simulate(MEDIUM, dataclasses.replace(SETTINGS, photons=500, absorption=False), device="cpu")
+    window.display_layers(display_layers(flat, DisplayOptions()))
+    for pane in (window.depth, window.radial):
+        assert pane.hint == NO_MAP
+    window.tabs.setCurrentIndex(3)
+    assert curves(window.escape)
+
+
+@pytest.mark.display
+def test_the_plots_are_docked_and_follow_the_picture(viewer, qtbot):
+    panel = add_panel(viewer)
+    run(qtbot, panel)
+    viewer.window._qt_window.show()
+    button(panel, "Plots…").click()
+    window = panel.plots.window
+    qtbot.waitUntil(window.isVisible)
+    dock = window.parentWidget()
+    assert isinstance(dock, QDockWidget)
+    assert dock.windowTitle() == TITLE
+    assert curves(window.depth)
+    panel.layers.display_box.set_quantity("absorbed")
+    settle(qtbot, panel)
+    assert "Absorbed / incident of a broad beam" in curves(window.depth)
+    dock.close()
+    button(panel, "Plots…").click()
+    assert panel.plots.window is window
+    assert window.isVisible()
+    panel.teardown()
+    assert panel.plots.window is None

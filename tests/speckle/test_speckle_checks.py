@@ -1,0 +1,103 @@
+"""The engine's own reference cases: they pass, and wrong contrast fails them."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.checks import run_check, run_speed
+from napari_gpubio.core.device import choose_device
+from napari_gpubio.speckle import checks, contrast
+from napari_gpubio.speckle.checks import contrast_directly
+from tests.speckle.reference import contrast_of
+
+CHECKS = [check for check in checks.CHECKS if not check.name.startswith("live")]  # which have tests of their own
+NAMES = [check.name for check in CHECKS]
+
+
+def named(name):
+    return CHECKS[NAMES.index(name)]
+
+
+def failed(check, device="cpu"):
+    return [row["quantity"] for row in run_check(check, choose_device(device)) if not row["passed"]]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=NAMES)
+def test_every_check_passes(check, device):
+    assert failed(check, device) == []
+
+
+def test_names_differ_and_sources_are_told():
+    assert len({check.name for check in checks.CHECKS}) == len(checks.CHECKS)
+    assert all(check.source for check in checks.CHECKS)
+    assert len({speed.name for speed in checks.SPEEDS}) == len(checks.SPEEDS)
+
+
+@pytest.mark.parametrize("name", ["exact sums", "sums of patterns", "autoregressive flow"])
+def test_contrast_without_the_unbiased_divisor_fails(monkeypatch, name):
+    def biased(frames, settings=None, **options):
+        maps = contrast(frames, settings, **options)
+        factor = np.float32(np.sqrt(1 - 1 / settings.samples) if name == "exact sums" else 0.97)
+        return dataclasses.replace(maps, contrast=maps.contrast * factor)
+
+    monkeypatch.setattr(checks, "contrast", biased)
+    assert failed(named(name))
+
+
+def test_single_precision_sums_fail(monkeypatch):
+    def rough(frame, settings, **options):
+        maps = contrast(frame, settings, **options)
+        means, squares = (
+            np.lib.stride_tricks.sliding_window_view(a, (settings.window,) * 2).mean((2, 3), dtype=np.float32)
+            for a in (frame.astype(np.float32), frame.astype(np.float32) ** 2)
+        )
+        n, r = settings.samples, settings.window // 2
+        k = maps.contrast.copy()
+        k[r:-r, r:-r] = np.sqrt(np.maximum((squares - means**2) * np.float32(n / (n - 1)), 0)) / means
+        return dataclasses.replace(maps, contrast=k)
+
+    monkeypatch.setattr(checks, "contrast", rough)
+    assert "K, K = 0.002 at 3500, 5 x 5" in failed(named("exact sums"))
+
+
+def test_the_direct_form_is_that_of_the_tests():
+    frames = np.random.default_rng(0).integers(1, 999, (5, 14, 15))
+    np.testing.assert_allclose(
+        contrast_directly(frames, 5, 2, 2), contrast_of(frames, 5, 2, 2)[:, 2:-2, 2:-2], rtol=1e-12
+    )
+
+
+def test_speeds_count_pixels(monkeypatch):
+    monkeypatch.setattr(checks, "FRAME_SHAPE", (20, 24))
+    monkeypatch.setattr(checks, "speckle_frames", lambda n: np.ones((n, 20, 24), np.uint16))
+    amounts = [run_speed(speed, choose_device("cpu"), repeats=1)["amount"] for speed in checks.SPEEDS]
+    assert amounts == [20 * 24, 20 * 24 * checks._STACK]
+
+
+COUNTING = """
+import json
+from napari_gpubio.core import jit
+from napari_gpubio.speckle.checks import WARMUPS
+counts = []
+for one in WARMUPS:
+    before = jit.compiled_functions()
+    one.run()
+    counts.append(jit.compiled_functions() - before)
+from napari_gpubio.speckle.kernels.contrast import windows
+from napari_gpubio.speckle.kernels.mesi import cpu
+kernels = windows.fill_rows, windows.sum_frames, windows.sum_samples, cpu.fit_pixels
+print(json.dumps([counts, [len(kernel.signatures) for kernel in kernels]]))
+"""
+
+
+def test_warm_ups_compile_what_they_list_and_each_kernel_once_for_a_type_of_frames(tmp_path):
+    fresh = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", COUNTING], env=fresh, capture_output=True, text=True, check=True)
+    counts, signatures = json.loads(done.stdout)
+    assert counts == [one.functions for one in checks.WARMUPS]
+    assert signatures == [2, 1, 1, 1]  # frames of 16 and of 8 bits
