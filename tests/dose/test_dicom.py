@@ -154,7 +154,7 @@ def test_names_that_repeat_are_told_apart(tmp_path):
     larger = [("CLOSED_PLANAR", at(circle(6.0, 32, (15, -14)), z)) for z in (34.0, 38.0)]
     found = read_rtstruct(save_structures(tmp_path / "s.dcm", [("PTV", CIRCLES), ("", []), ("PTV", larger)]))
     assert [structure.name for structure in found.structures] == ["PTV (1)", "structure 2", "PTV (3)"]
-    assert found.notes == ("2 structures are named 'PTV' and are told apart by their numbers",)
+    assert found.notes == ("2 structures are named 'PTV' and are distinguished by their numbers",)
     dose = read_rtdose(save_dose(tmp_path / "dose.dcm", PIXELS))
     result = dvh(dose, found.structures, device="cpu")
     assert result["PTV (3)"].volume_cc / result["PTV (1)"].volume_cc == pytest.approx(2.25, rel=1e-3)
@@ -268,7 +268,7 @@ def test_damage_beside_a_dose_is_noted(tmp_path):
     dose, _, labels = readers.read_layers(str(tmp_path))
     for layer in (dose, labels):
         (note,) = layer[1]["metadata"][KEY]["notes"]
-        assert note.startswith("slice.dcm cannot be read as DICOM (it ends before it says what it is)")
+        assert note.startswith("slice.dcm cannot be read as DICOM (it ends before its kind)")
 
 
 def test_a_damaged_file_alone_is_a_sentence(tmp_path):

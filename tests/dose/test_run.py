@@ -1,6 +1,7 @@
 """Runs: steps, stop, result; structures that leave the dose; what importing the engine loads."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -8,10 +9,11 @@ import threading
 import numpy as np
 import pytest
 
+from napari_gpubio.core import jit, warmup
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
 from napari_gpubio.dose import Dose, DvhSettings, contour_structure, dvh, dvh_steps
 from napari_gpubio.dose.structures import whole_grid
-from tests.dose.samples import PLANES, affine_of, at, circle, linear_dose, square, stack, uniform_dose
+from tests.dose.samples import PLANES, affine_of, at, circle, linear_dose, random_case, square, stack, uniform_dose
 from tests.runs import finished, stopped
 
 DOSE = linear_dose((0.2, 0.3, 0.4))
@@ -145,3 +147,21 @@ def test_without_pydicom_the_sentence_says_what_to_install(monkeypatch, tmp_path
     monkeypatch.setitem(sys.modules, "pydicom", None)
     with pytest.raises(InvalidInput, match="DICOM files need pydicom: python -m pip install pydicom"):
         read_rtdose(tmp_path / "dose.dcm")
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_the_number_of_threads_changes_nothing(monkeypatch, threads):
+    dose, structures = random_case(2)
+    fine = DvhSettings(spacing_mm=0.4)
+    expected = dvh(dose, structures, fine, device="cpu")
+    monkeypatch.setattr(jit, "thread_count", lambda: threads)
+    for found, own in zip(dvh(dose, structures, fine, device="cpu"), expected, strict=True):
+        assert found.doses.tolist() == own.doses.tolist()
+        assert found.volumes_cc.tolist() == own.volumes_cc.tolist()
+        assert (found.mean, found.outside_cc) == (own.mean, own.outside_cc)
+
+
+def test_compiling_ahead_compiles_what_the_warm_ups_say(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(warmup.command("dose"), capture_output=True, text=True, check=True, env=environment)
+    assert [int(line) for line in done.stdout.split()] == list(range(1, warmup.function_count("dose") + 1))
