@@ -46,7 +46,7 @@ def mm_per_unit(layer: Any) -> tuple[float, float, float]:
 
 
 def has_length_unit(layer: Any) -> bool:
-    """Whether a layer says how long its voxels are: ours do, others by a unit other than pixels."""
+    """Whether the lengths of a layer's voxels are known: always of ours, of others by a unit other than pixels."""
     return carried(layer, "affine") is not None or all(_is_length(unit) for unit in tuple(layer.units)[-3:])
 
 
@@ -88,7 +88,7 @@ def place_of(layer: Any) -> dict[str, Any]:
 
 
 def dose_layer(dose: Dose, name: str = "", **keywords: Any) -> LayerData:
-    """Return the image layer of a dose, which says its unit.
+    """Return the image layer of a dose, with its unit.
 
     Parameters
     ----------
@@ -99,10 +99,10 @@ def dose_layer(dose: Dose, name: str = "", **keywords: Any) -> LayerData:
     **keywords
         What else the layer is given; ``metadata`` is what it carries besides.
     """
-    told = {UNIT: dose.unit, "quantity": "dose", FRAME: dose.frame_of_reference}
-    metadata = {**told, **keywords.pop("metadata", {})}
-    look = {"colormap": "inferno", "contrast_limits": _limits(dose), **keywords}
-    return volume_layer(dose.values, dose.affine, name or dose.name or "dose", metadata=metadata, **look)
+    own = {UNIT: dose.unit, "quantity": "dose", FRAME: dose.frame_of_reference}
+    metadata = {**own, **keywords.pop("metadata", {})}
+    display = {"colormap": "inferno", "contrast_limits": _limits(dose), **keywords}
+    return volume_layer(dose.values, dose.affine, name or dose.name or "dose", metadata=metadata, **display)
 
 
 def _limits(dose: Dose) -> tuple[float, float]:
@@ -111,9 +111,9 @@ def _limits(dose: Dose) -> tuple[float, float]:
 
 
 def unit_of(layer: Any) -> str:
-    """Return the unit of its values that a layer's metadata tell, or an empty text: it is not guessed."""
-    told = carried(layer, UNIT) or layer.metadata.get(UNIT)
-    return str(told).strip() if told else ""
+    """Return the unit of a layer's values from its metadata, or an empty text: it is not guessed."""
+    unit = carried(layer, UNIT) or layer.metadata.get(UNIT)
+    return str(unit).strip() if unit else ""
 
 
 def dose_of(layer: Any, unit: str, *, frame: int | None = None) -> Dose:
@@ -167,7 +167,7 @@ def _stored_volume(layer: Any, frame: int | None) -> Array:
 def labels_layer(
     structures: LabelStructures, name: str, colors: Mapping[int, Color] | None = None, **keywords: Any
 ) -> LayerData:
-    """Return the labels layer of structures, which says their names.
+    """Return the labels layer of structures, with their names.
 
     Parameters
     ----------
@@ -190,9 +190,9 @@ def labels_layer(
 
 def structure_names(layer: Any) -> dict[int, str]:
     """Return the names that a labels layer gives its labels: in its metadata, or in its table of features."""
-    told = carried(layer, STRUCTURES) or layer.metadata.get(STRUCTURES)
-    if isinstance(told, Mapping):
-        return {int(label): str(name) for label, name in told.items()}
+    names = carried(layer, STRUCTURES) or layer.metadata.get(STRUCTURES)
+    if isinstance(names, Mapping):
+        return {int(label): str(name) for label, name in names.items()}
     table = getattr(layer, "features", None)
     column = next((c for c in NAMED_BY if table is not None and c in table and "index" in table), None)
     if column is None or table is None:
@@ -201,7 +201,7 @@ def structure_names(layer: Any) -> dict[int, str]:
 
 
 def labels_of(layer: Any) -> LabelStructures:
-    """Return the structures of a labels layer: every label that occurs, named as the layer says or ``label 1``.
+    """Return the structures of a labels layer: every label that occurs, named as in the layer or ``label 1``.
 
     Raises
     ------
@@ -233,7 +233,7 @@ def contours_layer(structures: Sequence[ContourStructure], dose: Dose, name: str
     **keywords
         What else the layer is given; ``metadata`` is what it carries besides.
     """
-    told = {STRUCTURES: [one.name for one in structures], FRAME: _common_frame(structures)}
+    own = {STRUCTURES: [one.name for one in structures], FRAME: _common_frame(structures)}
     loops, names, colors = [], [], []
     for structure in structures:
         for plane in structure.planes:
@@ -253,7 +253,7 @@ def contours_layer(structures: Sequence[ContourStructure], dose: Dose, name: str
             "features": {NAMED_BY[0]: names},
             "affine": world_layer_affine(dose.affine, dose.values.shape),
             "axis_labels": AXES,
-            "metadata": {KEY: {**told, **keywords.pop("metadata", {})}},
+            "metadata": {KEY: {**own, **keywords.pop("metadata", {})}},
             **keywords,
         },
         "shapes",
@@ -261,7 +261,7 @@ def contours_layer(structures: Sequence[ContourStructure], dose: Dose, name: str
 
 
 def _common_frame(structures: Sequence[ContourStructure]) -> str:
-    """The frame of reference of all structures, or none if they differ or do not tell."""
+    """The frame of reference of all structures, or none if they differ or have none."""
     frames = {structure.frame_of_reference for structure in structures}
     return frames.pop() if len(frames) == 1 else ""
 
@@ -332,7 +332,7 @@ def _data_to_world(layer: Any) -> Array:
 
 
 def shape_names(layer: Any) -> list[str]:
-    """Return the structure of each shape: what its table says, or the layer's name."""
+    """Return the structure of each shape: from its table, or the layer's name."""
     table = getattr(layer, "features", None)
     column = next((c for c in NAMED_BY if table is not None and c in table), None)
     if column is None or table is None:

@@ -40,7 +40,7 @@ class CtImage:
     affine
         Voxel centers to world mm (RAS), 4 x 4.
     frame_of_reference
-        What the coordinates refer to (a DICOM UID), where the files tell it.
+        What the coordinates refer to (a DICOM UID), where the files have it.
     name
         Of the series or of the folder.
     """
@@ -98,7 +98,7 @@ def ct_files(folder: Path) -> list[Path]:
 
 
 def refuse_damaged(damaged: Sequence[str], name: str) -> None:
-    """Refuse a series beside which files lie that cannot be read; they are told by sentences."""
+    """Refuse a series beside which there are files that cannot be read."""
     if damaged:
         more = f" ({len(damaged) - 1} more files cannot either)" if len(damaged) > 1 else ""
         raise InvalidInput(
@@ -109,8 +109,8 @@ def refuse_damaged(damaged: Sequence[str], name: str) -> None:
 def _one_series(slices: list[Any], series: str | None, name: str) -> list[Any]:
     counts = Counter(text_of(one, "SeriesInstanceUID", name) for one in slices)
     if series is None and len(counts) > 1:
-        told = ", ".join(f"{uid or 'without a number'} ({count} slices)" for uid, count in counts.items())
-        raise InvalidInput(f"{name} holds {len(counts)} CT series: {told}; say which one with series=")
+        known = ", ".join(f"{uid or 'without a number'} ({count} slices)" for uid, count in counts.items())
+        raise InvalidInput(f"{name} holds {len(counts)} CT series: {known}; choose one with series=")
     chosen = [one for one in slices if series in (None, text_of(one, "SeriesInstanceUID", name))]
     if not chosen:
         raise InvalidInput(
@@ -148,7 +148,7 @@ def _common_axes(slices: list[Any], name: str) -> Array:
 
 
 def _slice_distance(corners: Array, axes: Array, slices: list[Any], name: str) -> float:
-    """From one slice to the next along the normal, mm, or why that cannot be said."""
+    """From one slice to the next along the normal, mm, or InvalidInput."""
     if len(corners) == 1:
         thickness = float(numbers(slices[0], "SliceThickness", name, 1)[0])
         if not thickness > 0:

@@ -69,13 +69,13 @@ def read_dataset(path: str | Path, modality: str) -> Any:
         If the file is missing, damaged, no DICOM, or of another kind.
     """
     path, library = existing_file(path), pydicom()
-    wanted = f"give {'a' if modality == 'CT' else 'an'} {modality} file"
+    advice = f"give {'a' if modality == 'CT' else 'an'} {modality} file"
     dataset = _parsed(path, lambda: library.dcmread(path, force=True))
     found, kind = text_of(dataset, "Modality", path.name), text_of(dataset, "SOPClassUID", path.name)
     if not found and not kind:
-        raise InvalidInput(f"{path.name} is no DICOM file; {wanted}")
+        raise InvalidInput(f"{path.name} is no DICOM file; {advice}")
     if modality not in (found, _name_of(kind)):
-        raise InvalidInput(f"{path.name} is a DICOM file of kind {found or kind}; {wanted}")
+        raise InvalidInput(f"{path.name} is a DICOM file of kind {found or kind}; {advice}")
     return dataset
 
 
@@ -113,7 +113,7 @@ def modality_of(path: Path) -> str:
         return modality or _name_of(kind)
     if stored == _DICOMDIR or (kind == stored and library.uid.UID(kind).name != kind):  # which have no modality
         return ""
-    raise _unreadable(path, "it ends before it says what it is")
+    raise _unreadable(path, "it ends before its kind")
 
 
 def seems_dicom(path: Path) -> bool:

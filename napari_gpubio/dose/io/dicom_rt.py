@@ -44,13 +44,13 @@ def read_rtdose(path: str | Path, *, unit: str | None = None) -> Dose:
     path
         The file, uncompressed, deflated or run-length encoded.
     unit
-        Where the file says that its doses are relative, what they are then, for instance ``"%"``.
+        Where the file has relative doses, what they are then, for instance ``"%"``.
 
     Raises
     ------
     InvalidInput
         If the file is missing, damaged, of another kind, without a dose grid or its scaling, in frames that are not
-        evenly spaced, or in relative units that are not told.
+        evenly spaced, or in relative units that are not given.
     """
     name = Path(path).name
     dataset = read_dataset(path, "RTDOSE")
@@ -128,7 +128,7 @@ class DoseReference:
     structure
         Number of the structure in the RTSTRUCT file, where one is named.
     prescription_gy
-        Prescribed to the target, in all fractions; None where the file does not tell.
+        Prescribed to the target, in all fractions; None where it is not in the file.
     """
 
     description: str
@@ -149,9 +149,9 @@ class Plan:
     references
         In the order of the file.
     fractions
-        Planned ones in all fraction groups; None where the file does not tell.
+        Planned ones in all fraction groups; None where it is not in the file.
     beams_gy
-        What all beams give in all fractions at their points; None where the file does not tell.
+        What all beams give in all fractions at their points; None where it is not in the file.
     """
 
     label: str
@@ -185,11 +185,11 @@ def read_rtplan(path: str | Path) -> Plan:
     dataset = read_dataset(path, "RTPLAN")
     groups = items_of(dataset, "FractionGroupSequence", name)
     counts = [_count(group, name) for group in groups]
-    told = [count for count in counts if count is not None]
+    planned = [count for count in counts if count is not None]
     return Plan(
         label=text_of(dataset, "RTPlanLabel", name) or name,
         references=tuple(_reference(item, name) for item in items_of(dataset, "DoseReferenceSequence", name)),
-        fractions=sum(told) if told else None,
+        fractions=sum(planned) if planned else None,
         beams_gy=_beams_gy(groups, counts, name),
     )
 
@@ -298,7 +298,7 @@ def _labels(rois: list[Any], numbers_of: list[int], name: str) -> tuple[list[str
         f"{label} ({number})" if counts[label] > 1 else label for number, label in zip(numbers_of, given, strict=True)
     ]
     return labels, [
-        f"{count} structures are named {label!r} and are told apart by their numbers"
+        f"{count} structures are named {label!r} and are distinguished by their numbers"
         for label, count in counts.items()
         if count > 1
     ]

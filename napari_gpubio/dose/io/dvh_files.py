@@ -38,7 +38,7 @@ def read_dvh_sequence(path: str | Path, names: Mapping[int, str] | None = None) 
     ------
     InvalidInput
         If the file is missing, damaged, of another kind, or holds no histogram, or one in % of volume, from which
-        its volume in cc cannot be told.
+        its volume in cc cannot be computed.
     """
     name = Path(path).name
     dataset = read_dataset(path, "RTDOSE")
@@ -95,7 +95,7 @@ def write_dvh_sequence(
     path
         The new file.
     dvhs
-        In Gy; those without volume are left out, which DICOM cannot tell.
+        In Gy; those without volume are left out, which DICOM cannot express.
     numbers_of
         Number of each structure by its name, as in the RTSTRUCT file.
     source
@@ -192,7 +192,7 @@ def write_metrics_csv(
 ) -> None:
     """Write a table with a row for each structure and a column for each metric.
 
-    A cell without a value says why: ``not evaluated: 'Heart' has 5 cc, less than D9cc[Gy] asks for``.
+    A cell without a value has the reason: ``not evaluated: 'Heart' has 5 cc, less than D9cc[Gy] needs``.
 
     Parameters
     ----------
@@ -230,13 +230,13 @@ def write_json(path: str | Path, result: DvhResult) -> None:
     InvalidInput
         If the file cannot be written.
     """
-    told = {
+    written = {
         "parameters": dict(result.parameters),
         "complete": result.complete,
         "structures": [_described(dvh) for dvh in result],
     }
     with atomic_write(path) as part:
-        part.write_text(json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+        part.write_text(json.dumps(written, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def read_json(path: str | Path) -> DvhResult:
@@ -249,10 +249,10 @@ def read_json(path: str | Path) -> DvhResult:
     """
     file = existing_file(path)
     try:
-        told = json.loads(file.read_text(encoding="utf-8"))
-        dvhs = tuple(_read_described(one) for one in _field(told, "structures", list))
-        complete = _field(told, "complete", bool)
-        return DvhResult(dvhs=dvhs, parameters=_field(told, "parameters", dict), complete=complete)
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        dvhs = tuple(_read_described(one) for one in _field(stored, "structures", list))
+        complete = _field(stored, "complete", bool)
+        return DvhResult(dvhs=dvhs, parameters=_field(stored, "parameters", dict), complete=complete)
     except ValueError as error:  # also of json and of the encoding
         raise InvalidInput(f"{file.name} holds no histograms ({error}); give a file that write_json made") from error
 
@@ -288,18 +288,18 @@ def _curve_through(name: str, points: Sequence[tuple[float, float, str]]) -> Dvh
     return Dvh(name=name, unit=points[0][2], doses=doses, volumes_cc=volumes, mean=mean)
 
 
-def _field(told: Any, name: str, *kinds: type) -> Any:
+def _field(stored: Any, name: str, *kinds: type) -> Any:
     """A field of an object in JSON; ValueError if it is missing or of another kind."""
-    if not isinstance(told, dict) or name not in told:
+    if not isinstance(stored, dict) or name not in stored:
         raise ValueError(f"no {name!r}")
-    value = told[name]
+    value = stored[name]
     if not isinstance(value, kinds):
         raise ValueError(f"{name!r} is {type(value).__name__}")
     return value
 
 
-def _numbers(told: Any, name: str) -> Array:
-    array = np.array(_field(told, name, list))
+def _numbers(stored: Any, name: str) -> Array:
+    array = np.array(_field(stored, name, list))
     if array.dtype.kind not in "if" and array.size:
         raise ValueError(f"{name!r} holds no numbers")
     return array.astype(np.float64)
@@ -312,24 +312,24 @@ def _rgb(color: list[Any]) -> tuple[int, int, int]:
     return red, green, blue
 
 
-def _read_described(told: Any) -> Dvh:
+def _read_described(stored: Any) -> Dvh:
     number, nothing = (int, float), type(None)
-    mean, color = _field(told, "mean", *number, nothing), _field(told, "color", list, nothing)
-    doses, volumes = _numbers(told, "doses"), _numbers(told, "volumes_cc")
+    mean, color = _field(stored, "mean", *number, nothing), _field(stored, "color", list, nothing)
+    doses, volumes = _numbers(stored, "doses"), _numbers(stored, "volumes_cc")
     if doses.ndim != 1 or doses.shape != volumes.shape:
         raise ValueError(f"{doses.shape} doses and {volumes.shape} volumes")
     return Dvh(
-        name=_field(told, "name", str),
-        unit=_field(told, "unit", str),
+        name=_field(stored, "name", str),
+        unit=_field(stored, "unit", str),
         doses=doses,
         volumes_cc=volumes,
         mean=math.nan if mean is None else mean,
-        outside_cc=_field(told, "outside_cc", *number),
-        outside=_field(told, "outside", str),
+        outside_cc=_field(stored, "outside_cc", *number),
+        outside=_field(stored, "outside", str),
         color=None if color is None else _rgb(color),
-        spacing_mm=_field(told, "spacing_mm", *number),
-        resolution_cc=_field(told, "resolution_cc", *number),
-        notes=tuple(map(str, _field(told, "notes", list))),
+        spacing_mm=_field(stored, "spacing_mm", *number),
+        resolution_cc=_field(stored, "resolution_cc", *number),
+        notes=tuple(map(str, _field(stored, "notes", list))),
     )
 
 

@@ -131,8 +131,8 @@ def fill_inside(start: int, stop: int, origins: Array, step: float, edges: Any, 
 
 
 @kernel
-def fill_doses(start: int, stop: int, values: Array, matrix: Array, labels: Array, wanted: Array, out: Array) -> None:
-    """Fill slices ``start`` to ``stop`` with the dose at voxels of wanted labels; NaN elsewhere and outside the dose.
+def fill_doses(start: int, stop: int, values: Array, matrix: Array, labels: Array, chosen: Array, out: Array) -> None:
+    """Fill slices ``start`` to ``stop`` with the dose at voxels of chosen labels; NaN elsewhere and outside the dose.
 
     Parameters
     ----------
@@ -144,8 +144,8 @@ def fill_doses(start: int, stop: int, values: Array, matrix: Array, labels: Arra
         Index of a voxel to index of the dose, 4 x 4.
     labels, out
         Shape (A, B, C), unsigned integers and float32.
-    wanted
-        Of each label whether it is wanted, shape (L,), bool; larger labels are not.
+    chosen
+        Of each label whether it is chosen, shape (L,), bool; larger labels are not.
     """
     nx, ny, nz = values.shape
     for a in range(start, stop):
@@ -153,7 +153,7 @@ def fill_doses(start: int, stop: int, values: Array, matrix: Array, labels: Arra
             for c in range(out.shape[2]):
                 out[a, b, c] = np.nan
                 label = np.int64(labels[a, b, c])
-                if label >= len(wanted) or not wanted[label]:
+                if label >= len(chosen) or not chosen[label]:
                     continue
                 x = matrix[0, 0] * a + matrix[0, 1] * b + matrix[0, 2] * c + matrix[0, 3]
                 y = matrix[1, 0] * a + matrix[1, 1] * b + matrix[1, 2] * c + matrix[1, 3]

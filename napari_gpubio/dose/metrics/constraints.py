@@ -55,7 +55,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstraintResult:
-    """What became of a constraint.
+    """The result of a constraint.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def evaluate_constraints(
     reference_dose: float | None = None,
     everything: Dvh | None = None,
 ) -> tuple[ConstraintResult, ...]:
-    """Hold histograms against constraints. What cannot be evaluated does not pass, and says why.
+    """Evaluate constraints on histograms. What cannot be evaluated does not pass, and has a reason.
 
     Parameters
     ----------
@@ -184,17 +184,17 @@ def evaluate_constraints(
         Histogram of all that is irradiated, see `napari_gpubio.dose.metrics.Metric.of`.
     """
     known = tuple(dvhs)
-    return tuple(_verdict(constraint, known, reference_dose, everything) for constraint in constraints)
+    return tuple(_evaluate(constraint, known, reference_dose, everything) for constraint in constraints)
 
 
-def _verdict(
+def _evaluate(
     constraint: Constraint, dvhs: Sequence[Dvh], reference_dose: float | None, everything: Dvh | None
 ) -> ConstraintResult:
     def not_evaluated(reason: str) -> ConstraintResult:
         return ConstraintResult(constraint=constraint, status=NOT_EVALUATED, reason=reason)
 
-    wanted = constraint.structure.casefold()
-    matching = [dvh for dvh in dvhs if dvh.name.casefold() == wanted]
+    name = constraint.structure.casefold()
+    matching = [dvh for dvh in dvhs if dvh.name.casefold() == name]
     if len(matching) != 1:
         return not_evaluated(f"{len(matching) or 'no'} structures are named {constraint.structure!r}")
     (dvh,) = matching
@@ -216,7 +216,7 @@ class Difference:
     name
         Of the structure.
     first, second
-        Metrics of both, in the order that was asked for.
+        Metrics of both, in the order in which they were given.
     largest_percent
         Largest distance of the curves in % of volume: second minus first.
     at_dose

@@ -45,7 +45,7 @@ class Dvh:
     mean
         Mean dose, NaN for a structure without volume.
     outside_cc
-        Volume of the structure outside the dose grid; whether it is part of the curve is told by ``outside``.
+        Volume of the structure outside the dose grid; ``outside`` says whether it is part of the curve.
     outside
         How that volume is treated, see `napari_gpubio.dose.settings.DvhSettings`.
     color
@@ -92,33 +92,33 @@ class Dvh:
 
     def volume_at(self, dose: npt.ArrayLike) -> Any:
         """Volume that receives at least a dose, cc; same shape as ``dose``."""
-        wanted = np.asarray(dose, np.float64)
+        given = np.asarray(dose, np.float64)
         if self.is_empty:
-            return np.zeros(wanted.shape)[()]
-        here = np.clip(np.searchsorted(self.doses, wanted, side="left"), 1, len(self.doses) - 1)  # the first not below
+            return np.zeros(given.shape)[()]
+        here = np.clip(np.searchsorted(self.doses, given, side="left"), 1, len(self.doses) - 1)  # the first not below
         low, high = self.doses[here - 1], self.doses[here]
-        share = (wanted - low) / np.where(high > low, high - low, 1.0)
+        share = (given - low) / np.where(high > low, high - low, 1.0)
         inner = self.volumes_cc[here - 1] + share * (self.volumes_cc[here] - self.volumes_cc[here - 1])
-        inner = np.where(wanted == high, self.volumes_cc[here], inner)
-        return np.where(wanted <= self.least, self.volume_cc, np.where(wanted > self.largest, 0.0, inner))[()]
+        inner = np.where(given == high, self.volumes_cc[here], inner)
+        return np.where(given <= self.least, self.volume_cc, np.where(given > self.largest, 0.0, inner))[()]
 
     def dose_at(self, volume_cc: npt.ArrayLike) -> Any:
         """Least dose in the hottest part of a volume in cc (D_x): the largest dose that so much volume receives.
 
         NaN for more volume than there is.
         """
-        wanted = np.asarray(volume_cc, np.float64)
+        given = np.asarray(volume_cc, np.float64)
         if self.is_empty:
-            return np.full(wanted.shape, np.nan)[()]
-        last = np.searchsorted(-self.volumes_cc, -wanted, side="right") - 1  # the last point with so much volume
+            return np.full(given.shape, np.nan)[()]
+        last = np.searchsorted(-self.volumes_cc, -given, side="right") - 1  # the last point with so much volume
         here = np.clip(last, 0, len(self.doses) - 2) if len(self.doses) > 1 else np.zeros_like(last)
         after = np.minimum(here + 1, len(self.doses) - 1)
         drop = self.volumes_cc[here] - self.volumes_cc[after]
-        share = np.clip((self.volumes_cc[here] - wanted) / np.where(drop > 0, drop, 1.0), 0.0, 1.0)
+        share = np.clip((self.volumes_cc[here] - given) / np.where(drop > 0, drop, 1.0), 0.0, 1.0)
         found = self.doses[here] + share * (self.doses[after] - self.doses[here])
         found = np.where(last >= len(self.doses) - 1, self.largest, found)
         tolerance = 1e-9 * self.volume_cc
-        return np.where(wanted > self.volume_cc + tolerance, np.nan, np.where(last < 0, self.least, found))[()]
+        return np.where(given > self.volume_cc + tolerance, np.nan, np.where(last < 0, self.least, found))[()]
 
     def dose_at_percent(self, percent: npt.ArrayLike) -> Any:
         """D_x%: dose that x % of the volume receive at least."""

@@ -20,7 +20,7 @@ _DOSES: dict[str, Callable[[Dvh], float]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """What is asked of a histogram; made by `napari_gpubio.dose.metrics.parse_metric`.
+    """What is read off a histogram; made by `napari_gpubio.dose.metrics.parse_metric`.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class Metric:
         ``"D"``, ``"DC"``, ``"V"``, ``"CV"``, or ``"Mean"``, ``"Min"``, ``"Max"``, ``"Median"``, ``"Volume"``, or the
         name of a `napari_gpubio.dose.metrics.models.Model`.
     value, value_unit
-        Volume at which a dose is asked for, or dose at which a volume is; % of the volume or of the reference dose.
+        Volume at which a dose is read, or dose at which a volume is; % of the volume or of the reference dose.
     end
         End of a band of doses, in the same unit; None: no band.
     unit
@@ -50,13 +50,13 @@ class Metric:
     def __str__(self) -> str:
         at = f"{plain(self.value)}{self.value_unit}" if self.value_unit else ""
         band = f"-{plain(self.end)}{self.value_unit}" if self.end is not None else ""
-        told = [str(one) for one in (self.inner, *self.given) if one is not None]
-        named = f"({', '.join(told)})" if told else ""
+        given = [str(one) for one in (self.inner, *self.given) if one is not None]
+        named = f"({', '.join(given)})" if given else ""
         return f"{self.kind}{at}{band}{named}{f'[{self.unit}]' if self.unit and self.inner is None else ''}"
 
     @property
     def needs_everything(self) -> bool:
-        """Whether it is told only with the histogram of all that is irradiated."""
+        """Whether it needs the histogram of all that is irradiated."""
         return self._model is not None and self._model.of_plan is not None
 
     @property
@@ -68,7 +68,7 @@ class Metric:
 
     @property
     def target(self) -> str:
-        """The one structure it is told of, or nothing."""
+        """The one structure that it is for, or nothing."""
         return next((one.text for one in self.given if one.name == TARGET), "")
 
     def in_unit(self, unit: str) -> "Metric":
@@ -79,7 +79,7 @@ class Metric:
     def of(self, dvh: Dvh, reference_dose: float | None = None, *, everything: Dvh | None = None) -> float:
         """Read the metric off a histogram; NaN if it has no value.
 
-        That is so if the structure is empty, smaller than a volume that is asked for, or another than the target.
+        That is so if the structure is empty, smaller than the metric's volume, or another than the target.
 
         Parameters
         ----------
@@ -93,7 +93,7 @@ class Metric:
         Raises
         ------
         InvalidInput
-            If the units do not go together, or % of dose are asked for without a reference, or ``everything`` is
+            If the units do not go together, or % of dose come without a reference, or ``everything`` is
             missing.
         """
         if self._model is not None:
@@ -104,8 +104,8 @@ class Metric:
             return self._as_dose(dvh, _DOSES[self.kind](dvh), reference_dose)
         if self.kind in ("D", "DC"):
             volume = self._volume_cc(dvh)
-            wanted = volume if self.kind == "D" else dvh.volume_cc - volume
-            return self._as_dose(dvh, float(dvh.dose_at(wanted)) if wanted >= 0 else float("nan"), reference_dose)
+            volume_cc = volume if self.kind == "D" else dvh.volume_cc - volume
+            return self._as_dose(dvh, float(dvh.dose_at(volume_cc)) if volume_cc >= 0 else float("nan"), reference_dose)
         return self._as_volume(dvh, self._volume_at_doses(dvh, reference_dose))
 
     # -- of volumes and doses -------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ def _in_gray(dvh: Dvh) -> Dvh:
     """The histogram in Gy, if its unit is a multiple of it."""
     try:
         factor = dose_factor(dvh.unit, "Gy")
-    except InvalidInput:  # the model says what it needs
+    except InvalidInput:  # the model's error names what it needs
         return dvh
     return dvh if dvh.unit == "Gy" else dataclasses.replace(dvh.scaled(factor), unit="Gy")
 
@@ -184,7 +184,7 @@ def _dose_scale(dvh: Dvh, unit: str, reference_dose: float | None, what: str) ->
         try:
             return dose_factor(unit, dvh.unit)
         except InvalidInput:  # which speaks of the other direction
-            raise InvalidInput(f"{what} asks for {unit} and the dose is in {dvh.unit}; use {dvh.unit}") from None
+            raise InvalidInput(f"{what} is in {unit} and the dose is in {dvh.unit}; use {dvh.unit}") from None
     if reference_dose is None or not reference_dose > 0:
         raise InvalidInput(f"{what} is in % of the prescription; give it (reference_dose) in {dvh.unit}")
     return 0.01 * reference_dose
@@ -201,7 +201,7 @@ class MetricValue:
     reason
         Why there is none.
     is_refused
-        Whether the question cannot be asked so: its unit is another one, or something that it needs is missing.
+        Whether it cannot be evaluated at all: its unit is another one, or something that it needs is missing.
     """
 
     value: float = math.nan
@@ -220,7 +220,7 @@ class MetricValue:
 def evaluate_metric(
     metric: Metric, dvh: Dvh, reference_dose: float | None = None, *, everything: Dvh | None = None
 ) -> MetricValue:
-    """Read a metric off a histogram; what `napari_gpubio.dose.metrics.Metric.of` refuses is told in the answer.
+    """Read a metric off a histogram; what `napari_gpubio.dose.metrics.Metric.of` refuses becomes the reason.
 
     Examples
     --------
@@ -231,7 +231,7 @@ def evaluate_metric(
     >>> print(evaluate_metric(parse_metric("D50%[Gy]"), heart))
     10
     >>> print(evaluate_metric(parse_metric("D9cc[Gy]"), heart))
-    not evaluated: 'Heart' has 5 cc, less than D9cc[Gy] asks for
+    not evaluated: 'Heart' has 5 cc, less than D9cc[Gy] needs
     """
     try:
         value = metric.of(dvh, reference_dose, everything=everything)
@@ -249,4 +249,4 @@ def _why_not(metric: Metric, dvh: Dvh) -> str:
         return "no volume has the prescription"
     if "HI" in (metric.kind, metric.inner.kind if metric.inner else ""):
         return f"D50% of {dvh.name!r} is 0"
-    return f"{dvh.name!r} has {dvh.volume_cc:.4g} cc, less than {metric} asks for"
+    return f"{dvh.name!r} has {dvh.volume_cc:.4g} cc, less than {metric} needs"

@@ -29,7 +29,7 @@ _ALPHA_BETA = Parameter(
 )
 _FRACTIONS = Parameter(name="fractions", kind=WHOLE, example="30", words="equal ones")
 _OF_PLAN = (
-    Parameter(name=TARGET, kind=NAME, example="PTV", words="the one structure it is told of", needed=False),
+    Parameter(name=TARGET, kind=NAME, example="PTV", words="the one structure that it is for", needed=False),
     Parameter(name=PRESCRIPTION, kind=DOSE, example="60Gy", words="instead of the plan's", needed=False),
 )
 _AMBIGUOUS = {"ci": "Paddick CI or RTOG CI", "eud": "gEUD"}
@@ -250,7 +250,7 @@ class Model:
     asks_dose
         Whether the answer is a dose; others are numbers.
     is_share
-        Whether the answer is a probability, 0 to 1, which can be asked for in %.
+        Whether the answer is a probability, 0 to 1, which can be given in %.
     value
         The answer for a histogram, from the parameters by name.
     changed
@@ -281,8 +281,8 @@ class Model:
 
     def _written(self, shown: Sequence[Parameter]) -> str:
         inner = ["D2cc[Gy]"] if self.changed is not None else []
-        told = ", ".join([*inner, *(f"{one.name}={one.example}" for one in shown)])
-        return f"{self.name}({told})" if told else self.name
+        written = ", ".join([*inner, *(f"{one.name}={one.example}" for one in shown)])
+        return f"{self.name}({written})" if written else self.name
 
 
 _ALL = (
@@ -291,38 +291,38 @@ _ALL = (
         words="generalized equivalent uniform dose",
         parameters=(_A,),
         asks_dose=True,
-        value=lambda dvh, told: generalized_eud(dvh, told["a"]),
+        value=lambda dvh, values: generalized_eud(dvh, values["a"]),
     ),
     Model(
         name="EQD2",
         words="a metric of the dose in 2 Gy fractions",
         parameters=(_ALPHA_BETA, _FRACTIONS),
-        changed=lambda dvh, told: eqd2(dvh, fractions=int(told["fractions"]), alpha_beta=told["alpha_beta"]),
+        changed=lambda dvh, values: eqd2(dvh, fractions=int(values["fractions"]), alpha_beta=values["alpha_beta"]),
     ),
     Model(
         name="BED",
         words="a metric of the biologically effective dose",
         parameters=(_ALPHA_BETA, _FRACTIONS),
-        changed=lambda dvh, told: bed(dvh, fractions=int(told["fractions"]), alpha_beta=told["alpha_beta"]),
+        changed=lambda dvh, values: bed(dvh, fractions=int(values["fractions"]), alpha_beta=values["alpha_beta"]),
     ),
     Model(
         name="NTCP",
         words="complication probability, Lyman-Kutcher-Burman",
         parameters=(_N, _M, _TD50),
         is_share=True,
-        value=lambda dvh, told: lkb_ntcp(dvh, n=told["n"], m=told["m"], td50=told["TD50"]),
+        value=lambda dvh, values: lkb_ntcp(dvh, n=values["n"], m=values["m"], td50=values["TD50"]),
     ),
     Model(
         name="TCP",
         words="tumor control probability, Niemierko",
         parameters=(_TCD50, _GAMMA50, _A_OF_TUMOUR),
         is_share=True,
-        value=lambda dvh, told: niemierko_tcp(dvh, a=told["a"], tcd50=told["TCD50"], gamma50=told["gamma50"]),
+        value=lambda dvh, values: niemierko_tcp(dvh, a=values["a"], tcd50=values["TCD50"], gamma50=values["gamma50"]),
     ),
     Model(
         name="HI",
         words="homogeneity index of a target, ICRU 83",
-        value=lambda dvh, told: homogeneity_index(dvh),  # noqa: ARG005 - as of the others
+        value=lambda dvh, values: homogeneity_index(dvh),  # noqa: ARG005 - as of the others
     ),
     Model(
         name="Paddick CI",
@@ -350,8 +350,8 @@ MODELS: Mapping[str, Model] = {model.name: model for model in _ALL}
 
 def model_named(name: str) -> Model | None:
     """The model with a name or alias; letter case does not matter."""
-    wanted = " ".join(name.split()).casefold()
-    return next((m for m in _ALL if wanted in (one.casefold() for one in (m.name, *m.aliases))), None)
+    given = " ".join(name.split()).casefold()
+    return next((m for m in _ALL if given in (one.casefold() for one in (m.name, *m.aliases))), None)
 
 
 def clearer_name(name: str) -> str:

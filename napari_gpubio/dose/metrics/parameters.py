@@ -46,7 +46,7 @@ def volume_factor(unit: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """What a metric has to be told.
+    """A parameter of a metric.
 
     Parameters
     ----------
@@ -98,8 +98,8 @@ class Given:
     text: str = ""
 
     def __str__(self) -> str:
-        told = _quoted(self.text) if self.text else f"{plain(self.value)}{self.unit}"
-        return f"{self.name}={told}"
+        value = _quoted(self.text) if self.text else f"{plain(self.value)}{self.unit}"
+        return f"{self.name}={value}"
 
 
 def plain(value: float) -> str:

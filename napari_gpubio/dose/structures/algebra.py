@@ -147,13 +147,15 @@ def margin(region: Region, mm: float | Sequence[float], name: str = "", *, clip:
         If the margin is no length, has both signs, or does not fit on the grid.
     """
     lengths = _lengths(mm, region.name)
-    told = name or f"{region.name} {'+' if lengths.max() > 0 else '-'} {np.abs(lengths).max():g} mm"
+    named = name or f"{region.name} {'+' if lengths.max() > 0 else '-'} {np.abs(lengths).max():g} mm"
     reach = np.ceil(np.abs(lengths) / voxel_sizes_mm(region.affine)).astype(int) + 1
     padded = _moved(np.pad(region.mask, [(n, n) for n in reach]), lengths, region, reach)
     mask = padded[tuple(slice(n, -n) for n in reach)]
     if not clip and (lost := int(np.count_nonzero(padded)) - int(np.count_nonzero(mask))):
-        raise InvalidInput(f"{told!r} has {lost} voxels outside the grid; give room_mm, or cut them off with clip=True")
-    return Region(name=told, mask=np.ascontiguousarray(mask), affine=region.affine)
+        raise InvalidInput(
+            f"{named!r} has {lost} voxels outside the grid; give room_mm, or cut them off with clip=True"
+        )
+    return Region(name=named, mask=np.ascontiguousarray(mask), affine=region.affine)
 
 
 def _lengths(mm: float | Sequence[float], name: str) -> Array:

@@ -154,7 +154,7 @@ class ContourStructure:
     frame
         Plane coordinates (x, y, position), mm, to world mm: orthonormal, 4 x 4.
     thickness_mm
-        Distance between slices, needed for a structure of a single plane; otherwise the planes tell it.
+        Distance between slices, needed for a structure of a single plane; otherwise it follows from the planes.
     color
         Red, green, blue, 0 to 255, where it is known.
     frame_of_reference

@@ -44,7 +44,7 @@ def usual_distance_mm(structure: ContourStructure) -> float:
         return float(np.median(np.diff(positions)))
     if structure.thickness_mm is None:
         raise InvalidInput(
-            f"{structure.name!r} has contours in a single plane, which does not tell how thick it is; give thickness_mm"
+            f"{structure.name!r} has contours in a single plane, whose thickness is not known; give thickness_mm"
         )
     return structure.thickness_mm
 

@@ -87,7 +87,7 @@ def label_structures(
         As `inside`, or if there are too many structures.
     """
     if len(structures) > _MOST_LABELS:
-        raise InvalidInput(f"{len(structures)} structures are more than labels can tell apart ({_MOST_LABELS})")
+        raise InvalidInput(f"{len(structures)} structures are more than there are labels ({_MOST_LABELS})")
     labels = np.zeros(shape, np.uint8 if len(structures) < 256 else np.uint16)
     masks = [np.flatnonzero(inside(structure, affine, shape)) for structure in structures]
     for n in sorted(range(len(masks)), key=lambda n: -len(masks[n])):
@@ -129,8 +129,8 @@ def _fill_rows(origins: Array, step: float, edges: Edges, rows: Array, filled: A
     run_blocks(fill_inside, len(rows), *arguments, least=max(1, _LEAST_ROWS // (rows[0].size // rows.shape[3])))
 
 
-def dose_at_voxels(dose: "Dose", labels: Array, to_world: npt.ArrayLike, wanted: npt.ArrayLike, out: Array) -> None:
-    """Fill ``out`` with the dose at the centers of voxels that have a wanted label, and with NaN elsewhere.
+def dose_at_voxels(dose: "Dose", labels: Array, to_world: npt.ArrayLike, chosen: npt.ArrayLike, out: Array) -> None:
+    """Fill ``out`` with the dose at the centers of voxels that have a chosen label, and with NaN elsewhere.
 
     The dose is interpolated linearly, as for histograms; outside its grid it is NaN.
 
@@ -142,23 +142,23 @@ def dose_at_voxels(dose: "Dose", labels: Array, to_world: npt.ArrayLike, wanted:
         Integers from 0, shape (A, B, C).
     to_world
         Index of ``labels`` to world mm, 4 x 4.
-    wanted
-        Of each label whether it is wanted, shape (L,); larger labels are not.
+    chosen
+        Of each label whether it is chosen, shape (L,); larger labels are not.
     out
         Shape (A, B, C), float32.
     """
     from napari_gpubio.core.jit import run_blocks
     from napari_gpubio.dose.kernels.geometry import fill_doses
 
-    chosen, given = np.asarray(wanted, np.bool_), labels
+    given, is_chosen = labels, np.asarray(chosen, np.bool_)
     if given.dtype not in (np.uint8, np.uint16):
-        beyond = (given < 0) | (given >= len(chosen))
-        given = (chosen[np.where(beyond, 0, given)] & ~beyond).astype(np.uint8)
-        chosen = np.array([False, True])
+        beyond = (given < 0) | (given >= len(is_chosen))
+        given = (is_chosen[np.where(beyond, 0, given)] & ~beyond).astype(np.uint8)
+        is_chosen = np.array([False, True])
     values = dose.values if dose.values.dtype in (np.float32, np.float64) else dose.values.astype(np.float64)
     matrix = np.linalg.inv(dose.affine) @ np.asarray(to_world, np.float64)
     least = max(1, _LEAST_VOXELS // max(out.shape[1] * out.shape[2], 1))
-    run_blocks(fill_doses, len(out), read_only(values), matrix, read_only(given), chosen, out, least=least)
+    run_blocks(fill_doses, len(out), read_only(values), matrix, read_only(given), is_chosen, out, least=least)
 
 
 def thickness_along(affine: npt.ArrayLike, normal: npt.ArrayLike) -> float:

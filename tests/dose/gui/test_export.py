@@ -154,7 +154,7 @@ def test_files_have_the_values_of_the_table(filled_panel, qtbot, tmp_path):
     assert [one["structure"] for one in rows] == ["lung", "heart"]
     assert rows[0]["values"]["HI"] == float(lung[4])
     assert rows[1]["values"]["Paddick CI(target=lung)"] is None
-    assert "less than D900cc[Gy] asks for" in rows[0]["not_evaluated"]["D900cc[Gy]"]
+    assert "less than D900cc[Gy] needs" in rows[0]["not_evaluated"]["D900cc[Gy]"]
 
 
 # -- Copy as Python ---------------------------------------------------------------------------------------------------

@@ -117,7 +117,7 @@ def make_problem(
     dose, structures, settings
         See `napari_gpubio.dose.dvh_steps`.
     painted
-        Whether labels will be painted, so that extremes have to be found again without a look at everything.
+        Whether labels will be painted, so that extremes have to be found again without counting everything.
 
     Raises
     ------

@@ -172,8 +172,8 @@ def find_segments(slices: PlaneSlices) -> RowSegments:
 
 def spacing_for(volume_mm3: float, accuracy_percent: float, most_mm: float) -> float:
     """Edge of a cell, mm, that suits a structure of some volume; ``most_mm`` (a dose voxel) at most."""
-    wanted = np.cbrt(volume_mm3) * np.sqrt(0.01 * accuracy_percent / _FACTOR)
-    return min(float(wanted), most_mm) or most_mm
+    edge = np.cbrt(volume_mm3) * np.sqrt(0.01 * accuracy_percent / _FACTOR)
+    return min(float(edge), most_mm) or most_mm
 
 
 def rough_volume_mm3(edges: Edges) -> float:

@@ -161,7 +161,7 @@ def test_sentences_name_metric_and_parameter_and_how_to_write_it(text, words):
     [
         ("Paddick CI", "needs the prescription; give it"),
         ("GI(prescription=40Gy)", "needs the histogram of all that is irradiated"),
-        ("NTCP(n=1, m=1, TD50=3J/cm2)", "asks for J/cm2 and the dose is in Gy; use Gy"),
+        ("NTCP(n=1, m=1, TD50=3J/cm2)", "is in J/cm2 and the dose is in Gy; use Gy"),
         ("gEUD(a=8)[%]", "in % of the prescription; give it"),
     ],
 )
@@ -229,7 +229,7 @@ def test_a_table_says_why_a_cell_has_no_value(tmp_path):
     assert float(heart[1]) == metrics[0].of(HEART)
     assert heart[2].startswith("not evaluated: Paddick CI(target=Heart) needs the prescription")
     assert heart[3].startswith("not evaluated: V95%[%] is in % of the prescription")
-    assert heart[4] == "not evaluated: 'Heart' has 20 cc, less than D30cc[Gy] asks for"
+    assert heart[4] == "not evaluated: 'Heart' has 20 cc, less than D30cc[Gy] needs"
     assert empty[1] == "not evaluated: 'Empty' is empty"
 
 

@@ -74,9 +74,9 @@ def test_a_metric_of_light():
     light = ramp(unit="J/cm2")
     assert parse_metric("V20J/cm2[cc]").of(light) == pytest.approx(15.0)
     assert parse_metric("D90%[J/cm2]").of(light) == pytest.approx(14.0)
-    with pytest.raises(InvalidInput, match="asks for Gy and the dose is in J/cm2; use J/cm2"):
+    with pytest.raises(InvalidInput, match="is in Gy and the dose is in J/cm2; use J/cm2"):
         parse_metric("V20Gy[cc]").of(light)
-    with pytest.raises(InvalidInput, match="asks for Gy and the dose is in J/cm2; use J/cm2"):
+    with pytest.raises(InvalidInput, match="is in Gy and the dose is in J/cm2; use J/cm2"):
         parse_metric("Mean[Gy]").of(light)
 
 
@@ -128,7 +128,7 @@ def test_constraints_pass_fail_or_are_not_evaluated():
     assert [verdict.status for verdict in verdicts] == ["pass", "fail", "pass"] + 4 * ["not evaluated"]
     assert verdicts[1].value == pytest.approx(30.0)
     reasons = [verdict.reason for verdict in verdicts[3:]]
-    assert "less than D30cc[Gy] asks for" in reasons[0]
+    assert "less than D30cc[Gy] needs" in reasons[0]
     assert "in % of the prescription" in reasons[1]
     assert reasons[2] == "no structures are named 'Spinal Cord'"
     assert reasons[3] == "'Empty' is empty"

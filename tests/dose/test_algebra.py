@@ -16,8 +16,8 @@ from napari_gpubio.dose.structures.algebra import (
 )
 from napari_gpubio.dose.structures.raster import inside, label_structures
 from tests.dose.samples import PLANES, ROTATION, affine_of, at, circle, linear_dose, square, stack
-from tests.dose.test_dose_contours import inside as inside_plane
-from tests.dose.test_dose_contours import star
+from tests.dose.test_contours import inside as inside_plane
+from tests.dose.test_contours import star
 
 
 def ball(radius, spacing, half=26.0, center=(0.0, 0.0, 0.0)):

@@ -86,7 +86,7 @@ def test_volumes_and_labels_from_nifti(files, capsys):
     name, least, volume = capsys.readouterr().out.splitlines()[1].split()
     assert name == "hot"
     assert float(least) == pytest.approx(20.02, abs=1e-3)
-    with pytest.raises(InvalidInput, match=r"dose\.nii\.gz does not tell the unit of its dose; say it with unit="):
+    with pytest.raises(InvalidInput, match=r"dose\.nii\.gz does not state the unit of its dose; give it with unit="):
         run("dose.nii.gz", "labels.nii.gz")
     with pytest.raises(InvalidInput, match="write for instance --label 3=Heart"):
         run("dose.nii.gz", "labels.nii.gz", "--unit", "J/cm2", "--label", "hot")
@@ -124,7 +124,7 @@ def test_a_plan_tells_the_prescription(files, capsys):
     assert percent == pytest.approx(gray / 20 * 100, rel=1e-4)
     assert "reference dose: 20 Gy (prescribed to 'site')" in told.err
     save_plan(files / "plan.dcm", [], [])
-    with pytest.raises(InvalidInput, match="tells no prescription; give it with --reference-dose"):
+    with pytest.raises(InvalidInput, match="has no prescription; give it with --reference-dose"):
         run("dose.dcm", "rs.dcm", "--plan", "plan.dcm")
 
 

@@ -175,7 +175,7 @@ def test_doses_and_labels_to_nifti_and_back(tmp_path):
 
 def test_nifti_without_a_unit_is_asked_about(tmp_path):
     write_volume(tmp_path / "dose.nii", np.ones((3, 3, 3), np.float32), np.eye(4), "something in Gy")
-    with pytest.raises(InvalidInput, match=r"dose\.nii does not tell the unit of its dose"):
+    with pytest.raises(InvalidInput, match=r"dose\.nii does not state the unit of its dose"):
         nifti.read_dose(tmp_path / "dose.nii")
     assert nifti.read_dose(tmp_path / "dose.nii", unit="Gy").unit == "Gy"
 
