@@ -27,7 +27,7 @@ SCENE = struct_layout(
     | dict.fromkeys(("media_rows", "nx", "ny", "nz", "stride_x", "stride_y"), np.int32)
     | dict.fromkeys(("hx", "hy", "hz"), np.float32)
     | dict.fromkeys(("faces", "refraction", "specular"), np.int32)
-    | {"threshold": np.float32, "edges": POINTER, "gates": np.int32, "kind": np.int32}
+    | {"threshold": np.float32, "edges": POINTER, "gates": np.int32, "end": np.float32, "kind": np.int32}
     | {"source": POINTER, "pattern": POINTER, "pattern_rows": np.int32, "pattern_columns": np.int32}
     | {"detectors": POINTER, "detector_count": np.int32, "seed": np.uint64}
 )
@@ -260,6 +260,7 @@ def numbers_of(problem: VoxelProblem) -> dict[str, Any]:
         "specular": p.specular,
         "threshold": s.roulette_threshold,
         "gates": p.gates,
+        "end": p.gate_edges[-1],
         "kind": p.kind,
         "pattern_rows": len(p.pattern) // p.pattern_columns,
         "pattern_columns": p.pattern_columns,

@@ -42,6 +42,7 @@ struct Scene {
     float threshold;  // weight below which packets play roulette
     const float* edges;  // of the time gates as optical path, mm
     int gates;
+    float end;  // the last of these edges
     int kind;  // of the source, with its numbers
     const float* source;
     const float* pattern;
@@ -77,9 +78,14 @@ __device__ __forceinline__ float edge_of(const Scene& scene, int axis)
     return axis == 0 ? scene.hx : axis == 1 ? scene.hy : scene.hz;
 }
 
+__device__ __forceinline__ int voxels_along(const Scene& scene, int axis)
+{
+    return axis == 0 ? scene.nx : axis == 1 ? scene.ny : scene.nz;
+}
+
 __device__ __forceinline__ int stride_of(const Scene& scene, int axis)
 {
-    return axis == 0 ? scene.stride_x : axis == 1 ? scene.stride_y : 1;
+    return axis == 2 ? 1 : axis == 1 ? scene.stride_y : scene.stride_x;  // this order: nvcc makes branches of the other
 }
 
 __device__ __forceinline__ int rule_of(int faces, int axis, bool forward)

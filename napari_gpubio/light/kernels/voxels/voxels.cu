@@ -69,6 +69,25 @@ __device__ __forceinline__ unsigned long long quanta_of(const Tallies& tallies, 
     return __float2ull_rn(weight * tallies.energy_scale);
 }
 
+// The parameters, with the numbers of the inner loop kept in registers; nvcc would read them from constant memory at
+// every use, and branch more often, which costs a tenth of the speed.
+__device__ __forceinline__ Scene in_registers(Scene scene)
+{
+#ifndef GPUBIO_ON_CPU
+    asm volatile("" : "+f"(scene.hx), "+f"(scene.hy), "+f"(scene.hz), "+f"(scene.end), "+f"(scene.threshold));
+    asm volatile("" : "+r"(scene.stride_x), "+r"(scene.stride_y));
+#endif
+    return scene;
+}
+
+__device__ __forceinline__ Tallies in_registers(Tallies tallies)
+{
+#ifndef GPUBIO_ON_CPU
+    asm volatile("" : "+f"(tallies.scale), "+f"(tallies.energy_scale));
+#endif
+    return tallies;
+}
+
 // Which detector an escaping photon hits, or -1. A detector: center, radius^2, normal (0 for a sphere), half thickness.
 __device__ __forceinline__ int detector_at(const float* __restrict__ detectors, int count, Vector at)
 {
@@ -102,7 +121,7 @@ __device__ __forceinline__ bool launch(const Scene& scene, const Photons& photon
     f->path = 0.0f;
     f->optical = 0.0f;
     f->gate = GATED ? -1 : 0;
-    f->limit = fminf(__ldg(scene.edges + scene.gates) * f->m.per_n, f->m.reach);
+    f->limit = fminf(scene.end * f->m.per_n, f->m.reach);
 #if DETECT
     f->scatterings = 0;
     for (int r = 0; r < scene.media_rows; ++r) f->paths[r] = 0.0f;
@@ -165,7 +184,6 @@ __device__ __forceinline__ bool book(const Scene& scene, const Tallies& tallies,
 {
     Packet& photon = f->photon;
     const Medium& m = f->m;
-    const float end = __ldg(scene.edges + scene.gates);
     const float booked = photon.w * f->path * mean_decay(m.mua * f->path);
     const float absorbed = fminf(m.mua * booked, photon.w);
     photon.w -= absorbed;
@@ -184,12 +202,12 @@ __device__ __forceinline__ bool book(const Scene& scene, const Tallies& tallies,
     } else {
         atomicAdd(energy_of(tallies, *f, BEFORE), quanta_of(tallies, absorbed));
     }
-    if (f->optical >= end) {
+    if (f->optical >= scene.end) {
         atomicAdd(energy_of(tallies, *f, TRUNCATED), quanta_of(tallies, photon.w));
         return false;
     }
     if (photon.w < scene.threshold && !survives(tallies, f)) return false;
-    f->limit = fminf((end - f->optical) * m.per_n, m.reach);
+    f->limit = fminf((scene.end - f->optical) * m.per_n, m.reach);
     return true;
 }
 
@@ -263,15 +281,17 @@ __device__ __forceinline__ bool cross(const Scene& scene, const Tallies& tallies
     if (CONTINUOUS || face.row != photon.row) {
         photon.row = face.row;
         f->m = medium_at(scene, face.row, face.next);
-        f->limit = fminf((__ldg(scene.edges + scene.gates) - f->optical) * f->m.per_n, f->m.reach);
+        f->limit = fminf((scene.end - f->optical) * f->m.per_n, f->m.reach);
     }
     return true;
 }
 
 // Trace photons from their starts to their ends; threads without one take the next.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
-trace_photons(const Scene scene, const Photons photons, const Tallies tallies)
+trace_photons(const Scene given_scene, const Photons photons, const Tallies given_tallies)
 {
+    const Scene scene = in_registers(given_scene);
+    const Tallies tallies = in_registers(given_tallies);
     Flight f{};
     bool alive = false, due = false;  // a booking, since the packet has gone far enough
 #if DETECT
