@@ -134,12 +134,12 @@ def _usable_rows(signals: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
     """Voxels whose signals are all finite, and one of them positive; from shape (M, N) to (M,)."""
     if not signals.size:
         return np.zeros(len(signals), bool)
-    positive = np.asarray(signals.max(axis=1) > 0)
     sums = signals @ np.ones(signals.shape[1], np.float32)
-    doubtful = ~np.isfinite(sums)  # a signal that is not finite, or a sum beyond single precision
-    if doubtful.any():
-        positive[doubtful] &= np.isfinite(signals[doubtful]).all(axis=1)
-    return positive
+    usable = np.asarray(np.isfinite(sums) & (sums > 0))  # so all are finite, and one is positive
+    if not usable.all():
+        rest = signals[~usable]
+        usable[~usable] = np.isfinite(rest).all(axis=1) & (rest.max(axis=1) > 0)
+    return usable
 
 
 def _runs(problem: FitProblem, device: Device) -> list[Any]:
