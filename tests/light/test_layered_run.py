@@ -216,7 +216,7 @@ def test_another_simulation_is_not_resumed(layers, changes):
 
 
 def test_fewer_photons_are_not_resumed():
-    with pytest.raises(InvalidInput, match="has traced photons up to number 4,000; ask for at least that many"):
+    with pytest.raises(InvalidInput, match="has traced photons up to number 4,000; request at least that many"):
         simulate(LAYERS, dataclasses.replace(SETTINGS, photons=3999), device="cpu", resume=whole())
 
 

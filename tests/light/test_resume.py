@@ -217,7 +217,7 @@ def test_other_simulations_are_refused(whole, domain, source, detectors):
 
 
 def test_fewer_photons_are_refused(whole):
-    with pytest.raises(InvalidInput, match="has traced photons up to number 2,000; ask for at least that many"):
+    with pytest.raises(InvalidInput, match="has traced photons up to number 2,000; request at least that many"):
         run(settings=dataclasses.replace(SETTINGS, photons=1999), resume=whole)
 
 

@@ -137,7 +137,7 @@ def test_while_it_runs_nothing_is_called_stopped(panel, qtbot, held):
 
 
 def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, monkeypatch):
-    real, calls = request.simulate_steps, []
+    real, calls = request.layer_steps, []
 
     def failing_once(*args, **keywords):
         calls.append(1)
