@@ -14,22 +14,17 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES
 from napari_gpubio.dose.io import nifti
-from napari_gpubio.dose.io.dvh_sequence import write_dvh_sequence
-from napari_gpubio.dose.io.rtdose import read_rtdose
-from napari_gpubio.dose.io.rtplan import read_rtplan
-from napari_gpubio.dose.io.rtstruct import read_rtstruct
-from napari_gpubio.dose.io.table import write_curves_csv, write_json, write_metrics_csv
-from napari_gpubio.dose.metrics.answer import MetricValue, evaluate
-from napari_gpubio.dose.metrics.constraints import PASS, ConstraintResult, judge, parse_constraints
-from napari_gpubio.dose.metrics.dvh import Dvh
-from napari_gpubio.dose.metrics.metric import Metric
+from napari_gpubio.dose.io.dicom_rt import read_rtdose, read_rtplan, read_rtstruct
+from napari_gpubio.dose.io.dvh_files import write_curves_csv, write_dvh_sequence, write_json, write_metrics_csv
+from napari_gpubio.dose.metrics.constraints import PASS, ConstraintResult, evaluate_constraints, parse_constraints
+from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
+from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate_metric
 from napari_gpubio.dose.metrics.metric_text import parse_metric
-from napari_gpubio.dose.metrics.units import dose_factor
+from napari_gpubio.dose.metrics.parameters import dose_factor
 from napari_gpubio.dose.model import Dose, Structures
-from napari_gpubio.dose.run import DvhResult, dvh
+from napari_gpubio.dose.run import dvh, whole_dose
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.labels import LabelStructures
-from napari_gpubio.dose.whole import whole_dose
 
 _PLAIN_METRICS = ("Volume[cc]", "Mean[{unit}]", "D95%[{unit}]", "D50%[{unit}]", "D2%[{unit}]")
 
@@ -78,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     asked = _Asked(metrics, reference_dose, everything)
     _print_table(result, asked)
     _write(options, result, asked, numbers)
-    verdicts = judge(constraints, result, reference_dose=reference_dose, everything=everything)
+    verdicts = evaluate_constraints(constraints, result, reference_dose=reference_dose, everything=everything)
     for verdict in verdicts:
         print(_told(verdict))
     return 0 if all(verdict.status == PASS for verdict in verdicts) else 1
@@ -152,7 +147,9 @@ class _Asked(NamedTuple):
 
     def answers(self, one: Dvh) -> list[MetricValue]:
         """Of a structure; InvalidInput if a metric cannot be asked so."""
-        found = [evaluate(metric, one, self.reference_dose, everything=self.everything) for metric in self.metrics]
+        found = [
+            evaluate_metric(metric, one, self.reference_dose, everything=self.everything) for metric in self.metrics
+        ]
         if refused := next((answer for answer in found if answer.is_refused), None):
             raise InvalidInput(refused.reason)
         return found

@@ -1,6 +1,6 @@
-"""Doses and structures as napari layers and back, without importing napari (see `core.layers`).
+"""Doses and structures as napari layers and back, without importing napari.
 
-What a layer must say beyond its array travels in its metadata: the unit of a dose, the names of structures.
+What a layer must say beyond its array is in its metadata: the unit of a dose, the names of structures.
 """
 
 import dataclasses
@@ -12,21 +12,76 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import AXES, KEY, LayerData, carried, volume_layer, volume_of
-from napari_gpubio.core.space import viewer_to_world, world_layer_affine, world_order
-from napari_gpubio.dose.layer_places import affine_mm, mm_per_unit
+from napari_gpubio.core.napari_io import AXES, KEY, LayerData, carried, grid_of, volume_layer, volume_of
+from napari_gpubio.core.space import layer_matrix, viewer_to_world, world_layer_affine, world_order
 from napari_gpubio.dose.model import Dose
-from napari_gpubio.dose.sampling import thickness_along
-from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure
-from napari_gpubio.dose.structures.frames import plane_frame
+from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure, plane_frame
 from napari_gpubio.dose.structures.labels import LabelStructures
+from napari_gpubio.dose.structures.raster import thickness_along
 
+_MM = "mm"
 Array = npt.NDArray[Any]
 UNIT, STRUCTURES, FRAME = "unit", "structures", "frame_of_reference"  # under which a layer carries them
 RTDOSE, NUMBERS = "rtdose", "roi_numbers"  # the file of a dose, and what an RTSTRUCT file calls structures by name
 NAMED_BY = ("structure", "name")  # columns of a layer's table that name what it holds
 CLOSED = ("polygon", "rectangle", "ellipse")  # shapes that are contours
 _CORNERS_OF_ELLIPSE = 128
+
+
+def affine_mm(layer: Any) -> npt.NDArray[np.float64]:
+    """Return index (X, Y, Z) to world mm of a layer, whatever unit of length it is in.
+
+    A layer whose unit is none of length (napari's default, pixels) is taken to be in mm.
+    """
+    affine, _ = grid_of(layer)
+    if carried(layer, "affine") is not None:
+        return np.asarray(affine, np.float64)
+    return np.asarray(np.diag([*mm_per_unit(layer)[::-1], 1.0]) @ affine, np.float64)
+
+
+def mm_per_unit(layer: Any) -> tuple[float, float, float]:
+    """How many mm a unit of the layer's world is along z, y, x."""
+    z, y, x = (_mm(unit) for unit in tuple(layer.units)[-3:])
+    return z, y, x
+
+
+def has_length_unit(layer: Any) -> bool:
+    """Whether a layer says how long its voxels are: ours do, others by a unit other than pixels."""
+    return carried(layer, "affine") is not None or all(_is_length(unit) for unit in tuple(layer.units)[-3:])
+
+
+def _mm(unit: Any) -> float:
+    return float((1.0 * unit).to(_MM).magnitude) if _is_length(unit) else 1.0
+
+
+def _is_length(unit: Any) -> bool:
+    return hasattr(unit, "is_compatible_with") and bool(unit.is_compatible_with(_MM))
+
+
+def stored_axes(layer: Any) -> tuple[int, int, int]:
+    """Return which of a layer's last three axes (0 is z) each axis of its file's array is."""
+    own = carried(layer, "affine")
+    order = (0, 1, 2) if own is None else tuple(np.argsort(world_order(np.asarray(own))))
+    i, j, k = (2 - int(axis) for axis in order)
+    return i, j, k
+
+
+def index_to_world(layer: Any) -> npt.NDArray[np.float64]:
+    """Return index along a layer's last three axes (z, y, x) to world mm (x, y, z), 4 x 4."""
+    matrix = affine_mm(layer)
+    turned = matrix.copy()
+    for stored, axis in enumerate(stored_axes(layer)):
+        turned[:, axis] = matrix[:, stored]
+    return turned
+
+
+def place_of(layer: Any) -> dict[str, Any]:
+    """Keywords that put a volume with a layer's last three axes where the layer is."""
+    attributes = {name: getattr(layer, name) for name in ("scale", "rotate", "shear", "translate")}
+    matrix = layer_matrix({**attributes, "affine": layer.affine.affine_matrix}, layer.ndim)
+    part = np.eye(4)
+    part[:3, :3], part[:3, 3] = matrix[-4:-1, -4:-1], matrix[-4:-1, -1]
+    return {"affine": part, "axis_labels": tuple(layer.axis_labels)[-3:], "units": tuple(layer.units)[-3:]}
 
 
 # -- doses ------------------------------------------------------------------------------------------------------------

@@ -14,9 +14,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import LayerData
 from napari_gpubio.dose.io.ct import read_ct, refuse_damaged
 from napari_gpubio.dose.io.dicom import CLASSES, is_dicom, modality_of, sorted_by_modality
-from napari_gpubio.dose.io.rtdose import read_rtdose
-from napari_gpubio.dose.io.rtplan import read_rtplan
-from napari_gpubio.dose.io.rtstruct import StructureSet, read_rtstruct
+from napari_gpubio.dose.io.dicom_rt import StructureSet, read_rtdose, read_rtplan, read_rtstruct
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.napari_io import NUMBERS, RTDOSE, contours_layer, dose_layer, labels_layer
 from napari_gpubio.dose.structures.contours import ContourStructure

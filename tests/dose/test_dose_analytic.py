@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, contour_structure, dvh, theory
+from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, closed_forms, contour_structure, dvh
 from tests.dose.samples import ROTATION, affine_of, at, circle, linear_dose, stack
 
 DIRECTIONS = {
@@ -32,7 +32,8 @@ def truth(discs, n, thickness=3.0):
     """Volume above each of the levels, cc."""
     solids = [(z, radius, sign) for z, outer, inner in discs for radius, sign in ((outer, 1), (inner, -1)) if radius]
     parts = (
-        sign * theory.disc(LEVELS - 40, radius, z - thickness / 2, z + thickness / 2, n) for z, radius, sign in solids
+        sign * closed_forms.disc(LEVELS - 40, radius, z - thickness / 2, z + thickness / 2, n)
+        for z, radius, sign in solids
     )
     return sum(parts) / 1000
 
@@ -106,7 +107,7 @@ def test_an_oblique_box_on_an_oblique_dose(kind):
         own[:3, 3] = -own[:3, :3] @ (sides / 3 - 1) / 2
         box = LabelStructures(labels=np.ones((6, 8, 4), np.uint8), affine=own, structures={1: "box"})
     found = dvh(dose, box, device="cpu")["box"]
-    expected = theory.box(LEVELS - 40, sides, ROTATION.T @ n) / 1000
+    expected = closed_forms.box(LEVELS - 40, sides, ROTATION.T @ n) / 1000
     assert found.volume_cc == pytest.approx(np.prod(sides) / 1000, rel=2e-5)
     assert worst_percent(found, expected) < 0.05
     assert found.mean == pytest.approx(40.0, abs=2e-3)
@@ -132,7 +133,7 @@ def test_a_ball_in_a_gaussian():
     dose = Dose(values=60 * np.exp(-(r**2) / (2 * 10.0**2)), affine=affine, unit="Gy")
     found = dvh(dose, ball(15.0), device="cpu")["ball"]
     levels = np.array([30.0, 40.0, 50.0, 55.0])
-    expected = theory.ball_in_gaussian(levels, 15.0, 60.0, 10.0) / 1000
+    expected = closed_forms.ball_in_gaussian(levels, 15.0, 60.0, 10.0) / 1000
     np.testing.assert_allclose(found.volume_at(levels), expected, atol=2e-3 * found.volume_cc)
 
 
@@ -145,6 +146,6 @@ def test_a_ball_around_a_light_source(bin_scale):
     dose = Dose(values=fluence, affine=affine, unit="J/cm2")
     found = dvh(dose, ball(15.0, 0.4), DvhSettings(bin_scale=bin_scale), device="cpu")["ball"]
     levels = np.array([0.02, 0.05, 0.1, 0.3, 1.0, 3.0])
-    expected = theory.ball_around_source(levels, 15.0, amplitude, mu_eff) / 1000
+    expected = closed_forms.ball_around_source(levels, 15.0, amplitude, mu_eff) / 1000
     np.testing.assert_allclose(found.volume_at(levels), expected, rtol=0.015)
     assert found.unit == "J/cm2"

@@ -5,13 +5,14 @@ import functools
 import numpy as np
 import pytest
 
+from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import OutOfGpuMemory
 from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh, dvh_steps
-from napari_gpubio.dose.kernels.histogram import cpu, gpu, lattice, sheets, work
-from napari_gpubio.dose.kernels.histogram.chords import find_chords
+from napari_gpubio.dose.kernels.histogram import cpu, gpu, sampling, slices, work
 from napari_gpubio.dose.kernels.histogram.problem import make_problem
 from tests.cuda_on_cpu import loader
+from tests.cuda_on_cpu.structs import struct_in
 from tests.dose.samples import affine_of, random_case
 from tests.runs import check_closing_frees, check_same_methods
 
@@ -61,10 +62,10 @@ def test_crossings_are_the_same(fake_gpu):
     fake_gpu()
     problem = make_problem(*random_case(1), SETTINGS)
     rows = next(part for part in problem.works if isinstance(part, work.ContourWork))
-    expected = find_chords(rows.sheets)
-    _, _, starts, x, _, _ = gpu._upload_rows(rows)
-    np.testing.assert_array_equal(starts.get(), expected.starts)
-    np.testing.assert_array_equal(x.get(), expected.x)
+    expected = slices.find_segments(rows.slices)
+    found = gpu._upload_rows(rows).arrays
+    np.testing.assert_array_equal(found["starts"].get(), expected.starts)
+    np.testing.assert_array_equal(found["x"].get(), expected.x)
     assert len(expected.x) > 200
 
 
@@ -156,17 +157,35 @@ def test_too_little_gpu_memory_is_told_with_numbers(fake_gpu):
 def test_counts_of_a_task_fit_in_32_bits():
     problem = make_problem(*random_case(1), DvhSettings(spacing_mm=0.2))
     rows = next(part for part in problem.works if isinstance(part, work.ContourWork))
-    units = sheets.units_of(rows.sheets)
+    units = slices.units_of(rows.slices)
     most = max(units[first:end].sum() for first, end, _ in rows.tasks)
     assert most <= work.MOST_TASK_UNITS
-    assert work.MOST_TASK_UNITS * sheets.WEIGHT_UNIT < 2**32
+    assert work.MOST_TASK_UNITS * slices.WEIGHT_UNIT < 2**32
     np.testing.assert_array_equal(rows.tasks[1:, 0], rows.tasks[:-1, 1])
     assert len(rows.tasks) > 3
 
 
-def test_words_of_the_lattice_wrap_around():
-    assert int(lattice.multiple(10, lattice.SAMPLE_X)) == 10 * 3518319155 % 2**32
-    assert float(lattice.fraction(np.uint32(1 << 31))) == 0.5
+def test_multiples_wrap_around():
+    assert int(sampling.multiple.py_func(10, sampling.SAMPLE_X)) == 10 * 3518319155 % 2**32
+    assert float(sampling.fraction.py_func(np.uint32(1 << 31))) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "layout"),
+    [
+        ("Volume", gpu.VOLUME),
+        ("BinRule", gpu.BIN_RULE),
+        ("Sums", gpu.SUMS),
+        ("Rows", gpu.ROWS),
+        ("Points", gpu.POINTS),
+        ("Voxels", gpu.VOXELS),
+        ("VoxelBox", gpu.VOXEL_BOX),
+        ("PlaneSlice", slices.PLANE_SLICE),
+    ],
+)
+def test_structs_have_the_layout_of_the_kernels(name, layout):
+    text = kernels.source(gpu.SOURCE)
+    assert struct_in(text, name) == layout
 
 
 def test_both_backends_have_the_same_methods():

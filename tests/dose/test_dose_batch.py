@@ -10,7 +10,8 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.dose import cli as batch
-from napari_gpubio.dose import dvh, read_dvh_sequence, read_rtdose, read_rtstruct, whole_dose
+from napari_gpubio.dose import dvh, whole_dose
+from napari_gpubio.dose.io import read_dvh_sequence, read_rtdose, read_rtstruct
 from tests.dose.dicom_files import save_dose, save_plan, save_structures
 from tests.dose.samples import at, circle
 

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import Dose, Dvh, DvhSettings, dvh, whole_grid
+from napari_gpubio.dose import Dose, Dvh, DvhSettings, dvh
+from napari_gpubio.dose.structures import whole_grid
 from tests.dose.samples import PLANES, affine_of, circle, linear_dose, random_case, stack, uniform_dose
 from tests.fuzzing import fuzzed
 

@@ -5,7 +5,8 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY
-from napari_gpubio.dose import read_ct, readers
+from napari_gpubio.dose import readers
+from napari_gpubio.dose.io import read_ct
 from napari_gpubio.dose.io.dicom import modality_of, sorted_by_modality
 from tests.dose.dicom_files import save_ct, save_dose, save_structures
 from tests.dose.samples import at, circle

@@ -9,7 +9,8 @@ from pydicom.data import get_testdata_file
 from pydicom.uid import DeflatedExplicitVRLittleEndian
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import DvhSettings, dvh, read_ct, read_rtdose, read_rtplan, read_rtstruct
+from napari_gpubio.dose import DvhSettings, dvh
+from napari_gpubio.dose.io import read_ct, read_rtdose, read_rtplan, read_rtstruct
 from tests.dose.dicom_files import FRAME, save_ct, save_dose, save_plan, save_structures
 from tests.dose.samples import at, circle, square
 from tests.fuzzing import fuzzed, refusal

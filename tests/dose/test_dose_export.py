@@ -11,11 +11,8 @@ import pytest
 from pydicom.data import get_testdata_file
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import (
-    Dvh,
-    contour_structure,
-    dvh,
-    parse_metric,
+from napari_gpubio.dose import Dvh, contour_structure, dvh
+from napari_gpubio.dose.io import (
     read_curves_csv,
     read_dvh_sequence,
     read_json,
@@ -25,6 +22,7 @@ from napari_gpubio.dose import (
     write_json,
     write_metrics_csv,
 )
+from napari_gpubio.dose.metrics import parse_metric
 from tests.dose.dicom_files import save_dose
 from tests.dose.samples import PLANES, circle, linear_dose, stack
 

@@ -5,8 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from napari_gpubio.dose import DvhSettings, LabelStructures, LiveDvh, ResidentDvh, dvh, whole_grid
-from napari_gpubio.dose.phantom.treatment import treatment_dose, treatment_structures
+from napari_gpubio.dose import DvhSettings, LabelStructures, LiveDvh, ResidentDvh, dvh
+from napari_gpubio.dose.samples import treatment_dose, treatment_structures
+from napari_gpubio.dose.structures import whole_grid
 from tests.dose.samples import affine_of, random_case, uniform_dose
 
 pytestmark = pytest.mark.gpu

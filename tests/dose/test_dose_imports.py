@@ -5,10 +5,8 @@ import sys
 
 
 def test_pydicom_and_napari_are_loaded_when_they_are_needed():
-    code = (
-        "import sys, napari_gpubio.dose\n"
-        "print(*[name for name in ('pydicom', 'napari', 'qtpy', 'cupy', 'pyqtgraph') if name in sys.modules])"
-    )
+    heavy = ("pydicom", "numba", "scipy", "nibabel", "napari", "qtpy", "cupy", "pyqtgraph")
+    code = f"import sys, napari_gpubio.dose\nprint(*[name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == ""
 
@@ -17,7 +15,7 @@ def test_without_pydicom_the_sentence_says_what_to_install(monkeypatch, tmp_path
     import pytest
 
     from napari_gpubio.core.errors import InvalidInput
-    from napari_gpubio.dose import read_rtdose
+    from napari_gpubio.dose.io import read_rtdose
 
     (tmp_path / "dose.dcm").write_bytes(b"anything")
     monkeypatch.setitem(sys.modules, "pydicom", None)

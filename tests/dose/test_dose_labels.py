@@ -5,7 +5,8 @@ import pytest
 from scipy.ndimage import map_coordinates
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, PointStructure, dvh, whole_grid
+from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, PointStructure, dvh
+from napari_gpubio.dose.structures import whole_grid
 from tests.dose.samples import ROTATION, affine_of, linear_dose
 
 SHAPE = (14, 11, 9)

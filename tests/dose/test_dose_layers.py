@@ -8,17 +8,19 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import series_layer
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh
-from napari_gpubio.dose.layer_places import affine_mm, has_length_unit, index_to_world
 from napari_gpubio.dose.napari_io import (
+    affine_mm,
     contours_layer,
     contours_of,
     dose_layer,
     dose_of,
+    has_length_unit,
+    index_to_world,
     labels_layer,
     labels_of,
     unit_of,
 )
-from napari_gpubio.dose.sampling import dose_at_voxels
+from napari_gpubio.dose.structures.raster import dose_at_voxels
 from tests.dose.samples import ROTATION, affine_of, circle, linear_dose, stack, uniform_dose
 
 LAS = np.array([[-1.0, 0, 0, 30], [0, 1, 0, -20], [0, 0, 2, 10], [0, 0, 0, 1]])

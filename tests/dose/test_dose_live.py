@@ -5,7 +5,7 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, LiveDvh, dvh
-from napari_gpubio.dose.kernels.histogram import tallying
+from napari_gpubio.dose.kernels.histogram import counting
 from tests.dose.samples import affine_of, circle, stack
 
 SHAPE = (12, 10, 14)
@@ -125,7 +125,7 @@ def test_a_stroke_looks_only_at_strips_that_lost_an_extreme():
         live._run.tally_box(0, (4, 8, 10, 14, 0, 8), -1)  # there is no structure
         np.testing.assert_array_equal(live._run._strip_extremes, before)
         live._run.tally_box(0, (4, 8, 8, 16, 40, 64), -1)  # all of it in some strips
-        lost = live._run._strip_extremes[..., tallying.LOST] > 0
+        lost = live._run._strip_extremes[..., counting.LOST] > 0
         assert lost.sum() == 4
         assert lost[4 * work.slice_strips + 1, 0]
 
@@ -141,7 +141,7 @@ def test_a_lost_extreme_is_looked_for_only_where_it_may_have_been_that_of_all():
         for place, least, unsure in (((3, 9, 1), 1.0, 1), ((2, 20, 3), 1.0, 2), ((0, 0, 0), 5.0, 0)):
             live.paint(place, np.zeros((1, 1, 1), int))
             assert live.dvhs()[0].least == pytest.approx(least)
-            assert (strips[..., tallying.LOST] > 0).sum() == unsure
+            assert (strips[..., counting.LOST] > 0).sum() == unsure
 
 
 @pytest.mark.parametrize("seed", range(2))

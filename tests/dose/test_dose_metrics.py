@@ -6,24 +6,21 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import (
-    Dvh,
-    DvhSettings,
+from napari_gpubio.dose import Dvh, DvhSettings, dvh, dvh_band
+from napari_gpubio.dose.metrics import (
     bed,
     compare,
-    dvh,
-    dvh_band,
     eqd2,
+    evaluate_constraints,
     generalized_eud,
     homogeneity_index,
-    judge,
     lkb_ntcp,
     paddick_index,
     parse_constraint,
     parse_constraints,
     parse_metric,
-    whole_grid,
 )
+from napari_gpubio.dose.structures import whole_grid
 from tests.dose.samples import PLANES, circle, linear_dose, stack, uniform_dose
 
 
@@ -127,7 +124,7 @@ def test_constraints_pass_fail_or_are_not_evaluated():
         Empty: Max[Gy] < 45
         """
     )
-    verdicts = judge(constraints, [HEART, EMPTY])
+    verdicts = evaluate_constraints(constraints, [HEART, EMPTY])
     assert [verdict.status for verdict in verdicts] == ["pass", "fail", "pass"] + 4 * ["not evaluated"]
     assert verdicts[1].value == pytest.approx(30.0)
     reasons = [verdict.reason for verdict in verdicts[3:]]
@@ -135,8 +132,8 @@ def test_constraints_pass_fail_or_are_not_evaluated():
     assert "in % of the prescription" in reasons[1]
     assert reasons[2] == "no structures are named 'Spinal Cord'"
     assert reasons[3] == "'Empty' is empty"
-    assert judge(constraints[4:5], [HEART], reference_dose=12.0)[0].status == "pass"
-    assert judge(constraints[:1], [HEART, ramp()])[0].reason == "2 structures are named 'heart'"
+    assert evaluate_constraints(constraints[4:5], [HEART], reference_dose=12.0)[0].status == "pass"
+    assert evaluate_constraints(constraints[:1], [HEART, ramp()])[0].reason == "2 structures are named 'heart'"
     assert str(parse_constraint(str(constraints[2]))) == "Heart: D0.5cc[Gy] <= 49.1"
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.dose import dvh
-from napari_gpubio.dose.phantom.nelms import (
+from napari_gpubio.dose.closed_forms import (
     CASES,
     nelms_curve_errors_percent,
     nelms_dose,

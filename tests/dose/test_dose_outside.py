@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import Dose, DvhSettings, contour_structure, dvh, whole_grid
+from napari_gpubio.dose import Dose, DvhSettings, contour_structure, dvh
+from napari_gpubio.dose.structures import whole_grid
 from tests.dose.samples import affine_of, at, square, uniform_dose
 
 # The dose reaches from -1 to 39 mm along x (half a voxel beyond its centers); the structure from 29 to 49.

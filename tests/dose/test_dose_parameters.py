@@ -7,26 +7,22 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import (
-    Dose,
-    Dvh,
-    DvhSettings,
+from napari_gpubio.dose import Dose, Dvh, DvhSettings, dvh, whole_dose
+from napari_gpubio.dose.io import write_metrics_csv
+from napari_gpubio.dose.metrics import (
     compare,
-    dvh,
-    evaluate,
+    evaluate_constraints,
+    evaluate_metric,
     gradient_index,
-    judge,
     niemierko_tcp,
     paddick_index,
     parse_constraint,
     parse_metric,
     parse_metrics,
     rtog_index,
-    whole_dose,
-    whole_grid,
-    write_metrics_csv,
 )
 from napari_gpubio.dose.metrics.models import MODELS
+from napari_gpubio.dose.structures import whole_grid
 from tests.dose.samples import PLANES, circle, linear_dose, stack
 
 
@@ -123,9 +119,9 @@ def test_examples_of_all_metrics_are_read_and_say_something(model):
         metric = parse_metric(text)
         assert parse_metric(str(metric)) == metric
         heart = ramp("PTV", 10.0, 50.0, 20.0)
-        answer = evaluate(metric, heart, 40.0, everything=EVERYTHING)
+        answer = evaluate_metric(metric, heart, 40.0, everything=EVERYTHING)
         assert not answer.reason or "prescription" in answer.reason
-        assert evaluate(metric, EMPTY, 40.0, everything=EVERYTHING).reason or model.name == "GI"
+        assert evaluate_metric(metric, EMPTY, 40.0, everything=EVERYTHING).reason or model.name == "GI"
 
 
 @pytest.mark.parametrize(
@@ -173,7 +169,7 @@ def test_what_is_missing_is_told(text, words):
     metric = parse_metric(text)
     with pytest.raises(InvalidInput, match=words):
         metric.of(HEART)
-    answer = evaluate(metric, HEART)
+    answer = evaluate_metric(metric, HEART)
     assert answer.is_refused
     assert str(answer).startswith("not evaluated: ")
 
@@ -204,7 +200,7 @@ def test_numbers_keep_their_digits():
 
 def test_an_index_is_of_its_target_only():
     metric = parse_metric("Paddick CI(target=PTV)")
-    answer = evaluate(metric, HEART, 40.0, everything=EVERYTHING)
+    answer = evaluate_metric(metric, HEART, 40.0, everything=EVERYTHING)
     assert math.isnan(answer.value)
     assert answer.reason == "Paddick CI(target=PTV) is of 'PTV', not of 'Heart'"
     assert not answer.is_refused
@@ -216,11 +212,11 @@ def test_constraints_on_them():
         "Heart: NTCP(n=1, m=0.2, TD50=25Gy)[%] ≥ 84", "Empty: GI < 3", "Heart: gEUD(a=8)[J/cm2] < 3",
     )  # fmt: skip
     constraints = [parse_constraint(line) for line in lines]
-    verdicts = judge(constraints, [HEART, EMPTY], reference_dose=40.0, everything=EVERYTHING)
+    verdicts = evaluate_constraints(constraints, [HEART, EMPTY], reference_dose=40.0, everything=EVERYTHING)
     assert [one.status for one in verdicts] == ["pass", "fail", "fail", "pass", "not evaluated", "not evaluated"]
     assert verdicts[1].value == pytest.approx(eqd2(50, 3, 30))
     assert [parse_constraint(str(one)) for one in constraints] == constraints
-    without = judge(constraints[2:3], [HEART], reference_dose=40.0)
+    without = evaluate_constraints(constraints[2:3], [HEART], reference_dose=40.0)
     assert "needs the histogram of all that is irradiated" in without[0].reason
 
 

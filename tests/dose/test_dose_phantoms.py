@@ -7,8 +7,7 @@ from napari_gpubio.core.checks import run_check, run_speed
 from napari_gpubio.core.device import CPU
 from napari_gpubio.dose import DvhSettings, dvh
 from napari_gpubio.dose.checks import CHECKS, SPEEDS
-from napari_gpubio.dose.phantom.light import light_dose, light_structures
-from napari_gpubio.dose.phantom.treatment import treatment_dose, treatment_structures
+from napari_gpubio.dose.samples import light_dose, light_structures, treatment_dose, treatment_structures
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)

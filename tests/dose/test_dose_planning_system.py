@@ -6,7 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from napari_gpubio.dose import Dose, contour_structure, dvh, read_dvh_sequence, read_rtdose, read_rtstruct
+from napari_gpubio.dose import Dose, contour_structure, dvh
+from napari_gpubio.dose.io import read_dvh_sequence, read_rtdose, read_rtstruct
 from tests.dose.samples import affine_of, at
 
 

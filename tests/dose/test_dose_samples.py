@@ -6,10 +6,9 @@ from napari.layers import Layer
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.dose import DvhSettings, dvh
+from napari_gpubio.dose.closed_forms import ball_around_source
 from napari_gpubio.dose.napari_io import contours_of, dose_of, labels_of, unit_of
-from napari_gpubio.dose.phantom.light import INNER_MM, MU_EFF_PER_MM, OUTER_MM, STRENGTH
-from napari_gpubio.dose.samples import light_layers, treatment_layers
-from napari_gpubio.dose.theory import ball_around_source
+from napari_gpubio.dose.samples import INNER_MM, MU_EFF_PER_MM, OUTER_MM, STRENGTH, light_layers, treatment_layers
 
 
 def made(layers):

@@ -9,8 +9,8 @@ from pydicom.uid import RLELossless
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.dose import Dose, LabelStructures, dvh, read_ct, read_rtdose, read_rtplan, read_rtstruct, readers
-from napari_gpubio.dose.io import nifti
+from napari_gpubio.dose import Dose, LabelStructures, dvh, readers
+from napari_gpubio.dose.io import nifti, read_ct, read_rtdose, read_rtplan, read_rtstruct
 from tests.dose.dicom_files import save_ct, save_dose, save_plan, save_structures
 from tests.dose.samples import ROTATION, affine_of, at, circle
 

@@ -10,8 +10,7 @@ import re
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.metrics.models import MODELS, Model, clearer_name, model_named
-from napari_gpubio.dose.metrics.parameters import Given, parts, read_value
-from napari_gpubio.dose.metrics.units import PERCENT, is_volume_unit
+from napari_gpubio.dose.metrics.parameters import PERCENT, Given, is_volume_unit, parts, read_value
 
 _NUMBER = r"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
 _UNIT = r"([^\W\d_][^\[\]\-\s]*|[%°µ][^\[\]\-\s]*)"

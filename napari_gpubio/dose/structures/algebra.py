@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.ndimage import distance_transform_edt, find_objects
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine, checked_affine, same_grid, voxel_sizes_mm
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures
+from napari_gpubio.dose.structures.outlines import slab_bounds, usual_distance_mm
 from napari_gpubio.dose.structures.raster import Shape, inside
-from napari_gpubio.dose.structures.slabs import slab_bounds, usual_distance_mm
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -166,7 +165,9 @@ def _lengths(mm: float | Sequence[float], name: str) -> Array:
 
 
 def _moved(padded: Mask, lengths: Array, region: Region, reach: npt.NDArray[np.int64]) -> Mask:
-    """A mask with room around it, grown or shrunk; only the box that can change is looked at."""
+    """A mask with room around it, grown or shrunk; only the box that can change is computed."""
+    from scipy.ndimage import distance_transform_edt
+
     box = _box_of(region.mask, reach)
     if box is None:
         return padded
@@ -181,6 +182,8 @@ def _moved(padded: Mask, lengths: Array, region: Region, reach: npt.NDArray[np.i
 
 def _box_of(mask: Mask, reach: npt.NDArray[np.int64]) -> tuple[slice, ...] | None:
     """The part of a padded grid that a margin can change; None for an empty mask."""
+    from scipy.ndimage import find_objects
+
     found = find_objects(mask.view(np.uint8))
     if not found or found[0] is None:
         return None

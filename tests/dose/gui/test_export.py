@@ -10,7 +10,7 @@ import pytest
 from qtpy.QtGui import QImage
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import read_dvh_sequence
+from napari_gpubio.dose.io import read_dvh_sequence
 from napari_gpubio.dose.napari_io import dose_layer
 from tests.dock_widgets import run_script, save_scripts_as, script_of
 from tests.dose.dicom_files import save_dose, save_structures

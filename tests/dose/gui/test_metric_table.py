@@ -2,9 +2,9 @@
 
 import pytest
 
-from napari_gpubio.dose import parse_metric
 from napari_gpubio.dose.gui.curves import Curve, MetricReader
 from napari_gpubio.dose.gui.metric_table import MetricTable, first_number
+from napari_gpubio.dose.metrics import parse_metric
 from napari_gpubio.dose.metrics.models import MODELS
 from tests.dose.gui.panel_samples import (
     a_dose,

@@ -21,9 +21,9 @@ struct Found {
     }
 };
 
-// Where an organ's sums are kept; extremes of organ n in row r are at r * organs + n.
+// Where an organ's bins and sums are kept; extremes of organ n in row r are at r * organs + n.
 struct Sums {
-    u64 *totals, *outside;
+    u64 *counts, *totals, *outside;
     unsigned *low, *high;
 };
 
