@@ -191,9 +191,9 @@ def _twice(size: tuple[int, ...]) -> npt.NDArray[np.float32]:
 
 
 def find_shift(frame: npt.ArrayLike, reference: npt.ArrayLike) -> tuple[int, int]:
-    """Return the whole pixels (rows, columns) that a frame must be shifted by to lie on the reference.
+    """Return the shift in whole pixels (rows, columns) that aligns a frame with the reference.
 
-    (0, 0) where they have no detail in common. See `ShiftFinder`, which tells that apart, and which spares work where
+    It is (0, 0) if they share no detail. See `ShiftFinder`, which tells these cases apart, and saves work where
     many frames have the same reference.
     """
     return ShiftFinder(reference).find(frame) or (0, 0)
@@ -211,7 +211,7 @@ def shift_frame(frame: Array, shift: tuple[int, int]) -> Array:
 
 
 def register(frames: Any, reference: npt.ArrayLike | None = None) -> Registered:
-    """Shift every frame by whole pixels so that it lies on a reference.
+    """Shift every frame by whole pixels to align it with a reference.
 
     Parameters
     ----------

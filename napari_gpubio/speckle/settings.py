@@ -121,7 +121,7 @@ class ContrastSettings:
         return self.width**2 * self.depth
 
     def count(self, frames: int) -> int:
-        """Return the number of maps that a number of frames gives."""
+        """Return the number of maps of a number of frames."""
         return max(0, (frames - self.depth) // self.step + 1)
 
     @property

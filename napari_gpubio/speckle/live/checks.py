@@ -1,6 +1,6 @@
 """Reference cases of the live loop: it keeps up with a camera, and counts every loss.
 
-The caller gives the process; loop, ring and simulated camera are those of live imaging.
+The caller provides the process; loop, ring and simulated camera are those of live imaging.
 """
 
 import contextlib

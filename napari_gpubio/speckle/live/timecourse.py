@@ -193,7 +193,7 @@ class TimeCourse:
         self._baseline = None
 
     def _reserve(self, new_regions: list[str]) -> None:
-        """Make room for one more sample of old and new regions."""
+        """Reserve memory for one more sample of old and new regions."""
         if self._length == self._times.size:
             more = np.full(max(_BLOCK, self._length // 2), np.nan)  # by half: a long run copies each sample few times
             self._times = np.concatenate([self._times, more])

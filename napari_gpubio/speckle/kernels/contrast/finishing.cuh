@@ -4,7 +4,7 @@
 #define KIND 1 // of the index: 0 none, 1 reciprocal, 2 K^2, 3 inverse correlation time, 4 relative to a baseline
 #endif
 #ifndef MASK
-#define MASK 1 // whether a validity mask is wanted
+#define MASK 1 // whether the validity mask is requested
 #endif
 #ifndef NOISE
 #define NOISE 0 // whether the camera's noise is subtracted
@@ -176,7 +176,7 @@ __device__ __forceinline__ void set_pixel(const Maps& maps, size_t i, const Pixe
 #endif
 }
 
-// Up to four neighbors, with one store for each map where they lie as such a store wants them.
+// Up to four neighbors, with one store for each map if they are aligned.
 __device__ __forceinline__ void set_pixels(const Maps& maps, size_t i, const Pixel (&found)[4], int count)
 {
 #if !ALIGNED

@@ -46,7 +46,7 @@ struct SumPlanes {
     unsigned int* saturated;
 };
 
-// As they lie in memory, so that a load need not be waited for until its numbers are needed.
+// Samples as stored in memory: unpacking them later lets a load overlap with other work.
 struct __align__(QUAD * sizeof(PIXEL)) Packed {
     unsigned int word[sizeof(PIXEL)];
 };

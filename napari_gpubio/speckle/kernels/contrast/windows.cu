@@ -125,7 +125,7 @@ struct Target {
         window.baseline = baseline[(size_t)y * width + x + k];
 #endif
         window.saturated = (int)sums.saturated[k];
-        const float level = EDGES == VALID && !whole[k] ? 0.0f : (float)sums.s[k];  // which gives NaN
+        const float level = EDGES == VALID && !whole[k] ? 0.0f : (float)sums.s[k];  // so that K is NaN
         Pixel found = finish(level, deviation_of(sums.s[k], sums.q[k], samples), window, rule, table);
 #if MASK
         if (!is_whole) found.mask = EDGES == VALID ? (unsigned char)EDGE : (unsigned char)(found.mask | EDGE);
@@ -189,7 +189,7 @@ extern "C" __global__ void __launch_bounds__(128) fill_spatial(Stack stack, Grid
     Loaded added = own.load(first + RADIUS), dropped = no_samples();
     for (int y = first; y < end; ++y) {
         slide(columns, added, dropped, level);
-        if (y + 1 < end) {  // asked for before it is needed
+        if (y + 1 < end) {  // loaded before it is needed
             added = own.load(y + 1 + RADIUS);
             dropped = own.load(y - RADIUS);
         }
