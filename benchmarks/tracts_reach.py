@@ -24,7 +24,7 @@ from tracts_accuracy import CEILING, capped
 
 from napari_gpubio.core.philox import uniform
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.tracts.io.volumes import read_mask
+from napari_gpubio.tracts.io.dwi import read_mask
 from napari_gpubio.tracts.kernels.rays.problem import continued
 from napari_gpubio.tracts.kernels.tensors.cpu import eigen_decompose
 from napari_gpubio.tracts.model import TensorField, Tractogram

@@ -33,8 +33,7 @@ def load_brain(path: Path | None) -> Brain | str:
         return f"{BRAIN} is absent and no --brain was given"
     if importlib.util.find_spec("nibabel") is None:
         return "nibabel is missing and no --brain was given"
-    from napari_gpubio.tracts.io.dwi import read_dwi
-    from napari_gpubio.tracts.io.volumes import read_mask
+    from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
 
     scan = read_dwi(BRAIN / "dwi.nii.gz")
     mask = read_mask(BRAIN / "nodif_brain_mask.nii.gz", scan.shape, scan.affine)

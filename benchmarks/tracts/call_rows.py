@@ -13,12 +13,13 @@ from napari_gpubio.core.device import Device
 from napari_gpubio.tracts.kernels.rays import cpu
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem
 from napari_gpubio.tracts.kernels.tensors import cpu as tensors_cpu
-from napari_gpubio.tracts.kernels.tensors.problem import FitSettings, fit_problem
+from napari_gpubio.tracts.kernels.tensors.problem import fit_problem
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.run import track
 from napari_gpubio.tracts.seeds import make_launch
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.run import fit_tensors
+from napari_gpubio.tracts.tensors.settings import FitSettings
 from tracts.brain import callosum_click
 from tracts.plan import Plan
 from tracts.problems import FREE, random_field

@@ -2,14 +2,11 @@
 
 from typing import Any
 
-import numpy as np
 from common import Array, Row, Timing, limited_threads, row, timed
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.tracts.kernels.rays import cpu
-from napari_gpubio.tracts.kernels.rays.geodesic import trace
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem
-from napari_gpubio.tracts.kernels.rays.tally import STATS
 from napari_gpubio.tracts.settings import StopReason, TrackSettings
 
 TOLD = ("method", "interpolation", "integrator", "step_mm", "fa_stop", "max_steps", "precision", "texture")
@@ -24,24 +21,16 @@ class CpuTrace:
     """The Numba tracing call alone, on buffers made beforehand."""
 
     def __init__(self, problem: RayProblem) -> None:
-        p, settings, real = problem, problem.settings, problem.real
-        rays = len(p.launch) * p.rays_per_fiber
-        field = p.prepared("field", lambda: cpu.prepare_field(p))
-        seeds, directions = p.rays(0, len(p.launch))
-        self.written, self.reasons = np.empty(rays, np.int32), np.empty(rays, np.uint8)
-        self._arguments = (
-            p.kind, p.stages, p.measure, field, p.guide, p.mask, p.euclid.astype(real), np.array(p.field.shape), seeds,
-            directions, p.rays_per_fiber, p.limits, settings.ray_steps, settings.points_every,
-            np.zeros((rays, settings.ray_points, 4), real), self.written, self.reasons, np.empty((rays, STATS), real),
-        )  # fmt: skip
+        self._run = cpu.Run(problem)
+        self._rays, self._output = self._run.allocate(0, len(problem.launch))
 
     def timing(self, repeats: int) -> Timing:
         """Seconds of the call."""
-        return timed(lambda: trace(*self._arguments), repeats)
+        return timed(lambda: self._run.launch(self._rays, self._output), repeats)
 
     def outcome(self) -> tuple[Array, Array]:
         """Points written and stop reason of each ray."""
-        return self.written, self.reasons
+        return self._output.written, self._output.reasons
 
 
 class GpuTrace:
@@ -52,17 +41,10 @@ class GpuTrace:
 
         from napari_gpubio.tracts.kernels.rays import gpu
 
-        p = problem
-        rays = len(p.launch) * p.rays_per_fiber
         self._device = device
         with cupy.cuda.Device(device.indices[0]):
             self._run = gpu.Run(problem, device=device)
-            host_seeds, host_directions = p.rays(0, len(p.launch))
-            self._arrays = (
-                cupy.asarray(host_seeds), cupy.asarray(host_directions),
-                cupy.empty((rays, p.settings.ray_points, 4), p.real), cupy.zeros(rays, np.int32),
-                cupy.zeros(rays, np.uint8), cupy.empty((rays, STATS), p.real),
-            )  # fmt: skip
+            self._rays, self._output = self._run.allocate(0, len(problem.launch))
 
     def timing(self, repeats: int) -> Timing:
         """Seconds of the kernel."""
@@ -73,7 +55,7 @@ class GpuTrace:
             for _ in range(repeats + 1):
                 begun, ended = cupy.cuda.Event(), cupy.cuda.Event()
                 begun.record()
-                self._run.launch(*self._arrays)
+                self._run.launch(self._rays, self._output)
                 ended.record()
                 ended.synchronize()
                 seconds.append(cupy.cuda.get_elapsed_time(begun, ended) / 1e3)
@@ -84,7 +66,7 @@ class GpuTrace:
         """Points written and stop reason of each ray."""
         import cupy
 
-        return cupy.asnumpy(self._arrays[3]), cupy.asnumpy(self._arrays[4])
+        return cupy.asnumpy(self._output.written), cupy.asnumpy(self._output.reasons)
 
 
 def trace_row(name: str, problem: RayProblem, device: Device, repeats: int, threads: int = 0, **more: Any) -> Row:

@@ -1,4 +1,4 @@
-"""Compiled CPU functions: three decorators, the cache they share, and blocks of items on all threads.
+"""Compiled CPU functions: four decorators, the cache they share, and blocks of items on all threads.
 
 Numba compiles a function again for every caller that it is linked into, so the CPU backends are shallow: Python calls a
 `kernel`, a kernel calls a `helper` or a `leaf`, and nothing large is called by anything that is compiled. Kernels are
@@ -48,6 +48,15 @@ def helper(function: Function) -> Function:
     It makes no arrays.
     """
     compiled: Function = nb.njit(**_CALLED)(function)
+    return compiled
+
+
+def reader(function: Function) -> Function:
+    """Compile a `helper` that reads arrays and returns numbers, without counting references to the arrays.
+
+    Counting costs more than a few loads. It must neither allocate nor return an array or a view.
+    """
+    compiled: Function = nb.njit(no_cpython_wrapper=True, _nrt=False, **_COMMON)(function)
     return compiled
 
 

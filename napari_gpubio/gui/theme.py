@@ -17,6 +17,7 @@ DETECTOR = "#35d0ff"
 SELECTED = "#2dffb2"  # what a plot highlights in the image, and the line in the plot that does
 EVENT = "#fff176"
 WHITE = "#ffffff"
+MARKER_BORDER = "#000000"
 INVALID_INPUT = "#8a3a34"  # the background of an input that holds nonsense
 TRANSPARENT = "#00000000"
 TABLE_LINE, TABLE_HEADER = "rgba(128, 128, 128, 60)", "rgba(128, 128, 128, 45)"

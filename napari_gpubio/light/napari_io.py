@@ -19,7 +19,7 @@ from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 
 Array = npt.NDArray[Any]
 DECADES = 6
-MOST_ERROR = 0.5  # relative standard error up to which a voxel is told apart from noise
+MOST_ERROR = 0.5  # relative standard error up to which a voxel counts as more than noise
 GATE_AXIS = "time gate"
 OTHER_COLOR = "#c850a0"  # of labels that the user paints beside the tissues
 TISSUE_COLORS = {
@@ -84,9 +84,9 @@ def fluence_layer(
     if hide_uncertain:
         shown[errors > np.float32(MOST_ERROR) * values] = np.nan
     quantity = fluence_word(unit) + (" in time gates" if gates else "")
-    told = {"quantity": f"log10 {quantity}", "unit": unit.name, "meaning": UNITS[unit.name], "factor": unit.factor}
+    metadata = {"quantity": f"log10 {quantity}", "unit": unit.name, "meaning": UNITS[unit.name], "factor": unit.factor}
     keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
-    return _result_layer(result, shown, log_name(name, quantity, unit.name), told, keywords)
+    return _result_layer(result, shown, log_name(name, quantity, unit.name), metadata, keywords)
 
 
 def fluence_word(unit: FluenceUnit) -> str:
@@ -103,17 +103,17 @@ def error_layer(result: LightResult, name: str, **keywords: Any) -> LayerData:
     """Return the image layer of the relative standard error of the fluence of all time gates, in per cent."""
     shown = 100 * result.relative_error
     shown[~np.isfinite(shown)] = np.nan
-    told = {"quantity": "relative standard error", "unit": "%"}
+    metadata = {"quantity": "relative standard error", "unit": "%"}
     keywords = {"contrast_limits": (0.0, 100.0), "colormap": "viridis", **keywords}
-    return _result_layer(result, shown, f"{name} relative standard error (%)".strip(), told, keywords)
+    return _result_layer(result, shown, f"{name} relative standard error (%)".strip(), metadata, keywords)
 
 
 def absorbed_layer(result: LightResult, name: str, *, decades: int = DECADES, **keywords: Any) -> LayerData:
     """Return the image layer of log10 absorbed energy per volume and launched photon; arguments as `fluence_layer`."""
     shown = _log10(result.absorbed_density)
-    told = {"quantity": "log10 absorbed energy density", "unit": "1/mm³"}
+    metadata = {"quantity": "log10 absorbed energy density", "unit": "1/mm³"}
     keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
-    return _result_layer(result, shown, log_name(name, "absorbed energy density", told["unit"]), told, keywords)
+    return _result_layer(result, shown, log_name(name, "absorbed energy density", metadata["unit"]), metadata, keywords)
 
 
 def exit_layer(result: LightResult, name: str, *, decades: int = DECADES, **keywords: Any) -> LayerData:
@@ -125,9 +125,9 @@ def exit_layer(result: LightResult, name: str, *, decades: int = DECADES, **keyw
         If the run did not keep the map of escaping light.
     """
     shown = _log10(result.diffuse_reflectance())
-    told = {"quantity": "log10 diffuse reflectance", "unit": "1/mm²"}
+    metadata = {"quantity": "log10 diffuse reflectance", "unit": "1/mm²"}
     keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
-    return _result_layer(result, shown, log_name(name, "diffuse reflectance", told["unit"]), told, keywords)
+    return _result_layer(result, shown, log_name(name, "diffuse reflectance", metadata["unit"]), metadata, keywords)
 
 
 def decade_limits(shown: Array, decades: int = DECADES) -> tuple[float, float]:
@@ -146,7 +146,7 @@ def result_of(layer: Any) -> LightResult | None:
 def domain_of(layer: Any) -> Domain | None:
     """Return the domain that a layer carries, by itself or in its result, or None.
 
-    It is the domain that the layer was made of; whether the labels were painted since, `core.layers.volume_of` tells.
+    It is the domain that the layer was made of; `core.layers.volume_of` detects whether labels were painted since.
     """
     if (result := result_of(layer)) is not None:
         return result.domain
@@ -161,13 +161,13 @@ def _log10(values: Array) -> npt.NDArray[np.float32]:
 
 
 def _result_layer(
-    result: LightResult, shown: Array, name: str, told: dict[str, Any], keywords: dict[str, Any]
+    result: LightResult, shown: Array, name: str, metadata: dict[str, Any], keywords: dict[str, Any]
 ) -> LayerData:
     """The layer of something that a result says."""
-    told, affine = {**told, "result": result, "parameters": describe(result)}, result.domain.affine
+    metadata, affine = {**metadata, "result": result, "parameters": describe(result)}, result.domain.affine
     if shown.ndim == 3:
-        return volume_layer(shown, affine, name, metadata=told, **keywords)
-    return series_layer(shown, affine, name, GATE_AXIS, metadata=told, **keywords)
+        return volume_layer(shown, affine, name, metadata=metadata, **keywords)
+    return series_layer(shown, affine, name, GATE_AXIS, metadata=metadata, **keywords)
 
 
 Paths = str | Sequence[str]

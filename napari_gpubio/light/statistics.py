@@ -16,7 +16,7 @@ from napari_gpubio.light.result import UNITS, Estimate, LightResult
 
 @dataclass(frozen=True, slots=True)
 class FluenceUnit:
-    """A unit in which fluence is told.
+    """A unit of fluence.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ PER_PHOTON = FluenceUnit("1/mm²", 1.0)
 
 
 def fluence_units(*, power_mw: float | None = None, energy_j: float | None = None) -> tuple[FluenceUnit, ...]:
-    """Units in which the fluence of a source can be told: per photon, and by its power and its energy where known.
+    """Return units of fluence: per photon, and by the source's power and energy where known.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ MOST_BINS, SHORTEST_NS = 100, 1e-3  # intervals of a time spread
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectorNumbers:
-    """What one detector caught.
+    """Light that one detector detected.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class DetectorNumbers:
     time_ns: Estimate
 
     def parts(self) -> tuple[tuple[str, Estimate, str], ...]:
-        """Name, number and unit of what is not told by label."""
+        """Name, number and unit of what is not by label."""
         return (
             ("Detected weight", self.weight, ""),
             ("Separation", Estimate(self.separation_mm, math.nan), "mm"),
@@ -114,25 +114,25 @@ def detector_numbers(result: LightResult) -> tuple[DetectorNumbers, ...]:
 
 
 def _of_detector(result: LightResult, index: int) -> DetectorNumbers:
-    detector, caught = result.detectors[index], result.detected.of(index)
+    detector, detected = result.detectors[index], result.detected.of(index)
     separation = math.dist(detector.position_mm, result.source.position_mm)
-    paths = _weighted_means(caught.weight, caught.path_mm)
-    total = _weighted_means(caught.weight, caught.path_mm.sum(axis=1, dtype=np.float64)[:, None])[0]
+    paths = _weighted_means(detected.weight, detected.path_mm)
+    total = _weighted_means(detected.weight, detected.path_mm.sum(axis=1, dtype=np.float64)[:, None])[0]
     return DetectorNumbers(
         name=detector.name or str(index + 1),
-        photons=len(caught),
-        weight=_detected_weight(caught),
+        photons=len(detected),
+        weight=_detected_weight(detected),
         total_path_mm=total,
-        path_mm=dict(zip(caught.labels, paths, strict=True)),
+        path_mm=dict(zip(detected.labels, paths, strict=True)),
         separation_mm=separation,
         dpf=Estimate(*(part / separation if separation > 0 else math.nan for part in total)),
-        time_ns=_weighted_means(caught.weight, caught.time_ns[:, None])[0],
+        time_ns=_weighted_means(detected.weight, detected.time_ns[:, None])[0],
     )
 
 
-def _detected_weight(caught: DetectedPhotons) -> Estimate:
-    """Mean over all launched photons; one that was not caught weighs 0."""
-    weight, launched = caught.weight.astype(np.float64), max(1, caught.launched)
+def _detected_weight(detected: DetectedPhotons) -> Estimate:
+    """Mean over all launched photons; one that was not detected weighs 0."""
+    weight, launched = detected.weight.astype(np.float64), max(1, detected.launched)
     mean = weight.sum() / launched
     variance = max(0.0, float(weight @ weight) / launched - mean**2)
     return Estimate(float(mean), math.sqrt(variance / max(1, launched - 1)))
@@ -165,17 +165,17 @@ class TimeSpread(NamedTuple):
     error: npt.NDArray[np.float64]
 
 
-def time_spread(caught: DetectedPhotons) -> TimeSpread:
+def time_spread(detected: DetectedPhotons) -> TimeSpread:
     """Temporal point spread function (TPSF) of the photons of one detector, in as many equal intervals as they fill."""
-    if not len(caught):
+    if not len(detected):
         return TimeSpread(np.empty(0), np.empty(0), np.empty(0))
-    bins = min(math.ceil(2 * len(caught) ** (1 / 3)), MOST_BINS)  # Rice's rule
-    first, last = float(caught.time_ns.min()), float(caught.time_ns.max())
+    bins = min(math.ceil(2 * len(detected) ** (1 / 3)), MOST_BINS)  # Rice's rule
+    first, last = float(detected.time_ns.min()), float(detected.time_ns.max())
     slack = max(0.0, bins * SHORTEST_NS - (last - first)) / 2
     edges = np.linspace(first - slack, np.nextafter(last + slack, np.inf), bins + 1)
-    squares, _ = np.histogram(caught.time_ns, edges, weights=caught.weight.astype(np.float64) ** 2)
-    error = np.sqrt(squares) / np.diff(edges) / max(1, caught.launched)
-    return TimeSpread((edges[:-1] + edges[1:]) / 2, caught.time_point_spread(edges), error)
+    squares, _ = np.histogram(detected.time_ns, edges, weights=detected.weight.astype(np.float64) ** 2)
+    error = np.sqrt(squares) / np.diff(edges) / max(1, detected.launched)
+    return TimeSpread((edges[:-1] + edges[1:]) / 2, detected.time_point_spread(edges), error)
 
 
 class LabelFluence(NamedTuple):
@@ -271,7 +271,7 @@ def findings(result: LightResult, *, running: bool = False) -> tuple[Finding, ..
     result
         What a simulation gave.
     running
-        Whether more photons are under way: what only they can tell is then no fault yet.
+        Whether more photons are being traced: what only they can improve is then no fault yet.
     """
     found = [*_energy_findings(result), *_other_findings(result, running=running)]
     if not found:

@@ -87,7 +87,7 @@ class NumberRow:
     unit
         Its unit; empty for a fraction.
     label
-        The label it speaks of, or None.
+        The label that it belongs to, or None.
     status
         Whether there is something to worry about.
     note
@@ -119,9 +119,9 @@ def number_rows(
     result
         What a simulation gave.
     unit
-        In which fluence is told.
+        Unit of fluence.
     threshold
-        Fluence in that unit above which volumes are told; None: no such rows.
+        Fluence in that unit above which volumes are measured; None: no such rows.
 
     Raises
     ------
@@ -224,7 +224,7 @@ def write_csv(path: str | os.PathLike[str], rows: Iterable[NumberRow]) -> None:
     InvalidInput
         If the folder does not exist.
     """
-    # the mark in front tells spreadsheets that it is UTF-8; without it they garble mm²
+    # the byte order mark makes spreadsheets read it as UTF-8; without it they garble mm²
     with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8-sig") as file:
         table = csv.writer(file)
         table.writerow(_COLUMNS)

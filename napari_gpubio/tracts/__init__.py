@@ -9,20 +9,19 @@ From a diffusion scan to fibers in four calls::
 """
 
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.tracts.brain_mask import brain_mask
-from napari_gpubio.tracts.gradient_check import GradientCheck, check_gradients, corrected_scan
-from napari_gpubio.tracts.io.dwi import read_dwi
+from napari_gpubio.tracts.io.dwi import read_dwi, read_mask, read_volume
 from napari_gpubio.tracts.io.tensor_images import read_tensors, write_tensors
 from napari_gpubio.tracts.io.tractograms import TractogramWriter, read_tractogram, write_tractogram
-from napari_gpubio.tracts.io.volumes import read_mask, read_volume
-from napari_gpubio.tracts.kernels.tensors.problem import FitSettings
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.phantom import brain_phantom, load_brain_phantom
 from napari_gpubio.tracts.run import track, track_steps, track_to_file
 from napari_gpubio.tracts.seeds import ball, label_points
 from napari_gpubio.tracts.settings import Directions, StopReason, TrackSettings
+from napari_gpubio.tracts.tensors.brain_mask import brain_mask
+from napari_gpubio.tracts.tensors.gradient_check import GradientCheck, check_gradients, corrected_scan
 from napari_gpubio.tracts.tensors.run import fit_steps, fit_tensors
 from napari_gpubio.tracts.tensors.scalars import scalar_map
+from napari_gpubio.tracts.tensors.settings import FitSettings
 
 __all__ = [
     "DiffusionScan",

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.checks import Check, Finding, Speed
+from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp
 from napari_gpubio.core.device import Device
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.phantom import AnalyticField, analytic_fields, load_brain_phantom
 from napari_gpubio.tracts.run import trace_problem, track
-from napari_gpubio.tracts.seeds import Launch
+from napari_gpubio.tracts.seeds import Launch, ball
 from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.tensors.gradient_check import check_gradients
 from napari_gpubio.tracts.tensors.run import fit_tensors
 
 Array = npt.NDArray[Any]
@@ -130,4 +131,25 @@ SPEEDS = (
         prepare=_tracking_speed(TrackSettings(method="eudx")),
     ),
     Speed(name="weighted tensor fit of the phantom, mask included", unit="voxels", prepare=_fit_speed),
+)
+
+
+def _small_field() -> TensorField:
+    """Tensors of 8 x 8 x 8 voxels in the middle of the sample brain."""
+    scan = load_brain_phantom()
+    box = tuple(slice(n // 2 - 4, n // 2 + 4) for n in scan.shape)
+    small = dataclasses.replace(scan, data=scan.data[box])
+    return fit_tensors(small, np.ones(small.shape, bool), device="cpu")
+
+
+def _track_once() -> None:
+    field = _small_field()
+    center = field.affine[:3, :3] @ np.full(3, 3.5) + field.affine[:3, 3]
+    track(field, ball(center, 1.0, 2), Directions(count=1), device="cpu")
+
+
+WARMUPS = (
+    WarmUp(name="tensor fit", run=_small_field, functions=2),
+    WarmUp(name="fiber tracking", run=_track_once, functions=34),
+    WarmUp(name="check of the gradient table", run=lambda: check_gradients(_small_field()), functions=1),
 )

@@ -10,17 +10,16 @@ import numpy as np
 from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.tracts.gradient_check import check_gradients
-from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi
+from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi, read_mask, read_volume
 from napari_gpubio.tracts.io.tensor_images import read_tensors
-from napari_gpubio.tracts.io.volumes import read_mask, read_volume
-from napari_gpubio.tracts.kernels.tensors.problem import FitSettings
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.run import track, track_to_file
 from napari_gpubio.tracts.seeds import ball, label_points
 from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.tensors.gradient_check import check_gradients
 from napari_gpubio.tracts.tensors.run import check_same_grid, fit_tensors
 from napari_gpubio.tracts.tensors.scalars import scalar_map
+from napari_gpubio.tracts.tensors.settings import FitSettings
 
 STREAMED = (".trx", ".tck")
 

@@ -95,7 +95,7 @@ class TensorField:
     affine
         Voxel to world, mm.
     repaired
-        Voxels whose tensor was not positive definite and was mended, shape (X, Y, Z).
+        Voxels whose tensor was not positive definite and was repaired, shape (X, Y, Z).
     s0
         Fitted signal at b = 0, or None.
     path
@@ -140,7 +140,7 @@ class TensorField:
 
     @property
     def repaired_count(self) -> int:
-        """Number of voxels whose tensor was mended."""
+        """Number of voxels whose tensor was repaired."""
         return 0 if self.repaired is None else int(np.count_nonzero(self.repaired))
 
     @cached_property
@@ -270,7 +270,7 @@ class Tractogram:
         return np.repeat(np.arange(len(self)), self.counts)
 
     def select(self, keep: npt.ArrayLike) -> "Tractogram":
-        """Return the fibers where ``keep`` (a boolean for each fiber, or indices) says so, with all their numbers."""
+        """Return some fibers with all their numbers; ``keep``: a boolean for each fiber, or indices."""
         which = self._indices(np.asarray(keep))
         counts = self.counts[which]
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -293,7 +293,7 @@ class Tractogram:
             raise InvalidInput(f"fibers are chosen by booleans or integers, not by {keep.dtype} values")
         which = keep.astype(np.int64)
         if which.size and (which.min() < -len(self) or which.max() >= len(self)):
-            raise InvalidInput(f"fiber {which[np.argmax(np.abs(which))]} was asked for; there are {len(self)}")
+            raise InvalidInput(f"fiber {which[np.argmax(np.abs(which))]} was requested; there are {len(self)}")
         return np.where(which < 0, which + len(self), which)
 
     @staticmethod

@@ -13,7 +13,6 @@ from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, open_run
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.tracts.kernels.rays import cpu
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_finite
 from napari_gpubio.tracts.kernels.rays.tally import Partial, no_fibers
 from napari_gpubio.tracts.model import TensorField, Tractogram
@@ -149,7 +148,7 @@ def trace_problem(problem: RayProblem, device: Device) -> Tractogram:
 
 
 def _chunks(problem: RayProblem, device: Device, stop: threading.Event | None) -> Iterator[tuple[int, list[Piece]]]:
-    """Drive one run on each device; hand over the number done and the fresh fibers after each chunk."""
+    """Drive one run on each device; yield the number done and the new fibers after each chunk."""
     runs = make_runs(problem, device)
     try:
         for done in advance_in_chunks(runs, len(problem.launch), stop=stop, first_chunk=512):
@@ -169,6 +168,8 @@ def _in_order(pieces: list[Piece]) -> Tractogram:
 def make_runs(problem: RayProblem, device: Device) -> list[Any]:
     """One `Run` of the right backend for each processor."""
     if not device.is_gpu:
+        from napari_gpubio.tracts.kernels.rays import cpu
+
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.tracts.kernels.rays import gpu
 

@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.philox import uniform
+from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.tracts.kernels.tensors.cpu import eigen_decompose
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.settings import Directions
 
@@ -53,6 +52,8 @@ def ball(center_mm: npt.ArrayLike, radius_mm: float, count: int, *, seed: int = 
     seed
         Seed of the random numbers; the same gives the same points.
     """
+    from napari_gpubio.core.philox import uniform
+
     if count < 1 or not radius_mm >= 0:
         raise InvalidInput(
             f"a ball of {count} points with radius {radius_mm} mm cannot be seeded; give at least 1 and 0 mm"
@@ -87,6 +88,8 @@ def label_points(
     ndarray
         Shape (S, 3), world mm.
     """
+    from napari_gpubio.core.philox import uniform
+
     if per_voxel < 1:
         raise InvalidInput(f"{per_voxel} seed points in each voxel are none; give at least 1")
     voxels = np.argwhere(labels == label)
@@ -96,6 +99,26 @@ def label_points(
         return apply_affine(affine, voxels)
     shifts = uniform(seed, 0, len(voxels), 3 * per_voxel).reshape(-1, per_voxel, 3) - 0.5
     return apply_affine(affine, (voxels[:, None, :] + shifts).reshape(-1, 3))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedSettings:
+    """The ball of seed points around a click."""
+
+    radius_mm: float = param(
+        3.0, "Seed radius", "Radius of the ball of seed points around a click; 0 = the click alone.",
+        unit="mm", minimum=0.0, maximum=50.0, step=0.5,
+    )  # fmt: skip
+    points: int = param(100, "Seed points", "Number of seed points in the ball.", minimum=1, maximum=100_000, step=10)
+
+    def __post_init__(self) -> None:
+        check_params(self)
+
+    def points_around(self, center_mm: Any) -> Any:
+        """Seed points, shape (points, 3), world mm; always the same for the same center."""
+        if self.points == 1 or self.radius_mm == 0:
+            return checked_points(center_mm)
+        return ball(center_mm, self.radius_mm, self.points)
 
 
 def sphere_directions(count: int) -> npt.NDArray[np.float64]:
@@ -197,6 +220,8 @@ def _nothing_there(field: TensorField, point: Array) -> str:
 
 def _principal_at(field: TensorField, voxel: Array) -> npt.NDArray[np.float64]:
     """Principal direction of the trilinearly interpolated tensor at voxel positions, shape (S, 3), world axes."""
+    from napari_gpubio.tracts.kernels.tensors.cpu import eigen_decompose
+
     low = np.clip(np.floor(voxel).astype(np.int64), 0, np.maximum(np.array(field.shape) - 2, 0))
     fraction = np.clip(voxel - low, 0.0, 1.0)
     tensors = np.zeros((len(voxel), 6))

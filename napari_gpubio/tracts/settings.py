@@ -1,11 +1,40 @@
-"""The settings of fiber tracking, written once: the API, the command line and the dock widget read them here."""
+"""Settings of fiber tracking, and the Riemannian metrics to choose from."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
-from napari_gpubio.tracts.metrics import METRICS
+
+Array = Any  # numpy or cupy
+Metric = Callable[[Array, float], Array]
+METRICS: dict[str, Metric] = {}
+
+
+def _metric(function: Metric) -> Metric:
+    METRICS[function.__name__] = function
+    return function
+
+
+@_metric
+def inverse(eigenvalues: Array, power: float) -> Array:  # noqa: ARG001 - every metric has the same signature
+    """g = D^-1, the metric of van Aart et al. 2011: W = D."""
+    return eigenvalues
+
+
+@_metric
+def sharpened(eigenvalues: Array, power: float) -> Array:
+    """g = D^-p: W = D^p. The larger p, the closer geodesics keep to the principal direction."""
+    return eigenvalues**power
+
+
+@_metric
+def adjugate(eigenvalues: Array, power: float) -> Array:  # noqa: ARG001
+    """g = det(D) D^-1 (Fuster et al. 2016): W = D / det D. Fluid becomes expensive."""
+    return eigenvalues / eigenvalues.prod(axis=-1)[..., None]
+
 
 METHODS = ("hamiltonian", "vanaart2011", "eudx")
 INTERPOLATIONS = ("smoothing", "interpolating", "linear")

@@ -12,9 +12,9 @@ from superqt import QCollapsible
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.gui.forms import ParamForm
-from napari_gpubio.tracts.gui.seed_box import SeedSettings
-from napari_gpubio.tracts.kernels.tensors.problem import FitSettings
+from napari_gpubio.tracts.seeds import SeedSettings
 from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.tensors.settings import FitSettings
 
 
 @dataclass(frozen=True, kw_only=True)

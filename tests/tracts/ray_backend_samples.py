@@ -8,7 +8,7 @@ import pytest
 from napari_gpubio.tracts import Directions, TrackSettings, ball, fit_tensors, load_brain_phantom, track
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem
 from napari_gpubio.tracts.model import Cache
-from napari_gpubio.tracts.phantom.analytic import pull_back
+from napari_gpubio.tracts.phantom.closed_forms import pull_back
 from napari_gpubio.tracts.seeds import make_launch
 
 KINDS = {

@@ -11,7 +11,7 @@ from napari_gpubio.core.device import choose_device
 from napari_gpubio.tracts import Directions, TensorField
 from napari_gpubio.tracts.checks import EXACT, SEED_SCHEME, shoot
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem
-from napari_gpubio.tracts.phantom.analytic.field import DIFFUSIVITY
+from napari_gpubio.tracts.phantom.analytic import DIFFUSIVITY
 from napari_gpubio.tracts.phantom.brain import voxel_centers
 from napari_gpubio.tracts.run import trace_problem
 from napari_gpubio.tracts.seeds import Launch

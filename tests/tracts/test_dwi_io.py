@@ -10,8 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core import volumes
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi
-from napari_gpubio.tracts.io.volumes import read_array, read_mask
+from napari_gpubio.tracts.io.dwi import find_gradient_files, read_array, read_dwi, read_mask
 from tests.tracts.gradient_samples import AFFINES, TURN
 
 DIRECTIONS = np.random.default_rng(5).normal(size=(15, 3))

@@ -9,7 +9,10 @@ from scipy import ndimage
 from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.gradient_check import (
+from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
+from napari_gpubio.tracts.io.gradients import fsl_to_world, world_to_fsl, write_fsl_gradients
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
+from napari_gpubio.tracts.tensors.gradient_check import (
     CHANGES,
     UNCHANGED,
     AxisChange,
@@ -18,10 +21,6 @@ from napari_gpubio.tracts.gradient_check import (
     corrected_scan,
     evaluate_directions,
 )
-from napari_gpubio.tracts.io.dwi import read_dwi
-from napari_gpubio.tracts.io.gradients import fsl_to_world, world_to_fsl, write_fsl_gradients
-from napari_gpubio.tracts.io.volumes import read_mask
-from napari_gpubio.tracts.model import DiffusionScan, TensorField
 
 TURN = Rotation.from_euler("xyz", [10, -15, 20], degrees=True).as_matrix()
 MATRICES = {

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from napari_gpubio.tracts.metrics import METRICS, adjugate, inverse, sharpened
+from napari_gpubio.tracts.settings import METRICS, adjugate, inverse, sharpened
 
 NAN, INF = float("nan"), float("inf")
 
@@ -50,18 +50,20 @@ import importlib.util, sys
 import napari_gpubio, numpy as np
 from pathlib import Path
 
-path = Path(napari_gpubio.__file__).parent / "tracts" / "metrics.py"
-module = importlib.util.module_from_spec(importlib.util.spec_from_file_location("napari_gpubio.tracts.metrics", path))
+path = Path(napari_gpubio.__file__).parent / "tracts" / "settings.py"
+module = importlib.util.module_from_spec(importlib.util.spec_from_file_location("napari_gpubio.tracts.settings", path))
 sys.modules[module.__name__] = module
-exec(path.read_text() + '''
+added = '''
 
 @_metric
 def cubed(eigenvalues, power):
     return eigenvalues * eigenvalues * eigenvalues
-''', module.__dict__)
+
+'''
+exec(path.read_text().replace("\\nclass StopReason", added + "\\nclass StopReason", 1), module.__dict__)
 
 from napari_gpubio import tracts
-from napari_gpubio.tracts.phantom.analytic import ring
+from napari_gpubio.tracts.phantom.closed_forms import ring
 
 field = ring(origin=(-31.5, -31.5, -3.5), shape=(64, 64, 8)).sample()
 common = dict(max_length_mm=20.0, precision="double")

@@ -18,9 +18,11 @@ from napari_gpubio.tracts.phantom import (
     ring_field,
     write_brain_phantom,
 )
-from napari_gpubio.tracts.phantom.analytic import (
+from napari_gpubio.tracts.phantom.analytic import as_matrices
+from napari_gpubio.tracts.phantom.brain import attenuation, brain_anatomy, grid, rician, spread_directions
+from napari_gpubio.tracts.phantom.bundles import brain_bundles, rasterize
+from napari_gpubio.tracts.phantom.closed_forms import (
     adaptive_ring,
-    as_matrices,
     fish_eye,
     half_space,
     luneburg,
@@ -28,10 +30,7 @@ from napari_gpubio.tracts.phantom.analytic import (
     pull_back,
     ring,
 )
-from napari_gpubio.tracts.phantom.brain import brain_anatomy, grid
-from napari_gpubio.tracts.phantom.bundles import brain_bundles, rasterize
 from napari_gpubio.tracts.phantom.sample import SAMPLE
-from napari_gpubio.tracts.phantom.signals import attenuation, rician, spread_directions
 
 RAYS = [
     pytest.param(field, launch, id=f"{field.name}-{n}")

@@ -1,17 +1,18 @@
 """CUDA ray tracing and its CPU backend, bit for bit, with g++ in place of a GPU."""
 
 import functools
-import re
 
 import numpy as np
 import pytest
 
+from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device
 from napari_gpubio.tracts import Directions, StopReason, TrackSettings
 from napari_gpubio.tracts.kernels.rays import cpu, gpu
-from napari_gpubio.tracts.kernels.rays.problem import RayProblem
+from napari_gpubio.tracts.kernels.rays.problem import RayProblem, RaySettings
 from napari_gpubio.tracts.seeds import make_launch
 from tests.cuda_on_cpu import loader
+from tests.cuda_on_cpu.structs import struct_in
 from tests.runs import check_same_methods
 from tests.tracts.ray_backend_samples import (
     BOTH_KINDS,
@@ -41,17 +42,17 @@ LIMITS = [
 class RawCpu(cpu.Run):
     """Keeps what the rays wrote, before it is packed."""
 
-    def _packed(self, start, seeds, points, written, reasons, stats):
-        self.raw = points, written, reasons, stats
-        return super()._packed(start, seeds, points, written, reasons, stats)
+    def _packed(self, start, rays, output):
+        self.raw = tuple(output)
+        return super()._packed(start, rays, output)
 
 
 class RawGpu(gpu.Run):
     """The same for the other backend."""
 
-    def launch(self, seeds, directions, points, written, reasons, stats):
-        super().launch(seeds, directions, points, written, reasons, stats)
-        self.raw = tuple(a.get() for a in (points, written, reasons, stats))
+    def launch(self, rays, output):
+        super().launch(rays, output)
+        self.raw = tuple(a.get() for a in output)
 
 
 def check_backends(p, device=GPU):
@@ -168,19 +169,17 @@ def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     assert "runtime error" not in capfd.readouterr().err
 
 
-def parameters(source, name):
-    """The words that declare each parameter of a kernel."""
-    text = re.sub(r"//.*|\\\n", " ", source.read_text(encoding="utf-8"))
-    declared = re.search(rf"\b{name}\s*\(([^()]*)\)", text)[1]
-    return [" ".join(word.replace("real", "float").split()) for word in declared.split(",")]
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_structs_are_laid_out_as_the_kernels_read_them(real):
+    """The texture kernel cannot run without a GPU, so at least its struct is compared."""
+    text = kernels.source(gpu._SOURCE) + kernels.source(gpu._TEXTURE_SOURCE)
+    for name, layout in gpu.layouts(real).items():
+        assert struct_in(text, name, real=real, cudaTextureObject_t=np.uint64) == layout
 
 
-def test_the_texture_kernel_takes_what_the_others_take():
-    """It cannot run without a GPU, so at least its parameters are compared."""
-    textures = parameters(gpu._TEXTURE_SOURCE, "trace_vanaart_texture")
-    others = parameters(gpu._SOURCE, "NAME")
-    assert textures[:6] == [f"cudaTextureObject_t t{n}" for n in range(6)]
-    assert textures[6:] == others[1:]
+def test_scalars_of_the_settings_have_the_names_of_the_kernels():
+    names = set(RaySettings._fields) - {"kind"}
+    assert names == set(gpu.layouts(np.float32)["RaySettings"].names)
 
 
 def test_both_backends_have_the_same_methods():

@@ -5,8 +5,17 @@ import pytest
 
 from napari_gpubio.core.device import CPU, choose_device
 from napari_gpubio.tracts.checks import BEYOND_VANAART, EXACT, HAMILTONIAN, SEED_SCHEME, SHARP, VANAART, ray_errors
-from napari_gpubio.tracts.phantom.analytic import analytic_fields, constant, fish_eye, half_space, pull_back, ring
-from napari_gpubio.tracts.phantom.analytic.fibers import ACROSS, ALONG, RING_RADIUS
+from napari_gpubio.tracts.phantom.closed_forms import (
+    ACROSS,
+    ALONG,
+    RING_RADIUS,
+    analytic_fields,
+    constant,
+    fish_eye,
+    half_space,
+    pull_back,
+    ring,
+)
 from tests.tracts.ray_samples import DOUBLE, changed, one_ray, passing, sampled
 
 FIELDS = {field.name: field for field in analytic_fields()}

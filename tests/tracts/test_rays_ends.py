@@ -7,7 +7,7 @@ from napari_gpubio.core.device import choose_device
 from napari_gpubio.tracts import StopReason
 from napari_gpubio.tracts.checks import EXACT, SEED_SCHEME
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, continued
-from napari_gpubio.tracts.phantom.analytic import adaptive_ring, half_space, ring
+from napari_gpubio.tracts.phantom.closed_forms import adaptive_ring, half_space, ring
 from napari_gpubio.tracts.run import make_runs
 from napari_gpubio.tracts.seeds import Launch
 from tests.tracts.ray_samples import (

@@ -8,7 +8,7 @@ import pytest
 
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import InvalidInput, OutOfGpuMemory
-from napari_gpubio.tracts import track
+from napari_gpubio.tracts import Directions, TrackSettings, ball, fit_tensors, load_brain_phantom, track
 from napari_gpubio.tracts.io.tractograms import read_tractogram
 from napari_gpubio.tracts.kernels.rays import gpu
 from napari_gpubio.tracts.run import track_to_file
@@ -148,3 +148,27 @@ def test_textures_hold_single_precision_only():
     """Their kernel takes floats, so they cannot be asked for in double precision."""
     with pytest.raises(InvalidInput, match="textures hold single precision only"):
         settings_of("vanaart2011", "double", texture=True)
+
+
+PROCESSORS = 132
+
+
+@pytest.mark.parametrize(("rays", "expected"), [(1, 1), (528, 1), (2048, 4), (16_384, 32), (1_000_000, 32)])
+def test_few_rays_are_spread_over_all_processors(rays, expected):
+    assert gpu._rays_per_block(rays, PROCESSORS) == expected
+
+
+def test_the_size_of_the_blocks_changes_no_bit(fake_gpu, monkeypatch):
+    pretended = fake_gpu()
+    field = fit_tensors(load_brain_phantom(), device="cpu")
+    seeds, fan, settings = ball((0.0, -5.0, 22.0), 3.0, 5), Directions(count=9), TrackSettings(max_length_mm=20.0)
+    found, sizes = [], set()
+    for processors in (1, 4, PROCESSORS):
+        monkeypatch.setattr(gpu, "processor_count", lambda device, n=processors: n)
+        pretended.log.clear()
+        found.append(track(field, seeds, fan, settings, device="cuda"))
+        sizes |= {block for _, name, _, block in pretended.log if name == "trace_cubic"}
+    assert len(sizes) == 3
+    for fibers in found[1:]:
+        np.testing.assert_array_equal(fibers.points, found[0].points)
+        np.testing.assert_array_equal(fibers.offsets, found[0].offsets)

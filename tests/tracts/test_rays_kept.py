@@ -5,7 +5,7 @@ import pytest
 
 from napari_gpubio.tracts import Directions, track
 from napari_gpubio.tracts.checks import EXACT
-from napari_gpubio.tracts.phantom.analytic import pull_back, ring
+from napari_gpubio.tracts.phantom.closed_forms import pull_back, ring
 from tests.tracts.ray_samples import ALL_METHODS, ROD, START, changed, launched, one_ray, rod, sampled
 
 

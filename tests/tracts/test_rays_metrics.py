@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from napari_gpubio.tracts.phantom.analytic import pull_back, ring
-from napari_gpubio.tracts.phantom.analytic.fibers import ACROSS, ALONG, RING_RADIUS
+from napari_gpubio.tracts.phantom.closed_forms import ACROSS, ALONG, RING_RADIUS, pull_back, ring
 from tests.tracts.ray_samples import DOUBLE, EUDX, changed, on_grid, one_ray, sampled
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from napari_gpubio.tracts import StopReason, TensorField
-from napari_gpubio.tracts.phantom.analytic import adaptive_ring, half_space, pull_back, ring
+from napari_gpubio.tracts.phantom.closed_forms import adaptive_ring, half_space, pull_back, ring
 from tests.tracts.ray_samples import AHEAD, DOUBLE, METHODS, START, changed, one_ray, passing, sampled
 
 

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import OutOfGpuMemory
 from napari_gpubio.tracts import FitSettings, fit_tensors, load_brain_phantom
 from napari_gpubio.tracts.kernels.tensors import cpu, gpu
 from napari_gpubio.tracts.kernels.tensors.problem import fit_problem
 from tests.cuda_on_cpu import loader
+from tests.cuda_on_cpu.structs import struct_in
 from tests.runs import check_same_methods
 
 MIB = 2**20
@@ -48,14 +50,29 @@ def problem(settings, voxels=700):
 
 
 def fitted(kernel_or_none, p, start, count):
-    out, raised = np.full((len(p.signals), 7), np.nan), np.zeros(len(p.signals), np.uint8)
     if kernel_or_none is None:
-        cpu._fit_rows(p.signals, p.design, p.solver, p.weighted, p.iterations, start, count, out, raised)
-    else:
-        sizes = (len(p.signals), len(p.design), p.weighted, p.iterations, start, count)
-        arguments = (np.ascontiguousarray(p.signals.T), p.design, p.solver, *map(np.int32, sizes), out, raised)
-        kernel_or_none(((count + 127) // 128,), (128,), arguments)
+        run = cpu.Run(p)
+        run.advance(start, count)
+        return run.snapshot()
+    out, raised = np.full((len(p.signals), 7), np.nan), np.zeros(len(p.signals), np.uint8)
+    signals = np.ascontiguousarray(p.signals.T)
+    arrays = kernels.struct(
+        gpu.FIT_ARRAYS,
+        signals=signals,
+        design=p.design,
+        solver=p.solver,
+        out=out,
+        raised=raised,
+        voxels=len(p.signals),
+        volumes=len(p.design),
+        rounds=p.rounds,
+    )
+    kernel_or_none(((count + 127) // 128,), (128,), (arrays, np.int32(start), np.int32(count)))
     return out, raised
+
+
+def test_the_struct_is_laid_out_as_the_kernel_reads_it():
+    assert struct_in(kernels.source(gpu._SOURCE), "FitArrays") == gpu.FIT_ARRAYS
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=["ols", "wls", "reweighted"])

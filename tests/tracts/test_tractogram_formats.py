@@ -11,8 +11,7 @@ from nibabel.streamlines import Tractogram as NibTractogram
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.io import read_tractogram, write_tractogram
-from napari_gpubio.tracts.io.vtk import read_vtk
-from napari_gpubio.tracts.io.vtk_writer import write_vtk
+from napari_gpubio.tracts.io.vtk import read_vtk, write_vtk
 from napari_gpubio.tracts.model import Tractogram
 from tests.tracts.tractogram_samples import AFFINES, SHAPE, assert_same_columns, assert_same_fibers, make
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.io import read_tractogram, write_tractogram
-from napari_gpubio.tracts.io.vtk_writer import write_vtk
+from napari_gpubio.tracts.io.vtk import write_vtk
 from napari_gpubio.tracts.model import Tractogram
 from tests.fuzzing import fuzzed, refusal
 

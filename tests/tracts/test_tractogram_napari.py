@@ -7,7 +7,7 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.tracts.io import napari_tractograms as for_napari
+from napari_gpubio.tracts import napari_io as for_napari
 from napari_gpubio.tracts.io import read_tractogram, write_tractogram
 from tests.tracts.tractogram_samples import AFFINES, assert_same_fibers, make
 
@@ -30,7 +30,7 @@ def test_napari_reader(tmp_path):
     assert len(np.unique(for_napari.tracks_data(make((2,) * 50), 10)[:, 0])) == 10
     write_tractogram(tmp_path / "none.trk", make(()))
     with pytest.raises(InvalidInput, match="holds no fibers"):
-        for_napari.read_layers(tmp_path / "none.trk")
+        for_napari.read_tractogram_layers(tmp_path / "none.trk")
 
 
 @pytest.mark.parametrize("d", [3, 4])

@@ -74,8 +74,8 @@ def test_a_failure_leaves_the_old_file(tmp_path, suffix, monkeypatch):
     def fail(*args, **kwargs):
         raise OSError("disk full")
 
-    monkeypatch.setattr("napari_gpubio.tracts.io.vtk_writer._cells", fail)
-    for kind in ("trk.TrkWriter", "tck.TckWriter", "trx_sink.TrxWriter"):
+    monkeypatch.setattr("napari_gpubio.tracts.io.vtk._cells", fail)
+    for kind in ("trk.TrkWriter", "tck.TckWriter", "trx.TrxWriter"):
         monkeypatch.setattr(f"napari_gpubio.tracts.io.{kind}.finish", fail)
     with pytest.raises(InvalidInput, match=r"could not be written \(disk full\)"):
         write_tractogram(path, make())

@@ -155,7 +155,7 @@ def _result_lines(
         text = "\n".join(map(str, printed["constraints"]))
         lines += [
             f"constraints = dose.metrics.parse_constraints({text!r})",
-            f"for found in dose.metrics.evaluate_constraints(constraints, dvhs, reference_dose={inputs}):",
-            "    print(found.status, found.constraint, found.reason or f'{found.value:.5g}')",
+            f"for result in dose.metrics.evaluate_constraints(constraints, dvhs, reference_dose={inputs}):",
+            "    print(result.status, result.constraint, result.reason or f'{result.value:.5g}')",
         ]
     return [*lines, f"dose.io.write_curves_csv({f'{name} curves.csv'!r}, dvhs)"]

@@ -129,7 +129,7 @@ class GridBox(QWidget):
         self._show_state()
 
     def show_medium(self, medium: LayeredMedium | None) -> None:
-        """Speak of how the grid fits these layers."""
+        """Describe how the grid fits these layers."""
         self._medium = medium
         self._show_state()
 

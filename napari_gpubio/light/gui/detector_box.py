@@ -21,7 +21,7 @@ from napari_gpubio.light.gui.optodes import Optodes
 _COLUMNS = ("Detector", "Radius (mm)", "From source (mm)")
 _SENSITIVITY = (
     "Where a change of absorption changes what the chosen detector sees: runs light from the detector with as many "
-    "photons as the picture has, and combines both; shares by label are added to the numbers"
+    "photons as the result has, and combines both; shares by label are added to the numbers"
 )
 _ROW, _MOST_ROWS = 24, 6  # pixels; rows that are shown without scrolling
 _EMPTY = "No detectors. Choose Detector above and click the surface (or Shift+click), or load an optode montage."
@@ -100,7 +100,7 @@ class DetectorBox(QWidget):
         return rows or {self._table.rowCount() - 1}
 
     def _name_sensitivity_button(self) -> None:
-        """Say to which detector the sensitivity is asked for: the chosen one, or the last."""
+        """Name the detector whose sensitivity the button finds: the chosen one, or the last."""
         row = max(self._chosen())
         item = self._table.item(row, 0) if row >= 0 else None
         name = "a detector" if item is None else item.text() or f"detector {row + 1}"

@@ -182,7 +182,7 @@ class LabelSource(QObject):
         self._let_go()
         self.layer = layer
         if layer is not None:
-            for event, slot in self._slots():
+            for event, slot in self._slots(layer):
                 event.connect(slot)
         self._read()
         self.chosen.emit()
@@ -207,7 +207,7 @@ class LabelSource(QObject):
 
     def _let_go(self) -> None:
         if self.layer is not None:
-            for event, slot in self._slots():
+            for event, slot in self._slots(self.layer):
                 event.disconnect(slot)
 
     def _read(self) -> None:
@@ -223,9 +223,9 @@ class LabelSource(QObject):
             return
         self._count.submit(_counting(self.tissue))
 
-    def _slots(self) -> list[tuple[Any, Callable[..., None]]]:
-        """Events of the layer, and what they call."""
-        events = self.layer.events
+    def _slots(self, layer: Any) -> list[tuple[Any, Callable[..., None]]]:
+        """Events of a layer, and what they call."""
+        events = layer.events
         known = [(getattr(events, name), self._on_data) for name in _EVENTS if hasattr(events, name)]
         return [*known, (events.colormap, self._on_colors)]
 

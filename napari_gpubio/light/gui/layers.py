@@ -25,7 +25,7 @@ from napari_gpubio.light.gui.request import (
     layered_steps,
     total_photons,
 )
-from napari_gpubio.light.gui.results import LayerResultBox
+from napari_gpubio.light.gui.result_boxes import LayerResultBox
 from napari_gpubio.light.gui.run_box import LayerRunBox
 from napari_gpubio.light.gui.script import layered_script
 from napari_gpubio.light.gui.views import LayerView
@@ -48,6 +48,11 @@ class LayerMode(Mode[LayeredResult]):
     simulate_phantom
         Called with a labels layer that is to be simulated in voxels.
     """
+
+    run_box: LayerRunBox
+    display_box: LayerDisplayBox
+    results: LayerResultBox
+    view: LayerView
 
     def __init__(self, panel: EnginePanel, plots: PlotController, simulate_phantom: Callable[[Any], None]) -> None:
         super().__init__(panel, plots)
@@ -93,7 +98,7 @@ class LayerMode(Mode[LayeredResult]):
                 (self.run_box.changed, self._on_change),
                 (self.beam_box.changed, self.update_options),
                 (self.display_box.borders_changed, self.view.update_borders),
-                (self.phantom_box.wanted, lambda simulate: self.phantoms.make(simulate=simulate)),
+                (self.phantom_box.requested, lambda simulate: self.phantoms.make(simulate=simulate)),
                 (self.phantoms.noted, panel.show_note),
                 (self.phantoms.error_occurred, panel.show_error),
             )

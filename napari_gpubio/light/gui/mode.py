@@ -25,7 +25,7 @@ from napari_gpubio.light.result import LightResult
 OUTDATED = "the displayed result is from before this change; press Run"
 STILL_RUNNING = "The current run uses the inputs as they were. Press Stop, then Run, for the new ones."
 NOTHING_KEPT = "there is no result yet"
-Result = TypeVar("Result", LightResult, LayeredResult)
+Result = TypeVar("Result", bound=LightResult | LayeredResult)
 MakeRun = Callable[[threading.Event], Generator[Step, None, Any]]
 
 

@@ -76,7 +76,7 @@ class NumberTable(QTreeWidget):
             self._build(rows)
         self._rows = rows
         for item, row in zip(self._items, rows, strict=True):
-            _fill(item, row, (colors or {}).get(row.label))
+            _fill(item, row, None if row.label is None else (colors or {}).get(row.label))
         self._fit()
 
     def copied_text(self) -> str:
@@ -162,7 +162,7 @@ _LINE = "<span style='color:{}; font-size:16px'>●</span> {}"
 
 
 class ResultHead(QWidget):
-    """Findings, how the result was made, and a button to go on with it."""
+    """Findings, how the result was made, and a button to continue it."""
 
     continue_requested = Signal()
 
@@ -174,7 +174,7 @@ class ResultHead(QWidget):
             label.setWordWrap(True)
         self._continue = QPushButton("Continue", self)
         self._continue.setToolTip(
-            "Go on with this result and its own inputs: to its end if it was stopped, else with as many photons more "
+            "Continue this result with its own inputs: to its end if it was stopped, else with as many more photons "
             "as Photons says"
         )
         self._continue.clicked.connect(lambda: self.continue_requested.emit())
@@ -192,14 +192,14 @@ class ResultHead(QWidget):
         return self._findings.text()
 
     def show_result(self, result: Any, findings: Sequence[Finding], *, can_continue: bool) -> None:
-        """Speak of a result of either engine.
+        """Describe a result in voxels or in layers.
 
         Parameters
         ----------
         result
             Has ``launched`` photons, and ``parameters`` with seconds and device.
         findings
-            What is to be said of it.
+            What to think of it.
         can_continue
             Whether more photons of it can be traced now.
         """

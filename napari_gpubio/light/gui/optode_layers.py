@@ -171,7 +171,7 @@ class OptodeLayers:
         """How far from a slice, in world units, a marker is still drawn in it."""
         return self._reach
 
-    def show(self, optodes: Optodes, source: Source | None, tissue: Tissue) -> None:
+    def show_optodes(self, optodes: Optodes, source: Source | None, tissue: Tissue) -> None:
         """Draw what is placed; ``source`` is the one that shines, or None."""
         size, self._width = MARKER * tissue.extent_mm, WIDTH * tissue.extent_mm
         self._step = slice_steps_mm(tissue.affine, tissue.labels.shape)
@@ -237,7 +237,8 @@ class OptodeLayers:
 
     def _dress(self) -> None:
         """Give the layers all that does not depend on the slice."""
-        lines, markers = self._layer("lines"), self._layer("markers")
+        lines: Any = self._layer("lines")
+        markers: Any = self._layer("markers")
         for layer in (lines, markers):
             layer.volume_extent = self._extent / self._step
             if not np.array_equal(layer.scale, self._step):
@@ -277,7 +278,7 @@ def _common(part: str) -> dict[str, Any]:
 
 def _ends(tissue: Tissue) -> Any:
     """Centers of the first and the last voxel, world mm, shape (2, 3)."""
-    return apply_affine(tissue.affine, [(0, 0, 0), np.array(tissue.labels.shape) - 1])
+    return apply_affine(tissue.affine, np.array([(0, 0, 0), np.array(tissue.labels.shape) - 1]))
 
 
 def _strokes(optodes: Optodes, source: Source | None, tissue: Tissue) -> list[tuple[Strokes, str]]:

@@ -280,7 +280,7 @@ class Montage:
     """Sources and detectors on the surface, and what to say of them."""
 
     optodes: Optodes
-    told: str
+    summary: str
 
 
 def read_montage(path: str | Path, tissue: Tissue) -> Montage:

@@ -28,9 +28,9 @@ _MOST_WIDE = 101  # and across: few, and odd, so that the beam's axis is in the 
 
 
 class PhantomBox(QWidget):
-    """Sizes of a voxel phantom, and what becomes of the layers in it; ``wanted`` says whether to simulate it too."""
+    """Sizes of a voxel phantom, and what becomes of the layers in it; ``requested`` says whether to simulate it too."""
 
-    wanted = Signal(bool)
+    requested = Signal(bool)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -63,7 +63,7 @@ class PhantomBox(QWidget):
         ):
             button = QPushButton(text, self)
             button.setToolTip(tip)
-            button.clicked.connect(lambda _=False, simulate=simulate: self.wanted.emit(simulate))
+            button.clicked.connect(lambda _=False, simulate=simulate: self.requested.emit(simulate))
             buttons.addWidget(button, 1)
         form.addRow(buttons)
         for box in (self._height, self._across, self._width):
@@ -87,7 +87,7 @@ class PhantomBox(QWidget):
         self._show_note()
 
     def show_inputs(self, medium: LayeredMedium | None, grid: LayeredSettings | None) -> None:
-        """Speak of these layers; sizes are proposed for other thicknesses, and as long as they were not typed.
+        """Describe these layers; sizes are proposed for other thicknesses, and as long as they were not typed.
 
         Parameters
         ----------
@@ -105,7 +105,7 @@ class PhantomBox(QWidget):
         self._show_note()
 
     @property
-    def sizes(self) -> dict[str, float | None]:
+    def sizes(self) -> dict[str, Any]:
         """The sizes, as `voxel_phantom` takes them; a last layer without end ends where the grid does."""
         height, across, width = self._shown()
         return {"voxel_mm": height, "across_mm": across, "width_mm": width, "depth_mm": self._depth_mm(height)}
@@ -120,7 +120,7 @@ class PhantomBox(QWidget):
         return depth if depth > self._medium.tops_mm[-2] + height else None
 
     def _propose(self, medium: LayeredMedium, grid: LayeredSettings) -> None:
-        """Voxels that fit every layer, and as wide a phantom as the picture."""
+        """Voxels that fit every layer, and as wide a phantom as the map."""
         depth = grid.depth_bins * grid.dz_mm
         height = common_voxel_mm(medium)
         height /= max(1, math.ceil(_FEWEST_DEEP * height / depth))
@@ -204,7 +204,7 @@ class PhantomController(QObject):
         self._job.finished.connect(self._on_made)
 
     def make(self, *, simulate: bool = False) -> None:
-        """Add the layers as labels with their optical properties, and simulate them if wanted."""
+        """Add the layers as labels with their optical properties, and optionally simulate them."""
         try:
             request = self._read()
             plan_phantom(request.medium, **request.sizes)  # what is wrong is said before anything is made

@@ -100,7 +100,8 @@ class PlotWindow(QWidget):
         return (self.tabs.currentIndex() < 2) == (mode == VOXELS)
 
     def _draw(self) -> None:
-        for plot in (self.profile, self.detectors, *self.panes):
+        plots: tuple[Any, ...] = (self.profile, self.detectors, *self.panes)
+        for plot in plots:
             shown: Any = self._layers if isinstance(plot, Pane) else self._voxels
             if not plot.isVisible() or (plot in self._drawn and self._drawn[plot] is shown):
                 continue

@@ -36,8 +36,8 @@ class DecadeAxis(pyqtgraph.AxisItem):
         if spacing >= 1:
             return [f"10{_superscript(round(at))}" for at in values]
         low, high = self.range
-        told = (2, 5) if high - low < 2 else ()
-        return [_between(at) if round(10 ** (at % 1)) in told else "" for at in values]
+        labeled = (2, 5) if high - low < 2 else ()
+        return [_between(at) if round(10 ** (at % 1)) in labeled else "" for at in values]
 
 
 class LogPlot(pyqtgraph.PlotWidget):

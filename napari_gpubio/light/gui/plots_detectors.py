@@ -1,4 +1,4 @@
-"""What the detectors caught: when it came, and the numbers of each."""
+"""Plot of the detected light over time, and a table of the numbers of each detector."""
 
 from collections.abc import Callable, Generator
 from threading import Event
@@ -21,10 +21,10 @@ from napari_gpubio.light.summary import number_text
 
 EMPTY = "No result yet: place a source and press Run."
 NONE = "There are no detectors: place some on the surface and press Run."
-NOTHING = "The detectors caught no photon; run more photons, or make them larger."
+NOTHING = "The detectors detected no photon; run more photons, or make them larger."
 FEW = 30  # photons, from which on the spread of the times means something
 MOST_ROWS = 5  # at once; more scroll
-Caught = tuple[tuple[DetectorNumbers, ...], tuple[TimeSpread, ...]]
+Detected = tuple[tuple[DetectorNumbers, ...], tuple[TimeSpread, ...]]
 
 
 class DetectorPlot(Widget):
@@ -57,7 +57,7 @@ class DetectorPlot(Widget):
         return "" if self._hint.isHidden() else self._hint.text()
 
     def show_result(self, result: LightResult | None) -> None:
-        """Show what the detectors of a result caught; the numbers follow from a worker."""
+        """Show the detected light of a result; the numbers follow from a worker."""
         self._result = result
         if result is not None and result.detectors:
             self._work.submit(_counting(result))
@@ -165,15 +165,15 @@ def color_of(detector: int) -> str:
 
 
 def few_text(numbers: tuple[DetectorNumbers, ...]) -> str:
-    """What to do about detectors that caught few photons, or an empty text."""
+    """What to do about detectors with few photons, or an empty text."""
     few = [one.name for one in numbers if one.photons < FEW]
     if not few:
         return ""
     return f"{', '.join(few)}: fewer than {FEW} photons, indicative only; run more photons, or make them larger."
 
 
-def _counting(result: LightResult) -> Callable[[Event], Generator[Step, None, Caught]]:
-    def steps(_stop: Event) -> Generator[Step, None, Caught]:
+def _counting(result: LightResult) -> Callable[[Event], Generator[Step, None, Detected]]:
+    def steps(_stop: Event) -> Generator[Step, None, Detected]:
         yield Step(0, 1, "detectors")
         spreads = tuple(time_spread(result.detected.of(index)) for index in range(len(result.detectors)))
         return detector_numbers(result), spreads

@@ -26,7 +26,7 @@ EMPTY = "No result yet: press Run."
 NO_MAP = "This result has no absorption map: tick it under Run, and run again."
 NOTHING = "Nothing escaped on any side."
 BROAD, AT_RADIUS = "broad beam", "at radius"
-_LEAST_KNOWN = 0.5  # relative error up to which a value tells where a plot should end
+_LEAST_KNOWN = 0.5  # relative error up to which a value counts for the end of an axis
 Curves = tuple[Curve, ...]
 LayerDisplay = Displayed[LayeredResult]
 

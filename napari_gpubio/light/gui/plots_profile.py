@@ -87,7 +87,7 @@ class ProfileLine(QObject):
         self._warming.start()
 
     def detach(self) -> None:
-        """Hear no more of the viewer."""
+        """Stop following the viewer."""
         for event in self._events():
             event.disconnect(self._on_layers)
         self._follow(None)
@@ -112,7 +112,7 @@ class ProfileLine(QObject):
         self._on_data()
 
     def _on_data(self, *_: Any) -> None:
-        """Say that the line has changed; napari tells of another slice in the same way."""
+        """Report that the line has changed; napari emits the same event for another slice."""
         ends = self._ends()
         now = None if ends is None else ends.tobytes()
         if now != self._known:
@@ -216,7 +216,7 @@ class ProfilePlot(QWidget):
         if self._choice.currentData() == DRAWN:
             self._draw()
 
-    # -- the picture ----------------------------------------------------------------------------------------------
+    # -- the plot -------------------------------------------------------------------------------------------------
 
     def _draw(self) -> None:
         self.plot.empty()

@@ -232,7 +232,7 @@ def needed_memory_steps(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LayerRequest:
-    """Everything that a run in layers needs: arguments of `napari_gpubio.light.layers.run.layer_steps`."""
+    """Everything that a run in layers needs: arguments of `napari_gpubio.light.layers.simulate_steps`."""
 
     medium: LayeredMedium
     settings: LayeredSettings

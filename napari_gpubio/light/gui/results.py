@@ -6,21 +6,18 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Generic, TypeVar
 
-from qtpy.QtCore import QLocale, QObject, Signal
-from qtpy.QtGui import QDoubleValidator
+from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import (
     QComboBox,
     QGridLayout,
     QHBoxLayout,
     QLabel,
-    QLineEdit,
     QMenu,
     QPushButton,
     QVBoxLayout,
     QWidget,
 )
 
-from napari_gpubio.core.napari_io import LayerData
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.file_dialogs import open_path, save_path
@@ -29,21 +26,14 @@ from napari_gpubio.light.gui.display import Strength
 from napari_gpubio.light.gui.number_table import NumberTable, ResultHead
 from napari_gpubio.light.gui.plots import PlotController
 from napari_gpubio.light.gui.request import Displayed
-from napari_gpubio.light.io import save_result, write_fluence
-from napari_gpubio.light.io.mco import write_mco
-from napari_gpubio.light.io.results import load_layered_result, save_layered_result
-from napari_gpubio.light.layers.curves import every_curve, write_curves
-from napari_gpubio.light.layers.numbers import fraction_rows, layered_findings, layered_rows
 from napari_gpubio.light.layers.result import LayeredResult
-from napari_gpubio.light.napari_io import read_layers
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.statistics import Finding, FluenceUnit, findings, fluence_units
-from napari_gpubio.light.summary import NumberRow, energy_rows, fluence_rows, number_rows, write_csv
+from napari_gpubio.light.statistics import Finding, FluenceUnit, fluence_units
+from napari_gpubio.light.summary import NumberRow
 
-RESULTS, TABLES = "Light results (*.npz)", "Tables (*.csv)"
-THRESHOLDS = {"1/mm²": 1e-3, "mW/mm²": 1.0, "J/cm²": 1.0}  # to begin with
+RESULTS = "Light results (*.npz)"
 UNIT_TEXTS = {"1/mm²": "1/mm² per photon", "mW/mm²": "mW/mm² at {:g} mW", "J/cm²": "J/cm² for {:g} J"}
-Result = TypeVar("Result", LightResult, LayeredResult)
+Result = TypeVar("Result", bound=LightResult | LayeredResult)
 Write = Callable[[Path, Any], Any]
 
 
@@ -223,8 +213,8 @@ class ResultBox(QWidget, Generic[Result]):
 
     def add_rows(self, rows: tuple[NumberRow, ...]) -> None:
         """Show further numbers of the result; they replace those of the same group."""
-        groups = {row.group for row in rows}
-        self._added_rows = (*(row for row in self._added_rows if row.group not in groups), *rows)
+        replaced = {row.group for row in rows}
+        self._added_rows = (*(row for row in self._added_rows if row.group not in replaced), *rows)
         self._count()
 
     def open_result(self, path: Path) -> None:
@@ -275,15 +265,14 @@ class ResultBox(QWidget, Generic[Result]):
         for text, name, kinds, make in self.exports():
             self._menu.addAction(text, functools.partial(self._export, text, name, kinds, make))
         grid = QGridLayout()
-        self._buttons = []
-        for index, (text, tip, act) in enumerate(
-            (
-                ("Plots…", self.plot_tip, self.plots.open),
-                ("Export", "Write numbers and maps for other programs", None),
-                ("Save result…", "Write the whole result, to be opened again or continued", self._ask_to_save),
-                ("Open result…", "Show a saved result with its inputs; Continue adds photons", self._ask_to_open),
-            )
-        ):
+        self._buttons: list[QPushButton] = []
+        rows: tuple[tuple[str, str, Callable[[], object] | None], ...] = (
+            ("Plots…", self.plot_tip, self.plots.open),
+            ("Export", "Write numbers and maps for other programs", None),
+            ("Save result…", "Write the whole result, to be opened again or continued", self._ask_to_save),
+            ("Open result…", "Show a saved result with its inputs; Continue adds photons", self._ask_to_open),
+        )
+        for index, (text, tip, act) in enumerate(rows):
             button = QPushButton(text, self)
             button.setToolTip(tip)
             if act is None:
@@ -357,125 +346,6 @@ class ResultBox(QWidget, Generic[Result]):
             self.result_read.emit(*outcome.result)
 
 
-class VoxelResultBox(ResultBox[LightResult]):
-    """Numbers and files of a result in voxels."""
-
-    empty_text = "No result yet: place a source and press Run."
-    plot_tip = "Profiles beside diffusion theory, and what the detectors detected"
-
-    @property
-    def threshold(self) -> float:
-        """Above which volumes are measured, in `unit`."""
-        return self._thresholds[self.unit.name]
-
-    def find(self, result: LightResult, *, running: bool) -> tuple[Finding, ...]:
-        """Return what to think of a result."""
-        return findings(result, running=running)
-
-    def can_continue(self, result: LightResult) -> bool:  # noqa: ARG002 - every result can
-        """Whether more photons of a result can be traced."""
-        return True
-
-    def make_rows(self, result: LightResult) -> Callable[[], tuple[NumberRow, ...]]:
-        """Return what a worker calls for the numbers of a result."""
-        unit, threshold = self.unit, self.threshold
-        return lambda: energy_rows(result) + fluence_rows(result, unit=unit, threshold=threshold)
-
-    def plot(self, displayed: Displayed[LightResult] | None) -> None:
-        """Plot a result."""
-        self.plots.display_voxels(displayed)
-
-    def add_choices(self, row: QHBoxLayout) -> None:
-        """Add the threshold."""
-        self._thresholds = dict(THRESHOLDS)
-        self._above = QLineEdit(self)
-        self._above.setFixedWidth(64)
-        self._above.setToolTip("The volume of each label in which fluence reaches this")
-        positive = QDoubleValidator(0.0, 1e30, 12, self._above)
-        positive.setLocale(QLocale.c())
-        self._above.setValidator(positive)
-        self._above.editingFinished.connect(self._on_threshold)
-        row.addWidget(QLabel("volume above", self))
-        row.addWidget(self._above)
-
-    def exports(self) -> tuple[tuple[str, str, str, Callable[[], Write]], ...]:
-        """Return the numbers, and the fluence in the chosen unit."""
-        return (
-            ("Numbers as CSV…", "light_numbers.csv", TABLES, self._numbers_writer),
-            ("Fluence as NIfTI…", "fluence.nii.gz", "NIfTI (*.nii.gz *.nii)", self._fluence_writer),
-        )
-
-    def save(self, path: Path, displayed: Displayed[LightResult]) -> None:
-        """Save a result with all that continuing it needs."""
-        save_result(path, displayed.result)
-
-    def load(self, path: Path) -> list[LayerData]:
-        """Load labels and fluence of a saved result as layers."""
-        return read_layers(str(path))
-
-    def _show_units(self, units: tuple[FluenceUnit, ...]) -> None:
-        super()._show_units(units)
-        if not self._above.hasFocus():
-            self._above.setText(f"{self.threshold:g}")
-
-    def _on_unit(self, *_: Any) -> None:
-        self._above.setText(f"{self.threshold:g}")
-        super()._on_unit()
-
-    def _on_threshold(self) -> None:
-        was = self.threshold
-        if self._above.hasAcceptableInput():
-            self._thresholds[self.unit.name] = float(self._above.text())
-        self._above.setText(f"{self.threshold:g}")
-        if self.threshold != was:
-            self._count()
-
-    def _numbers_writer(self) -> Write:
-        return functools.partial(_write_numbers, unit=self.unit, threshold=self.threshold, added=self._added_rows)
-
-    def _fluence_writer(self) -> Write:
-        return functools.partial(_write_fluence, unit=self.unit)
-
-
-class LayerResultBox(ResultBox[LayeredResult]):
-    """Numbers and files of a result in layers."""
-
-    plot_tip = "Profiles in depth and along the radius, and what escapes by radius and by angle"
-    save_name = "layered_result.npz"
-
-    def find(self, result: LayeredResult, *, running: bool) -> tuple[Finding, ...]:
-        """Return what to think of a result."""
-        return layered_findings(result, running=running)
-
-    def can_continue(self, result: LayeredResult) -> bool:
-        """Whether more photons of a result can be traced: not of one that came from an MCML file."""
-        return result.state is not None
-
-    def make_rows(self, result: LayeredResult) -> Callable[[], tuple[NumberRow, ...]]:
-        """Return what a worker calls for the numbers of a result."""
-        return lambda: tuple(fraction_rows(result))
-
-    def plot(self, displayed: Displayed[LayeredResult] | None) -> None:
-        """Plot a result."""
-        self.plots.display_layers(displayed)
-
-    def exports(self) -> tuple[tuple[str, str, str, Callable[[], Write]], ...]:
-        """Return numbers, curves, and MCML output."""
-        return (
-            ("Numbers as CSV…", "layers.csv", TABLES, lambda: _write_layered_numbers),
-            ("Curves as CSV…", "layers curves.csv", TABLES, lambda: _write_curves),
-            ("Result as MCML output (.mco)…", "layers.mco", "MCML output (*.mco)", lambda: _write_mcml_output),
-        )
-
-    def save(self, path: Path, displayed: Displayed[LayeredResult]) -> None:
-        """Save what was traced, the response to a pencil beam, with all that continuing it needs."""
-        save_layered_result(path, displayed.traced)
-
-    def load(self, path: Path) -> LayeredResult:
-        """Load a saved result."""
-        return load_layered_result(path)
-
-
 def _unit_text(unit: FluenceUnit) -> str:
     amount = unit.factor / 100 if unit.name == "J/cm²" else unit.factor
     return UNIT_TEXTS[unit.name].format(amount)
@@ -500,26 +370,3 @@ def _writing(path: Path, thing: Any, write: Write) -> MakeSteps:
         write(path, thing)
 
     return steps
-
-
-def _write_fluence(path: Path, displayed: Displayed[LightResult], *, unit: FluenceUnit) -> None:
-    write_fluence(path, displayed.result, unit=unit)
-
-
-def _write_numbers(
-    path: Path, displayed: Displayed[LightResult], *, unit: FluenceUnit, threshold: float, added: tuple[NumberRow, ...]
-) -> None:
-    write_csv(path, number_rows(displayed.result, unit=unit, threshold=threshold) + added)
-
-
-def _write_layered_numbers(path: Path, displayed: Displayed[LayeredResult]) -> None:
-    write_csv(path, layered_rows(displayed.result))
-
-
-def _write_curves(path: Path, displayed: Displayed[LayeredResult]) -> None:
-    write_curves(path, every_curve(displayed.result, unit=displayed.options.unit))
-
-
-def _write_mcml_output(path: Path, displayed: Displayed[LayeredResult]) -> None:
-    """Write the response to a pencil beam, which CONV expects."""
-    write_mco(path, displayed.traced)

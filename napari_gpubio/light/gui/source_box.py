@@ -181,7 +181,7 @@ class SourceBox(QWidget):
         self.pattern_box.attach()
 
     def detach(self) -> None:
-        """Hear no more of the viewer."""
+        """Stop following the viewer."""
         self.pattern_box.detach()
 
     # -- the inside -----------------------------------------------------------------------------------------------

@@ -119,7 +119,7 @@ class SourceController(QObject):
         self._take(optodes)
         self.go_to_source()
 
-    def show(self) -> None:
+    def refresh(self) -> None:
         """Show sources and detectors in the boxes and on screen."""
         optodes, tissue = self.shown, self._tissue()
         start = None if optodes.source is None else self._start_of(optodes.source)
@@ -131,7 +131,7 @@ class SourceController(QObject):
             self._source_box.warn("")
             return
         source = None if start is None else self._source_box.source_at(start)
-        self.layers.show(optodes, source, tissue)
+        self.layers.show_optodes(optodes, source, tissue)
         problem = "" if source is None else source_problem(tissue.labels, tissue.affine, source)
         before = 0.0 if start is None or start is optodes.source else -start.depth_mm
         self._source_box.warn(problem, _BEFORE.format(before) if before else "")
@@ -187,7 +187,7 @@ class SourceController(QObject):
                 act(*arguments)
             except GpuBioError as error:
                 self._while_dragged = None
-                self.show()
+                self.refresh()
                 self.error_occurred.emit(str(error))
 
         return guarded
@@ -219,7 +219,7 @@ class SourceController(QObject):
         if optodes != self.optodes:
             self._before.append(self.optodes)
             self.optodes = optodes
-        self.show()
+        self.refresh()
         self.changed.emit()
 
     def _turn(self, placement: Placement) -> None:
@@ -266,7 +266,7 @@ class SourceController(QObject):
         moved = self.optodes.dragged(marker, sight, self._needed_tissue())
         if moved is not None:
             self._while_dragged = moved
-            self.show()
+            self.refresh()
             self.dragged.emit()
 
     def _on_dropped(self, marker: int, sight: Sight) -> None:
@@ -281,7 +281,7 @@ class SourceController(QObject):
         self.tool.placing = self._active and choice != "nothing"
 
     def _on_sizes(self) -> None:
-        self.show()
+        self.refresh()
         if self.optodes.source is not None:
             self.changed.emit()
 
@@ -308,5 +308,5 @@ class SourceController(QObject):
         if self._before:
             self.optodes = self._before.pop()
             self._while_dragged = None
-            self.show()
+            self.refresh()
             self.changed.emit()

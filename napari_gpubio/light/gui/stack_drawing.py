@@ -134,8 +134,8 @@ class StackDrawing(QWidget):
 
     def _paint_grid(self, painter: QPainter, edges: np.ndarray) -> None:
         """Dash the depth at which the grid ends, where it ends inside the layers."""
-        thicknesses = [row.thickness_mm for row in self._rows]
-        if self._grid_mm is None or not all(isinstance(t, float) and t > 0 for t in thicknesses):
+        thicknesses = [t for row in self._rows if isinstance(t := row.thickness_mm, float) and t > 0]
+        if self._grid_mm is None or len(thicknesses) < len(self._rows):
             return
         tops = np.concatenate([[0.0], np.cumsum(thicknesses)])
         index = int(np.searchsorted(tops, self._grid_mm)) - 1

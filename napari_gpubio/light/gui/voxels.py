@@ -35,23 +35,27 @@ from napari_gpubio.light.gui.request import (
     total_photons,
     voxel_steps,
 )
-from napari_gpubio.light.gui.results import VoxelResultBox
+from napari_gpubio.light.gui.result_boxes import VoxelResultBox
 from napari_gpubio.light.gui.run_box import VoxelRunBox
 from napari_gpubio.light.gui.script import save_input, voxel_script
 from napari_gpubio.light.gui.sensitivity import SensitivityMap, sensitivity_steps, show_sensitivity
 from napari_gpubio.light.gui.source_box import PlaceBar, SourceBox
 from napari_gpubio.light.gui.source_controller import NO_LABELS, SourceController
 from napari_gpubio.light.gui.views import VoxelView
-from napari_gpubio.light.io.mcx.cases import McxCase
 from napari_gpubio.light.napari_io import result_of
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.settings import LightSettings
+from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.summary import sensitivity_rows
 
 
 class VoxelMode(Mode[LightResult]):
     """Inputs and results of light in a labels layer."""
+
+    run_box: VoxelRunBox
+    display_box: VoxelDisplayBox
+    results: VoxelResultBox
+    view: VoxelView
 
     def __init__(self, panel: EnginePanel, plots: PlotController) -> None:
         super().__init__(panel, plots)
@@ -171,7 +175,7 @@ class VoxelMode(Mode[LightResult]):
             self.panel.show_error(f"The optodes could not be loaded: {error}")
             return
         self.controller.load(montage.optodes)
-        self.panel.show_note(montage.told)
+        self.panel.show_note(montage.summary)
 
     def _ask_for_optodes(self) -> None:
         if path := open_path(self, "Load optodes", "SNIRF (*.snirf)"):
@@ -191,13 +195,13 @@ class VoxelMode(Mode[LightResult]):
         elif self._labels.layer is None:
             self._show_labels(())
         case = None if self._labels.layer is None else carried(self._labels.layer, "case")
-        if isinstance(case, McxCase):
+        if isinstance(case, LightCase):
             self._set_inputs(case.source, case.detectors, case.settings)
         self._loaded.look()
-        notes = case.notes if isinstance(case, McxCase) else () if domain is None else domain.notes
+        notes = case.notes if isinstance(case, LightCase) else () if domain is None else domain.notes
         if notes:
             self.panel.show_note(" ".join(notes))
-        self.controller.show()
+        self.controller.refresh()
 
     def _set_inputs(self, source: Source, detectors: tuple[Detector, ...], settings: LightSettings) -> None:
         """Show the source, the detectors and the settings of a file."""
@@ -215,7 +219,7 @@ class VoxelMode(Mode[LightResult]):
         self.table.set_labels(labels, self._labels.colors(labels))
 
     def _on_painted(self) -> None:
-        self.controller.show()
+        self.controller.refresh()
         self._on_change(quiet=True)
 
     # -- quick runs -----------------------------------------------------------------------------------------------

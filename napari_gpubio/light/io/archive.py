@@ -55,7 +55,7 @@ LAYERS = Kind(
 
 
 def write_archive(
-    path: str | Path, kind: Kind, told: Mapping[str, Any], arrays: Iterable[tuple[str, Array]], *, compress: bool
+    path: str | Path, kind: Kind, header: Mapping[str, Any], arrays: Iterable[tuple[str, Array]], *, compress: bool
 ) -> None:
     """Write a result file; an older one is replaced only when the new one is complete.
 
@@ -65,7 +65,7 @@ def write_archive(
         Ends in ``.npz``.
     kind
         Which kind of result it is.
-    told
+    header
         What the text says, as JSON can hold it.
     arrays
         Names and arrays.
@@ -80,7 +80,7 @@ def write_archive(
     if Path(path).suffix.lower() != ".npz":
         raise InvalidInput(f"{Path(path).name} does not end in .npz; give it this ending")
     named = dict(arrays)
-    about = {"format": kind.format, "version": kind.version, "arrays": list(named), **told}
+    about = {"format": kind.format, "version": kind.version, "arrays": list(named), **header}
     text = json.dumps(about, indent=1, allow_nan=False)
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with (
@@ -107,11 +107,11 @@ def opened_archive(path: str | Path, kind: Kind) -> Iterator[tuple[dict[str, Any
     path = existing_file(path)
     with _blaming(path):
         with zipfile.ZipFile(path) as archive:
-            told = _told(archive, path, kind)
+            header = _header(archive, path, kind)
             _check_memory(archive, path)
             arrays = {name.removesuffix(".npy"): _array(archive, name) for name in archive.namelist() if name != _TEXT}
-        _check_arrays(arrays, told)
-        yield told, arrays
+        _check_arrays(arrays, header)
+        yield header, arrays
 
 
 def within(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
@@ -132,20 +132,20 @@ def _blaming(path: Path) -> Iterator[None]:
         raise damaged(path, error) from error
 
 
-def _told(archive: zipfile.ZipFile, path: Path, kind: Kind) -> dict[str, Any]:
-    told = json.loads(archive.read(_TEXT)) if _TEXT in archive.namelist() else {}
-    own = told.get("format") if isinstance(told, dict) else None
+def _header(archive: zipfile.ZipFile, path: Path, kind: Kind) -> dict[str, Any]:
+    header = json.loads(archive.read(_TEXT)) if _TEXT in archive.namelist() else {}
+    own = header.get("format") if isinstance(header, dict) else None
     if own != kind.format:
         others = [f"a result of {other.title}, " for other in (VOXELS, LAYERS) if own == other.format]
         raise InvalidInput(
             f"{path.name} is {''.join(others)}not a result of {kind.title}; give a file that {kind.writer} has written"
         )
-    if told.get("version") != kind.version:
+    if header.get("version") != kind.version:
         raise InvalidInput(
-            f"{path.name} has version {told.get('version')} of its format and only version {kind.version} can be read "
-            "here; update napari-gpubio"
+            f"{path.name} has version {header.get('version')} of its format and only version {kind.version} can be "
+            "read here; update napari-gpubio"
         )
-    return dict(told)
+    return dict(header)
 
 
 def _check_memory(archive: zipfile.ZipFile, path: Path) -> None:
@@ -157,9 +157,9 @@ def _check_memory(archive: zipfile.ZipFile, path: Path) -> None:
         )
 
 
-def _check_arrays(arrays: Mapping[str, Array], told: Mapping[str, Any]) -> None:
+def _check_arrays(arrays: Mapping[str, Array], header: Mapping[str, Any]) -> None:
     """Find out that an array is missing; a zip whose table of contents is damaged may hide some without a word."""
-    if missing := [name for name in told.get("arrays", ()) if name not in arrays]:  # older files have no list
+    if missing := [name for name in header.get("arrays", ()) if name not in arrays]:  # older files have no list
         raise LookupError(f"{missing[0]} is missing")
 
 

@@ -148,7 +148,7 @@ def _time_line(result: LayeredResult) -> str:
     facts = result.parameters
     seconds = float(facts.get("seconds", 0.0))
     line = f"# User time: {seconds:8.2f} sec = {seconds / 3600:8.2f} hr.   Simulation time of this run."
-    if "software" not in facts:  # read from a file, which does not tell the seed
+    if "software" not in facts:  # read from a file, which does not contain the seed
         return line
     return f"{line} {facts['software']}, seed {result.settings.seed}, {facts.get('device', '')}"[:_LONGEST_LINE]
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Made = TypeVar("Made", bound="DataclassInstance")
 _DOMAIN_ARRAYS = ("labels", "mua_per_mm", "mus_per_mm")
-_TOLD_BY_DOMAIN = ("media", "outside_n")
+_IN_DOMAIN = ("media", "outside_n")
 
 
 def describe(result: LightResult) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def describe(result: LightResult) -> dict[str, Any]:
     What the run said of itself (device, seconds, versions) is there too. Arrays are left out, but for the affine;
     numbers that are not known (NaN) are None.
     """
-    run = {name: value for name, value in result.parameters.items() if name not in _TOLD_BY_DOMAIN}
+    run = {name: value for name, value in result.parameters.items() if name not in _IN_DOMAIN}
     domain = {name: value for name, value in fields_of(result.domain).items() if name not in _DOMAIN_ARRAYS}
     described = {
         "software": f"napari-gpubio {__version__}",
@@ -156,8 +156,8 @@ def save_result(path: str | Path, result: LightResult, *, resumable: bool = True
     InvalidInput
         If the name ends otherwise, the folder does not exist or may not be written, or the disk is full.
     """
-    told = {**describe(result), "parameters": as_json(result.parameters)}
-    write_archive(path, VOXELS, told, _arrays(result, resumable=resumable), compress=compress)
+    header = {**describe(result), "parameters": as_json(result.parameters)}
+    write_archive(path, VOXELS, header, _arrays(result, resumable=resumable), compress=compress)
 
 
 def load_result(path: str | Path) -> LightResult:

@@ -1,7 +1,7 @@
 """Tables of optical properties as CSV or JSON: one row for each label.
 
 A CSV file has a header with the names of the columns, in any order: ``label``, ``mua_per_mm``, ``mus_per_mm``, ``g``,
-``n``, and if wanted ``name`` and ``source``. Commas, semicolons or tabs separate them; where it is not the comma,
+``n``, and optionally ``name`` and ``source``. Commas, semicolons or tabs separate them; where it is not the comma,
 numbers may have a decimal comma. Lines that begin with ``#`` are comments. A JSON file is a list of objects with the
 same keys.
 """
@@ -68,7 +68,7 @@ def write_table(path: str | Path, media: Iterable[Medium]) -> None:
     rows = [{name: getattr(medium, name) for name in COLUMNS} for medium in media]
     is_json = _is_json(Path(path))
     text = json.dumps(rows, indent=1, ensure_ascii=False) + "\n" if is_json else _csv_text(rows)
-    encoding = "utf-8" if is_json else "utf-8-sig"  # the mark in front tells spreadsheets that it is UTF-8
+    encoding = "utf-8" if is_json else "utf-8-sig"  # the byte order mark makes spreadsheets read it as UTF-8
     with atomic_write(path) as part:
         part.write_text(text, encoding=encoding, newline="")
 

@@ -103,7 +103,7 @@ def write_fluence(
     """
     sidecar = sidecar_path(path)
     values = np.asarray((result.gates if gates else result.fluence) * np.float32(unit.factor), np.float32)
-    told = {
+    described = {
         "quantity": "fluence in each time gate" if gates else "fluence",
         "unit": unit.name,
         "meaning": UNITS[unit.name],
@@ -111,8 +111,8 @@ def write_fluence(
         **describe(result),
     }
     with atomic_write(sidecar) as part:
-        part.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        write_volume(path, values, result.domain.affine, f"{told['quantity']}, {_ascii(unit.name)}")
+        part.write_text(json.dumps(described, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_volume(path, values, result.domain.affine, f"{described['quantity']}, {_ascii(unit.name)}")
     return sidecar
 
 

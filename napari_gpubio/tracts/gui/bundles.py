@@ -1,13 +1,12 @@
-"""The named seeds of the tracking panel, with undo. It knows no Qt and no napari."""
+"""Named seeds (bundles), one of them current, with undo."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
 
 Position = tuple[float, float, float]
-COLORS = ("#ffd166", "#06d6a0", "#ef476f", "#4cc9f0", "#f78c6b", "#b388eb", "#c0ca33", "#ffffff")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +32,16 @@ class Bundle:
 
 
 class BundleList:
-    """Seeds side by side, one of them current; every change can be undone."""
+    """Seeds side by side, one of them current; every change can be undone.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    colors
+        Given to bundles in turn.
+    """
+
+    def __init__(self, colors: Sequence[str]) -> None:
+        self._colors = tuple(colors)
         self._bundles: tuple[Bundle, ...] = ()
         self._current = -1
         self._made = 0
@@ -49,7 +55,7 @@ class BundleList:
 
     @property
     def current(self) -> Bundle | None:
-        """The bundle that clicks and settings speak of."""
+        """The bundle that clicks and settings apply to."""
         return self._bundles[self._current] if self._bundles else None
 
     @property
@@ -75,7 +81,7 @@ class BundleList:
         """Add a bundle and make it current."""
         number = 1 + max((int(b.name[7:]) for b in self._bundles if _is_numbered(b.name)), default=0)
         used = {b.color for b in self._bundles}
-        color = next((c for c in COLORS if c not in used), COLORS[len(self._bundles) % len(COLORS)])
+        color = next((c for c in self._colors if c not in used), self._colors[len(self) % len(self._colors)])
         self._made += 1
         bundle = Bundle(key=self._made, name=name or f"bundle {number}", center_mm=center_mm, color=color)
         self._change((*self._bundles, bundle), len(self._bundles))

@@ -1,4 +1,4 @@
-"""What the tracking panel asks for, read in the GUI thread, and how it is answered in a worker."""
+"""Inputs of a tracking run, read in the GUI thread, and the run itself, made in a worker."""
 
 import dataclasses
 import threading
@@ -11,22 +11,21 @@ import numpy as np
 from napari_gpubio.core.space import world_layer_affine
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.lines import ByDirection, Lines, Paint, pack_lines
-from napari_gpubio.tracts.gui.seed_box import SeedSettings
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.run import track_steps
-from napari_gpubio.tracts.seeds import label_points
+from napari_gpubio.tracts.seeds import SeedSettings, label_points
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps
 from napari_gpubio.tracts.tensors.scalars import scalar_map
 
 Position = tuple[float, float, float]
-LOOK_SECONDS, LOOK_FIBERS = 0.5, 3000
+PREVIEW_SECONDS, PREVIEW_FIBERS = 0.5, 3000
 NOT_SHOWN = ("seed", "stop_reason_back")  # numbers that are kept and saved but mean little as a color
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Region:
-    """A label region to seed from, as it was when the run was asked for."""
+    """A label region to seed from, as it was when the run was requested."""
 
     array: Any
     affine: Any
@@ -53,7 +52,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Traced:
-    """What one run gave: tensors if they had to be fitted first, and fibers unless it was stopped before."""
+    """Result of one run: tensors if they had to be fitted first, and fibers unless it was stopped before."""
 
     request: Request
     field: TensorField
@@ -62,7 +61,7 @@ class Traced:
 
 
 class PartialFibers:
-    """Gathers the fibers of a run that is under way; hands them out twice a second, for a look.
+    """Gathers the fibers of a run that is under way; returns them twice a second, as a preview.
 
     Parameters
     ----------
@@ -78,13 +77,13 @@ class PartialFibers:
     def add(self, fresh: list[Tractogram]) -> Tractogram | None:
         """Take fresh fibers; return all so far (at most some thousand of them) when it is time to show them."""
         self._pieces += fresh
-        if time.monotonic() - self._shown < LOOK_SECONDS or not self._pieces:
+        if time.monotonic() - self._shown < PREVIEW_SECONDS or not self._pieces:
             return None
         self._shown = time.monotonic()
         fibers = Tractogram.join(self._pieces)
-        if len(fibers) <= LOOK_FIBERS:
+        if len(fibers) <= PREVIEW_FIBERS:
             return fibers
-        return fibers.select(np.linspace(0, len(fibers) - 1, LOOK_FIBERS).astype(np.int64))
+        return fibers.select(np.linspace(0, len(fibers) - 1, PREVIEW_FIBERS).astype(np.int64))
 
 
 def thinned(request: Request, fibers: int) -> Request:
@@ -110,10 +109,10 @@ def traced_steps(request: Request, stop: threading.Event) -> Generator[Step, Non
     fibers = yield from track_steps(
         field, seed_points(request, field), request.directions, request.settings, device=request.device, stop=stop
     )
-    return Traced(request, field, fibers, packed_fibers(fibers, request.paint))
+    return Traced(request, field, fibers, pack_fibers(fibers, request.paint))
 
 
-def packed_fibers(fibers: Tractogram, paint: Paint | None) -> Lines:
+def pack_fibers(fibers: Tractogram, paint: Paint | None) -> Lines:
     """Bring fibers into the layout of the graphics card; ``paint`` is the layer's, None for a new layer."""
     return pack_lines(
         fibers.points[:, ::-1],

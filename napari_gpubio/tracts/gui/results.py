@@ -1,5 +1,6 @@
-"""The part of the tracking panel that shows results: numbers, drift, colors, a filter, the picked fiber, Save."""
+"""Results of the tracking panel: numbers, drift, colors, a filter, the picked fiber, Save."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from qtpy.QtWidgets import QComboBox, QFormLayout, QHBoxLayout, QLabel, QPushBut
 from superqt import QLabeledDoubleRangeSlider
 
 from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.gui import theme
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.settings import StopReason
 
@@ -26,6 +28,7 @@ READABLE = {
     "stop_reason": "stop reason",
     "fa": "FA along the fiber",
 }
+_PLOT_HEIGHT = 132  # pixels; room for bars, ticks and the title of the axis
 FILTERS = ("length_mm", "mean_fa", "alignment", "alignment_fa", "speed", "drift")
 REASON_TEXT = {
     StopReason.VOLUME: "left the volume",
@@ -40,21 +43,21 @@ REASON_TEXT = {
 
 
 class ResultBox(QWidget):
-    """Numbers and looks of one bundle's fibers."""
+    """Numbers and display options of one bundle's fibers."""
 
-    save_wanted = Signal()
-    open_wanted = Signal()
+    save_clicked = Signal()
+    open_clicked = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.layer: Any | None = None
         self._build()
-        self.show_layer(None)
+        self.describe_layer(None)
 
-    def show_layer(self, layer: Any | None) -> None:
-        """Speak of another fiber layer from now on: its looks, and the numbers of the fibers it carries."""
+    def describe_layer(self, layer: Any | None) -> None:
+        """Show the display options and numbers of a fiber layer, which the controls then apply to."""
         self.layer = layer
-        self._looks.setVisible(layer is not None)
+        self._options.setVisible(layer is not None)
         self._save.setEnabled(layer is not None)
         self._fiber.hide()
         if layer is None:
@@ -76,7 +79,7 @@ class ResultBox(QWidget):
         self._numbers.setText(numbers_text(fibers))
         self._show_drift(fibers)
 
-    def show_fiber(self, layer: Any, fiber: int) -> None:
+    def describe_fiber(self, layer: Any, fiber: int) -> None:
         """Show the numbers of a picked fiber."""
         numbers = {name: values[fiber] for name, values in layer.per_fiber.items()}
         lines = [f"<b>{layer.name}, fiber {fiber}</b>"]
@@ -96,7 +99,8 @@ class ResultBox(QWidget):
         self._fiber = QLabel(self)
         self._fiber.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._plot = pyqtgraph.PlotWidget(self, background=None)
-        self._plot.setFixedHeight(96)
+        self._plot.setFixedHeight(_PLOT_HEIGHT)
+        self._plot.plotItem.layout.setContentsMargins(1, 1, 1, 8)  # the title of the axis hangs out at the bottom
         self._plot.setLabel("bottom", "drift of g(v, v), log₁₀")
         self._plot.setLabel("left", "fibers")
         self._plot.setMouseEnabled(x=False, y=False)
@@ -112,8 +116,8 @@ class ResultBox(QWidget):
         self._measure.currentIndexChanged.connect(lambda *_: self._show_range())
         self._range = QLabeledDoubleRangeSlider(Qt.Orientation.Horizontal, self)
         self._range.valueChanged.connect(self._on_filter)
-        self._looks = QWidget(self)
-        form = QFormLayout(self._looks)
+        self._options = QWidget(self)
+        form = QFormLayout(self._options)
         form.setContentsMargins(0, 0, 0, 0)
         form.addRow("Color by", self._color)
         form.addRow(self._bar)
@@ -122,17 +126,17 @@ class ResultBox(QWidget):
         form.addRow(self._range)
         self._save = QPushButton("Save fibers…", self)
         self._save.setToolTip("Write the current bundle as trk, tck, trx or vtk")
-        self._save.clicked.connect(lambda: self.save_wanted.emit())
+        self._save.clicked.connect(lambda: self.save_clicked.emit())
         opening = QPushButton("Open fibers…", self)
         opening.setToolTip("Show a trk, tck, trx or vtk file beside the bundles")
-        opening.clicked.connect(lambda: self.open_wanted.emit())
+        opening.clicked.connect(lambda: self.open_clicked.emit())
         row = QHBoxLayout()
         row.addStretch(1)
         row.addWidget(opening)
         row.addWidget(self._save)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 6, 0, 0)
-        for part in (self._numbers, self._plot, self._looks, self._fiber):
+        for part in (self._numbers, self._plot, self._options, self._fiber):
             layout.addWidget(part)
         layout.addLayout(row)
 
@@ -144,7 +148,7 @@ class ResultBox(QWidget):
         if len(positive):
             counts, edges = np.histogram(np.log10(positive), bins=24)
             self._plot.addItem(
-                pyqtgraph.BarGraphItem(x0=edges[:-1], x1=edges[1:], height=counts, brush="#4cc9f0", pen=None)
+                pyqtgraph.BarGraphItem(x0=edges[:-1], x1=edges[1:], height=counts, brush=theme.ACCENT, pen=None)
             )
 
     def _on_color(self, *_: Any) -> None:
@@ -201,7 +205,7 @@ class ResultBox(QWidget):
 
 
 def numbers_text(fibers: Tractogram) -> str:
-    """Return what is worth saying of some fibers: how many, how long, how fast, how far g(v, v) drifted."""
+    """Summarize fibers: how many, how long, how fast, how far g(v, v) drifted."""
     launched, seconds = fibers.parameters.get("launched", len(fibers)), fibers.parameters.get("seconds", 0.0)
     device = str(fibers.parameters.get("device", "")).split(" (")[0]
     made = f" of {launched:,} fibers · {seconds:.2f} s on {device}" if device else " fibers"
@@ -212,6 +216,11 @@ def numbers_text(fibers: Tractogram) -> str:
         if drift is not None and drift.max() > 0:
             text += f" · drift: median {np.median(drift):.1e}, 99 % below {np.percentile(drift, 99):.1e}"
     return text + ("" if fibers.complete else " · stopped early")
+
+
+def notes_text(notes: Iterable[str]) -> str:
+    """Join notes of a reader or a run, each as a sentence with a capital letter and a full stop."""
+    return " ".join(note[:1].upper() + note[1:].rstrip(".") + "." for note in notes if note)
 
 
 def _decimals(largest: float) -> int:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def tracking_script(request: "Request", layer: Any, labels_path: Path | None) -> str:
-    """Return the script that does what a request says.
+    """Return a script that repeats a request.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Seeds with the mouse: click to place, drag to move, click a fiber to pick it; in 2-D and 3-D."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from qtpy.QtCore import QObject, Signal
 
@@ -27,7 +27,7 @@ class SeedTool(MarkerTool):
         Gives the layer whose volume is clicked, or None.
     """
 
-    placed = Signal(object, bool)  # position, whether a new bundle is wanted
+    placed = Signal(object, bool)  # position, whether to start a new bundle
     picked = Signal(object, object)  # layer, fiber
     missed = Signal()
 
@@ -59,7 +59,9 @@ class SeedTool(MarkerTool):
         layer = self._target()
         position = None
         if layer is not None:
-            mode = "maximum" if "mip" in str(getattr(layer, "rendering", "mip")) else "first"
+            mode: Literal["first", "maximum"] = (
+                "maximum" if "mip" in str(getattr(layer, "rendering", "mip")) else "first"
+            )
             position = clicked_position(event, layer, mode=mode)
         if position is None:
             self.missed.emit()

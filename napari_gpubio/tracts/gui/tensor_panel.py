@@ -11,7 +11,6 @@ from napari.layers import Image, Labels
 from qtpy.QtWidgets import (
     QCheckBox,
     QComboBox,
-    QFileDialog,
     QFormLayout,
     QGridLayout,
     QGroupBox,
@@ -25,20 +24,23 @@ from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import KEY, grid_of, save_layer, saved_path, volume_of
 from napari_gpubio.core.space import apply_affine, same_grid, slice_steps_mm, viewer_to_world, world_layer_affine
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui import theme
+from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.gui.layer_box import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import call_text
 from napari_gpubio.gui.views import ViewBox
-from napari_gpubio.tracts.gradient_check import GradientCheck, check_gradients
+from napari_gpubio.tracts.gui.results import notes_text
+from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.tensor_images import read_tensors
-from napari_gpubio.tracts.io.volumes import read_volume
-from napari_gpubio.tracts.kernels.tensors.problem import FitSettings
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.napari_io import field_of, map_layer, read_layers, scan_of
 from napari_gpubio.tracts.tensors.glyphs import ellipsoids, nearby_voxels, slice_voxels
+from napari_gpubio.tracts.tensors.gradient_check import GradientCheck, check_gradients
 from napari_gpubio.tracts.tensors.run import fit_steps
 from napari_gpubio.tracts.tensors.scalars import scalar_map
+from napari_gpubio.tracts.tensors.settings import FitSettings
 
 if TYPE_CHECKING:
     import napari.viewer
@@ -67,6 +69,8 @@ class TensorPanel(EnginePanel):
     viewer
         The napari viewer.
     """
+
+    engine = "tracts"
 
     def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Fit", parent=parent)
@@ -149,15 +153,15 @@ class TensorPanel(EnginePanel):
             box.deleteLater()
         scan = scan_of(self.scan_box.layer) if self.scan_box.layer is not None else None
         self._shell_boxes = {}
-        for shell in scan.shells() if scan is not None else ():
+        for shell, volumes in _volumes_per_shell(scan).items():
             box = QCheckBox(str(shell), self)
             box.setChecked(True)
-            box.setToolTip(f"{int(np.sum(np.abs(scan.bvals - shell) <= 50))} volumes near b = {shell} s/mm²")
+            box.setToolTip(f"{volumes} volumes near b = {shell} s/mm²")
             self._shells.addWidget(box)
             self._shell_boxes[shell] = box
         self.clear_message()
         if scan is not None and scan.notes:
-            self.show_note(". ".join(scan.notes) + ".")
+            self.show_note(notes_text(scan.notes))
 
     @property
     def settings(self) -> FitSettings:
@@ -169,29 +173,25 @@ class TensorPanel(EnginePanel):
     # -- opening --------------------------------------------------------------------------------------------------
 
     def _on_open_scan(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(
-            self, "Open a diffusion scan", "", "Scans (*.nii *.nii.gz *.mif *.mif.gz)"
-        )
+        path = open_path(self, "Open a diffusion scan", "Scans (*.nii *.nii.gz *.mif *.mif.gz)")
         if path:
             self.open_scan(path)
 
-    def open_scan(self, path: str) -> None:
+    def open_scan(self, path: str | Path) -> None:
         """Add a diffusion scan's layer; what goes wrong is shown as a sentence."""
         try:
-            for data, keywords, _ in read_layers(path):
+            for data, keywords, _ in read_layers(str(path)):
                 layer = self.viewer.add_image(data, **keywords)
                 self.scan_box.choose(layer)
         except GpuBioError as error:
             self.show_error(str(error))
 
     def _on_open_tensors(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(
-            self, "Open a tensor image", "", "Tensors (*.nii *.nii.gz *.mif *.mif.gz)"
-        )
+        path = open_path(self, "Open a tensor image", "Tensors (*.nii *.nii.gz *.mif *.mif.gz)")
         if path:
             self.open_tensors(path)
 
-    def open_tensors(self, path: str) -> None:
+    def open_tensors(self, path: str | Path) -> None:
         """Add the maps of a tensor image; what goes wrong is shown as a sentence."""
         try:
             field = read_tensors(path)
@@ -200,16 +200,14 @@ class TensorPanel(EnginePanel):
             return
         self._add_maps(field, field.path.name.split(".")[0] if field.path else "tensors", ())
         if field.notes:
-            self.show_note(" ".join(field.notes))
+            self.show_note(notes_text(field.notes))
 
     # -- running --------------------------------------------------------------------------------------------------
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Fitted]:
         """Read the inputs and return the fit."""
-        layer = self.scan_box.layer
-        if layer is None:
-            raise InvalidInput("there is no diffusion scan; open a NIfTI file with its bval and bvec files beside it")
-        scan, study, settings, device = scan_of(layer), layer.name, self.settings, self.device
+        scan, study = self._chosen_scan()
+        settings, device = self.settings, self.device
         if not settings.shells and not any(box.isChecked() for box in self._shell_boxes.values()):
             raise InvalidInput("no b-value is chosen; tick b = 0 and at least one shell")
         mask = self._mask(scan)
@@ -224,6 +222,14 @@ class TensorPanel(EnginePanel):
             return Fitted(scan, field, check_gradients(field), study, recipe)
 
         return steps()
+
+    def _chosen_scan(self) -> tuple[DiffusionScan, str]:
+        """Return the scan and the name of its layer; InvalidInput if none is chosen."""
+        layer = self.scan_box.layer
+        scan = None if layer is None else scan_of(layer)
+        if layer is None or scan is None:
+            raise InvalidInput("there is no diffusion scan; open a NIfTI file with its bval and bvec files beside it")
+        return scan, str(layer.name)
 
     def _mask(self, scan: Any) -> Any | None:
         layer = self.mask_box.layer
@@ -244,13 +250,13 @@ class TensorPanel(EnginePanel):
             if scan_of(layer) is result.scan:
                 layer.visible = False
         self.check_label.setText(result.check.message)
-        self.check_label.setStyleSheet("" if result.check.ok else "color: #ff6b5e; font-weight: 600;")
+        self.check_label.setStyleSheet("" if result.check.ok else theme.ERROR_STYLE)
         self.check_label.show()
         notes = list(result.field.notes)
         if not result.field.complete:
             notes.insert(0, "The fit was stopped: only a part of the volume has tensors")
         if notes:
-            self.show_note(". ".join(notes) + ".")
+            self.show_note(notes_text(notes))
 
     def _add_maps(self, field: TensorField, study: str, recipe: tuple[str, ...] | str) -> None:
         for name in MAPS:
@@ -327,7 +333,7 @@ class TensorPanel(EnginePanel):
         return save_layer(layer, folder)
 
     def _recipe_or_reason(self) -> tuple[str, ...] | str:
-        """The lines of a script that make these tensors, or a sentence that says why there are none."""
+        """The lines of a script that make these tensors, or a sentence that explains why there are none."""
         mask = self.mask_box.layer
         if mask is not None and saved_path(mask, read_volume) is None:
             return (
@@ -340,13 +346,10 @@ class TensorPanel(EnginePanel):
             return str(error)
 
     def _recipe(self, saved: Mapping[str, Path]) -> list[str]:
-        layer = self.scan_box.layer
-        scan = None if layer is None else scan_of(layer)
-        if scan is None:
-            raise InvalidInput("there is no diffusion scan; open a NIfTI file with its bval and bvec files beside it")
+        scan, name = self._chosen_scan()
         if scan.path is None:
             raise InvalidInput(
-                f"the scan of layer {layer.name!r} does not come from a file, so a script cannot find it; "
+                f"the scan of layer {name!r} does not come from a file, so a script cannot find it; "
                 "save it as NIfTI with its bval and bvec files, and open that"
             )
         lines = [f"scan = tracts.read_dwi({str(scan.path)!r})"]
@@ -357,6 +360,12 @@ class TensorPanel(EnginePanel):
             mask_text = "mask"
         settings = call_text("tracts", self.settings)
         return [*lines, f"field = tracts.fit_tensors(scan, {mask_text}, {settings}, device={self.device!r})"]
+
+
+def _volumes_per_shell(scan: DiffusionScan | None) -> dict[int, int]:
+    if scan is None:
+        return {}
+    return {shell: int(np.sum(np.abs(scan.bvals - shell) <= 50)) for shell in scan.shells()}
 
 
 def _is_volume(layer: Any) -> bool:

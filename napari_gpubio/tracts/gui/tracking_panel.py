@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QTimer
-from qtpy.QtWidgets import QFileDialog, QFormLayout, QWidget
+from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import KEY, grid_of, save_layer, saved_path, volume_of
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.file_dialogs import open_path, save_path
 from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layer_box import LayerBox
@@ -19,17 +21,16 @@ from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.views import ViewBox
-from napari_gpubio.tracts.gui.bundle_layers import key_of
 from napari_gpubio.tracts.gui.bundles import Bundle, BundleList
-from napari_gpubio.tracts.gui.context_box import ContextBox
+from napari_gpubio.tracts.gui.controller import NO_TENSORS, SeedController
+from napari_gpubio.tracts.gui.inputs import ContextBox, SeedBox
+from napari_gpubio.tracts.gui.layers import key_of
 from napari_gpubio.tracts.gui.request import PartialFibers, Position, Region, Request, Traced, thinned, traced_steps
-from napari_gpubio.tracts.gui.results import ResultBox
+from napari_gpubio.tracts.gui.results import ResultBox, notes_text
 from napari_gpubio.tracts.gui.script import tracking_script
-from napari_gpubio.tracts.gui.seed_box import SeedBox
-from napari_gpubio.tracts.gui.seed_controller import NO_TENSORS, SeedController
 from napari_gpubio.tracts.gui.seed_tool import volume_to_click
+from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.tractograms import read_tractogram
-from napari_gpubio.tracts.io.volumes import read_volume
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.napari_io import field_of, map_layer, scan_of
 from napari_gpubio.tracts.settings import Directions, TrackSettings
@@ -50,6 +51,8 @@ class TrackingPanel(EnginePanel):
     viewer
         The napari viewer.
     """
+
+    engine = "tracts"
 
     def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Track", parent=parent)
@@ -97,19 +100,25 @@ class TrackingPanel(EnginePanel):
         self._show_fitting_rows()
 
     def _connect(self) -> None:
-        self.source_box.currentIndexChanged.connect(self._on_source)
-        self.controller.track_wanted.connect(self.track_again)
-        self.controller.preview_wanted.connect(self._on_drag)
-        self.controller.changed.connect(self._on_bundles)
-        self.controller.error_occurred.connect(self.show_error)
-        self.controller.tool.picked.connect(self._on_picked)
-        for form in (self.settings_form, self.directions_form, self.seed_box.form):
-            form.changed.connect(self._on_settings)
-        self._retrack.timeout.connect(self.track_again)
-        self.results.save_wanted.connect(self._on_save)
-        self.results.open_wanted.connect(self._on_open)
-        self.context_box.changed.connect(self._show_context)
-        self._preview.finished.connect(self._on_preview)
+        controller, results = self.controller, self.results
+        connect_all(
+            (
+                (self.source_box.currentIndexChanged, self._on_source),
+                (controller.seed_placed, self.track_again),
+                (controller.seed_moved, self._on_drag),
+                (controller.bundles_changed, self._on_bundles),
+                (controller.error_occurred, self.show_error),
+                (controller.tool.picked, self._on_picked),
+                (self.settings_form.changed, self._on_settings),
+                (self.directions_form.changed, self._on_settings),
+                (self.seed_box.form.changed, self._on_settings),
+                (self._retrack.timeout, self.track_again),
+                (results.save_clicked, self._on_save),
+                (results.open_clicked, self._on_open),
+                (self.context_box.changed, self._show_context),
+                (self._preview.finished, self._on_preview),
+            )
+        )
 
     def _on_settings(self) -> None:
         """Follow the settings: the fibers on screen are traced again, once the user pauses."""
@@ -160,7 +169,7 @@ class TrackingPanel(EnginePanel):
             if edge != self._voxel_edge:  # another grid; on the same one the user's own step stays
                 self._voxel_edge = edge
                 self.settings_form.widget("step_mm").value = max(round(0.2 * edge, 2), 0.01)
-        self.controller.show()
+        self.controller.refresh()
 
     def _clicked_layer(self) -> Any | None:
         """Layer whose volume a click means."""
@@ -177,19 +186,19 @@ class TrackingPanel(EnginePanel):
 
     def place_seed(self, center_mm: Position, *, new: bool = False) -> None:
         """Put the current bundle's seed (or a new one's) at a world position in mm, and track it."""
-        self.controller.place(center_mm, new=new)
+        self.controller.move_seed(center_mm, new=new)
 
     def _show_context(self) -> None:
         """Show FA as the user wants it in 3-D."""
         layer = None if self.field is None else volume_to_click(self.viewer, self.field)
-        seed = self.controller.current_position()
+        seed = self.controller.seed_position()
         if layer is not None and seed is not None:
             self.context_box.apply(layer, seed)
 
     def _on_bundles(self) -> None:
-        """Speak of the current bundle's fibers."""
+        """Describe the current bundle's fibers."""
         current = self.bundles.current
-        self.results.show_layer(None if current is None else self.controller.layers.fibers_of(current.key))
+        self.results.describe_layer(None if current is None else self.controller.layers.fiber_layer(current.key))
         self._show_context()
 
     def _on_drag(self, moved: Bundle) -> None:
@@ -203,7 +212,7 @@ class TrackingPanel(EnginePanel):
 
     def _on_preview(self, outcome: Outcome) -> None:
         if outcome.result is not None:
-            self._show_fibers(outcome.result.request, outcome.result.fibers, outcome.result.lines)
+            self._display_fibers(outcome.result.request, outcome.result.fibers, outcome.result.lines)
 
     # -- running --------------------------------------------------------------------------------------------------
 
@@ -223,11 +232,11 @@ class TrackingPanel(EnginePanel):
         """Show what a long run has traced so far."""
         fibers = None if self._partial is None else self._partial.add(preview)
         if self._partial is not None and fibers is not None:
-            self._show_fibers(self._partial.request, fibers)
+            self._display_fibers(self._partial.request, fibers)
 
     def _request(self, bundle: Bundle | None, labels: Any | None) -> Request:
-        source, region = self.source, None
-        if source is None:
+        layer, source, region = self.source_box.layer, self.source, None
+        if layer is None or source is None:
             raise InvalidInput(NO_TENSORS)
         if labels is None and bundle is None:
             raise InvalidInput("there is no seed; click in the brain, or choose a label region to seed from")
@@ -236,11 +245,11 @@ class TrackingPanel(EnginePanel):
             region = Region(volume_of(labels), grid_of(labels)[0], self.seed_box.label, labels.name)
             name = f"{labels.name} {region.label}"
         key = self._key() if labels is not None or bundle is None else bundle.key
-        shown = self.controller.layers.fibers_of(key)
+        shown = self.controller.layers.fiber_layer(key)
         return Request(
             key=key,
             name=name,
-            study=self.source_box.layer.name,
+            study=layer.name,
             source=source,
             seeds=self.seed_box.settings,
             center_mm=None if bundle is None else bundle.center_mm,
@@ -252,7 +261,7 @@ class TrackingPanel(EnginePanel):
         )
 
     def keep_result(self, result: Traced) -> None:
-        """Keep tensors that were fitted, although other fibers are wanted by now."""
+        """Keep tensors that were fitted, although other fibers have been requested since."""
         if isinstance(result.request.source, DiffusionScan) and result.field.complete:
             self._add_maps(result.field, result.request)
 
@@ -262,7 +271,7 @@ class TrackingPanel(EnginePanel):
         if result.fibers is None:
             self.show_note("The fit was stopped before its end, so there are no tensors yet. Press Track to fit again.")
             return
-        self._show_fibers(result.request, result.fibers, result.lines)
+        self._display_fibers(result.request, result.fibers, result.lines)
         self._show_context()
         launched = result.fibers.parameters.get("launched", 0)
         if not len(result.fibers):
@@ -272,8 +281,8 @@ class TrackingPanel(EnginePanel):
                 "or lower 'Stop below FA' or 'Shortest'."
             )
 
-    def _show_fibers(self, request: Request, fibers: Tractogram | None, lines: Lines | None = None) -> None:
-        """Show fibers in their layer, unless their bundle is gone; speak of them if they are the current ones."""
+    def _display_fibers(self, request: Request, fibers: Tractogram | None, lines: Lines | None = None) -> None:
+        """Show fibers in their layer, unless their bundle is gone; describe them if they are the current ones."""
         name = request.name
         if isinstance(request.key, int):
             bundle = self.bundles.find(request.key)
@@ -281,9 +290,9 @@ class TrackingPanel(EnginePanel):
                 return
             name = bundle.name
         if fibers is not None:
-            layer = self.controller.layers.show_fibers(request.key, name, fibers, lines)
+            layer = self.controller.layers.set_fibers(request.key, name, fibers, lines)
             if request.key == self._key():
-                self.results.show_layer(layer)
+                self.results.describe_layer(layer)
 
     def _add_maps(self, field: TensorField, request: Request) -> None:
         recipe = (
@@ -299,37 +308,33 @@ class TrackingPanel(EnginePanel):
         for layer in self.viewer.layers:
             if scan_of(layer) is request.source:
                 layer.visible = False
-        self.controller.layers.bring_to_front()
+        self.controller.layers.raise_fibers()
         if field.notes:
-            self.show_note(". ".join(field.notes) + ".")
+            self.show_note(notes_text(field.notes))
 
     def _on_picked(self, layer: Any, fiber: int) -> None:
         layer.select_fiber(fiber)
-        self.results.show_fiber(layer, fiber)
+        self.results.describe_fiber(layer, fiber)
 
     def _on_save(self) -> None:
         layer = self.results.layer
         fibers = None if layer is None else layer.metadata.get(KEY, {}).get("tractogram")
-        if fibers is None:
+        if layer is None or fibers is None:
             self.show_error("there are no fibers to save; click a seed first")
             return
         if not layer.shown.all():
             fibers = fibers.select(layer.shown)
-        path, _ = QFileDialog.getSaveFileName(
-            self,
-            f"Save the {len(fibers):,} fibers that are shown",
-            file_name(layer.name) + ".trk",
-            "Tractograms (*.trk *.tck *.trx *.vtk)",
-        )
+        title = f"Save the {len(fibers):,} fibers that are shown"
+        path = save_path(self, title, "Tractograms (*.trk *.tck *.trx *.vtk)", name=file_name(layer.name) + ".trk")
         if path:
             self.save(fibers, path)
 
     def _on_open(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Open fibers", "", "Tractograms (*.trk *.trk.gz *.tck *.trx *.vtk)")
+        path = open_path(self, "Open fibers", "Tractograms (*.trk *.trk.gz *.tck *.trx *.vtk)")
         if path:
             self.open_fibers(path)
 
-    def open_fibers(self, path: str) -> None:
+    def open_fibers(self, path: str | Path) -> None:
         """Show the fibers of a file in a layer of their own; what goes wrong is shown as a sentence."""
         source = self.source
         try:
@@ -338,9 +343,9 @@ class TrackingPanel(EnginePanel):
         except GpuBioError as error:
             self.show_error(str(error))
             return
-        self.results.show_layer(self.controller.layers.show_fibers(path, Path(path).name, fibers))
+        self.results.describe_layer(self.controller.layers.set_fibers(str(path), Path(path).name, fibers))
 
-    def save(self, fibers: Tractogram, path: str) -> None:
+    def save(self, fibers: Tractogram, path: str | Path) -> None:
         """Write fibers to a file; what goes wrong is shown as a sentence."""
         try:
             fibers.save(path)

@@ -1,7 +1,7 @@
 """MRtrix images (``.mif``, ``.mif.gz``, ``.mih`` with its data file): array, affine and gradient table.
 
 The format is described in MRtrix3's documentation under "Image formats": a text header of ``key: value`` lines that
-begins with ``mrtrix image`` and ends with ``END``, then the values, axis by axis as ``layout`` says.
+begins with ``mrtrix image`` and ends with ``END``, then the values, axis by axis in the order of ``layout``.
 """
 
 import gzip
@@ -41,7 +41,7 @@ class MifImage:
     Parameters
     ----------
     data
-        Values, axes in the order of ``dim``, scaled as the header says; bool for the type Bit.
+        Values, axes in the order of ``dim``, scaled as the header requires; bool for the type Bit.
     affine
         Voxel to world, mm.
     gradients
@@ -92,7 +92,7 @@ def read_mif(path: str | Path) -> MifImage:
     Raises
     ------
     InvalidInput
-        If the file is missing, damaged, shorter than its header says, too large for the memory, or uses a feature
+        If the file is missing, damaged, shorter than its header declares, too large for the memory, or uses a feature
         that is not supported: complex values, or several data files.
     """
     path = existing_file(path)

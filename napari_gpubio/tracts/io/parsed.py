@@ -1,21 +1,83 @@
-"""What a reader finds in a file, and what a streaming writer of one format must be able to do."""
+"""What a tractogram file holds: fibers, provenance; and what a streaming writer must be able to do."""
 
+import json
 import logging
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.tracts.io.provenance import Provenance
-from napari_gpubio.tracts.io.validation import Grid
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.tracts.io.validation import Grid, reference_grid
 from napari_gpubio.tracts.model import Tractogram
 
 logger = logging.getLogger(__name__)
+KEY = "napari_gpubio"
+_NOT_OURS = (ValueError, KeyError, TypeError, OverflowError, RecursionError)  # JSON of any other shape
+_PROTECTED = str.maketrans({"%": "%25", ":": "%3A", "#": "%23"})
+
+
+@dataclass(frozen=True, eq=False)
+class Provenance:
+    """Content of the header line.
+
+    Parameters
+    ----------
+    parameters
+        How the fibers were made.
+    complete
+        False if the run was stopped before its end.
+    grid
+        The volume they belong to, or None.
+    """
+
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    complete: bool = True
+    grid: Grid | None = None
+
+    def encode(self) -> str:
+        """Give the line; its length does not depend on ``complete``.
+
+        Raises
+        ------
+        InvalidInput
+            If the parameters hold what JSON cannot.
+        """
+        content: dict[str, Any] = {"complete": int(self.complete), "parameters": dict(self.parameters)}
+        if self.grid is not None:
+            content |= {"affine": self.grid.affine.tolist(), "shape": list(self.grid.shape)}
+        try:
+            return json.dumps(content, default=_plain).translate(_PROTECTED)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidInput(f"the parameters cannot be written as JSON ({error}); give only plain values") from error
+
+
+def decode(text: Any) -> Provenance:
+    """Read what `Provenance.encode` wrote; a line that cannot be read counts as absent."""
+    try:
+        content = json.loads(unquote(str(text)))
+        grid = reference_grid((content["affine"], content["shape"])) if "affine" in content else None
+        return Provenance(dict(content["parameters"]), bool(content["complete"]), grid)
+    except _NOT_OURS as error:
+        logger.warning("the header line %r is damaged and was left out: %s", KEY, error)
+        return Provenance()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"{type(value).__name__} {value!r} is not plain")
+
+
 Array = npt.NDArray[Any]
 
 

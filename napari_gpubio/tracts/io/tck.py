@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed
-from napari_gpubio.tracts.io.provenance import KEY, Provenance, decode
-from napari_gpubio.tracts.io.validation import check_finite, checked_magic, load_bytes, offsets_of
+from napari_gpubio.tracts.io.parsed import KEY, FormatWriter, Parsed, Provenance, decode
+from napari_gpubio.tracts.io.validation import DAMAGED, check_finite, checked_magic, load_bytes, offsets_of
 from napari_gpubio.tracts.model import Tractogram
 
 Array = npt.NDArray[Any]
 logger = logging.getLogger(__name__)
 MAGIC = b"mrtrix tracks"
+DAMAGE = DAMAGED
 LONGEST_HEADER = 16 * 2**20  # bytes
 DTYPES = {
     f"Float{bits}{end}": np.dtype(f"{sign}f{bits // 8}")

@@ -14,7 +14,6 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-import nibabel as nib
 import numpy as np
 import numpy.typing as npt
 
@@ -22,9 +21,9 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.space import rotation_of
 from napari_gpubio.core.volumes import nifti_affine, nifti_array, open_nifti, save_nifti
+from napari_gpubio.tracts.io.dwi import read_mask
 from napari_gpubio.tracts.io.gradients import fsl_axes
 from napari_gpubio.tracts.io.mif import MIF_SUFFIXES, read_mif
-from napari_gpubio.tracts.io.volumes import read_mask
 from napari_gpubio.tracts.model import TensorField
 
 Array = npt.NDArray[Any]
@@ -67,12 +66,12 @@ def read_tensors(
     -------
     TensorField
         World axes, mm^2/s (converted where the median trace shows um^2/ms); every tensor is positive definite, and
-        the notes say how many had to be mended.
+        the notes give the number of repaired ones.
 
     Raises
     ------
     InvalidInput
-        If the file cannot be read, the shape is not one of the above, the order cannot be told, or no voxel is left.
+        If the file cannot be read, the shape is not one of the above, the order is not clear, or no voxel is left.
     """
     _check_choice("order", order, ("auto", *_PLACES))
     _check_choice("frame", frame, ("auto", "world", "voxel", "fsl"))
@@ -120,7 +119,9 @@ def write_tensors(path: str | Path, field: TensorField, order: str = "mrtrix") -
     if own.dtype not in (np.float32, np.float64):
         own = own.astype(np.float32)
     values = own[..., list(_FULL) if order == "full" else np.argsort(_PLACES[order])]
-    image = nib.Nifti1Image(values[:, :, :, None] if order == "dipy" else values, field.affine)
+    import nibabel
+
+    image = nibabel.Nifti1Image(values[:, :, :, None] if order == "dipy" else values, field.affine)
     if order == "dipy":
         image.header.set_intent("symmetric matrix", (3,))
     save_nifti(path, image, f"diffusion tensors, mm2/s, {order} order")
@@ -155,7 +156,7 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 
 
 def _components(path: Path) -> tuple[Array, npt.NDArray[np.float64], str | None]:
-    """Components (X, Y, Z, 6 or 9) as the file has them, the affine, and the order where the file's kind tells it."""
+    """Components (X, Y, Z, 6 or 9) as the file has them, the affine, and the order if the kind of file has one."""
     if path.name.lower().endswith(MIF_SUFFIXES):
         mif = read_mif(path)
         return _flat_components(mif.data, path.name), mif.affine, "mrtrix"
@@ -206,7 +207,7 @@ def _order(order: str, known: str | None, rows: Array, name: str) -> tuple[str, 
     if (rows.shape[1] == 9) != (order == "full") and order != "auto":
         raise InvalidInput(f"{name} has {rows.shape[1]} components, which order={order!r} does not; choose another")
     if order != "auto":
-        return order, f"components in {order} order, as asked"
+        return order, f"components in {order} order, as requested"
     if rows.shape[1] == 9:
         return "full", "components are full 3 x 3 matrices"
     if known is not None:
@@ -221,9 +222,9 @@ def _order_by_definiteness(rows: Array, name: str) -> tuple[str, str]:
         shares[order] = positive_definite(np.take(rows, _PLACES[order], axis=1)).mean()
     first, second, _ = sorted(shares, key=lambda o: -shares[o])
     if shares[first] - shares[second] <= _CLEARLY_BETTER:
-        told = ", ".join(f"{order} {100 * share:.1f} %" for order, share in shares.items())
+        shown = ", ".join(f"{order} {100 * share:.1f} %" for order, share in shares.items())
         raise InvalidInput(
-            f"the order of the components of {name} cannot be told (positive definite tensors: {told}); "
+            f"the order of the components of {name} cannot be determined (positive definite tensors: {shown}); "
             "give order='mrtrix', 'fsl' or 'dipy'"
         )
     return first, f"components taken in {first} order ({100 * shares[first]:.1f} % positive definite)"

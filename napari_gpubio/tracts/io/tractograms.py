@@ -13,7 +13,7 @@ suffix      points       grid        per point      per fiber      parameters, `
 place for is left out and logged. Fibers without points are kept when read and left out when written, because nibabel
 and trx-python mistake them for something else.
 
-Where a file does not tell its **grid** (tck files of others, every vtk file) give ``reference``, a NIfTI file or
+Where a file has no **grid** (tck files of others, every vtk file) give ``reference``, a NIfTI file or
 (affine, shape). Without one the grid is a box of 1 mm voxels along the world axes around the fibers, and the parameter
 ``reference`` is ``"none"``: the fibers lie right in world space, but not in the voxels of any image.
 """
@@ -21,7 +21,7 @@ Where a file does not tell its **grid** (tck files of others, every vtk file) gi
 import dataclasses
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -33,12 +33,8 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file
 from napari_gpubio.core.space import checked_affine, same_grid
-from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed
-from napari_gpubio.tracts.io.provenance import Provenance
-from napari_gpubio.tracts.io.tck import TckWriter, read_tck
-from napari_gpubio.tracts.io.trk import TrkWriter, read_trk
-from napari_gpubio.tracts.io.trx import read_trx
-from napari_gpubio.tracts.io.trx_writer import TrxWriter
+from napari_gpubio.tracts.io import tck, trx, vtk
+from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed, Provenance
 from napari_gpubio.tracts.io.validation import (
     Grid,
     Reference,
@@ -48,14 +44,13 @@ from napari_gpubio.tracts.io.validation import (
     reading,
     reference_grid,
 )
-from napari_gpubio.tracts.io.vtk import Space, read_vtk
-from napari_gpubio.tracts.io.vtk_writer import write_vtk
+from napari_gpubio.tracts.io.vtk import Space
 from napari_gpubio.tracts.model import Tractogram
 
 logger = logging.getLogger(__name__)
 SUFFIXES = (".trk", ".trk.gz", ".tck", ".tck.gz", ".trx", ".vtk")
-WRITERS: dict[str, type[FormatWriter]] = {".trk": TrkWriter, ".tck": TckWriter, ".trx": TrxWriter}
-WRITTEN_SUFFIXES = (*WRITERS, ".vtk")
+STREAMED_SUFFIXES = (".trk", ".tck", ".trx")
+WRITTEN_SUFFIXES = (*STREAMED_SUFFIXES, ".vtk")
 PART_POINTS = 1_000_000  # points handed to a format at once
 
 
@@ -75,10 +70,10 @@ def read_tractogram(
     path
         A ``.trk``, ``.trk.gz``, ``.tck``, ``.tck.gz``, ``.trx`` or ``.vtk`` file.
     reference
-        The volume that the fibers belong to, for files that do not tell: a NIfTI path, or (affine, shape).
-        It wins over what a tck file tells; a trk or trx file is believed.
+        The volume that the fibers belong to, for files without a grid: a NIfTI path, or (affine, shape).
+        It takes precedence over a tck file's grid; that of a trk or trx file is kept.
     vtk_space
-        Axes of a vtk file, ``"RAS"`` or ``"LPS"``; None for what its title tells, or RAS.
+        Axes of a vtk file, ``"RAS"`` or ``"LPS"``; None for those in its title, or RAS.
 
     Returns
     -------
@@ -92,18 +87,35 @@ def read_tractogram(
     """
     file = existing_file(path)
     wanted = None if reference is None else reference_grid(reference)
-    with reading(file):
-        return _assembled(_found(file, vtk_space), wanted, reference)
+    read, damage = _reader(file, vtk_space)
+    with reading(file, damage):
+        return _assembled(read(file), wanted, reference)
 
 
-def _found(file: Path, vtk_space: Space | None) -> Parsed:
-    suffix = tractogram_suffix(file)
-    if suffix is None:
-        raise InvalidInput(f"its suffix {file.suffix!r} is unknown; tractograms are read from {', '.join(SUFFIXES)}")
+def _reader(file: Path, vtk_space: Space | None) -> tuple[Callable[[Path], Parsed], tuple[type[Exception], ...]]:
+    """Return the function that reads a file, and the errors that a damaged one leads to."""
+    suffix = (tractogram_suffix(file) or "").removesuffix(".gz")
+    if suffix == ".trk":
+        from napari_gpubio.tracts.io import trk  # it needs nibabel, which is slow to import
+
+        return trk.read_trk, trk.DAMAGE
+    if suffix == ".tck":
+        return tck.read_tck, tck.DAMAGE
+    if suffix == ".trx":
+        return trx.read_trx, trx.DAMAGE
     if suffix == ".vtk":
-        return read_vtk(file, vtk_space)
-    readers = {".trk": read_trk, ".tck": read_tck, ".trx": read_trx}
-    return readers[suffix.removesuffix(".gz")](file)
+        return lambda path: vtk.read_vtk(path, vtk_space), vtk.DAMAGE
+    raise InvalidInput(
+        f"{file.name}: its suffix {file.suffix!r} is unknown; tractograms are read from {', '.join(SUFFIXES)}"
+    )
+
+
+def _writer(suffix: str) -> type[FormatWriter]:
+    if suffix == ".trk":
+        from napari_gpubio.tracts.io.trk import TrkWriter
+
+        return TrkWriter
+    return tck.TckWriter if suffix == ".tck" else trx.TrxWriter
 
 
 def _assembled(found: Parsed, wanted: Grid | None, reference: Reference | None) -> Tractogram:
@@ -116,7 +128,7 @@ def _assembled(found: Parsed, wanted: Grid | None, reference: Reference | None) 
     if grid is None:
         grid = box_grid(found.points)
         parameters["reference"] = "none"
-        logger.info("the file does not tell its volume; a box around the fibers takes its place, or give a reference")
+        logger.info("the file has no grid; a box around the fibers is used instead, or give a reference")
     return Tractogram(
         points=found.points,
         offsets=found.offsets,
@@ -153,7 +165,7 @@ def write_tractogram(path: str | os.PathLike[str], tractogram: Tractogram, *, vt
     target, suffix = _target(path)
     if suffix == ".vtk":
         with atomic_write(target) as part:
-            write_vtk(part, _writable(tractogram), space=vtk_space)
+            vtk.write_vtk(part, _writable(tractogram), space=vtk_space)
         return
     with TractogramWriter(target, tractogram.affine, tractogram.shape, tractogram.parameters) as writer:
         writer.append(tractogram)
@@ -191,8 +203,10 @@ class TractogramWriter:
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
         self.path, self._suffix = _target(path)
-        if self._suffix not in WRITERS:
-            raise InvalidInput(f"{self.path.name}: vtk cannot be written part by part; use {', '.join(WRITERS)}")
+        if self._suffix not in STREAMED_SUFFIXES:
+            raise InvalidInput(
+                f"{self.path.name}: vtk cannot be written part by part; use {', '.join(STREAMED_SUFFIXES)}"
+            )
         self._grid = Grid(checked_affine(affine), checked_shape(shape))
         self._notes = Provenance(parameters=dict(parameters or {}), grid=self._grid)
         self._notes.encode()
@@ -209,7 +223,7 @@ class TractogramWriter:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             part = stack.enter_context(atomic_write(self.path))
-            self._writer = stack.enter_context(WRITERS[self._suffix](part, self._notes))
+            self._writer = stack.enter_context(_writer(self._suffix)(part, self._notes))
             self._stack = stack.pop_all()
         self._open = True
         return self

@@ -8,6 +8,7 @@ behind the name.
 
 import io
 import logging
+import struct
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from nibabel.orientations import aff2axcodes, axcodes2ornt, ornt_transform
 from nibabel.streamlines import Field, TrkFile
+from nibabel.streamlines.tractogram_file import DataError, HeaderError
 from nibabel.streamlines.trk import (
     MAX_NB_NAMED_SCALARS_PER_POINT,
     decode_value_from_name,
@@ -26,9 +28,9 @@ from nibabel.streamlines.trk import (
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
-from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed, flat, numeric_columns
-from napari_gpubio.tracts.io.provenance import Provenance
+from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed, Provenance, flat, numeric_columns
 from napari_gpubio.tracts.io.validation import (
+    DAMAGED,
     Grid,
     check_finite,
     checked_magic,
@@ -42,6 +44,7 @@ from napari_gpubio.tracts.model import Tractogram
 
 logger = logging.getLogger(__name__)
 Array = npt.NDArray[Any]
+DAMAGE = (*DAMAGED, HeaderError, DataError, KeyError, OverflowError, struct.error)  # as nibabel raises them
 MAGIC = b"TRACK"
 HEADER_BYTES = 1000
 MOST_NAMES = MAX_NB_NAMED_SCALARS_PER_POINT
@@ -78,10 +81,10 @@ def read_trk(path: Path) -> Parsed:
 
 def _header(data: bytes | bytearray) -> dict[str, Any]:
     """Read the header by nibabel, except for the count of fibers, which nibabel replaces by what it finds."""
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         header = TrkFile.load(io.BytesIO(data[:HEADER_BYTES]), lazy_load=True).header
-    for warning in said:
+    for warning in caught:
         logger.warning("%s", warning.message)
     sizes = np.asarray(header[Field.VOXEL_SIZES], np.float64)
     if not (np.isfinite(sizes).all() and (sizes > 0).all()):
@@ -177,7 +180,7 @@ class TrkWriter(FormatWriter):
     def finish(self, *, complete: bool) -> None:
         """Write the header with the true count."""
         if not complete:
-            logger.warning("trk cannot tell that the run was stopped before its end; write trx or tck to keep that")
+            logger.warning("trk cannot store that the run was stopped before its end; write trx or tck to keep that")
         self._header[Field.NB_STREAMLINES] = self.fibers
         self._file.seek(0)
         self._file.write(self._header.tobytes())

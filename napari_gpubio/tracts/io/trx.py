@@ -1,28 +1,24 @@
-"""TRX (``.trx``): a zip file of raw little-endian arrays with the fibers in world mm (RAS), and a small JSON header.
-
-The members are read and written here, with `zipfile`, and trx-python judges them in the tests. trx-python 0.6 itself
-maps stored members for writing (a file that may only be read cannot be opened), unpacks compressed ones to a temporary
-folder before any size is checked, takes a fiber without points for unused space, and needs all counts before the
-first point is written.
-
-Groups, which are lists of fibers, become columns ``group/<name>`` of booleans, and are groups again when written.
-"""
+"""TRX files (zip archives of arrays), read and written."""
 
 import json
 import logging
+import shutil
+import struct
+import tempfile
 import zipfile
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine
-from napari_gpubio.tracts.io.parsed import Parsed, flat
-from napari_gpubio.tracts.io.provenance import KEY, Provenance, decode
+from napari_gpubio.tracts.io.parsed import KEY, FormatWriter, Parsed, Provenance, decode, flat, numeric_columns
 from napari_gpubio.tracts.io.validation import (
     BLOCK,
+    DAMAGED,
     Grid,
     check_expansion,
     check_finite,
@@ -30,9 +26,13 @@ from napari_gpubio.tracts.io.validation import (
     checked_shape,
     unique_names,
 )
+from napari_gpubio.tracts.model import Tractogram
 
 logger = logging.getLogger(__name__)
 Array = npt.NDArray[Any]
+DAMAGE = (  # beside DAMAGED: no zip file; of a kind that is not read (encrypted, too new); a header without an entry
+    *DAMAGED, zipfile.BadZipFile, NotImplementedError, RuntimeError, struct.error, KeyError, OverflowError,
+)  # fmt: skip
 GROUP = "group/"
 DTYPES = {
     f"{kind}int{bits}": np.dtype(f"<{kind[:1] or 'i'}{bits // 8}") for kind in ("", "u") for bits in (8, 16, 32, 64)
@@ -53,7 +53,9 @@ def read_trx(path: Path) -> Parsed:
     with zipfile.ZipFile(path) as archive:
         members = _Members(archive, path.stat().st_size)
         header = members.header()
-        grid = Grid(checked_affine(header["VOXEL_TO_RASMM"]), checked_shape(header["DIMENSIONS"]))
+        grid = Grid(
+            checked_affine(_numbers(header, "VOXEL_TO_RASMM")), checked_shape(_numbers(header, "DIMENSIONS").ravel())
+        )
         vertices, fibers = _count(header, "NB_VERTICES"), _count(header, "NB_STREAMLINES")
         if vertices == 0 or fibers == 0:
             points, offsets = np.empty((0, 3), np.float32), np.zeros(1, np.int64)
@@ -78,6 +80,13 @@ def _count(header: dict[str, Any], key: str) -> int:
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
         raise InvalidInput(f"the header has {key} = {count!r}; it must be an integer, export the file again")
     return count
+
+
+def _numbers(header: dict[str, Any], key: str) -> npt.NDArray[np.float64]:
+    try:
+        return np.asarray(header[key], np.float64)
+    except (TypeError, ValueError, OverflowError) as error:  # any other JSON
+        raise InvalidInput(f"the header has {key} = {header[key]!r}; it must be numbers, export again") from error
 
 
 def _offsets(first: Array, vertices: int, fibers: int) -> npt.NDArray[np.int64]:
@@ -180,3 +189,83 @@ class _Members:
         if at != member.file_size:
             raise InvalidInput(f"{member.filename} ends after {at} of {member.file_size} bytes; copy the file again")
         return values
+
+
+LONGEST_SIDE = np.iinfo(np.uint16).max
+
+
+class TrxWriter(FormatWriter):
+    """Writes a ``.trx`` file part by part."""
+
+    def __init__(self, path: Path, provenance: Provenance) -> None:
+        super().__init__(path, provenance)
+        if max(self.grid.shape) > LONGEST_SIDE:
+            raise InvalidInput(
+                f"trx cannot hold a volume of {self.grid.shape} voxels; a side has at most {LONGEST_SIDE}"
+            )
+        self._gathered: dict[str, IO[bytes]] = {}
+        self._archive = zipfile.ZipFile(path, "w")
+        self._positions = self._archive.open("positions.3.float32", "w", force_zip64=True)
+        self._gather("offsets.uint64", np.zeros(1, "<u8"))
+
+    def append(self, part: Tractogram) -> None:
+        """Write points; gather offsets, columns and groups."""
+        self._positions.write(np.ascontiguousarray(part.points, "<f4").data)
+        self._gather("offsets.uint64", (part.offsets[1:] + self.points).astype("<u8"))
+        self._gather_columns("dpv", part.per_point, "point")
+        groups = {name: np.asarray(v) for name, v in part.per_fiber.items() if name.startswith(GROUP)}
+        groups = {name: v for name, v in groups.items() if v.dtype == bool and v.ndim == 1}
+        self._gather_columns("dps", {n: v for n, v in part.per_fiber.items() if n not in groups}, "fiber")
+        for name, mask in groups.items():
+            which = np.flatnonzero(mask) + self.fibers
+            self._gather(f"groups/{_plain(name.removeprefix(GROUP))}.uint32", which.astype("<u4"))
+        self.fibers += len(part)
+        self.points += len(part.points)
+
+    def finish(self, *, complete: bool) -> None:
+        """Write what was gathered, and the header."""
+        self._positions.close()
+        for name, gathered in self._gathered.items():
+            gathered.seek(0)
+            with self._archive.open(name, "w", force_zip64=True) as member:
+                shutil.copyfileobj(gathered, member, BLOCK)
+        header = {
+            "VOXEL_TO_RASMM": self.grid.affine.tolist(),
+            "DIMENSIONS": list(self.grid.shape),
+            "NB_VERTICES": self.points,
+            "NB_STREAMLINES": self.fibers,
+            KEY: Provenance(self.provenance.parameters, complete).encode(),
+        }
+        self._archive.writestr("header.json", json.dumps(header))
+        self._archive.close()
+
+    def close(self) -> None:
+        """Close every file."""
+        for gathered in self._gathered.values():
+            gathered.close()
+        with suppress(OSError, ValueError):
+            self._positions.close()
+        with suppress(OSError, ValueError):
+            self._archive.close()
+
+    def _gather_columns(self, folder: str, table: Any, what: str) -> None:
+        columns = list(numeric_columns(table, what))
+        names = unique_names([_plain(name) for name, _ in columns])
+        for name, (_, values) in zip(names, columns, strict=True):
+            k = values.shape[1]
+            kind = "bit" if values.dtype == bool else values.dtype.name
+            little = values.astype(values.dtype.newbyteorder("<"), copy=False)
+            self._gather(f"{folder}/{name}{f'.{k}' if k > 1 else ''}.{kind}", little)
+
+    def _gather(self, member: str, values: Array) -> None:
+        if member not in self._gathered:
+            self._gathered[member] = tempfile.TemporaryFile(dir=self.path.parent)  # noqa: SIM115 - closed in close()
+        self._gathered[member].write(np.ascontiguousarray(values).data)
+
+
+def _plain(name: str) -> str:
+    """Give a name that a member can have: dots and slashes mean something there."""
+    plain = "".join(c if c.isalnum() or c in "_-+ " else "_" for c in name) or "_"
+    if plain != name:
+        logger.info("trx cannot hold the name %r; it is written as %r", name, plain)
+    return plain

@@ -1,14 +1,11 @@
-"""What every tractogram reader asks of a file before it believes it.
+"""Checks that every tractogram reader makes before it trusts a file.
 
-A header may promise anything; memory is taken only for what the file's own size can hold. Whatever a library says about
-garbage leaves this package as an `InvalidInput` with the name of the file.
+A header may promise anything; memory is taken only for what the file's own size can hold. What a library raises on a
+damaged file leaves this package as an `InvalidInput` with the name of the file.
 """
 
 import gzip
-import logging
 import os
-import struct
-import zipfile
 import zlib
 from array import array
 from collections.abc import Iterator
@@ -16,41 +13,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import nibabel
 import numpy as np
 import numpy.typing as npt
-from nibabel.filebasedimages import ImageFileError
-from nibabel.streamlines.tractogram_file import DataError, HeaderError
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.space import checked_affine
+from napari_gpubio.core.volumes import nifti_affine, open_nifti
 
-logger = logging.getLogger(__name__)
 Array = npt.NDArray[Any]
 Reference = str | os.PathLike[str] | tuple[npt.ArrayLike, tuple[int, int, int]]
 
 ALWAYS_UNPACKED = 64 * 2**20  # bytes; a compressed file may always unpack to this much
 MOST_EXPANSION = 100  # times; coordinates compress 1.1 to 10 times, a zip bomb 1000 times
 BLOCK = 4 * 2**20  # bytes read at once
-# What nibabel, zipfile, gzip, json and numpy raise on garbage.
-UNREADABLE = (
-    ValueError,
-    TypeError,
-    LookupError,
-    ArithmeticError,
-    AttributeError,
-    EOFError,
-    OSError,
-    NotImplementedError,
-    RecursionError,
-    struct.error,
-    zlib.error,
-    zipfile.BadZipFile,
-    HeaderError,
-    DataError,
-    ImageFileError,
-)
+# What a damaged file of any format can raise: a stream that ends early or does not unpack, a word that is no number.
+DAMAGED: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error, ValueError)
 
 
 class Grid(NamedTuple):
@@ -61,10 +39,17 @@ class Grid(NamedTuple):
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def reading(path: Path, damage: tuple[type[Exception], ...]) -> Iterator[None]:
     """Turn what a library raises on a damaged file into `InvalidInput` with the file's name and the library's text.
 
     Numbers that overflow are not warned about: they become infinite, and `check_finite` refuses them.
+
+    Parameters
+    ----------
+    path
+        The file.
+    damage
+        The errors that a damaged file of this format can lead to; any other is a bug, and is raised as it is.
     """
     try:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -73,9 +58,9 @@ def reading(path: Path) -> Iterator[None]:
         if path.name in str(error):
             raise
         raise InvalidInput(f"{path.name}: {error}") from error
-    except UNREADABLE as error:
-        said = str(error) or type(error).__name__
-        raise InvalidInput(f"{path.name} cannot be read: {said}. Export or copy the file again") from error
+    except damage as error:
+        text = str(error) or type(error).__name__
+        raise InvalidInput(f"{path.name} cannot be read: {text}. Export or copy the file again") from error
 
 
 def load_bytes(path: Path) -> bytes | bytearray:
@@ -224,9 +209,8 @@ def reference_grid(reference: Reference) -> Grid:
     """
     if isinstance(reference, str | os.PathLike):
         file = existing_file(reference)
-        with reading(file):
-            image: Any = nibabel.load(file)
-            return Grid(checked_affine(image.affine), checked_shape(image.shape[:3]))
+        image = open_nifti(file)
+        return Grid(nifti_affine(image, file), checked_shape(image.shape[:3]))
     affine, shape = reference
     return Grid(checked_affine(affine), checked_shape(shape))
 

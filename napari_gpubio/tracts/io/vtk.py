@@ -1,21 +1,18 @@
-"""Legacy VTK polydata (``.vtk``) with the fibers as LINES, as SlicerDMRI, MRtrix, DIPY and DSI Studio exchange them.
-
-The format does not know its axes. Fibers are in RAS by custom; Slicer writes ``SPACE=RAS`` or ``SPACE=LPS`` into the
-title line, and `vtk_writer` does so too. There is no place for a grid.
-"""
+"""VTK legacy files of fibers (PolyData with lines, text or binary), read and written."""
 
 import logging
 import re
 from pathlib import Path
-from typing import Any, Literal
-from urllib.parse import unquote
+from typing import IO, Any, Literal
+from urllib.parse import quote, unquote
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.io.parsed import Parsed, flat
+from napari_gpubio.tracts.io.parsed import Parsed, flat, numeric_columns
 from napari_gpubio.tracts.io.validation import (
+    DAMAGED,
     check_finite,
     checked_magic,
     load_bytes,
@@ -23,11 +20,142 @@ from napari_gpubio.tracts.io.validation import (
     unique_names,
     walk_records,
 )
-from napari_gpubio.tracts.io.vtk_text import VtkText
+from napari_gpubio.tracts.model import Tractogram
 
 Array = npt.NDArray[Any]
+TYPES = {
+    "char": "i1",
+    "signed_char": "i1",
+    "unsigned_char": "u1",
+    "short": "i2",
+    "unsigned_short": "u2",
+    "int": "i4",
+    "unsigned_int": "u4",
+    "vtktypeint64": "i8",
+    "vtktypeuint64": "u8",
+    "long": "i8",
+    "unsigned_long": "u8",
+    "vtkidtype": "i4",  # VTK narrows its index type when it writes
+    "float": "f4",
+    "double": "f8",
+}
+_SPACE = re.compile(rb"\s")
+_TEXT_BLOCK = 2**20  # bytes split into words at once
+_LONGEST_WORD = 64
+
+
+class VtkText:
+    """A place in the bytes of a legacy VTK file.
+
+    Parameters
+    ----------
+    data
+        The whole file.
+    """
+
+    def __init__(self, data: bytes | bytearray) -> None:
+        self._data = data
+        self._at = 0
+        self.binary = False
+
+    def line(self) -> list[str]:
+        """Give the words of the next line that is not blank; none at the end of the file."""
+        while self._at < len(self._data):
+            if words := self.raw_line().split():
+                return words
+        return []
+
+    def raw_line(self) -> str:
+        """Give the rest of the line as it is."""
+        end = self._data.find(b"\n", self._at)
+        end = len(self._data) if end < 0 else end
+        line = self._data[self._at : end]
+        self._at = end + 1
+        return line.decode("utf-8", "replace").rstrip("\r")
+
+    def begins_with(self, word: bytes) -> bool:
+        """Tell whether the next bytes are these; they are not consumed."""
+        return self._data.startswith(word, self._at)
+
+    def skip_metadata(self) -> None:
+        """Go behind the blank line that closes a METADATA block."""
+        while self._at < len(self._data) and self.raw_line().strip():
+            pass
+
+    def count(self, word: str) -> int:
+        """Read a number of things from a word.
+
+        Raises
+        ------
+        InvalidInput
+            If it is no integer, or the file has fewer bytes than that.
+        """
+        if not word.isdecimal() or int(word) > len(self._data):
+            raise InvalidInput(f"the file promises {word} values and has {len(self._data)} bytes; export it again")
+        return int(word)
+
+    def numbers(self, count: int, type_name: str) -> Array:
+        """Read a block of numbers in native byte order, shape (count,).
+
+        Raises
+        ------
+        InvalidInput
+            If the type is unknown or the file ends first.
+        """
+        if (code := TYPES.get(type_name.lower())) is None:
+            raise InvalidInput(f"numbers of type {type_name!r} are not read; export the file with float or int")
+        dtype = np.dtype(code)
+        left = len(self._data) - self._at
+        if count * (dtype.itemsize if self.binary else 2) > left + 1:
+            raise InvalidInput(f"{count} numbers are promised and {left} bytes are left; the file is cut off")
+        return self._binary_numbers(count, dtype) if self.binary else self._text_numbers(count, dtype)
+
+    def _binary_numbers(self, count: int, dtype: np.dtype[Any]) -> Array:
+        values = np.frombuffer(self._data, dtype.newbyteorder(">"), count, self._at)
+        self._at += values.nbytes
+        return values.astype(dtype)
+
+    def _text_numbers(self, count: int, dtype: np.dtype[Any]) -> Array:
+        values, done = np.empty(count, dtype), 0
+        read = float if dtype.kind == "f" else int
+        while done < count:
+            words, taken = self._words(count - done)
+            if not words:
+                raise InvalidInput(f"{count} numbers are promised and {done} are there; the file is cut off")
+            values[done : done + len(words)] = np.fromiter(map(read, words), dtype, len(words))
+            done += len(words)
+            self._at += taken
+        return values
+
+    def _words(self, most: int) -> tuple[list[bytes], int]:
+        """Give up to ``most`` words from here on, and the number of bytes they take."""
+        stop = min(self._at + _TEXT_BLOCK, len(self._data))
+        gap = _SPACE.search(self._data, stop)
+        stop = gap.start() if gap else len(self._data)
+        block = bytes(self._data[self._at : stop])
+        words = block.split(None, most)
+        rest = len(words.pop()) if len(words) > most else 0
+        if any(len(word) > _LONGEST_WORD for word in words):
+            raise InvalidInput(f"there is a word of more than {_LONGEST_WORD} letters among the numbers")
+        return words, len(block) - rest
+
+    def strings(self, count: int) -> list[str]:
+        """Read texts: one a line, or in binary files each behind its length."""
+        return [self._binary_string() if self.binary else unquote(self.raw_line()) for _ in range(count)]
+
+    def _binary_string(self) -> str:
+        """The two highest bits of the first byte give the size of the length in bytes: 8, 4, 2 or 1."""
+        size = 8 >> (self._data[self._at] >> 6)
+        coded = int.from_bytes(self._data[self._at : self._at + size], "big")
+        length = coded & ~(3 << (8 * size - 2))
+        text = self._data[self._at + size : self._at + size + length]
+        self._at += size + len(text)
+        return text.decode("utf-8", "replace")
+
+
 Space = Literal["RAS", "LPS"]
 logger = logging.getLogger(__name__)
+DAMAGE = (*DAMAGED, IndexError, OverflowError)  # a line with too few words, a number beyond its type
 MAGIC = b"# vtk DataFile"
 FLIP = {"RAS": np.array([1, 1, 1], np.float32), "LPS": np.array([-1, -1, 1], np.float32)}
 _CELLS = ("VERTICES", "LINES", "POLYGONS", "TRIANGLE_STRIPS")
@@ -42,7 +170,7 @@ def read_vtk(path: Path, space: Space | None = None) -> Parsed:
     path
         The file.
     space
-        Axes of its coordinates; None for what the title line tells, or RAS.
+        Axes of its coordinates; None for those in the title line, or RAS.
 
     Raises
     ------
@@ -66,7 +194,7 @@ class _PolyData:
         self._tables: dict[str, list[tuple[str, Array]]] = {"POINT_DATA": [], "CELL_DATA": []}
         self._rows = {"POINT_DATA": 0, "CELL_DATA": 0}
         self._table: str | None = None
-        self._told_space: str | None = None
+        self._stated_space: str | None = None
         self._head()
         while words := text.line():
             self._section(words[0].upper(), words[1:])
@@ -93,8 +221,8 @@ class _PolyData:
     def _head(self) -> None:
         self._text.raw_line()
         title, coding, kind = self._text.raw_line(), self._text.line(), self._text.line()
-        if told := re.search(r"SPACE=(RAS|LPS)", title):
-            self._told_space = told[1]
+        if named := re.search(r"SPACE=(RAS|LPS)", title):
+            self._stated_space = named[1]
         if coding not in (["ASCII"], ["BINARY"]):
             raise InvalidInput(f"the third line is {' '.join(coding)!r}; it must be ASCII or BINARY")
         self._text.binary = coding == ["BINARY"]
@@ -105,7 +233,7 @@ class _PolyData:
         if key == "POINTS":
             self._points = self._text.numbers(self._text.count(words[0]) * 3, words[1]).reshape(-1, 3)
         elif key in _CELLS:
-            self._cells[key] = self._read_cells(*map(self._text.count, words[:2]))
+            self._cells[key] = self._read_cells(self._text.count(words[0]), self._text.count(words[1]))
         elif key in self._tables:
             self._table, self._rows[key] = key, self._text.count(words[0])
         elif key == "METADATA":
@@ -162,7 +290,7 @@ class _PolyData:
             if words[3] == "string":
                 texts = self._text.strings(k * rows)
                 if words[0] == "SPACE" and texts[:1] in (["RAS"], ["LPS"]):
-                    self._told_space = texts[0]
+                    self._stated_space = texts[0]
             else:
                 self._keep(words[0], self._block(rows, k, words[3]))
 
@@ -186,6 +314,90 @@ class _PolyData:
         return dict(zip(unique_names([name for name, _ in fitting]), (values for _, values in fitting), strict=True))
 
     def _space(self, wanted: Space | None) -> str:
-        if wanted is not None and self._told_space not in (None, wanted):
-            logger.warning("the file says that it is in %s; it was read as %s", self._told_space, wanted)
-        return wanted or self._told_space or "RAS"
+        if wanted is not None and self._stated_space not in (None, wanted):
+            logger.warning("the file states that it is in %s; it was read as %s", self._stated_space, wanted)
+        return wanted or self._stated_space or "RAS"
+
+
+_NAMES = {code: name for name, code in reversed(TYPES.items())} | {"f2": "float", "b1": "unsigned_char"}
+_ROWS = 1_000_000  # rows written at once
+
+
+def write_vtk(path: Path, tractogram: Tractogram, *, space: Space = "RAS", binary: bool = True) -> None:
+    """Write a legacy VTK polydata file, at once.
+
+    Parameters
+    ----------
+    path
+        The file.
+    tractogram
+        Fibers that all have points.
+    space
+        Axes of the coordinates in the file, also named in its title.
+    binary
+        Whether numbers are big-endian binary, or text.
+
+    Raises
+    ------
+    InvalidInput
+        If there are more points than VTK's 32-bit indices can name, or the space is unknown.
+    """
+    if space not in FLIP:
+        raise InvalidInput(f"vtk_space is {space!r}; choose 'RAS' or 'LPS'")
+    points, fibers = len(tractogram.points), len(tractogram)
+    if points + fibers > np.iinfo(np.int32).max:
+        raise InvalidInput(f"vtk cannot index {points} points; write trx instead")
+    with path.open("wb") as file:
+        out = _Writer(file, binary=binary)
+        out.text(f"# vtk DataFile Version 4.2\nnapari-gpubio fibers, SPACE={space}\n")
+        out.text(f"{'BINARY' if binary else 'ASCII'}\nDATASET POLYDATA\nPOINTS {points} float\n")
+        out.numbers(tractogram.points, FLIP[space])
+        out.text(f"LINES {fibers} {points + fibers}\n")
+        out.numbers(_cells(tractogram))
+        out.table("POINT_DATA", points, dict(numeric_columns(tractogram.per_point, "point")))
+        out.table("CELL_DATA", fibers, dict(numeric_columns(tractogram.per_fiber, "fiber")))
+
+
+def _cells(tractogram: Tractogram) -> npt.NDArray[np.int32]:
+    """For each fiber the number of its points and which they are, one behind the other."""
+    cells = np.empty(len(tractogram.points) + len(tractogram), np.int32)
+    heads = tractogram.offsets[:-1] + np.arange(len(tractogram))
+    keep = np.ones(len(cells), bool)
+    keep[heads] = False
+    cells[heads], cells[keep] = tractogram.counts, np.arange(len(tractogram.points))
+    return cells
+
+
+class _Writer:
+    """A file that takes text and blocks of numbers."""
+
+    def __init__(self, file: IO[bytes], *, binary: bool) -> None:
+        self._file = file
+        self._binary = binary
+
+    def text(self, text: str) -> None:
+        """Write text as it is."""
+        self._file.write(text.encode("ascii"))
+
+    def numbers(self, values: Array, factor: Array | None = None) -> None:
+        """Write a block of numbers, each row times a factor."""
+        for n in range(0, len(values), _ROWS):
+            rows = values[n : n + _ROWS] if factor is None else values[n : n + _ROWS] * factor
+            if self._binary:
+                self._file.write(np.ascontiguousarray(rows, rows.dtype.newbyteorder(">")).data)
+            else:
+                np.savetxt(self._file, rows, _text_format(rows.dtype))
+        self.text("\n")
+
+    def table(self, key: str, rows: int, columns: dict[str, Array]) -> None:
+        """Write the arrays of POINT_DATA or CELL_DATA."""
+        if columns:
+            self.text(f"{key} {rows}\nFIELD FieldData {len(columns)}\n")
+        for name, values in columns.items():
+            type_name = _NAMES[values.dtype.str[1:]]
+            self.text(f"{quote(name, safe='') or '_'} {values.shape[1]} {rows} {type_name}\n")
+            self.numbers(values.astype(TYPES[type_name], copy=False))
+
+
+def _text_format(dtype: np.dtype[Any]) -> str:
+    return "%d" if dtype.kind in "iu" else f"%.{np.finfo(dtype).precision + 3}g"

@@ -1,6 +1,7 @@
 """Samples with known truth: a brain-like diffusion scan, and tensor fields with closed-form geodesics."""
 
-from napari_gpubio.tracts.phantom.analytic import AnalyticField, Launch, analytic_fields, ring_field
+from napari_gpubio.tracts.phantom.analytic import AnalyticField, Launch
+from napari_gpubio.tracts.phantom.closed_forms import analytic_fields, ring_field
 from napari_gpubio.tracts.phantom.sample import (
     BrainPhantom,
     CenterLine,

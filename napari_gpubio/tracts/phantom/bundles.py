@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.interpolate import CubicSpline
-from scipy.ndimage import gaussian_filter
 
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.phantom.brain import ARCH_CENTER_YZ, ARCH_SEMI_AXES, Array, Floats, cerebrum
@@ -157,6 +155,8 @@ def rasterize(bundle: Bundle, affine: Floats, shape: tuple[int, int, int]) -> tu
     direction
         Unit vectors in world axes with a sign of no meaning, shape (X, Y, Z, 3).
     """
+    from scipy.ndimage import gaussian_filter
+
     pieces = np.diff(bundle.curves, axis=1)
     lengths = np.linalg.norm(pieces, axis=-1, keepdims=True)
     tangents = (pieces / np.maximum(lengths, 1e-12)).reshape(-1, 3)
@@ -201,6 +201,8 @@ def _bezier(p0: Floats, p1: Floats, p2: Floats, p3: Floats) -> Floats:
 
 def _tube_curves(knots: Floats, radius_mm: float, *, reference: Sequence[float], rings: int) -> Floats:
     """Parallel curves that fill a tube: a spline through knots, set off in the frame of its tangent and a reference."""
+    from scipy.interpolate import CubicSpline
+
     along = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(knots, axis=0), axis=1))])
     spline = CubicSpline(along, knots)
     at = np.linspace(0.0, along[-1], POINTS)

@@ -11,9 +11,18 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, sample_path
 from napari_gpubio.tracts.model import DiffusionScan
-from napari_gpubio.tracts.phantom.brain import Array, Floats, brain_anatomy, grid
+from napari_gpubio.tracts.phantom.brain import (
+    B_VALUE,
+    S0_WHITE,
+    Array,
+    Floats,
+    brain_anatomy,
+    clean_signals,
+    grid,
+    rician,
+    spread_directions,
+)
 from napari_gpubio.tracts.phantom.bundles import Bundle, brain_bundles, rasterize
-from napari_gpubio.tracts.phantom.signals import B_VALUE, S0_WHITE, clean_signals, rician, spread_directions
 
 
 class SampleSettings(TypedDict):

@@ -2,14 +2,11 @@
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.parallel import cpu_threads
-from napari_gpubio.tracts.kernels.tensors.cpu import compose, eigen3, eigen_decompose
-
 Array = npt.NDArray[Any]
+_PIECE = 8192  # tensors at a time, so that they stay in the processor's cache
 
 
 def repair_tensors(
@@ -29,51 +26,43 @@ def repair_tensors(
     Returns
     -------
     tensors, repaired
-        The mended copy, and the voxels that were mended, shape (X, Y, Z).
+        The repaired copy, and the voxels that were repaired, shape (X, Y, Z).
     """
-    mended = np.where(mask[..., None], tensors, 0)
-    inside = mended[mask]
+    copy = np.where(mask[..., None], tensors, 0)
+    inside = copy[mask]
     low = repair_rows(inside, floor_mm2_per_s)
-    mended[mask] = inside
+    copy[mask] = inside
     repaired = np.zeros(mask.shape, bool)
     repaired[mask] = low
-    return mended, repaired
+    return copy, repaired
 
 
 def repair_rows(tensors: Array, floor: float) -> npt.NDArray[np.bool_]:
-    """Raise eigenvalues of tensors (M, 6) to a floor, in place; return which tensors were mended, shape (M,)."""
-    low = np.empty(len(tensors), bool)
-    with cpu_threads():
-        _low_rows(tensors, tensors.dtype.type(floor), low)
+    """Raise eigenvalues of tensors (M, 6) to a floor, in place; return which tensors were repaired, shape (M,)."""
+    from napari_gpubio.tracts.kernels.tensors.cpu import compose, eigen_decompose
+
+    low = np.zeros(len(tensors), bool)
+    bound = tensors.dtype.type(floor)
+    for first in range(0, len(tensors), _PIECE):
+        part = tensors[first : first + _PIECE]
+        low[first : first + _PIECE] = ~_surely_above(part, bound)
     if low.any():
         values, vectors = eigen_decompose(tensors[low])
-        tensors[low] = compose(np.maximum(values, floor), vectors)
+        below = values[:, 2] < bound
+        low[low] = below
+        if below.any():
+            tensors[low] = compose(np.maximum(values[below], floor), vectors[below])
     return low
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
-def _low_rows(tensors: Array, floor: float, low: Array) -> None:
-    """Find the tensors with an eigenvalue below a floor."""
-    real = tensors.dtype.type
-    for block in nb.prange((len(tensors) + 255) // 256):
-        a, v, w, d = np.empty((3, 3)), np.empty((3, 3)), np.empty(3), np.empty(6)
-        for n in range(256 * block, min(256 * block + 256, len(tensors))):
-            for c in range(6):
-                d[c] = tensors[n, c]
-            low[n] = False
-            if not _surely_above(d, floor):
-                eigen3(d, a, w, v)
-                low[n] = real(w[2]) < floor
-
-
-@nb.njit(cache=True, nogil=True, error_model="numpy")
-def _surely_above(d: Array, floor: float) -> bool:
+def _surely_above(tensors: Array, floor: float) -> npt.NDArray[np.bool_]:
     """Whether all eigenvalues are above a floor by more than rounding: Sylvester's criterion for d - floor I.
 
-    It costs a thirtieth of the eigenvalues, and nearly all tensors meet it; the others are looked at closely.
+    It costs much less than the eigenvalues, and nearly all tensors meet it; the others need a closer look.
     """
+    d = np.ascontiguousarray(tensors.T, np.float64)
     x, y, z = d[0] - floor, d[1] - floor, d[2] - floor
     size = x + y + z  # larger than any entry of a positive definite matrix
     minor = x * y - d[3] * d[3]
     determinant = z * minor - d[5] * (x * d[5] - d[3] * d[4]) + d[4] * (d[3] * d[5] - y * d[4])
-    return x > 0.0 and minor > 1e-12 * size * size and determinant > 1e-12 * size * size * size
+    return np.asarray((x > 0.0) & (minor > 1e-12 * size * size) & (determinant > 1e-12 * size * size * size))

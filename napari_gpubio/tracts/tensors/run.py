@@ -15,11 +15,11 @@ from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.tracts.brain_mask import brain_mask
-from napari_gpubio.tracts.kernels.tensors import cpu
-from napari_gpubio.tracts.kernels.tensors.problem import FitProblem, FitSettings, fit_problem
+from napari_gpubio.tracts.kernels.tensors.problem import FitProblem, fit_problem
 from napari_gpubio.tracts.model import B0_LIMIT, DiffusionScan, TensorField
+from napari_gpubio.tracts.tensors.brain_mask import brain_mask
 from napari_gpubio.tracts.tensors.repair import repair_rows
+from napari_gpubio.tracts.tensors.settings import FitSettings
 
 Array = npt.NDArray[Any]
 _UM2_PER_MS = 1e-3  # mm^2/s
@@ -70,7 +70,7 @@ def fit_steps(
     volumes = select_volumes(scan, settings.shells)
     inside = _checked_mask(scan, mask)
     signals = _signals(scan, inside, volumes)
-    usable = cpu.usable_rows(signals)
+    usable = _usable_rows(signals)
     if not usable.all():
         signals = signals[usable]
         inside[inside] = usable
@@ -130,8 +130,22 @@ def _signals(scan: DiffusionScan, inside: npt.NDArray[np.bool_], volumes: npt.ND
     return np.ascontiguousarray(signals, np.float32)
 
 
+def _usable_rows(signals: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+    """Voxels whose signals are all finite, and one of them positive; from shape (M, N) to (M,)."""
+    if not signals.size:
+        return np.zeros(len(signals), bool)
+    positive = np.asarray(signals.max(axis=1) > 0)
+    sums = signals @ np.ones(signals.shape[1], np.float32)
+    doubtful = ~np.isfinite(sums)  # a signal that is not finite, or a sum beyond single precision
+    if doubtful.any():
+        positive[doubtful] &= np.isfinite(signals[doubtful]).all(axis=1)
+    return positive
+
+
 def _runs(problem: FitProblem, device: Device) -> list[Any]:
     if not device.is_gpu:
+        from napari_gpubio.tracts.kernels.tensors import cpu
+
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.tracts.kernels.tensors import gpu
 
@@ -162,13 +176,13 @@ def _field(
         coefficients = coefficients[fitted]
     tensors = coefficients[:, :6] * _UM2_PER_MS
     s0 = np.exp(np.minimum(coefficients[:, 6], 80.0))
-    mended = np.zeros(len(tensors), bool)
+    repaired = np.zeros(len(tensors), bool)
     if settings.repair:
-        mended = repair_rows(tensors, settings.floor_mm2_per_s)
+        repaired = repair_rows(tensors, settings.floor_mm2_per_s)
     notes = list(scan.notes)
-    if mended.any():
+    if repaired.any():
         notes.append(
-            f"{mended.sum()} of {len(mended)} tensors were not positive definite and were repaired "
+            f"{repaired.sum()} of {len(repaired)} tensors were not positive definite and were repaired "
             f"(eigenvalues raised to {settings.floor_mm2_per_s:g} mm²/s)"
         )
     if raised.any():
@@ -180,7 +194,7 @@ def _field(
         tensors=_volume(tensors, mask),
         mask=mask,
         affine=scan.affine,
-        repaired=_volume(mended, mask),
+        repaired=_volume(repaired, mask),
         s0=_volume(s0, mask),
         path=scan.path,
         notes=tuple(notes),

@@ -12,7 +12,7 @@ from napari_gpubio.light.gui.number_table import NumberTable
 from napari_gpubio.light.gui.plots import TITLE, PlotController
 from napari_gpubio.light.gui.plots_profile import DRAWN
 from napari_gpubio.light.gui.request import DisplayOptions, display_voxels
-from napari_gpubio.light.gui.results import VoxelResultBox
+from napari_gpubio.light.gui.result_boxes import VoxelResultBox
 from tests.dock_widgets import MILLISECONDS
 from tests.light.plot_samples import draw
 

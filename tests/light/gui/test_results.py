@@ -15,12 +15,12 @@ from qtpy.QtWidgets import QApplication, QComboBox, QFileDialog, QLineEdit, QPus
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import read_volume
-from napari_gpubio.light.gui import results
+from napari_gpubio.light.gui import result_boxes
 from napari_gpubio.light.gui.display import Strength
 from napari_gpubio.light.gui.number_table import STATUS_COLORS, NumberTable
 from napari_gpubio.light.gui.plots import PlotController
 from napari_gpubio.light.gui.request import Displayed, DisplayOptions
-from napari_gpubio.light.gui.results import VoxelResultBox
+from napari_gpubio.light.gui.result_boxes import VoxelResultBox
 from napari_gpubio.light.io import load_result
 from napari_gpubio.light.statistics import fluence_units
 from napari_gpubio.light.summary import energy_rows, fluence_rows, number_rows
@@ -109,16 +109,18 @@ def test_it_shows_the_numbers_of_the_api(qtbot, box, result):
 
 
 def test_the_numbers_are_found_in_a_worker(qtbot, box, result, monkeypatch):
-    threads = []
+    threads, go = [], threading.Event()
 
     def watched(*args, **keywords):
         threads.append(threading.current_thread())
+        go.wait(20)
         return fluence_rows(*args, **keywords)
 
-    monkeypatch.setattr(results, "fluence_rows", watched)
+    monkeypatch.setattr(result_boxes, "fluence_rows", watched)
     fresh = dataclasses.replace(result, gates=np.repeat(result.gates, 2, axis=3))
     display(box, fresh)
     assert "fluence" not in fresh.__dict__  # the sum over the gates takes a while, and is the worker's
+    go.set()
     qtbot.waitUntil(lambda: table(box).rows != (), timeout=MILLISECONDS)
     assert threads
     assert threading.main_thread() not in threads
@@ -164,7 +166,7 @@ def test_what_goes_wrong_is_a_sentence(qtbot, box, result, monkeypatch):
     def broken(*_args, **_keywords):
         raise InvalidInput("the numbers are gone; run again")
 
-    monkeypatch.setattr(results, "fluence_rows", broken)
+    monkeypatch.setattr(result_boxes, "fluence_rows", broken)
     with qtbot.waitSignal(box.error_occurred, timeout=MILLISECONDS) as said:
         display(box, result)
     assert said.args == ["the numbers are gone; run again"]

@@ -2,13 +2,12 @@
 
 What MCX and this engine count differently is turned on the way; see the modules beside this one: `domain`
 (positions and unit), `shapes` (voxels of shapes), `source` (kinds of sources), `settings`. What has no
-counterpart here is refused with a sentence that names it; what is left out is told in the notes.
+counterpart here is refused with a sentence that names it; notes list what is left out.
 """
 
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from napari_gpubio.light.io.mcx.domain import MOST_ROWS, McxFrame, frame_of, rea
 from napari_gpubio.light.io.mcx.jdata import Section, load_json, shown
 from napari_gpubio.light.io.mcx.source import read_source, write_source
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.settings import FACES, LightSettings
+from napari_gpubio.light.settings import FACES, LightCase, LightSettings
 from napari_gpubio.light.source import Source
 
 _MOST_TOLD = 8
@@ -36,29 +35,7 @@ _KEYS = {
 }
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class McxCase:
-    """What an MCX file describes.
-
-    Parameters
-    ----------
-    domain, source, settings, detectors
-        What `napari_gpubio.light.simulate` takes.
-    notes
-        What was changed or left out, in sentences for a person.
-    name
-        The session's ID, or the file's name.
-    """
-
-    domain: Domain
-    source: Source
-    settings: LightSettings
-    detectors: tuple[Detector, ...]
-    notes: tuple[str, ...]
-    name: str
-
-
-def read_mcx(path: str | Path) -> McxCase:
+def read_mcx(path: str | Path) -> LightCase:
     """Read an MCX input file.
 
     Parameters
@@ -68,7 +45,7 @@ def read_mcx(path: str | Path) -> McxCase:
 
     Returns
     -------
-    McxCase
+    LightCase
         The world of its domain begins at the corner of the first voxel, axes along the volume's: MCX's position p (from
         0, in voxels) is p times the voxel's edge in mm.
 
@@ -87,14 +64,14 @@ def read_mcx(path: str | Path) -> McxCase:
         raise InvalidInput(f"{path.name}: {error}") from error
 
 
-def _case(root: Section, path: Path) -> McxCase:
+def _case(root: Section, path: Path) -> LightCase:
     frame = read_frame(root.section("Domain"))
     session = root.section("Session")
     source, source_notes = read_source(root.section("Optode"), frame)
     detectors, detector_notes = _read_detectors(root.section("Optode"), frame)
     settings, settings_notes = read_settings(session, root.section("Forward"))
     domain, domain_notes = read_domain(root, frame, path.parent)
-    return McxCase(
+    return LightCase(
         domain=domain,
         source=source,
         settings=settings,
@@ -211,8 +188,8 @@ _NOT_DONE = {
 def read_settings(session: Section, forward: Section) -> tuple[LightSettings, tuple[str, ...]]:
     """Read the settings.
 
-    MCX does not play Russian roulette unless told to; a file without ``MinEnergy`` gets our default, which is unbiased
-    and saves time.
+    MCX plays Russian roulette only on request; a file without ``MinEnergy`` gets our default, which is unbiased and
+    saves time.
 
     Returns
     -------
@@ -347,5 +324,5 @@ def _letters(faces: Sequence[str]) -> str:
 
 def _told(edges: Sequence[float]) -> str:
     """The edges of time gates for an error, not too many."""
-    told = ", ".join(f"{edge:g}" for edge in edges[:6])
-    return f"{told}, …" if len(edges) > 6 else told
+    text = ", ".join(f"{edge:g}" for edge in edges[:6])
+    return f"{text}, …" if len(edges) > 6 else text

@@ -188,8 +188,8 @@ def frame_of(domain: Domain) -> McxFrame:
     """
     sizes = domain.voxel_sizes_mm
     if np.ptp(sizes) > _SAME_SIZE * sizes.max():
-        told = " x ".join(f"{size:g}" for size in sizes)
-        raise InvalidInput(f"the voxels are {told} mm; MCX has cubic voxels only: resample the labels first")
+        text = " x ".join(f"{size:g}" for size in sizes)
+        raise InvalidInput(f"the voxels are {text} mm; MCX has cubic voxels only: resample the labels first")
     return McxFrame(float(sizes.mean()), from_zero=True)
 
 
@@ -317,7 +317,7 @@ def _raw(path: Path, form: str, dim: Sequence[int] | None) -> Array:
     if form not in CONTINUOUS:
         _checked_labels_format(np.empty(0), form)
     if dim is None:
-        raise InvalidInput(f"Domain.Dim is missing; {path.name} has raw values and does not tell its dimensions")
+        raise InvalidInput(f"Domain.Dim is missing; {path.name} has raw values and does not contain its dimensions")
     empty_grid(dim)
     dtype, each = ("<f4", CONTINUOUS[form]) if form in CONTINUOUS else (_LABELS[form], 1)
     count = math.prod(dim) * each

@@ -192,7 +192,7 @@ _UNZIP: dict[str, Callable[[bytes, int], bytes]] = {
 
 
 def shown(value: object) -> str:
-    """A JSON value as an error tells it, not too long."""
+    """A JSON value for an error message, not too long."""
     return "absent" if value is None else reprlib.repr(value)
 
 
@@ -307,8 +307,8 @@ class Section:
             raise InvalidInput(f"{self.name}.{key} is missing; add it")
         return default if value is None else value
 
-    def _bad(self, key: str, wanted: str) -> InvalidInput:
-        return InvalidInput(f"{self.name}.{key} is {shown(self.get(key))}; {wanted}")
+    def _bad(self, key: str, advice: str) -> InvalidInput:
+        return InvalidInput(f"{self.name}.{key} is {shown(self.get(key))}; {advice}")
 
 
 def checked_numbers(value: Any, place: str, least: int, most: int) -> tuple[float, ...]:

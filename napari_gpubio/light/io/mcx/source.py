@@ -1,7 +1,7 @@
 """The source of an MCX file as a `Source`.
 
-MCX tells a source by ``Type``, ``Pos``, ``Dir``, ``Param1`` and ``Param2``; the fourth number of ``Dir`` says how it
-launches: 0 along the direction, another number focused, NaN to every side, minus infinity by the cosine law. Lengths
+MCX describes a source by ``Type``, ``Pos``, ``Dir``, ``Param1`` and ``Param2``; the fourth number of ``Dir`` is how
+it launches: 0 along the direction, another number focused, NaN to every side, minus infinity by the cosine law. Lengths
 are in voxels, angles in radians.
 """
 

@@ -8,9 +8,20 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.intrinsics import SIMD_WIDTH
-from napari_gpubio.core.parallel import cpu_threads
+from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.tracts.kernels.rays.geodesic import pack, trace
-from napari_gpubio.tracts.kernels.rays.problem import CUBIC, EUDX, VANAART, RayProblem, spline_coefficients
+from napari_gpubio.tracts.kernels.rays.problem import (
+    CUBIC,
+    EUDX,
+    VANAART,
+    Fibers,
+    RayGrid,
+    RayOutput,
+    RayProblem,
+    Rays,
+    RayVolumes,
+    spline_coefficients,
+)
 from napari_gpubio.tracts.kernels.rays.tally import STATS, Partial
 from napari_gpubio.tracts.kernels.tensors.cpu import compose, eigen_decompose
 
@@ -51,31 +62,35 @@ class Run:
     def __init__(self, problem: RayProblem, *, device: Device = CPU) -> None:
         self.device = device
         self._problem = problem
-        with cpu_threads():
-            self._field = problem.prepared("field", lambda: prepare_field(problem))
-            self._guide = problem.guide
-        self._mask = problem.mask
+        self._field = problem.prepared("field", lambda: prepare_field(problem))
+        euclid = tuple(problem.real(m) for m in problem.euclid)
+        self._volumes = RayVolumes(self._field, problem.guide, problem.mask, RayGrid(euclid, problem.field.shape))
         self._parts: deque[Partial] = deque()  # taken from another thread than it is filled from
 
     def bytes_per_item(self) -> int:
         """Bytes of the buffers that one fiber takes."""
         return 2 * self._problem.settings.ray_points * 4 * np.dtype(self._problem.real).itemsize
 
+    def allocate(self, start: int, count: int) -> tuple[Rays, RayOutput]:
+        """Rays of the fibers ``start`` to ``start + count - 1``, and memory for their points."""
+        p, rows = self._problem, count * self._problem.rays_per_fiber
+        output = RayOutput(
+            points=np.empty((rows, p.settings.ray_points, 4), p.real),
+            written=np.empty(rows, np.int32),
+            reasons=np.empty(rows, np.uint8),
+            stats=np.empty((rows, STATS), p.real),
+        )
+        return Rays(*p.rays(start, count), p.rays_per_fiber), output
+
+    def launch(self, rays: Rays, output: RayOutput) -> None:
+        """Trace rays, one row of the output for each."""
+        run_blocks(trace, len(output.written), self._volumes, self._problem.ray_settings, rays, output, least=4)
+
     def advance(self, start: int, count: int) -> None:
         """Trace the fibers ``start`` to ``start + count - 1``."""
-        p, settings, real = self._problem, self._problem.settings, self._problem.real
-        seeds, directions = p.rays(start, count)
-        rays = count * p.rays_per_fiber
-        points = np.empty((rays, settings.ray_points, 4), real)
-        written, reasons = np.empty(rays, np.int32), np.empty(rays, np.uint8)
-        stats = np.empty((rays, STATS), real)
-        with cpu_threads():
-            trace(
-                p.kind, p.stages, p.measure, self._field, self._guide, self._mask, p.euclid.astype(real),
-                np.array(p.field.shape), seeds, directions, p.rays_per_fiber, p.limits, settings.ray_steps,
-                settings.points_every, points, written, reasons, stats,
-            )  # fmt: skip
-            self._parts.append(self._packed(start, seeds, points, written, reasons, stats))
+        rays, output = self.allocate(start, count)
+        self.launch(rays, output)
+        self._parts.append(self._packed(start, rays, output))
 
     def take(self) -> list[Partial]:
         """Hand over the fibers finished so far, and forget them."""
@@ -84,12 +99,17 @@ class Run:
     def close(self) -> None:
         """Nothing to free on the CPU."""
 
-    def _packed(self, start: int, seeds: Array, points: Array, written: Array, reasons: Array, stats: Array) -> Partial:
-        p = self._problem
-        per_ray = written.astype(np.int64).reshape(len(seeds), -1)
+    def _packed(self, start: int, rays: Rays, output: RayOutput) -> Partial:
+        p, count = self._problem, len(rays.seeds)
+        per_ray = output.written.astype(np.int64).reshape(count, -1)
         offsets = np.concatenate([[0], np.cumsum(per_ray.sum(axis=1) + 1)])
-        packed, packed_fa = np.empty((offsets[-1], 3), np.float32), np.empty(offsets[-1], np.float32)
-        pack(p.field.affine, seeds, p.fa_at(seeds), p.rays_per_fiber, points, written, offsets, packed, packed_fa)
+        fibers = Fibers(offsets, np.empty((offsets[-1], 3), np.float32), np.empty(offsets[-1], np.float32))
+        run_blocks(pack, count, np.array(p.field.affine), rays, p.fa_at(rays.seeds), output, fibers, least=64)
         return Partial(
-            start, packed, packed_fa, offsets, reasons.reshape(per_ray.shape), stats.reshape(*per_ray.shape, STATS)
+            start=start,
+            points=fibers.points,
+            fa=fibers.fa,
+            offsets=offsets,
+            reasons=output.reasons.reshape(per_ray.shape),
+            stats=output.stats.reshape(*per_ray.shape, STATS),
         )

@@ -1,279 +1,259 @@
-"""Ray tracing numerics for all CPU cores (Numba); same names and operation order as ``geodesic.cuh``.
+"""Ray tracing numerics in Numba; same names and operation order as ``geodesic.cuh``.
 
 Every function works in the type of its arrays, float32 or float64. Positions are in voxels; ``euclid`` (A^T A) measures
 voxel vectors in mm.
 """
 
 import math
-from typing import Any
 
-import numba as nb
 import numpy as np
-import numpy.typing as npt
 
-from napari_gpubio.tracts.kernels.rays.interpolation import sample_cubic, sample_four, sample_guide, sample_linear
+from napari_gpubio.core.jit import kernel, leaf, reader
+from napari_gpubio.tracts.kernels.rays.interpolation import (
+    multiply,
+    quadratic,
+    sample_cubic,
+    sample_four,
+    sample_guide,
+    sample_linear,
+    solve_symmetric,
+)
 from napari_gpubio.tracts.kernels.rays.problem import CUBIC, EUDX, LINEAR, VANAART
-from napari_gpubio.tracts.kernels.rays.symmetric import multiply, quadratic, solve_symmetric
-from napari_gpubio.tracts.kernels.rays.tally import STATS
 from napari_gpubio.tracts.settings import StopReason
-
-Array = npt.NDArray[Any]
-_jit = nb.njit(cache=True, nogil=True, error_model="numpy")
 
 VOLUME, MASK, FA, STEPS = int(StopReason.VOLUME), int(StopReason.MASK), int(StopReason.FA), int(StopReason.STEPS)
 LENGTH, CURVATURE = int(StopReason.LENGTH), int(StopReason.CURVATURE)
 DRIFT, INVALID = int(StopReason.DRIFT), int(StopReason.INVALID)
-BLOCK = 4  # rays that one thread does in a row
 
 
-@_jit
+@leaf
 def inside(shape, x, y, z):
     """Whether a position lies between the outermost voxel centers (false for NaN)."""
-    return (x >= 0) and (y >= 0) and (z >= 0) and (x <= shape[0] - 1) and (y <= shape[1] - 1) and (z <= shape[2] - 1)
+    nx, ny, nz = shape
+    return (x >= 0) and (y >= 0) and (z >= 0) and (x <= nx - 1) and (y <= ny - 1) and (z <= nz - 1)
 
 
-@_jit
-def six(values):
-    """The first six of eight numbers."""
-    return values[0], values[1], values[2], values[3], values[4], values[5]
+@leaf
+def hamilton(samples, u, v, w):
+    """x' = W p and p_k' = -1/2 p.(d_k W) p from W and its gradient, with p = (u, v, w)."""
+    s0, s1, s2, s3 = samples
+    half = type(u)(0.5)
+    vx, vy, vz = multiply(s0, u, v, w)
+    return vx, vy, vz, -half * quadratic(s1, u, v, w), -half * quadratic(s2, u, v, w), -half * quadratic(s3, u, v, w)
 
 
-@_jit
-def derivative(kind, field, guide, euclid, shape, y):
-    """Right-hand side of the system at y.
+@leaf
+def christoffel(samples, u, v, w):
+    """x'' = -W w with w_l = v^i (d_i g v)_l - 1/2 v.(d_l g) v, with v = (u, v, w)."""
+    t0, t1, t2, t3 = samples
+    half = type(u)(0.5)
+    ax, ay, az = multiply(t1, u, v, w)
+    bx, by, bz = multiply(t2, u, v, w)
+    cx, cy, cz = multiply(t3, u, v, w)
+    wx = u * ax + v * bx + w * cx - half * (u * ax + v * ay + w * az)
+    wy = u * ay + v * by + w * cy - half * (u * bx + v * by + w * bz)
+    wz = u * az + v * bz + w * cz - half * (u * cx + v * cy + w * cz)
+    ax, ay, az = multiply(t0, wx, wy, wz)
+    return u, v, w, -ax, -ay, -az
+
+
+@reader
+def derivative(kind, field, guide, grid, state):
+    """Right-hand side of the system at a state.
 
     Returns whether it exists (not so outside the volume), the six derivatives, and W (zeros for streamlines).
     """
-    real = type(y[0])
-    half, zero = real(0.5), real(0)
+    euclid, shape = grid
+    x, y, z, u, v, w = state
+    real = type(x)
+    zero = real(0)
     nothing = (zero, zero, zero, zero, zero, zero)
-    if not inside(shape, y[0], y[1], y[2]):
+    if not inside(shape, x, y, z):
         return False, nothing, nothing
-    if kind == CUBIC or kind == LINEAR:
+    if kind != EUDX:
         if kind == CUBIC:
-            s0, s1, s2, s3 = sample_cubic(field, y[0], y[1], y[2])
+            samples = sample_cubic(field, x, y, z)
+        elif kind == LINEAR:
+            samples = sample_linear(field, x, y, z)
         else:
-            s0, s1, s2, s3 = sample_linear(field, y[0], y[1], y[2])
-        vx, vy, vz = multiply(s0, y[3], y[4], y[5])
-        fx = -half * quadratic(s1, y[3], y[4], y[5])
-        fy = -half * quadratic(s2, y[3], y[4], y[5])
-        fz = -half * quadratic(s3, y[3], y[4], y[5])
-        return True, (vx, vy, vz, fx, fy, fz), six(s0)
-    if kind == VANAART:
-        t0, t1, t2, t3 = sample_four(field, y[0], y[1], y[2])
-        ax, ay, az = multiply(t1, y[3], y[4], y[5])
-        bx, by, bz = multiply(t2, y[3], y[4], y[5])
-        cx, cy, cz = multiply(t3, y[3], y[4], y[5])
-        wx = y[3] * ax + y[4] * bx + y[5] * cx - half * (y[3] * ax + y[4] * ay + y[5] * az)
-        wy = y[3] * ay + y[4] * by + y[5] * cy - half * (y[3] * bx + y[4] * by + y[5] * bz)
-        wz = y[3] * az + y[4] * bz + y[5] * cz - half * (y[3] * cx + y[4] * cy + y[5] * cz)
-        ax, ay, az = multiply(t0, wx, wy, wz)
-        return True, (y[3], y[4], y[5], -ax, -ay, -az), t0
-    g0, g1, g2, _ = sample_guide(guide, y[0], y[1], y[2], y[3], y[4], y[5], euclid)
+            samples = sample_four(field, x, y, z)
+        value, _, _, _ = samples
+        if kind == VANAART:
+            return True, christoffel(samples, u, v, w), value
+        return True, hamilton(samples, u, v, w), value
+    g0, g1, g2, _ = sample_guide(guide, euclid, x, y, z, (u, v, w))
     size = math.sqrt(quadratic(euclid, g0, g1, g2))
     if not size > real(1e-3):
         return False, nothing, nothing
     return True, (g0 / size, g1 / size, g2 / size, zero, zero, zero), nothing
 
 
-@_jit
-def squared_speed(kind, y, dy, w):
+@leaf
+def squared_speed(kind, state, change, dual):
     """g(v, v), constant along a geodesic: p.W p, or v.W^-1 v; 1 for streamlines."""
-    if kind == VANAART:
-        a, b, c = solve_symmetric(w, y[3], y[4], y[5])
-        return y[3] * a + y[4] * b + y[5] * c
+    _, _, _, u, v, w = state
+    a, b, c, _, _, _ = change
     if kind == EUDX:
-        return type(y[0])(1)
-    return y[3] * dy[0] + y[4] * dy[1] + y[5] * dy[2]
+        return type(u)(1)
+    if kind == VANAART:
+        a, b, c = solve_symmetric(dual, u, v, w)
+    return u * a + v * b + w * c
 
 
-@_jit
-def start_ray(kind, field, guide, euclid, shape, x, direction, sign):
-    """State, derivatives and W of a ray from x along a unit direction (voxels per mm), after whether it can start."""
-    real = type(sign)
-    y = (x[0], x[1], x[2], sign * direction[0], sign * direction[1], sign * direction[2])
-    ok, dy, w = derivative(kind, field, guide, euclid, shape, y)
-    if not ok:
-        return False, y, dy, w
-    if kind == CUBIC or kind == LINEAR:
-        px, py, pz = solve_symmetric(w, y[3], y[4], y[5])
-        squared = px * y[3] + py * y[4] + pz * y[5]
-        if not (squared > real(0) and squared < real(np.inf)):
-            return False, y, dy, w
-        unit = real(1) / math.sqrt(squared)
-        y = (y[0], y[1], y[2], px * unit, py * unit, pz * unit)
-        ok, dy, w = derivative(kind, field, guide, euclid, shape, y)
-        return ok, y, dy, w
-    return quadratic(euclid, dy[0], dy[1], dy[2]) > real(0), y, dy, w
-
-
-@_jit
+@leaf
 def advanced(y, t, k):
     """y + t k."""
-    return y[0] + t * k[0], y[1] + t * k[1], y[2] + t * k[2], y[3] + t * k[3], y[4] + t * k[4], y[5] + t * k[5]
+    y0, y1, y2, y3, y4, y5 = y
+    k0, k1, k2, k3, k4, k5 = k
+    return y0 + t * k0, y1 + t * k1, y2 + t * k2, y3 + t * k3, y4 + t * k4, y5 + t * k5
 
 
-@_jit
-def runge_kutta(kind, field, guide, euclid, shape, stages, dt, y, k1):
-    """One step of Euler (1 stage), the midpoint rule (2) or classical Runge-Kutta (4) from y; k1 is given.
+@kernel
+def trace(start, stop, volumes, settings, rays, output):
+    """Trace rays: row ``n`` of the output is ray ``n``; with two per fiber, 2f goes forward and 2f + 1 backward.
 
-    Returns whether all stages exist, and the new state (where a stage does not, that stage's place).
+    The seed is not among a ray's points (x, y, z, FA).
     """
-    real = type(dt)
-    half, two = real(0.5), real(2)
-    if stages == 1:
-        return True, advanced(y, dt, k1)
-    at = advanced(y, half * dt, k1)
-    ok, k2, _ = derivative(kind, field, guide, euclid, shape, at)
-    if not ok:
-        return False, at
-    if stages == 2:
-        return True, advanced(y, dt, k2)
-    at = advanced(y, half * dt, k2)
-    ok, k3, _ = derivative(kind, field, guide, euclid, shape, at)
-    if not ok:
-        return False, at
-    at = advanced(y, dt, k3)
-    ok, k4, _ = derivative(kind, field, guide, euclid, shape, at)
-    if not ok:
-        return False, at
-    total = advanced(advanced(k1, two, k2), two, k3)
-    return True, advanced(y, dt / real(6), advanced(total, real(1), k4))
-
-
-# fmt: off
-@_jit
-def trace_ray(
-    kind, stages, measure, field, guide, mask, euclid, shape, x, direction, sign, limits, max_steps, every,
-    points, stats,
-):
-    """Trace one ray; write its points (x, y, z, FA), the seed not among them, and its numbers.
-
-    Returns the number of points written and the reason for the end.
-    """
-    real = x.dtype.type
-    h, fa_stop, max_length, bend, max_drift = limits[0], limits[1], limits[2], limits[3], limits[4]
-    zero, one = real(0), real(1)
-    euclid, shape = six(euclid), (shape[0], shape[1], shape[2])  # values stay in registers, arrays do not
-    ux, uy, uz = sign * direction[0], sign * direction[1], sign * direction[2]
-    written, kept, until_kept = 0, True, every
-    fa = zero
-    g = (zero, zero, zero, zero)
-    ok, y, k1, w = start_ray(kind, field, guide, euclid, shape, x, direction, sign)
-    if not ok:
-        return written, INVALID
-    first = squared_speed(kind, y, k1, w) if measure else one
-    root = math.sqrt(first)
-    dt = h / math.sqrt(quadratic(euclid, k1[0], k1[1], k1[2]))
-    reason = STEPS
-    for step in range(1, max_steps + 1):
-        if step > 1:
-            ok, k1, w = derivative(kind, field, guide, euclid, shape, y)
-            if not ok:
-                reason = VOLUME if kind != EUDX else FA
-                break
-            if kind != VANAART:
-                dt = h / math.sqrt(quadratic(euclid, k1[0], k1[1], k1[2]))
-            if measure:
-                drift = abs(squared_speed(kind, y, k1, w) / first - one)
-                stats[2] = max(stats[2], drift)
-                if max_drift > zero and not drift <= max_drift:
-                    reason = DRIFT
-                    break
-        ok, out = runge_kutta(kind, field, guide, euclid, shape, stages, dt, y, k1)
-        if not ok:
-            reason = FA if kind == EUDX and inside(shape, out[0], out[1], out[2]) else VOLUME
-            break
-        dx, dy, dz = out[0] - y[0], out[1] - y[1], out[2] - y[2]
-        length = math.sqrt(quadratic(euclid, dx, dy, dz))
-        if not (length > zero and length < real(np.inf)):
-            reason = INVALID
-            break
-        if not inside(shape, out[0], out[1], out[2]):
-            reason = VOLUME
-            break
-        if not mask[int(out[0] + real(0.5)), int(out[1] + real(0.5)), int(out[2] + real(0.5))]:
-            reason = MASK
-            break
-        until_kept -= 1
-        now = until_kept == 0
-        if now:
-            until_kept = every
-        looks = fa_stop > zero or (measure and now)
-        if looks or bend > zero or kind == EUDX:  # else nobody asks for the direction
-            dx, dy, dz = dx / length, dy / length, dz / length
-        if bend > zero:
-            turn = math.sqrt(quadratic(euclid, dx - ux, dy - uy, dz - uz))
-            if turn > bend * length:
-                reason = CURVATURE
-                break
-        if looks:
-            g = sample_guide(guide, out[0], out[1], out[2], dx, dy, dz, euclid)
-            fa = g[3]
-            if fa < fa_stop:
-                reason = FA
-                break
-        stats[0] += length
-        stats[1] += dt * root
-        y = out
-        ux, uy, uz = dx, dy, dz
-        if kind == EUDX:
-            y = (y[0], y[1], y[2], dx, dy, dz)
-        if now:
-            points[written, 0], points[written, 1], points[written, 2], points[written, 3] = y[0], y[1], y[2], fa
-            written += 1
-            if measure:
-                size = math.sqrt(quadratic(euclid, g[0], g[1], g[2]))
-                mx, my, mz = multiply(euclid, g[0], g[1], g[2])
-                along = (mx * dx + my * dy + mz * dz) / size if size > zero else zero
-                stats[3] += one
-                stats[4] += fa
-                stats[5] += along
-                stats[6] += fa * along
-        kept = now
-        if stats[0] >= max_length:
-            reason = LENGTH
-            break
-    if not kept:
-        points[written, 0], points[written, 1], points[written, 2], points[written, 3] = y[0], y[1], y[2], fa
-        written += 1
-    return written, reason
-
-
-@nb.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
-def trace(
-    kind, stages, measure, field, guide, mask, euclid, shape, seeds, directions, per_fiber, limits, max_steps, every,
-    points, written, reasons, stats,
-):
-    """Trace rays: row ``n`` of the outputs is ray ``n``; with two a fiber, 2f goes forwards and 2f + 1 backwards."""
+    kind, measure = settings.kind, settings.measure
+    field, guide, mask, grid = volumes  # arrays taken out of a tuple in a loop would cost a reference count each
+    euclid, shape = grid
+    seeds, directions, per_fiber = rays
+    points, counts, reasons, stats = output
     real = seeds.dtype.type
-    rays = len(written)
-    for block in nb.prange((rays + BLOCK - 1) // BLOCK):
-        for n in range(BLOCK * block, min(BLOCK * block + BLOCK, rays)):
-            f = n // per_fiber
-            sign = real(1) if n % per_fiber == 0 else real(-1)
-            for q in range(STATS):
-                stats[n, q] = real(0)
-            written[n], reasons[n] = trace_ray(
-                kind, stages, measure, field, guide, mask, euclid, shape, seeds[f], directions[f], sign,
-                limits, max_steps, every, points[n], stats[n],
-            )
-# fmt: on
+    zero, half, one, two, six = real(0), real(0.5), real(1), real(2), real(6)
+    for n in range(start, stop):
+        f = n // per_fiber
+        sign = one if n % per_fiber == 0 else -one
+        ux, uy, uz = sign * directions[f, 0], sign * directions[f, 1], sign * directions[f, 2]
+        written, kept, until_kept = 0, True, settings.every
+        fa = g0 = g1 = g2 = zero
+        length = riemannian = worst = samples = sum_fa = sum_along = sum_both = zero
+        px, py, pz = seeds[f, 0], seeds[f, 1], seeds[f, 2]
+        y = (px, py, pz, ux, uy, uz)
+        ok, k1, w = derivative(kind, field, guide, grid, y)
+        reason = STEPS if ok else INVALID
+        if ok and (kind == CUBIC or kind == LINEAR):  # from the direction to the momentum of unit length
+            mx, my, mz = solve_symmetric(w, ux, uy, uz)
+            squared = mx * ux + my * uy + mz * uz
+            if squared > zero and squared < real(np.inf):
+                unit = one / math.sqrt(squared)
+                y = (px, py, pz, mx * unit, my * unit, mz * unit)
+            else:
+                reason = INVALID
+        first = root = one
+        dt = zero
+        for step in range(settings.max_steps if reason == STEPS else 0):
+            if step > 0 or kind == CUBIC or kind == LINEAR:
+                ok, k1, w = derivative(kind, field, guide, grid, y)
+                if not ok:
+                    reason = VOLUME if kind != EUDX else FA
+                    break
+            vx, vy, vz, _, _, _ = k1
+            if step == 0 or kind != VANAART:
+                pace = quadratic(euclid, vx, vy, vz)
+                if step == 0 and kind != CUBIC and kind != LINEAR and not pace > zero:
+                    reason = INVALID
+                    break
+                dt = settings.step_mm / math.sqrt(pace)
+            if measure:
+                squared = squared_speed(kind, y, k1, w)
+                if step == 0:
+                    first, root = squared, math.sqrt(squared)
+                else:
+                    drift = abs(squared / first - one)
+                    if drift > worst:
+                        worst = drift
+                    if settings.max_drift > zero and not drift <= settings.max_drift:
+                        reason = DRIFT
+                        break
+            at, k, total = y, k1, k1
+            for stage in range(1, settings.stages):  # Euler, the midpoint rule, or classical Runge-Kutta
+                at = advanced(y, dt if stage == 3 else half * dt, k)
+                ok, k, _ = derivative(kind, field, guide, grid, at)
+                if not ok:
+                    break
+                if stage < 3:
+                    total = advanced(total, two, k)
+            if ok:
+                at = advanced(y, dt / six, advanced(total, one, k)) if settings.stages == 4 else advanced(y, dt, k)
+            qx, qy, qz, _, _, _ = at
+            if not ok:
+                reason = FA if kind == EUDX and inside(shape, qx, qy, qz) else VOLUME
+                break
+            dx, dy, dz = qx - px, qy - py, qz - pz
+            moved = math.sqrt(quadratic(euclid, dx, dy, dz))
+            if not (moved > zero and moved < real(np.inf)):
+                reason = INVALID
+                break
+            if not inside(shape, qx, qy, qz):
+                reason = VOLUME
+                break
+            if not mask[np.int64(qx + half), np.int64(qy + half), np.int64(qz + half)]:
+                reason = MASK
+                break
+            until_kept -= 1
+            now = until_kept == 0
+            if now:
+                until_kept = settings.every
+            reads_guide = settings.least_fa > zero or (measure and now)
+            if reads_guide or settings.max_bend > zero or kind == EUDX:  # else the direction is not needed
+                dx, dy, dz = dx / moved, dy / moved, dz / moved
+            if settings.max_bend > zero:
+                turn = math.sqrt(quadratic(euclid, dx - ux, dy - uy, dz - uz))
+                if turn > settings.max_bend * moved:
+                    reason = CURVATURE
+                    break
+            if reads_guide:
+                g0, g1, g2, fa = sample_guide(guide, euclid, qx, qy, qz, (dx, dy, dz))
+                if fa < settings.least_fa:
+                    reason = FA
+                    break
+            length += moved
+            riemannian += dt * root
+            px, py, pz = qx, qy, qz
+            ux, uy, uz = dx, dy, dz
+            y = (px, py, pz, dx, dy, dz) if kind == EUDX else at
+            if now:
+                points[n, written, 0], points[n, written, 1], points[n, written, 2] = px, py, pz
+                points[n, written, 3] = fa
+                written += 1
+                if measure:
+                    size = math.sqrt(quadratic(euclid, g0, g1, g2))
+                    mx, my, mz = multiply(euclid, g0, g1, g2)
+                    along = (mx * dx + my * dy + mz * dz) / size if size > zero else zero
+                    samples += one
+                    sum_fa += fa
+                    sum_along += along
+                    sum_both += fa * along
+            kept = now
+            if length >= settings.max_length_mm:
+                reason = LENGTH
+                break
+        if not kept:
+            points[n, written, 0], points[n, written, 1], points[n, written, 2] = px, py, pz
+            points[n, written, 3] = fa
+            written += 1
+        counts[n], reasons[n] = written, reason
+        stats[n, 0], stats[n, 1], stats[n, 2], stats[n, 3] = length, riemannian, worst, samples
+        stats[n, 4], stats[n, 5], stats[n, 6] = sum_fa, sum_along, sum_both
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
-def pack(affine, seeds, seed_fa, per_fiber, points, written, offsets, packed, packed_fa):
-    """Join the two rays of each fiber (backwards reversed, seed, forwards) and turn voxels into mm."""
-    for f in nb.prange(len(offsets) - 1):
+@kernel
+def pack(start, stop, affine, rays, seed_fa, output, fibers):
+    """Join the two rays of each fiber (backward reversed, seed, forward) and turn voxels into mm."""
+    points, written, _, _ = output
+    seeds, _, per_fiber = rays
+    offsets, packed, packed_fa = fibers
+    for f in range(start, stop):
+        forward = per_fiber * f
         back = written[2 * f + 1] if per_fiber == 2 else 0
         for n in range(offsets[f + 1] - offsets[f]):
             at = offsets[f] + n
-            if n < back:
-                x, y, z, fa = points[per_fiber * f + 1, back - 1 - n]
-            elif n == back:
+            if n == back:
                 x, y, z, fa = seeds[f, 0], seeds[f, 1], seeds[f, 2], seed_fa[f]
             else:
-                x, y, z, fa = points[per_fiber * f, n - back - 1]
+                ray, p = (forward + 1, back - 1 - n) if n < back else (forward, n - back - 1)
+                x, y, z, fa = points[ray, p, 0], points[ray, p, 1], points[ray, p, 2], points[ray, p, 3]
             for a in range(3):
                 packed[at, a] = affine[a, 0] * x + affine[a, 1] * y + affine[a, 2] * z + affine[a, 3]
             packed_fa[at] = fa

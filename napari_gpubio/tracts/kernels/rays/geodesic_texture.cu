@@ -18,17 +18,12 @@ struct TextureField {
     }
 };
 
+struct Textures {
+    cudaTextureObject_t components[6];
+};
+
 extern "C" __global__ void __launch_bounds__(32, 1)
-trace_vanaart_texture(
-    cudaTextureObject_t t0, cudaTextureObject_t t1, cudaTextureObject_t t2, cudaTextureObject_t t3,
-    cudaTextureObject_t t4, cudaTextureObject_t t5, const float* __restrict__ guide,
-    const unsigned char* __restrict__ mask, int masked, const float* __restrict__ euclid, int nx, int ny, int nz,
-    const float* __restrict__ seeds, const float* __restrict__ directions, int rays, int per_fiber,
-    const float* __restrict__ limits, int stages, int measure, int max_steps, int every, int ray_points,
-    float* __restrict__ points, int* __restrict__ written, unsigned char* __restrict__ reasons,
-    float* __restrict__ stats)
+trace_vanaart_texture(Textures textures, RayVolumes volumes, RaySettings settings, Rays rays, RayOutput output)
 {
-    const cudaTextureObject_t textures[6] = {t0, t1, t2, t3, t4, t5};
-    trace<VANAART>(TextureField{textures}, guide, mask, masked, euclid, Shape{nx, ny, nz}, seeds, directions, rays,
-                   per_fiber, limits, stages, measure, max_steps, every, ray_points, points, written, reasons, stats);
+    trace<VANAART>(TextureField{textures.components}, volumes, settings, rays, output);
 }

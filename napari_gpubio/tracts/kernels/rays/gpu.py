@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.device import Device, processor_count, to_host
-from napari_gpubio.core.kernels import kernel
-from napari_gpubio.tracts.kernels.rays.problem import CUBIC, EUDX, LINEAR, VANAART, RayProblem
+from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
+from napari_gpubio.tracts.kernels.rays.problem import CUBIC, EUDX, LINEAR, VANAART, RayOutput, RayProblem, Rays
 from napari_gpubio.tracts.kernels.rays.tally import STATS, Partial
 from napari_gpubio.tracts.kernels.tensors.gpu import compose, eigen_decompose
 
@@ -17,9 +17,30 @@ Array = npt.NDArray[Any]
 _SOURCE = Path(__file__).with_name("geodesic.cu")
 _TEXTURE_SOURCE = Path(__file__).with_name("geodesic_texture.cu")
 _KERNELS = {CUBIC: "trace_cubic", LINEAR: "trace_linear", VANAART: "trace_vanaart", EUDX: "trace_eudx"}
-_WARP = 32  # rays a block at most; geodesic.cu says so to the compiler
+_WARP = 32  # rays a block at most; the launch bounds in geodesic.cu
 _SCHEDULERS = 4  # of a processor; each works on one warp at a time
 _PACK_THREADS = 64
+
+
+def layouts(real: type[np.floating[Any]]) -> dict[str, np.dtype[Any]]:
+    """Layouts of the structs of ``geodesic.cuh`` and ``geodesic_texture.cu``; the tuples are those of `problem`."""
+    return {
+        "RayVolumes": struct_layout(
+            {"field": POINTER, "guide": POINTER, "mask": POINTER, "euclid": (real, 6), "shape": (np.int32, 3)}
+        ),
+        "RaySettings": struct_layout(
+            dict.fromkeys(("stages", "measure", "max_steps", "every"), np.int32)
+            | dict.fromkeys(("step_mm", "least_fa", "max_length_mm", "max_bend", "max_drift"), real)
+        ),
+        "Rays": struct_layout({"seeds": POINTER, "directions": POINTER, "per_fiber": np.int32, "count": np.int32}),
+        "RayOutput": struct_layout(
+            {"points": POINTER, "written": POINTER, "reasons": POINTER, "stats": POINTER, "ray_points": np.int32}
+        ),
+        "Fibers": struct_layout(
+            {"offsets": POINTER, "seed_fa": POINTER, "points": POINTER, "fa": POINTER, "affine": (np.float64, 12)}
+        ),
+        "Textures": struct_layout({"components": (np.uint64, 6)}),
+    }
 
 
 def _rays_per_block(rays: int, processors: int) -> int:
@@ -82,14 +103,22 @@ class Run:
         self.device = device
         self._problem = problem
         self._parts: deque[Partial] = deque()  # taken from another thread than it is filled from
+        self._layouts = layouts(problem.real)
         with cupy.cuda.Device(device.indices[0]):
             self._field = problem.prepared(f"field on {device}", lambda: _prepared_field(problem))
             self._guide = problem.prepared(f"guide on {device}", lambda: cupy.asarray(problem.guide), metric=False)
             self._mask = problem.prepared(f"mask on {device}", lambda: cupy.asarray(problem.mask), metric=False)
-            self._affine = cupy.asarray(problem.field.affine)
-            self._euclid = cupy.asarray(problem.euclid.astype(problem.real))
-            self._limits = cupy.asarray(problem.limits)
             self._textures = _textures(self._field) if problem.uses_texture else None
+        self._volumes = struct(
+            self._layouts["RayVolumes"],
+            field=self._field,
+            guide=self._guide,
+            mask=self._mask if problem.masked else None,
+            euclid=problem.euclid,
+            shape=problem.field.shape,
+        )
+        scalars = problem.ray_settings._asdict()
+        self._settings = struct(self._layouts["RaySettings"], **{n: v for n, v in scalars.items() if n != "kind"})
 
     def bytes_per_item(self) -> int:
         """Bytes of the buffers that one fiber takes: its rays' points, and the packed copy."""
@@ -110,51 +139,68 @@ class Run:
         """Let the device arrays go; those that the tensor field keeps for the next run stay with it."""
         self._field = self._guide = self._mask = self._textures = None
 
-    def launch(self, seeds: Any, directions: Any, points: Any, written: Any, reasons: Any, stats: Any) -> None:
+    def allocate(self, start: int, count: int) -> tuple[Rays, RayOutput]:
+        """Rays of the fibers ``start`` to ``start + count - 1``, and memory for their points, on the device."""
+        import cupy
+
+        p, rows = self._problem, count * self._problem.rays_per_fiber
+        seeds, directions = p.rays(start, count)
+        output = RayOutput(
+            points=cupy.empty((rows, p.settings.ray_points, 4), p.real),
+            written=cupy.empty(rows, np.int32),
+            reasons=cupy.empty(rows, np.uint8),
+            stats=cupy.empty((rows, STATS), p.real),
+        )
+        return Rays(cupy.asarray(seeds), cupy.asarray(directions), p.rays_per_fiber), output
+
+    def launch(self, rays: Rays, output: RayOutput) -> None:
         """Start the tracing kernel on device arrays, one row a ray; it returns at once."""
-        p, settings = self._problem, self._problem.settings
-        nx, ny, nz = p.field.shape
-        rays = len(written)
-        common = (
-            self._guide, self._mask, np.int32(p.masked), self._euclid, np.int32(nx), np.int32(ny), np.int32(nz),
-            seeds, directions,
-            np.int32(rays), np.int32(p.rays_per_fiber), self._limits, np.int32(p.stages), np.int32(p.measure),
-            np.int32(settings.ray_steps), np.int32(settings.points_every), np.int32(settings.ray_points), points,
-            written, reasons, stats,
-        )  # fmt: skip
-        threads = _rays_per_block(rays, processor_count(self.device))
-        grid = (-(-rays // threads),)
+        count = len(output.written)
+        threads = _rays_per_block(count, processor_count(self.device))
+        arguments: tuple[Any, ...] = (self._volumes, self._settings, *self._structs(rays, output))
         if self._textures is not None:
-            kernel(_TEXTURE_SOURCE, "trace_vanaart_texture")(grid, (threads,), (*self._textures, *common))
+            run = kernel(_TEXTURE_SOURCE, "trace_vanaart_texture")
+            addresses = [texture.ptr for texture in self._textures]
+            arguments = (struct(self._layouts["Textures"], components=addresses), *arguments)
         else:
-            self._kernel(_KERNELS[p.kind])(grid, (threads,), (self._field, *common))
+            run = self._kernel(_KERNELS[self._problem.kind])
+        run((-(-count // threads),), (threads,), arguments)
+
+    def _structs(self, rays: Rays, output: RayOutput) -> tuple[Any, Any]:
+        return (
+            struct(self._layouts["Rays"], **rays._asdict(), count=len(output.written)),
+            struct(self._layouts["RayOutput"], **output._asdict(), ray_points=output.points.shape[1]),
+        )
 
     def _traced(self, start: int, count: int) -> Partial:
         import cupy
 
         p = self._problem
-        host_seeds, host_directions = p.rays(start, count)
-        seeds, directions = cupy.asarray(host_seeds), cupy.asarray(host_directions)
-        rays = count * p.rays_per_fiber
-        points = cupy.empty((rays, p.settings.ray_points, 4), p.real)
-        written, reasons = cupy.empty(rays, np.int32), cupy.empty(rays, np.uint8)
-        stats = cupy.empty((rays, STATS), p.real)
-        self.launch(seeds, directions, points, written, reasons, stats)
-        per_ray = to_host(written).astype(np.int64).reshape(count, -1)
+        rays, output = self.allocate(start, count)
+        self.launch(rays, output)
+        per_ray = to_host(output.written).astype(np.int64).reshape(count, -1)
         offsets = np.concatenate([[0], np.cumsum(per_ray.sum(axis=1) + 1)])
-        packed, packed_fa = cupy.empty((int(offsets[-1]), 3), np.float32), cupy.empty(int(offsets[-1]), np.float32)
-        arguments = (
-            self._affine, seeds, cupy.asarray(p.fa_at(host_seeds)), np.int32(p.rays_per_fiber), points,
-            np.int32(p.settings.ray_points), written, cupy.asarray(offsets), packed, packed_fa,
-        )  # fmt: skip
-        self._kernel("pack")((count,), (_PACK_THREADS,), arguments)
+        points, fa = cupy.empty((int(offsets[-1]), 3), np.float32), cupy.empty(int(offsets[-1]), np.float32)
+        on_device, seed_fa = (
+            cupy.asarray(offsets),
+            cupy.asarray(p.fa_at(to_host(rays.seeds))),
+        )  # alive until the kernel is done
+        fibers = struct(
+            self._layouts["Fibers"],
+            offsets=on_device,
+            seed_fa=seed_fa,
+            points=points,
+            fa=fa,
+            affine=p.field.affine[:3].ravel(),
+        )
+        self._kernel("pack")((count,), (_PACK_THREADS,), (*self._structs(rays, output), fibers))
         return Partial(
             start=start,
-            points=to_host(packed),
-            fa=to_host(packed_fa),
+            points=to_host(points),
+            fa=to_host(fa),
             offsets=offsets,
-            reasons=to_host(reasons).reshape(per_ray.shape),
-            stats=to_host(stats).reshape(*per_ray.shape, STATS),
+            reasons=to_host(output.reasons).reshape(per_ray.shape),
+            stats=to_host(output.stats).reshape(*per_ray.shape, STATS),
         )
 
     def _kernel(self, name: str) -> Any:

@@ -1,11 +1,52 @@
 #pragma once
-// Volumes between their voxels, the counterpart of interpolation.py: same names, same operation order. Positions are in voxels;
-// volumes are stored (x, y, z, component).
-#include "symmetric.cuh"
+// Symmetric matrices of six components (xx, yy, zz, xy, xz, yz), and volumes between their voxels; the counterpart of
+// interpolation.py: same names, same operation order. Positions are in voxels; volumes are stored (x, y, z, component).
+// REAL is float or double.
+#ifndef REAL
+#define REAL float
+#endif
+typedef REAL real;
+
+__device__ __forceinline__ void multiply(const real* m, real x, real y, real z, real* out)
+{
+    out[0] = m[0] * x + m[3] * y + m[4] * z;
+    out[1] = m[3] * x + m[1] * y + m[5] * z;
+    out[2] = m[4] * x + m[5] * y + m[2] * z;
+}
+
+__device__ __forceinline__ real quadratic(const real* m, real x, real y, real z)
+{
+    real a[3];
+    multiply(m, x, y, z, a);
+    return x * a[0] + y * a[1] + z * a[2];
+}
+
+// M^-1 times a vector, by cofactors.
+__device__ __forceinline__ void solve_symmetric(const real* m, real x, real y, real z, real* out)
+{
+    const real c0 = m[1] * m[2] - m[5] * m[5];
+    const real c1 = m[0] * m[2] - m[4] * m[4];
+    const real c2 = m[0] * m[1] - m[3] * m[3];
+    const real c3 = m[4] * m[5] - m[3] * m[2];
+    const real c4 = m[3] * m[5] - m[4] * m[1];
+    const real c5 = m[3] * m[4] - m[0] * m[5];
+    const real d = m[0] * c0 + m[3] * c3 + m[4] * c4;
+    out[0] = (c0 * x + c3 * y + c4 * z) / d;
+    out[1] = (c3 * x + c1 * y + c5 * z) / d;
+    out[2] = (c4 * x + c5 * y + c2 * z) / d;
+}
 
 struct Shape { int x, y, z; };
 
-// a * b + c, rounded once; the compiler is told to fuse nothing else, so that both backends round alike.
+// What every ray reads beside the field: principal directions and FA of the voxels, the mask, the Euclidean metric.
+struct Space {
+    const float* __restrict__ guide;
+    const unsigned char* __restrict__ mask;  // null where the mask is everywhere: a load a step less
+    real euclid[6];
+    Shape n;
+};
+
+// a * b + c, rounded once; the compiler fuses nothing else (--fmad=false), so that both backends round alike.
 __device__ __forceinline__ real multiply_add(real a, real b, real c)
 {
     if constexpr (sizeof(real) == sizeof(float)) return __fmaf_rn(a, b, c);
@@ -173,20 +214,19 @@ struct GlobalField {
 };
 
 // Trilinear principal direction (each voxel's sign made to agree with u) and FA.
-__device__ __forceinline__ void sample_guide(
-    const float* __restrict__ guide, Shape n, real x, real y, real z, real ux, real uy, real uz, const real* euclid,
-    real out[4])
+__device__ __forceinline__ void sample_guide(const Space& space, const real* x, real ux, real uy, real uz, real out[4])
 {
-    const int i = min((int)x, n.x - 2), j = min((int)y, n.y - 2), k = min((int)z, n.z - 2);
-    const real a = x - real(i), b = y - real(j), c = z - real(k);
+    const Shape n = space.n;
+    const int i = min((int)x[0], n.x - 2), j = min((int)x[1], n.y - 2), k = min((int)x[2], n.z - 2);
+    const real a = x[0] - real(i), b = x[1] - real(j), c = x[2] - real(k);
     real m[3];
-    multiply(euclid, ux, uy, uz, m);
+    multiply(space.euclid, ux, uy, uz, m);
     out[0] = out[1] = out[2] = out[3] = real(0);
 #pragma unroll
     for (int corner = 0; corner < 8; ++corner) {
         const int di = corner >> 2, dj = (corner >> 1) & 1, dk = corner & 1;
         const real w = (di ? a : real(1) - a) * (dj ? b : real(1) - b) * (dk ? c : real(1) - c);
-        const float4 e = __ldg(reinterpret_cast<const float4*>(guide) + node_index(i + di, j + dj, k + dk, n.y, n.z));
+        const float4 e = __ldg(reinterpret_cast<const float4*>(space.guide) + node_index(i + di, j + dj, k + dk, n.y, n.z));
         const real along = real(e.x) * m[0] + real(e.y) * m[1] + real(e.z) * m[2];
         const real with_sign = along >= real(0) ? w : -w;
         out[0] += with_sign * real(e.x);

@@ -1,18 +1,45 @@
-"""Volumes between their voxels in Numba, the counterpart of ``interpolation.cuh``: same names, same operation order.
+"""Symmetric matrices, and volumes between their voxels, in Numba; counterpart of ``interpolation.cuh``.
 
-Positions are in voxels. Volumes are read eight numbers at a time, so that those of six components need two spare
-numbers behind their end (`cpu.prepare_field` sees to it).
+Same names and operation order. Matrices have six components (xx, yy, zz, xy, xz, yz), positions are in voxels. Volumes
+are read eight numbers at a time, so those of six components need two spare numbers behind their end
+(`cpu.prepare_field` adds them). Tuples are unpacked rather than indexed: Numba compiles a function for every index.
 """
 
-import numba as nb
+import numpy as np
 
 from napari_gpubio.core.intrinsics import load, multiply_add, spread, unpack
-from napari_gpubio.tracts.kernels.rays.symmetric import multiply
-
-_jit = nb.njit(cache=True, nogil=True, error_model="numpy")
+from napari_gpubio.core.jit import leaf, reader
 
 
-@_jit
+@leaf
+def multiply(m, x, y, z):
+    """Symmetric matrix (xx, yy, zz, xy, xz, yz) times a vector."""
+    xx, yy, zz, xy, xz, yz = m
+    return xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z
+
+
+@leaf
+def quadratic(m, x, y, z):
+    """x.M x for a symmetric matrix of six components."""
+    a, b, c = multiply(m, x, y, z)
+    return x * a + y * b + z * c
+
+
+@leaf
+def solve_symmetric(m, x, y, z):
+    """M^-1 times a vector, by cofactors."""
+    xx, yy, zz, xy, xz, yz = m
+    c0 = yy * zz - yz * yz
+    c1 = xx * zz - xz * xz
+    c2 = xx * yy - xy * xy
+    c3 = xz * yz - xy * zz
+    c4 = xy * yz - xz * yy
+    c5 = xy * xz - xx * yz
+    d = xx * c0 + xy * c3 + xz * c4
+    return (c0 * x + c3 * y + c4 * z) / d, (c3 * x + c1 * y + c5 * z) / d, (c4 * x + c5 * y + c2 * z) / d
+
+
+@leaf
 def spline_weights(t):
     """Weights of the four nodes of a cubic B-spline at fraction t, and their derivatives."""
     real = type(t)
@@ -32,27 +59,42 @@ def spline_weights(t):
     return weights, slopes
 
 
-@_jit
+@leaf
 def weighted(w, f0, f1, f2, f3):
     """Weighted sum of four nodes."""
-    return multiply_add(w[3], f3, multiply_add(w[2], f2, multiply_add(w[1], f1, w[0] * f0)))
+    w0, w1, w2, w3 = w
+    return multiply_add(w3, f3, multiply_add(w2, f2, multiply_add(w1, f1, w0 * f0)))
 
 
-@_jit
+@leaf
 def between(f, g, t):
     """Linear interpolation from f to g."""
     return multiply_add(g - f, t, f)
 
 
-@_jit
+@leaf
+def six(lanes):
+    """The first six of eight lanes, as a tuple."""
+    a, b, c, d, e, f, _, _ = unpack(lanes)
+    return a, b, c, d, e, f
+
+
+@leaf
+def cell(x, count):
+    """Index of the voxel before a position; the last cell is closed."""
+    i = np.int64(x)
+    return count - 2 if i > count - 2 else i
+
+
+@reader
 def sample_cubic(field, x, y, z):
     """Value and gradient of the spline of six components, as four tuples; nodes are padded by one voxel."""
     real = field.dtype.type
-    i, j, k = int(x), int(y), int(z)
+    i, j, k = np.int64(x), np.int64(y), np.int64(z)
     wx, gx = spline_weights(x - real(i))
     wy, gy = spline_weights(y - real(j))
     wz, gz = spline_weights(z - real(k))
-    ny, nz = field.shape[1], field.shape[2]
+    _, ny, nz, _ = field.shape
     s0 = s1 = s2 = s3 = spread(real(0))
     for a in range(4):
         for b in range(4):
@@ -65,10 +107,10 @@ def sample_cubic(field, x, y, z):
             s1 = multiply_add(gx[a] * wy[b], value, s1)
             s2 = multiply_add(wx[a] * gy[b], value, s2)
             s3 = multiply_add(wab, slope, s3)
-    return unpack(s0), unpack(s1), unpack(s2), unpack(s3)
+    return six(s0), six(s1), six(s2), six(s3)
 
 
-@_jit
+@leaf
 def cell_nodes(field, at, sz, sy, sx):
     """Eight components at each corner of a cell; ``at`` is a flat index, ``sz, sy, sx`` strides to the next nodes."""
     near, far = at + sy, at + sx + sy
@@ -78,55 +120,57 @@ def cell_nodes(field, at, sz, sy, sx):
     )  # fmt: skip
 
 
-@_jit
+@reader
 def sample_linear(field, x, y, z):
     """Value and gradient of the trilinear interpolant of six components, as four tuples."""
     real = field.dtype.type
-    ny, nz = field.shape[1], field.shape[2]
-    i, j, k = min(int(x), field.shape[0] - 2), min(int(y), ny - 2), min(int(z), nz - 2)
+    nx, ny, nz, width = field.shape
+    i, j, k = cell(x, nx), cell(y, ny), cell(z, nz)
     a, b, c = x - real(i), y - real(j), z - real(k)
-    at, sx, sy = 6 * ((i * ny + j) * nz + k), 6 * ny * nz, 6 * nz
-    f000, f001, f010, f011, f100, f101, f110, f111 = cell_nodes(field, at, 6, sy, sx)
+    at, sx, sy = width * ((i * ny + j) * nz + k), width * ny * nz, width * nz
+    f000, f001, f010, f011, f100, f101, f110, f111 = cell_nodes(field, at, width, sy, sx)
     x00, x10, x01, x11 = between(f000, f100, a), between(f010, f110, a), between(f001, f101, a), between(f011, f111, a)
     y0, y1 = between(x00, x10, b), between(x01, x11, b)
     g0, g1 = between(f100 - f000, f110 - f010, b), between(f101 - f001, f111 - f011, b)
     h0, h1 = x10 - x00, x11 - x01
-    return unpack(between(y0, y1, c)), unpack(between(g0, g1, c)), unpack(between(h0, h1, c)), unpack(y1 - y0)
+    return six(between(y0, y1, c)), six(between(g0, g1, c)), six(between(h0, h1, c)), six(y1 - y0)
 
 
-@_jit
+@leaf
 def eight_of_24(field, at, sx, sy, a, b, c):
     """Trilinear values of eight components of a volume of 24, as a tuple; ``at`` is the flat index of the first."""
-    f000, f001, f010, f011, f100, f101, f110, f111 = cell_nodes(field, at, 24, sy, sx)
+    f000, f001, f010, f011, f100, f101, f110, f111 = cell_nodes(field, at, np.int64(24), sy, sx)
     x00, x10, x01, x11 = between(f000, f100, a), between(f010, f110, a), between(f001, f101, a), between(f011, f111, a)
     return unpack(between(between(x00, x10, b), between(x01, x11, b), c))
 
 
-@_jit
+@reader
 def sample_four(field, x, y, z):
     """Trilinear values of W and of the three differences of g, as four tuples of six."""
     real = field.dtype.type
-    ny, nz = field.shape[1], field.shape[2]
-    i, j, k = min(int(x), field.shape[0] - 2), min(int(y), ny - 2), min(int(z), nz - 2)
+    nx, ny, nz, width = field.shape
+    i, j, k = cell(x, nx), cell(y, ny), cell(z, nz)
     a, b, c = x - real(i), y - real(j), z - real(k)
-    at, sx, sy = 24 * ((i * ny + j) * nz + k), 24 * ny * nz, 24 * nz
-    u = eight_of_24(field, at, sx, sy, a, b, c)
-    v = eight_of_24(field, at + 8, sx, sy, a, b, c)
-    w = eight_of_24(field, at + 16, sx, sy, a, b, c)
+    at, sx, sy = width * ((i * ny + j) * nz + k), width * ny * nz, width * nz
+    u0, u1, u2, u3, u4, u5, u6, u7 = eight_of_24(field, at, sx, sy, a, b, c)
+    v0, v1, v2, v3, v4, v5, v6, v7 = eight_of_24(field, at + 8, sx, sy, a, b, c)
+    w0, w1, w2, w3, w4, w5, w6, w7 = eight_of_24(field, at + 16, sx, sy, a, b, c)
     return (
-        (u[0], u[1], u[2], u[3], u[4], u[5]),
-        (u[6], u[7], v[0], v[1], v[2], v[3]),
-        (v[4], v[5], v[6], v[7], w[0], w[1]),
-        (w[2], w[3], w[4], w[5], w[6], w[7]),
+        (u0, u1, u2, u3, u4, u5),
+        (u6, u7, v0, v1, v2, v3),
+        (v4, v5, v6, v7, w0, w1),
+        (w2, w3, w4, w5, w6, w7),
     )
 
 
-@_jit
-def sample_guide(guide, x, y, z, ux, uy, uz, euclid):
+@reader
+def sample_guide(guide, euclid, x, y, z, u):
     """Trilinear principal direction (each voxel's sign made to agree with u) and FA: four numbers."""
     real = type(x)
-    i, j, k = min(int(x), guide.shape[0] - 2), min(int(y), guide.shape[1] - 2), min(int(z), guide.shape[2] - 2)
+    nx, ny, nz, _ = guide.shape
+    i, j, k = cell(x, nx), cell(y, ny), cell(z, nz)
     a, b, c = x - real(i), y - real(j), z - real(k)
+    ux, uy, uz = u
     mx, my, mz = multiply(euclid, ux, uy, uz)
     out0 = out1 = out2 = out3 = real(0)
     for corner in range(8):

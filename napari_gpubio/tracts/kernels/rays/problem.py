@@ -3,17 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import ndimage
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.metrics import METRICS
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.seeds import Launch
-from napari_gpubio.tracts.settings import INTEGRATORS, TrackSettings
+from napari_gpubio.tracts.settings import INTEGRATORS, METRICS, TrackSettings
 from napari_gpubio.tracts.tensors.scalars import fractional_anisotropy
 
 Array = npt.NDArray[Any]
@@ -21,6 +19,62 @@ Array = npt.NDArray[Any]
 # The kinds of system, the same numbers in cpu.py and geodesic.cuh.
 CUBIC, LINEAR, VANAART, EUDX = 0, 1, 2, 3
 MARGIN_VOXELS = 3  # how far tensors are continued beyond the mask: a cubic spline reads two voxels away
+
+
+class RayGrid(NamedTuple):
+    """The Euclidean metric (six components of A^T A, mm^2) and the number of voxels along each axis."""
+
+    euclid: tuple[Any, ...]
+    shape: tuple[int, ...]
+
+
+class RayVolumes(NamedTuple):
+    """What all rays read: the prepared field, the guide and the mask."""
+
+    field: Any
+    guide: Any
+    mask: Any
+    grid: RayGrid
+
+
+class RaySettings(NamedTuple):
+    """How rays are traced and where they end: scalars, those of floating point in the type of the tracing."""
+
+    kind: int
+    stages: int
+    measure: bool
+    max_steps: int
+    every: int
+    step_mm: Any
+    least_fa: Any
+    max_length_mm: Any
+    max_bend: Any
+    max_drift: Any
+
+
+class Rays(NamedTuple):
+    """Start points (voxels) and directions (voxels per mm) of fibers, each (F, 3), and the rays of each fiber."""
+
+    seeds: Any
+    directions: Any
+    per_fiber: int
+
+
+class RayOutput(NamedTuple):
+    """What rays write, one row for each ray: points (R, P, 4), their number, the stop reason, `STATS` numbers."""
+
+    points: Any
+    written: Any
+    reasons: Any
+    stats: Any
+
+
+class Fibers(NamedTuple):
+    """Packed fibers: offsets (F + 1,), points (P, 3) in world mm, and FA (P,)."""
+
+    offsets: Any
+    points: Any
+    fa: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,11 +159,21 @@ class RayProblem:
         )
 
     @cached_property
-    def limits(self) -> Array:
-        """The numbers that end a ray: step (mm), least FA, longest (mm), sharpest bend (1/mm), largest drift."""
-        s = self.settings
-        bend = 1.0 / s.min_radius_mm if s.min_radius_mm > 0 else 0.0
-        return np.array([s.step_mm, s.fa_stop, s.max_length_mm, bend, s.max_drift], self.real)
+    def ray_settings(self) -> RaySettings:
+        """The scalars that rays need."""
+        s, real = self.settings, self.real
+        return RaySettings(
+            kind=self.kind,
+            stages=self.stages,
+            measure=self.measure,
+            max_steps=s.ray_steps,
+            every=s.points_every,
+            step_mm=real(s.step_mm),
+            least_fa=real(s.fa_stop),
+            max_length_mm=real(s.max_length_mm),
+            max_bend=real(1.0 / s.min_radius_mm if s.min_radius_mm > 0 else 0.0),
+            max_drift=real(s.max_drift),
+        )
 
     def tensors(self) -> Array:
         """Tensors in units of 1e-3 mm^2/s, world axes, continued a few voxels beyond the mask.
@@ -176,18 +240,22 @@ class RayProblem:
 
     def fa_at(self, voxels: Array) -> Array:
         """FA at voxel positions (count, 3), trilinear, shape (count,)."""
+        from scipy import ndimage
+
         fa = ndimage.map_coordinates(self.guide[..., 3], voxels.T.astype(np.float64), order=1, mode="nearest")
         return np.asarray(fa, self.real)
 
 
 def check_finite(field: TensorField) -> None:
-    """Raise InvalidInput if a tensor in the mask is not finite (looked at once for each field)."""
+    """Raise InvalidInput if a tensor in the mask is not finite (checked once for each field)."""
     if not field.cache.get("finite", lambda: bool(np.isfinite(field.tensors[field.mask]).all())):
         raise InvalidInput("some tensors are not finite; fit them again, or leave those voxels out of the mask")
 
 
 def continued(tensors: Array, mask: npt.NDArray[np.bool_]) -> Array:
     """Give the voxels up to three beyond the mask the tensor of the nearest masked voxel."""
+    from scipy import ndimage
+
     if not mask.any():
         raise InvalidInput("the tensor mask is empty; there is nothing to track in")
     if mask.all():
@@ -206,6 +274,8 @@ def spline_coefficients(field: Array, *, interpolating: bool) -> Array:
     Smoothing: the samples themselves are the coefficients; all weights are positive, so tensors stay positive
     definite. Interpolating: coefficients for which the spline passes through the samples.
     """
+    from scipy import ndimage
+
     if interpolating:
         field = np.stack([ndimage.spline_filter(field[..., c], 3, mode="mirror") for c in range(field.shape[3])], -1)
     return np.pad(field, ((1, 2), (1, 2), (1, 2), (0, 0)), mode="reflect")

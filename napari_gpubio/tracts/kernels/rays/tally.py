@@ -1,4 +1,4 @@
-"""What a backend hands back: some finished fibers and their numbers."""
+"""Results of a backend: finished fibers and their numbers."""
 
 from dataclasses import dataclass
 from typing import Any

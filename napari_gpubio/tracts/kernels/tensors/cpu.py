@@ -1,100 +1,77 @@
-"""Tensor fit and eigen-decomposition on all CPU cores (Numba), the counterpart of ``gpu.py`` and ``tensors.cu``.
+"""Tensor fit and eigen-decomposition in Numba, the counterpart of ``gpu.py`` and ``tensors.cu``.
 
 Tensors here are in um^2/ms (= 1e-3 mm^2/s), so that numbers are near 1; components in the order xx, yy, zz, xy, xz, yz.
+Kernels compute in double precision; arrays of single precision are converted on the way in and out.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.core.parallel import cpu_threads
+from napari_gpubio.core.jit import helper, kernel, leaf, run_blocks
 from napari_gpubio.tracts.kernels.tensors.problem import FitProblem
 
 Array = npt.NDArray[Any]
-_jit = nb.njit(cache=True, nogil=True, error_model="numpy")
-_jit_parallel = nb.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
+Row = tuple[float, float, float]
+_PIECE = 4096  # tensors that are converted to double precision at a time
 
 
-@_jit
-def _rotate(a: Array, v: Array, p: int, q: int) -> None:
-    """One Jacobi rotation that makes ``a[p, q]`` zero; the rows of ``v`` collect the eigenvectors."""
-    if a[p, q] == 0.0:
-        return
-    theta = (a[q, q] - a[p, p]) / (2.0 * a[p, q])
+@helper
+def rotate(
+    app: float, aqq: float, apq: float, arp: float, arq: float, vp: Row, vq: Row
+) -> tuple[float, float, float, float, float, Row, Row]:
+    """One Jacobi rotation that makes a[p, q] zero; vp and vq, rows of v, collect the eigenvectors."""
+    if apq == 0.0:
+        return app, aqq, apq, arp, arq, vp, vq
+    theta = (aqq - app) / (2.0 * apq)
     t = 1.0 / (abs(theta) + math.sqrt(theta * theta + 1.0))
     if theta < 0.0:
         t = -t
     c = 1.0 / math.sqrt(t * t + 1.0)
     s = t * c
-    r = 3 - p - q
-    a[p, p] -= t * a[p, q]
-    a[q, q] += t * a[p, q]
-    a[p, q] = 0.0
-    a[q, p] = 0.0
-    arp = c * a[r, p] - s * a[r, q]
-    arq = s * a[r, p] + c * a[r, q]
-    a[r, p] = arp
-    a[p, r] = arp
-    a[r, q] = arq
-    a[q, r] = arq
-    for k in range(3):
-        vp = c * v[p, k] - s * v[q, k]
-        v[q, k] = s * v[p, k] + c * v[q, k]
-        v[p, k] = vp
+    p0, p1, p2 = vp
+    q0, q1, q2 = vq
+    new_vp = (c * p0 - s * q0, c * p1 - s * q1, c * p2 - s * q2)
+    new_vq = (s * p0 + c * q0, s * p1 + c * q1, s * p2 + c * q2)
+    return app - t * apq, aqq + t * apq, 0.0, c * arp - s * arq, s * arp + c * arq, new_vp, new_vq
 
 
-@_jit
-def _swap_if_less(w: Array, v: Array, i: int, j: int) -> None:
-    if w[i] < w[j]:
-        w[i], w[j] = w[j], w[i]
-        for k in range(3):
-            v[i, k], v[j, k] = v[j, k], v[i, k]
+@leaf
+def in_order(wi: float, wj: float, vi: Row, vj: Row) -> tuple[float, float, Row, Row]:
+    """Put the larger of two eigenvalues first, with its eigenvector."""
+    if wi < wj:
+        return wj, wi, vj, vi
+    return wi, wj, vi, vj
 
 
-@_jit
-def eigen3(d: Array, a: Array, w: Array, v: Array) -> None:
-    """Eigenvalues ``w`` (descending) and eigenvectors (rows of ``v``) of six components ``d``; ``a`` is scratch.
+@kernel
+def eigen_rows(start: int, stop: int, tensors: Array, values: Array, vectors: Array) -> None:
+    """Eigenvalues (descending) and eigenvectors (rows) of tensors (M, 6).
 
     Cyclic Jacobi (Golub and Van Loan, Matrix Computations, section 8.5): exact to rounding also where eigenvalues
     are nearly equal, which the closed formula is not.
     """
-    a[0, 0], a[1, 1], a[2, 2] = d[0], d[1], d[2]
-    a[0, 1], a[1, 0] = d[3], d[3]
-    a[0, 2], a[2, 0] = d[4], d[4]
-    a[1, 2], a[2, 1] = d[5], d[5]
-    for i in range(3):
-        for j in range(3):
-            v[i, j] = 1.0 if i == j else 0.0
-    for _ in range(16):
-        off = abs(a[0, 1]) + abs(a[0, 2]) + abs(a[1, 2])
-        if not off > 1e-17 * (abs(a[0, 0]) + abs(a[1, 1]) + abs(a[2, 2])):
-            break
-        _rotate(a, v, 0, 1)
-        _rotate(a, v, 0, 2)
-        _rotate(a, v, 1, 2)
-    for i in range(3):
-        w[i] = a[i, i]
-    _swap_if_less(w, v, 0, 1)
-    _swap_if_less(w, v, 0, 2)
-    _swap_if_less(w, v, 1, 2)
-
-
-@_jit_parallel
-def _eigen_rows(tensors: Array, values: Array, vectors: Array) -> None:
-    for block in nb.prange((len(tensors) + 255) // 256):
-        a, v, w, d = np.empty((3, 3)), np.empty((3, 3)), np.empty(3), np.empty(6)
-        for n in range(256 * block, min(256 * block + 256, len(tensors))):
-            for c in range(6):
-                d[c] = tensors[n, c]
-            eigen3(d, a, w, v)
-            for i in range(3):
-                values[n, i] = w[i]
-                for k in range(3):
-                    vectors[n, i, k] = v[i, k]
+    for n in range(start, stop):
+        xx, yy, zz = tensors[n, 0], tensors[n, 1], tensors[n, 2]
+        xy, xz, yz = tensors[n, 3], tensors[n, 4], tensors[n, 5]
+        v0, v1, v2 = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
+        for _ in range(16):
+            off = abs(xy) + abs(xz) + abs(yz)
+            if not off > 1e-17 * (abs(xx) + abs(yy) + abs(zz)):
+                break
+            xx, yy, xy, xz, yz, v0, v1 = rotate(xx, yy, xy, xz, yz, v0, v1)
+            xx, zz, xz, xy, yz, v0, v2 = rotate(xx, zz, xz, xy, yz, v0, v2)
+            yy, zz, yz, xy, xz, v1, v2 = rotate(yy, zz, yz, xy, xz, v1, v2)
+        xx, yy, v0, v1 = in_order(xx, yy, v0, v1)
+        xx, zz, v0, v2 = in_order(xx, zz, v0, v2)
+        yy, zz, v1, v2 = in_order(yy, zz, v1, v2)
+        values[n, 0], values[n, 1], values[n, 2] = xx, yy, zz
+        vectors[n, 0, 0], vectors[n, 0, 1], vectors[n, 0, 2] = v0
+        vectors[n, 1, 0], vectors[n, 1, 1], vectors[n, 1, 2] = v1
+        vectors[n, 2, 0], vectors[n, 2, 1], vectors[n, 2, 2] = v2
 
 
 def eigen_decompose(tensors: Array) -> tuple[Array, Array]:
@@ -110,21 +87,29 @@ def eigen_decompose(tensors: Array) -> tuple[Array, Array]:
     rows = np.ascontiguousarray(tensors).reshape(-1, 6)
     values = np.empty((len(rows), 3), rows.dtype)
     vectors = np.empty((len(rows), 3, 3), rows.dtype)
-    with cpu_threads():
-        _eigen_rows(rows, values, vectors)
+
+    def decompose(start: int, stop: int) -> None:
+        for first in range(start, stop, _PIECE):
+            part = slice(first, min(first + _PIECE, stop))
+            doubles = rows[part].astype(np.float64)
+            found, axes = np.empty((len(doubles), 3)), np.empty((len(doubles), 3, 3))
+            eigen_rows(0, len(doubles), doubles, found, axes)
+            values[part], vectors[part] = found, axes
+
+    run_blocks(decompose, len(rows), least=1024)
     return values.reshape(*tensors.shape[:-1], 3), vectors.reshape(*tensors.shape[:-1], 3, 3)
 
 
-@_jit_parallel
-def _compose_rows(values: Array, vectors: Array, change: Array, tensors: Array) -> None:
+@kernel
+def compose_rows(start: int, stop: int, values: Array, vectors: Array, change: Array, tensors: Array) -> None:
     """``tensors[n] = C (sum_i w_i v_i v_i^T) C^T`` with C = ``change``."""
-    for n in nb.prange(len(values)):
+    for n in range(start, stop):
         xx = yy = zz = xy = xz = yz = 0.0
         for i in range(3):
-            x = change[0, 0] * vectors[n, i, 0] + change[0, 1] * vectors[n, i, 1] + change[0, 2] * vectors[n, i, 2]
-            y = change[1, 0] * vectors[n, i, 0] + change[1, 1] * vectors[n, i, 1] + change[1, 2] * vectors[n, i, 2]
-            z = change[2, 0] * vectors[n, i, 0] + change[2, 1] * vectors[n, i, 1] + change[2, 2] * vectors[n, i, 2]
-            w = values[n, i]
+            a, b, c, w = vectors[n, i, 0], vectors[n, i, 1], vectors[n, i, 2], values[n, i]
+            x = change[0, 0] * a + change[0, 1] * b + change[0, 2] * c
+            y = change[1, 0] * a + change[1, 1] * b + change[1, 2] * c
+            z = change[2, 0] * a + change[2, 1] * b + change[2, 2] * c
             xx += w * x * x
             yy += w * y * y
             zz += w * z * z
@@ -145,16 +130,24 @@ def compose(values: Array, vectors: Array, change: Array | None = None) -> Array
     change
         3 x 3 matrix C; the result is ``C D C^T``. None leaves the frame.
     """
-    matrix = np.eye(3) if change is None else np.ascontiguousarray(change, np.float64)
-    flat = np.ascontiguousarray(values).reshape(-1, 3)
-    tensors = np.empty((len(flat), 6), flat.dtype)
-    with cpu_threads():
-        _compose_rows(flat, np.ascontiguousarray(vectors).reshape(-1, 3, 3), matrix, tensors)
+    matrix = np.eye(3) if change is None else np.array(change, np.float64, order="C")
+    rows = np.ascontiguousarray(values).reshape(-1, 3)
+    axes = np.ascontiguousarray(vectors).reshape(-1, 3, 3)
+    tensors = np.empty((len(rows), 6), rows.dtype)
+
+    def put_together(start: int, stop: int) -> None:
+        for first in range(start, stop, _PIECE):
+            part = slice(first, min(first + _PIECE, stop))
+            made = np.empty((part.stop - first, 6))
+            compose_rows(0, len(made), rows[part].astype(np.float64), axes[part].astype(np.float64), matrix, made)
+            tensors[part] = made
+
+    run_blocks(put_together, len(rows), least=4096)
     return tensors.reshape(*values.shape[:-1], 6)
 
 
-@_jit
-def _solve_cholesky(normal: Array, x: Array) -> bool:
+@helper
+def solve_cholesky(normal: Array, x: Array) -> bool:
     """Solve ``normal x = b`` in place for a 7 x 7 positive definite matrix (lower half used); x holds b on entry."""
     for j in range(7):
         for k in range(j):
@@ -177,99 +170,74 @@ def _solve_cholesky(normal: Array, x: Array) -> bool:
     return True
 
 
-@_jit
-def _weighted(design: Array, y: Array, weight: Array, normal: Array, x: Array) -> bool:
-    """Least squares of ``y`` on ``design`` with squared weights ``weight``; the answer goes to ``x``."""
-    for i in range(7):
-        x[i] = 0.0
-        for j in range(i + 1):
-            normal[i, j] = 0.0
-    for n in range(len(y)):
-        w2 = weight[n] * weight[n]
+class FitArrays(NamedTuple):
+    """What `fit_rows` reads: signals (M, N), the design (N, 7), its pseudo-inverse (7, N), and the weighted fits."""
+
+    signals: Array
+    design: Array
+    solver: Array
+    rounds: int
+
+
+class FitScratch(NamedTuple):
+    """Memory of one call of `fit_rows`."""
+
+    log_signal: Array
+    weight: Array
+    normal: Array
+    answer: Array
+
+
+@kernel
+def fit_rows(start: int, stop: int, arrays: FitArrays, scratch: FitScratch, out: Array, raised: Array) -> None:
+    """Fit the logarithm of the signals: ordinary least squares, then weighted ones by the signals and by the fit.
+
+    Signals are raised to 1e-6 of a voxel's largest first. Where a weighted fit fails, the last good answer stays.
+    """
+    signals, design, solver = arrays.signals, arrays.design, arrays.solver
+    y, weight, normal, x = scratch.log_signal, scratch.weight, scratch.normal, scratch.answer
+    for n in range(start, stop):
+        largest = np.float64(0.0)
+        for v in range(len(y)):
+            value = np.float64(signals[n, v])
+            if value > largest:
+                largest = value
+        least = 1e-6 * largest
+        raised[n] = False
+        for v in range(len(y)):
+            value = np.float64(signals[n, v])
+            if not value >= least:
+                value = least
+                raised[n] = True
+            weight[v] = value
+            y[v] = math.log(value)
         for i in range(7):
-            wb = w2 * design[n, i]
-            x[i] += wb * y[n]
-            for j in range(i + 1):
-                normal[i, j] += wb * design[n, j]
-    return _solve_cholesky(normal, x)
-
-
-@_jit
-def _predict(design: Array, x: Array, weight: Array) -> None:
-    for n in range(len(weight)):
-        log_signal = 0.0
-        for i in range(7):
-            log_signal += design[n, i] * x[i]
-        weight[n] = math.exp(log_signal)
-
-
-@_jit
-def _log_signals(signals: Array, y: Array, weight: Array) -> bool:
-    """Logarithms of one voxel's signals, raised to 1e-6 of its largest; True if one had to be raised."""
-    largest = 0.0
-    for n in range(len(y)):
-        largest = max(largest, signals[n])
-    least = 1e-6 * largest
-    raised = False
-    for n in range(len(y)):
-        value = float(signals[n])
-        if not value >= least:
-            value = least
-            raised = True
-        weight[n] = value
-        y[n] = math.log(value)
-    return raised
-
-
-@_jit_parallel
-def _fit_rows(
-    signals: Array,
-    design: Array,
-    solver: Array,
-    weighted: bool,
-    iterations: int,
-    start: int,
-    count: int,
-    out: Array,
-    raised: Array,
-) -> None:
-    volumes = len(design)
-    for block in nb.prange((count + 63) // 64):
-        y, weight = np.empty(volumes), np.empty(volumes)
-        normal, x, next_x = np.empty((7, 7)), np.empty(7), np.empty(7)
-        for n in range(start + 64 * block, start + min(64 * block + 64, count)):
-            raised[n] = _log_signals(signals[n], y, weight)
+            total = 0.0
+            for v in range(len(y)):
+                total += solver[i, v] * y[v]
+            out[n, i] = total
+        for done in range(arrays.rounds):
+            if done > 0:
+                for v in range(len(y)):
+                    log_signal = 0.0
+                    for i in range(7):
+                        log_signal += design[v, i] * out[n, i]
+                    weight[v] = math.exp(log_signal)
             for i in range(7):
                 x[i] = 0.0
-                for k in range(volumes):
-                    x[i] += solver[i, k] * y[k]
-            if weighted and _weighted(design, y, weight, normal, next_x):
-                x[:] = next_x
-                for _ in range(iterations):
-                    _predict(design, x, weight)
-                    if not _weighted(design, y, weight, normal, next_x):
-                        break  # the last good answer stays, as the ordinary one does above
-                    x[:] = next_x
+                for j in range(i + 1):
+                    normal[i, j] = 0.0
+            for v in range(len(y)):
+                w2 = weight[v] * weight[v]
+                for i in range(7):
+                    wb = w2 * design[v, i]
+                    x[i] += wb * y[v]
+                    for j in range(i + 1):
+                        normal[i, j] += wb * design[v, j]
+            if not solve_cholesky(normal, x):
+                break
             for i in range(7):
                 out[n, i] = x[i]
-
-
-@_jit_parallel
-def _usable_rows(signals: Array, usable: Array) -> None:
-    for n in nb.prange(len(signals)):
-        positive, finite = False, True
-        for k in range(signals.shape[1]):
-            positive |= signals[n, k] > 0
-            finite &= math.isfinite(signals[n, k])
-        usable[n] = positive and finite
-
-
-def usable_rows(signals: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-    """Voxels whose signals are all finite, and one of them positive; from shape (M, N) to (M,)."""
-    usable = np.empty(len(signals), bool)
-    with cpu_threads():
-        _usable_rows(signals, usable)
-    return usable
 
 
 class Run:
@@ -277,7 +245,7 @@ class Run:
 
     def __init__(self, problem: FitProblem, *, device: Device = CPU) -> None:
         self.device = device
-        self._problem = problem
+        self._arrays = FitArrays(problem.signals, problem.design, problem.solver, problem.rounds)
         self._out = np.full((len(problem.signals), 7), np.nan)
         self._raised = np.zeros(len(problem.signals), bool)
 
@@ -287,9 +255,13 @@ class Run:
 
     def advance(self, start: int, count: int) -> None:
         """Fit the voxels ``start`` to ``start + count - 1``."""
-        p = self._problem
-        with cpu_threads():
-            _fit_rows(p.signals, p.design, p.solver, p.weighted, p.iterations, start, count, self._out, self._raised)
+
+        def fit(first: int, stop: int) -> None:
+            volumes = len(self._arrays.design)
+            scratch = FitScratch(np.empty(volumes), np.empty(volumes), np.empty((7, 7)), np.empty(7))
+            fit_rows(start + first, start + stop, self._arrays, scratch, self._out, self._raised)
+
+        run_blocks(fit, count, least=64)
 
     def snapshot(self) -> tuple[Array, npt.NDArray[np.bool_]]:
         """Return the seven coefficients of each voxel, shape (M, 7), NaN where not fitted, and who had low signals."""

@@ -7,12 +7,16 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.device import Device, to_host
-from napari_gpubio.core.kernels import kernel
+from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.tracts.kernels.tensors.problem import FitProblem
 
 Array = npt.NDArray[Any]
 _SOURCE = Path(__file__).with_name("tensors.cu")
 _THREADS = 128
+FIT_ARRAYS = struct_layout(
+    dict.fromkeys(("signals", "design", "solver", "out", "raised"), POINTER)
+    | dict.fromkeys(("voxels", "volumes", "rounds"), np.int32)
+)
 
 
 def _blocks(count: int) -> tuple[int]:
@@ -55,7 +59,6 @@ class Run:
         import cupy
 
         self.device = device
-        self._problem = problem
         with cupy.cuda.Device(device.indices[0]):
             self._signals = cupy.ascontiguousarray(cupy.asarray(problem.signals).T)
             self._design = cupy.asarray(problem.design)
@@ -63,6 +66,17 @@ class Run:
             self._out = cupy.full((len(problem.signals), 7), np.nan)
             self._raised = cupy.zeros(len(problem.signals), np.uint8)
             self._fit = _kernel("fit_rows", np.float32)
+        self._arrays = struct(
+            FIT_ARRAYS,
+            signals=self._signals,
+            design=self._design,
+            solver=self._solver,
+            out=self._out,
+            raised=self._raised,
+            voxels=len(problem.signals),
+            volumes=len(problem.design),
+            rounds=problem.rounds,
+        )
 
     def bytes_per_item(self) -> int:
         """Nothing beyond what is resident."""
@@ -72,13 +86,8 @@ class Run:
         """Fit the voxels ``start`` to ``start + count - 1``."""
         import cupy
 
-        p = self._problem
         with cupy.cuda.Device(self.device.indices[0]) as here:
-            arguments = (
-                self._signals, self._design, self._solver, np.int32(len(p.signals)), np.int32(len(p.design)),
-                np.int32(p.weighted), np.int32(p.iterations), np.int32(start), np.int32(count), self._out, self._raised,
-            )  # fmt: skip
-            self._fit(_blocks(count), (_THREADS,), arguments)
+            self._fit(_blocks(count), (_THREADS,), (self._arrays, np.int32(start), np.int32(count)))
             here.synchronize()
 
     def snapshot(self) -> tuple[Array, npt.NDArray[np.bool_]]:

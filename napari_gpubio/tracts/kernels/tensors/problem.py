@@ -7,40 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.tracts.tensors.settings import FitSettings
 
 Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FitSettings:
-    """How tensors are fitted to the logarithm of the signals."""
-
-    estimator: str = param(
-        "wls",
-        "Estimator",
-        "Weighted least squares (weights = signals, then predicted signals), or ordinary least squares.",
-        choices=("wls", "ols"),
-    )
-    iterations: int = param(
-        2, "Reweightings", "How often the weights of 'wls' are renewed from the fitted signals.", minimum=0, maximum=20
-    )
-    floor_mm2_per_s: float = param(
-        1e-6,
-        "Smallest eigenvalue",
-        "Tensors that are not positive definite are repaired by raising their eigenvalues to this.",
-        unit="mm²/s",
-        above=0.0,
-        maximum=1e-3,
-        advanced=True,
-    )
-    repair: bool = param(
-        True, "Repair tensors", "Make every tensor positive definite; tracking needs it.", advanced=True
-    )
-    shells: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_params(self)
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -67,6 +36,11 @@ class FitProblem:
     solver: npt.NDArray[np.float64]
     weighted: bool
     iterations: int
+
+    @property
+    def rounds(self) -> int:
+        """Number of weighted fits after the ordinary one."""
+        return self.iterations + 1 if self.weighted else 0
 
 
 def design_matrix(bvals: Array, directions: Array) -> npt.NDArray[np.float64]:

@@ -131,23 +131,34 @@ __device__ __forceinline__ bool solve_cholesky(double normal[28], double x[7])
     return true;
 }
 
-// Signal n of a voxel, raised to 1e-6 of the voxel's largest.
-__device__ __forceinline__ double raised_signal(const float* __restrict__ signals, int n, int voxels, int m, double least)
+// The arguments of the fit; signals are stored (volume, voxel), so that neighboring threads read neighboring numbers.
+struct FitArrays {
+    const float* signals;
+    const double* design;
+    const double* solver;
+    double* out;
+    unsigned char* raised;
+    int voxels;
+    int volumes;
+    int rounds;
+};
+
+// Signal n of voxel m, raised to 1e-6 of the voxel's largest.
+__device__ __forceinline__ double raised_signal(const FitArrays& arrays, int n, int m, double least)
 {
-    const double value = signals[(size_t)n * voxels + m];
+    const double value = __ldg(arrays.signals + (size_t)n * arrays.voxels + m);
     return value >= least ? value : least;
 }
 
 // Least squares with squared weights: the signals themselves (x empty), or those predicted by the last answer.
-__device__ __forceinline__ bool weighted(
-    const float* __restrict__ signals, const double* __restrict__ design, int voxels, int volumes, int m, double least,
-    bool predicted, double x[7])
+__device__ __forceinline__ bool weighted(const FitArrays& arrays, int m, double least, bool predicted, double x[7])
 {
+    const double* __restrict__ design = arrays.design;
     double normal[28], next[7];
     for (int i = 0; i < 28; ++i) normal[i] = 0.0;
     for (int i = 0; i < 7; ++i) next[i] = 0.0;
-    for (int n = 0; n < volumes; ++n) {
-        const double value = raised_signal(signals, n, voxels, m, least);
+    for (int n = 0; n < arrays.volumes; ++n) {
+        const double value = raised_signal(arrays, n, m, least);
         const double y = log(value);
         double weight = value;
         if (predicted) {
@@ -170,31 +181,30 @@ __device__ __forceinline__ bool weighted(
     return true;
 }
 
-// One thread a voxel; signals are stored (volume, voxel), so that neighboring threads read neighboring numbers.
-extern "C" __global__ void fit_rows(
-    const float* __restrict__ signals, const double* __restrict__ design, const double* __restrict__ solver, int voxels,
-    int volumes, int use_weights, int iterations, int start, int count, double* __restrict__ out,
-    unsigned char* __restrict__ raised)
+// One thread a voxel.
+extern "C" __global__ void fit_rows(FitArrays arrays, int start, int count)
 {
+    const float* __restrict__ signals = arrays.signals;
+    const double* __restrict__ solver = arrays.solver;
     const int t = blockIdx.x * blockDim.x + threadIdx.x;
     if (t >= count) return;
     const int m = start + t;
     double largest = 0.0;
-    for (int n = 0; n < volumes; ++n) {
-        const double value = signals[(size_t)n * voxels + m];
+    for (int n = 0; n < arrays.volumes; ++n) {
+        const double value = signals[(size_t)n * arrays.voxels + m];
         largest = largest >= value ? largest : value;
     }
     const double least = 1e-6 * largest;
     unsigned char low_signal = 0;
-    for (int n = 0; n < volumes; ++n) low_signal |= !(signals[(size_t)n * voxels + m] >= least);
-    raised[m] = low_signal;
+    for (int n = 0; n < arrays.volumes; ++n) low_signal |= !(signals[(size_t)n * arrays.voxels + m] >= least);
+    arrays.raised[m] = low_signal;
     double x[7] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
     for (int i = 0; i < 7; ++i)
-        for (int n = 0; n < volumes; ++n)
-            x[i] += solver[i * volumes + n] * log(raised_signal(signals, n, voxels, m, least));
-    if (use_weights && weighted(signals, design, voxels, volumes, m, least, false, x)) {
-        for (int i = 0; i < iterations; ++i)  // where a reweighting fails, the last good answer stays
-            if (!weighted(signals, design, voxels, volumes, m, least, true, x)) break;
+        for (int n = 0; n < arrays.volumes; ++n)
+            x[i] += solver[i * arrays.volumes + n] * log(raised_signal(arrays, n, m, least));
+    if (arrays.rounds > 0 && weighted(arrays, m, least, false, x)) {
+        for (int i = 1; i < arrays.rounds; ++i)  // where a weighted fit fails, the last good answer stays
+            if (!weighted(arrays, m, least, true, x)) break;
     }
-    for (int i = 0; i < 7; ++i) out[7 * (size_t)m + i] = x[i];
+    for (int i = 0; i < 7; ++i) arrays.out[7 * (size_t)m + i] = x[i];
 }

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.light.gui import LightPanel
-from napari_gpubio.light.gui.results import LayerResultBox
+from napari_gpubio.light.gui.result_boxes import LayerResultBox
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.napari_io import mirrored
 from napari_gpubio.light.layers.presets import preset as layered_preset

@@ -1,0 +1,1 @@
+"""Agreement of principal directions between neighboring voxels."""

@@ -1,0 +1,19 @@
+"""Sample data of the tracts engine as napari layers."""
+
+from napari_gpubio.core.napari_io import LayerData
+from napari_gpubio.tracts.napari_io import map_layer, scan_layer
+
+
+def brain_sample_layers() -> list[LayerData]:
+    """Return the brain phantom's diffusion scan (napari's sample-data contribution)."""
+    from napari_gpubio.tracts.phantom import load_brain_phantom
+
+    return [scan_layer(load_brain_phantom(), "brain phantom")]
+
+
+def ring_sample_layers() -> list[LayerData]:
+    """Return the FA and direction maps of an analytic ring-shaped bundle (napari's sample-data contribution)."""
+    from napari_gpubio.tracts.phantom import ring_field
+
+    field = ring_field()
+    return [map_layer(field, "FA", "ring", visible=False), map_layer(field, "DEC", "ring")]

@@ -1,0 +1,1 @@
+"""Tests of the dock widgets "Diffusion tensors" and "Fiber tracking"."""

@@ -1,0 +1,164 @@
+"""The list of named seeds and its undo. No Qt, no napari."""
+
+import subprocess
+import sys
+
+import pytest
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.gui.theme import REGIONS as COLORS
+from napari_gpubio.tracts.gui.bundles import BundleList
+
+A, B, C = (0.0, -5.0, 22.0), (-22.0, -18.0, 12.0), (1.0, 2.0, 3.0)
+
+
+def state(bundles):
+    return [(b.name, b.center_mm, b.color) for b in bundles], bundles.current_index
+
+
+def three():
+    bundles = BundleList(COLORS)
+    for center in (A, B, C):
+        bundles.add(center)
+    return bundles
+
+
+def test_an_empty_list():
+    bundles = BundleList(COLORS)
+    assert len(bundles) == 0
+    assert bundles.current is None
+    assert bundles.current_index == -1
+    assert not bundles.can_undo
+    for change in (bundles.undo, bundles.remove, lambda: bundles.move(A), lambda: bundles.rename("x")):
+        change()
+    bundles.choose(0)
+    assert state(bundles) == ([], -1)
+    assert not bundles.can_undo
+
+
+def test_added_bundles_are_current_numbered_and_of_different_colors():
+    bundles = three()
+    assert [b.name for b in bundles] == ["bundle 1", "bundle 2", "bundle 3"]
+    assert [b.center_mm for b in bundles] == [A, B, C]
+    assert [b.color for b in bundles] == list(COLORS[:3])
+    assert bundles.current.name == "bundle 3"
+    assert bundles.add(A, "callosum").name == "callosum"
+    assert bundles.add(A).name == "bundle 4"
+
+
+def test_a_number_and_a_color_that_became_free_do_not_clash():
+    bundles = three()
+    bundles.choose(0)
+    bundles.remove()
+    bundle = bundles.add(A)
+    assert bundle.name == "bundle 4"
+    assert bundle.color == COLORS[0]
+    assert len({b.name for b in bundles}) == len({b.color for b in bundles}) == 3
+
+
+def test_more_bundles_than_colors():
+    bundles = BundleList(COLORS)
+    for _ in range(2 * len(COLORS) + 1):
+        bundles.add(A)
+    assert {b.color for b in bundles} == set(COLORS)
+
+
+def test_only_the_current_bundle_moves():
+    bundles = three()
+    bundles.choose(1)
+    bundles.move((7.0, 8.0, 9.0))
+    assert [b.center_mm for b in bundles] == [A, (7.0, 8.0, 9.0), C]
+    assert bundles.current.name == "bundle 2"
+
+
+def test_choosing_a_place_that_is_not_there_changes_nothing():
+    bundles = three()
+    for index in (-1, 3, 99):
+        bundles.choose(index)
+        assert bundles.current.name == "bundle 3"
+
+
+def test_renaming():
+    bundles = three()
+    bundles.rename("  left CST ")
+    assert [b.name for b in bundles] == ["bundle 1", "bundle 2", "left CST"]
+    for bad in ("", "   ", "bundle 1", " bundle 2 "):
+        with pytest.raises(InvalidInput, match="cannot be the bundle's name"):
+            bundles.rename(bad)
+    assert bundles.current.name == "left CST"
+    bundles.rename("left CST")  # its own name is not taken
+
+
+@pytest.mark.parametrize(("index", "left", "current"), [(0, (B, C), B), (1, (A, C), C), (2, (A, B), B)])
+def test_removing(index, left, current):
+    bundles = three()
+    bundles.choose(index)
+    bundles.remove()
+    assert tuple(b.center_mm for b in bundles) == left
+    assert bundles.current.center_mm == current
+
+
+def test_removing_the_last_one():
+    bundles = BundleList(COLORS)
+    bundles.add(A)
+    bundles.remove()
+    assert bundles.current is None
+    assert len(bundles) == 0
+    assert bundles.add(B).name == "bundle 1"
+
+
+def test_every_change_can_be_undone_in_turn():
+    bundles = BundleList(COLORS)
+    changes = [
+        lambda: bundles.add(A),
+        lambda: bundles.add(B, "second"),
+        lambda: bundles.move(C),
+        lambda: bundles.rename("renamed"),
+        lambda: bundles.add(A),
+        bundles.remove,
+    ]
+    before = []
+    for change in changes:
+        before.append(state(bundles))
+        change()
+    for expected in reversed(before):
+        assert bundles.can_undo
+        bundles.undo()
+        assert state(bundles) == expected
+    assert not bundles.can_undo
+
+
+def test_undo_makes_the_changed_bundle_current_again():
+    bundles = three()
+    bundles.choose(0)
+    bundles.move(C)
+    bundles.choose(2)
+    bundles.undo()
+    assert bundles.current.name == "bundle 1"
+    assert bundles.current.center_mm == A
+
+
+def test_what_changes_nothing_is_nothing_to_undo():
+    bundles = BundleList(COLORS)
+    bundles.add(A)
+    bundles.move(A)
+    bundles.rename("bundle 1")
+    bundles.choose(0)
+    with pytest.raises(InvalidInput):
+        bundles.rename("")
+    bundles.undo()
+    assert len(bundles) == 0
+    assert not bundles.can_undo
+
+
+def test_it_knows_no_qt():
+    code = (
+        "import importlib.util, sys;"
+        "spec = importlib.util.spec_from_file_location('bundles', sys.argv[1]);"
+        "module = importlib.util.module_from_spec(spec);"
+        "sys.modules['bundles'] = module;"
+        "spec.loader.exec_module(module);"
+        "sys.exit(any(name in sys.modules for name in ('qtpy', 'napari', 'vispy')))"
+    )
+    path = sys.modules[BundleList.__module__].__file__
+    assert subprocess.run([sys.executable, "-c", code, path], check=False, timeout=60).returncode == 0

@@ -1,0 +1,99 @@
+"""The dock widget "Fiber tracking": Copy as Python."""
+
+import numpy as np
+from napari.utils._proxies import PublicOnlyProxy
+
+from napari_gpubio import tracts
+from napari_gpubio.core.space import apply_affine
+from napari_gpubio.tracts.gui import TensorPanel
+from napari_gpubio.tracts.napari_io import field_of
+from napari_gpubio.tracts.samples import brain_sample_layers, ring_sample_layers
+from tests.dock_widgets import MILLISECONDS, NOTHING_COPIED, moved, run_script, save_scripts_as, script_of
+from tests.tracts.gui.tracking_samples import (
+    CALLOSUM,
+    add_labels,
+    add_sample,
+    click,
+    fibers_layers,
+    rename_in_list,
+    seed_from,
+    settle,
+    tractogram,
+)
+
+
+def test_the_script_gives_the_same_fibers(viewer, empty, qtbot, tmp_path):
+    add_sample(viewer, brain_sample_layers)
+    click(viewer, CALLOSUM)
+    settle(qtbot, empty)
+    click(viewer, moved(CALLOSUM, 0.123456, -6.654321, 0.0))
+    settle(qtbot, empty)
+    rename_in_list(empty, "corpus callosum")
+    run_script(script_of(empty), tmp_path)
+    made = tracts.read_tractogram(tmp_path / "corpus callosum.trk")
+    shown = tractogram(fibers_layers(viewer)["corpus callosum"])
+    assert len(made) == len(shown) > 0
+    assert np.abs(made.lengths_mm() - shown.lengths_mm()).max() < 0.01
+
+
+def test_the_script_of_a_label_region_saves_the_region(viewer, panel, qtbot, tmp_path, monkeypatch):
+    viewer.layers.clear()
+    add_sample(viewer, brain_sample_layers)
+    layer, _ = add_labels(viewer, CALLOSUM)
+    panel.settings_form.widget("method").value = "eudx"
+    panel.directions_form.widget("kind").value = "principal"
+    seed_from(panel, layer)
+    panel.run_button.click()
+    settle(qtbot, panel)
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    seed_from(panel, layer)
+    text = script_of(panel)
+    assert (tmp_path / "region.nii.gz").is_file()
+    run_script(text, tmp_path)
+    made = tracts.read_tractogram(tmp_path / "region 1.trk")
+    assert len(made) == len(tractogram(fibers_layers(viewer)["region 1"])) > 0
+
+
+def test_the_script_of_tensors_fitted_in_a_painted_mask_runs_or_says_why_not(viewer, empty, qtbot, tmp_path):
+    add_sample(viewer, brain_sample_layers)
+    fitting = TensorPanel(PublicOnlyProxy(viewer))
+    qtbot.addWidget(fitting)
+    mask, _ = add_labels(viewer, moved(CALLOSUM, 20, -20, -10), size=15, name="painted")
+    fitting.mask_box.choose(mask)
+    with qtbot.waitSignal(fitting.run_finished, timeout=MILLISECONDS):
+        fitting.run()
+    fitting.teardown()
+    empty.source_box.choose(viewer.layers["brain phantom FA"])
+    click(viewer, CALLOSUM)
+    settle(qtbot, empty)
+    text = script_of(empty)
+    if text == NOTHING_COPIED:
+        assert "painted" in empty.message
+    else:
+        run_script(text, tmp_path)
+
+
+def test_a_bundle_name_that_is_no_file_name(viewer, empty, qtbot, tmp_path):
+    add_sample(viewer, brain_sample_layers)
+    empty.settings_form.widget("method").value = "eudx"
+    empty.directions_form.widget("kind").value = "principal"
+    click(viewer, CALLOSUM)
+    settle(qtbot, empty)
+    rename_in_list(empty, "left/right")
+    run_script(script_of(empty), tmp_path)
+    assert list(tmp_path.rglob("*.trk"))
+
+
+def test_tensors_that_come_from_no_file_are_a_sentence(viewer, empty, qtbot):
+    add_sample(viewer, ring_sample_layers)
+    empty.place_seed(tuple(ring_seed(viewer)))
+    settle(qtbot, empty)
+    assert script_of(empty) == NOTHING_COPIED
+    assert "do not come from a file" in empty.message
+
+
+def ring_seed(viewer):
+    """World position of the brightest voxel of the ring's FA."""
+    ring = next(f for layer in viewer.layers if (f := field_of(layer)) is not None)
+    fa = tracts.scalar_map(ring, "FA")
+    return apply_affine(ring.affine, np.unravel_index(fa.argmax(), fa.shape))

@@ -1,0 +1,135 @@
+"""The dock widget "Diffusion tensors": what can go wrong, and opening files."""
+
+import dataclasses
+import shutil
+
+import numpy as np
+import pytest
+
+from napari_gpubio import tracts
+from napari_gpubio.core.files import sample_path
+from napari_gpubio.tracts.gui import tensor_panel as module
+from napari_gpubio.tracts.napari_io import field_of, scan_of
+from tests.dock_widgets import MILLISECONDS, NOTHING_COPIED, script_of
+from tests.tracts.gui.tensor_samples import add_scan, fit, layer_named, names, phantom_field, saved, sticks
+
+# ------------------------------------------------------------------------------------------------ what can go wrong
+
+
+def test_without_a_scan_run_and_copy_say_so(proxy, fit_panel):
+    fit_panel.run_button.click()
+    assert "no diffusion scan" in fit_panel.message
+    assert not fit_panel.running
+    fit_panel.clear_message()
+    assert script_of(fit_panel) == NOTHING_COPIED
+    assert "no diffusion scan" in fit_panel.message
+
+
+def test_a_wrong_gradient_table_is_warned_of(proxy, fit_panel, qtbot):
+    add_scan(proxy, sticks(), "right")
+    fit(qtbot, fit_panel)
+    assert "fits the fibers" in fit_panel.check_label.text()
+    plain = fit_panel.check_label.styleSheet()
+    add_scan(proxy, sticks(flip=True), "flipped")
+    fit_panel.scan_box.choose(layer_named(proxy, "flipped"))
+    fit(qtbot, fit_panel)
+    assert "The gradient table looks wrong: x (left-right) is flipped" in fit_panel.check_label.text()
+    assert fit_panel.check_label.styleSheet() != plain
+    fit_panel.scan_box.choose(layer_named(proxy, "right"))
+    fit(qtbot, fit_panel)
+    assert fit_panel.check_label.styleSheet() == plain
+
+
+def test_stop_does_not_pass_a_part_off_as_the_whole(proxy, fit_panel, qtbot, monkeypatch):
+    stop_in_the_middle(monkeypatch, fit_panel)
+    add_scan(proxy, tracts.load_brain_phantom())
+    with qtbot.waitSignal(fit_panel.run_finished, timeout=MILLISECONDS):
+        fit_panel.run_button.click()
+    maps = [field_of(layer) for layer in proxy.layers if field_of(layer) is not None]
+    assert all(field.mask.sum() < phantom_field().mask.sum() for field in maps)
+    assert "stopped" in fit_panel.message.lower()
+
+
+def stop_in_the_middle(monkeypatch, fit_panel):
+    """Let the fit be stopped after its first chunk of voxels."""
+    real = module.fit_steps
+
+    def steps(*args, **keywords):
+        inner = real(*args, **keywords)
+        step = next(inner)
+        yield step
+        keywords["stop"].set()
+        return (yield from inner)
+
+    monkeypatch.setattr(module, "fit_steps", steps)
+
+
+@pytest.mark.display
+def test_removing_the_scan_during_a_run_does_no_harm(proxy, fit_panel, qtbot, held_fit, errors):
+    layer = add_scan(proxy, sticks())
+    fit_panel.run_button.click()
+    proxy.layers.remove(layer.name)
+    with qtbot.waitSignal(fit_panel.run_finished, timeout=2000, raising=False) as said:
+        held_fit.go.set()
+    assert not errors()
+    assert said.signal_triggered
+    assert not fit_panel.running
+    assert fit_panel.run_button.text() == "Fit"
+
+
+def test_choosing_another_scan_during_a_run_hides_the_one_that_was_fitted(proxy, fit_panel, qtbot, held_fit):
+    fitted = add_scan(proxy, sticks(), "fitted")
+    other = add_scan(proxy, dataclasses.replace(sticks()), "other")
+    fit_panel.scan_box.choose(fitted)
+    fit_panel.run_button.click()
+    fit_panel.scan_box.choose(other)
+    with qtbot.waitSignal(fit_panel.run_finished, timeout=MILLISECONDS):
+        held_fit.go.set()
+    assert names(proxy)[-2:] == ["fitted FA", "fitted DEC"]
+    assert (fitted.visible, other.visible) == (False, True)
+
+
+def test_a_fit_of_another_scan_does_not_leave_the_old_note(proxy, fit_panel, qtbot, tmp_path):
+    add_scan(proxy, tracts.load_brain_phantom(), "with notes")
+    fit(qtbot, fit_panel)
+    assert fit_panel.message
+    clean = add_scan(proxy, sticks(), "clean")
+    fit_panel.scan_box.choose(clean)
+    assert "gradient table: dwi.bval" not in fit_panel.message
+
+
+# ---------------------------------------------------------------------------------------------------------- opening
+
+
+def test_opening_a_scan_and_what_goes_wrong(proxy, fit_panel, tmp_path):
+    path = saved(sticks(), tmp_path)
+    fit_panel.open_scan(str(path))
+    scan = scan_of(fit_panel.scan_box.layer)
+    assert scan.path == path
+    assert np.allclose(scan.directions, sticks().directions, atol=1e-6)
+    shutil.move(tmp_path / "dwi.bvec", tmp_path / "elsewhere.txt")
+    fit_panel.open_scan(str(path))
+    assert "bvec" in fit_panel.message
+    assert len(proxy.layers) == 1
+    (tmp_path / "dwi.bvec").write_text("1 2 three")
+    fit_panel.open_scan(str(path))
+    assert "dwi.bvec" in fit_panel.message
+    assert len(proxy.layers) == 1
+    path.write_bytes(b"this is no image")
+    fit_panel.open_scan(str(path))
+    assert "dwi.nii.gz" in fit_panel.message
+    assert len(proxy.layers) == 1
+
+
+def test_opening_tensors(proxy, fit_panel, tmp_path):
+    path = tmp_path / "tensors.nii.gz"
+    tracts.write_tensors(path, phantom_field())
+    fit_panel.open_tensors(str(path))
+    assert names(proxy) == ["tensors FA", "tensors DEC"]
+    field = field_of(proxy.layers[0])
+    assert np.allclose(field.tensors[field.mask], phantom_field().tensors[field.mask], atol=1e-9)
+    fit_panel.open_tensors(str(tmp_path / "missing.nii.gz"))
+    assert "missing.nii.gz" in fit_panel.message
+    fit_panel.open_tensors(str(sample_path("brain_phantom") / "dwi.nii.gz"))
+    assert fit_panel.message
+    assert len(proxy.layers) == 2
