@@ -68,7 +68,8 @@ def fill_distances(start: int, stop: int, segments: Array, x: Array, y: Array, o
                 dx, dy = segments[n, 2] - ax, segments[n, 3] - ay
                 square = dx * dx + dy * dy
                 along = ((x[i] - ax) * dx + (y[j] - ay) * dy) / square if square > 0 else 0.0
-                along = 0.0 if along < 0.0 else (1.0 if along > 1.0 else along)
+                along = along if along > 0.0 else 0.0
+                along = along if along < 1.0 else 1.0
                 rest_x, rest_y = ax + along * dx - x[i], ay + along * dy - y[j]
                 distance = rest_x * rest_x + rest_y * rest_y
                 nearest = distance if distance < nearest else nearest
