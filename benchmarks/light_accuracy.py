@@ -24,7 +24,7 @@ from light.plan import Plan
 
 from napari_gpubio.core.device import choose_device
 
-PARTS = ("checks", "skin", "spread", "scaling", "ledger", "head")
+PARTS = ("checks", "skin", "spread", "scaling", "energy", "head")
 GPU_TIMES = 200  # as many photons as on a CPU
 
 
@@ -38,7 +38,7 @@ class Amounts:
     skin: int
     spread: dict[str, int]
     scaling: tuple[int, ...]
-    ledger: int
+    energy: int
     head: int
 
 
@@ -54,7 +54,7 @@ def amounts(arguments: argparse.Namespace, *, is_gpu: bool) -> Amounts:
         skin=int(300_000 * more),
         spread={"cube60b": int(40_000 * more), "B1": int(10_000 * more)},
         scaling=tuple(10**power for power in range(top - (4 if is_gpu else 3), top + 1)),
-        ledger=int(20_000 * more),
+        energy=int(20_000 * more),
         head=arguments.head_photons or int((100_000_000 if is_gpu else 500_000) / less),
     )
 
@@ -122,11 +122,11 @@ def run_scaling(report: Report, plan: Plan, told: Amounts) -> None:
     report.add("scaling", "Error by the number of photons", {"rows": found, "exponent": exponent}, sentence, "", *lines)
 
 
-def run_ledger(report: Report, plan: Plan, told: Amounts) -> None:
-    found = list(estimates.ledger_rows(plan, told.ledger))
-    sentence = f"{told.ledger:,} photons each, fractions of what was launched."
-    lines = table(estimates.LEDGER_COLUMNS, [estimates.ledger_line(r) for r in found])
-    report.add("ledger", "Where the energy goes", found, sentence, "", *lines)
+def run_energy(report: Report, plan: Plan, told: Amounts) -> None:
+    found = list(estimates.energy_rows(plan, told.energy))
+    sentence = f"{told.energy:,} photons each, fractions of what was launched."
+    lines = table(estimates.ENERGY_COLUMNS, [estimates.energy_line(r) for r in found])
+    report.add("energy", "Where the energy goes", found, sentence, "", *lines)
 
 
 def run_head(report: Report, plan: Plan, told: Amounts, path: Path, volume: Path | None) -> None:
@@ -191,7 +191,7 @@ def main() -> None:
     report = Report(header(arguments.quick) | {"device": plan.device.describe()})
     path = result_path(arguments.json, "light_accuracy", report.everything["date"], plan.device)
     works = {
-        "checks": run_checks, "skin": run_skin, "spread": run_spread, "scaling": run_scaling, "ledger": run_ledger,
+        "checks": run_checks, "skin": run_skin, "spread": run_spread, "scaling": run_scaling, "energy": run_energy,
         "head": lambda *three: run_head(*three, path, arguments.head_volume),
     }  # fmt: skip
     for part in arguments.parts:

@@ -90,18 +90,18 @@ def measure(viewer: napari.Viewer, options: argparse.Namespace) -> dict[str, Any
     viewer.window.add_dock_widget(panel, name="Laser speckle")
     choose_camera(panel, size, options.rate, options.device)
     layers, box = panel.layers, panel.course_box
-    layers.show = watch.around("layer", layers.show)
+    layers.show_map = watch.around("layer", layers.show_map)
     panel.live_box.readout.show_status = watch.around("told", panel.live_box.readout.show_status)
-    box.plot.show_course = watch.around("plot", box.plot.show_course)
-    panel.controller.shown.disconnect()
-    panel.controller.shown.connect(watch.around("update", panel.live.show_map))
+    box.plot.draw = watch.around("plot", box.plot.draw)
+    panel.runner.map_ready.disconnect()
+    panel.runner.map_ready.connect(watch.around("update", panel.controller.show_map))
     panel.live_box.start_button.click()
     wait_until(lambda: len(watch.calls["layer"]) >= 10, "live map")
     draw_regions(panel, size, options.regions)
-    wait_until(lambda: len(panel.controller.course) >= 10, "time course")
+    wait_until(lambda: len(panel.runner.course) >= 10, "time course")
     watch.forget()
     wait_until(lambda: len(watch.calls["layer"]) >= options.frames, "live map")
-    status = panel.controller.loop.status()
+    status = panel.runner.loop.status()
     told = {name: round(getattr(status, name), 1) for name in ("camera_hz", "processed_hz", "drawn_hz", "latency_ms")}
     canvas = viewer.window._qt_viewer.canvas.native
     figures = {
@@ -110,7 +110,7 @@ def measure(viewer: napari.Viewer, options: argparse.Namespace) -> dict[str, Any
         "pieces": {name: spread(calls) for name, calls in watch.calls.items()},
     }  # fmt: skip
     panel.live_box.start_button.click()
-    wait_until(lambda: not panel.controller.is_live, "end of the live maps")
+    wait_until(lambda: not panel.runner.is_live, "end of the live maps")
     panel.teardown()
     return figures
 

@@ -14,10 +14,8 @@ from functools import partial
 
 from common import ends_after
 from jobs import Benchmark, Job, rows_of_jobs, speed_parser
-from speckle import peers
-from speckle.bandwidth_rows import bandwidth
-from speckle.camera_rows import camera, stacks
-from speckle.cpu_rows import beside, windows
+from speckle.cpu_rows import beside, versions, windows
+from speckle.gpu_rows import bandwidth, camera, stacks
 from speckle.plan import Plan
 from speckle.report import REPORT
 
@@ -38,7 +36,7 @@ BENCHMARK = Benchmark(
 def main() -> None:
     arguments = speed_parser(__doc__, PARTS, quick="fewer repeats").parse_args()
     plan = Plan(choose_device(arguments.device), arguments.quick, ends=ends_after(arguments.minutes))
-    BENCHMARK.run(arguments.rows, plan, BENCHMARK.path(arguments.json, plan.device), peers=peers.versions())
+    BENCHMARK.run(arguments.rows, plan, BENCHMARK.path(arguments.json, plan.device), peers=versions())
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from dose.resident import Resident
 from dose.speed_rows import repeats, sample_row
 from napari_gpubio.core.device import Device
 from napari_gpubio.dose.settings import DvhSettings
-from napari_gpubio.dose.structures.points import PointStructure
+from napari_gpubio.dose.structures.labels import PointStructure
 
 BASE = f"e near-degenerate, {PATENT_COPIES} copies"
 ENGINE = "one pass by the engine (its own bins, sums and extremes)"

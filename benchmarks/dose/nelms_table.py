@@ -9,8 +9,7 @@ from common import Array, Row, line, table
 
 from dose.peers import Answers, ask_dicompyler, missing
 from napari_gpubio.core.device import Device
-from napari_gpubio.dose.metrics.dvh import Dvh
-from napari_gpubio.dose.phantom.nelms import (
+from napari_gpubio.dose.closed_forms import (
     CASES,
     Case,
     nelms_curve_errors_percent,
@@ -19,6 +18,7 @@ from napari_gpubio.dose.phantom.nelms import (
     nelms_structure,
     nelms_truth,
 )
+from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.run import dvh
 
 PARAMETERS = ("volume_cc", "Dmean", "D99", "D95", "D5", "D1", "D0.03cc")

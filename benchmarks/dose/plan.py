@@ -6,11 +6,11 @@ import numpy as np
 from common import Array
 from light import plan
 
-from napari_gpubio.dose.kernels.histogram.chords import find_chords
 from napari_gpubio.dose.kernels.histogram.problem import Problem
+from napari_gpubio.dose.kernels.histogram.slices import find_segments
 from napari_gpubio.dose.kernels.histogram.work import ContourWork
 from napari_gpubio.dose.model import Dose
-from napari_gpubio.dose.phantom.treatment import treatment_dose, treatment_structures
+from napari_gpubio.dose.samples import treatment_dose, treatment_structures
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures
 
@@ -25,7 +25,7 @@ TARGETS = {  # seconds
     ("cpu", "painting"): 50e-3,
     ("cuda", "painting"): 50e-3,
 }
-PATENT_SPACING_MM = 2.83  # of our samples in slabs of 3 mm (two sheets each): as many as 2 x 2 mm in every contour
+PATENT_SPACING_MM = 2.83  # of our samples in slabs of 3 mm (two slices each): as many as 2 x 2 mm in every contour
 BIG_SHAPE, ORGANS = (512, 512, 400), 30
 SMALL_BIG_SHAPE = (128, 128, 100)  # of a quick run
 
@@ -58,10 +58,10 @@ def samples_of(problem: Problem) -> int:
     total = 0
     for work in problem.works:
         if isinstance(work, ContourWork):
-            chords = find_chords(work.sheets)
-            of_row = work.sheets.table["spacing"][work.owner]
-            spacing = np.repeat(of_row, np.diff(chords.starts) // 2)
-            lengths = chords.x[1::2] - chords.x[0::2]
+            segments = find_segments(work.slices)
+            of_row = work.slices.table["spacing"][work.owner]
+            spacing = np.repeat(of_row, np.diff(segments.starts) // 2)
+            lengths = segments.x[1::2] - segments.x[0::2]
             total += int(np.maximum(np.ceil(lengths / spacing), 1).sum())
     return total
 

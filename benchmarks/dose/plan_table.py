@@ -8,10 +8,9 @@ from common import ROOT, line, table
 
 from dose.peers import ask_dicompyler
 from napari_gpubio.core.device import Device
-from napari_gpubio.dose.io.dvh_sequence import read_dvh_sequence
-from napari_gpubio.dose.io.rtdose import read_rtdose
-from napari_gpubio.dose.io.rtstruct import read_rtstruct
-from napari_gpubio.dose.metrics.dvh import Dvh
+from napari_gpubio.dose.io.dicom_rt import read_rtdose, read_rtstruct
+from napari_gpubio.dose.io.dvh_files import read_dvh_sequence
+from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.run import dvh
 
 FOLDER = ROOT.parent / "shared" / "data" / "dose" / "dicompyler_example"

@@ -7,7 +7,7 @@ from common import Timing, timed_on
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.dose.kernels.histogram.problem import Problem, make_problem
-from napari_gpubio.dose.metrics.assemble import make_dvhs
+from napari_gpubio.dose.kernels.histogram.tally import make_dvhs
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.run import make_runs
 from napari_gpubio.dose.settings import DvhSettings

@@ -29,7 +29,7 @@ SCALING_COLUMNS = (
     "voxel under the beam (1/mm²)",
     "z to the last",
 )
-LEDGER_COLUMNS = (
+ENERGY_COLUMNS = (
     "case", "roulette below", "specular", "missed", "absorbed", "escaped", "truncated", "roulette", "z of roulette",
     "sum - 1", "smallest voxel",
 )  # fmt: skip
@@ -163,8 +163,8 @@ def scaling_line(r: Row) -> str:
     )  # fmt: skip
 
 
-# -------------------------------------------------------------------------------------------------------------- ledger
-def ledger_rows(plan: Plan, photons: int) -> Iterator[Row]:
+# -------------------------------------------------------------------------------------------------------------- energy
+def energy_rows(plan: Plan, photons: int) -> Iterator[Row]:
     """Where the energy goes, in every benchmark, and in B1 at higher thresholds of the roulette."""
     jobs = [(name, ROULETTE) for name in BENCHMARKS if name not in ("diffusion60", "head")]
     for name, threshold in [*jobs, *(("B1", threshold) for threshold in THRESHOLDS[1:])]:
@@ -183,10 +183,10 @@ def ledger_rows(plan: Plan, photons: int) -> Iterator[Row]:
         }  # fmt: skip
 
 
-def ledger_line(r: Row) -> str:
+def energy_line(r: Row) -> str:
     """One line of the table."""
     if "failed" in r:
-        return line(r["case"], f"{r['threshold']:g}", f"**{r['failed']}**", *[""] * (len(LEDGER_COLUMNS) - 3))
+        return line(r["case"], f"{r['threshold']:g}", f"**{r['failed']}**", *[""] * (len(ENERGY_COLUMNS) - 3))
     parts = [f"{value:.6f}" if value else "0" for value, _ in list(r["parts"].values())[:-1]]
     value, error = r["parts"]["roulette"]
     told, z = (f"{value:+.1e} ± {error:.1e}", f"{value / error:+.1f}") if error > 0 else ("0", "")

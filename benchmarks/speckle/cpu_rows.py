@@ -1,18 +1,72 @@
-"""Rows a and b: one frame of the seed on a CPU beside others; windows and modes on any device."""
+"""Rows a and b: one frame on the CPU compared with SciPy and OpenCV; windows and modes on any device."""
 
+import importlib.metadata
+import importlib.util
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
-from common import Row, skipped, thread_counts, threads_told, timed
+from common import Array, Row, skipped, thread_counts, threads_told, timed
 from jobs import Job
+from scipy.ndimage import uniform_filter
 
 from napari_gpubio.core.device import CPU
 from napari_gpubio.speckle.settings import ContrastSettings
-from speckle import peers
-from speckle.plan import CORE_TARGET_NS, SEED_SHAPE, Plan, frames_of, recipe_of
-from speckle.rows import pixel_row, timed_resident
+from speckle.plan import CORE_TARGET_NS, SEED_SHAPE, Plan, frames_of, pixel_row, recipe_of, timed_resident
+
+PACKAGES = {"scipy": "scipy", "cv2": "opencv-python-headless"}
+
+
+def versions() -> dict[str, str]:
+    """Versions of the peers that are installed."""
+    found = {}
+    for module, package in PACKAGES.items():
+        if importlib.util.find_spec(module) is not None:
+            for name in (package, "opencv-python", module):
+                try:
+                    found[module] = importlib.metadata.version(name)
+                    break
+                except importlib.metadata.PackageNotFoundError:
+                    continue
+    return found
+
+
+def missing(module: str) -> str | None:
+    """Why a peer cannot take part, or None."""
+    return None if importlib.util.find_spec(module) is not None else f"pip install {PACKAGES[module]}"
+
+
+def _indices(mean: Array, squares: Array, window: int, exposure_s: float) -> tuple[Array, Array]:
+    """K and SFI of local means of I and I²."""
+    n = window**2
+    k2 = (squares - mean * mean) * mean.dtype.type(n / (n - 1)) / (mean * mean)
+    return np.sqrt(k2), mean.dtype.type(0.5 / exposure_s) / k2
+
+
+def scipy_contrast(kind: type) -> Callable[[Array], tuple[Array, Array]]:
+    """Make the contrast of `scipy.ndimage.uniform_filter` in a precision, 5 x 5."""
+
+    def work(frame: Array) -> tuple[Array, Array]:
+        values = frame.astype(kind)
+        return _indices(uniform_filter(values, 5), uniform_filter(values * values, 5), 5, 0.01)
+
+    return work
+
+
+def opencv_contrast(kind: type) -> Callable[[Array], tuple[Array, Array]]:
+    """Make the contrast of OpenCV's box filters in a precision, 5 x 5, on as many threads as it likes."""
+    import cv2
+
+    depth = cv2.CV_64F if kind is np.float64 else cv2.CV_32F
+
+    def work(frame: Array) -> tuple[Array, Array]:
+        mean = cv2.boxFilter(frame, depth, (5, 5), borderType=cv2.BORDER_REFLECT)
+        squares = cv2.sqrBoxFilter(frame, depth, (5, 5), borderType=cv2.BORDER_REFLECT)
+        return _indices(mean, squares, 5, 0.01)
+
+    return work
+
 
 _PIXELS = SEED_SHAPE[0] * SEED_SHAPE[1]
 OURS, MASKED = "a ours, 1 thread", "a ours, 1 thread, with mask"
@@ -33,8 +87,8 @@ def beside(plan: Plan) -> Iterator[Job]:
         yield Job(f"a ours, {threads_told(threads)}", partial(_ours, threads, {}, plan))
     yield Job(MASKED, partial(_ours, 1, {"mask": True}, plan))
     theirs: dict[str, tuple[str, Callable[[type], Any]]] = {
-        "SciPy uniform_filter": ("scipy", peers.scipy_contrast),
-        "OpenCV boxFilter": ("cv2", peers.opencv_contrast),
+        "SciPy uniform_filter": ("scipy", scipy_contrast),
+        "OpenCV boxFilter": ("cv2", opencv_contrast),
     }
     for told, (module, make) in theirs.items():
         for kind in (np.float64, np.float32):
@@ -49,7 +103,7 @@ def _ours(threads: int, options: dict[str, Any], plan: Plan, name: str) -> Row:
 
 
 def _peer(module: str, make: Callable[[type], Any], kind: type, plan: Plan, name: str) -> Row:
-    if (why := peers.missing(module)) is not None:
+    if (why := missing(module)) is not None:
         return skipped(name, why)
     work, frame = make(kind), frames_of(1)[0]
     return pixel_row(name, CPU, timed(lambda: work(frame), plan.repeats), _PIXELS, compared_with=OURS)

@@ -2,7 +2,7 @@
 
 The filter measures noise by the least mean squared difference between residual patches (image minus local mean) of a
 voxel and its candidates (Manjon et al. 2010). In white noise of variance 1 that is 0.84 for patch radius 1 and 1.37 for
-radius 2 with search radius 3, and another number for other windows; `calibrate` knows it. Where pre-selection leaves
+radius 2 with search radius 3, and another number for other windows; `calibrate` returns it. Where pre-selection leaves
 few candidates the least of them is larger: at a signal / noise of 4 the seed's rule makes the measured variance up to
 10 % too large. For magnitudes with less than that, choose no pre-selection, or give the noise.
 """

@@ -83,7 +83,7 @@ def add_verb(verbs: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what the arguments say."""
+    """Run the command."""
     _check_outputs(options)
     options.mode = _mode(options)
     image = read_image(options.input)
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
     for note in result.notes:
         print(note, file=sys.stderr)
     if isinstance(result, FluenceResult) and np.isfinite(result.snr_gain_db):
-        most = "at most " if inputs.second is None else ""  # one buffer does not tell all of the noise that is left
+        most = "at most " if inputs.second is None else ""  # part of the noise that is left stays hidden in one buffer
         gain = f"{result.snr_gain_db:.1f} dB, as with {result.photon_multiplier:.2g} x the photons"
         print(f"gain of signal / noise: {most}{gain}", file=sys.stderr)
     _write(image, inputs, result, options)
@@ -123,7 +123,7 @@ def _volumes(image: NiftiImage, options: argparse.Namespace) -> slice:
 
 
 def _mode(options: argparse.Namespace) -> str:
-    """How it is denoised; InvalidInput if something was given that only the other mode has."""
+    """Choose the mode; InvalidInput if an option belongs only to the other one."""
     inputs = [name for name in _INPUTS if getattr(options, name) is not None]
     mode: str = options.mode or (FLUENCE if inputs else ANLM)
     strange = inputs if mode == ANLM else []
@@ -141,7 +141,7 @@ def _mode(options: argparse.Namespace) -> str:
 
 
 class _Inputs(NamedTuple):
-    """What is denoised, in linear values; ``second`` and ``labels`` in the mode fluence, where they were given."""
+    """Linear values to denoise; ``second`` and ``labels`` in the mode fluence, where they were given."""
 
     values: Array
     mask: npt.NDArray[np.bool_] | None
@@ -151,7 +151,7 @@ class _Inputs(NamedTuple):
 
     @property
     def whole(self) -> Array:
-        """What the result is to be compared with."""
+        """Values that the result is compared with."""
         if self.second is None:
             return self.values
         # integers may overflow

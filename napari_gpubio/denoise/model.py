@@ -25,9 +25,9 @@ class DenoiseResult:
         Local standard deviation of the noise, same shape and unit; 0 where nothing was found to compare with. As
         given, where a noise map was given.
     parameters
-        How it was made; only what JSON can hold.
+        Provenance; only what JSON can hold.
     notes
-        What was changed on the way, in sentences for the user.
+        Changes made to the input, in sentences for the user.
     complete
         False if the run was stopped before its end; voxels that were not reached are then as they were.
     """
@@ -46,7 +46,7 @@ class DenoiseResult:
 
 
 def provenance(settings: Any, voxel_size_mm: Sequence[float], device: Device, clock: RunClock) -> dict[str, Any]:
-    """How a result was made, as JSON can hold it: software, settings, grid, device, seconds without compilation."""
+    """Provenance of a result as JSON can hold it: software, settings, grid, device, seconds without compilation."""
     return {
         "software": f"napari-gpubio {__version__}",
         "denoising": dataclasses.asdict(settings),

@@ -5,16 +5,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from napari_gpubio.core.checks import Check, Finding, Speed
+from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.dose import theory
-from napari_gpubio.dose.metrics.dvh import Dvh
+from napari_gpubio.dose import closed_forms, samples
+from napari_gpubio.dose.live import LiveDvh
+from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.model import Dose
-from napari_gpubio.dose.phantom import light, nelms, treatment
-from napari_gpubio.dose.phantom.shapes import ellipse, grid_affine, in_planes
 from napari_gpubio.dose.resident import ResidentDvh
 from napari_gpubio.dose.run import dvh
+from napari_gpubio.dose.samples import ellipse, grid_affine, in_planes
 from napari_gpubio.dose.settings import DvhSettings
+from napari_gpubio.dose.structures.contours import ContourStructure
+from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
+from napari_gpubio.dose.structures.raster import dose_at_voxels, label_structures
 
 _MOST_OFF = 12  # of 195; commercial systems: 53 and 18 (Nelms et al. 2015, tables I and II)
 _DIRECTION = np.array([0.3, -0.5, 0.81]) / np.linalg.norm([0.3, -0.5, 0.81])
@@ -22,10 +25,11 @@ _DIRECTION = np.array([0.3, -0.5, 0.81]) / np.linalg.norm([0.3, -0.5, 0.81])
 
 def _nelms(device: Device) -> list[Finding]:
     errors = []
-    for case in nelms.CASES:
+    for case in closed_forms.CASES:
         solid, gradient, spacing = case
-        found = dvh(nelms.nelms_dose(gradient, spacing), nelms.nelms_structure(solid, spacing), device=device)
-        errors += list(nelms.nelms_errors_percent(case, found[solid]).values())
+        dose, structure = closed_forms.nelms_dose(gradient, spacing), closed_forms.nelms_structure(solid, spacing)
+        found = dvh(dose, structure, device=device)
+        errors += list(closed_forms.nelms_errors_percent(case, found[solid]).values())
     off = float(np.count_nonzero(np.abs(errors) > 3))
     return [_finding(f"of {len(errors)} parameters more than 3 % off", 0.0, off, _MOST_OFF)]
 
@@ -41,7 +45,7 @@ def _ring_of_discs(device: Device) -> list[Finding]:
     found = dvh(dose, ring, device=device)["ring"]
     levels = np.linspace(10, 70, 3001)
     above = sum(
-        sign * theory.disc(levels - 40, radius, low - 1.5, low + 1.5, _DIRECTION.tolist())
+        sign * closed_forms.disc(levels - 40, radius, low - 1.5, low + 1.5, _DIRECTION.tolist())
         for low in planes
         for radius, sign in ((20.0, 1), (12.0, -1))
     )
@@ -58,10 +62,10 @@ def _doses(found: Dvh, levels: np.ndarray, above: np.ndarray, percent: float) ->
 
 def _light(device: Device) -> list[Finding]:
     settings = DvhSettings(bin_scale="logarithmic")
-    found = dvh(light.light_dose(), light.light_structures(), settings, device=device)["target"]
+    found = dvh(samples.light_dose(), samples.light_structures(), settings, device=device)["target"]
     findings = []
     for level in (0.15, 0.3, 1.0, 3.0):
-        volume = theory.ball_around_source(level, light.INNER_MM, light.STRENGTH, light.MU_EFF_PER_MM)
+        volume = closed_forms.ball_around_source(level, samples.INNER_MM, samples.STRENGTH, samples.MU_EFF_PER_MM)
         true = float(volume) / 1000
         findings.append(_finding(f"V{level:g}J/cm2 (cc)", true, float(found.volume_at(level)), 0.015 * true))
     return findings
@@ -73,7 +77,7 @@ def _finding(quantity: str, reference: float, result: float, tolerance: float) -
 
 def _backends(device: Device) -> list[Finding]:
     """Bits of the curves on a device and on the CPU, for a near-degenerate dose and for a rough one."""
-    dose, structures = treatment.treatment_dose(), treatment.treatment_structures()
+    dose, structures = samples.treatment_dose(), samples.treatment_structures()
     rough = np.random.default_rng(0).random(dose.values.shape, np.float32)
     findings = []
     for kind, values in (("near-degenerate", dose.values), ("rough", rough)):
@@ -88,7 +92,7 @@ def _is_same(a: Dvh, b: Dvh) -> bool:
 
 
 def _treatment(device: Device) -> Callable[[], float]:
-    dose, structures = treatment.treatment_dose(), treatment.treatment_structures()[:4]
+    dose, structures = samples.treatment_dose(), samples.treatment_structures()[:4]
 
     def work() -> float:
         dvh(dose, structures, device=device)
@@ -98,12 +102,57 @@ def _treatment(device: Device) -> Callable[[], float]:
 
 
 def _new_doses(device: Device) -> Callable[[], float]:
-    dose, structures = treatment.treatment_dose(), treatment.treatment_structures()[:4]
+    dose, structures = samples.treatment_dose(), samples.treatment_structures()[:4]
     resident = ResidentDvh(dose, structures, device=device)
 
     def work() -> float:
         resident.set_dose(dose)
         return float(len(resident.dvhs()))
+
+    return work
+
+
+def _tiny_dose() -> Dose:
+    return Dose(values=np.ones((8, 8, 8), np.float32), affine=np.eye(4), unit="Gy")
+
+
+def _tiny_labels() -> LabelStructures:
+    return LabelStructures(labels=np.ones((8, 8, 8), np.uint8), affine=np.eye(4))
+
+
+def _tiny_contours() -> ContourStructure:
+    return samples.in_planes("organ", [(z, samples.ellipse(2.0, 2.0, 8, (4.0, 4.0))) for z in (3.0, 4.0)])
+
+
+def _paint() -> None:
+    with LiveDvh(_tiny_dose(), _tiny_labels(), device=CPU) as live:
+        live.paint((2, 2, 2), np.zeros((1, 1, 1), np.uint8))
+        live.dvhs()
+
+
+def _show_in_image() -> None:
+    dose, labels = _tiny_dose(), _tiny_labels()
+    label_structures([_tiny_contours()], dose.affine, (8, 8, 8))
+    dose_at_voxels(dose, labels.labels, labels.affine, [False, True], np.empty((8, 8, 8), np.float32))
+
+
+def _points_and_shapes() -> None:
+    points = PointStructure(name="points", points=np.ones((2, 3)), volume_cc=1.0)
+    dvh(_tiny_dose(), [points, _tiny_contours()], DvhSettings(interpolation="shape"), device=CPU)
+
+
+def _strokes(device: Device) -> Callable[[], float]:
+    dose, shape = samples.treatment_dose(), (116, 60, 84)
+    labels = np.zeros(shape, np.uint8)
+    labels[20:90, 10:50, 10:70] = 1
+    live = LiveDvh(dose, LabelStructures(labels=labels, affine=dose.affine, structures={1: "organ"}), device=device)
+    strokes = 20
+
+    def work() -> float:
+        for n in range(strokes):
+            live.paint((30 + n, 20, 40), np.full((1, 12, 12), n % 2, np.uint8))
+            live.dvhs()
+        return float(strokes)
 
     return work
 
@@ -121,4 +170,11 @@ CHECKS = (
 SPEEDS = (
     Speed(name="262 contours of four organs, dose of 116 x 60 x 84", unit="structures", prepare=_treatment),
     Speed(name="the same, laid out before: a new dose", unit="structures", prepare=_new_doses),
+    Speed(name="strokes of 12 x 12 voxels, each with its histogram", unit="strokes", prepare=_strokes),
+)
+WARMUPS = (
+    WarmUp(name="histograms of labels", run=_paint, functions=22),
+    WarmUp(name="histograms of contours", run=lambda: dvh(_tiny_dose(), _tiny_contours(), device=CPU), functions=12),
+    WarmUp(name="doses and contours in the image", run=_show_in_image, functions=2),
+    WarmUp(name="points, and contours that change shape between planes", run=_points_and_shapes, functions=2),
 )

@@ -1,4 +1,4 @@
-"""The command-line verb ``napari-gpubio dose``: from a dose and structures to histograms, metrics and verdicts."""
+"""The command-line verb ``napari-gpubio dose``: histograms, metrics and constraints from files."""
 
 import argparse
 import dataclasses
@@ -14,22 +14,17 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES
 from napari_gpubio.dose.io import nifti
-from napari_gpubio.dose.io.dvh_sequence import write_dvh_sequence
-from napari_gpubio.dose.io.rtdose import read_rtdose
-from napari_gpubio.dose.io.rtplan import read_rtplan
-from napari_gpubio.dose.io.rtstruct import read_rtstruct
-from napari_gpubio.dose.io.table import write_curves_csv, write_json, write_metrics_csv
-from napari_gpubio.dose.metrics.answer import MetricValue, evaluate
-from napari_gpubio.dose.metrics.constraints import PASS, ConstraintResult, judge, parse_constraints
-from napari_gpubio.dose.metrics.dvh import Dvh
-from napari_gpubio.dose.metrics.metric import Metric
+from napari_gpubio.dose.io.dicom_rt import read_rtdose, read_rtplan, read_rtstruct
+from napari_gpubio.dose.io.dvh_files import write_curves_csv, write_dvh_sequence, write_json, write_metrics_csv
+from napari_gpubio.dose.metrics.constraints import PASS, ConstraintResult, evaluate_constraints, parse_constraints
+from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
+from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate_metric
 from napari_gpubio.dose.metrics.metric_text import parse_metric
-from napari_gpubio.dose.metrics.units import dose_factor
+from napari_gpubio.dose.metrics.parameters import dose_factor
 from napari_gpubio.dose.model import Dose, Structures
-from napari_gpubio.dose.run import DvhResult, dvh
+from napari_gpubio.dose.run import dvh, whole_dose
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.labels import LabelStructures
-from napari_gpubio.dose.whole import whole_dose
 
 _PLAIN_METRICS = ("Volume[cc]", "Mean[{unit}]", "D95%[{unit}]", "D50%[{unit}]", "D2%[{unit}]")
 
@@ -45,14 +40,14 @@ def add_verb(verbs: Any) -> None:
     )
     verb.add_argument("dose", type=Path, help="RTDOSE file, or NIfTI volume with --unit")
     verb.add_argument("structures", type=Path, help="RTSTRUCT file, or NIfTI labels")
-    verb.add_argument("--unit", help="of a dose whose file does not tell it, for instance Gy or J/cm2")
+    verb.add_argument("--unit", help="of a dose whose file does not state it, for instance Gy or J/cm2")
     verb.add_argument("--structure", action="append", metavar="NAME", help="only this structure; may be repeated")
     verb.add_argument("--label", action="append", metavar="N=NAME", help="name of a label; may be repeated")
     verb.add_argument(
         "--metric", action="append", metavar="TEXT", help="for instance D95%%[Gy] or gEUD(a=8); may be repeated"
     )
     verb.add_argument("--reference-dose", type=float, help="what %% of dose are of (the prescription)")
-    verb.add_argument("--plan", type=Path, help="RTPLAN file that tells the prescription instead")
+    verb.add_argument("--plan", type=Path, help="RTPLAN file with the prescription instead")
     verb.add_argument("--constraints", type=Path, help="text file of lines such as 'Heart: V25Gy[%%] < 10'")
     verb.add_argument("--curves", type=Path, help="write the curves: .csv")
     verb.add_argument("--table", type=Path, help="write the metrics: .csv")
@@ -75,13 +70,13 @@ def run(options: argparse.Namespace) -> int:
     everything = None
     if any(metric.needs_everything for metric in (*metrics, *(one.metric for one in constraints))):
         everything = whole_dose(dose, settings, device=options.device)
-    asked = _Asked(metrics, reference_dose, everything)
-    _print_table(result, asked)
-    _write(options, result, asked, numbers)
-    verdicts = judge(constraints, result, reference_dose=reference_dose, everything=everything)
-    for verdict in verdicts:
-        print(_told(verdict))
-    return 0 if all(verdict.status == PASS for verdict in verdicts) else 1
+    request = _Request(metrics, reference_dose, everything)
+    _print_table(result, request)
+    _write(options, result, request, numbers)
+    results = evaluate_constraints(constraints, result, reference_dose=reference_dose, everything=everything)
+    for one in results:
+        print(_line(one))
+    return 0 if all(one.status == PASS for one in results) else 1
 
 
 def _is_nifti(path: Path) -> bool:
@@ -93,19 +88,19 @@ def _read_dose(path: Path, unit: str | None) -> Dose:
 
 
 def _reference_dose(options: argparse.Namespace, dose: Dose) -> float | None:
-    """The prescription, in the unit of the dose, as it was given or as the plan tells it."""
+    """The prescription, in the unit of the dose, as given, or from the plan."""
     if options.plan is None or options.reference_dose is not None:
         return options.reference_dose
-    told = read_rtplan(options.plan).prescription
-    if told is None:
-        raise InvalidInput(f"{options.plan.name} tells no prescription; give it with --reference-dose")
-    gray, source = told
+    prescription = read_rtplan(options.plan).prescription
+    if prescription is None:
+        raise InvalidInput(f"{options.plan.name} has no prescription; give it with --reference-dose")
+    gray, source = prescription
     print(f"reference dose: {gray:g} Gy ({source})", file=sys.stderr)
     return gray * dose_factor("Gy", dose.unit)
 
 
 def _read_structures(options: argparse.Namespace) -> tuple[list[Structures], dict[str, int]]:
-    """Structures that are wanted, and the file's numbers of them by name."""
+    """Requested structures, and their numbers in the file by name."""
     if _is_nifti(options.structures):
         labels = nifti.read_labels(options.structures, _label_names(options.label))
         return [_chosen(labels, options.structure) if options.structure else labels], {}
@@ -143,7 +138,7 @@ def _text_of(path: Path) -> str:
         raise InvalidInput(f"{path.name} is no text in UTF-8; save it as such") from error
 
 
-class _Asked(NamedTuple):
+class _Request(NamedTuple):
     """Metrics, and what they may need besides a structure's histogram: the prescription, and that of all the dose."""
 
     metrics: Sequence[Metric]
@@ -151,31 +146,37 @@ class _Asked(NamedTuple):
     everything: Dvh | None
 
     def answers(self, one: Dvh) -> list[MetricValue]:
-        """Of a structure; InvalidInput if a metric cannot be asked so."""
-        found = [evaluate(metric, one, self.reference_dose, everything=self.everything) for metric in self.metrics]
+        """Of a structure; InvalidInput if a metric cannot be evaluated."""
+        found = [
+            evaluate_metric(metric, one, self.reference_dose, everything=self.everything) for metric in self.metrics
+        ]
         if refused := next((answer for answer in found if answer.is_refused), None):
             raise InvalidInput(refused.reason)
         return found
 
 
-def _print_table(result: DvhResult, asked: _Asked) -> None:
+def _print_table(result: DvhResult, request: _Request) -> None:
     width = max(len("structure"), *(len(one.name) for one in result))
-    widths = [max(12, len(str(metric))) for metric in asked.metrics]
-    print(f"{'structure':{width}}", *(f"{metric!s:>{w}}" for metric, w in zip(asked.metrics, widths, strict=True)))
+    widths = [max(12, len(str(metric))) for metric in request.metrics]
+    print(f"{'structure':{width}}", *(f"{metric!s:>{w}}" for metric, w in zip(request.metrics, widths, strict=True)))
     for one in result:
-        answers = asked.answers(one)
+        answers = request.answers(one)
         cells = ("-" if math.isnan(answer.value) else f"{answer.value:.5g}" for answer in answers)
         print(f"{one.name:{width}}", *(f"{cell:>{w}}" for cell, w in zip(cells, widths, strict=True)))
         for note in (*one.notes, *(str(answer) for answer in answers if answer.reason)):
             print(note, file=sys.stderr)
 
 
-def _write(options: argparse.Namespace, result: DvhResult, asked: _Asked, numbers: dict[str, int]) -> None:
+def _write(options: argparse.Namespace, result: DvhResult, request: _Request, numbers: dict[str, int]) -> None:
     if options.curves is not None:
         write_curves_csv(options.curves, result)
     if options.table is not None:
         write_metrics_csv(
-            options.table, result, asked.metrics, reference_dose=asked.reference_dose, everything=asked.everything
+            options.table,
+            result,
+            request.metrics,
+            reference_dose=request.reference_dose,
+            everything=request.everything,
         )
     if options.json is not None:
         write_json(options.json, result)
@@ -183,6 +184,6 @@ def _write(options: argparse.Namespace, result: DvhResult, asked: _Asked, number
         write_dvh_sequence(options.dicom, result, numbers, options.dose)
 
 
-def _told(verdict: ConstraintResult) -> str:
-    why = verdict.reason or f"{verdict.value:.5g}"
-    return f"{verdict.status:14} {verdict.constraint}  ({why})"
+def _line(result: ConstraintResult) -> str:
+    why = result.reason or f"{result.value:.5g}"
+    return f"{result.status:14} {result.constraint}  ({why})"

@@ -14,18 +14,15 @@ from napari_gpubio.core.chunks import advance_in_chunks
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.dose.kernels.histogram.grid import is_turned
-from napari_gpubio.dose.kernels.histogram.problem import make_problem
-from napari_gpubio.dose.kernels.histogram.work import Box, LabelWork
-from napari_gpubio.dose.metrics.assemble import make_dvhs
-from napari_gpubio.dose.metrics.dvh import Dvh
-from napari_gpubio.dose.model import Dose, Structures
-from napari_gpubio.dose.run import DvhResult, make_runs
+from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
+from napari_gpubio.dose.model import Dose, Structures, is_turned
+from napari_gpubio.dose.run import make_runs
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.labels import LabelStructures
 
 if TYPE_CHECKING:
     from napari_gpubio.dose.kernels.histogram.tally import Tally
+    from napari_gpubio.dose.kernels.histogram.work import Box, LabelWork
 
 Array = npt.NDArray[Any]
 Slices = tuple[slice, slice, slice]
@@ -95,6 +92,8 @@ class LiveDvh:
         settings: DvhSettings | None,
         device: str | Device,
     ) -> None:
+        from napari_gpubio.dose.kernels.histogram.problem import make_problem
+
         together = [structures] if isinstance(structures, Structures) else list(structures)
         own = [_copied(one) if isinstance(one, LabelStructures) else one for one in together]
         self._turned = [is_turned(one.labels) for one in own if isinstance(one, LabelStructures)]
@@ -121,6 +120,8 @@ class LiveDvh:
 
     def dvhs(self) -> tuple[Dvh, ...]:
         """The histograms as they are now, in the order of the structures; those that have not changed are the same."""
+        from napari_gpubio.dose.kernels.histogram.tally import make_dvhs
+
         tally = self._run.snapshot()
         dvhs = make_dvhs(self._problem, tally, self._settings, self._unit, before=self._told)
         self._told = (tally, dvhs)
@@ -211,13 +212,15 @@ class LiveDvh:
         _, work = self._label_work(volume)
         return work.labels.T if self._turned[volume] else work.labels
 
-    def _label_work(self, volume: int) -> tuple[int, LabelWork]:
+    def _label_work(self, volume: int) -> "tuple[int, LabelWork]":
+        from napari_gpubio.dose.kernels.histogram.work import LabelWork
+
         works = [(n, work) for n, work in enumerate(self._problem.works) if isinstance(work, LabelWork)]
         if not 0 <= volume < len(works):
             raise InvalidInput(f"there is no label volume {volume}; there are {len(works)}")
         return works[volume]
 
-    def _checked(self, start: Sequence[int], labels: npt.ArrayLike, volume: int, work: LabelWork) -> Array:
+    def _checked(self, start: Sequence[int], labels: npt.ArrayLike, volume: int, work: "LabelWork") -> Array:
         """The labels of a box as they are kept."""
         given, shape = np.asarray(labels), self.labels(volume).shape
         fits = given.ndim == 3 and _is_voxel(start) and given.size > 0

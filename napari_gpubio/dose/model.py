@@ -10,8 +10,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
 from napari_gpubio.dose.structures.contours import ContourStructure
-from napari_gpubio.dose.structures.labels import LabelStructures
-from napari_gpubio.dose.structures.points import PointStructure
+from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
 
 Array = npt.NDArray[Any]
 Structures: TypeAlias = ContourStructure | LabelStructures | PointStructure
@@ -76,3 +75,11 @@ def checked_values(values: npt.ArrayLike, what: str) -> tuple[Array, float, floa
         bad = int(array.size - np.count_nonzero(np.isfinite(array)))
         raise InvalidInput(f"{bad} of the {array.size} voxels of {what} are not finite; repair them before")
     return array, least, largest
+
+
+def is_turned(array: Array) -> bool:
+    """Whether a volume is seen from its other end: in memory its first axis is the contiguous one.
+
+    A napari layer's array is the transposed of a volume, so a volume in C order often is.
+    """
+    return bool(array.flags.f_contiguous and not array.flags.c_contiguous)

@@ -1,6 +1,6 @@
-"""Doses and structures as napari layers and back, without importing napari (see `core.layers`).
+"""Doses and structures as napari layers and back, without importing napari.
 
-What a layer must say beyond its array travels in its metadata: the unit of a dose, the names of structures.
+What a layer must say beyond its array is in its metadata: the unit of a dose, the names of structures.
 """
 
 import dataclasses
@@ -12,15 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import AXES, KEY, LayerData, carried, volume_layer, volume_of
-from napari_gpubio.core.space import viewer_to_world, world_layer_affine, world_order
-from napari_gpubio.dose.layer_places import affine_mm, mm_per_unit
+from napari_gpubio.core.napari_io import AXES, KEY, LayerData, carried, grid_of, volume_layer, volume_of
+from napari_gpubio.core.space import layer_matrix, viewer_to_world, world_layer_affine, world_order
 from napari_gpubio.dose.model import Dose
-from napari_gpubio.dose.sampling import thickness_along
-from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure
-from napari_gpubio.dose.structures.frames import plane_frame
+from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure, plane_frame
 from napari_gpubio.dose.structures.labels import LabelStructures
+from napari_gpubio.dose.structures.raster import thickness_along
 
+_MM = "mm"
 Array = npt.NDArray[Any]
 UNIT, STRUCTURES, FRAME = "unit", "structures", "frame_of_reference"  # under which a layer carries them
 RTDOSE, NUMBERS = "rtdose", "roi_numbers"  # the file of a dose, and what an RTSTRUCT file calls structures by name
@@ -29,11 +28,67 @@ CLOSED = ("polygon", "rectangle", "ellipse")  # shapes that are contours
 _CORNERS_OF_ELLIPSE = 128
 
 
+def affine_mm(layer: Any) -> npt.NDArray[np.float64]:
+    """Return index (X, Y, Z) to world mm of a layer, whatever unit of length it is in.
+
+    A layer whose unit is none of length (napari's default, pixels) is taken to be in mm.
+    """
+    affine, _ = grid_of(layer)
+    if carried(layer, "affine") is not None:
+        return np.asarray(affine, np.float64)
+    return np.asarray(np.diag([*mm_per_unit(layer)[::-1], 1.0]) @ affine, np.float64)
+
+
+def mm_per_unit(layer: Any) -> tuple[float, float, float]:
+    """How many mm a unit of the layer's world is along z, y, x."""
+    z, y, x = (_mm(unit) for unit in tuple(layer.units)[-3:])
+    return z, y, x
+
+
+def has_length_unit(layer: Any) -> bool:
+    """Whether the lengths of a layer's voxels are known: always of ours, of others by a unit other than pixels."""
+    return carried(layer, "affine") is not None or all(_is_length(unit) for unit in tuple(layer.units)[-3:])
+
+
+def _mm(unit: Any) -> float:
+    return float((1.0 * unit).to(_MM).magnitude) if _is_length(unit) else 1.0
+
+
+def _is_length(unit: Any) -> bool:
+    return hasattr(unit, "is_compatible_with") and bool(unit.is_compatible_with(_MM))
+
+
+def stored_axes(layer: Any) -> tuple[int, int, int]:
+    """Return which of a layer's last three axes (0 is z) each axis of its file's array is."""
+    own = carried(layer, "affine")
+    order = (0, 1, 2) if own is None else tuple(np.argsort(world_order(np.asarray(own))))
+    i, j, k = (2 - int(axis) for axis in order)
+    return i, j, k
+
+
+def index_to_world(layer: Any) -> npt.NDArray[np.float64]:
+    """Return index along a layer's last three axes (z, y, x) to world mm (x, y, z), 4 x 4."""
+    matrix = affine_mm(layer)
+    turned = matrix.copy()
+    for stored, axis in enumerate(stored_axes(layer)):
+        turned[:, axis] = matrix[:, stored]
+    return turned
+
+
+def place_of(layer: Any) -> dict[str, Any]:
+    """Keywords that put a volume with a layer's last three axes where the layer is."""
+    attributes = {name: getattr(layer, name) for name in ("scale", "rotate", "shear", "translate")}
+    matrix = layer_matrix({**attributes, "affine": layer.affine.affine_matrix}, layer.ndim)
+    part = np.eye(4)
+    part[:3, :3], part[:3, 3] = matrix[-4:-1, -4:-1], matrix[-4:-1, -1]
+    return {"affine": part, "axis_labels": tuple(layer.axis_labels)[-3:], "units": tuple(layer.units)[-3:]}
+
+
 # -- doses ------------------------------------------------------------------------------------------------------------
 
 
 def dose_layer(dose: Dose, name: str = "", **keywords: Any) -> LayerData:
-    """Return the image layer of a dose, which says its unit.
+    """Return the image layer of a dose, with its unit.
 
     Parameters
     ----------
@@ -44,10 +99,10 @@ def dose_layer(dose: Dose, name: str = "", **keywords: Any) -> LayerData:
     **keywords
         What else the layer is given; ``metadata`` is what it carries besides.
     """
-    told = {UNIT: dose.unit, "quantity": "dose", FRAME: dose.frame_of_reference}
-    metadata = {**told, **keywords.pop("metadata", {})}
-    look = {"colormap": "inferno", "contrast_limits": _limits(dose), **keywords}
-    return volume_layer(dose.values, dose.affine, name or dose.name or "dose", metadata=metadata, **look)
+    own = {UNIT: dose.unit, "quantity": "dose", FRAME: dose.frame_of_reference}
+    metadata = {**own, **keywords.pop("metadata", {})}
+    display = {"colormap": "inferno", "contrast_limits": _limits(dose), **keywords}
+    return volume_layer(dose.values, dose.affine, name or dose.name or "dose", metadata=metadata, **display)
 
 
 def _limits(dose: Dose) -> tuple[float, float]:
@@ -56,9 +111,9 @@ def _limits(dose: Dose) -> tuple[float, float]:
 
 
 def unit_of(layer: Any) -> str:
-    """Return the unit of its values that a layer's metadata tell, or an empty text: it is not guessed."""
-    told = carried(layer, UNIT) or layer.metadata.get(UNIT)
-    return str(told).strip() if told else ""
+    """Return the unit of a layer's values from its metadata, or an empty text: it is not guessed."""
+    unit = carried(layer, UNIT) or layer.metadata.get(UNIT)
+    return str(unit).strip() if unit else ""
 
 
 def dose_of(layer: Any, unit: str, *, frame: int | None = None) -> Dose:
@@ -112,7 +167,7 @@ def _stored_volume(layer: Any, frame: int | None) -> Array:
 def labels_layer(
     structures: LabelStructures, name: str, colors: Mapping[int, Color] | None = None, **keywords: Any
 ) -> LayerData:
-    """Return the labels layer of structures, which says their names.
+    """Return the labels layer of structures, with their names.
 
     Parameters
     ----------
@@ -135,9 +190,9 @@ def labels_layer(
 
 def structure_names(layer: Any) -> dict[int, str]:
     """Return the names that a labels layer gives its labels: in its metadata, or in its table of features."""
-    told = carried(layer, STRUCTURES) or layer.metadata.get(STRUCTURES)
-    if isinstance(told, Mapping):
-        return {int(label): str(name) for label, name in told.items()}
+    names = carried(layer, STRUCTURES) or layer.metadata.get(STRUCTURES)
+    if isinstance(names, Mapping):
+        return {int(label): str(name) for label, name in names.items()}
     table = getattr(layer, "features", None)
     column = next((c for c in NAMED_BY if table is not None and c in table and "index" in table), None)
     if column is None or table is None:
@@ -146,7 +201,7 @@ def structure_names(layer: Any) -> dict[int, str]:
 
 
 def labels_of(layer: Any) -> LabelStructures:
-    """Return the structures of a labels layer: every label that occurs, named as the layer says or ``label 1``.
+    """Return the structures of a labels layer: every label that occurs, named as in the layer or ``label 1``.
 
     Raises
     ------
@@ -178,7 +233,7 @@ def contours_layer(structures: Sequence[ContourStructure], dose: Dose, name: str
     **keywords
         What else the layer is given; ``metadata`` is what it carries besides.
     """
-    told = {STRUCTURES: [one.name for one in structures], FRAME: _common_frame(structures)}
+    own = {STRUCTURES: [one.name for one in structures], FRAME: _common_frame(structures)}
     loops, names, colors = [], [], []
     for structure in structures:
         for plane in structure.planes:
@@ -198,7 +253,7 @@ def contours_layer(structures: Sequence[ContourStructure], dose: Dose, name: str
             "features": {NAMED_BY[0]: names},
             "affine": world_layer_affine(dose.affine, dose.values.shape),
             "axis_labels": AXES,
-            "metadata": {KEY: {**told, **keywords.pop("metadata", {})}},
+            "metadata": {KEY: {**own, **keywords.pop("metadata", {})}},
             **keywords,
         },
         "shapes",
@@ -206,7 +261,7 @@ def contours_layer(structures: Sequence[ContourStructure], dose: Dose, name: str
 
 
 def _common_frame(structures: Sequence[ContourStructure]) -> str:
-    """The frame of reference of all structures, or none if they differ or do not tell."""
+    """The frame of reference of all structures, or none if they differ or have none."""
     frames = {structure.frame_of_reference for structure in structures}
     return frames.pop() if len(frames) == 1 else ""
 
@@ -277,7 +332,7 @@ def _data_to_world(layer: Any) -> Array:
 
 
 def shape_names(layer: Any) -> list[str]:
-    """Return the structure of each shape: what its table says, or the layer's name."""
+    """Return the structure of each shape: from its table, or the layer's name."""
     table = getattr(layer, "features", None)
     column = next((c for c in NAMED_BY if table is not None and c in table), None)
     if column is None or table is None:

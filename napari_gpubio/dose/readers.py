@@ -14,9 +14,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import LayerData
 from napari_gpubio.dose.io.ct import read_ct, refuse_damaged
 from napari_gpubio.dose.io.dicom import CLASSES, is_dicom, modality_of, sorted_by_modality
-from napari_gpubio.dose.io.rtdose import read_rtdose
-from napari_gpubio.dose.io.rtplan import read_rtplan
-from napari_gpubio.dose.io.rtstruct import StructureSet, read_rtstruct
+from napari_gpubio.dose.io.dicom_rt import StructureSet, read_rtdose, read_rtplan, read_rtstruct
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.napari_io import NUMBERS, RTDOSE, contours_layer, dose_layer, labels_layer
 from napari_gpubio.dose.structures.contours import ContourStructure
@@ -43,7 +41,7 @@ def read_layers(path: Paths) -> list[LayerData]:
     layers
         The CT, doses, labels of structures, and their contours (hidden where there are labels). A dose carries the
         prescription of a plan that is read with it, and its file; structures carry their numbers. What was left out or
-        overlaps is told in ``notes`` of the metadata, also which DICOM files of a folder without CT cannot be read.
+        overlaps is in ``notes`` of the metadata, also which DICOM files of a folder without CT cannot be read.
 
     Raises
     ------
@@ -52,11 +50,11 @@ def read_layers(path: Paths) -> list[LayerData]:
     """
     kinds, notes = _sorted(_listed(path))
     plans = [read_rtplan(file).prescription for file in kinds["RTPLAN"]]
-    told = [plan[0] for plan in plans if plan is not None]
+    prescriptions = [plan[0] for plan in plans if plan is not None]
     doses = [read_rtdose(file) for file in kinds["RTDOSE"]]
     layers, ground = _ct_layers(kinds["CT"])
     _check_frames(ground, doses)
-    carried = {"prescription": told[0]} if len(told) == 1 and len(doses) == 1 else {}
+    carried = {"prescription": prescriptions[0]} if len(prescriptions) == 1 and len(doses) == 1 else {}
     noted = {"notes": notes} if notes else {}
     opacity = 0.5 if layers else 1.0
     layers += [
@@ -119,12 +117,12 @@ def _listed(path: Paths) -> list[Path]:
 def _is_ours(path: Path) -> bool:
     """Whether a file is DICOM RT or CT, or a folder has such a file among its first ones."""
     if not path.is_dir():
-        return _says_ours(path)
-    return any(_says_ours(file) for file in sorted(path.iterdir())[:_MOST_LOOKED_AT] if file.is_file())
+        return _is_our_file(path)
+    return any(_is_our_file(file) for file in sorted(path.iterdir())[:_MOST_LOOKED_AT] if file.is_file())
 
 
-def _says_ours(file: Path) -> bool:
-    """Whether a file says that it is DICOM RT or CT; one that cannot be read says nothing."""
+def _is_our_file(file: Path) -> bool:
+    """Whether a file is DICOM RT or CT; not so if it cannot be read."""
     try:
         return is_dicom(file) and modality_of(file) in CLASSES
     except InvalidInput:

@@ -3,55 +3,24 @@
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, open_run
 from napari_gpubio.core.device import CPU, Device, choose_device
-from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.dose.kernels.histogram import cpu
-from napari_gpubio.dose.kernels.histogram.problem import Problem, make_problem
-from napari_gpubio.dose.kernels.histogram.tally import Tally
-from napari_gpubio.dose.metrics.assemble import make_dvhs
-from napari_gpubio.dose.metrics.dvh import Dvh
+from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.model import Dose, Structures
 from napari_gpubio.dose.settings import DvhSettings
+from napari_gpubio.dose.structures.labels import whole_grid
+
+if TYPE_CHECKING:
+    from napari_gpubio.dose.kernels.histogram.problem import Problem
+    from napari_gpubio.dose.kernels.histogram.tally import Tally
 
 _FIRST_TASKS = 512  # of a CPU: milliseconds
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class DvhResult:
-    """Histograms of all structures, in the order in which they were given.
-
-    Parameters
-    ----------
-    dvhs
-        One for each structure, labels in the order of their names.
-    parameters
-        How they were made; only what JSON can hold.
-    complete
-        False if the run was stopped before its end; the curves then hold what was counted.
-    """
-
-    dvhs: tuple[Dvh, ...]
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    complete: bool = True
-
-    def __getitem__(self, name: str) -> Dvh:
-        for dvh in self.dvhs:
-            if dvh.name == name:
-                return dvh
-        raise InvalidInput(f"there is no structure {name!r}; there are {', '.join(dvh.name for dvh in self.dvhs)}")
-
-    def __iter__(self) -> Iterator[Dvh]:
-        return iter(self.dvhs)
-
-    def __len__(self) -> int:
-        return len(self.dvhs)
+_PARTS = 4  # samples along an edge of a dose voxel: an isodose may surround few voxels, of a volume of millions
 
 
 def dvh(
@@ -107,6 +76,9 @@ def dvh_steps(
     InvalidInput
         If a structure cannot be counted, or leaves the dose grid where that is refused.
     """
+    from napari_gpubio.dose.kernels.histogram.problem import make_problem
+    from napari_gpubio.dose.kernels.histogram.tally import make_dvhs
+
     settings, begun = settings or DvhSettings(), time.perf_counter()
     together = [structures] if isinstance(structures, Structures) else list(structures)
     problem = make_problem(dose, together, settings)
@@ -126,7 +98,9 @@ def dvh_steps(
     )
 
 
-def _count(problem: Problem, device: Device, stop: threading.Event | None) -> Generator[Step, None, tuple[bool, Tally]]:
+def _count(
+    problem: "Problem", device: Device, stop: threading.Event | None
+) -> Generator[Step, None, tuple[bool, "Tally"]]:
     """Count all tasks; returns whether the end was reached and what was counted."""
     runs, done = make_runs(problem, device), 0
     try:
@@ -142,14 +116,58 @@ def _count(problem: Problem, device: Device, stop: threading.Event | None) -> Ge
             run.close()
 
 
-def make_runs(problem: Problem, device: Device) -> list[Any]:
+def make_runs(problem: "Problem", device: Device) -> list[Any]:
     """One `Run` of the right backend for each processor."""
     if not device.is_gpu:
+        from napari_gpubio.dose.kernels.histogram import cpu
+
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.dose.kernels.histogram import gpu
 
     return [_on_gpu(gpu.Run, problem, Device("cuda", (i,))) for i in device.indices]
 
 
-def _on_gpu(run: Any, problem: Problem, device: Device) -> Any:
+def _on_gpu(run: Any, problem: "Problem", device: Device) -> Any:
     return open_run(lambda: run(problem, device=device), device, problem.resident_bytes, "counting this dose")
+
+
+def whole_dose(dose: Dose, settings: DvhSettings | None = None, *, device: str | Device = "auto") -> Dvh:
+    """Make the histogram of a whole dose, which indices of a plan need; see `whole_dose_steps`, whose end this returns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio.dose import Dose, whole_dose
+    >>> dose = Dose(values=np.full((8, 8, 8), 2.0), affine=np.eye(4), unit="Gy")
+    >>> whole_dose(dose, device="cpu").volume_cc
+    0.512
+    """
+    return drive(whole_dose_steps(dose, settings, device=device))
+
+
+def whole_dose_steps(
+    dose: Dose,
+    settings: DvhSettings | None = None,
+    *,
+    device: str | Device = "auto",
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, Dvh]:
+    """Make the histogram of a whole dose, step by step.
+
+    The accuracy of the settings is a share of a structure's volume, and an isodose is a small share of a whole dose; so
+    samples lie no farther apart than a quarter of the shortest edge of a voxel.
+
+    Parameters
+    ----------
+    dose
+        Of which all of the grid is counted.
+    settings, device, stop
+        See `napari_gpubio.dose.dvh_steps`.
+    """
+    chosen = settings or DvhSettings()
+    finest = float(dose.voxel_sizes_mm.min()) / _PARTS
+    spacing = min(chosen.spacing_mm or finest, finest)
+    everything = whole_grid(dose.values.shape, dose.affine)
+    fine = dataclasses.replace(chosen, spacing_mm=spacing)
+    result = yield from dvh_steps(dose, everything, fine, device=device, stop=stop)
+    return result.dvhs[0]

@@ -1,4 +1,4 @@
-"""How dose-volume histograms are made: written once, for the form, the command line and the checks."""
+"""Settings of dose-volume histograms."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Inputs of numbers: a field that keeps all digits, several side by side, and a field with a slider."""
+"""Input fields: numbers that keep all digits, several side by side or with a slider; a list with elided text."""
 
 import math
 import re
@@ -6,8 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtGui import QValidator
-from qtpy.QtWidgets import QDoubleSpinBox, QHBoxLayout, QSizePolicy, QSlider, QWidget
+from qtpy.QtGui import QPalette, QValidator
+from qtpy.QtWidgets import (
+    QComboBox,
+    QDoubleSpinBox,
+    QHBoxLayout,
+    QSizePolicy,
+    QSlider,
+    QStyle,
+    QStyleOptionComboBox,
+    QStylePainter,
+    QWidget,
+)
 
 _ALL_DIGITS = 323  # behind the point, the most that Qt knows: no double is rounded
 _BEGUN = re.compile(r"[+-]?(\d+\.?\d*|\.?\d*)(e[+-]?\d*)?", re.IGNORECASE)  # a number, or what may become one
@@ -162,7 +172,45 @@ class NumberRow(QWidget):
         self.edited.emit(tuple(box.value() for box in self.boxes))
 
 
+class ElidedComboBox(QComboBox):
+    """A list that may be narrower than its entries; the current one then ends with an ellipsis.
+
+    Parameters
+    ----------
+    characters
+        For how many characters there is room at least.
+    """
+
+    def __init__(self, characters: int, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.setMinimumContentsLength(characters)
+
+    def displayed_text(self) -> str:
+        """Return the current entry, or the placeholder, as there is room for it."""
+        return str(self._option().currentText)
+
+    def paintEvent(self, _event: Any) -> None:
+        """Qt: draw; with a style sheet Qt cuts the text off instead of eliding it."""
+        option, painter = self._option(), QStylePainter(self)
+        painter.drawComplexControl(QStyle.ComplexControl.CC_ComboBox, option)
+        painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)
+
+    def _option(self) -> Any:
+        option = QStyleOptionComboBox()
+        self.initStyleOption(option)
+        text = option.currentText
+        if self.currentIndex() < 0:
+            text = self.placeholderText()
+            option.palette.setBrush(QPalette.ColorRole.ButtonText, option.palette.placeholderText())
+        part = QStyle.SubControl.SC_ComboBoxEditField
+        room = self.style().subControlRect(QStyle.ComplexControl.CC_ComboBox, option, part, self).width() - _TEXT_MARGIN
+        option.currentText = self.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, room)
+        return option
+
+
 _STEPS = 1000  # of a slider
+_TEXT_MARGIN = 4  # pixels beside the text of a list
 
 
 class SliderRow(QWidget):

@@ -1,21 +1,25 @@
 """A form made from a settings dataclass: one row for each `param` field, the advanced ones folded away."""
 
 import dataclasses
+from collections.abc import Callable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from magicgui.widgets import CheckBox, ComboBox, FloatSpinBox, SpinBox
 from magicgui.widgets.bases import ValueWidget
 from qtpy.QtCore import QEvent, Qt, Signal
-from qtpy.QtWidgets import QFormLayout, QLabel, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QFormLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 from superqt import QCollapsible
 
 from napari_gpubio.core.parameters import ParamInfo, param_info
+from napari_gpubio.gui import theme
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Settings = TypeVar("Settings", bound="DataclassInstance")
+SPACING = 6  # pixels between widgets side by side
+_FOLDED_MARGIN = 3  # pixels
 LABEL_WIDTH = 130  # pixels, so that the rows of several forms line up
 _MOST = 2**31 - 1  # that a whole-number input of Qt can hold
 
@@ -121,12 +125,41 @@ def row_label(text: str, tip: str, parent: QWidget) -> QLabel:
     return label
 
 
+def muted_label(parent: QWidget, text: str = "") -> QLabel:
+    """Return a label for secondary text of any length."""
+    label = QLabel(text, parent)
+    label.setWordWrap(True)
+    label.setStyleSheet(theme.MUTED_STYLE)
+    return label
+
+
+def row_of(*widgets: QWidget) -> QHBoxLayout:
+    """Return widgets side by side; the first one takes the remaining width."""
+    row = QHBoxLayout()
+    row.setContentsMargins(0, 0, 0, 0)
+    row.setSpacing(SPACING)
+    for number, widget in enumerate(widgets):
+        row.addWidget(widget, 0 if number else 1)
+    return row
+
+
+def text_button(text: str, tip: str, parent: QWidget, act: Callable[[], object] | None = None) -> QPushButton:
+    """Return a button that calls a function without arguments."""
+    button = QPushButton(text, parent)
+    button.setToolTip(tip)
+    if act is not None:
+        button.clicked.connect(lambda *_: act())
+    return button
+
+
 class Folded(QCollapsible):
     """A part that is folded away until its title is clicked."""
 
     def __init__(self, title: str, parent: QWidget | None = None) -> None:
         super().__init__(title, parent, expandedIcon="▾", collapsedIcon="▸")
         self.setDuration(0)
+        self.layout().setContentsMargins(0, _FOLDED_MARGIN, 0, _FOLDED_MARGIN)
+        self.layout().setSpacing(_FOLDED_MARGIN)
 
     def fold(self, content: QWidget) -> None:
         """Put something in, folded."""

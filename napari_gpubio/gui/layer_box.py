@@ -3,10 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-from qtpy.QtWidgets import QComboBox, QWidget
+from qtpy.QtWidgets import QWidget
+
+from napari_gpubio.gui.fields import ElidedComboBox
+
+_CHARACTERS = 12
 
 
-class LayerBox(QComboBox):
+class LayerBox(ElidedComboBox):
     """Choose one of the viewer's layers.
 
     Parameters
@@ -30,11 +34,9 @@ class LayerBox(QComboBox):
         empty: str = "no layer fits",
         parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__(_CHARACTERS, parent)
         self._viewer, self._accepts, self._nothing = viewer, accepts, nothing
         self.setPlaceholderText(empty)
-        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.setMinimumContentsLength(12)
 
     @property
     def layer(self) -> Any | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from qtpy.QtCore import QObject, QTimer
-from qtpy.QtWidgets import QComboBox, QFormLayout, QWidget
+from qtpy.QtWidgets import QComboBox, QFormLayout, QLineEdit, QWidget
 
 VIEWS: dict[str, tuple[str, str, str]] = {
     "neurological": ("towards", "up", "right"),
@@ -75,6 +75,15 @@ class ViewBox(QWidget):
         if name is not None:
             set_view(self._viewer, name)
         self._show()
+
+
+def fit_slider_labels(window: QWidget) -> None:
+    """Make room in napari's window for the names of axes beside the sliders, after layers with named axes were added.
+
+    napari makes the room when it makes a slider, which may be before the layer that names the axis was there.
+    """
+    for label in window.findChildren(QLineEdit, "axis_label"):
+        label.textChanged.emit(label.text())
 
 
 def show_slices_at(viewer: Any, position: npt.ArrayLike) -> None:

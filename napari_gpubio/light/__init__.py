@@ -19,7 +19,7 @@ from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
 from napari_gpubio.light.run import needed_memory_mb, simulate, simulate_steps
 from napari_gpubio.light.sensitivity import Sensitivity, sensitivity
-from napari_gpubio.light.settings import LightSettings
+from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import Source
 
 _NAMESPACES = ("io", "phantom", "statistics", "theory", "tissue")
@@ -29,6 +29,7 @@ __all__ = [
     "Domain",
     "EnergyBalance",
     "Estimate",
+    "LightCase",
     "LightResult",
     "LightSettings",
     "Medium",

@@ -1,4 +1,4 @@
-"""From integer tallies to fluence with its error, the energy balance and detected photons."""
+"""Fluence with its error, the energy balance and detected photons from integer tallies."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -125,18 +125,18 @@ def _path_length(device: Device) -> list[Finding]:
 
 
 def _snell(device: Device) -> list[Finding]:
-    """An oblique ray through an interface leaves where and how Snell says."""
+    """An oblique ray through an interface obeys Snell's law."""
     n1, n2, sine = 1.2, 1.6, 0.5
     domain = slab(20, (Medium(label=1, n=n1), Medium(label=2, n=n2)), outside_n=n2)
     source = Source(position_mm=(0.3, 4.5, 0.5), direction=(sine, 0.0, np.sqrt(1 - sine**2)))
-    caught = simulate(
+    detected = simulate(
         domain, source, LightSettings(photons=1000, faces=("cyclic",) * 4 + ("default",) * 2),
         detectors=[Detector(position_mm=(4.5, 4.5, 20.0), radius_mm=9.0, normal=(0, 0, 1))], device=device,
     ).detected  # fmt: skip
     behind = sine * n1 / n2
     along = 9.5 * sine / np.sqrt(1 - sine**2) + 10.0 * behind / np.sqrt(1 - behind**2)
     x = (source.position_mm[0] + along) % 9.0
-    direction, place = float(caught.direction[0, 0]), float(caught.position_mm[0, 0])
+    direction, place = float(detected.direction[0, 0]), float(detected.position_mm[0, 0])
     return [
         Finding(quantity="sine behind", reference=behind, result=direction, error=direction - behind, tolerance=1e-6),
         Finding(quantity="exit (mm)", reference=x, result=place, error=place - x, tolerance=1e-4),

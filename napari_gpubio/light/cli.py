@@ -45,7 +45,7 @@ def add_verb(verbs: Any) -> None:
         help="simulate light in a label volume",
         description="Trace photons through a label volume; write fluence, print where the energy went.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        conflict_handler="resolve",  # the source's kind is asked for as --source too
+        conflict_handler="resolve",  # the source's kind is also given as --source
         epilog=_EXAMPLE,
     )
     verb.add_argument("labels", type=Path, nargs="?", help="label volume (NIfTI), 0 is outside")
@@ -67,7 +67,7 @@ def add_verb(verbs: Any) -> None:
         help=f"for the faces {', '.join(FACES)}: one of {', '.join(FACE_RULES)} each",
     )
     _add_outputs(verb)
-    verb.set_defaults(run=run, photons=None)  # None: not asked for, so that --resume takes those of its result
+    verb.set_defaults(run=run, photons=None)  # None: not given, so that --resume takes those of its result
 
 
 def _add_source(verb: argparse.ArgumentParser) -> None:
@@ -96,11 +96,11 @@ def _add_outputs(verb: argparse.ArgumentParser) -> None:
     group.add_argument("--numbers", type=Path, metavar="FILE.csv", help="the printed table in full digits")
     group.add_argument("--power-mw", type=float, help="the source's power: fluence rate in mW/mm²")
     group.add_argument("--energy-j", type=float, help="the source's energy: fluence in J/cm²")
-    group.add_argument("--threshold", type=float, help="tell the volume of each label above this fluence")
+    group.add_argument("--threshold", type=float, help="print the volume of each label above this fluence")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what the arguments say."""
+    """Run the command."""
     unit = _unit(options)
     _check_outputs(options)
     result = _simulate(options)
@@ -191,14 +191,14 @@ def _detectors(options: argparse.Namespace) -> tuple[Detector, ...]:
 
 def _unit(options: argparse.Namespace) -> FluenceUnit:
     if options.power_mw is not None and options.energy_j is not None:
-        raise InvalidInput("both --power-mw and --energy-j are given; fluence is told in one unit, give one of them")
+        raise InvalidInput("both --power-mw and --energy-j are given; fluence has one unit, so give one of them")
     if options.power_mw is None and options.energy_j is None:
         return PER_PHOTON
     return fluence_units(power_mw=options.power_mw, energy_j=options.energy_j)[-1]
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
-    """Find out before the simulation, not after it, that its results cannot be told or written."""
+    """Find out before the simulation, not after it, whether its results can be printed and written."""
     if options.threshold is not None and not options.threshold >= 0:
         raise InvalidInput(f"the threshold is {options.threshold}; it must not be negative")
     if options.out is not None:
@@ -212,7 +212,7 @@ def _check_outputs(options: argparse.Namespace) -> None:
 
 
 def _write(result: LightResult, rows: Sequence[NumberRow], unit: FluenceUnit, options: argparse.Namespace) -> None:
-    """Write every file that was asked for; one that cannot be written does not keep the others from it."""
+    """Write every requested file; one that cannot be written does not keep the others from being written."""
     writers: list[tuple[Path | None, Callable[[Path], object]]] = [
         (options.result, lambda path: save_result(path, result)),
         (options.out, lambda path: write_fluence(path, result, unit=unit, gates=options.each_gate)),

@@ -1,4 +1,4 @@
-"""Detectors on the surface, and the photons that they caught."""
+"""Detectors on the surface, and detected photons."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Vector = tuple[float, float, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Detector:
-    """A place on the surface that catches escaping photons.
+    """A place on the surface that detects escaping photons.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Detector:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DetectedPhotons:
-    """Photons that detectors caught, ordered by photon.
+    """Detected photons, ordered by photon.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class DetectedPhotons:
     launched
         Number of photons launched in all.
     dropped
-        Photons that were caught but not listed, because the list was full; `count` has them.
+        Detected photons that are not listed, because the list was full.
     """
 
     photon: npt.NDArray[np.uint64]

@@ -1,4 +1,4 @@
-"""What light travels through: optical properties and the volume that has them.
+"""Optical properties of tissues, and label volumes that have them.
 
 Lengths are in mm, mu_a and mu_s in 1/mm. A **grid position** is measured in mm from the outer corner of the first voxel
 along the volume's own axes (i, j, k); the engine works in it. World positions are mm (RAS) through the affine, which
@@ -88,7 +88,7 @@ class Domain:
     path
         The file of the labels, or None.
     notes
-        What a reader found or changed, in sentences for the user.
+        Messages of the reader to the user about what it found or changed.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a voxel simulation gives: fluence with its error, the energy balance, detected photons; in users' units."""
+"""Results of a voxel simulation: fluence with its error, the energy balance, detected photons."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -51,7 +51,7 @@ class EnergyBalance:
     escaped
         Left the tissue (diffuse reflectance and transmittance).
     truncated
-        Still under way at the end of the last time gate.
+        Still in the tissue at the end of the last time gate.
     roulette
         What Russian roulette took less what it gave; zero within its error.
     """
@@ -75,7 +75,29 @@ class EnergyBalance:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LightResult:
+class SimulationResult:
+    """What the results of both engines share.
+
+    Parameters
+    ----------
+    launched
+        Photons done.
+    complete
+        False if the run was stopped before its end.
+    parameters
+        Device, seconds, versions and settings, as JSON can hold them.
+    state
+        The integer tallies, from which a run is resumed and results are merged.
+    """
+
+    launched: int
+    complete: bool
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    state: Any = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LightResult(SimulationResult):
     """Result of a voxel simulation.
 
     Parameters
@@ -89,23 +111,15 @@ class LightResult:
     fluence_error
         Standard error of the fluence of all gates together, shape (X, Y, Z).
     half_fluences
-        Fluence of even and of odd photons, each per photon of its half, shape (2, X, Y, Z, G); None unless asked for.
+        Fluence of even and of odd photons, each per photon of its half, shape (2, X, Y, Z, G); None unless requested.
     escaped_weight
-        Weight per launched photon that left the tissue from each voxel, shape (X, Y, Z); None unless asked for.
+        Weight per launched photon that left the tissue from each voxel, shape (X, Y, Z); None unless requested.
     energy
         The energy balance.
     absorbed
         Absorbed fraction of a launched photon for each label, within the time gates.
     detected
-        Photons that the detectors caught.
-    launched
-        Photons done.
-    complete
-        False if the run was stopped before its end.
-    parameters
-        Device, seconds, versions and settings, as JSON can hold them.
-    state
-        The integer tallies, from which a run is resumed and results are merged.
+        Detected photons.
     """
 
     domain: Domain
@@ -120,10 +134,6 @@ class LightResult:
     energy: EnergyBalance
     absorbed: Mapping[int, Estimate]
     detected: DetectedPhotons
-    launched: int
-    complete: bool
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    state: Any = field(default=None, repr=False)
 
     @cached_property
     def fluence(self) -> npt.NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""Light transport on any device: a domain, a source and settings in, fluence with its error out."""
+"""Photons through a label volume: from a domain, a source and settings to fluence with its standard error."""
 
 import dataclasses
 import functools
@@ -74,7 +74,7 @@ def simulate_steps(
     settings
         Photons, boundaries, time gates and tallies; see `LightSettings`.
     detectors
-        Where escaping photons are caught.
+        Where escaping photons are detected.
     device
         See `napari_gpubio.core.device.choose_device`; ``"cuda:all"`` shares the photons among all GPUs.
     resume
@@ -94,7 +94,7 @@ def simulate_steps(
     Raises
     ------
     InvalidInput
-        If the source shines past the tissue, a detector lies elsewhere, ``resume`` belongs to another simulation, or
+        If the source misses the tissue, a detector is not at the surface, ``resume`` belongs to another simulation, or
         there is too little memory.
     """
     settings = settings or LightSettings()
@@ -142,14 +142,14 @@ def check_source(domain: Domain, source: Source) -> None:
 
 
 def check_detectors(domain: Domain, detectors: Sequence[Detector]) -> None:
-    """Raise InvalidInput if a detector is nowhere near the surface, where it could catch nothing."""
+    """Raise InvalidInput if a detector is nowhere near the surface, where it would detect nothing."""
     for number, detector in enumerate(detectors, 1):
         nearest = nearest_surface(domain.labels, domain.affine, detector.position_mm)
         distance = float(np.linalg.norm(nearest - detector.position_mm))
         if distance > 1.2 * detector.radius_mm:
             raise InvalidInput(
                 f"detector {detector.name or number} is {distance:.3g} mm from the nearest surface and has a radius of "
-                f"{detector.radius_mm:g} mm, so it can catch nothing; move it to the surface"
+                f"{detector.radius_mm:g} mm, so it would detect nothing; move it to the surface"
             )
 
 

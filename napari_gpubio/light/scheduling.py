@@ -1,4 +1,4 @@
-"""How photons are shared out, in voxels and in layers alike: batches, GPUs, Dask workers, previews, resuming."""
+"""Scheduling of photons for both engines: batches, GPUs, Dask workers, previews, resumed runs."""
 
 import dataclasses
 import functools
@@ -227,12 +227,12 @@ def check_resumed(state: Tally, problem: BatchedProblem, photons: int) -> None:
         )
     if state.photons_up_to > photons:
         raise InvalidInput(
-            f"the result to resume has traced photons up to number {state.photons_up_to:,}; ask for at least that many"
+            f"the result to resume has traced photons up to number {state.photons_up_to:,}; request at least that many"
         )
 
 
 class Previews:
-    """Says when a preview is due: ten times a second at most, and to make them takes a tenth of the time at most."""
+    """Times previews: at most ten a second, which take at most a tenth of the time."""
 
     def __init__(self) -> None:
         self._next = time.perf_counter() + PREVIEW_SECONDS

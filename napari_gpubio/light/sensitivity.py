@@ -1,4 +1,4 @@
-"""Sensitivity of a measurement to absorption, voxel by voxel (the "banana"), from two forward runs.
+"""Sensitivity of a measurement to absorption, voxel by voxel, from two forward runs.
 
 One run has the light source, the other a source in the detector's place. In the adjoint (diffusion) approximation a
 small change of mu_a in a voxel changes the detected intensity I by ::
@@ -48,7 +48,7 @@ class Sensitivity:
         Relative change of the detected intensity per change of mu_a in a voxel, mm, shape (X, Y, Z); never positive.
     relative_error
         Standard error of that over its value, shape (X, Y, Z), from the errors of both fluences and of the normalizing
-        one, taken as independent; infinite where no light came, NaN where a run knows no error.
+        one, taken as independent; infinite where no light came, NaN where a run has no error.
     detected
         Fluence of the source at the detector, by which it is normalized, 1/mm^2 per launched photon.
     detector_mm

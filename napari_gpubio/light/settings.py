@@ -1,4 +1,4 @@
-"""Settings of a voxel simulation, written once: the API, the command line and the dock widget read them here."""
+"""Settings of a voxel simulation, and all that one takes."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,9 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.model import Domain
+from napari_gpubio.light.source import Source
 
 FACES = ("-i", "+i", "-j", "+j", "-k", "+k")
 FACE_RULES = ("default", "escape", "fresnel", "mirror", "cyclic")
@@ -19,7 +22,7 @@ class LightSettings:
     Parameters
     ----------
     time_gates_ns
-        Edges of the time gates, increasing, ns after a photon entered the tissue (or started in it); the way through
+        Edges of the time gates, increasing, ns after a photon entered the tissue (or started in it); the path through
         the air before takes no time. Photons older than the last edge are truncated.
     specular
         Whether light that comes from outside is partly reflected and refracted where it enters. Without, it enters in
@@ -99,3 +102,25 @@ class LightSettings:
     def gate_count(self) -> int:
         """Number of time gates."""
         return len(self.time_gates_ns) - 1
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LightCase:
+    """Everything that a simulation takes, as a file of MCX describes it or a phantom comes with it.
+
+    Parameters
+    ----------
+    domain, source, settings, detectors
+        What `napari_gpubio.light.simulate` takes.
+    notes
+        Messages to the user about what was changed or left out.
+    name
+        The session's ID, or the file's name.
+    """
+
+    domain: Domain
+    source: Source
+    settings: LightSettings
+    detectors: tuple[Detector, ...]
+    notes: tuple[str, ...]
+    name: str

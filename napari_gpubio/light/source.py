@@ -1,4 +1,4 @@
-"""Light sources: where photons start, and in which direction."""
+"""Light sources."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,16 +32,16 @@ KINDS: dict[str, tuple[str, ...]] = {
 class Source:
     """A light source.
 
-    * ``pencil``: all photons along ``direction``. ``isotropic``: a point that shines everywhere.
-    * ``cone``: a point that shines uniformly (per solid angle) into a cone of half angle ``half_angle_deg``.
-    * ``fiber``: a disk of radius ``radius_mm`` (the core) that shines uniformly into the cone of its numerical aperture
+    * ``pencil``: all photons along ``direction``. ``isotropic``: a point that emits in all directions.
+    * ``cone``: a point that emits uniformly (per solid angle) into a cone of half angle ``half_angle_deg``.
+    * ``fiber``: a disk of radius ``radius_mm`` (the core) that emits uniformly into the cone of its numerical aperture
       in the medium where it ends.
     * ``gaussian``: a collimated beam whose irradiance falls to 1/e^2 at ``radius_mm``. ``disk``: a collimated flat-top.
     * ``planar``: a collimated rectangle, ``width_mm`` along ``width_axis`` and ``height_mm`` across. ``pattern``: the
       same with the irradiance of an image, whose columns run along the width and rows along the height.
     * ``line``: isotropic emission along a segment of length ``length_mm`` in ``direction``, centerd on the position.
       ``cylinder``: a cylindrical diffuser: Lambertian emission outwards from its side.
-    * ``lambertian``: a disk that shines with the cosine law.
+    * ``lambertian``: a disk that emits by the cosine law.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Source:
         for name in ("position_mm", "direction"):
             object.__setattr__(self, name, _vector(name, getattr(self, name)))
         if not any(self.direction):
-            raise InvalidInput("the source's direction is (0, 0, 0); give the direction in which it shines")
+            raise InvalidInput("the source's direction is (0, 0, 0); give the direction of emission")
         if self.width_axis is not None:
             object.__setattr__(self, "width_axis", _vector("width_axis", self.width_axis))
             if np.linalg.norm(np.cross(self.width_axis, self.direction)) < 1e-6:

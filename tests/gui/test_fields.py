@@ -6,7 +6,7 @@ from qtpy.QtGui import QWheelEvent
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QHBoxLayout, QWidget
 
-from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 
 THIRD = 1 / 3
 
@@ -229,3 +229,18 @@ def test_three_without_arrows_fit_into_a_narrow_row(qtbot):
     assert row.width() == 200
     assert max(box.width() for box in boxes) < 65
     assert NumberBox(0.0, 1e9, 1.0, 6, row, arrows=True).minimumSizeHint().width() > 65
+
+
+def test_an_entry_without_room_ends_with_an_ellipsis(qtbot):
+    box = ElidedComboBox(5)
+    qtbot.addWidget(box)
+    box.setPlaceholderText("nothing that could be chosen is there")
+    box.addItem("SFI (1/s) of a recording with a long name")
+    for index, text in ((0, box.itemText(0)), (-1, box.placeholderText())):
+        box.setCurrentIndex(index)
+        box.resize(120, 24)
+        assert box.displayed_text().endswith("…")
+        assert text.startswith(box.displayed_text()[:-1])
+        box.resize(600, 24)
+        assert box.displayed_text() == text
+        assert not box.grab().isNull()

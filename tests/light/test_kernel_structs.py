@@ -1,12 +1,16 @@
-"""Structs of kernels' parameters: host code fills them as the ``.cu`` files read them."""
+"""Parameters of kernels: structs as the ``.cu`` files read them, and one compiled version of each CPU kernel."""
 
 import numpy as np
 import pytest
 
 from napari_gpubio.core import kernels
 from napari_gpubio.light.kernels.layers import gpu as layers
+from napari_gpubio.light.kernels.layers import packet
+from napari_gpubio.light.kernels.voxels import fold, trace
 from napari_gpubio.light.kernels.voxels import gpu as voxels
+from napari_gpubio.light.run import simulate
 from tests.cuda_on_cpu.structs import struct_in
+from tests.light.test_photon_backends import DETECTORS, PENCIL, scene, settings
 
 LAYOUTS = {
     (voxels, "Scene"): voxels.SCENE,
@@ -25,3 +29,15 @@ def test_structs_are_laid_out_as_in_the_source(engine, name):
     assert [kernels.is_pointer(read[field]) for field in read.names] == [
         kernels.is_pointer(expected[field]) for field in expected.names
     ]
+
+
+def test_kernels_are_compiled_once_for_each_type_of_labels():
+    """One version for volumes of bytes and one for wider labels; every option is an argument."""
+    for few, many in ((True, False), (False, True)):
+        domain = scene(wide_labels=many)
+        for chosen in (settings(photons=8), settings(photons=8, halves=True, exit_map=True, time_gates_ns=(0, 1, 2))):
+            simulate(domain, PENCIL, chosen, detectors=DETECTORS if few else (), device="cpu")
+    for kernel in (trace.trace_photons, fold.fold_batch, fold.add_absorbed):
+        assert len(kernel.signatures) <= 2
+    assert len(fold.mean_and_error.signatures) <= 1
+    assert len(packet.trace_range.signatures) <= 1

@@ -8,9 +8,9 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.io.mcx.cases import McxCase, read_mcx, write_mcx
+from napari_gpubio.light.io.mcx.cases import read_mcx, write_mcx
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.settings import LightSettings
+from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import KINDS, Source
 from tests.light.full_disk import full_disk
 from tests.light.mcx_cases import irradiance_at
@@ -46,7 +46,7 @@ SETTINGS = LightSettings(
 DETECTORS = [Detector(position_mm=(0.5, 0.25, 0.0), radius_mm=0.2), Detector(position_mm=(1, 1, 1), radius_mm=0.1)]
 
 
-def back(tmp_path, *case_) -> McxCase:
+def back(tmp_path, *case_) -> LightCase:
     write_mcx(tmp_path / "case.json", *case_)
     return read_mcx(tmp_path / "case.json")
 

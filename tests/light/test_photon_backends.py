@@ -86,7 +86,7 @@ def settings(photons=400, **changes):
 
 
 def check_backends(domain, source, chosen, detectors=DETECTORS, device="cuda"):
-    """Both backends give the same tallies, squares, ledger, photons and exits; returns the result."""
+    """Both backends give the same tallies, squares, energy, photons and exits; returns the result."""
     expected = simulate(domain, source, chosen, detectors=detectors, device="cpu")
     found = simulate(domain, source, chosen, detectors=detectors, device=device)
     check_same_bits(found, expected)

@@ -72,7 +72,7 @@ def beam(domain, x, relative_error=0.0):
 
 
 @pytest.fixture(scope="module")
-def banana():
+def found():
     domain = block()
     return sensitivity(beam(domain, 25.0), beam(domain, 25.0 + SEPARATION))
 
@@ -80,28 +80,26 @@ def banana():
 # -- what it is -------------------------------------------------------------------------------------------------------
 
 
-def test_the_sum_is_the_mean_path_of_diffusion_theory(banana):
+def test_the_sum_is_the_mean_path_of_diffusion_theory(found):
     expected = mean_path_semi_infinite(SEPARATION, transport_mean_free_path_mm(TISSUE), TISSUE)
     # theory counts the light between the surface and the extrapolated boundary too, where there is no tissue
-    assert float(expected) * 0.95 < banana.mean_path_mm < float(expected)
-    assert (banana.jacobian_mm <= 0).all()
+    assert float(expected) * 0.95 < found.mean_path_mm < float(expected)
+    assert (found.jacobian_mm <= 0).all()
 
 
-def test_it_is_normalized_where_the_detector_is_diffuse(banana):
-    np.testing.assert_allclose(
-        banana.detector_mm, [25 + SEPARATION, 25, transport_mean_free_path_mm(TISSUE)], atol=1e-5
-    )
+def test_it_is_normalized_where_the_detector_is_diffuse(found):
+    np.testing.assert_allclose(found.detector_mm, [25 + SEPARATION, 25, transport_mean_free_path_mm(TISSUE)], atol=1e-5)
     expected = (1 - SPECULAR) * fluence_semi_infinite(SEPARATION, transport_mean_free_path_mm(TISSUE), TISSUE)
-    assert banana.detected.value == pytest.approx(float(expected), rel=0.03)  # between centers of voxels of 1 mm
+    assert found.detected.value == pytest.approx(float(expected), rel=0.03)  # between centers of voxels of 1 mm
 
 
 @pytest.mark.parametrize("size", [(1.0, 1.25, 1.0), (0.8, 1.0, 1.5)])
-def test_voxels_need_not_be_cubes_nor_be_stored_from_left_to_right(banana, size):
+def test_voxels_need_not_be_cubes_nor_be_stored_from_left_to_right(found, size):
     shape = tuple(round(n / s) for n, s in zip((64, 50, 36), size, strict=True))
     for flip in (False, True):
         domain = block(shape, size, flip)
         other = sensitivity(beam(domain, 25.0), beam(domain, 25.0 + SEPARATION))
-        assert other.mean_path_mm == pytest.approx(banana.mean_path_mm, rel=0.03)
+        assert other.mean_path_mm == pytest.approx(found.mean_path_mm, rel=0.03)
 
 
 def test_in_an_infinite_medium_the_sum_is_the_derivative_of_its_fluence():
@@ -118,26 +116,26 @@ def test_in_an_infinite_medium_the_sum_is_the_derivative_of_its_fluence():
     np.testing.assert_array_equal(diffuse_position(runs[1]), ends[1])
 
 
-def test_source_and_detector_can_be_exchanged(banana):
+def test_source_and_detector_can_be_exchanged(found):
     domain = block()
     other = sensitivity(beam(domain, 25.0 + SEPARATION), beam(domain, 25.0))
-    np.testing.assert_allclose(other.jacobian_mm, banana.jacobian_mm, rtol=1e-4)
+    np.testing.assert_allclose(other.jacobian_mm, found.jacobian_mm, rtol=1e-4)
 
 
-def test_it_is_deepest_between_source_and_detector(banana):
-    depth = centers(banana.domain)[..., 2]
-    weights = -banana.jacobian_mm
+def test_it_is_deepest_between_source_and_detector(found):
+    depth = centers(found.domain)[..., 2]
+    weights = -found.jacobian_mm
     mean_depth = (weights * depth).sum((1, 2)) / weights.sum((1, 2))
     assert mean_depth[31] > mean_depth[25]
     assert mean_depth[31] > mean_depth[38]
 
 
-def test_labels_share_the_path(banana):
-    paths, shares = banana.path_by_label_mm, banana.share_by_label()
+def test_labels_share_the_path(found):
+    paths, shares = found.path_by_label_mm, found.share_by_label()
     assert set(paths) == {1, 2}
     assert sum(shares.values()) == pytest.approx(1.0)
-    assert paths[2] == pytest.approx(-banana.jacobian_mm[:, :, 9:].sum(dtype=np.float64), rel=1e-6)
-    assert shares[2] == pytest.approx(paths[2] / banana.mean_path_mm)
+    assert paths[2] == pytest.approx(-found.jacobian_mm[:, :, 9:].sum(dtype=np.float64), rel=1e-6)
+    assert shares[2] == pytest.approx(paths[2] / found.mean_path_mm)
 
 
 def test_it_agrees_with_the_paths_of_photons_that_a_detector_caught():
@@ -151,14 +149,14 @@ def test_it_agrees_with_the_paths_of_photons_that_a_detector_caught():
         simulate(domain, Source(position_mm=place), settings, detectors=detectors, device="cpu")
         for place in (here, there)
     ]
-    banana = sensitivity(*runs)
+    found = sensitivity(*runs)
     caught = runs[0].detected
     totals = caught.path_mm.sum(axis=1)
     path = caught.mean_path_mm().sum()
     error = np.sqrt((caught.weight**2 * (totals - path) ** 2).sum()) / caught.weight.sum()
-    ours = banana.mean_path_mm * banana.detected.error / banana.detected.value
+    ours = found.mean_path_mm * found.detected.error / found.detected.value
     assert len(caught) > 200
-    assert abs(banana.mean_path_mm - path) < 3 * np.hypot(error, ours) + 0.03 * path  # 3 %: diffusion theory at 8 mm
+    assert abs(found.mean_path_mm - path) < 3 * np.hypot(error, ours) + 0.03 * path  # 3 %: diffusion theory at 8 mm
 
 
 # -- errors -----------------------------------------------------------------------------------------------------------
@@ -176,15 +174,15 @@ def test_uncertain_voxels_can_be_masked():
     source, detector = beam(domain, 25.0, 0.1), beam(domain, 39.0)
     source.fluence_error[:10] = source.fluence[:10]
     source.gates[10:12] = 0.0
-    banana = sensitivity(source, detector)
-    masked = banana.masked_mm(0.5)
+    found = sensitivity(source, detector)
+    masked = found.masked_mm(0.5)
     assert np.isnan(masked[:12]).all()
-    np.testing.assert_array_equal(masked[12:], banana.jacobian_mm[12:])
-    assert np.isinf(banana.relative_error[10:12]).all()
-    assert (banana.jacobian_mm[10:12] == 0).all()
-    assert np.isnan(banana.error_mm[10:12]).all()
+    np.testing.assert_array_equal(masked[12:], found.jacobian_mm[12:])
+    assert np.isinf(found.relative_error[10:12]).all()
+    assert (found.jacobian_mm[10:12] == 0).all()
+    assert np.isnan(found.error_mm[10:12]).all()
     with pytest.raises(InvalidInput, match="greater than 0"):
-        banana.masked_mm(0.0)
+        found.masked_mm(0.0)
 
 
 def test_deep_tissue_does_not_underflow():
@@ -249,5 +247,5 @@ def test_continuous_media_give_the_place_of_the_detector():
     continuous = dataclasses.replace(
         domain, mua_per_mm=np.full(domain.shape, 0.02), mus_per_mm=np.full(domain.shape, 5.0)
     )
-    banana = sensitivity(beam(continuous, 25.0), beam(continuous, 39.0))
-    assert banana.detector_mm[2] == pytest.approx(1 / 0.52, rel=1e-5)
+    found = sensitivity(beam(continuous, 25.0), beam(continuous, 39.0))
+    assert found.detector_mm[2] == pytest.approx(1 / 0.52, rel=1e-5)

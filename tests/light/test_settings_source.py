@@ -72,7 +72,7 @@ def test_defaults():
     ("values", "sentence"),
     [
         ({"kind": "laser"}, "kind is 'laser'; choose one of 'pencil', 'isotropic'"),
-        ({"direction": (0, 0, 0)}, r"the source's direction is \(0, 0, 0\); give the direction in which it shines"),
+        ({"direction": (0, 0, 0)}, r"the source's direction is \(0, 0, 0\); give the direction of emission"),
         ({"direction": (0, NAN, 1)}, "the source's direction is .*; give three finite numbers"),
         ({"position_mm": (0, 0)}, "the source's position_mm is .*; give three finite numbers"),
         ({"position_mm": (0, INF, 0)}, "the source's position_mm is .*; give three finite numbers"),

@@ -78,7 +78,7 @@ def test_the_number_of_raw_frames_wraps_round(tmp_path):
 def test_raw_files_that_were_cut(tmp_path):
     path = tmp_path / "cut.00001"
     path.write_bytes(raw_bytes(FRAMES)[:-3])
-    with pytest.raises(InvalidInput, match="14 x 12 and holds 1341 bytes"):
+    with pytest.raises(InvalidInput, match="14 x 12 and 1341 bytes"):
         read_frames(path)
     path.write_bytes(raw_bytes(FRAMES)[:8])
     with pytest.raises(InvalidInput, match="has no frames"):

@@ -17,8 +17,8 @@ def refused(frames, settings=None, **options):
 
 
 def test_color_is_refused():
-    assert "like color pictures; give one channel" in refused(np.zeros((20, 22, 3), np.uint8))
-    assert "like color pictures" in refused(np.zeros((5, 20, 22, 4), np.uint8))
+    assert "like color images; give one channel" in refused(np.zeros((20, 22, 3), np.uint8))
+    assert "like color images" in refused(np.zeros((5, 20, 22, 4), np.uint8))
 
 
 def test_frames_that_are_no_numbers_or_no_frames():
@@ -102,7 +102,7 @@ def test_baselines():
 
 def test_maps_that_would_not_fit_in_memory(monkeypatch):
     monkeypatch.setattr("napari_gpubio.speckle.run.free_memory_bytes", lambda _: 1000)
-    assert "of memory are free; work on a part" in refused(GOOD)
+    assert "GiB of memory are free" in refused(GOOD)
 
 
 def test_streams_refuse_another_camera_region():
@@ -138,7 +138,7 @@ def test_frames_that_change_size_or_go_away_while_they_are_read():
     assert contrast(Lazy(GOOD.__getitem__), device="cpu").complete
     told = refused(Lazy(lambda which: GOOD[which][:, :-1]))
     assert told.startswith("frames 0 to 2 have shape (3, 19, 22) and those before them (20, 22); crop")
-    assert refused(Lazy(gone)) == "frames 0 to 2 cannot be read (the share is not there); look at where they lie"
+    assert refused(Lazy(gone)).startswith("frames 0 to 2 cannot be read (the share is not there)")
 
 
 def test_windows_of_the_static_fraction():

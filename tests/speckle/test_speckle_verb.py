@@ -71,11 +71,11 @@ def test_dark_frames_and_registration(tmp_path, stack, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "nothing is to be written"),
+        ([], "give --contrast"),
         (["--contrast", "k.png"], "does not end in .tif"),
         (["--contrast", "gone/k.tif"], "does not exist; create it"),
         (["--index-out", "i.tif", "--index", "none"], "leave one of them out"),
-        (["--mask-out", "m.tif", "--no-mask"], "leave one of them out"),
+        (["--mask-out", "m.tif", "--no-mask"], "--no-mask leaves it out"),
         (["--contrast", "k.tif", "--baseline", 0, 1], "no meaning without --index relative"),
         (["--contrast", "k.tif", "--index", "relative", "--baseline", 0, 9], r"--baseline is 0 9"),
     ],

@@ -26,9 +26,9 @@ class FluenceResult:
         Standard deviation of the window that was chosen, same shape; 0 where the fluence was left as it was, and
         in between where choices meet.
     parameters
-        How it was made; only what JSON can hold.
+        Provenance; only what JSON can hold.
     notes
-        What was changed on the way, in sentences for the user.
+        Changes made to the input, in sentences for the user.
     complete
         False if the run was stopped before its end; wider windows were then not tried.
     """

@@ -9,13 +9,13 @@ from napari_gpubio.core.device import Device
 from napari_gpubio.denoise.gui.panel import DenoisePanel
 from napari_gpubio.gui.checks import docked, findings_of, shown_viewer, wait_until
 
-MOST_MS = 100.0  # from a step of the slider to the first picture in its layer
+MOST_MS = 100.0  # from a step of the slider to the first preview in its layer
 SIDE = 100
 _SLICES, _FIRST = 60, 3  # steps that are timed, and steps before them
 
 
 def preview_ms(device: Device, *, slices: int = _SLICES, side: int = SIDE) -> tuple[float, ...]:
-    """Milliseconds from each of some steps of the slider to the first picture, by the wall clock.
+    """Milliseconds from each of some steps of the slider to the first preview, by the wall clock.
 
     A noisy ball is viewed slice by slice, with the settings that the panel begins with, in a napari window that is
     shown; each step comes when all of the slice before has been denoised.

@@ -177,7 +177,7 @@ class FluenceMode(Mode):
     """The other half, labels, and the scales; the finer rules are folded away."""
 
     title = "fluence (two half-buffers)"
-    tip = "Monte Carlo fluence: two halves of the photons tell voxel by voxel how far to smooth"
+    tip = "Monte Carlo fluence, smoothed voxel by voxel as far as two halves of the photons allow"
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(viewer, parent)
@@ -283,7 +283,7 @@ class FluenceMode(Mode):
             self._choose_other_half([event.value])
 
     def _choose_other_half(self, layers: Iterable[Any]) -> None:
-        """Choose the layer whose name says that it is the other half."""
+        """Choose the layer whose name is that of the other half."""
         if self._image is None:
             return
         others = {layer.name: layer for layer in layers if _is_half(layer) and not self._is_image(layer)}

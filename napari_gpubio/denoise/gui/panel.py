@@ -105,7 +105,7 @@ class DenoisePanel(EnginePanel):
         self._on_change()
 
     def _on_image(self, *_: Any) -> None:
-        """Let modes choose what belongs to another image; tell the numbers of a result while its image is chosen."""
+        """Let modes choose what belongs to another image; show the numbers of a result while its image is chosen."""
         layer = self.image_box.layer
         if layer is None:
             self.preview.remove()
@@ -150,7 +150,7 @@ class DenoisePanel(EnginePanel):
         return steps
 
     def show_result(self, result: Denoised) -> None:
-        """Show the layers of a result, and tell its numbers and notes."""
+        """Show the layers of a result, its numbers and notes."""
         self.preview.remove()
         self.live_box.setChecked(False)
         self.results.show_result(result)

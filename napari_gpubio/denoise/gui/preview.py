@@ -21,8 +21,8 @@ from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.views import camera_of
 
 _WORD = "denoise preview"
-_STARTING = "preview … (the first run on a machine compiles, up to a minute)"
-QUICK_SECONDS = 0.04  # that the window waits for a first picture: drawing twice, and beside the filter, takes longer
+_STARTING = "preview … (the first one may have to compile the filter)"
+QUICK_SECONDS = 0.04  # that the window waits for a first preview: drawing twice, and beside the filter, takes longer
 _PLANNED = 0.6  # of that time, for other things may be running
 NO_SLICE = "the preview is of a slice; switch the view to 2-D"
 
@@ -95,11 +95,11 @@ class Preview:
     data
         With the axes of the image's layer.
     place
-        Where it lies: keywords of a layer.
+        Keywords that put a layer where it lies.
     is_whole
         Whether it is all of the slice.
     speed
-        How many voxels were denoised in a second.
+        Voxels denoised in a second.
     """
 
     request: Request

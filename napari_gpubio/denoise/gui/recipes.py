@@ -87,7 +87,7 @@ class Recipe(ABC):
 
     @abstractmethod
     def near(self, voxel_size_mm: tuple[float, ...]) -> Triple:
-        """How many of them a first picture needs."""
+        """How many of them a first preview needs."""
 
     @abstractmethod
     def cut(self, part: Part) -> "Recipe":
@@ -187,16 +187,15 @@ def _beside(windows: Windows, *, patches: int) -> Triple:
 
 # -- fluence ----------------------------------------------------------------------------------------------------------
 
-_FLUENCE_REACH = (
-    2.5  # largest scales around a voxel: what lies farther away changes fluence of 100 000 photons by < 2 %
-)
+# Largest scales around a voxel: what lies farther away changes fluence of 100 000 photons by < 2 %.
+_FLUENCE_REACH = 2.5
 _FLUENCE_TEXTS = ResultTexts(
     noise_title="noise left in {}",
     noise="standard error that is left",
     gain="Gain",
     times="photons",
     gain_tip=(
-        "From the noise before and after, as the halves tell it, median over voxels with more signal than noise. A "
+        "From the noise before and after, by the two halves, median over voxels with more signal than noise. A "
         "change of bias is not seen; with it the gain is about 2 dB less on the sample, whose truth is known."
     ),
     stopped="stopped; wider windows were not tried",
@@ -206,7 +205,7 @@ _FLUENCE_ALONE_TEXTS = dataclasses.replace(
     noise="standard error that is left, at least",
     gain="Gain, at most",
     gain_tip=(
-        "From the noise before and after, as it was measured in one buffer, which does not tell all of what is left: "
+        "From the noise before and after, as it was measured in one buffer, which shows only part of what is left: "
         "on the sample, whose truth is known, the gain is about 5 dB less."
     ),
     about="≤",
@@ -255,7 +254,7 @@ class FluenceRecipe(Recipe):
         )
 
     def reach(self, voxel_size_mm: tuple[float, ...]) -> Triple:
-        """What the widest window holds, nearly all of it."""
+        """Nearly all of the widest window."""
         finest = min(voxel_size_mm)
         x, y, z = (int(np.ceil(_FLUENCE_REACH * self.settings.largest_scale * finest / size)) for size in voxel_size_mm)
         return x, y, z
@@ -299,6 +298,6 @@ def _mean(first: Array, second: Array) -> Array:
 
 
 def _as_it_is(image: Array) -> FluenceResult:
-    """What is given back where there is nothing to denoise."""
+    """The result where there is nothing to denoise."""
     zero = np.zeros_like(image)
     return FluenceResult(image=image, noise=zero, raw_noise=zero, scale_mm=np.zeros(image.shape, np.float32))

@@ -93,7 +93,7 @@ class Denoised:
     stored
         The denoised image in the order of the file.
     residual_limit
-        Largest absolute residual that the colors tell apart.
+        Largest absolute residual that the colors resolve.
     numbers
         Noise and gain.
     """

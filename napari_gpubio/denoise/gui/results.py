@@ -23,7 +23,7 @@ _PARTS = {
     BEFORE: "denoise before",
 }  # fmt: skip
 _TITLES = {AFTER: "denoised {}", RESIDUAL: "residual {}", SCALE: "scale (mm) of {}", BEFORE: "{}"}
-# Under which a result says whose it is, whose else, and what its noise is.
+# Keys under which a result carries its image, the image's other half, and the meaning of its noise.
 _SOURCE, _PARTNER, _NOISE = "source", "partner", "noise"
 # Dark where there is nothing left over, so that structure in a residual stands out on napari's dark canvas.
 _BLUES, _ORANGES = ([0.45, 0.78, 1.0], [0.1, 0.35, 0.8]), ([0.8, 0.3, 0.08], [1.0, 0.8, 0.4])
@@ -42,7 +42,7 @@ _TIMES_TIP = "10 to the power of gain / 10: so many times as many would do the s
 
 
 class ResultLayers:
-    """Shows results in layers of the panel's own; another run of the same image changes them in place.
+    """Shows results in layers of the panel; another run of the same image changes them in place.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class ResultLayers:
         return self._layer(AFTER) is not None
 
     def keep(self) -> str:
-        """Let go of the layers as they are, so that the next run makes new ones; returns the name of the image."""
+        """Leave the layers to the user, so that the next run makes new ones; returns the name of the image."""
         names = []
         for part in _PARTS:
             if (layer := self._layer(part)) is not None:
@@ -118,7 +118,7 @@ class ResultLayers:
         return next((layer for layer in reversed(self._viewer.layers) if self._result_part_of(layer) == part), None)
 
     def _part_of(self, layer: Any) -> str | None:
-        """What a layer is for the image whose result is shown; ``before`` is it itself, or the mean of its halves."""
+        """The part that a layer shows of the current result; ``before`` is the image, or the mean of its halves."""
         if not self.source:
             return None
         if key_of(layer) == self.source:
@@ -126,7 +126,7 @@ class ResultLayers:
         return self._result_part_of(layer)
 
     def _result_part_of(self, layer: Any) -> str | None:
-        """What a layer is that a run has made of the image."""
+        """The part of the current result that a layer holds, or None."""
         parts = [part for part, word in _PARTS.items() if carried(layer, PANEL) == word]
         return parts[0] if parts and carried(layer, _SOURCE) == self.source else None
 
@@ -149,7 +149,7 @@ def _display_of(part: str, image: LayerVolume, limits: tuple[float, float] | Non
 
 
 def _carried(part: str, done: Denoised) -> dict[str, Any]:
-    """What a layer carries: its grid, its meaning, and how it was made."""
+    """Metadata of a layer: its grid, its meaning, and its provenance."""
     image = done.request.image
     metadata = {name: value for name, value in image.carried.items() if name != "scan"}
     metadata |= {

@@ -27,11 +27,11 @@ from napari_gpubio.dose.metrics.constraints import (
     PASS,
     Constraint,
     ConstraintResult,
-    judge,
+    evaluate_constraints,
     parse_constraint,
     without_comment,
 )
-from napari_gpubio.dose.metrics.dvh import Dvh
+from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.file_dialogs import open_path, save_path
 
@@ -158,7 +158,7 @@ class ConstraintTable(QWidget):
 
     def _evaluated(self, dvhs: tuple[Dvh, ...], *, second: bool) -> tuple[ConstraintResult, ...]:
         reference, whole_dose = self._reader.reference, self._reader.whole_dose(second=second)
-        results = judge(self.constraints, dvhs, reference_dose=reference, everything=whole_dose)
+        results = evaluate_constraints(self.constraints, dvhs, reference_dose=reference, everything=whole_dose)
         return results if whole_dose is not None else tuple(self._with_reason(result, dvhs) for result in results)
 
     def _with_reason(self, result: ConstraintResult, dvhs: tuple[Dvh, ...]) -> ConstraintResult:

@@ -16,15 +16,15 @@ from napari_gpubio.dose.gui.curves import NO_REFERENCE, PENDING, Axes, Curve, Me
 from napari_gpubio.dose.gui.metric_table import MetricTable
 from napari_gpubio.dose.gui.plot import DvhPlot
 from napari_gpubio.dose.gui.request import LiveHistograms, Structure
-from napari_gpubio.dose.metrics.dvh import Dvh
-from napari_gpubio.dose.whole import whole_dose_steps
+from napari_gpubio.dose.metrics.curve import Dvh
+from napari_gpubio.dose.run import whole_dose_steps
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.debounce import Debouncer
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 
 if TYPE_CHECKING:
-    from napari_gpubio.dose.run import DvhResult
+    from napari_gpubio.dose.metrics.curve import DvhResult
 
 _CurveKey = tuple[Dvh, float, str, bool]  # histogram, factor, color, whether it belongs to the second plan
 

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.dose.metrics.answer import MetricValue, evaluate
-from napari_gpubio.dose.metrics.dvh import Dvh
-from napari_gpubio.dose.metrics.metric import Metric
+from napari_gpubio.dose.metrics.curve import Dvh
+from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate_metric
 
 Array = npt.NDArray[np.float64]
 INTERVALS = 100  # of a differential histogram
@@ -58,7 +57,7 @@ class MetricReader:
         """Return the value of a metric, or the reason why it has none."""
         if metric.needs_everything and not self.whole_doses:
             return MetricValue(reason=self.missing_reason, is_refused=self.missing_reason != PENDING)
-        return evaluate(metric, curve.dvh, self.reference, everything=self.whole_dose(second=curve.second))
+        return evaluate_metric(metric, curve.dvh, self.reference, everything=self.whole_dose(second=curve.second))
 
     def whole_dose(self, *, second: bool) -> Dvh | None:
         """Return the histogram of the whole dose of a plan, or None."""

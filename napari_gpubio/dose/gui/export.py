@@ -20,12 +20,11 @@ from napari_gpubio.dose.gui.curves import SECOND_PLAN, Curve, interval_edges, lo
 from napari_gpubio.dose.gui.metric_table import MetricTable
 from napari_gpubio.dose.gui.plot import FIGURE_DETAIL, DvhPlot
 from napari_gpubio.dose.gui.request import LiveHistograms
-from napari_gpubio.dose.io.dvh_sequence import write_dvh_sequence
-from napari_gpubio.dose.io.rtstruct import read_rtstruct
-from napari_gpubio.dose.io.table import write_curves_csv, write_json
+from napari_gpubio.dose.io.dicom_rt import read_rtstruct
+from napari_gpubio.dose.io.dvh_files import write_curves_csv, write_dvh_sequence, write_json
+from napari_gpubio.dose.metrics.curve import DvhResult
 from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.napari_io import NUMBERS, RTDOSE
-from napari_gpubio.dose.run import DvhResult
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.file_dialogs import open_path, save_path
 

@@ -10,8 +10,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.dose.gui.request import Plan, frame_at
-from napari_gpubio.dose.layer_places import affine_mm, has_length_unit
-from napari_gpubio.dose.napari_io import NUMBERS, unit_of
+from napari_gpubio.dose.napari_io import NUMBERS, affine_mm, has_length_unit, unit_of
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.forms import aligned_form, row_label

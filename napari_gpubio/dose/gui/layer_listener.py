@@ -12,7 +12,7 @@ from qtpy.QtCore import QObject, QTimer, Signal
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import volume_of
 from napari_gpubio.dose.gui.request import LiveHistograms, frame_at
-from napari_gpubio.dose.layer_places import stored_axes
+from napari_gpubio.dose.napari_io import stored_axes
 from napari_gpubio.gui.connections import Connection, Connections
 
 Box = tuple[slice, slice, slice]

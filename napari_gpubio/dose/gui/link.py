@@ -15,9 +15,8 @@ from napari_gpubio.dose.gui.controls import ToolsBox
 from napari_gpubio.dose.gui.overlays import Highlight, Isodose, Target
 from napari_gpubio.dose.gui.plot import DvhPlot
 from napari_gpubio.dose.gui.request import LiveHistograms, Structure
-from napari_gpubio.dose.layer_places import index_to_world, mm_per_unit, stored_axes
-from napari_gpubio.dose.sampling import dose_at_voxels
-from napari_gpubio.dose.structures.raster import inside
+from napari_gpubio.dose.napari_io import index_to_world, mm_per_unit, stored_axes
+from napari_gpubio.dose.structures.raster import dose_at_voxels, inside
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.picking import MarkerTool, Position, clicked_position
 

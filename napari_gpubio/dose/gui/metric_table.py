@@ -21,11 +21,10 @@ from qtpy.QtWidgets import (
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose.gui.curves import PENDING, Curve, MetricReader, short_number
-from napari_gpubio.dose.metrics.answer import MetricValue
+from napari_gpubio.dose.metrics.metric import MetricValue
 from napari_gpubio.dose.metrics.metric_text import parse_metrics
 from napari_gpubio.dose.metrics.models import MODELS, Model
-from napari_gpubio.dose.metrics.parameters import spans
-from napari_gpubio.dose.metrics.units import dose_factor
+from napari_gpubio.dose.metrics.parameters import dose_factor, spans
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 

@@ -24,10 +24,9 @@ from napari_gpubio.core.napari_io import KEY, carried, volume_of
 from napari_gpubio.core.steps import Step
 from napari_gpubio.dose.gui.inputs import PANEL
 from napari_gpubio.dose.gui.request import LiveHistograms, Structure
-from napari_gpubio.dose.layer_places import index_to_world, place_of, stored_axes
 from napari_gpubio.dose.model import Dose
-from napari_gpubio.dose.sampling import dose_at_voxels
-from napari_gpubio.dose.structures.raster import inside
+from napari_gpubio.dose.napari_io import index_to_world, place_of, stored_axes
+from napari_gpubio.dose.structures.raster import dose_at_voxels, inside
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections
 from napari_gpubio.gui.jobs import LatestJob, Outcome

@@ -54,6 +54,8 @@ class DosePanel(EnginePanel):
         The napari viewer.
     """
 
+    engine = "dose"
+
     def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Run", parent=parent)
         self.inputs_box = InputBox(viewer, self)

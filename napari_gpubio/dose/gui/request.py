@@ -13,9 +13,9 @@ from napari.layers import Labels
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
 from napari_gpubio.dose.live import LiveDvh
+from napari_gpubio.dose.metrics.curve import DvhResult
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.napari_io import contours_of, dose_of, labels_of
-from napari_gpubio.dose.run import DvhResult
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures

@@ -10,11 +10,10 @@ from napari.layers import Labels
 from napari_gpubio.core.napari_io import save_layer, saved_path
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.dose.gui.request import Plan, Request
-from napari_gpubio.dose.kernels.histogram.grid import is_turned
-from napari_gpubio.dose.layer_places import affine_mm, stored_axes
 from napari_gpubio.dose.metrics.constraints import Constraint
 from napari_gpubio.dose.metrics.metric import Metric
-from napari_gpubio.dose.napari_io import contours_of, dose_of, labels_of
+from napari_gpubio.dose.model import is_turned
+from napari_gpubio.dose.napari_io import affine_mm, contours_of, dose_of, labels_of, stored_axes
 from napari_gpubio.gui.script import call_text, file_name, nifti_file_of
 
 
@@ -147,15 +146,16 @@ def _result_lines(
     if printed["metrics"]:
         texts = [str(metric) for metric in printed["metrics"]]
         lines += [
-            f"metrics = [dose.parse_metric(text) for text in {texts!r}]",
+            f"metrics = [dose.metrics.parse_metric(text) for text in {texts!r}]",
             "for one in dvhs:",
-            f"    print(one.name, *(f'{{metric}} = {{dose.evaluate(metric, one, {inputs})}}' for metric in metrics))",
+            f"    values = [dose.metrics.evaluate_metric(metric, one, {inputs}) for metric in metrics]",
+            "    print(one.name, *(f'{metric} = {value}' for metric, value in zip(metrics, values)))",
         ]
     if printed["constraints"]:
         text = "\n".join(map(str, printed["constraints"]))
         lines += [
-            f"constraints = dose.parse_constraints({text!r})",
-            f"for result in dose.judge(constraints, dvhs, reference_dose={inputs}):",
+            f"constraints = dose.metrics.parse_constraints({text!r})",
+            f"for result in dose.metrics.evaluate_constraints(constraints, dvhs, reference_dose={inputs}):",
             "    print(result.status, result.constraint, result.reason or f'{result.value:.5g}')",
         ]
-    return [*lines, f"dose.write_curves_csv({f'{name} curves.csv'!r}, dvhs)"]
+    return [*lines, f"dose.io.write_curves_csv({f'{name} curves.csv'!r}, dvhs)"]

@@ -10,8 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose.io.dicom import decoded, numbers, read_dataset, required, sorted_by_modality
-from napari_gpubio.dose.io.geometry import EVEN, plane_axes, to_world
+from napari_gpubio.dose.io.dicom import (
+    EVEN,
+    number_of,
+    numbers,
+    pixels_of,
+    plane_axes,
+    read_dataset,
+    required,
+    sorted_by_modality,
+    text_of,
+    to_world,
+)
 
 Array = npt.NDArray[Any]
 _STRAIGHT_MM = 0.05  # how far the first pixel of a slice may lie off the line through those of the others
@@ -30,7 +40,7 @@ class CtImage:
     affine
         Voxel centers to world mm (RAS), 4 x 4.
     frame_of_reference
-        What the coordinates refer to (a DICOM UID), where the files tell it.
+        What the coordinates refer to (a DICOM UID), where the files have it.
     name
         Of the series or of the folder.
     """
@@ -88,7 +98,7 @@ def ct_files(folder: Path) -> list[Path]:
 
 
 def refuse_damaged(damaged: Sequence[str], name: str) -> None:
-    """Refuse a series beside which files lie that cannot be read; they are told by sentences."""
+    """Refuse a series beside which there are files that cannot be read."""
     if damaged:
         more = f" ({len(damaged) - 1} more files cannot either)" if len(damaged) > 1 else ""
         raise InvalidInput(
@@ -97,11 +107,11 @@ def refuse_damaged(damaged: Sequence[str], name: str) -> None:
 
 
 def _one_series(slices: list[Any], series: str | None, name: str) -> list[Any]:
-    counts = Counter(str(one.get("SeriesInstanceUID", "")) for one in slices)
+    counts = Counter(text_of(one, "SeriesInstanceUID", name) for one in slices)
     if series is None and len(counts) > 1:
-        told = ", ".join(f"{uid or 'without a number'} ({count} slices)" for uid, count in counts.items())
-        raise InvalidInput(f"{name} holds {len(counts)} CT series: {told}; say which one with series=")
-    chosen = [one for one in slices if series in (None, str(one.get("SeriesInstanceUID", "")))]
+        known = ", ".join(f"{uid or 'without a number'} ({count} slices)" for uid, count in counts.items())
+        raise InvalidInput(f"{name} holds {len(counts)} CT series: {known}; choose one with series=")
+    chosen = [one for one in slices if series in (None, text_of(one, "SeriesInstanceUID", name))]
     if not chosen:
         raise InvalidInput(
             f"{name} holds no CT slices{f' of series {series}' if series else ''}; choose another folder"
@@ -110,7 +120,7 @@ def _one_series(slices: list[Any], series: str | None, name: str) -> list[Any]:
 
 
 def _volume(slices: list[Any], name: str) -> CtImage:
-    if any(int(one.get("NumberOfFrames", 1) or 1) > 1 for one in slices):
+    if any((number_of(one, "NumberOfFrames", _told(one, name)) or 1) > 1 for one in slices):
         raise InvalidInput(f"{name} is a CT image of several frames in one file; export it slice by slice")
     axes = _common_axes(slices, name)
     corners = np.array([numbers(one, "ImagePositionPatient", _told(one, name), 3) for one in slices])
@@ -121,8 +131,8 @@ def _volume(slices: list[Any], name: str) -> CtImage:
     return CtImage(
         values=values.transpose(2, 1, 0),
         affine=to_world(axes, distance, corners[order[0]]),
-        frame_of_reference=str(first.get("FrameOfReferenceUID", "")),
-        name=str(first.get("SeriesDescription", "") or name),
+        frame_of_reference=text_of(first, "FrameOfReferenceUID", name),
+        name=text_of(first, "SeriesDescription", name) or name,
     )
 
 
@@ -138,7 +148,7 @@ def _common_axes(slices: list[Any], name: str) -> Array:
 
 
 def _slice_distance(corners: Array, axes: Array, slices: list[Any], name: str) -> float:
-    """From one slice to the next along the normal, mm, or why that cannot be said."""
+    """From one slice to the next along the normal, mm, or InvalidInput."""
     if len(corners) == 1:
         thickness = float(numbers(slices[0], "SliceThickness", name, 1)[0])
         if not thickness > 0:
@@ -181,7 +191,7 @@ def _pixels(slices: Iterable[Any], name: str) -> Array:
 
 
 def _slice_values(dataset: Any, name: str) -> Array:
-    stored = decoded(_told(dataset, name), lambda: np.asarray(dataset.pixel_array))
+    stored = pixels_of(dataset, _told(dataset, name))
     slope = float(numbers(dataset, "RescaleSlope", name, 1)[0]) if "RescaleSlope" in dataset else 1.0
     intercept = float(numbers(dataset, "RescaleIntercept", name, 1)[0]) if "RescaleIntercept" in dataset else 0.0
     values = stored * slope + intercept

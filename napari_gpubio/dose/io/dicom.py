@@ -1,8 +1,11 @@
-"""Reading DICOM files, with sentences where that fails. pydicom is imported when it is first needed."""
+"""DICOM files: reading with clear errors, and where the pixels lie. pydicom is imported when it is first needed."""
 
+import struct
+import zlib
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +13,6 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 
-Value = TypeVar("Value")
 CLASSES = {
     "CT": "1.2.840.10008.5.1.4.1.1.2",
     "RTDOSE": "1.2.840.10008.5.1.4.1.1.481.2",
@@ -19,6 +21,10 @@ CLASSES = {
 }
 _DICOMDIR = "1.2.840.10008.1.3.10"
 _SUFFIXES = (".dcm", ".dicom", ".ima")
+Array = npt.NDArray[np.float64]
+LPS_TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])  # DICOM's patient axes to those of this package
+EVEN = 1e-2  # share of the distance of slices by which they may differ
+_SQUARE = 1e-4  # cosine of the angle between rows and columns
 
 
 def pydicom() -> Any:
@@ -34,6 +40,17 @@ def pydicom() -> Any:
     except ImportError as error:
         raise InvalidInput("DICOM files need pydicom: python -m pip install pydicom") from error
     return library
+
+
+def _pydicom_errors() -> tuple[type[Exception], ...]:
+    """What pydicom raises for damaged files when it reads, decodes or unpacks pixels; found by damaging many files.
+
+    Only calls of pydicom are enclosed, so that errors of ours are not taken for damage.
+    """
+    errors = pydicom().errors
+    own = (errors.BytesLengthException, errors.InvalidDicomError)
+    built_in = (AttributeError, EOFError, LookupError, OSError, OverflowError, RuntimeError, TypeError, ValueError)
+    return (*own, *built_in, struct.error, zlib.error)
 
 
 def read_dataset(path: str | Path, modality: str) -> Any:
@@ -52,16 +69,13 @@ def read_dataset(path: str | Path, modality: str) -> Any:
         If the file is missing, damaged, no DICOM, or of another kind.
     """
     path, library = existing_file(path), pydicom()
-    wanted = f"give {'a' if modality == 'CT' else 'an'} {modality} file"
-    try:
-        dataset = library.dcmread(path, force=True)
-        found, kind = str(dataset.get("Modality", "")), str(dataset.get("SOPClassUID", ""))
-    except Exception as error:  # pydicom lets through whatever a damaged file brings about
-        raise _unreadable(path, brief(error)) from error
+    advice = f"give {'a' if modality == 'CT' else 'an'} {modality} file"
+    dataset = _parsed(path, lambda: library.dcmread(path, force=True))
+    found, kind = text_of(dataset, "Modality", path.name), text_of(dataset, "SOPClassUID", path.name)
     if not found and not kind:
-        raise InvalidInput(f"{path.name} is no DICOM file; {wanted}")
+        raise InvalidInput(f"{path.name} is no DICOM file; {advice}")
     if modality not in (found, _name_of(kind)):
-        raise InvalidInput(f"{path.name} is a DICOM file of kind {found or kind}; {wanted}")
+        raise InvalidInput(f"{path.name} is a DICOM file of kind {found or kind}; {advice}")
     return dataset
 
 
@@ -75,32 +89,31 @@ def is_dicom(path: Path) -> bool:
 
 
 def modality_of(path: Path) -> str:
-    """What a DICOM file says it is, for instance ``"CT"``; pixels are left alone.
+    """What a DICOM file is according to its header, for instance ``"CT"``; its pixels are not read.
 
     Returns
     -------
     str
-        Nothing for a file that is none (`seems_dicom`), and for kinds of files that are no images, such as a DICOMDIR.
+        Empty for a file that is not DICOM (`seems_dicom`), and for kinds of files that are no images, such as a
+        DICOMDIR.
 
     Raises
     ------
     InvalidInput
-        If it seems to be a DICOM file and cannot be read, or ends before it says what it is.
+        If it seems to be a DICOM file and cannot be read, or ends before its kind.
     """
     if not seems_dicom(path):
         return ""
     library = pydicom()
-    try:
-        dataset = library.dcmread(path, specific_tags=["Modality", "SOPClassUID"], stop_before_pixels=True, force=True)
-        modality, kind = str(dataset.get("Modality", "")), str(dataset.get("SOPClassUID", ""))
-        stored = str(getattr(dataset, "file_meta", {}).get("MediaStorageSOPClassUID", ""))
-    except Exception as error:  # pydicom lets through whatever a damaged file brings about
-        raise _unreadable(path, brief(error)) from error
+    keywords = ["Modality", "SOPClassUID"]
+    dataset = _parsed(path, lambda: library.dcmread(path, specific_tags=keywords, stop_before_pixels=True, force=True))
+    modality, kind = (text_of(dataset, keyword, path.name) for keyword in keywords)
+    stored = text_of(getattr(dataset, "file_meta", None) or {}, "MediaStorageSOPClassUID", path.name)
     if modality or _name_of(kind):
         return modality or _name_of(kind)
     if stored == _DICOMDIR or (kind == stored and library.uid.UID(kind).name != kind):  # which have no modality
         return ""
-    raise _unreadable(path, "it ends before it says what it is")
+    raise _unreadable(path, "it ends before its kind")
 
 
 def seems_dicom(path: Path) -> bool:
@@ -109,7 +122,7 @@ def seems_dicom(path: Path) -> bool:
 
 
 def sorted_by_modality(folder: Path) -> tuple[dict[str, list[Path]], tuple[str, ...]]:
-    """The DICOM files of a folder by `modality_of`, each kind by name, and in sentences which cannot be read."""
+    """Sort the DICOM files of a folder by `modality_of`, each kind by name; the second part names damaged files."""
     pydicom()  # not file by file, if it is missing
     kinds: dict[str, list[Path]] = {}
     damaged: list[str] = []
@@ -122,6 +135,13 @@ def sorted_by_modality(folder: Path) -> tuple[dict[str, list[Path]], tuple[str, 
     return kinds, tuple(damaged)
 
 
+def _parsed(path: Path, read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except _pydicom_errors() as error:
+        raise _unreadable(path, brief(error)) from error
+
+
 def _unreadable(path: Path, why: str) -> InvalidInput:
     return InvalidInput(f"{path.name} cannot be read as DICOM ({why}); export it again")
 
@@ -130,14 +150,43 @@ def _name_of(kind: str) -> str:
     return next((name for name, uid in CLASSES.items() if uid == kind), "")
 
 
-def decoded(what: str, read: Callable[[], Value]) -> Value:
-    """Read values; pydicom decodes them when they are looked at, and what a damaged file brings about is a sentence."""
+def value_of(dataset: Any, keyword: str, what: str) -> Any:
+    """Value of an attribute, or None where it is missing; ``what`` names the file.
+
+    Raises
+    ------
+    InvalidInput
+        If it cannot be decoded, which pydicom does when a value is first used.
+    """
     try:
-        return read()
-    except InvalidInput:
-        raise
-    except Exception as error:
-        raise InvalidInput(f"{what} cannot be read ({brief(error)}); export it again") from error
+        return dataset.get(keyword)
+    except _pydicom_errors() as error:
+        raise InvalidInput(f"{keyword} of {what} cannot be read ({brief(error)}); export it again") from error
+
+
+def text_of(dataset: Any, keyword: str, what: str) -> str:
+    """An attribute as text, empty where it is missing; errors as `value_of`."""
+    value = value_of(dataset, keyword, what)
+    return "" if value is None else str(value)
+
+
+def items_of(dataset: Any, keyword: str, what: str) -> list[Any]:
+    """Items of a sequence, none where it is missing; errors as `value_of`, or if it is no sequence."""
+    value = value_of(dataset, keyword, what)
+    if value is None:
+        return []
+    if not isinstance(value, pydicom().Sequence):
+        raise InvalidInput(f"{keyword} of {what} is no sequence; export it again")
+    return list(value)
+
+
+def pixels_of(dataset: Any, what: str) -> npt.NDArray[Any]:
+    """Stored pixels of an image; errors as `required`."""
+    required(dataset, "PixelData", what)
+    try:
+        return np.asarray(dataset.pixel_array)
+    except _pydicom_errors() as error:
+        raise InvalidInput(f"the pixels of {what} cannot be read ({brief(error)}); export it again") from error
 
 
 def required(dataset: Any, keyword: str, what: str) -> Any:
@@ -148,7 +197,7 @@ def required(dataset: Any, keyword: str, what: str) -> Any:
     InvalidInput
         If it is missing, empty or cannot be read.
     """
-    value = decoded(f"{keyword} of {what}", lambda: dataset.get(keyword))
+    value = value_of(dataset, keyword, what)
     if value is None or (isinstance(value, (str, list)) and len(value) == 0):
         raise InvalidInput(f"{what} has no {keyword}; export it again")
     return value
@@ -157,21 +206,69 @@ def required(dataset: Any, keyword: str, what: str) -> Any:
 def numbers(dataset: Any, keyword: str, what: str, count: int | None = None) -> npt.NDArray[np.float64]:
     """Numbers of an attribute, so many of them; errors as `required`."""
     value = required(dataset, keyword, what)
+    if isinstance(value, bytes):  # a text of more than 64 KiB in files that store its type
+        value = value.decode("ascii", "replace").rstrip("\0 ").split("\\")
+    parts = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     try:
-        if isinstance(value, bytes):  # how pydicom keeps a text of more than 64 KiB in files that tell the type of it
-            value = value.decode("ascii").rstrip("\0 ").split("\\")
-        array = np.asarray([float(part) for part in (value if _is_list(value) else [value])], np.float64)
-    except (TypeError, ValueError) as error:
+        array = np.array([_number(part) for part in parts], np.float64)
+    except ValueError as error:
         raise InvalidInput(f"{keyword} of {what} holds no numbers ({brief(error)}); export it again") from error
     if not np.isfinite(array).all() or (count is not None and len(array) != count):
         raise InvalidInput(f"{keyword} of {what} is {str(value)[:80]}, which cannot be; export it again")
     return array
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)
+def number_of(dataset: Any, keyword: str, what: str) -> float | None:
+    """One number, or None where the attribute is missing or empty; errors as `numbers`."""
+    if value_of(dataset, keyword, what) in (None, ""):
+        return None
+    return float(numbers(dataset, keyword, what, 1)[0])
+
+
+def _number(part: Any) -> float:
+    if not isinstance(part, (str, int, float, Decimal)):
+        raise ValueError(f"{type(part).__name__} is no number")
+    return float(part)
 
 
 def brief(error: BaseException) -> str:
     """An error in a few words."""
     return (str(error) or type(error).__name__).splitlines()[0][:120]
+
+
+def plane_axes(dataset: Any, name: str) -> Array:
+    """Columns: from a pixel to the next one in its row and in its column, mm, and the unit normal; patient axes, 3 x 3.
+
+    Raises
+    ------
+    InvalidInput
+        If the orientation or the spacing is missing or cannot be; ``name`` is the file's.
+    """
+    cosines = numbers(dataset, "ImageOrientationPatient", name, 6)
+    along_row, along_column = cosines[:3], cosines[3:]
+    lengths = np.linalg.norm([along_row, along_column], axis=1)
+    if abs(along_row @ along_column) > _SQUARE or np.abs(lengths - 1).max() > _SQUARE:
+        raise InvalidInput(
+            f"ImageOrientationPatient of {name} is {cosines.tolist()}, which are no axes; export it again"
+        )
+    between_rows, between_columns = numbers(dataset, "PixelSpacing", name, 2)
+    normal = np.cross(along_row, along_column)
+    return np.stack([along_row * between_columns, along_column * between_rows, normal], axis=1)
+
+
+def to_world(axes: Array, slice_mm: float, first: Array) -> Array:
+    """Index of column, row, slice to world mm (RAS), 4 x 4.
+
+    Parameters
+    ----------
+    axes
+        See `plane_axes`.
+    slice_mm
+        From one slice to the next along the normal; negative if they run against it.
+    first
+        Patient coordinates of the first pixel, mm.
+    """
+    affine = np.eye(4)
+    affine[:3, :2], affine[:3, 2] = axes[:, :2], axes[:, 2] * slice_mm
+    affine[:3, 3] = first
+    return LPS_TO_RAS @ affine

@@ -15,7 +15,7 @@ from napari_gpubio.core.volumes import nifti_affine, nifti_array, one_volume, op
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.structures.labels import LabelStructures
 
-_TOLD = re.compile(r"dose in (\S+)")
+_STATED = re.compile(r"dose in (\S+)")
 
 
 def read_dose(path: str | Path, *, unit: str | None = None) -> Dose:
@@ -26,23 +26,25 @@ def read_dose(path: str | Path, *, unit: str | None = None) -> Dose:
     path
         A ``.nii`` or ``.nii.gz`` file of one volume.
     unit
-        Of the doses, for instance ``"Gy"``; None: as the file tells it, if `write_dose` has written it.
+        Of the doses, for instance ``"Gy"``; None: as in the file, if `write_dose` has written it.
 
     Raises
     ------
     InvalidInput
-        If the file cannot be read, or the unit is told nowhere.
+        If the file cannot be read, or the unit is not known.
     """
     file = Path(path)
     image = open_nifti(file)
     description = bytes(image.header["descrip"].tobytes()).rstrip(b"\0 ").decode("ascii", "replace")
-    told = _TOLD.fullmatch(description)
-    if unit is None and told is None:
+    stated = _STATED.fullmatch(description)
+    if unit is None and stated is None:
         raise InvalidInput(
-            f"{file.name} does not tell the unit of its dose; say it with unit= (--unit), for instance Gy"
+            f"{file.name} does not state the unit of its dose; give it with unit= (--unit), for instance Gy"
         )
     values = one_volume(nifti_array(image, file), file.name)
-    return Dose(values=values, affine=nifti_affine(image, file), unit=unit or (told[1] if told else ""), name=file.name)
+    return Dose(
+        values=values, affine=nifti_affine(image, file), unit=unit or (stated[1] if stated else ""), name=file.name
+    )
 
 
 def write_dose(path: str | Path, dose: Dose) -> None:

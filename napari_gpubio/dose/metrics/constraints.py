@@ -1,4 +1,4 @@
-"""Lists of constraints: what a plan should keep to, and whether it does."""
+"""Plans evaluated: constraints on metrics, and two plans compared."""
 
 import math
 import operator
@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose.metrics.answer import evaluate
-from napari_gpubio.dose.metrics.dvh import Dvh
-from napari_gpubio.dose.metrics.metric import Metric
+from napari_gpubio.dose.metrics.curve import Dvh
+from napari_gpubio.dose.metrics.metric import Metric, evaluate_metric
 from napari_gpubio.dose.metrics.metric_text import parse_metric
 from napari_gpubio.dose.metrics.parameters import plain
 
@@ -54,7 +55,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstraintResult:
-    """What became of a constraint.
+    """The result of a constraint.
 
     Parameters
     ----------
@@ -162,14 +163,14 @@ def parse_constraints(text: str) -> tuple[Constraint, ...]:
     return tuple(parse_constraint(line) for line in lines if line)
 
 
-def judge(
+def evaluate_constraints(
     constraints: Iterable[Constraint],
     dvhs: Iterable[Dvh],
     *,
     reference_dose: float | None = None,
     everything: Dvh | None = None,
 ) -> tuple[ConstraintResult, ...]:
-    """Hold histograms against constraints. What cannot be evaluated does not pass, and says why.
+    """Evaluate constraints on histograms. What cannot be evaluated does not pass, and has a reason.
 
     Parameters
     ----------
@@ -180,27 +181,106 @@ def judge(
     reference_dose
         What % of dose are of (the prescription), in the histograms' unit.
     everything
-        Histogram of all that is irradiated, see `napari_gpubio.dose.Metric.of`.
+        Histogram of all that is irradiated, see `napari_gpubio.dose.metrics.Metric.of`.
     """
     known = tuple(dvhs)
-    return tuple(_verdict(constraint, known, reference_dose, everything) for constraint in constraints)
+    return tuple(_evaluate(constraint, known, reference_dose, everything) for constraint in constraints)
 
 
-def _verdict(
+def _evaluate(
     constraint: Constraint, dvhs: Sequence[Dvh], reference_dose: float | None, everything: Dvh | None
 ) -> ConstraintResult:
     def not_evaluated(reason: str) -> ConstraintResult:
         return ConstraintResult(constraint=constraint, status=NOT_EVALUATED, reason=reason)
 
-    wanted = constraint.structure.casefold()
-    matching = [dvh for dvh in dvhs if dvh.name.casefold() == wanted]
+    name = constraint.structure.casefold()
+    matching = [dvh for dvh in dvhs if dvh.name.casefold() == name]
     if len(matching) != 1:
         return not_evaluated(f"{len(matching) or 'no'} structures are named {constraint.structure!r}")
     (dvh,) = matching
     if dvh.is_empty:  # whose volumes of 0 keep every limit
         return not_evaluated(f"{dvh.name!r} is empty")
-    found = evaluate(constraint.metric, dvh, reference_dose, everything=everything)
+    found = evaluate_metric(constraint.metric, dvh, reference_dose, everything=everything)
     if found.reason:
         return not_evaluated(found.reason)
     passed = _OPERATORS[constraint.sign](found.value, constraint.limit)
     return ConstraintResult(constraint=constraint, status=PASS if passed else FAIL, value=found.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Two histograms of one structure.
+
+    Parameters
+    ----------
+    name
+        Of the structure.
+    first, second
+        Metrics of both, in the order in which they were given.
+    largest_percent
+        Largest distance of the curves in % of volume: second minus first.
+    at_dose
+        Where that is.
+    """
+
+    name: str
+    first: tuple[float, ...]
+    second: tuple[float, ...]
+    largest_percent: float
+    at_dose: float
+
+    @property
+    def change(self) -> tuple[float, ...]:
+        """Second minus first."""
+        return tuple(b - a for a, b in zip(self.first, self.second, strict=True))
+
+
+def compare(
+    first: Iterable[Dvh],
+    second: Iterable[Dvh],
+    metrics: Sequence[Metric],
+    *,
+    reference_dose: float | None = None,
+    everything: tuple[Dvh | None, Dvh | None] = (None, None),
+) -> tuple[Difference, ...]:
+    """Compare two plans, structure by structure; those that only one of them has are left out.
+
+    Parameters
+    ----------
+    first, second
+        Histograms of both plans, in one unit of dose.
+    metrics
+        What is compared besides the curves.
+    reference_dose
+        What % of dose are of, in the histograms' unit.
+    everything
+        Histograms of all that is irradiated, of both plans, where a metric needs them; see
+        `napari_gpubio.dose.whole_dose`.
+    """
+    others = {dvh.name: dvh for dvh in second}
+    return tuple(_difference(a, others[a.name], metrics, reference_dose, everything) for a in first if a.name in others)
+
+
+def _difference(
+    a: Dvh,
+    b: Dvh,
+    metrics: Sequence[Metric],
+    reference_dose: float | None,
+    everything: tuple[Dvh | None, Dvh | None],
+) -> Difference:
+    if a.unit != b.unit:
+        raise InvalidInput(f"{a.name!r} is in {a.unit} in one plan and in {b.unit} in the other; scale one of them")
+    largest, dose = math.nan, math.nan
+    if not (a.is_empty or b.is_empty):
+        doses = np.union1d(a.doses, b.doses)
+        doses = np.concatenate([doses, np.nextafter(doses, np.inf)])  # and just beyond steps
+        apart = b.percent_at(doses) - a.percent_at(doses)
+        worst = int(np.abs(apart).argmax())
+        largest, dose = float(apart[worst]), float(doses[worst])
+    return Difference(
+        name=a.name,
+        first=tuple(metric.of(a, reference_dose, everything=everything[0]) for metric in metrics),
+        second=tuple(metric.of(b, reference_dose, everything=everything[1]) for metric in metrics),
+        largest_percent=largest,
+        at_dose=dose,
+    )

@@ -1,14 +1,14 @@
-"""Metrics: one number that is read off a histogram."""
+"""Metrics: one number that is read off a histogram, or the reason why there is none."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose.metrics.dvh import Dvh
+from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.metrics.models import MODELS, PRESCRIPTION, TARGET, Model
-from napari_gpubio.dose.metrics.parameters import Given, plain
-from napari_gpubio.dose.metrics.units import PERCENT, dose_factor, volume_factor
+from napari_gpubio.dose.metrics.parameters import PERCENT, Given, dose_factor, plain, volume_factor
 
 _DOSES: dict[str, Callable[[Dvh], float]] = {
     "Mean": lambda dvh: dvh.mean,
@@ -20,7 +20,7 @@ _DOSES: dict[str, Callable[[Dvh], float]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """What is asked of a histogram; made by `napari_gpubio.dose.parse_metric`.
+    """What is read off a histogram; made by `napari_gpubio.dose.metrics.parse_metric`.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class Metric:
         ``"D"``, ``"DC"``, ``"V"``, ``"CV"``, or ``"Mean"``, ``"Min"``, ``"Max"``, ``"Median"``, ``"Volume"``, or the
         name of a `napari_gpubio.dose.metrics.models.Model`.
     value, value_unit
-        Volume at which a dose is asked for, or dose at which a volume is; % of the volume or of the reference dose.
+        Volume at which a dose is read, or dose at which a volume is; % of the volume or of the reference dose.
     end
         End of a band of doses, in the same unit; None: no band.
     unit
@@ -50,13 +50,13 @@ class Metric:
     def __str__(self) -> str:
         at = f"{plain(self.value)}{self.value_unit}" if self.value_unit else ""
         band = f"-{plain(self.end)}{self.value_unit}" if self.end is not None else ""
-        told = [str(one) for one in (self.inner, *self.given) if one is not None]
-        named = f"({', '.join(told)})" if told else ""
+        given = [str(one) for one in (self.inner, *self.given) if one is not None]
+        named = f"({', '.join(given)})" if given else ""
         return f"{self.kind}{at}{band}{named}{f'[{self.unit}]' if self.unit and self.inner is None else ''}"
 
     @property
     def needs_everything(self) -> bool:
-        """Whether it is told only with the histogram of all that is irradiated."""
+        """Whether it needs the histogram of all that is irradiated."""
         return self._model is not None and self._model.of_plan is not None
 
     @property
@@ -68,7 +68,7 @@ class Metric:
 
     @property
     def target(self) -> str:
-        """The one structure it is told of, or nothing."""
+        """The one structure that it is for, or nothing."""
         return next((one.text for one in self.given if one.name == TARGET), "")
 
     def in_unit(self, unit: str) -> "Metric":
@@ -79,7 +79,7 @@ class Metric:
     def of(self, dvh: Dvh, reference_dose: float | None = None, *, everything: Dvh | None = None) -> float:
         """Read the metric off a histogram; NaN if it has no value.
 
-        That is so if the structure is empty, smaller than a volume that is asked for, or another than the target.
+        That is so if the structure is empty, smaller than the metric's volume, or another than the target.
 
         Parameters
         ----------
@@ -93,7 +93,7 @@ class Metric:
         Raises
         ------
         InvalidInput
-            If the units do not go together, or % of dose are asked for without a reference, or ``everything`` is
+            If the units do not go together, or % of dose come without a reference, or ``everything`` is
             missing.
         """
         if self._model is not None:
@@ -104,8 +104,8 @@ class Metric:
             return self._as_dose(dvh, _DOSES[self.kind](dvh), reference_dose)
         if self.kind in ("D", "DC"):
             volume = self._volume_cc(dvh)
-            wanted = volume if self.kind == "D" else dvh.volume_cc - volume
-            return self._as_dose(dvh, float(dvh.dose_at(wanted)) if wanted >= 0 else float("nan"), reference_dose)
+            volume_cc = volume if self.kind == "D" else dvh.volume_cc - volume
+            return self._as_dose(dvh, float(dvh.dose_at(volume_cc)) if volume_cc >= 0 else float("nan"), reference_dose)
         return self._as_volume(dvh, self._volume_at_doses(dvh, reference_dose))
 
     # -- of volumes and doses -------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ def _in_gray(dvh: Dvh) -> Dvh:
     """The histogram in Gy, if its unit is a multiple of it."""
     try:
         factor = dose_factor(dvh.unit, "Gy")
-    except InvalidInput:  # the model says what it needs
+    except InvalidInput:  # the model's error names what it needs
         return dvh
     return dvh if dvh.unit == "Gy" else dataclasses.replace(dvh.scaled(factor), unit="Gy")
 
@@ -184,7 +184,69 @@ def _dose_scale(dvh: Dvh, unit: str, reference_dose: float | None, what: str) ->
         try:
             return dose_factor(unit, dvh.unit)
         except InvalidInput:  # which speaks of the other direction
-            raise InvalidInput(f"{what} asks for {unit} and the dose is in {dvh.unit}; use {dvh.unit}") from None
+            raise InvalidInput(f"{what} is in {unit} and the dose is in {dvh.unit}; use {dvh.unit}") from None
     if reference_dose is None or not reference_dose > 0:
         raise InvalidInput(f"{what} is in % of the prescription; give it (reference_dose) in {dvh.unit}")
     return 0.01 * reference_dose
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricValue:
+    """The value of a metric.
+
+    Parameters
+    ----------
+    value
+        In the metric's unit; NaN if there is none.
+    reason
+        Why there is none.
+    is_refused
+        Whether it cannot be evaluated at all: its unit is another one, or something that it needs is missing.
+    """
+
+    value: float = math.nan
+    reason: str = ""
+    is_refused: bool = False
+
+    def __str__(self) -> str:
+        return f"not evaluated: {self.reason}" if self.reason else f"{self.value:.5g}"
+
+    @property
+    def cell(self) -> str:
+        """For a file: all digits of the value, or why there is none."""
+        return str(self) if self.reason else repr(self.value)
+
+
+def evaluate_metric(
+    metric: Metric, dvh: Dvh, reference_dose: float | None = None, *, everything: Dvh | None = None
+) -> MetricValue:
+    """Read a metric off a histogram; what `napari_gpubio.dose.metrics.Metric.of` refuses becomes the reason.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio.dose import Dvh
+    >>> from napari_gpubio.dose.metrics import evaluate_metric, parse_metric
+    >>> heart = Dvh(name="Heart", unit="Gy", doses=np.array([0.0, 20.0]), volumes_cc=np.array([5.0, 0.0]), mean=10.0)
+    >>> print(evaluate_metric(parse_metric("D50%[Gy]"), heart))
+    10
+    >>> print(evaluate_metric(parse_metric("D9cc[Gy]"), heart))
+    not evaluated: 'Heart' has 5 cc, less than D9cc[Gy] needs
+    """
+    try:
+        value = metric.of(dvh, reference_dose, everything=everything)
+    except InvalidInput as error:
+        return MetricValue(reason=str(error), is_refused=True)
+    return MetricValue(value=value) if not math.isnan(value) else MetricValue(reason=_why_not(metric, dvh))
+
+
+def _why_not(metric: Metric, dvh: Dvh) -> str:
+    if metric.target and metric.target.casefold() != dvh.name.casefold():
+        return f"{metric} is of {metric.target!r}, not of {dvh.name!r}"
+    if dvh.is_empty:
+        return f"{dvh.name!r} is empty"
+    if metric.needs_everything:
+        return "no volume has the prescription"
+    if "HI" in (metric.kind, metric.inner.kind if metric.inner else ""):
+        return f"D50% of {dvh.name!r} is 0"
+    return f"{dvh.name!r} has {dvh.volume_cc:.4g} cc, less than {metric} needs"

@@ -1,7 +1,7 @@
 """Metrics as texts: ``D95%[Gy]``, ``V20Gy[%]``, ``Mean[Gy]``, ``gEUD(a=8)[Gy]``, ``EQD2(D2cc[Gy], alpha_beta=3, ...)``.
 
-The notation of AAPM Task Group 263 (Mayo et al. 2018, Int. J. Radiat. Oncol. 100:1057): what is asked, at which value
-with its unit, and in brackets the unit of the answer. CV and DC ask for the complement, the cold side. Additions of
+The notation of AAPM Task Group 263 (Mayo et al. 2018, Int. J. Radiat. Oncol. 100:1057): what is evaluated, at which
+value with its unit, and in brackets the unit of the answer. CV and DC are the complement, the cold side. Additions of
 ours are a band of doses, ``V20Gy-30Gy[cc]``, and metrics with named parameters (`napari_gpubio.dose.metrics.models`).
 """
 
@@ -10,8 +10,7 @@ import re
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.metrics.models import MODELS, Model, clearer_name, model_named
-from napari_gpubio.dose.metrics.parameters import Given, parts, read_value
-from napari_gpubio.dose.metrics.units import PERCENT, is_volume_unit
+from napari_gpubio.dose.metrics.parameters import PERCENT, Given, is_volume_unit, parts, read_value
 
 _NUMBER = r"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
 _UNIT = r"([^\W\d_][^\[\]\-\s]*|[%°µ][^\[\]\-\s]*)"
@@ -60,7 +59,7 @@ def parse_metric(text: str) -> Metric:
             raise InvalidInput(f"{found['name']!r} can mean several; write {clearer}")
         if found["given"]:
             raise InvalidInput(f"there is no metric {found['name']!r} with parameters; write one of {_models()}")
-    parts(stripped)  # which says what bracket is missing
+    parts(stripped)  # its error names the bracket that is missing
     raise InvalidInput(f"{text!r} is no dose-volume metric; write for instance {_EXAMPLES}")
 
 
@@ -86,17 +85,17 @@ def _models() -> str:
 
 def _of_model(model: Model, bracket: str, unit: str) -> Metric:
     """A metric from a model, what stands in its round brackets, and the unit behind them."""
-    told = parts(bracket[1:-1], is_inside=True) if bracket else []
+    texts = parts(bracket[1:-1], is_inside=True) if bracket else []
     inner = None
     if model.changed is not None:
-        is_inner = bool(told) and not _names_a_parameter(model, told[0])
-        inner = _inner(model, told.pop(0) if is_inner else "", unit)
+        is_inner = bool(texts) and not _names_a_parameter(model, texts[0])
+        inner = _inner(model, texts.pop(0) if is_inner else "", unit)
         unit = inner.unit
     elif unit and not model.asks_dose and not (model.is_share and unit == PERCENT):
         raise InvalidInput(f"the metric {model.name} is a number and not in {unit!r}; write {model.example}")
     elif unit and is_volume_unit(unit):
         raise InvalidInput(f"the metric {model.name} is a dose and not in {unit!r}; write {model.example}[{_GRAY}]")
-    return Metric(kind=model.name, unit=unit, given=_given(model, told), inner=inner)
+    return Metric(kind=model.name, unit=unit, given=_given(model, texts), inner=inner)
 
 
 def _names_a_parameter(model: Model, part: str) -> bool:
@@ -106,12 +105,12 @@ def _names_a_parameter(model: Model, part: str) -> bool:
 
 
 def _inner(model: Model, text: str, unit: str) -> Metric:
-    """What is read off the histogram that a model makes: the mean, if nothing is said."""
-    said = text or "Mean"
-    if not said.endswith("]"):
-        told = unit if model_named(said.split("(", 1)[0]) is not None else unit or _GRAY
-        said = f"{said}[{told}]" if told else said
-    inner = parse_metric(said)
+    """What is read off the histogram that a model makes: the mean, if nothing is given."""
+    written = text or "Mean"
+    if not written.endswith("]"):
+        own = unit if model_named(written.split("(", 1)[0]) is not None else unit or _GRAY
+        written = f"{written}[{own}]" if own else written
+    inner = parse_metric(written)
     if unit and inner.unit != unit:
         raise InvalidInput(
             f"{model.name} has two units, {inner.unit!r} and {unit!r}; write one, for instance {model.example}"
@@ -122,16 +121,18 @@ def _inner(model: Model, text: str, unit: str) -> Metric:
         inner.value_unit if inner.kind in ("V", "CV") else "",
         inner.unit if inner.is_dose else "",
     ):
-        raise InvalidInput(f"{said!r} in {model.name} is in % of a prescription, which is none of {model.name}; use Gy")
+        raise InvalidInput(
+            f"{written!r} in {model.name} is in % of a prescription, which is none of {model.name}; use Gy"
+        )
     if inner.needs_everything or inner.inner is not None:
         raise InvalidInput(f"{inner.kind} cannot be read off {model.name}; write for instance {model.example}")
     return inner
 
 
-def _given(model: Model, told: list[str]) -> tuple[Given, ...]:
+def _given(model: Model, texts: list[str]) -> tuple[Given, ...]:
     advice = f"write for instance {model.full_example}"
     found: dict[str, Given] = {}
-    for part in told:
+    for part in texts:
         name, equals, value = part.partition("=")
         if not equals and sum(one.needed for one in model.parameters) == 1:
             name, value = model.parameters[0].name, part

@@ -1,4 +1,4 @@
-"""Named parameters of metrics as texts: ``a=8``, ``TD50=46Gy``, ``target=PTV``; and texts that hold several metrics."""
+"""Units and named parameters of metrics as texts: ``a=8``, ``TD50=46Gy``, ``target=PTV``; texts of several metrics."""
 
 import re
 from collections.abc import Iterator
@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from napari_gpubio.core.errors import InvalidInput
 
+_DOSES = {"Gy": 1.0, "cGy": 0.01, "mGy": 0.001}
+_VOLUMES_CC = {"cc": 1.0, "cm3": 1.0, "mm3": 0.001}
+PERCENT = "%"
 _CLOSING = {"(": ")", "[": "]"}
 _QUOTES = "'\""
 _SEPARATORS = ",;"
@@ -14,9 +17,36 @@ _PLAIN_NAME = re.compile(r"[^,;()\[\]='\"]+")
 NUMBER, POSITIVE, WHOLE, DOSE, NAME = "number", "positive number", "integer from 1 on", "positive dose", "name"
 
 
+def dose_factor(unit: str, target: str) -> float:
+    """How many ``target`` one ``unit`` is.
+
+    Raises
+    ------
+    InvalidInput
+        If one is not known to be a multiple of the other.
+    """
+    if unit == target:
+        return 1.0
+    if unit in _DOSES and target in _DOSES:
+        return _DOSES[unit] / _DOSES[target]
+    raise InvalidInput(f"a dose in {unit} cannot be given in {target}; use {unit}")
+
+
+def is_volume_unit(unit: str) -> bool:
+    """Whether a text is a unit of volume."""
+    return unit in _VOLUMES_CC
+
+
+def volume_factor(unit: str) -> float:
+    """How many cc one unit of volume is, or InvalidInput."""
+    if unit not in _VOLUMES_CC:
+        raise InvalidInput(f"{unit!r} is no unit of volume; use {', '.join(_VOLUMES_CC)}")
+    return _VOLUMES_CC[unit]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """What a metric has to be told.
+    """A parameter of a metric.
 
     Parameters
     ----------
@@ -68,8 +98,8 @@ class Given:
     text: str = ""
 
     def __str__(self) -> str:
-        told = _quoted(self.text) if self.text else f"{plain(self.value)}{self.unit}"
-        return f"{self.name}={told}"
+        value = _quoted(self.text) if self.text else f"{plain(self.value)}{self.unit}"
+        return f"{self.name}={value}"
 
 
 def plain(value: float) -> str:
@@ -87,12 +117,10 @@ def read_value(parameter: Parameter, text: str, metric: str, advice: str) -> Giv
         return Given(name=parameter.name, text=name)
     found = _NUMBER.fullmatch(stripped)
     if found is None or (found[2] and not _may_have_unit(parameter, found[2])):
-        raise InvalidInput(
-            f"in {metric}, {parameter.name} is {stripped!r}; give a {_in_words(parameter.kind)}: {advice}"
-        )
+        raise InvalidInput(f"in {metric}, {parameter.name} is {stripped!r}; give {_in_words(parameter.kind)}: {advice}")
     value, unit = float(found[1]), found[2] if parameter.kind == DOSE else ""
     if not _is_allowed(value, parameter.kind):
-        raise InvalidInput(f"in {metric}, {parameter.name} is {stripped}; give a {_in_words(parameter.kind)}: {advice}")
+        raise InvalidInput(f"in {metric}, {parameter.name} is {stripped}; give {_in_words(parameter.kind)}: {advice}")
     return Given(name=parameter.name, value=value, unit=unit)
 
 
@@ -109,7 +137,9 @@ def _is_allowed(value: float, kind: str) -> bool:
 
 
 def _in_words(kind: str) -> str:
-    return "number other than 0" if kind == NUMBER else kind
+    if kind == NUMBER:
+        return "a number other than 0"
+    return f"{'an' if kind == WHOLE else 'a'} {kind}"
 
 
 def _quoted(name: str) -> str:

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.ndimage import distance_transform_edt, find_objects
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine, checked_affine, same_grid, voxel_sizes_mm
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures
+from napari_gpubio.dose.structures.outlines import slab_bounds, usual_distance_mm
 from napari_gpubio.dose.structures.raster import Shape, inside
-from napari_gpubio.dose.structures.slabs import slab_bounds, usual_distance_mm
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -148,13 +147,15 @@ def margin(region: Region, mm: float | Sequence[float], name: str = "", *, clip:
         If the margin is no length, has both signs, or does not fit on the grid.
     """
     lengths = _lengths(mm, region.name)
-    told = name or f"{region.name} {'+' if lengths.max() > 0 else '-'} {np.abs(lengths).max():g} mm"
+    named = name or f"{region.name} {'+' if lengths.max() > 0 else '-'} {np.abs(lengths).max():g} mm"
     reach = np.ceil(np.abs(lengths) / voxel_sizes_mm(region.affine)).astype(int) + 1
     padded = _moved(np.pad(region.mask, [(n, n) for n in reach]), lengths, region, reach)
     mask = padded[tuple(slice(n, -n) for n in reach)]
     if not clip and (lost := int(np.count_nonzero(padded)) - int(np.count_nonzero(mask))):
-        raise InvalidInput(f"{told!r} has {lost} voxels outside the grid; give room_mm, or cut them off with clip=True")
-    return Region(name=told, mask=np.ascontiguousarray(mask), affine=region.affine)
+        raise InvalidInput(
+            f"{named!r} has {lost} voxels outside the grid; give room_mm, or cut them off with clip=True"
+        )
+    return Region(name=named, mask=np.ascontiguousarray(mask), affine=region.affine)
 
 
 def _lengths(mm: float | Sequence[float], name: str) -> Array:
@@ -166,7 +167,9 @@ def _lengths(mm: float | Sequence[float], name: str) -> Array:
 
 
 def _moved(padded: Mask, lengths: Array, region: Region, reach: npt.NDArray[np.int64]) -> Mask:
-    """A mask with room around it, grown or shrunk; only the box that can change is looked at."""
+    """A mask with room around it, grown or shrunk; only the box that can change is computed."""
+    from scipy.ndimage import distance_transform_edt
+
     box = _box_of(region.mask, reach)
     if box is None:
         return padded
@@ -181,6 +184,8 @@ def _moved(padded: Mask, lengths: Array, region: Region, reach: npt.NDArray[np.i
 
 def _box_of(mask: Mask, reach: npt.NDArray[np.int64]) -> tuple[slice, ...] | None:
     """The part of a padded grid that a margin can change; None for an empty mask."""
+    from scipy.ndimage import find_objects
+
     found = find_objects(mask.view(np.uint8))
     if not found or found[0] is None:
         return None

@@ -1,20 +1,19 @@
-"""Structures as the labels of a volume, on a grid of their own."""
+"""Structures as the labels of a volume, or as points that each stand for the same volume."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parallel import cpu_threads
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
+from napari_gpubio.dose.kernels import read_only
 
 Array = npt.NDArray[Any]
 _MOST_LABELS = 65535
-_jit_parallel = nb.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
+_LEAST_VOXELS = 1 << 20  # worth a thread of their own
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -88,31 +87,14 @@ def whole_grid(shape: tuple[int, int, int], affine: npt.ArrayLike, name: str = "
 
 def _voxels_of(labels: Array) -> npt.NDArray[np.int64]:
     """Voxels of every possible label."""
-    counts = np.zeros((nb.get_num_threads(), np.iinfo(labels.dtype).max + 1), np.int64)
-    with cpu_threads():
-        _count_runs(np.ascontiguousarray(labels.T if labels.flags.f_contiguous else labels).reshape(-1), counts)
+    from napari_gpubio.core.jit import run_blocks, thread_count
+    from napari_gpubio.dose.kernels.geometry import count_labels
+
+    copies = max(1, min(thread_count(), labels.size // _LEAST_VOXELS))
+    counts = np.zeros((copies, np.iinfo(labels.dtype).max + 1), np.int64)
+    in_a_row = np.ascontiguousarray(labels.T if labels.flags.f_contiguous else labels).reshape(-1)
+    run_blocks(count_labels, copies, read_only(in_a_row), counts)
     return np.asarray(counts.sum(axis=0))
-
-
-@_jit_parallel
-def _count_runs(labels: Array, counts: Array) -> None:
-    """Count runs of one label instead of voxels: a counter that is written at every voxel keeps the next one waiting.
-
-    Parameters
-    ----------
-    labels
-        In one row.
-    counts
-        Of each thread and label, zero before.
-    """
-    threads = len(counts)
-    for thread in nb.prange(threads):
-        own = labels[thread * len(labels) // threads : (thread + 1) * len(labels) // threads]
-        first = 0
-        for n in range(1, len(own) + 1):
-            if n == len(own) or own[n] != own[first]:
-                counts[thread, own[first]] += n - first
-                first = n
 
 
 def _checked_labels(labels: npt.ArrayLike, largest: int) -> Array:
@@ -128,3 +110,37 @@ def _checked_labels(labels: npt.ArrayLike, largest: int) -> Array:
     if least < 0 or most > _MOST_LABELS:
         raise InvalidInput(f"the labels run from {least} to {most}; they must be from 0 to {_MOST_LABELS}")
     return array.astype(np.uint8 if max(most, largest) < 256 else np.uint16)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PointStructure:
+    """Samples of a structure that somebody else has made.
+
+    Parameters
+    ----------
+    name
+        For curves and tables.
+    points
+        World (RAS) mm, shape (N, 3).
+    volume_cc
+        Of the structure: each point stands for its share.
+    """
+
+    name: str
+    points: npt.NDArray[Any]
+    volume_cc: float
+
+    def __post_init__(self) -> None:
+        points = np.asarray(self.points, np.float64)
+        if points.ndim != 2 or points.shape[1] != 3:
+            raise InvalidInput(f"the points of {self.name!r} have shape {points.shape}; give (N, 3) in mm")
+        if not np.isfinite(points).all():
+            raise InvalidInput(f"{self.name!r} has points that are not finite; leave them out")
+        if not (np.isfinite(self.volume_cc) and self.volume_cc > 0):
+            raise InvalidInput(f"volume_cc of {self.name!r} is {self.volume_cc!r}; give a positive volume in cc")
+        object.__setattr__(self, "points", points)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The structure's name, as the other kinds of structures give theirs."""
+        return (self.name,)

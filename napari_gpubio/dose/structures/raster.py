@@ -1,26 +1,28 @@
-"""Contours as voxels of a grid: which of them have their center in a structure."""
+"""Structures and doses on the voxels of a grid: which voxels are inside contours, and the dose at labeled voxels."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parallel import cpu_threads
-from napari_gpubio.core.space import checked_affine
+from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
+from napari_gpubio.dose.kernels import read_only
 from napari_gpubio.dose.structures.contours import ContourStructure
-from napari_gpubio.dose.structures.edges import Edges, edges_of
 from napari_gpubio.dose.structures.labels import LabelStructures
-from napari_gpubio.dose.structures.outlines import Outlines, slab_outlines
+from napari_gpubio.dose.structures.outlines import Edges, Outlines, edges_of, slab_outlines
 from napari_gpubio.dose.structures.shape import shape_outlines
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, int, int]
+if TYPE_CHECKING:
+    from napari_gpubio.dose.model import Dose
+
 _MOST_LABELS = 65535
 _IN_PLANE = 1e-9  # sine of the angle below which rows of voxels run in the planes of contours
-_jit_parallel = nb.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
+_LEAST_ROWS = 1 << 10  # worth a call of their own
+_LEAST_VOXELS = 1 << 15  # worth a call of their own
 
 
 def inside(
@@ -54,14 +56,14 @@ def inside(
     matrix = np.linalg.inv(structure.frame) @ checked_affine(affine)
     axis = _row_axis(matrix)
     if axis is None:  # every voxel is a row of its own
-        _fill_rows(matrix[:3], 1.0, edges_of(outlines), found[..., None])
+        _fill_rows(matrix[:3], 1.0, edges_of(outlines), found[..., None], found)
         return found
     turn = _turn_to_x(matrix[:2, axis])
     matrix[:2] = turn @ matrix[:2]
     others = [other for other in range(3) if other != axis]
     rows = np.moveaxis(found, axis, -1)[:, :, None]
     starts = np.column_stack([matrix[:3, others], np.zeros(3), matrix[:3, 3]])
-    _fill_rows(starts, float(matrix[0, axis]), edges_of(_turned(outlines, turn)), rows)
+    _fill_rows(starts, float(matrix[0, axis]), edges_of(_turned(outlines, turn)), rows, found)
     return found
 
 
@@ -85,7 +87,7 @@ def label_structures(
         As `inside`, or if there are too many structures.
     """
     if len(structures) > _MOST_LABELS:
-        raise InvalidInput(f"{len(structures)} structures are more than labels can tell apart ({_MOST_LABELS})")
+        raise InvalidInput(f"{len(structures)} structures are more than there are labels ({_MOST_LABELS})")
     labels = np.zeros(shape, np.uint8 if len(structures) < 256 else np.uint16)
     masks = [np.flatnonzero(inside(structure, affine, shape)) for structure in structures]
     for n in sorted(range(len(masks)), key=lambda n: -len(masks[n])):
@@ -117,47 +119,51 @@ def _turned(outlines: Outlines, turn: Array) -> Outlines:
     return outlines._replace(segments=(outlines.segments.reshape(-1, 2) @ turn.T).reshape(-1, 4))
 
 
-def _fill_rows(starts: Array, step: float, edges: Edges, rows: Array) -> None:
-    with cpu_threads():
-        _fill(np.ascontiguousarray(starts), step, edges.table, edges.ends, edges.low, edges.high, rows)
+def _fill_rows(origins: Array, step: float, edges: Edges, rows: Array, filled: Array) -> None:
+    """Fill rows of voxels, shape (A, B, C, N), a view of ``filled``, that run along x; see `fill_inside`."""
+    from napari_gpubio.core.jit import run_blocks
+    from napari_gpubio.dose.kernels.geometry import fill_inside
+
+    layout = np.array([rows.shape, rows.strides], np.int64)
+    arguments = (np.ascontiguousarray(origins), step, edges, layout, filled.reshape(-1))
+    run_blocks(fill_inside, len(rows), *arguments, least=max(1, _LEAST_ROWS // (rows[0].size // rows.shape[3])))
 
 
-@_jit_parallel
-def _fill(starts: Array, step: float, table: Array, ends: Array, low: Array, high: Array, rows: Array) -> None:
-    """Fill rows of voxels that run along x, shape (A, B, C, N).
+def dose_at_voxels(dose: "Dose", labels: Array, to_world: npt.ArrayLike, chosen: npt.ArrayLike, out: Array) -> None:
+    """Fill ``out`` with the dose at the centers of voxels that have a chosen label, and with NaN elsewhere.
+
+    The dose is interpolated linearly, as for histograms; outside its grid it is NaN.
 
     Parameters
     ----------
-    starts
-        x, y, z of the first voxel of a row: what one step along A, B, C adds to them, and theirs at 0; 3 x 4.
-    step
-        From one voxel of a row to the next.
-    table, ends, low, high
-        See `napari_gpubio.dose.structures.edges.Edges`.
+    dose
+        On a grid of its own.
+    labels
+        Integers from 0, shape (A, B, C).
+    to_world
+        Index of ``labels`` to world mm, 4 x 4.
+    chosen
+        Of each label whether it is chosen, shape (L,); larger labels are not.
+    out
+        Shape (A, B, C), float32.
     """
-    for a in nb.prange(rows.shape[0]):
-        for b in range(rows.shape[1]):
-            for c in range(rows.shape[2]):
-                x = starts[0, 0] * a + starts[0, 1] * b + starts[0, 2] * c + starts[0, 3]
-                y = starts[1, 0] * a + starts[1, 1] * b + starts[1, 2] * c + starts[1, 3]
-                z = starts[2, 0] * a + starts[2, 1] * b + starts[2, 2] * c + starts[2, 3]
-                slab = np.searchsorted(low, z, side="right") - 1
-                if slab >= 0 and z < high[slab]:
-                    first = ends[slab - 1] if slab > 0 else 0
-                    fill_row(x, y, step, table[first : ends[slab]], rows[a, b, c])
+    from napari_gpubio.core.jit import run_blocks
+    from napari_gpubio.dose.kernels.geometry import fill_doses
+
+    given, is_chosen = labels, np.asarray(chosen, np.bool_)
+    if given.dtype not in (np.uint8, np.uint16):
+        beyond = (given < 0) | (given >= len(is_chosen))
+        given = (is_chosen[np.where(beyond, 0, given)] & ~beyond).astype(np.uint8)
+        is_chosen = np.array([False, True])
+    values = dose.values if dose.values.dtype in (np.float32, np.float64) else dose.values.astype(np.float64)
+    matrix = np.linalg.inv(dose.affine) @ np.asarray(to_world, np.float64)
+    least = max(1, _LEAST_VOXELS // max(out.shape[1] * out.shape[2], 1))
+    run_blocks(fill_doses, len(out), read_only(values), matrix, read_only(given), is_chosen, out, least=least)
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
-def fill_row(x: float, y: float, step: float, table: Array, row: Array) -> None:
-    """Mark the voxels of a row that have an odd number of crossings beyond them."""
-    count = len(row)
-    for e in range(len(table)):
-        if table[e, 0] <= y and y < table[e, 1]:
-            crossing = table[e, 2] + (y - table[e, 0]) * table[e, 3]
-            before = min(max(int(np.ceil((crossing - x) / step)), 0), count)  # voxels before the crossing
-            if before > 0:
-                row[before - 1] = not row[before - 1]
-    odd = False
-    for n in range(count - 1, -1, -1):
-        odd = odd != row[n]
-        row[n] = odd
+def thickness_along(affine: npt.ArrayLike, normal: npt.ArrayLike) -> float:
+    """Distance of the slices of a grid along the voxel axis nearest to a direction, mm."""
+    matrix = np.asarray(affine, np.float64)
+    sizes = voxel_sizes_mm(matrix)
+    nearest = int(np.abs(np.asarray(normal, np.float64) @ (matrix[:3, :3] / sizes)).argmax())
+    return float(sizes[nearest])

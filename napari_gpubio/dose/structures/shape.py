@@ -1,25 +1,68 @@
-"""Shape interpolation: between two contours the outline goes over from one into the other.
+"""Shape interpolation: between two planes the outline changes gradually from one contour to the other.
 
 Raya and Udupa 1990 (IEEE Trans. Med. Imaging 9:32): the signed distance to the contour is interpolated linearly from
-plane to plane, and the outline lies where it is zero.
+plane to plane, and the outline lies where it is zero (marching squares).
 """
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.parallel import cpu_threads
 from napari_gpubio.dose.structures.contours import ContourStructure
-from napari_gpubio.dose.structures.level import zero_level
-from napari_gpubio.dose.structures.outlines import Outlines, slab_outlines
-from napari_gpubio.dose.structures.slabs import is_break, usual_distance_mm
+from napari_gpubio.dose.structures.outlines import Outlines, is_break, slab_outlines, usual_distance_mm
 
 Array = npt.NDArray[Any]
 Slab = tuple[Array, float, float]  # segments, where it begins, where it ends
 _STEPS = 128  # of the grid of distances, along the structure's largest extent
-_jit_parallel = nb.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
+_LEAST_DISTANCES = 1 << 17  # of a grid point to a segment, worth a call of their own
+
+
+def zero_level(values: Array, x: Array, y: Array) -> Array:
+    """Segments of the zero level, shape (N, 4): x and y of one end, x and y of the other.
+
+    Between grid points the function is taken to be linear. Every crossing of a grid line ends as many segments as it
+    has cells beside it, so the segments close, in whatever order they come.
+
+    Parameters
+    ----------
+    values
+        Shape (X, Y); positive all around the border.
+    x, y
+        Coordinates of the grid.
+    """
+    inside = values < 0
+    along_x = _crossings(values, inside, x, axis=0)  # (X - 1, Y), x of the crossing or NaN
+    along_y = _crossings(values, inside, y, axis=1)  # (X, Y - 1)
+    columns, rows = np.meshgrid(np.arange(len(x) - 1), np.arange(len(y) - 1), indexing="ij")
+    low_x, low_y = x[columns], y[rows]
+    high_x, high_y = x[columns + 1], y[rows + 1]
+    ends = np.stack(  # of each cell: on its lower, right, upper and left side
+        [
+            np.stack([along_x[:, :-1], low_y], axis=-1),
+            np.stack([high_x, along_y[1:, :]], axis=-1),
+            np.stack([along_x[:, 1:], high_y], axis=-1),
+            np.stack([low_x, along_y[:-1, :]], axis=-1),
+        ],
+        axis=-2,
+    )
+    crossed = np.isfinite(ends).all(axis=-1)
+    used = crossed.any(axis=-1)
+    ends, crossed = ends[used], crossed[used]
+    two, four = crossed.sum(axis=-1) == 2, crossed.sum(axis=-1) == 4
+    single = ends[two][crossed[two]].reshape(-1, 4)
+    return np.concatenate([single, ends[four][:, :2].reshape(-1, 4), ends[four][:, 2:].reshape(-1, 4)])
+
+
+def _crossings(values: Array, inside: Array, coordinates: Array, axis: int) -> Array:
+    """Where each grid line between neighbors along an axis is crossed; NaN where it is not."""
+    first, second = np.moveaxis(values, axis, 0)[:-1], np.moveaxis(values, axis, 0)[1:]
+    changes = np.diff(np.moveaxis(inside, axis, 0), axis=0)
+    shape = (-1, *[1] * (values.ndim - 1))
+    start, step = coordinates[:-1].reshape(shape), np.diff(coordinates).reshape(shape)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.where(changes, start + first / (first - second) * step, np.nan)
+    return np.moveaxis(found, 0, axis)
 
 
 def shape_outlines(structure: ContourStructure, caps: str = "half") -> Outlines:
@@ -30,7 +73,7 @@ def shape_outlines(structure: ContourStructure, caps: str = "half") -> Outlines:
     structure
         With at least one plane.
     caps
-        See `napari_gpubio.dose.structures.slabs.slab_bounds`.
+        See `napari_gpubio.dose.structures.outlines.slab_bounds`.
     """
     drawn = slab_outlines(structure, caps)
     outlines = np.split(drawn.segments, np.cumsum(drawn.counts)[:-1])
@@ -74,26 +117,9 @@ def _between(distances: list[Array], ends: Array, grid: tuple[Array, Array]) -> 
 
 
 def _signed_distances(segments: Array, x: Array, y: Array) -> Array:
+    from napari_gpubio.core.jit import run_blocks
+    from napari_gpubio.dose.kernels.geometry import fill_distances
+
     out = np.empty((len(x), len(y)))
-    with cpu_threads():
-        _fill_distances(segments, x, y, out)
+    run_blocks(fill_distances, len(x), segments, x, y, out, least=max(1, _LEAST_DISTANCES // (len(segments) * len(y))))
     return out
-
-
-@_jit_parallel
-def _fill_distances(segments: Array, x: Array, y: Array, out: Array) -> None:
-    """Distance of each grid point to the nearest segment, negative inside (even-odd)."""
-    for i in nb.prange(len(x)):
-        for j in range(len(y)):
-            nearest, inside = np.inf, False
-            for n in range(len(segments)):
-                ax, ay, bx, by = segments[n]
-                dx, dy = bx - ax, by - ay
-                square = dx * dx + dy * dy
-                along = ((x[i] - ax) * dx + (y[j] - ay) * dy) / square if square > 0 else 0.0
-                along = min(max(along, 0.0), 1.0)
-                rest_x, rest_y = ax + along * dx - x[i], ay + along * dy - y[j]
-                nearest = min(nearest, rest_x * rest_x + rest_y * rest_y)
-                if (ay <= y[j]) != (by <= y[j]) and x[i] < ax + (y[j] - ay) / dy * dx:
-                    inside = not inside
-            out[i, j] = -np.sqrt(nearest) if inside else np.sqrt(nearest)

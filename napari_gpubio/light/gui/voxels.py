@@ -42,10 +42,9 @@ from napari_gpubio.light.gui.sensitivity import SensitivityMap, sensitivity_step
 from napari_gpubio.light.gui.source_box import PlaceBar, SourceBox
 from napari_gpubio.light.gui.source_controller import NO_LABELS, SourceController
 from napari_gpubio.light.gui.views import VoxelView
-from napari_gpubio.light.io.mcx.cases import McxCase
 from napari_gpubio.light.napari_io import result_of
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.settings import LightSettings
+from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.summary import sensitivity_rows
 
@@ -196,10 +195,10 @@ class VoxelMode(Mode[LightResult]):
         elif self._labels.layer is None:
             self._show_labels(())
         case = None if self._labels.layer is None else carried(self._labels.layer, "case")
-        if isinstance(case, McxCase):
+        if isinstance(case, LightCase):
             self._set_inputs(case.source, case.detectors, case.settings)
         self._loaded.look()
-        notes = case.notes if isinstance(case, McxCase) else () if domain is None else domain.notes
+        notes = case.notes if isinstance(case, LightCase) else () if domain is None else domain.notes
         if notes:
             self.panel.show_note(" ".join(notes))
         self.controller.refresh()

@@ -2,7 +2,7 @@
 
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco, write_mco
-from napari_gpubio.light.io.mcx.cases import McxCase, read_mcx, write_mcx
+from napari_gpubio.light.io.mcx.cases import read_mcx, write_mcx
 from napari_gpubio.light.io.results import load_layered_result, load_result, save_layered_result, save_result
 from napari_gpubio.light.io.snirf import Optodes, read_snirf
 from napari_gpubio.light.io.table import read_table, write_table
@@ -10,7 +10,6 @@ from napari_gpubio.light.io.volumes import read_domain, write_fluence
 
 __all__ = [
     "MciRun",
-    "McxCase",
     "Optodes",
     "load_layered_result",
     "load_result",

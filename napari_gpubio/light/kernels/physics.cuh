@@ -8,7 +8,7 @@
 
 struct Vector { float x, y, z; };
 
-// Number of threads of the warp that say yes, and where they meet again. All that still run must ask. On a CPU each is
+// Number of threads of the warp where `yes` holds, and where they meet again. All that still run must call it. On a CPU each is
 // alone. A result never depends on it: it only decides who waits for whom.
 __device__ __forceinline__ int threads_with(bool yes)
 {

@@ -1,7 +1,4 @@
-"""What one photon packet does wherever it is: scattering, reflection, rounding to quanta. Counterpart: ``physics.cuh``.
-
-Both ways of tracing photons, in voxels and in layers, stand on it.
-"""
+"""Physics of one photon packet in both engines: scattering, reflection, quanta. Counterpart: ``physics.cuh``."""
 
 import math
 

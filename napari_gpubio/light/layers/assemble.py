@@ -1,4 +1,4 @@
-"""From integer tallies, batch by batch, to MCML's quantities with their standard errors."""
+"""MCML's quantities with their standard errors from integer tallies."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -37,7 +37,7 @@ class _Tallies:
         part
             Which numbers of the tally.
         reduce
-            Turns an array whose last axis is that part into what is asked for, batch by batch.
+            Turns an array whose last axis is that part into the quantity, batch by batch.
         unit
             What the result is divided by (a volume, an area), of its shape.
         """

@@ -41,7 +41,7 @@ def add_verb(verbs: Any) -> None:
         "-A", "--no-absorption", dest="absorption", action="store_false",
         help="reflectance and transmittance only, which is faster; A_z and A_rz in the files are 0",
     )  # fmt: skip
-    verb.add_argument("--photons", type=int, metavar="N", help="photons of each run (default: what the file says)")
+    verb.add_argument("--photons", type=int, metavar="N", help="photons of each run (default: that of the file)")
     verb.add_argument(
         "-S", "--seed", type=int, default=defaults.seed, metavar="S",
         help=f"of the first run; each further run has the next one (default: {defaults.seed})",
@@ -57,7 +57,7 @@ def add_verb(verbs: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what the arguments say."""
+    """Run the command."""
     runs = _runs(options)
     paths = _output_paths([one.output for one in runs], options)
     problems, complete = [], True
@@ -80,7 +80,7 @@ def _runs(options: argparse.Namespace) -> list[MciRun]:
     changes: dict[str, Any] = {"absorption": options.absorption, "edge": options.edge}
     if options.photons is not None:
         changes["photons"] = options.photons
-    # a seed for each run: two runs of the same layers are asked for to see how they scatter
+    # a seed for each run: two runs of the same layers are made to see how they vary
     return [
         dataclasses.replace(one, settings=dataclasses.replace(one.settings, seed=options.seed + index, **changes))
         for index, one in enumerate(read_mci(options.input))
@@ -129,7 +129,7 @@ def _draw_progress(label: str, step: Step) -> None:
 
 
 def _table_lines(result: LayeredResult, name: str) -> Iterator[str]:
-    """What is told of a run: the fractions of the launched light with their standard errors."""
+    """Summary of a run: the fractions of the launched light with their standard errors."""
     photons = f"{result.launched:,}" + ("" if result.complete else f" of {result.settings.photons:,}")
     yield f"{name}: {photons} photons in {result.parameters['seconds']:.2f} s on {result.parameters['device']}"
     yield f"  Rsp specular reflectance  {result.specular:.6g}"

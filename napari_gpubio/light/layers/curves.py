@@ -86,9 +86,9 @@ def depth_curve(result: LayeredResult, r_mm: float, quantity: str = "fluence", u
         If the radius is beyond the grid, there is no such quantity, or the result has no absorption map.
     """
     index = _bin_at("radius", r_mm, result.settings.dr_mm, result.settings.radial_bins)
-    found, told = quantity_rz(result, quantity, unit), quantity_unit(quantity, unit)
+    found, named = quantity_rz(result, quantity, unit), quantity_unit(quantity, unit)
     there = Estimates(found.value[index], found.error[index])
-    return _in_depth(result, there, quantity.capitalize(), told.name, f"at r = {result.r_mm[index]:.5g} mm")
+    return _in_depth(result, there, quantity.capitalize(), named.name, f"at r = {result.r_mm[index]:.5g} mm")
 
 
 def radial_curve(
@@ -96,9 +96,9 @@ def radial_curve(
 ) -> Curve:
     """Fluence or absorbed energy along r, in the depth bin that holds a depth; errors as `depth_curve`."""
     index = _bin_at("depth", z_mm, result.settings.dz_mm, result.settings.depth_bins)
-    found, told = quantity_rz(result, quantity, unit), quantity_unit(quantity, unit)
+    found, named = quantity_rz(result, quantity, unit), quantity_unit(quantity, unit)
     there = Estimates(found.value[:, index], found.error[:, index])
-    return _along_r(result, there, quantity.capitalize(), told.name, f"at z = {result.z_mm[index]:.5g} mm")
+    return _along_r(result, there, quantity.capitalize(), named.name, f"at z = {result.z_mm[index]:.5g} mm")
 
 
 def escape_curves(result: LayeredResult, unit: FluenceUnit = PER_PHOTON) -> tuple[Curve, Curve]:
@@ -131,14 +131,14 @@ def write_curves(path: str | os.PathLike[str], curves: Iterable[Curve]) -> None:
     InvalidInput
         If the folder does not exist, or the file cannot be written.
     """
-    # the mark in front tells spreadsheets that it is UTF-8; without it they garble mm²
+    # the byte order mark marks it as UTF-8 for spreadsheets; without it they garble mm²
     with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8-sig") as file:
         table = csv.writer(file)
         table.writerow(_COLUMNS)
         for curve in curves:
             for at, value, error in zip(curve.at, curve.value, curve.error, strict=True):
-                told = (curve.name, curve.coordinate, curve.coordinate_unit, _full(at), _full(value), _full(error))
-                table.writerow((*told, curve.unit))
+                row = (curve.name, curve.coordinate, curve.coordinate_unit, _full(at), _full(value), _full(error))
+                table.writerow((*row, curve.unit))
 
 
 def _in_depth(result: LayeredResult, found: Estimates, quantity: str, unit: str, where: str) -> Curve:
@@ -165,7 +165,7 @@ def _by_angle(result: LayeredResult, found: Estimates, quantity: str) -> Curve:
 
 
 def _bin_at(what: str, at_mm: float, width_mm: float, count: int) -> int:
-    index = int(np.floor(at_mm / width_mm + 1e-9))  # an edge belongs to the bin behind it, whatever rounding says
+    index = int(np.floor(at_mm / width_mm + 1e-9))  # an edge belongs to the bin behind it, whatever the rounding
     if not 0 <= index < count:
         raise InvalidInput(
             f"the {what} is {at_mm:g} mm and the grid goes from 0 to {count * width_mm:g} mm; choose another"

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, LayerData, carried
-from napari_gpubio.light.io.mcx.cases import McxCase
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.result import Estimates, LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings
@@ -29,18 +28,19 @@ from napari_gpubio.light.napari_io import (
     log_name,
 )
 from napari_gpubio.light.result import UNITS
+from napari_gpubio.light.settings import LightCase
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 
 Array = npt.NDArray[Any]
 AXES, AXIS_UNITS = ("z", "r"), ("mm", "mm")
 QUANTITIES = ("fluence", "absorbed")
 _SAME = 1e-6  # relative; a grid that ends at the bottom of the layers may miss it by rounding
-LAYER_COLORS = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#9f9fff")  # told apart by everybody
+LAYER_COLORS = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#9f9fff")  # safe for color blindness
 _NAMED = 0.06  # a layer that fills less of the picture is not named in it
 
 
 class QuantityUnit(NamedTuple):
-    """What a quantity is told in: the unit's name, what it means, and the factor from that per photon and in mm.
+    """Unit of a displayed quantity: its name, its meaning, and the factor from that per photon and in mm.
 
     ``word`` is what the quantity is called in it.
     """
@@ -60,7 +60,7 @@ _ABSORBED_UNITS = {
 
 
 def quantity_unit(quantity: str, unit: FluenceUnit) -> QuantityUnit:
-    """In what fluence or absorbed energy is told, if fluence is told in ``unit``.
+    """Unit of fluence or absorbed energy, if that of fluence is ``unit``.
 
     Raises
     ------
@@ -145,13 +145,13 @@ def picture_layer(
     np.log10(value, out=shown, where=value > 0)
     if hide_uncertain:
         shown[error > MOST_ERROR * value] = np.nan
-    told = quantity_unit(quantity, unit)
+    units = quantity_unit(quantity, unit)
     carries = {
-        "result": result, "quantity": quantity, "unit": told.name, "meaning": told.meaning, "factor": told.factor,
+        "result": result, "quantity": quantity, "unit": units.name, "meaning": units.meaning, "factor": units.factor,
         "parameters": dict(result.parameters),
     }  # fmt: skip
     given = {
-        "name": log_name(name, told.word, told.name),
+        "name": log_name(name, units.word, units.name),
         **_place(result.settings),
         "contrast_limits": decade_limits(shown, decades),
         "colormap": "inferno",
@@ -172,7 +172,7 @@ def layer_colors(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(LAYER_COLORS[index % len(LAYER_COLORS)] for index in range(len(names)))
 
 
-def phantom_layer(case: McxCase) -> LayerData:
+def phantom_layer(case: LightCase) -> LayerData:
     """Return the labels layer of a voxel phantom of layers, in their colors, with all that the voxel engine needs."""
     media = case.domain.media
     colors = layer_colors([medium.name for medium in media])

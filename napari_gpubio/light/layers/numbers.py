@@ -13,7 +13,7 @@ MOST_BEYOND = 0.01  # of the absorbed light: more than that beyond the grid is w
 
 TOO_FEW = "Too few batches for standard errors; run more photons."
 NO_ERRORS = "The file has no standard errors."
-_CLOSED_IN_FILES = 1e-3  # MCML does not tell the balance of its Russian roulette
+_CLOSED_IN_FILES = 1e-3  # MCML does not report the balance of its Russian roulette
 
 
 def layered_rows(result: LayeredResult) -> tuple[NumberRow, ...]:
@@ -54,26 +54,26 @@ def layered_findings(result: LayeredResult, *, running: bool = False) -> tuple[F
     result
         What a simulation gave.
     running
-        Whether more photons are under way: what only they can tell is then no fault yet.
+        Whether more photons are under way: what only they can settle is then no fault yet.
     """
     found = []
     if not abs(result.total - 1) < _closed_within(result):
-        sentence = f"Energy balance broken: the parts sum to {result.total:.7g}, not 1. Do not use this."
-        found.append(Finding("error", sentence))
+        message = f"Energy balance broken: the parts sum to {result.total:.7g}, not 1. Do not use this."
+        found.append(Finding("error", message))
     if abs(z := roulette_z(result.roulette)) > MOST_ROULETTE_Z:
-        sentence = f"Roulette is {z:.1f} standard errors from 0; run again with another seed."
-        found.append(Finding("warning", sentence))
+        message = f"Roulette is {z:.1f} standard errors from 0; run again with another seed."
+        found.append(Finding("warning", message))
     if not running and not math.isfinite(result.absorbed.error):
         found.append(Finding("warning", NO_ERRORS if is_from_file(result) else TOO_FEW))
     if (beyond := absorbed_beyond(result)) > MOST_BEYOND:
-        sentence = f"{beyond:.1%} of the absorbed light lies beyond the grid; take more or larger bins to see it."
-        found.append(Finding("warning", sentence))
+        message = f"{beyond:.1%} of the absorbed light lies beyond the grid; take more or larger bins to see it."
+        found.append(Finding("warning", message))
     if not found:
         found.append(Finding("ok", f"Energy balance closed within {_rounded_up(result.total - 1):.0e}."))
     if not result.complete:
         how = "Running:" if running else "Stopped after"
-        sentence = f"{how} {result.launched:,} of {result.settings.photons:,} photons."
-        found.append(Finding("ok", sentence))
+        message = f"{how} {result.launched:,} of {result.settings.photons:,} photons."
+        found.append(Finding("ok", message))
     return tuple(sorted(found, key=lambda finding: ("error", "warning", "ok").index(finding.status)))
 
 

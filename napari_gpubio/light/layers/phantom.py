@@ -1,7 +1,7 @@
 """Layers as labels in voxels, to be simulated by the voxel engine or painted on.
 
-Depth runs along the world's z, as in the layered engine; the axis of the beam is x = y = 0 unless told otherwise, so
-that `napari_gpubio.light.Source()` shines where the pencil beam does.
+Depth runs along the world's z, as in the layered engine; the axis of the beam is x = y = 0 by default, so
+that `napari_gpubio.light.Source()` is where the pencil beam is.
 """
 
 import dataclasses
@@ -15,18 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.io.mcx.cases import McxCase
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.settings import LightSettings
+from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import Source
 
 Floats = npt.NDArray[np.float64]
 MOST_VOXELS = 1 << 28
 CYCLIC_SIDES = ("cyclic",) * 4 + ("default",) * 2
 _SAME = 1e-6  # of a voxel: rounding of floating-point numbers is no rounding of a thickness
-_KINDS = {"gaussian": "gaussian", "flat": "disk"}  # of a beam, as a source knows it
+_KINDS = {"gaussian": "gaussian", "flat": "disk"}  # of a beam, as kinds of sources
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +41,7 @@ class PhantomPlan:
     voxel_mm, across_mm
         Height and width of a voxel.
     notes
-        What had to be changed, in sentences.
+        Messages about what had to be changed.
     """
 
     depths: tuple[int, ...]
@@ -67,7 +66,7 @@ def voxel_phantom(
     axis_mm: tuple[float, float] = (0.0, 0.0),
     source: str = "",
 ) -> Domain:
-    """Make labels 1, 2, ... of layers; what had to be changed is told in the domain's notes.
+    """Make labels 1, 2, ... of layers; the domain's notes list what had to be changed.
 
     Parameters
     ----------
@@ -130,7 +129,7 @@ def plan_phantom(
 def voxel_case(
     domain: Domain, *, beam: Beam | None = None, photons: int = 1_000_000, seed: int = 1, cyclic: bool = False,
     axis_mm: tuple[float, float] = (0.0, 0.0), name: str = "layers",
-) -> McxCase:  # fmt: skip
+) -> LightCase:  # fmt: skip
     """Everything that the voxel engine needs to simulate a phantom: its domain with a source and settings.
 
     Parameters
@@ -154,7 +153,7 @@ def voxel_case(
         source = dataclasses.replace(source, kind=_KINDS[beam.kind], radius_mm=beam.radius_mm)
     if cyclic:
         settings = dataclasses.replace(settings, faces=CYCLIC_SIDES)
-    return McxCase(domain=domain, source=source, settings=settings, detectors=(), notes=domain.notes, name=name)
+    return LightCase(domain=domain, source=source, settings=settings, detectors=(), notes=domain.notes, name=name)
 
 
 def common_voxel_mm(medium: LayeredMedium) -> float:
@@ -215,20 +214,20 @@ def _media(medium: LayeredMedium, source: str) -> tuple[Medium, ...]:
     )
 
 
-def _rounding(medium: LayeredMedium, wanted: Floats, got: Floats, voxel_mm: float) -> Iterator[str]:
+def _rounding(medium: LayeredMedium, requested: Floats, made: Floats, voxel_mm: float) -> Iterator[str]:
     """By how much thicknesses are rounded, if at all."""
     changed = [
         f"{_title(medium, i)} {before:.5g} → {after:.5g} mm"
-        for i, (before, after) in enumerate(zip(np.diff(wanted), np.diff(got), strict=True))
+        for i, (before, after) in enumerate(zip(np.diff(requested), np.diff(made), strict=True))
         if abs(after - before) > _SAME * voxel_mm and not medium.layers[i].is_endless
     ]
     if changed:
         yield f"Thicknesses were rounded to whole voxels of {voxel_mm:g} mm: {', '.join(changed)}."
 
 
-def _width_note(wanted: float, got: float) -> Iterator[str]:
-    if not math.isclose(wanted, got, rel_tol=1e-9):
-        yield f"The width was rounded from {wanted:g} to {got:g} mm."
+def _width_note(requested: float, made: float) -> Iterator[str]:
+    if not math.isclose(requested, made, rel_tol=1e-9):
+        yield f"The width was rounded from {requested:g} to {made:g} mm."
 
 
 def _other_notes(medium: LayeredMedium, depth_mm: float) -> Iterator[str]:

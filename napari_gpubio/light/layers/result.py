@@ -1,9 +1,8 @@
-"""What a layered simulation gives: MCML's quantities, each with its standard error, per launched photon, in mm."""
+"""Results of a layered simulation: MCML's quantities with their standard errors, per launched photon, in mm."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +10,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings, angle_centers
-from napari_gpubio.light.result import Estimate
+from napari_gpubio.light.result import Estimate, SimulationResult
 
 Floats = npt.NDArray[np.float64]
 
@@ -24,11 +23,11 @@ class Estimates(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LayeredResult:
+class LayeredResult(SimulationResult):
     """Result of a layered simulation.
 
-    Names follow MCML (Wang et al. 1995): R is diffuse reflectance, T transmittance, A absorption; r, z, a and l say by
-    what they are resolved.
+    Names follow MCML (Wang et al. 1995): R is diffuse reflectance, T transmittance, A absorption; r, z, a and l are the
+    axes along which they are resolved.
 
     Parameters
     ----------
@@ -52,14 +51,6 @@ class LayeredResult:
         Escaped per area, 1/mm^2, shape (radial,).
     Rd_a, Tt_a
         Escaped per solid angle, 1/sr, shape (angles,).
-    launched
-        Photons done.
-    complete
-        False if the run was stopped before its end.
-    parameters
-        Device, seconds, versions and settings, as JSON can hold them.
-    state
-        The integer tallies, from which a run is resumed.
     """
 
     medium: LayeredMedium
@@ -78,10 +69,6 @@ class LayeredResult:
     Tt_ra: Estimates
     Tt_r: Estimates
     Tt_a: Estimates
-    launched: int
-    complete: bool
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    state: Any = field(default=None, repr=False)
 
     @property
     def total(self) -> float:

@@ -1,4 +1,4 @@
-"""Layered light transport on any device: layers and settings in, MCML's quantities with their errors out."""
+"""Photons through planar layers: from layers and settings to MCML's quantities with their standard errors."""
 
 import dataclasses
 import functools
@@ -85,10 +85,10 @@ def simulate_steps(
 
 def _medium_as_json(medium: LayeredMedium) -> dict[str, Any]:
     """The layers as JSON can hold them, which has no infinity: an endless layer's thickness is None."""
-    told = dataclasses.asdict(medium)
-    for row, layer in zip(told["layers"], medium.layers, strict=True):
+    described = dataclasses.asdict(medium)
+    for row, layer in zip(described["layers"], medium.layers, strict=True):
         row["thickness_mm"] = None if layer.is_endless else layer.thickness_mm
-    return told
+    return described
 
 
 def make_runs(problem: LayeredProblem, device: Device) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Settings of a layered simulation, written once: the API, the command line and the dock widget read them here."""
+"""Settings of a layered simulation, and the areas and solid angles of its bins."""
 
 from dataclasses import dataclass
 

@@ -7,7 +7,7 @@ from napari_gpubio.core.checks import Check, Finding
 from napari_gpubio.core.device import Device
 from napari_gpubio.gui.checks import docked, findings_of, shown_viewer, wait_until
 from napari_gpubio.speckle.gui.panel import SpecklePanel
-from napari_gpubio.speckle.gui.source_pages import SimulatedPage
+from napari_gpubio.speckle.gui.sources import SimulatedPage
 from napari_gpubio.speckle.live.checks import RATE_HZ, SHAPE
 
 MOST_MS = 5.0  # of the window's own thread, that a map may take until it is in its layer
@@ -35,7 +35,7 @@ def setter_ms(
     took: list[float] = []
     with shown_viewer() as viewer, docked(viewer, SpecklePanel(viewer), "Laser speckle") as panel:
         choose_camera(panel, size, RATE_HZ, str(device))
-        show = panel.layers.show
+        show = panel.layers.show_map
 
         def timed(live: Any) -> bool:
             begun = time.perf_counter()
@@ -43,11 +43,11 @@ def setter_ms(
             took.append(1e3 * (time.perf_counter() - begun))
             return is_new
 
-        panel.layers.show = timed
+        panel.layers.show_map = timed
         panel.live_box.start_button.click()
         wait_until(lambda: len(took) >= _FIRST + frames, "live map")
         panel.live_box.start_button.click()
-        wait_until(lambda: not panel.controller.is_live, "end of the live maps")
+        wait_until(lambda: not panel.runner.is_live, "end of the live maps")
     return tuple(took[_FIRST : _FIRST + frames])
 
 

@@ -9,21 +9,21 @@ from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.forms import SPACING
 from napari_gpubio.gui.panel import EnginePanel, heading
-from napari_gpubio.speckle.gui import mesi, offline, result_layers, script
-from napari_gpubio.speckle.gui.contrast_box import ContrastBox
-from napari_gpubio.speckle.gui.course_box import CourseBox
-from napari_gpubio.speckle.gui.film import ask_for_path, film_of
+from napari_gpubio.gui.views import fit_slider_labels
+from napari_gpubio.speckle.gui import results, script
+from napari_gpubio.speckle.gui.controller import Boxes, LiveController, LiveRunner
+from napari_gpubio.speckle.gui.display import MapBox
+from napari_gpubio.speckle.gui.inputs import ContrastBox
+from napari_gpubio.speckle.gui.layers import LiveLayers, frames_of
 from napari_gpubio.speckle.gui.live_box import LiveBox
-from napari_gpubio.speckle.gui.live_control import Boxes, LiveControl
-from napari_gpubio.speckle.gui.live_controller import LiveController
-from napari_gpubio.speckle.gui.live_layers import LiveLayers
-from napari_gpubio.speckle.gui.map_box import MapBox
-from napari_gpubio.speckle.gui.recipe import Recipe
-from napari_gpubio.speckle.gui.region_controller import RegionController
-from napari_gpubio.speckle.gui.source_box import SourceBox
-from napari_gpubio.speckle.gui.source_pages import StackPage
-from napari_gpubio.speckle.gui.video import Film, write_steps
+from napari_gpubio.speckle.gui.plots import CourseBox
+from napari_gpubio.speckle.gui.regions import RegionController
+from napari_gpubio.speckle.gui.request import FitResult, Recipe, Request, StackResult, fit_steps, stack_steps
+from napari_gpubio.speckle.gui.sources import SourceBox, StackPage
+from napari_gpubio.speckle.gui.video import Video, ask_video_path, video_of, write_steps
 
 if TYPE_CHECKING:
     import napari.viewer
@@ -45,63 +45,62 @@ class SpecklePanel(EnginePanel):
         super().__init__(viewer, run_text="Run stack", parent=parent)
         self.source_box, self.contrast_box = SourceBox(viewer, self), ContrastBox(viewer, self)
         self.live_box, self.map_box = LiveBox(self), MapBox(viewer, self)
-        self.controller = LiveController(Recipe(settings=self.contrast_box.settings), self)
-        self.course_box = CourseBox(viewer, self.controller.course, self)
+        self.runner = LiveRunner(Recipe(settings=self.contrast_box.settings), self)
+        self.course_box = CourseBox(viewer, self.runner.course, self)
         self.layers = LiveLayers(viewer)
         self.region_controller = RegionController(
-            viewer, self.course_box, self.layers, self.controller.process, self._pictured, parent=self
+            viewer, self.course_box, self.layers, self.runner.process, self._displayed_layer, parent=self
         )
         self.regions = self.region_controller.listener
         boxes = Boxes(self.source_box, self.contrast_box, self.live_box, self.map_box, self.course_box)
-        self.live = LiveControl(viewer, boxes, self.controller, self.layers, self.recipe, self)
-        self.done: offline.Done | mesi.MesiDone | None = None
+        self.controller = LiveController(viewer, boxes, self.runner, self.layers, self.recipe, self)
+        self.result: StackResult | FitResult | None = None
         self._next: Callable[[threading.Event], Steps] | None = None  # what is to be run instead of the stack
         self._fill()
         self._connect()
         for part in (
-            *boxes[:2],
-            self.map_box,
-            self.course_box,
-            self.layers,
-            self.region_controller,
-            self.live,
-            self.controller,
-        ):
+            self.source_box, self.contrast_box, self.map_box, self.course_box, self.layers, self.region_controller,
+            self.controller, self.runner,
+        ):  # fmt: skip
             self.own(part)
         self._on_source()
 
-    # -- the inside of the panel ----------------------------------------------------------------------------------
-
     def _fill(self) -> None:
         self.run_button.setToolTip("Make the maps of all frames of the open image stack")
+        self.inputs.setSpacing(SPACING)
         parts: tuple[QWidget, ...] = (
-            self.source_box, self.contrast_box, heading("Live", self), self.live_box, heading("Picture", self),
+            self.source_box, self.contrast_box, heading("Live", self), self.live_box, heading("Display", self),
             self.map_box, heading("Regions and time course", self), self.course_box,
         )  # fmt: skip
         for part in parts:
             self.inputs.addWidget(part)
 
     def _connect(self) -> None:
-        live, follow = self.live, lambda *_: self.live.follow_settings()
-        self.source_box.changed.connect(self._on_source)
-        for signal in (self.contrast_box.changed, self.map_box.maps.valueChanged, self._device.currentIndexChanged):
-            signal.connect(follow)
-        self.map_box.video_wanted.connect(self._on_video)
-        self.course_box.draw_wanted.connect(self.draw_regions)
-        self.course_box.failed.connect(self.show_error)
-        self.course_box.status_changed.connect(self.say)
-        live.status_changed.connect(self.say)
-        live.noted.connect(self.show_note)
-        live.failed.connect(self.show_error)
-        live.cleared.connect(self.clear_message)
-        live.begun.connect(self.region_controller.begin_live)
-        live.sized.connect(self.region_controller.set_live_shape)
-        live.added.connect(self.region_controller.come_up)
+        controller, regions = self.controller, self.region_controller
+        connect_all((
+            (self.source_box.changed, self._on_source),
+            (self.contrast_box.changed, self._on_settings),
+            (self.map_box.baseline_changed, controller.apply_settings),
+            (self._device.currentIndexChanged, controller.apply_settings),
+            (self.map_box.video_requested, self.ask_video),
+            (self.course_box.draw_requested, self.draw_regions),
+            (self.course_box.error_occurred, self.show_error),
+            (self.course_box.status_changed, self.say),
+            (controller.status_changed, self.say),
+            (controller.note_added, self.show_note),
+            (controller.error_occurred, self.show_error),
+            (controller.message_cleared, self.clear_message),
+            (controller.started, regions.start_live),
+            (controller.started, self._limit_baseline),
+            (controller.ended, self._limit_baseline),
+            (controller.map_shown, regions.set_live_shape),
+            (controller.map_moved, regions.raise_regions),
+        ))  # fmt: skip
 
     # -- settings -------------------------------------------------------------------------------------------------
 
     def recipe(self) -> Recipe:
-        """Take down how maps are made.
+        """Return how maps are made.
 
         Raises
         ------
@@ -111,107 +110,132 @@ class SpecklePanel(EnginePanel):
         box = self.contrast_box
         return Recipe(
             settings=box.settings, noise=box.noise_model, registers=box.registers.isChecked(),
-            baseline_maps=self.map_box.maps.value(), device=self.device, mesi=box.mesi_recipe,
+            baseline_maps=self.map_box.baseline_maps.value(), device=self.device, mesi=box.mesi_recipe,
             dark="" if box.noise.layer is None else box.noise.layer.name,
         )  # fmt: skip
 
     def _on_source(self) -> None:
         self.clear_message()
-        page = self.source_box.page
-        if isinstance(page, StackPage) and page.layer_box.layer is not None:
-            self.contrast_box.take_from(page.layer_box.layer)
+        if (stack := self._stack_layer()) is not None:
+            self.contrast_box.take_from(stack)
+        self._limit_baseline()
+
+    def _on_settings(self) -> None:
+        self._limit_baseline()
+        self.controller.apply_settings()
+
+    def _limit_baseline(self, *_: Any) -> None:
+        """Offer no more maps for the baseline than the stack has; live imaging goes on without end."""
+        stack, count = self._stack_layer(), None
+        if stack is not None and not self.runner.is_live:
+            try:
+                settings = self.contrast_box.settings
+            except GpuBioError:
+                return  # reported where the settings are used
+            shape = tuple(frames_of(stack).shape)
+            count = 1 if len(shape) == 2 else (shape[0] - settings.depth) // settings.step + 1
+        self.map_box.limit_baseline(count)
 
     # -- regions --------------------------------------------------------------------------------------------------
 
-    def _pictured(self) -> Any | None:
-        """The layer whose pixels regions mean: the map that is shown, the live one, or the stack."""
+    def _stack_layer(self) -> Any | None:
+        """The open stack, if that is the source."""
         page = self.source_box.page
-        stack = page.layer_box.layer if isinstance(page, StackPage) else None
-        return self.map_box.layer or self.layers.map or stack
+        return page.layer_box.layer if isinstance(page, StackPage) else None
+
+    def _displayed_layer(self) -> Any | None:
+        """The layer whose pixels regions mean: the displayed map, the live one, or the stack."""
+        return self.map_box.layer or self.layers.map or self._stack_layer()
 
     def draw_regions(self) -> None:
-        """Add a layer to draw regions in, over the map that is shown."""
-        self.region_controller.draw()
+        """Add a layer to draw regions in, over the displayed map."""
+        self.region_controller.start_drawing()
         self.say("click around a region; a double click, or Enter, ends it")
 
     # -- the whole stack ------------------------------------------------------------------------------------------
 
-    def _request(self) -> offline.Request:
+    def _request(self) -> Request:
         page, box = self.source_box.stack, self.contrast_box
-        if box.noise.layer is not None and box.noise.layer is page.layer:
+        layer = page.layer
+        if box.noise.layer is not None and box.noise.layer is layer:
             raise InvalidInput(DARK_IS_STACK)
-        return offline.request_of(page.layer, self.recipe(), page.rate_hz)
+        place = {name: tuple(getattr(layer, name)) for name in ("scale", "translate", "units")}
+        frames = frames_of(layer)
+        request = Request(frames=frames, name=layer.name, place=place, recipe=self.recipe(), rate_hz=page.rate_hz)
+        request.check()
+        return request
 
     def make_steps(self, stop: threading.Event) -> Steps:
-        """Read the inputs and return the run of the whole stack, or what was put in its place."""
+        """Read the inputs and return the run of the whole stack, or of the video that is to be written."""
         if self._next is not None:
             make, self._next = self._next, None
             return make(stop)
         request = self._request()
-        return offline.run_steps(request, stop) if request.recipe.mesi is None else mesi.mesi_steps(request, stop)
+        mesi = request.recipe.mesi
+        return stack_steps(request, stop) if mesi is None else fit_steps(request, mesi, stop)
 
     def show_result(self, result: Any) -> None:
-        """Show the maps of a whole stack, and curves of the regions; or say what was written."""
+        """Show the maps of a whole stack, and curves of the regions; or report what was written."""
         if isinstance(result, str):
             self.say(result)
             return
-        if isinstance(result, mesi.MesiDone) and not result.has_begun:
+        if isinstance(result, FitResult) and not result.has_begun:
             self.say("stopped before the fit began; nothing was changed")
             return
-        self.done = result
-        if not self.controller.is_live:
-            self.layers.step_back()
+        self.result = result
+        if not self.runner.is_live:
+            self.layers.hide_map()
         for name in (result.request.name, result.request.recipe.dark):
             if name in self.viewer.layers:
                 self.viewer.layers[name].visible = False  # it would be seen where maps have no values, at their border
-        result_layers.step_back(self.viewer, result.request.name)
-        if isinstance(result, mesi.MesiDone):
+        results.hide_earlier(self.viewer, result.request.name)
+        if isinstance(result, FitResult):
             self._show_fit(result)
         else:
             self._show_maps(result)
-        self.region_controller.come_up()
+        if result.notes:
+            self.show_note(" ".join(f"{note[:1].upper()}{note[1:]}." for note in result.notes))
+        self.region_controller.raise_regions()
+        fit_slider_labels(self.window())
 
-    def _show_fit(self, done: mesi.MesiDone) -> None:
-        self.map_box.choose(mesi.show(self.viewer, done))
-        if not done.fit.complete:
+    def _show_fit(self, result: FitResult) -> None:
+        mesi = result.request.recipe.mesi
+        assert mesi is not None
+        self.map_box.choose(results.add_fit(self.viewer, result, mesi))
+        if not result.fit.complete:
             self.say("stopped; pixels that were not reached are empty")
-        self._show_notes(mesi.notes(done))
 
-    def _show_maps(self, done: offline.Done) -> None:
-        self.map_box.choose(result_layers.show(self.viewer, done))
-        if done.request.recipe.settings.index == "relative":
-            self.map_box.baseline_text.setText(f"of the stack: its first {done.request.baseline_frames} frames")
-        self.region_controller.set_done(done, self.map_box.maps.value())
-        if not done.maps.complete:
+    def _show_maps(self, result: StackResult) -> None:
+        self.map_box.choose(results.add_maps(self.viewer, result))
+        if result.request.recipe.settings.index == "relative":
+            self.map_box.baseline_text.setText(f"of the stack: its first {result.request.baseline_frames} frames")
+        self.region_controller.set_result(result, result.request.recipe.baseline_maps)
+        if not result.maps.complete:
             self.say("stopped; maps that were not reached are empty")
-        self._show_notes(done.notes)
-
-    def _show_notes(self, notes: tuple[str, ...]) -> None:
-        if notes:
-            self.show_note(" ".join(f"{note[:1].upper()}{note[1:]}." for note in notes))
 
     # -- video ----------------------------------------------------------------------------------------------------
 
-    def _on_video(self) -> None:
+    def ask_video(self) -> None:
+        """Ask for a file, and write the chosen map as a video."""
         try:
-            film = self.film()
+            video = self.video()
         except GpuBioError as error:
             self.show_error(str(error))
             return
-        if (path := ask_for_path(self)) is not None:
-            self.write_video(path, film)
+        if (path := ask_video_path(self)) is not None:
+            self.write_video(path, video)
 
-    def film(self) -> Film:
-        """Take down the video of the chosen map as it looks; see `film_of`."""
-        done = self.done if isinstance(self.done, offline.Done) else None
-        return film_of(self.map_box.layer, done, self.source_box.page.rate_hz)
+    def video(self) -> Video:
+        """Return the video of the chosen map as it is displayed; see `video_of`."""
+        result = self.result if isinstance(self.result, StackResult) else None
+        return video_of(self.map_box.layer, result, self.source_box.page.rate_hz)
 
-    def write_video(self, path: Path, film: Film) -> None:
+    def write_video(self, path: Path, video: Video) -> None:
         """Write a video, with the progress and the Stop of a run."""
         if self.running:
             self.show_error("a run is under way; wait for its end, or stop it, then write the video")
             return
-        self._next = lambda stop: write_steps(path, film, stop)
+        self._next = lambda stop: write_steps(path, video, stop)
         self.run()
 
     # -- the script -----------------------------------------------------------------------------------------------
@@ -219,8 +243,6 @@ class SpecklePanel(EnginePanel):
     def script(self, saved: Mapping[str, Path]) -> str:
         """Return a script that makes the maps of the whole stack, and writes them."""
         request = self._request()
-        if request.recipe.mesi is not None:
-            mesi.check(request, request.recipe.mesi)
         paths = {layer.name: saved.get(layer.name) or script.file_of(layer) for layer in self._frame_layers()}
         return script.script_text(request, {name: path for name, path in paths.items() if path is not None})
 

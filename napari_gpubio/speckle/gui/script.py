@@ -1,4 +1,4 @@
-"""Copy as Python: from the file of the frames to the files of the maps."""
+"""Copy as Python: a script from the file of the frames to the files of the maps."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -11,21 +11,21 @@ import tifffile
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.gui.script import call_text, file_name
-from napari_gpubio.speckle.gui.mesi import shown_maps
-from napari_gpubio.speckle.gui.offline import Request
-from napari_gpubio.speckle.gui.source_pages import frames_of
+from napari_gpubio.speckle.gui.layers import frames_of
+from napari_gpubio.speckle.gui.request import Request
+from napari_gpubio.speckle.gui.results import fitted_maps
 from napari_gpubio.speckle.io import read_frames
 from napari_gpubio.speckle.mesi import MesiRecipe
 
 Paths = Mapping[str, Path]
-_MOST_COMPARED = 256 << 20  # bytes that are compared whole; of more than that, frames that lie evenly
-_EVENLY = 64
+MOST_COMPARED = 256 << 20  # bytes; of a longer recording only some frames are compared
+_COMPARED_FRAMES = 64
 
 
 def file_of(layer: Any) -> Path | None:
     """Return the file that holds the frames of a layer, or None.
 
-    All of them are compared; of a recording that is too large to be read at a click, 64 frames from first to last.
+    All frames are compared; of a recording that is too large to be read at a click, 64 from first to last.
     """
     known = layer.source.path
     if known is None or not Path(known).is_file():
@@ -42,14 +42,14 @@ def file_of(layer: Any) -> Path | None:
 
 
 def _compared(stored: Any) -> Iterator[Any]:
-    """Which frames are compared."""
+    """The frames that are compared."""
     count = len(stored)
     if stored.ndim == 2:
         yield slice(None)
-    elif stored.nbytes <= _MOST_COMPARED or count <= _EVENLY:
+    elif stored.nbytes <= MOST_COMPARED or count <= _COMPARED_FRAMES:
         yield from range(count)
     else:
-        yield from (int(place) for place in np.linspace(0, count - 1, _EVENLY).round())
+        yield from (int(place) for place in np.linspace(0, count - 1, _COMPARED_FRAMES).round())
 
 
 def save(layer: Any, folder: Path) -> Path:
@@ -66,7 +66,7 @@ def script_text(request: Request, paths: Paths) -> str:
     Parameters
     ----------
     request
-        What is run.
+        The run.
     paths
         Of the frames, and of the dark frames if there are any, by the names of their layers.
     """
@@ -125,7 +125,7 @@ def _mesi_lines(request: Request, mesi: MesiRecipe, more: str) -> list[str]:
     ]
     lines += [
         f"tifffile.imwrite({f'mesi {one.part} of {name}.tif'!r}, fitted.{one.part}, photometric='minisblack')"
-        for one in shown_maps(mesi)
+        for one in fitted_maps(mesi)
     ]
     return lines
 

@@ -1,7 +1,7 @@
 """Maps as a video.
 
-An animated GIF needs nothing that is not there already (Pillow), and loses little: its 256 colors are those of the
-color map. With the package imageio-ffmpeg an mp4 can be written as well. PNG pictures are for other programs.
+An animated GIF needs no further package, and loses little: its 256 colors are those of the color map. With the package
+imageio-ffmpeg an mp4 can be written as well. PNG files are for other programs.
 """
 
 import threading
@@ -13,11 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
+from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.steps import Step
-from napari_gpubio.speckle.gui.words import limit_text
+from napari_gpubio.gui.file_dialogs import save_path
+from napari_gpubio.speckle.gui.layers import LIVE_MAP, PANEL
+from napari_gpubio.speckle.gui.request import StackResult
 
 Array = npt.NDArray[Any]
 MP4, GIF, PNG = ".mp4", ".gif", ".png"
@@ -28,12 +32,12 @@ NO_MP4 = (
 _COLORS = 254  # of a map: black and white are kept for what lies around it
 _BLACK, _WHITE = 254, 255
 _LEAST_GIF_MS = 20  # viewers slow a faster animation down
-_STRIP, _BAR = 30, 8  # pixels below the picture for the bar and its numbers, and of the bar
+_STRIP, _BAR = 30, 8  # pixels below the image for the bar and its numbers, and of the bar
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Film:
-    """What is to be seen.
+class Video:
+    """Maps, and how they are displayed.
 
     Parameters
     ----------
@@ -68,8 +72,8 @@ def has_mp4() -> bool:
     return True
 
 
-def write_steps(path: Path, film: Film, stop: threading.Event) -> Generator[Step, None, str]:
-    """Write a video; the file's ending says of which kind. Returns a sentence on what was written.
+def write_steps(path: Path, video: Video, stop: threading.Event) -> Generator[Step, None, str]:
+    """Write a video of the kind that the file's ending names; returns a sentence on what was written.
 
     Raises
     ------
@@ -83,87 +87,87 @@ def write_steps(path: Path, film: Film, stop: threading.Event) -> Generator[Step
     if suffix == MP4 and not has_mp4():
         raise InvalidInput(NO_MP4)
     if suffix == PNG:
-        return (yield from _write_png(path, film, stop))
+        return (yield from _write_png(path, video, stop))
     with atomic_write(path) as part:
-        said = yield from writers[suffix](part, film, stop)
+        summary = yield from writers[suffix](part, video, stop)
         if stop.is_set():
             raise InvalidInput(f"stopped; {path.name} was not written")
-    return f"{path.name} written: {len(film.maps):,} maps, {said}"
+    return f"{path.name} written: {len(video.maps):,} maps, {summary}"
 
 
 # -- kinds of files ---------------------------------------------------------------------------------------------------
 
 
-def _write_gif(part: Path, film: Film, stop: threading.Event) -> Generator[Step, None, str]:
-    """Pillow takes its frames when it likes, so that they are all made before; each is a byte a pixel."""
-    pictures = []
-    for number, picture in enumerate(_pictures(film)):
+def _write_gif(part: Path, video: Video, stop: threading.Event) -> Generator[Step, None, str]:
+    """All images are made first, since Pillow takes them without a chance to stop; each is a byte a pixel."""
+    images = []
+    for number, image in enumerate(_images(video)):
         if stop.is_set():
             return ""
-        pictures.append(picture)
-        yield Step(number + 1, len(film.maps), "video")
-    duration = max(_LEAST_GIF_MS, 10 * round(100.0 / film.rate_hz))
-    pictures[0].save(
-        part, "GIF", save_all=True, append_images=pictures[1:], duration=duration, loop=0, optimize=False, disposal=1
+        images.append(image)
+        yield Step(number + 1, len(video.maps), "video")
+    duration = max(_LEAST_GIF_MS, 10 * round(100.0 / video.rate_hz))
+    images[0].save(
+        part, "GIF", save_all=True, append_images=images[1:], duration=duration, loop=0, optimize=False, disposal=1
     )
     return f"{1e3 / duration:.3g} a second"
 
 
-def _write_png(path: Path, film: Film, stop: threading.Event) -> Generator[Step, None, str]:
-    digits = max(4, len(str(len(film.maps) - 1)))
-    for number, picture in enumerate(_pictures(film)):
+def _write_png(path: Path, video: Video, stop: threading.Event) -> Generator[Step, None, str]:
+    digits = max(4, len(str(len(video.maps) - 1)))
+    for number, image in enumerate(_images(video)):
         if stop.is_set():
-            return f"stopped after {number} pictures"
+            return f"stopped after {number} images"
         with atomic_write(path.with_name(f"{path.stem} {number:0{digits}}.png")) as part:
-            picture.save(part, "PNG")
-        yield Step(number + 1, len(film.maps), "pictures")
-    return f"{len(film.maps):,} pictures written, {path.stem} {0:0{digits}}.png and so on"
+            image.save(part, "PNG")
+        yield Step(number + 1, len(video.maps), "images")
+    return f"{len(video.maps):,} images written, {path.stem} {0:0{digits}}.png and so on"
 
 
-def _write_mp4(part: Path, film: Film, stop: threading.Event) -> Generator[Step, None, str]:
+def _write_mp4(part: Path, video: Video, stop: threading.Event) -> Generator[Step, None, str]:
     import imageio_ffmpeg
 
     writer = None
     try:
-        for number, picture in enumerate(_pictures(film)):
+        for number, image in enumerate(_images(video)):
             if stop.is_set():
                 return ""
-            frame = _even(np.asarray(picture.convert("RGB")))
+            frame = _even(np.asarray(image.convert("RGB")))
             if writer is None:
                 size = (frame.shape[1], frame.shape[0])
-                writer = imageio_ffmpeg.write_frames(str(part), size, fps=film.rate_hz, quality=8, macro_block_size=2)
+                writer = imageio_ffmpeg.write_frames(str(part), size, fps=video.rate_hz, quality=8, macro_block_size=2)
                 writer.send(None)
             writer.send(np.ascontiguousarray(frame))
-            yield Step(number + 1, len(film.maps), "video")
+            yield Step(number + 1, len(video.maps), "video")
     finally:
         if writer is not None:
             writer.close()
-    return f"{film.rate_hz:.3g} a second"
+    return f"{video.rate_hz:.3g} a second"
 
 
 def _even(frame: Array) -> Array:
-    """A picture whose edges are even, as the usual coding of an mp4 needs."""
+    """A image whose edges are even, as the usual coding of an mp4 needs."""
     return np.pad(frame, ((0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0)))
 
 
-# -- pictures ---------------------------------------------------------------------------------------------------------
+# -- images ---------------------------------------------------------------------------------------------------------
 
 
-def _pictures(film: Film) -> Iterator[Image.Image]:
+def _images(video: Video) -> Iterator[Image.Image]:
     """Each map in its colors, with a bar, its limits and the time below it; one palette for all."""
-    palette = _palette(film.colors)
-    for number in range(len(film.maps)):
-        picture = Image.fromarray(_indexed(np.asarray(film.maps[number]), film.limits))
-        picture.putpalette(palette)
-        time_s = None if film.times_s is None else float(film.times_s[number])
-        _label(picture, film, time_s)
-        yield picture
+    palette = _palette(video.colors)
+    for number in range(len(video.maps)):
+        image = Image.fromarray(_indexed(np.asarray(video.maps[number]), video.limits))
+        image.putpalette(palette)
+        time_s = None if video.times_s is None else float(video.times_s[number])
+        _label(image, video, time_s)
+        yield image
 
 
 def _palette(colors: Array) -> bytes:
     places = np.linspace(0, len(colors) - 1, _COLORS).round().astype(int)
-    around = [[0, 0, 0], [255, 255, 255]]
-    return bytes(np.rint(255 * colors[places, :3]).astype(np.uint8).tobytes() + np.uint8(around).tobytes())
+    black_and_white = bytes(3) + b"\xff" * 3
+    return np.rint(255 * colors[places, :3]).astype(np.uint8).tobytes() + black_and_white
 
 
 def _indexed(values: Array, limits: tuple[float, float]) -> npt.NDArray[np.uint8]:
@@ -172,19 +176,19 @@ def _indexed(values: Array, limits: tuple[float, float]) -> npt.NDArray[np.uint8
     with np.errstate(invalid="ignore"):
         shares = np.clip((values - low) / (high - low), 0.0, 1.0)
     numbers = np.where(np.isnan(shares), _BLACK, np.rint(np.nan_to_num(shares) * (_COLORS - 1)))
-    picture = np.full((values.shape[0] + _STRIP, values.shape[1]), _BLACK, np.uint8)
-    picture[: values.shape[0]] = numbers
+    image = np.full((values.shape[0] + _STRIP, values.shape[1]), _BLACK, np.uint8)
+    image[: values.shape[0]] = numbers
     bar = np.linspace(0, _COLORS - 1, values.shape[1]).round()
-    picture[values.shape[0] + 2 : values.shape[0] + 2 + _BAR] = bar
-    return picture
+    image[values.shape[0] + 2 : values.shape[0] + 2 + _BAR] = bar
+    return image
 
 
-def _label(picture: Image.Image, film: Film, time_s: float | None) -> None:
+def _label(image: Image.Image, video: Video, time_s: float | None) -> None:
     """Write limits, quantity and time below the bar, as far as there is room."""
-    draw, font = ImageDraw.Draw(picture), ImageFont.load_default(size=12)
-    y, width = picture.height - _STRIP + _BAR + 4, picture.width
-    title = film.title if time_s is None else f"{film.title}   {time_s:.2f} s"
-    low, high = (limit_text(limit) for limit in film.limits)
+    draw, font = ImageDraw.Draw(image), ImageFont.load_default(size=12)
+    y, width = image.height - _STRIP + _BAR + 4, image.width
+    title = video.title if time_s is None else f"{video.title}   {time_s:.2f} s"
+    low, high = (limit_text(limit) for limit in video.limits)
     draw.text((2, y), low, fill=_WHITE, font=font)
     draw.text((width - 2, y), high, fill=_WHITE, font=font, anchor="ra")
     room = width - 2 * draw.textlength(high, font=font) - 20
@@ -192,3 +196,63 @@ def _label(picture: Image.Image, film: Film, time_s: float | None) -> None:
         title = f"{time_s:.2f} s"
     if draw.textlength(title, font=font) <= room:
         draw.text((width / 2, y), title, fill=_WHITE, font=font, anchor="ma")
+
+
+NO_MAP = "there is no map yet; run the stack first"
+NOT_A_VIDEO = (
+    "the live map is a single image; record the frames, open the recording, run the stack, and make the video of its "
+    "maps"
+)
+ONE_PICTURE = "{} is a single image; choose the maps of a stack, which follow each other"
+_KINDS = ("Animated GIF (*.gif)", "PNG images (*.png)")
+_MP4 = "Video, mp4 (*.mp4)"
+
+
+def video_of(layer: Any | None, result: StackResult | None, rate_hz: float) -> Video:
+    """Return the video of a layer of maps, with the limits and colors that it has.
+
+    Parameters
+    ----------
+    layer
+        The maps, or None.
+    result
+        The last run, which knows the times of its maps.
+    rate_hz
+        Maps per second of the video.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no map, or only a single one.
+    """
+    if layer is None or layer.ndim < 3:
+        raise InvalidInput(_why_not(layer))
+    times_s = None
+    if result is not None and result.request.name == carried(layer, "source") and len(result.maps) == len(layer.data):
+        times_s = result.times_s
+    low, high = layer.contrast_limits
+    return Video(
+        maps=layer.data,
+        limits=(float(low), float(high)),
+        colors=np.asarray(layer.colormap.map(np.linspace(0, 1, _COLORS)))[:, :3],
+        title=str(carried(layer, "title")),
+        times_s=times_s,
+        rate_hz=rate_hz,
+    )
+
+
+def _why_not(layer: Any | None) -> str:
+    if layer is None:
+        return NO_MAP
+    return NOT_A_VIDEO if carried(layer, PANEL) == LIVE_MAP else ONE_PICTURE.format(repr(layer.name))
+
+
+def ask_video_path(parent: QWidget) -> Path | None:
+    """Ask where a video is to be written, and as what."""
+    kinds = (_MP4, *_KINDS) if has_mp4() else (*_KINDS, _MP4)  # mp4 last where its package is missing
+    return save_path(parent, "Write a video of the map", ";;".join(kinds), name="speckle")
+
+
+def limit_text(value: float) -> str:
+    """Return a number with three or four digits, for a limit."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"

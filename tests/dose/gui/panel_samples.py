@@ -3,9 +3,10 @@
 import numpy as np
 
 from napari_gpubio.core.napari_io import series_layer
-from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh, whole_grid
+from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh
 from napari_gpubio.dose.gui import DosePanel
 from napari_gpubio.dose.napari_io import dose_layer, labels_layer
+from napari_gpubio.dose.structures import whole_grid
 from tests.dock_widgets import docked, press_and_wait, wait_until
 
 SHAPE = (20, 16, 12)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from napari_gpubio.dose import parse_metric
 from napari_gpubio.dose.gui.curves import PENDING
+from napari_gpubio.dose.metrics import parse_metric
 from tests.dose.gui.panel_samples import (
     a_dose,
     choose_two_plans,

@@ -10,7 +10,7 @@ import pytest
 from qtpy.QtGui import QImage
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import read_dvh_sequence
+from napari_gpubio.dose.io import read_dvh_sequence
 from napari_gpubio.dose.napari_io import dose_layer
 from tests.dock_widgets import run_script, save_scripts_as, script_of
 from tests.dose.dicom_files import save_dose, save_structures
@@ -154,7 +154,7 @@ def test_files_have_the_values_of_the_table(filled_panel, qtbot, tmp_path):
     assert [one["structure"] for one in rows] == ["lung", "heart"]
     assert rows[0]["values"]["HI"] == float(lung[4])
     assert rows[1]["values"]["Paddick CI(target=lung)"] is None
-    assert "less than D900cc[Gy] asks for" in rows[0]["not_evaluated"]["D900cc[Gy]"]
+    assert "less than D900cc[Gy] needs" in rows[0]["not_evaluated"]["D900cc[Gy]"]
 
 
 # -- Copy as Python ---------------------------------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 
 import pytest
 
-from napari_gpubio.dose import parse_metric
 from napari_gpubio.dose.gui.curves import Curve, MetricReader
 from napari_gpubio.dose.gui.metric_table import MetricTable, first_number
+from napari_gpubio.dose.metrics import parse_metric
 from napari_gpubio.dose.metrics.models import MODELS
 from tests.dose.gui.panel_samples import (
     a_dose,
@@ -83,7 +83,7 @@ def test_the_table_is_as_high_as_its_rows(qtbot, rows, visible):
 
 def test_a_metric_in_another_unit_is_explained(filled_panel):
     filled_panel.table.set_columns("Mean[Gy], Mean[J/cm2]")
-    assert "asks for J/cm2 and the dose is in Gy; use Gy" in filled_panel.table.problem.text()
+    assert "is in J/cm2 and the dose is in Gy; use Gy" in filled_panel.table.problem.text()
     assert cells(filled_panel, 0)[2] == "–"
     assert cells(filled_panel, 0)[1] != "–"
 

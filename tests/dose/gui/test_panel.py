@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from napari.layers import Labels, Shapes
 
-from napari_gpubio.dose import Dose, LabelStructures, dvh, read_dvh_sequence, read_rtdose, read_rtstruct, readers
+from napari_gpubio.dose import Dose, LabelStructures, dvh, readers
+from napari_gpubio.dose.io import read_dvh_sequence, read_rtdose, read_rtstruct
 from tests.dock_widgets import moved, show_slices_at
 from tests.dose.dicom_files import save_dose, save_structures
 from tests.dose.gui.panel_samples import (

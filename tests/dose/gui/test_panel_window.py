@@ -10,8 +10,8 @@ from qtpy.QtCore import QPoint, QPointF, Qt
 from qtpy.QtGui import QImage
 from qtpy.QtTest import QTest
 
-from napari_gpubio.dose import read_dvh_sequence
 from napari_gpubio.dose.gui import DosePanel
+from napari_gpubio.dose.io import read_dvh_sequence
 from tests.dock_widgets import press_and_wait, run_script, save_scripts_as, script_of
 from tests.dose.dicom_files import save_dose, save_structures
 from tests.dose.gui.panel_samples import cells, curve, readout_of, settle

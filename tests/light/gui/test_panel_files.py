@@ -5,10 +5,9 @@ import pytest
 
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.light.io.mcx.cases import McxCase
 from napari_gpubio.light.io.results import load_result
 from napari_gpubio.light.io.volumes import read_domain
-from napari_gpubio.light.settings import LightSettings
+from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import Source
 from tests.dock_widgets import NOTHING_COPIED, run_script, save_scripts_as, script_of
 from tests.light.gui.panel_samples import (
@@ -143,7 +142,7 @@ def test_optodes_without_labels_are_a_sentence(empty, snirf):
 def mcx_layer(viewer, source, settings):
     layer = add_ball(viewer, name="case")
     viewer.layers.remove(layer)
-    layer.metadata[KEY]["case"] = McxCase(
+    layer.metadata[KEY]["case"] = LightCase(
         domain=ball(), source=source, settings=settings, detectors=(), notes=("The note of the file.",), name="case"
     )
     viewer.add_layer(layer)

@@ -8,12 +8,11 @@ from qtpy.QtWidgets import QComboBox
 
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.io.mcx.cases import McxCase
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.napari_io import labels_layer, read_layers
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.sensitivity import sensitivity
-from napari_gpubio.light.settings import LightSettings
+from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import Source
 from tests.dock_widgets import button, press_and_wait
 from tests.light.gui.panel_samples import (
@@ -165,7 +164,7 @@ def test_a_kept_picture_is_not_taken_again(viewer, empty, qtbot, saved):
 def test_detectors_of_an_input_file_without_names_are_numbered(viewer, empty, qtbot):
     detectors = (Detector(position_mm=LEFT), Detector(position_mm=BESIDE))
     source = Source(position_mm=TOP, direction=(0.0, 0.0, -1.0))
-    case = McxCase(
+    case = LightCase(
         domain=ball(), source=source, settings=LightSettings(photons=FEW), detectors=detectors, notes=(), name="ball"
     )
     data, keywords, _ = labels_layer(case.domain, "ball")

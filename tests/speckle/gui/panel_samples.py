@@ -3,11 +3,12 @@
 import numpy as np
 
 from napari_gpubio.speckle.gui import SpecklePanel
-from napari_gpubio.speckle.gui.live_layers import made
-from napari_gpubio.speckle.gui.source_pages import SimulatedPage
+from napari_gpubio.speckle.gui.layers import find_layer
+from napari_gpubio.speckle.gui.sources import SimulatedPage
 from tests.dock_widgets import docked, press_and_wait, wait_until
 
 SHAPE = (40, 56)
+MICROMETERS = ["micrometer", "micrometer"]
 
 
 def speckle(count=6, shape=SHAPE, dtype=np.uint16, top=4000):
@@ -43,19 +44,19 @@ def start(qtbot, panel, drawn=3):
 
 
 def wait_drawn(qtbot, panel, more=3):
-    before = panel.controller.loop.status().drawn
-    wait_until(qtbot, lambda: panel.controller.loop.status().drawn >= before + more)
+    before = panel.runner.loop.status().drawn
+    wait_until(qtbot, lambda: panel.runner.loop.status().drawn >= before + more)
 
 
 def stop(qtbot, panel):
     panel.live_box.start_button.click()
-    wait_until(qtbot, lambda: not panel.controller.is_live and panel.live_box.start_button.text() == "Start live")
+    wait_until(qtbot, lambda: not panel.runner.is_live and panel.live_box.start_button.text() == "Start live")
 
 
 def complaint(qtbot, panel):
-    """What the panel says after Start live, once nothing is live any more."""
+    """The panel's message after Start live, once nothing is live any more."""
     panel.live_box.start_button.click()
-    wait_until(qtbot, lambda: not panel.controller.is_live and panel.message != "")
+    wait_until(qtbot, lambda: not panel.runner.is_live and panel.message != "")
     return panel.message
 
 
@@ -64,7 +65,7 @@ def run(qtbot, panel):
 
 
 def layer(viewer, part):
-    return made(viewer, part)
+    return find_layer(viewer, part)
 
 
 def box(top, left, bottom, right):
@@ -80,3 +81,7 @@ def draw(qtbot, panel, *shapes, kind="polygon"):
     with qtbot.waitSignal(panel.regions.changed, timeout=5000):
         panel.regions.layer.add(list(shapes), shape_type=kind)
     return panel.regions.layer
+
+
+def units_of(one):
+    return [str(unit) for unit in one.units]

@@ -1,329 +1,162 @@
-"""The dock widget "Laser speckle", live: layers, read-outs, baseline, recording, curves."""
+"""What is done with a live frame: the same numbers as the engine's own, baseline, regions, registration."""
 
-import csv
-import time
+import dataclasses
 
 import numpy as np
 import pytest
-import tifffile
 
-from napari_gpubio.core.napari_io import carried
-from napari_gpubio.speckle import ContrastSettings, contrast
-from napari_gpubio.speckle.gui.source_pages import CameraPage
-from napari_gpubio.speckle.gui.words import LIVE_MAP, LIVE_RAW
-from napari_gpubio.speckle.live import CameraSource
-from napari_gpubio.speckle.live.sources import exposure_contrast_squared
-from tests.dock_widgets import wait_until
-from tests.speckle.gui.panel_samples import SHAPE, add_stack, box, draw, layer, run, simulate, speckle, start, stop
-from tests.speckle.gui.panel_samples import wait_drawn as drawn
-from tests.speckle.live.test_live_camera import StandIn
+from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast, register
+from napari_gpubio.speckle.gui.live import LatestMap, LiveProcess
+from napari_gpubio.speckle.gui.request import Recipe
+from napari_gpubio.speckle.live import LiveResult, TimeCourse
+from napari_gpubio.speckle.regions import region_curves
+from tests.speckle.gui.panel_samples import SHAPE, speckle
+
+FRAMES = speckle(12)
 
 
-@pytest.fixture
-def still(viewer, panel):
-    """A stack whose frames are all alike is the source."""
-    frame = speckle(1)[0]
-    add_stack(viewer, np.stack([frame] * 3))
-    return frame
+SETTINGS = ContrastSettings(index="none")
 
 
-def test_the_live_map_is_that_of_the_engine(viewer, panel, qtbot, still):
-    start(qtbot, panel)
-    stop(qtbot, panel)
-    shown = layer(viewer, LIVE_MAP)
-    np.testing.assert_array_equal(shown.data, contrast(still, ContrastSettings(), device="cpu").index)
-    np.testing.assert_array_equal(layer(viewer, LIVE_RAW).data, still)
-    assert shown.name == "live SFI (1/s)"
-    assert not layer(viewer, LIVE_RAW).visible
-    assert carried(shown, "parameters")["speckle"]["exposure_ms"] == 10.0
+def recipe(index="none", **keywords):
+    settings = {name: keywords.pop(name) for name in ("mode", "frames", "window") if name in keywords}
+    return Recipe(settings=ContrastSettings(index=index, **settings), device="cpu", **keywords)
 
 
-def test_layers_are_kept_over_stop_and_start(viewer, panel, qtbot, still):
-    start(qtbot, panel)
-    shown, data = layer(viewer, LIVE_MAP), layer(viewer, LIVE_MAP).data
-    names = [one.name for one in viewer.layers]
-    stop(qtbot, panel)
-    shown.contrast_limits = (3.0, 77.0)
-    data[:] = -1.0
-    start(qtbot, panel)
-    assert [one.name for one in viewer.layers] == names
-    assert layer(viewer, LIVE_MAP).data is data, "the map is changed in its own memory"
-    assert data[20, 20] > 0
-    assert tuple(shown.contrast_limits) == (3.0, 77.0)
-    stop(qtbot, panel)
+@pytest.mark.parametrize("index", ["none", "sfi", "squared", "inverse", "ict"])
+def test_maps_are_those_of_the_engine(index):
+    settings = ContrastSettings(index=index)
+    process = LiveProcess(Recipe(settings=settings, device="cpu"))
+    live = process(FRAMES[0])
+    maps = contrast(FRAMES[0], settings, device="cpu")
+    np.testing.assert_array_equal(live.shown, maps.contrast if index == "none" else maps.index)
+    process.close()
 
 
-def test_another_frame_size_keeps_the_layer(viewer, panel, qtbot, still):
-    start(qtbot, panel)
-    stop(qtbot, panel)
-    other = add_stack(viewer, speckle(3, (30, 32)), "smaller")
-    panel.source_box.stack.layer_box.choose(other)
-    before = len(viewer.layers)
-    start(qtbot, panel)
-    stop(qtbot, panel)
-    assert len(viewer.layers) == before
-    assert layer(viewer, LIVE_MAP).data.shape == (30, 32)
+def test_a_temporal_window_fills_first():
+    process = LiveProcess(recipe(mode="temporal", frames=4))
+    lives = [process(frame) for frame in FRAMES[:5]]
+    assert [live.is_ready for live in lives] == [False, False, False, True, True]
+    whole = contrast(FRAMES[:5], ContrastSettings(mode="temporal", frames=4, index="none"), device="cpu")
+    np.testing.assert_allclose(lives[-1].shown, whole.contrast[-1], rtol=1e-6)
 
 
-def test_settings_are_followed_while_it_runs(viewer, panel, qtbot, still):
-    start(qtbot, panel)
-    panel.contrast_box.choose_index("none")
-    panel.contrast_box.form.widget("window").value = 7
-    wait_until(qtbot, lambda: layer(viewer, LIVE_MAP).name == "live K")
-    drawn(qtbot, panel, 2)
-    stop(qtbot, panel)
-    want = contrast(still, ContrastSettings(window=7, index="none"), device="cpu").contrast
-    np.testing.assert_array_equal(layer(viewer, LIVE_MAP).data, want)
-    low, high = layer(viewer, LIVE_MAP).contrast_limits
-    assert 0 < low < high < 3, "another quantity has limits of its own"
+def test_flow_is_relative_to_the_mean_of_k2():
+    process = LiveProcess(recipe("relative", baseline_maps=5))
+    lives = [process(frame) for frame in FRAMES[:8]]
+    assert [live.is_ready for live in lives] == [False] * 5 + [True] * 3
+    assert [live.baseline_step for live in lives] == [(n, 5) for n in range(1, 6)] + [None] * 3
+    k2 = contrast(FRAMES[:8], SETTINGS, device="cpu").contrast.astype(float) ** 2
+    inner = (slice(2, -2), slice(2, -2))
+    np.testing.assert_allclose(lives[7].shown[inner], (k2[:5].mean(axis=0) / k2[7])[inner], rtol=1e-5)
 
 
-def test_limits_stay_until_they_are_rescaled(viewer, panel, qtbot, still):
-    start(qtbot, panel)
-    stop(qtbot, panel)
-    shown = layer(viewer, LIVE_MAP)
-    panel.map_box.low.setValue(5.0)
-    panel.map_box.high.setValue(50.0)
-    assert tuple(shown.contrast_limits) == (5.0, 50.0)
-    panel.map_box.rescale_button.click()
-    finite = shown.data[np.isfinite(shown.data)]
-    np.testing.assert_allclose(shown.contrast_limits, np.percentile(finite, (1, 99)), rtol=1e-6)
-    panel.map_box.on_canvas.setChecked(True)
-    assert shown.colorbar.visible
+def test_a_baseline_stays_while_k2_is_the_same_and_goes_with_it():
+    process = LiveProcess(recipe("relative", baseline_maps=2))
+    for frame in FRAMES[:3]:
+        process(frame)
+    assert process.baseline is not None
+    assert not process.set_recipe(recipe("sfi"))
+    assert process.baseline is not None
+    assert process.set_recipe(recipe("relative", window=7, baseline_maps=2))
+    assert not process.baseline is not None
+    assert [process(frame).is_ready for frame in FRAMES[:3]] == [False, False, True]
 
 
-def test_scale_and_units_come_from_the_stack(viewer, panel, qtbot):
-    add_stack(viewer, scale=(1, 4.5, 4.5), translate=(0, 10, 20), units=("um",) * 3)
-    start(qtbot, panel)
-    stop(qtbot, panel)
-    shown = layer(viewer, LIVE_MAP)
-    assert tuple(shown.scale)[-2:] == (4.5, 4.5)
-    assert tuple(shown.translate)[-2:] == (10, 20)
-    assert str(shown.units[-1]) == "micrometer"
+def test_a_baseline_is_taken_again_on_demand():
+    process = LiveProcess(recipe("relative", baseline_maps=2))
+    for frame in FRAMES[:4]:
+        process(frame)
+    process.take_baseline()
+    for _ in range(2):
+        process(FRAMES[4])
+    again = process(FRAMES[4]).shown
+    np.testing.assert_allclose(again[2:-2, 2:-2], 1.0, rtol=1e-6)
 
 
-def test_a_stack_tells_its_camera(viewer, panel):
-    told = {"exposure_ms": 4.0, "saturation_adu": 4095, "dark_adu": 64.0}
-    add_stack(viewer, metadata={"napari_gpubio": told})
-    settings = panel.contrast_box.settings
-    assert (settings.exposure_ms, settings.saturation) == (4.0, 4095)
-    assert panel.contrast_box.noise_model.dark_adu == 64.0
-    assert panel.source_box.stack.told.text() == "6 frames of 56 × 40 pixels, uint16, 4 ms exposure, 64 ADU dark"
+def test_a_baseline_of_another_frame_size_is_dropped():
+    process = LiveProcess(recipe("relative", baseline_maps=1))
+    process(FRAMES[0])
+    assert process(FRAMES[1]).is_ready
+    smaller = FRAMES[:, :30, :30]
+    assert [process(np.ascontiguousarray(one)).is_ready for one in smaller[:3]] == [False, True, True]
 
 
-def test_readouts(viewer, panel, qtbot):
-    frames = speckle(4, top=4095)
-    frames[:, 0, :14] = 4095
-    frames[frames == 4095] = 4094
-    frames[:, 0, :14] = 4095
-    add_stack(viewer, frames, metadata={"napari_gpubio": {"saturation_adu": 4095}})
-    panel.source_box.stack.rate.setValue(100)
-    start(qtbot, panel, 10)
-    values = panel.live_box.readout.values
-    wait_until(qtbot, lambda: values["level"].text() != "–")
-    assert values["saturated"].text() == f"{100 * 14 / (SHAPE[0] * SHAPE[1]):.2f} %"
-    assert values["dropped"].text().startswith("0 of ")
-    assert values["ring"].text().endswith("of 16")
-    assert 20 < float(values["camera"].text().split()[0]) < 110
-    stop(qtbot, panel)
-    assert values["camera"].text() == "–"
+def test_k2_of_regions_is_that_of_the_engine():
+    masks = {"a": np.zeros(SHAPE, bool), "b": np.zeros(SHAPE, bool)}
+    masks["a"][4:20, 6:30] = True
+    masks["b"][0:9, :] = True  # reaches over the border, where there is no K
+    noise = NoiseModel(dark_adu=20.0, gain=0.1, read_noise_adu=3.0)
+    process = LiveProcess(Recipe(settings=SETTINGS, noise=noise, device="cpu"))
+    process.set_regions(masks)
+    k2 = process(FRAMES[0]).k2
+    curves = region_curves(contrast(FRAMES[0], SETTINGS, noise=noise, device="cpu"), masks)
+    assert {curve.name: pytest.approx(curve.k2[0], rel=1e-6) for curve in curves} == k2
 
 
-def test_what_is_not_processed_in_time_is_told(viewer, panel, qtbot, still, monkeypatch):
-    process = panel.controller.process
-    slow = type(process).__call__
-    monkeypatch.setattr(type(process), "__call__", lambda self, pixels: (time.sleep(0.05), slow(self, pixels))[1])
-    panel.source_box.stack.rate.setValue(500)
-    panel.live_box.mode.setCurrentText("most recent")
-    start(qtbot, panel, 5)
-    status = panel.controller.loop.status()
-    assert status.skipped > 0
-    assert status.dropped == 0
-    stop(qtbot, panel)
-    status = panel.controller.loop.status()
-    assert status.received == status.processed + status.skipped + status.waiting
-    assert panel.live_box.readout.values["skipped"].text() == f"{status.skipped:,}"
+def test_regions_of_another_frame_size_are_left_out():
+    process = LiveProcess(recipe())
+    process.set_regions({"a": np.ones((5, 5), bool)})
+    assert process(FRAMES[0]).k2 == {}
 
 
-def test_flow_that_doubles_is_seen_in_the_vessel_alone(viewer, panel, qtbot):
-    page = simulate(panel, (192, 256))
-    panel.map_box.maps.setValue(20)
-    start(qtbot, panel)
-    rows = page.camera.vessel_rows
-    draw(qtbot, panel, box(rows.start + 4, 10, rows.stop - 4, 246), box(4, 10, rows.start - 4, 246))
-    panel.map_box.baseline_button.click()
-    wait_until(qtbot, lambda: panel.controller.course.baseline is not None)
-    assert panel.contrast_box.settings.index == "relative"
-    page.flow.setValue(40)
-    number = len(panel.controller.course) + 20  # some maps of the old flow may be on their way
-    wait_until(qtbot, lambda: len(panel.controller.course) > number + 30)
-    stop(qtbot, panel)
-    exact = exposure_contrast_squared(20) / exposure_contrast_squared(40)
-    vessel = panel.controller.course.relative_flow("region 1")[number:]
-    beside = panel.controller.course.relative_flow("region 2")[number:]
-    # the camera has but 64 steps of speckle, so that its frames are not all independent
-    assert vessel.mean() == pytest.approx(exact, rel=0.06)
-    assert beside.mean() == pytest.approx(1.0, rel=0.06)
-    assert panel.map_box.baseline_text.text().startswith("taken")
-    assert panel.map_box.bar._title == layer(viewer, LIVE_MAP).name == "live relative flow"
+def test_frames_are_registered_before_contrast_is_taken():
+    rng = np.random.default_rng(3)
+    scene = np.kron(rng.uniform(200, 2000, (16, 16)), np.ones((8, 8)))
+    frames = [np.roll(scene, move, (0, 1)) + rng.normal(0, 5, scene.shape) for move in ((0, 0), (3, -2), (-1, 4))]
+    frames = np.array(frames).astype(np.uint16)
+    process = LiveProcess(recipe(registers=True))
+    live = [process(frame) for frame in frames][2]
+    registered = register(frames)
+    assert registered.shifts.tolist() == [[0, 0], [-3, 2], [1, -4]]
+    alone = register(frames[[0, 2]])
+    maps = contrast(alone.frames, SETTINGS, device="cpu")
+    alone.clear_outside(maps)
+    np.testing.assert_array_equal(live.shown, maps.contrast[1])
 
 
-def test_a_baseline_is_let_go_with_a_note(viewer, panel, qtbot, still):
-    panel.map_box.maps.setValue(2)
-    start(qtbot, panel)
-    panel.live.take_baseline()
-    wait_until(qtbot, lambda: panel.controller.process.has_baseline)
-    panel.contrast_box.form.widget("window").value = 9
-    assert "the baseline was let go" in panel.message
-    stop(qtbot, panel)
+def test_memory_is_used_again():
+    spare = LiveResult(value=None, number=0, timestamp_s=0.0, latency_s=0.0)
+    process = LiveProcess(recipe(), spare=lambda: spare if spare.value is not None else None)
+    first = process(FRAMES[0])
+    spare = dataclasses.replace(spare, value=first)
+    second = process(FRAMES[1])
+    assert second.shown is first.shown
+    assert second.raw is first.raw
+    np.testing.assert_array_equal(second.raw, FRAMES[1])
 
 
-def test_a_baseline_is_of_its_source(viewer, panel, qtbot, still):
-    panel.map_box.maps.setValue(2)
-    start(qtbot, panel)
-    panel.live.take_baseline()
-    wait_until(qtbot, lambda: panel.controller.process.has_baseline)
-    stop(qtbot, panel)
-    before = panel.controller.process._baseline
-    start(qtbot, panel)
-    stop(qtbot, panel)
-    assert panel.controller.process._baseline is before, "it stays over stop and start"
-    simulate(panel, SHAPE)
-    start(qtbot, panel)
-    stop(qtbot, panel)
-    assert panel.controller.process._baseline is not before
+def test_every_result_reaches_the_time_course():
+    course, process = TimeCourse(), LiveProcess(recipe("relative", baseline_maps=3))
+    latest = LatestMap(course)
+    process.set_regions({"a": np.ones(SHAPE, bool)})
+    for number, frame in enumerate(FRAMES[:6]):
+        live = process(frame)
+        latest.publish(LiveResult(value=live, number=number, timestamp_s=0.1 * number, latency_s=0.0))
+    np.testing.assert_allclose(course.times_s, 0.1 * np.arange(6))
+    assert (course.baseline.start_s, course.baseline.stop_s) == (0.0, pytest.approx(0.2))
+    k2 = course.contrast_squared("a")
+    np.testing.assert_allclose(course.relative_flow("a"), k2[:3].mean() / k2)
+    latest.begin(10.0)  # stopped, and started again
+    latest.publish(LiveResult(value=process(FRAMES[6]), number=0, timestamp_s=0.0, latency_s=0.0))
+    assert course.times_s[-1] == 10.0
 
 
-def test_regions_that_are_there_are_measured_from_the_first_map_on(viewer, panel, qtbot):
-    """A baseline of the first maps is theirs too, wherever the map will lie."""
-    add_stack(viewer, scale=(1, 2.0, 2.0), translate=(0, 10, 20), units=("pixel", "um", "um"))
-    draw(qtbot, panel, box(5, 5, 20, 20))
-    panel.map_box.maps.setValue(1)
-    panel.contrast_box.choose_index("relative")
-    start(qtbot, panel)
-    wait_until(qtbot, lambda: len(panel.controller.course) > 5)
-    stop(qtbot, panel)
-    course = panel.controller.course
-    assert course.baseline.start_s == course.times_s[0]
-    assert course.relative_flow("region 1")[0] == 1.0
-    assert np.isfinite(course.relative_flow("region 1")).all()
-    assert panel.course_box.missing.isHidden()
-
-
-def test_a_region_that_is_not_in_the_baseline_is_told(viewer, panel, qtbot, still):
-    panel.map_box.maps.setValue(2)
-    start(qtbot, panel)
-    panel.live.take_baseline()
-    wait_until(qtbot, lambda: panel.controller.process.has_baseline)
-    draw(qtbot, panel, box(5, 5, 20, 20))
-    wait_until(qtbot, lambda: "No relative flow of region 1" in panel.course_box.missing.text())
-    panel.map_box.baseline_button.click()
-    wait_until(qtbot, lambda: panel.course_box.missing.isHidden())
-    stop(qtbot, panel)
-    assert panel.controller.course.relative_flow("region 1")[-1] == pytest.approx(1.0)
-
-
-def test_the_exposure_is_the_cameras(viewer, panel, qtbot, monkeypatch):
-    """A camera that takes 7 ms whatever it is told."""
-    core = StandIn(list(range(40)))
-    monkeypatch.setattr(core, "setExposure", lambda _: setattr(core, "exposure", 7.0))
-    panel.source_box.choose(CameraPage)
-    monkeypatch.setattr(CameraPage, "make", lambda self, exposure_ms: CameraSource(core, exposure_ms=exposure_ms))
-    monkeypatch.setattr(CameraPage, "place", lambda self: {})
-    panel.live_box.start_button.click()
-    wait_until(qtbot, lambda: panel.controller.process.recipe.settings.exposure_ms == 7.0)
-    assert "The camera exposes for 7 ms" in panel.message
-    panel.contrast_box.form.widget("exposure_ms").value = 3
-    assert panel.controller.process.recipe.settings.exposure_ms == 7.0
-    stop(qtbot, panel)
-
-
-@pytest.mark.parametrize(("typed", "kind", "name"), [("a", "TIFF (*.tif)", "a.tif"), ("a", "zarr (*.zarr)", "a.zarr")])
-def test_where_to_record_is_asked(viewer, panel, qtbot, still, tmp_path, monkeypatch, typed, kind, name):
-    answer = "napari_gpubio.speckle.gui.live_box.QFileDialog.getSaveFileName"
-    monkeypatch.setattr(answer, lambda *_: (str(tmp_path / typed), kind))
-    start(qtbot, panel)
-    panel.live_box.record_button.click()
-    wait_until(qtbot, lambda: panel.controller.recording is not None and panel.controller.recording.written > 3)
-    stop(qtbot, panel)
-    wait_until(qtbot, lambda: not panel.controller.is_recording)
-    assert panel.message == ""
-    assert (tmp_path / name).exists()
-
-
-def test_curves_events_and_the_table(viewer, panel, qtbot, tmp_path, still):
-    start(qtbot, panel)
-    draw(qtbot, panel, box(5, 5, 20, 20))
-    wait_until(qtbot, lambda: len(panel.controller.course) > 5)
-    panel.course_box.label.setText("stimulus, on")
-    panel.course_box.mark()
-    draw(qtbot, panel, box(22, 5, 36, 20))
-    wait_until(qtbot, lambda: "region 2" in panel.controller.course.regions)
-    stop(qtbot, panel)
-    panel.course_box.write_csv(tmp_path / "course.csv")
-    with (tmp_path / "course.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["event"] for row in rows if row["event"]] == ["stimulus, on"]
-    samples = [row for row in rows if not row["event"]]
-    k2 = contrast(still, ContrastSettings(index="none"), device="cpu").contrast.astype(float) ** 2
-    assert float(samples[-1]["region 1 K^2"]) == pytest.approx(k2[5:20, 5:20].mean(), rel=1e-6)
-    assert samples[0]["region 2 K^2"] == "nan", "a region that is drawn late has no past"
-    assert len(panel.course_box.plot._curves) == 2
-
-
-def test_a_recording_holds_every_frame(viewer, panel, qtbot, tmp_path):
-    frames = speckle(5)
-    add_stack(viewer, frames)
-    start(qtbot, panel)
-    panel.live.record(tmp_path / "run.tif")
-    wait_until(qtbot, lambda: panel.controller.recording.written > 6)
-    assert panel.live_box.record_button.text() == "End recording"
-    panel.live_box.record_button.click()
-    wait_until(qtbot, lambda: not panel.controller.is_recording)
-    wait_until(qtbot, lambda: panel.live_box.record_button.text() == "Record …")
-    stop(qtbot, panel)
-    written = tifffile.imread(tmp_path / "run.tif")
-    assert f"{len(written):,} frames written" in panel.live_box.record_text.text()
-    assert "none dropped" in panel.live_box.record_text.text()
-    with (tmp_path / "run.csv").open() as file:
-        numbers = [int(row["number"]) for row in csv.DictReader(file)]
-    np.testing.assert_array_equal(written, frames[np.array(numbers) % 5])
-
-
-def test_a_source_that_ends_says_so(viewer, panel, qtbot):
-    add_stack(viewer)
-    panel.source_box.stack.again.setChecked(False)
-    panel.live_box.start_button.click()
-    wait_until(qtbot, lambda: not panel.controller.is_live)
-    wait_until(qtbot, lambda: "the source has no more frames" in panel._status.text())
-    assert panel.live_box.start_button.text() == "Start live"
-
-
-def test_the_picture_is_that_of_the_live_map_again(viewer, panel, qtbot, still):
-    """After a run of the whole stack, Start live shows and chooses the live map."""
-    start(qtbot, panel)
-    stop(qtbot, panel)
-    run(qtbot, panel)
-    assert panel.map_box.layer.name == "SFI (1/s) of frames"
-    start(qtbot, panel)
-    stop(qtbot, panel)
-    assert panel.map_box.layer.name == "live SFI (1/s)"
-    assert [one.name for one in viewer.layers if one.visible] == ["live SFI (1/s)"]
-
-
-def test_a_layer_may_be_deleted_while_it_is_live(viewer, panel, qtbot, still):
-    start(qtbot, panel)
-    viewer.layers.remove(layer(viewer, LIVE_MAP).name)
-    drawn(qtbot, panel, 3)
-    assert layer(viewer, LIVE_MAP) is not None
-    stop(qtbot, panel)
-
-
-def test_start_and_stop_at_once(viewer, panel, qtbot, still):
-    for _ in range(3):
-        panel.live_box.start_button.click()
-        panel.live_box.start_button.click()
-        wait_until(qtbot, lambda: not panel.controller.is_live and panel.live_box.start_button.isEnabled())
-    assert panel.message == ""
-    start(qtbot, panel)
-    stop(qtbot, panel)
+def test_registration_keeps_its_reference_over_a_baseline():
+    """A baseline lies on the frame that the others were shifted onto; that must stay."""
+    rng = np.random.default_rng(4)
+    scene = np.kron(rng.uniform(200, 2000, (16, 16)), np.ones((8, 8)))
+    frames = [np.roll(scene, (n, 0), (0, 1)) + rng.normal(0, 5, scene.shape) for n in range(6)]
+    process = LiveProcess(recipe("relative", registers=True, baseline_maps=3))
+    shifts = []
+    for frame in np.array(frames).astype(np.uint16):
+        process(frame)
+        shifts.append(process.last_shift)
+    assert process.baseline is not None
+    assert shifts == [(-n, 0) for n in range(6)]
+    process.close()
+    process(np.array(frames[4]).astype(np.uint16))
+    assert process.last_shift == (-4, 0)  # a stop keeps the baseline, so it keeps what it lies on
+    process.drop_baseline()
+    process(np.array(frames[5]).astype(np.uint16))
+    assert process.last_shift == (0, 0)

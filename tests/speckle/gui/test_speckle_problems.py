@@ -2,21 +2,18 @@
 
 import errno
 import os
-import threading
-import weakref
 
 import numpy as np
 import pytest
 import tifffile
 
-from napari_gpubio.speckle.gui import source_pages
-from napari_gpubio.speckle.gui.source_pages import CameraPage, FolderPage
-from napari_gpubio.speckle.gui.words import LIVE_MAP
+from napari_gpubio.speckle.gui import sources
+from napari_gpubio.speckle.gui.layers import LIVE_MAP
+from napari_gpubio.speckle.gui.sources import CameraPage, FolderPage
 from napari_gpubio.speckle.live import CameraSource, SourceFailed
 from napari_gpubio.speckle.live import recording as recorder
-from tests.dock_widgets import WAYS_TO_CLOSE, close, ended, wait_until
+from tests.dock_widgets import button, wait_until
 from tests.speckle.gui.panel_samples import (
-    add_panel,
     add_stack,
     box,
     complaint,
@@ -33,7 +30,7 @@ from tests.speckle.live.fakes import ListSource, frame
 
 
 def refused(panel, qtbot):
-    """What the panel says after Run stack."""
+    """The panel's message after Run stack."""
     panel.run_button.click()
     wait_until(qtbot, lambda: not panel.running)
     return panel.message
@@ -54,7 +51,7 @@ def with_nan():
         (with_nan(), "not finite"),
         (speckle(3, (4, 50)), "window is 5 pixels and a frame 50 x 4; choose a smaller window"),
     ],
-    ids=["color series", "color picture", "four axes", "NaN", "window larger than the frame"],
+    ids=["color series", "color image", "four axes", "NaN", "window larger than the frame"],
 )
 def test_a_stack_that_cannot_be_run(viewer, panel, qtbot, frames, words):
     add_stack(viewer, frames)
@@ -86,7 +83,7 @@ def test_a_color_layer_is_refused(viewer, panel, qtbot, act):
     assert "'frames' is a color image; give one channel" in act(*arguments)
 
 
-def test_exposure_zero_is_told_and_the_live_maps_go_on(viewer, panel, qtbot):
+def test_exposure_zero_is_reported_and_the_live_maps_go_on(viewer, panel, qtbot):
     add_stack(viewer)
     start(qtbot, panel)
     panel.contrast_box.form.widget("exposure_ms").value = 0
@@ -98,7 +95,7 @@ def test_exposure_zero_is_told_and_the_live_maps_go_on(viewer, panel, qtbot):
     panel.contrast_box.form.widget("exposure_ms").value = 0
     assert "exposure_ms is 0 ms" in refused(panel, qtbot)
     panel.live_box.start_button.click()
-    assert not panel.controller.is_live
+    assert not panel.runner.is_live
     assert "exposure_ms is 0 ms" in panel.message
 
 
@@ -109,7 +106,7 @@ def test_an_empty_folder_is_waited_for(viewer, panel, qtbot, tmp_path):
     assert "is not a folder; create it" in complaint(qtbot, panel)
     panel.source_box.page.folder.setText(str(tmp_path))
     panel.live_box.start_button.click()
-    wait_until(qtbot, lambda: "holds no TIFF or PNG file yet" in panel._status.text())
+    wait_until(qtbot, lambda: "holds no TIFF or PNG file yet" in panel.status)
     assert panel.message == ""
     for number in range(3):
         tifffile.imwrite(tmp_path / f"{number}.tif", speckle(1)[0])
@@ -119,7 +116,7 @@ def test_an_empty_folder_is_waited_for(viewer, panel, qtbot, tmp_path):
 
 
 def test_cameras_need_a_package(viewer, panel, qtbot, monkeypatch):
-    monkeypatch.setattr(source_pages, "has_camera_support", lambda: False)
+    monkeypatch.setattr(sources, "has_camera_support", lambda: False)
     panel.source_box.choose(CameraPage)
     assert "pip install 'napari-gpubio[camera]'" in complaint(qtbot, panel)
 
@@ -127,7 +124,9 @@ def test_cameras_need_a_package(viewer, panel, qtbot, monkeypatch):
 def test_a_camera_that_is_not_there(viewer, panel, qtbot, monkeypatch):
     panel.source_box.choose(CameraPage)
     core = type("Core", (), {"getCameraDevice": lambda self: ""})()
-    monkeypatch.setattr(CameraPage, "make", lambda self, exposure_ms: CameraSource(core, exposure_ms=exposure_ms))
+    monkeypatch.setattr(
+        CameraPage, "make_source", lambda self, exposure_ms: CameraSource(core, exposure_ms=exposure_ms)
+    )
     assert "Micro-Manager has no camera" in complaint(qtbot, panel)
 
 
@@ -139,7 +138,7 @@ def test_an_unplugged_camera_keeps_everything(viewer, panel, qtbot, monkeypatch)
     pixels = speckle(1)[0]
     frames = [frame(number, pixels.shape) for number in range(5)]
     source = ListSource([*frames, unplugged], can_wait=True)
-    monkeypatch.setattr(type(panel.source_box.page), "make", lambda self, exposure_ms: source)
+    monkeypatch.setattr(type(panel.source_box.page), "make_source", lambda self, exposure_ms: source)
     add_stack(viewer)
     draw(qtbot, panel, box(5, 5, 20, 20))
     assert "check its cable and power" in complaint(qtbot, panel)
@@ -168,7 +167,7 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(viewer, panel, qtbot, m
     monkeypatch.setattr(recorder, "open_writer", full_after_three)
     add_stack(viewer)
     start(qtbot, panel)
-    panel.live.record(tmp_path / "run.tif")
+    panel.controller.record(tmp_path / "run.tif")
     wait_until(qtbot, lambda: "the disk is full" in panel.message)
     assert "its 3 frames can be read" in panel.message
     wait_drawn(qtbot, panel)
@@ -177,36 +176,36 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(viewer, panel, qtbot, m
 
 
 def test_recordings_that_cannot_begin(viewer, panel, qtbot, tmp_path):
-    panel.live.record(tmp_path / "a.tif")
+    panel.controller.record(tmp_path / "a.tif")
     assert "nothing is live" in panel.message
     add_stack(viewer)
     start(qtbot, panel)
-    panel.live.record(tmp_path / "a.avi")
+    panel.controller.record(tmp_path / "a.avi")
     assert "use .tif or .zarr" in panel.message
     (tmp_path / "b.tif").touch()
-    panel.live.record(tmp_path / "b.tif")
+    panel.controller.record(tmp_path / "b.tif")
     assert "exists already" in panel.message
     stop(qtbot, panel)
 
 
 def test_buttons_that_have_nothing_to_work_on(viewer, panel, qtbot):
-    panel.course_box.mark()
+    panel.course_box.mark_event()
     assert "no moment to mark" in panel.message
-    panel.course_box._on_csv()
+    button(panel, "CSV…").click()
     assert "no time course to write" in panel.message
-    panel._on_video()
+    panel.ask_video()
     assert "there is no map yet" in panel.message
     simulate(panel)
-    panel.live.take_baseline()
+    panel.controller.take_baseline()
     assert "nothing is live" in panel.message
 
 
-def test_the_live_map_is_no_film(viewer, panel, qtbot):
+def test_the_live_map_is_no_video(viewer, panel, qtbot):
     add_stack(viewer)
     start(qtbot, panel)
     stop(qtbot, panel)
-    panel._on_video()
-    assert "the live map is a single picture" in panel.message
+    panel.ask_video()
+    assert "the live map is a single image" in panel.message
 
 
 def test_live_and_a_whole_stack_at_once(viewer, panel, qtbot):
@@ -218,53 +217,13 @@ def test_live_and_a_whole_stack_at_once(viewer, panel, qtbot):
     assert panel.message == ""
 
 
-# -- the end ----------------------------------------------------------------------------------------------------------
-
-
-def speckle_threads():
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("speckle")]
-
-
-@pytest.mark.display
-@WAYS_TO_CLOSE
-def test_closing_ends_the_loop(make_napari_viewer_proxy, qtbot, errors, how):
-    viewer = make_napari_viewer_proxy(strict_qt="raise")
-    add_stack(viewer)
-    panel = add_panel(viewer)
-    draw(qtbot, panel, box(5, 5, 20, 20))
-    start(qtbot, panel)
-    assert speckle_threads()
-    gone = weakref.ref(panel)
-    close(viewer, panel, how)
-    del panel
-    assert ended(qtbot, gone)
-    assert speckle_threads() == []
-    assert errors() == []
-
-
 def test_a_panel_that_was_not_closed_after_all_goes_on(viewer, panel, qtbot):
     add_stack(viewer)
     start(qtbot, panel)
     panel.teardown()
-    assert not panel.controller.is_live
+    assert not panel.runner.is_live
     assert panel.live_box.start_button.text() == "Start live"
     panel.revive()
     start(qtbot, panel)
     stop(qtbot, panel)
     assert panel.message == ""
-
-
-@pytest.mark.display
-def test_everything_is_drawn(make_napari_viewer_proxy, qtbot, errors):
-    viewer = make_napari_viewer_proxy()
-    panel = add_panel(viewer)
-    simulate(panel)
-    start(qtbot, panel)
-    draw(qtbot, panel, box(5, 5, 20, 20))
-    panel.map_box.on_canvas.setChecked(True)
-    wait_until(qtbot, lambda: len(panel.controller.course) > 5)
-    panel.course_box.mark()
-    assert not panel.grab().isNull()
-    stop(qtbot, panel)
-    panel.teardown()
-    assert errors() == []

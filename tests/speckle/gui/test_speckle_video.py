@@ -10,22 +10,22 @@ from PIL import Image
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
-from napari_gpubio.speckle.gui.video import Film, write_steps
+from napari_gpubio.speckle.gui.video import Video, write_steps
 from tests.dock_widgets import wait_until
 from tests.speckle.gui.panel_samples import add_stack, run
 
 COLORS = np.stack([np.linspace(0, 1, 254), np.linspace(1, 0, 254), np.full(254, 0.2)], axis=1)
 
 
-def film(maps=None, rate_hz=20.0):
+def video(maps=None, rate_hz=20.0):
     maps = np.random.default_rng(1).uniform(0, 10, (5, 31, 201)) if maps is None else maps
-    return Film(
+    return Video(
         maps=maps, limits=(0.0, 10.0), colors=COLORS, title="SFI (1/s)", times_s=np.arange(len(maps)), rate_hz=rate_hz
     )
 
 
 def write(path, one=None, stop=None):
-    return drive(write_steps(path, one or film(), stop or threading.Event()))
+    return drive(write_steps(path, one or video(), stop or threading.Event()))
 
 
 def colors_of(maps):
@@ -33,10 +33,10 @@ def colors_of(maps):
 
 
 def test_a_gif_has_the_colors_of_the_map(tmp_path):
-    maps = film().maps
+    maps = video().maps
     maps[2, 3, 4] = np.nan
     maps[2, 3, 5] = 99.0
-    said = write(tmp_path / "a.gif", film(maps))
+    said = write(tmp_path / "a.gif", video(maps))
     assert said == "a.gif written: 5 maps, 20 a second"
     with Image.open(tmp_path / "a.gif") as gif:
         assert (gif.n_frames, gif.info["duration"]) == (5, 50)
@@ -50,8 +50,8 @@ def test_a_gif_has_the_colors_of_the_map(tmp_path):
 
 def test_pictures(tmp_path):
     write(tmp_path / "a.png")
-    with Image.open(tmp_path / "a 0003.png") as picture:
-        np.testing.assert_array_equal(np.asarray(picture.convert("RGB"))[:31], colors_of(film().maps[3]))
+    with Image.open(tmp_path / "a 0003.png") as image:
+        np.testing.assert_array_equal(np.asarray(image.convert("RGB"))[:31], colors_of(video().maps[3]))
     assert len(list(tmp_path.iterdir())) == 5
 
 
@@ -69,7 +69,7 @@ def test_mp4_through_the_optional_package(tmp_path, monkeypatch):
     assert rate == 20.0
     assert [frame.shape for frame in frames] == [(size[1], size[0], 3)] * 5
     assert size[0] % 2 == size[1] % 2 == 0
-    np.testing.assert_array_equal(frames[1][:31, :201], colors_of(film().maps[1]))
+    np.testing.assert_array_equal(frames[1][:31, :201], colors_of(video().maps[1]))
 
 
 def test_what_cannot_be_written(tmp_path, monkeypatch):
@@ -84,7 +84,7 @@ def test_what_cannot_be_written(tmp_path, monkeypatch):
 
 def test_a_stopped_video_leaves_nothing(tmp_path):
     stop = threading.Event()
-    steps = write_steps(tmp_path / "a.gif", film(), stop)
+    steps = write_steps(tmp_path / "a.gif", video(), stop)
     next(steps)
     stop.set()
     with pytest.raises(InvalidInput, match="stopped"):
@@ -96,11 +96,11 @@ def test_the_panel_writes_what_it_shows(viewer, panel, qtbot, tmp_path):
     add_stack(viewer)
     run(qtbot, panel)
     panel.map_box.low.setValue(100.0)
-    chosen = panel.film()
+    chosen = panel.video()
     assert chosen.limits[0] == 100.0
     assert chosen.title == "SFI (1/s)"
     panel.write_video(tmp_path / "a.gif", chosen)
     wait_until(qtbot, lambda: not panel.running)
-    assert panel._status.text().startswith("a.gif written: 6 maps")
+    assert panel.status.startswith("a.gif written: 6 maps")
     with Image.open(tmp_path / "a.gif") as gif:
         assert gif.n_frames == 6

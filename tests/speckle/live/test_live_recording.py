@@ -207,10 +207,8 @@ def test_a_full_disk_ends_the_recording_with_a_sentence_and_live_goes_on(
     assert recording.close(10.0)
     status, written = loop.status(), recording.status.written
     assert (status.state, status.processed) == (State.ENDED, 20)
-    assert status.message == (
-        f"the disk is full and the recording to run.tif ended; its {written} frames can be read. "
-        "Free space and begin another"
-    )
+    assert "disk is full" in status.message
+    assert f"its {written} frames can be read" in status.message
     assert written == sum(start <= room for start in starts[1:])  # a page ends where the next one starts
     assert path.stat().st_size == starts[written]  # what was begun is cut off
     np.testing.assert_array_equal(pages(path), expected(written) if written else np.zeros(0))

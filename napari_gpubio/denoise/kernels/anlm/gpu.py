@@ -53,7 +53,7 @@ def blocks_of_a_brick(column: int) -> int:
 
 
 def chosen_words(problem: Problem, column: int) -> int:
-    """Words that say which candidates the voxels of a brick have: a bit for each displacement, by displacement in x."""
+    """Words that mark the candidates of the voxels of a brick: a bit for each displacement, by displacement in x."""
     x, y, z = (2 * radius + 1 for radius in problem.windows.search)
     inner = (ROWS - 2 * RADIUS) * (SIMD_WIDTH - 2 * RADIUS)
     return blocks_of_a_brick(column) * x * -(-y * z // 32) * column * inner
@@ -174,7 +174,7 @@ class Run:
         self._launch("average", bricks, slab)
 
     def _slab_struct(self, first_brick: int) -> np.void:
-        """What kernels are given: the volume, the planes whose moments are known, and the first brick to filter."""
+        """The kernels' argument: the volume, the planes whose moments are known, and the first brick to filter."""
         p, (begin, end) = self._problem, self._measured
         return struct(
             SLAB,
@@ -232,7 +232,7 @@ class Run:
         """Take over bricks that another run has done, on the host or on any GPU."""
         import cupy
 
-        self._let_slabs_go()
+        self._free_slabs()
         with cupy.cuda.Device(self.device.indices[0]):
             for mine, theirs in ((self._sums, other.sums), (self._estimates, other.estimates)):
                 found = cupy.array(theirs)  # from GPU to GPU directly
@@ -245,7 +245,7 @@ class Run:
         """Correct for Rician bias and mix the patches, in all of the volume."""
         import cupy
 
-        self._let_slabs_go()
+        self._free_slabs()
         with cupy.cuda.Device(self.device.indices[0]):
             found = Filtered(*(host_room(self._problem.shape, np.float32) for _ in Filtered._fields))
             for begin, end in self._mixed_slabs():
@@ -285,13 +285,13 @@ class Run:
         return out
 
     def close(self) -> None:
-        """Let the device arrays go."""
-        self._let_slabs_go()
+        """Free the device arrays."""
+        self._free_slabs()
         self._taps.clear()
         self._values = self._usable = self._sums = self._estimates = self._weights = None
 
-    def _let_slabs_go(self) -> None:
-        """Give the room of what belongs to a slab to others; it comes back when it is needed."""
+    def _free_slabs(self) -> None:
+        """Free the arrays of a slab; they are allocated again when needed."""
         self._moments = self._chosen = None
         self._measured = 0, 0
 

@@ -183,9 +183,9 @@ class Problem:
         return self.values.size * (4 * (1 + 2 * len(self.windows.patches)) + 1) + slabs
 
     def known_sums(self) -> Float | None:
-        """What sums of squares are at least where the noise is known, shape (patches, X, Y, Z); None where it is not.
+        """Lower limits of sums of squares where the noise is known, shape (patches, X, Y, Z); None where it is not.
 
-        The measure of noise is a least of many, so that it is too small for weights wherever it is small by luck, and
+        The measure of noise is a least of many, so that it is too small for weights wherever it is small by chance, and
         it also holds what differs between the best of patches, which a map of the noise does not know. So a known noise
         does not take its place, but is what it is at least: `_KNOWN_SHARE` times what it is on the mean in white noise.
         The share was tried on simulated magnitudes of heads: 1.2 to 1.4 are equally good, and from 0.8 on a true map is

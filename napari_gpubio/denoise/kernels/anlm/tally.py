@@ -1,4 +1,4 @@
-"""What bricks leave behind, and the denoised volume made of it: Rician correction and wavelet mixing."""
+"""Results of bricks, and the denoised volume made of them: Rician correction and wavelet mixing."""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -203,7 +203,7 @@ def reached(problem: Problem, done: Sequence[tuple[int, int]]) -> npt.NDArray[np
 
 
 class Arrays(NamedTuple):
-    """What the end is made of, on the host or a GPU.
+    """Arrays that `finish` works on, on the host or a GPU.
 
     Values, usable voxels and known variance (or None) of a `Problem`, sums and estimates.
     They may be those of some planes only, from an even one on; what is nearer than `HALO` to their ends is not valid.
@@ -217,7 +217,7 @@ class Arrays(NamedTuple):
 
 
 class Operations(NamedTuple):
-    """What the end needs of the device that its arrays are on.
+    """Operations that `finish` needs on the device of its arrays.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ def _mixed(problem: Problem, images: Any, operations: Operations) -> Any:
 
 
 def _variance(problem: Problem, arrays: Arrays, usable: Any, patch: int, xp: Any) -> Any:
-    """Variance of the noise as it is known, or by one of the patches, 0 where neither tells it."""
+    """Variance of the noise as it is known, or by one of the patches, 0 where neither gives it."""
     if problem.variance is not None:
         return xp.where(usable, arrays.known, np.float32(0.0))
     least, factor = arrays.sums[patch], problem.windows.patch_sizes[patch] * problem.calibration[patch]

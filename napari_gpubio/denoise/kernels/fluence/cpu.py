@@ -195,7 +195,7 @@ def decide(start: int, stop: int, difference: Array) -> None:
 
 
 def clear_faint(start: int, stop: int, values: Array) -> None:
-    """0 where hardly anything is: a choice in the dark may depend on it."""
+    """0 where hardly anything is: a choice may depend on it."""
     some = values[start:stop]
     some[~(np.abs(some) > _FAINT)] = _ZERO
 

@@ -67,7 +67,7 @@ class Run(ScaleSelection):
             return super().snapshot()
 
     def close(self) -> None:
-        """Let the device arrays go."""
+        """Free the device arrays."""
         super().close()
         self._launches.clear()
         self._nothing = None

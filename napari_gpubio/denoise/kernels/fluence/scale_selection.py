@@ -29,7 +29,7 @@ _SHARE = 0.03  # of the background that the reference is at least
 
 
 class Comparison(NamedTuple):
-    """What a candidate is compared by; volumes of both halves have shape (2, X, Y, Z).
+    """Inputs and output of the pass `evaluate`; volumes of both halves have shape (2, X, Y, Z).
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Comparison(NamedTuple):
 
 
 class Update(NamedTuple):
-    """How the current best is moved toward a candidate.
+    """Inputs and outputs of the pass `update_best`.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Update(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """What is done with a smoothed volume, voxel by voxel: a pass's name, and its arguments after the volume."""
+    """A pass over the voxels of a smoothed volume: its name, and its arguments after the volume."""
 
     name: str
     arguments: tuple[Any, ...] = ()
@@ -167,7 +167,7 @@ class ScaleSelection(ABC):
         return Smoothed(self.values(), self._download(self._scales), *errors)
 
     def close(self) -> None:
-        """Let the arrays go."""
+        """Free the arrays."""
         self._pairs.clear()
         self._segments = self._limit = self._scales = self._reference = self._difference = None
         self._halves = self._best = None

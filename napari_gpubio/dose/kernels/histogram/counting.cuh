@@ -21,9 +21,9 @@ struct Found {
     }
 };
 
-// Where an organ's sums are kept; extremes of organ n in row r are at r * organs + n.
+// Where an organ's bins and sums are kept; extremes of organ n in row r are at r * organs + n.
 struct Sums {
-    u64 *totals, *outside;
+    u64 *counts, *totals, *outside;
     unsigned *low, *high;
 };
 
@@ -60,7 +60,7 @@ __device__ __forceinline__ int look_up(Volume volume, BinRule rule, Place place,
 }
 
 // Put to the extremes what was found, or mark that one of them is lost with it (``sign`` -1): the largest value becomes
-// infinite. Most often nothing changes, so they are looked at first, as other blocks left them.
+// infinite. Most often nothing changes, so they are read first, as other blocks left them.
 __device__ __forceinline__ void keep_extremes(unsigned* low, unsigned* high, Found found, int sign)
 {
     if (found.low > found.high) return; // nothing was found

@@ -1,25 +1,24 @@
-"""Counting on all CPU cores (Numba), the counterpart of ``gpu.py``."""
+"""Counting on the CPU cores, the counterpart of ``gpu.py``; the compiled functions are in ``counting.py``."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import jit
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.core.parallel import cpu_threads
-from napari_gpubio.dose.kernels.histogram import tallying
-from napari_gpubio.dose.kernels.histogram.bins import BinRule
-from napari_gpubio.dose.kernels.histogram.chords import find_chords
-from napari_gpubio.dose.kernels.histogram.interpolate import Volume
+from napari_gpubio.dose.kernels import read_only
+from napari_gpubio.dose.kernels.histogram import counting
+from napari_gpubio.dose.kernels.histogram.dose_grid import BinRule
 from napari_gpubio.dose.kernels.histogram.problem import Problem
+from napari_gpubio.dose.kernels.histogram.sampling import Volume
+from napari_gpubio.dose.kernels.histogram.slices import find_segments
 from napari_gpubio.dose.kernels.histogram.tally import Tally
 from napari_gpubio.dose.kernels.histogram.work import Box, ContourWork, LabelWork
 
 Array = npt.NDArray[Any]
-_FEW_VOXELS = 1 << 18
+_FEW_VOXELS = 1 << 18  # one thread has counted them before others are awake
+_FEW_TASKS = 8
 _NO_EXTREMES = np.array([np.inf, 0.0, 0.0], np.float32)
 
 
@@ -39,7 +38,7 @@ class Run:
 
     def restart(self) -> None:
         """Forget what has been counted."""
-        self._copies = _copies(self._problem)
+        self._counts, self._extremes = _copies(self._problem)
         self._strip_extremes = _no_extremes(self._problem.extreme_rows - 1, len(self._problem.organs))
 
     def bytes_per_item(self) -> int:
@@ -49,16 +48,20 @@ class Run:
     def advance(self, start: int, count: int) -> None:
         """Count the tasks ``start`` to ``start + count - 1``."""
         for number, first, tasks in self._problem.pieces(start, count):
-            work = self._problem.works[number]
+            work, few = self._problem.works[number], tasks < _FEW_TASKS
             if isinstance(work, ContourWork):
-                with cpu_threads():
-                    tallying.tally_rows(*self._dose, self._rows[number], (first, tasks), *self._copies)
+                self._tally(counting.tally_rows, self._rows[number], (first, first + tasks), few=few)
             elif isinstance(work, LabelWork):
                 self._tally_box(work, work.box, np.arange(first, first + tasks), 1)
             else:
-                with cpu_threads():
-                    points = tallying.Points(work.points, work.tasks)
-                    tallying.tally_points(*self._dose, points, (first, tasks), *self._copies)
+                points = counting.Points(work.points, work.tasks)
+                self._tally(counting.tally_points, points, (first, first + tasks), few=few)
+
+    def _tally(self, kernel: Any, work: Any, part: Any, *, few: bool, extremes: Array | None = None) -> None:
+        """Count part of a work into copies of the counts, or only into the first copy where there is little to do."""
+        copies = 1 if few else len(self._counts)
+        extremes = self._extremes[:copies] if extremes is None else extremes
+        jit.run_blocks(kernel, copies, *self._dose, work, part, self._counts[:copies], extremes)
 
     @property
     def _dose(self) -> tuple[Volume, BinRule]:
@@ -70,14 +73,14 @@ class Run:
         self._tally_box(work, box, np.arange(work.strips_in(box)), sign)
 
     def renew_extremes(self, number: int, box: Box) -> None:
-        """Nothing yet: `snapshot` finds lost extremes, for most of them are nobody's."""
+        """Nothing yet: `snapshot` finds lost extremes, because most of them do not matter."""
 
     def _tally_box(self, work: LabelWork, box: Box, strips: Array, sign: int) -> None:
-        voxels = tallying.Voxels(work.labels, work.organs, work.divisions, work.frame, self._strip_extremes)
-        where = (*box, work.strip_rows, work.extremes)
+        voxels = counting.Voxels(read_only(work.labels), work.organs, work.divisions, work.frame)
+        part = counting.Strips(work.strip_table(box, strips), box[4], box[5], sign)
         few = len(strips) * work.strip_rows * (box[5] - box[4]) <= _FEW_VOXELS
-        with cpu_threads(), _one_thread_if(few):
-            tallying.tally_voxels(*self._dose, voxels, where, strips, sign, *self._copies)
+        extremes = self._strip_extremes if work.extremes else None
+        self._tally(counting.tally_voxels, voxels, part, few=few, extremes=extremes)
 
     def _label_work(self, number: int) -> LabelWork:
         work = self._problem.works[number]
@@ -91,51 +94,43 @@ class Run:
 
     def snapshot(self) -> Tally:
         """What has been counted until now."""
-        counts = self._copies[0].sum(axis=0)
+        counts = self._counts.sum(axis=0)
         painted = [work for work in self._problem.works if isinstance(work, LabelWork) and work.extremes]
-        low, high = _ends(np.concatenate([self._copies[1], *map(self._rows_of_ends, painted)]))
+        low, high = _ends(np.concatenate([self._extremes, *map(self._rows_of_ends, painted)]))
         return Tally(counts[:, :-2], counts[:, -2], counts[:, -1], low[None], high[None])
 
     def _rows_of_ends(self, work: LabelWork) -> Array:
         """Rows of extremes among which are the least and the largest of all strips.
 
-        Where a strip has lost one, the old ones are its bounds: it is looked at again only if they are beyond what all
-        others have.
+        Where a strip has lost one, the old ones are its bounds: its voxels are searched again only if they are beyond
+        those of all others.
         """
         own = self._strip_extremes[work.extremes - 1 :][: work.items]
-        unsure = np.flatnonzero(own[..., tallying.LOST].any(axis=1))
+        unsure = np.flatnonzero(own[..., counting.LOST].any(axis=1))
         bounds, kept = own[unsure], own.copy() if len(unsure) else own
-        lost = bounds[..., tallying.LOST] > 0
+        lost = bounds[..., counting.LOST] > 0
         kept[unsure] = np.where(lost[..., None], _NO_EXTREMES, bounds)
         slices = kept.reshape(len(work.labels), -1)  # which NumPy does fastest one by one
         sure = np.concatenate([end.reshape(-1, *own.shape[1:]) for end in (slices.min(axis=0), slices.max(axis=0))])
         low, high = _ends(sure)
-        beyond = (bounds[..., tallying.LEAST] < low) | (bounds[..., tallying.LARGEST] > high)
+        beyond = (bounds[..., counting.LEAST] < low) | (bounds[..., counting.LARGEST] > high)
         needed = unsure[(lost & beyond).any(axis=1)]
         if not len(needed):
             return sure
+        marked = own[needed]
+        marked[marked[..., counting.LOST] > 0] = (np.inf, 0.0, 1.0)
+        own[needed] = marked
         self._tally_box(work, work.box, needed, 0)
+        own[needed, :, counting.LOST] = 0.0
         return np.concatenate([sure, own[needed]])
 
     def close(self) -> None:
         """Nothing to free on the CPU."""
 
 
-@contextmanager
-def _one_thread_if(few: bool) -> Iterator[None]:
-    """Let few voxels be counted by one thread: waking others takes longer, above all on a machine that is busy."""
-    threads = numba.get_num_threads()
-    try:
-        if few:
-            numba.set_num_threads(1)
-        yield
-    finally:
-        numba.set_num_threads(threads)
-
-
 def _copies(problem: Problem) -> tuple[Array, Array]:
-    """Counts and extremes of each thread, see `napari_gpubio.dose.kernels.histogram.tallying`."""
-    threads, organs = numba.get_num_threads(), len(problem.organs)
+    """Counts and extremes of each thread, see `napari_gpubio.dose.kernels.histogram.counting`."""
+    threads, organs = jit.thread_count(), len(problem.organs)
     return np.zeros((threads, organs, int(problem.bins.rule.bins) + 2), np.int64), _no_extremes(threads, organs)
 
 
@@ -145,9 +140,9 @@ def _no_extremes(rows: int, organs: int) -> Array:
 
 def _ends(extremes: Array) -> tuple[Array, Array]:
     """The least and the largest value of each organ."""
-    return extremes[..., tallying.LEAST].min(axis=0), extremes[..., tallying.LARGEST].max(axis=0)
+    return extremes[..., counting.LEAST].min(axis=0), extremes[..., counting.LARGEST].max(axis=0)
 
 
-def _rows(work: ContourWork) -> tallying.Rows:
-    chords = find_chords(work.sheets)
-    return tallying.Rows(work.sheets.table, work.owner, chords.starts, chords.x, work.frames, work.tasks)
+def _rows(work: ContourWork) -> counting.Rows:
+    segments = find_segments(work.slices)
+    return counting.Rows(work.slices.table, work.owner, segments.starts, segments.x, work.frames, work.tasks)

@@ -1,4 +1,4 @@
-// Dose-volume histograms, the counterpart of chords.py and tallying.py: same samples, same order of operations in each.
+// Dose-volume histograms, the counterpart of counting.py: same samples, same order of operations in each.
 //
 // A block does one task (rows or points of one structure, or a strip of voxels) and counts into bins in shared memory,
 // in several copies lest threads wait for each other; 32 bits are enough for a task. Weights and sums are integers, so
@@ -11,7 +11,7 @@
 #define DYN_SHARED(T, name) extern __shared__ T name[]
 #endif
 
-struct Sheet { // as in sheets.py
+struct PlaneSlice { // as in slices.py
     double y_low, y_high, y_step, y_offset, z_low, z_step, spacing, weight;
     int organ, edge_first, edge_end, row_first, own_first;
 };
@@ -24,35 +24,68 @@ struct Task {
     int first, end, organ;
 };
 
-__device__ __forceinline__ double row_y(const Sheet& sheet, int row)
+struct Divisions {
+    int x, y, z;
+};
+
+struct Rows {
+    const PlaneSlice* slices;
+    const int* owner;
+    const long long* starts;
+    const double* x;
+    const double* frames;
+    const Task* tasks;
+};
+
+struct Points {
+    const float* places;
+    const Task* tasks;
+};
+
+struct Voxels {
+    const LABEL* labels;
+    const int* organs;
+    const Divisions* divisions;
+    const double* frame;
+    int nj, nk;
+};
+
+// Where voxels are counted. ``height`` are the rows of a strip, ``extremes`` is the row of those of the volume's first
+// strip, or 0 where all strips share it, and ``organs`` are those of the problem.
+struct VoxelBox {
+    int i_first, j_first, j_end, k_first, k_end;
+    int height, extremes, organs;
+};
+
+__device__ __forceinline__ double row_y(const PlaneSlice& plane, int row)
 {
-    return sheet.y_low + ((double)(row - sheet.row_first) + sheet.y_offset) * sheet.y_step;
+    return plane.y_low + ((double)(row - plane.row_first) + plane.y_offset) * plane.y_step;
 }
 
 extern "C" __global__ void count_crossings(
-    const Sheet* __restrict__ sheets, const int* __restrict__ owner, const Edge* __restrict__ edges, int rows,
+    const PlaneSlice* __restrict__ slices, const int* __restrict__ owner, const Edge* __restrict__ edges, int rows,
     long long* __restrict__ counts)
 {
     const int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
-    const Sheet sheet = sheets[owner[row]];
-    const double y = row_y(sheet, row);
+    const PlaneSlice plane = slices[owner[row]];
+    const double y = row_y(plane, row);
     int count = 0;
-    for (int e = sheet.edge_first; e < sheet.edge_end; ++e) count += edges[e].low <= y && y < edges[e].high;
+    for (int e = plane.edge_first; e < plane.edge_end; ++e) count += edges[e].low <= y && y < edges[e].high;
     counts[row] = count;
 }
 
 extern "C" __global__ void find_crossings(
-    const Sheet* __restrict__ sheets, const int* __restrict__ owner, const Edge* __restrict__ edges, int rows,
+    const PlaneSlice* __restrict__ slices, const int* __restrict__ owner, const Edge* __restrict__ edges, int rows,
     const long long* __restrict__ starts, double* __restrict__ x)
 {
     const int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
-    const Sheet sheet = sheets[owner[row]];
-    const double y = row_y(sheet, row);
+    const PlaneSlice plane = slices[owner[row]];
+    const double y = row_y(plane, row);
     const long long start = starts[row];
     long long end = start;
-    for (int e = sheet.edge_first; e < sheet.edge_end; ++e) {
+    for (int e = plane.edge_first; e < plane.edge_end; ++e) {
         const Edge edge = edges[e];
         if (!(edge.low <= y && y < edge.high)) continue;
         const double found = edge.x + (y - edge.low) * edge.slope;
@@ -73,25 +106,25 @@ extern "C" __global__ void scale_dose(float* __restrict__ values, long long coun
 
 // All lanes of a warp take samples of one row.
 __device__ void tally_row(
-    Volume volume, BinRule rule, const Sheet& sheet, const double* frame, int row, const double* x,
+    Volume volume, BinRule rule, const PlaneSlice& plane, const double* frame, int row, const double* x,
     const double* x_end, unsigned* bins, Found& found)
 {
     const int lane = threadIdx.x % SIMD_WIDTH;
-    const double y = row_y(sheet, row);
-    const double y_low = fmax(y - 0.5 * sheet.y_step, sheet.y_low), y_high = fmin(y + 0.5 * sheet.y_step, sheet.y_high);
-    const Place height = scaled(frame + 6, y_high - y_low), depth = scaled(frame + 9, sheet.z_step);
-    unsigned before = 0; // samples of earlier chords
+    const double y = row_y(plane, row);
+    const double y_low = fmax(y - 0.5 * plane.y_step, plane.y_low), y_high = fmin(y + 0.5 * plane.y_step, plane.y_high);
+    const Place height = scaled(frame + 6, y_high - y_low), depth = scaled(frame + 9, plane.z_step);
+    unsigned before = 0; // samples of earlier segments
     for (; x < x_end; x += 2) {
         const double length = x[1] - x[0];
-        const int pieces = max((int)ceil(length / sheet.spacing), 1);
+        const int pieces = max((int)ceil(length / plane.spacing), 1);
         const double piece = length / (double)pieces;
-        const unsigned weight = (unsigned)(piece * sheet.weight + 0.5);
-        const Place start = origin(frame, x[0], y_low, sheet.z_low), along = scaled(frame + 3, piece);
+        const unsigned weight = (unsigned)(piece * plane.weight + 0.5);
+        const Place start = origin(frame, x[0], y_low, plane.z_low), along = scaled(frame + 3, piece);
         for (int first = 0; first < pieces; first += SIMD_WIDTH) {
             const int i = first + lane;
             int bin = -1;
             if (i < pieces) {
-                const unsigned m = before + i, r = row - sheet.row_first + sheet.own_first;
+                const unsigned m = before + i, r = row - plane.row_first + plane.own_first;
                 Place place = shifted(start, (float)i + fraction(r * ROW_X + m * SAMPLE_X), along);
                 place = shifted(place, fraction(r * ROW_Y + m * SAMPLE_Y), height);
                 place = shifted(place, fraction(r * ROW_Z + m * SAMPLE_Z), depth);
@@ -104,54 +137,44 @@ __device__ void tally_row(
 }
 
 extern "C" __global__ void tally_rows(
-    const float* __restrict__ values, int nx, int ny, int nz, int logarithmic, int count, float inverse_width,
-    int shift, int first_bin, float fine, const Sheet* __restrict__ sheets, const int* __restrict__ owner,
-    const long long* __restrict__ starts, const double* __restrict__ x, const double* __restrict__ frames,
-    const Task* __restrict__ tasks, int first_task, int copies, u64* __restrict__ counts, u64* __restrict__ totals,
-    u64* __restrict__ outside, unsigned* __restrict__ low, unsigned* __restrict__ high)
+    Volume volume, BinRule rule, Rows rows, int first_task, int copies, Sums sums)
 {
     DYN_SHARED(unsigned, bins);
-    const Volume volume = {values, nx, ny, nz};
-    const BinRule rule = {logarithmic, count, inverse_width, shift, first_bin, fine};
-    const Task task = tasks[first_task + blockIdx.x];
+    const Task task = rows.tasks[first_task + blockIdx.x];
     const int warp = threadIdx.x / SIMD_WIDTH, warps = blockDim.x / SIMD_WIDTH;
-    clear_bins(bins, copies * count);
+    clear_bins(bins, copies * rule.bins);
     __syncthreads();
     Found found;
     found.clear();
     for (int row = task.first + warp; row < task.end; row += warps)
         tally_row(
-            volume, rule, sheets[owner[row]], frames + 12 * (size_t)task.organ, row, x + starts[row],
-            x + starts[row + 1], bins + warp % copies * count, found);
-    keep_together({totals, outside, low, high}, task.organ, task.organ, found, 1);
+            volume, rule, rows.slices[rows.owner[row]], rows.frames + 12 * (size_t)task.organ, row,
+            rows.x + rows.starts[row], rows.x + rows.starts[row + 1], bins + warp % copies * rule.bins, found);
+    keep_together(sums, task.organ, task.organ, found, 1);
     __syncthreads();
-    flush_bins(bins, copies, count, counts + (size_t)task.organ * count, 1);
+    flush_bins(bins, copies, rule.bins, sums.counts + (size_t)task.organ * rule.bins, 1);
 }
 
 extern "C" __global__ void tally_points(
-    const float* __restrict__ values, int nx, int ny, int nz, int logarithmic, int count, float inverse_width,
-    int shift, int first_bin, float fine, const float* __restrict__ points, const Task* __restrict__ tasks,
-    int first_task, int copies, u64* __restrict__ counts, u64* __restrict__ totals, u64* __restrict__ outside,
-    unsigned* __restrict__ low, unsigned* __restrict__ high)
+    Volume volume, BinRule rule, Points points, int first_task, int copies, Sums sums)
 {
     DYN_SHARED(unsigned, bins);
-    const Volume volume = {values, nx, ny, nz};
-    const BinRule rule = {logarithmic, count, inverse_width, shift, first_bin, fine};
-    const Task task = tasks[first_task + blockIdx.x];
+    const Task task = points.tasks[first_task + blockIdx.x];
     const int warp = threadIdx.x / SIMD_WIDTH, lane = threadIdx.x % SIMD_WIDTH;
-    clear_bins(bins, copies * count);
+    clear_bins(bins, copies * rule.bins);
     __syncthreads();
     Found found;
     found.clear();
     for (int first = task.first + warp * SIMD_WIDTH; first < task.end; first += (int)blockDim.x) {
         const size_t n = (size_t)first + lane;
+        const float* p = points.places + 3 * n;
         int bin = -1;
-        if (n < (size_t)task.end) bin = look_up(volume, rule, {points[3 * n], points[3 * n + 1], points[3 * n + 2]}, 1, found);
-        vote(bins + warp % copies * count, bin, 1);
+        if (n < (size_t)task.end) bin = look_up(volume, rule, {p[0], p[1], p[2]}, 1, found);
+        vote(bins + warp % copies * rule.bins, bin, 1);
     }
-    keep_together({totals, outside, low, high}, task.organ, task.organ, found, 1);
+    keep_together(sums, task.organ, task.organ, found, 1);
     __syncthreads();
-    flush_bins(bins, copies, count, counts + (size_t)task.organ * count, 1);
+    flush_bins(bins, copies, rule.bins, sums.counts + (size_t)task.organ * rule.bins, 1);
 }
 
 // The slot of an organ among a block's bins, taken if it is free; -1 if none is left.
@@ -163,10 +186,6 @@ __device__ __forceinline__ int slot_of(int* slots, int count, int organ)
     }
     return -1;
 }
-
-struct Divisions {
-    int x, y, z;
-};
 
 // The sample number n of a voxel: in its center if it is the only one, else somewhere in its part.
 __device__ __forceinline__ Place sample_of(Place center, Divisions parts, int n, unsigned key, const double* frame)
@@ -208,39 +227,35 @@ __device__ __forceinline__ void clear_lost(unsigned* lost, int organs, unsigned*
 }
 
 // A block takes a strip, ``height`` rows j of a slice i as far as they are in the box, a warp one row at a time. Votes of
-// organs that have no slot go to the counts directly. ``extremes`` is the row of those of the volume's first strip, or 0
-// where all strips share it. With ``sign`` 0 there are no slots, and of organs that have lost an extreme it is found anew.
+// organs that have no slot go to the counts directly. With ``sign`` 0 there are no slots, and extremes are found anew of
+// organs that have lost one.
 extern "C" __global__ void __launch_bounds__(256, 3) tally_voxels(
-    const float* __restrict__ values, int nx, int ny, int nz, int logarithmic, int count, float inverse_width,
-    int shift, int first_bin, float fine, const LABEL* __restrict__ labels, int nj, int nk,
-    const int* __restrict__ organ_of, const Divisions* __restrict__ divisions, const double* __restrict__ frame,
-    int i_first, int j_first, int j_end, int k_first, int k_end, int height, int extremes, int organs, int first_item,
-    int sign, int slot_count, u64* __restrict__ counts, u64* __restrict__ totals, u64* __restrict__ outside,
-    unsigned* __restrict__ low, unsigned* __restrict__ high)
+    Volume volume, BinRule rule, Voxels voxels, VoxelBox box, int first_item, int sign, int slot_count, Sums sums)
 {
     DYN_SHARED(int, slots); // and behind them the bins of each; with sign 0 which organs have lost an extreme
     unsigned *bins = reinterpret_cast<unsigned*>(slots + slot_count), *lost = reinterpret_cast<unsigned*>(slots);
-    const Volume volume = {values, nx, ny, nz};
-    const BinRule rule = {logarithmic, count, inverse_width, shift, first_bin, fine};
-    const Sums sums = {totals, outside, low, high};
+    const LABEL* __restrict__ labels = voxels.labels;
+    const int* __restrict__ organ_of = voxels.organs;
+    const double* __restrict__ frame = voxels.frame;
+    const int count = rule.bins, nj = voxels.nj, nk = voxels.nk, height = box.height, k_end = box.k_end;
     const int warp = threadIdx.x / SIMD_WIDTH, warps = blockDim.x / SIMD_WIDTH, lane = threadIdx.x % SIMD_WIDTH;
-    const int above = j_first / height, strips = (j_end + height - 1) / height - above, item = first_item + blockIdx.x;
-    const int i = i_first + item / strips, strip = above + item % strips;
+    const int above = box.j_first / height, strips = (box.j_end + height - 1) / height - above, item = first_item + blockIdx.x;
+    const int i = box.i_first + item / strips, strip = above + item % strips;
     const size_t extreme_row =
-        extremes ? (size_t)(extremes + i * ((nj + height - 1) / height) + strip) * organs : (size_t)0;
+        box.extremes ? (size_t)(box.extremes + i * ((nj + height - 1) / height) + strip) * box.organs : (size_t)0;
     for (int n = threadIdx.x; n < slot_count; n += blockDim.x) slots[n] = -1;
     clear_bins(bins, slot_count * count);
-    if (sign == 0) clear_lost(lost, organs, low + extreme_row, high + extreme_row);
+    if (sign == 0) clear_lost(lost, box.organs, sums.low + extreme_row, sums.high + extreme_row);
     __syncthreads();
     const Place step = scaled(frame + 9, 1.0);
     int current = -1, slot = -1, samples = 0; // the warp's organ, its slot, and samples of each of its voxels
     Divisions parts = {0, 0, 0};
     Found found;
     found.clear();
-    for (int j = max(strip * height, j_first) + warp; j < min((strip + 1) * height, j_end); j += warps) {
+    for (int j = max(strip * height, box.j_first) + warp; j < min((strip + 1) * height, box.j_end); j += warps) {
         const Place start = origin(frame, (double)i, (double)j, 0.0);
         const size_t row = ((size_t)i * nj + j) * nk;
-        for (int first = k_first; first < k_end; first += TOGETHER * SIMD_WIDTH) {
+        for (int first = box.k_first; first < k_end; first += TOGETHER * SIMD_WIDTH) {
             unsigned together = read_labels(labels + row, first + lane, k_end);
             // Label 0 is no organ.
             for (int k = first + lane; __any_sync(ALL, together != 0); k += SIMD_WIDTH, together >>= LABEL_BITS) {
@@ -253,7 +268,7 @@ extern "C" __global__ void __launch_bounds__(256, 3) tally_voxels(
                         if (current >= 0) keep_together(sums, current, extreme_row + current, found, sign);
                         current = next;
                         found.clear();
-                        parts = divisions[next];
+                        parts = voxels.divisions[next];
                         samples = parts.x * parts.y * parts.z;
                         slot = slot_of(slots, slot_count, next);
                     }
@@ -268,7 +283,7 @@ extern "C" __global__ void __launch_bounds__(256, 3) tally_voxels(
                         if (slot >= 0)
                             vote(bins + slot * count, bin, 1);
                         else if (sign != 0 && bin >= 0) // too many organs in one strip
-                            atomicAdd(&counts[(size_t)next * count + bin], sign > 0 ? u64(1) : 0 - u64(1));
+                            atomicAdd(&sums.counts[(size_t)next * count + bin], sign > 0 ? u64(1) : 0 - u64(1));
                     }
                 }
             }
@@ -277,5 +292,5 @@ extern "C" __global__ void __launch_bounds__(256, 3) tally_voxels(
     if (current >= 0) keep_together(sums, current, extreme_row + current, found, sign);
     __syncthreads();
     for (int n = 0; n < slot_count; ++n)
-        if (slots[n] >= 0) flush_bins(bins + n * count, 1, count, counts + (size_t)slots[n] * count, sign);
+        if (slots[n] >= 0) flush_bins(bins + n * count, 1, count, sums.counts + (size_t)slots[n] * count, sign);
 }

@@ -1,22 +1,22 @@
 """Counting in CUDA, the counterpart of ``cpu.py``; the kernels are in ``dvh.cu``.
 
-The dose, the chords and the labels stay on the GPU as long as the run is open.
+The dose, the segments and the labels stay on the GPU as long as the run is open.
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.device import Device
-from napari_gpubio.core.kernels import kernel
-from napari_gpubio.dose.kernels.histogram.grid import ScaledDose
+from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
+from napari_gpubio.dose.kernels.histogram.dose_grid import ScaledDose
 from napari_gpubio.dose.kernels.histogram.problem import Problem
 from napari_gpubio.dose.kernels.histogram.tally import Tally
 from napari_gpubio.dose.kernels.histogram.work import Box, ContourWork, LabelWork, PointWork
 
-_SOURCE = Path(__file__).with_name("dvh.cu")
+SOURCE = Path(__file__).with_name("dvh.cu")
 _THREADS = 256
 _SHARED_BYTES = 48 * 1024  # that every GPU gives a block
 _MOST_COPIES = 2  # of the bins of a task; a warp counts into one of them
@@ -25,6 +25,34 @@ _MOST_PINNED_BYTES = 32 << 20  # of a copy; larger ones go through CUDA's own pa
 _INFINITY = np.float32(np.inf).view(np.uint32)
 LABEL_TYPES = {1: "unsigned char", 2: "unsigned short"}
 _I = np.int32
+# The structs of ``dvh.cu`` and its headers.
+VOLUME = struct_layout({"values": POINTER, "nx": _I, "ny": _I, "nz": _I})
+BIN_RULE = struct_layout(
+    {
+        "logarithmic": _I,
+        "bins": _I,
+        "inverse_width": np.float32,
+        "shift": _I,
+        "first": _I,
+        "fine": np.float32,
+    }
+)
+SUMS = struct_layout(dict.fromkeys(("counts", "totals", "outside", "low", "high"), POINTER))
+ROWS = struct_layout(dict.fromkeys(("slices", "owner", "starts", "x", "frames", "tasks"), POINTER))
+POINTS = struct_layout({"places": POINTER, "tasks": POINTER})
+VOXELS = struct_layout(
+    {"labels": POINTER, "organs": POINTER, "divisions": POINTER, "frame": POINTER, "nj": _I, "nk": _I}
+)
+VOXEL_BOX = struct_layout(
+    dict.fromkeys(("i_first", "j_first", "j_end", "k_first", "k_end", "height", "extremes", "organs"), _I)
+)
+
+
+class Uploaded(NamedTuple):
+    """A work on a GPU: the struct that its kernel takes, and the arrays that it points at."""
+
+    struct: np.void
+    arrays: dict[str, Any]
 
 
 class Run:
@@ -43,8 +71,11 @@ class Run:
             self._found = cupy.empty_like(self._blank)  # in one piece, to be cleared and fetched by one copy
             *sums, self._ends = _parts(self._found, organs, bins)
             self._extremes = self._ends[:, None] if rows == 1 else cupy.empty((2, rows, organs), np.uint32)
-            self._sums = (*sums, *self._extremes)
-            self._works: tuple[Any, ...] = tuple(_upload(work) for work in problem.works)
+            low, high = self._extremes
+            self._sums = struct(SUMS, counts=sums[0], totals=sums[1], outside=sums[2], low=low, high=high)
+            nx, ny, nz = self._values.shape
+            self._volume = struct(VOLUME, values=self._values, nx=nx, ny=ny, nz=nz)
+            self._works: tuple[Uploaded, ...] = tuple(_upload(work) for work in problem.works)
         self.renew(problem)
 
     def renew(self, problem: Problem) -> None:
@@ -52,6 +83,7 @@ class Run:
         import cupy
 
         self._problem = problem
+        self._dose = self._volume, struct(BIN_RULE, **problem.bins.rule._asdict())
         with cupy.cuda.Device(self.device.indices[0]):
             self._upload_dose(problem.grid)
         self.restart()
@@ -104,7 +136,7 @@ class Run:
         name = "tally_rows" if isinstance(self._problem.works[number], ContourWork) else "tally_points"
         bins = 4 * int(self._problem.bins.rule.bins)
         copies = min(_MOST_COPIES, _SHARED_BYTES // bins)
-        arguments = (*self._dose, *self._works[number], _I(first), _I(copies), *self._sums)
+        arguments = (*self._dose, self._works[number].struct, _I(first), _I(copies), self._sums)
         self._kernel(name)((tasks,), (_THREADS,), arguments, shared_mem=copies * bins)
 
     def tally_box(self, number: int, box: Box, sign: int) -> None:
@@ -124,14 +156,14 @@ class Run:
 
     def _tally_box(self, number: int, box: Box, strips: tuple[int, int], sign: int) -> None:
         work, count = self._label_work(number), len(self._problem.organs)
-        labels, organs, divisions, frame = self._works[number]
         slot = 4 * (1 + int(self._problem.bins.rule.bins))  # bytes
         slots = min(_MOST_SLOTS, _SHARED_BYTES // slot) if sign else 0
-        where = (box[0], *box[2:], work.strip_rows, work.extremes, count, strips[0], sign, slots)
-        arguments = (*self._dose, labels, *map(_I, work.labels.shape[1:]), organs, divisions, frame, *map(_I, where))
+        where = (box[0], *box[2:], work.strip_rows, work.extremes, count)
+        place = struct(VOXEL_BOX, **dict(zip(VOXEL_BOX.names or (), where, strict=True)))
+        voxels = self._works[number].struct
+        arguments = (*self._dose, voxels, place, _I(strips[0]), _I(sign), _I(slots), self._sums)
         shared = slots * slot if sign else 4 * -(-count // 32)
-        launched = self._kernel("tally_voxels", label_define(work.labels))
-        launched((strips[1],), (_THREADS,), (*arguments, *self._sums), shared_mem=shared)
+        self._kernel("tally_voxels", label_define(work.labels))((strips[1],), (_THREADS,), arguments, shared_mem=shared)
 
     def _label_work(self, number: int) -> LabelWork:
         work = self._problem.works[number]
@@ -144,16 +176,12 @@ class Run:
             self._kernels[name, *defines] = _kernel(name, *([defines] if defines else []))
         return self._kernels[name, *defines]
 
-    @property
-    def _dose(self) -> tuple[Any, ...]:
-        return self._values, *map(_I, self._values.shape), *self._problem.bins.rule
-
     def paint(self, number: int, box: Box, labels: npt.NDArray[Any]) -> None:
         """Put other labels into a box of a label volume."""
         import cupy
 
         with cupy.cuda.Device(self.device.indices[0]):
-            whole = self._works[number][0]
+            whole = self._works[number].arrays["labels"]
             new = cupy.asarray(np.ascontiguousarray(labels, whole.dtype))
             whole[box[0] : box[1], box[2] : box[3], box[4] : box[5]] = new
 
@@ -171,7 +199,7 @@ class Run:
     def close(self) -> None:
         """Let the device arrays go."""
         self._values = self._blank = self._found = self._extremes = self._ends = self._staged = None
-        self._sums, self._works = (), ()
+        self._works = ()
 
 
 def _page_locked(array: Any) -> npt.NDArray[Any] | None:
@@ -209,33 +237,37 @@ def label_define(labels: npt.NDArray[Any]) -> tuple[str, ...]:
 
 
 def _kernel(name: str, defines: tuple[str, ...] = (f"LABEL={LABEL_TYPES[1]}",)) -> Any:
-    return kernel(_SOURCE, name, defines=defines, strict=True)
+    return kernel(SOURCE, name, defines=defines, strict=True)
 
 
-def _upload(work: ContourWork | LabelWork | PointWork) -> tuple[Any, ...]:
-    """The arrays of a work in the order in which its kernel takes them."""
+def _upload(work: ContourWork | LabelWork | PointWork) -> Uploaded:
     import cupy
 
     if isinstance(work, ContourWork):
         return _upload_rows(work)
     if isinstance(work, LabelWork):
-        return tuple(map(cupy.asarray, (work.labels, work.organs, work.divisions, work.frame)))
-    return cupy.asarray(work.points), cupy.asarray(work.tasks)
+        arrays = {name: cupy.asarray(getattr(work, name)) for name in ("labels", "organs", "divisions", "frame")}
+        nj, nk = work.labels.shape[1:]
+        return Uploaded(struct(VOXELS, **arrays, nj=nj, nk=nk), arrays)
+    arrays = {"places": cupy.asarray(work.points), "tasks": cupy.asarray(work.tasks)}
+    return Uploaded(struct(POINTS, **arrays), arrays)
 
 
-def _upload_rows(work: ContourWork) -> tuple[Any, ...]:
-    """Sheets and what their rows cross, found on the GPU."""
+def _upload_rows(work: ContourWork) -> Uploaded:
+    """Plane slices and the segments of their rows, found on the GPU."""
     import cupy
 
     rows = len(work.owner)
-    sheets = cupy.asarray(work.sheets.table.view(np.uint8))  # CuPy knows no records
-    owner, edges = cupy.asarray(work.owner), cupy.asarray(work.sheets.edges)
+    slices = cupy.asarray(work.slices.table.view(np.uint8))  # CuPy has no records
+    owner, edges = cupy.asarray(work.owner), cupy.asarray(work.slices.edges)
     starts = cupy.zeros(rows + 1, np.int64)
     grid = (-(-rows // _THREADS),)
     if rows:
-        _kernel("count_crossings")(grid, (_THREADS,), (sheets, owner, edges, _I(rows), starts[1:]))
+        _kernel("count_crossings")(grid, (_THREADS,), (slices, owner, edges, _I(rows), starts[1:]))
     starts = cupy.cumsum(starts)
     x = cupy.empty(int(starts[-1]), np.float64)
     if rows:
-        _kernel("find_crossings")(grid, (_THREADS,), (sheets, owner, edges, _I(rows), starts, x))
-    return sheets, owner, starts, x, cupy.asarray(work.frames), cupy.asarray(work.tasks)
+        _kernel("find_crossings")(grid, (_THREADS,), (slices, owner, edges, _I(rows), starts, x))
+    arrays = {"slices": slices, "owner": owner, "starts": starts, "x": x}
+    arrays |= {"frames": cupy.asarray(work.frames), "tasks": cupy.asarray(work.tasks)}
+    return Uploaded(struct(ROWS, **arrays), arrays)

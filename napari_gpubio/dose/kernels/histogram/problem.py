@@ -9,10 +9,17 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import voxel_sizes_mm
-from napari_gpubio.dose.kernels.histogram.bins import Bins, make_bins
-from napari_gpubio.dose.kernels.histogram.grid import ScaledDose, c_ordered, scaled_dose
-from napari_gpubio.dose.kernels.histogram.sheets import MOST_UNITS, Sheets, joined, make_sheets, units_of, weigh
-from napari_gpubio.dose.kernels.histogram.spacing import rough_volume_mm3, spacing_for
+from napari_gpubio.dose.kernels.histogram.dose_grid import Bins, ScaledDose, c_ordered, make_bins, scaled_dose
+from napari_gpubio.dose.kernels.histogram.slices import (
+    MOST_UNITS,
+    PlaneSlices,
+    joined,
+    make_slices,
+    rough_volume_mm3,
+    spacing_for,
+    units_of,
+    weigh,
+)
 from napari_gpubio.dose.kernels.histogram.work import (
     NO_ORGAN,
     STRIP_ROWS,
@@ -26,12 +33,9 @@ from napari_gpubio.dose.kernels.histogram.work import (
 from napari_gpubio.dose.model import MM3_PER_CC, Dose, Structures
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.contours import Color, ContourStructure
-from napari_gpubio.dose.structures.edges import edges_of
-from napari_gpubio.dose.structures.labels import LabelStructures
-from napari_gpubio.dose.structures.outlines import Outlines, slab_outlines
-from napari_gpubio.dose.structures.points import PointStructure
+from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
+from napari_gpubio.dose.structures.outlines import Outlines, edges_of, gap_notes, slab_outlines
 from napari_gpubio.dose.structures.shape import shape_outlines
-from napari_gpubio.dose.structures.slabs import gap_notes
 
 Array = npt.NDArray[Any]
 
@@ -113,7 +117,7 @@ def make_problem(
     dose, structures, settings
         See `napari_gpubio.dose.dvh_steps`.
     painted
-        Whether labels will be painted, so that extremes have to be found again without a look at everything.
+        Whether labels will be painted, so that extremes have to be found again without counting everything.
 
     Raises
     ------
@@ -137,7 +141,7 @@ class _Layout:
         self._frame_of_reference = dose.frame_of_reference
         self._voxel_mm = float(dose.voxel_sizes_mm.min())
         self._organs: list[Organ] = []
-        self._contours: list[tuple[int, Sheets, Array]] = []
+        self._contours: list[tuple[int, PlaneSlices, Array]] = []
         self._points: list[tuple[int, Array]] = []
         self._labels: list[tuple[Array, Array, Array]] = []
         self._divisions: dict[int, Array] = {}
@@ -157,11 +161,11 @@ class _Layout:
         if structure.planes:
             edges = edges_of(self._outlines(structure))
             spacing = self._settings.spacing_mm or self._spacing(rough_volume_mm3(edges))
-            sheets = make_sheets(edges, spacing, spacing)
-            _check_size(sheets, structure.name, spacing)
-            unit_mm3 = weigh(sheets)
+            slices = make_slices(edges, spacing, spacing)
+            _check_size(slices, structure.name, spacing)
+            unit_mm3 = weigh(slices)
             notes += gap_notes(structure)
-            self._contours.append((len(self._organs), sheets, structure.frame))
+            self._contours.append((len(self._organs), slices, structure.frame))
         self._organs.append(
             Organ(
                 name=structure.name,
@@ -230,12 +234,12 @@ class _Layout:
 
     def _contour_work(self) -> Work:
         frames = np.zeros((len(self._organs), 4, 3))
-        sheets = joined([part for _, part, _ in self._contours])
+        slices = joined([part for _, part, _ in self._contours])
         numbers = np.array([organ for organ, _, _ in self._contours], np.int32)
-        sheets.table["organ"] = numbers[sheets.table["organ"]]
+        slices.table["organ"] = numbers[slices.table["organ"]]
         for organ, _, frame in self._contours:
             frames[organ] = frame_of(self._from_world @ frame)
-        return contour_work(sheets, frames)
+        return contour_work(slices, frames)
 
     def _all_divisions(self) -> Array:
         table = np.ones((len(self._organs), 3), np.int32)
@@ -253,8 +257,8 @@ def _check_parts(parts: float, columns: int, name: str, spacing: float) -> None:
         )
 
 
-def _check_size(sheets: Sheets, name: str, spacing: float) -> None:
-    if (units := float(units_of(sheets).sum())) > MOST_UNITS:
+def _check_size(slices: PlaneSlices, name: str, spacing: float) -> None:
+    if (units := float(units_of(slices).sum())) > MOST_UNITS:
         raise InvalidInput(
             f"{name!r} would need about {units:.2g} samples {spacing:.3g} mm apart, more than {MOST_UNITS:.2g}; choose "
             "a larger spacing_mm or accuracy_percent"

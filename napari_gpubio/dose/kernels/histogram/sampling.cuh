@@ -1,9 +1,9 @@
-// A dose at a place, the bin of a dose, and places of samples inside their cells; the counterpart of interpolate.py and
-// lattice.py: same order of operations. Compiled without fused multiply-add, so that the bits are the CPU's.
+// A dose at a place, the bin of a dose, and places of samples inside their cells; the counterpart of sampling.py:
+// same order of operations. Compiled without fused multiply-add, so that the bits are the CPU's.
 #pragma once
 
 constexpr float OUTSIDE = -1.0f, PER_STEP = 1.0f / 16777216.0f;
-constexpr float TINY = 8.673617379884035e-19f; // 2^-60, as in grid.py
+constexpr float TINY = 8.673617379884035e-19f; // 2^-60, as in dose_grid.py
 constexpr unsigned SAMPLE_X = 3518319155u, SAMPLE_Y = 2882110345u, SAMPLE_Z = 2360945575u;
 constexpr unsigned ROW_X = 2654435769u, ROW_Y = 1779033703u, ROW_Z = 3144134277u;
 
@@ -13,7 +13,7 @@ struct Volume {
 };
 
 struct BinRule {
-    int logarithmic, count;
+    int logarithmic, bins;
     float inverse_width;
     int shift, first;
     float fine;
@@ -49,7 +49,7 @@ __device__ __forceinline__ int bin_of(BinRule rule, float value)
 {
     const int found =
         rule.logarithmic ? (__float_as_int(value) >> rule.shift) - rule.first : (int)(value * rule.inverse_width);
-    return min(max(found, 0), rule.count - 1);
+    return min(max(found, 0), rule.bins - 1);
 }
 
 __device__ __forceinline__ unsigned fine_dose(BinRule rule, float value) { return (unsigned)(value * rule.fine); }

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.jit import kernel
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.dose.kernels.histogram.chords import row_sheets
-from napari_gpubio.dose.kernels.histogram.sheets import Sheets, units_of
+from napari_gpubio.dose.kernels.histogram.slices import PlaneSlices, units_of
 
 Array = npt.NDArray[Any]
 Box = tuple[int, int, int, int, int, int]  # first and end along i, j, k
@@ -18,7 +17,7 @@ MOST_TASK_UNITS = 8192  # units of weight in a task, roughly its samples; a GPU'
 _LEAST_TASK_UNITS = 1024  # fewer are not worth the bins that a block clears and adds up
 _TASKS = 1024  # that a calculation is cut into if it is large enough, so that all processors of a GPU have some
 STRIP_ROWS = 64  # of voxels, at most
-_LEAST_STRIP_ROWS = 8  # a stroke looks at whole strips, so short ones; a warp of a GPU's block takes a row
+_LEAST_STRIP_ROWS = 8  # a stroke may search whole strips, so short ones; a warp of a GPU's block takes a row
 _MOST_EXTREMES_BYTES = 32 << 20  # of all strips of a volume, 12 for each organ in a strip on the CPU, 8 on a GPU
 _POINTS = 8192  # in a task
 NO_ORGAN = -1
@@ -30,25 +29,25 @@ class ContourWork:
 
     Parameters
     ----------
-    sheets
+    slices
         Where the rows are.
     owner
-        The sheet of each row, int32.
+        The slice of each row, int32.
     frames
         Of each organ: dose index of the origin of its frame, and dose index per mm along x, y, z; (organs, 4, 3).
     tasks
         First row, end of rows, organ; shape (tasks, 3), int32.
     """
 
-    sheets: Sheets
+    slices: PlaneSlices
     owner: Array
     frames: Array
     tasks: Array
 
     @property
     def nbytes(self) -> int:
-        """Of the sheets, rows and edges, and of about four crossings a row."""
-        return int(self.sheets.table.nbytes + 12 * len(self.owner) + self.sheets.edges.nbytes + 32 * len(self.owner))
+        """Of the slices, rows and edges, and of about four crossings a row."""
+        return int(self.slices.table.nbytes + 12 * len(self.owner) + self.slices.edges.nbytes + 32 * len(self.owner))
 
     @property
     def items(self) -> int:
@@ -109,6 +108,21 @@ class LabelWork:
         i, i_end, j, j_end, _, _ = box
         return (i_end - i) * (-(-j_end // self.strip_rows) - j // self.strip_rows)
 
+    def strip_table(self, box: Box, strips: Array) -> Array:
+        """Where some of the strips that a box meets are; shape (strips, 4), int64.
+
+        Slice i, first and end of the rows j in the box, and row of the strip's own extremes, or -1.
+        """
+        i, _, j, j_end, _, _ = box
+        above, height = j // self.strip_rows, self.strip_rows
+        in_slice = -(-j_end // height) - above
+        table = np.empty((len(strips), 4), np.int64)
+        number = above + strips % in_slice
+        table[:, 0] = i + strips // in_slice
+        table[:, 1], table[:, 2] = np.maximum(number * height, j), np.minimum((number + 1) * height, j_end)
+        table[:, 3] = self.extremes - 1 + table[:, 0] * self.slice_strips + number if self.extremes else -1
+        return table
+
     def whole_strips(self, box: Box) -> Box:
         """All of the strips that a box meets."""
         rows = self.strip_rows
@@ -145,26 +159,26 @@ class PointWork:
 Work = ContourWork | LabelWork | PointWork
 
 
-def contour_work(sheets: Sheets, frames: Array) -> ContourWork:
+def contour_work(slices: PlaneSlices, frames: Array) -> ContourWork:
     """Cut rows into tasks of one organ each and of limited weight."""
-    owner = row_sheets(sheets)
-    tasks = _row_tasks(units_of(sheets), sheets.table["organ"][owner])
-    return ContourWork(sheets, owner, frames, tasks)
+    owner = np.repeat(np.arange(len(slices.table), dtype=np.int32), slices.rows)
+    tasks = _row_tasks(units_of(slices), slices.table["organ"][owner])
+    return ContourWork(slices, owner, frames, tasks)
 
 
 def _row_tasks(units: Array, organs: Array) -> Array:
     """Runs of rows of one organ, each of at most `MOST_TASK_UNITS` or of one row; shape (tasks, 3), int32."""
     tasks = np.empty((len(units), 3), np.int32)
     most = float(np.clip(units.sum() / _TASKS, _LEAST_TASK_UNITS, MOST_TASK_UNITS))
-    return tasks[: _cut(units, organs, most, tasks)].copy()
+    return tasks[: _cut(0, len(units), units, organs, most, tasks)].copy()
 
 
-@nb.njit(cache=True, nogil=True)
-def _cut(units: Array, organs: Array, most: float, tasks: Array) -> int:
+@kernel
+def _cut(start: int, stop: int, units: Array, organs: Array, most: float, tasks: Array) -> int:
     """Fill in first row, end and organ of each task; returns their number."""
     count, room = 0, 0.0
-    for row in range(len(units)):
-        if row > 0 and organs[row] == organs[row - 1] and units[row] <= room:
+    for row in range(start, stop):
+        if row > start and organs[row] == organs[row - 1] and units[row] <= room:
             tasks[count - 1, 1] = row + 1
         else:
             tasks[count, 0], tasks[count, 1], tasks[count, 2] = row, row + 1, organs[row]

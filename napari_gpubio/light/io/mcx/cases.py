@@ -8,7 +8,6 @@ counterpart here is refused with a sentence that names it; notes list what is le
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from napari_gpubio.light.io.mcx.domain import MOST_ROWS, McxFrame, frame_of, rea
 from napari_gpubio.light.io.mcx.jdata import Section, load_json, shown
 from napari_gpubio.light.io.mcx.source import read_source, write_source
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.settings import FACES, LightSettings
+from napari_gpubio.light.settings import FACES, LightCase, LightSettings
 from napari_gpubio.light.source import Source
 
 _MOST_TOLD = 8
@@ -36,29 +35,7 @@ _KEYS = {
 }
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class McxCase:
-    """What an MCX file describes.
-
-    Parameters
-    ----------
-    domain, source, settings, detectors
-        What `napari_gpubio.light.simulate` takes.
-    notes
-        What was changed or left out, in sentences for a person.
-    name
-        The session's ID, or the file's name.
-    """
-
-    domain: Domain
-    source: Source
-    settings: LightSettings
-    detectors: tuple[Detector, ...]
-    notes: tuple[str, ...]
-    name: str
-
-
-def read_mcx(path: str | Path) -> McxCase:
+def read_mcx(path: str | Path) -> LightCase:
     """Read an MCX input file.
 
     Parameters
@@ -68,7 +45,7 @@ def read_mcx(path: str | Path) -> McxCase:
 
     Returns
     -------
-    McxCase
+    LightCase
         The world of its domain begins at the corner of the first voxel, axes along the volume's: MCX's position p (from
         0, in voxels) is p times the voxel's edge in mm.
 
@@ -87,14 +64,14 @@ def read_mcx(path: str | Path) -> McxCase:
         raise InvalidInput(f"{path.name}: {error}") from error
 
 
-def _case(root: Section, path: Path) -> McxCase:
+def _case(root: Section, path: Path) -> LightCase:
     frame = read_frame(root.section("Domain"))
     session = root.section("Session")
     source, source_notes = read_source(root.section("Optode"), frame)
     detectors, detector_notes = _read_detectors(root.section("Optode"), frame)
     settings, settings_notes = read_settings(session, root.section("Forward"))
     domain, domain_notes = read_domain(root, frame, path.parent)
-    return McxCase(
+    return LightCase(
         domain=domain,
         source=source,
         settings=settings,

@@ -40,7 +40,7 @@ class Variant:
     Parameters
     ----------
     simple
-        The plain kernel, in which each thread traces one photon after another; it knows no cache.
+        The plain kernel, in which each thread traces one photon after another; it has no cache.
     cache
         Whether the hot corner of A(r, z) lies in shared memory (Alerstam et al. 2010). On a GPU whose second-level
         cache adds 64-bit numbers as fast as an H200's, that is worth 10 % in skin; but a block then works on one

@@ -29,7 +29,7 @@ struct Layer { float share, per_mut, mut, g, n, thickness, top; };
 struct Packet {
     float x, y, z;  // mm; z from the top of the layer
     Vector u;
-    float w, booked, s;  // weight, what of it the layer's tally knows of, optical depth to go
+    float w, booked, s;  // weight, what of it is in the layer's tally, optical depth to go
     int layer, slot;     // and the batch
     unsigned int dither;
     Xoshiro random;
@@ -261,7 +261,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) trace_simply(const Scene s
 }
 
 // Hand the packets of a block over to its first threads, so that warps are full and the other warps at rest: some packets
-// live a hundred times longer than most. All threads of the block must ask. Whether the thread has one now.
+// live a hundred times longer than most. All threads of the block must call it. Whether the thread has one now.
 __device__ __forceinline__ bool packed(Packet* own, bool alive, int living)
 {
     __shared__ Packet parked[THREADS];

@@ -65,7 +65,7 @@ class Scene(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LayeredProblem(BatchedProblem):
-    """What a photon needs to know.
+    """A layered simulation as photons see it.
 
     Parameters
     ----------

@@ -141,7 +141,7 @@ class Run:
         return OpenBatch(list(self._open[batch]), tally, energy_parts)
 
     def _set_aside(self, span: int) -> None:
-        """Free the slots of batches that belong to another span: nobody will give this run the rest of them."""
+        """Free the slots of batches that belong to another span: this run will not get the rest of them."""
         for batch in [b for b in self._open if b // self._slots != span]:
             self._parts[batch] = self._open_batch(batch)
             self._tally[batch % self._slots] = 0

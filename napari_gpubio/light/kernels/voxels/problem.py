@@ -38,7 +38,7 @@ _COPIED_BYTES, _MOST_COPIES = 400 << 20, 8  # for all copies of them
 
 @dataclass(frozen=True, eq=False)
 class VoxelProblem(BatchedProblem):
-    """What a photon needs to know.
+    """A voxel simulation as photons see it.
 
     Parameters
     ----------

@@ -154,7 +154,7 @@ class Spread(NamedTuple):
     in_batches, largest
         Photons in whole batches, at least 1; and the larger of a batch's and those that are left over.
     freedom
-        See `light.spread.freedom`; not a number where there are too few batches for an error.
+        See `light.tallies.freedom`; not a number where there are too few batches for an error.
     mean, error
         Shape (nx, ny, nz).
     """

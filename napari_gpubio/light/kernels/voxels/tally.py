@@ -75,7 +75,7 @@ class VoxelTally(Tally):
     squares
         Sums of the squares of the batches' tallies, 128 bits as two words; see `Fold`.
     exits
-        Escaped weight by voxel, empty unless asked for.
+        Escaped weight by voxel, empty unless requested.
     detected
         Detected photons.
     batches
@@ -165,7 +165,7 @@ class VoxelTally(Tally):
         part = self.open.pop(batch)
         if not self.sums.flags.writeable:  # those of `none`
             self.sums, self.squares = self.sums.copy(), self.squares.copy()
-        path = part.path.copy()  # somebody's copy may share it, and folding clears it
+        path = part.path.copy()  # a copy of this tally may share it, and folding clears it
         self.batches[batch] = np.concatenate([part.energy, fold(problem, path, self.sums, self.squares)])
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:

@@ -49,7 +49,7 @@ __device__ __forceinline__ float root(float a)
 #endif
 }
 
-// What turns sums into maps, as kernels take it: planes that differ between pixels, maps (null where not requested), numbers.
+// Argument of kernels that turn sums into maps: planes, one value per pixel; maps, null where not requested; numbers.
 struct Finishing {
     const float* floor;
     const float* baseline;

@@ -1,1 +1,0 @@
-"""Doses and structures made by formula."""

@@ -1,0 +1,200 @@
+"""Display of maps: which one, its color bar and limits, the baseline of relative flow, video."""
+
+from typing import Any
+
+import numpy as np
+from qtpy.QtCore import QRectF, Qt, Signal
+from qtpy.QtGui import QColor, QImage, QPainter
+from qtpy.QtWidgets import QCheckBox, QSpinBox, QVBoxLayout, QWidget
+
+from napari_gpubio.core.napari_io import carried
+from napari_gpubio.gui import theme
+from napari_gpubio.gui.connections import Connection, Connections, connect_all
+from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of, text_button
+from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.speckle.gui.layers import is_map, limits_of, set_limits
+from napari_gpubio.speckle.gui.video import limit_text
+
+NO_MAP = "no map yet"
+NO_BASELINE = "none yet"
+_MOST_BASELINE_MAPS, _BASELINE_MAPS = 10_000, 30
+_BAR, _GAP = 14, 3  # pixels
+_VIDEO_TIP = "Write the chosen map as a video: GIF, or mp4, which pip install imageio-ffmpeg adds; or as PNG images"
+_BASELINE_TIP = "Maps that count as flow 1. Live: those that come after the button; of a whole stack: its first ones"
+
+
+class ColorBar(QWidget):
+    """The colors of an image layer between its limits, with the unit, as wide as the panel."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.title = ""
+        self._colors: Any = None
+        self._limits = (0.0, 1.0)
+        self.setFixedHeight(_BAR + 2 * _GAP + self.fontMetrics().height())
+
+    def set_layer(self, layer: Any | None, title: str) -> None:
+        """Show the colors of a layer, or nothing if it is None."""
+        self.title = title
+        if layer is None:
+            self._colors = None
+        else:
+            self._colors = np.ascontiguousarray(255 * layer.colormap.map(np.linspace(0, 1, 256)), np.uint8)
+            low, high = layer.contrast_limits
+            self._limits = (float(low), float(high))
+        self.setVisible(layer is not None)
+        self.update()
+
+    def paintEvent(self, _event: Any) -> None:
+        """Qt: draw."""
+        if self._colors is None:
+            return
+        painter = QPainter(self)
+        image = QImage(self._colors.tobytes(), 256, 1, 1024, QImage.Format.Format_RGBA8888)
+        painter.drawImage(QRectF(0, _GAP, self.width(), _BAR), image)
+        painter.setPen(QColor(theme.TEXT))
+        below = QRectF(0, _BAR + _GAP, self.width(), self.height() - _BAR - _GAP)
+        low, high = self._limits
+        sides = (Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignHCenter, Qt.AlignmentFlag.AlignRight)
+        for side, text in zip(sides, (limit_text(low), self.title, limit_text(high)), strict=True):
+            painter.drawText(below, int(side | Qt.AlignmentFlag.AlignVCenter), text)
+        painter.end()
+
+
+class MapBox(QWidget):
+    """The map that is displayed, and the baseline of relative flow.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    """
+
+    baseline_requested = Signal()
+    video_requested = Signal()
+    baseline_changed = Signal()
+
+    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.layer_box = LayerBox(viewer, is_map, empty=NO_MAP, parent=self)
+        self.layer_box.setMinimumContentsLength(6)
+        self.color_bar = ColorBar(self)
+        self.low, self.high = (NumberBox(-1e12, 1e12, 0.0, 4, self) for _ in range(2))
+        self.rescale_button = text_button("Rescale", "Limits that 98 % of the values now on screen lie within", self)
+        self.on_canvas = QCheckBox("color bar over the image", self)
+        self.baseline_maps = QSpinBox(self)
+        self.baseline_maps.setRange(1, _MOST_BASELINE_MAPS)
+        self.baseline_maps.setValue(_BASELINE_MAPS)
+        self.baseline_button = text_button("Take", "Live: flow 1 is the mean of the next maps", self)
+        self.baseline_text = muted_label(self, NO_BASELINE)
+        self.video_button = text_button("Video…", _VIDEO_TIP, self)
+        self._viewer = viewer
+        self._baseline_wanted = _BASELINE_MAPS  # what the user typed, where a stack has fewer maps
+        self._layer_connections = Connections(self._layer_pairs, self._update)
+        self._fill()
+        connect_all((
+            (self.layer_box.currentIndexChanged, self._on_layer),
+            (self.rescale_button.clicked, lambda *_: self.rescale()),
+            (self.on_canvas.toggled, lambda *_: self._update_canvas()),
+            (self.baseline_maps.valueChanged, self._on_baseline_maps),
+            (self.baseline_button.clicked, lambda *_: self.baseline_requested.emit()),
+            (self.video_button.clicked, lambda *_: self.video_requested.emit()),
+            (self.low.valueChanged, self._on_limits),
+            (self.high.valueChanged, self._on_limits),
+        ))  # fmt: skip
+
+    @property
+    def layer(self) -> Any | None:
+        """The chosen map, or None."""
+        return self.layer_box.layer
+
+    def attach(self) -> None:
+        """Follow the viewer's layers."""
+        self.layer_box.attach()
+        self._on_layer()
+
+    def detach(self) -> None:
+        """Disconnect from the viewer and its layers."""
+        self._layer_connections.detach()
+        self.layer_box.detach()
+
+    def choose(self, layer: Any) -> None:
+        """Choose a map."""
+        self.layer_box.choose(layer)
+
+    def rescale(self) -> None:
+        """Set limits by the values on screen."""
+        if self.layer is not None:
+            set_limits(self.layer, limits_of(_values_on_screen(self.layer, self._viewer)))
+
+    def limit_baseline(self, maps: int | None) -> None:
+        """Offer at most so many maps for a baseline, or any number if None; a larger number comes back with them."""
+        was = self.baseline_maps.blockSignals(True)
+        before = self.baseline_maps.value()
+        self.baseline_maps.setMaximum(_MOST_BASELINE_MAPS if maps is None else max(1, maps))
+        self.baseline_maps.setValue(self._baseline_wanted)
+        self.baseline_maps.blockSignals(was)
+        if self.baseline_maps.value() != before:
+            self.baseline_changed.emit()
+
+    def _fill(self) -> None:
+        form = aligned_form(None)
+        tip = "The live map, or one of a whole stack"
+        form.addRow(row_label("Displayed map", tip, self), row_of(self.layer_box, self.video_button))
+        limits = row_of(self.low, self.high, self.rescale_button)
+        limits.setStretch(1, 1)
+        form.addRow(row_label("Limits", "They stay as they are, so that changes of flow are seen", self), limits)
+        form.addRow(row_label("Baseline (maps)", _BASELINE_TIP, self), row_of(self.baseline_maps, self.baseline_button))
+        form.addRow("", self.baseline_text)
+        form.addRow(self.on_canvas)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.color_bar)
+        layout.addLayout(form)
+        self.color_bar.hide()
+
+    def _on_baseline_maps(self, count: int) -> None:
+        self._baseline_wanted = count
+        self.baseline_changed.emit()
+
+    # -- the chosen layer -----------------------------------------------------------------------------------------
+
+    def _on_layer(self, *_: Any) -> None:
+        self._layer_connections.attach()
+        for part in (self.low, self.high, self.rescale_button, self.on_canvas, self.video_button):
+            part.setEnabled(self.layer is not None)
+        self._update_canvas()
+
+    def _layer_pairs(self) -> list[Connection]:
+        if self.layer is None:
+            return []
+        events = self.layer.events
+        return [(event, self._update) for event in (events.contrast_limits, events.colormap, events.name)]
+
+    def _update(self, *_: Any) -> None:
+        layer = self.layer
+        self.color_bar.set_layer(layer, "" if layer is None else str(carried(layer, "title") or layer.name))
+        if layer is None:
+            return
+        low, high = layer.contrast_limits
+        for box, value in ((self.low, low), (self.high, high)):
+            box.setSingleStep((high - low) / 20)
+            box.show_value(value)
+
+    def _on_limits(self, *_: Any) -> None:
+        low, high = self.low.value(), self.high.value()
+        if self.layer is not None and low < high:
+            set_limits(self.layer, (low, high))
+
+    def _update_canvas(self) -> None:
+        if self.layer is not None:
+            self.layer.colorbar.visible = self.on_canvas.isChecked()
+
+
+def _values_on_screen(layer: Any, viewer: Any) -> Any:
+    """The displayed map of a stack, or a single one."""
+    if layer.ndim < 3:
+        return layer.data
+    at = layer.world_to_data(viewer.dims.point)[0]
+    return layer.data[min(max(round(float(at)), 0), len(layer.data) - 1)]

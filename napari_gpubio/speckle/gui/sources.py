@@ -1,0 +1,364 @@
+"""Inputs of the frames: an open stack, a watched folder, a camera, a simulated camera."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QPushButton, QSlider, QSpinBox, QVBoxLayout, QWidget
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import carried
+from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.gui.file_dialogs import folder_path, open_path
+from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of, text_button
+from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.speckle.gui.layers import Place, frames_of, is_raw_stack, place_of
+from napari_gpubio.speckle.live import CameraSource, FolderSource, SimulatedCamera, Source, StackSource
+from napari_gpubio.speckle.model import FrameStack
+
+NO_STACK = "there is no stack of frames; open one (File > Open Sample > napari-gpubio > Flow phantom shows how)"
+NO_CAMERA = "Cameras need pymmcore-plus. Install it with pip install 'napari-gpubio[camera]' and start napari again."
+NOT_A_STACK = "a whole stack is run from an open layer; choose 'open image stack' as the source"
+_RATE_HZ = 30.0
+_FLOW_STEPS = 20  # of the slider, per unit of flow
+_PIXEL_TIP = "Edge of a pixel in the object, for the scale bar. A camera that is calibrated in Micro-Manager reports it"
+
+
+class Page(QWidget):
+    """One kind of source.
+
+    ``changed`` is emitted when another source is meant; ``rate_hz`` is the rate of its frames, as far as it is known.
+    """
+
+    title = ""
+    changed = Signal()
+
+    @property
+    def rate_hz(self) -> float:
+        """Frames per second."""
+        return _RATE_HZ
+
+    def make_source(self, exposure_ms: float) -> Source:
+        """Return the source, or raise InvalidInput with a sentence."""
+        raise NotImplementedError
+
+    def place(self) -> Place:
+        """Return scale and units of maps (y, x)."""
+        return {}
+
+    def attach(self) -> None:
+        """Follow the viewer."""
+
+    def detach(self) -> None:
+        """Disconnect from the viewer."""
+
+
+class StackPage(Page):
+    """An image layer that is open, played as if a camera took it."""
+
+    title = "open image stack"
+
+    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.layer_box = LayerBox(viewer, is_raw_stack, empty="open a stack (frames, y, x)", parent=self)
+        self.layer_box.setMinimumContentsLength(8)
+        self.rate = NumberBox(0.1, 1000.0, 30.0, 1, self, arrows=True)
+        self.again = QCheckBox("loop", self)
+        self.again.setChecked(True)
+        self.again.setToolTip("Begin again at the end")
+        self.description = muted_label(self)
+        form = aligned_form(self)
+        form.addRow(row_label("Stack", "Raw speckle frames of one channel, shape (frames, y, x)", self), self.layer_box)
+        rate = row_label("Rate (frames/s)", "At which it is played; also the time axis of the curves", self)
+        form.addRow(rate, row_of(self.rate, self.again))
+        form.addRow(self.description)
+        self.layer_box.currentIndexChanged.connect(self._on_layer)
+        self._on_layer()
+
+    @property
+    def rate_hz(self) -> float:
+        """Frames per second, for live play and for the time axis."""
+        return float(self.rate.value())
+
+    @property
+    def layer(self) -> Any:
+        """The chosen layer.
+
+        Raises
+        ------
+        InvalidInput
+            If there is none, or it is a color image.
+        """
+        layer = self.layer_box.layer
+        if layer is None:
+            raise InvalidInput(NO_STACK)
+        if layer.rgb:
+            raise InvalidInput(
+                f"{layer.name!r} is a color image; give one channel: right-click the layer and choose Split RGB"
+            )
+        return layer
+
+    def make_source(self, exposure_ms: float) -> Source:
+        """Return a player of the stack."""
+        layer = self.layer
+        FrameStack(frames_of(layer))  # refuses what looks like colors
+        return StackSource(
+            frames_of(layer), self.rate_hz, loop=self.again.isChecked(), exposure_ms=exposure_ms, bits=_bits_of(layer),
+            name=repr(layer.name),
+        )  # fmt: skip
+
+    def attach(self) -> None:
+        """Follow the viewer's layers."""
+        self.layer_box.attach()
+
+    def detach(self) -> None:
+        """Disconnect from the viewer."""
+        self.layer_box.detach()
+
+    def place(self) -> Place:
+        """Return scale, translation and units of the layer's last two axes."""
+        return place_of(self.layer)
+
+    def _on_layer(self, *_: Any) -> None:
+        text = _stack_text(self.layer_box.layer)
+        self.description.setText(text)
+        self.description.setVisible(bool(text))
+        self.changed.emit()
+
+
+class FolderPage(Page):
+    """A folder in which another program leaves image files."""
+
+    title = "watched folder"
+
+    def __init__(self, _viewer: Any, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.folder = QLineEdit(self)
+        self.folder.setPlaceholderText("where TIFF or PNG files arrive")
+        form = aligned_form(self)
+        choose = _browse_button("Choose a folder", self._choose, self)
+        form.addRow(
+            row_label("Folder", "Files are taken in the order of their names", self), row_of(self.folder, choose)
+        )
+
+    def make_source(self, exposure_ms: float) -> Source:
+        """Return the watcher."""
+        if not self.folder.text().strip():
+            raise InvalidInput("no folder is chosen; choose the one that the frames come to")
+        return FolderSource(Path(self.folder.text().strip()).expanduser(), exposure_ms=exposure_ms)
+
+    def _choose(self) -> None:
+        chosen = folder_path(self, "Folder that frames come to", start=self.folder.text())
+        if chosen is not None:
+            self.folder.setText(str(chosen))
+
+
+class CameraPage(Page):
+    """A camera through Micro-Manager."""
+
+    title = "camera (Micro-Manager)"
+
+    def __init__(self, _viewer: Any, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.config = QLineEdit(self)
+        self.config.setPlaceholderText("as it is loaded")
+        self.hint = muted_label(self, NO_CAMERA)
+        self.hint.setVisible(not has_camera_support())
+        form = aligned_form(self)
+        choose = _browse_button("Choose a configuration file", self._choose, self)
+        label = row_label("Configuration", "Micro-Manager's .cfg file; empty: the core as it is", self)
+        form.addRow(label, row_of(self.config, choose))
+        form.addRow(self.hint)
+
+    def make_source(self, exposure_ms: float) -> Source:
+        """Return the camera; it is opened when live imaging starts."""
+        if not has_camera_support():
+            raise InvalidInput(NO_CAMERA)
+        return CameraSource(config=self.config.text().strip() or None, exposure_ms=exposure_ms)
+
+    def place(self) -> Place:
+        """Return the core's pixel size, where it is known."""
+        if not has_camera_support():
+            return {}
+        from pymmcore_plus import CMMCorePlus
+
+        size = float(CMMCorePlus.instance().getPixelSizeUm())
+        return {"scale": (size, size), "units": ("um", "um")} if size > 0 else {}
+
+    def _choose(self) -> None:
+        chosen = open_path(self, "Micro-Manager configuration", "Configuration (*.cfg)")
+        if chosen is not None:
+            self.config.setText(str(chosen))
+
+
+class SimulatedPage(Page):
+    """A simulated camera over a vessel whose flow can be changed."""
+
+    title = "simulated camera"
+
+    def __init__(self, _viewer: Any, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.width_box, self.height_box = _pixels_box(696, self), _pixels_box(520, self)
+        self.rate = NumberBox(1.0, 500.0, 30.0, 1, self, arrows=True)
+        self.flow = QSlider(Qt.Orientation.Horizontal, self)
+        self.flow.setRange(1, 63)
+        self.flow.setValue(_FLOW_STEPS)
+        self.flow_text = QLabel(self)
+        self.flow_text.setMinimumWidth(44)
+        form = aligned_form(self)
+        size = row_of(self.width_box, QLabel("×", self), self.height_box)
+        size.setStretch(2, 1)
+        form.addRow(row_label("Frame (pixels)", "Width and height", self), size)
+        form.addRow(row_label("Rate (frames/s)", "", self), self.rate)
+        tip = "Speed in the vessel, times that at 1; it may be moved while the camera runs"
+        form.addRow(row_label("Flow in the vessel", tip, self), row_of(self.flow, self.flow_text))
+        self.camera: SimulatedCamera | None = None
+        self.flow.valueChanged.connect(self._on_flow)
+        self._on_flow()
+
+    @property
+    def rate_hz(self) -> float:
+        """Frames per second."""
+        return float(self.rate.value())
+
+    def make_source(self, exposure_ms: float) -> Source:
+        """Return the camera; one that is as it was is used again, since its speckle takes a second to compute."""
+        shape = (self.height_box.value(), self.width_box.value())
+        now = (shape, self.rate_hz, exposure_ms)
+        if self.camera is None or (self.camera.shape, self.camera.rate_hz, self.camera.exposure_ms) != now:
+            self.camera = SimulatedCamera(shape, self.rate_hz, exposure_ms=exposure_ms)
+        self._on_flow()
+        return self.camera
+
+    def _on_flow(self, *_: Any) -> None:
+        flow = self.flow.value() / _FLOW_STEPS
+        self.flow_text.setText(f"{flow:.2f} ×")
+        if self.camera is not None:
+            self.camera.flow = flow
+
+
+PAGES = (StackPage, FolderPage, CameraPage, SimulatedPage)
+
+
+def has_camera_support() -> bool:
+    """Whether the optional package for cameras is installed."""
+    return importlib.util.find_spec("pymmcore_plus") is not None
+
+
+def _browse_button(tip: str, act: Callable[[], object], parent: QWidget) -> QPushButton:
+    button = text_button("…", tip, parent, act)
+    button.setFixedWidth(30)
+    return button
+
+
+def _pixels_box(value: int, parent: QWidget) -> QSpinBox:
+    box = QSpinBox(parent)
+    box.setRange(32, 4096)
+    box.setValue(value)
+    return box
+
+
+def _bits_of(layer: Any) -> int | None:
+    top = carried(layer, "saturation_adu")
+    return None if top is None else int(top).bit_length()
+
+
+def _stack_text(layer: Any) -> str:
+    if layer is None:
+        return ""
+    frames = frames_of(layer)
+    shape = tuple(frames.shape)
+    size = f"{shape[-1]} × {shape[-2]} pixels, {np.dtype(frames.dtype)}"
+    text = f"{shape[0]} frames of {size}" if len(shape) == 3 and not layer.rgb else f"shape {shape}, {frames.dtype}"
+    known = (("exposure_ms", "ms exposure"), ("dark_adu", "ADU dark"))
+    return ", ".join([text, *(f"{carried(layer, k):g} {w}" for k, w in known if carried(layer, k) is not None)])
+
+
+class SourceBox(QWidget):
+    """A list of kinds of sources, and below it what the chosen kind needs.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    """
+
+    changed = Signal()
+    pixel_size_changed = Signal()
+
+    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.pages: list[Page] = [page(viewer, self) for page in PAGES]
+        self.kind = QComboBox(self)
+        self.kind.addItems([page.title for page in self.pages])
+        form = aligned_form(None)
+        form.addRow(row_label("Source", "Where raw speckle frames come from", self), self.kind)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addLayout(form)
+        for page in self.pages:
+            layout.addWidget(page)
+            page.changed.connect(self.changed)
+        self.pixel = NumberBox(0.0, 1e5, 0.0, 3, self, arrows=True)
+        self.pixel.setSpecialValueText("not known")
+        self._sizes = QWidget(self)
+        aligned_form(self._sizes).addRow(row_label("Pixel size (µm)", _PIXEL_TIP, self), self.pixel)
+        layout.addWidget(self._sizes)
+        connect_all((
+            (self.pixel.valueChanged, lambda *_: self.pixel_size_changed.emit()),
+            (self.kind.currentIndexChanged, self._on_kind),
+        ))  # fmt: skip
+        self._on_kind()
+
+    @property
+    def page(self) -> Page:
+        """The chosen kind."""
+        return self.pages[self.kind.currentIndex()]
+
+    @property
+    def stack(self) -> StackPage:
+        """The chosen kind, if it is an open stack.
+
+        Raises
+        ------
+        InvalidInput
+            If it is another one.
+        """
+        if not isinstance(self.page, StackPage):
+            raise InvalidInput(NOT_A_STACK)
+        return self.page
+
+    @property
+    def simulated(self) -> SimulatedPage:
+        """The page of the simulated camera."""
+        return next(page for page in self.pages if isinstance(page, SimulatedPage))
+
+    def place(self) -> Place:
+        """Return scale and units of live maps, as far as they are known."""
+        size = self.pixel.value()
+        typed = {"scale": (size, size), "units": ("um", "um")} if size > 0 else {}
+        return self.page.place() or typed
+
+    def choose(self, kind: type[Page]) -> None:
+        """Choose a kind of source."""
+        self.kind.setCurrentText(kind.title)
+
+    def attach(self) -> None:
+        """Follow the viewer's layers."""
+        for page in self.pages:
+            page.attach()
+
+    def detach(self) -> None:
+        """Disconnect from the viewer."""
+        for page in self.pages:
+            page.detach()
+
+    def _on_kind(self, *_: Any) -> None:
+        for page in self.pages:
+            page.setVisible(page is self.page)
+        self._sizes.setVisible(not isinstance(self.page, StackPage))  # a layer has its own
+        self.changed.emit()

@@ -1,0 +1,146 @@
+"""The verb ``dose``."""
+
+import argparse
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.dose import cli as batch
+from napari_gpubio.dose import dvh, whole_dose
+from napari_gpubio.dose.io import read_dvh_sequence, read_rtdose, read_rtstruct
+from tests.dose.dicom_files import save_dose, save_plan, save_structures
+from tests.dose.samples import at, circle
+
+PIXELS = np.arange(10 * 12 * 14, dtype=np.uint16).reshape(10, 12, 14)
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    save_dose(tmp_path / "dose.dcm", PIXELS, spacing=(2.0, 2.0, 2.0), first=(0.0, 0.0, 0.0), scale=0.02)
+    circles = [("CLOSED_PLANAR", at(circle(6.0, 64, (13, 11)), z)) for z in (6.0, 8.0, 10.0)]
+    save_structures(tmp_path / "rs.dcm", [("PTV", circles), ("Empty", [])])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments):
+    parser = argparse.ArgumentParser()
+    batch.add_verb(parser.add_subparsers())
+    options = parser.parse_args(["dose", *map(str, arguments), "--device", "cpu"])
+    return options.run(options)
+
+
+def test_it_does_what_the_api_does(files, capsys):
+    outputs = ("--curves", "c.csv", "--table", "t.csv", "--json", "all.json", "--dicom", "with.dcm")
+    assert run("dose.dcm", "rs.dcm", "--structure", "PTV", "--metric", "D95%[Gy]", *outputs) == 0
+    expected = dvh(read_rtdose("dose.dcm"), read_rtstruct("rs.dcm").structures, device="cpu")["PTV"]
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].split() == ["structure", "D95%[Gy]"]
+    assert float(printed[1].split()[1]) == pytest.approx(expected.dose_at_percent(95), rel=1e-4)
+    with (files / "t.csv").open(newline="", encoding="utf-8") as file:
+        assert float(next(csv.DictReader(file))["D95%[Gy]"]) == expected.dose_at_percent(95)
+    told = json.loads((files / "all.json").read_text(encoding="utf-8"))
+    assert told["structures"][0]["doses"] == expected.doses.tolist()
+    assert read_dvh_sequence("with.dcm")[0].volume_cc == pytest.approx(expected.volume_cc)
+    assert (files / "c.csv").is_file()
+
+
+def test_constraints_decide_the_exit_status(files, capsys):
+    (files / "list.txt").write_text("PTV: Min[Gy] > 1\nEmpty: Max[Gy] < 45\n", encoding="utf-8")
+    assert run("dose.dcm", "rs.dcm", "--constraints", "list.txt") == 1
+    lines = capsys.readouterr().out.splitlines()[-2:]
+    assert lines[0].startswith("pass           PTV: Min[Gy] > 1")
+    assert lines[1].startswith("not evaluated  Empty: Max[Gy] < 45  ('Empty' is empty)")
+    (files / "list.txt").write_text("PTV: Min[Gy] > 1\n", encoding="utf-8")
+    assert run("dose.dcm", "rs.dcm", "--constraints", "list.txt") == 0
+
+
+def test_metrics_of_models_and_of_the_whole_dose(files, capsys):
+    """Indices of conformity need the volume that has the prescription, wherever it lies: the whole dose is counted."""
+    conformity = "Paddick CI(target=PTV, prescription=10)"
+    (files / "list.txt").write_text("PTV: gEUD(a=8)[Gy] > 1\n", encoding="utf-8")
+    texts = ("--metric", "gEUD(a=8)", "--metric", conformity, "--constraints", "list.txt", "--table", "t.csv")
+    assert run("dose.dcm", "rs.dcm", "--structure", "PTV", *texts) == 0
+    dose = read_rtdose("dose.dcm")
+    one = dvh(dose, read_rtstruct("rs.dcm").structures, device="cpu")["PTV"]
+    everything = whole_dose(dose, device="cpu")
+    covered = one.volume_at(10)
+    with (files / "t.csv").open(newline="", encoding="utf-8") as file:
+        found = next(csv.DictReader(file))
+    assert float(found[conformity]) == pytest.approx(covered**2 / (one.volume_cc * everything.volume_at(10)), rel=1e-9)
+    assert "pass           PTV: gEUD(a=8)[Gy] > 1" in capsys.readouterr().out
+
+
+def test_volumes_and_labels_from_nifti(files, capsys):
+    dose = read_rtdose("dose.dcm")
+    write_volume("dose.nii.gz", dose.values.astype(np.float32), dose.affine)
+    write_volume("labels.nii.gz", (dose.values > 20).astype(np.uint8), dose.affine)
+    metrics = ("--metric", "Min[J/cm2]", "--metric", "Volume[cc]")
+    assert (
+        run("dose.nii.gz", "labels.nii.gz", "--unit", "J/cm2", "--label", "1=hot", *metrics, "--spacing-mm", "2") == 0
+    )
+    name, least, volume = capsys.readouterr().out.splitlines()[1].split()
+    assert name == "hot"
+    assert float(least) == pytest.approx(20.02, abs=1e-3)
+    with pytest.raises(InvalidInput, match=r"dose\.nii\.gz does not state the unit of its dose; give it with unit="):
+        run("dose.nii.gz", "labels.nii.gz")
+    with pytest.raises(InvalidInput, match="write for instance --label 3=Heart"):
+        run("dose.nii.gz", "labels.nii.gz", "--unit", "J/cm2", "--label", "hot")
+    assert float(volume) == pytest.approx((dose.values > 20).sum() * 0.008, rel=1e-4)
+    write_volume("two.nii.gz", 1 + (dose.values > 20).astype(np.uint8), dose.affine)
+    named = ("two.nii.gz", "--unit", "J/cm2", "--label", "1=cold", "--label", "2=hot")
+    assert run("dose.nii.gz", *named, "--structure", "cold", "--metric", "D900cc[J/cm2]") == 0
+    told = capsys.readouterr()
+    assert [line.split() for line in told.out.splitlines()[1:]] == [["cold", "-"]]
+    assert "not evaluated: 'cold' has" in told.err
+    with pytest.raises(InvalidInput, match="there is no structure 'heart'; there are cold, hot"):
+        run("dose.nii.gz", *named, "--structure", "heart")
+
+
+def test_a_plan_tells_the_prescription(files, capsys):
+    target = {"DoseReferenceType": "TARGET", "DoseReferenceStructureType": "SITE", "TargetPrescriptionDose": "20"}
+    save_plan(files / "plan.dcm", [target], [])
+    assert (
+        run(
+            "dose.dcm",
+            "rs.dcm",
+            "--structure",
+            "PTV",
+            "--metric",
+            "Mean[Gy]",
+            "--metric",
+            "Mean[%]",
+            "--plan",
+            "plan.dcm",
+        )
+        == 0
+    )
+    told = capsys.readouterr()
+    gray, percent = map(float, told.out.splitlines()[1].split()[1:])
+    assert percent == pytest.approx(gray / 20 * 100, rel=1e-4)
+    assert "reference dose: 20 Gy (prescribed to 'site')" in told.err
+    save_plan(files / "plan.dcm", [], [])
+    with pytest.raises(InvalidInput, match="has no prescription; give it with --reference-dose"):
+        run("dose.dcm", "rs.dcm", "--plan", "plan.dcm")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("gone.dcm", "rs.dcm"), r"gone\.dcm does not exist"),
+        (("dose.dcm", "dose.dcm"), "of kind RTDOSE; give an RTSTRUCT file"),
+        (("dose.dcm", "rs.dcm", "--structure", "GTV"), "there is no structure 'GTV'"),
+        (("dose.dcm", "rs.dcm", "--metric", "D95"), "is no dose-volume metric"),
+        (("dose.dcm", "rs.dcm", "--constraints", "gone.txt"), r"gone\.txt does not exist"),
+        (("dose.nii", "rs.dcm"), r"dose\.nii does not exist"),
+        (("dose.dcm", "labels.nii"), r"labels\.nii does not exist"),
+        (("dose.dcm", "rs.dcm", "--accuracy-percent", "0"), "accuracy_percent is 0 %; it must be at least"),
+    ],
+)
+def test_bad_input_is_a_sentence(files, arguments, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        run(*arguments)

@@ -1,0 +1,254 @@
+"""Contours as they come: any start, any direction, holes, islands, keyholes, copies, grid lines, gaps, bad points."""
+
+import numpy as np
+import pytest
+from scipy.ndimage import map_coordinates
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.dose import Dose, DvhSettings, contour_structure, dvh
+from napari_gpubio.dose.structures.outlines import slab_bounds
+from napari_gpubio.dose.structures.shape import zero_level
+from tests.dose.samples import PLANES, ROTATION, affine_of, at, circle, linear_dose, square, stack
+
+DOSE = linear_dose((0.3, 0.5, 0.7))
+SETTINGS = DvhSettings(spacing_mm=0.7)
+
+
+def run(structure, settings=SETTINGS, dose=DOSE):
+    return dvh(dose, structure, settings, device="cpu").dvhs[0]
+
+
+def same(a, b):
+    np.testing.assert_array_equal(a.doses, b.doses)
+    np.testing.assert_array_equal(a.volumes_cc, b.volumes_cc)
+    assert a.mean == b.mean
+
+
+def cc(area, rel=1e-4):
+    return pytest.approx(area * 14 / 1000, rel=rel)
+
+
+def star(seed=0, points=40):
+    rng = np.random.default_rng(seed)
+    angles = np.sort(rng.random(points)) * 2 * np.pi
+    return (rng.random(points) * 8 + 3)[:, None] * np.column_stack([np.cos(angles), np.sin(angles)])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda loop: loop[::-1],
+        lambda loop: np.roll(loop, 7, axis=0),
+        lambda loop: np.concatenate([loop, loop[:1]]),
+        lambda loop: np.repeat(loop, 2, axis=0),
+    ],
+    ids=["reversed", "other start", "closed", "repeated points"],
+)
+def test_how_a_loop_is_written_changes_nothing(change):
+    same(run(stack([change(star())], PLANES)), run(stack([star()], PLANES)))
+
+
+def test_the_order_of_contours_changes_nothing():
+    loops = [at(loop, z) for z in PLANES for loop in (circle(9), circle(3))]
+    same(run(contour_structure("organ", loops[::-1])), run(contour_structure("organ", loops)))
+
+
+def test_other_structures_change_nothing():
+    organ, other = stack([star()], PLANES), stack([circle(7.0)], PLANES, "other")
+    alone, together = run(organ), dvh(DOSE, [other, organ], SETTINGS, device="cpu")["organ"]
+    same(alone, together)
+
+
+def test_points_on_the_lines_of_samples():
+    """A square whose sides lie on rows and on voxels of the dose, drawn either way."""
+    for loop in (square(10.0), square(10.0)[::-1], square(7.5, (2.5, 0.0))):
+        half = (loop[:, 0].max() - loop[:, 0].min()) / 2
+        for spacing in (0.5, 1.0, 2.5, 5.0):
+            found = run(stack([loop], PLANES), DvhSettings(spacing_mm=spacing))
+            assert found.volume_cc == cc(4 * half**2)
+
+
+def test_a_vertex_on_a_row_counts_once():
+    diamond = np.array([[0.0, -8.0], [8.0, 0.0], [0.0, 8.0], [-8.0, 0.0]])
+    for spacing in (16.0, 8.0, 4.0, 2.0, 1.0):  # the middle row of an odd number meets two vertices
+        assert run(stack([diamond], [0.0], thickness_mm=1.0), DvhSettings(spacing_mm=spacing)).volume_cc > 0.1
+
+
+def test_a_loop_in_a_loop_is_a_hole_and_the_next_one_an_island():
+    found = run(stack([square(10), square(6), square(2)], PLANES))
+    assert found.volume_cc == cc(400 - 144 + 16, 1e-3)
+
+
+def test_parts_side_by_side():
+    assert run(stack([square(3, (-6, 0)), square(4, (6, 1))], PLANES)).volume_cc == cc(36 + 64)
+
+
+def test_a_keyhole_is_a_hole():
+    """Outer loop, a bridge to the inner loop, around it the other way, and the bridge back."""
+    outer, inner = square(10), square(4)[::-1]
+    keyhole = np.concatenate([outer, outer[:1], inner[-1:], inner, outer[:1]])
+    keyed, holed = run(stack([keyhole], PLANES)), run(stack([outer, inner], PLANES))
+    assert keyed.volume_cc == cc(400 - 64, 1e-3)
+    assert keyed.mean == pytest.approx(holed.mean, abs=1e-3)
+
+
+def test_a_copy_of_a_loop_counts_once_and_is_told():
+    copied = stack([star(), np.roll(star()[::-1], 3, axis=0)], PLANES)
+    assert copied.notes == ("7 contours of 'organ' are copies of others and were left out",)
+    same(run(copied), run(stack([star()], PLANES)))
+
+
+def test_contours_of_too_few_points_are_left_out_and_told():
+    loops = [at(circle(5), 0.0), at(circle(5), 2.0), [[0, 0, 2]], [[0, 0, 2], [1, 1, 2]], np.empty((0, 3))]
+    structure = contour_structure("organ", loops)
+    assert structure.notes == ("3 contours of 'organ' have fewer than three points and were left out",)
+    assert run(structure).volume_cc == pytest.approx(np.pi * 25 * 4 / 1000, rel=1e-3)
+
+
+def test_an_empty_structure_has_an_empty_histogram():
+    found = run(contour_structure("nothing", []))
+    assert found.is_empty
+    assert found.volume_cc == 0.0
+    assert np.isnan(found.mean)
+    assert np.isnan(found.dose_at_percent(95))
+    assert found.volume_at(1.0) == 0.0
+    assert found.notes == ("'nothing' is empty",)
+
+
+def test_a_single_plane_needs_a_thickness():
+    with pytest.raises(InvalidInput, match=r"'organ' has contours in a single plane.*give thickness_mm"):
+        run(stack([square(5)], [0.0]))
+    assert run(stack([square(5)], [0.0], thickness_mm=3.0)).volume_cc == pytest.approx(0.3, rel=1e-4)
+
+
+def test_slabs_and_caps():
+    structure = stack([square(5)], [0.0, 2.0, 4.0, 7.0])
+    np.testing.assert_allclose(slab_bounds(structure), [[-1, 1, 3, 5.5], [1, 3, 5.5, 8]])
+    np.testing.assert_allclose(slab_bounds(structure, "none"), [[0, 1, 3, 5.5], [1, 3, 5.5, 7]])
+    found = run(structure, DvhSettings(spacing_mm=0.7, caps="none"))
+    assert found.volume_cc == pytest.approx(0.7, rel=1e-4)
+
+
+def test_missing_planes_part_a_structure():
+    structure = stack([square(5)], [0.0, 2.0, 4.0, 12.0, 14.0])
+    low, high = slab_bounds(structure)
+    np.testing.assert_allclose(low, [-1, 1, 3, 11, 13])
+    np.testing.assert_allclose(high, [1, 3, 5, 13, 15])
+    for interpolation in ("slab", "shape"):
+        found = run(structure, DvhSettings(spacing_mm=0.7, interpolation=interpolation))
+        assert found.volume_cc == pytest.approx(1.0, rel=5e-3)
+        assert found.notes == ("'organ' has 1 gaps of up to 8 mm among contours 2 mm apart and is counted in 2 parts",)
+
+
+@pytest.mark.parametrize("axes", [np.eye(3)[[2, 0, 1]], np.diag([1.0, -1.0, -1.0]), ROTATION])
+def test_planes_of_any_orientation(axes):
+    """A structure and a gradient that are turned together."""
+    straight = run(stack([star()], PLANES))
+    turned = contour_structure("organ", [at(star(), z) @ axes.T for z in PLANES])
+    found = run(turned, dose=linear_dose(axes @ (0.3, 0.5, 0.7), half=45.0))
+    assert found.volume_cc == pytest.approx(straight.volume_cc, rel=1e-3)
+    assert found.mean == pytest.approx(straight.mean, abs=5e-3)
+    volumes = straight.volume_cc * np.array([0.02, 0.5, 0.95])
+    np.testing.assert_allclose(found.dose_at(volumes), straight.dose_at(volumes), atol=0.05)
+
+
+def test_contours_that_are_not_planar_are_refused():
+    loop = at(circle(5), 0.0)
+    loop[3, 2] = 1.0
+    with pytest.raises(InvalidInput, match=r"leaves its plane by .* mm"):
+        contour_structure("organ", [loop])
+    with pytest.raises(InvalidInput, match="leaves its plane"):
+        contour_structure("organ", [at(circle(9), 0.0), at(circle(5), 3.0)[:, [2, 1, 0]]])
+
+
+@pytest.mark.parametrize(
+    ("loop", "message"),
+    [
+        ([[0, 0, 0], [1, 0, np.nan], [1, 1, 0]], "not finite"),
+        ([[0, 0], [1, 0], [1, 1]], r"has shape \(3, 2\); give points"),
+    ],
+)
+def test_bad_points_are_refused(loop, message):
+    with pytest.raises(InvalidInput, match=message):
+        contour_structure("organ", [loop])
+
+
+def inside(points, loops):
+    """Even-odd by a ray along x, point by point."""
+    found = np.zeros(len(points), bool)
+    for loop in loops:
+        for (ax, ay), (bx, by) in zip(loop, np.roll(loop, -1, axis=0), strict=True):
+            crosses = (ay <= points[:, 1]) != (by <= points[:, 1])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found ^= crosses & (points[:, 0] < ax + (points[:, 1] - ay) / (by - ay) * (bx - ax))
+    return found
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_random_points_in_rough_shapes_agree(seed):
+    """A million points at random in a star with a hole and a crossing loop, in a rough dose; z-scores."""
+    rng = np.random.default_rng(seed)
+    dose = Dose(values=rng.random((9, 9, 9)) * 50, affine=affine_of((3.0, 3.5, 2.5), (-12, -14, -10)), unit="Gy")
+    loops = [star(seed), circle(3.0), star(seed + 10, 7) * 0.8]
+    settings = DvhSettings(accuracy_percent=0.01, outside="exclude")
+    found = run(stack(loops, PLANES), settings, dose)
+    low, high = np.array([-12.0, -12.0, -7.0]), np.array([12.0, 12.0, 7.0])
+    points = low + rng.random((1_000_000, 3)) * (high - low)
+    points = points[inside(points, loops)]
+    total = np.prod(high - low) / 1000
+    share = len(points) / 1e6
+    assert abs(found.volume_cc / total - share) < 4 * np.sqrt(share * (1 - share) / 1e6)
+    index = (points - (-12, -14, -10)) / (3.0, 3.5, 2.5)
+    values = map_coordinates(dose.values, index.T, order=1, mode="nearest")
+    levels = np.quantile(values, [0.02, 0.3, 0.5, 0.7, 0.98])
+    above = (values[:, None] >= levels).mean(axis=0)
+    z = (found.percent_at(levels) / 100 - above) / np.sqrt(above * (1 - above) / len(values))
+    assert np.abs(z).max() < 4
+    assert abs(found.mean - values.mean()) < 4 * values.std() / np.sqrt(len(values))
+
+
+def test_too_fine_a_sampling_is_refused():
+    with pytest.raises(InvalidInput, match="choose a larger spacing_mm or accuracy_percent"):
+        run(stack([circle(30)], PLANES), DvhSettings(spacing_mm=0.01))
+
+
+def test_shape_interpolation_of_a_cone():
+    """Between circles whose radii differ, the outline is a circle again: frusta instead of steps."""
+    structure = contour_structure("cone", [at(circle(12 + z), z) for z in np.arange(-8.0, 8.1, 4.0)])
+    found = run(structure, DvhSettings(interpolation="shape", caps="none"), linear_dose((0, 0, 1.0)))
+    frustum = np.pi * 16 / 3 * (4**2 + 4 * 20 + 20**2) / 1000
+    assert found.volume_cc == pytest.approx(frustum, rel=2e-3)
+    above = np.pi / 3 * (20**3 - 12**3) / 1000
+    assert found.volume_at(40.0) == pytest.approx(above, rel=3e-3)
+    stepped = run(structure, DvhSettings(caps="none"), linear_dose((0, 0, 1.0)))
+    assert abs(stepped.volume_cc / frustum - 1) > 0.01
+
+
+def test_shape_interpolation_keeps_holes_and_caps():
+    found = run(stack([circle(10), circle(4)], PLANES), DvhSettings(interpolation="shape"))
+    assert found.volume_cc == pytest.approx(np.pi * 84 * 14 / 1000, rel=3e-3)
+
+
+@pytest.mark.parametrize("interpolation", ["slab", "shape"])
+def test_a_single_plane_without_caps_is_empty(interpolation):
+    settings = DvhSettings(caps="none", interpolation=interpolation)
+    assert run(stack([square(5)], [0.0], thickness_mm=2.0), settings).is_empty
+
+
+@pytest.mark.parametrize("interpolation", ["slab", "shape"])
+def test_contours_that_are_lines_hold_nothing(interpolation):
+    line = np.array([[-3.0, 1.0], [4.0, 1.0], [1.0, 1.0]])
+    settings = DvhSettings(interpolation=interpolation)
+    assert run(stack([line], [0.0, 2.0, 4.0]), settings).volume_cc == pytest.approx(0.0, abs=1e-9)
+    assert run(stack([line[:, ::-1]], [0.0, 2.0, 4.0]), settings).volume_cc == pytest.approx(0.0, abs=1e-9)
+    assert run(stack([line, square(5)], [0.0, 2.0, 4.0])).volume_cc == pytest.approx(0.6, rel=1e-3)
+
+
+def test_marching_squares_of_a_circle():
+    axis = np.linspace(-1.3, 1.4, 80)
+    segments = zero_level(np.hypot(*np.meshgrid(axis, axis, indexing="ij")) - 1.0, axis, axis)
+    ends = segments.reshape(-1, 2)
+    np.testing.assert_allclose(np.hypot(*ends.T), 1.0, atol=5e-4)
+    _, counts = np.unique(ends.round(12), axis=0, return_counts=True)
+    assert (counts == 2).all()  # closed
+    assert np.hypot(*(segments[:, 2:] - segments[:, :2]).T).sum() == pytest.approx(2 * np.pi, rel=1e-3)

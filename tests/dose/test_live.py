@@ -1,0 +1,206 @@
+"""Painting: the histograms are those of a calculation from the start."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, LiveDvh, dvh
+from napari_gpubio.dose.kernels.histogram import counting
+from tests.dose.samples import affine_of, circle, stack
+
+SHAPE = (12, 10, 14)
+SETTINGS = DvhSettings(spacing_mm=1.0)
+NAMES = {1: "one", 2: "two", 7: "not there yet"}
+
+
+def case(seed):
+    rng = np.random.default_rng(seed)
+    dose = Dose(values=rng.random(SHAPE) * 40, affine=affine_of(2.0), unit="Gy")
+    labels = rng.integers(0, 3, SHAPE).astype(np.uint8)
+    return rng, dose, labels
+
+
+def structures_of(labels):
+    organ = stack([circle(5.0, center=(10.0, 10.0))], [8.0, 10.0], "organ")
+    return [organ, LabelStructures(labels=labels, affine=affine_of(2.0, (1, 0, -1)), structures=NAMES)]
+
+
+def check_same(found, expected):
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a.doses, b.doses)
+        np.testing.assert_array_equal(a.volumes_cc, b.volumes_cc)
+        assert a.outside_cc == b.outside_cc
+        assert a.mean == b.mean or (a.is_empty and b.is_empty)
+        assert (a.least, a.largest) == (b.least, b.largest) or (a.is_empty and b.is_empty)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_strokes_give_what_a_new_calculation_gives(seed):
+    rng, dose, labels = case(seed)
+    given = labels.copy()
+    with LiveDvh(dose, structures_of(labels), SETTINGS, device="cpu") as live:
+        for _ in range(6):
+            size = rng.integers(1, 6, 3)
+            start = [int(rng.integers(0, n - m + 1)) for n, m in zip(SHAPE, size, strict=True)]
+            brush = rng.choice([0, 1, 2, 7], size)
+            live.paint(start, brush)
+            labels[tuple(slice(a, a + b) for a, b in zip(start, size, strict=True))] = brush
+            check_same(live.dvhs(), dvh(dose, structures_of(labels), SETTINGS, device="cpu"))
+    assert (labels != given).any()
+
+
+def test_painting_leaves_the_users_array_alone():
+    _, dose, labels = case(4)
+    given = labels.copy()
+    with LiveDvh(dose, structures_of(labels), SETTINGS, device="cpu") as live:
+        live.paint((0, 0, 0), np.full((3, 3, 3), 7))
+        assert live.dvhs()[3].volume_cc > 0
+    np.testing.assert_array_equal(labels, given)
+
+
+def test_erasing_everything_leaves_empty_histograms():
+    _, dose, labels = case(5)
+    with LiveDvh(dose, structures_of(labels), SETTINGS, device="cpu") as live:
+        live.paint((0, 0, 0), np.zeros(SHAPE, int))
+        assert all(found.is_empty for found in live.dvhs()[1:])
+        assert not live.dvhs()[0].is_empty
+
+
+def place_of(values, inside, find):
+    """The voxel inside a structure where its dose is least or largest."""
+    return tuple(int(n) for n in np.argwhere(inside & (values == find(values[inside])))[0])
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_extremes_are_found_again_when_their_voxel_is_erased(fake_gpu, device):
+    """One sample a voxel, in its center, so that extremes are those of voxels; erased until a strip is empty."""
+    fake_gpu()
+    rng = np.random.default_rng(8)
+    shape = (3, 20, 6)  # three strips in each slice
+    values = rng.random(shape).astype(np.float32)
+    labels = rng.integers(1, 3, shape).astype(np.uint8)
+    dose, parts = Dose(values=values, affine=np.eye(4), unit="Gy"), LabelStructures(labels=labels, affine=np.eye(4))
+    now, erased = labels.copy(), 0
+    with LiveDvh(dose, parts, DvhSettings(spacing_mm=1.0), device=device) as live:
+        for find in [np.min, np.max] * 12:
+            place = place_of(values, now == 1, find)
+            live.paint(place, np.full((1, 1, 1), 2 * (erased % 2)))  # to nothing, and to the other label
+            now[place] = 2 * (erased % 2)
+            erased += 1
+            for label, found in zip((1, 2), live.dvhs(), strict=True):
+                inside = values[now == label]
+                np.testing.assert_allclose([found.least, found.largest], [inside.min(), inside.max()], rtol=1e-6)
+                assert found.volume_cc == pytest.approx(inside.size / 1000)
+        live.paint((1, 8, 0), np.where(now[1:2, 8:16] == 1, 0, now[1:2, 8:16]))  # a strip is left empty
+        now[1, 8:16][now[1, 8:16] == 1] = 0
+        inside = values[now == 1]
+        found = live.dvhs()[0]
+        np.testing.assert_allclose([found.least, found.largest], [inside.min(), inside.max()], rtol=1e-6)
+
+
+def test_equal_extremes_stay_when_one_of_them_is_erased():
+    values = np.full((2, 9, 4), 5.0, np.float32)
+    values[0, 0, 0] = values[1, 8, 3] = 1.0
+    dose = Dose(values=values, affine=np.eye(4), unit="Gy")
+    parts = LabelStructures(labels=np.ones(values.shape, np.uint8), affine=np.eye(4))
+    with LiveDvh(dose, parts, DvhSettings(spacing_mm=1.0), device="cpu") as live:
+        for place, least in (((0, 0, 0), 1.0), ((1, 8, 3), 5.0)):
+            live.paint(place, np.zeros((1, 1, 1), int))
+            assert live.dvhs()[0].least == pytest.approx(least)
+
+
+def test_a_stroke_looks_only_at_strips_that_lost_an_extreme():
+    """What a stroke costs: whole strips around it at most, none where no extreme went away."""
+    rng = np.random.default_rng(9)
+    shape = (32, 64, 64)
+    dose = Dose(values=rng.random(shape).astype(np.float32), affine=np.eye(4), unit="Gy")
+    labels = np.zeros(shape, np.uint8)
+    labels[:, :, 40:] = 1
+    with LiveDvh(
+        dose, LabelStructures(labels=labels, affine=np.eye(4), structures={1: "a", 2: "b"}), device="cpu"
+    ) as live:
+        work = live._problem.works[0]
+        assert work.whole_strips((4, 8, 10, 14, 3, 6)) == (4, 8, 8, 16, 0, 64)
+        before = live._run._strip_extremes.copy()
+        live._run.tally_box(0, (4, 8, 10, 14, 0, 8), -1)  # there is no structure
+        np.testing.assert_array_equal(live._run._strip_extremes, before)
+        live._run.tally_box(0, (4, 8, 8, 16, 40, 64), -1)  # all of it in some strips
+        lost = live._run._strip_extremes[..., counting.LOST] > 0
+        assert lost.sum() == 4
+        assert lost[4 * work.slice_strips + 1, 0]
+
+
+def test_a_lost_extreme_is_looked_for_only_where_it_may_have_been_that_of_all():
+    """Erasing the least dose of some strips costs nothing while the least of all is elsewhere."""
+    values = np.full((4, 32, 8), 5.0, np.float32)
+    values[0, 0, 0], values[2, 20, 3], values[3, 9, 1] = 1.0, 2.0, 3.0
+    dose = Dose(values=values, affine=np.eye(4), unit="Gy")
+    parts = LabelStructures(labels=np.ones(values.shape, np.uint8), affine=np.eye(4))
+    with LiveDvh(dose, parts, DvhSettings(spacing_mm=1.0), device="cpu") as live:
+        strips = live._run._strip_extremes
+        for place, least, unsure in (((3, 9, 1), 1.0, 1), ((2, 20, 3), 1.0, 2), ((0, 0, 0), 5.0, 0)):
+            live.paint(place, np.zeros((1, 1, 1), int))
+            assert live.dvhs()[0].least == pytest.approx(least)
+            assert (strips[..., counting.LOST] > 0).sum() == unsure
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_following_finds_the_smallest_box(seed):
+    rng = np.random.default_rng(seed)
+    shape = (40, 90, 100)  # compared in several parts
+    labels = rng.integers(0, 3, shape).astype(np.uint8)
+    dose = Dose(values=np.ones(shape, np.float32), affine=np.eye(4), unit="Gy")
+    for order in ("C", "F"):
+        given = np.array(labels, order=order)
+        with LiveDvh(dose, LabelStructures(labels=given, affine=np.eye(4)), SETTINGS, device="cpu") as live:
+            assert live.follow(given) is None
+            low = rng.integers(0, 30, 3)
+            high = low + rng.integers(1, 10, 3)
+            for corner in (low, high - 1):
+                given[tuple(corner)] = 3 - given[tuple(corner)] if given[tuple(corner)] else 2
+            assert live.follow(given) == tuple(slice(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True))
+            np.testing.assert_array_equal(live.labels(), given)
+
+
+def test_a_gpu_does_the_same(fake_gpu):
+    fake_gpu(count=2)
+    rng, dose, labels = case(6)
+    brush = rng.choice([0, 1, 7], (4, 5, 6))
+    answers = []
+    for device in ("cpu", "cuda:all"):
+        with LiveDvh(dose, structures_of(labels), SETTINGS, device=device) as live:
+            live.paint((3, 2, 1), brush)
+            answers.append(live.dvhs())
+    check_same(*answers)
+
+
+@pytest.mark.parametrize(
+    ("start", "brush", "volume", "message"),
+    [
+        ((10, 0, 0), np.ones((5, 1, 1), int), 0, "is not in a label volume"),
+        ((-1, 0, 0), np.ones((1, 1, 1), int), 0, "is not in a label volume"),
+        ((0, 0), np.ones((1, 1, 1), int), 0, "is not in a label volume"),
+        ((0.5, 0, 0), np.ones((1, 1, 1), int), 0, "is not in a label volume"),
+        ((0, 0, 0), np.ones((1, 1), int), 0, "is not in a label volume"),
+        ((0, 0, 0), np.full((1, 1, 1), 300), 0, "from 0 to 255"),
+        ((0, 0, 0), np.full((1, 1, 1), 0.5), 0, "from 0 to 255"),
+        ((0, 0, 0), np.ones((1, 1, 1), int), 1, "there is no label volume 1"),
+    ],
+)
+def test_bad_strokes_are_refused(start, brush, volume, message):
+    _, dose, labels = case(7)
+    with (
+        LiveDvh(dose, structures_of(labels), SETTINGS, device="cpu") as live,
+        pytest.raises(InvalidInput, match=message),
+    ):
+        live.paint(start, brush, volume=volume)
+
+
+@pytest.mark.parametrize("start", [(-2, 0, 0), (0.5, 0, 0), (0, 0)])
+def test_a_box_to_look_at_must_lie_in_the_volume(start):
+    _, dose, labels = case(7)
+    with (
+        LiveDvh(dose, structures_of(labels), SETTINGS, device="cpu") as live,
+        pytest.raises(InvalidInput, match="is not in a label volume"),
+    ):
+        live.follow(np.ones((1, 2, 2), np.uint8), start=start)

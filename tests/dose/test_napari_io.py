@@ -1,0 +1,210 @@
+"""Doses and structures as napari layers and back."""
+
+import numpy as np
+import pytest
+from napari.layers import Image, Labels, Layer, Shapes
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import series_layer
+from napari_gpubio.core.space import apply_affine
+from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh
+from napari_gpubio.dose.napari_io import (
+    affine_mm,
+    contours_layer,
+    contours_of,
+    dose_layer,
+    dose_of,
+    has_length_unit,
+    index_to_world,
+    labels_layer,
+    labels_of,
+    unit_of,
+)
+from napari_gpubio.dose.structures.raster import dose_at_voxels
+from tests.dose.samples import ROTATION, affine_of, circle, linear_dose, stack, uniform_dose
+
+LAS = np.array([[-1.0, 0, 0, 30], [0, 1, 0, -20], [0, 0, 2, 10], [0, 0, 0, 1]])
+SAGITTAL = np.array([[0, 0, 1.0, 5], [1, 0, 0, -7], [0, -1, 0, 9], [0, 0, 0, 1]])
+OBLIQUE = affine_of((2.0, 2.5, 3.0), (-9, -9, -15), ROTATION)
+AFFINES = pytest.mark.parametrize("affine", [np.eye(4), LAS, SAGITTAL, OBLIQUE], ids=["RAS", "LAS", "PSR", "oblique"])
+
+
+def made(layer_data):
+    return Layer.create(*layer_data)
+
+
+def some_dose(affine=LAS):
+    values = np.random.default_rng(0).random((6, 7, 8)).astype(np.float32)
+    return Dose(values=values, affine=affine, unit="J/cm2", name="light", frame_of_reference="1.2")
+
+
+# -- doses ------------------------------------------------------------------------------------------------------------
+
+
+@AFFINES
+def test_a_dose_comes_back_from_its_layer(affine):
+    dose = some_dose(affine)
+    layer = made(dose_layer(dose))
+    assert isinstance(layer, Image)
+    assert (layer.name, unit_of(layer)) == ("light", "J/cm2")
+    found = dose_of(layer, unit_of(layer))
+    np.testing.assert_array_equal(found.values, dose.values)
+    np.testing.assert_allclose(found.affine, affine)
+    assert (found.unit, found.frame_of_reference) == ("J/cm2", "1.2")
+    assert has_length_unit(layer)
+
+
+@AFFINES
+def test_an_index_of_a_layer_is_where_its_voxel_is(affine):
+    layer = made(dose_layer(some_dose(affine)))
+    values = dose_of(layer, "Gy").values
+    for index in ((0, 0, 0), (3, 2, 1), (1, 5, 4)):
+        stored = np.linalg.inv(affine) @ index_to_world(layer) @ [*index, 1]
+        assert values[tuple(np.round(stored[:3]).astype(int))] == layer.data[index]
+
+
+def test_a_series_gives_the_volume_that_is_asked_for():
+    array = np.random.default_rng(1).random((4, 5, 6, 3))
+    layer = made(series_layer(array, SAGITTAL, "phases", "phase"))
+    for n in range(3):
+        np.testing.assert_array_equal(dose_of(layer, "Gy", frame=n).values, array[..., n])
+    with pytest.raises(InvalidInput, match="3 volumes; choose one of them"):
+        dose_of(layer, "Gy", frame=3)
+
+
+def test_units_of_length_are_honored():
+    micrometers = Image(np.ones((4, 4, 4)), scale=(500, 250, 250), units=("um", "um", "um"))
+    np.testing.assert_allclose(np.diag(affine_mm(micrometers))[:3], (0.25, 0.25, 0.5))
+    pixels = Image(np.ones((4, 4, 4)), scale=(2, 1, 1))
+    np.testing.assert_allclose(np.diag(affine_mm(pixels))[:3], (1, 1, 2))
+    assert has_length_unit(micrometers)
+    assert not has_length_unit(pixels)
+
+
+def test_the_volume_of_labels_in_micrometers():
+    labels = Labels(np.ones((10, 10, 10), np.uint8), scale=(100, 100, 100), units=("um", "um", "um"))
+    result = dvh(uniform_dose(2.0, (20, 20, 20), 0.1), labels_of(labels), device="cpu")
+    assert result["label 1"].volume_cc == pytest.approx(1e-3)  # 1 mm³
+
+
+@pytest.mark.parametrize(
+    ("data", "keywords", "unit", "words"),
+    [
+        (np.ones((3, 3, 3)), {}, "", "is not known; type it"),
+        (np.ones((3, 3, 3)), {}, "  ", "never guessed"),
+        (np.ones((3, 3)), {}, "Gy", "has 2 dimensions"),
+        (np.ones((2, 2, 3, 3, 3)), {}, "Gy", "has 5 dimensions"),
+        (np.full((3, 3, 3), np.nan), {"contrast_limits": (0, 1)}, "Gy", "not finite"),
+        (np.ones((3, 3, 3)), {"metadata": {"napari_gpubio": {"quantity": "log10 fluence"}}}, "Gy", "logarithms"),
+    ],
+)
+def test_what_cannot_be_a_dose_is_a_sentence(data, keywords, unit, words):
+    with pytest.raises(InvalidInput, match=words):
+        dose_of(Image(data, **keywords), unit)
+
+
+# -- labels -----------------------------------------------------------------------------------------------------------
+
+
+@AFFINES
+def test_labels_come_back_with_their_names(affine):
+    array = np.random.default_rng(2).integers(0, 3, (5, 6, 7)).astype(np.uint8)
+    given = LabelStructures(labels=array, affine=affine, structures={1: "lung", 2: "heart"})
+    layer = made(labels_layer(given, "organs", {1: (255, 0, 0), 2: (0, 0, 255)}))
+    np.testing.assert_allclose(layer.get_color(1)[:3], (1, 0, 0))
+    np.testing.assert_allclose(layer.get_color(2)[:3], (0, 0, 1))
+    found = labels_of(layer)
+    np.testing.assert_array_equal(found.labels, array)
+    np.testing.assert_allclose(found.affine, affine)
+    assert (found.values, found.names) == ((1, 2), ("lung", "heart"))
+
+
+def test_names_from_a_table_and_names_that_nobody_gave():
+    array = np.zeros((3, 3, 3), np.int32)
+    array[0], array[1] = 4, 9
+    table = {"index": [4, 7], "name": ["cord", "elsewhere"]}
+    assert labels_of(Labels(array, features=table)).names == ("cord", "label 9")
+
+
+def test_empty_labels_are_a_sentence():
+    with pytest.raises(InvalidInput, match="are empty; paint a structure"):
+        labels_of(Labels(np.zeros((3, 3, 3), np.uint8)))
+
+
+# -- contours ---------------------------------------------------------------------------------------------------------
+
+
+def test_contours_of_another_frame_of_reference_are_refused():
+    dose = Dose(values=np.ones((20, 20, 20)), affine=affine_of(2.0, (-20, -20, -20)), unit="Gy", frame_of_reference="1")
+    ring = stack([circle(6.0, 60)], [0.0, 2.0], "ring", frame_of_reference="2")
+    with pytest.raises(InvalidInput, match="other frames of reference"):
+        dvh(dose, contours_of(made(contours_layer([ring], dose, "drawn")), dose), device="cpu")
+
+
+@pytest.mark.parametrize("affine", [affine_of(2.0, (-20, -20, -20)), affine_of(2.0, (-9, -9, -15), ROTATION)])
+def test_contours_come_back_in_their_places(affine):
+    dose = Dose(values=np.random.default_rng(3).random((20, 20, 20)) * 50, affine=affine, unit="Gy")
+    ring = stack([circle(6.0, 60), circle(2.0, 40)], np.arange(-4.0, 4.1, 2.0), "ring", color=(10, 200, 30))
+    ball = stack([circle(3.0, 30, (1, 0))], [0.0, 2.0], "ball")
+    layer = made(contours_layer([ring, ball], dose, "drawn"))
+    assert isinstance(layer, Shapes)
+    found = contours_of(layer, dose)
+    assert [one.name for one in found] == ["ring", "ball"]
+    assert found[0].color == (10, 200, 30)
+    settings = DvhSettings(spacing_mm=0.3)
+    for a, b in zip(
+        dvh(dose, found, settings, device="cpu"), dvh(dose, [ring, ball], settings, device="cpu"), strict=True
+    ):
+        assert a.volume_cc == pytest.approx(b.volume_cc, rel=1e-4)
+        assert a.mean == pytest.approx(b.mean, rel=1e-3)
+
+
+def test_rectangles_and_ellipses_have_their_areas():
+    box = np.array([[8, 5, 5], [8, 5, 15], [8, 11, 15], [8, 11, 5]], float)  # 10 x 6 mm
+    dose = uniform_dose(2.0, (30, 30, 30), 1.0)
+    for kind, area in (("rectangle", 60.0), ("ellipse", np.pi * 15.0)):
+        layer = Shapes([box], shape_type=kind, name=kind)
+        (found,) = dvh(dose, contours_of(layer, dose), DvhSettings(spacing_mm=0.05), device="cpu")
+        assert found.name == kind
+        assert found.volume_cc == pytest.approx(area / 1000, rel=2e-3)  # 1 mm thick, as a slice of the dose
+        assert any("single plane and is taken to be 1 mm thick" in note for note in found.notes)
+
+
+def test_open_shapes_are_left_out_with_a_note_or_refused():
+    square = np.array([[8, 5, 5], [8, 5, 15], [8, 11, 15], [8, 11, 5]], float)
+    dose = uniform_dose(2.0, (30, 30, 30), 1.0)
+    both = Shapes([square, square[:2]], shape_type=["polygon", "line"])
+    (found,) = contours_of(both, dose)
+    assert any("1 shapes of" in note and "left out" in note for note in found.notes)
+    with pytest.raises(InvalidInput, match="1 shapes are open"):
+        contours_of(Shapes([square[:2]], shape_type="line"), dose)
+    with pytest.raises(InvalidInput, match="hold no contour; draw polygons"):
+        contours_of(Shapes(ndim=3), dose)
+
+
+def test_contours_that_leave_their_plane_are_a_sentence():
+    bent = np.array([[8, 5, 5], [8, 5, 15], [12, 11, 15], [8, 11, 5]], float)
+    with pytest.raises(InvalidInput, match="leaves its plane"):
+        contours_of(Shapes([bent], shape_type="polygon"), uniform_dose(2.0, (30, 30, 30), 1.0))
+
+
+# -- the dose at voxels -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64])
+def test_a_linear_dose_at_voxels_is_exact(dtype):
+    gradient = np.array([0.3, -0.2, 0.5])
+    dose = linear_dose(gradient)
+    labels = np.random.default_rng(4).integers(0, 4, (5, 6, 7)).astype(dtype)
+    to_world = affine_of((1.3, 1.7, 0.9), (-4, -3, -5), ROTATION)
+    out = np.empty(labels.shape, np.float32)
+    dose_at_voxels(dose, labels, to_world, [False, True, False, True], out)
+    places = apply_affine(to_world, np.indices(labels.shape).reshape(3, -1).T)
+    expected = np.where(labels % 2 == 1, (40 + places @ gradient).reshape(labels.shape), np.nan)
+    np.testing.assert_allclose(out, expected, rtol=2e-6)
+
+
+def test_voxels_outside_the_dose_have_none():
+    labels, out = np.ones((4, 1, 1), np.uint8), np.empty((4, 1, 1), np.float32)
+    dose_at_voxels(uniform_dose(2.0, (2, 2, 2), 1.0), labels, affine_of(1.0, (-1, 0, 0)), [False, True], out)
+    np.testing.assert_array_equal(out.ravel(), [np.nan, 2, 2, np.nan])

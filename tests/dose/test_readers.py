@@ -1,0 +1,281 @@
+"""CT series, plans, NIfTI and whole studies: read where they are good, refused with a sentence where they are not."""
+
+import numpy as np
+import pydicom
+import pytest
+from pydicom.data import get_testdata_file
+from pydicom.uid import RLELossless
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.dose import Dose, LabelStructures, dvh, readers
+from napari_gpubio.dose.io import nifti, read_ct, read_rtdose, read_rtplan, read_rtstruct
+from tests.dose.dicom_files import save_ct, save_dose, save_plan, save_structures
+from tests.dose.samples import ROTATION, affine_of, at, circle
+
+STORED = np.random.default_rng(0).integers(0, 3000, (5, 6, 7)).astype(np.int16)  # slices, rows, columns
+CIRCLES = [("CLOSED_PLANAR", at(circle(6.0, 64, (21, -9)), z)) for z in (32.0, 35.0, 38.0)]
+PIXELS = np.full((5, 10, 12), 5000, np.uint16)
+
+
+# -- CT ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_series_in_any_order_of_files(tmp_path):
+    files = save_ct(tmp_path, STORED)
+    for ct in (read_ct(tmp_path), read_ct(files[::-1]), read_ct([files[i] for i in (3, 0, 4, 1, 2)])):
+        assert ct.values.dtype == np.int16
+        np.testing.assert_array_equal(ct.values, STORED.transpose(2, 1, 0) - 1024)
+        np.testing.assert_allclose(ct.affine @ (2, 3, 1, 1), (-(10 + 2 * 2.0), -(-20 + 3 * 1.5), 30 + 3.0, 1))
+        assert ct.frame_of_reference == "1.2.3.4"
+    assert read_ct(tmp_path).name == "THORAX"
+
+
+def test_scalings_that_differ_by_slice_and_are_no_whole_numbers(tmp_path):
+    slopes = [1.0, 0.5, 1.0, 2.0, 1.0]
+    save_ct(tmp_path, STORED, each=lambda n: {"RescaleSlope": slopes[n]})
+    expected = STORED * np.array(slopes)[:, None, None] - 1024
+    np.testing.assert_allclose(read_ct(tmp_path).values, expected.transpose(2, 1, 0))
+
+
+def test_slices_of_any_orientation(tmp_path):
+    """Sagittal slices, and slices whose positions run against the normal."""
+    cosines = [0, 1, 0, 0, 0, -1]
+    save_ct(tmp_path, STORED, cosines=cosines, step=-3.0)
+    ct = read_ct(tmp_path)
+    normal = np.cross(cosines[:3], cosines[3:])
+    np.testing.assert_allclose(ct.affine[:3, 2], normal * 3.0 * (-1, -1, 1))
+    np.testing.assert_array_equal(ct.values, STORED[::-1].transpose(2, 1, 0) - 1024)
+
+
+def test_compressed_slices(tmp_path):
+    for file in save_ct(tmp_path, STORED):
+        dataset = pydicom.dcmread(file)
+        dataset.compress(RLELossless)
+        dataset.save_as(file)
+    np.testing.assert_array_equal(read_ct(tmp_path).values, STORED.transpose(2, 1, 0) - 1024)
+
+
+def test_a_slice_of_another_maker():
+    ct = read_ct(get_testdata_file("CT_small.dcm", download=False))
+    assert ct.values.shape == (128, 128, 1)
+    np.testing.assert_allclose(np.abs(np.diag(ct.affine)), (0.661468, 0.661468, 5.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda n: {"remove": n == 2}, r"has no slice between 33 and 39 mm, though others are 3 mm apart; add the"),
+        (lambda n: {"offset": (0, 0, 0.4 * (n == 2))}, r"2.6 to 3.4 mm apart; resample the series evenly"),
+        (lambda n: {"offset": (0, 0, -3.0 * (n == 2))}, r"two slices at 33 mm"),
+        (lambda n: {"offset": (0, 0.8 * n, 0)}, r"gantry tilted by 14.9 degrees"),
+        (lambda n: {"PixelSpacing": [1.5, 2.0 + (n == 1)]}, r"differ in orientation or pixel size"),
+        (lambda n: {"ImageOrientationPatient": [1, 0, 0, 0, 1, 0][:: 1 - 2 * (n == 1)]}, r"differ in orientation"),
+        (lambda n: {"SeriesInstanceUID": f"1.2.{n % 2}"}, r"holds 2 CT series: 1.2.0 \(3 slices\), 1.2.1 \(2 slices\)"),
+        (lambda n: {"ImagePositionPatient": None}, r"has no ImagePositionPatient"),
+        (lambda n: {"PixelData": b"12"}, r"a slice of .* cannot be read"),
+        (lambda n: {"Rows": 6 - (n == 1)}, r"have different sizes"),
+    ],
+)
+def test_series_that_are_no_volume_are_refused(tmp_path, change, message):
+    save_ct(tmp_path, STORED, each=change)
+    with pytest.raises(InvalidInput, match=message):
+        read_ct(tmp_path)
+
+
+def test_one_of_several_series_is_named(tmp_path):
+    save_ct(tmp_path, STORED, each=lambda n: {"SeriesInstanceUID": f"1.2.{n % 2}"})
+    assert read_ct(tmp_path, series="1.2.0").affine[2, 2] == 6.0
+    with pytest.raises(InvalidInput, match=r"holds no CT slices of series 9"):
+        read_ct(tmp_path, series="9")
+
+
+def test_folders_without_ct_are_refused(tmp_path):
+    (tmp_path / "notes.txt").write_text("DICM", encoding="utf-8")
+    save_dose(tmp_path / "dose.dcm", PIXELS)
+    with pytest.raises(InvalidInput, match="holds no CT slices"):
+        read_ct(tmp_path)
+    with pytest.raises(InvalidInput, match="of kind RTDOSE; give a CT file"):
+        read_ct([tmp_path / "dose.dcm"])
+
+
+# -- plans ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_prescription(tmp_path):
+    references = [
+        {"DoseReferenceType": "TARGET", "DoseReferenceStructureType": "POINT", "TargetPrescriptionDose": "66"},
+        {
+            "DoseReferenceType": "TARGET",
+            "DoseReferenceStructureType": "VOLUME",
+            "DoseReferenceDescription": "PTV",
+            "TargetPrescriptionDose": "60",
+            "ReferencedROINumber": 4,
+        },
+        {"DoseReferenceType": "ORGAN_AT_RISK", "DoseReferenceStructureType": "VOLUME"},
+    ]
+    plan = read_rtplan(save_plan(tmp_path / "plan.dcm", references, [(30, [1.0, 1.1])]))
+    assert plan.prescription == (60.0, "prescribed to 'PTV'")
+    assert (plan.fractions, plan.label) == (30, "PLAN")
+    assert plan.references[1].structure == 4
+    assert plan.references[2].prescription_gy is None
+    assert plan.beams_gy == pytest.approx(63.0)
+
+
+def test_plans_that_tell_less(tmp_path):
+    beams = read_rtplan(save_plan(tmp_path / "beams.dcm", [], [(10, [1.5, 0.5]), (5, [2.0])]))
+    assert beams.prescription == (30.0, "sum of the beams' doses")
+    assert beams.fractions == 15
+    nothing = read_rtplan(save_plan(tmp_path / "nothing.dcm", [], []))
+    assert (nothing.prescription, nothing.fractions) == (None, None)
+    with pytest.raises(InvalidInput, match="of kind RTDOSE; give an RTPLAN file"):
+        read_rtplan(save_dose(tmp_path / "dose.dcm", PIXELS))
+
+
+def test_the_plan_of_pydicom():
+    plan = read_rtplan(get_testdata_file("rtplan.dcm", download=False))
+    assert plan.prescription == (pytest.approx(30.826203), "prescribed to 'PTV'")
+    assert plan.fractions == 30
+    assert plan.beams_gy == pytest.approx(30.826203)
+
+
+# -- doses ------------------------------------------------------------------------------------------------------------
+
+
+def test_run_length_encoded_doses(tmp_path):
+    pixels = np.random.default_rng(1).integers(0, 60000, (4, 5, 6)).astype(np.uint16)
+    file = save_dose(tmp_path / "dose.dcm", pixels, scale=1e-3)
+    dataset = pydicom.dcmread(file)
+    dataset.compress(RLELossless)
+    dataset.save_as(file)
+    np.testing.assert_allclose(read_rtdose(file).values, pixels.transpose(2, 1, 0) * 1e-3)
+
+
+# -- NIfTI ------------------------------------------------------------------------------------------------------------
+
+
+def test_doses_and_labels_to_nifti_and_back(tmp_path):
+    rng = np.random.default_rng(2)
+    affine = affine_of((2.0, 2.5, 3.0), (-9, 4, 7), ROTATION)
+    dose = Dose(values=rng.random((8, 9, 10)).astype(np.float32), affine=affine, unit="J/cm2")
+    labels = LabelStructures(labels=rng.integers(0, 3, (8, 9, 10)), affine=affine, structures={1: "a", 2: "b"})
+    nifti.write_dose(tmp_path / "dose.nii.gz", dose)
+    nifti.write_labels(tmp_path / "labels.nii.gz", labels)
+    read = nifti.read_dose(tmp_path / "dose.nii.gz")
+    assert (read.unit, read.name) == ("J/cm2", "dose.nii.gz")
+    np.testing.assert_array_equal(read.values, dose.values)
+    np.testing.assert_allclose(read.affine, affine, atol=1e-5)
+    back = nifti.read_labels(tmp_path / "labels.nii.gz", {1: "a", 2: "b"})
+    np.testing.assert_array_equal(back.labels, labels.labels)
+    for found, expected in zip(dvh(read, back, device="cpu"), dvh(dose, labels, device="cpu"), strict=True):
+        assert found.volume_cc == pytest.approx(expected.volume_cc, rel=1e-5)
+        assert found.mean == pytest.approx(expected.mean, rel=1e-4)  # the affine is stored as float32
+
+
+def test_nifti_without_a_unit_is_asked_about(tmp_path):
+    write_volume(tmp_path / "dose.nii", np.ones((3, 3, 3), np.float32), np.eye(4), "something in Gy")
+    with pytest.raises(InvalidInput, match=r"dose\.nii does not state the unit of its dose"):
+        nifti.read_dose(tmp_path / "dose.nii")
+    assert nifti.read_dose(tmp_path / "dose.nii", unit="Gy").unit == "Gy"
+
+
+def test_labels_that_are_stored_as_floats(tmp_path):
+    values = np.array([[[0.0, 1.0, 7.0]]], np.float32)
+    write_volume(tmp_path / "labels.nii", values, np.eye(4))
+    assert nifti.read_labels(tmp_path / "labels.nii").names == ("label 1", "label 7")
+    write_volume(tmp_path / "labels.nii", values * 0.5, np.eye(4))
+    with pytest.raises(InvalidInput, match="the labels hold float32 values; give integers"):
+        nifti.read_labels(tmp_path / "labels.nii")
+
+
+# -- studies ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def study(tmp_path):
+    save_ct(tmp_path, np.zeros((5, 16, 12), np.int16))
+    save_dose(tmp_path / "dose.dcm", PIXELS, spacing=(2.0, 2.0, 3.0))
+    save_structures(tmp_path / "structures.dcm", [("PTV", CIRCLES), ("Empty", [])])
+    target = {
+        "DoseReferenceType": "TARGET", "DoseReferenceStructureType": "VOLUME", "TargetPrescriptionDose": "50",
+    }  # fmt: skip
+    save_plan(tmp_path / "plan.dcm", [target], [(25, [2.0])])
+    (tmp_path / "readme.txt").write_text("nothing", encoding="utf-8")
+    return tmp_path
+
+
+def test_a_folder_becomes_layers(study):
+    reader = readers.get_reader(str(study))
+    layers = reader(str(study))
+    assert [(keywords["name"], kind) for _, keywords, kind in layers] == [
+        ("THORAX", "image"), ("dose.dcm", "image"), ("structures contours", "shapes"), ("structures", "labels"),
+    ]  # fmt: skip
+    ct, dose, contours, labels = layers
+    assert ct[0].shape == (5, 16, 12)
+    assert dose[1]["metadata"][KEY]["unit"] == "Gy"
+    assert dose[1]["metadata"][KEY]["prescription"] == 50.0
+    assert len(contours[0]) == 3
+    np.testing.assert_allclose(contours[0][0][0][0], 32.0)
+    assert labels[0].shape == ct[0].shape
+    voxels = int((labels[0] == 1).sum())
+    assert voxels * 2.0 * 1.5 * 3.0 == pytest.approx(np.pi * 36 * 9, rel=0.08)
+    assert labels[1]["metadata"][KEY]["structures"] == {1: "PTV"}
+    numbers = read_rtstruct(study / "structures.dcm").numbers
+    for layer in (labels, contours):  # what the export to DICOM needs
+        assert layer[1]["metadata"][KEY]["roi_numbers"] == dict(zip(["PTV", "Empty"], numbers, strict=True))
+    assert dose[1]["metadata"][KEY]["rtdose"] == str((study / "dose.dcm").resolve())
+    np.testing.assert_allclose(labels[1]["affine"], ct[1]["affine"])
+
+
+def test_contours_lie_over_their_labels(study):
+    """A contour's points, in the layer's data, are world mm (z, y, x): where the labels are."""
+    *_, contours, labels = readers.read_layers(str(study))
+    cells = np.argwhere(labels[0] == 1)
+    world = cells @ labels[1]["affine"][:3, :3].T + labels[1]["affine"][:3, 3]
+    points = np.concatenate(contours[0])
+    apart = np.abs(world.mean(axis=0) - points.mean(axis=0))
+    assert (apart <= (1.5, 0.5, 0.5)).all()  # half a slice, since slices of the CT lie elsewhere
+
+
+def test_single_files_become_layers(study):
+    for name, kind in (("dose.dcm", "image"), ("structures.dcm", "shapes")):
+        path = str(study / name)
+        ((_, keywords, found),) = readers.get_reader(path)(path)
+        assert found == kind, keywords
+    both = [str(study / name) for name in ("dose.dcm", "structures.dcm")]
+    assert [kind for *_, kind in readers.get_reader(both)(both)] == ["image", "shapes", "labels"]
+    with pytest.raises(InvalidInput, match="there is no CT, RTDOSE or RTSTRUCT file to show"):
+        readers.read_layers(str(study / "plan.dcm"))
+
+
+def test_what_has_no_place_in_common_is_refused(study):
+    save_dose(study / "dose.dcm", PIXELS, spacing=(2.0, 2.0, 3.0), FrameOfReferenceUID="9.8")
+    with pytest.raises(InvalidInput, match=r"'dose\.dcm' has another frame of reference than 'THORAX'"):
+        readers.read_layers(str(study))
+    with pytest.raises(InvalidInput, match=r"'PTV' has another frame of reference than 'dose\.dcm'"):
+        readers.read_layers([str(study / "dose.dcm"), str(study / "structures.dcm")])
+
+
+def test_other_files_are_left_to_others(study, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "short.dcm").write_bytes(b"DICM")
+    for path in (study / "readme.txt", tmp_path / "empty", tmp_path / "short.dcm", tmp_path / "gone.dcm"):
+        assert readers.get_reader(str(path)) is None
+    assert readers.get_reader(get_testdata_file("MR_small.dcm", download=False)) is None
+    assert readers.get_reader([str(study / "dose.dcm"), str(study / "readme.txt")]) is None
+
+
+def test_a_real_study(shared_data):
+    folder = str(shared_data / "dose" / "dicompyler_example")
+    image, contours, labels = readers.get_reader(folder)(folder)
+    assert image[1]["metadata"][KEY]["prescription"] == 14.0
+    assert len(contours[0]) == 441
+    names = labels[1]["metadata"][KEY]["structures"]
+    assert "Areola" not in names.values()  # it is empty
+    heart = next(label for label, name in names.items() if name == "Heart")
+    voxel_cc = 2.5 * 2.5 * 3.0 / 1000
+    structures = read_rtstruct(shared_data / "dose" / "dicompyler_example" / "rtss.dcm")
+    dose = read_rtdose(shared_data / "dose" / "dicompyler_example" / "rtdose.dcm")
+    expected = dvh(dose, structures["Heart"], device="cpu")["Heart"].volume_cc
+    assert (labels[0] == heart).sum() * voxel_cc == pytest.approx(expected, rel=0.01)

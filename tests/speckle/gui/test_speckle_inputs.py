@@ -1,0 +1,141 @@
+"""The dock widget "Laser speckle": frames that were taken in the dark."""
+
+import numpy as np
+import pytest
+import tifffile
+
+from napari_gpubio.speckle import ContrastSettings, contrast, measure_dark
+from napari_gpubio.speckle.gui.inputs import noise_text
+from napari_gpubio.speckle.gui.layers import LIVE_MAP, LIVE_RAW
+from napari_gpubio.speckle.noise import NoiseModel
+from tests.dock_widgets import run_script, save_scripts_as, script_of, wait_until
+from tests.speckle.gui.panel_samples import SHAPE, add_stack, layer, run, speckle, start, stop
+
+FRAMES = speckle(4)
+
+
+def dark_frames(count=6, shape=SHAPE):
+    """A level and a noise that differ from pixel to pixel."""
+    rng = np.random.default_rng(2)
+    level = rng.uniform(80, 120, shape)
+    return np.rint(level + rng.normal(0, 3.0, (count, *shape))).astype(np.uint16)
+
+
+DARK = dark_frames()
+
+
+@pytest.fixture
+def with_dark(viewer, panel, qtbot):
+    """A stack of frames, and dark frames that are chosen and averaged."""
+    add_stack(viewer, FRAMES + 100)
+    add_stack(viewer, DARK, "dark")
+    choose_dark(panel, qtbot)
+    return panel
+
+
+def choose_dark(panel, qtbot, name="dark"):
+    box = panel.contrast_box.noise
+    box.dark_box.setCurrentText(name)
+    wait_until(qtbot, lambda: "averaged" not in box.description.text())
+    return box
+
+
+def test_the_noise_of_dark_frames_is_subtracted(viewer, with_dark, qtbot):
+    panel = with_dark
+    panel.contrast_box.noise.form.widget("gain").value = 0.2
+    run(qtbot, panel)
+    want = contrast(FRAMES + 100, ContrastSettings(), noise=measure_dark(DARK, gain=0.2), device="cpu")
+    np.testing.assert_array_equal(viewer.layers["K of frames"].data, want.contrast)
+    facts = viewer.layers["K of frames"].metadata["napari_gpubio"]
+    assert facts["dark_frames"] == "dark"
+    assert facts["parameters"]["noise"]["dark_map"] is True
+    assert not viewer.layers["dark"].visible
+
+
+def test_live_too(viewer, with_dark, qtbot):
+    start(qtbot, with_dark)
+    stop(qtbot, with_dark)
+    raw = layer(viewer, LIVE_RAW).data
+    want = contrast(raw, ContrastSettings(), noise=measure_dark(DARK), device="cpu").index
+    np.testing.assert_allclose(layer(viewer, LIVE_MAP).data, want, rtol=1e-6)
+
+
+def test_the_measured_noise_is_described(viewer, with_dark):
+    box = with_dark.contrast_box.noise
+    level, variance = DARK.mean(), DARK.var(axis=0, ddof=1).mean()
+    assert f"mean {level:.4g} ADU)" in box.description.text()
+    assert f"mean {variance:.4g} ADU²" in box.description.text()
+    assert "not shot noise, which needs the gain" in box.description.text()
+    box.form.widget("gain").value = 0.5
+    assert box.description.text().endswith("shot noise at 0.5 ADU per electron.")
+    assert box.form.widget("dark_adu").native.isHidden()
+    box.dark_box.setCurrentIndex(0)
+    assert not box.form.widget("dark_adu").native.isHidden()
+    assert "each pixel" not in box.description.text()
+
+
+def test_typed_noise_is_described():
+    assert noise_text(NoiseModel()) == "Nothing is subtracted."
+    noise = NoiseModel(dark_adu=64.0, read_noise_adu=2.5, quantization=True, gain=0.3)
+    assert noise_text(noise) == (
+        "Subtracted: a dark level of 64 ADU, read noise of 2.5 ADU, rounding (1/12 ADU²), shot noise at 0.3 ADU per "
+        "electron."
+    )
+
+
+def test_the_model_stays_the_same_object(viewer, with_dark):
+    """A live loop makes its stream anew for every other model."""
+    box = with_dark.contrast_box.noise
+    assert box.model is box.model
+    before = box.model
+    box.form.widget("gain").value = 0.5
+    assert box.model is not before
+    assert box.model.dark_map is before.dark_map
+
+
+def test_frames_of_another_region_are_refused(viewer, panel, qtbot):
+    add_stack(viewer, FRAMES)
+    add_stack(viewer, dark_frames(shape=(20, 20)), "dark")
+    choose_dark(panel, qtbot)
+    panel.run_button.click()
+    wait_until(qtbot, lambda: not panel.running)
+    assert "dark_map has shape (20, 20) and the frames (40, 56)" in panel.message
+
+
+def test_the_stack_is_no_dark_stack(viewer, panel, qtbot):
+    add_stack(viewer, FRAMES)
+    choose_dark(panel, qtbot, "frames")
+    panel.run_button.click()
+    assert "the dark frames are the stack itself" in panel.message
+    assert not panel.running
+
+
+def test_one_dark_frame_has_no_variance(viewer, panel, qtbot):
+    add_stack(viewer, FRAMES)
+    add_stack(viewer, DARK[:1], "dark")
+    choose_dark(panel, qtbot)
+    assert "two or more" in panel.contrast_box.noise.description.text()
+    panel.run_button.click()
+    assert "the dark frames have shape (1, 40, 56)" in panel.message
+
+
+def test_a_layer_that_is_changed_or_removed(viewer, with_dark, qtbot):
+    box = with_dark.contrast_box.noise
+    viewer.layers["dark"].data = DARK + 7
+    wait_until(qtbot, lambda: f"mean {DARK.mean() + 7:.4g} ADU)" in box.description.text())
+    viewer.layers.remove("dark")
+    assert box.layer is None
+    assert not box.model.has_noise
+
+
+def test_the_script_reads_the_dark_frames(viewer, with_dark, qtbot, tmp_path, monkeypatch):
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    with_dark.contrast_box.noise.form.widget("gain").value = 0.2
+    run(qtbot, with_dark)
+    text = script_of(with_dark)
+    assert (tmp_path / "dark.tif").is_file()
+    run_script(text, tmp_path)
+    np.testing.assert_array_equal(
+        tifffile.imread(tmp_path / "contrast of frames.tif"), viewer.layers["K of frames"].data
+    )
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "mask of frames.tif"), with_dark.result.maps.mask)

@@ -1,0 +1,247 @@
+"""The dock widget "Laser speckle": a whole stack, and Copy as Python."""
+
+import dask.array
+import numpy as np
+import pytest
+import tifffile
+from napari.layers import Image
+from napari.layers._source import layer_source
+
+from napari_gpubio.core.napari_io import carried
+from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast, register
+from napari_gpubio.speckle.gui import script
+from napari_gpubio.speckle.gui.plots import STACK
+from napari_gpubio.speckle.gui.request import mean_map
+from napari_gpubio.speckle.gui.sources import SimulatedPage
+from napari_gpubio.speckle.regions import region_curves
+from tests.dock_widgets import run_script, save_scripts_as, script_of
+from tests.speckle.gui.panel_samples import add_stack, box, draw, run, speckle
+
+FRAMES = speckle(8)
+
+
+def shown(viewer):
+    return [layer.name for layer in viewer.layers if layer.visible]
+
+
+@pytest.mark.parametrize("kind", ["numpy", "dask", "float32"])
+def test_maps_are_those_of_the_engine(viewer, panel, qtbot, kind):
+    frames = FRAMES.astype(np.float32) if kind == "float32" else FRAMES
+    if kind == "dask":
+        frames = dask.array.from_array(FRAMES, chunks=(3, 20, 56))
+    add_stack(viewer, frames)
+    run(qtbot, panel)
+    maps = contrast(FRAMES, ContrastSettings(), device="cpu")
+    np.testing.assert_allclose(viewer.layers["SFI (1/s) of frames"].data, maps.index, rtol=1e-6)
+    np.testing.assert_allclose(viewer.layers["K of frames"].data, maps.contrast, rtol=1e-6)
+    assert shown(viewer) == ["SFI (1/s) of frames"]
+    assert viewer.layers["K of frames"].axis_labels == ("frame", "y", "x")
+    facts = viewer.layers["K of frames"].metadata["napari_gpubio"]
+    assert facts["parameters"]["speckle"]["window"] == 5
+    assert facts["exposure_ms"] == 10.0
+
+
+@pytest.mark.parametrize(("blocks", "first", "step"), [(False, 3, 1), (True, 3, 4)])
+def test_maps_lie_at_the_last_frame_of_their_window(viewer, panel, qtbot, blocks, first, step):
+    add_stack(viewer, scale=(0.5, 2, 2), translate=(7, 0, 0), frames=FRAMES)
+    form = panel.contrast_box.form
+    form.widget("mode").value, form.widget("frames").value, form.widget("blocks").value = "temporal", 4, blocks
+    run(qtbot, panel)
+    layer = viewer.layers["SFI (1/s) of frames"]
+    assert tuple(layer.scale) == (0.5 * step, 2, 2)
+    assert layer.translate[0] == 7 + 0.5 * first
+    assert len(layer.data) == (2 if blocks else 5)
+    np.testing.assert_allclose(panel.result.times_s[:2], np.array([first, first + step]) / 30)
+
+
+def test_flow_relative_to_the_first_maps(viewer, panel, qtbot):
+    add_stack(viewer, FRAMES)
+    panel.map_box.baseline_maps.setValue(3)
+    panel.contrast_box.choose_index("relative")
+    run(qtbot, panel)
+    k2 = contrast(FRAMES, ContrastSettings(index="squared"), device="cpu").squared
+    inner = (slice(None), slice(2, -2), slice(2, -2))
+    got = viewer.layers["relative flow of frames"].data
+    np.testing.assert_allclose(got[inner], (k2[:3].mean(axis=0, dtype=float) / k2)[inner], rtol=1e-5)
+
+
+def test_the_mean_of_maps_leaves_out_what_is_not_there():
+    maps = np.array([[[1.0, np.nan]], [[3.0, np.nan]], [[np.inf, np.nan]]])
+    np.testing.assert_array_equal(mean_map(maps), [[2.0, np.nan]])
+
+
+def moving(count=4):
+    rng = np.random.default_rng(3)
+    scene = np.kron(rng.uniform(200, 2000, (16, 16)), np.ones((8, 8)))
+    moves = [(0, 0), (3, -2), (-1, 4), (2, 2)][:count]
+    return np.array([np.roll(scene, move, (0, 1)) + rng.normal(0, 5, scene.shape) for move in moves]).astype(np.uint16)
+
+
+def test_frames_are_registered(viewer, panel, qtbot):
+    frames = moving()
+    add_stack(viewer, frames)
+    panel.contrast_box.registers.setChecked(True)
+    run(qtbot, panel)
+    registered = register(frames)
+    maps = contrast(registered.frames, ContrastSettings(), device="cpu")
+    registered.clear_outside(maps)
+    layer = viewer.layers["SFI (1/s) of frames"]
+    np.testing.assert_array_equal(layer.data, maps.index)
+    assert carried(layer, "shifts_pixels") == registered.shifts.tolist()
+
+
+def test_frames_that_cannot_be_registered_are_reported(viewer, panel, qtbot):
+    frames = moving()
+    frames[2] = np.random.default_rng(8).uniform(200, 2000, frames[2].shape)
+    add_stack(viewer, frames)
+    panel.contrast_box.registers.setChecked(True)
+    run(qtbot, panel)
+    registered = register(frames)
+    assert registered.unmatched == (2,)
+    assert registered.notes[0] in panel.message
+    assert carried(viewer.layers["SFI (1/s) of frames"], "shifts_pixels") == registered.shifts.tolist()
+
+
+def test_noise_is_subtracted(viewer, panel, qtbot):
+    add_stack(viewer, FRAMES + 100)
+    noise = NoiseModel(dark_adu=100.0, gain=0.2)
+    panel.contrast_box.noise.form.set_value(noise)
+    run(qtbot, panel)
+    maps = contrast(FRAMES + 100, ContrastSettings(), noise=noise, device="cpu")
+    np.testing.assert_array_equal(viewer.layers["K of frames"].data, maps.contrast)
+
+
+def test_a_single_frame(viewer, panel, qtbot):
+    add_stack(viewer, FRAMES[0])
+    run(qtbot, panel)
+    assert viewer.layers["SFI (1/s) of frames"].data.shape == FRAMES.shape[1:]
+
+
+def test_another_run_takes_the_place_of_the_first(viewer, panel, qtbot):
+    add_stack(viewer, FRAMES)
+    run(qtbot, panel)
+    names = [layer.name for layer in viewer.layers]
+    panel.contrast_box.form.widget("window").value = 7
+    run(qtbot, panel)
+    assert [layer.name for layer in viewer.layers] == names
+    want = contrast(FRAMES, ContrastSettings(window=7), device="cpu").index
+    np.testing.assert_array_equal(viewer.layers["SFI (1/s) of frames"].data, want)
+
+
+def test_saturated_places_are_marked(viewer, panel, qtbot):
+    frames = FRAMES.copy()
+    frames[:, 20, 30] = 65535
+    add_stack(viewer, frames)
+    run(qtbot, panel)
+    mask = viewer.layers["not valid in frames"].data
+    assert (mask[:, 18:23, 28:33] == 8).all()
+    assert np.count_nonzero(mask) == 25 * len(frames)
+
+
+def test_stop_keeps_what_was_done(viewer, panel, qtbot, held):
+    add_stack(viewer, speckle(4, (1100, 1000)))  # a chunk of few frames
+    panel.run_button.click()
+    held.wait(qtbot)
+    with qtbot.waitSignal(panel.run_finished, timeout=20_000):
+        panel.run_button.click()
+    assert "stopped" in panel.status
+    done = np.isfinite(viewer.layers["K of frames"].data).any(axis=(1, 2))
+    assert done.any()
+    assert not done.all()
+
+
+def test_curves_of_a_whole_stack(viewer, panel, qtbot, tmp_path):
+    add_stack(viewer, FRAMES)
+    panel.map_box.baseline_maps.setValue(2)
+    run(qtbot, panel)
+    draw(qtbot, panel, box(5, 5, 20, 25))
+    course = panel.course_box.course
+    assert panel.course_box.which.currentText() == STACK
+    mask = np.zeros(FRAMES.shape[1:], bool)
+    mask[5:20, 5:25] = True
+    curve = region_curves(panel.result.maps, {"region 1": mask})[0]
+    np.testing.assert_allclose(course.contrast_squared("region 1"), curve.k2)
+    np.testing.assert_allclose(course.relative_flow("region 1"), curve.relative(slice(0, 2)))
+    panel.course_box.mark_event()
+    panel.course_box.write_csv(tmp_path / "a.csv")
+    assert len((tmp_path / "a.csv").read_text().splitlines()) == 1 + 8 + 1
+
+
+# -- Copy as Python ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("index", ["sfi", "none", "relative"])
+def test_the_script_makes_the_same_maps(viewer, panel, qtbot, tmp_path, monkeypatch, index):
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    add_stack(viewer, moving())
+    panel.contrast_box.choose_index(index)
+    panel.map_box.baseline_maps.setValue(2)
+    panel.contrast_box.registers.setChecked(True)
+    panel.contrast_box.form.widget("exposure_ms").value = 4
+    panel.contrast_box.noise.form.set_value(NoiseModel(dark_adu=20.0, gain=0.01))
+    run(qtbot, panel)
+    text = script_of(panel)
+    run_script(text, tmp_path)
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "contrast of frames.tif"), panel.result.maps.contrast)
+    if index != "none":
+        got = tifffile.imread(tmp_path / f"{index} of frames.tif")
+        np.testing.assert_allclose(got, panel.result.maps.index, rtol=1e-6)
+
+
+def test_a_stack_of_a_file_is_read_from_there(viewer, panel, tmp_path):
+    tifffile.imwrite(tmp_path / "rat.tif", FRAMES)
+    layer = opened(tmp_path / "rat.tif", FRAMES)
+    viewer.add_layer(layer)
+    assert f"speckle.io.read_frames({str(tmp_path / 'rat.tif')!r})" in script_of(panel)
+    layer.data = FRAMES + 1
+    assert panel.painted_layers() != []
+
+
+def test_the_script_makes_the_same_temporal_blocks(viewer, panel, qtbot, tmp_path, monkeypatch):
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    frames = FRAMES.copy()
+    frames[3, 7, 9] = 65535
+    add_stack(viewer, frames)
+    form = panel.contrast_box.form
+    form.widget("mode").value, form.widget("frames").value, form.widget("blocks").value = "spatio-temporal", 4, True
+    form.widget("window").value = 3
+    panel.contrast_box.choose_index("ict")
+    run(qtbot, panel)
+    run_script(script_of(panel), tmp_path)
+    for name, want in (("contrast", "K"), ("ict", "1/τ (1/s)")):
+        shown = viewer.layers[f"{want} of frames"].data
+        np.testing.assert_array_equal(tifffile.imread(tmp_path / f"{name} of frames.tif"), shown)
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "mask of frames.tif"), panel.result.maps.mask)
+
+
+def opened(path, frames):
+    """A layer of a file, as napari's reader makes it."""
+    with layer_source(path=str(path)):
+        return Image(frames, name=path.stem)
+
+
+@pytest.mark.parametrize("place", [0, 3, 7])
+def test_a_frame_that_was_changed_is_not_read_from_the_file(viewer, panel, tmp_path, place):
+    tifffile.imwrite(tmp_path / "rat.tif", FRAMES)
+    viewer.add_layer(opened(tmp_path / "rat.tif", FRAMES.copy()))
+    assert panel.painted_layers() == []
+    viewer.layers["rat"].data[place, 5, 5] += 1
+    assert panel.painted_layers() == [viewer.layers["rat"]]
+
+
+def test_a_large_recording_is_compared_in_parts(viewer, panel, tmp_path, monkeypatch):
+    frames = speckle(200, (8, 8))
+    monkeypatch.setattr(script, "MOST_COMPARED", frames.nbytes - 1)
+    tifffile.imwrite(tmp_path / "long.tif", frames)
+    one = opened(tmp_path / "long.tif", frames.copy())
+    assert script.file_of(one) == tmp_path / "long.tif"
+    one.data[40:160] = 0
+    assert script.file_of(one) is None
+
+
+def test_a_run_needs_a_stack(viewer, panel):
+    panel.run_button.click()
+    assert "there is no stack of frames" in panel.message
+    panel.source_box.choose(SimulatedPage)
+    panel.run_button.click()
+    assert "choose 'open image stack' as the source" in panel.message
