@@ -18,7 +18,7 @@ from napari_gpubio.light.layers.beams import Beam, convolved
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.napari_io import picture_layer
 from napari_gpubio.light.layers.result import LayeredResult
-from napari_gpubio.light.layers.run import simulate_steps as layer_steps
+from napari_gpubio.light.layers.run import simulate_steps as simulate_layer_steps
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.napari_io import DECADES, error_layer, fluence_layer
@@ -280,7 +280,9 @@ def layered_steps(
     outdated: Callable[[], bool] | None = None,
 ) -> Generator[Step, None, Displayed[LayeredResult]]:
     """Simulate in layers; arguments as `voxel_steps`."""
-    steps = layer_steps(request.medium, request.settings, device=request.device, resume=request.resume, stop=stop)
+    steps = simulate_layer_steps(
+        request.medium, request.settings, device=request.device, resume=request.resume, stop=stop
+    )
     return (yield from with_previews(steps, lambda result: display_layers(result, options()), outdated))
 
 

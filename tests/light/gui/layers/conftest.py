@@ -16,4 +16,4 @@ def panel(viewer, qtbot):
 @pytest.fixture
 def held(monkeypatch):
     """Holds every run back until ``go`` is set."""
-    yield from Held(monkeypatch, request, "layer_steps").until_the_end()
+    yield from Held(monkeypatch, request, "simulate_layer_steps").until_the_end()

@@ -15,7 +15,7 @@ from tests.light.gui.layers.panel_samples import FEW, MUA, change, picture, resu
 def test_another_beam_needs_no_new_run(viewer, panel, qtbot, monkeypatch):
     run(qtbot, panel)
     layer, traced = picture(viewer), result(viewer)
-    monkeypatch.setattr(request, "layer_steps", lambda *_, **__: pytest.fail("traced again"))
+    monkeypatch.setattr(request, "simulate_layer_steps", lambda *_, **__: pytest.fail("traced again"))
     beam = Beam(kind="flat", radius_mm=0.5)
     panel.layers.beam_box.set_beam(beam)
     settle(qtbot, panel)

@@ -137,7 +137,7 @@ def test_while_it_runs_nothing_is_called_stopped(panel, qtbot, held):
 
 
 def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, monkeypatch):
-    real, calls = request.layer_steps, []
+    real, calls = request.simulate_layer_steps, []
 
     def failing_once(*args, **keywords):
         calls.append(1)
@@ -146,7 +146,7 @@ def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, 
             raise InvalidInput("the simulation needs 9 GB and 8 GB are free; take fewer bins")
         return (yield from real(*args, **keywords))
 
-    monkeypatch.setattr(request, "layer_steps", failing_once)
+    monkeypatch.setattr(request, "simulate_layer_steps", failing_once)
     run(qtbot, panel)
     assert "take fewer bins" in panel.message
     run(qtbot, panel)
