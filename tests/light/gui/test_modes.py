@@ -98,7 +98,7 @@ def test_copy_as_python_is_of_the_mode_on_screen(panel, mode):
     panel.set_mode(mode)
     panel.voxels.run_box.set_live(False)
     panel.voxels.place_source(LEFT)
-    layered = "light.LayeredMedium" in (panel.script({}) if mode == "layers" else "")
+    layered = "LayeredMedium(" in (panel.script({}) if mode == "layers" else "")
     assert layered is (mode == "layers")
     assert [layer.name for layer in panel.painted_layers()] == ([] if layered else ["ball"])
 
