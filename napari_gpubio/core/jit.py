@@ -26,7 +26,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 # error_model: a division by zero is inf, as on the GPU, and not an exception.
 _COMMON: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "no_rewrites": True}
-# Without counting references, which costs half of the time where arrays are in a named tuple; these cannot allocate.
 _CALLED: dict[str, Any] = {**_COMMON, "no_cpython_wrapper": True, "_nrt": False}
 BLOCKS_PER_THREAD = 4
 
@@ -45,18 +44,9 @@ def kernel(function: Function) -> Function:
 def helper(function: Function) -> Function:
     """Compile a function that only compiled functions call: it has no wrapper, and a call from Python would crash.
 
-    It makes no arrays.
+    References to its arrays are not counted, which would cost more than a few loads; so it makes and returns no arrays.
     """
     compiled: Function = nb.njit(**_CALLED)(function)
-    return compiled
-
-
-def reader(function: Function) -> Function:
-    """Compile a `helper` that reads arrays and returns numbers, without counting references to the arrays.
-
-    Counting costs more than a few loads. It must neither allocate nor return an array or a view.
-    """
-    compiled: Function = nb.njit(no_cpython_wrapper=True, _nrt=False, **_COMMON)(function)
     return compiled
 
 

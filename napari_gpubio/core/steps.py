@@ -25,26 +25,26 @@ class Step:
         Work items finished and work items in all.
     message
         What is being done, for a status line.
-    look
+    make_preview
         Makes a partial result to show, or None.
     """
 
     done: int
     total: int
     message: str = ""
-    look: Callable[[], Any] | None = None
+    make_preview: Callable[[], Any] | None = None
 
     @functools.cached_property
     def preview(self) -> Any:
-        """A partial result to show, or None; made when it is first looked at, which is before the next step is taken.
+        """A partial result to show, or None; made when it is first used, which is before the next step is taken.
 
-        So a script that does not look does not wait for it either.
+        So a script that shows no preview does not wait for it either.
         """
-        return None if self.look is None else self.look()
+        return None if self.make_preview is None else self.make_preview()
 
     def showing(self, preview: Any) -> "Step":
         """Return the same step with another preview, or with None."""
-        return dataclasses.replace(self, look=lambda: preview)
+        return dataclasses.replace(self, make_preview=lambda: preview)
 
     @property
     def fraction(self) -> float:

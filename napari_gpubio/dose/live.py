@@ -2,7 +2,6 @@
 
 import dataclasses
 import threading
-import time
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from napari_gpubio.core.chunks import advance_in_chunks
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.timing import RunClock
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.model import Dose, Structures, is_turned
 from napari_gpubio.dose.run import make_runs
@@ -106,12 +106,12 @@ class LiveDvh:
         self._told: tuple[Tally, tuple[Dvh, ...]] | None = None
 
     def _count_steps(self, stop: threading.Event | None) -> Generator[Step, None, None]:
-        begun, items = time.perf_counter(), self._problem.items
+        clock, items = RunClock(), self._problem.items
         first = items if self._device.is_gpu else _FIRST_TASKS
         for done in advance_in_chunks([self._run], items, stop=stop, first_chunk=max(first, 1)):
             self._done = done
             yield Step(done, items, "counting dose")
-        self._seconds = time.perf_counter() - begun
+        self._seconds = clock.seconds
 
     @property
     def complete(self) -> bool:

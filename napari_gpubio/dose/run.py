@@ -2,7 +2,6 @@
 
 import dataclasses
 import threading
-import time
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, open_run
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.timing import RunClock
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.model import Dose, Structures
 from napari_gpubio.dose.settings import DvhSettings
@@ -79,7 +79,7 @@ def dvh_steps(
     from napari_gpubio.dose.kernels.histogram.problem import make_problem
     from napari_gpubio.dose.kernels.histogram.tally import make_dvhs
 
-    settings, begun = settings or DvhSettings(), time.perf_counter()
+    settings, clock = settings or DvhSettings(), RunClock()
     together = [structures] if isinstance(structures, Structures) else list(structures)
     problem = make_problem(dose, together, settings)
     chosen = choose_device(device)
@@ -92,7 +92,7 @@ def dvh_steps(
             "dose": dose.name,
             "unit": dose.unit,
             "device": chosen.describe(),
-            "seconds": round(time.perf_counter() - begun, 4),
+            "seconds": round(clock.seconds, 4),
         },
         complete=complete,
     )

@@ -13,6 +13,7 @@ from napari_gpubio.core.chunks import Runnable, advance_in_pieces
 from napari_gpubio.core.device import Device, choose_device, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.timing import RunClock
 from napari_gpubio.light.tallies import BatchedProblem, Tally, joined
 
 PREVIEW_SECONDS = 0.1
@@ -81,8 +82,7 @@ def photon_steps(
         An earlier result of the same problem, or None.
     """
     tally = backend.empty(problem) if resume is None else resume.state.copy()
-    begun, already, total = time.perf_counter(), tally.photons, problem.settings.photons
-    earlier = seconds_of(resume)
+    clock, already, total = RunClock(seconds_of(resume)), tally.photons, problem.settings.photons
     if client is None:
         chosen = choose_device(device)
         name, progress = chosen.describe(), traced(problem, tally, backend.make_runs, chosen, stop)
@@ -96,16 +96,16 @@ def photon_steps(
             "settings": dataclasses.asdict(problem.settings),
             **described,
             "device": name,  # of the last leg of a resumed run; the seconds are those of all of them
-            "seconds": round(earlier + time.perf_counter() - begun, 4),
+            "seconds": round(clock.seconds, 4),
         }
         return backend.assemble(problem, tallies, parameters)
 
     previews = Previews()
     for done, so_far in progress:
-        look = None
+        make_preview = None
         if previews.due() and already + done < total:
-            look = functools.partial(previews.make, so_far, result_of)
-        yield Step(already + done, total, "photons", look=look)
+            make_preview = functools.partial(previews.make, so_far, result_of)
+        yield Step(already + done, total, "photons", make_preview=make_preview)
     return result_of(tally)
 
 

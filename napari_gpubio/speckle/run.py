@@ -107,7 +107,7 @@ def _advance(problem: Problem, device: Device, stop: threading.Event | None) -> 
     try:
         first = max(1, _FIRST_PIXELS // int(np.prod(problem.stack.shape)))
         for done in advance_in_chunks(runs, problem.items, stop=stop, first_chunk=first):
-            yield Step(done, problem.items, _MESSAGE, look=lambda: _newest(problem))
+            yield Step(done, problem.items, _MESSAGE, make_preview=lambda: _newest(problem))
     finally:
         for run in runs:
             run.close()

@@ -2,7 +2,6 @@
 
 import dataclasses
 import threading
-import time
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, open_run
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_finite
 from napari_gpubio.tracts.kernels.rays.tally import Partial, no_fibers
 from napari_gpubio.tracts.model import TensorField, Tractogram
@@ -94,7 +94,7 @@ def track_steps(
     directions, settings = directions or Directions(), settings or TrackSettings()
     check_finite(field)
     launch = make_launch(field, seeds_mm, directions)
-    chosen, begun, done = choose_device(device), time.perf_counter(), 0
+    chosen, clock, done = choose_device(device), RunClock(), 0
     problem, pieces = RayProblem(field, launch, settings), list[Piece]()
     for done, fresh in _chunks(problem, chosen, stop):
         pieces += fresh
@@ -102,7 +102,7 @@ def track_steps(
     return dataclasses.replace(
         _in_order(pieces or [Piece(0, 0, _tractogram(problem, no_fibers(directions.both_ways)))]),
         complete=done == len(launch),
-        parameters=_parameters(launch, settings, chosen, done, time.perf_counter() - begun),
+        parameters=_parameters(launch, settings, chosen, done, clock.seconds),
     )
 
 

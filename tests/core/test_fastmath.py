@@ -1,17 +1,17 @@
 """Float32 functions of the kernels: how far from the truth, backends bit for bit, a GPU's own units."""
 
-import numba as nb
 import numpy as np
 import pytest
 
 from napari_gpubio.core import fastmath, kernels
+from napari_gpubio.core.jit import kernel
 from tests.cuda_on_cpu import loader
 
 CU = kernels._CORE / "fastmath.cu"
 QUARTER = np.pi / 2
 
 
-@nb.njit
+@kernel
 def fill(bits, u, x, out):
     for i in range(len(u)):
         out[i, 0] = fastmath.minus_log(u[i])

@@ -364,7 +364,7 @@ def test_previews_are_made_in_the_worker_before_the_next_step(qtbot):
     def work(stop):
         for done in range(1, 4):
             state.append(done)
-            yield Step(done, 3, look=lambda: makers.append(threading.current_thread()) or list(state))
+            yield Step(done, 3, make_preview=lambda: makers.append(threading.current_thread()) or list(state))
         return None
 
     job = Job(work)

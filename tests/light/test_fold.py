@@ -1,11 +1,10 @@
 """Folding batches: exact integers against Python's own, however large; backends bit for bit."""
 
-import numba as nb
 import numpy as np
 import pytest
 
 from napari_gpubio.core import kernels
-from napari_gpubio.core.jit import run_blocks
+from napari_gpubio.core.jit import kernel, run_blocks
 from napari_gpubio.light.kernels import physics
 from napari_gpubio.light.kernels.voxels import gpu
 from napari_gpubio.light.kernels.voxels.fold import add_absorbed, add_square, fold_batch
@@ -19,7 +18,7 @@ BOTH_MEDIA = pytest.mark.parametrize("continuous", [False, True])
 ALL_SHAPES = pytest.mark.parametrize(("halves", "gates"), SHAPES)
 
 
-@nb.njit
+@kernel
 def square_many(squares, values):
     for i in range(len(values)):
         add_square(squares, i, values[i])
@@ -157,7 +156,7 @@ def test_the_kernel_has_no_undefined_behavior(cuda_on_cpu, capfd):
 # -- rounding to whole quanta -----------------------------------------------------------------------------------------
 
 
-@nb.njit
+@kernel
 def dithered(value, count, dither):
     total = 0
     low, high = np.uint32(2**32 - 1), np.uint32(0)

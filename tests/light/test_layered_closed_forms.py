@@ -2,11 +2,11 @@
 
 import itertools
 
-import numba as nb
 import numpy as np
 import pytest
 
 from napari_gpubio.core.fastmath import turn
+from napari_gpubio.core.jit import kernel
 from napari_gpubio.core.xoshiro import next_bits, stream, uniform
 from napari_gpubio.light.kernels import physics
 from tests.light.layered_samples import GLASS, medium, run
@@ -65,7 +65,7 @@ def test_total_reflection(device):
         assert not escaped[10:].any()
 
 
-@nb.njit
+@kernel
 def farthest_from_unit_length(g, steps):
     """Largest difference to 1 of a direction's length, over so many scatterings."""
     ux, uy, uz = np.float32(0.0), np.float32(0.0), np.float32(1.0)

@@ -2,10 +2,10 @@
 
 import dataclasses
 
-import numba as nb
 import numpy as np
 import pytest
 
+from napari_gpubio.core.jit import kernel
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.kernels import physics
 from napari_gpubio.light.model import Medium
@@ -17,7 +17,7 @@ from tests.light.voxel_samples import CLEAR, TISSUE, check_z, make_domain
 ANISOTROPIES = [-1.0, -0.9, -0.3, 0.0, 1e-4, 9.9e-4, 1.1e-3, 0.3, 0.75, 0.9, 0.95, 0.99, 1.0]
 
 
-@nb.njit
+@kernel
 def cosines(g, count):
     out = np.empty(count)
     for i in range(count):
@@ -25,7 +25,7 @@ def cosines(g, count):
     return out
 
 
-@nb.njit
+@kernel
 def turn_often(times, ct, phi):
     """Directions after many turns by the same angle and ever another azimuth."""
     x, y, z = np.float32(0.0), np.float32(0.0), np.float32(1.0)
@@ -65,7 +65,7 @@ def test_directions_stay_unit_vectors(cosine):
     np.testing.assert_allclose(turned_by, cosine, atol=1e-6)
 
 
-@nb.njit
+@kernel
 def turn_from(directions, ct, cp, sp):
     out = np.empty_like(directions)
     for i in range(len(directions)):

@@ -33,6 +33,8 @@ class DenoisePanel(EnginePanel):
         The napari viewer.
     """
 
+    engine = "denoise"
+
     def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Run", parent=parent)
         self.image_box = ImageBox(viewer, self)

@@ -87,7 +87,7 @@ def sensitivity_steps(
             except StopIteration as end:
                 found = combine(result, end.value)
                 return SensitivityMap(result, name, found, sensitivity_layer(found, name, options))
-            yield dataclasses.replace(step, message=f"photons from {name}", look=None)
+            yield dataclasses.replace(step, message=f"photons from {name}", make_preview=None)
     finally:
         steps.close()
 

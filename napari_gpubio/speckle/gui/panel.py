@@ -41,6 +41,8 @@ class SpecklePanel(EnginePanel):
         The napari viewer.
     """
 
+    engine = "speckle"
+
     def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Run stack", parent=parent)
         self.source_box, self.contrast_box = SourceBox(viewer, self), ContrastBox(viewer, self)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import threading
-import time
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -15,6 +14,7 @@ from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.kernels.tensors.problem import FitProblem, fit_problem
 from napari_gpubio.tracts.model import B0_LIMIT, DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors.brain_mask import brain_mask
@@ -66,7 +66,7 @@ def fit_steps(
         If the mask does not fit, or the gradient table cannot determine a tensor.
     """
     settings = settings or FitSettings()
-    chosen, begun = choose_device(device), time.perf_counter()
+    chosen, clock = choose_device(device), RunClock()
     volumes = select_volumes(scan, settings.shells)
     inside = _checked_mask(scan, mask)
     signals = _signals(scan, inside, volumes)
@@ -89,7 +89,7 @@ def fit_steps(
         "software": f"napari-gpubio {__version__}",
         "fit": dataclasses.asdict(settings),
         "device": chosen.describe(),
-        "seconds": round(time.perf_counter() - begun, 4),
+        "seconds": round(clock.seconds, 4),
     }
     return dataclasses.replace(field, parameters=parameters, complete=done == total)
 

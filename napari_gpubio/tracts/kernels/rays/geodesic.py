@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from napari_gpubio.core.jit import kernel, leaf, reader
+from napari_gpubio.core.jit import helper, kernel, leaf
 from napari_gpubio.tracts.kernels.rays.interpolation import (
     multiply,
     quadratic,
@@ -57,7 +57,7 @@ def christoffel(samples, u, v, w):
     return u, v, w, -ax, -ay, -az
 
 
-@reader
+@helper
 def derivative(kind, field, guide, grid, state):
     """Right-hand side of the system at a state.
 

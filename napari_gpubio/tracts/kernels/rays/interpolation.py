@@ -8,7 +8,7 @@ are read eight numbers at a time, so those of six components need two spare numb
 import numpy as np
 
 from napari_gpubio.core.intrinsics import load, multiply_add, spread, unpack
-from napari_gpubio.core.jit import leaf, reader
+from napari_gpubio.core.jit import helper, leaf
 
 
 @leaf
@@ -86,7 +86,7 @@ def cell(x, count):
     return count - 2 if i > count - 2 else i
 
 
-@reader
+@helper
 def sample_cubic(field, x, y, z):
     """Value and gradient of the spline of six components, as four tuples; nodes are padded by one voxel."""
     real = field.dtype.type
@@ -120,7 +120,7 @@ def cell_nodes(field, at, sz, sy, sx):
     )  # fmt: skip
 
 
-@reader
+@helper
 def sample_linear(field, x, y, z):
     """Value and gradient of the trilinear interpolant of six components, as four tuples."""
     real = field.dtype.type
@@ -144,7 +144,7 @@ def eight_of_24(field, at, sx, sy, a, b, c):
     return unpack(between(between(x00, x10, b), between(x01, x11, b), c))
 
 
-@reader
+@helper
 def sample_four(field, x, y, z):
     """Trilinear values of W and of the three differences of g, as four tuples of six."""
     real = field.dtype.type
@@ -163,7 +163,7 @@ def sample_four(field, x, y, z):
     )
 
 
-@reader
+@helper
 def sample_guide(guide, euclid, x, y, z, u):
     """Trilinear principal direction (each voxel's sign made to agree with u) and FA: four numbers."""
     real = type(x)
