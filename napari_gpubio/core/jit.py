@@ -90,8 +90,13 @@ def run_blocks(
         for block in todo:
             kernel(block * count // blocks, (block + 1) * count // blocks, *arguments)
 
-    for job in [_pool().submit(work) for _ in range(threads)]:
-        job.result()
+    jobs = [_pool().submit(work) for _ in range(threads - 1)]
+    try:
+        work()  # the caller takes part, and does it all where it is done before the others have woken up
+    finally:
+        for job in jobs:
+            if not job.cancel():
+                job.result()
 
 
 @functools.cache

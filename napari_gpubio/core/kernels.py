@@ -7,15 +7,19 @@ specialization only, such as the floating-point type.
 
 import functools
 import re
+import struct as packing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.timing import compiling
 
+# Letters of Python's struct module for the kinds of numbers in a layout.
+_FORMATS = {"f4": "f", "f8": "d", "b1": "?"}
+_FORMATS |= {"i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "u2": "H", "u4": "I", "u8": "Q"}
 POINTER: np.dtype[Any] = np.dtype(np.uintp, metadata={"pointer": True})  # a field of a struct that takes an array
 _INCLUDE = re.compile(r'^[ \t]*#include[ \t]+"([^"]+)"[^\n]*$', re.MULTILINE)
 _CORE = Path(__file__).resolve().parent
@@ -110,15 +114,54 @@ def struct(layout: np.dtype[Any], **values: Any) -> np.void:
     Raises
     ------
     TypeError
-        If a field has no value, or a value no field.
+        If a field has no value, a value no field, or a number does not fit its field.
     """
-    if set(values) != set(layout.names or ()):
-        raise TypeError(f"fields and values differ: {sorted(set(values) ^ set(layout.names or ()))}")
-    filled: Any = np.zeros((), layout)
-    for name, value in values.items():
-        filled[name] = _address(value) if is_pointer(layout[name]) else value
-    whole: np.void = filled[()]
+    packer = _packer(layout)
+    if len(values) != len(packer.fields) or not packer.fields.keys() <= values.keys():
+        raise TypeError(f"fields and values differ: {sorted(set(values) ^ set(packer.fields))}")
+    numbers: list[Any] = []
+    for name, kind in packer.fields.items():
+        value = values[name]
+        if kind is None:
+            numbers.append(_address(value))
+        elif kind.shape:
+            numbers += np.asarray(value, kind.base).ravel().tolist()
+        else:
+            numbers.append(value)
+    try:
+        packed = packer.format.pack(*numbers)
+    except packing.error as error:
+        raise TypeError(f"the values of a struct do not fit its fields {sorted(packer.fields)}: {error}") from error
+    whole: np.void = np.frombuffer(packed, layout)[0]
     return whole
+
+
+class _Packer(NamedTuple):
+    """How a layout is filled: its fields (None for a pointer), and Python's own format of the whole."""
+
+    fields: dict[str, np.dtype[Any] | None]
+    format: packing.Struct
+
+
+_packers: dict[int, tuple[np.dtype[Any], _Packer]] = {}  # by identity, since equal layouts may differ in their pointers
+
+
+def _packer(layout: np.dtype[Any]) -> _Packer:
+    known = _packers.get(id(layout))
+    if known is None:
+        known = _packers[id(layout)] = layout, _make_packer(layout)
+    return known[1]
+
+
+def _make_packer(layout: np.dtype[Any]) -> _Packer:
+    text, end = "=", 0
+    fields: dict[str, np.dtype[Any] | None] = {}
+    for name, (kind, offset, *_) in (layout.fields or {}).items():
+        count = int(np.prod(kind.shape, dtype=int))
+        text += f"{offset - end}x{count}{_FORMATS[kind.base.kind + str(kind.base.itemsize)]}"
+        end = offset + kind.itemsize
+        fields[name] = None if is_pointer(kind) else kind
+    return _Packer(fields, packing.Struct(f"{text}{layout.itemsize - end}x"))
 
 
 def is_pointer(kind: np.dtype[Any]) -> bool:

@@ -69,6 +69,11 @@ __device__ __forceinline__ unsigned long long quanta_of(const Tallies& tallies, 
     return __float2ull_rn(weight * tallies.energy_scale);
 }
 
+__device__ __forceinline__ void add_energy(const Tallies& tallies, const Flight& f, EnergyPart part, float weight)
+{
+    atomicAdd(energy_of(tallies, f, part), quanta_of(tallies, weight));
+}
+
 // The parameters, with the numbers of the inner loop kept in registers; nvcc would read them from constant memory at
 // every use, and branch more often, which costs a tenth of the speed.
 __device__ __forceinline__ Scene in_registers(Scene scene)
@@ -113,8 +118,8 @@ __device__ __forceinline__ bool launch(const Scene& scene, const Photons& photon
     begin(scene, &f->random, &at, &f->photon.u);
     float lost;
     const bool inside = enter(scene, at, &f->photon, &lost);
-    if (lost > 0.0f) atomicAdd(energy_of(tallies, *f, SPECULAR), quanta_of(tallies, lost));
-    if (!inside && lost < 1.0f) atomicAdd(energy_of(tallies, *f, MISSED), quanta_of(tallies, 1.0f - lost));
+    if (lost > 0.0f) add_energy(tallies, *f, SPECULAR, lost);
+    if (!inside && lost < 1.0f) add_energy(tallies, *f, MISSED, 1.0f - lost);
     f->m = medium_at(scene, f->photon.row, f->photon.cell);
     f->s = minus_log(f->random.uniform());
     f->dither = f->random.next();
@@ -168,28 +173,16 @@ __device__ __forceinline__ int gate_after(const Scene& scene, int gate, float op
     return gate;
 }
 
-// Russian roulette. Whether the packet survives.
-__device__ __forceinline__ bool survives(const Tallies& tallies, Flight* f)
+// Book what the path in this voxel has absorbed.
+__device__ __forceinline__ void book(const Scene& scene, const Tallies& tallies, Flight* f)
 {
-    const bool alive = f->random.uniform() < SURVIVAL;
-    const float change = alive ? f->photon.w * (1.0f / SURVIVAL - 1.0f) : f->photon.w;
-    const unsigned long long amount = quanta_of(tallies, change);
-    atomicAdd(energy_of(tallies, *f, ROULETTE), alive ? 0ull - amount : amount);
-    if (alive) f->photon.w += change;
-    return alive;
-}
-
-// Book what the path in this voxel has absorbed. Whether the packet lives on.
-__device__ __forceinline__ bool book(const Scene& scene, const Tallies& tallies, Flight* f)
-{
-    Packet& photon = f->photon;
     const Medium& m = f->m;
-    const float booked = photon.w * f->path * mean_decay(m.mua * f->path);
-    const float absorbed = fminf(m.mua * booked, photon.w);
-    photon.w -= absorbed;
+    const float booked = f->photon.w * f->path * mean_decay(m.mua * f->path);
+    const float absorbed = fminf(m.mua * booked, f->photon.w);
+    f->photon.w -= absorbed;
     f->optical += m.n * f->path;
 #if DETECT
-    f->paths[photon.row] += f->path;
+    f->paths[f->photon.row] += f->path;
 #endif
     f->path = 0.0f;
 #if GATED
@@ -197,27 +190,20 @@ __device__ __forceinline__ bool book(const Scene& scene, const Tallies& tallies,
 #endif
     if (f->gate >= 0) {
         const unsigned int amount = quanta(booked * tallies.scale, &f->dither);
-        unsigned long long* const place = tallies.path + (f->base + f->gate * tallies.gate_stride + photon.cell);
+        unsigned long long* const place = tallies.path + (f->base + f->gate * tallies.gate_stride + f->photon.cell);
         if (amount) atomicAdd(place, (unsigned long long)amount);
     } else {
-        atomicAdd(energy_of(tallies, *f, BEFORE), quanta_of(tallies, absorbed));
+        add_energy(tallies, *f, BEFORE, absorbed);
     }
-    if (f->optical >= scene.end) {
-        atomicAdd(energy_of(tallies, *f, TRUNCATED), quanta_of(tallies, photon.w));
-        return false;
-    }
-    if (photon.w < scene.threshold && !survives(tallies, f)) return false;
-    f->limit = fminf((scene.end - f->optical) * m.per_n, m.reach);
-    return true;
 }
 
 // The rule of a face; beyond the rim there is the outside, or the far side of the grid.
 __device__ __forceinline__ int behind_face(const Scene& scene, int cell, Face* face)
 {
     if (face->row != EDGE) return DEFAULT;
-    const int axis = face->axis, rule = rule_of(scene.faces, axis, face->forward);
+    const int rule = rule_of(scene.faces, face->axis, face->forward);
     if (rule == CYCLIC) {
-        face->next -= (axis == 0 ? scene.nx : axis == 1 ? scene.ny : scene.nz) * (face->next - cell);
+        face->next -= voxels_along(scene, face->axis) * (face->next - cell);
         face->row = row_at(scene, face->next);
     } else {
         face->row = OUTSIDE;
@@ -225,17 +211,35 @@ __device__ __forceinline__ int behind_face(const Scene& scene, int cell, Face* f
     return rule;
 }
 
-// Add a photon that escapes at `p` to the list if it hits a detector.
-__device__ __forceinline__ void list_photon(const Scene& scene, const Tallies& tallies, const Flight& f, Vector p)
+// Reflect the packet at a face, or bend it where the index changes. Whether it is reflected.
+__device__ __forceinline__ bool reflect_or_bend(const Scene& scene, Flight* f, const Face& face, int rule)
+{
+    Packet& photon = f->photon;
+    bool reflected = rule == MIRROR;
+    if (!reflected && face.row != photon.row && (rule == FRESNEL || (scene.refraction && rule != ESCAPE))) {
+        const float n2 = n_of(scene, face.row);
+        if (n2 != f->m.n) {
+            float ct;
+            const float r = fresnel(fabsf(part(photon.u, face.axis)), f->m.n, n2, &ct);
+            reflected = f->random.uniform() < r;
+            if (!reflected) photon.u = refracted(photon.u, face.axis, ct, f->m.n / n2);
+        }
+    }
+    if (reflected) put(&photon.u, face.axis, -part(photon.u, face.axis));
+    return reflected;
+}
+
+// Add a photon that escapes to the list if it hits a detector.
+__device__ __forceinline__ void list_photon(const Scene& scene, const Tallies& tallies, const Flight& f)
 {
     const int cell = f.photon.cell;
     const int i = cell / scene.stride_x - 1, j = cell / scene.stride_y % (scene.ny + 2) - 1;
     const int k = cell % scene.stride_y - 1;
+    const Vector p = f.photon.p, u = f.photon.u;
     const Vector at{(float)i * scene.hx + p.x, (float)j * scene.hy + p.y, (float)k * scene.hz + p.z};
     const int detector = detector_at(scene.detectors, scene.detector_count, at);
     const unsigned int place = detector < 0 ? tallies.capacity : atomicAdd(tallies.detected, 1u);
     if (place >= tallies.capacity) return;
-    const Vector u = f.photon.u;
     const float numbers[DETECTED_NUMBERS] = {(float)detector, f.photon.w, (float)f.scatterings, at.x, at.y, at.z,
                                              u.x, u.y, u.z, f.optical};
     float* line = tallies.numbers + (size_t)place * (DETECTED_NUMBERS + scene.media_rows);
@@ -244,55 +248,16 @@ __device__ __forceinline__ void list_photon(const Scene& scene, const Tallies& t
     for (int q = 0; q < scene.media_rows; ++q) line[DETECTED_NUMBERS + q] = f.paths[q];
 }
 
-// Cross a face, be reflected at it, or escape; the next path begins at it. Whether the packet lives on.
-__device__ __forceinline__ bool cross(const Scene& scene, const Tallies& tallies, Flight* f, Face face)
-{
-    Packet& photon = f->photon;
-    const int axis = face.axis;
-    const float h = edge_of(scene, axis), along = part(photon.u, axis);
-    const int rule = behind_face(scene, photon.cell, &face);
-    bool reflected = rule == MIRROR;
-    if (!reflected && face.row != photon.row && (rule == FRESNEL || (scene.refraction && rule != ESCAPE))) {
-        const float n2 = n_of(scene, face.row);
-        if (n2 != f->m.n) {
-            float ct;
-            const float r = fresnel(fabsf(along), f->m.n, n2, &ct);
-            reflected = f->random.uniform() < r;
-            if (!reflected) photon.u = refracted(photon.u, axis, ct, f->m.n / n2);
-        }
-    }
-    if (reflected) {
-        put(&photon.u, axis, -along);
-        put(&photon.p, axis, face.forward ? h : 0.0f);
-        return true;
-    }
-    if (face.row == OUTSIDE) {
-        const unsigned long long escaped = quanta_of(tallies, photon.w);
-        atomicAdd(energy_of(tallies, *f, ESCAPED), escaped);
-        if (tallies.exits) atomicAdd(tallies.exits + photon.cell, escaped);
-#if DETECT
-        put(&photon.p, axis, face.forward ? h : 0.0f);
-        list_photon(scene, tallies, *f, photon.p);
-#endif
-        return false;
-    }
-    put(&photon.p, axis, face.forward ? 0.0f : h);
-    photon.cell = face.next;
-    if (CONTINUOUS || face.row != photon.row) {
-        photon.row = face.row;
-        f->m = medium_at(scene, face.row, face.next);
-        f->limit = fminf((scene.end - f->optical) * f->m.per_n, f->m.reach);
-    }
-    return true;
-}
-
-// Trace photons from their starts to their ends; threads without one take the next.
+// Trace photons from their starts to their ends; threads without one take the next. A turn of the loop that has nothing
+// more to do goes back to its head, where the threads of a warp meet again; steps with early returns in functions of
+// their own would make them meet in between, which costs some percent.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
 trace_photons(const Scene given_scene, const Photons photons, const Tallies given_tallies)
 {
     const Scene scene = in_registers(given_scene);
     const Tallies tallies = in_registers(given_tallies);
     Flight f{};
+    Packet& photon = f.photon;
     bool alive = false, due = false;  // a booking, since the packet has gone far enough
 #if DETECT
     f.paths = photons.paths + ((size_t)blockIdx.x * blockDim.x + threadIdx.x) * scene.media_rows;
@@ -300,8 +265,8 @@ trace_photons(const Scene given_scene, const Photons photons, const Tallies give
     for (;;) {
         // What comes next: a scattering event in this voxel, or else its face or a booking that is due.
         const float length = f.s * f.m.free_path;
-        const Vector p = f.photon.p, u = f.photon.u;
-        const Vector q{p.x + length * u.x, p.y + length * u.y, p.z + length * u.z};
+        const Vector q{photon.p.x + length * photon.u.x, photon.p.y + length * photon.u.y,
+                       photon.p.z + length * photon.u.z};
         const bool scatters = alive && !due && q.x >= 0.0f && q.x <= scene.hx && q.y >= 0.0f && q.y <= scene.hy &&
                               q.z >= 0.0f && q.z <= scene.hz;
         // The warp does what most of its threads wait for (crossing is a little dearer); the others' turn comes.
@@ -312,16 +277,64 @@ trace_photons(const Scene given_scene, const Photons photons, const Tallies give
             if (taken >= photons.count) return;
             alive = launch(scene, photons, tallies, taken, &f);
             due = false;
-        } else if (2 * scattering >= 3 * crossing) {
+            continue;
+        }
+        if (2 * scattering >= 3 * crossing) {
             if (!scatters) continue;
             scatter(&f, q, length);
             due = f.path >= f.limit;
-        } else if (alive && !scatters) {
-            Face face{0, f.photon.cell, OUTSIDE, false};
-            if (!due) face = go_to_face(scene, &f, length);
-            alive = book(scene, tallies, &f);
-            if (alive && !due) alive = cross(scene, tallies, &f, face);
+            continue;
+        }
+        if (!alive || scatters) continue;
+
+        Face face{0, photon.cell, OUTSIDE, false};
+        if (!due) face = go_to_face(scene, &f, length);
+        book(scene, tallies, &f);
+        if (f.optical >= scene.end) {
+            add_energy(tallies, f, TRUNCATED, photon.w);
+            alive = false;
+            continue;
+        }
+        if (photon.w < scene.threshold) {  // Russian roulette
+            if (f.random.uniform() < SURVIVAL) {
+                const float gained = photon.w * (1.0f / SURVIVAL - 1.0f);
+                atomicAdd(energy_of(tallies, f, ROULETTE), 0ull - quanta_of(tallies, gained));
+                photon.w += gained;
+            } else {
+                add_energy(tallies, f, ROULETTE, photon.w);
+                alive = false;
+                continue;
+            }
+        }
+        f.limit = fminf((scene.end - f.optical) * f.m.per_n, f.m.reach);
+        if (due) {
             due = false;
+            continue;
+        }
+
+        // Cross the face, be reflected at it, or escape; the next path begins at it.
+        const float h = edge_of(scene, face.axis);
+        const int rule = behind_face(scene, photon.cell, &face);
+        if (reflect_or_bend(scene, &f, face, rule)) {
+            put(&photon.p, face.axis, face.forward ? h : 0.0f);
+            continue;
+        }
+        if (face.row == OUTSIDE) {
+            add_energy(tallies, f, ESCAPED, photon.w);
+            if (tallies.exits) atomicAdd(tallies.exits + photon.cell, quanta_of(tallies, photon.w));
+#if DETECT
+            put(&photon.p, face.axis, face.forward ? h : 0.0f);
+            list_photon(scene, tallies, f);
+#endif
+            alive = false;
+            continue;
+        }
+        put(&photon.p, face.axis, face.forward ? 0.0f : h);
+        photon.cell = face.next;
+        if (CONTINUOUS || face.row != photon.row) {
+            photon.row = face.row;
+            f.m = medium_at(scene, face.row, face.next);
+            f.limit = fminf((scene.end - f.optical) * f.m.per_n, f.m.reach);
         }
     }
 }
