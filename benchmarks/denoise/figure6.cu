@@ -7,7 +7,8 @@
 //   SEARCH                      search radius
 //
 // Values and residuals come padded by HALO voxels on every side, mirrored; moments and estimates do not.
-constexpr int HALO = SEARCH + LARGE, TILE_X = BLOCK_X + 2 * HALO, TILE_Y = BLOCK_Y + 2 * HALO, TILE_Z = BLOCK_Z + 2 * HALO;
+constexpr int HALO = SEARCH + LARGE, TILE_X = BLOCK_X + 2 * HALO, TILE_Y = BLOCK_Y + 2 * HALO,
+              TILE_Z = BLOCK_Z + 2 * HALO;
 constexpr int THREADS = BLOCK_X * BLOCK_Y * BLOCK_Z, TILE = TILE_X * TILE_Y * TILE_Z;
 constexpr bool BOTH = SMALL != LARGE;
 constexpr float TINY = 1e-30f, NOTHING = 3e38f, CLOSE = 0.95f, ALIKE = 0.5f;
@@ -46,8 +47,8 @@ __device__ __forceinline__ bool alike(float2 i, float2 j, float maximum)
 // Calls use(offset in values, sums of both patches) for every candidate of a voxel.
 template <class Use>
 __device__ __forceinline__ void for_all_candidates(
-    const float* center, int step_x, int step_y, const float2* moments, float maximum, int x, int y, int z, int nx, int ny,
-    int nz, Use use)
+    const float* center, int step_x, int step_y, const float2* moments, float maximum, int x, int y, int z, int nx,
+    int ny, int nz, Use use)
 {
     const float2 mine = moments[((size_t)x * ny + y) * nz + z];
     for (int dx = max(-SEARCH, -x); dx <= min(SEARCH, nx - 1 - x); ++dx)

@@ -30,8 +30,8 @@ __device__ __forceinline__ Place place_of(const float* points, long long n)
 
 // Points first to end - 1, of one organ.
 extern "C" __global__ void count_points(
-    SOURCE source, int nx, int ny, int nz, const float* __restrict__ points, long long first,
-    long long end, float inverse_width, unsigned* __restrict__ counts)
+    SOURCE source, int nx, int ny, int nz, const float* __restrict__ points, long long first, long long end,
+    float inverse_width, unsigned* __restrict__ counts)
 {
     __shared__ unsigned bins[BINS * COPIES];
     for (int n = threadIdx.x; n < BINS * COPIES; n += blockDim.x) bins[n] = 0;
@@ -53,8 +53,7 @@ extern "C" __global__ void count_points(
 
 // Doses alone, to see how far both ways of interpolation are apart, and how fast they are without votes.
 extern "C" __global__ void look_up_points(
-    SOURCE source, int nx, int ny, int nz, const float* __restrict__ points, long long count,
-    float* __restrict__ found)
+    SOURCE source, int nx, int ny, int nz, const float* __restrict__ points, long long count, float* __restrict__ found)
 {
     const long long n = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (n < count) found[n] = look_up(source, nx, ny, nz, place_of(points, n));

@@ -1,8 +1,9 @@
 // The functions of fastmath.cuh on arrays, for tests against the backend.
 #include "fastmath.cuh"
 
-extern "C" __global__ void fill_fastmath(const unsigned int* __restrict__ bits, const float* __restrict__ u,
-                                         const float* __restrict__ x, int count, float* __restrict__ out)
+extern "C" __global__ void fill_fastmath(
+    const unsigned int* __restrict__ bits, const float* __restrict__ u, const float* __restrict__ x, int count,
+    float* __restrict__ out)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count) return;

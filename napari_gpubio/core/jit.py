@@ -11,8 +11,10 @@ The machine code is kept in a user folder named after the hash of an engine's ke
 
 import functools
 import os
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from operator import length_hint
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -84,17 +86,30 @@ def run_blocks(
         kernel(0, count, *arguments)
         return
     blocks = min(threads * BLOCKS_PER_THREAD, count // least)
-    todo = iter(range(blocks))  # next() of an iterator over a range is atomic under the GIL
+    todo, helpers = iter(range(blocks)), iter(range(threads - 1))  # next() of these is atomic under the GIL
+    jobs: deque[Future[None]] = deque()
 
     def work() -> None:
         for block in todo:
             kernel(block * count // blocks, (block + 1) * count // blocks, *arguments)
 
-    jobs = [_pool().submit(work) for _ in range(threads - 1)]
+    def wake_helpers() -> None:
+        for _ in range(2):
+            if length_hint(todo) and next(helpers, None) is not None:
+                jobs.append(_pool().submit(help_work))
+
+    def help_work() -> None:
+        wake_helpers()
+        work()
+
+    # The caller takes part, and wakes two helpers only, each of which wakes two more: waking all would take it longer
+    # than many a call. Helpers that have not begun when all is done are not waited for.
+    wake_helpers()
     try:
-        work()  # the caller takes part, and does it all where it is done before the others have woken up
+        work()
     finally:
-        for job in jobs:
+        while jobs:
+            job = jobs.popleft()
             if not job.cancel():
                 job.result()
 

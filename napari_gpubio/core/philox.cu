@@ -1,8 +1,8 @@
 // The generator alone, so that tests can compare it with its CPU backend on every device.
 #include "philox.cuh"
 
-extern "C" __global__
-void fill_uniform(unsigned long long seed, unsigned long long first_item, int items, int draws, float* __restrict__ out)
+extern "C" __global__ void fill_uniform(
+    unsigned long long seed, unsigned long long first_item, int items, int draws, float* __restrict__ out)
 {
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < items; i += gridDim.x * blockDim.x) {
         Philox random(seed, first_item + (unsigned long long)i);

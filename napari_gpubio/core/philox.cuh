@@ -17,10 +17,13 @@ struct Philox {
     int left;
 
     __device__ Philox(unsigned long long seed, unsigned long long item)
-        : key0((unsigned int)seed), key1((unsigned int)(seed >> 32)), block(0u),
-          item0((unsigned int)item), item1((unsigned int)(item >> 32)), left(0) {}
+        : key0((unsigned int)seed), key1((unsigned int)(seed >> 32)), block(0u), item0((unsigned int)item),
+          item1((unsigned int)(item >> 32)), left(0)
+    {
+    }
 
-    __device__ void refill() {
+    __device__ void refill()
+    {
         unsigned int c0 = block, c1 = item0, c2 = item1, c3 = 0u, k0 = key0, k1 = key1;
         for (int round = 0; round < 10; ++round) {
             const unsigned long long p = 0xD2511F53ull * c0, q = 0xCD9E8D57ull * c2;
@@ -33,12 +36,16 @@ struct Philox {
             k0 += 0x9E3779B9u;
             k1 += 0xBB67AE85u;
         }
-        out[0] = c0; out[1] = c1; out[2] = c2; out[3] = c3;
+        out[0] = c0;
+        out[1] = c1;
+        out[2] = c2;
+        out[3] = c3;
         left = 4;
         ++block;
     }
 
-    __device__ unsigned int next() {
+    __device__ unsigned int next()
+    {
         if (!left) refill();
         return out[4 - left--];
     }

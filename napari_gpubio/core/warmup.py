@@ -6,13 +6,14 @@ start it as a process of its own and read what it prints, so that a window stays
 """
 
 import contextlib
+import functools
 import importlib
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +78,9 @@ def function_count(engine: str) -> int:
     return sum(one.functions for one in warmups(engine))
 
 
-def command(engine: str) -> list[str]:
-    """The command that warms an engine in a process of its own, at low priority."""
-    return [sys.executable, "-m", "napari_gpubio.core.warmup", engine]
+def command(*engines: str) -> list[str]:
+    """The command that warms engines, one after another, in a process of its own at low priority."""
+    return [sys.executable, "-m", "napari_gpubio.core.warmup", *engines]
 
 
 def warm_engines(engines: tuple[str, ...], report: Callable[[str, float, int], object]) -> bool:
@@ -141,13 +142,19 @@ def _take(lock: Path) -> bool:
     return True
 
 
-def main(engine: str) -> None:
-    """Warm an engine, and print after each compilation how many functions that makes."""
+def main(engines: Sequence[str]) -> None:
+    """Warm engines, and print after each compilation how many functions that makes."""
     with contextlib.suppress(psutil.Error):
         process = psutil.Process()
         process.nice(psutil.BELOW_NORMAL_PRIORITY_CLASS if sys.platform == "win32" else 10)
-    warm(engine, lambda count: print(count, flush=True))  # noqa: T201 - read by who started this process
+    done = 0
+    for engine in engines:
+        done += warm(engine, functools.partial(_print_count, done))
+
+
+def _print_count(before: int, count: int) -> None:
+    print(before + count, flush=True)  # noqa: T201 - read by the process that started this one
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1:])

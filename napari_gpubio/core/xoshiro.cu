@@ -1,9 +1,8 @@
 // The generator alone, so that tests can compare it with its CPU backend on every device.
 #include "xoshiro.cuh"
 
-extern "C" __global__
-void fill_words(unsigned long long seed, unsigned long long first_item, int items, int words,
-                unsigned int* __restrict__ out)
+extern "C" __global__ void fill_words(
+    unsigned long long seed, unsigned long long first_item, int items, int words, unsigned int* __restrict__ out)
 {
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < items; i += gridDim.x * blockDim.x) {
         Xoshiro random;

@@ -48,7 +48,7 @@ class EnginePanel(QWidget):
         Text of the Run button.
     """
 
-    engine = ""  # name of the engine whose CPU backend is compiled while the panel is open
+    warms: tuple[str, ...] = ()  # the engines whose CPU backends are compiled while the panel is open
     run_finished = Signal()
 
     def __init__(self, viewer: Any, *, run_text: str = "Run", parent: QWidget | None = None) -> None:
@@ -61,7 +61,7 @@ class EnginePanel(QWidget):
         self._parts: list[Any] = []
         self.inputs = QVBoxLayout()
         self._build()
-        self._warmup = BackgroundWarmup(self.engine, self)
+        self._warmup = BackgroundWarmup(self.warms, self)
         self._runs_when_warm = False
         self._warmup.progressed.connect(self._show_warmup)
         self._warmup.finished.connect(self._on_warm)

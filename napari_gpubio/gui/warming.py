@@ -1,7 +1,8 @@
-"""Compiling an engine's CPU backend in a process of its own while its panel is open."""
+"""Compiling CPU backends in a process of their own while a panel is open."""
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from qtpy.QtCore import QObject, QProcess, Signal
@@ -12,22 +13,22 @@ DISABLED = "NAPARI_GPUBIO_NO_WARMUP"
 
 
 class BackgroundWarmup(QObject):
-    """Warms one engine, unless it is warm already.
+    """Warms engines that are not warm already.
 
     ``progressed`` carries the number of functions compiled so far, ``finished`` an error message, empty if all is well.
 
     Parameters
     ----------
-    engine
-        Name of the engine; an empty text stands for none.
+    engines
+        Their names, and ``gui`` for streamlines.
     """
 
     progressed = Signal(int)
     finished = Signal(str)
 
-    def __init__(self, engine: str, parent: QObject | None = None) -> None:
+    def __init__(self, engines: Sequence[str], parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.engine, self.compiled = engine, 0
+        self.engines, self.compiled = tuple(engines), 0
         self.process: QProcess | None = None
 
     @property
@@ -38,12 +39,12 @@ class BackgroundWarmup(QObject):
     @property
     def is_needed(self) -> bool:
         """Whether the machine code is not there yet."""
-        return bool(self.engine) and os.environ.get(DISABLED) != "1" and not warmup.is_warm(self.engine)
+        return os.environ.get(DISABLED) != "1" and not all(map(warmup.is_warm, self.engines))
 
     @property
     def progress_text(self) -> str:
         """A sentence for the user."""
-        total = max(warmup.function_count(self.engine), self.compiled)
+        total = max(sum(map(warmup.function_count, self.engines)), self.compiled)
         return f"Preparing the CPU engine, once for this machine: {self.compiled} of {total} functions"
 
     def start(self) -> None:
@@ -54,7 +55,7 @@ class BackgroundWarmup(QObject):
         process.readyReadStandardOutput.connect(self._on_output)
         process.finished.connect(self._on_finished)
         process.setProcessChannelMode(QProcess.ProcessChannelMode.SeparateChannels)
-        program, *arguments = warmup.command(self.engine)
+        program, *arguments = warmup.command(*self.engines)
         process.start(program, arguments)
 
     def stop(self) -> None:

@@ -15,7 +15,7 @@ SLOW = "import sys, time\nfor n in range(1, 4): print(n, flush=True)\nsys.stdin.
 class ColdPanel(CountingPanel):
     """Counts, on behalf of an engine that is not compiled yet."""
 
-    engine = "made_up"
+    warms = ("made_up",)
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def cold(monkeypatch):
     monkeypatch.delenv(warming.DISABLED, raising=False)
     monkeypatch.setattr(warmup, "is_warm", lambda _: bool(warm))
     monkeypatch.setattr(warmup, "function_count", lambda _: 15)
-    monkeypatch.setattr(warmup, "command", lambda _: [sys.executable, "-c", SLOW])
+    monkeypatch.setattr(warmup, "command", lambda *_: [sys.executable, "-c", SLOW])
     return lambda: warm.append(True)
 
 

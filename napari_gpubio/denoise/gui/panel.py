@@ -33,7 +33,7 @@ class DenoisePanel(EnginePanel):
         The napari viewer.
     """
 
-    engine = "denoise"
+    warms = ("denoise",)
 
     def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Run", parent=parent)

@@ -54,7 +54,7 @@ class DosePanel(EnginePanel):
         The napari viewer.
     """
 
-    engine = "dose"
+    warms = ("dose",)
 
     def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Run", parent=parent)

@@ -60,7 +60,7 @@ class LightPanel(EnginePanel):
         ``voxels`` or ``layers``: with which to begin. The other one is made when it is first chosen.
     """
 
-    engine = "light"
+    warms = ("light",)
 
     def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None, *, mode: str = VOXELS) -> None:
         super().__init__(viewer, run_text="Run", parent=parent)

@@ -6,7 +6,9 @@
 
 #define SURVIVAL 0.1f
 
-struct Vector { float x, y, z; };
+struct Vector {
+    float x, y, z;
+};
 
 // Number of threads of the warp where `yes` holds, and where they meet again. All that still run must call it. On a CPU each is
 // alone. A result never depends on it: it only decides who waits for whom.

@@ -41,7 +41,7 @@ class SpecklePanel(EnginePanel):
         The napari viewer.
     """
 
-    engine = "speckle"
+    warms = ("speckle",)
 
     def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Run stack", parent=parent)

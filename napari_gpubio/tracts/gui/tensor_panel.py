@@ -70,7 +70,7 @@ class TensorPanel(EnginePanel):
         The napari viewer.
     """
 
-    engine = "tracts"
+    warms = ("tracts",)
 
     def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Fit", parent=parent)

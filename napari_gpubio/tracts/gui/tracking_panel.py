@@ -52,7 +52,7 @@ class TrackingPanel(EnginePanel):
         The napari viewer.
     """
 
-    engine = "tracts"
+    warms = ("tracts", "gui")
 
     def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Track", parent=parent)

@@ -3,13 +3,13 @@
 #include "fastmath.cuh"
 #include "displacements.cuh"
 #ifndef LARGEST
-#define LARGEST 0 // whether the largest weight is kept
+#define LARGEST 0  // whether the largest weight is kept
 #endif
 #ifndef SQUARES
-#define SQUARES 0 // whether squares are averaged
+#define SQUARES 0  // whether squares are averaged
 #endif
 #ifndef KNOWN
-#define KNOWN 0 // whether the noise is known: sums hold what they are at least
+#define KNOWN 0  // whether the noise is known: sums hold what they are at least
 #endif
 
 constexpr float TINY = 1e-30f, NOTHING = 3e38f;
@@ -40,7 +40,6 @@ __device__ __forceinline__ Place place_of(const Slab& slab)
 {
     return Place(grid_of(slab), slab.search[0], slab.search[1], slab.search[2], slab.first_brick);
 }
-
 
 // Mean and unbiased variance of the mirrored volume in a box around each voxel of `planes` planes; variance -1 where not
 // usable.
@@ -80,9 +79,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) find_least(const Slab s
     for (int k = 0; k < COLUMN; ++k)
         for (int r = 0; r < PATCHES; ++r) least[r][k] = NOTHING;
     const ByRule choice(p, moments, slab.maximum, slab.chosen);
-    for_all_displacements(Residuals{values, moments}, p, slab.weights, choice, [&](int k, const float* found, float, float) {
-        for (int r = 0; r < PATCHES; ++r) least[r][k] = fminf(least[r][k], found[r]);
-    });
+    for_all_displacements(
+        Residuals{values, moments}, p, slab.weights, choice, [&](int k, const float* found, float, float) {
+            for (int r = 0; r < PATCHES; ++r) least[r][k] = fminf(least[r][k], found[r]);
+        });
     for (int k = 0; k < COLUMN; ++k)
         if (p.has(k))
             for (int r = 0; r < PATCHES; ++r) {
@@ -92,8 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) find_least(const Slab s
 }
 
 // Weighted mean of a voxel's candidates and itself (or of squares); 0 where nothing counts.
-__device__ __forceinline__ float estimate(
-    float value, float differences, float weights, float largest, float floor)
+__device__ __forceinline__ float estimate(float value, float differences, float weights, float largest, float floor)
 {
     float center = LARGEST && largest > 0.0f ? largest : 1.0f;
     if (!(value > floor)) center = 0.0f;
@@ -122,17 +121,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) average(const Slab slab
         }
     }
     const ByMemory choice(p, slab.chosen);
-    for_all_displacements(Values{values}, p, slab.weights, choice, [&](int k, const float* found, float own, float there) {
-        if (!(there > floor)) return;
-        const float difference = SQUARES ? there * there - own * own : there - own;
-        for (int r = 0; r < PATCHES; ++r) {
-            const float distance = found[r] * inverse[r][k];
-            const float weight = distance <= cutoff ? decay(distance) : 0.0f;
-            differences[r][k] += weight * difference;
-            total[r][k] += weight;
-            if (LARGEST) largest[r][k] = fmaxf(largest[r][k], weight);
-        }
-    });
+    for_all_displacements(
+        Values{values}, p, slab.weights, choice, [&](int k, const float* found, float own, float there) {
+            if (!(there > floor)) return;
+            const float difference = SQUARES ? there * there - own * own : there - own;
+            for (int r = 0; r < PATCHES; ++r) {
+                const float distance = found[r] * inverse[r][k];
+                const float weight = distance <= cutoff ? decay(distance) : 0.0f;
+                differences[r][k] += weight * difference;
+                total[r][k] += weight;
+                if (LARGEST) largest[r][k] = fmaxf(largest[r][k], weight);
+            }
+        });
     for (int k = 0; k < COLUMN; ++k) {
         if (!p.has(k)) continue;
         const size_t i = p.at(k);
@@ -140,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) average(const Slab slab
         for (int r = 0; r < PATCHES; ++r)
             slab.estimates[r * p.g.size() + i] =
                 moments[i].y < 0.0f ? (SQUARES ? value * value : value)
-                                   : estimate(value, differences[r][k], total[r][k], largest[r][k], floor);
+                                    : estimate(value, differences[r][k], total[r][k], largest[r][k], floor);
     }
 }
 

@@ -2,30 +2,31 @@
 // What a block of threads filters, and how it reads the volume: the sizes of a block, its place, its tile of displaced
 // values.
 #ifndef PATCHES
-#define PATCHES 2 // patch radii at once; the first of two is at most 1
+#define PATCHES 2  // patch radii at once; the first of two is at most 1
 #endif
 #ifndef CUBES
-#define CUBES 0 // whether windows reach equally far along all axes, so that nothing of a patch needs a weight of 0
+#define CUBES 0  // whether windows reach equally far along all axes, so that nothing of a patch needs a weight of 0
 #endif
 #ifndef COLUMN
 #define COLUMN 2
 #endif
 #ifndef TOGETHER
-#define TOGETHER 4 // displacements between two barriers
+#define TOGETHER 4  // displacements between two barriers
 #endif
 #ifndef PITCH
-#define PITCH 64 // numbers of a line of the tile: as many lanes as the search needs
+#define PITCH 64  // numbers of a line of the tile: as many lanes as the search needs
 #endif
 #ifndef DYN_SHARED
 #define DYN_SHARED(T, name) extern __shared__ T name[]
 #endif
 
 constexpr int RADIUS = 2, SIMD_WIDTH = 32, ROWS = 16, THREADS = ROWS * SIMD_WIDTH;
-constexpr int INNER_ROWS = ROWS - 2 * RADIUS, INNER_SIMD_WIDTH = SIMD_WIDTH - 2 * RADIUS, INNER = INNER_ROWS * INNER_SIMD_WIDTH;
+constexpr int INNER_ROWS = ROWS - 2 * RADIUS, INNER_SIMD_WIDTH = SIMD_WIDTH - 2 * RADIUS,
+              INNER = INNER_ROWS * INNER_SIMD_WIDTH;
 constexpr int REACH = COLUMN + 2 * RADIUS;
 constexpr int BRICK_X = 8, BRICK_Y = 24, BRICK_Z = 56;
 constexpr int PARTS_X = BRICK_X / COLUMN, PARTS_Y = BRICK_Y / INNER_ROWS, PARTS_Z = BRICK_Z / INNER_SIMD_WIDTH;
-constexpr int PARTS = PARTS_X * PARTS_Y * PARTS_Z; // blocks of a brick
+constexpr int PARTS = PARTS_X * PARTS_Y * PARTS_Z;  // blocks of a brick
 static_assert(32 % TOGETHER == 0, "displacements together lie in one word");
 static_assert(TOGETHER * PATCHES * COLUMN * SIMD_WIDTH <= THREADS, "one line along y a thread");
 
@@ -42,7 +43,8 @@ struct Grid {
 
 __device__ __forceinline__ int mirrored(int i, int n)
 {
-    while (i < 0 || i >= n) i = i < 0 ? -1 - i : 2 * n - 1 - i;  // seldom more than once, which a remainder takes longer than
+    while (i < 0 || i >= n)
+        i = i < 0 ? -1 - i : 2 * n - 1 - i;  // seldom more than once, which a remainder takes longer than
     return i;
 }
 
@@ -67,7 +69,8 @@ struct Place {
         x0 = item / (across * along) * BRICK_X + part / (PARTS_Y * PARTS_Z) * COLUMN;
         y = item / along % across * BRICK_Y + part / PARTS_Z % PARTS_Y * INNER_ROWS + row - RADIUS;
         z = item % along * BRICK_Z + part % PARTS_Z * INNER_SIMD_WIDTH + lane - RADIUS;
-        inner = row >= RADIUS && row < ROWS - RADIUS && lane >= RADIUS && lane < SIMD_WIDTH - RADIUS && y < g.ny && z < g.nz;
+        inner = row >= RADIUS && row < ROWS - RADIUS && lane >= RADIUS && lane < SIMD_WIDTH - RADIUS && y < g.ny &&
+                z < g.nz;
     }
     // Whether the block has anything to filter: the same for all of its threads.
     __device__ bool is_block_inside() const { return g.holds(x0, y - row + RADIUS, z - lane + RADIUS); }
@@ -104,7 +107,9 @@ struct Lines {
 
     __device__ Lines(const Place& p, int x0, int count)
         : x0(x0), y0(p.y - p.row - p.sy), z0(p.z - p.lane - p.sz), count(count), lanes(SIMD_WIDTH + 2 * p.sz),
-          rows(ROWS + 2 * p.sy) {}
+          rows(ROWS + 2 * p.sy)
+    {
+    }
     __device__ bool are_within(Grid g) const
     {
         return g.holds(x0, y0, z0) && g.holds(x0 + count - 1, y0 + rows - 1, z0 + lanes - 1);
@@ -141,7 +146,9 @@ struct Reach {
 
     __device__ Reach() {}
     __device__ Reach(const float* __restrict__ weights, int r, int axis)
-        : one(weights[(r * 3 + axis) * 2]), two(weights[(r * 3 + axis) * 2 + 1]) {}
+        : one(weights[(r * 3 + axis) * 2]), two(weights[(r * 3 + axis) * 2 + 1])
+    {
+    }
     // Of patch r; two numbers away lies nothing of any but the last.
     __device__ float sum(int r, float a2, float a1, float c, float b1, float b2) const
     {

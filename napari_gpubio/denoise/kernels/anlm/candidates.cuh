@@ -2,7 +2,7 @@
 // Which displaced voxels a voxel may be compared with: by pre-selection, or as the first pass has written it down.
 #include "block.cuh"
 #ifndef A_SUFFICES
-#define A_SUFFICES 1 // pre-selection: the seed's
+#define A_SUFFICES 1  // pre-selection: the seed's
 #define B_WITH_C_SUFFICES 1
 #define ANYTHING 0
 #endif
@@ -32,7 +32,8 @@ struct Words {
 
     __device__ Words(unsigned* all, const Place& p) : own(all), per_dx(((2 * p.sy + 1) * (2 * p.sz + 1) + 31) / 32)
     {
-        const int of_block = (2 * p.sx + 1) * per_dx * COLUMN * INNER, inner = (p.row - RADIUS) * INNER_SIMD_WIDTH + p.lane - RADIUS;
+        const int of_block = (2 * p.sx + 1) * per_dx * COLUMN * INNER,
+                  inner = (p.row - RADIUS) * INNER_SIMD_WIDTH + p.lane - RADIUS;
         own += (size_t)blockIdx.x * of_block + inner;
     }
     __device__ unsigned* at(int word, int k) const { return own + (word * COLUMN + k) * INNER; }

@@ -14,7 +14,8 @@ __device__ __forceinline__ void sum_line(const Reach& reach, int patch, const fl
 #pragma unroll
     for (int y = 0; y < INNER_ROWS; ++y)
         out[y * SIMD_WIDTH] = reach.sum(
-            patch, in[y * SIMD_WIDTH], in[(y + 1) * SIMD_WIDTH], in[(y + 2) * SIMD_WIDTH], in[(y + 3) * SIMD_WIDTH], in[(y + 4) * SIMD_WIDTH]);
+            patch, in[y * SIMD_WIDTH], in[(y + 1) * SIMD_WIDTH], in[(y + 2) * SIMD_WIDTH], in[(y + 3) * SIMD_WIDTH],
+            in[(y + 4) * SIMD_WIDTH]);
 }
 
 // Calls use(k, sums, here, there) for every displacement and every voxel k of the column that `choice` accepts: the

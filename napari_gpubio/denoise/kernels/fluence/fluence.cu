@@ -3,8 +3,8 @@
 // Every voxel is one thread's, and there are no atomics: a result does not depend on the order of threads.
 #include "smoothing.cuh"
 
-constexpr float LARGEST = 1e30f; // of differences of errors
-constexpr float FAINT = 1e-28f; // of volumes near 1: less counts as nothing, see cpu.py
+constexpr float LARGEST = 1e30f;  // of differences of errors
+constexpr float FAINT = 1e-28f;  // of volumes near 1: less counts as nothing, see cpu.py
 
 struct Keep {
     float* out;
@@ -90,7 +90,9 @@ struct Evaluate {
 
     __device__ Evaluate(size_t size, float* again, const Comparison& c)
         : size(size), again(again), pilot(c.pilot), halves(c.halves), best(c.best), reference(c.reference),
-          difference(c.difference), noise(c.noise) {}
+          difference(c.difference), noise(c.noise)
+    {
+    }
     template <class Place>
     __device__ void operator()(const Place& place, const float (&smoothed)[2][FOUR]) const
     {
@@ -142,9 +144,15 @@ struct Decide {
     }
 };
 
-extern "C" __global__ void decide_across(PASS, float* __restrict__ weight) { smooth<Across, 1>(THE_PASS, Decide{weight}); }
+extern "C" __global__ void decide_across(PASS, float* __restrict__ weight)
+{
+    smooth<Across, 1>(THE_PASS, Decide{weight});
+}
 
-extern "C" __global__ void decide_along(PASS, float* __restrict__ weight) { smooth<Along, 1>(THE_PASS, Decide{weight}); }
+extern "C" __global__ void decide_along(PASS, float* __restrict__ weight)
+{
+    smooth<Along, 1>(THE_PASS, Decide{weight});
+}
 
 __device__ __forceinline__ float without_faint(float value) { return fabsf(value) > FAINT ? value : 0.0f; }
 
@@ -169,7 +177,9 @@ struct UpdateBest {
 
     __device__ UpdateBest(size_t size, const Update& u)
         : size(size), limit(u.limit), candidate(u.candidate), best(u.best), scales(u.scales), scale(u.scale),
-          is_limited(u.is_limited) {}
+          is_limited(u.is_limited)
+    {
+    }
     template <class Place>
     __device__ void operator()(const Place& place, const float (&smoothed)[1][FOUR]) const
     {
@@ -206,8 +216,8 @@ extern "C" __global__ void update_best_along(PASS, float*, const Update update)
     smooth<Along, 1>(pass, UpdateBest(pass.size(), update));
 }
 
-#define FOR_EVERY_VOXEL(i, size)                                                                      \
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;                             \
+#define FOR_EVERY_VOXEL(i, size)                                                                                       \
+    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;                                              \
     if (i >= (size)) return
 
 extern "C" __global__ void clear_faint(long long size, float* __restrict__ values)

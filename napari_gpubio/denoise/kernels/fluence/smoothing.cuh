@@ -80,7 +80,7 @@ struct Along {
     }
 };
 
-constexpr int LEAN = 2; // voxels that a window may reach farther to one side than to the other, see cpu.py
+constexpr int LEAN = 2;  // voxels that a window may reach farther to one side than to the other, see cpu.py
 
 // A window along one axis. It ends where the segment of one label does, `below` and `above` voxels away, and LEAN voxels
 // farther from where it ends on the other side; gains and slopes make it whole again. Beyond its reach weights are 0, up
@@ -94,7 +94,9 @@ struct Window {
     // `numbers` are weights, gains and slopes in one piece.
     __device__ Window(const float* __restrict__ numbers, int reach, int is_sloped)
         : weights(numbers), gains(weights + 1 + (reach + FOUR - 1) / FOUR * FOUR),
-          slopes(gains + (reach + 1) * (reach + 1)), reach(reach), is_sloped(is_sloped) {}
+          slopes(gains + (reach + 1) * (reach + 1)), reach(reach), is_sloped(is_sloped)
+    {
+    }
     __device__ int down(int below, int above) const { return min(min(below, reach), above + LEAN); }
     __device__ int up(int below, int above) const { return min(min(above, reach), below + LEAN); }
     __device__ float made_whole(float total, float moment, int a, int b) const
@@ -209,7 +211,9 @@ struct Pass {
     // takes time in a launch.
     __device__ Pass(const float* source, const unsigned char* segments, const int* __restrict__ text)
         : source(source), below(segments), above(segments + (size_t)text[1] * text[2] * text[3]), is_cut(text[0]),
-          before(text[1]), n(text[2]), behind(text[3]), window((const float*)(text + 7), text[4], text[5]) {}
+          before(text[1]), n(text[2]), behind(text[3]), window((const float*)(text + 7), text[4], text[5])
+    {
+    }
     __device__ size_t size() const { return (size_t)before * n * behind; }
     // Smooth those voxels anew in whose windows a segment ends.
     template <class Place>
@@ -224,7 +228,7 @@ struct Pass {
         }
     }
 };
-#define PASS const float *__restrict__ source, const unsigned char *__restrict__ segments, const int *__restrict__ text
+#define PASS const float* __restrict__ source, const unsigned char* __restrict__ segments, const int* __restrict__ text
 #define THE_PASS Pass(source, segments, text)
 
 template <class Place, int VOLUMES, class End>

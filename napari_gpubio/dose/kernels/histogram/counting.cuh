@@ -5,12 +5,12 @@
 constexpr unsigned ALL = 0xffffffffu;
 constexpr int SIMD_WIDTH = 32;
 typedef unsigned long long u64;
-constexpr unsigned INFINITE = 0x7f800000u; // the bits of a float
+constexpr unsigned INFINITE = 0x7f800000u;  // the bits of a float
 
 struct Found {
     u64 total;
-    unsigned outside; // 32 bits are enough for a task
-    unsigned low, high; // bits of floats that are not negative, which are ordered as the floats are
+    unsigned outside;  // 32 bits are enough for a task
+    unsigned low, high;  // bits of floats that are not negative, which are ordered as the floats are
 
     __device__ void clear()
     {
@@ -63,7 +63,7 @@ __device__ __forceinline__ int look_up(Volume volume, BinRule rule, Place place,
 // infinite. Most often nothing changes, so they are read first, as other blocks left them.
 __device__ __forceinline__ void keep_extremes(unsigned* low, unsigned* high, Found found, int sign)
 {
-    if (found.low > found.high) return; // nothing was found
+    if (found.low > found.high) return;  // nothing was found
     const unsigned least = *(volatile unsigned*)low, largest = *(volatile unsigned*)high;
     if (sign < 0) {
         if (found.low <= least || found.high >= largest) atomicMax(high, INFINITE);

@@ -11,7 +11,7 @@
 #define DYN_SHARED(T, name) extern __shared__ T name[]
 #endif
 
-struct PlaneSlice { // as in slices.py
+struct PlaneSlice {  // as in slices.py
     double y_low, y_high, y_step, y_offset, z_low, z_step, spacing, weight;
     int organ, edge_first, edge_end, row_first, own_first;
 };
@@ -113,7 +113,7 @@ __device__ void tally_row(
     const double y = row_y(plane, row);
     const double y_low = fmax(y - 0.5 * plane.y_step, plane.y_low), y_high = fmin(y + 0.5 * plane.y_step, plane.y_high);
     const Place height = scaled(frame + 6, y_high - y_low), depth = scaled(frame + 9, plane.z_step);
-    unsigned before = 0; // samples of earlier segments
+    unsigned before = 0;  // samples of earlier segments
     for (; x < x_end; x += 2) {
         const double length = x[1] - x[0];
         const int pieces = max((int)ceil(length / plane.spacing), 1);
@@ -136,8 +136,7 @@ __device__ void tally_row(
     }
 }
 
-extern "C" __global__ void tally_rows(
-    Volume volume, BinRule rule, Rows rows, int first_task, int copies, Sums sums)
+extern "C" __global__ void tally_rows(Volume volume, BinRule rule, Rows rows, int first_task, int copies, Sums sums)
 {
     DYN_SHARED(unsigned, bins);
     const Task task = rows.tasks[first_task + blockIdx.x];
@@ -199,7 +198,7 @@ __device__ __forceinline__ Place sample_of(Place center, Divisions parts, int n,
     return shifted(place, ((float)k + fraction(m * SAMPLE_Z)) / (float)parts.z - 0.5f, scaled(frame + 9, 1.0));
 }
 
-constexpr int LABEL_BITS = 8 * (int)sizeof(LABEL), TOGETHER = 32 / LABEL_BITS; // labels that a lane reads at once
+constexpr int LABEL_BITS = 8 * (int)sizeof(LABEL), TOGETHER = 32 / LABEL_BITS;  // labels that a lane reads at once
 
 // The labels of a lane in its next TOGETHER voxels, the first in the lowest bits; beyond the end they are 0. Several loads
 // are under way at once: where there is no organ, waiting for labels is all that takes time.
@@ -232,14 +231,15 @@ __device__ __forceinline__ void clear_lost(unsigned* lost, int organs, unsigned*
 extern "C" __global__ void __launch_bounds__(256, 3) tally_voxels(
     Volume volume, BinRule rule, Voxels voxels, VoxelBox box, int first_item, int sign, int slot_count, Sums sums)
 {
-    DYN_SHARED(int, slots); // and behind them the bins of each; with sign 0 which organs have lost an extreme
+    DYN_SHARED(int, slots);  // and behind them the bins of each; with sign 0 which organs have lost an extreme
     unsigned *bins = reinterpret_cast<unsigned*>(slots + slot_count), *lost = reinterpret_cast<unsigned*>(slots);
     const LABEL* __restrict__ labels = voxels.labels;
     const int* __restrict__ organ_of = voxels.organs;
     const double* __restrict__ frame = voxels.frame;
     const int count = rule.bins, nj = voxels.nj, nk = voxels.nk, height = box.height, k_end = box.k_end;
     const int warp = threadIdx.x / SIMD_WIDTH, warps = blockDim.x / SIMD_WIDTH, lane = threadIdx.x % SIMD_WIDTH;
-    const int above = box.j_first / height, strips = (box.j_end + height - 1) / height - above, item = first_item + blockIdx.x;
+    const int above = box.j_first / height, strips = (box.j_end + height - 1) / height - above,
+              item = first_item + blockIdx.x;
     const int i = box.i_first + item / strips, strip = above + item % strips;
     const size_t extreme_row =
         box.extremes ? (size_t)(box.extremes + i * ((nj + height - 1) / height) + strip) * box.organs : (size_t)0;
@@ -248,7 +248,7 @@ extern "C" __global__ void __launch_bounds__(256, 3) tally_voxels(
     if (sign == 0) clear_lost(lost, box.organs, sums.low + extreme_row, sums.high + extreme_row);
     __syncthreads();
     const Place step = scaled(frame + 9, 1.0);
-    int current = -1, slot = -1, samples = 0; // the warp's organ, its slot, and samples of each of its voxels
+    int current = -1, slot = -1, samples = 0;  // the warp's organ, its slot, and samples of each of its voxels
     Divisions parts = {0, 0, 0};
     Found found;
     found.clear();
@@ -282,7 +282,7 @@ extern "C" __global__ void __launch_bounds__(256, 3) tally_voxels(
                                 volume, rule, sample_of(center, parts, n, (unsigned)(row + k), frame), 1, found);
                         if (slot >= 0)
                             vote(bins + slot * count, bin, 1);
-                        else if (sign != 0 && bin >= 0) // too many organs in one strip
+                        else if (sign != 0 && bin >= 0)  // too many organs in one strip
                             atomicAdd(&sums.counts[(size_t)next * count + bin], sign > 0 ? u64(1) : 0 - u64(1));
                     }
                 }

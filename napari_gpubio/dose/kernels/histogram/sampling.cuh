@@ -3,7 +3,7 @@
 #pragma once
 
 constexpr float OUTSIDE = -1.0f, PER_STEP = 1.0f / 16777216.0f;
-constexpr float TINY = 8.673617379884035e-19f; // 2^-60, as in dose_grid.py
+constexpr float TINY = 8.673617379884035e-19f;  // 2^-60, as in dose_grid.py
 constexpr unsigned SAMPLE_X = 3518319155u, SAMPLE_Y = 2882110345u, SAMPLE_Z = 2360945575u;
 constexpr unsigned ROW_X = 2654435769u, ROW_Y = 1779033703u, ROW_Z = 3144134277u;
 
@@ -65,8 +65,7 @@ __device__ __forceinline__ Place scaled(const double* direction, double factor)
 __device__ __forceinline__ Place origin(const double* f, double x, double y, double z)
 {
     return {
-        (float)(f[0] + x * f[3] + y * f[6] + z * f[9]),
-        (float)(f[1] + x * f[4] + y * f[7] + z * f[10]),
+        (float)(f[0] + x * f[3] + y * f[6] + z * f[9]), (float)(f[1] + x * f[4] + y * f[7] + z * f[10]),
         (float)(f[2] + x * f[5] + y * f[8] + z * f[11])};
 }
 

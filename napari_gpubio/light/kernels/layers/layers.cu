@@ -24,13 +24,15 @@ enum { RESIDENT = 1024, PATIENCE = 96, PACK_AFTER = 64 };
 enum { LAYER_NUMBERS = 7 };
 using word = unsigned long long;
 
-struct Layer { float share, per_mut, mut, g, n, thickness, top; };
+struct Layer {
+    float share, per_mut, mut, g, n, thickness, top;
+};
 
 struct Packet {
     float x, y, z;  // mm; z from the top of the layer
     Vector u;
     float w, booked, s;  // weight, what of it is in the layer's tally, optical depth to go
-    int layer, slot;     // and the batch
+    int layer, slot;  // and the batch
     unsigned int dither;
     Xoshiro random;
 };
@@ -64,20 +66,28 @@ struct Batches {
 __device__ __forceinline__ Layer layer_at(const Scene& scene, int index)
 {
     const float* row = scene.layers + LAYER_NUMBERS * index;
-    return Layer{__ldg(row), __ldg(row + 1), __ldg(row + 2), __ldg(row + 3), __ldg(row + 4), __ldg(row + 5),
-                 __ldg(row + 6)};
+    return Layer{__ldg(row),     __ldg(row + 1), __ldg(row + 2), __ldg(row + 3),
+                 __ldg(row + 4), __ldg(row + 5), __ldg(row + 6)};
 }
 
-__device__ __forceinline__ int radial_bin(const Scene& scene, float r) { return (int)fminf(r, (float)(scene.radial - 1)); }
-__device__ __forceinline__ int depth_bin(const Scene& scene, float t) { return (int)fminf(t, (float)(scene.depth - 1)); }
+__device__ __forceinline__ int radial_bin(const Scene& scene, float r)
+{
+    return (int)fminf(r, (float)(scene.radial - 1));
+}
+__device__ __forceinline__ int depth_bin(const Scene& scene, float t)
+{
+    return (int)fminf(t, (float)(scene.depth - 1));
+}
 
 __device__ __forceinline__ int angle_bin(const Scene& scene, float cosine)
 {
     int low = 0, high = scene.angles - 1;
     while (low < high) {
         const int middle = (low + high + 1) / 2;
-        if (__ldg(scene.cosines + middle) >= cosine) low = middle;
-        else high = middle - 1;
+        if (__ldg(scene.cosines + middle) >= cosine)
+            low = middle;
+        else
+            high = middle - 1;
     }
     return low;
 }
@@ -101,7 +111,7 @@ struct Tally {
     float scale;
     unsigned int* cache;
     int cached_radial, cached_depth;
-    int place;     // the last bin of A(r, z), and what it has not got yet
+    int place;  // the last bin of A(r, z), and what it has not got yet
     word pending;
 
     __device__ __forceinline__ void add(int at, word amount) const { atomicAdd(words + at, amount); }
@@ -128,7 +138,7 @@ struct Tally {
             if (high) atomicAdd(bin + 1, high);
         } else
 #endif
-        add(place, pending);
+            add(place, pending);
         pending = 0ull;
     }
 };
@@ -216,7 +226,8 @@ __device__ __forceinline__ bool cross(const Scene& scene, const Tally& tally, Pa
     photon->s = photon->s - length * m->mut;
     const int behind = down ? photon->layer + 1 : photon->layer - 1;
     const bool outside = behind < 0 || behind >= scene.layer_count;
-    const float n2 = outside ? (down ? scene.n_below : scene.n_above) : __ldg(scene.layers + LAYER_NUMBERS * behind + 4);
+    const float n2 =
+        outside ? (down ? scene.n_below : scene.n_above) : __ldg(scene.layers + LAYER_NUMBERS * behind + 4);
     float ct = fabsf(photon->u.z);
     if (n2 != m->n) {
         const float reflectance = fresnel(fabsf(photon->u.z), m->n, n2, &ct);
@@ -251,10 +262,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) trace_simply(const Scene s
 {
     for (int slot = 0; slot < batches.slots; ++slot) {
         Tally tally{tally_of(batches, slot), batches.scale, nullptr, 0, 0, 0, 0ull};
-        for (unsigned int i = blockIdx.x * blockDim.x + threadIdx.x; i < batches.counts[slot]; i += gridDim.x * blockDim.x) {
+        for (unsigned int i = blockIdx.x * blockDim.x + threadIdx.x; i < batches.counts[slot];
+             i += gridDim.x * blockDim.x) {
             Packet photon = launched(scene, batches.firsts[slot] + i, slot);
             Layer m = layer_at(scene, photon.layer);
-            while (stays(photon, m) ? scatter(scene, &tally, &photon, m) : cross(scene, tally, &photon, &m)) {}
+            while (stays(photon, m) ? scatter(scene, &tally, &photon, m) : cross(scene, tally, &photon, &m)) {
+            }
         }
         tally.flush();
     }
@@ -277,7 +290,7 @@ __device__ __forceinline__ bool packed(Packet* own, bool alive, int living)
 // With a cache, each block works on the photons of one batch (`slot`) after another, so that the cache holds those of
 // one batch only. Without, each thread does.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT / THREADS)
-trace_layers(const Scene scene, const Batches batches)
+    trace_layers(const Scene scene, const Batches batches)
 {
     unsigned int* cache = nullptr;
 #if CACHE
@@ -288,8 +301,10 @@ trace_layers(const Scene scene, const Batches batches)
     cache = bins;
 #endif
     for (int first_turn = 0; first_turn < (CACHE ? batches.slots : 1); ++first_turn) {
-        int slot = (int)((blockIdx.x + first_turn) % batches.slots), left = CACHE ? 1 : batches.slots;  // batches to take photons of
-        Tally tally{tally_of(batches, slot), batches.scale, cache, batches.cached_radial, batches.cached_depth, 0, 0ull};
+        int slot = (int)((blockIdx.x + first_turn) % batches.slots),
+            left = CACHE ? 1 : batches.slots;  // batches to take photons of
+        Tally tally{
+            tally_of(batches, slot), batches.scale, cache, batches.cached_radial, batches.cached_depth, 0, 0ull};
         Packet photon{};
         Layer m{};
         bool alive = false, packing = false;

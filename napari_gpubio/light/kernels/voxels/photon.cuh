@@ -9,23 +9,20 @@
 
 enum { OUTSIDE = 0, EDGE = 1 };  // rows of the media table that are no tissue: label 0, and the rim of the grid
 enum FaceRule { DEFAULT = 0, ESCAPE = 1, FRESNEL = 2, MIRROR = 3, CYCLIC = 4 };
-enum SourceKind {
-    PENCIL = 0, ISOTROPIC, CONE, FIBER, GAUSSIAN, DISK, PLANAR, PATTERN, LINE, CYLINDER, LAMBERTIAN
-};
+enum SourceKind { PENCIL = 0, ISOTROPIC, CONE, FIBER, GAUSSIAN, DISK, PLANAR, PATTERN, LINE, CYLINDER, LAMBERTIAN };
 enum EnergyPart { SPECULAR = 0, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE, ENERGY_PARTS };
 enum { MEDIUM_NUMBERS = 8, SOURCE_NUMBERS = 16, DETECTOR_NUMBERS = 8, DETECTED_NUMBERS = 10 };
 
 #define NEVER 1e30f
 
 // 1 / |u|, large but finite for a component that is 0.
-__device__ __forceinline__ float slowness(float u)
-{
-    return 1.0f / fmaxf(fabsf(u), 1e-12f);
-}
+__device__ __forceinline__ float slowness(float u) { return 1.0f / fmaxf(fabsf(u), 1e-12f); }
 
 // Coefficients (1/mm), anisotropy, index; and what the packet divides by: mean free path (mm), path per optical path, and
 // the path (mm) after which absorption is booked at the latest.
-struct Medium { float mua, mus, g, n, free_path, per_n, reach; };
+struct Medium {
+    float mua, mus, g, n, free_path, per_n, reach;
+};
 
 // What a photon meets: the padded grid of media rows, boundaries, time gates, the source and the detectors. As SCENE in
 // gpu.py.
@@ -93,15 +90,22 @@ __device__ __forceinline__ int rule_of(int faces, int axis, bool forward)
     return faces >> (3 * (2 * axis + (forward ? 1 : 0))) & 7;
 }
 
-struct Packet { int cell, row; Vector p, u; float w; };
+struct Packet {
+    int cell, row;
+    Vector p, u;
+    float w;
+};
 
 __device__ __forceinline__ float part(Vector v, int axis) { return axis == 0 ? v.x : axis == 1 ? v.y : v.z; }
 
 __device__ __forceinline__ void put(Vector* v, int axis, float value)
 {
-    if (axis == 0) v->x = value;
-    else if (axis == 1) v->y = value;
-    else v->z = value;
+    if (axis == 0)
+        v->x = value;
+    else if (axis == 1)
+        v->y = value;
+    else
+        v->z = value;
 }
 
 // Distance (mm) along the path to the voxel's face, and the axis of that face.
@@ -127,8 +131,9 @@ __device__ __forceinline__ float within(float value, float high) { return fminf(
 
 __device__ __forceinline__ Vector moved(const Scene& scene, Vector p, Vector u, float length)
 {
-    return Vector{within(p.x + length * u.x, scene.hx), within(p.y + length * u.y, scene.hy),
-                  within(p.z + length * u.z, scene.hz)};
+    return Vector{
+        within(p.x + length * u.x, scene.hx), within(p.y + length * u.y, scene.hy),
+        within(p.z + length * u.z, scene.hz)};
 }
 
 __device__ __forceinline__ Vector refracted(Vector u, int axis, float ct, float ratio)
@@ -165,8 +170,10 @@ __device__ __forceinline__ void begin(const Scene& scene, Xoshiro* random, Vecto
         int low = 0, high = scene.pattern_rows * scene.pattern_columns - 1;
         while (low < high) {  // the first pixel whose running sum exceeds u2
             const int middle = (low + high) / 2;
-            if (scene.pattern[middle] > u2) high = middle;
-            else low = middle + 1;
+            if (scene.pattern[middle] > u2)
+                high = middle;
+            else
+                low = middle + 1;
         }
         const int row = low / scene.pattern_columns, column = low - row * scene.pattern_columns;
         x = (((float)column + u0) / (float)scene.pattern_columns - 0.5f) * size;
@@ -179,14 +186,16 @@ __device__ __forceinline__ void begin(const Scene& scene, Xoshiro* random, Vecto
         x = size * cp;
         y = size * sp;
     }
-    const bool spread = kind == ISOTROPIC || kind == LINE || kind == CONE || kind == FIBER || kind == LAMBERTIAN ||
-                        kind == CYLINDER;
+    const bool spread =
+        kind == ISOTROPIC || kind == LINE || kind == CONE || kind == FIBER || kind == LAMBERTIAN || kind == CYLINDER;
     if (spread) {
         const float v = random->uniform();
         float ca, sa;
         turn(random->next(), &ca, &sa);
         const bool cosine_law = kind == LAMBERTIAN || kind == CYLINDER;
-        const float ct = cosine_law ? sqrtf(v) : kind == CONE || kind == FIBER ? 1.0f - source[14] * v : 2.0f * v - 1.0f;
+        const float ct = cosine_law                      ? sqrtf(v)
+                         : kind == CONE || kind == FIBER ? 1.0f - source[14] * v
+                                                         : 2.0f * v - 1.0f;
         const float st = sqrtf(fmaxf(0.0f, 1.0f - ct * ct));
         lx = st * ca;
         ly = st * sa;
@@ -199,10 +208,11 @@ __device__ __forceinline__ void begin(const Scene& scene, Xoshiro* random, Vecto
         }
     }
     const float* f = source + 3;
-    *at = Vector{source[0] + (x * f[0] + y * f[3] + z * f[6]), source[1] + (x * f[1] + y * f[4] + z * f[7]),
-                 source[2] + (x * f[2] + y * f[5] + z * f[8])};
-    *along = Vector{lx * f[0] + ly * f[3] + lz * f[6], lx * f[1] + ly * f[4] + lz * f[7],
-                    lx * f[2] + ly * f[5] + lz * f[8]};
+    *at = Vector{
+        source[0] + (x * f[0] + y * f[3] + z * f[6]), source[1] + (x * f[1] + y * f[4] + z * f[7]),
+        source[2] + (x * f[2] + y * f[5] + z * f[8])};
+    *along =
+        Vector{lx * f[0] + ly * f[3] + lz * f[6], lx * f[1] + ly * f[4] + lz * f[7], lx * f[2] + ly * f[5] + lz * f[8]};
 }
 
 // A coordinate that does not change along the ray, kept off the faces of voxels by a thousandth of an edge: a packet that
@@ -241,8 +251,9 @@ __device__ __forceinline__ int outer_face(const Scene& scene, int cell, Vector p
 __device__ __forceinline__ bool enter(const Scene& scene, Vector at, Packet* photon, float* lost)
 {
     Vector u = photon->u;
-    at = Vector{beside_face(at.x, u.x, scene.hx, scene.nx), beside_face(at.y, u.y, scene.hy, scene.ny),
-                beside_face(at.z, u.z, scene.hz, scene.nz)};
+    at = Vector{
+        beside_face(at.x, u.x, scene.hx, scene.nx), beside_face(at.y, u.y, scene.hy, scene.ny),
+        beside_face(at.z, u.z, scene.hz, scene.nz)};
     const Vector slow{slowness(u.x), slowness(u.y), slowness(u.z)};
     const float ex = (float)scene.nx * scene.hx, ey = (float)scene.ny * scene.hy, ez = (float)scene.nz * scene.hz;
     const float ax = (u.x > 0.0f ? -at.x : at.x - ex) * slow.x, bx = (u.x > 0.0f ? ex - at.x : at.x) * slow.x;
@@ -258,8 +269,9 @@ __device__ __forceinline__ bool enter(const Scene& scene, Vector at, Packet* pho
     }
     const int i = voxel_of(at.x, scene.hx, scene.nx), j = voxel_of(at.y, scene.hy, scene.ny);
     const int k = voxel_of(at.z, scene.hz, scene.nz);
-    Vector p{within(at.x - (float)i * scene.hx, scene.hx), within(at.y - (float)j * scene.hy, scene.hy),
-             within(at.z - (float)k * scene.hz, scene.hz)};
+    Vector p{
+        within(at.x - (float)i * scene.hx, scene.hx), within(at.y - (float)j * scene.hy, scene.hy),
+        within(at.z - (float)k * scene.hz, scene.hz)};
     int cell = (i + 1) * scene.stride_x + (j + 1) * scene.stride_y + k + 1;
     int row = row_at(scene, cell);
     while (row == OUTSIDE) {

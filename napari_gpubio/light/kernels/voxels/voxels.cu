@@ -50,14 +50,17 @@ struct Flight {
     Xoshiro random;
     Packet photon;
     Medium m;
-    unsigned int base, slot, dither;    // where its tally begins, and its batch
-    float s, path, limit, optical;      // optical depth to go, path not booked yet and its limit, optical path
+    unsigned int base, slot, dither;  // where its tally begins, and its batch
+    float s, path, limit, optical;  // optical depth to go, path not booked yet and its limit, optical path
     int gate, scatterings;
     float* paths;
 };
 
 // The face that a photon is at, and the voxel and media row behind it.
-struct Face { int axis, next, row; bool forward; };
+struct Face {
+    int axis, next, row;
+    bool forward;
+};
 
 __device__ __forceinline__ unsigned long long* energy_of(const Tallies& tallies, const Flight& f, EnergyPart part)
 {
@@ -106,8 +109,8 @@ __device__ __forceinline__ int detector_at(const float* __restrict__ detectors, 
 }
 
 // Take a photon from its start to the first tissue. Whether there is any.
-__device__ __forceinline__ bool launch(const Scene& scene, const Photons& photons, const Tallies& tallies,
-                                       unsigned int taken, Flight* f)
+__device__ __forceinline__ bool launch(
+    const Scene& scene, const Photons& photons, const Tallies& tallies, unsigned int taken, Flight* f)
 {
     f->item = photons.first + taken;
     f->slot = photons.first_slot + (taken < photons.rest ? 0u : 1u + (taken - photons.rest) / photons.batch_size);
@@ -155,8 +158,8 @@ __device__ __forceinline__ Face go_to_face(const Scene& scene, Flight* f, float 
     Face face;
     Packet& photon = f->photon;
     length = fminf(fmaxf(to_face(scene, photon.p, photon.u, &face.axis), 0.0f), length);
-    photon.p = Vector{photon.p.x + length * photon.u.x, photon.p.y + length * photon.u.y,
-                      photon.p.z + length * photon.u.z};
+    photon.p =
+        Vector{photon.p.x + length * photon.u.x, photon.p.y + length * photon.u.y, photon.p.z + length * photon.u.z};
     f->path += length;
     f->s = fmaxf(f->s - length * f->m.mus, 0.0f);
     face.forward = part(photon.u, face.axis) > 0.0f;
@@ -240,8 +243,8 @@ __device__ __forceinline__ void list_photon(const Scene& scene, const Tallies& t
     const int detector = detector_at(scene.detectors, scene.detector_count, at);
     const unsigned int place = detector < 0 ? tallies.capacity : atomicAdd(tallies.detected, 1u);
     if (place >= tallies.capacity) return;
-    const float numbers[DETECTED_NUMBERS] = {(float)detector, f.photon.w, (float)f.scatterings, at.x, at.y, at.z,
-                                             u.x, u.y, u.z, f.optical};
+    const float numbers[DETECTED_NUMBERS] = {
+        (float)detector, f.photon.w, (float)f.scatterings, at.x, at.y, at.z, u.x, u.y, u.z, f.optical};
     float* line = tallies.numbers + (size_t)place * (DETECTED_NUMBERS + scene.media_rows);
     tallies.photons[place] = f.item;
     for (int q = 0; q < DETECTED_NUMBERS; ++q) line[q] = numbers[q];
@@ -252,7 +255,7 @@ __device__ __forceinline__ void list_photon(const Scene& scene, const Tallies& t
 // more to do goes back to its head, where the threads of a warp meet again; steps with early returns in functions of
 // their own would make them meet in between, which costs some percent.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
-trace_photons(const Scene given_scene, const Photons photons, const Tallies given_tallies)
+    trace_photons(const Scene given_scene, const Photons photons, const Tallies given_tallies)
 {
     const Scene scene = in_registers(given_scene);
     const Tallies tallies = in_registers(given_tallies);
@@ -265,8 +268,8 @@ trace_photons(const Scene given_scene, const Photons photons, const Tallies give
     for (;;) {
         // What comes next: a scattering event in this voxel, or else its face or a booking that is due.
         const float length = f.s * f.m.free_path;
-        const Vector q{photon.p.x + length * photon.u.x, photon.p.y + length * photon.u.y,
-                       photon.p.z + length * photon.u.z};
+        const Vector q{
+            photon.p.x + length * photon.u.x, photon.p.y + length * photon.u.y, photon.p.z + length * photon.u.z};
         const bool scatters = alive && !due && q.x >= 0.0f && q.x <= scene.hx && q.y >= 0.0f && q.y <= scene.hy &&
                               q.z >= 0.0f && q.z <= scene.hz;
         // The warp does what most of its threads wait for (crossing is a little dearer); the others' turn comes.
@@ -362,8 +365,8 @@ __device__ __forceinline__ unsigned long long taken(
 }
 
 // Add what the lanes of a warp have gathered to their rows of `absorbed`, at once where all have the same row.
-__device__ __forceinline__ void add_to_rows(unsigned long long* __restrict__ absorbed, int row,
-                                            unsigned long long gathered)
+__device__ __forceinline__ void add_to_rows(
+    unsigned long long* __restrict__ absorbed, int row, unsigned long long gathered)
 {
     const unsigned full = __ballot_sync(~0u, gathered != 0);
     if (!full) return;

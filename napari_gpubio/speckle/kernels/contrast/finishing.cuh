@@ -1,13 +1,13 @@
 #pragma once
 // From the sums of a window to contrast, index and mask, the counterpart of finishing.py: same names, same order of operations.
 #ifndef KIND
-#define KIND 1 // of the index: 0 none, 1 reciprocal, 2 K^2, 3 inverse correlation time, 4 relative to a baseline
+#define KIND 1  // of the index: 0 none, 1 reciprocal, 2 K^2, 3 inverse correlation time, 4 relative to a baseline
 #endif
 #ifndef MASK
-#define MASK 1 // whether the validity mask is requested
+#define MASK 1  // whether the validity mask is requested
 #endif
 #ifndef NOISE
-#define NOISE 0 // whether the camera's noise is subtracted
+#define NOISE 0  // whether the camera's noise is subtracted
 #endif
 #ifndef ALIGNED
 #define ALIGNED 1
@@ -16,7 +16,7 @@
 #define DARK 0
 #endif
 #ifndef IEEE
-#define IEEE 0 // whether divisions and roots are rounded to nearest, as on the CPU; else they are within 1 ulp of that
+#define IEEE 0  // whether divisions and roots are rounded to nearest, as on the CPU; else they are within 1 ulp of that
 #endif
 
 enum Edges { VALID, REFLECT, SHRINK, ZERO };
@@ -141,8 +141,8 @@ __device__ __forceinline__ float index_of(float a, float level, const Window& w,
 }
 
 // From S and D, rounded once, and whether D is zero.
-__device__ __forceinline__ Pixel finish(
-    float level, float deviation, const Window& w, const Rule& r, const float2* table)
+__device__ __forceinline__ Pixel
+finish(float level, float deviation, const Window& w, const Rule& r, const float2* table)
 {
     float a = deviation * w.unbiased;
 #if NOISE
@@ -183,8 +183,9 @@ __device__ __forceinline__ void set_pixels(const Maps& maps, size_t i, const Pix
     for (int k = 0; k < 4; ++k)
         if (k < count) set_pixel(maps, i + k, found[k]);
 #else
-    __stcs((float4*)(maps.contrast + i),
-           make_float4(found[0].contrast, found[1].contrast, found[2].contrast, found[3].contrast));
+    __stcs(
+        (float4*)(maps.contrast + i),
+        make_float4(found[0].contrast, found[1].contrast, found[2].contrast, found[3].contrast));
 #if KIND
     __stcs((float4*)(maps.index + i), make_float4(found[0].index, found[1].index, found[2].index, found[3].index));
 #endif

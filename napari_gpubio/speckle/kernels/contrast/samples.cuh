@@ -4,19 +4,19 @@
 #define PIXEL unsigned short
 #endif
 #ifndef DARK
-#define DARK 0 // whether a dark level is subtracted
+#define DARK 0  // whether a dark level is subtracted
 #endif
 #ifndef WIDE
-#define WIDE 1 // whether sums of squares need 64 bits
+#define WIDE 1  // whether sums of squares need 64 bits
 #endif
 #ifndef MANY
-#define MANY 0 // whether sums of samples need all of 32 bits
+#define MANY 0  // whether sums of samples need all of 32 bits
 #endif
 #ifndef MASK
 #define MASK 1
 #endif
 #ifndef ALIGNED
-#define ALIGNED 1 // whether rows (of sequences: frames) have a multiple of four pixels
+#define ALIGNED 1  // whether rows (of sequences: frames) have a multiple of four pixels
 #endif
 
 enum Lengths { QUAD = 4 };
@@ -47,9 +47,7 @@ struct SumPlanes {
 };
 
 // Samples as stored in memory: unpacking them later lets a load overlap with other work.
-struct __align__(QUAD * sizeof(PIXEL)) Packed {
-    unsigned int word[sizeof(PIXEL)];
-};
+struct __align__(QUAD * sizeof(PIXEL)) Packed { unsigned int word[sizeof(PIXEL)]; };
 
 __device__ __forceinline__ int part_of(const Packed& packed, int k)
 {
@@ -87,7 +85,8 @@ __device__ __forceinline__ Loaded no_samples()
 }
 
 // Set one of four; ``i`` is its pixel in the frame.
-__device__ __forceinline__ void set_sample(Loaded& loaded, int k, PIXEL raw, const int* dark, size_t i, int unit, int level)
+__device__ __forceinline__ void set_sample(
+    Loaded& loaded, int k, PIXEL raw, const int* dark, size_t i, int unit, int level)
 {
 #if DARK
     loaded.value[k] = unit * raw - dark[i];

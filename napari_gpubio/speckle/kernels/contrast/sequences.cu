@@ -14,7 +14,7 @@ struct Sequence {
     const int* dark;
     int unit, level, depth, step;
     size_t pixels, i;  // of a frame, and the first of the four
-    int count;         // of the four, those in the frame
+    int count;  // of the four, those in the frame
 
     __device__ __forceinline__ Loaded load(int n) const
     {

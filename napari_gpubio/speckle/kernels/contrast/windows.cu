@@ -7,10 +7,11 @@
 #define RADIUS 2
 #endif
 #ifndef EDGES
-#define EDGES 0 // 0 valid, 1 reflect, 2 shrink, 3 zero
+#define EDGES 0  // 0 valid, 1 reflect, 2 shrink, 3 zero
 #endif
 
-constexpr int SIMD_WIDTH = 32, HALO = (RADIUS + QUAD - 1) / QUAD, INNER = (SIMD_WIDTH - 2 * HALO) * QUAD, SIDE = 2 * RADIUS + 1;
+constexpr int SIMD_WIDTH = 32, HALO = (RADIUS + QUAD - 1) / QUAD, INNER = (SIMD_WIDTH - 2 * HALO) * QUAD,
+              SIDE = 2 * RADIUS + 1;
 constexpr unsigned int ALL = 0xFFFFFFFFu;
 
 // Size of a frame, number of maps, and rows that a warp works on.

@@ -3,11 +3,11 @@
 // launch seldom has so many of them that more warps would help more than more loads under way in each.
 #include "geodesic.cuh"
 
-#define TRACE_KERNEL(NAME, KIND)                                                                                     \
-    extern "C" __global__ void __launch_bounds__(32, 1)                                                              \
-    NAME(RayVolumes volumes, RaySettings settings, Rays rays, RayOutput output)                                      \
-    {                                                                                                                \
-        trace<KIND>(GlobalField{volumes.field}, volumes, settings, rays, output);                                    \
+#define TRACE_KERNEL(NAME, KIND)                                                                                       \
+    extern "C" __global__ void __launch_bounds__(32, 1)                                                                \
+        NAME(RayVolumes volumes, RaySettings settings, Rays rays, RayOutput output)                                    \
+    {                                                                                                                  \
+        trace<KIND>(GlobalField{volumes.field}, volumes, settings, rays, output);                                      \
     }
 
 TRACE_KERNEL(trace_cubic, CUBIC)

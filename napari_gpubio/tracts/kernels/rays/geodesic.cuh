@@ -78,13 +78,19 @@ __device__ __forceinline__ bool sampled_derivative(const Space& space, const rea
         w[1] = y[3] * a[1] + y[4] * b[1] + y[5] * c[1] - half * (y[3] * b[0] + y[4] * b[1] + y[5] * b[2]);
         w[2] = y[3] * a[2] + y[4] * b[2] + y[5] * c[2] - half * (y[3] * c[0] + y[4] * c[1] + y[5] * c[2]);
         multiply(s[0], w[0], w[1], w[2], a);
-        dy[0] = y[3]; dy[1] = y[4]; dy[2] = y[5];
-        dy[3] = -a[0]; dy[4] = -a[1]; dy[5] = -a[2];
+        dy[0] = y[3];
+        dy[1] = y[4];
+        dy[2] = y[5];
+        dy[3] = -a[0];
+        dy[4] = -a[1];
+        dy[5] = -a[2];
     } else {
         sample_guide(space, y, y[3], y[4], y[5], s[0]);
         const real size = sqrt(quadratic(space.euclid, s[0][0], s[0][1], s[0][2]));
         if (!(size > real(1e-3))) return false;
-        dy[0] = s[0][0] / size; dy[1] = s[0][1] / size; dy[2] = s[0][2] / size;
+        dy[0] = s[0][0] / size;
+        dy[1] = s[0][1] / size;
+        dy[2] = s[0][2] / size;
         dy[3] = dy[4] = dy[5] = real(0);
     }
     return true;
@@ -92,7 +98,8 @@ __device__ __forceinline__ bool sampled_derivative(const Space& space, const rea
 
 // The same where the samples are not known yet; s is left holding them.
 template <int KIND, class Field>
-__device__ __forceinline__ bool derivative(const Field& field, const Space& space, const real* y, real s[4][6], real* dy)
+__device__ __forceinline__ bool derivative(
+    const Field& field, const Space& space, const real* y, real s[4][6], real* dy)
 {
     if (!inside(space.n, y[0], y[1], y[2])) return false;
     sample<KIND>(field, space.n, y, s);
@@ -131,7 +138,9 @@ __device__ __forceinline__ bool start_ray(
         const real squared = p[0] * vx + p[1] * vy + p[2] * vz;
         if (!finite_positive(squared)) return false;
         const real unit = real(1) / sqrt(squared);
-        y[3] = p[0] * unit; y[4] = p[1] * unit; y[5] = p[2] * unit;
+        y[3] = p[0] * unit;
+        y[4] = p[1] * unit;
+        y[5] = p[2] * unit;
         return derivative<KIND>(field, space, y, s, dy);
     }
     return quadratic(space.euclid, dy[0], dy[1], dy[2]) > real(0);
@@ -140,8 +149,7 @@ __device__ __forceinline__ bool start_ray(
 // One step of Euler (1 stage), the midpoint rule (2) or classical Runge-Kutta (4) from y to out; k1 is given.
 template <int KIND, class Field>
 __device__ __forceinline__ bool runge_kutta(
-    const Field& field, const Space& space, int stages, real dt, const real* y,
-    const real* k1, real s[4][6], real* out)
+    const Field& field, const Space& space, int stages, real dt, const real* y, const real* k1, real s[4][6], real* out)
 {
     const real half = real(0.5);
     real kn[6], total[6];
@@ -169,7 +177,9 @@ __device__ __forceinline__ bool runge_kutta(
     return true;
 }
 
-struct alignas(4 * sizeof(real)) Point { real x, y, z, fa; };  // aligned, so that it is stored at once
+struct alignas(4 * sizeof(real)) Point {
+    real x, y, z, fa;
+};  // aligned, so that it is stored at once
 
 __device__ __forceinline__ void write_point(real* __restrict__ points, int at, const real* y, real fa)
 {
@@ -196,12 +206,18 @@ __device__ int trace_ray(
     for (int step = 0; step < settings.max_steps; ++step) {
         if (step > 0) {
             if (!Field::EAGER) sample<KIND>(field, n, y, s);
-            if (!sampled_derivative<KIND>(space, y, s, k1)) { reason = FA; break; }  // streamlines only
+            if (!sampled_derivative<KIND>(space, y, s, k1)) {
+                reason = FA;
+                break;
+            }  // streamlines only
             if (KIND != VANAART) dt = settings.step_mm / sqrt(quadratic(euclid, k1[0], k1[1], k1[2]));
             if (settings.measure) {
                 const real drift = fabs(squared_speed<KIND>(y, k1, s) / first - real(1));
                 if (drift > stats[2]) stats[2] = drift;
-                if (settings.max_drift > real(0) && !(drift <= settings.max_drift)) { reason = DRIFT; break; }
+                if (settings.max_drift > real(0) && !(drift <= settings.max_drift)) {
+                    reason = DRIFT;
+                    break;
+                }
             }
         }
         if (!runge_kutta<KIND>(field, space, settings.stages, dt, y, k1, s, out)) {
@@ -211,30 +227,53 @@ __device__ int trace_ray(
         if (Field::EAGER) sample<KIND>(field, n, out, s);  // for the next step; on its way while this one is checked
         real dx = out[0] - y[0], dy = out[1] - y[1], dz = out[2] - y[2];
         const real moved = sqrt(quadratic(euclid, dx, dy, dz));
-        if (!finite_positive(moved)) { reason = INVALID; break; }
-        if (!inside(n, out[0], out[1], out[2])) { reason = VOLUME; break; }
+        if (!finite_positive(moved)) {
+            reason = INVALID;
+            break;
+        }
+        if (!inside(n, out[0], out[1], out[2])) {
+            reason = VOLUME;
+            break;
+        }
         const int i = (int)(out[0] + real(0.5)), j = (int)(out[1] + real(0.5)), k = (int)(out[2] + real(0.5));
-        if (space.mask && !space.mask[node_index(i, j, k, n.y, n.z)]) { reason = MASK; break; }
+        if (space.mask && !space.mask[node_index(i, j, k, n.y, n.z)]) {
+            reason = MASK;
+            break;
+        }
         const bool now = --until_kept == 0;
         const bool reads_guide = settings.least_fa > real(0) || (settings.measure && now);
         if (now) until_kept = settings.every;
         if (KIND == EUDX || reads_guide || settings.max_bend > real(0)) {  // else the direction is not needed
-            dx = dx / moved; dy = dy / moved; dz = dz / moved;
+            dx = dx / moved;
+            dy = dy / moved;
+            dz = dz / moved;
         }
         if (settings.max_bend > real(0)) {
             const real turn = sqrt(quadratic(euclid, dx - u[0], dy - u[1], dz - u[2]));
-            if (turn > settings.max_bend * moved) { reason = CURVATURE; break; }
+            if (turn > settings.max_bend * moved) {
+                reason = CURVATURE;
+                break;
+            }
         }
         if (reads_guide) {
             sample_guide(space, out, dx, dy, dz, g);
             fa = g[3];
-            if (fa < settings.least_fa) { reason = FA; break; }
+            if (fa < settings.least_fa) {
+                reason = FA;
+                break;
+            }
         }
         stats[0] += moved;
         stats[1] += dt * root;
         for (int a = 0; a < 6; ++a) y[a] = out[a];
-        u[0] = dx; u[1] = dy; u[2] = dz;
-        if (KIND == EUDX) { y[3] = dx; y[4] = dy; y[5] = dz; }
+        u[0] = dx;
+        u[1] = dy;
+        u[2] = dz;
+        if (KIND == EUDX) {
+            y[3] = dx;
+            y[4] = dy;
+            y[5] = dz;
+        }
         if (now) {
             write_point(points, count, y, fa);
             ++count;
@@ -250,7 +289,10 @@ __device__ int trace_ray(
             }
         }
         kept = now;
-        if (stats[0] >= settings.max_length_mm) { reason = LENGTH; break; }
+        if (stats[0] >= settings.max_length_mm) {
+            reason = LENGTH;
+            break;
+        }
     }
     if (!kept) {
         write_point(points, count, y, fa);

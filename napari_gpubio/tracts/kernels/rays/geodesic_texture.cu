@@ -13,7 +13,10 @@ struct TextureField {
 #pragma unroll
         for (int t = 0; t < 6; ++t) {
             const float4 v = tex3D<float4>(textures[t], z + 0.5f, y + 0.5f, x + 0.5f);
-            out[4 * t] = v.x; out[4 * t + 1] = v.y; out[4 * t + 2] = v.z; out[4 * t + 3] = v.w;
+            out[4 * t] = v.x;
+            out[4 * t + 1] = v.y;
+            out[4 * t + 2] = v.z;
+            out[4 * t + 3] = v.w;
         }
     }
 };
@@ -23,7 +26,7 @@ struct Textures {
 };
 
 extern "C" __global__ void __launch_bounds__(32, 1)
-trace_vanaart_texture(Textures textures, RayVolumes volumes, RaySettings settings, Rays rays, RayOutput output)
+    trace_vanaart_texture(Textures textures, RayVolumes volumes, RaySettings settings, Rays rays, RayOutput output)
 {
     trace<VANAART>(TextureField{textures.components}, volumes, settings, rays, output);
 }

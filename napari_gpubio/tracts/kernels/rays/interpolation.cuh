@@ -36,7 +36,9 @@ __device__ __forceinline__ void solve_symmetric(const real* m, real x, real y, r
     out[2] = (c4 * x + c5 * y + c2 * z) / d;
 }
 
-struct Shape { int x, y, z; };
+struct Shape {
+    int x, y, z;
+};
 
 // What every ray reads beside the field: principal directions and FA of the voxels, the mask, the Euclidean metric.
 struct Space {
@@ -49,8 +51,10 @@ struct Space {
 // a * b + c, rounded once; the compiler fuses nothing else (--fmad=false), so that both backends round alike.
 __device__ __forceinline__ real multiply_add(real a, real b, real c)
 {
-    if constexpr (sizeof(real) == sizeof(float)) return __fmaf_rn(a, b, c);
-    else return __fma_rn(a, b, c);
+    if constexpr (sizeof(real) == sizeof(float))
+        return __fmaf_rn(a, b, c);
+    else
+        return __fma_rn(a, b, c);
 }
 
 // Weighted sum of four nodes.
@@ -63,7 +67,8 @@ __device__ __forceinline__ real weighted(const real* w, real f0, real f1, real f
 __device__ __forceinline__ real between(real f, real g, real t) { return multiply_add(g - f, t, f); }
 
 // N components of a node, in loads of two: nodes are aligned to a pair of reals.
-template <int N> __device__ __forceinline__ void load(const real* __restrict__ node, real* out)
+template <int N>
+__device__ __forceinline__ void load(const real* __restrict__ node, real* out)
 {
 #pragma unroll
     for (int n = 0; n < N; n += 2) {
@@ -90,7 +95,10 @@ __device__ __forceinline__ void load_four(const real* __restrict__ node, real* o
 #if !defined(GPUBIO_ON_CPU)
     if (sizeof(real) == 4) {
         const float4 four = __ldg(reinterpret_cast<const float4*>(node));
-        out[0] = four.x; out[1] = four.y; out[2] = four.z; out[3] = four.w;
+        out[0] = four.x;
+        out[1] = four.y;
+        out[2] = four.z;
+        out[3] = four.w;
         return;
     }
 #endif
@@ -167,10 +175,14 @@ struct GlobalField {
         const real* row10 = row00 + 6 * (size_t)n.z * n.y;
         const real* row11 = row10 + 6 * (size_t)n.z;
         real f000[6], f001[6], f010[6], f011[6], f100[6], f101[6], f110[6], f111[6];
-        load<6>(row00, f000); load<6>(row00 + 6, f001);
-        load<6>(row01, f010); load<6>(row01 + 6, f011);
-        load<6>(row10, f100); load<6>(row10 + 6, f101);
-        load<6>(row11, f110); load<6>(row11 + 6, f111);
+        load<6>(row00, f000);
+        load<6>(row00 + 6, f001);
+        load<6>(row01, f010);
+        load<6>(row01 + 6, f011);
+        load<6>(row10, f100);
+        load<6>(row10 + 6, f101);
+        load<6>(row11, f110);
+        load<6>(row11 + 6, f111);
 #pragma unroll
         for (int m = 0; m < 6; ++m) {
             const real x00 = between(f000[m], f100[m], a), x10 = between(f010[m], f110[m], a);
@@ -199,10 +211,14 @@ struct GlobalField {
 #pragma unroll
         for (int t = 0; t < 24; t += 4) {
             real f000[4], f001[4], f010[4], f011[4], f100[4], f101[4], f110[4], f111[4];
-            load_four(row00 + t, f000); load_four(row00 + 24 + t, f001);
-            load_four(row01 + t, f010); load_four(row01 + 24 + t, f011);
-            load_four(row10 + t, f100); load_four(row10 + 24 + t, f101);
-            load_four(row11 + t, f110); load_four(row11 + 24 + t, f111);
+            load_four(row00 + t, f000);
+            load_four(row00 + 24 + t, f001);
+            load_four(row01 + t, f010);
+            load_four(row01 + 24 + t, f011);
+            load_four(row10 + t, f100);
+            load_four(row10 + 24 + t, f101);
+            load_four(row11 + t, f110);
+            load_four(row11 + 24 + t, f111);
 #pragma unroll
             for (int m = 0; m < 4; ++m) {
                 const real x00 = between(f000[m], f100[m], a), x10 = between(f010[m], f110[m], a);
@@ -226,7 +242,8 @@ __device__ __forceinline__ void sample_guide(const Space& space, const real* x, 
     for (int corner = 0; corner < 8; ++corner) {
         const int di = corner >> 2, dj = (corner >> 1) & 1, dk = corner & 1;
         const real w = (di ? a : real(1) - a) * (dj ? b : real(1) - b) * (dk ? c : real(1) - c);
-        const float4 e = __ldg(reinterpret_cast<const float4*>(space.guide) + node_index(i + di, j + dj, k + dk, n.y, n.z));
+        const float4 e =
+            __ldg(reinterpret_cast<const float4*>(space.guide) + node_index(i + di, j + dj, k + dk, n.y, n.z));
         const real along = real(e.x) * m[0] + real(e.y) * m[1] + real(e.z) * m[2];
         const real with_sign = along >= real(0) ? w : -w;
         out[0] += with_sign * real(e.x);

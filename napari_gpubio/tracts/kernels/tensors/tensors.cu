@@ -6,7 +6,8 @@
 typedef REAL real;
 
 // One Jacobi rotation that makes a[p][q] zero; the rows of v collect the eigenvectors.
-template <int p, int q> __device__ __forceinline__ void rotate(double a[3][3], double v[3][3])
+template <int p, int q>
+__device__ __forceinline__ void rotate(double a[3][3], double v[3][3])
 {
     if (a[p][q] == 0.0) return;
     constexpr int r = 3 - p - q;
@@ -19,8 +20,10 @@ template <int p, int q> __device__ __forceinline__ void rotate(double a[3][3], d
     a[p][q] = 0.0;
     a[q][p] = 0.0;
     const double arp = c * a[r][p] - s * a[r][q], arq = s * a[r][p] + c * a[r][q];
-    a[r][p] = arp; a[p][r] = arp;
-    a[r][q] = arq; a[q][r] = arq;
+    a[r][p] = arp;
+    a[p][r] = arp;
+    a[r][q] = arq;
+    a[q][r] = arq;
     for (int k = 0; k < 3; ++k) {
         const double vp = c * v[p][k] - s * v[q][k];
         v[q][k] = s * v[p][k] + c * v[q][k];
@@ -28,14 +31,17 @@ template <int p, int q> __device__ __forceinline__ void rotate(double a[3][3], d
     }
 }
 
-template <int i, int j> __device__ __forceinline__ void swap_if_less(double w[3], double v[3][3])
+template <int i, int j>
+__device__ __forceinline__ void swap_if_less(double w[3], double v[3][3])
 {
     if (w[i] < w[j]) {
         const double keep = w[i];
-        w[i] = w[j]; w[j] = keep;
+        w[i] = w[j];
+        w[j] = keep;
         for (int k = 0; k < 3; ++k) {
             const double other = v[i][k];
-            v[i][k] = v[j][k]; v[j][k] = other;
+            v[i][k] = v[j][k];
+            v[j][k] = other;
         }
     }
 }
