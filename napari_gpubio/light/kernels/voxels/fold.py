@@ -57,14 +57,14 @@ def _add_rows(gathered, absorbed):
 @kernel
 def add_absorbed(start, stop, tally, cells, parts, absorbers, absorbed):
     """Add what each media row absorbed by a tally of several parts (halves and gates), cells ``start`` to ``stop``."""
-    gathered = np.empty(len(absorbers.media), np.uint64)
+    gathered, rows = np.empty(len(absorbers.media), np.uint64), absorbers.rows
     _clear(gathered)
     for cell in range(start, stop):
         whole = _L(0)
         for part in range(parts):
             whole += tally[part * cells + cell]
         if whole:
-            row = np.int64(absorbers.rows[cell])
+            row = np.int64(rows[cell])
             gathered[row] += absorbed_of(whole, row, cell, absorbers)
     _add_rows(gathered, absorbed)
 
@@ -72,30 +72,32 @@ def add_absorbed(start, stop, tally, cells, parts, absorbers, absorbed):
 @kernel
 def fold_batch(start, stop, fold):
     """Add a batch to the sums and, squared, to the sums of squares, and clear it: cells ``start`` to ``stop - 1``."""
-    tally, cells, gates = fold.path, fold.cells, fold.gates
-    gathered = np.empty(len(fold.absorbers.media), np.uint64)
+    # Arrays of a named tuple are read once: in a loop, each reading would count a reference.
+    tally, sums, squares, absorbers = fold.path, fold.sums, fold.squares, fold.absorbers
+    cells, gates, halves, rows = fold.cells, fold.gates, fold.halves, fold.absorbers.rows
+    gathered = np.empty(len(absorbers.media), np.uint64)
     _clear(gathered)
     for cell in range(start, stop):
         whole = _L(0)
         for g in range(gates):
             batch = _L(0)
-            for h in range(fold.halves):
+            for h in range(halves):
                 place = (h * gates + g) * cells + cell
                 value = tally[place]
                 if value == _L(0):
                     continue
                 tally[place] = _L(0)
-                fold.sums[place] += value
+                sums[place] += value
                 batch += value
             whole += batch
             if batch:
-                add_square(fold.squares, g * cells + cell, batch)
+                add_square(squares, g * cells + cell, batch)
         if whole == _L(0):
             continue
         if gates > 1:
-            add_square(fold.squares, gates * cells + cell, whole)
-        row = np.int64(fold.absorbers.rows[cell])
-        gathered[row] += absorbed_of(whole, row, cell, fold.absorbers)
+            add_square(squares, gates * cells + cell, whole)
+        row = np.int64(rows[cell])
+        gathered[row] += absorbed_of(whole, row, cell, absorbers)
     _add_rows(gathered, fold.absorbed)
 
 
@@ -103,24 +105,26 @@ def fold_batch(start, stop, fold):
 def mean_and_error(start, stop, spread):
     """Fluence and its standard error in the planes ``start`` to ``stop - 1``, without the rim; see `light.tallies`."""
     total, whole, squares, ny, nz = spread.total, spread.whole, spread.squares, spread.ny, spread.nz
+    mean, error, per_photon = spread.mean, spread.error, spread.per_photon
     batches, batch_size, rest_photons = spread.batches, spread.batch_size, spread.rest_photons
+    largest, freedom = spread.largest, spread.freedom
     photons = batches * batch_size + rest_photons
     rest_per_whole = rest_photons / spread.in_batches
-    known = not math.isnan(spread.freedom)
+    known = not math.isnan(freedom)
     for i in range(start, stop):
         for j in range(ny):
             for k in range(nz):
                 cell = ((i + 1) * (ny + 2) + j + 1) * (nz + 2) + k + 1
-                spread.mean[i, j, k] = np.float64(total[cell]) * spread.per_photon
+                mean[i, j, k] = np.float64(total[cell]) * per_photon
                 if not known:
-                    spread.error[i, j, k] = np.nan
+                    error[i, j, k] = np.nan
                     continue
                 in_whole = np.float64(whole[cell])
                 square = np.float64(squares[cell, 1]) * _WORD + np.float64(squares[cell, 0])
                 variance = max(0.0, square - in_whole * in_whole / batches) / batch_size
                 off = np.float64(total[cell] - whole[cell]) - rest_per_whole * in_whole
-                variance += off * off / spread.largest
-                spread.error[i, j, k] = math.sqrt(variance / spread.freedom * photons) * spread.per_photon
+                variance += off * off / largest
+                error[i, j, k] = math.sqrt(variance / freedom * photons) * per_photon
 
 
 # -- called by host code ----------------------------------------------------------------------------------------------
