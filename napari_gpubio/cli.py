@@ -149,10 +149,10 @@ def _tell(row: dict[str, Any], options: argparse.Namespace) -> None:
     if "result" not in row:
         print(f"{row['case']:42} FAILED")
         return
-    verdict = "ok" if row["passed"] else f"FAILED (more than {row['tolerance']:g})"
+    status = "ok" if row["passed"] else f"FAILED (more than {row['tolerance']:g})"
     print(
         f"{row['case']:42} {row['quantity']:22} {row['reference']:11.5g} {row['result']:11.5g} "
-        f"{row['error']:10.2g}  {verdict}"
+        f"{row['error']:10.2g}  {status}"
     )
 
 
@@ -162,7 +162,7 @@ def _check(options: argparse.Namespace) -> int:
     if not options.json:
         print(
             f"on {device.describe()}\n{'case':42} {'quantity':22} {'reference':>11} {'result':>11} "
-            f"{'error':>10}  verdict"
+            f"{'error':>10}  status"
         )
     for cases, run in [
         *((one, run_check) for one in _engines(options)),

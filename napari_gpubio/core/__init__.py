@@ -1,1 +1,1 @@
-"""The ground floor: devices, kernels, random numbers, steps, space, errors, files. It knows no engine and no napari."""
+"""What every engine stands on: devices, kernels, random numbers, steps, space, files. Knows no engine and no napari."""

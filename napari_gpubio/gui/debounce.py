@@ -7,30 +7,32 @@ from qtpy.QtCore import QObject, Qt, Signal
 
 
 class Debouncer(QObject):
-    """Acts once after what runs now has ended, and before the window draws; a timer of 0 ms acts after it has drawn.
+    """Calls an action once for any number of requests: when control is back in the event loop, before the window draws.
+
+    A timer of 0 ms would call it after the window has drawn.
 
     Parameters
     ----------
     act
-        What is done.
+        The action.
     """
 
-    _asked = Signal()
+    _requested = Signal()
 
     def __init__(self, act: Callable[[], Any], parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.is_due = False
         self._act = act
-        self._asked.connect(self._act_if_due, Qt.ConnectionType.QueuedConnection)
+        self._requested.connect(self._act_if_due, Qt.ConnectionType.QueuedConnection)
 
-    def ask(self) -> None:
-        """Let it act."""
+    def request(self) -> None:
+        """Request the action."""
         if not self.is_due:
             self.is_due = True
-            self._asked.emit()
+            self._requested.emit()
 
-    def forget(self) -> None:
-        """Let it not act, if it has not yet."""
+    def cancel(self) -> None:
+        """Cancel a request that has not been acted on."""
         self.is_due = False
 
     def _act_if_due(self) -> None:

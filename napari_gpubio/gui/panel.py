@@ -217,7 +217,7 @@ class EnginePanel(QWidget):
         """Show a note to the user."""
         self._say(sentence, theme.NOTE_STYLE)
 
-    def say(self, text: str) -> None:
+    def show_status(self, text: str) -> None:
         """Show a short text in the status line."""
         self._status.setText(text)
 

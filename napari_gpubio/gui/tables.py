@@ -82,12 +82,12 @@ class CellModel(QAbstractTableModel):
     """Rows of cells.
 
     A subclass gives ``columns`` and ``units``, keeps the rows, puts into ``self._shows`` what a cell shows by role, and
-    implements `rowCount`, `headerData`, `type_in`, `undo`, `problem`, `judge` and `is_missing`. ``changed`` says that
-    the rows may be others, ``judged`` that what is wrong with them, or the unit, is.
+    implements `rowCount`, `headerData`, `type_in`, `undo`, `problem`, `check_text` and `is_missing`. ``changed`` is
+    emitted when the rows may have changed, ``validity_changed`` when their problems or the unit may have.
     """
 
     changed = Signal()
-    judged = Signal()
+    validity_changed = Signal()
     columns: tuple[Column, ...]
     units: Collection[str]
 
@@ -111,7 +111,7 @@ class CellModel(QAbstractTableModel):
         """What is wrong with a cell, as a sentence, or an empty text."""
         raise NotImplementedError
 
-    def judge(self, row: int, column: int, text: str) -> str:
+    def check_text(self, row: int, column: int, text: str) -> str:
         """What would be wrong with a cell if the text were typed into it."""
         raise NotImplementedError
 
@@ -133,7 +133,7 @@ class CellModel(QAbstractTableModel):
         self._unit = unit
         self._tell()
         self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(self.columns) - 1)
-        self.judged.emit()
+        self.validity_changed.emit()
 
     @property
     def can_undo(self) -> bool:
@@ -187,7 +187,7 @@ _FRAME = QColor(theme.ERROR)
 
 
 class CellDelegate(QStyledItemDelegate):
-    """Draws a frame around what is wrong, and judges a text while it is typed; ``typing`` carries the sentence."""
+    """Draws a frame around what is wrong, and checks a text while it is typed; ``typing`` carries the sentence."""
 
     typing = Signal(str)
 
@@ -198,7 +198,7 @@ class CellDelegate(QStyledItemDelegate):
     def createEditor(self, parent: QWidget, _option: Any, index: QModelIndex) -> QWidget:
         """Qt: make the editor of a cell."""
         editor = CellEditor(self._model, index, parent)
-        editor.judged.connect(self.typing)
+        editor.validity_changed.connect(self.typing)
         return editor
 
     def initStyleOption(self, option: Any, index: QModelIndex) -> None:
@@ -219,9 +219,9 @@ class CellDelegate(QStyledItemDelegate):
 
 
 class CellEditor(QLineEdit):
-    """Says at every key what would be wrong with the cell; ``judged`` carries the sentence, empty if nothing is."""
+    """Checks its text at every key; ``validity_changed`` carries the problem, empty if there is none."""
 
-    judged = Signal(str)
+    validity_changed = Signal(str)
 
     def __init__(self, model: CellModel, index: QModelIndex, parent: QWidget) -> None:
         super().__init__(parent)
@@ -229,12 +229,12 @@ class CellEditor(QLineEdit):
         self.setFrame(False)
         self.setAlignment(Qt.AlignmentFlag(index.data(Qt.ItemDataRole.TextAlignmentRole)))
         self.setStyleSheet(_EDITOR)
-        self.textEdited.connect(self._judge)
+        self.textEdited.connect(self._check_typed)
 
-    def _judge(self, text: str) -> None:
-        problem = self._model.judge(self._row, self._column, text)
+    def _check_text(self, text: str) -> None:
+        problem = self._model.check_text(self._row, self._column, text)
         self.setStyleSheet(_WRONG_EDITOR if problem else _EDITOR)
-        self.judged.emit(problem)
+        self.validity_changed.emit(problem)
 
 
 def _chip(color: QColor) -> QIcon:
@@ -287,7 +287,7 @@ class CellView(QTableView):
             header.setHighlightSections(False)
             header.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         self.horizontalHeader().setMinimumSectionSize(24)
-        model.judged.connect(self.measure)
+        model.validity_changed.connect(self.measure)
 
     # -- what a subclass gives ------------------------------------------------------------------------------------
 

@@ -139,7 +139,7 @@ def detector_profile(result: LightResult, detector: int) -> Profile:
 def sample_fluence(
     result: LightResult, points_mm: npt.ArrayLike
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Label, fluence and its standard error at world positions; how is told at the head of this file.
+    """Label, fluence and its standard error at world positions; see the head of this file for how.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ class DenoisePanel(EnginePanel):
         self.image_box.layer_box.currentIndexChanged.connect(self._on_image)
         self.preview_button.clicked.connect(self._on_preview)
         self.live_box.toggled.connect(self._on_live)
-        self.preview.status_changed.connect(self.say)
+        self.preview.status_changed.connect(self.show_status)
         self.preview.error_occurred.connect(self.show_error)
         self.preview.shown.connect(self.clear_message)
         self.result_box.part_chosen.connect(self.show_only)
@@ -159,7 +159,7 @@ class DenoisePanel(EnginePanel):
         self.result_box.show_numbers(result)
         self.show_only(AFTER)
         if not result.result.complete:
-            self.say(result.request.recipe.texts.stopped)
+            self.show_status(result.request.recipe.texts.stopped)
         if result.result.notes:
             self.show_note(" ".join(f"{note[:1].upper()}{note[1:]}." for note in result.result.notes))
 
@@ -179,7 +179,7 @@ class DenoisePanel(EnginePanel):
     def _on_keep(self) -> None:
         name = self.results.keep()
         self.result_box.hide()
-        self.say(f"{name} is kept" if name else "")
+        self.show_status(f"{name} is kept" if name else "")
 
     # -- the script -----------------------------------------------------------------------------------------------
 

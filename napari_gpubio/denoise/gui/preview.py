@@ -223,11 +223,11 @@ class LivePreview(QObject):
     def request_update(self, *_: Any) -> None:
         """Denoise the slice on screen soon, if the preview is live."""
         if self.live:
-            self._debouncer.ask()
+            self._debouncer.request()
 
     def cancel(self) -> None:
         """Show nothing more of what is under way."""
-        self._debouncer.forget()
+        self._debouncer.cancel()
         self._next = None
         self._job.cancel()
 
@@ -246,7 +246,7 @@ class LivePreview(QObject):
         """Cancel what runs, and stop following the viewer."""
         for event in self._events():
             event.disconnect(self.request_update)
-        self._debouncer.forget()
+        self._debouncer.cancel()
         self._next = None
         self._job.abandon()
 

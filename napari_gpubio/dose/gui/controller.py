@@ -118,20 +118,20 @@ class CurveController(QObject):
     def recount_later(self) -> None:
         """Draw the histograms as they are after labels were painted."""
         self._must_recount = True
-        self._debouncer.ask()
+        self._debouncer.request()
 
     def recolor_later(self) -> None:
         """Draw the same histograms in the colors that the labels have now."""
         self._colors = []
-        self._debouncer.ask()
+        self._debouncer.request()
 
     def redraw_later(self) -> None:
         """Draw the same histograms with another scale, other axes or other metrics."""
-        self._debouncer.ask()
+        self._debouncer.request()
 
     def close_run(self) -> None:
         """Free everything."""
-        self._debouncer.forget()
+        self._debouncer.cancel()
         self.whole_dose.close()
         if self.live is not None:
             self.live.close()
@@ -139,7 +139,7 @@ class CurveController(QObject):
 
     def update_curves(self) -> None:
         """Read the histograms if labels were painted, and bring plot, tables and notes up to date."""
-        self._debouncer.forget()
+        self._debouncer.cancel()
         if self._must_recount and not self._recount():
             return
         self.curves = self._scaled_curves()

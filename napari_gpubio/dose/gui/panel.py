@@ -112,7 +112,7 @@ class DosePanel(EnginePanel):
             (self.highlight.error_occurred, self.show_error),
             (self.controller.error_occurred, self.show_error),
             (self.export.error_occurred, self.show_error),
-            (self.export.file_written, lambda name: self.say(f"written: {name}")),
+            (self.export.file_written, lambda name: self.show_status(f"written: {name}")),
         ]
 
     # -- the inside of the panel ----------------------------------------------------------------------------------

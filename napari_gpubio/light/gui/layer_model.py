@@ -62,7 +62,7 @@ class LayerModel(OpticalModel):
         """Show layers, before which there is nothing to come back to."""
         self.set_layers(layers)
         self._undo.clear()
-        self.judged.emit()
+        self.validity_changed.emit()
 
     def set_layers(self, layers: Iterable[Layer]) -> None:
         """Show other layers, as a step that can be undone."""
@@ -120,7 +120,7 @@ class LayerModel(OpticalModel):
         found = first_layer_problem(self._rows, self._unit)
         return None if found is None else (found[0], FIELDS.index(found[1]))
 
-    def judge(self, index: int, column: int, text: str) -> str:
+    def check_text(self, index: int, column: int, text: str) -> str:
         """What would be wrong with a cell if the text were typed into it."""
         field, rows = FIELDS[column], list(self._rows)
         rows[index] = rows[index].with_text(field, text, self._unit)
@@ -164,4 +164,4 @@ class LayerModel(OpticalModel):
             self._rows = rows
             self.endResetModel()
         self.changed.emit()
-        self.judged.emit()
+        self.validity_changed.emit()

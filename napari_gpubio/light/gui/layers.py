@@ -91,7 +91,7 @@ class LayerMode(Mode[LayeredResult]):
                 (self.presets.save_requested, self.files.ask_to_save),
                 (self.files.runs_read, self._on_runs),
                 (self.files.result_read, self._show_read),
-                (self.files.status_changed, panel.say),
+                (self.files.status_changed, panel.show_status),
                 (self.files.error_occurred, panel.show_error),
                 (self.table.changed, self._on_layers),
                 (self.grid_box.changed, self._on_layers),
@@ -146,7 +146,7 @@ class LayerMode(Mode[LayeredResult]):
         if self.run_box.live:
             self._quick.submit(request)
         else:
-            self.panel.say(OUTDATED if self._is_older(request) else "")
+            self.panel.show_status(OUTDATED if self._is_older(request) else "")
 
     def _is_older(self, request: LayerRequest) -> bool:
         """Whether the displayed result is of other inputs than these, be it of fewer or more photons."""
@@ -216,7 +216,7 @@ class LayerMode(Mode[LayeredResult]):
         """Show a result that was read from a file."""
         self._quick.cancel()
         self.display(display_layers(result, self.options))
-        self.panel.say("")
+        self.panel.show_status("")
 
     def on_result_read(self, path: Path, result: LayeredResult) -> None:
         """Continue where a result was saved: its layers, its grid, its map, its numbers."""

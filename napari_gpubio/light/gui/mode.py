@@ -203,7 +203,7 @@ class Mode(QWidget, Generic[Result]):
     def keep_layers(self) -> None:
         """Leave the layers of the result to the user; the next run adds new ones."""
         name = self.view.keep()
-        self.panel.say(f"{name} stays as it is; the next run adds a new layer" if name else NOTHING_KEPT)
+        self.panel.show_status(f"{name} stays as it is; the next run adds a new layer" if name else NOTHING_KEPT)
 
     # -- the inside -----------------------------------------------------------------------------------------------
 
@@ -223,10 +223,10 @@ class Mode(QWidget, Generic[Result]):
                 (results.unit_changed, lambda _: self.update_options()),
                 (results.continue_requested, self.continue_run),
                 (results.result_read, self.on_result_read),
-                (results.status_changed, panel.say),
+                (results.status_changed, panel.show_status),
                 (results.error_occurred, panel.show_error),
                 (self._quick.displayed, self.display),
-                (self._quick.status_changed, panel.say),
+                (self._quick.status_changed, panel.show_status),
                 (self._quick.failed, self.on_quick_failed),
                 (self._redraw.finished, self._on_redrawn),
                 (panel.run_finished, self._on_run_finished),

@@ -50,7 +50,7 @@ class TableMessage(QWidget):
         """Where the current row's numbers come from, or an empty text."""
         return self._detail.text()
 
-    def say(self, sentence: str, kind: str = "note") -> None:
+    def show_sentence(self, sentence: str, kind: str = "note") -> None:
         """Show a sentence: ``error``, ``missing`` or ``note``."""
         self._place, self._text = None, sentence
         self._problem.setStyleSheet(_STYLES[kind])
@@ -65,11 +65,11 @@ class TableMessage(QWidget):
         place = current if current is not None and self._model.problem(*current) else self._model.first_problem()
         if place is None:
             warnings = self._model.warnings()
-            self.say(warnings[0] + _more(len(warnings) - 1, "like it") if warnings else "", "missing")
+            self.show_sentence(warnings[0] + _more(len(warnings) - 1, "like it") if warnings else "", "missing")
             return
         missing = self._model.is_missing(*place)
         more = _more(self._model.problem_count - 1, "to fill or mend")
-        self.say(self._model.problem(*place) + more, "missing" if missing else "error")
+        self.show_sentence(self._model.problem(*place) + more, "missing" if missing else "error")
         self._place = place
 
     def eventFilter(self, watched: Any, event: Any) -> bool:
@@ -117,7 +117,7 @@ class OpticalTable(QWidget):
                 (self.preset_button.clicked, self.choose_preset),
                 (self.undo_button.clicked, model.undo),
                 (self.unit_box.currentTextChanged, model.set_unit),
-                (model.judged, self.update_state),
+                (model.validity_changed, self.update_state),
                 (view.selectionModel().selectionChanged, self.update_state),
                 (view.typing, self._on_typing),
                 (view.typed, self.update_state),
@@ -167,7 +167,7 @@ class OpticalTable(QWidget):
             try:
                 self.fill(rows, recipe, dialog.wavelength_nm)
             except GpuBioError as error:
-                self.message.say(str(error), "error")
+                self.message.show_sentence(str(error), "error")
         dialog.deleteLater()
 
     # -- state ----------------------------------------------------------------------------------------------------
@@ -182,13 +182,13 @@ class OpticalTable(QWidget):
 
     def _on_typing(self, problem: str) -> None:
         if problem:
-            self.message.say(problem, "error")
+            self.message.show_sentence(problem, "error")
         else:
             self.update_state()
 
     def _on_left_out(self, count: int) -> None:
         if count:
-            self.message.say(f"{count} pasted values lie beyond the table and were left out", "missing")
+            self.message.show_sentence(f"{count} pasted values lie beyond the table and were left out", "missing")
 
     def _on_context_menu(self, at: QPoint) -> None:
         self.menu().exec(self._optical_view.viewport().mapToGlobal(at))

@@ -103,7 +103,7 @@ class LightPanel(EnginePanel):
             left.hide()
             left.leave()
             self.clear_message()
-            self.say("")
+            self.show_status("")
             entered.enter()
         entered.show()
 

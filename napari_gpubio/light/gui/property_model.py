@@ -43,7 +43,7 @@ class OpticalModel(CellModel):
     """Rows of optical properties, coefficients in 1/mm or in 1/cm.
 
     A subclass gives `row`, `first_problem`, `title`, `chip` and `tip` besides what `CellModel` asks for. ``changed``
-    says that the rows may be others, ``judged`` that what is wrong with them may be.
+    says that the rows may be others, ``validity_changed`` that what is wrong with them may be.
     """
 
     units = UNITS
@@ -253,7 +253,7 @@ class PropertyModel(OpticalModel):
         """What is wrong with a cell, as a sentence, or an empty text."""
         return self.row(index).problem(FIELDS[column], self._unit)
 
-    def judge(self, index: int, column: int, text: str) -> str:
+    def check_text(self, index: int, column: int, text: str) -> str:
         """What would be wrong with a cell if the text were typed into it."""
         field = FIELDS[column]
         return self.row(index).with_text(field, text, self._unit).problem(field, self._unit)
@@ -304,7 +304,7 @@ class PropertyModel(OpticalModel):
     def _tell_all(self) -> None:
         self._tell()
         self.changed.emit()
-        self.judged.emit()
+        self.validity_changed.emit()
 
 
 def chips(labels: Iterable[int], colors: Mapping[int, Rgba | None]) -> dict[int, QColor]:

@@ -123,19 +123,19 @@ class PropertyTable(OpticalTable):
         try:
             media = read_table(path)
         except (GpuBioError, OSError) as error:
-            self.message.say(f"The table could not be loaded: {error}", "error")
+            self.message.show_sentence(f"The table could not be loaded: {error}", "error")
             return
         self.set_media(media)
-        self.message.say(self._loaded_text(path, {medium.label for medium in media}))
+        self.message.show_sentence(self._loaded_text(path, {medium.label for medium in media}))
 
     def save(self, path: str | Path) -> None:
         """Write the table to a file; what goes wrong is shown as a sentence."""
         try:
             write_table(path, self.media())
         except (GpuBioError, OSError) as error:
-            self.message.say(f"The table could not be saved: {error}", "error")
+            self.message.show_sentence(f"The table could not be saved: {error}", "error")
         else:
-            self.message.say(f"saved {self.model.rowCount()} rows in {Path(path).name}")
+            self.message.show_sentence(f"saved {self.model.rowCount()} rows in {Path(path).name}")
 
     def _loaded_text(self, path: str | Path, found: set[int]) -> str:
         ours = set(self.model.labels)

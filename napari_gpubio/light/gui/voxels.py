@@ -232,7 +232,7 @@ class VoxelMode(Mode[LightResult]):
             self.panel.show_note(STILL_RUNNING)
             return
         if not self.run_box.live or self.controller.shown.source is None:
-            self.panel.say(OUTDATED if self.view.displayed is not None else "")
+            self.panel.show_status(OUTDATED if self.view.displayed is not None else "")
             return
         try:
             request = self.request()
@@ -324,7 +324,7 @@ class VoxelMode(Mode[LightResult]):
             return
         self.display(result)
         if not result.traced.complete:
-            self.panel.say(f"stopped after {result.traced.launched:,} photons; Continue adds photons")
+            self.panel.show_status(f"stopped after {result.traced.launched:,} photons; Continue adds photons")
 
     def _show_sensitivity(self, found: SensitivityMap) -> None:
         show_sensitivity(self.viewer, found)

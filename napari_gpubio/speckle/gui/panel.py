@@ -87,8 +87,8 @@ class SpecklePanel(EnginePanel):
             (self.map_box.video_requested, self.ask_video),
             (self.course_box.draw_requested, self.draw_regions),
             (self.course_box.error_occurred, self.show_error),
-            (self.course_box.status_changed, self.say),
-            (controller.status_changed, self.say),
+            (self.course_box.status_changed, self.show_status),
+            (controller.status_changed, self.show_status),
             (controller.note_added, self.show_note),
             (controller.error_occurred, self.show_error),
             (controller.message_cleared, self.clear_message),
@@ -152,7 +152,7 @@ class SpecklePanel(EnginePanel):
     def draw_regions(self) -> None:
         """Add a layer to draw regions in, over the displayed map."""
         self.region_controller.start_drawing()
-        self.say("click around a region; a double click, or Enter, ends it")
+        self.show_status("click around a region; a double click, or Enter, ends it")
 
     # -- the whole stack ------------------------------------------------------------------------------------------
 
@@ -179,10 +179,10 @@ class SpecklePanel(EnginePanel):
     def show_result(self, result: Any) -> None:
         """Show the maps of a whole stack, and curves of the regions; or report what was written."""
         if isinstance(result, str):
-            self.say(result)
+            self.show_status(result)
             return
         if isinstance(result, FitResult) and not result.has_begun:
-            self.say("stopped before the fit began; nothing was changed")
+            self.show_status("stopped before the fit began; nothing was changed")
             return
         self.result = result
         if not self.runner.is_live:
@@ -205,7 +205,7 @@ class SpecklePanel(EnginePanel):
         assert mesi is not None
         self.map_box.choose(results.add_fit(self.viewer, result, mesi))
         if not result.fit.complete:
-            self.say("stopped; pixels that were not reached are empty")
+            self.show_status("stopped; pixels that were not reached are empty")
 
     def _show_maps(self, result: StackResult) -> None:
         self.map_box.choose(results.add_maps(self.viewer, result))
@@ -213,7 +213,7 @@ class SpecklePanel(EnginePanel):
             self.map_box.baseline_text.setText(f"of the stack: its first {result.request.baseline_frames} frames")
         self.region_controller.set_result(result, result.request.recipe.baseline_maps)
         if not result.maps.complete:
-            self.say("stopped; maps that were not reached are empty")
+            self.show_status("stopped; maps that were not reached are empty")
 
     # -- video ----------------------------------------------------------------------------------------------------
 

@@ -352,7 +352,7 @@ class TrackingPanel(EnginePanel):
         except (GpuBioError, OSError) as error:
             self.show_error(f"The fibers could not be saved: {error}")
         else:
-            self.say(f"saved {len(fibers):,} fibers in {Path(path).name}")
+            self.show_status(f"saved {len(fibers):,} fibers in {Path(path).name}")
 
     def script(self, saved: Mapping[str, Path]) -> str:
         """Return a script that tracks the current bundle as the panel would."""

@@ -42,7 +42,7 @@ def model(qtbot, qtmodeltester):
     model.set_media([medium(1, "scalp"), medium(2, "skull")])
     model.heard, model.judgments = [], []
     model.changed.connect(lambda: model.heard.append(model.rows))
-    model.judged.connect(lambda: model.judgments.append(model.first_problem()))
+    model.validity_changed.connect(lambda: model.judgments.append(model.first_problem()))
     return model
 
 
@@ -143,10 +143,10 @@ def test_an_invalid_cell_is_colored_and_keeps_its_text(model):
 
 
 def test_a_text_is_judged_before_it_is_kept(model):
-    assert model.judge(0, MUA, "-1") == "label 1 (scalp): µa is -1 1/mm; it must be at least 0 1/mm"
-    assert model.judge(0, MUA, "1") == ""
-    assert model.judge(0, MUA, "") == "label 1 (scalp) has no µa; type it or choose a preset"
-    assert model.judge(0, NAME, "-1") == ""
+    assert model.check_text(0, MUA, "-1") == "label 1 (scalp): µa is -1 1/mm; it must be at least 0 1/mm"
+    assert model.check_text(0, MUA, "1") == ""
+    assert model.check_text(0, MUA, "") == "label 1 (scalp) has no µa; type it or choose a preset"
+    assert model.check_text(0, NAME, "-1") == ""
     assert model.row(0).mua_per_mm == 0.0101
 
 

@@ -39,7 +39,7 @@ class Rule(NamedTuple):
     edges, kind
         Numbers of the edge mode and the index.
     whole
-        Whether samples are whole numbers, and squares are summed; for floating-point frames, deviations are.
+        Whether samples are integers, and squares are summed; for floating-point frames, deviations are.
     scale
         Factor of K² before the reciprocal (SFI: 2T), or of x (inverse correlation time: 1/T).
     beta

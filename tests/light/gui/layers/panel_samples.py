@@ -27,7 +27,7 @@ def add_panel(viewer):
     panel.layers.grid_box.set_settings(SETTINGS)
     panel.layers.run_box.set_settings(SETTINGS)
     panel.layers.table.set_medium(MEDIUM)
-    panel.say("")
+    panel.show_status("")
     return panel
 
 
