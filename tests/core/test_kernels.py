@@ -108,9 +108,10 @@ REGISTERS = {
 # Bytes a kernel may spill; none for one that is not named here. These are a few words around function calls.
 SPILLS = {
     # So that two blocks share a processor, which is faster.
-    **{f"{name} {' '.join(defines)}": 48 for name in ("find_least", "average") for defines in ANLM},
+    **{f"find_least {' '.join(defines)}": 48 for defines in ANLM},
+    **{f"average {' '.join(defines)}": 64 for defines in ANLM},
     **{f"tally_voxels LABEL=unsigned {label}": 24 for label in ("char", "short")},  # so that three blocks share one
-    "trace_cubic REAL=double": 32,  # 24 on sm_75, 0 to 16 elsewhere
+    "trace_cubic REAL=double": 80,  # 72 on sm_90, 64 on sm_75, 40 on sm_80
     **{f"trace_photons {' '.join(defines)}": 40 for defines in VOXELS},  # 32 with fast maths on sm_90, else 0 to 8
     **{f"trace_simply {' '.join(defines)}": 24 for defines in LAYERS},  # 20 without the map on sm_80 and sm_90
     # Around the frames' edges and in builds with a dark frame; 36 at most.
