@@ -19,6 +19,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+_ROUNDING = 1e-15
 _ALL_DIGITS = 323  # behind the point, the most that Qt knows: no double is rounded
 _BEGUN = re.compile(r"[+-]?(\d+\.?\d*|\.?\d*)(e[+-]?\d*)?", re.IGNORECASE)  # a number, or what may become one
 
@@ -100,7 +101,9 @@ class NumberBox(QDoubleSpinBox):
             event.ignore()
 
     def textFromValue(self, value: float) -> str:
-        """Qt: the text of a number, without zeros at its end."""
+        """Qt: the text of a number, without zeros at its end; what rounding leaves of a zero is shown as 0."""
+        if abs(value) < _ROUNDING:
+            value = 0.0
         if 0 < abs(value) < 1 and self._shown_decimals:
             return re.sub(r"e-0*", "e-", f"{value:.{self._shown_decimals}g}")
         text = f"{value or 0.0:.{self._shown_decimals}f}"  # no -0
