@@ -231,7 +231,7 @@ class CellEditor(QLineEdit):
         self.setStyleSheet(_EDITOR)
         self.textEdited.connect(self._check_typed)
 
-    def _check_text(self, text: str) -> None:
+    def _check_typed(self, text: str) -> None:
         problem = self._model.check_text(self._row, self._column, text)
         self.setStyleSheet(_WRONG_EDITOR if problem else _EDITOR)
         self.validity_changed.emit(problem)
