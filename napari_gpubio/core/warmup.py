@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -23,6 +22,7 @@ from napari_gpubio.core.checks import WarmUp
 from napari_gpubio.core.files import atomic_write, machine_code_folder
 
 _POLL_SECONDS = 0.2
+_UNSIGNED_SECONDS = 10.0  # after which a lock without its owner's number is taken for abandoned
 
 
 def marker(engine: str) -> Path:
@@ -135,9 +135,10 @@ def _take(lock: Path) -> bool:
         with lock.open("x", encoding="utf-8") as file:
             file.write(str(os.getpid()))
     except FileExistsError:
-        owner: Any = lock.read_text(encoding="utf-8") if lock.exists() else ""
-        if owner.isdigit() and not psutil.pid_exists(int(owner)):
-            lock.unlink(missing_ok=True)  # of a process that was killed
+        with contextlib.suppress(FileNotFoundError):  # its owner may end at any moment
+            owner, age = lock.read_text(encoding="utf-8"), time.time() - lock.stat().st_mtime
+            if not psutil.pid_exists(int(owner)) if owner.isdigit() else age > _UNSIGNED_SECONDS:
+                lock.unlink()  # of a process that was killed
         return False
     return True
 

@@ -48,12 +48,14 @@ def test_a_failure_leaves_no_marker_and_no_lock(engine, monkeypatch):
     assert list(warmup.marker(engine.name).parent.iterdir()) == []
 
 
-def test_the_lock_of_a_process_that_is_gone_does_not_keep_others_waiting(engine):
+@pytest.mark.parametrize("signed", [True, False])
+def test_the_lock_of_a_process_that_is_gone_does_not_keep_others_waiting(engine, signed):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     lock = warmup.marker(engine.name).with_name("warming.lock")
     lock.parent.mkdir(parents=True)
-    lock.write_text(str(gone.pid))
+    lock.write_text(str(gone.pid) if signed else "")  # killed before it could write its number
+    os.utime(lock, (0, 0))
     warmup.warm(engine.name)
     assert engine.calls == ["one", "two"]
 
