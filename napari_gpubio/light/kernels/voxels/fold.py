@@ -16,7 +16,8 @@ from napari_gpubio.light.kernels.voxels.structs import Absorbers, Fold, Spread, 
 
 _L = np.uint64
 _WORD = 18446744073709551616.0  # 2^64
-_CELLS_AT_LEAST = 16384  # worth a call
+_CELLS_AT_LEAST = 16384  # to fold, worth a call
+_VOXELS_AT_LEAST = 1 << 18  # to write, which takes a quarter of a millisecond
 
 
 @leaf
@@ -103,9 +104,11 @@ def fold_batch(start, stop, fold):
 
 @kernel
 def mean_and_error(start, stop, spread):
-    """Fluence and its standard error in the planes ``start`` to ``stop - 1``, without the rim; see `light.tallies`."""
-    total, whole, squares, ny, nz = spread.total, spread.whole, spread.squares, spread.ny, spread.nz
-    mean, error, per_photon = spread.mean, spread.error, spread.per_photon
+    """Fluence and its standard error in the planes ``start`` to ``stop - 1``, without the rim; see `mean_error`."""
+    ny, nz, per_photon = spread.ny, spread.nz, spread.per_photon
+    all_total, all_whole, all_squares, means, errors = (
+        spread.total, spread.whole, spread.squares, spread.mean, spread.error,
+    )  # fmt: skip
     batches, batch_size, rest_photons = spread.batches, spread.batch_size, spread.rest_photons
     largest, freedom = spread.largest, spread.freedom
     photons = batches * batch_size + rest_photons
@@ -113,18 +116,21 @@ def mean_and_error(start, stop, spread):
     known = not math.isnan(freedom)
     for i in range(start, stop):
         for j in range(ny):
+            # Rows of the volume as contiguous views, without which the inner loop is not vectorized.
+            first = ((i + 1) * (ny + 2) + j + 1) * (nz + 2) + 1
+            total, whole = all_total[first : first + nz], all_whole[first : first + nz]
+            squares, mean, error = all_squares[2 * first : 2 * (first + nz)], means[i, j], errors[i, j]
             for k in range(nz):
-                cell = ((i + 1) * (ny + 2) + j + 1) * (nz + 2) + k + 1
-                mean[i, j, k] = np.float64(total[cell]) * per_photon
+                mean[k] = np.float64(total[k]) * per_photon
                 if not known:
-                    error[i, j, k] = np.nan
+                    error[k] = np.nan
                     continue
-                in_whole = np.float64(whole[cell])
-                square = np.float64(squares[cell, 1]) * _WORD + np.float64(squares[cell, 0])
+                in_whole = np.float64(whole[k])
+                square = np.float64(squares[2 * k + 1]) * _WORD + np.float64(squares[2 * k])
                 variance = max(0.0, square - in_whole * in_whole / batches) / batch_size
-                off = np.float64(total[cell] - whole[cell]) - rest_per_whole * in_whole
+                off = np.float64(total[k] - whole[k]) - rest_per_whole * in_whole
                 variance += off * off / largest
-                error[i, j, k] = math.sqrt(variance / freedom * photons) * per_photon
+                error[k] = math.sqrt(variance / freedom * photons) * per_photon
 
 
 # -- called by host code ----------------------------------------------------------------------------------------------
@@ -157,7 +163,7 @@ def _absorbers(problem: VoxelProblem) -> Absorbers:
 def write_fluence(spread: Spread) -> None:
     """Write the fluence and its standard error of one gate."""
     spread = spread._replace(
-        total=writable(spread.total), whole=writable(spread.whole), squares=writable(spread.squares)
+        total=writable(spread.total), whole=writable(spread.whole), squares=writable(spread.squares).ravel()
     )
     planes = len(spread.mean)
-    run_blocks(mean_and_error, planes, spread, least=max(1, _CELLS_AT_LEAST // (spread.ny * spread.nz)))
+    run_blocks(mean_and_error, planes, spread, least=max(1, _VOXELS_AT_LEAST // (spread.ny * spread.nz)))

@@ -144,7 +144,7 @@ class Spread(NamedTuple):
     total, whole
         Tally of all photons, and of those in whole batches, flat with the rim.
     squares
-        Sum of the squares of the batches' tallies, two words.
+        Sum of the squares of the batches' tallies, two words of each cell, shape (cells, 2) or flat for the kernel.
     ny, nz
         Size without the rim.
     per_photon
