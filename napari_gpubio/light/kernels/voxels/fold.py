@@ -16,8 +16,8 @@ from napari_gpubio.light.kernels.voxels.structs import Absorbers, Fold, Spread, 
 
 _L = np.uint64
 _WORD = 18446744073709551616.0  # 2^64
-_CELLS_AT_LEAST = 16384  # to fold, worth a call
-_VOXELS_AT_LEAST = 1 << 18  # to write, which takes a quarter of a millisecond
+_CELLS_AT_LEAST = 65536  # to fold, worth a call: half a millisecond
+_VOXELS_AT_LEAST = 1 << 18  # to write: a quarter of a millisecond
 
 
 @leaf
