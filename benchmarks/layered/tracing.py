@@ -10,12 +10,12 @@ from common import Row, Stopwatch, Timing, load_average, row
 from layered.plan import Case, with_photons
 from napari_gpubio.core.chunks import advance_in_pieces
 from napari_gpubio.core.device import Device
+from napari_gpubio.light.batches import FIRST_CHUNK, joined
 from napari_gpubio.light.kernels.layers.gpu import Run, Variant
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
 from napari_gpubio.light.layers.run import make_runs, simulate
 from napari_gpubio.light.result import Estimate
-from napari_gpubio.light.scheduling import FIRST_CHUNK, joined
 
 WARM_UP = {"cpu": 200, "cuda": 1 << 20}  # photons at least; fewer do not fill a GPU, and tell nothing of more
 WARM_UP_SHARE = 100  # else that part of the photons

@@ -7,13 +7,12 @@ from common import Stopwatch, Timing
 from light.plan import with_settings
 from napari_gpubio.core.chunks import advance_in_pieces
 from napari_gpubio.core.device import Device
-from napari_gpubio.light.assemble import assemble
+from napari_gpubio.light.batches import FIRST_CHUNK, joined
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.kernels.voxels.tally import VoxelTally
+from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble
 from napari_gpubio.light.phantom.benchmarks import Case
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import make_runs, simulate
-from napari_gpubio.light.scheduling import FIRST_CHUNK, joined
 
 WARM_UP = {"cpu": 160, "cuda": 10_000}  # photons
 

@@ -1,7 +1,7 @@
 """Detectors on the surface, and detected photons."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -101,13 +101,8 @@ class DetectedPhotons:
     def of(self, detector: int) -> "DetectedPhotons":
         """Return the photons of one detector."""
         chosen = self.detector == detector
-        rows = {
-            name: getattr(self, name)[chosen]
-            for name in (
-                "photon", "detector", "weight", "path_mm", "scatterings", "position_mm", "direction", "time_ns",
-            )
-        }  # fmt: skip
-        return DetectedPhotons(**rows, labels=self.labels, launched=self.launched, dropped=self.dropped)
+        rows = {name: values[chosen] for name, values in vars(self).items() if isinstance(values, np.ndarray)}
+        return replace(self, **rows)
 
     @property
     def detected_weight(self) -> float:

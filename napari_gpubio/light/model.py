@@ -112,12 +112,9 @@ class Domain:
         object.__setattr__(self, "media", tuple(self.media))
         if not (np.isfinite(self.outside_n) and self.outside_n >= 1.0):
             raise InvalidInput(f"the refractive index outside is {self.outside_n}; it must be at least 1")
-        self._check_media()
         for name in ("mua_per_mm", "mus_per_mm"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, self._checked_volume(name))
-
-    def _check_media(self) -> None:
         known = [medium.label for medium in self.media]
         if twice := {label for label in known if known.count(label) > 1}:
             raise InvalidInput(f"label {min(twice)} has two rows of optical properties; remove one")

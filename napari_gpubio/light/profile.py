@@ -122,7 +122,7 @@ def depth_profile(result: LightResult) -> Profile:
     InvalidInput
         If the axis meets no tissue.
     """
-    start, axis = entry_point(result), _axis(result)
+    start, axis = entry_point(result), result.source.frame()[2]
     corners = _CORNERS * result.domain.shape - 0.5
     depths = (apply_affine(result.domain.affine, corners) - start) @ axis
     profile = line_profile(result, start, start + axis * depths.max())
@@ -224,7 +224,7 @@ def theory_curve(result: LightResult, points_mm: npt.ArrayLike) -> TheoryCurve:
     kind = result.source.kind
     if kind in _NO_THEORY:
         raise InvalidInput(f"there is no curve by diffusion theory for a source of kind {kind!r}")
-    start, axis, beam = entry_point(result), _axis(result), kind != "isotropic"
+    start, axis, beam = entry_point(result), result.source.frame()[2], kind != "isotropic"
     medium = result.domain.medium_at(start + _INWARD_MM * axis)
     offsets = np.asarray(points_mm, np.float64) - start
     distance, depth = np.linalg.norm(offsets, axis=1), offsets @ axis
@@ -243,7 +243,3 @@ def theory_curve(result: LightResult, points_mm: npt.ArrayLike) -> TheoryCurve:
         valid_from_mm=valid_from,
         valid=below & (distance >= valid_from),
     )
-
-
-def _axis(result: LightResult) -> npt.NDArray[np.float64]:
-    return result.source.frame()[2]

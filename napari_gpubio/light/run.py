@@ -12,13 +12,12 @@ from napari_gpubio.core.chunks import open_run
 from napari_gpubio.core.device import CPU, Device, choose_device, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.light.assemble import assemble
+from napari_gpubio.light.batches import Backend, check_memory, photon_steps, resumed
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.kernels.voxels.tally import VoxelTally
+from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.scheduling import Backend, check_memory, photon_steps, resumed
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.surface import ALL_ROUND, first_tissue, label_at, nearest_surface, source_problem

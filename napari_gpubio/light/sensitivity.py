@@ -122,7 +122,13 @@ def sensitivity(
     """
     _check_same(source_run.domain, detector_run.domain)
     place = diffuse_position(detector_run) if detector_mm is None else np.asarray(detector_mm, np.float64)
-    detected = _detected(source_run, place)
+    _, fluence, error = sample_fluence(source_run, place[None])
+    if not fluence[0] > 0:
+        where = ", ".join(f"{x:.4g}" for x in place)
+        raise InvalidInput(
+            f"no light of the source reached the detector at ({where}) mm; simulate more photons, or move it to tissue"
+        )
+    detected = Estimate(float(fluence[0]), float(error[0]))
     entered = detector_run.energy.entered
     if not entered > 0:
         raise InvalidInput("no light of the detector's run entered the tissue; turn its source toward the tissue")
@@ -152,25 +158,10 @@ def diffuse_position(result: LightResult) -> npt.NDArray[np.float64]:
     if result.source.kind in ALL_ROUND:
         return np.asarray(result.source.position_mm, np.float64)
     start, axis = entry_point(result), result.source.frame()[2]
-    return np.asarray(start + axis * _mean_free_path_mm(result.domain, start + 1e-6 * axis))
-
-
-def _mean_free_path_mm(domain: Domain, position_mm: Array) -> float:
-    """1 / (mu_a + mu_s') at a world position, also where the coefficients are given voxel by voxel."""
-    medium = domain.medium_at(position_mm)
+    medium = result.domain.medium_at(start + 1e-6 * axis)
     if not medium.musp_per_mm > 0:
         raise InvalidInput(f"the detector is at label {medium.label}, which does not scatter; give detector_mm")
-    return 1.0 / (medium.mua_per_mm + medium.musp_per_mm)
-
-
-def _detected(source_run: LightResult, place: Array) -> Estimate:
-    _, fluence, error = sample_fluence(source_run, place[None])
-    if not fluence[0] > 0:
-        where = ", ".join(f"{x:.4g}" for x in place)
-        raise InvalidInput(
-            f"no light of the source reached the detector at ({where}) mm; simulate more photons, or move it to tissue"
-        )
-    return Estimate(float(fluence[0]), float(error[0]))
+    return np.asarray(start + axis * (1.0 / (medium.mua_per_mm + medium.musp_per_mm)))
 
 
 def _check_same(a: Domain, b: Domain) -> None:

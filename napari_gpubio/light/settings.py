@@ -73,12 +73,6 @@ class LightSettings:
 
     def __post_init__(self) -> None:
         check_params(self)
-        if self.photons < 1:
-            raise InvalidInput(f"photons is {self.photons}; give at least 1")
-        self._check_gates()
-        self._check_faces()
-
-    def _check_gates(self) -> None:
         edges = np.asarray(self.time_gates_ns, np.float64).ravel()
         if edges.size < 2 or not np.isfinite(edges).all() or edges[0] < 0 or (np.diff(edges) <= 0).any():
             raise InvalidInput(
@@ -86,8 +80,6 @@ class LightSettings:
                 "than the one before"
             )
         object.__setattr__(self, "time_gates_ns", tuple(float(edge) for edge in edges))
-
-    def _check_faces(self) -> None:
         faces = tuple(self.faces)
         object.__setattr__(self, "faces", faces)
         if len(faces) != 6 or any(face not in FACE_RULES for face in faces):

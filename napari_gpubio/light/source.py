@@ -39,7 +39,7 @@ class Source:
     * ``gaussian``: a collimated beam whose irradiance falls to 1/e^2 at ``radius_mm``. ``disk``: a collimated flat-top.
     * ``planar``: a collimated rectangle, ``width_mm`` along ``width_axis`` and ``height_mm`` across. ``pattern``: the
       same with the irradiance of an image, whose columns run along the width and rows along the height.
-    * ``line``: isotropic emission along a segment of length ``length_mm`` in ``direction``, centerd on the position.
+    * ``line``: isotropic emission along a segment of length ``length_mm`` in ``direction``, centered on the position.
       ``cylinder``: a cylindrical diffuser: Lambertian emission outwards from its side.
     * ``lambertian``: a disk that emits by the cosine law.
 
@@ -88,7 +88,14 @@ class Source:
             if np.linalg.norm(np.cross(self.width_axis, self.direction)) < 1e-6:
                 raise InvalidInput("the source's width axis is along its direction; give one across it")
         if self.kind == "pattern":
-            object.__setattr__(self, "pattern", _checked_pattern(self.pattern))
+            if self.pattern is None:
+                raise InvalidInput("a source of kind 'pattern' needs its pattern: an image of the irradiance")
+            image = np.asarray(self.pattern, np.float64)
+            if image.ndim != 2 or not image.size:
+                raise InvalidInput(f"the source's pattern has shape {image.shape}; give a two-dimensional image")
+            if not np.isfinite(image).all() or (image < 0).any() or image.sum() <= 0:
+                raise InvalidInput("the source's pattern must be finite, nowhere negative and somewhere positive")
+            object.__setattr__(self, "pattern", image)
 
     def frame(self) -> npt.NDArray[np.float64]:
         """Rows: unit vectors of the width, the height and the direction, world axes."""
@@ -107,14 +114,3 @@ def _vector(name: str, value: Any) -> Vector:
         raise InvalidInput(f"the source's {name} is {value!r}; give three finite numbers (x, y, z)")
     x, y, z = (float(v) for v in numbers)
     return x, y, z
-
-
-def _checked_pattern(pattern: Array | None) -> npt.NDArray[np.float64]:
-    if pattern is None:
-        raise InvalidInput("a source of kind 'pattern' needs its pattern: an image of the irradiance")
-    image = np.asarray(pattern, np.float64)
-    if image.ndim != 2 or not image.size:
-        raise InvalidInput(f"the source's pattern has shape {image.shape}; give a two-dimensional image")
-    if not np.isfinite(image).all() or (image < 0).any() or image.sum() <= 0:
-        raise InvalidInput("the source's pattern must be finite, nowhere negative and somewhere positive")
-    return image

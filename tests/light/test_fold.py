@@ -7,8 +7,8 @@ from napari_gpubio.core import kernels
 from napari_gpubio.core.jit import kernel, run_blocks
 from napari_gpubio.light.kernels import physics
 from napari_gpubio.light.kernels.voxels import gpu
-from napari_gpubio.light.kernels.voxels.fold import add_absorbed, add_square, fold_batch
-from napari_gpubio.light.kernels.voxels.structs import MEDIUM_NUMBERS, Absorbers, Fold
+from napari_gpubio.light.kernels.voxels.fold import Absorbers, Fold, add_absorbed, add_square, fold_batch
+from napari_gpubio.light.kernels.voxels.problem import MEDIUM_NUMBERS
 from tests.cuda_on_cpu import loader
 
 WORD = 2**64

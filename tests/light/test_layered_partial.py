@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.batches import joined, mean_error
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import BatchTally, LayerTally
 from napari_gpubio.light.layers.assemble import assemble
 from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.scheduling import joined
-from napari_gpubio.light.tallies import mean_error
 from tests.light.layered_samples import ARRAYS, GLASS, NUMBERS, TISSUE, medium
 
 GRID = {"radial_bins": 3, "depth_bins": 4, "angle_bins": 2, "dr_mm": 0.5, "dz_mm": 0.25}
@@ -132,7 +131,7 @@ def test_values_are_sums_over_all_photons():
 
 @pytest.mark.parametrize("left", [[], [(60, 70)], [(54, 80)]], ids=str)
 def test_errors_come_from_the_spread_of_batches(left):
-    """That of the mean of n photons: sqrt(variance of one / n); see `napari_gpubio.light.tallies`."""
+    """That of the mean of n photons: sqrt(variance of one / n); see `napari_gpubio.light.batches`."""
     p = problem(photons=110)
     part = holding(p, b0=[(0, 27)], b1=[(27, 54)], b3=[(81, 108)], **({"b2": left} if left else {}))
     result = assemble(p, part, {})

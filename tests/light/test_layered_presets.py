@@ -68,5 +68,5 @@ def test_every_preset_is_ready(name):
 
 
 def test_an_unknown_preset_is_a_sentence():
-    with pytest.raises(InvalidInput, match=r"no preset 'mouse'; choose one of 'seven-layer skin at 600 nm'"):
+    with pytest.raises(InvalidInput, match=r"no preset 'mouse'; choose one of seven-layer skin at 600 nm"):
         layered_preset("mouse")

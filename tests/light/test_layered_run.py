@@ -11,7 +11,7 @@ import pytest
 from napari_gpubio import light
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
 from napari_gpubio.core.steps import drive
-from napari_gpubio.light import scheduling as work
+from napari_gpubio.light import batches as work
 from napari_gpubio.light.kernels.layers import cpu, gpu
 from napari_gpubio.light.kernels.layers.tally import LayerTally
 from napari_gpubio.light.layers.model import Layer, LayeredMedium

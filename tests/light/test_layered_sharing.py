@@ -6,7 +6,7 @@ import pytest
 
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import OutOfGpuMemory
-from napari_gpubio.light import scheduling as work
+from napari_gpubio.light import batches as work
 from napari_gpubio.light.kernels.layers import cpu, gpu
 from napari_gpubio.light.kernels.layers.gpu import Variant
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem

@@ -9,7 +9,7 @@ import pytest
 from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import OutOfGpuMemory
-from napari_gpubio.light import scheduling as work
+from napari_gpubio.light import batches as work
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.kernels.voxels import cpu, gpu
 from napari_gpubio.light.kernels.voxels import problem as problems
@@ -131,9 +131,20 @@ def test_roulette_has_the_bits_of_its_backend(fake_gpu, threshold):
         assert (result.energy.specular.value > 0.02) == specular
 
 
-@pytest.mark.parametrize("wide_labels", [False, True])
-@pytest.mark.parametrize("make", [scene, continuous])
-@pytest.mark.parametrize("detectors", [(), DETECTORS])
+@pytest.mark.parametrize(
+    ("detectors", "make", "wide_labels"),
+    [
+        ((), scene, True),
+        (DETECTORS, continuous, True),
+        *(
+            pytest.param(detectors, make, wide, marks=pytest.mark.validate)
+            for detectors in ((), DETECTORS)
+            for make in (scene, continuous)
+            for wide in (False, True)
+            if (detectors, make, wide) not in (((), scene, True), (DETECTORS, continuous, True))
+        ),
+    ],
+)
 def test_every_build_has_the_bits_of_its_backend(fake_gpu, wide_labels, make, detectors):
     fake_gpu()
     domain = make(wide_labels=wide_labels)
@@ -201,12 +212,12 @@ def test_photons_beyond_2_to_the_32_have_the_bits_of_their_backend(fake_gpu):
     assert min(expected["detected_photons"]) > 2**32
 
 
-def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
+@pytest.mark.parametrize("make", [continuous, pytest.param(scene, marks=pytest.mark.validate)])
+def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd, make):
     fake_gpu()
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
-    for make in (scene, continuous):
-        for source in SOURCES:
-            check_backends(make(), source, settings(photons=40, **EVERYTHING))
+    for source in SOURCES:
+        check_backends(make(), source, settings(photons=40, **EVERYTHING))
     assert "runtime error" not in capfd.readouterr().err
 
 

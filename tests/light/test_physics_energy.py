@@ -7,10 +7,9 @@ import pytest
 from scipy import stats
 
 from napari_gpubio.core.device import choose_device
-from napari_gpubio.light.assemble import assemble
 from napari_gpubio.light.kernels.voxels import cpu
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.kernels.voxels.tally import VoxelTally
+from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.run import simulate

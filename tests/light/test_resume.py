@@ -8,7 +8,7 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
-from napari_gpubio.light import scheduling as work
+from napari_gpubio.light import batches as work
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.kernels.voxels import problem as problems

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from napari_gpubio.light import scheduling as work
+from napari_gpubio.light import batches as work
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.kernels.voxels import cpu
 from napari_gpubio.light.model import Medium

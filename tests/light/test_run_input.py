@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
-from napari_gpubio.light import scheduling as work
+from napari_gpubio.light import batches as work
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.run import check_source, needed_memory_mb, simulate, simulate_steps
 from napari_gpubio.light.settings import LightSettings

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from napari_gpubio.light.tallies import mean_error
+from napari_gpubio.light.batches import mean_error
 
 RANDOM = np.random.default_rng(5)
 DRAWS = 20_000

@@ -107,7 +107,7 @@ def test_names_can_be_asked_for_by_wavelength():
 
 def test_an_unknown_preset_names_those_like_it():
     with pytest.raises(
-        InvalidInput, match=r"'gray matter'; choose one of gray matter \(Fang 2009\), gray matter \(Cass"
+        InvalidInput, match=r"'gray matter'; choose one of gray matter \(Fang 2009\); gray matter \(Cass"
     ):
         preset("gray matter", 690)
 

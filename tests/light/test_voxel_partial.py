@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.assemble import assemble
+from napari_gpubio.light.batches import joined, mean_error
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.kernels.voxels.structs import ENERGY_PARTS
-from napari_gpubio.light.kernels.voxels.tally import DetectedList, OpenBatch, VoxelTally
-from napari_gpubio.light.scheduling import joined
-from napari_gpubio.light.tallies import mean_error
+from napari_gpubio.light.kernels.voxels.problem import ENERGY_PARTS
+from napari_gpubio.light.kernels.voxels.tally import DetectedList, OpenBatch, VoxelTally, assemble
 from tests.light.test_voxel_problem import SHAPE, problem
 from tests.light.voxel_samples import make_domain
 

@@ -10,8 +10,16 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.kernels.voxels import cpu
-from napari_gpubio.light.kernels.voxels.problem import FIRST_MEDIUM, VoxelProblem
-from napari_gpubio.light.kernels.voxels.structs import CYCLIC, EDGE, ENERGY_PARTS, ESCAPE, MIRROR, OUTSIDE
+from napari_gpubio.light.kernels.voxels.problem import (
+    CYCLIC,
+    EDGE,
+    ENERGY_PARTS,
+    ESCAPE,
+    FIRST_MEDIUM,
+    MIRROR,
+    OUTSIDE,
+    VoxelProblem,
+)
 from napari_gpubio.light.kernels.voxels.tally import VoxelTally
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.settings import LightSettings

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.light.batches import mean_error
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
 from napari_gpubio.light.layers.result import Estimates, LayeredResult
 from napari_gpubio.light.layers.settings import angle_centers, ring_area_mm2, solid_angle_sr
 from napari_gpubio.light.result import Estimate
-from napari_gpubio.light.tallies import mean_error
 
 Floats = npt.NDArray[np.float64]
 

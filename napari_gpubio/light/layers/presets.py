@@ -10,11 +10,11 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.layers.checks import INTRALIPID, SKIN, VAN_DE_HULST
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.tissue import HEAD_LAYERS, Preset, head_media, preset_recipe
+from napari_gpubio.light.tissue.optics import entry_named
 
 HEAD_TABLE, HEAD_NM = "Cassano 2019", 810.0
 HEAD_THICKNESSES_MM = (6.9, 6.0, 2.0, 2.5, math.inf)  # in the order of HEAD_LAYERS
@@ -60,10 +60,7 @@ def preset(name: str) -> LayeredPreset:
     InvalidInput
         If there is none of that name.
     """
-    presets = _presets()
-    if name not in presets:
-        raise InvalidInput(f"there is no preset {name!r}; choose one of {', '.join(map(repr, presets))}")
-    return presets[name]
+    return entry_named(_presets(), name, "preset")
 
 
 @cache

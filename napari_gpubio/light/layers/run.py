@@ -10,13 +10,13 @@ from typing import Any
 from napari_gpubio.core.chunks import open_run
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.light.batches import Backend, check_memory, photon_steps, resumed
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
 from napari_gpubio.light.layers.assemble import assemble
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.scheduling import Backend, check_memory, photon_steps, resumed
 
 
 def simulate(

@@ -1,9 +1,11 @@
 """Optical properties from the composition of a tissue: absorption by chromophores, scattering by a power law."""
 
 import csv
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +14,24 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.light.model import Medium
 
+Entry = TypeVar("Entry")
+Floats = npt.NDArray[np.float64]
 _DATA = Path(__file__).parent / "data"
 _COMMENT, _SOURCE = "#", "# source: "
+
+SHORTEST_NM, LONGEST_NM = 450.0, 1000.0  # where every spectrum is known
+HAEMOGLOBIN_G_PER_MOLE = 64_500.0  # of the tetramer, as the molar extinction is tabulated (Prahl)
+_PER_CM, _PER_M = 0.1, 0.001  # in 1/mm
+_MELANOSOME_PER_MM, _MELANOSOME_POWER = 1.70e12 * _PER_CM, -3.48
+_REFERENCE_NM = 500.0
+
+
+def entry_named(table: Mapping[str, Entry], name: str, what: str) -> Entry:
+    """Return the entry of a table of presets, spectra or the like, or raise InvalidInput that lists the names."""
+    if name not in table:
+        like = [known for known in table if known.startswith(name)] or table
+        raise InvalidInput(f"there is no {what} {name!r}; choose one of {'; '.join(like)}")
+    return table[name]
 
 
 def read_rows(name: str) -> list[dict[str, str]]:
@@ -30,12 +48,6 @@ def _lines(name: str) -> list[str]:
     return (_DATA / name).read_text(encoding="utf-8").splitlines()
 
 
-Floats = npt.NDArray[np.float64]
-
-SHORTEST_NM, LONGEST_NM = 450.0, 1000.0  # where every spectrum is known
-HAEMOGLOBIN_G_PER_MOLE = 64_500.0  # of the tetramer, as the molar extinction is tabulated (Prahl)
-_PER_CM, _PER_M = 0.1, 0.001  # in 1/mm
-_MELANOSOME_PER_MM, _MELANOSOME_POWER = 1.70e12 * _PER_CM, -3.48
 _COLUMNS = {
     "oxyhemoglobin": ("hemoglobin.csv", "oxy_per_cm_molar", _PER_CM),
     "deoxyhemoglobin": ("hemoglobin.csv", "deoxy_per_cm_molar", _PER_CM),
@@ -67,11 +79,16 @@ def absorption_per_mm(chromophore: str, wavelength_nm: npt.ArrayLike) -> Floats:
     InvalidInput
         If there is no such chromophore, or a wavelength is outside the tables.
     """
-    wavelengths = _checked_wavelengths(wavelength_nm)
+    wavelengths = np.asarray(wavelength_nm, np.float64)
+    inside = (wavelengths >= SHORTEST_NM) & (wavelengths <= LONGEST_NM)
+    if not inside.all():
+        raise InvalidInput(
+            f"the spectra of the chromophores are known from {SHORTEST_NM:g} to {LONGEST_NM:g} nm, not at "
+            f"{wavelengths[~inside].flat[0]:g} nm; choose a wavelength between, or give the absorption itself"
+        )
     if chromophore == "melanosomes":
         return np.asarray(_MELANOSOME_PER_MM * wavelengths**_MELANOSOME_POWER)
-    if chromophore not in _COLUMNS:
-        raise InvalidInput(f"there is no chromophore {chromophore!r}; choose one of {', '.join(SOURCES)}")
+    entry_named(SOURCES, chromophore, "chromophore")
     return np.asarray(np.interp(wavelengths, *_table(chromophore)))
 
 
@@ -163,21 +180,6 @@ def _table(chromophore: str) -> tuple[Floats, Floats]:
     return wavelengths, np.array([float(row[column]) for row in rows]) * per_mm * to_base_e
 
 
-def _checked_wavelengths(wavelength_nm: npt.ArrayLike) -> Floats:
-    wavelengths = np.asarray(wavelength_nm, np.float64)
-    inside = (wavelengths >= SHORTEST_NM) & (wavelengths <= LONGEST_NM)
-    if not inside.all():
-        raise InvalidInput(
-            f"the spectra of the chromophores are known from {SHORTEST_NM:g} to {LONGEST_NM:g} nm, not at "
-            f"{wavelengths[~inside].flat[0]:g} nm; choose a wavelength between, or give the absorption itself"
-        )
-    return wavelengths
-
-
-_SCATTERING = "scattering.csv"
-_REFERENCE_NM = 500.0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerLaw:
     """mu_s' = a (wavelength / 500 nm)^-b (Jacques 2013, Phys. Med. Biol. 58:R37, eq. 1).
@@ -232,29 +234,20 @@ def power_law(name: str) -> PowerLaw:
     InvalidInput
         If there is none of that name.
     """
-    laws = _power_laws()
-    if name not in laws:
-        raise InvalidInput(f"there is no scattering of {name!r}; choose one of {', '.join(laws)}")
-    return laws[name]
+    return entry_named(_power_laws(), name, "scattering of")
 
 
 @cache
 def _power_laws() -> dict[str, PowerLaw]:
-    rows, source = read_rows(_SCATTERING), read_source(_SCATTERING)
+    rows, source = read_rows("scattering.csv"), read_source("scattering.csv")
     groups = dict.fromkeys(row["group"] for row in rows)
     means = {f"{group} (mean)": [row for row in rows if row["group"] == group] for group in groups}
-    single = {row["tissue"]: [row] for row in rows}
-    return {name: _mean(name, members, source) for name, members in (means | single).items()}
-
-
-def _mean(name: str, rows: list[dict[str, str]], source: str) -> PowerLaw:
-    """Mean of reports; a group's is the group's entry in Table 2 of the source."""
-    a, b = (float(np.mean([float(row[key]) for row in rows])) for key in ("a_per_cm", "b"))
-    of = "" if len(rows) == 1 else f", mean of {len(rows)} reports"
-    return PowerLaw(a_per_mm=a * _PER_CM, b=b, name=name, source=source + of)
-
-
-_COMPOSITIONS = "compositions.csv"
+    laws = {}
+    for name, members in (means | {row["tissue"]: [row] for row in rows}).items():
+        a, b = (float(np.mean([float(row[key]) for row in members])) for key in ("a_per_cm", "b"))
+        of = "" if len(members) == 1 else f", mean of {len(members)} reports"  # the entry in Table 2 of the source
+        laws[name] = PowerLaw(a_per_mm=a * _PER_CM, b=b, name=name, source=source + of)
+    return laws
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,15 +310,13 @@ class Composition:
 @cache
 def compositions() -> dict[str, Composition]:
     """Compositions from the literature, by name."""
-    source = read_source(_COMPOSITIONS)
-    return {row["tissue"]: _composition(row, source) for row in read_rows(_COMPOSITIONS)}
-
-
-def _composition(row: dict[str, str], source: str) -> Composition:
-    fractions = ("blood_fraction", "oxygen_saturation", "water_fraction")
-    return Composition(
-        name=row["tissue"],
-        chromophores=Chromophores(**{name: float(row[name]) for name in fractions}),
-        scattering=power_law(row["scattering"]),
-        source=source,
-    )
+    source, fractions = read_source("compositions.csv"), ("blood_fraction", "oxygen_saturation", "water_fraction")
+    return {
+        row["tissue"]: Composition(
+            name=row["tissue"],
+            chromophores=Chromophores(**{name: float(row[name]) for name in fractions}),
+            scattering=power_law(row["scattering"]),
+            source=source,
+        )
+        for row in read_rows("compositions.csv")
+    }

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.model import Medium
-from napari_gpubio.light.tissue.optics import Composition, compositions, read_rows
+from napari_gpubio.light.tissue.optics import Composition, compositions, entry_named, read_rows
 
 WIDEST_GAP_NM = 150.0  # a straight line across more could leave out a whole band of hemoglobin or water
 HEAD_LAYERS = ("scalp", "skull", "CSF", "gray matter", "white matter")
@@ -80,7 +80,13 @@ class Preset:
                     break
                 between = f"interpolated between {low.wavelength_nm:g} and {high.wavelength_nm:g} nm"
                 return self._medium(_between(low, high, wavelength_nm), label, between)
-        raise InvalidInput(self._why_not(wavelength_nm))
+        known = ", ".join(f"{row.wavelength_nm:g}" for row in self.rows)
+        shortest, longest = self.range_nm
+        why = "too far apart to interpolate" if shortest < wavelength_nm < longest else "not"
+        raise InvalidInput(
+            f"{self.name} is known at {known} nm, {why} at {wavelength_nm:g} nm; choose another wavelength or preset, "
+            "or type the values"
+        )
 
     def _medium(self, row: PresetRow, label: int, where: str) -> Medium:
         source = "; ".join(filter(None, (self.citation, where, row.note)))
@@ -88,15 +94,6 @@ class Preset:
             label=label, name=self.tissue, mua_per_mm=row.mua_per_mm, mus_per_mm=row.mus_per_mm, g=row.g, n=row.n,
             source=source,
         )  # fmt: skip
-
-    def _why_not(self, wavelength_nm: float) -> str:
-        known = ", ".join(f"{row.wavelength_nm:g}" for row in self.rows)
-        low, high = self.range_nm
-        why = "too far apart to interpolate" if low < wavelength_nm < high else "not"
-        return (
-            f"{self.name} is known at {known} nm, {why} at {wavelength_nm:g} nm; choose another wavelength or preset, "
-            "or type the values"
-        )
 
 
 def preset_names(wavelength_nm: float | None = None) -> tuple[str, ...]:
@@ -112,11 +109,7 @@ def preset_recipe(name: str) -> Preset | Composition:
     InvalidInput
         If there is no such preset.
     """
-    recipes = _recipes()
-    if name not in recipes:
-        like = [known for known in recipes if known.startswith(name)] or recipes
-        raise InvalidInput(f"there is no preset {name!r}; choose one of {', '.join(like)}")
-    return recipes[name]
+    return entry_named(_recipes(), name, "preset")
 
 
 def preset(name: str, wavelength_nm: float, label: int = 1) -> Medium:
@@ -153,9 +146,8 @@ def head_recipes(table: str = "Strangman 2003") -> tuple[Preset, ...]:
     InvalidInput
         If there is no such table.
     """
-    if table not in HEAD_TABLES:
-        raise InvalidInput(f"there is no table {table!r} of a head; choose one of {', '.join(HEAD_TABLES)}")
-    return tuple(_presets()[f"{tissue} ({table})"] for tissue in HEAD_TABLES[table])
+    tissues = entry_named(HEAD_TABLES, table, "table of a head")
+    return tuple(_presets()[f"{tissue} ({table})"] for tissue in tissues)
 
 
 def head_media(wavelength_nm: float, table: str = "Strangman 2003") -> tuple[Medium, ...]:
@@ -166,14 +158,12 @@ def head_media(wavelength_nm: float, table: str = "Strangman 2003") -> tuple[Med
     InvalidInput
         If there is no such table, or it is not known at that wavelength.
     """
-    media = (recipe.medium(wavelength_nm, label) for label, recipe in enumerate(head_recipes(table), start=1))
-    return tuple(_renamed(medium, name) for medium, name in zip(media, HEAD_LAYERS, strict=True))
-
-
-def _renamed(medium: Medium, name: str) -> Medium:
-    """The medium under another name; if that is another tissue, the source says which it was."""
-    source = medium.source if medium.name == name else f"{medium.source}; as {medium.name}"
-    return dataclasses.replace(medium, name=name, source=source)
+    media = []
+    for label, (name, recipe) in enumerate(zip(HEAD_LAYERS, head_recipes(table), strict=True), start=1):
+        medium = recipe.medium(wavelength_nm, label)
+        source = medium.source if medium.name == name else f"{medium.source}; as {medium.name}"
+        media.append(dataclasses.replace(medium, name=name, source=source))
+    return tuple(media)
 
 
 def _between(low: PresetRow, high: PresetRow, wavelength_nm: float) -> PresetRow:
@@ -200,14 +190,10 @@ def _presets() -> dict[str, Preset]:
     citations = {row["key"]: row["citation"] for row in read_rows("sources.csv")}
     rows: dict[tuple[str, str], list[PresetRow]] = {}
     for row in read_rows("presets.csv"):
-        rows.setdefault((row["tissue"], row["source"]), []).append(_row(row))
+        numbers = (float(row[name]) for name in PresetRow._fields[:-1])
+        rows.setdefault((row["tissue"], row["source"]), []).append(PresetRow(*numbers, row["note"]))
     made = (
         Preset(tissue=tissue, key=key, citation=citations[key], rows=tuple(sorted(known)))
         for (tissue, key), known in rows.items()
     )
     return {preset.name: preset for preset in made}
-
-
-def _row(row: dict[str, str]) -> PresetRow:
-    wavelength, mua, mus, g, n = (float(row[name]) for name in PresetRow._fields[:-1])
-    return PresetRow(wavelength, mua, mus, g, n, row["note"])

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.light.batches import BatchedProblem
 from napari_gpubio.light.layers.model import THICKEST_MM, LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.tallies import BatchedProblem
 
 LAYER_NUMBERS = 7  # mu_a / mu_t, 1 / mu_t, mu_t, g, n, thickness, depth of the top
 SCALE = 2.0**31  # quanta of a tally per photon weight: an entry fits in 32 bits, those of 2^32 photons in 63

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.light.batches import BatchPart, Ranges, Tally, Words, joined
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
-from napari_gpubio.light.tallies import BatchPart, Ranges, Tally, Words, joined
 
 
 @dataclass(eq=False)

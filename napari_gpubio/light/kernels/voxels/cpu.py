@@ -4,17 +4,12 @@ import numpy as np
 
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import run_blocks
+from napari_gpubio.light.batches import joined
 from napari_gpubio.light.kernels.voxels.fold import fold, writable
-from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.kernels.voxels.structs import (
-    DETECTED_NUMBERS,
-    ENERGY_PARTS,
-    Scene,
-    Tallies,
-)
+from napari_gpubio.light.kernels.voxels.photon import Scene
+from napari_gpubio.light.kernels.voxels.problem import DETECTED_NUMBERS, ENERGY_PARTS, VoxelProblem
 from napari_gpubio.light.kernels.voxels.tally import DetectedList, OpenBatch, VoxelTally
-from napari_gpubio.light.kernels.voxels.trace import trace_photons
-from napari_gpubio.light.tallies import joined
+from napari_gpubio.light.kernels.voxels.trace import Tallies, trace_photons
 
 _PHOTONS_AT_LEAST = 16  # worth a call
 

@@ -4,20 +4,93 @@ The counterpart of `fold_batch` is ``fold_batches`` of ``voxels.cu``; the others
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.intrinsics import atomic_add
 from napari_gpubio.core.jit import helper, kernel, leaf, run_blocks
+from napari_gpubio.light.batches import FEWEST_BATCHES, Words, freedom
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.kernels.voxels.structs import Absorbers, Fold, Spread, Words
 
+Floats = npt.NDArray[np.float32]
 _L = np.uint64
 _WORD = 18446744073709551616.0  # 2^64
 _CELLS_AT_LEAST = 65536  # to fold, worth a call: half a millisecond
 _VOXELS_AT_LEAST = 1 << 18  # to write: a quarter of a millisecond
+
+
+class Absorbers(NamedTuple):
+    """What turns a tally into absorbed energy: media rows, their table, mu_a of each voxel (or nothing), the scale."""
+
+    rows: npt.NDArray[Any]
+    media: Floats
+    mua: Floats
+    scale: float
+
+
+class Fold(NamedTuple):
+    """A finished batch, and the sums that it is added to.
+
+    Parameters
+    ----------
+    path, sums
+        Tally of the batch, and that of the whole batches, shape (halves * gates * cells,).
+    squares
+        Sums of squares as two words, shape (gates * cells, 2), or ((gates + 1) * cells, 2) with more than one gate: the
+        last part is that of all gates together.
+    absorbers, absorbed
+        What each media row absorbed is added to ``absorbed``, in units of 1 / ``absorbers.scale``.
+    """
+
+    path: Words
+    sums: Words
+    squares: Words
+    cells: int
+    gates: int
+    halves: int
+    absorbers: Absorbers
+    absorbed: Words
+
+
+class Spread(NamedTuple):
+    """Tallies of one gate, and the fluence and standard error to be made of them.
+
+    Parameters
+    ----------
+    total, whole
+        Tally of all photons, and of those in whole batches, flat with the rim.
+    squares
+        Sum of the squares of the batches' tallies, two words of each cell, flat.
+    ny, nz
+        Size without the rim.
+    per_photon
+        Fluence per photon of one quantum.
+    batches, batch_size, rest_photons
+        Number of whole batches, photons of one of them, and photons that are left over.
+    in_batches, largest
+        Photons in whole batches, at least 1; and the larger of a batch's and those that are left over.
+    freedom
+        See `light.batches.freedom`; not a number where there are too few batches for an error.
+    mean, error
+        Shape (nx, ny, nz).
+    """
+
+    total: Words
+    whole: Words
+    squares: Words
+    ny: int
+    nz: int
+    per_photon: float
+    batches: int
+    batch_size: int
+    rest_photons: int
+    in_batches: float
+    largest: int
+    freedom: float
+    mean: Floats
+    error: Floats
 
 
 @leaf
@@ -160,10 +233,37 @@ def _absorbers(problem: VoxelProblem) -> Absorbers:
     return Absorbers(writable(problem.rows), writable(problem.media), writable(problem.mua), problem.absorbed_scale)
 
 
-def write_fluence(spread: Spread) -> None:
-    """Write the fluence and its standard error of one gate."""
-    spread = spread._replace(
-        total=writable(spread.total), whole=writable(spread.whole), squares=writable(spread.squares).ravel()
+def write_fluence(
+    problem: VoxelProblem, batches: int, launched: int, tallies: tuple[Words, Words, Words], out: tuple[Floats, Floats]
+) -> None:
+    """Write the fluence of one gate and its standard error.
+
+    Parameters
+    ----------
+    batches, launched
+        Number of whole batches, and of photons in all.
+    tallies
+        Of all photons, of those in whole batches, and the sums of the batches' squares.
+    out
+        Fluence and error, without the rim.
+    """
+    size = problem.batch_size
+    rest = launched - batches * size
+    _, ny, nz = problem.size
+    spread = Spread(
+        total=writable(tallies[0]),
+        whole=writable(tallies[1]),
+        squares=writable(tallies[2]).ravel(),
+        ny=ny,
+        nz=nz,
+        per_photon=1.0 / (problem.scale * problem.domain.voxel_volume_mm3 * max(1, launched)),
+        batches=batches,
+        batch_size=size,
+        rest_photons=rest,
+        in_batches=max(1.0, float(batches * size)),
+        largest=max(size, rest),
+        freedom=float(freedom(batches, size, rest)) if batches >= FEWEST_BATCHES else math.nan,
+        mean=out[0],
+        error=out[1],
     )
-    planes = len(spread.mean)
-    run_blocks(mean_and_error, planes, spread, least=max(1, _VOXELS_AT_LEAST // (spread.ny * spread.nz)))
+    run_blocks(mean_and_error, problem.size[0], spread, least=max(1, _VOXELS_AT_LEAST // (ny * nz)))

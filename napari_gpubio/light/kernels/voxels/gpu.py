@@ -10,10 +10,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device, processor_count, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
-from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.kernels.voxels.structs import DETECTED_NUMBERS, ENERGY_PARTS
+from napari_gpubio.light.batches import joined
+from napari_gpubio.light.kernels.voxels.problem import DETECTED_NUMBERS, ENERGY_PARTS, VoxelProblem
 from napari_gpubio.light.kernels.voxels.tally import DetectedList, OpenBatch, VoxelTally
-from napari_gpubio.light.tallies import joined
 
 _SOURCE = Path(__file__).with_name("voxels.cu")
 _THREADS = 128
@@ -137,7 +136,6 @@ class Run:
         self._tally = self._sums = self._squares = self._exits = self._energy = self._absorbed = None
 
     def _open_batch(self, batch: int) -> OpenBatch:
-
         tally, energy_parts = to_host(self._tally[batch % self._slots].sum(axis=0)), to_host(self._energy[batch])
         return OpenBatch(list(self._open[batch]), tally, energy_parts)
 

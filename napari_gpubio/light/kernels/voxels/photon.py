@@ -5,14 +5,16 @@ is left: the integral of the weight over the path (mm) goes to the tally, mu_a t
 """
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from napari_gpubio.core.fastmath import minus_log, turn
 from napari_gpubio.core.jit import helper, leaf
 from napari_gpubio.core.xoshiro import next_bits, uniform
 from napari_gpubio.light.kernels.physics import HALF, ONE, ZERO, fresnel
-from napari_gpubio.light.kernels.voxels.structs import (
+from napari_gpubio.light.kernels.voxels.problem import (
     CONE,
     CYLINDER,
     DISK,
@@ -29,7 +31,60 @@ from napari_gpubio.light.kernels.voxels.structs import (
     PLANAR,
 )
 
+Floats = npt.NDArray[np.float32]
 _F = np.float32
+
+
+class Scene(NamedTuple):
+    """What a photon meets: the padded grid of media, boundaries, time gates, the source and the detectors.
+
+    Parameters
+    ----------
+    nx, ny, nz, stride_x, stride_y
+        Size without the rim, and strides with it.
+    hx, hy, hz
+        Voxel edges, mm.
+    rows, media, mua, mus
+        Media row of each voxel, the table of media, and coefficients of each voxel (empty without continuous media).
+    faces
+        Rules of the six faces, three bits each.
+    refraction, specular
+        Whether light is refracted at all, and partly reflected where it enters.
+    threshold
+        Weight below which packets play roulette.
+    edges
+        Edges of the time gates as optical path, mm.
+    kind, source, pattern, columns
+        The source; see `VoxelProblem`.
+    detectors
+        Shape (D, DETECTOR_NUMBERS).
+    seed
+        Of the random numbers, uint64.
+    """
+
+    nx: int
+    ny: int
+    nz: int
+    stride_x: int
+    stride_y: int
+    hx: np.float32
+    hy: np.float32
+    hz: np.float32
+    rows: npt.NDArray[Any]
+    media: Floats
+    mua: Floats
+    mus: Floats
+    faces: int
+    refraction: bool
+    specular: bool
+    threshold: np.float32
+    edges: Floats
+    kind: int
+    source: Floats
+    pattern: Floats
+    columns: int
+    detectors: Floats
+    seed: np.uint64
 
 
 @leaf

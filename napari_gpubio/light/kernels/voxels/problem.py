@@ -11,26 +11,28 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.batches import BatchedProblem
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.kernels.voxels.structs import (
-    DETECTED_NUMBERS,
-    DETECTOR_NUMBERS,
-    EDGE,
-    ENERGY_PARTS,
-    MEDIUM_NUMBERS,
-    NEVER,
-    OUTSIDE,
-    SOURCE_NUMBERS,
-)
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.settings import FACE_RULES, LightSettings
 from napari_gpubio.light.source import KINDS, Source
 from napari_gpubio.light.surface import label_at
-from napari_gpubio.light.tallies import BatchedProblem
 
 Array = npt.NDArray[Any]
 LIGHT_MM_PER_NS = 299.792458
-FIRST_MEDIUM = 2  # row of the first medium, behind OUTSIDE and EDGE
+
+# What both backends number alike; the counterparts are in ``photon.cuh``.
+# Rows of the media table that are no tissue: label 0, and the rim of the grid.
+OUTSIDE, EDGE = 0, 1
+FIRST_MEDIUM = 2  # row of the first medium, behind these
+DEFAULT, ESCAPE, FRESNEL, MIRROR, CYCLIC = range(5)
+PENCIL, ISOTROPIC, CONE, FIBER, GAUSSIAN, DISK, PLANAR, PATTERN, LINE, CYLINDER, LAMBERTIAN = range(11)
+# Parts of the energy tally.
+SPECULAR, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE = range(6)
+ENERGY_PARTS = 6
+MEDIUM_NUMBERS, SOURCE_NUMBERS, DETECTOR_NUMBERS, DETECTED_NUMBERS = 8, 16, 8, 10
+NEVER = np.float32(1e30)
+
 _PHOTONS_AT_FULL_SCALE = 1 << 31
 _SLOT_BYTES = 256 << 20  # for the tallies of batches that a GPU traces together
 _COPIED_BYTES, _MOST_COPIES = 400 << 20, 8  # for all copies of them

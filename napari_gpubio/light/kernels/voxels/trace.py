@@ -1,11 +1,15 @@
 """One photon packet traced from its start to its end, in Numba. Counterpart: ``trace_photons`` in ``voxels.cu``."""
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from napari_gpubio.core.fastmath import mean_decay, minus_log, turn
 from napari_gpubio.core.intrinsics import atomic_add
 from napari_gpubio.core.jit import helper, kernel, leaf
 from napari_gpubio.core.xoshiro import next_bits, stream, uniform
+from napari_gpubio.light.batches import Words
 from napari_gpubio.light.kernels.physics import (
     GAIN,
     ONE,
@@ -17,8 +21,8 @@ from napari_gpubio.light.kernels.physics import (
     scattering_cosine,
     turned,
 )
-from napari_gpubio.light.kernels.voxels.photon import begin, enter, refracted, rule_of, to_face
-from napari_gpubio.light.kernels.voxels.structs import (
+from napari_gpubio.light.kernels.voxels.photon import Floats, begin, enter, refracted, rule_of, to_face
+from napari_gpubio.light.kernels.voxels.problem import (
     BEFORE,
     CYCLIC,
     DEFAULT,
@@ -36,6 +40,34 @@ from napari_gpubio.light.kernels.voxels.structs import (
 )
 
 _F, _L = np.float32, np.uint64
+
+
+class Tallies(NamedTuple):
+    """Where photons add up.
+
+    Parameters
+    ----------
+    path, half_stride, gate_stride, scale
+        Weight times path of each voxel in quanta of 1 / scale mm, for each half and each gate.
+    energy, energy_scale
+        The energy tally, shape (ENERGY_PARTS,), in quanta of 1 / energy_scale.
+    exits
+        Escaped weight of each voxel in the same quanta, or empty.
+    detected, photons, numbers
+        Number of photons detected, and their list: indices, shape (N,), and what `list_photon` notes of each, shape
+        (N, DETECTED_NUMBERS + rows).
+    """
+
+    path: Words
+    half_stride: int
+    gate_stride: int
+    scale: np.float32
+    energy: Words
+    energy_scale: np.float32
+    exits: Words
+    detected: npt.NDArray[np.int64]
+    photons: Words
+    numbers: Floats
 
 
 @leaf
