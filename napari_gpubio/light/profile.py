@@ -1,4 +1,4 @@
-"""Fluence along a line, with its error, and what diffusion theory says of the same points.
+"""Fluence along a line, with its error, and diffusion theory at the same points.
 
 Fluence falls by decades, nearly exponentially, so it is interpolated on its logarithm: the values of the eight voxel
 centers around a point are averaged geometrically with trilinear weights, which is exact for an exponential in any

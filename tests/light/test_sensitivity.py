@@ -138,7 +138,7 @@ def test_labels_share_the_path(found):
     assert shares[2] == pytest.approx(paths[2] / found.mean_path_mm)
 
 
-def test_it_agrees_with_the_paths_of_photons_that_a_detector_caught():
+def test_it_agrees_with_the_paths_of_detected_photons():
     domain = block((44, 36, 28))
     tissue = dataclasses.replace(TISSUE, mus_per_mm=1.0, g=0.0)
     domain = dataclasses.replace(domain, media=(tissue, dataclasses.replace(tissue, label=2)))
@@ -150,12 +150,12 @@ def test_it_agrees_with_the_paths_of_photons_that_a_detector_caught():
         for place in (here, there)
     ]
     found = sensitivity(*runs)
-    caught = runs[0].detected
-    totals = caught.path_mm.sum(axis=1)
-    path = caught.mean_path_mm().sum()
-    error = np.sqrt((caught.weight**2 * (totals - path) ** 2).sum()) / caught.weight.sum()
+    detected = runs[0].detected
+    totals = detected.path_mm.sum(axis=1)
+    path = detected.mean_path_mm().sum()
+    error = np.sqrt((detected.weight**2 * (totals - path) ** 2).sum()) / detected.weight.sum()
     ours = found.mean_path_mm * found.detected.error / found.detected.value
-    assert len(caught) > 200
+    assert len(detected) > 200
     assert abs(found.mean_path_mm - path) < 3 * np.hypot(error, ours) + 0.03 * path  # 3 %: diffusion theory at 8 mm
 
 
@@ -205,14 +205,14 @@ def test_runs_in_different_tissue_are_refused():
     relabeled = dataclasses.replace(domain, labels=np.ones_like(domain.labels))
     darker = dataclasses.replace(domain, media=(TISSUE, dataclasses.replace(TISSUE, label=2, mua_per_mm=0.1)))
     uneven = dataclasses.replace(domain, mua_per_mm=np.full(domain.shape, 0.02))
-    for other, says in (
+    for other, message in (
         (block((64, 50, 35)), r"grids of \(64, 50, 36\) and \(64, 50, 35\)"),
         (moved, "lie elsewhere"),
         (relabeled, "different labels"),
         (darker, "different optical properties"),
         (uneven, "different optical properties"),
     ):
-        with pytest.raises(InvalidInput, match=says):
+        with pytest.raises(InvalidInput, match=message):
             sensitivity(source, dataclasses.replace(beam(domain, 39.0), domain=other))
 
 

@@ -138,7 +138,7 @@ def test_the_edge_of_a_box_has_the_normal_between_its_faces():
     assert np.allclose(inward_normal(labels, affine, corner), np.ones(3) / np.sqrt(3), atol=1e-6)
 
 
-def test_a_slanted_ray_enters_where_geometry_says():
+def test_a_slanted_ray_enters_at_its_first_face():
     labels, affine = box((20, 20, 20), 5)
     # through (0, 8, 9) in the direction (2, 1, 0.5): it reaches the face x = 5 at t = 2.5
     found = first_tissue(labels, affine, (0.0, 8.0, 9.0), (2.0, 1.0, 0.5))
@@ -214,7 +214,7 @@ def test_where_there_is_no_tissue_there_is_a_sentence():
 
 
 @pytest.mark.parametrize(
-    ("kind", "position", "direction", "says"),
+    ("kind", "position", "direction", "message"),
     [
         ("pencil", (4.0, 12.0, 15.0), (1, 0, 0), ""),  # in tissue
         ("pencil", (3.999, 12.0, 15.0), (1, 0, 0), ""),  # on the surface
@@ -225,17 +225,17 @@ def test_where_there_is_no_tissue_there_is_a_sentence():
         ("line", (8.0, 12.0, 15.0), (1, 0, 0), ""),
     ],
 )
-def test_what_is_said_of_a_source(kind, position, direction, says):
+def test_the_problem_of_a_source(kind, position, direction, message):
     labels, affine = box()
-    said = source_problem(labels, affine, Source(kind=kind, position_mm=position, direction=direction))
-    assert says in said
-    assert bool(said) == bool(says)
+    problem = source_problem(labels, affine, Source(kind=kind, position_mm=position, direction=direction))
+    assert message in problem
+    assert bool(problem) == bool(message)
 
 
 # ------------------------------------------------------------------------------------------------- wide beams
 
 
-def test_a_wide_beam_on_a_plane_needs_no_clearance_and_a_tilted_one_what_geometry_says():
+def test_a_wide_beam_on_a_plane_needs_no_clearance_but_a_tilted_one_does():
     labels, affine = box((60, 60, 30), 5)
     on_top = (30.0, 30.0, 24.999)  # the upper face is at z = 25
     flat = Source(kind="disk", position_mm=(30.0, 30.0, 25.001), direction=(0, 0, -1), radius_mm=4.0)

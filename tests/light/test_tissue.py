@@ -78,7 +78,7 @@ def test_fat_agrees_with_a_finer_table_of_the_same_measurement():
     assert 928 <= NM[np.argmax(absorption_per_mm("fat", NM) * (NM > 600))] <= 932  # the band of CH2
 
 
-def test_every_chromophore_says_where_its_numbers_come_from():
+def test_every_chromophore_has_a_source():
     assert set(SOURCES) == set(Chromophores(blood_fraction=0.1).contributions_per_mm(600))
     assert all(any(digit.isdigit() for digit in source) or "Prahl" in source for source in SOURCES.values())
 
@@ -120,7 +120,7 @@ def test_shapes_are_kept():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "says"),
+    ("wrong", "message"),
     [
         ({"blood_fraction": -0.1}, "blood_fraction is -0.1"),
         ({"oxygen_saturation": 1.2}, "oxygen_saturation is 1.2"),
@@ -128,8 +128,8 @@ def test_shapes_are_kept():
         ({"water_fraction": 0.8, "fat_fraction": 0.4}, "fill 1.2 of the volume"),
     ],
 )
-def test_fractions_that_cannot_be_are_refused(wrong, says):
-    with pytest.raises(InvalidInput, match=says):
+def test_fractions_that_cannot_be_are_refused(wrong, message):
+    with pytest.raises(InvalidInput, match=message):
         Chromophores(**wrong)
 
 
@@ -282,12 +282,12 @@ def test_a_wide_gap_is_not_bridged():
         preset("gray matter (Yaroslavsky 2002)", 850)
 
 
-def test_a_correction_of_the_printed_value_is_told():
+def test_a_correction_of_the_printed_value_is_noted():
     assert "printed as 0.0420" in preset("CSF (Cassano 2019)", 850).source
     assert "printed as 0.0420" in preset("CSF (Cassano 2019)", 830).source
 
 
-def test_names_can_be_asked_for_by_wavelength():
+def test_names_by_wavelength():
     known = preset_names(690)
     assert "scalp (Strangman 2003)" in known
     assert "scalp (Strangman 2003)" not in preset_names(500)
@@ -314,7 +314,7 @@ def test_the_head_has_five_labels_from_the_outside_in(table, wavelength):
     assert all(f"{wavelength} nm" in m.source for m in media)
 
 
-def test_a_layer_that_borrows_its_numbers_says_from_what():
+def test_a_layer_that_borrows_its_numbers_names_the_original():
     white = head_media(690)[4]
     assert white.mus_per_mm == 15.625
     assert white.source.endswith("; as brain")

@@ -64,7 +64,7 @@ class Preset:
     def medium(self, wavelength_nm: float, label: int = 1) -> Medium:
         """Return the properties at a wavelength, for a label.
 
-        Between two rows the properties are linear in the wavelength, and ``source`` says so.
+        Between two rows the properties are linear in the wavelength, which ``source`` notes.
 
         Raises
         ------
