@@ -103,11 +103,11 @@ def test_previews_take_a_tenth_of_the_time_at_most(monkeypatch):
         assert previews.due()
 
 
-def test_progress_is_reported(small_chunks):
-    steps = []
-    result = simulate(DOMAIN, SOURCE, SETTINGS, device="cpu", progress=steps.append)
-    assert steps[-1].fraction == 1.0
-    assert len(steps) > 10
+def test_progress_is_told(small_chunks):
+    told = []
+    result = simulate(DOMAIN, SOURCE, SETTINGS, device="cpu", progress=told.append)
+    assert told[-1].fraction == 1.0
+    assert len(told) > 10
     assert result.complete
 
 
