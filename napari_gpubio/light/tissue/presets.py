@@ -190,8 +190,9 @@ def _presets() -> dict[str, Preset]:
     citations = {row["key"]: row["citation"] for row in read_rows("sources.csv")}
     rows: dict[tuple[str, str], list[PresetRow]] = {}
     for row in read_rows("presets.csv"):
-        numbers = (float(row[name]) for name in PresetRow._fields[:-1])
-        rows.setdefault((row["tissue"], row["source"]), []).append(PresetRow(*numbers, row["note"]))
+        wavelength, mua, mus, g, n = (float(row[name]) for name in PresetRow._fields[:-1])
+        known = rows.setdefault((row["tissue"], row["source"]), [])
+        known.append(PresetRow(wavelength, mua, mus, g, n, row["note"]))
     made = (
         Preset(tissue=tissue, key=key, citation=citations[key], rows=tuple(sorted(known)))
         for (tissue, key), known in rows.items()
