@@ -91,17 +91,10 @@ class Tally:
     """Integer tallies of some photons of a problem; what a run returns, and what is merged, saved and resumed.
 
     Everything is integers (but for a list of detected photons), so sums do not depend on their order.
-
-    Parameters
-    ----------
-    batch_size
-        Photons of a batch.
-    key
-        See `BatchedProblem.key`.
     """
 
     batch_size: int
-    key: str
+    key: str  # that of the problem
 
     def done(self) -> dict[int, Ranges]:
         """Ranges of photons that are done, for each batch that has been begun."""
@@ -208,21 +201,11 @@ Progress = Iterator[tuple[int, Callable[[], AnyTally]]]
 
 @dataclass(frozen=True, kw_only=True)
 class Backend:
-    """What an engine gives so that its photons can be traced.
+    """The functions of an engine with which its photons are traced."""
 
-    Parameters
-    ----------
-    make_runs
-        Makes one `Run` for each processor of a device; a function of a module, so that workers find it.
-    assemble
-        Turns a problem, its tallies and the parameters of the run into a result.
-    empty
-        Makes the tallies of no photons, for others to be added to.
-    """
-
-    make_runs: MakeRuns
-    assemble: Callable[[Any, Any, dict[str, Any]], Any]
-    empty: Callable[[Any], Tally]
+    make_runs: MakeRuns  # one `Run` for each processor of a device; a function of a module, so that workers find it
+    assemble: Callable[[Any, Any, dict[str, Any]], Any]  # problem, tallies and parameters of the run to a result
+    empty: Callable[[Any], Tally]  # the tallies of no photons, for others to be added to
 
 
 def photon_steps(
@@ -279,13 +262,7 @@ def photon_steps(
 def traced(
     problem: BatchedProblem, tally: AnyTally, make_runs: MakeRuns, device: Device, stop: Event | None
 ) -> Progress[AnyTally]:
-    """Trace what is missing on one machine and add it to ``tally``.
-
-    Yields
-    ------
-    done, so_far
-        Photons done, and a function that gives all tallies so far.
-    """
+    """Trace what is missing on one machine and add it to ``tally``; yields photons done and a getter of all tallies."""
     runs = make_runs(problem, device)
 
     def so_far() -> AnyTally:
@@ -308,13 +285,7 @@ def traced(
 def traced_by_workers(
     problem: BatchedProblem, tally: AnyTally, make_runs: MakeRuns, client: Any, device: str, stop: Event | None
 ) -> Progress[AnyTally]:
-    """Trace what is missing on the workers of a Dask cluster; a task whose worker dies is done again by another.
-
-    Yields
-    ------
-    done, so_far
-        As `traced`.
-    """
+    """As `traced`, on the workers of a Dask cluster; a task whose worker dies is done again by another."""
     from distributed import as_completed
 
     # on every worker, so that it is not lost with one; under a name of its own, since one that was just let go hangs
@@ -352,13 +323,7 @@ def _trace_range(problem: BatchedProblem, make_runs: MakeRuns, photons: tuple[in
 
 
 def resumed(problem: AnyProblem, result: Any, kind: type[Tally]) -> AnyProblem:
-    """Return the problem with the batches of the result that is resumed; the problem itself of None.
-
-    Raises
-    ------
-    InvalidInput
-        If the result has no tallies, or they are of another simulation, or there are more photons.
-    """
+    """Return the problem with the batches of the result that is resumed, once it is sure that they fit."""
     if result is None:
         return problem
     state = result.state

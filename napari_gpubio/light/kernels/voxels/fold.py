@@ -236,16 +236,9 @@ def _absorbers(problem: VoxelProblem) -> Absorbers:
 def write_fluence(
     problem: VoxelProblem, batches: int, launched: int, tallies: tuple[Words, Words, Words], out: tuple[Floats, Floats]
 ) -> None:
-    """Write the fluence of one gate and its standard error.
+    """Write the fluence of one gate and its standard error to ``out``.
 
-    Parameters
-    ----------
-    batches, launched
-        Number of whole batches, and of photons in all.
-    tallies
-        Of all photons, of those in whole batches, and the sums of the batches' squares.
-    out
-        Fluence and error, without the rim.
+    ``tallies`` are those of all photons launched, of those in whole batches, and the sums of the batches' squares.
     """
     size = problem.batch_size
     rest = launched - batches * size

@@ -54,18 +54,8 @@ class Run:
 
     A launch with few photons leaves most of a GPU waiting for its longest ones. Several batches are therefore traced
     at once, each with its own tally (a slot), as far as the memory goes. A span is that many batches; a chunk lies
-    within one span. Small tallies have copies, lest all photons add to the same few voxels at the source.
-
-    Parameters
-    ----------
-    problem
-        What is simulated.
-    device
-        The GPU.
-    slots
-        Batches that are traced together; the same on all GPUs that share a problem. It changes no result.
-    copies
-        Tallies of each of them.
+    within one span. Small tallies have copies, lest all photons add to the same few voxels at the source. ``slots`` is
+    the same on all GPUs that share a problem; neither changes a result.
     """
 
     def __init__(self, problem: VoxelProblem, *, device: Device, slots: int = 1, copies: int = 1) -> None:

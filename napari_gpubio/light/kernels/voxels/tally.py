@@ -31,37 +31,19 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(eq=False)
 class OpenBatch(BatchPart):
-    """A batch of which not all photons are done.
+    """A batch of which not all photons are done."""
 
-    Parameters
-    ----------
-    path
-        As `VoxelTally.sums`.
-    energy
-        The energy tally, shape (ENERGY_PARTS,).
-    """
-
-    path: Words
-    energy: Words
+    path: Words  # as `VoxelTally.sums`
+    energy: Words  # the energy tally, shape (ENERGY_PARTS,)
 
 
 @dataclass(eq=False)
 class DetectedList:
-    """Detected photons, in any order.
+    """Detected photons, in any order."""
 
-    Parameters
-    ----------
-    photons
-        Their indices, shape (N,).
-    numbers
-        What `list_photon` notes of each, shape (N, DETECTED_NUMBERS + rows).
-    dropped
-        Photons that are not in the list, because it was full.
-    """
-
-    photons: Words
-    numbers: npt.NDArray[np.float32]
-    dropped: int = 0
+    photons: Words  # their indices, shape (N,)
+    numbers: npt.NDArray[np.float32]  # what `list_photon` notes of each, shape (N, DETECTED_NUMBERS + rows)
+    dropped: int = 0  # photons that are not in the list, because it was full
 
     @classmethod
     def none(cls, problem: VoxelProblem) -> "DetectedList":
