@@ -10,8 +10,7 @@ from qtpy.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QPushButton, QVBox
 
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.denoise.gui.inputs import PANEL, both_halves
-from napari_gpubio.denoise.gui.numbers import number_texts
-from napari_gpubio.denoise.gui.request import Denoised
+from napari_gpubio.denoise.gui.run import Denoised, number_texts
 from napari_gpubio.denoise.napari_io import Array, LayerVolume, key_of
 from napari_gpubio.gui.forms import aligned_form, row_label
 from napari_gpubio.gui.panel import heading

@@ -6,7 +6,7 @@ from scipy.ndimage import gaussian_filter
 
 from napari_gpubio import denoise
 from napari_gpubio.core.napari_io import carried, volume_layer, volume_of
-from napari_gpubio.denoise.gui import recipes
+from napari_gpubio.denoise.gui import request
 from napari_gpubio.denoise.napari_io import stored_array
 from tests.denoise.gui.fluence_samples import BOTH, EVEN, ODD, SHAPE, SIZES, add_halves, made
 from tests.denoise.gui.panel_samples import AFFINE, SAGITTAL, add_volume, names, run
@@ -149,7 +149,7 @@ def test_some_gates_and_a_mask(viewer, panel, qtbot):
 
 def test_stopping_keeps_what_was_tried(viewer, panel, qtbot, monkeypatch):
     add_halves(viewer)
-    held = Held(monkeypatch, recipes, "denoise_fluence_steps")
+    held = Held(monkeypatch, request, "denoise_fluence_steps")
     panel.run_button.click()
     held.wait(qtbot)
     panel.run_button.click()
@@ -196,7 +196,10 @@ def test_the_script_gives_the_same(viewer, panel, qtbot, tmp_path, monkeypatch):
     folder.mkdir()
     save_scripts_as(monkeypatch, folder / "script.py")
     text = script_of(panel)
-    assert "denoise.denoise_fluence(values, second, denoise.FluenceSettings(largest_scale=4.0), labels=labels" in text
+    assert (
+        "denoise.denoise_fluence(values, settings=denoise.FluenceSettings(largest_scale=4.0), second=second, labels="
+        in text
+    )
     run_script(text, tmp_path)
     for path, layer in (("denoised fluence even", made(viewer)[0]), ("noise of fluence even", made(viewer)[2])):
         written = denoise.io.read_image(tmp_path / f"{path}.nii.gz").array

@@ -17,6 +17,7 @@ from tests.denoise.gui.panel_samples import (
     run,
     settle,
 )
+from tests.dock_widgets import MILLISECONDS
 
 SHAPE = (34, 30, 28)
 
@@ -216,3 +217,25 @@ def test_a_run_has_the_machine_for_itself(viewer, panel, qtbot, held):
     assert held.runs == 1
     held.go.set()
     qtbot.waitUntil(lambda: not panel.running)
+
+
+def test_it_waits_until_the_filter_is_compiled(viewer, panel, qtbot, monkeypatch):
+    """With a cold cache, a preview must not compile by itself; it comes as soon as the panel is warm."""
+    add_volume(viewer)
+    cold = [True]
+    monkeypatch.setattr(panel.preview, "_must_wait", lambda: cold[0])
+    panel.live_box.setChecked(True)
+    viewer.dims.set_point(0, 20.0)
+    settle(qtbot, panel)
+    assert panel.preview.layer is None
+    cold.clear()
+    cold.append(False)
+    with qtbot.waitSignal(panel.preview.shown, timeout=MILLISECONDS):
+        panel.warmed.emit()
+    panel.live_box.setChecked(False)
+    cold[0] = True
+    panel.preview_button.click()
+    panel.preview.cancel()  # a run, for instance
+    cold[0] = False
+    panel.warmed.emit()
+    assert not panel.preview.is_busy
