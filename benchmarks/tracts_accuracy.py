@@ -145,14 +145,12 @@ def deviation_rows(field: TensorField, seeds: Array, device: Device, fa_stop: fl
 
 
 def drift_line(r: Row) -> str:
-    """One line of the drift table."""
     reference = "" if r["reference_p50"] is None else f"{r['reference_p50']:.2g} / {r['reference_p99']:.2g}"
     settings = (r[name] for name in ("tensors", "scheme", "integrator", "step_voxels", "precision"))
     return line(*settings, f"{r['p50']:.2g}", f"{r['p99']:.2g}", f"{r['max']:.2g}", reference)
 
 
 def deviation_line(r: Row) -> str:
-    """One line of the deviation table."""
     distances = (f"{r[name]:.2g}" for name in ("p50_voxels", "p99_voxels", "max_voxels"))
     shares = (f"{100 * r[name]:.1f} %" for name in ("within_1e-3_voxel", "same_length"))
     return line(r["compared"], r["scheme"], r["integrator"], *distances, *shares)

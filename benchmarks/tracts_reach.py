@@ -53,22 +53,12 @@ REFERENCE: dict[str, tuple[tuple[float, float], ...]] = {
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Bundle:
-    """One bundle of the silver standard.
-
-    Parameters
-    ----------
-    starts
-        Voxels of the end region that seeds may lie in, shape (n, 3).
-    target
-        The other end region.
-    near
-        The bundle, one voxel wider.
-    """
+    """One bundle of the silver standard."""
 
     name: str
-    starts: Array
-    target: Array
-    near: Array
+    starts: Array  # voxels of the end region that seeds may lie in, shape (n, 3)
+    target: Array  # the other end region
+    near: Array  # the bundle, one voxel wider
 
 
 def load_bundle(name: str, field: TensorField, start: str) -> Bundle:
@@ -258,7 +248,6 @@ def cell_text(cell: Cell) -> str:
 
 
 def bundle_line(label: str, cells: list[Cell]) -> str:
-    """One line of a table."""
     return line(label, *map(cell_text, cells))
 
 

@@ -98,15 +98,7 @@ def tissue_of(name: str) -> Tissue:
 
 
 class SimulatedRuns:
-    """Runs traced here and now.
-
-    Parameters
-    ----------
-    device
-        Where photons are traced.
-    truth_photons
-        Of the run that all others are compared with; symmetry makes eight times as many of them.
-    """
+    """Runs traced here and now."""
 
     def __init__(self, device: Device, truth_photons: int) -> None:
         self._device, self._truth_photons = device, truth_photons

@@ -34,28 +34,14 @@ PAPER = {  # seconds of a 980 Ti, 100^3, from the text: 2.5 s to 1.0 s in all
 
 
 class Variant(NamedTuple):
-    """A way to filter.
+    """A way to filter."""
 
-    Parameters
-    ----------
-    name
-        What it adds to the one before.
-    block
-        Voxels of a block.
-    shared
-        Whether a block keeps its surroundings in shared memory.
-    gpu_before, gpu_after
-        Whether moments are computed, and patches mixed, on the GPU.
-    at_once
-        Whether one launch does both patch radii.
-    """
-
-    name: str
-    block: tuple[int, int, int]
-    shared: bool = True
-    gpu_before: bool = False
+    name: str  # what it adds to the one before
+    block: tuple[int, int, int]  # voxels of a block
+    shared: bool = True  # whether a block keeps its surroundings in shared memory
+    gpu_before: bool = False  # whether moments are computed, and patches mixed, on the GPU
     gpu_after: bool = False
-    at_once: bool = False
+    at_once: bool = False  # whether one launch does both patch radii
 
 
 VARIANTS = (

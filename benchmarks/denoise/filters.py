@@ -21,18 +21,10 @@ Apply = Callable[[Pair, Tissue], Array]
 
 
 class Filter(NamedTuple):
-    """A filter, or why there is none.
+    """A filter, or why there is none."""
 
-    Parameters
-    ----------
-    apply
-        Denoises a run.
-    missing
-        Why it cannot, or None.
-    """
-
-    apply: Apply
-    missing: str | None = None
+    apply: Apply  # denoises a run
+    missing: str | None = None  # why it cannot, or None
 
 
 def gaussian(sigma: float, radius: int) -> Apply:

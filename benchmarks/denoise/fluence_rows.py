@@ -17,15 +17,7 @@ COLUMNS = (
 
 
 class Comparison:
-    """Filters side by side on the same runs.
-
-    Parameters
-    ----------
-    filters
-        By name; those that are missing are told so.
-    truth
-        What runs tend to.
-    """
+    """Filters side by side on the same runs."""
 
     def __init__(self, filters: Mapping[str, Filter], truth: Array) -> None:
         self._truth = truth
@@ -62,7 +54,6 @@ class Comparison:
 
 
 def quality_line(row: Row) -> str:
-    """One line of a table: gain | bias | gain of the squared error, dB, for each bin."""
     if "skipped" in row:
         return line(row["filter"], *[""] * (len(COLUMNS) - 2), f"skipped: {row['skipped']}")
     whole = row["bins"][-1]

@@ -18,13 +18,7 @@ _SMOOTHING = 1.5  # voxels; a variance over few runs says little by itself
 
 
 class Tally:
-    """Mean, variance and squared error of a volume over runs.
-
-    Parameters
-    ----------
-    truth
-        What each run would be without noise.
-    """
+    """Mean, variance and squared error of a volume over runs."""
 
     def __init__(self, truth: Array) -> None:
         self.count = 0
@@ -53,30 +47,14 @@ class Tally:
 
 
 class Figures(NamedTuple):
-    """What a filter does in one bin; dB.
+    """What a filter does in one bin; dB."""
 
-    Parameters
-    ----------
-    voxels
-        How many there are.
-    gain
-        Of signal / noise, from relative variances pooled over the bin.
-    bias
-        20 log10 of the mean ratio to the truth.
-    error_gain
-        Of the relative mean squared error, which sees variance and bias together.
-    median_gain
-        Median over voxels of their own gains, as in the paper.
-    median_effective
-        The same over voxels that gain more than 3 dB.
-    """
-
-    voxels: int
-    gain: float
-    bias: float
-    error_gain: float
-    median_gain: float
-    median_effective: float
+    voxels: int  # how many there are
+    gain: float  # of signal / noise, from relative variances pooled over the bin
+    bias: float  # 20 log10 of the mean ratio to the truth
+    error_gain: float  # of the relative mean squared error, which sees variance and bias together
+    median_gain: float  # median over voxels of their own gains, as in the paper
+    median_effective: float  # the same over voxels that gain more than 3 dB
 
 
 def symmetrised(volume: Array) -> Array:

@@ -181,7 +181,6 @@ def psnr(squares: Array) -> float:
 
 
 def mri_line(row: Row) -> str:
-    """One line of the table."""
     if "skipped" in row:
         return line(row["filter"], *[""] * (len(COLUMNS) - 2), f"skipped: {row['skipped']}")
     told = [f"reference {REFERENCES[row['filter']]}"] if row["filter"] in REFERENCES else []

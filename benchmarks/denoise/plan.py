@@ -2,14 +2,12 @@
 
 import numpy as np
 from common import Array
-from light import plan
 
 from napari_gpubio.denoise.calibration import calibrate
 from napari_gpubio.denoise.checks import head_volume
 from napari_gpubio.denoise.kernels.anlm.problem import Problem, make_windows, scale_of
 from napari_gpubio.denoise.settings import DenoiseSettings
 
-Plan = plan.Plan  # its photons are not used
 TARGETS = {  # seconds: 100^3 and 256^3 with data resident on one H200, and on two cores of a CPU
     ("cuda", 100): 5e-3,
     ("cuda", 256): 70e-3,

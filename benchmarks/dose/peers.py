@@ -12,18 +12,10 @@ Task = tuple[Path, Path, int]  # RTSTRUCT, RTDOSE, number of the structure
 
 
 class Answers(NamedTuple):
-    """What dicompyler-core found.
+    """What dicompyler-core found."""
 
-    Parameters
-    ----------
-    told
-        Its version, or why there is none of it.
-    found
-        One for each task; empty where it is not there.
-    """
-
-    told: str
-    found: list[dict[str, Any]]
+    told: str  # its version, or why there is none of it
+    found: list[dict[str, Any]]  # one for each task; empty where it is not there
 
 
 def missing(python: str | None) -> str | None:

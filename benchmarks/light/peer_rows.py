@@ -120,9 +120,6 @@ def absorbed(ours: LightResult, theirs: list[float], photons: int) -> dict[str, 
 
 
 def peer_line(r: Row) -> str:
-    """One line of the table of comparisons."""
-    if "skipped" in r:
-        return line(r["name"], *[""] * (len(COLUMNS) - 2), f"skipped: {r['skipped']}")
 
     def speed(who: str, roulette: str, what: str) -> str:
         return compact(r["photons"] / r["best_seconds"][who][roulette][what]) + "/s"

@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from common import Array, Row, skipped, thread_counts, threads_told, timed
-from jobs import Job
+from common import Array, Row, row, skipped, thread_counts, threads_told, timed
 from scipy.ndimage import uniform_filter
+from speed import Job
 
 from napari_gpubio.core.device import CPU
 from napari_gpubio.speckle.settings import ContrastSettings
-from speckle.plan import CORE_TARGET_NS, SEED_SHAPE, Plan, frames_of, pixel_row, recipe_of, timed_resident
+from speckle.plan import CORE_TARGET_NS, SEED_SHAPE, Plan, frames_of, recipe_of, timed_resident
 
 PACKAGES = {"scipy": "scipy", "cv2": "opencv-python-headless"}
 
@@ -99,14 +99,15 @@ def _ours(threads: int, options: dict[str, Any], plan: Plan, name: str) -> Row:
     recipe = recipe_of(ContrastSettings(**{"mask": False, **options}))
     timing = timed_resident(recipe, 1, Plan(CPU, plan.quick), threads or None)
     target = f"target {CORE_TARGET_NS:g} ns a pixel" if name in (OURS, MASKED) else ""
-    return pixel_row(name, CPU, timing, _PIXELS, target=target, compared_with=OURS)
+    return row(name, CPU, timing, _PIXELS, "pixels", target=target, compared_with=OURS)
 
 
 def _peer(module: str, make: Callable[[type], Any], kind: type, plan: Plan, name: str) -> Row:
     if (why := missing(module)) is not None:
         return skipped(name, why)
     work, frame = make(kind), frames_of(1)[0]
-    return pixel_row(name, CPU, timed(lambda: work(frame), plan.repeats), _PIXELS, compared_with=OURS)
+    timing = timed(lambda: work(frame), plan.repeats)
+    return row(name, CPU, timing, _PIXELS, "pixels", compared_with=OURS)
 
 
 # ------------------------------------------------------------------------------------------- rows b: windows and modes
@@ -121,4 +122,4 @@ def windows(plan: Plan) -> Iterator[Job]:
 def _resident(options: dict[str, Any], plan: Plan, name: str) -> Row:
     maps = 64 if plan.device.is_gpu else 8 if "mode" in options else 1
     timing = timed_resident(recipe_of(ContrastSettings(**{"mask": False, **options})), maps, plan)
-    return pixel_row(name, plan.device, timing, maps * _PIXELS, maps=maps, compared_with="b 5 x 5")
+    return row(name, plan.device, timing, maps * _PIXELS, "pixels", maps=maps, compared_with="b 5 x 5")

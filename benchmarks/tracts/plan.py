@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass
 
+import speed
+
 from napari_gpubio.core.device import CPU, Device
 from tracts.brain import Brain
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(speed.Plan):
     """What to run, and where."""
 
-    device: Device
-    quick: bool
-    brain: Brain | str
+    brain: Brain | str = ""
 
     @property
     def repeats(self) -> int:

@@ -17,21 +17,11 @@ BRICK: Triple = (8, 24, 56)  # voxels of one work item: whole blocks of the kern
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Radii of the windows along the three axes, in voxels.
+    """Radii of the windows along the three axes, in voxels."""
 
-    Parameters
-    ----------
-    patches
-        One triple for each patch radius, the small one first; no entry above 2.
-    search
-        Where candidates are looked for.
-    box
-        Where local mean, variance and residual are taken.
-    """
-
-    patches: tuple[Triple, ...]
-    search: Triple
-    box: Triple
+    patches: tuple[Triple, ...]  # one triple for each patch radius, the small one first; no entry above 2
+    search: Triple  # where candidates are looked for
+    box: Triple  # where local mean, variance and residual are taken
 
     @property
     def largest_patch(self) -> Triple:
@@ -119,30 +109,16 @@ _RULES = {"seed": (1, 1, 0), "coupe": (0, 0, 0), "itk": (0, 1, 0), "none": (0, 0
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Problem:
-    """A scaled volume and everything that a backend needs to know to filter it.
+    """A scaled volume and everything that a backend needs to know to filter it."""
 
-    Parameters
-    ----------
-    values
-        Shape (X, Y, Z), float32, divided by a power of two so that typical values are near 1.
-    usable
-        Voxels that are filtered and averaged, shape (X, Y, Z), uint8; patches read the others too.
-    windows
-        Radii along each axis.
-    settings
-        What the user chose.
-    calibration
-        Least mean squared difference of residual patches in white noise of variance 1, for each patch.
-    variance
-        Known variance of the noise, scaled, shape (X, Y, Z); None: estimated.
-    """
-
-    values: Float
+    values: Float  # shape (X, Y, Z), float32, divided by a power of two so that typical values are near 1
+    # Voxels that are filtered and averaged, shape (X, Y, Z), uint8; patches read the others too
     usable: npt.NDArray[np.uint8]
     windows: Windows
     settings: DenoiseSettings
+    # Least mean squared difference of residual patches in white noise of variance 1, for each patch
     calibration: tuple[float, ...]
-    variance: Float | None = None
+    variance: Float | None = None  # known variance of the noise, scaled, shape (X, Y, Z); None: estimated
 
     @property
     def shape(self) -> Triple:

@@ -150,24 +150,13 @@ class Filtered(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Partial:
-    """Bricks that are done.
+    """Bricks that are done."""
 
-    Parameters
-    ----------
-    sums
-        Least sums of squared differences of residual patches, shape (patches, planes, Y, Z).
-    estimates
-        Weighted means of values, or of their squares, of the same shape; elsewhere the values themselves.
-    done
-        Ranges (start, count) of bricks.
-    first_plane
-        Where along x the arrays begin; they hold all planes, or those of the bricks that are done.
-    """
-
-    sums: Float
+    sums: Float  # least sums of squared differences of residual patches, shape (patches, planes, Y, Z)
+    # Weighted means of values, or of their squares, of the same shape; elsewhere the values themselves
     estimates: Float
-    done: list[tuple[int, int]] = field(default_factory=list)
-    first_plane: int = 0
+    done: list[tuple[int, int]] = field(default_factory=list)  # ranges (start, count) of bricks
+    first_plane: int = 0  # where along x the arrays begin; they hold all planes, or those of the bricks that are done
 
     @staticmethod
     def empty(problem: Problem) -> "Partial":
@@ -217,21 +206,11 @@ class Arrays(NamedTuple):
 
 
 class Operations(NamedTuple):
-    """Operations that `finish` needs on the device of its arrays.
+    """Operations that `finish` needs on the device of its arrays."""
 
-    Parameters
-    ----------
-    filter_axis
-        Filters along lines of one axis.
-    interpolate
-        Looks places up in a table, between its entries along straight lines.
-    xp
-        NumPy or CuPy.
-    """
-
-    filter_axis: FilterAxis
-    interpolate: Interpolate
-    xp: Any = np
+    filter_axis: FilterAxis  # filters along lines of one axis
+    interpolate: Interpolate  # looks places up in a table, between its entries along straight lines
+    xp: Any = np  # NumPy or CuPy
 
 
 def finish(problem: Problem, arrays: Arrays, operations: Operations) -> Filtered:

@@ -29,22 +29,13 @@ _EVIDENCE = 1.5  # voxels: the narrowest window over which errors are compared
 
 
 class Taps(NamedTuple):
-    """A window along one axis.
+    """A window along one axis."""
 
-    Parameters
-    ----------
-    weights
-        g(0) to g(reach), shape (reach + 1,).
-    gains, slopes
-        What makes a window whole again that ends after a voxels below and b voxels above, shape (reach + 1,) * 2.
-    is_sloped
-        Whether slopes matter at all.
-    """
-
-    weights: Float
+    weights: Float  # g(0) to g(reach), shape (reach + 1,)
+    # What makes a window whole again that ends after a voxels below and b voxels above, shape (reach + 1,) * 2
     gains: Float
     slopes: Float
-    is_sloped: bool
+    is_sloped: bool  # whether slopes matter at all
 
     @property
     def reach(self) -> int:
@@ -58,24 +49,12 @@ Window = tuple[Taps | None, Taps | None, Taps | None]  # None: nothing is done a
 
 
 class Candidate(NamedTuple):
-    """An estimate that may replace the current best.
+    """An estimate that may replace the current best."""
 
-    Parameters
-    ----------
-    scale_mm
-        Its standard deviation.
-    window
-        What it smooths with, twice.
-    evidence
-        What errors are compared over.
-    is_flat
-        Whether it leaves an axis alone.
-    """
-
-    scale_mm: float
-    window: Window
-    evidence: Window
-    is_flat: bool
+    scale_mm: float  # its standard deviation
+    window: Window  # what it smooths with, twice
+    evidence: Window  # what errors are compared over
+    is_flat: bool  # whether it leaves an axis alone
 
 
 @functools.lru_cache(maxsize=256)
@@ -154,29 +133,14 @@ class Smoothed(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FluenceProblem:
-    """Scaled half-buffers and everything that a backend needs to know to denoise them.
+    """Scaled half-buffers and everything that a backend needs to know to denoise them."""
 
-    Parameters
-    ----------
-    halves
-        Fluence of even and of odd photons, shape (X, Y, Z), float32, divided by a power of two so that the largest
-        value is near 1.
-    segments
-        See `measure_segments`; None where all of a line is one segment.
-    is_masked
-        Whether there are voxels that nothing is known of.
-    limit
-        The largest scale in mm that is allowed in each voxel, shape (X, Y, Z), or None.
-    voxel_size_mm
-        Edge lengths of a voxel.
-    settings
-        What the user chose.
-    """
-
+    # Fluence of even and of odd photons, shape (X, Y, Z), float32, divided by a power of two so that the largest
+    # value is near 1
     halves: tuple[Float, Float]
-    segments: Bytes | None
-    is_masked: bool
-    limit: Float | None
+    segments: Bytes | None  # see `measure_segments`; None where all of a line is one segment
+    is_masked: bool  # whether there are voxels that nothing is known of
+    limit: Float | None  # the largest scale in mm that is allowed in each voxel, shape (X, Y, Z), or None
     voxel_size_mm: tuple[float, ...]
     settings: FluenceSettings
 
