@@ -25,7 +25,7 @@ from common import Array, Report, compact, ends_after, header, result_path, tabl
 from denoise import mri, peers, picture
 from denoise.domains import DOMAINS, Runs, SimulatedRuns, StoredRuns, store, tissue_of
 from denoise.filters import Filter, make_filters
-from denoise.fluence_rows import COLUMNS, FEWEST_RUNS, Comparison, equivalent_photons, quality_line
+from denoise.metrics import COLUMNS, FEWEST_RUNS, Comparison, equivalent_photons, quality_line
 
 from napari_gpubio.core.device import choose_device
 

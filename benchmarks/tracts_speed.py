@@ -14,10 +14,9 @@ from pathlib import Path
 
 from common import Row, compact
 from speed import Benchmark, Part, seconds_cells
-from tracts.brain import export_brain, load_brain
+from tracts.brain import Plan, export_brain, load_brain
 from tracts.call_rows import gpu_memory, interaction, preparation, tensor_fit
 from tracts.peer_rows import peers
-from tracts.plan import Plan
 from tracts.tracing_rows import corpus_callosum, one_core, seed_benchmark
 
 PARTS = {

@@ -12,10 +12,8 @@ from scipy import ndimage
 from speed import Job, Plan
 
 from denoise import figure6, peers
-from denoise.domains import CROP, TRUTH_SEED
-from denoise.metrics import symmetrised
-from denoise.plan import cube, make_problem
-from denoise.speed_rows import SMALL, timed_call
+from denoise.domains import CROP, TRUTH_SEED, symmetrised
+from denoise.speed_rows import SMALL, cube, make_problem, timed_call
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.denoise.run import denoise
 from napari_gpubio.light.run import simulate

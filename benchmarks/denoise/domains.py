@@ -11,7 +11,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from common import Array
 
-from denoise.metrics import symmetrised
 from napari_gpubio.core.device import Device
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.phantom import benchmarks
@@ -95,6 +94,13 @@ def tissue_of(name: str) -> Tissue:
         attenuation[medium.label] = np.sqrt(3 * medium.mua_per_mm * (medium.mua_per_mm + reduced))
     labels = np.asarray(domain.labels)[CROP]
     return Tissue(labels, attenuation[labels])
+
+
+def symmetrised(volume: Array) -> Array:
+    """Mean over the eight mirrorings and swaps of the first two axes, under which the domains do not change."""
+    volume = (volume + volume[::-1]) / 2
+    volume = (volume + volume[:, ::-1]) / 2
+    return (volume + np.swapaxes(volume, 0, 1)) / 2
 
 
 class SimulatedRuns:

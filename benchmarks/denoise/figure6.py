@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from common import Array, Row, Stopwatch, Timing
 
-from denoise.plan import make_problem
+from denoise.speed_rows import make_problem
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.kernels import kernel, struct, struct_layout
 from napari_gpubio.denoise.kernels.anlm import cpu, gpu, tally

@@ -91,12 +91,7 @@ def memory(plan: Plan) -> Iterator[Row]:
             found |= measured_bytes(made, plan)
         told = [f"{amount / 1e6:.0f} MB {what}" for what, amount in found.items()] + [f"target {target}"] * bool(target)
         name = f"e memory, head {LARGE}^3 {made.domain.labels.dtype}, {label}"
-        yield {
-            "name": name,
-            "device": plan.device.describe(),
-            "bytes": found,
-            "told": told + f"; target {target}" * bool(target),
-        }
+        yield {"name": name, "device": plan.device.describe(), "bytes": found, "told": "; ".join(told)}
     if not plan.device.is_gpu:
         yield skipped("e memory in use", "needs a GPU; the figures above are what the engine says that it needs")
 

@@ -18,8 +18,7 @@ from napari_gpubio.tracts.seeds import make_launch
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.run import fit_tensors
 from napari_gpubio.tracts.tensors.settings import FitSettings
-from tracts.brain import callosum_click
-from tracts.plan import Plan
+from tracts.brain import Plan, callosum_click
 from tracts.problems import FREE, random_field
 from tracts.tracing import told
 

@@ -11,9 +11,10 @@ from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QSpinBox, QWidget
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried, volume_of
 from napari_gpubio.denoise.napari_io import LayerVolume, layer_volume, says_log
-from napari_gpubio.gui.connections import Connection, Connections, connect_all
+from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import Folded, aligned_form, muted_label, row_label
 from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.gui.layer_listener import LayerListener
 
 # Words that distinguish the halves, in their order.
 _HALVES = (("a", "b"), ("even", "odd"), ("first", "second"), ("1", "2"), ("0", "1"))
@@ -36,9 +37,10 @@ class ImageBox(QWidget):
         self.sizes = muted_label(self)
         self._viewer = viewer
         self._is_own_choice = False  # of the user
-        inserted = Connections(lambda: [(viewer.layers.events.inserted, self._prefer_visible)], self._prefer_visible)
-        self._place = Connections(self._place_connections, self._show_sizes)
-        self.parts = (self.layer_box, self.mask_box, inserted, self._place)
+        images = LayerListener(
+            viewer, _is_image, layers_changed=self._prefer_visible, place_changed=lambda _: self._show_sizes()
+        )
+        self.parts = (self.layer_box, self.mask_box, images)
         self._fill()
         self.layer_box.currentIndexChanged.connect(self._on_layer)
         self.layer_box.activated.connect(self.keep_choice)
@@ -103,8 +105,9 @@ class ImageBox(QWidget):
         self.gaps.setToolTip("Leave out voxels that are NaN or infinite; they stay as they are")
         self._rows.addRow(more)
 
-    def _prefer_visible(self, *_: Any) -> None:
+    def _prefer_visible(self) -> None:
         """While the user has not chosen an image, take one that is seen: samples come with hidden truths."""
+        self.layer_box.refresh()
         if self._is_own_choice or (self.layer is not None and self.layer.visible):
             return
         seen = [layer for layer in self._viewer.layers if layer.visible and _is_image(layer)]
@@ -112,7 +115,7 @@ class ImageBox(QWidget):
             self.layer_box.choose(seen[-1])
 
     def _on_layer(self, *_: Any) -> None:
-        """Show the properties of another image, and follow changes of its place."""
+        """Show the properties of another image."""
         layer = self.layer
         was = [(widget, widget.blockSignals(True)) for widget in (self.log, self.first, self.last)]
         self.log.setChecked(layer is not None and says_log(layer))
@@ -124,14 +127,10 @@ class ImageBox(QWidget):
             widget.blockSignals(blocked)
         self._rows.setRowVisible(self.log, self.log.isChecked())
         self._rows.setRowVisible(self._series, count > 1)
-        self._place.attach()
+        self._show_sizes()
         self.changed.emit()
 
-    def _place_connections(self) -> list[Connection]:
-        events = [] if self.layer is None else [self.layer.events.scale, self.layer.events.affine]
-        return [(event, self._show_sizes) for event in events]
-
-    def _show_sizes(self, *_: Any) -> None:
+    def _show_sizes(self) -> None:
         self._rows.setRowVisible(self.sizes, self.layer is not None)
         if self.layer is not None:
             image = self.read_image()

@@ -2,7 +2,6 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from napari.layers import Labels
@@ -16,9 +15,10 @@ from napari_gpubio.denoise.gui.inputs import is_ours, is_volume, other_half
 from napari_gpubio.denoise.gui.request import AnlmRecipe, FluenceRecipe, Recipe
 from napari_gpubio.denoise.napari_io import LayerVolume, Values, key_of, layer_values
 from napari_gpubio.denoise.settings import DenoiseSettings
-from napari_gpubio.gui.connections import Connections, connect_all
+from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import ParamForm, aligned_form, muted_label, row_label
 from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.gui.layer_listener import LayerListener
 
 ESTIMATED, NUMBER, MAP = "estimated from the image", "a number", "a map"
 _LEVEL_TIP = "Standard deviation of the noise, in the unit of the image; for Rician noise that of its two parts"
@@ -147,8 +147,8 @@ class FluenceMode(Mode):
         self.alone = muted_label(self, _ALONE)
         self._image_key = ""
         self._is_own_choice = False  # of the user
-        inserted = Connections(lambda: [(viewer.layers.events.inserted, self._on_inserted)], self._forget_image)
-        self.parts = [self.second_box, self.labels_box, inserted]
+        halves = LayerListener(viewer, _is_half, layers_changed=self._choose_other_half)
+        self.parts = [self.second_box, self.labels_box, halves]
         self._rows = aligned_form(None)
         for text, tip, widget in (
             ("Second half", _SECOND_TIP, self.second_box),
@@ -178,10 +178,7 @@ class FluenceMode(Mode):
             return
         self._image_key, self._is_own_choice = key, False
         self.second_box.setCurrentIndex(0)
-        self._choose_other_half(self.viewer.layers)
-
-    def _forget_image(self) -> None:
-        self._image_key = ""
+        self._choose_other_half()
 
     def _on_own_choice(self, *_: Any) -> None:
         self._is_own_choice = True
@@ -189,15 +186,14 @@ class FluenceMode(Mode):
     def _show_alone(self, *_: Any) -> None:
         self._rows.setRowVisible(self.alone, self.second_box.layer is None)
 
-    def _on_inserted(self, event: Any) -> None:
-        """Choose a new layer if it is the other half, unless one is chosen."""
-        if not self._is_own_choice and self.second_box.layer is None:
-            self._choose_other_half([event.value])
-
-    def _choose_other_half(self, layers: Iterable[Any]) -> None:
-        """Choose the layer whose name is that of the other half."""
-        image = next((layer for layer in self.viewer.layers if key_of(layer) == self._image_key), None)
-        others = {layer.name: layer for layer in layers if _is_half(layer) and key_of(layer) != self._image_key}
+    def _choose_other_half(self) -> None:
+        """Choose the layer whose name is that of the other half, unless one is chosen or the user wants none."""
+        self.second_box.refresh()
+        if self._is_own_choice or self.second_box.layer is not None:
+            return
+        halves = {layer.name: layer for layer in self.viewer.layers if _is_half(layer)}
+        image = next((layer for layer in halves.values() if key_of(layer) == self._image_key), None)
+        others = {name: layer for name, layer in halves.items() if layer is not image}
         if image is not None and (name := other_half(image.name, others)) is not None:
             self.second_box.choose(others[name])
 

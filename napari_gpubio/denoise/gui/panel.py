@@ -15,7 +15,7 @@ from napari_gpubio.denoise.gui.inputs import ImageBox
 from napari_gpubio.denoise.gui.modes import MODES, Mode
 from napari_gpubio.denoise.gui.preview import LivePreview
 from napari_gpubio.denoise.gui.request import Request
-from napari_gpubio.denoise.gui.results import AFTER, BEFORE, KEY_TEXT, ResultBox, ResultLayers
+from napari_gpubio.denoise.gui.results import AFTER, BEFORE, KEY_TEXT, DenoisedBox, ResultLayers
 from napari_gpubio.denoise.gui.run import Denoised, run_steps
 from napari_gpubio.denoise.gui.script import painted, save_image, script_text
 from napari_gpubio.denoise.napari_io import key_of
@@ -43,7 +43,7 @@ class DenoisePanel(EnginePanel):
         self.image_box = ImageBox(viewer, self)
         self.modes = [mode(viewer, self) for mode in MODES]
         self.mode_box = QComboBox(self)
-        self.result_box = ResultBox(self)
+        self.result_box = DenoisedBox(self)
         self.results = ResultLayers(viewer)
         self.preview = LivePreview(viewer, self._request, self.must_warm_up, self)
         self.preview_button = text_button(
@@ -159,7 +159,7 @@ class DenoisePanel(EnginePanel):
         self.preview.remove()
         self.live_box.setChecked(False)
         self.results.show_result(result)
-        self.result_box.show_numbers(result)
+        self.result_box.show_result(result)
         self.show_only(AFTER)
         if not result.result.complete:
             self.show_status(result.request.recipe.texts.stopped)

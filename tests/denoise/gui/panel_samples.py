@@ -57,3 +57,8 @@ def look(qtbot, panel):
 def settle(qtbot, panel):
     """Wait until no preview is under way."""
     wait_until(qtbot, lambda: not panel.preview.is_busy)
+
+
+def number(panel, name):
+    """A number of the result, as it is shown."""
+    return next(row.text for row in panel.result_box.table.rows if row.name.startswith(name))

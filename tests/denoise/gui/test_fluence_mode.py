@@ -9,7 +9,7 @@ from napari_gpubio.core.napari_io import carried, volume_layer, volume_of
 from napari_gpubio.denoise.gui import request
 from napari_gpubio.denoise.napari_io import stored_array
 from tests.denoise.gui.fluence_samples import BOTH, EVEN, ODD, SHAPE, SIZES, add_halves, made
-from tests.denoise.gui.panel_samples import AFFINE, SAGITTAL, add_volume, names, run
+from tests.denoise.gui.panel_samples import AFFINE, SAGITTAL, add_volume, names, number, run
 from tests.dock_widgets import Held, run_script, save_scripts_as, script_of, wait_until
 
 pytestmark = pytest.mark.usefixtures("in_fluence_mode")
@@ -30,7 +30,7 @@ def test_from_the_sample_to_clean_fluence(viewer, panel, qtbot):
     raw, left = (gaussian_filter(np.square(image.astype(float) - pair.truth), 2) for image in images)
     truth_db = np.median(10 * np.log10(raw / left)[pair.truth**2 > raw])
     assert truth_db > 9
-    gain_db = float(panel.result_box.text("gain").split()[1])
+    gain_db = float(number(panel, "Gain").split()[1])
     assert 0 < gain_db - truth_db < 3  # bias is not seen
     assert carried(noise, "quantity") == "log10 standard error that is left"
 
@@ -53,8 +53,8 @@ def test_the_gui_gives_what_the_api_gives(viewer, panel, qtbot, affine):
     assert np.array_equal(volume_of(viewer.layers[BOTH]), (EVEN + ODD) / 2)
     for layer in (clean, residual, noise, scale, viewer.layers[BOTH]):
         assert np.allclose(layer.extent.world, image.extent.world)
-    assert panel.result_box.text("gain") == f"≈ {expected.snr_gain_db:.1f} dB"
-    assert panel.result_box.text("times") == f"≈ {expected.photon_multiplier:.2g} × the photons"
+    assert number(panel, "Gain") == f"≈ {expected.snr_gain_db:.1f} dB"
+    assert number(panel, "As good as") == f"≈ {expected.photon_multiplier:.2g} × the photons"
 
 
 def test_counts_of_large_whole_numbers(viewer, panel, qtbot):
@@ -71,7 +71,7 @@ def test_noise_before_and_after_are_told(viewer, panel, qtbot):
     result = denoise.denoise_fluence(EVEN, ODD, voxel_size_mm=SIZES, device="cpu")
     told = result.image > result.raw_noise
     before, after = (np.median(x[told & (result.raw_noise > 0)]) for x in (result.raw_noise, result.noise))
-    assert panel.result_box.text("noise") == f"{before:.3g} → {after:.3g}"
+    assert number(panel, "Noise") == f"{before:.3g} → {after:.3g}"
 
 
 def test_before_is_the_mean_of_both_halves(viewer, panel, qtbot):
@@ -125,8 +125,8 @@ def test_logarithms(viewer, panel, qtbot):
     assert np.array_equal(volume_of(noise), denoise.io.to_log10(expected.noise), equal_nan=True)
     assert np.array_equal(volume_of(scale), expected.scale_mm)  # no logarithm
     assert np.array_equal(volume_of(viewer.layers[BOTH]), denoise.io.to_log10(sum(linear) / 2), equal_nan=True)
-    assert " % " not in panel.result_box.text("noise")
-    assert panel.result_box.text("noise").endswith(" %")
+    assert " % " not in number(panel, "Noise")
+    assert number(panel, "Noise").endswith(" %")
 
 
 def test_some_gates_and_a_mask(viewer, panel, qtbot):
@@ -172,9 +172,9 @@ def test_one_buffer_is_denoised_with_a_sentence(viewer, panel, qtbot):
     expected = denoise.denoise_fluence(EVEN, voxel_size_mm=SIZES, device="cpu")
     assert np.array_equal(volume_of(viewer.layers["denoised fluence"]), expected.image)
     assert "its noise was measured" in panel.message
-    assert panel.result_box.text("gain") == f"≤ {expected.snr_gain_db:.1f} dB"
-    assert panel.result_box.text("times") == f"≤ {expected.photon_multiplier:.2g} × the photons"
-    assert "→" not in panel.result_box.text("noise")
+    assert number(panel, "Gain") == f"≤ {expected.snr_gain_db:.1f} dB"
+    assert number(panel, "As good as") == f"≤ {expected.photon_multiplier:.2g} × the photons"
+    assert "→" not in number(panel, "Noise")
     panel.show_only("before")
     assert viewer.layers["fluence"].visible
     assert len(viewer.layers) == 5

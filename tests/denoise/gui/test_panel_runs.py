@@ -11,7 +11,17 @@ from napari_gpubio.denoise.gui import DenoisePanel
 from napari_gpubio.denoise.napari_io import stored_array
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.napari_io import scan_layer, scan_of
-from tests.denoise.gui.panel_samples import AFFINE, SAGITTAL, add_series, add_volume, names, noisy, result_layers, run
+from tests.denoise.gui.panel_samples import (
+    AFFINE,
+    SAGITTAL,
+    add_series,
+    add_volume,
+    names,
+    noisy,
+    number,
+    result_layers,
+    run,
+)
 
 SMALL = denoise.DenoiseSettings(patches="small")
 
@@ -33,7 +43,7 @@ def test_from_the_sample_to_a_clean_head(viewer, panel, qtbot):
     body = head.truth > 50
     before, after = ((x - head.truth)[body].std() for x in (head.noisy, volume_of(clean)))
     assert 20 * np.log10(before / after) > 6
-    assert panel.result_box.text("gain") != "not known"
+    assert number(panel, "Gain") != "not known"
 
 
 @pytest.mark.parametrize("affine", [AFFINE, SAGITTAL], ids=["anisotropic, from right to left", "sagittal"])
@@ -129,7 +139,7 @@ def test_fluence_is_filtered_as_it_is_and_shown_as_its_logarithm(viewer, panel, 
     assert carried(clean, "quantity") == "log10 fluence"
     assert np.isnan(volume_of(residual)[0]).all()
     relative = np.median((expected.noise / expected.image)[(expected.image > expected.noise) & (expected.noise > 0)])
-    assert panel.result_box.text("noise") == f"{100 * relative:.3g} %"
+    assert number(panel, "Noise") == f"{100 * relative:.3g} %"
 
 
 def test_logarithms_can_be_filtered_as_they_are(viewer, panel, qtbot):
@@ -292,9 +302,9 @@ def test_before_and_after(viewer, panel, qtbot):
     run(qtbot, panel)
     layers = [image, *result_layers(viewer)]
     buttons = panel.result_box._buttons
-    for number, part in enumerate(("before", "after", "residual", "noise")):
+    for shown, part in enumerate(("before", "after", "residual", "noise")):
         buttons[part].click()
-        assert [layer.visible for layer in layers] == [n == number for n in range(4)]
+        assert [layer.visible for layer in layers] == [n == shown for n in range(4)]
         assert buttons[part].isChecked()
     for part in ("before", "after", "before"):
         panel.toggle_before_after()

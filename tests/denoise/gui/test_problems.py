@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.napari_io import volume_of
-from tests.denoise.gui.panel_samples import AFFINE, add_panel, add_volume, look, names, noisy, result_layers, run
+from tests.denoise.gui.panel_samples import (
+    AFFINE,
+    add_panel,
+    add_volume,
+    look,
+    names,
+    noisy,
+    number,
+    result_layers,
+    run,
+)
 from tests.dock_widgets import MILLISECONDS, WAYS_TO_CLOSE, check_closing_ends_a_run, close, complaint, ended
 
 
@@ -103,7 +113,7 @@ def test_stop_keeps_what_was_done(viewer, panel, qtbot, held):
     untouched = (clean == array).mean()
     assert 0.1 < untouched < 0.95
     assert "stopped" in panel._status.text()
-    assert panel.result_box.text("gain") == "not known"
+    assert number(panel, "Gain") == "not known"
 
 
 def test_the_image_may_go_while_it_is_denoised(viewer, panel, qtbot, held):
