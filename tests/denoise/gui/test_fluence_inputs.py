@@ -5,8 +5,20 @@ import pytest
 
 from napari_gpubio.denoise.gui import preview
 from napari_gpubio.denoise.gui.inputs import both_halves, other_half
-from tests.denoise.gui.fluence_samples import EVEN, ODD, SHAPE, add_halves, half, made
-from tests.denoise.gui.panel_samples import AFFINE, SAGITTAL, add_volume, look, run, settle
+from tests.denoise.gui.panel_samples import (
+    AFFINE,
+    EVEN,
+    HALF_SHAPE,
+    ODD,
+    SAGITTAL,
+    add_halves,
+    add_volume,
+    half,
+    look,
+    made,
+    run,
+    settle,
+)
 from tests.dock_widgets import complaint
 
 pytestmark = pytest.mark.usefixtures("in_fluence_mode")
@@ -128,7 +140,7 @@ def test_a_slice_is_nearly_what_a_run_gives(viewer, panel, qtbot, affine):
 def test_the_preview_follows_labels_and_the_second_half(viewer, panel, qtbot, monkeypatch):
     monkeypatch.setattr(preview, "QUICK_SECONDS", 0.0)  # the middle comes first
     image = add_halves(viewer, np.eye(4))
-    labels = add_labels(viewer, image, (np.indices(SHAPE)[0] > 11).astype(int))
+    labels = add_labels(viewer, image, (np.indices(HALF_SHAPE)[0] > 11).astype(int))
     viewer.dims.set_point(0, 6)
     panel.live_box.setChecked(True)
     settle(qtbot, panel)

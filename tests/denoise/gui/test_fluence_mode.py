@@ -8,9 +8,23 @@ from napari_gpubio import denoise
 from napari_gpubio.core.napari_io import carried, volume_layer, volume_of
 from napari_gpubio.denoise.gui import request
 from napari_gpubio.denoise.napari_io import stored_array
-from tests.denoise.gui.fluence_samples import BOTH, EVEN, ODD, SHAPE, SIZES, add_halves, made
-from tests.denoise.gui.panel_samples import AFFINE, SAGITTAL, add_volume, names, number, run
-from tests.dock_widgets import Held, run_script, save_scripts_as, script_of, wait_until
+from tests.denoise.gui.panel_samples import (
+    AFFINE,
+    BOTH,
+    EVEN,
+    HALF_SHAPE,
+    ODD,
+    SAGITTAL,
+    SIZES,
+    add_halves,
+    add_volume,
+    execute,
+    made,
+    names,
+    number,
+    run,
+)
+from tests.dock_widgets import Held, save_scripts_as, script_of, wait_until
 
 pytestmark = pytest.mark.usefixtures("in_fluence_mode")
 
@@ -38,7 +52,7 @@ def test_from_the_sample_to_clean_fluence(viewer, panel, qtbot):
 @pytest.mark.parametrize("affine", [AFFINE, SAGITTAL], ids=["anisotropic, from right to left", "sagittal"])
 def test_the_gui_gives_what_the_api_gives(viewer, panel, qtbot, affine):
     image = add_halves(viewer, affine)
-    border = (np.indices(SHAPE)[2] > 9).astype(int)
+    border = (np.indices(HALF_SHAPE)[2] > 9).astype(int)
     data, keywords, _ = volume_layer(border, affine, "tissue", kind="labels")
     panel.mode.labels_box.choose(viewer.add_labels(data, **keywords))
     panel.mode.form.widget("largest_scale").value = 3.0
@@ -135,7 +149,7 @@ def test_some_gates_and_a_mask(viewer, panel, qtbot):
         viewer.add_image(array.T, name=name)
     panel.image_box.layer_box.choose(viewer.layers["fluence even"])
     panel.image_box.first.setValue(1)
-    mask = np.zeros(SHAPE, int)
+    mask = np.zeros(HALF_SHAPE, int)
     mask[4:20, 3:18, 2:17] = 1
     panel.image_box.mask_box.choose(viewer.add_labels(mask.T, name="mask"))
     run(qtbot, panel)
@@ -200,7 +214,7 @@ def test_the_script_gives_the_same(viewer, panel, qtbot, tmp_path, monkeypatch):
         "denoise.denoise_fluence(values, settings=denoise.FluenceSettings(largest_scale=4.0), second=second, labels="
         in text
     )
-    run_script(text, tmp_path)
+    execute(text, tmp_path, monkeypatch)
     for path, layer in (("denoised fluence even", made(viewer)[0]), ("noise of fluence even", made(viewer)[2])):
         written = denoise.io.read_image(tmp_path / f"{path}.nii.gz").array
         assert np.array_equal(written, stored_array(layer), equal_nan=True)
@@ -217,8 +231,9 @@ def test_the_script_of_one_buffer_and_some_gates(viewer, panel, qtbot, tmp_path,
     for second, name in ((1, BOTH), (0, "fluence even")):
         assert panel.image_box.layer.name == "fluence even"  # hidden behind its result, but still the one
         panel.mode.second_box.setCurrentIndex(second and panel.mode.second_box.findText("fluence odd"))
+        panel.mode.second_box.activated.emit(second)
         run(qtbot, panel)
         save_scripts_as(monkeypatch, folder / f"script{second}.py")
-        run_script(script_of(panel), tmp_path)
+        execute(script_of(panel), tmp_path, monkeypatch)
         written = denoise.io.read_image(tmp_path / "denoised fluence even.nii.gz").array
         assert np.array_equal(written, stored_array(viewer.layers[f"denoised {name}"]))

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from napari_gpubio import denoise
+from napari_gpubio.core.device import CPU
 from napari_gpubio.core.napari_io import volume_of
-from napari_gpubio.denoise.gui import preview
+from napari_gpubio.denoise.gui import checks, preview
 from tests.denoise.gui.panel_samples import (
     SAGITTAL,
     add_series,
@@ -17,7 +18,7 @@ from tests.denoise.gui.panel_samples import (
     run,
     settle,
 )
-from tests.dock_widgets import MILLISECONDS
+from tests.dock_widgets import MILLISECONDS, visible_windows
 
 SHAPE = (34, 30, 28)
 
@@ -239,3 +240,15 @@ def test_it_waits_until_the_filter_is_compiled(viewer, panel, qtbot, monkeypatch
     cold[0] = False
     panel.warmed.emit()
     assert not panel.preview.is_busy
+
+
+@pytest.mark.display
+@pytest.mark.usefixtures("mock_app_model")  # commands are registered once in a process
+def test_the_reference_case_times_every_step(qtbot, monkeypatch):
+    before = visible_windows()
+    took = checks.preview_ms(CPU, slices=2, side=24)
+    assert len(took) == 2
+    assert min(took) > 0
+    qtbot.waitUntil(lambda: visible_windows() <= before)
+    monkeypatch.setattr(checks, "preview_ms", lambda _: (10.0, 190.0))
+    assert [finding.passed for finding in checks.CHECKS[0].run(CPU)] == [True, False]

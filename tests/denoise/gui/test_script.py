@@ -15,6 +15,7 @@ from tests.denoise.gui.panel_samples import (
     add_panel,
     add_series,
     add_volume,
+    execute,
     noisy,
     result_layers,
     run,
@@ -79,20 +80,20 @@ def test_inputs_without_a_file_are_saved_beside_the_script(viewer, panel, qtbot,
     save_scripts_as(monkeypatch, folder / "script.py")
     text = script_of(panel)
     assert "SHA-256" in text
-    run_script(text, tmp_path)
+    execute(text, tmp_path, monkeypatch)
     clean, noise = made(tmp_path, "series")
     assert same(clean, result_layers(viewer, "series")[0])
     shown = stored_array(result_layers(viewer, "series")[2])
     assert np.array_equal(np.asarray(noise.dataobj), shown[..., 1:])
 
 
-def test_the_script_of_logarithms(viewer, panel, qtbot, tmp_path):
+def test_the_script_of_logarithms(viewer, panel, qtbot, tmp_path, monkeypatch):
     shown = np.log10(1e-9 * noisy())
     shown[0] = np.nan
     add_volume(viewer, shown, metadata={**saved(shown, tmp_path / "a.nii"), "quantity": "log10 fluence"})
     panel.mode.form.widget("patches").value = "small"
     run(qtbot, panel)
-    run_script(script_of(panel), tmp_path)
+    execute(script_of(panel), tmp_path, monkeypatch)
     clean, noise = made(tmp_path)
     assert same(clean, result_layers(viewer)[0])
     assert same(noise, result_layers(viewer)[2])
