@@ -10,7 +10,7 @@ from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QSpinBox, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried, volume_of
-from napari_gpubio.denoise.napari_io import LayerVolume, layer_volume, says_log
+from napari_gpubio.denoise.napari_io import LayerVolume, key_of, layer_volume, says_log
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import Folded, aligned_form, muted_label, row_label
 from napari_gpubio.gui.layer_box import LayerBox
@@ -36,7 +36,7 @@ class ImageBox(QWidget):
         self.first, self.last = QSpinBox(self), QSpinBox(self)
         self.sizes = muted_label(self)
         self._viewer = viewer
-        self._is_own_choice = False  # of the user
+        self._own_choice = ""  # key of the image that the user has chosen
         images = LayerListener(
             viewer, _is_image, layers_changed=self._prefer_visible, place_changed=lambda _: self._show_sizes()
         )
@@ -80,7 +80,7 @@ class ImageBox(QWidget):
 
     def keep_choice(self, *_: Any) -> None:
         """Treat the image as the user's own choice, since it is denoised: its result hides it."""
-        self._is_own_choice = True
+        self._own_choice = "" if self.layer is None else key_of(self.layer)
 
     def _fill(self) -> None:
         self._rows = aligned_form(self)
@@ -106,9 +106,9 @@ class ImageBox(QWidget):
         self._rows.addRow(more)
 
     def _prefer_visible(self) -> None:
-        """While the user has not chosen an image, take one that is seen: samples come with hidden truths."""
+        """Unless the user has chosen the image, take one that is seen: samples come with hidden truths."""
         self.layer_box.refresh()
-        if self._is_own_choice or (self.layer is not None and self.layer.visible):
+        if self.layer is not None and (self.layer.visible or key_of(self.layer) == self._own_choice):
             return
         seen = [layer for layer in self._viewer.layers if layer.visible and _is_image(layer)]
         if seen:

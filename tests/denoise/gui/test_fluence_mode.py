@@ -103,16 +103,6 @@ def test_before_is_the_mean_of_both_halves(viewer, panel, qtbot):
         assert panel.results.visible_part() == part
 
 
-def test_another_run_changes_the_layers_in_place(viewer, panel, qtbot):
-    add_halves(viewer)
-    run(qtbot, panel)
-    first = made(viewer)[0].data.copy()
-    panel.mode.form.widget("smoothness").value = 1.0
-    run(qtbot, panel)
-    assert len(viewer.layers) == 7
-    assert not np.array_equal(made(viewer)[0].data, first)
-
-
 def test_what_another_mode_does_not_have_is_left_to_the_user(viewer, panel, qtbot):
     add_halves(viewer)
     run(qtbot, panel)

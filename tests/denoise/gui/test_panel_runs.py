@@ -323,6 +323,15 @@ def test_a_renamed_image_is_still_the_one_before(viewer, panel, qtbot):
     assert not image.visible
 
 
+def test_a_visible_image_is_chosen_once_the_denoised_one_is_gone(viewer, panel, qtbot):
+    add_volume(viewer)
+    run(qtbot, panel)
+    viewer.layers.clear()
+    add_volume(viewer, name="truth", visible=False)
+    add_volume(viewer, name="noisy")
+    assert panel.image_box.layer.name == "noisy"
+
+
 def test_results_are_no_images_to_denoise(viewer, panel, qtbot):
     add_volume(viewer)
     run(qtbot, panel)

@@ -29,12 +29,10 @@ def test_nothing_to_denoise(panel, qtbot):
 @pytest.mark.parametrize(
     ("array", "words"),
     [
-        (np.zeros((9, 9, 9), np.float32), "zero everywhere"),
         (noisy((20, 20, 1)), "a single layer along z"),
-        (noisy((20, 20, 4)), "4 voxels along z and a patch 5"),
         (np.full((9, 9, 9), np.nan, np.float32), "not finite"),
     ],
-    ids=["zeros", "a single slice", "too thin", "nothing but NaN"],
+    ids=["a single slice", "nothing but NaN"],
 )
 def test_an_image_that_cannot_be_used_is_a_sentence(viewer, panel, qtbot, array, words):
     viewer.add_image(array.T, name="scan", contrast_limits=(0, 1))
@@ -42,13 +40,7 @@ def test_an_image_that_cannot_be_used_is_a_sentence(viewer, panel, qtbot, array,
     assert names(viewer) == ["scan"]
 
 
-def test_negative_magnitudes_are_a_sentence(viewer, panel, qtbot):
-    add_volume(viewer, noisy() - 100)
-    panel.mode.form.widget("noise_model").value = "rician"
-    assert "negative values" in complaint(qtbot, panel)
-
-
-@pytest.mark.parametrize("text", ["", "abc", "0", "-3", "nan", "inf"])
+@pytest.mark.parametrize("text", ["", "-3", "nan"])
 def test_a_noise_level_that_is_none_is_a_sentence(viewer, panel, qtbot, text):
     add_volume(viewer)
     panel.mode.level.setCurrentText("a number")
