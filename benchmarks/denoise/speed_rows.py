@@ -20,10 +20,9 @@ from common import (
 from speed import Job, Plan
 
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.denoise.calibration import calibrate
 from napari_gpubio.denoise.checks import head_volume
 from napari_gpubio.denoise.kernels.anlm import gpu
-from napari_gpubio.denoise.kernels.anlm.problem import Problem, make_windows, scale_of
+from napari_gpubio.denoise.kernels.anlm.problem import Problem, calibrate, make_windows, scale_of
 from napari_gpubio.denoise.run import denoise, make_runs
 from napari_gpubio.denoise.settings import DenoiseSettings
 

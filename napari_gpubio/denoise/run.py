@@ -13,7 +13,6 @@ from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
-from napari_gpubio.denoise.calibration import calibrate
 from napari_gpubio.denoise.inputs import (
     check_windows,
     checked_image,
@@ -21,7 +20,7 @@ from napari_gpubio.denoise.inputs import (
     checked_noise,
     checked_voxel_size,
 )
-from napari_gpubio.denoise.kernels.anlm.problem import Problem, Windows, make_windows, scale_of
+from napari_gpubio.denoise.kernels.anlm.problem import Problem, Windows, calibrate, make_windows, scale_of
 from napari_gpubio.denoise.kernels.anlm.tally import reached
 from napari_gpubio.denoise.model import DenoiseResult, provenance
 from napari_gpubio.denoise.settings import DenoiseSettings

@@ -20,8 +20,7 @@ from napari_gpubio.denoise.fluence.inputs import (
     checked_second,
     split_in_two,
 )
-from napari_gpubio.denoise.fluence.model import FluenceResult
-from napari_gpubio.denoise.fluence.settings import FluenceSettings
+from napari_gpubio.denoise.fluence.model import FluenceResult, FluenceSettings
 from napari_gpubio.denoise.inputs import checked_mask, checked_noise, checked_voxel_size
 from napari_gpubio.denoise.kernels.fluence.problem import FluenceProblem, limit_of, scale_of, segments_of
 from napari_gpubio.denoise.model import provenance

@@ -7,14 +7,14 @@ negative, and fluence, which falls by decades over them, would not stay positive
 """
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.denoise.fluence.settings import FluenceSettings
+from napari_gpubio.denoise.fluence.model import FluenceSettings
 
 Float = npt.NDArray[np.float32]
 Bytes = npt.NDArray[np.uint8]
@@ -82,16 +82,9 @@ def make_taps(scale: float, *, is_sloped: bool) -> Taps | None:
 def make_window(
     scale: float, steps: Sequence[float], *, is_sloped: bool = False, flat_along: int | None = None
 ) -> Window:
-    """A window of ``scale`` voxels of the finest axis.
+    """A window of ``scale`` voxels of the finest axis, in units of which ``steps`` are the voxel's edges.
 
-    Parameters
-    ----------
-    steps
-        Voxel size along each axis, in units of the finest.
-    is_sloped
-        Whether it has no first moment at faces.
-    flat_along
-        An axis along which nothing is done.
+    If it is sloped, it has no first moment at faces; along the axis that it is flat along, nothing is done.
     """
     x, y, z = (
         None if axis == flat_along else make_taps(scale / step, is_sloped=is_sloped) for axis, step in enumerate(steps)
@@ -107,19 +100,16 @@ def scales_of(settings: FluenceSettings) -> list[float]:
 
 def make_candidates(settings: FluenceSettings, voxel_size_mm: Sequence[float]) -> list[Candidate]:
     """All candidates in the order of trial, from fine to coarse."""
-    return list(_candidates(settings, voxel_size_mm))
-
-
-def _candidates(settings: FluenceSettings, voxel_size_mm: Sequence[float]) -> Iterator[Candidate]:
     finest = min(voxel_size_mm)
     steps = [size / finest for size in voxel_size_mm]
-    scales = scales_of(settings)
+    scales, found = scales_of(settings), []
     for scale in scales:
         evidence = make_window(max(_EVIDENCE, scale), steps)
         # the widest window is for what is homogeneous, and the finest is too small to be worth flattening
         for axis in (None, 0, 1, 2) if settings.flat and scales[0] < scale < scales[-1] else (None,):
             window = make_window(scale, steps, is_sloped=scale <= WIDEST_SLOPED, flat_along=axis)
-            yield Candidate(scale * finest, window, evidence, axis is not None)
+            found.append(Candidate(scale * finest, window, evidence, axis is not None))
+    return found
 
 
 class Smoothed(NamedTuple):

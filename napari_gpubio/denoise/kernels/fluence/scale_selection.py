@@ -98,24 +98,10 @@ class ScaleSelection(ABC):
 
     @abstractmethod
     def _smooth(self, source: Any, window: Window, rooms: tuple[Any, Any], *, is_cut: bool, end: Pass = KEEP) -> Any:
-        """Smooth volumes along x, y, z, within segments if ``is_cut``, and do with them what comes at the end.
+        """Smooth one volume or both halves along x, y, z, within segments if ``is_cut``, and do the pass at the end.
 
-        Parameters
-        ----------
-        source
-            One volume or both halves.
-        window
-            What to smooth with.
-        rooms
-            Two arrays of the source's shape to work in; the second one may be the source, which is then lost.
-        is_cut
-            Whether windows end where segments do.
-        end
-            A pass over the smoothed volume.
-
-        Returns
-        -------
-        The one of the rooms that the result is in.
+        The rooms are two arrays of the source's shape to work in, one of which is returned with the result; the second
+        one may be the source, which is then lost.
         """
 
     @abstractmethod
