@@ -15,8 +15,9 @@ import time
 import traceback
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +232,22 @@ def row(name: str, device: Device, timing: Timing, amount: float, unit: str, **m
 def skipped(name: str, why: str) -> Row:
     """A line that says why there is no figure."""
     return {"name": name, "skipped": why}
+
+
+def missing(packages: Mapping[str, Sequence[str]], name: str) -> str | None:
+    """Why a peer is not there, or None if it is; packages have a module, and the distributions it may come from."""
+    module, distribution, *_ = packages[name]
+    return None if importlib.util.find_spec(module) is not None else f"{distribution} is not installed"
+
+
+def versions(packages: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Versions of the peers that are there."""
+    found = {}
+    for name, (module, *distributions) in packages.items():
+        for distribution in distributions if importlib.util.find_spec(module) is not None else ():
+            with suppress(metadata.PackageNotFoundError):
+                found.setdefault(name, metadata.version(distribution))
+    return found
 
 
 def compact(number: float) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import speed
-from common import Array, Report, compact, ends_after, header, result_path, table
+from common import Array, Report, compact, ends_after, header, result_path, table, versions
 from denoise import mri, peers, picture
 from denoise.domains import DOMAINS, Runs, SimulatedRuns, StoredRuns, store, tissue_of
 from denoise.filters import Filter, make_filters
@@ -61,7 +61,6 @@ class Plan(speed.Plan):
 
 # ------------------------------------------------------------------------------------------------------------- fluence
 def run_fluence(report: Report, plan: Plan) -> None:
-    """Every domain with every number of photons."""
     filters = plan.chosen(make_filters(plan.device))
     report.add("how", "Fluence", {"columns": COLUMNS}, HOW_TO_READ)
     for domain in plan.domains:
@@ -93,7 +92,6 @@ def _compare(report: Report, plan: Plan, filters: Mapping[str, Filter], domain: 
 
 # ---------------------------------------------------------------------------------------------------------------- scan
 def run_mri(report: Report, plan: Plan) -> None:
-    """The scan, where the template is."""
     scan = _scan(plan)
     if scan is None:
         report.add("mri", "Scan", None, "No template: --mni, or pip install nilearn.")
@@ -189,7 +187,6 @@ def parsed() -> argparse.Namespace:
 
 
 def make_plan(arguments: argparse.Namespace) -> Plan:
-    """What the arguments ask for."""
     device = choose_device(arguments.device)
     truth_photons = int(arguments.truth_photons or TRUTH_PHOTONS[device.kind])
     return Plan(
@@ -218,7 +215,7 @@ def main() -> None:
         for domain in plan.domains:
             print(f"written: {store(plan.runs, domain, plan.photons, plan.count, arguments.store)}", flush=True)
     else:
-        facts = header(quick=False) | {"device": plan.device.describe(), "peers": peers.versions()}
+        facts = header(quick=False) | {"device": plan.device.describe(), "peers": versions(peers.PACKAGES)}
         path = result_path(arguments.json, "denoise_quality", facts["date"], plan.device)
         told = ", ".join(f"{name} {version}" for name, version in facts["peers"].items())
         ours = f"Device: {facts['device']}. Peers: {told or 'none is installed'}."

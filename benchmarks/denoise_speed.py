@@ -9,7 +9,7 @@ Run from anywhere::
 A GPU machine needs NumPy, SciPy, Numba and CuPy only; DIPY and ANTs take part where they can be imported (rows g).
 """
 
-from common import Row, compact
+from common import Row, compact, versions
 from denoise import peers
 from denoise.beside_rows import beside, end_to_end, optimization
 from denoise.fluence_speed import fluence
@@ -50,7 +50,6 @@ EXPLAINED = (
 
 
 def notes(r: Row) -> list[str]:
-    """What else a row tells."""
     found = []
     if "parts" in r:
         before, kernels, after = (1e3 * r["parts"][part] for part in ("before", "kernels", "after"))
@@ -68,4 +67,4 @@ BENCHMARK = Benchmark(
 )
 
 if __name__ == "__main__":
-    BENCHMARK.main(BENCHMARK.parser(__doc__).parse_args(), facts={"peers": peers.versions()})
+    BENCHMARK.main(BENCHMARK.parser(__doc__).parse_args(), facts={"peers": versions(peers.PACKAGES)})

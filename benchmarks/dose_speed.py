@@ -48,7 +48,6 @@ def rate(r: Row) -> str:
 
 
 def notes(r: Row) -> list[str]:
-    """What else a row tells."""
     found = []
     if r.get("kernel_seconds"):
         found.append(f"kernels {1e3 * r['kernel_seconds']:.4g} ms")

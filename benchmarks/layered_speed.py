@@ -61,7 +61,6 @@ CELLS = {
 
 
 def notes(r: Row) -> list[str]:
-    """What else a row tells."""
     found = []
     if "times_gpu_mcml" in r:
         found.append(f"{r['times_gpu_mcml']:.2f} x GPU-MCML")

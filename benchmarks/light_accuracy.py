@@ -141,7 +141,6 @@ def _known(figures: dict[str, Any]) -> list[tuple[str, dict[str, float]]]:
 
 
 def draw_again(path: Path) -> None:
-    """Draw the picture of an earlier run."""
     with np.load(path) as found:
         picture.draw(dict(found), path.with_suffix(".png"))
     print(f"written: {path.with_suffix('.png')}")

@@ -47,7 +47,6 @@ CELLS = {
 
 
 def notes(r: Row) -> list[str]:
-    """What else a row tells."""
     return [f"absorbed {r['absorbed']:.4f} ± {r['absorbed_error']:.4f}"] if "absorbed" in r else []
 
 

@@ -9,8 +9,8 @@ Run from anywhere::
 A GPU machine needs NumPy, SciPy, Numba and CuPy only; OpenCV takes part where it can be imported (rows a).
 """
 
-from common import Row
-from speckle.cpu_rows import beside, versions, windows
+from common import Row, versions
+from speckle.cpu_rows import PACKAGES, beside, windows
 from speckle.gpu_rows import bandwidth, camera, stacks
 from speckle.plan import Plan
 from speed import Benchmark, Part, rate_cell, seconds_cells
@@ -36,7 +36,6 @@ CELLS = {
 
 
 def notes(r: Row) -> list[str]:
-    """What else a row tells."""
     return [f"{r['bandwidth'] / 1e12:.2f} TB/s"] if "bandwidth" in r else []
 
 
@@ -44,4 +43,4 @@ EXPLAINED = "Best of many runs. *cpu ms*: processor time summed over threads. *x
 BENCHMARK = Benchmark("speckle_speed", "Speed of the speckle engine", EXPLAINED, PARTS, CELLS, notes)
 
 if __name__ == "__main__":
-    BENCHMARK.main(BENCHMARK.parser(__doc__).parse_args(), Plan, facts={"peers": versions()})
+    BENCHMARK.main(BENCHMARK.parser(__doc__).parse_args(), Plan, facts={"peers": versions(PACKAGES)})

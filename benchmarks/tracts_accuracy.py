@@ -157,7 +157,6 @@ def deviation_line(r: Row) -> str:
 
 
 def markdown(head: dict[str, Any], drifts: list[Row], deviations: list[Row]) -> str:
-    """Both tables to read."""
     first = drifts[0]
     told = (
         f"napari-gpubio {head['napari_gpubio']}, commit {head['commit']}, {head['date']}. Metric D^-1, "

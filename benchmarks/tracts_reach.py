@@ -206,7 +206,6 @@ def beside_reference(cell: Cell, reference: tuple[float, float]) -> Cell:
 
 
 def rows(field: TensorField, methods: dict[str, Tracer], count: int, draws: int) -> Iterator[tuple[str, list[Cell]]]:
-    """Every method in every bundle."""
     bundles = [load_bundle(name, field, start) for name, start in START.items()]
     for label, tracer in methods.items():
         cells = [measured(tracer, field, bundle, count, draws) for bundle in bundles]
@@ -225,7 +224,6 @@ def both_ends(field: TensorField, count: int) -> Iterator[tuple[str, list[Cell]]
 
 # -------------------------------------------------------------------------------------------------------------- report
 def without_nan(made: dict[str, list[Cell]]) -> dict[str, list[dict[str, float | None]]]:
-    """Cells as JSON can hold them."""
     return {
         label: [{k: None if math.isnan(v) else v for k, v in cell.items()} for cell in cells]
         for label, cells in made.items()
@@ -233,7 +231,6 @@ def without_nan(made: dict[str, list[Cell]]) -> dict[str, list[dict[str, float |
 
 
 def percent(value: float) -> str:
-    """A percentage, or a dash."""
     return "-" if math.isnan(value) else f"{value:.0f}"
 
 
@@ -252,12 +249,10 @@ def bundle_line(label: str, cells: list[Cell]) -> str:
 
 
 def bundle_table(made: dict[str, list[Cell]]) -> list[str]:
-    """One table."""
     return table(["", *START], [bundle_line(label, cells) for label, cells in made.items()])
 
 
 def markdown(head: dict[str, Any], parts: dict[str, dict[str, list[Cell]]], draws: int) -> str:
-    """All tables to read."""
     starts = ", ".join(f"{name} _{start}" for name, start in START.items())
     told = (
         f"napari-gpubio {head['napari_gpubio']}, commit {head['commit']}, {head['date']}. {SEEDS} seeds in each of "

@@ -42,7 +42,6 @@ def rate(r: Row) -> str:
 
 
 def notes(r: Row) -> list[str]:
-    """What else a row tells."""
     if "bytes_used" not in r:
         return []
     return [f"{r['bytes_used'] / 1e6:.0f} MB used, {r['bytes_taken_while_preparing'] / 1e6:.0f} MB at most"]

@@ -6,7 +6,7 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from common import Array, Row, Stopwatch, Timing, row, skipped, timed_on
+from common import Array, Row, Stopwatch, Timing, missing, row, skipped, timed_on
 from light.plan import case, with_settings
 from scipy import ndimage
 from speed import Job, Plan
@@ -70,7 +70,7 @@ def _ours(device: Device, plan: Plan, name: str) -> Row:
 
 
 def _peer(package: str, apply: Callable[[Array], Array], name: str) -> Row:
-    if (why := peers.missing(package)) is not None:
+    if (why := missing(peers.PACKAGES, package)) is not None:
         return skipped(name, why)
     volume, watch = cube(SMALL), Stopwatch()
     with watch.running():  # once: they compile nothing, and ANTs takes minutes

@@ -92,7 +92,6 @@ def measured(volume: Array, device: Device, variant: Variant | None, expected: A
 
 
 def engine_form(problem: Problem, device: Device, parts: Parts) -> Array:
-    """Filter as the engine does."""
     import cupy
 
     here = cupy.cuda.Device(device.indices[0])
@@ -109,8 +108,6 @@ def engine_form(problem: Problem, device: Device, parts: Parts) -> Array:
 
 
 def made(variant: Variant) -> Callable[[Problem, Device, Parts], Array]:
-    """The filter of a variant."""
-
     def filtered(problem: Problem, device: Device, parts: Parts) -> Array:
         import cupy
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
-from common import Array
+from common import Array, missing
 from scipy import ndimage
 
 from denoise import peers
@@ -63,7 +63,7 @@ def _missing_fluence() -> str | None:
 
 def make_filters(device: Device) -> Mapping[str, Filter]:
     """All filters by name; ours run on the device, peers on the CPU."""
-    dipy, ants, bm4d = (peers.missing(name) for name in ("DIPY", "ANTs", "BM4D"))
+    dipy, ants, bm4d = (missing(peers.PACKAGES, name) for name in ("DIPY", "ANTs", "BM4D"))
     no_fluence = _missing_fluence()
     return {
         "Gaussian 0.67, 5x5x5": Filter(gaussian(0.67, 2)),

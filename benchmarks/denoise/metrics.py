@@ -73,7 +73,6 @@ def signal_to_noise(raw: Tally, truth: Array) -> Array:
 
 
 def figures_of(filtered: Tally, raw: Tally, truth: Array, where: Array) -> Figures:
-    """Figures in some voxels."""
     t = truth[where]
     with np.errstate(divide="ignore", invalid="ignore"):
         gains = 10 * np.log10(

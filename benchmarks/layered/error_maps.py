@@ -72,7 +72,6 @@ class ErrorMaps:
 
 
 def error_maps(plan: Plan) -> Iterator[Job]:
-    """Rows g."""
     return ErrorMaps(plan).jobs()
 
 

@@ -86,5 +86,4 @@ CASES: dict[str, Callable[..., Case]] = {"skin": skin_case, "intralipid": intral
 
 
 def with_photons(made: Case, photons: int) -> Case:
-    """The same case with another number of photons."""
     return made._replace(settings=dataclasses.replace(made.settings, photons=photons))

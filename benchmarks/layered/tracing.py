@@ -101,7 +101,6 @@ def _timed(once: Callable[[Stopwatch], Estimate], made: Case, repeats: int) -> T
 
 
 def photon_row(name: str, device: Device, timed: Timed, **more: Any) -> Row:
-    """A row that counts photons."""
     told = {"reflectance": timed.reflectance.value, "reflectance_error": timed.reflectance.error, **more}
     if not device.is_gpu:
         told["threads"] = numba.get_num_threads()

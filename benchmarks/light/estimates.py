@@ -37,7 +37,6 @@ SKIN_COLUMNS = ("layer", "reference", "±", "ours", "±", "difference", "z")
 
 
 def repeated(name: str, plan: Plan, photons: int, seeds: Sequence[int]) -> list[LightResult]:
-    """The same case with several seeds."""
     made = case(name)
     return [call(with_settings(made, photons=photons, seed=seed), plan.device)() for seed in seeds]
 
@@ -120,7 +119,6 @@ def region(result: LightResult) -> Array:
 
 
 def diffusion_lines(found: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Columns and lines of the table."""
     edges, depths = found["rho_mm"], found["depth_mm"]
     columns = ["depth \\ rho (mm)", *(f"{a:g} to {b:g}" for a, b in itertools.pairwise(edges))]
     lines = [

@@ -90,7 +90,6 @@ def best(runs: list[PeerRun]) -> dict[str, float]:
 
 
 def vars_of(run: PeerRun) -> dict[str, float]:
-    """The times of one run."""
     return {"kernel": run.kernel_seconds, "runtime": run.runtime_seconds, "call": run.call_seconds}
 
 

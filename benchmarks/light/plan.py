@@ -44,7 +44,6 @@ def case(name: str) -> Case:
 
 
 def with_settings(made: Case, **settings: Any) -> Case:
-    """The same case with other settings."""
     return dataclasses.replace(made, settings=dataclasses.replace(made.settings, **settings))
 
 

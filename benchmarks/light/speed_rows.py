@@ -19,7 +19,6 @@ CPU_COUNTS = (10**3, 10**4, 10**5)
 
 
 def photon_row(name: str, made: Case, device: Device, timing: Timing, **more: object) -> Row:
-    """A row that counts photons."""
     if not device.is_gpu:
         more = {"threads": numba.get_num_threads(), **more}
     settings = {"roulette_threshold": made.settings.roulette_threshold, "time_gates_ns": made.settings.time_gates_ns}

@@ -1,13 +1,11 @@
 """Rows a and b: one frame on the CPU compared with SciPy and OpenCV; windows and modes on any device."""
 
-import importlib.metadata
-import importlib.util
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
-from common import Array, Row, row, skipped, thread_counts, threads_told, timed
+from common import Array, Row, missing, row, skipped, thread_counts, threads_told, timed
 from scipy.ndimage import uniform_filter
 from speed import Job
 
@@ -15,26 +13,7 @@ from napari_gpubio.core.device import CPU
 from napari_gpubio.speckle.settings import ContrastSettings
 from speckle.plan import CORE_TARGET_NS, SEED_SHAPE, Plan, frames_of, recipe_of, timed_resident
 
-PACKAGES = {"scipy": "scipy", "cv2": "opencv-python-headless"}
-
-
-def versions() -> dict[str, str]:
-    """Versions of the peers that are installed."""
-    found = {}
-    for module, package in PACKAGES.items():
-        if importlib.util.find_spec(module) is not None:
-            for name in (package, "opencv-python", module):
-                try:
-                    found[module] = importlib.metadata.version(name)
-                    break
-                except importlib.metadata.PackageNotFoundError:
-                    continue
-    return found
-
-
-def missing(module: str) -> str | None:
-    """Why a peer cannot take part, or None."""
-    return None if importlib.util.find_spec(module) is not None else f"pip install {PACKAGES[module]}"
+PACKAGES = {"SciPy": ("scipy", "scipy"), "OpenCV": ("cv2", "opencv-python-headless", "opencv-python")}
 
 
 def _indices(mean: Array, squares: Array, window: int, exposure_s: float) -> tuple[Array, Array]:
@@ -87,12 +66,12 @@ def beside(plan: Plan) -> Iterator[Job]:
         yield Job(f"a ours, {threads_told(threads)}", partial(_ours, threads, {}, plan))
     yield Job(MASKED, partial(_ours, 1, {"mask": True}, plan))
     theirs: dict[str, tuple[str, Callable[[type], Any]]] = {
-        "SciPy uniform_filter": ("scipy", scipy_contrast),
-        "OpenCV boxFilter": ("cv2", opencv_contrast),
+        "SciPy uniform_filter": ("SciPy", scipy_contrast),
+        "OpenCV boxFilter": ("OpenCV", opencv_contrast),
     }
-    for told, (module, make) in theirs.items():
+    for told, (package, make) in theirs.items():
         for kind in (np.float64, np.float32):
-            yield Job(f"a {told}, {kind.__name__}", partial(_peer, module, make, kind, plan))
+            yield Job(f"a {told}, {kind.__name__}", partial(_peer, package, make, kind, plan))
 
 
 def _ours(threads: int, options: dict[str, Any], plan: Plan, name: str) -> Row:
@@ -102,8 +81,8 @@ def _ours(threads: int, options: dict[str, Any], plan: Plan, name: str) -> Row:
     return row(name, CPU, timing, _PIXELS, "pixels", target=target, compared_with=OURS)
 
 
-def _peer(module: str, make: Callable[[type], Any], kind: type, plan: Plan, name: str) -> Row:
-    if (why := missing(module)) is not None:
+def _peer(package: str, make: Callable[[type], Any], kind: type, plan: Plan, name: str) -> Row:
+    if (why := missing(PACKAGES, package)) is not None:
         return skipped(name, why)
     work, frame = make(kind), frames_of(1)[0]
     timing = timed(lambda: work(frame), plan.repeats)

@@ -47,7 +47,6 @@ def recipe_of(
 
 
 def frames_of(count: int, shape: tuple[int, int] = SEED_SHAPE) -> Array:
-    """Speckle frames, the same one again and again."""
     return np.ascontiguousarray(np.broadcast_to(speckle_frames(1, shape), (count, *shape)))
 
 

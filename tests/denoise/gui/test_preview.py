@@ -1,12 +1,16 @@
 """The dock widget "Denoise": the preview of the slice on screen."""
 
+import sys
+
 import numpy as np
 import pytest
 
 from napari_gpubio import denoise
+from napari_gpubio.core import warmup
 from napari_gpubio.core.device import CPU
 from napari_gpubio.core.napari_io import volume_of
 from napari_gpubio.denoise.gui import checks, preview
+from napari_gpubio.gui import warming
 from tests.denoise.gui.panel_samples import (
     SAGITTAL,
     add_series,
@@ -221,25 +225,20 @@ def test_a_run_has_the_machine_for_itself(viewer, panel, qtbot, held):
 
 
 def test_it_waits_until_the_filter_is_compiled(viewer, panel, qtbot, monkeypatch):
-    """With a cold cache, a preview must not compile by itself; it comes as soon as the panel is warm."""
+    """With a cold cache it compiles nothing itself: a process does, and then the preview comes."""
+    warm, process = [], "import sys; print(3, flush=True); sys.stdin.read()"
+    monkeypatch.delenv(warming.DISABLED, raising=False)
+    monkeypatch.setattr(warmup, "is_warm", lambda _: bool(warm))
+    monkeypatch.setattr(warmup, "command", lambda *_: [sys.executable, "-c", process])
     add_volume(viewer)
-    cold = [True]
-    monkeypatch.setattr(panel.preview, "_must_wait", lambda: cold[0])
     panel.live_box.setChecked(True)
     viewer.dims.set_point(0, 20.0)
-    settle(qtbot, panel)
-    assert panel.preview.layer is None
-    cold.clear()
-    cold.append(False)
-    with qtbot.waitSignal(panel.preview.shown, timeout=MILLISECONDS):
-        panel.warmed.emit()
-    panel.live_box.setChecked(False)
-    cold[0] = True
-    panel.preview_button.click()
-    panel.preview.cancel()  # a run, for instance
-    cold[0] = False
-    panel.warmed.emit()
+    qtbot.waitUntil(lambda: "3 of" in panel.status, timeout=MILLISECONDS)
     assert not panel.preview.is_busy
+    assert panel.preview.layer is None
+    warm.append(True)
+    with qtbot.waitSignal(panel.preview.shown, timeout=MILLISECONDS):
+        panel.warmup_process.closeWriteChannel()
 
 
 @pytest.mark.display
