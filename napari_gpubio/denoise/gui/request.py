@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings, denoise_fluence_steps
-from napari_gpubio.denoise.io import to_log10, without_gaps
+from napari_gpubio.denoise.io import in_place, mean_of_halves, to_log10, without_gaps
 from napari_gpubio.denoise.kernels.anlm.problem import Triple, make_windows
 from napari_gpubio.denoise.model import DenoiseResult
 from napari_gpubio.denoise.napari_io import EVERYTHING, Array, LayerVolume, Part, Values
@@ -105,7 +105,9 @@ class Recipe(ABC):
             return (yield from denoise_steps(values, settings=self.settings, **known))
         second = known.get("second")
         if self.is_part and second is not None and not (values.any() and second.any()):
-            return _as_it_is(_mean(values, second))  # no photon of one half came here; elsewhere there may be some
+            return _as_it_is(
+                mean_of_halves(values, second)
+            )  # no photon of one half came here; elsewhere there may be some
         return (yield from denoise_fluence_steps(values, settings=self.settings, **known))
 
     def before(self, values: Array) -> Array | None:
@@ -113,7 +115,7 @@ class Recipe(ABC):
         if not isinstance(second := self.inputs.get("second"), Values):
             return None
         other = second.linear()
-        return _mean(values, other) if other.shape == values.shape else None
+        return mean_of_halves(values, other) if other.shape == values.shape else None
 
 
 class AnlmRecipe(Recipe):
@@ -160,10 +162,6 @@ class FluenceRecipe(Recipe):
         widest = _FLUENCE_REACH * settings.largest_scale * min(voxel_size_mm)
         x, y, z = (int(np.ceil(widest / size)) for size in voxel_size_mm)
         return x, y, z
-
-
-def _mean(first: Array, second: Array) -> Array:
-    return np.add(first, second, dtype=np.result_type(first, second, np.float32)) / 2  # integers may overflow
 
 
 def _as_it_is(image: Array) -> FluenceResult:
@@ -224,9 +222,4 @@ class Request:
 
     def in_place(self, before: Array, denoised: Array) -> Array:
         """Return the whole image, with the denoised volumes in their place, and gaps as they were."""
-        whole = before.astype(denoised.dtype)
-        where: Any = ... if self.volumes is None else (..., self.volumes)
-        if self.skips_gaps and not self.image.values.is_log:
-            denoised = np.where(np.isfinite(whole[where]), denoised, whole[where])
-        whole[where] = denoised
-        return whole
+        return in_place(before, denoised, self.volumes, keeps_gaps=self.skips_gaps and not self.image.values.is_log)
