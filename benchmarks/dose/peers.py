@@ -26,15 +26,7 @@ def missing(python: str | None) -> str | None:
 
 
 def ask_dicompyler(tasks: list[Task], python: str | None = None) -> Answers:
-    """Let dicompyler-core make histograms.
-
-    Parameters
-    ----------
-    tasks
-        What to count.
-    python
-        An interpreter that has it; None: this one.
-    """
+    """Let dicompyler-core make histograms, in an interpreter that has it; None: this one."""
     if (why := missing(python)) is not None:
         return Answers(why, [])
     jobs = json.dumps([[str(rtss), str(rtdose), number] for rtss, rtdose, number in tasks])
