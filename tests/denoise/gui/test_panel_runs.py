@@ -214,27 +214,19 @@ def test_a_noise_level_of_ones_own(viewer, panel, qtbot):
     assert np.all(volume_of(noise) == 2.5)
 
 
-def test_a_noise_map_of_ones_own(viewer, panel, qtbot):
+def test_a_noise_map_of_ones_own_and_a_mask(viewer, panel, qtbot):
     levels = np.linspace(1, 8, noisy().size).reshape(noisy().shape).astype(np.float32)
-    map_layer = add_volume(viewer, levels, name="levels")
-    panel.image_box.layer_box.choose(add_volume(viewer))
+    map_layer, image = add_volume(viewer, levels, name="levels"), add_volume(viewer)
+    mask = np.zeros(noisy().shape, int)
+    mask[4:16, 3:15, 2:14] = 1
+    layer = viewer.add_labels(mask.T, affine=image.affine.affine_matrix, metadata=image.metadata, name="mask")
+    panel.image_box.layer_box.choose(image)
+    panel.image_box.mask_box.choose(layer)
     panel.mode.level.setCurrentText("a map")
     panel.mode.map_box.choose(map_layer)
     use(panel, patches="small")
     run(qtbot, panel)
-    expected = denoise.denoise(noisy(), SMALL, noise=levels, voxel_size_mm=(1, 1, 2), device="cpu")
-    assert np.array_equal(volume_of(result_layers(viewer)[0]), expected.image)
-
-
-def test_a_mask(viewer, panel, qtbot):
-    image = add_volume(viewer)
-    mask = np.zeros(noisy().shape, int)
-    mask[4:16, 3:15, 2:14] = 1
-    layer = viewer.add_labels(mask.T, affine=image.affine.affine_matrix, metadata=image.metadata, name="mask")
-    panel.image_box.mask_box.choose(layer)
-    use(panel, patches="small")
-    run(qtbot, panel)
-    expected = denoise.denoise(noisy(), SMALL, mask=mask, voxel_size_mm=(1, 1, 2), device="cpu")
+    expected = denoise.denoise(noisy(), SMALL, mask=mask, noise=levels, voxel_size_mm=(1, 1, 2), device="cpu")
     clean = volume_of(result_layers(viewer)[0])
     assert np.array_equal(clean, expected.image)
     assert np.array_equal(clean[mask == 0], noisy()[mask == 0])

@@ -73,13 +73,6 @@ def test_a_mask_that_does_not_fit_is_a_sentence(viewer, panel, qtbot, shape, aff
     assert "the mask 'mask' has shape" in complaint(qtbot, panel)
 
 
-def test_an_empty_mask_is_a_sentence(viewer, panel, qtbot):
-    image = add_volume(viewer)
-    mask = viewer.add_labels(np.zeros(image.data.shape, int), metadata=image.metadata, name="mask")
-    panel.image_box.mask_box.choose(mask)
-    assert "the mask is empty" in complaint(qtbot, panel)
-
-
 def test_an_error_loses_no_result(viewer, panel, qtbot):
     add_volume(viewer)
     run(qtbot, panel)
