@@ -10,7 +10,6 @@ from light.tracing import Resident
 
 from layered.plan import Case, with_photons
 from napari_gpubio.core.device import Device
-from napari_gpubio.light.batches import FIRST_CHUNK, joined
 from napari_gpubio.light.kernels.layers.gpu import Run, Variant
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
