@@ -17,7 +17,7 @@ from napari_gpubio.tracts.io.mif import read_mif
 from napari_gpubio.tracts.io.tractograms import read_tractogram, tractogram_suffix, write_tractogram
 from napari_gpubio.tracts.io.validation import box_grid, offsets_of
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
-from napari_gpubio.tracts.tensors.scalars import scalar_map
+from napari_gpubio.tracts.tensors.maps import scalar_map
 
 logger = logging.getLogger(__name__)
 Array = npt.NDArray[Any]

@@ -5,11 +5,12 @@ import functools
 
 import pytest
 
-from napari_gpubio.tracts import Directions, TrackSettings, ball, fit_tensors, load_brain_phantom, track
+from napari_gpubio.tracts import Directions, TrackSettings, fit_tensors, track
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem
 from napari_gpubio.tracts.model import Cache
+from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.phantom.closed_forms import pull_back
-from napari_gpubio.tracts.seeds import make_launch
+from napari_gpubio.tracts.seeds import ball, make_launch
 
 KINDS = {
     "cubic": {"interpolation": "smoothing"},

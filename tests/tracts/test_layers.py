@@ -9,9 +9,11 @@ from napari.layers import Image
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, grid_of, saved_path, volume_layer, volume_of
-from napari_gpubio.tracts import DiffusionScan, TensorField, read_volume, scalar_map
+from napari_gpubio.tracts import DiffusionScan, TensorField
+from napari_gpubio.tracts.io import read_volume
 from napari_gpubio.tracts.napari_io import MAP_UNITS, field_of, get_reader, map_layer, read_layers, scan_layer, scan_of
 from napari_gpubio.tracts.samples import brain_sample_layers, ring_sample_layers
+from napari_gpubio.tracts.tensors import scalar_map
 from tests.volume_samples import AFFINES, EVERY_AFFINE, SHAPE, SOME_VOXELS, VOLUME, built, shown_at, written
 
 

@@ -5,8 +5,15 @@ import pytest
 from scipy import stats
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts import Directions, TensorField, ball, label_points
-from napari_gpubio.tracts.seeds import cap_directions, checked_points, make_launch, sphere_directions
+from napari_gpubio.tracts import Directions, TensorField
+from napari_gpubio.tracts.seeds import (
+    ball,
+    cap_directions,
+    checked_points,
+    label_points,
+    make_launch,
+    sphere_directions,
+)
 
 NAN, INF = float("nan"), float("inf")
 

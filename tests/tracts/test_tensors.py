@@ -10,12 +10,13 @@ from scipy.spatial.transform import Rotation
 from napari_gpubio.core import chunks
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
-from napari_gpubio.tracts import DiffusionScan, FitSettings, fit_steps, fit_tensors, load_brain_phantom
+from napari_gpubio.tracts import DiffusionScan, FitSettings, fit_steps, fit_tensors
 from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
 from napari_gpubio.tracts.io.gradients import world_to_fsl
 from napari_gpubio.tracts.kernels.tensors.cpu import compose, eigen_decompose
+from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.phantom.brain import spread_directions
-from napari_gpubio.tracts.tensors.brain_mask import brain_mask
+from napari_gpubio.tracts.tensors.mask import brain_mask
 from napari_gpubio.tracts.tensors.repair import repair_rows, repair_tensors
 
 UPPER = ((0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2))  # xx, yy, zz, xy, xz, yz

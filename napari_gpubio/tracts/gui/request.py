@@ -15,8 +15,8 @@ from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.run import track_steps
 from napari_gpubio.tracts.seeds import SeedSettings, label_points
 from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.tensors.maps import scalar_map
 from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps
-from napari_gpubio.tracts.tensors.scalars import scalar_map
 
 Position = tuple[float, float, float]
 PREVIEW_SECONDS, PREVIEW_FIBERS = 0.5, 3000

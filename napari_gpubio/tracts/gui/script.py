@@ -32,12 +32,12 @@ def tracking_script(request: "Request", layer: Any, labels_path: Path | None) ->
     lines += source_lines(request.source, layer)
     if request.region is not None:
         lines += [
-            f"labels, affine = tracts.read_volume({str(labels_path)!r})",
-            f"seeds = tracts.label_points(labels, affine, {request.region.label})",
+            f"labels, affine = tracts.io.read_volume({str(labels_path)!r})",
+            f"seeds = tracts.seeds.label_points(labels, affine, {request.region.label})",
         ]
     elif request.seeds.points > 1 and request.seeds.radius_mm > 0:
         center = points_text(request.center_mm)[1:-1]
-        lines.append(f"seeds = tracts.ball({center}, {request.seeds.radius_mm!r}, {request.seeds.points})")
+        lines.append(f"seeds = tracts.seeds.ball({center}, {request.seeds.radius_mm!r}, {request.seeds.points})")
     else:
         lines.append(f"seeds = {points_text(request.center_mm)}")
     lines += [
@@ -63,5 +63,5 @@ def source_lines(source: Any, layer: Any) -> list[str]:
     if recipe:
         return list(recipe)
     if isinstance(source, DiffusionScan):
-        return [f"scan = tracts.read_dwi({str(path)!r})", "field = tracts.fit_tensors(scan)"]
-    return [f"field = tracts.read_tensors({str(path)!r})"]
+        return [f"scan = tracts.io.read_dwi({str(path)!r})", "field = tracts.fit_tensors(scan)"]
+    return [f"field = tracts.io.read_tensors({str(path)!r})"]

@@ -36,10 +36,9 @@ from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.tensor_images import read_tensors
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.napari_io import field_of, map_layer, read_layers, scan_of
-from napari_gpubio.tracts.tensors.glyphs import ellipsoids, nearby_voxels, slice_voxels
 from napari_gpubio.tracts.tensors.gradient_check import GradientCheck, check_gradients
+from napari_gpubio.tracts.tensors.maps import ellipsoids, nearby_voxels, scalar_map, slice_voxels
 from napari_gpubio.tracts.tensors.run import fit_steps
-from napari_gpubio.tracts.tensors.scalars import scalar_map
 from napari_gpubio.tracts.tensors.settings import FitSettings
 
 if TYPE_CHECKING:
@@ -319,8 +318,8 @@ class TensorPanel(EnginePanel):
     def script(self, saved: Mapping[str, Path]) -> str:
         """Return a script that fits the tensors as the panel would and saves FA."""
         lines = ["from napari_gpubio import tracts", "", *self._recipe(saved), ""]
-        lines += ["print(tracts.check_gradients(field).message)"]
-        lines += ['tracts.write_volume("FA.nii.gz", tracts.scalar_map(field, "FA"), field.affine)']
+        lines += ["print(tracts.tensors.check_gradients(field).message)"]
+        lines += ['tracts.io.write_volume("FA.nii.gz", tracts.tensors.scalar_map(field, "FA"), field.affine)']
         return "\n".join(lines) + "\n"
 
     def painted_layers(self) -> list[Any]:
@@ -352,11 +351,11 @@ class TensorPanel(EnginePanel):
                 f"the scan of layer {name!r} does not come from a file, so a script cannot find it; "
                 "save it as NIfTI with its bval and bvec files, and open that"
             )
-        lines = [f"scan = tracts.read_dwi({str(scan.path)!r})"]
+        lines = [f"scan = tracts.io.read_dwi({str(scan.path)!r})"]
         mask, mask_text = self.mask_box.layer, "None"
         if mask is not None:
             path = saved.get(mask.name) or saved_path(mask, read_volume) or f"{mask.name}.nii.gz"
-            lines.append(f"mask = tracts.read_mask({str(path)!r}, scan.shape, scan.affine)")
+            lines.append(f"mask = tracts.io.read_mask({str(path)!r}, scan.shape, scan.affine)")
             mask_text = "mask"
         settings = call_text("tracts", self.settings)
         return [*lines, f"field = tracts.fit_tensors(scan, {mask_text}, {settings}, device={self.device!r})"]

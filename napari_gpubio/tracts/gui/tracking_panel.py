@@ -296,7 +296,7 @@ class TrackingPanel(EnginePanel):
 
     def _add_maps(self, field: TensorField, request: Request) -> None:
         recipe = (
-            f"scan = tracts.read_dwi({str(field.path)!r})",
+            f"scan = tracts.io.read_dwi({str(field.path)!r})",
             f"field = tracts.fit_tensors(scan, device={request.device!r})",
         )
         for name in ("FA", "DEC"):

@@ -213,8 +213,8 @@ def _wrong_message(change: AxisChange, ratio: float, affine: npt.ArrayLike) -> s
     return (
         f"The gradient table looks wrong: {_describe(change, affine)}. Fiber directions agree with their neighbors "
         f"{ratio:.2f} times better after correcting it. Check the bvec file; a corrected one has the rows "
-        f"({change.rows}) of this one. To correct the scan use gradient_check.corrected_scan; to write the corrected "
-        "file, io.gradients.write_fsl_gradients (both in napari_gpubio.tracts)."
+        f"({change.rows}) of this one. To correct the scan use tensors.corrected_scan; to write the corrected file, "
+        "io.write_fsl_gradients (both in napari_gpubio.tracts)."
     )
 
 

@@ -17,7 +17,7 @@ from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.kernels.tensors.problem import FitProblem, fit_problem
 from napari_gpubio.tracts.model import B0_LIMIT, DiffusionScan, TensorField
-from napari_gpubio.tracts.tensors.brain_mask import brain_mask
+from napari_gpubio.tracts.tensors.mask import brain_mask
 from napari_gpubio.tracts.tensors.repair import repair_rows
 from napari_gpubio.tracts.tensors.settings import FitSettings
 

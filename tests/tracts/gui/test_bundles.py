@@ -127,7 +127,7 @@ def test_seeding_from_a_label_region(viewer, panel, qtbot):
     settle(qtbot, panel)
     assert panel.message == ""
     expected = tracts.track(
-        field(), tracts.label_points(array, field().affine, 4), FEW, panel.settings_form.value(), device="auto"
+        field(), tracts.seeds.label_points(array, field().affine, 4), FEW, panel.settings_form.value(), device="auto"
     )
     assert expected.parameters["launched"] == 27 * 5
     assert_same(tractogram(fibers_layers(viewer)["region 4"]), expected)

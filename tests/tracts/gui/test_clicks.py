@@ -165,7 +165,7 @@ def test_in_3d_the_brightest_voxel_under_the_click_is_seeded(viewer, panel, qtbo
     seed = np.asarray(panel.bundles.current.center_mm)
     assert np.allclose(seed[:2], CALLOSUM[:2], atol=1e-4)
     i, j, k = np.round(apply_affine(np.linalg.inv(field().affine), seed)).astype(int)
-    column = tracts.scalar_map(field(), "FA")[i, j]
+    column = tracts.tensors.scalar_map(field(), "FA")[i, j]
     assert column[k] == column.max()
     assert len(tractogram(fibers_layers(viewer)["bundle 1"]))
 

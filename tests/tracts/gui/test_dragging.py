@@ -202,7 +202,7 @@ def test_real_click_and_drag_in_3d(window, qtbot):
     assert abs(shown_at.y() - pixel.y()) <= 2
     voxel = tuple(np.round(apply_affine(np.linalg.inv(field().affine), seed)).astype(int))
     at_callosum = tuple(np.round(apply_affine(np.linalg.inv(field().affine), CALLOSUM)).astype(int))
-    fa = tracts.scalar_map(field(), "FA")
+    fa = tracts.tensors.scalar_map(field(), "FA")
     assert fa[voxel] >= fa[at_callosum] - 0.02  # the brightest under the pixel
     native, end = window.canvas.native, QPoint(shown_at.x() + 12, shown_at.y() - 7)
     angles = camera_of(viewer).angles

@@ -109,7 +109,7 @@ def test_saving(viewer, panel, qtbot, tmp_path, monkeypatch, suffix):
     path = tmp_path / f"fibers{suffix}"
     monkeypatch.setattr(SAVE_DIALOG, lambda *_, **__: (str(path), ""))
     button(panel, "Save fibers…").click()
-    back = tracts.read_tractogram(path)
+    back = tracts.io.read_tractogram(path)
     fibers = tractogram(panel.results.layer)
     assert len(back) == len(fibers)
     assert np.abs(back.points - fibers.points).max() < 1e-3

@@ -30,7 +30,7 @@ def test_the_script_gives_the_same_fibers(viewer, empty, qtbot, tmp_path):
     settle(qtbot, empty)
     rename_in_list(empty, "corpus callosum")
     run_script(script_of(empty), tmp_path)
-    made = tracts.read_tractogram(tmp_path / "corpus callosum.trk")
+    made = tracts.io.read_tractogram(tmp_path / "corpus callosum.trk")
     shown = tractogram(fibers_layers(viewer)["corpus callosum"])
     assert len(made) == len(shown) > 0
     assert np.abs(made.lengths_mm() - shown.lengths_mm()).max() < 0.01
@@ -50,7 +50,7 @@ def test_the_script_of_a_label_region_saves_the_region(viewer, panel, qtbot, tmp
     text = script_of(panel)
     assert (tmp_path / "region.nii.gz").is_file()
     run_script(text, tmp_path)
-    made = tracts.read_tractogram(tmp_path / "region 1.trk")
+    made = tracts.io.read_tractogram(tmp_path / "region 1.trk")
     assert len(made) == len(tractogram(fibers_layers(viewer)["region 1"])) > 0
 
 
@@ -95,5 +95,5 @@ def test_tensors_that_come_from_no_file_are_a_sentence(viewer, empty, qtbot):
 def ring_seed(viewer):
     """World position of the brightest voxel of the ring's FA."""
     ring = next(f for layer in viewer.layers if (f := field_of(layer)) is not None)
-    fa = tracts.scalar_map(ring, "FA")
+    fa = tracts.tensors.scalar_map(ring, "FA")
     return apply_affine(ring.affine, np.unravel_index(fa.argmax(), fa.shape))

@@ -56,23 +56,23 @@ def test_from_the_sample_to_fa_and_dec(proxy, fit_panel, qtbot):
     assert fa.contrast_limits == [0, 1]
     # GUI = API: the same numbers
     assert np.array_equal(field.tensors, phantom_field().tensors)
-    assert np.array_equal(volume_of(fa), tracts.scalar_map(phantom_field(), "FA"))
+    assert np.array_equal(volume_of(fa), tracts.tensors.scalar_map(phantom_field(), "FA"))
     # what belongs together lies together
     assert np.allclose(scan.extent.world[:, 1:], fa.extent.world)
     assert np.allclose(fa.extent.world, dec.extent.world)
-    assert fit_panel.check_label.text() == tracts.check_gradients(phantom_field()).message
+    assert fit_panel.check_label.text() == tracts.tensors.check_gradients(phantom_field()).message
     assert not fit_panel.check_label.isHidden()
     assert "without a usable signal" in fit_panel.message
 
 
 def test_the_chosen_maps_are_made_with_their_units(proxy, fit_panel, qtbot):
-    add_scan(proxy, tracts.load_brain_phantom(), "brain")
+    add_scan(proxy, tracts.phantom.load_brain_phantom(), "brain")
     for name, box in fit_panel.map_boxes.items():
         box.setChecked(name in ("MD", "AD", "RD", "S0"))
     fit(qtbot, fit_panel)
     assert names(proxy)[1:] == ["brain MD (mm²/s)", "brain AD (mm²/s)", "brain RD (mm²/s)", "brain S0 (signal)"]
     md = layer_named(proxy, "MD (mm²/s)")
-    assert np.array_equal(volume_of(md), tracts.scalar_map(phantom_field(), "MD"))
+    assert np.array_equal(volume_of(md), tracts.tensors.scalar_map(phantom_field(), "MD"))
 
 
 def test_maps_say_how_they_were_made(proxy, fit_panel, qtbot):
@@ -120,7 +120,7 @@ def test_shells(proxy, fit_panel, qtbot):
 
 def test_the_shells_follow_the_scan(proxy, fit_panel, qtbot):
     add_scan(proxy, sticks())
-    other = add_scan(proxy, tracts.load_brain_phantom(), "brain")
+    other = add_scan(proxy, tracts.phantom.load_brain_phantom(), "brain")
     fit_panel.scan_box.choose(other)
     assert list(fit_panel._shell_boxes) == [0, 1000]
     proxy.layers.remove(other.name)
@@ -138,7 +138,7 @@ def mask_layer(proxy, field, mask):
 
 
 def test_a_mask_of_ones_choice(proxy, fit_panel, qtbot):
-    scan = tracts.load_brain_phantom()
+    scan = tracts.phantom.load_brain_phantom()
     add_scan(proxy, scan)
     mask = np.zeros(scan.shape, bool)
     mask[20:30, 30:40, 25:30] = True
@@ -169,7 +169,7 @@ def test_a_mask_in_another_place_is_a_sentence(proxy, fit_panel):
 
 
 def test_an_empty_mask_is_a_sentence(proxy, fit_panel, qtbot):
-    add_scan(proxy, tracts.load_brain_phantom())
+    add_scan(proxy, tracts.phantom.load_brain_phantom())
     fit_panel.mask_box.choose(mask_layer(proxy, phantom_field(), np.zeros(phantom_field().shape)))
     with qtbot.waitSignal(fit_panel.run_finished, timeout=MILLISECONDS):
         fit_panel.run_button.click()
@@ -178,7 +178,7 @@ def test_an_empty_mask_is_a_sentence(proxy, fit_panel, qtbot):
 
 def test_a_mask_can_be_drawn_with_naparis_own_button(proxy, fit_panel, qtbot):
     """The new-labels button makes a layer with all the proxy's axes, also that of the scan's volumes."""
-    add_scan(proxy, tracts.load_brain_phantom())
+    add_scan(proxy, tracts.phantom.load_brain_phantom())
     proxy._new_labels()
     drawn = proxy.layers[-1]
     assert isinstance(drawn, Labels)
@@ -200,7 +200,7 @@ def test_a_mask_can_be_drawn_with_naparis_own_button(proxy, fit_panel, qtbot):
 
 
 def test_the_script_gives_the_same_fa(proxy, fit_panel, qtbot, tmp_path):
-    add_scan(proxy, tracts.load_brain_phantom())
+    add_scan(proxy, tracts.phantom.load_brain_phantom())
     fit_panel.form.widget("iterations").value = 1
     fit(qtbot, fit_panel)
     text = script_of(fit_panel)

@@ -12,7 +12,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.seeds import Launch
 from napari_gpubio.tracts.settings import INTEGRATORS, METRICS, TrackSettings
-from napari_gpubio.tracts.tensors.scalars import fractional_anisotropy
+from napari_gpubio.tracts.tensors.maps import fractional_anisotropy
 
 Array = npt.NDArray[Any]
 
