@@ -86,32 +86,47 @@ def run_blocks(
         kernel(0, count, *arguments)
         return
     blocks = min(threads * BLOCKS_PER_THREAD, count // least)
-    todo, helpers = iter(range(blocks)), iter(range(threads - 1))  # next() of these is atomic under the GIL
-    jobs: deque[Future[None]] = deque()
+    _Blocks(kernel, count, arguments, blocks, helpers=threads - 1).run()
 
-    def work() -> None:
-        for block in todo:
-            kernel(block * count // blocks, (block + 1) * count // blocks, *arguments)
 
-    def wake_helpers() -> None:
+class _Blocks:
+    """The calls of one kernel, made by the caller and by helpers from the pool.
+
+    The caller wakes two helpers only, each of which wakes two more: waking all would take it longer than many a call.
+    A class rather than nested functions that call each other: their cycle would keep the arguments' memory until the
+    garbage collector comes.
+    """
+
+    def __init__(self, kernel: Callable[..., Any], count: int, arguments: tuple[Any, ...], blocks: int, helpers: int):
+        self._kernel, self._count, self._arguments, self._blocks = kernel, count, arguments, blocks
+        self._todo, self._helpers = iter(range(blocks)), iter(range(helpers))  # next() is atomic under the GIL
+        self._jobs: deque[Future[None]] = deque()
+
+    def run(self) -> None:
+        """Take part until all is done; helpers that have not begun by then are not waited for."""
+        self._wake_helpers()
+        try:
+            self._work()
+        finally:
+            while self._jobs:
+                job = self._jobs.popleft()
+                if not job.cancel():
+                    job.result()
+            self._arguments = ()  # what was canceled may stay in the pool's queue for a while
+
+    def _work(self) -> None:
+        count, blocks = self._count, self._blocks
+        for block in self._todo:
+            self._kernel(block * count // blocks, (block + 1) * count // blocks, *self._arguments)
+
+    def _wake_helpers(self) -> None:
         for _ in range(2):
-            if length_hint(todo) and next(helpers, None) is not None:
-                jobs.append(_pool().submit(help_work))
+            if length_hint(self._todo) and next(self._helpers, None) is not None:
+                self._jobs.append(_pool().submit(self._help))
 
-    def help_work() -> None:
-        wake_helpers()
-        work()
-
-    # The caller takes part, and wakes two helpers only, each of which wakes two more: waking all would take it longer
-    # than many a call. Helpers that have not begun when all is done are not waited for.
-    wake_helpers()
-    try:
-        work()
-    finally:
-        while jobs:
-            job = jobs.popleft()
-            if not job.cancel():
-                job.result()
+    def _help(self) -> None:
+        self._wake_helpers()
+        self._work()
 
 
 @functools.cache
