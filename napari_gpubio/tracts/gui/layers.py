@@ -126,10 +126,9 @@ class FiberDisplay(QObject):
     def set_markers(self, bundles: list[Bundle], source: DiffusionScan | TensorField | None) -> None:
         """Show the markers of bundles in the space of a scan or of tensors."""
         layer = next((x for x in self.viewer.layers if _is_seeds(x)), None)
-        if source is None or (not bundles and layer is None):
-            return
-        if not bundles:
+        if layer is not None and not bundles:
             layer.data = np.empty((0, 3))
+        if source is None or not bundles:
             return
         step = slice_steps_mm(source.affine, source.shape)
         positions = world_to_viewer([b.center_mm for b in bundles], source.affine, source.shape) / step

@@ -85,7 +85,6 @@ SCALARS = {
 }
 
 
-Array = npt.NDArray[Any]
 MOST_GLYPHS = 4000
 _LIGHT = np.array([0.41, -0.41, 0.82])  # from the right, behind and above
 

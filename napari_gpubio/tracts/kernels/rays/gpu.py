@@ -24,7 +24,7 @@ _PACK_THREADS = 64
 
 
 @functools.cache
-def layouts(real: type[np.floating[Any]]) -> dict[str, np.dtype[Any]]:
+def layouts(real: Any) -> dict[str, np.dtype[Any]]:
     """Layouts of the structs of ``geodesic.cuh`` and ``geodesic_texture.cu``; the tuples are those of `problem`."""
     return {
         "RayVolumes": struct_layout(
@@ -76,7 +76,7 @@ def prepare_field(problem: RayProblem) -> Any:
 
 
 def _prepared_field(problem: RayProblem) -> Any:
-    """Prepare the field and give the memory of the steps in between back, so that it stays small on the GPU."""
+    """Prepare the field and free the memory of the steps in between."""
     import cupy
 
     field = prepare_field(problem)
@@ -154,11 +154,15 @@ class Run:
         )
         return Rays(cupy.asarray(rays.seeds), cupy.asarray(rays.directions), rays.per_fiber), output
 
-    def launch(self, rays: Rays, output: RayOutput) -> None:
-        """Start the tracing kernel on device arrays, one row a ray; it returns at once."""
+    def launch(self, rays: Rays, output: RayOutput) -> tuple[np.void, np.void]:
+        """Start the tracing kernel on device arrays, one row a ray; it returns at once, with the structs of both."""
         count = len(output.written)
+        structs = (
+            struct(self._layouts["Rays"], **rays._asdict(), count=count),
+            struct(self._layouts["RayOutput"], **output._asdict(), ray_points=output.points.shape[1]),
+        )
         threads = _rays_per_block(count, processor_count(self.device))
-        arguments: tuple[Any, ...] = (self._volumes, self._settings, *self._structs(rays, output))
+        arguments: tuple[Any, ...] = (self._volumes, self._settings, *structs)
         if self._textures is not None:
             run = kernel(_TEXTURE_SOURCE, "trace_vanaart_texture")
             addresses = [texture.ptr for texture in self._textures]
@@ -166,12 +170,7 @@ class Run:
         else:
             run = self._kernel(_KERNELS[self._problem.kind])
         run((-(-count // threads),), (threads,), arguments)
-
-    def _structs(self, rays: Rays, output: RayOutput) -> tuple[Any, Any]:
-        return (
-            struct(self._layouts["Rays"], **rays._asdict(), count=len(output.written)),
-            struct(self._layouts["RayOutput"], **output._asdict(), ray_points=output.points.shape[1]),
-        )
+        return structs
 
     def _traced(self, start: int, count: int) -> Partial:
         import cupy
@@ -179,7 +178,7 @@ class Run:
         p = self._problem
         host_rays = p.rays(start, count)
         rays, output = self.allocate(host_rays)
-        self.launch(rays, output)
+        structs = self.launch(rays, output)
         seed_fa = cupy.asarray(p.fa_at(host_rays.seeds))  # alive until the kernel is done, as are the offsets
         per_ray = to_host(output.written).astype(np.int64).reshape(count, -1)
         offsets = np.concatenate([[0], np.cumsum(per_ray.sum(axis=1) + 1)])
@@ -193,7 +192,7 @@ class Run:
             fa=fa,
             affine=p.field.affine[:3].ravel(),
         )
-        self._kernel("pack")((count,), (_PACK_THREADS,), (*self._structs(rays, output), fibers))
+        self._kernel("pack")((count,), (_PACK_THREADS,), (*structs, fibers))
         return Partial(
             start=start,
             points=to_host(points),
