@@ -105,7 +105,7 @@ class Run:
         self.device = device
         self._problem = problem
         self._parts: deque[Partial] = deque()  # taken from another thread than it is filled from
-        self._layouts = layouts(problem.real)
+        self._layouts = layouts(np.dtype(problem.real))
         with cupy.cuda.Device(device.indices[0]):
             self._field = problem.prepared(f"field on {device}", lambda: _prepared_field(problem))
             self._guide = problem.prepared(f"guide on {device}", lambda: cupy.asarray(problem.guide), metric=False)
