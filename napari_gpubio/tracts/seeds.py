@@ -121,13 +121,11 @@ class SeedSettings:
         return ball(center_mm, self.radius_mm, self.points)
 
 
-def sphere_directions(count: int) -> npt.NDArray[np.float64]:
-    """Return ``count`` unit vectors spread evenly over the sphere (Fibonacci lattice), shape (count, 3)."""
-    return cap_directions(count, np.pi)
-
-
 def cap_directions(count: int, half_angle: float) -> npt.NDArray[np.float64]:
-    """Return ``count`` unit vectors spread evenly over a cap around +z (half angle in radians), shape (count, 3)."""
+    """Return ``count`` unit vectors spread evenly over a cap around +z (Fibonacci lattice), shape (count, 3).
+
+    The half angle is in radians; pi gives the whole sphere.
+    """
     n = np.arange(count)
     cos = 1.0 - (1.0 - np.cos(half_angle)) * (n + 0.5) / count
     sin, turn = np.sqrt(np.maximum(0.0, 1.0 - cos**2)), n * _GOLDEN_ANGLE
