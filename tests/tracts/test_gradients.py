@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import polar
 
@@ -14,6 +14,7 @@ from napari_gpubio.tracts.io.gradients import (
     world_to_fsl,
     write_fsl_gradients,
 )
+from tests.fuzzing import fuzzed
 from tests.tracts.gradient_samples import AFFINES
 
 SIX = np.array([[1, 1, 0], [1, -1, 0], [1, 0, 1], [1, 0, -1], [0, 1, 1], [0, 1, -1]]) / np.sqrt(2)
@@ -165,7 +166,7 @@ def test_writing_refuses_what_cannot_be_read(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@settings(max_examples=400, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@fuzzed(150)
 @given(data=st.data())
 def test_damaged_files_give_a_sentence_or_a_good_table(data, tmp_path_factory):
     texts = [bytearray(GOOD_BVAL.encode()), bytearray(GOOD_BVEC.encode())]

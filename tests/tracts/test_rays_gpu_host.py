@@ -14,7 +14,7 @@ from napari_gpubio.tracts.kernels.rays import gpu
 from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.run import track_to_file
 from napari_gpubio.tracts.seeds import ball
-from tests.tracts.ray_backend_samples import (
+from tests.tracts.ray_samples import (
     BOTH_KINDS,
     FAN,
     SEEDS,

@@ -16,18 +16,7 @@ from napari_gpubio.tracts.kernels.rays import cpu, gpu
 from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.phantom.closed_forms import half_space, pull_back
 from napari_gpubio.tracts.seeds import ball
-from tests.tracts.ray_backend_samples import (
-    BOTH_KINDS,
-    BOTH_REALS,
-    CALLOSUM,
-    FAN,
-    KINDS,
-    SEEDS,
-    TRACK,
-    brain,
-    fresh,
-    problem,
-)
+from tests.tracts.ray_samples import BOTH_KINDS, BOTH_REALS, CALLOSUM, FAN, KINDS, SEEDS, TRACK, brain, fresh, problem
 from tests.tracts.tractogram_samples import check_same_fibers
 
 

@@ -115,8 +115,9 @@ def test_a_click_while_a_run_is_about_to_fail_is_not_lost(viewer, panel, qtbot, 
     assert len(calls) == count + 1
 
 
-@pytest.mark.display
-@pytest.mark.parametrize("what", ["study FA", "bundle 1", "seeds", "everything"])
+@pytest.mark.parametrize(
+    "what", ["study FA", "bundle 1", "seeds", pytest.param("everything", marks=pytest.mark.display)]
+)
 def test_removing_layers_during_a_run_does_no_harm(viewer, panel, qtbot, held, errors, what):
     held.go.set()
     click(viewer, CALLOSUM)
@@ -172,7 +173,7 @@ def test_a_preview_that_is_still_on_its_way_does_not_replace_the_full_set(viewer
     panel.seed_box.form.widget("points").value = 100
     click(viewer, CALLOSUM)
     settle(qtbot, panel)
-    for n in range(6):
+    for n in range(3):
         start = np.array(panel.bundles.current.center_mm)
         target = moved(start, 0.0, -1.5 if n % 2 else 1.5, 0.0)
         Mouse(viewer).drag(on_screen(start), on_screen((start + target) / 2), on_screen(target))

@@ -50,12 +50,12 @@ def test_only_the_rows_that_matter_are_shown(panel):
         assert hidden_rows(panel.directions_form, "count", "cone_half_angle_deg") == hidden, kind
 
 
-@pytest.mark.parametrize("method", ["hamiltonian", "vanaart2011", "eudx"])
-def test_every_method_gives_what_the_api_gives(viewer, panel, qtbot, method):
-    panel.settings_form.widget("method").value = method
+def test_every_method_gives_what_the_api_gives(viewer, panel, qtbot):
     click(viewer, CALLOSUM)
-    settle(qtbot, panel)
-    assert_same(tractogram(fibers_layers(viewer)["bundle 1"]), by_api(panel, panel.bundles.current.center_mm))
+    for method in ("vanaart2011", "eudx", "hamiltonian"):
+        panel.settings_form.widget("method").value = method
+        settle(qtbot, panel)
+        assert_same(tractogram(fibers_layers(viewer)["bundle 1"]), by_api(panel, panel.bundles.current.center_mm))
 
 
 def test_the_fibers_follow_a_changed_setting(viewer, panel, qtbot):
