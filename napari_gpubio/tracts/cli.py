@@ -54,7 +54,7 @@ def add_verb(verbs: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what the arguments say."""
+    """Fit or read the tensors, and write the maps and fibers that the options name."""
     if options.out is None and options.maps is None:
         raise InvalidInput("there is nothing to write; give --out for fibers or --maps for scalar maps")
     field = _field(options)

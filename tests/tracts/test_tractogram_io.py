@@ -93,7 +93,7 @@ def test_reference(tmp_path, caplog):
         assert read_tractogram(tmp_path / f"a{suffix}", reference=(other, (3, 4, 5))).shape == (3, 4, 5)
     write_tractogram(tmp_path / "a.trk", made)
     assert read_tractogram(tmp_path / "a.trk", reference=(other, (3, 4, 5))).shape == SHAPE
-    assert "the file is believed" in caplog.text
+    assert "the file's is used" in caplog.text
     for wrong in ((other, (0, 1, 1)), (np.zeros((4, 4)), (1, 1, 1)), tmp_path / "a.trk"):
         with pytest.raises(InvalidInput):
             read_tractogram(tmp_path / "a.tck", reference=wrong)

@@ -28,7 +28,7 @@ from nibabel.streamlines.trk import (
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
-from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed, Provenance, flat, numeric_columns
+from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed, Provenance, columns_of, numeric_columns
 from napari_gpubio.tracts.io.validation import (
     DAMAGED,
     Grid,
@@ -37,7 +37,6 @@ from napari_gpubio.tracts.io.validation import (
     checked_shape,
     load_bytes,
     offsets_of,
-    unique_names,
     walk_records,
 )
 from napari_gpubio.tracts.model import Tractogram
@@ -139,19 +138,16 @@ def _move(matrix: Array, points: Array, moved: Array) -> None:
 
 def _named_columns(values: Array, fields: Any, rest: str) -> dict[str, Array]:
     """Split columns, shape (rows, k), by the header's names; columns without a name are called ``rest``."""
-    names: list[str] = []
-    columns: list[Array] = []
+    columns: list[tuple[str, Array]] = []
     at, width = 0, values.shape[1]
     for coded in fields:
         name, k = decode_value_from_name(coded)
         if k > 0 and at < width:
-            names.append(name.strip() or rest)
-            columns.append(values[:, at : at + k])
-            at += columns[-1].shape[1]
+            columns.append((name.strip() or rest, values[:, at : at + k]))
+            at += columns[-1][1].shape[1]
     if at < width:
-        names.append(rest)
-        columns.append(values[:, at:])
-    return {n: np.ascontiguousarray(flat(c)) for n, c in zip(unique_names(names), columns, strict=True)}
+        columns.append((rest, values[:, at:]))
+    return {name: np.ascontiguousarray(column) for name, column in columns_of(columns).items()}
 
 
 class TrkWriter(FormatWriter):
@@ -223,7 +219,7 @@ def empty_header(grid: Grid) -> Array:
 
 
 def _columns(table: Any, what: str) -> dict[str, Array]:
-    """Give the columns that trk can hold, under the names that it can hold, shape (rows, k) each."""
+    """Return the columns that trk can hold, under the names that it can hold, shape (rows, k) each."""
     found = list(numeric_columns(table, what))
     if left := [name for name, _ in found[MOST_NAMES:]]:
         logger.warning("trk holds %d columns of each %s; left out: %s", MOST_NAMES, what, ", ".join(left))

@@ -174,7 +174,7 @@ def check_finite(points: Array) -> None:
 
 
 def unique_names(names: list[str]) -> list[str]:
-    """Give each column a name of its own: a second ``fa`` becomes ``fa_2``."""
+    """Number names that occur again: a second ``fa`` becomes ``fa_2``."""
     taken: set[str] = set()
     for n, name in enumerate(names):
         choice, copy = name, 2

@@ -10,14 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.io.parsed import Parsed, flat, numeric_columns
+from napari_gpubio.tracts.io.parsed import Parsed, columns_of, numeric_columns
 from napari_gpubio.tracts.io.validation import (
     DAMAGED,
     check_finite,
     checked_magic,
     load_bytes,
     offsets_of,
-    unique_names,
     walk_records,
 )
 from napari_gpubio.tracts.model import Tractogram
@@ -272,11 +271,11 @@ class _PolyData:
 
     def _columns(self, table: str, rows: slice) -> dict[str, Array]:
         """Columns of a table that have a value for each of some rows."""
-        columns = [(name, flat(values[rows])) for name, values in self._tables[table]]
+        columns = [(name, values[rows]) for name, values in self._tables[table]]
         fitting = [(name, values) for name, values in columns if len(values) == rows.stop - rows.start]
         if len(fitting) < len(columns):
             logger.warning("%d arrays of %s do not fit and were left out", len(columns) - len(fitting), table)
-        return dict(zip(unique_names([name for name, _ in fitting]), (values for _, values in fitting), strict=True))
+        return columns_of(fitting)
 
 
 _NAMES = {code: name for name, code in reversed(TYPES.items())} | {"f2": "float", "b1": "unsigned_char"}

@@ -1,5 +1,6 @@
 """Scalar maps of tensors (FA, MD, AD, RD, principal direction, color, S0) and their ellipsoids as a mesh."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -52,35 +53,19 @@ def scalar_map(field: TensorField, name: str) -> Array:
     return np.asarray(field.cache.get(("map", name), lambda: np.asarray(SCALARS[name](field), np.float32)))
 
 
-def _mean(field: TensorField) -> Array:
-    return np.where(field.mask, field.eigen.values.mean(axis=-1), 0)
-
-
-def _axial(field: TensorField) -> Array:
-    return np.where(field.mask, field.eigen.values[..., 0], 0)
-
-
-def _radial(field: TensorField) -> Array:
-    return np.where(field.mask, field.eigen.values[..., 1:].mean(axis=-1), 0)
-
-
-def _direction_encoded(field: TensorField) -> Array:
-    return np.abs(principal_direction(field)) * fa_map(field)[..., None]
-
-
 def _s0(field: TensorField) -> Array:
     if field.s0 is None:
         raise InvalidInput("these tensors were not fitted here, so there is no S0 map; fit a diffusion scan")
     return np.where(field.mask, field.s0, 0)
 
 
-SCALARS = {
+SCALARS: dict[str, Callable[[TensorField], Array]] = {
     "FA": fa_map,
-    "MD": _mean,
-    "AD": _axial,
-    "RD": _radial,
+    "MD": lambda field: np.where(field.mask, field.eigen.values.mean(axis=-1), 0),
+    "AD": lambda field: np.where(field.mask, field.eigen.values[..., 0], 0),
+    "RD": lambda field: np.where(field.mask, field.eigen.values[..., 1:].mean(axis=-1), 0),
     "V1": principal_direction,
-    "DEC": _direction_encoded,
+    "DEC": lambda field: np.abs(principal_direction(field)) * fa_map(field)[..., None],
     "S0": _s0,
 }
 

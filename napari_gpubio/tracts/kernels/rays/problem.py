@@ -254,7 +254,7 @@ def check_finite(field: TensorField) -> None:
 
 
 def continued(tensors: Array, mask: npt.NDArray[np.bool_]) -> Array:
-    """Give the voxels up to three beyond the mask the tensor of the nearest masked voxel."""
+    """Copy tensors to the voxels up to three beyond the mask, each from the nearest masked voxel."""
     from scipy import ndimage
 
     if not mask.any():
