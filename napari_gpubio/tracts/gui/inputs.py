@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from napari.layers import Labels
 from qtpy.QtCore import QSignalBlocker, Qt, Signal
-from qtpy.QtGui import QColor, QIcon, QPixmap
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QComboBox,
@@ -19,8 +18,9 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_gpubio.gui.forms import ParamForm
+from napari_gpubio.gui.forms import ParamForm, text_button
 from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.gui.tables import color_chip
 from napari_gpubio.tracts.gui.bundles import BundleList
 from napari_gpubio.tracts.seeds import SeedSettings
 
@@ -37,10 +37,9 @@ class SeedBox(QWidget):
             "On: a click moves the current bundle's seed, Shift+click starts a new bundle, drag a marker to move it, "
             "Ctrl+click picks a fiber. Off: a click picks a fiber."
         )
-        self.add, self.remove, self.undo = (QPushButton(text, self) for text in ("New", "Remove", "Undo"))
-        self.add.setToolTip("Start a new bundle (or Shift+click)")
-        self.remove.setToolTip("Remove the current bundle and its fibers")
-        self.undo.setToolTip("Take the last change of the seeds back")
+        self.add = text_button("New", "Start a new bundle (or Shift+click)", self)
+        self.remove = text_button("Remove", "Remove the current bundle and its fibers", self)
+        self.undo = text_button("Undo", "Undo the last change of the seeds", self)
         buttons = QHBoxLayout()
         for button, stretch in ((self.placing, 2), (self.add, 1), (self.remove, 1), (self.undo, 1)):
             buttons.addWidget(button, stretch)
@@ -89,9 +88,7 @@ class SeedBox(QWidget):
         with QSignalBlocker(self.names):
             self.names.clear()
             for bundle in bundles:
-                dot = QPixmap(12, 12)
-                dot.fill(QColor(bundle.color))
-                item = QListWidgetItem(QIcon(dot), bundle.name)
+                item = QListWidgetItem(color_chip(bundle.color), bundle.name)
                 x, y, z = bundle.center_mm
                 item.setToolTip(f"seed at ({x:.1f}, {y:.1f}, {z:.1f}) mm; double-click to rename")
                 item.setFlags(item.flags() | Qt.ItemFlag.ItemIsEditable)

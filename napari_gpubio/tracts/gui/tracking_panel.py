@@ -189,7 +189,7 @@ class TrackingPanel(EnginePanel):
         self._show_context()
 
     def _show_context(self) -> None:
-        """Show FA as the user wants it in 3-D."""
+        """Show FA in 3-D as chosen in the panel."""
         layer, field, bundle = self._scalar_map(), self.field, self.bundles.current
         if layer is not None and field is not None and bundle is not None:
             self.context_box.set_depiction(layer, world_to_viewer(bundle.center_mm, field.affine, field.shape))
