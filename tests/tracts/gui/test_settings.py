@@ -52,6 +52,7 @@ def test_only_the_rows_that_matter_are_shown(panel):
 
 def test_every_method_gives_what_the_api_gives(viewer, panel, qtbot):
     click(viewer, CALLOSUM)
+    settle(qtbot, panel)
     for method in ("vanaart2011", "eudx", "hamiltonian"):
         panel.settings_form.widget("method").value = method
         settle(qtbot, panel)
