@@ -119,6 +119,7 @@ class Run:
             euclid=problem.euclid,
             shape=problem.field.shape,
         )
+        self._chunk: tuple[Any, ...] = ()  # structs of the rays being traced and of their output
         scalars = problem.ray_settings._asdict()
         self._settings = struct(self._layouts["RaySettings"], **{n: v for n, v in scalars.items() if n != "kind"})
 
@@ -154,15 +155,15 @@ class Run:
         )
         return Rays(cupy.asarray(rays.seeds), cupy.asarray(rays.directions), rays.per_fiber), output
 
-    def launch(self, rays: Rays, output: RayOutput) -> tuple[np.void, np.void]:
-        """Start the tracing kernel on device arrays, one row a ray; it returns at once, with the structs of both."""
+    def launch(self, rays: Rays, output: RayOutput) -> None:
+        """Start the tracing kernel on device arrays, one row a ray; it returns at once."""
         count = len(output.written)
-        structs = (
+        self._chunk = (
             struct(self._layouts["Rays"], **rays._asdict(), count=count),
             struct(self._layouts["RayOutput"], **output._asdict(), ray_points=output.points.shape[1]),
         )
         threads = _rays_per_block(count, processor_count(self.device))
-        arguments: tuple[Any, ...] = (self._volumes, self._settings, *structs)
+        arguments: tuple[Any, ...] = (self._volumes, self._settings, *self._chunk)
         if self._textures is not None:
             run = kernel(_TEXTURE_SOURCE, "trace_vanaart_texture")
             addresses = [texture.ptr for texture in self._textures]
@@ -170,7 +171,6 @@ class Run:
         else:
             run = self._kernel(_KERNELS[self._problem.kind])
         run((-(-count // threads),), (threads,), arguments)
-        return structs
 
     def _traced(self, start: int, count: int) -> Partial:
         import cupy
@@ -178,7 +178,7 @@ class Run:
         p = self._problem
         host_rays = p.rays(start, count)
         rays, output = self.allocate(host_rays)
-        structs = self.launch(rays, output)
+        self.launch(rays, output)
         seed_fa = cupy.asarray(p.fa_at(host_rays.seeds))  # alive until the kernel is done, as are the offsets
         per_ray = to_host(output.written).astype(np.int64).reshape(count, -1)
         offsets = np.concatenate([[0], np.cumsum(per_ray.sum(axis=1) + 1)])
@@ -192,7 +192,7 @@ class Run:
             fa=fa,
             affine=p.field.affine[:3].ravel(),
         )
-        self._kernel("pack")((count,), (_PACK_THREADS,), (*structs, fibers))
+        self._kernel("pack")((count,), (_PACK_THREADS,), (*self._chunk, fibers))
         return Partial(
             start=start,
             points=to_host(points),
