@@ -128,6 +128,7 @@ class TensorPanel(EnginePanel):
         """Offer the shells of the chosen scan."""
         for box in self._shell_boxes.values():
             self._shells.removeWidget(box)
+            box.hide()  # it is deleted only in the event loop
             box.deleteLater()
         scan = scan_of(self.scan_box.layer) if self.scan_box.layer is not None else None
         self._shell_boxes = {}
