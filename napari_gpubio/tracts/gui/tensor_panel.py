@@ -130,16 +130,18 @@ class TensorPanel(EnginePanel):
             self._shells.removeWidget(box)
             box.hide()  # it is deleted only in the event loop
             box.deleteLater()
-        scan = scan_of(self.scan_box.layer) if self.scan_box.layer is not None else None
         self._shell_boxes = {}
-        for shell in [] if scan is None else scan.shells():
+        self.clear_message()
+        scan = scan_of(self.scan_box.layer) if self.scan_box.layer is not None else None
+        if scan is None:
+            return
+        for shell in scan.shells():
             box = QCheckBox(str(shell), self)
             box.setChecked(True)
             box.setToolTip(f"{np.count_nonzero(scan.shell_of == shell)} volumes near b = {shell} s/mm²")
             self._shells.addWidget(box)
             self._shell_boxes[shell] = box
-        self.clear_message()
-        if scan is not None and scan.notes:
+        if scan.notes:
             self.show_note(notes_text(scan.notes))
 
     @property
