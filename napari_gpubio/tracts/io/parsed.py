@@ -46,10 +46,7 @@ class Provenance:
     def encode(self) -> str:
         """Return the line; its length does not depend on ``complete``.
 
-        Raises
-        ------
-        InvalidInput
-            If the parameters hold what JSON cannot.
+        InvalidInput if the parameters hold what JSON cannot.
         """
         content: dict[str, Any] = {"complete": int(self.complete), "parameters": dict(self.parameters)}
         if self.grid is not None:

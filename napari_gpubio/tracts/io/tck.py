@@ -33,13 +33,7 @@ _END = re.compile(rb"\nEND[ \r]*\n")
 
 
 def read_tck(path: Path) -> Parsed:
-    """Read a ``.tck`` file.
-
-    Raises
-    ------
-    InvalidInput
-        If it is damaged or cut off (the closing inf, inf, inf is missing).
-    """
+    """Read a ``.tck`` file; InvalidInput if it is damaged or cut off (the closing inf, inf, inf is missing)."""
     data = load_bytes(path)
     checked_magic(data, MAGIC, "tck")
     header, offset, dtype = _header(data)

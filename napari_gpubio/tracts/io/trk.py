@@ -52,13 +52,7 @@ _ROWS = 1_000_000  # points transformed at once
 
 
 def read_trk(path: Path) -> Parsed:
-    """Read a ``.trk`` or ``.trk.gz`` file.
-
-    Raises
-    ------
-    InvalidInput
-        If it is damaged, cut off, or its header makes no sense.
-    """
+    """Read a ``.trk`` or ``.trk.gz`` file; InvalidInput if it is damaged, cut off, or its header makes no sense."""
     data = load_bytes(path)
     checked_magic(data, MAGIC, "trk")
     if len(data) < HEADER_BYTES:
@@ -197,13 +191,7 @@ class TrkWriter(FormatWriter):
 
 
 def empty_header(grid: Grid) -> Array:
-    """Header of a trk file of no fibers on this grid.
-
-    Raises
-    ------
-    InvalidInput
-        If trk cannot hold the grid.
-    """
+    """Header of a trk file of no fibers on this grid; InvalidInput if trk cannot hold the grid."""
     affine = grid.affine.astype("<f4")
     codes = aff2axcodes(affine)
     if max(grid.shape) > np.iinfo(np.int16).max or None in codes:

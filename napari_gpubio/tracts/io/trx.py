@@ -41,13 +41,7 @@ DTYPES |= {f"float{bits}": np.dtype(f"<f{bits // 8}") for bits in (16, 32, 64)} 
 
 
 def read_trx(path: Path) -> Parsed:
-    """Read a ``.trx`` file.
-
-    Raises
-    ------
-    InvalidInput
-        If it is damaged, or its arrays and its header do not fit each other.
-    """
+    """Read a ``.trx`` file; InvalidInput if it is damaged, or its arrays and its header do not fit each other."""
     with path.open("rb") as stream:
         checked_magic(stream.read(4), b"PK", "trx (zip)")
     with zipfile.ZipFile(path) as archive:
