@@ -6,15 +6,17 @@ from napari.utils._proxies import PublicOnlyProxy
 from napari_gpubio import tracts
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.gui import TensorPanel
-from napari_gpubio.tracts.napari_io import field_of
+from napari_gpubio.tracts.napari_io import field_of, map_layer
 from napari_gpubio.tracts.samples import brain_sample_layers, ring_sample_layers
 from tests.dock_widgets import MILLISECONDS, NOTHING_COPIED, moved, run_script, save_scripts_as, script_of
 from tests.tracts.gui.tracking_samples import (
     CALLOSUM,
     add_labels,
     add_sample,
+    add_scan,
     click,
     fibers_layers,
+    field,
     rename_in_list,
     seed_from,
     settle,
@@ -71,6 +73,17 @@ def test_the_script_of_tensors_fitted_in_a_painted_mask_runs_or_says_why_not(vie
         assert "painted" in empty.message
     else:
         run_script(text, tmp_path)
+
+
+def test_the_script_of_a_scan_before_its_fit_and_of_tensors_from_a_file(viewer, empty, tmp_path):
+    empty.bundles.add(CALLOSUM)
+    add_scan(viewer)
+    assert "field = tracts.fit_tensors(scan)\n" in script_of(empty)
+    path = tmp_path / "tensors.nii.gz"
+    tracts.io.write_tensors(path, field())
+    data, keywords, _ = map_layer(tracts.io.read_tensors(path), "FA", "study")
+    empty.source_box.choose(viewer.add_image(data, **keywords))
+    assert f"field = tracts.io.read_tensors({str(path)!r})\n" in script_of(empty)
 
 
 def test_tensors_that_come_from_no_file_are_a_sentence(viewer, empty, qtbot):
