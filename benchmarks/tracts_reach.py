@@ -30,7 +30,7 @@ from napari_gpubio.tracts.kernels.tensors.cpu import eigen_decompose
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.run import track
 from napari_gpubio.tracts.settings import Directions, TrackSettings
-from napari_gpubio.tracts.tensors.scalars import fa_map, fractional_anisotropy
+from napari_gpubio.tracts.tensors.maps import fa_map, fractional_anisotropy
 
 Cell = dict[str, float]
 Tracer = Callable[[TensorField, Array], Tractogram]

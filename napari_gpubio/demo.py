@@ -31,9 +31,9 @@ def run_headless(folder: Path, device: str = "auto") -> list[Path]:
         The picture (PNG) and a tractogram (trk) for each click.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    field = tracts.fit_tensors(tracts.load_brain_phantom(), device=device)
+    field = tracts.fit_tensors(tracts.phantom.load_brain_phantom(), device=device)
     bundles = {
-        name: tracts.track(field, tracts.ball(click, RADIUS_MM, POINTS), DIRECTIONS, SETTINGS, device=device)
+        name: tracts.track(field, tracts.seeds.ball(click, RADIUS_MM, POINTS), DIRECTIONS, SETTINGS, device=device)
         for name, click in CLICKS_MM.items()
     }
     written = []

@@ -85,7 +85,7 @@ def test_the_version_is_told(capsys):
 
 
 def tracted():
-    return tracts.fit_tensors(tracts.load_brain_phantom(), device="cpu")
+    return tracts.fit_tensors(tracts.phantom.load_brain_phantom(), device="cpu")
 
 
 def test_fibers_and_maps_of_a_scan(capsys, tmp_path):
@@ -93,10 +93,10 @@ def test_fibers_and_maps_of_a_scan(capsys, tmp_path):
     arguments = ["tracts", DWI, *SEED, "--radius-mm", "2", "--points", "3", "--count", "20", *QUICK]
     assert cli.main([*arguments, "--out", str(out), "--maps", str(maps)]) == 0
     said = capsys.readouterr()
-    field, found = tracted(), tracts.read_tractogram(out)
+    field, found = tracted(), tracts.io.read_tractogram(out)
     expected = tracts.track(
         field,
-        tracts.ball((0, -5, 22), 2.0, 3),
+        tracts.seeds.ball((0, -5, 22), 2.0, 3),
         Directions(count=20),
         TrackSettings(max_length_mm=40.0),
         device="cpu",
@@ -108,7 +108,7 @@ def test_fibers_and_maps_of_a_scan(capsys, tmp_path):
         assert str(maps / f"{name}.nii.gz") in said.out
         image = nib.load(maps / f"{name}.nii.gz")
         np.testing.assert_allclose(image.affine, field.affine, atol=1e-5)
-        np.testing.assert_array_equal(image.get_fdata(dtype=np.float32), tracts.scalar_map(field, name))
+        np.testing.assert_array_equal(image.get_fdata(dtype=np.float32), tracts.tensors.scalar_map(field, name))
 
 
 def test_settings_are_options(capsys, tmp_path):
@@ -127,7 +127,7 @@ def test_settings_are_options(capsys, tmp_path):
         "0",
     ]
     assert cli.main(["tracts", DWI, *SEED, *QUICK, *options, "--estimator", "ols", "--out", str(out)]) == 0
-    parameters = tracts.read_tractogram(out).parameters
+    parameters = tracts.io.read_tractogram(out).parameters
     assert parameters["tracking"]["method"] == "eudx"
     assert (parameters["tracking"]["step_mm"], parameters["tracking"]["max_length_mm"]) == (1.0, 40.0)
     assert (parameters["directions"]["both_ways"], parameters["directions"]["kind"]) == (False, "sphere")
@@ -147,7 +147,7 @@ def test_seeds_from_a_label_volume(capsys, tmp_path):
     options = ["--labels", LABELS, "--label", "2", "--kind", "principal", "--max-length-mm", "20", "--device", "cpu"]
     assert cli.main(["tracts", DWI, *options, "--out", str(out)]) == 0
     voxels = int((np.asarray(nib.load(LABELS).dataobj) == 2).sum())
-    assert tracts.read_tractogram(out).parameters["launched"] <= voxels
+    assert tracts.io.read_tractogram(out).parameters["launched"] <= voxels
     once = int(capsys.readouterr().out.split(" fibers in")[0].split()[-1])
     assert cli.main(["tracts", DWI, *options, "--per-voxel", "2", "--out", str(out)]) == 0
     twice = int(capsys.readouterr().out.split(" fibers in")[0].split()[-1])
@@ -156,13 +156,13 @@ def test_seeds_from_a_label_volume(capsys, tmp_path):
 
 def test_fibers_of_a_tensor_image(capsys, tmp_path):
     field = tracted()
-    tracts.write_tensors(tmp_path / "tensors.nii.gz", field)
+    tracts.io.write_tensors(tmp_path / "tensors.nii.gz", field)
     out = tmp_path / "cc.trk"
     arguments = ["tracts", str(tmp_path / "tensors.nii.gz"), *SEED, "--count", "10", *QUICK, "--out", str(out)]
     assert cli.main(arguments) == 0
     assert "fibers in" in capsys.readouterr().out
     expected = tracts.track(field, [(0, -5, 22)], Directions(count=10), TrackSettings(max_length_mm=40.0), device="cpu")
-    found = tracts.read_tractogram(out)
+    found = tracts.io.read_tractogram(out)
     assert len(found) == len(expected) > 0
     np.testing.assert_allclose(found.lengths_mm(), expected.lengths_mm(), rtol=0.02)
 
@@ -171,9 +171,9 @@ def test_a_mask_is_used_and_checked(capsys, tmp_path):
     field = tracted()
     left = field.mask.copy()
     left[: left.shape[0] // 2] = False
-    tracts.write_volume(tmp_path / "mask.nii.gz", left, field.affine)
+    tracts.io.write_volume(tmp_path / "mask.nii.gz", left, field.affine)
     shifted = field.affine + 5 * np.eye(4, k=3)
-    tracts.write_volume(tmp_path / "other.nii.gz", left, shifted)
+    tracts.io.write_volume(tmp_path / "other.nii.gz", left, shifted)
     call = ["tracts", DWI, "--maps", str(tmp_path / "maps"), "--device", "cpu", "--mask"]
     assert cli.main([*call, str(tmp_path / "mask.nii.gz")]) == 0
     assert not np.asarray(nib.load(tmp_path / "maps" / "MD.nii.gz").dataobj)[~left].any()
@@ -220,7 +220,7 @@ def check_demo(capsys, folder):
     written = capsys.readouterr().out.split()
     assert written == [str(folder / name) for name in ("fibers.png", "callosum.trk", "corticospinal.trk")]
     for name, crosses in (("callosum", True), ("corticospinal", False)):
-        fibers = tracts.read_tractogram(folder / f"{name}.trk")
+        fibers = tracts.io.read_tractogram(folder / f"{name}.trk")
         assert len(fibers) > 100
         both_sides = [f[:, 0].min() < -5 and f[:, 0].max() > 5 for f in fibers]
         assert (np.mean(both_sides) > 0.5) == crosses

@@ -50,8 +50,8 @@ def test_the_demonstration(viewer, qtbot):
     (layer,) = streamlines(viewer)
     fibers = layer.metadata[KEY]["tractogram"]
     # what the window shows is what the demonstration without a display writes
-    field = tracts.fit_tensors(tracts.load_brain_phantom(), device="cpu")
-    seeds = tracts.ball(demo.CLICKS_MM["callosum"], demo.RADIUS_MM, demo.POINTS)
+    field = tracts.fit_tensors(tracts.phantom.load_brain_phantom(), device="cpu")
+    seeds = tracts.seeds.ball(demo.CLICKS_MM["callosum"], demo.RADIUS_MM, demo.POINTS)
     expected = tracts.track(field, seeds, demo.DIRECTIONS, demo.SETTINGS, device="cpu")
     assert len(fibers) == len(expected) > 100
     assert np.array_equal(fibers.points, expected.points)
@@ -109,7 +109,7 @@ def test_axes_have_names(viewer):
 
 def test_a_scan_with_its_gradient_table(viewer, scan_file):
     (layer,) = viewer.open(str(scan_file), plugin=PLUGIN)
-    scan, sample = scan_of(layer), tracts.load_brain_phantom()
+    scan, sample = scan_of(layer), tracts.phantom.load_brain_phantom()
     assert scan.path == scan_file
     assert np.array_equal(scan.data, sample.data)
     assert np.allclose(scan.directions, sample.directions)
@@ -163,7 +163,7 @@ def test_a_tractogram(viewer):
     path = sample_path("brain_phantom") / "bundles.trk"
     (layer,) = viewer.open(str(path), plugin=PLUGIN)
     assert isinstance(layer, Tracks)
-    fibers = tracts.read_tractogram(path)
+    fibers = tracts.io.read_tractogram(path)
     assert len(np.unique(layer.data[:, 0])) == len(fibers)
     first = layer.data_to_world(np.asarray(layer.data)[0, 1:])[-3:]
     assert np.allclose(first, world_to_viewer(fibers.points[0], fibers.affine, fibers.shape), atol=1e-3)
@@ -171,12 +171,12 @@ def test_a_tractogram(viewer):
 
 @pytest.mark.parametrize("suffix", [".trk", ".tck", ".trx", ".vtk"])
 def test_fibers_are_saved_by_naparis_own_save(viewer, tmp_path, suffix):
-    fibers = tracts.read_tractogram(sample_path("brain_phantom") / "bundles.trk")
+    fibers = tracts.io.read_tractogram(sample_path("brain_phantom") / "bundles.trk")
     layer = Streamlines(fibers.points[:, ::-1], fibers.offsets, name="fibers", metadata={KEY: {"tractogram": fibers}})
     viewer.add_layer(layer)
     path = tmp_path / f"fibers{suffix}"
     assert viewer.layers.save(str(path)) == [str(path)]
-    back = tracts.read_tractogram(path)
+    back = tracts.io.read_tractogram(path)
     assert len(back) == len(fibers)
     assert np.abs(back.points - fibers.points).max() < 1e-3
 
@@ -186,6 +186,6 @@ def test_fibers_that_carry_no_tractogram_are_saved_as_they_are_shown(viewer, tmp
     viewer.add_layer(Streamlines(points, [0, 2, 5], translate=(10, 0, 0)))
     path = tmp_path / "fibers.tck"
     assert viewer.layers.save(str(path)) == [str(path)]
-    back = tracts.read_tractogram(path)
+    back = tracts.io.read_tractogram(path)
     assert [len(fiber) for fiber in back] == [2, 3]
     assert np.allclose(back.points, (points + np.array([10, 0, 0]))[:, ::-1], atol=1e-4)

@@ -12,7 +12,7 @@ from napari_gpubio.core.device import CPU
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.run import track
 from napari_gpubio.tracts.settings import Directions, TrackSettings
-from napari_gpubio.tracts.tensors.scalars import fa_map
+from napari_gpubio.tracts.tensors.maps import fa_map
 from tracts.brain import Plan, white_matter_seeds
 from tracts.tracing import told
 

@@ -37,8 +37,8 @@ logger = logging.getLogger(__name__)
 class EnginePanel(QWidget):
     """Base of the dock widgets.
 
-    A subclass fills ``self.inputs`` (a vertical layout), and implements `make_steps`, `show_result`, `script` and, if
-    it wants, `show_preview`.
+    A subclass fills ``self.inputs`` (a vertical layout), and implements `make_steps`, `script`, `show_result` and, if
+    it wants, `show_preview`; or it sets ``self.display`` to a part that shows what a run gives.
 
     Parameters
     ----------
@@ -60,6 +60,7 @@ class EnginePanel(QWidget):
         self._rerun = False
         self._begun = 0.0
         self._parts: list[Any] = []
+        self.display: Any = self  # what shows previews and results: this panel, or a part of it with the same methods
         self.inputs = QVBoxLayout()
         self._build()
         self._warmup = BackgroundWarmup(self.warms, self)
@@ -364,7 +365,7 @@ class EnginePanel(QWidget):
         estimate = f", {left:.0f} s left" if left >= 1 else ""
         self._status.setText(f"{step.message} {step.done:,} of {step.total:,}{estimate}")
         if step.preview is not None:
-            self.show_preview(step.preview)
+            self.display.show_preview(step.preview)
 
     def _on_finished(self, outcome: Outcome) -> None:
         if self._job is None:
@@ -375,7 +376,7 @@ class EnginePanel(QWidget):
         if self._rerun:
             self._rerun = False
             if outcome.result is not None:
-                self.keep_result(outcome.result)
+                self.display.keep_result(outcome.result)
             self.run()
             return
         if outcome.error:
@@ -383,7 +384,7 @@ class EnginePanel(QWidget):
             self.show_error(outcome.error)
         else:
             self._status.setText(f"done in {time.perf_counter() - self._begun:.2f} s")
-            self.show_result(outcome.result)
+            self.display.show_result(outcome.result)
         self.run_finished.emit()
 
 

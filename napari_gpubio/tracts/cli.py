@@ -17,8 +17,8 @@ from napari_gpubio.tracts.run import track, track_to_file
 from napari_gpubio.tracts.seeds import ball, label_points
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.tensors.gradient_check import check_gradients
+from napari_gpubio.tracts.tensors.maps import scalar_map
 from napari_gpubio.tracts.tensors.run import check_same_grid, fit_tensors
-from napari_gpubio.tracts.tensors.scalars import scalar_map
 from napari_gpubio.tracts.tensors.settings import FitSettings
 
 STREAMED = (".trx", ".tck")
@@ -54,7 +54,7 @@ def add_verb(verbs: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what the arguments say."""
+    """Fit or read the tensors, and write the maps and fibers that the options name."""
     if options.out is None and options.maps is None:
         raise InvalidInput("there is nothing to write; give --out for fibers or --maps for scalar maps")
     field = _field(options)

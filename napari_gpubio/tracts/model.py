@@ -77,9 +77,14 @@ class DiffusionScan:
         """Which volumes are not diffusion weighted (b < 50 s/mm^2), shape (N,)."""
         return np.asarray(self.bvals < B0_LIMIT)
 
+    @property
+    def shell_of(self) -> npt.NDArray[np.int64]:
+        """Shell of each volume: its b-value rounded to the nearest 100 s/mm^2 (0 for the b0 volumes), shape (N,)."""
+        return np.where(self.is_b0, 0, np.maximum(100, np.round(self.bvals / 100.0) * 100)).astype(np.int64)
+
     def shells(self) -> list[int]:
-        """b-values of the shells, each rounded to the nearest 100 s/mm^2 (0 for the b0 volumes), in order."""
-        return sorted({0 if b < B0_LIMIT else max(100, int(round(b / 100.0) * 100)) for b in self.bvals})
+        """b-values of the shells, in order."""
+        return [int(shell) for shell in np.unique(self.shell_of)]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -17,17 +17,16 @@ from napari_gpubio.tracts.io.mif import read_mif
 from napari_gpubio.tracts.io.tractograms import read_tractogram, tractogram_suffix, write_tractogram
 from napari_gpubio.tracts.io.validation import box_grid, offsets_of
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
-from napari_gpubio.tracts.tensors.scalars import scalar_map
+from napari_gpubio.tracts.tensors.maps import scalar_map
 
 logger = logging.getLogger(__name__)
 Array = npt.NDArray[Any]
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 MOST_FIBERS = 10_000  # in a stock Tracks layer, which is slow
+_DIFFUSIVITY = {"contrast_limits": (0.0, 3e-3), "colormap": "magma"}
 _DISPLAY: dict[str, dict[str, Any]] = {
     "FA": {"contrast_limits": (0.0, 1.0), "colormap": "gray"},
-    "MD": {"contrast_limits": (0.0, 3e-3), "colormap": "magma"},
-    "AD": {"contrast_limits": (0.0, 3e-3), "colormap": "magma"},
-    "RD": {"contrast_limits": (0.0, 3e-3), "colormap": "magma"},
+    **dict.fromkeys(("MD", "AD", "RD"), _DIFFUSIVITY),
     "DEC": {"rgb": True},
     "S0": {"colormap": "gray"},
 }
@@ -140,7 +139,7 @@ def _read_one(path: Path) -> LayerData:
 
 
 def get_tractogram_reader(path: Paths) -> Callable[[Paths], list[LayerData]] | None:
-    """Give the function that reads these files, or None if one of them is no tractogram by its suffix."""
+    """Return the reader of these files (napari's contribution), or None if a suffix is not a tractogram's."""
     paths = _listed(path)
     return read_tractogram_layers if paths and all(tractogram_suffix(p) for p in paths) else None
 
@@ -184,7 +183,7 @@ def _layer(path: Path) -> LayerData:
 
 
 def tracks_data(tractogram: Tractogram, most: int = MOST_FIBERS) -> npt.NDArray[np.float64]:
-    """Give the data of a Tracks layer, shape (N, 5): fiber, T = 0, z, y, x in world mm.
+    """Return the data of a Tracks layer, shape (N, 5): fiber, T = 0, z, y, x in world mm.
 
     Parameters
     ----------

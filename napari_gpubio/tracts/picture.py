@@ -9,7 +9,7 @@ from scipy.ndimage import map_coordinates
 
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.model import TensorField, Tractogram
-from napari_gpubio.tracts.tensors.scalars import fa_map
+from napari_gpubio.tracts.tensors.maps import fa_map
 
 Array = npt.NDArray[Any]
 # Name, world axis across the picture, world axis up, world axis toward the eye (all as axis index and sign), labels.

@@ -44,7 +44,7 @@ def track(
     Examples
     --------
     >>> from napari_gpubio import tracts
-    >>> field = tracts.fit_tensors(tracts.load_brain_phantom())
+    >>> field = tracts.fit_tensors(tracts.phantom.load_brain_phantom())
     >>> fibers = tracts.track(field, [(0.0, -5.0, 22.0)], tracts.Directions(count=50), device="cpu")
     >>> len(fibers) > 0
     True

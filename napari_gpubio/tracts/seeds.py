@@ -23,10 +23,7 @@ _GOLDEN_ANGLE = np.pi * (3.0 - np.sqrt(5.0))
 def checked_points(points_mm: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return seed points as an array (S, 3) of world mm.
 
-    Raises
-    ------
-    InvalidInput
-        If there are none, they are not triples, or not finite.
+    InvalidInput if there are none, they are not triples, or not finite.
     """
     points = np.atleast_2d(np.asarray(points_mm, np.float64))
     if points.size == 0:
@@ -121,13 +118,11 @@ class SeedSettings:
         return ball(center_mm, self.radius_mm, self.points)
 
 
-def sphere_directions(count: int) -> npt.NDArray[np.float64]:
-    """Return ``count`` unit vectors spread evenly over the sphere (Fibonacci lattice), shape (count, 3)."""
-    return cap_directions(count, np.pi)
-
-
 def cap_directions(count: int, half_angle: float) -> npt.NDArray[np.float64]:
-    """Return ``count`` unit vectors spread evenly over a cap around +z (half angle in radians), shape (count, 3)."""
+    """Return ``count`` unit vectors spread evenly over a cap around +z (Fibonacci lattice), shape (count, 3).
+
+    The half angle is in radians; pi gives the whole sphere.
+    """
     n = np.arange(count)
     cos = 1.0 - (1.0 - np.cos(half_angle)) * (n + 0.5) / count
     sin, turn = np.sqrt(np.maximum(0.0, 1.0 - cos**2)), n * _GOLDEN_ANGLE
@@ -177,10 +172,7 @@ class Launch:
 def make_launch(field: TensorField, points_mm: npt.ArrayLike, directions: Directions) -> Launch:
     """Prepare seeds on a tensor field: check that they lie in its mask and find the principal directions there.
 
-    Raises
-    ------
-    InvalidInput
-        If no seed lies inside the volume and the mask.
+    InvalidInput if no seed lies inside the volume and the mask.
     """
     points = checked_points(points_mm)
     voxel, inside = _in_mask(field, points)

@@ -121,7 +121,7 @@ def test_storing_an_axis_backwards_changes_nothing():
 
 
 @pytest.mark.parametrize("name", AFFINES)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.validate) for n in (1, 2, 3))])
 def test_no_alarm_on_noise(name, seed):
     """Directions that are smooth but random: nothing can be told, and nothing is claimed."""
     rng = np.random.default_rng(seed)
@@ -130,7 +130,7 @@ def test_no_alarm_on_noise(name, seed):
     check = evaluate_directions(v1, rng.uniform(0, 0.6, v1.shape[:3]), AFFINES[name])
     assert check.ok
     assert not check.sure
-    assert "cannot be told" in check.message
+    assert "does not show" in check.message
 
 
 @pytest.mark.parametrize("direction", np.eye(3).tolist())
@@ -206,7 +206,7 @@ def test_real_brain(brain):
     first, second = sorted(scores, key=lambda change: -scores[change])[:2]
     assert first == UNCHANGED
     assert scores[first] > 1.2 * scores[second]
-    for change in CHANGES:
+    for change in CHANGES[::5]:
         check = evaluate_directions(changed(v1, change, scan.affine), fa, scan.affine)
         assert check.ok == (change == UNCHANGED)
         assert check.sure

@@ -2,21 +2,20 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import polar
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.io.gradients import (
-    check_enough_directions,
-    count_directions,
     fsl_to_world,
     read_fsl_gradients,
     tidy_gradients,
     world_to_fsl,
     write_fsl_gradients,
 )
-from tests.tracts.gradient_samples import AFFINES, TURN
+from tests.fuzzing import fuzzed
+from tests.tracts.gradient_samples import AFFINES
 
 SIX = np.array([[1, 1, 0], [1, -1, 0], [1, 0, 1], [1, 0, -1], [0, 1, 1], [0, 1, -1]]) / np.sqrt(2)
 
@@ -158,29 +157,6 @@ def test_b_values_in_another_unit_are_noted():
     assert "multiply it by 1000" in notes[0]
 
 
-def test_enough_directions():
-    b = np.array([0] + [1000] * 6)
-    check_enough_directions(b, np.vstack([[0, 0, 0], SIX]))
-    check_enough_directions([700] * 6 + [1400] * 6, np.vstack([SIX, SIX]))  # two shells do without b = 0
-    with pytest.raises(InvalidInput, match="5 distinct gradient directions"):
-        check_enough_directions(b, np.vstack([[0, 0, 0], SIX[:5], -SIX[:1]]))
-    with pytest.raises(InvalidInput, match="no volume is diffusion weighted"):
-        check_enough_directions(np.zeros(7), np.zeros((7, 3)))
-
-
-def test_directions_that_do_not_determine_a_tensor():
-    angles = np.arange(8) * np.pi / 8
-    plane = np.column_stack([np.cos(angles), np.sin(angles), 0 * angles])
-    with pytest.raises(InvalidInput, match=r"rank 4 of 7"):
-        check_enough_directions([0] + [1000] * 8, np.vstack([[0, 0, 0], plane]))
-    with pytest.raises(InvalidInput, match=r"rank 6 of 7.*best b = 0"):
-        check_enough_directions(np.full(12, 1000.0), np.vstack([SIX, SIX @ TURN.T]))
-
-
-def test_count_directions():
-    assert count_directions(np.vstack([SIX, -SIX, np.zeros((2, 3)), SIX + 1e-4])) == 6
-
-
 def test_writing_refuses_what_cannot_be_read(tmp_path):
     paths = tmp_path / "x.bval", tmp_path / "x.bvec"
     with pytest.raises(InvalidInput, match="do not fit"):
@@ -190,7 +166,7 @@ def test_writing_refuses_what_cannot_be_read(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@settings(max_examples=400, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@fuzzed(150)
 @given(data=st.data())
 def test_damaged_files_give_a_sentence_or_a_good_table(data, tmp_path_factory):
     texts = [bytearray(GOOD_BVAL.encode()), bytearray(GOOD_BVEC.encode())]

@@ -6,12 +6,13 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_gpubio.core import volumes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.io.mif import read_mif
+from tests.fuzzing import fuzzed
 
 TRANSFORM = np.array([[0.8, -0.6, 0, 10], [0.6, 0.8, 0, -20], [0, 0, 1, 30.5]])
 VOX = (2.0, 2.5, 3.0)
@@ -217,7 +218,7 @@ def test_a_header_longer_than_one_block(read):
 SEED = mif_bytes(VALUES, extra=[("scaling", "0,2"), ("dw_scheme", "0,0,0,0"), ("dw_scheme", "0,0,1,1000")])
 
 
-@settings(max_examples=600, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@fuzzed(200)
 @given(data=st.data())
 def test_damaged_files_give_a_sentence_or_an_image(data, tmp_path_factory):
     content = bytearray(SEED)
@@ -239,7 +240,7 @@ def test_damaged_files_give_a_sentence_or_an_image(data, tmp_path_factory):
     assert image.data.size <= 4000
 
 
-@settings(max_examples=200, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@fuzzed(100)
 @given(at=st.integers(0, len(gzip.compress(SEED, mtime=0)) - 1), byte=st.integers(0, 255))
 def test_damaged_gzip(at, byte, tmp_path_factory):
     content = bytearray(gzip.compress(SEED, mtime=0))

@@ -282,7 +282,7 @@ def test_left_is_left_and_center_lines_lie_in_their_bundles(brain: BrainPhantom,
 
 
 def test_noise_has_the_promised_level() -> None:
-    noisy, clean = (brain_phantom(snr=snr, voxel_mm=4.0, n_directions=6).scan.data for snr in (28.0, np.inf))
+    noisy, clean = (brain_phantom(snr=snr, voxel_mm=6.0, n_directions=6).scan.data for snr in (28.0, np.inf))
     bright = clean[..., 0] > 50
     difference = (noisy[..., 0].astype(float) - clean[..., 0])[bright]
     expected = (60 / 28) ** 2 + 2 / 12  # both are rounded to integers

@@ -14,7 +14,7 @@ from napari_gpubio.tracts.seeds import make_launch
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
 from tests.runs import check_same_methods
-from tests.tracts.ray_backend_samples import (
+from tests.tracts.ray_samples import (
     BOTH_KINDS,
     BOTH_REALS,
     CALLOSUM,

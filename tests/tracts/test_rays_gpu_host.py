@@ -8,11 +8,13 @@ import pytest
 
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import InvalidInput, OutOfGpuMemory
-from napari_gpubio.tracts import Directions, TrackSettings, ball, fit_tensors, load_brain_phantom, track
+from napari_gpubio.tracts import Directions, TrackSettings, fit_tensors, track
 from napari_gpubio.tracts.io.tractograms import read_tractogram
 from napari_gpubio.tracts.kernels.rays import gpu
+from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.run import track_to_file
-from tests.tracts.ray_backend_samples import (
+from napari_gpubio.tracts.seeds import ball
+from tests.tracts.ray_samples import (
     BOTH_KINDS,
     FAN,
     SEEDS,

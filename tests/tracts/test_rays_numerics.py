@@ -1,13 +1,211 @@
-"""What interpolation and integration of rays cost: what is exact, what blurs, and with what order errors fall."""
+"""Accuracy of traced rays: closed forms, symmetries, and the order of the integrators."""
+
+import dataclasses
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
-from napari_gpubio.core.device import CPU
-from napari_gpubio.tracts.checks import ray_errors
+from napari_gpubio.core.device import CPU, choose_device
+from napari_gpubio.tracts import StopReason, TensorField
+from napari_gpubio.tracts.checks import BEYOND_VANAART, EXACT, HAMILTONIAN, SEED_SCHEME, SHARP, VANAART, ray_errors
 from napari_gpubio.tracts.phantom.analytic import as_matrices
-from napari_gpubio.tracts.phantom.closed_forms import adaptive_ring, constant, pull_back
-from tests.tracts.ray_samples import AHEAD, DOUBLE, EUDX, GRIDS, SEED_DOUBLE, START, changed, on_grid, one_ray, sampled
+from napari_gpubio.tracts.phantom.closed_forms import (
+    ACROSS,
+    ALONG,
+    RING_RADIUS,
+    adaptive_ring,
+    analytic_fields,
+    constant,
+    fish_eye,
+    half_space,
+    pull_back,
+    ring,
+)
+from tests.tracts.ray_samples import (
+    AHEAD,
+    DOUBLE,
+    EUDX,
+    GRIDS,
+    METHODS,
+    SEED_DOUBLE,
+    START,
+    changed,
+    on_grid,
+    one_ray,
+    passing,
+    sampled,
+)
+
+FIELDS = {field.name: field for field in analytic_fields()}
+SINGLE_AND_DOUBLE = pytest.mark.parametrize("precision", ["single", "double"])
+
+
+def check_errors(errors, limits):
+    for what, error in errors.items():
+        assert error <= limits[what], f"{what}: {error:.2g} > {limits[what]:g}"
+
+
+@SINGLE_AND_DOUBLE
+@pytest.mark.parametrize("name", FIELDS)
+def test_hamiltonian_rays_follow_the_closed_form(name, precision, device):
+    errors = ray_errors(FIELDS[name], changed(EXACT, precision=precision), choose_device(device))
+    assert "position" in errors or name == "helix"
+    check_errors(errors, SHARP if name == "ring, power 3" else HAMILTONIAN)
+
+
+@pytest.mark.parametrize("name", [name for name in FIELDS if name not in BEYOND_VANAART])
+def test_rays_of_the_paper_follow_the_closed_form_to_its_own_error(name, device):
+    check_errors(ray_errors(FIELDS[name], SEED_SCHEME, choose_device(device)), VANAART)
+
+
+@pytest.mark.parametrize("make", [constant, half_space, pull_back, ring])
+def test_double_precision_comes_nearer(make):
+    """The position of a point is packed in single precision, which is why it is not nearer still."""
+    errors = ray_errors(make(), DOUBLE, CPU)
+    assert errors["position"] < 5e-5
+    assert errors["drift"] < 1e-7
+
+
+def test_all_rays_of_the_fish_eye_meet_at_the_antipode(device):
+    """T3: every route to the antipode (-16, 0, 0) has length 16 pi."""
+    field, a = sampled(fish_eye), 16.0
+    for degrees in (-30, -10, 10, 30):
+        t = np.deg2rad(degrees)
+        direction = (np.sin(t), 0.8 * np.cos(t), 0.6 * np.cos(t))
+        distance, length = passing(field, (a, 0, 0), direction, (-a, 0, 0), changed(EXACT, max_length_mm=110), device)
+        assert distance < 2e-3
+        assert length == pytest.approx(np.pi * a, abs=2e-3)
+
+
+@pytest.mark.parametrize("power", [1, 2, 3])
+def test_tangential_rays_leave_the_ring_as_on_a_cone(power, device):
+    """T7: r(90 deg)/r0 = 1/cos(k^p 90 deg): how badly geodesics follow a bent bundle."""
+    expected = {1: 1.26570, 2: 1.03969, 3: 1.00682}[power]
+    field = sampled(ring)
+    settings = changed(EXACT, max_length_mm=36, metric="sharpened", sharpening=float(power))
+    path = one_ray(field, (RING_RADIUS, 0, 0), (0, 1, 0), settings, device)[0]
+    n = np.searchsorted(-path[:, 0], 0.0)
+    share = path[n - 1, 0] / (path[n - 1, 0] - path[n, 0])
+    crossing = path[n - 1] + share * (path[n] - path[n - 1])
+    assert crossing[1] / RING_RADIUS == pytest.approx(expected, abs=3e-4)
+
+
+@pytest.mark.parametrize(
+    ("winding", "length", "degrees", "nearest"), [(0, 31.1003373, 11.18, 18.10), (-1, 56.2785224, 153.07, 12.75)]
+)
+def test_two_routes_join_two_points_of_the_ring(winding, length, degrees, nearest, device):
+    k, apart = np.sqrt(ACROSS / ALONG), np.deg2rad(120)
+    opened = k * (apart + 2 * np.pi * winding)  # the angle between the points on the cone, cut open
+    off = np.arctan(k * np.tan(abs(opened) / 2))  # chord against circle on the cone; circles there are k times as long
+    direction = np.array([-np.sin(off), np.sign(opened) * np.cos(off), 0])
+    assert np.rad2deg(np.arccos(direction[1])) == pytest.approx(degrees, abs=0.005)
+    assert 2 * RING_RADIUS * np.sin(abs(opened) / 2) / np.sqrt(ACROSS) == pytest.approx(length, abs=1e-7)
+
+    target = RING_RADIUS * np.array([np.cos(apart), np.sin(apart), 0])
+    settings = changed(DOUBLE, max_length_mm=80)
+    distance, found = passing(sampled(ring), (RING_RADIUS, 0, 0), direction, target, settings, device)
+    assert distance < 0.02
+    assert found == pytest.approx(length, abs=1e-3)
+    path = one_ray(sampled(ring), (RING_RADIUS, 0, 0), direction, settings, device)[0]
+    assert np.linalg.norm(path[:, :2], axis=1).min() == pytest.approx(nearest, abs=0.01)
+
+
+def matrices(tensors):
+    return tensors[..., [[0, 3, 4], [3, 1, 5], [4, 5, 2]]]
+
+
+def six(d):
+    return d[..., [0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
+
+
+def tangent_at_end(path):
+    """Direction at the end of an evenly stepped path, to fourth order."""
+    return path[-5:].astype(float).T @ (np.array([3, -16, 36, -48, 25]) / 12)
+
+
+@pytest.mark.parametrize("make", [pull_back, ring, half_space, adaptive_ring])
+def test_a_ray_that_turns_round_comes_home(make, device):
+    launch, field = make().launches[-1], sampled(make)
+    there = one_ray(field, launch.start, launch.direction, changed(DOUBLE, max_length_mm=20), device)
+    assert there.per_fiber["stop_reason"][0] == StopReason.LENGTH
+    settings, home = changed(DOUBLE, max_length_mm=21), -tangent_at_end(there[0])
+    distance, length = passing(field, there[0][-1], home, launch.start, settings, device)
+    assert distance < 2e-3
+    assert length == pytest.approx(float(there.per_fiber["riemannian_length_mm"][0]), abs=2e-3)
+
+
+def turned_world(field, turn):
+    """The same array in a turned world: affine and tensors turn along."""
+    affine = np.eye(4)
+    affine[:3, :3] = turn
+    return TensorField(
+        tensors=six(turn @ matrices(field.tensors) @ turn.T), mask=field.mask, affine=affine @ field.affine
+    )
+
+
+def stored_otherwise(field, order, flips):
+    """The same world field with its array axes in another order and some of them reversed."""
+    affine = np.eye(4)
+    affine[:3, :3] = np.eye(3)[:, list(order)]
+    for new, old in enumerate(order):
+        if flips[new]:
+            affine[:3, new] *= -1
+            affine[old, 3] = field.shape[old] - 1
+    axes = tuple(n for n in range(3) if flips[n])
+    tensors, mask = (np.flip(np.moveaxis(a, order, (0, 1, 2)), axes) for a in (field.tensors, field.mask))
+    return TensorField(
+        tensors=np.ascontiguousarray(tensors), mask=np.ascontiguousarray(mask), affine=field.affine @ affine
+    )
+
+
+TURNS = {
+    "90 degrees": Rotation.from_euler("z", 90, degrees=True).as_matrix(),
+    "axes permuted": np.eye(3)[[2, 0, 1]],
+    "mirrored": np.diag([1.0, -1.0, 1.0]),
+    "any": Rotation.from_euler("xyz", [20, -35, 50], degrees=True).as_matrix(),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("turn", TURNS)
+def test_turning_the_world_turns_the_rays(method, turn, device):
+    matrix, settings = TURNS[turn], changed(METHODS[method], max_length_mm=30)
+    expected = one_ray(sampled(pull_back), START, AHEAD, settings, device)
+    found = one_ray(turned_world(sampled(pull_back), matrix), matrix @ START, matrix @ AHEAD, settings, device)
+    assert len(expected.points) > 100
+    np.testing.assert_allclose(found[0], expected[0] @ matrix.T, atol=1e-4)
+    for name in ("length_mm", "riemannian_length_mm", "mean_fa", "alignment"):
+        np.testing.assert_allclose(found.per_fiber[name], expected.per_fiber[name], rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("order", "flips"), [((1, 0, 2), (0, 0, 0)), ((2, 0, 1), (0, 0, 0)), ((0, 1, 2), (1, 0, 1)), ((1, 2, 0), (0, 1, 0))]
+)
+def test_how_the_array_is_stored_does_not_matter(method, order, flips, device):
+    settings = changed(METHODS[method], max_length_mm=30)
+    field = sampled(pull_back)
+    again = stored_otherwise(field, order, flips)
+    at = np.array([40, 11, 30])
+    corner = again.affine @ [*at, 1]
+    original = np.rint(np.linalg.solve(field.affine, corner))[:3].astype(int)
+    np.testing.assert_array_equal(again.tensors[tuple(at)], field.tensors[tuple(original)])
+    expected = one_ray(field, START, AHEAD, settings, device)
+    assert len(expected.points) > 100
+    np.testing.assert_allclose(one_ray(again, START, AHEAD, settings, device)[0], expected[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_faster_diffusion_bends_no_ray(method, device):
+    """Scaling D by c leaves curves and divides Riemannian lengths by sqrt(c)."""
+    settings, field, c = changed(METHODS[method], max_length_mm=30), sampled(pull_back), 2.5
+    faster = dataclasses.replace(field, tensors=c * field.tensors, cache=type(field.cache)())
+    expected, found = (one_ray(f, START, AHEAD, settings, device) for f in (field, faster))
+    np.testing.assert_allclose(found[0], expected[0], atol=1e-4)
+    if method != "eudx":
+        ratio = expected.per_fiber["riemannian_length_mm"] / found.per_fiber["riemannian_length_mm"]
+        np.testing.assert_allclose(ratio, np.sqrt(c), rtol=1e-5)
 
 
 def test_every_interpolation_is_exact_where_tensors_are_linear_in_space(device):

@@ -9,23 +9,14 @@ import dataclasses
 import numpy as np
 import pytest
 
-from napari_gpubio.tracts import Directions, TrackSettings, ball, fit_tensors, load_brain_phantom, track
+from napari_gpubio.tracts import Directions, TrackSettings, fit_tensors, track
 from napari_gpubio.tracts.checks import EXACT, SEED_SCHEME
 from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
 from napari_gpubio.tracts.kernels.rays import cpu, gpu
+from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.phantom.closed_forms import half_space, pull_back
-from tests.tracts.ray_backend_samples import (
-    BOTH_KINDS,
-    BOTH_REALS,
-    CALLOSUM,
-    FAN,
-    KINDS,
-    SEEDS,
-    TRACK,
-    brain,
-    fresh,
-    problem,
-)
+from napari_gpubio.tracts.seeds import ball
+from tests.tracts.ray_samples import BOTH_KINDS, BOTH_REALS, CALLOSUM, FAN, KINDS, SEEDS, TRACK, brain, fresh, problem
 from tests.tracts.tractogram_samples import check_same_fibers
 
 

@@ -15,14 +15,14 @@ from napari_gpubio.tracts import (
     TensorField,
     TrackSettings,
     Tractogram,
-    ball,
     fit_tensors,
-    load_brain_phantom,
     track,
     track_steps,
     track_to_file,
 )
 from napari_gpubio.tracts.io.tractograms import read_tractogram
+from napari_gpubio.tracts.phantom import load_brain_phantom
+from napari_gpubio.tracts.seeds import ball
 from tests import runs
 from tests.tracts.tractogram_samples import check_same_fibers
 

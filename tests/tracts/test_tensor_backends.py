@@ -9,9 +9,10 @@ from scipy.spatial.transform import Rotation
 from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import OutOfGpuMemory
-from napari_gpubio.tracts import FitSettings, fit_tensors, load_brain_phantom
+from napari_gpubio.tracts import FitSettings, fit_tensors
 from napari_gpubio.tracts.kernels.tensors import cpu, gpu
 from napari_gpubio.tracts.kernels.tensors.problem import fit_problem
+from napari_gpubio.tracts.phantom import load_brain_phantom
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
 from tests.runs import check_same_methods

@@ -1,4 +1,4 @@
-"""Tensor images of MRtrix, FSL and DIPY: order, axes and units are found, and what cannot be told is asked for."""
+"""Tensor images of MRtrix, FSL and DIPY: order, axes and units are found; an unclear order is an error."""
 
 import dataclasses
 import itertools

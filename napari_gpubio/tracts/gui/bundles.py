@@ -1,5 +1,6 @@
 """Named seeds (bundles), one of them current, with undo."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,34 +12,16 @@ Position = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """A seed with a name; its fibers are a layer of the same name.
+    """A seed with a name; its fibers are a layer of the same name."""
 
-    Parameters
-    ----------
-    key
-        What stays the same when it is renamed or moved.
-    name
-        What the user calls it.
-    center_mm
-        World position of the seed.
-    color
-        Color of its marker.
-    """
-
-    key: int
+    key: int  # stays the same when it is renamed or moved
     name: str
     center_mm: Position
-    color: str
+    color: str  # of its marker
 
 
 class BundleList:
-    """Seeds side by side, one of them current; every change can be undone.
-
-    Parameters
-    ----------
-    colors
-        Given to bundles in turn.
-    """
+    """Seeds, one of them current; every change can be undone. Bundles get the colors in turn."""
 
     def __init__(self, colors: Sequence[str]) -> None:
         self._colors = tuple(colors)
@@ -79,11 +62,13 @@ class BundleList:
 
     def add(self, center_mm: Position, name: str | None = None) -> Bundle:
         """Add a bundle and make it current."""
-        number = 1 + max((int(b.name[7:]) for b in self._bundles if _is_numbered(b.name)), default=0)
+        numbers = [int(found[1]) for b in self._bundles if (found := re.fullmatch(r"bundle ([0-9]+)", b.name))]
         used = {b.color for b in self._bundles}
         color = next((c for c in self._colors if c not in used), self._colors[len(self) % len(self._colors)])
         self._made += 1
-        bundle = Bundle(key=self._made, name=name or f"bundle {number}", center_mm=center_mm, color=color)
+        bundle = Bundle(
+            key=self._made, name=name or f"bundle {max(numbers, default=0) + 1}", center_mm=center_mm, color=color
+        )
         self._change((*self._bundles, bundle), len(self._bundles))
         return bundle
 
@@ -92,7 +77,7 @@ class BundleList:
         self._replace_current(center_mm=center_mm)
 
     def rename(self, name: str) -> None:
-        """Give the current bundle another name.
+        """Rename the current bundle.
 
         Raises
         ------
@@ -126,7 +111,3 @@ class BundleList:
     def _change(self, bundles: tuple[Bundle, ...], current: int) -> None:
         self._past.append((self._bundles, self._current))
         self._bundles, self._current = bundles, current
-
-
-def _is_numbered(name: str) -> bool:
-    return name.startswith("bundle ") and name[7:].isdigit()

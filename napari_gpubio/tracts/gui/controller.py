@@ -1,22 +1,22 @@
-"""Keeps named seeds in step with the mouse, the list in the panel and the layers on screen."""
+"""Seeds with the mouse: click to place, drag to move, click a fiber to pick it; in 2-D and 3-D."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.space import viewer_to_world, world_to_viewer
-from napari_gpubio.gui import theme
+from napari_gpubio.gui import picking
 from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import show_slices_at
-from napari_gpubio.tracts.gui.bundles import BundleList
+from napari_gpubio.tracts.gui.bundles import BundleList, Position
 from napari_gpubio.tracts.gui.inputs import SeedBox
-from napari_gpubio.tracts.gui.layers import BundleLayers
-from napari_gpubio.tracts.gui.request import Position
-from napari_gpubio.tracts.gui.seed_tool import SeedTool
+from napari_gpubio.tracts.gui.layers import MARKER_MM, FiberDisplay
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.seeds import check_seed
 
@@ -24,15 +24,72 @@ NO_TENSORS = "there are no tensors; open a diffusion scan, or File › Open Samp
 MISSED = "The click met no voxel of the tensors; click in the brain."
 
 
-class SeedController(QObject):
-    """Keeps bundles, markers and the list in step, and reports where a seed was placed.
+class SeedTool(picking.MarkerTool):
+    """Turns mouse events of a viewer into seeds; positions are viewer positions (z, y, x).
 
     Parameters
     ----------
-    viewer
-        The napari viewer.
+    markers
+        Gives the positions of the seeds that can be grabbed, shape (S, 3).
+    target
+        Gives the layer whose volume is clicked, or None.
+    """
+
+    seed_clicked = Signal(object, bool)  # position, whether to start a new bundle
+    fiber_clicked = Signal(object, object)  # layer, fiber
+    missed = Signal()
+
+    def __init__(
+        self,
+        viewer: Any,
+        markers: Callable[[], picking.Position],
+        target: Callable[[], Any],
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(viewer, markers, lambda: MARKER_MM / 2, parent)
+        self._target = target
+
+    def may_grab(self, event: Any) -> bool:
+        """A seed, unless the click picks a fiber."""
+        return self.placing and "Control" not in event.modifiers
+
+    def clicked(self, event: Any) -> None:
+        """Report where a seed belongs, or the fiber that was picked."""
+        if not self.may_grab(event):
+            self._pick_fiber(event)
+            return
+        layer, position = self._target(), None
+        if layer is not None:
+            shows_maximum = "mip" in str(getattr(layer, "rendering", "mip"))
+            mode: Literal["first", "maximum"] = "maximum" if shows_maximum else "first"
+            position = picking.clicked_position(event, layer, mode=mode)
+        if position is None:
+            self.missed.emit()
+        else:
+            self.seed_clicked.emit(position, "Shift" in event.modifiers)
+
+    def target_of(self, _event: Any, anchor: picking.Position) -> Callable[[Any], picking.Position]:
+        """A seed is moved in the slice, or on the plane that faces the viewer."""
+        return lambda later: picking.drag_on_plane(later, anchor)
+
+    def _pick_fiber(self, event: Any) -> None:
+        for layer in reversed(self._viewer.layers):
+            if isinstance(layer, Streamlines) and layer.visible:
+                fiber = layer.pick(event.position, event.view_direction, event.dims_displayed)
+                if fiber is not None:
+                    self.fiber_clicked.emit(layer, fiber)
+                    return
+
+
+class SeedController(QObject):
+    """Keeps the bundles in step with the mouse, the list in the panel and the layers on screen.
+
+    Parameters
+    ----------
     box
         The list of bundles in the panel.
+    bundles, display
+        What it keeps in step.
     source
         Gives the scan or the tensors that seeds belong to, or None.
     target
@@ -40,26 +97,39 @@ class SeedController(QObject):
     """
 
     seed_placed = Signal()  # or its move was undone: its fibers have to be traced
-    seed_moved = Signal(object)  # the bundle as it is being dragged
+    seed_dragged = Signal(object)  # the bundle as it is being dragged
     bundles_changed = Signal()
     error_occurred = Signal(str)
 
     def __init__(
         self,
-        viewer: Any,
         box: SeedBox,
+        bundles: BundleList,
+        display: FiberDisplay,
         source: Callable[[], DiffusionScan | TensorField | None],
         target: Callable[[], Any],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self.bundles = BundleList(theme.REGIONS)
-        self.layers = BundleLayers(viewer)
-        self.tool = SeedTool(viewer, self._marker_positions, target, self)
-        self._viewer, self._box, self._source = viewer, box, source
-        self._connect()
+        self._box, self._bundles, self._display, self._source = box, bundles, display, source
+        tool = self.tool = SeedTool(display.viewer, self._marker_positions, target, self)
+        connect_all(
+            (
+                (tool.seed_clicked, self._place_seed_on_screen),
+                (tool.missed, lambda: self.error_occurred.emit(NO_TENSORS if source() is None else MISSED)),
+                (tool.grabbed, self._grab),
+                (tool.dragged, lambda _, position: self._drag(position)),
+                (tool.dropped, lambda _, position: self._place_seed_on_screen(position, new=False)),
+                (box.placing.toggled, functools.partial(setattr, tool, "placing")),
+                (box.names.currentRowChanged, self._choose),
+                (box.names.itemChanged, lambda item: self._rename(item.text())),
+                (box.add.clicked, self._add),
+                (box.remove.clicked, self._remove),
+                (box.undo.clicked, self._undo),
+            )
+        )
 
-    def move_seed(self, center_mm: Position, *, new: bool = False) -> None:
+    def place_seed(self, center_mm: Position, *, new: bool = False) -> None:
         """Put the current bundle's seed (or a new one's) at a world position in mm, and report it.
 
         Raises
@@ -70,56 +140,28 @@ class SeedController(QObject):
         source = self._source()
         if isinstance(source, TensorField):
             check_seed(source, center_mm)
-        if new or self.bundles.current is None:
-            self.bundles.add(center_mm)
+        if new or self._bundles.current is None:
+            self._bundles.add(center_mm)
         else:
-            self.bundles.move(center_mm)
+            self._bundles.move(center_mm)
         self._box.seed_from_click()
-        self._move_slices(center_mm)
+        if source is not None:
+            show_slices_at(self._display.viewer, world_to_viewer(center_mm, source.affine, source.shape))
         self.refresh()
         self.seed_placed.emit()
 
-    def seed_position(self) -> Any | None:
-        """Viewer position (z, y, x) of the current seed, or None."""
-        source, current = self._source(), self.bundles.current
-        if source is None or current is None:
-            return None
-        return world_to_viewer(current.center_mm, source.affine, source.shape)
-
     def refresh(self) -> None:
         """Show the bundles in the list, as markers and as layers."""
-        self._box.list_bundles(self.bundles)
-        self.layers.rename_and_remove(self.bundles)
-        self._move_markers([b.center_mm for b in self.bundles])
+        self._box.list_bundles(self._bundles)
+        self._display.rename_and_remove_fibers()
+        self._display.set_markers(list(self._bundles), self._source())
         self.bundles_changed.emit()
 
-    def attach(self) -> None:
-        """Listen to the mouse."""
-        self.tool.attach()
-
-    def detach(self) -> None:
-        """Stop listening to the mouse."""
-        self.tool.detach()
-
-    def _connect(self) -> None:
-        tool, box = self.tool, self._box
-        connect_all(
-            (
-                (tool.placed, self._on_placed),
-                (tool.grabbed, self._on_grabbed),
-                (tool.dragged, lambda _, position: self._on_dragged(position)),
-                (tool.dropped, lambda _, position: self._on_placed(position, new=False)),
-                (tool.missed, self._on_missed),
-                (box.placing_changed, self._on_placing),
-                (box.chosen, self._on_chosen),
-                (box.renamed, self._on_renamed),
-                (box.add_clicked, self._on_add),
-                (box.remove_clicked, self._on_remove),
-                (box.undo_clicked, self._on_undo),
-            )
-        )
-
-    # -- where things are -----------------------------------------------------------------------------------------
+    def _marker_positions(self) -> Any:
+        source = self._source()
+        if source is None or not len(self._bundles):
+            return []
+        return world_to_viewer([b.center_mm for b in self._bundles], source.affine, source.shape)
 
     def _world(self, position: Any) -> Position:
         source = self._source()
@@ -128,79 +170,53 @@ class SeedController(QObject):
         x, y, z = viewer_to_world(position, source.affine, source.shape)
         return float(x), float(y), float(z)
 
-    def _marker_positions(self) -> Any:
-        source = self._source()
-        if source is None or not len(self.bundles):
-            return []
-        return world_to_viewer([b.center_mm for b in self.bundles], source.affine, source.shape)
-
-    def _move_markers(self, centers_mm: list[Position]) -> None:
-        source = self._source()
-        if source is not None:
-            self.layers.set_markers(list(self.bundles), centers_mm, source)
-
-    def _move_slices(self, center_mm: Position) -> None:
-        """Move the slices on screen to a world position."""
-        source = self._source()
-        if source is not None:
-            show_slices_at(self._viewer, world_to_viewer(center_mm, source.affine, source.shape))
-
     # -- what the user does ---------------------------------------------------------------------------------------
 
-    def _on_placed(self, position: Any, new: bool) -> None:
+    def _place_seed_on_screen(self, position: Any, new: bool) -> None:
         try:
-            self.move_seed(self._world(position), new=new)
+            self.place_seed(self._world(position), new=new)
         except GpuBioError as error:
             self.refresh()  # a marker that was dragged there goes back
             self.error_occurred.emit(str(error))
 
-    def _on_missed(self) -> None:
-        self.error_occurred.emit(NO_TENSORS if self._source() is None else MISSED)
-
-    def _on_grabbed(self, index: int) -> None:
+    def _grab(self, index: int) -> None:
         self._box.seed_from_click()
-        self._on_chosen(index)
+        self._choose(index)
 
-    def _on_dragged(self, position: Any) -> None:
-        current = self.bundles.current
-        if self._source() is None or current is None:
+    def _drag(self, position: Any) -> None:
+        source, current = self._source(), self._bundles.current
+        if source is None or current is None:
             return
         moved = dataclasses.replace(current, center_mm=self._world(position))
-        centers = [b.center_mm for b in self.bundles]
-        centers[self.bundles.current_index] = moved.center_mm
-        self._move_markers(centers)
-        self.seed_moved.emit(moved)
+        self._display.set_markers([moved if b is current else b for b in self._bundles], source)
+        self.seed_dragged.emit(moved)
 
-    def _on_placing(self, placing: bool) -> None:
-        self.tool.placing = placing
-
-    def _on_chosen(self, index: int) -> None:
-        self.bundles.choose(index)
+    def _choose(self, index: int) -> None:
+        self._bundles.choose(index)
         self.refresh()
 
-    def _on_renamed(self, name: str) -> None:
-        was = self.bundles.current
-        if was is None or was.name == name:
+    def _rename(self, name: str) -> None:
+        current = self._bundles.current
+        if current is None or current.name == name:
             return
         try:
-            self.bundles.rename(name)
+            self._bundles.rename(name)
         except InvalidInput as error:
             self.error_occurred.emit(str(error))
         self.refresh()
 
-    def _on_add(self) -> None:
+    def _add(self) -> None:
         """Put a new bundle at the middle of what is shown; the user then drags it or clicks."""
-        self._on_placed(np.asarray(self._viewer.dims.point)[-3:], new=True)
+        self._place_seed_on_screen(np.asarray(self._display.viewer.dims.point)[-3:], new=True)
 
-    def _on_remove(self) -> None:
-        if self.bundles.current is not None:
-            self.bundles.remove()
-            self.refresh()
-
-    def _on_undo(self) -> None:
-        before = {b.key: b.center_mm for b in self.bundles}
-        self.bundles.undo()
+    def _remove(self) -> None:
+        self._bundles.remove()
         self.refresh()
-        current = self.bundles.current
+
+    def _undo(self) -> None:
+        before = {b.key: b.center_mm for b in self._bundles}
+        self._bundles.undo()
+        self.refresh()
+        current = self._bundles.current
         if current is not None and before.get(current.key) != current.center_mm:
             self.seed_placed.emit()

@@ -1,24 +1,29 @@
-"""Inputs of a tracking run, read in the GUI thread, and the run itself, made in a worker."""
+"""Inputs of a tracking run, read in the GUI thread; the run itself, made in a worker; a script that repeats it."""
 
+import contextlib
 import dataclasses
 import threading
 import time
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.space import world_layer_affine
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.lines import ByDirection, Lines, Paint, pack_lines
+from napari_gpubio.gui.script import call_text, file_name, points_text
+from napari_gpubio.tracts.gui.bundles import Position
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.run import track_steps
 from napari_gpubio.tracts.seeds import SeedSettings, label_points
 from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.tensors.maps import scalar_map
 from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps
-from napari_gpubio.tracts.tensors.scalars import scalar_map
 
-Position = tuple[float, float, float]
 PREVIEW_SECONDS, PREVIEW_FIBERS = 0.5, 3000
 NOT_SHOWN = ("seed", "stop_reason_back")  # numbers that are kept and saved but mean little as a color
 
@@ -49,6 +54,27 @@ class Request:
     device: str
     paint: Paint | None = None
 
+    def seed_points(self, field: TensorField) -> Any:
+        """Seed points, shape (S, 3), world mm."""
+        if self.region is None:
+            return self.seeds.points_around(self.center_mm)
+        region = self.region
+        check_same_grid(field, region.array.shape, region.affine, f"the label layer {region.name!r}")
+        return label_points(region.array, region.affine, region.label)
+
+    def thinned(self, fibers: int) -> "Request":
+        """Return a request for at most so many fibers: fewer seed points and fewer directions alike."""
+        launched = self.directions.per_seed * self.seeds.points
+        if launched <= fibers:
+            return self
+        points = max(1, int(self.seeds.points * (fibers / launched) ** 0.5))
+        count = max(1, min(self.directions.count, fibers // points))
+        return dataclasses.replace(
+            self,
+            seeds=dataclasses.replace(self.seeds, points=points),
+            directions=dataclasses.replace(self.directions, count=count),
+        )
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Traced:
@@ -56,60 +82,38 @@ class Traced:
 
     request: Request
     field: TensorField
-    fibers: Tractogram | None
-    lines: Lines | None
-
-
-class PartialFibers:
-    """Gathers the fibers of a run that is under way; returns them twice a second, as a preview.
-
-    Parameters
-    ----------
-    request
-        What is being traced.
-    """
-
-    def __init__(self, request: Request) -> None:
-        self.request = request
-        self._pieces: list[Tractogram] = []
-        self._shown = time.monotonic()
-
-    def add(self, fresh: list[Tractogram]) -> Tractogram | None:
-        """Take fresh fibers; return all so far (at most some thousand of them) when it is time to show them."""
-        self._pieces += fresh
-        if time.monotonic() - self._shown < PREVIEW_SECONDS or not self._pieces:
-            return None
-        self._shown = time.monotonic()
-        fibers = Tractogram.join(self._pieces)
-        if len(fibers) <= PREVIEW_FIBERS:
-            return fibers
-        return fibers.select(np.linspace(0, len(fibers) - 1, PREVIEW_FIBERS).astype(np.int64))
-
-
-def thinned(request: Request, fibers: int) -> Request:
-    """Return a request for at most so many fibers: fewer seed points and fewer directions alike."""
-    seeds, directions = request.seeds, request.directions
-    wanted = directions.per_seed * seeds.points
-    if wanted <= fibers:
-        return request
-    seeds = dataclasses.replace(seeds, points=max(1, int(seeds.points * (fibers / wanted) ** 0.5)))
-    count = max(1, min(directions.count, fibers // seeds.points))
-    return dataclasses.replace(request, seeds=seeds, directions=dataclasses.replace(directions, count=count))
+    fibers: Tractogram | None = None
+    lines: Lines | None = None
 
 
 def traced_steps(request: Request, stop: threading.Event) -> Generator[Step, None, Traced]:
-    """Fit if there is only a scan, find the seeds, track."""
+    """Fit if there is only a scan, find the seeds, track; twice a second a step has the fibers so far as a preview."""
     field = request.source
     if isinstance(field, DiffusionScan):
         field = yield from fit_steps(field, device=request.device, stop=stop)
         if not field.complete:
-            return Traced(request, field, None, None)
+            return Traced(request, field)
         for name in ("FA", "DEC"):
             scalar_map(field, name)  # made here, kept with the field, and only shown in the GUI thread
-    fibers = yield from track_steps(
-        field, seed_points(request, field), request.directions, request.settings, device=request.device, stop=stop
+    steps = track_steps(
+        field, request.seed_points(field), request.directions, request.settings, device=request.device, stop=stop
     )
-    return Traced(request, field, fibers, pack_fibers(fibers, request.paint))
+    pieces, shown = list[Tractogram](), time.monotonic()
+    with contextlib.closing(steps):
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as end:
+                return Traced(request, field, end.value, pack_fibers(end.value, request.paint))
+            pieces += step.preview or []
+            preview = None
+            if pieces and time.monotonic() - shown >= PREVIEW_SECONDS:
+                shown = time.monotonic()
+                fibers = Tractogram.join(pieces)
+                if len(fibers) > PREVIEW_FIBERS:
+                    fibers = fibers.select(np.linspace(0, len(fibers) - 1, PREVIEW_FIBERS).astype(np.int64))
+                preview = Traced(request, field, fibers, pack_fibers(fibers, request.paint))
+            yield step.showing(preview)
 
 
 def pack_fibers(fibers: Tractogram, paint: Paint | None) -> Lines:
@@ -123,10 +127,53 @@ def pack_fibers(fibers: Tractogram, paint: Paint | None) -> Lines:
     )
 
 
-def seed_points(request: Request, field: TensorField) -> Any:
-    """Seed points of a request, world mm."""
-    region = request.region
-    if region is not None:
-        check_same_grid(field, region.array.shape, region.affine, f"the label layer {region.name!r}")
-        return label_points(region.array, region.affine, region.label)
-    return request.seeds.points_around(request.center_mm)
+def tracking_script(request: Request, layer: Any, labels_path: Path | None) -> str:
+    """Return a script that repeats a request.
+
+    Parameters
+    ----------
+    layer
+        The layer that the tensors or the scan came with.
+    labels_path
+        File of the label region, if there is one.
+
+    Raises
+    ------
+    InvalidInput
+        If the tensors do not come from a file.
+    """
+    lines = ["from napari_gpubio import tracts", "", *_source_lines(request.source, layer)]
+    if request.region is not None:
+        lines += [
+            f"labels, affine = tracts.io.read_volume({str(labels_path)!r})",
+            f"seeds = tracts.seeds.label_points(labels, affine, {request.region.label})",
+        ]
+    elif request.seeds.points > 1 and request.seeds.radius_mm > 0:
+        center = points_text(request.center_mm)[1:-1]
+        lines.append(f"seeds = tracts.seeds.ball({center}, {request.seeds.radius_mm!r}, {request.seeds.points})")
+    else:
+        lines.append(f"seeds = {points_text(request.center_mm)}")
+    lines += [
+        f"directions = {call_text('tracts', request.directions)}",
+        f"settings = {call_text('tracts', request.settings)}",
+        f"fibers = tracts.track(field, seeds, directions, settings, device={request.device!r})",
+        f"fibers.save({file_name(request.name) + '.trk'!r})",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _source_lines(source: DiffusionScan | TensorField, layer: Any) -> list[str]:
+    """Lines that make ``field`` from the file the layer came from."""
+    if source.path is None:
+        raise InvalidInput(
+            f"the tensors of layer {layer.name!r} do not come from a file, so a script cannot find them; "
+            "save the scan or the tensors and open the file"
+        )
+    recipe = layer.metadata.get(KEY, {}).get("recipe")
+    if isinstance(recipe, str):
+        raise InvalidInput(recipe)
+    if recipe:
+        return list(recipe)
+    if isinstance(source, DiffusionScan):
+        return [f"scan = tracts.io.read_dwi({str(source.path)!r})", "field = tracts.fit_tensors(scan)"]
+    return [f"field = tracts.io.read_tensors({str(source.path)!r})"]

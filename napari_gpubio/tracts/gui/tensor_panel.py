@@ -16,7 +16,6 @@ from qtpy.QtWidgets import (
     QGroupBox,
     QHBoxLayout,
     QLabel,
-    QPushButton,
     QWidget,
 )
 
@@ -26,7 +25,7 @@ from napari_gpubio.core.space import apply_affine, same_grid, slice_steps_mm, vi
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.file_dialogs import open_path
-from napari_gpubio.gui.forms import ParamForm
+from napari_gpubio.gui.forms import ParamForm, text_button
 from napari_gpubio.gui.layer_box import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import call_text
@@ -36,10 +35,9 @@ from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.tensor_images import read_tensors
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.napari_io import field_of, map_layer, read_layers, scan_of
-from napari_gpubio.tracts.tensors.glyphs import ellipsoids, nearby_voxels, slice_voxels
 from napari_gpubio.tracts.tensors.gradient_check import GradientCheck, check_gradients
+from napari_gpubio.tracts.tensors.maps import ellipsoids, nearby_voxels, scalar_map, slice_voxels
 from napari_gpubio.tracts.tensors.run import fit_steps
-from napari_gpubio.tracts.tensors.scalars import scalar_map
 from napari_gpubio.tracts.tensors.settings import FitSettings
 
 if TYPE_CHECKING:
@@ -52,7 +50,7 @@ PLACES = {"slice": "the slice on screen", "point": "around the middle of the vie
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fitted:
-    """What one run gave."""
+    """Result of one run; ``recipe``: the lines of a script that make the tensors, or why there are none."""
 
     scan: DiffusionScan
     field: TensorField
@@ -62,13 +60,7 @@ class Fitted:
 
 
 class TensorPanel(EnginePanel):
-    """Fit tensors and show what they say.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    """
+    """Fit tensors; show scalar maps and ellipsoids."""
 
     warms = ("tracts",)
 
@@ -77,30 +69,20 @@ class TensorPanel(EnginePanel):
         self._shell_boxes: dict[int, QCheckBox] = {}
         self._fill()
         self.scan_box.currentIndexChanged.connect(self._on_scan)
-        self.own(self.scan_box)
-        self.own(self.mask_box)
-        self.own(self.view_box)
+        for part in (self.scan_box, self.mask_box, self.view_box):
+            self.own(part)
         self._on_scan()
 
-    # -- the inside of the panel ----------------------------------------------------------------------------------
-
     def _fill(self) -> None:
-        self.scan_box = LayerBox(
-            self.viewer,
-            lambda layer: scan_of(layer) is not None,
-            empty="open a scan (NIfTI + bval + bvec)",
-            parent=self,
-        )
+        hint = "open a scan (NIfTI + bval + bvec)"
+        self.scan_box = LayerBox(self.viewer, lambda layer: scan_of(layer) is not None, empty=hint, parent=self)
         self.mask_box = LayerBox(self.viewer, _is_volume, nothing="automatic brain mask", parent=self)
         opening = QHBoxLayout()
-        for text, tip, slot in (
-            ("Open scan…", "NIfTI with bval and bvec beside it, or MRtrix .mif", self._on_open_scan),
-            ("Open tensors…", "A tensor image of MRtrix, FSL or DIPY", self._on_open_tensors),
+        for text, tip, act in (
+            ("Open scan…", "NIfTI with bval and bvec beside it, or MRtrix .mif", self._ask_for_scan),
+            ("Open tensors…", "A tensor image of MRtrix, FSL or DIPY", self._ask_for_tensors),
         ):
-            button = QPushButton(text, self)
-            button.setToolTip(tip)
-            button.clicked.connect(slot)
-            opening.addWidget(button)
+            opening.addWidget(text_button(text, tip, self, act))
         self.view_box = ViewBox(self.viewer, self)
         self.inputs.addWidget(self.view_box)
         top = QFormLayout()
@@ -114,10 +96,8 @@ class TensorPanel(EnginePanel):
         self.inputs.addWidget(self.form)
         self.inputs.addWidget(self._map_choices())
         self.inputs.addWidget(self._glyph_controls())
-        track = QPushButton("Track fibers…", self)
-        track.setToolTip("Open the panel Fiber tracking beside this one")
-        track.clicked.connect(self.open_tracking)
-        self.inputs.addWidget(track)
+        tip = "Open the panel Fiber tracking beside this one"
+        self.inputs.addWidget(text_button("Track fibers…", tip, self, self.open_tracking))
         self.check_label = QLabel(self)
         self.check_label.setWordWrap(True)
         self.check_label.hide()
@@ -139,28 +119,29 @@ class TensorPanel(EnginePanel):
         self._place = QComboBox(box)
         for name, text in PLACES.items():
             self._place.addItem(text, name)
-        show = QPushButton("Show", box)
-        show.clicked.connect(self.show_ellipsoids)
         row = QHBoxLayout(box)
         row.addWidget(self._place, 1)
-        row.addWidget(show)
+        row.addWidget(text_button("Show", "Draw the tensors as ellipsoids", box, self.show_ellipsoids))
         return box
 
     def _on_scan(self, *_: Any) -> None:
         """Offer the shells of the chosen scan."""
         for box in self._shell_boxes.values():
             self._shells.removeWidget(box)
+            box.hide()  # it is deleted only in the event loop
             box.deleteLater()
-        scan = scan_of(self.scan_box.layer) if self.scan_box.layer is not None else None
         self._shell_boxes = {}
-        for shell, volumes in _volumes_per_shell(scan).items():
+        self.clear_message()
+        scan = scan_of(self.scan_box.layer) if self.scan_box.layer is not None else None
+        if scan is None:
+            return
+        for shell in scan.shells():
             box = QCheckBox(str(shell), self)
             box.setChecked(True)
-            box.setToolTip(f"{volumes} volumes near b = {shell} s/mm²")
+            box.setToolTip(f"{np.count_nonzero(scan.shell_of == shell)} volumes near b = {shell} s/mm²")
             self._shells.addWidget(box)
             self._shell_boxes[shell] = box
-        self.clear_message()
-        if scan is not None and scan.notes:
+        if scan.notes:
             self.show_note(notes_text(scan.notes))
 
     @property
@@ -172,9 +153,8 @@ class TensorPanel(EnginePanel):
 
     # -- opening --------------------------------------------------------------------------------------------------
 
-    def _on_open_scan(self) -> None:
-        path = open_path(self, "Open a diffusion scan", "Scans (*.nii *.nii.gz *.mif *.mif.gz)")
-        if path:
+    def _ask_for_scan(self) -> None:
+        if path := open_path(self, "Open a diffusion scan", "Scans (*.nii *.nii.gz *.mif *.mif.gz)"):
             self.open_scan(path)
 
     def open_scan(self, path: str | Path) -> None:
@@ -186,9 +166,8 @@ class TensorPanel(EnginePanel):
         except GpuBioError as error:
             self.show_error(str(error))
 
-    def _on_open_tensors(self) -> None:
-        path = open_path(self, "Open a tensor image", "Tensors (*.nii *.nii.gz *.mif *.mif.gz)")
-        if path:
+    def _ask_for_tensors(self) -> None:
+        if path := open_path(self, "Open a tensor image", "Tensors (*.nii *.nii.gz *.mif *.mif.gz)"):
             self.open_tensors(path)
 
     def open_tensors(self, path: str | Path) -> None:
@@ -244,7 +223,7 @@ class TensorPanel(EnginePanel):
         return volume_of(layer) > 0
 
     def show_result(self, result: Fitted) -> None:
-        """Add the maps, say what was repaired and what the gradient check found."""
+        """Add the maps; show the notes of the fit and the result of the gradient check."""
         self._add_maps(result.field, result.study, result.recipe)
         for layer in self.viewer.layers:
             if scan_of(layer) is result.scan:
@@ -319,8 +298,8 @@ class TensorPanel(EnginePanel):
     def script(self, saved: Mapping[str, Path]) -> str:
         """Return a script that fits the tensors as the panel would and saves FA."""
         lines = ["from napari_gpubio import tracts", "", *self._recipe(saved), ""]
-        lines += ["print(tracts.check_gradients(field).message)"]
-        lines += ['tracts.write_volume("FA.nii.gz", tracts.scalar_map(field, "FA"), field.affine)']
+        lines += ["print(tracts.tensors.check_gradients(field).message)"]
+        lines += ['tracts.io.write_volume("FA.nii.gz", tracts.tensors.scalar_map(field, "FA"), field.affine)']
         return "\n".join(lines) + "\n"
 
     def painted_layers(self) -> list[Any]:
@@ -352,20 +331,14 @@ class TensorPanel(EnginePanel):
                 f"the scan of layer {name!r} does not come from a file, so a script cannot find it; "
                 "save it as NIfTI with its bval and bvec files, and open that"
             )
-        lines = [f"scan = tracts.read_dwi({str(scan.path)!r})"]
+        lines = [f"scan = tracts.io.read_dwi({str(scan.path)!r})"]
         mask, mask_text = self.mask_box.layer, "None"
         if mask is not None:
             path = saved.get(mask.name) or saved_path(mask, read_volume) or f"{mask.name}.nii.gz"
-            lines.append(f"mask = tracts.read_mask({str(path)!r}, scan.shape, scan.affine)")
+            lines.append(f"mask = tracts.io.read_mask({str(path)!r}, scan.shape, scan.affine)")
             mask_text = "mask"
         settings = call_text("tracts", self.settings)
         return [*lines, f"field = tracts.fit_tensors(scan, {mask_text}, {settings}, device={self.device!r})"]
-
-
-def _volumes_per_shell(scan: DiffusionScan | None) -> dict[int, int]:
-    if scan is None:
-        return {}
-    return {shell: int(np.sum(np.abs(scan.bvals - shell) <= 50)) for shell in scan.shells()}
 
 
 def _is_volume(layer: Any) -> bool:

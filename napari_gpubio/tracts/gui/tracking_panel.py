@@ -11,29 +11,27 @@ from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, grid_of, save_layer, saved_path, volume_of
-from napari_gpubio.core.space import voxel_sizes_mm
+from napari_gpubio.core.space import voxel_sizes_mm, world_to_viewer
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layer_box import LayerBox
-from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.views import ViewBox
-from napari_gpubio.tracts.gui.bundles import Bundle, BundleList
+from napari_gpubio.tracts.gui.bundles import Bundle, BundleList, Position
 from napari_gpubio.tracts.gui.controller import NO_TENSORS, SeedController
 from napari_gpubio.tracts.gui.inputs import ContextBox, SeedBox
-from napari_gpubio.tracts.gui.layers import key_of
-from napari_gpubio.tracts.gui.request import PartialFibers, Position, Region, Request, Traced, thinned, traced_steps
-from napari_gpubio.tracts.gui.results import FiberBox, notes_text
-from napari_gpubio.tracts.gui.script import tracking_script
-from napari_gpubio.tracts.gui.seed_tool import volume_to_click
+from napari_gpubio.tracts.gui.layers import FiberDisplay, key_of
+from napari_gpubio.tracts.gui.request import Region, Request, Traced, traced_steps, tracking_script
+from napari_gpubio.tracts.gui.results import FiberBox
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.tractograms import read_tractogram
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
-from napari_gpubio.tracts.napari_io import field_of, map_layer, scan_of
+from napari_gpubio.tracts.napari_io import field_of, scan_of
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 
 if TYPE_CHECKING:
@@ -42,17 +40,10 @@ if TYPE_CHECKING:
 PREVIEW_FIBERS = 200
 RETRACK_MS = 300
 TRACTOGRAMS = "Tractograms (*.trk *.trk.gz *.tck *.trx *.vtk)"
-WIDGET_DIRECTIONS = Directions(count=10, cone_half_angle_deg=15.0)
 
 
 class TrackingPanel(EnginePanel):
-    """Track fibers from clicked seeds.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    """
+    """Track fibers from clicked seeds."""
 
     warms = ("tracts", "gui")
 
@@ -60,28 +51,25 @@ class TrackingPanel(EnginePanel):
         super().__init__(viewer, run_text="Track", parent=parent)
         self._preview = LatestJob(self)
         self._voxel_edge = 0.0
-        self._partial: PartialFibers | None = None
         self._retrack = QTimer(self)
         self._retrack.setSingleShot(True)
         self._retrack.setInterval(RETRACK_MS)
         self._fill()
-        self.controller = SeedController(viewer, self.seed_box, lambda: self.source, self._clicked_layer, self)
+        self.bundles = BundleList(theme.REGIONS)
+        self.display = FiberDisplay(viewer, self.bundles, self)
+        self.controller = SeedController(
+            self.seed_box, self.bundles, self.display, lambda: self.source, self._clicked_layer, self
+        )
         self._connect()
-        for part in (self.source_box, self.seed_box, self.view_box, self.results, self.controller):
+        for part in (self.source_box, self.seed_box, self.view_box, self.results, self.controller.tool):
             self.own(part)
         self._on_source()
 
-    # -- the inside of the panel ----------------------------------------------------------------------------------
-
     def _fill(self) -> None:
-        self.source_box = LayerBox(
-            self.viewer,
-            _is_source,
-            empty="open a diffusion scan, or File › Open Sample",
-            parent=self,
-        )
+        hint = "open a diffusion scan, or File › Open Sample"
+        self.source_box = LayerBox(self.viewer, _is_source, empty=hint, parent=self)
         self.seed_box = SeedBox(self.viewer, self)
-        self.directions_form = ParamForm(WIDGET_DIRECTIONS, parent=self)
+        self.directions_form = ParamForm(Directions(count=10, cone_half_angle_deg=15.0), parent=self)
         self.settings_form = ParamForm(TrackSettings(), parent=self)
         self.results = FiberBox(self.viewer, self)
         self.results.add_button(
@@ -95,11 +83,11 @@ class TrackingPanel(EnginePanel):
         top.addRow("Tensors", self.source_box)
         self.inputs.addLayout(top)
         self.inputs.addWidget(self.view_box)
-        for title, parts in (
-            ("Seeds", (self.seed_box,)),
-            ("Result", (self.results,)),
-            ("Fibers", (self.directions_form, self.settings_form)),
-            ("3-D", (self.context_box,)),
+        for title, *parts in (
+            ("Seeds", self.seed_box),
+            ("Result", self.results),
+            ("Fibers", self.directions_form, self.settings_form),
+            ("3-D", self.context_box),
         ):
             self.inputs.addWidget(heading(title, self))
             for part in parts:
@@ -107,15 +95,18 @@ class TrackingPanel(EnginePanel):
         self._show_fitting_rows()
 
     def _connect(self) -> None:
-        controller, results = self.controller, self.results
+        controller, display, results = self.controller, self.display, self.results
         connect_all(
             (
                 (self.source_box.currentIndexChanged, self._on_source),
                 (controller.seed_placed, self.track_again),
-                (controller.seed_moved, self._on_drag),
+                (controller.seed_dragged, self._on_drag),
                 (controller.bundles_changed, self._on_bundles),
                 (controller.error_occurred, self.show_error),
-                (controller.tool.picked, self._on_picked),
+                (controller.tool.fiber_clicked, self._on_fiber_clicked),
+                (display.tensors_shown, self.source_box.choose),
+                (display.fibers_shown, self._on_fibers),
+                (display.note_occurred, self.show_note),
                 (self.settings_form.changed, self._on_settings),
                 (self.directions_form.changed, self._on_settings),
                 (self.seed_box.form.changed, self._on_settings),
@@ -127,42 +118,13 @@ class TrackingPanel(EnginePanel):
             )
         )
 
-    def _on_settings(self) -> None:
-        """Follow the settings: the fibers on screen are traced again, once the user pauses."""
-        self._show_fitting_rows()
-        layer = self.results.layer
-        if layer is not None and key_of(layer) == self._key():
-            self._retrack.start()
-
-    def _key(self) -> object:
-        """What the fibers of the next run belong to: a bundle, or a label region."""
-        labels, bundle = self.seed_box.label_layer, self.bundles.current
-        if labels is not None:
-            return f"region {labels.name} {self.seed_box.label}"
-        return None if bundle is None else bundle.key
-
-    def _show_fitting_rows(self) -> None:
-        """Show only the inputs that matter for the chosen method and directions."""
-        form, method = self.settings_form, self.settings_form.widget("method").value
-        geodesic = method != "eudx"
-        form.set_row_visible("metric", visible=geodesic)
-        form.set_row_visible("sharpening", visible=geodesic and form.widget("metric").value == "sharpened")
-        form.set_row_visible("max_drift", visible=geodesic)
-        form.set_row_visible("interpolation", visible=method == "hamiltonian")
-        form.set_row_visible("texture", visible=method == "vanaart2011")
-        kind = self.directions_form.widget("kind").value
-        self.directions_form.set_row_visible("count", visible=kind != "principal")
-        self.directions_form.set_row_visible("cone_half_angle_deg", visible=kind == "cone")
-
-    # -- the data -------------------------------------------------------------------------------------------------
+    # -- inputs ---------------------------------------------------------------------------------------------------
 
     @property
     def source(self) -> DiffusionScan | TensorField | None:
         """The chosen layer's tensors, or its diffusion scan, or None."""
         layer = self.source_box.layer
-        if layer is None:
-            return None
-        return field_of(layer) or scan_of(layer)
+        return None if layer is None else field_of(layer) or scan_of(layer)
 
     @property
     def field(self) -> TensorField | None:
@@ -178,48 +140,69 @@ class TrackingPanel(EnginePanel):
                 self.settings_form.widget("step_mm").value = max(round(0.2 * edge, 2), 0.01)
         self.controller.refresh()
 
+    def _on_settings(self) -> None:
+        """Follow the settings: the fibers on screen are traced again, once the user pauses."""
+        self._show_fitting_rows()
+        layer = self.results.layer
+        if layer is not None and key_of(layer) == self._key():
+            self._retrack.start()
+
+    def _show_fitting_rows(self) -> None:
+        """Show only the inputs that matter for the chosen method and directions."""
+        form, method = self.settings_form, self.settings_form.widget("method").value
+        geodesic = method != "eudx"
+        form.set_row_visible("metric", visible=geodesic)
+        form.set_row_visible("sharpening", visible=geodesic and form.widget("metric").value == "sharpened")
+        form.set_row_visible("max_drift", visible=geodesic)
+        form.set_row_visible("interpolation", visible=method == "hamiltonian")
+        form.set_row_visible("texture", visible=method == "vanaart2011")
+        kind = self.directions_form.widget("kind").value
+        self.directions_form.set_row_visible("count", visible=kind != "principal")
+        self.directions_form.set_row_visible("cone_half_angle_deg", visible=kind == "cone")
+
+    def _key(self) -> object:
+        """What the fibers of the next run belong to: a bundle, or a label region."""
+        labels, bundle = self.seed_box.label_layer, self.bundles.current
+        if labels is not None:
+            return f"region {labels.name} {self.seed_box.label}"
+        return None if bundle is None else bundle.key
+
     def _clicked_layer(self) -> Any | None:
-        """Layer whose volume a click means."""
-        if self.field is not None:
-            return volume_to_click(self.viewer, self.field) or self.source_box.layer
-        return self.source_box.layer
+        """Layer whose volume a click means: one that can be clicked in 3-D too, if there is one."""
+        return self._scalar_map() or self.source_box.layer
+
+    def _scalar_map(self) -> Any | None:
+        """A scalar map of the chosen tensors, a visible one first."""
+        field = self.field
+        maps = [x for x in self.viewer.layers if field is not None and field_of(x) is field and not _is_rgb(x)]
+        return next((layer for layer in maps if layer.visible), maps[0] if maps else None)
 
     # -- seeds ----------------------------------------------------------------------------------------------------
 
-    @property
-    def bundles(self) -> BundleList:
-        """The named seeds."""
-        return self.controller.bundles
-
     def place_seed(self, center_mm: Position, *, new: bool = False) -> None:
         """Put the current bundle's seed (or a new one's) at a world position in mm, and track it."""
-        self.controller.move_seed(center_mm, new=new)
-
-    def _show_context(self) -> None:
-        """Show FA as the user wants it in 3-D."""
-        layer = None if self.field is None else volume_to_click(self.viewer, self.field)
-        seed = self.controller.seed_position()
-        if layer is not None and seed is not None:
-            self.context_box.apply(layer, seed)
+        self.controller.place_seed(center_mm, new=new)
 
     def _on_bundles(self) -> None:
-        """Describe the current bundle's fibers."""
         current = self.bundles.current
-        self.results.describe_layer(None if current is None else self.controller.layers.fiber_layer(current.key))
+        self.results.describe_layer(None if current is None else self.display.fiber_layer(current.key))
         self._show_context()
 
-    def _on_drag(self, moved: Bundle) -> None:
-        if self.field is not None:
-            self._preview.submit(self._preview_steps(moved))
+    def _show_context(self) -> None:
+        """Show FA in 3-D as chosen in the panel."""
+        layer, field, bundle = self._scalar_map(), self.field, self.bundles.current
+        if layer is not None and field is not None and bundle is not None:
+            self.context_box.set_depiction(layer, world_to_viewer(bundle.center_mm, field.affine, field.shape))
 
-    def _preview_steps(self, bundle: Bundle) -> Any:
-        """Fewer fibers of the same fan, to follow the mouse."""
-        smaller = thinned(self._request(bundle, None), PREVIEW_FIBERS)
-        return lambda stop: traced_steps(smaller, stop)
+    def _on_drag(self, moved: Bundle) -> None:
+        """Trace fewer fibers of the same fan, to follow the mouse."""
+        if self.field is not None:
+            request = self._request(moved, None).thinned(PREVIEW_FIBERS)
+            self._preview.submit(lambda stop: traced_steps(request, stop))
 
     def _on_preview(self, outcome: Outcome) -> None:
         if outcome.result is not None:
-            self._display_fibers(outcome.result.request, outcome.result.fibers, outcome.result.lines)
+            self.display.show_preview(outcome.result)
 
     # -- running --------------------------------------------------------------------------------------------------
 
@@ -230,16 +213,8 @@ class TrackingPanel(EnginePanel):
         self.run_again(end_first=self.field is not None)
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Traced]:
-        """Read the inputs and return the tracking of the current bundle."""
-        request = self._request(self.bundles.current, self.seed_box.label_layer)
-        self._partial = PartialFibers(request)
-        return traced_steps(request, stop)
-
-    def show_preview(self, preview: Any) -> None:
-        """Show what a long run has traced so far."""
-        fibers = None if self._partial is None else self._partial.add(preview)
-        if self._partial is not None and fibers is not None:
-            self._display_fibers(self._partial.request, fibers)
+        """Read the inputs and return the tracking of the current bundle; `FiberDisplay` shows what it gives."""
+        return traced_steps(self._request(self.bundles.current, self.seed_box.label_layer), stop)
 
     def _request(self, bundle: Bundle | None, labels: Any | None) -> Request:
         layer, source, region = self.source_box.layer, self.source, None
@@ -252,13 +227,13 @@ class TrackingPanel(EnginePanel):
             region = Region(volume_of(labels), grid_of(labels)[0], self.seed_box.label, labels.name)
             name = f"{labels.name} {region.label}"
         key = self._key() if labels is not None or bundle is None else bundle.key
-        shown = self.controller.layers.fiber_layer(key)
+        shown = self.display.fiber_layer(key)
         return Request(
             key=key,
             name=name,
             study=layer.name,
             source=source,
-            seeds=self.seed_box.settings,
+            seeds=self.seed_box.form.value(),
             center_mm=None if bundle is None else bundle.center_mm,
             region=region,
             directions=self.directions_form.value(),
@@ -267,59 +242,21 @@ class TrackingPanel(EnginePanel):
             paint=None if shown is None else shown.paint,
         )
 
-    def keep_result(self, result: Traced) -> None:
-        """Keep tensors that were fitted, although other fibers have been requested since."""
-        if isinstance(result.request.source, DiffusionScan) and result.field.complete:
-            self._add_maps(result.field, result.request)
+    def teardown(self) -> None:
+        """End runs, give the mouse back and free what is kept on a GPU."""
+        self._retrack.stop()
+        self._preview.abandon()
+        if self.field is not None:
+            self.field.cache.clear()
+        super().teardown()
 
-    def show_result(self, result: Traced) -> None:
-        """Show the fibers, and the tensors if they were fitted."""
-        self.keep_result(result)
-        if result.fibers is None:
-            self.show_note("The fit was stopped before its end, so there are no tensors yet. Press Track to fit again.")
-            return
-        self._display_fibers(result.request, result.fibers, result.lines)
-        self._show_context()
-        launched = result.fibers.parameters.get("launched", 0)
-        if not len(result.fibers):
-            shortest = result.request.settings.min_length_mm
-            self.show_note(
-                f"None of {launched} fibers is longer than {shortest:g} mm. Move the seed into white matter, "
-                "or lower 'Stop below FA' or 'Shortest'."
-            )
+    # -- results --------------------------------------------------------------------------------------------------
 
-    def _display_fibers(self, request: Request, fibers: Tractogram | None, lines: Lines | None = None) -> None:
-        """Show fibers in their layer, unless their bundle is gone; describe them if they are the current ones."""
-        name = request.name
-        if isinstance(request.key, int):
-            bundle = self.bundles.find(request.key)
-            if bundle is None:
-                return
-            name = bundle.name
-        if fibers is not None:
-            layer = self.controller.layers.set_fibers(request.key, name, fibers, lines)
-            if request.key == self._key():
-                self.results.describe_layer(layer)
+    def _on_fibers(self, layer: Any) -> None:
+        if key_of(layer) == self._key():
+            self.results.describe_layer(layer)
 
-    def _add_maps(self, field: TensorField, request: Request) -> None:
-        recipe = (
-            f"scan = tracts.read_dwi({str(field.path)!r})",
-            f"field = tracts.fit_tensors(scan, device={request.device!r})",
-        )
-        for name in ("FA", "DEC"):
-            data, keywords, _ = map_layer(field, name, request.study)
-            keywords["metadata"][KEY]["recipe"] = recipe
-            layer = self.viewer.add_image(data, **keywords)
-            if name == "FA":
-                self.source_box.choose(layer)
-        for layer in self.viewer.layers:
-            if scan_of(layer) is request.source:
-                layer.visible = False
-        self.controller.layers.raise_fibers()
-        if field.notes:
-            self.show_note(notes_text(field.notes))
-
-    def _on_picked(self, layer: Any, fiber: int) -> None:
+    def _on_fiber_clicked(self, layer: Any, fiber: int) -> None:
         layer.select_fiber(fiber)
         self.results.describe_fiber(layer, fiber)
 
@@ -327,8 +264,7 @@ class TrackingPanel(EnginePanel):
         layer = self.results.layer
         if layer is not None:
             fibers = layer.metadata[KEY]["tractogram"].select(layer.shown)
-            title = f"Save the {len(fibers):,} fibers that are shown"
-            name = file_name(layer.name) + ".trk"
+            title, name = f"Save the {len(fibers):,} fibers that are shown", file_name(layer.name) + ".trk"
             self.results.files.ask_to_write(title, TRACTOGRAMS, name, lambda: partial(_save, fibers))
 
     def save(self, fibers: Tractogram, path: str | Path) -> None:
@@ -341,19 +277,20 @@ class TrackingPanel(EnginePanel):
 
     def open_fibers(self, path: str | Path) -> None:
         """Show the fibers of a file in a layer of their own, once read; what goes wrong is shown as a sentence."""
-        source = self.source
+        path, source = Path(path), self.source
         read = partial(read_tractogram, reference=None if source is None else (source.affine, source.shape))
-        self.results.files.read(Path(path), read, partial(self._show_file, Path(path)))
+        self.results.files.read(path, read, partial(self._show_file, path))
 
     def _show_file(self, path: Path, fibers: Tractogram) -> None:
-        self.results.describe_layer(self.controller.layers.set_fibers(str(path), path.name, fibers))
+        self.results.describe_layer(self.display.set_fibers(str(path), path.name, fibers))
+
+    # -- the script -----------------------------------------------------------------------------------------------
 
     def script(self, saved: Mapping[str, Path]) -> str:
         """Return a script that tracks the current bundle as the panel would."""
         labels = self.seed_box.label_layer
         labels_path = None if labels is None else saved.get(labels.name) or saved_path(labels, read_volume)
-        request = self._request(self.bundles.current, labels)
-        return tracking_script(request, self.source_box.layer, labels_path)
+        return tracking_script(self._request(self.bundles.current, labels), self.source_box.layer, labels_path)
 
     def painted_layers(self) -> list[Any]:
         """The label layer to seed from, if no file holds it as it is."""
@@ -364,20 +301,16 @@ class TrackingPanel(EnginePanel):
         """Save a label layer as NIfTI into a folder."""
         return save_layer(layer, folder)
 
-    def teardown(self) -> None:
-        """End runs, give the mouse back and free what is kept on a GPU."""
-        self._retrack.stop()
-        self._preview.abandon()
-        if self.field is not None:
-            self.field.cache.clear()
-        super().teardown()
-
 
 def _save(fibers: Tractogram, path: Path) -> str:
     fibers.save(path)
     return f"saved {len(fibers):,} fibers in {path.name}"
 
 
+def _is_rgb(layer: Any) -> bool:
+    return bool(getattr(layer, "rgb", False))
+
+
 def _is_source(layer: Any) -> bool:
     """Whether a layer can be tracked in: a scan, or a map of tensors that can be clicked in 3-D too."""
-    return scan_of(layer) is not None or (field_of(layer) is not None and not getattr(layer, "rgb", False))
+    return scan_of(layer) is not None or (field_of(layer) is not None and not _is_rgb(layer))

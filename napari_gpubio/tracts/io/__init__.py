@@ -1,11 +1,21 @@
-"""Files of the tracts engine: tractograms, diffusion scans, tensor images."""
+"""Files of the tracts engine: diffusion scans, gradient tables, volumes, tensor images, tractograms."""
 
-from napari_gpubio.tracts.io.tractograms import (
-    SUFFIXES,
-    TractogramWriter,
-    read_tractogram,
-    tractogram_suffix,
-    write_tractogram,
-)
+from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.tracts.io.dwi import read_dwi, read_mask, read_volume
+from napari_gpubio.tracts.io.gradients import read_fsl_gradients, write_fsl_gradients
+from napari_gpubio.tracts.io.tensor_images import read_tensors, write_tensors
+from napari_gpubio.tracts.io.tractograms import TractogramWriter, read_tractogram, write_tractogram
 
-__all__ = ["SUFFIXES", "TractogramWriter", "read_tractogram", "tractogram_suffix", "write_tractogram"]
+__all__ = [
+    "TractogramWriter",
+    "read_dwi",
+    "read_fsl_gradients",
+    "read_mask",
+    "read_tensors",
+    "read_tractogram",
+    "read_volume",
+    "write_fsl_gradients",
+    "write_tensors",
+    "write_tractogram",
+    "write_volume",
+]

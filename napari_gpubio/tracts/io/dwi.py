@@ -20,24 +20,9 @@ Affine = npt.NDArray[np.float64]
 
 
 def read_volume(path: str | Path) -> tuple[Array, Affine]:
-    """Read one three-dimensional volume (a scalar map, labels, a mask) from NIfTI or MRtrix.
+    """Read one three-dimensional volume and its affine (mm), also from ``.mif`` and ``.mif.gz`` files of MRtrix.
 
-    Parameters
-    ----------
-    path
-        A ``.nii``, ``.nii.gz``, ``.mif`` or ``.mif.gz`` file. Further axes of length 1 are dropped.
-
-    Returns
-    -------
-    array
-        Shape (X, Y, Z), any real type, in the machine's byte order.
-    affine
-        Voxel to world, mm.
-
-    Raises
-    ------
-    InvalidInput
-        If the file is missing, damaged, too large for the memory, of another kind, or not three-dimensional.
+    Otherwise as `napari_gpubio.core.volumes.read_volume`, with the same errors.
     """
     array, affine = read_array(path)
     return nifti.one_volume(array, Path(path).name), affine
@@ -111,36 +96,23 @@ def read_dwi(path: str | Path, *, bval: str | Path | None = None, bvec: str | Pa
     path = existing_file(path)
     if path.name.lower().endswith(MIF_SUFFIXES):
         return _read_mif_dwi(path, bval, bvec)
-    return _read_nifti_dwi(path, bval, bvec)
-
-
-def find_gradient_files(path: str | Path) -> tuple[Path | None, Path | None]:
-    """Return the bval and bvec files that belong to an image by their names, each None if there is none."""
-    path = Path(path)
-    return _find(path, "bval"), _find(path, "bvec")
-
-
-def _read_nifti_dwi(path: Path, bval: str | Path | None, bvec: str | Path | None) -> DiffusionScan:
     image = open_nifti(path)
     _check_is_series(path, image.shape)
     affine = nifti_affine(image, path)
     bval_path = Path(bval) if bval is not None else _needed(path, "bval")
     bvec_path = Path(bvec) if bvec is not None else _needed(path, "bvec")
     bvals, directions, notes = read_fsl_gradients(bval_path, bvec_path, image.shape[3], affine)
-    data, data_notes = _finite(nifti_array(image, path))
-    return DiffusionScan(
-        data=data,
-        bvals=bvals,
-        directions=directions,
-        affine=affine,
-        path=path,
-        notes=(
-            f"gradient table: {bval_path.name} and {bvec_path.name}",
-            *notes,
-            *_orientation_notes(image),
-            *data_notes,
-        ),
-    )
+    if not (int(image.header["sform_code"]) or int(image.header["qform_code"])):
+        assumed = "left and right, and the gradient directions, rest on an assumption"
+        notes = (*notes, f"the header gives no orientation (sform and qform codes are 0): {assumed}")
+    notes = (f"gradient table: {bval_path.name} and {bvec_path.name}", *notes)
+    return _scan(nifti_array(image, path), bvals, directions, affine, path, notes)
+
+
+def find_gradient_files(path: str | Path) -> tuple[Path | None, Path | None]:
+    """Return the bval and bvec files that belong to an image by their names, each None if there is none."""
+    path = Path(path)
+    return _find(path, "bval"), _find(path, "bvec")
 
 
 def _read_mif_dwi(path: Path, bval: str | Path | None, bvec: str | Path | None) -> DiffusionScan:
@@ -154,15 +126,18 @@ def _read_mif_dwi(path: Path, bval: str | Path | None, bvec: str | Path | None) 
     if image.gradients is None:
         raise InvalidInput(f"{path.name} has no gradient table (dw_scheme); put one in with mrconvert -fslgrad")
     bvals, directions, notes = tidy_gradients(image.gradients[:, 3], image.gradients[:, :3])
-    data, data_notes = _finite(image.data)
-    return DiffusionScan(
-        data=data,
-        bvals=bvals,
-        directions=directions,
-        affine=image.affine,
-        path=path,
-        notes=(f"gradient table: dw_scheme of {path.name}", *notes, *data_notes),
-    )
+    notes = (f"gradient table: dw_scheme of {path.name}", *notes)
+    return _scan(image.data, bvals, directions, image.affine, path, notes)
+
+
+def _scan(
+    data: Array, bvals: Affine, directions: Affine, affine: Affine, path: Path, notes: tuple[str, ...]
+) -> DiffusionScan:
+    """Make the scan; signals that are not finite become 0, with a note of how many."""
+    if data.dtype.kind == "f" and (count := int(data.size - np.count_nonzero(np.isfinite(data)))):
+        data = np.nan_to_num(data, nan=0.0, posinf=0.0, neginf=0.0)
+        notes = (*notes, f"{count} signals are not finite; they were set to 0")
+    return DiffusionScan(data=data, bvals=bvals, directions=directions, affine=affine, path=path, notes=notes)
 
 
 def _check_is_series(path: Path, shape: tuple[int, ...]) -> None:
@@ -194,22 +169,3 @@ def _candidates(path: Path, kind: str) -> list[Path]:
         own.append(f"{stem}.eddy_rotated_bvecs")
     shared = [f"{kind}s", kind, f"{kind}s.txt", f"{kind}.txt"]
     return [path.parent / name for name in own + shared]
-
-
-def _orientation_notes(image: Any) -> tuple[str, ...]:
-    if int(image.header["sform_code"]) or int(image.header["qform_code"]):
-        return ()
-    note = (
-        "the header gives no orientation (sform and qform codes are 0): left and right, and the gradient directions, "
-        "rest on an assumption"
-    )
-    return (note,)
-
-
-def _finite(data: Array) -> tuple[Array, tuple[str, ...]]:
-    """Set values that are not finite to 0, and say how many."""
-    if data.dtype.kind != "f" or not (count := int(data.size - np.count_nonzero(np.isfinite(data)))):
-        return data, ()
-    return np.nan_to_num(data, nan=0.0, posinf=0.0, neginf=0.0), (
-        f"{count} signals are not finite; they were set to 0",
-    )

@@ -1,4 +1,4 @@
-"""Gradient tables: FSL's bval and bvec files, and what a table must hold to fit a tensor.
+"""Gradient tables: FSL's bval and bvec files.
 
 FSL gives directions in the axes of the image, and turns the first one round when the affine has a positive
 determinant, so that they always refer to a left-handed ("radiological") image. See the FSL documentation of dtifit,
@@ -21,7 +21,6 @@ Floats = npt.NDArray[np.float64]
 _TOLERATED_LENGTH = 0.01  # |g| may differ from 1 by so much before it is taken to scale b, as in MRtrix3
 _SHORTEST, _LONGEST = 1e-6, 1e3
 _LARGEST_B = 1e6
-_SAME_DIRECTION = np.cos(np.deg2rad(1.0))
 
 
 def fsl_to_world(vectors: npt.ArrayLike, affine: npt.ArrayLike) -> Floats:
@@ -178,52 +177,6 @@ def tidy_gradients(bvals: npt.ArrayLike, vectors: npt.ArrayLike) -> tuple[Floats
     g[directed] /= lengths[directed, None]
     g[~directed] = 0.0
     return b, g, tuple(notes)
-
-
-def check_enough_directions(bvals: npt.ArrayLike, directions: npt.ArrayLike) -> None:
-    """Check that a table determines the seven unknowns of a tensor fit: six components and the signal at b = 0.
-
-    Parameters
-    ----------
-    bvals
-        s/mm^2, shape (N,).
-    directions
-        Unit vectors, shape (N, 3), any frame.
-
-    Raises
-    ------
-    InvalidInput
-        If the design matrix of the log-linear model (Basser, Mattiello and Le Bihan 1994) has a rank below 7.
-    """
-    b, g = np.asarray(bvals, np.float64), np.asarray(directions, np.float64)
-    largest = b.max(initial=0.0)
-    if largest < B0_LIMIT:
-        raise InvalidInput(
-            f"the largest b-value is {largest:g} s/mm^2, so no volume is diffusion weighted; "
-            "choose a diffusion series or repair the bval file (b-values in s/mm^2)"
-        )
-    x, y, z = g.T
-    columns = np.stack([x * x, y * y, z * z, 2 * x * y, 2 * x * z, 2 * y * z], axis=1) * (b / largest)[:, None]
-    singular = np.linalg.svd(np.column_stack([np.ones_like(b), columns]), compute_uv=False)
-    if len(singular) == 7 and singular[-1] > 1e-4 * singular[0]:
-        return
-    found = count_directions(g[b >= B0_LIMIT])
-    if found < 6:
-        raise InvalidInput(f"the scan has {found} distinct gradient directions; a tensor fit needs at least 6")
-    raise InvalidInput(
-        f"the {found} gradient directions and {len(b)} volumes do not determine a tensor (rank "
-        f"{int((singular > 1e-4 * singular[0]).sum())} of 7); it needs 6 directions that do not lie on one cone, and "
-        "volumes of at least two b-values, best b = 0"
-    )
-
-
-def count_directions(directions: npt.ArrayLike) -> int:
-    """Count directions, shape (N, 3), that differ by more than 1 degree; opposite ones are the same."""
-    kept = np.empty((0, 3))
-    for direction in np.asarray(directions, np.float64):
-        if direction.any() and not (np.abs(kept @ direction) > _SAME_DIRECTION).any():
-            kept = np.vstack([kept, direction])
-    return len(kept)
 
 
 def _table(path: Path) -> list[list[float]]:

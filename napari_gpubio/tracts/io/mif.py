@@ -5,6 +5,7 @@ begins with ``mrtrix image`` and ends with ``END``, then the values, axis by axi
 """
 
 import gzip
+import math
 import re
 import sys
 import zlib
@@ -70,10 +71,7 @@ class _Storage:
     @property
     def count(self) -> int:
         """Number of values, as an integer without limit."""
-        total = 1
-        for length in self.shape:
-            total *= length
-        return total
+        return math.prod(self.shape)
 
     @property
     def bytes(self) -> int:
@@ -99,9 +97,10 @@ def read_mif(path: str | Path) -> MifImage:
     if not path.name.lower().endswith(MIF_SUFFIXES):
         raise InvalidInput(f"{path.name} is not an MRtrix image; its name must end in .mif, .mif.gz or .mih")
     header, length = _read_header(path)
-    storage = _storage(path, header, length)
-    affine = _affine(header, storage.shape, path.name)
-    gradients = _gradients(header, storage.shape, path.name)
+    shape = _shape(header, path.name)
+    affine, gradients = _affine(header, shape, path.name), _gradients(header, shape, path.name)
+    data_path, offset = _data_file(path, header, length)
+    storage = _Storage(data_path, offset, shape, *_layout(header, len(shape), path.name), _dtype(header, path.name))
     data = _scaled(_read_values(storage), header, path.name)
     return MifImage(data, affine, gradients, {key: tuple(values) for key, values in header.items()})
 
@@ -128,15 +127,11 @@ def _read_header(path: Path) -> tuple[Header, int]:
         raise InvalidInput(f"{path.name} does not begin with 'mrtrix image'; it is not an MRtrix image: convert it")
     if end is None:
         raise InvalidInput(f"{path.name} has no END after its header; the file is damaged: copy or download it again")
-    return _lines(text[: end.start()]), end.end()
-
-
-def _lines(text: bytes) -> Header:
     header: Header = {}
-    for line in text.decode("utf-8", "replace").split("\n")[1:]:
+    for line in text[: end.start()].decode("utf-8", "replace").split("\n")[1:]:
         key, _, value = line.partition(":")
         header.setdefault(key.strip(), []).append(value.strip())
-    return header
+    return header, end.end()
 
 
 def _one(header: Header, key: str, name: str) -> str:
@@ -146,7 +141,7 @@ def _one(header: Header, key: str, name: str) -> str:
 
 
 def _bad(name: str, key: str, value: object, wanted: str) -> InvalidInput:
-    return InvalidInput(f"the header of {name} says '{key}: {str(value)[:80]}'; {wanted}. Write the file again")
+    return InvalidInput(f"the header of {name} has '{key}: {str(value)[:80]}'; {wanted}. Write the file again")
 
 
 def _numbers(text: str) -> list[float]:
@@ -158,15 +153,6 @@ def _numbers(text: str) -> list[float]:
         except ValueError:
             numbers.append(float("nan"))
     return numbers
-
-
-def _storage(path: Path, header: Header, header_length: int) -> _Storage:
-    name = path.name
-    shape = _shape(header, name)
-    order, backwards = _layout(header, len(shape), name)
-    data_path, offset = _data_file(path, header, header_length)
-    dtype = _dtype(header, name)
-    return _Storage(data_path, offset, shape, order, backwards, dtype)
 
 
 def _shape(header: Header, name: str) -> tuple[int, ...]:

@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.io.validation import Grid, reference_grid
+from napari_gpubio.tracts.io.validation import Grid, reference_grid, unique_names
 from napari_gpubio.tracts.model import Tractogram
 
+Array = npt.NDArray[Any]
 logger = logging.getLogger(__name__)
 KEY = "napari_gpubio"
 _NOT_OURS = (ValueError, KeyError, TypeError, OverflowError, RecursionError)  # JSON of any other shape
@@ -43,12 +44,9 @@ class Provenance:
     grid: Grid | None = None
 
     def encode(self) -> str:
-        """Give the line; its length does not depend on ``complete``.
+        """Return the line; its length does not depend on ``complete``.
 
-        Raises
-        ------
-        InvalidInput
-            If the parameters hold what JSON cannot.
+        InvalidInput if the parameters hold what JSON cannot.
         """
         content: dict[str, Any] = {"complete": int(self.complete), "parameters": dict(self.parameters)}
         if self.grid is not None:
@@ -76,9 +74,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     raise TypeError(f"{type(value).__name__} {value!r} is not plain")
-
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -148,6 +143,7 @@ def numeric_columns(table: Mapping[str, Array], what: str) -> Iterator[tuple[str
             logger.warning("%s of each %s has type %s and was left out", name, what, column.dtype)
 
 
-def flat(values: Array) -> Array:
-    """Give shape (rows,) instead of (rows, 1)."""
-    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+def columns_of(found: list[tuple[str, Array]]) -> dict[str, Array]:
+    """Return columns, shape (rows, k), by name, as shape (rows,) where k is 1; a second ``fa`` becomes ``fa_2``."""
+    flat = [values[:, 0] if values.shape[1] == 1 else values for _, values in found]
+    return dict(zip(unique_names([name for name, _ in found]), flat, strict=True))

@@ -1,7 +1,7 @@
 """MRtrix tracks (``.tck``): a text header, then float32 points in world mm (RAS) with a NaN point behind every fiber.
 
 The format holds points only. MRtrix keeps numbers of points in ``.tsf`` files and numbers of fibers in text files
-beside it; we leave them out and say so. Parameters and the grid go into one header line of our own.
+beside it; they are left out here, with a warning. Parameters and the grid go into one header line of our own.
 
 The header is read here, and not by nibabel, which has no public way to do that without reading fibers.
 """
@@ -33,23 +33,19 @@ _END = re.compile(rb"\nEND[ \r]*\n")
 
 
 def read_tck(path: Path) -> Parsed:
-    """Read a ``.tck`` file.
-
-    Raises
-    ------
-    InvalidInput
-        If it is damaged or cut off (the closing inf, inf, inf is missing).
-    """
+    """Read a ``.tck`` file; InvalidInput if it is damaged or cut off (the closing inf, inf, inf is missing)."""
     data = load_bytes(path)
     checked_magic(data, MAGIC, "tck")
     header, offset, dtype = _header(data)
-    triples = _triples(data, offset, dtype)
+    rows = (len(data) - offset) // (3 * dtype.itemsize)
+    triples = np.frombuffer(data, dtype, rows * 3, offset).reshape(-1, 3)
     ends = _fiber_ends(triples)
     keep = np.ones(ends[-1] + 1 if len(ends) else 0, bool)
     keep[ends] = False
     points = triples[: len(keep)][keep].astype(np.float32, copy=False)
     check_finite(points)
-    _tell_count(header, len(ends))
+    if (count := header.get("count", "")).isdecimal() and int(count) != len(ends):
+        logger.warning("the tck header counts %s fibers and the file holds %d; all of them were read", count, len(ends))
     provenance = decode(header[KEY]) if KEY in header else Provenance()
     return Parsed(points=points, offsets=offsets_of(np.diff(ends, prepend=-1) - 1), provenance=provenance)
 
@@ -72,11 +68,6 @@ def _header(data: bytes | bytearray) -> tuple[dict[str, str], int, np.dtype[Any]
     return entries, int(offset), DTYPES[name]
 
 
-def _triples(data: bytes | bytearray, offset: int, dtype: np.dtype[Any]) -> Array:
-    rows = (len(data) - offset) // (3 * dtype.itemsize)
-    return np.frombuffer(data, dtype, rows * 3, offset).reshape(-1, 3)
-
-
 def _fiber_ends(triples: Array) -> npt.NDArray[np.int64]:
     """Rows that close a fiber: NaN, or the inf that closes the file where the last NaN is missing."""
     odd = np.flatnonzero(~np.isfinite(triples[:, 0]))
@@ -89,23 +80,21 @@ def _fiber_ends(triples: Array) -> npt.NDArray[np.int64]:
     return np.append(closing, end) if begun else closing
 
 
-def _tell_count(header: dict[str, str], fibers: int) -> None:
-    if (count := header.get("count", "")).isdecimal() and int(count) != fibers:
-        logger.warning("the tck header counts %s fibers and the file holds %d; all of them were read", count, fibers)
-
-
 class TckWriter(FormatWriter):
     """Writes a ``.tck`` file part by part."""
 
     def __init__(self, path: Path, provenance: Provenance) -> None:
         super().__init__(path, provenance)
-        self._told = False
+        self._has_warned = False
         self._file = path.open("wb")
         self._file.write(self._header(complete=True))
 
     def append(self, part: Tractogram) -> None:
         """Write points, with a NaN point behind every fiber."""
-        self._tell_left_out(part)
+        names = [*part.per_fiber, *part.per_point]
+        if names and not self._has_warned:
+            logger.warning("tck has no place for %s; write trx, trk or vtk to keep them", ", ".join(names))
+            self._has_warned = True
         rows = np.full((len(part.points) + len(part), 3), np.nan, "<f4")
         keep = np.ones(len(rows), bool)
         keep[part.offsets[1:] + np.arange(len(part))] = False
@@ -131,9 +120,3 @@ class TckWriter(FormatWriter):
         offset = length + len(str(length))
         offset = length + len(str(offset))
         return f"{text}{offset}\nEND\n".encode("ascii")
-
-    def _tell_left_out(self, part: Tractogram) -> None:
-        names = [*part.per_fiber, *part.per_point]
-        if names and not self._told:
-            logger.warning("tck has no place for %s; write trx, trk or vtk to keep them", ", ".join(names))
-            self._told = True

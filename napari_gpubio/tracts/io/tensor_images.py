@@ -184,22 +184,16 @@ def _inside(
     usable = finite & (components != 0).any(axis=3)
     notes = [] if finite.all() else [f"{np.count_nonzero(~finite)} tensors are not finite; they were left out"]
     if mask is not None:
-        wanted = _wanted(mask, components.shape[:3], affine)
-        if empty := int(np.count_nonzero(wanted & finite & ~usable)):
+        shape = components.shape[:3]
+        chosen = read_mask(mask, shape, affine) if isinstance(mask, str | Path) else np.asarray(mask) != 0
+        if chosen.shape != shape:
+            raise InvalidInput(f"the mask has shape {chosen.shape} and the tensors {shape}; they must be the same")
+        if empty := int(np.count_nonzero(chosen & finite & ~usable)):
             notes.append(f"{empty} voxels of the mask have a zero tensor; they were left out")
-        usable &= wanted
+        usable &= chosen
     if not usable.any():
         raise InvalidInput(f"{name} has no tensor in the mask that is finite and not zero; check the file and the mask")
     return usable, tuple(notes)
-
-
-def _wanted(mask: Array | str | Path, shape: tuple[int, ...], affine: npt.NDArray[np.float64]) -> Mask:
-    if isinstance(mask, str | Path):
-        return read_mask(mask, shape, affine)
-    wanted = np.asarray(mask) != 0
-    if wanted.shape != tuple(shape):
-        raise InvalidInput(f"the mask has shape {wanted.shape} and the tensors {tuple(shape)}; they must be the same")
-    return wanted
 
 
 def _order(order: str, known: str | None, rows: Array, name: str) -> tuple[str, str]:
@@ -212,11 +206,6 @@ def _order(order: str, known: str | None, rows: Array, name: str) -> tuple[str, 
         return "full", "components are full 3 x 3 matrices"
     if known is not None:
         return known, f"components in {known} order, by the kind of the file"
-    return _order_by_definiteness(rows, name)
-
-
-def _order_by_definiteness(rows: Array, name: str) -> tuple[str, str]:
-    """Choose the order under which clearly the most tensors are positive definite."""
     shares = {}
     for order in ("mrtrix", "fsl", "dipy"):
         shares[order] = positive_definite(np.take(rows, _PLACES[order], axis=1)).mean()

@@ -55,7 +55,7 @@ PART_POINTS = 1_000_000  # points handed to a format at once
 
 
 def tractogram_suffix(path: str | os.PathLike[str]) -> str | None:
-    """Give the one of `SUFFIXES` that a path ends in (capitals do not count), or None."""
+    """Return the one of `SUFFIXES` that a path ends in (capitals do not count), or None."""
     name = Path(path).name.lower()
     return next((suffix for suffix in SUFFIXES if name.endswith(suffix)), None)
 
@@ -121,7 +121,7 @@ def _writer(suffix: str) -> type[FormatWriter]:
 def _assembled(found: Parsed, wanted: Grid | None, reference: Reference | None) -> Tractogram:
     parameters = dict(found.provenance.parameters)
     if found.grid is not None and wanted is not None and not _same(found.grid, wanted):
-        logger.warning("the reference has another grid than the file; the file is believed")
+        logger.warning("the reference has another grid than the file; the file's is used")
     if found.grid is None and wanted is not None:
         parameters["reference"] = "affine and shape" if isinstance(reference, tuple) else os.fspath(reference or "")
     grid = found.grid or wanted or found.provenance.grid

@@ -28,7 +28,7 @@ from nibabel.streamlines.trk import (
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
-from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed, Provenance, flat, numeric_columns
+from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed, Provenance, columns_of, numeric_columns
 from napari_gpubio.tracts.io.validation import (
     DAMAGED,
     Grid,
@@ -37,7 +37,6 @@ from napari_gpubio.tracts.io.validation import (
     checked_shape,
     load_bytes,
     offsets_of,
-    unique_names,
     walk_records,
 )
 from napari_gpubio.tracts.model import Tractogram
@@ -53,13 +52,7 @@ _ROWS = 1_000_000  # points transformed at once
 
 
 def read_trk(path: Path) -> Parsed:
-    """Read a ``.trk`` or ``.trk.gz`` file.
-
-    Raises
-    ------
-    InvalidInput
-        If it is damaged, cut off, or its header makes no sense.
-    """
+    """Read a ``.trk`` or ``.trk.gz`` file; InvalidInput if it is damaged, cut off, or its header makes no sense."""
     data = load_bytes(path)
     checked_magic(data, MAGIC, "trk")
     if len(data) < HEADER_BYTES:
@@ -139,19 +132,16 @@ def _move(matrix: Array, points: Array, moved: Array) -> None:
 
 def _named_columns(values: Array, fields: Any, rest: str) -> dict[str, Array]:
     """Split columns, shape (rows, k), by the header's names; columns without a name are called ``rest``."""
-    names: list[str] = []
-    columns: list[Array] = []
+    columns: list[tuple[str, Array]] = []
     at, width = 0, values.shape[1]
     for coded in fields:
         name, k = decode_value_from_name(coded)
         if k > 0 and at < width:
-            names.append(name.strip() or rest)
-            columns.append(values[:, at : at + k])
-            at += columns[-1].shape[1]
+            columns.append((name.strip() or rest, values[:, at : at + k]))
+            at += columns[-1][1].shape[1]
     if at < width:
-        names.append(rest)
-        columns.append(values[:, at:])
-    return {n: np.ascontiguousarray(flat(c)) for n, c in zip(unique_names(names), columns, strict=True)}
+        columns.append((rest, values[:, at:]))
+    return {name: np.ascontiguousarray(column) for name, column in columns_of(columns).items()}
 
 
 class TrkWriter(FormatWriter):
@@ -201,13 +191,7 @@ class TrkWriter(FormatWriter):
 
 
 def empty_header(grid: Grid) -> Array:
-    """Header of a trk file of no fibers on this grid.
-
-    Raises
-    ------
-    InvalidInput
-        If trk cannot hold the grid.
-    """
+    """Header of a trk file of no fibers on this grid; InvalidInput if trk cannot hold the grid."""
     affine = grid.affine.astype("<f4")
     codes = aff2axcodes(affine)
     if max(grid.shape) > np.iinfo(np.int16).max or None in codes:
@@ -223,7 +207,7 @@ def empty_header(grid: Grid) -> Array:
 
 
 def _columns(table: Any, what: str) -> dict[str, Array]:
-    """Give the columns that trk can hold, under the names that it can hold, shape (rows, k) each."""
+    """Return the columns that trk can hold, under the names that it can hold, shape (rows, k) each."""
     found = list(numeric_columns(table, what))
     if left := [name for name, _ in found[MOST_NAMES:]]:
         logger.warning("trk holds %d columns of each %s; left out: %s", MOST_NAMES, what, ", ".join(left))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine
-from napari_gpubio.tracts.io.parsed import KEY, FormatWriter, Parsed, Provenance, decode, flat, numeric_columns
+from napari_gpubio.tracts.io.parsed import KEY, FormatWriter, Parsed, Provenance, columns_of, decode, numeric_columns
 from napari_gpubio.tracts.io.validation import (
     BLOCK,
     DAMAGED,
@@ -41,13 +41,7 @@ DTYPES |= {f"float{bits}": np.dtype(f"<f{bits // 8}") for bits in (16, 32, 64)} 
 
 
 def read_trx(path: Path) -> Parsed:
-    """Read a ``.trx`` file.
-
-    Raises
-    ------
-    InvalidInput
-        If it is damaged, or its arrays and its header do not fit each other.
-    """
+    """Read a ``.trx`` file; InvalidInput if it is damaged, or its arrays and its header do not fit each other."""
     with path.open("rb") as stream:
         checked_magic(stream.read(4), b"PK", "trx (zip)")
     with zipfile.ZipFile(path) as archive:
@@ -124,7 +118,7 @@ class _Members:
         check_expansion(sum(info.file_size for info in archive.infolist()), size)
 
     def header(self) -> dict[str, Any]:
-        """Give the JSON header."""
+        """Return the JSON header."""
         if "header.json" not in self._infos:
             raise InvalidInput("a trx file holds a header.json, this zip file does not; is it a tractogram?")
         header = json.loads(self._bytes(self._infos["header.json"]).tobytes())
@@ -133,19 +127,18 @@ class _Members:
         return header
 
     def array(self, folder: str, name: str, rows: int | None = None, columns: int = 1) -> Array:
-        """Give one array, shape (rows, columns)."""
+        """Return one array, shape (rows, columns)."""
         for member, stem, k, dtype in self._in(folder):
             if stem == name and k == columns:
                 return self._values(member, k, dtype, rows)
         raise InvalidInput(f"there is no array {name!r} with {columns} columns; export the file again")
 
     def table(self, folder: str, rows: int) -> dict[str, Array]:
-        """Give all arrays of a folder, shape (rows,) or (rows, k), by name."""
-        found = [(stem, flat(self._values(member, k, dtype, rows))) for member, stem, k, dtype in self._in(folder)]
-        return dict(zip(unique_names([name for name, _ in found]), (values for _, values in found), strict=True))
+        """Return all arrays of a folder, shape (rows,) or (rows, k), by name."""
+        return columns_of([(stem, self._values(info, k, dtype, rows)) for info, stem, k, dtype in self._in(folder)])
 
     def groups(self, fibers: int) -> dict[str, Array]:
-        """Give the groups as columns of booleans, shape (fibers,)."""
+        """Return the groups as columns of booleans, shape (fibers,)."""
         columns: dict[str, Array] = {}
         for member, stem, k, dtype in self._in("groups"):
             which = self._values(member, k, dtype, None).reshape(-1).astype(np.int64)
@@ -264,7 +257,7 @@ class TrxWriter(FormatWriter):
 
 
 def _plain(name: str) -> str:
-    """Give a name that a member can have: dots and slashes mean something there."""
+    """Return a name that a member can have: dots and slashes have a meaning there."""
     plain = "".join(c if c.isalnum() or c in "_-+ " else "_" for c in name) or "_"
     if plain != name:
         logger.info("trx cannot hold the name %r; it is written as %r", name, plain)

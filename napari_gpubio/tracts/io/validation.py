@@ -66,10 +66,7 @@ def reading(path: Path, damage: tuple[type[Exception], ...]) -> Iterator[None]:
 def load_bytes(path: Path) -> bytes | bytearray:
     """Read a whole file, unpacked if its name ends in ``.gz``.
 
-    Raises
-    ------
-    InvalidInput
-        If it unpacks to more than 64 MB and more than 100 times its size.
+    InvalidInput if it unpacks to more than 64 MB and more than 100 times its size.
     """
     if path.suffix.lower() != ".gz":
         return path.read_bytes()
@@ -84,10 +81,7 @@ def load_bytes(path: Path) -> bytes | bytearray:
 def check_expansion(unpacked: int, packed: int) -> None:
     """Refuse what grows as only a zip bomb does; sizes in bytes.
 
-    Raises
-    ------
-    InvalidInput
-        If it unpacks to more than 64 MB and more than 100 times its size.
+    InvalidInput if it unpacks to more than 64 MB and more than 100 times its size.
     """
     if unpacked > max(ALWAYS_UNPACKED, MOST_EXPANSION * packed):
         raise InvalidInput(
@@ -97,13 +91,7 @@ def check_expansion(unpacked: int, packed: int) -> None:
 
 
 def checked_magic(data: bytes | bytearray, magic: bytes, what: str) -> None:
-    """Make sure that the data begin with ``magic``.
-
-    Raises
-    ------
-    InvalidInput
-        With the bytes that are there instead.
-    """
+    """Make sure that the data begin with ``magic``; InvalidInput with the bytes that are there instead."""
     if not data.startswith(magic):
         begin = bytes(data[: max(12, len(magic))])
         raise InvalidInput(f"a {what} file begins with {magic!r}, this one with {begin!r}; is its suffix right?")
@@ -157,13 +145,7 @@ def offsets_of(counts: npt.ArrayLike) -> npt.NDArray[np.int64]:
 
 
 def check_finite(points: Array) -> None:
-    """Make sure that every coordinate, shape (P, 3), is a number.
-
-    Raises
-    ------
-    InvalidInput
-        With the first point that is not.
-    """
+    """Make sure that every coordinate, shape (P, 3), is a number; InvalidInput with the first point that is not."""
     if np.isfinite(points).all():
         return
     bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
@@ -174,7 +156,7 @@ def check_finite(points: Array) -> None:
 
 
 def unique_names(names: list[str]) -> list[str]:
-    """Give each column a name of its own: a second ``fa`` becomes ``fa_2``."""
+    """Number names that occur again: a second ``fa`` becomes ``fa_2``."""
     taken: set[str] = set()
     for n, name in enumerate(names):
         choice, copy = name, 2
@@ -186,13 +168,7 @@ def unique_names(names: list[str]) -> list[str]:
 
 
 def checked_shape(shape: Any) -> tuple[int, int, int]:
-    """Return three positive dimensions.
-
-    Raises
-    ------
-    InvalidInput
-        If they are not.
-    """
+    """Return three positive dimensions; InvalidInput if they are not."""
     sizes = tuple(int(n) for n in shape)
     if len(sizes) != 3 or min(sizes) < 1:
         raise InvalidInput(f"the volume has dimensions {sizes}; give three positive integers")
@@ -202,10 +178,7 @@ def checked_shape(shape: Any) -> tuple[int, int, int]:
 def reference_grid(reference: Reference) -> Grid:
     """Return the grid of a volume: a NIfTI path, or (affine, shape).
 
-    Raises
-    ------
-    InvalidInput
-        If the file cannot be read or the numbers make no grid.
+    InvalidInput if the file cannot be read or the numbers make no grid.
     """
     if isinstance(reference, str | os.PathLike):
         file = existing_file(reference)

@@ -10,48 +10,38 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.io.parsed import Parsed, flat, numeric_columns
+from napari_gpubio.tracts.io.parsed import Parsed, columns_of, numeric_columns
 from napari_gpubio.tracts.io.validation import (
     DAMAGED,
     check_finite,
     checked_magic,
     load_bytes,
     offsets_of,
-    unique_names,
     walk_records,
 )
 from napari_gpubio.tracts.model import Tractogram
 
 Array = npt.NDArray[Any]
 TYPES = {
-    "char": "i1",
-    "signed_char": "i1",
-    "unsigned_char": "u1",
-    "short": "i2",
-    "unsigned_short": "u2",
-    "int": "i4",
-    "unsigned_int": "u4",
-    "vtktypeint64": "i8",
-    "vtktypeuint64": "u8",
-    "long": "i8",
-    "unsigned_long": "u8",
+    "char": "i1", "signed_char": "i1", "unsigned_char": "u1", "short": "i2", "unsigned_short": "u2", "int": "i4",
+    "unsigned_int": "u4", "vtktypeint64": "i8", "vtktypeuint64": "u8", "long": "i8", "unsigned_long": "u8",
     "vtkidtype": "i4",  # VTK narrows its index type when it writes
-    "float": "f4",
-    "double": "f8",
-}
-_SPACE = re.compile(rb"\s")
+    "float": "f4", "double": "f8",
+}  # fmt: skip
+Space = Literal["RAS", "LPS"]
+logger = logging.getLogger(__name__)
+DAMAGE = (*DAMAGED, IndexError, OverflowError)  # a line with too few words, a number beyond its type
+MAGIC = b"# vtk DataFile"
+FLIP = {"RAS": np.array([1, 1, 1], np.float32), "LPS": np.array([-1, -1, 1], np.float32)}
+_CELLS = ("VERTICES", "LINES", "POLYGONS", "TRIANGLE_STRIPS")
+_WIDTHS = {"VECTORS": 3, "NORMALS": 3, "TENSORS": 9, "TENSORS6": 6, "GLOBAL_IDS": 1, "PEDIGREE_IDS": 1}
+_BLANK = re.compile(rb"\s")
 _TEXT_BLOCK = 2**20  # bytes split into words at once
 _LONGEST_WORD = 64
 
 
 class VtkText:
-    """A place in the bytes of a legacy VTK file.
-
-    Parameters
-    ----------
-    data
-        The whole file.
-    """
+    """A position in the bytes of a legacy VTK file."""
 
     def __init__(self, data: bytes | bytearray) -> None:
         self._data = data
@@ -59,14 +49,14 @@ class VtkText:
         self.binary = False
 
     def line(self) -> list[str]:
-        """Give the words of the next line that is not blank; none at the end of the file."""
+        """Return the words of the next line that is not blank; none at the end of the file."""
         while self._at < len(self._data):
             if words := self.raw_line().split():
                 return words
         return []
 
     def raw_line(self) -> str:
-        """Give the rest of the line as it is."""
+        """Return the rest of the line as it is."""
         end = self._data.find(b"\n", self._at)
         end = len(self._data) if end < 0 else end
         line = self._data[self._at : end]
@@ -74,48 +64,32 @@ class VtkText:
         return line.decode("utf-8", "replace").rstrip("\r")
 
     def begins_with(self, word: bytes) -> bool:
-        """Tell whether the next bytes are these; they are not consumed."""
+        """Whether the next bytes are these; they are not consumed."""
         return self._data.startswith(word, self._at)
 
     def skip_metadata(self) -> None:
-        """Go behind the blank line that closes a METADATA block."""
+        """Move past the blank line that closes a METADATA block."""
         while self._at < len(self._data) and self.raw_line().strip():
             pass
 
     def count(self, word: str) -> int:
-        """Read a number of things from a word.
-
-        Raises
-        ------
-        InvalidInput
-            If it is no integer, or the file has fewer bytes than that.
-        """
+        """Read how many values follow; InvalidInput if it is no integer, or the file has fewer bytes than that."""
         if not word.isdecimal() or int(word) > len(self._data):
             raise InvalidInput(f"the file promises {word} values and has {len(self._data)} bytes; export it again")
         return int(word)
 
     def numbers(self, count: int, type_name: str) -> Array:
-        """Read a block of numbers in native byte order, shape (count,).
-
-        Raises
-        ------
-        InvalidInput
-            If the type is unknown or the file ends first.
-        """
+        """Read numbers in native byte order, shape (count,); InvalidInput if the file ends first."""
         if (code := TYPES.get(type_name.lower())) is None:
             raise InvalidInput(f"numbers of type {type_name!r} are not read; export the file with float or int")
         dtype = np.dtype(code)
         left = len(self._data) - self._at
         if count * (dtype.itemsize if self.binary else 2) > left + 1:
             raise InvalidInput(f"{count} numbers are promised and {left} bytes are left; the file is cut off")
-        return self._binary_numbers(count, dtype) if self.binary else self._text_numbers(count, dtype)
-
-    def _binary_numbers(self, count: int, dtype: np.dtype[Any]) -> Array:
-        values = np.frombuffer(self._data, dtype.newbyteorder(">"), count, self._at)
-        self._at += values.nbytes
-        return values.astype(dtype)
-
-    def _text_numbers(self, count: int, dtype: np.dtype[Any]) -> Array:
+        if self.binary:
+            stored = np.frombuffer(self._data, dtype.newbyteorder(">"), count, self._at)
+            self._at += stored.nbytes
+            return stored.astype(dtype)
         values, done = np.empty(count, dtype), 0
         read = float if dtype.kind == "f" else int
         while done < count:
@@ -128,9 +102,9 @@ class VtkText:
         return values
 
     def _words(self, most: int) -> tuple[list[bytes], int]:
-        """Give up to ``most`` words from here on, and the number of bytes they take."""
+        """Return up to ``most`` words from here on, and the number of bytes they take."""
         stop = min(self._at + _TEXT_BLOCK, len(self._data))
-        gap = _SPACE.search(self._data, stop)
+        gap = _BLANK.search(self._data, stop)
         stop = gap.start() if gap else len(self._data)
         block = bytes(self._data[self._at : stop])
         words = block.split(None, most)
@@ -151,15 +125,6 @@ class VtkText:
         text = self._data[self._at + size : self._at + size + length]
         self._at += size + len(text)
         return text.decode("utf-8", "replace")
-
-
-Space = Literal["RAS", "LPS"]
-logger = logging.getLogger(__name__)
-DAMAGE = (*DAMAGED, IndexError, OverflowError)  # a line with too few words, a number beyond its type
-MAGIC = b"# vtk DataFile"
-FLIP = {"RAS": np.array([1, 1, 1], np.float32), "LPS": np.array([-1, -1, 1], np.float32)}
-_CELLS = ("VERTICES", "LINES", "POLYGONS", "TRIANGLE_STRIPS")
-_WIDTHS = {"VECTORS": 3, "NORMALS": 3, "TENSORS": 9, "TENSORS6": 6, "GLOBAL_IDS": 1, "PEDIGREE_IDS": 1}
 
 
 def read_vtk(path: Path, space: Space | None = None) -> Parsed:
@@ -200,22 +165,28 @@ class _PolyData:
             self._section(words[0].upper(), words[1:])
 
     def found(self, space: Space | None) -> Parsed:
-        """Put the lines together."""
+        """Put the lines together.
+
+        VTK counts vertices before lines in its CELL_DATA.
+        """
         if "LINES" not in self._cells:
             raise InvalidInput(f"it has no LINES, only {', '.join(self._cells) or 'points'}; is it a tractogram?")
         counts, which = self._cells["LINES"]
         if which.size and not 0 <= which.min() <= which.max() < len(self._points):
             raise InvalidInput(f"its lines name points beyond the {len(self._points)} that are there; export it again")
         in_order = len(which) == len(self._points) and bool((which == np.arange(len(which))).all())
-        points = self._points.astype(np.float32, copy=False) * FLIP[self._space(space)]
+        if space is not None and self._stated_space not in (None, space):
+            logger.warning("the file states that it is in %s; it was read as %s", self._stated_space, space)
+        points = self._points.astype(np.float32, copy=False) * FLIP[space or self._stated_space or "RAS"]
         points = points if in_order else points[which]
         check_finite(points)
-        per_point = self._columns("POINT_DATA")
+        first = len(self._cells["VERTICES"][0]) if "VERTICES" in self._cells else 0
+        per_point = self._columns("POINT_DATA", slice(0, len(self._points)))
         return Parsed(
             points=points,
             offsets=offsets_of(counts),
             per_point=per_point if in_order else {name: values[which] for name, values in per_point.items()},
-            per_fiber=self._columns("CELL_DATA"),
+            per_fiber=self._columns("CELL_DATA", slice(first, first + len(counts))),
         )
 
     def _head(self) -> None:
@@ -231,7 +202,7 @@ class _PolyData:
 
     def _section(self, key: str, words: list[str]) -> None:
         if key == "POINTS":
-            self._points = self._text.numbers(self._text.count(words[0]) * 3, words[1]).reshape(-1, 3)
+            self._points = self._block(self._text.count(words[0]), 3, words[1])
         elif key in _CELLS:
             self._cells[key] = self._read_cells(self._text.count(words[0]), self._text.count(words[1]))
         elif key in self._tables:
@@ -263,7 +234,9 @@ class _PolyData:
     def _read_attribute(self, key: str, words: list[str]) -> None:
         rows = self._rows[self._table or "POINT_DATA"]
         if key == "SCALARS":
-            values = self._scalars(rows, words[1], self._text.count(words[2]) if len(words) > 2 else 1)
+            if self._text.begins_with(b"LOOKUP_TABLE"):
+                self._text.line()
+            values = self._block(rows, self._text.count(words[2]) if len(words) > 2 else 1, words[1])
         elif key == "COLOR_SCALARS":
             values = self._block(rows, self._text.count(words[1]), "unsigned_char" if self._text.binary else "float")
         elif key == "LOOKUP_TABLE":
@@ -276,11 +249,6 @@ class _PolyData:
         else:
             raise InvalidInput(f"the section {key!r} is unknown or the file is damaged before it; export it again")
         self._keep(words[0], values)
-
-    def _scalars(self, rows: int, type_name: str, k: int) -> Array:
-        if self._text.begins_with(b"LOOKUP_TABLE"):
-            self._text.line()
-        return self._block(rows, k, type_name)
 
     def _read_field(self, arrays: int) -> None:
         for _ in range(arrays):
@@ -301,22 +269,13 @@ class _PolyData:
         if self._table is not None and values.size:
             self._tables[self._table].append((unquote(name), values))
 
-    def _columns(self, table: str) -> dict[str, Array]:
-        """Columns of the points, or of the lines among the cells: VTK counts vertices before lines."""
-        lines = len(self._cells["LINES"][0])
-        first = len(self._cells["VERTICES"][0]) if "VERTICES" in self._cells else 0
-        rows = slice(None) if table == "POINT_DATA" else slice(first, first + lines)
-        wanted = len(self._points) if table == "POINT_DATA" else lines
-        columns = [(name, flat(values[rows])) for name, values in self._tables[table]]
-        fitting = [(name, values) for name, values in columns if len(values) == wanted]
+    def _columns(self, table: str, rows: slice) -> dict[str, Array]:
+        """Columns of a table that have a value for each of some rows."""
+        columns = [(name, values[rows]) for name, values in self._tables[table]]
+        fitting = [(name, values) for name, values in columns if len(values) == rows.stop - rows.start]
         if len(fitting) < len(columns):
             logger.warning("%d arrays of %s do not fit and were left out", len(columns) - len(fitting), table)
-        return dict(zip(unique_names([name for name, _ in fitting]), (values for _, values in fitting), strict=True))
-
-    def _space(self, wanted: Space | None) -> str:
-        if wanted is not None and self._stated_space not in (None, wanted):
-            logger.warning("the file states that it is in %s; it was read as %s", self._stated_space, wanted)
-        return wanted or self._stated_space or "RAS"
+        return columns_of(fitting)
 
 
 _NAMES = {code: name for name, code in reversed(TYPES.items())} | {"f2": "float", "b1": "unsigned_char"}
@@ -386,7 +345,8 @@ class _Writer:
             if self._binary:
                 self._file.write(np.ascontiguousarray(rows, rows.dtype.newbyteorder(">")).data)
             else:
-                np.savetxt(self._file, rows, _text_format(rows.dtype))
+                digits = "%d" if rows.dtype.kind in "iu" else f"%.{np.finfo(rows.dtype).precision + 3}g"
+                np.savetxt(self._file, rows, digits)
         self.text("\n")
 
     def table(self, key: str, rows: int, columns: dict[str, Array]) -> None:
@@ -397,7 +357,3 @@ class _Writer:
             type_name = _NAMES[values.dtype.str[1:]]
             self.text(f"{quote(name, safe='') or '_'} {values.shape[1]} {rows} {type_name}\n")
             self.numbers(values.astype(TYPES[type_name], copy=False))
-
-
-def _text_format(dtype: np.dtype[Any]) -> str:
-    return "%d" if dtype.kind in "iu" else f"%.{np.finfo(dtype).precision + 3}g"

@@ -103,7 +103,7 @@ def isotropic(d: Array) -> Array:
 
 
 def half_plane(height: float, across: float, up: float, s: Floats) -> tuple[Floats, Floats]:
-    """Way along and height of a hyperbolic geodesic, (dx^2 + dy^2)/y^2, launched at slope up / across."""
+    """Horizontal distance and height of a hyperbolic geodesic, (dx^2 + dy^2)/y^2, launched at slope up / across."""
     speed = max(float(np.hypot(across, up)), 1e-300)
     below = np.cosh(s) - up / speed * np.sinh(s)
     return height * across / speed * np.sinh(s) / below, height / below

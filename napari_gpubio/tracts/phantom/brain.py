@@ -22,7 +22,9 @@ _VENTRICLE = [  # center line of the right lateral ventricle, x, y, z, radius
     (24, -48, 5, 5.5), (25, -60, 4, 3), (26, -70, 4, 1),
 ]  # fmt: skip
 _TEMPORAL_HORN = [(22, -42, 7, 4), (29, -36, -3, 3.5), (32, -24, -11, 3), (31, -12, -15, 2)]
+# Brain stem: midbrain, a bulging pons, medulla.
 _STEM = [(0, -16, -8, 12), (0, -20, -18, 14), (0, -24, -30, 16), (0, -29, -44, 11), (0, -33, -54, 9), (0, -36, -70, 8)]
+_CEREBELLUM = ((19, -63, -36), (32, 28, 21))  # its right half: center, semi-axes
 _NUCLEI = [  # ellipsoids of the right side: center, semi-axes
     ((11, -19, 5), (9, 14, 9)),  # thalamus
     ((13, 15, 6), (5, 9, 8)),  # head of the caudate
@@ -111,20 +113,20 @@ def brain_anatomy(affine: Floats, shape: tuple[int, int, int]) -> Anatomy:
         Dimensions of the grid.
     """
     points, voxel = voxel_centers(affine, shape), float(abs(affine[0, 0]))
-    stem, cerebellum, hemispheres = _stem(points), _cerebellum(points), cerebrum(points)
+    stem, cerebellum, hemispheres = tube(points, _STEM), ellipsoid(_right(points), *_CEREBELLUM), cerebrum(points)
     inside = _filled(-_smooth_min(_smooth_min(hemispheres, cerebellum, 14.0), stem, 14.0), voxel)
     below_pia = np.maximum(_gyri(points, -hemispheres), _folia(points, -cerebellum))
     fluid = np.maximum(_filled(-np.maximum(below_pia, -stem), voxel), _filled(-_ventricles(points), voxel))
-    bark = _filled(CORTEX_MM - below_pia, voxel) * (1.0 - _filled(-stem, voxel))
-    cortex = np.clip(bark, 0.0, 1.0 - fluid)
+    outer = _filled(CORTEX_MM - below_pia, voxel) * (1.0 - _filled(-stem, voxel))
+    cortex = np.clip(outer, 0.0, 1.0 - fluid)
     nuclei = np.clip(_filled(-_nuclei(points), voxel), 0.0, 1.0 - fluid - cortex)
-    outward = np.where((stem < -2.0)[..., None], (0.0, 0.0, 1.0), _uphill(hemispheres, affine))
+    outward = np.where((stem < -2.0)[..., None], (0.0, 0.0, 1.0), _unit_gradient(hemispheres, affine))
     white = 1.0 - fluid - cortex - nuclei
     return Anatomy(inside=inside, white=white, cortex=cortex, nuclei=nuclei, fluid=fluid, outward=outward)
 
 
 def _filled(depth: Floats, voxel: float) -> Floats:
-    """Part of a voxel on the inner side of a plane border that passes its center at a depth in mm."""
+    """Fraction of a voxel inside a plane boundary that lies this depth (mm) beyond its center."""
     return np.clip(depth / voxel + 0.5, 0.0, 1.0)
 
 
@@ -142,15 +144,6 @@ def _smooth_min(a: Floats, b: Floats, width: float) -> Floats:
 def _smooth_max(a: Floats, b: Floats, width: float) -> Floats:
     """Intersection of two shapes with its edge rounded over a width in mm."""
     return -_smooth_min(-a, -b, width)
-
-
-def _stem(points: Floats) -> Floats:
-    """Brain stem: midbrain, a bulging pons, medulla."""
-    return tube(points, _STEM)
-
-
-def _cerebellum(points: Floats) -> Floats:
-    return ellipsoid(_right(points), (19, -63, -36), (32, 28, 21))
 
 
 def _ventricles(points: Floats) -> Floats:
@@ -175,9 +168,9 @@ def _gyri(points: Floats, depth: Floats) -> Floats:
 
 
 def _folia(points: Floats, depth: Floats) -> Floats:
-    """Depth below the nearest surface of the cerebellum, whose leaves run from left to right, mm."""
-    leaves = np.maximum(_folds(points * [0.35, 1.0, 1.0], 24.0), depth - 11.0)
-    return np.minimum(depth, leaves - 0.3)
+    """Depth below the nearest surface of the cerebellum, whose folia run from left to right, mm."""
+    folia = np.maximum(_folds(points * [0.35, 1.0, 1.0], 24.0), depth - 11.0)
+    return np.minimum(depth, folia - 0.3)
 
 
 def _folds(points: Floats, wavelength: float) -> Floats:
@@ -205,7 +198,7 @@ def _sylvian_fissure(points: Floats) -> Floats:
     return np.max([sheet, -across, -34.0 - y, y - 32.0], axis=0)
 
 
-def _uphill(level: Floats, affine: Floats) -> Floats:
+def _unit_gradient(level: Floats, affine: Floats) -> Floats:
     """Unit gradient of a volume in world axes, shape (X, Y, Z, 3)."""
     slope = np.stack(list(np.gradient(level)), axis=-1) @ np.linalg.inv(affine[:3, :3])
     return np.asarray(slope / np.maximum(np.linalg.norm(slope, axis=-1, keepdims=True), 1e-9))
@@ -278,17 +271,17 @@ def clean_signals(
     gradients, b
         Unit gradient directions, shape (N, 3), and b-values in s/mm^2, shape (N,).
     mask
-        Voxels wanted, shape (X, Y, Z).
+        Voxels to simulate, shape (X, Y, Z).
     """
     share = sum(f[mask] for f, _ in fibers) + np.zeros(np.count_nonzero(mask))
-    room = (anatomy.white + anatomy.nuclei)[mask]
-    white = np.maximum(anatomy.white[mask] - share * room, 0.0)
-    nuclei = np.maximum(room - share * room - white, 0.0)
+    tissue = (anatomy.white + anatomy.nuclei)[mask]
+    white = np.maximum(anatomy.white[mask] - share * tissue, 0.0)
+    nuclei = np.maximum(tissue - share * tissue - white, 0.0)
     signal = white[:, None] * attenuation(anatomy.outward[mask], gradients, b, LOOSE_PARALLEL, LOOSE_ACROSS)
     for f, direction in fibers:
-        held = f[mask] > 0
-        tensor = attenuation(direction[mask][held], gradients, b, FIBER_PARALLEL, FIBER_ACROSS)
-        signal[held] += (room * f[mask])[held, None] * tensor
+        filled = f[mask] > 0
+        tensor = attenuation(direction[mask][filled], gradients, b, FIBER_PARALLEL, FIBER_ACROSS)
+        signal[filled] += (tissue * f[mask])[filled, None] * tensor
     gray = (anatomy.cortex[mask] + nuclei)[:, None] * np.exp(-b * GRAY_DIFFUSIVITY)
     fluid = anatomy.fluid[mask][:, None] * np.exp(-b * FLUID_DIFFUSIVITY)
     return np.asarray(anatomy.inside[mask][:, None] * (S0_WHITE * signal + S0_GRAY * gray + S0_FLUID * fluid))

@@ -87,7 +87,7 @@ def corpus_callosum() -> tuple[Floats, Floats]:
     upward = np.pad(_circle(angle), ((0, 0), (1, 0)))
     heading = np.cos(spread)[:, None] * upward + np.sin(spread)[:, None] * lateral
     turn = middle + 16.0 * lateral
-    end = turn + _room(turn, heading)[:, None] * heading
+    end = turn + _distance_to_surface(turn, heading)[:, None] * heading
     knee = turn + 0.35 * (end - turn)
     right = _bezier(middle, turn, knee, end)
     left = right[:, :0:-1] * [-1.0, 1.0, 1.0]
@@ -103,8 +103,8 @@ def corticospinal_tract() -> tuple[Floats, Floats]:
     heading = np.stack([np.sin(sideways), np.sin(forward), np.cos(sideways) * np.cos(forward)], -1).reshape(-1, 3)
     heading /= np.linalg.norm(heading, axis=-1, keepdims=True)
     gate = capsule[-1] + [0.0, -2.0, 9.0]
-    room = _room(np.broadcast_to(gate, heading.shape), heading)
-    lines = [np.vstack([capsule, gate + 0.45 * r * h, gate + r * h]) for h, r in zip(heading, room, strict=True)]
+    reach = _distance_to_surface(np.broadcast_to(gate, heading.shape), heading)
+    lines = [np.vstack([capsule, gate + 0.45 * r * h, gate + r * h]) for h, r in zip(heading, reach, strict=True)]
     curves = np.concatenate([_tube_curves(line, 5.5, reference=(0, 1, 0), rings=3) for line in lines])
     return curves, np.full(len(curves), np.pi * 5.5**2 / len(curves))
 
@@ -145,7 +145,7 @@ def cerebellar_peduncle() -> tuple[Floats, Floats]:
 def rasterize(bundle: Bundle, affine: Floats, shape: tuple[int, int, int]) -> tuple[Floats, Floats]:
     """Share and mean direction of a bundle in each voxel.
 
-    The curves are laid down as small pieces with volume (length times area) and axial direction (dyads t t^T), both
+    The curves are added up as small pieces with volume (length times area) and axial direction (dyads t t^T), both
     blurred by half a voxel; the mean direction is the first eigenvector of the summed dyads.
 
     Returns
@@ -153,7 +153,7 @@ def rasterize(bundle: Bundle, affine: Floats, shape: tuple[int, int, int]) -> tu
     share
         In [0, 1), shape (X, Y, Z): 1 - exp(-3 v), where v is the bundle's volume in the voxel over the voxel's.
     direction
-        Unit vectors in world axes with a sign of no meaning, shape (X, Y, Z, 3).
+        Unit vectors in world axes of arbitrary sign, shape (X, Y, Z, 3).
     """
     from scipy.ndimage import gaussian_filter
 
@@ -166,26 +166,26 @@ def rasterize(bundle: Bundle, affine: Floats, shape: tuple[int, int, int]) -> tu
     within = ((index >= 0) & (index < shape)).all(axis=1)
     flat = np.ravel_multi_index(tuple(index[within].T), shape)
 
-    def laid_down(weights: Array) -> Floats:
+    def density(weights: Array) -> Floats:
         summed = np.bincount(flat, weights[within], minlength=int(np.prod(shape)))
         return np.asarray(gaussian_filter(summed.reshape(shape), 0.5, mode="constant"))
 
-    share = 1.0 - np.exp(-3.0 * laid_down(volumes))
+    share = 1.0 - np.exp(-3.0 * density(volumes))
     dyads = np.empty((*shape, 3, 3))
     for a in range(3):
         for b in range(a, 3):
-            dyads[..., a, b] = dyads[..., b, a] = laid_down(volumes * tangents[:, a] * tangents[:, b])
+            dyads[..., a, b] = dyads[..., b, a] = density(volumes * tangents[:, a] * tangents[:, b])
     direction = np.zeros((*shape, 3))
-    held = share > 1e-3
-    direction[held] = np.linalg.eigh(dyads[held])[1][..., -1]
-    return np.where(held, share, 0.0), direction
+    filled = share > 1e-3
+    direction[filled] = np.linalg.eigh(dyads[filled])[1][..., -1]
+    return np.where(filled, share, 0.0), direction
 
 
 def _circle(angle: Floats) -> Floats:
     return np.stack([np.cos(angle), np.sin(angle)], axis=-1)
 
 
-def _room(start: Floats, heading: Floats) -> Floats:
+def _distance_to_surface(start: Floats, heading: Floats) -> Floats:
     """Distance from each start along its heading to the outline of the hemispheres, mm, shape (F,)."""
     far = np.arange(0.0, 110.0, 0.5)
     outside = cerebrum(start[:, None] + far[:, None] * heading[:, None]) > -1.0

@@ -293,22 +293,19 @@ def _lens(
 
     def geodesic(x0: Floats, v: Floats, s: Floats) -> Floats:
         w = v * index_squared(x0)
-        return position(x0, w, _inverted(lambda sig: length(x0, w, sig), s))
+        return position(x0, w, _inverse(lambda sig: length(x0, w, sig), s))
 
     return AnalyticField(name=name, tensor_at=tensor_at, geodesic=geodesic, launches=launches, conserved=conserved)
 
 
-def _inverted(growing: Callable[[Floats], Floats], wanted: Floats) -> Floats:
-    """Arguments at which a function that grows from 0 at 0 takes wanted values, by bisection to the last bit."""
-    reach = 1.0
-    while (growing(np.full_like(wanted, reach)) < wanted).any() or (
-        growing(np.full_like(wanted, -reach)) > wanted
-    ).any():
-        reach *= 2.0
-    low, high = np.full_like(wanted, -reach), np.full_like(wanted, reach)
+def _inverse(increasing: Callable[[Floats], Floats], values: Floats) -> Floats:
+    """Arguments at which an increasing function that is 0 at 0 has these values, by bisection to the last bit."""
+    low, high = np.full_like(values, -1.0), np.full_like(values, 1.0)
+    while (increasing(high) < values).any() or (increasing(low) > values).any():
+        low, high = 2.0 * low, 2.0 * high
     for _ in range(80):
         middle = (low + high) / 2.0
-        short = growing(middle) < wanted
+        short = increasing(middle) < values
         low, high = np.where(short, middle, low), np.where(short, high, middle)
     return (low + high) / 2.0
 

@@ -1,4 +1,4 @@
-"""The brain phantom: made, written to ``sample_data``, and read back."""
+"""The brain phantom: make it, write it to ``sample_data``, read it."""
 
 import gzip
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class CenterLine:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BrainPhantom:
-    """A made-up diffusion scan with what it was made of.
+    """A synthetic diffusion scan with its ground truth.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class BrainPhantom:
 
 
 def brain_phantom(*, snr: float = 28.0, seed: int = 1, voxel_mm: float = 2.5, n_directions: int = 30) -> BrainPhantom:
-    """Make a brain-like diffusion scan with bundles of known course.
+    """Simulate a brain-like diffusion scan with bundles of known course.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def brain_phantom(*, snr: float = 28.0, seed: int = 1, voxel_mm: float = 2.5, n_
     Raises
     ------
     InvalidInput
-        If a number makes no sense.
+        If a number is out of range.
     """
     if not (snr > 0 and 1.0 <= voxel_mm <= 10.0 and n_directions >= 6):
         raise InvalidInput(
@@ -96,7 +96,7 @@ def brain_phantom(*, snr: float = 28.0, seed: int = 1, voxel_mm: float = 2.5, n_
     directions = np.concatenate([np.zeros((1, 3)), spread_directions(n_directions)])
     b = np.concatenate([[0.0], np.full(n_directions, B_VALUE)])
     anatomy, bundles = brain_anatomy(affine, shape), brain_bundles()
-    fibers = _shared_out([rasterize(bundle, affine, shape) for bundle in bundles])
+    fibers = _limited_shares([rasterize(bundle, affine, shape) for bundle in bundles])
     mask = anatomy.inside > 0.5
     signals = clean_signals(anatomy, fibers, directions, b, mask)
     data = np.zeros((*shape, len(b)), np.int16)
@@ -121,8 +121,10 @@ def write_brain_phantom(folder: str | Path, phantom: BrainPhantom | None = None)
     folder.mkdir(parents=True, exist_ok=True)
     _write_nifti(folder / "dwi.nii.gz", scan.data, scan.affine)
     _write_nifti(folder / "bundles.nii.gz", phantom.labels, scan.affine)
-    _write_table(folder / "dwi.bval", scan.bvals[None], "%.0f")
-    _write_table(folder / "dwi.bvec", world_to_fsl(scan.directions, scan.affine).T + 0.0, "%.6f")
+    bvecs = world_to_fsl(scan.directions, scan.affine).T + 0.0
+    for name, rows, form in (("dwi.bval", scan.bvals[None], "%.0f"), ("dwi.bvec", bvecs, "%.6f")):
+        with atomic_write(folder / name) as part:
+            np.savetxt(part, rows, form)
     _write_lines(folder / "bundles.trk", phantom)
 
 
@@ -133,7 +135,7 @@ def load_brain_phantom() -> DiffusionScan:
     return read_dwi(sample_path(f"{FOLDER}/dwi.nii.gz"))
 
 
-def _shared_out(fibers: list[tuple[Floats, Floats]]) -> list[tuple[Floats, Floats]]:
+def _limited_shares(fibers: list[tuple[Floats, Floats]]) -> list[tuple[Floats, Floats]]:
     """Scale down the shares of voxels that the bundles would overfill."""
     total = np.sum([share for share, _ in fibers], axis=0)
     scale = FULL_SHARE / np.maximum(total, FULL_SHARE)
@@ -149,8 +151,8 @@ def _center_lines(bundles: tuple[Bundle, ...]) -> tuple[CenterLine, ...]:
     """A few curves of each bundle (more of the callosum), thinned to 32 points."""
     lines = []
     for label, bundle in enumerate(bundles, 1):
-        wanted = 48 if label == 1 else 8
-        which = np.unique(np.linspace(0, len(bundle.curves) - 1, wanted).astype(int))
+        count = 48 if label == 1 else 8
+        which = np.unique(np.linspace(0, len(bundle.curves) - 1, count).astype(int))
         at = np.linspace(0, bundle.curves.shape[1] - 1, 32).astype(int)
         lines += [CenterLine(label, bundle.curves[f][at]) for f in which]
     return tuple(lines)
@@ -168,11 +170,6 @@ def _write_nifti(path: Path, data: Array, affine: Floats) -> None:
         gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=raw, mtime=0) as packed,
     ):
         packed.write(image.to_bytes())
-
-
-def _write_table(path: Path, rows: Floats, form: str) -> None:
-    with atomic_write(path) as part:
-        np.savetxt(part, rows, form)
 
 
 def _write_lines(path: Path, phantom: BrainPhantom) -> None:

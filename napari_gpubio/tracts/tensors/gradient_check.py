@@ -21,6 +21,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine, rotation_of, voxel_sizes_mm
 from napari_gpubio.tracts.io.gradients import fsl_axes
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
+from napari_gpubio.tracts.tensors.maps import fractional_anisotropy
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -100,9 +101,8 @@ def check_gradients(field: TensorField) -> GradientCheck:
         on small or noisy volumes the check is inconclusive.
     """
     values = field.eigen.values[field.mask].astype(np.float64)
-    spread = ((values - values.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
     fa = np.zeros(field.shape, np.float32)
-    fa[field.mask] = np.sqrt(np.clip(1.5 * spread / np.maximum((values**2).sum(axis=1), 1e-300), 0.0, 1.0))
+    fa[field.mask] = fractional_anisotropy(values)
     return evaluate_directions(field.eigen.vectors[..., 0, :], fa, field.affine)
 
 
@@ -153,7 +153,7 @@ def coherence_scores(v1_world: Array, fa: Array, affine: npt.ArrayLike) -> dict[
 
 
 def corrected_scan(scan: DiffusionScan, check: GradientCheck) -> DiffusionScan:
-    """Return the scan with its directions changed as `GradientCheck.best` says, and a note of it."""
+    """Return the scan with its directions changed as in `GradientCheck.best`, and a note of it."""
     axes = fsl_axes(scan.affine)
     directions = scan.directions @ (axes @ check.best.matrix @ axes.T).T
     note = f"gradient table corrected: its bvec rows are ({check.best.rows}) of those read"
@@ -213,8 +213,8 @@ def _wrong_message(change: AxisChange, ratio: float, affine: npt.ArrayLike) -> s
     return (
         f"The gradient table looks wrong: {_describe(change, affine)}. Fiber directions agree with their neighbors "
         f"{ratio:.2f} times better after correcting it. Check the bvec file; a corrected one has the rows "
-        f"({change.rows}) of this one. To correct the scan use gradient_check.corrected_scan; to write the corrected "
-        "file, io.gradients.write_fsl_gradients (both in napari_gpubio.tracts)."
+        f"({change.rows}) of this one. To correct the scan use tensors.corrected_scan; to write the corrected file, "
+        "io.write_fsl_gradients (both in napari_gpubio.tracts)."
     )
 
 
@@ -227,14 +227,15 @@ def _good_message(ratio: float, *, sure: bool, first: bool) -> str:
             "Compare the directions with known anatomy."
         )
     return (
-        "Whether the gradient table fits the fibers cannot be told from this volume: it shows too few fibers, or too "
-        "much noise. Compare the directions with known anatomy."
+        "This volume does not show whether the gradient table fits the fibers: it has too few fibers, or too much "
+        "noise. Compare the directions with known anatomy."
     )
 
 
 def _describe(change: AxisChange, affine: npt.ArrayLike) -> str:
-    """Say in words what is wrong with a table that the change corrects."""
-    names = _axis_names(affine)
+    """Describe what is wrong with a table that the change corrects."""
+    cosines = np.abs(rotation_of(checked_affine(affine)))
+    names = [f"{'xyz'[axis]} ({_SIDES[int(np.argmax(cosines[:, axis]))]})" for axis in range(3)]
     moved = [names[axis] for axis in range(3) if change.permutation[axis] != axis]
     words = [f"{names[axis]} is flipped" for axis in range(3) if change.flips[axis]]
     if len(moved) == 2:
@@ -242,9 +243,3 @@ def _describe(change: AxisChange, affine: npt.ArrayLike) -> str:
     if len(moved) == 3:
         words.append("x, y and z are in another order")
     return ", and ".join(words)
-
-
-def _axis_names(affine: npt.ArrayLike) -> list[str]:
-    """Name image axes with the side of the body they run along, for instance ``"x (left-right)"``."""
-    cosines = np.abs(rotation_of(checked_affine(affine)))
-    return [f"{'xyz'[axis]} ({_SIDES[int(np.argmax(cosines[:, axis]))]})" for axis in range(3)]

@@ -16,8 +16,8 @@ from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.kernels.tensors.problem import FitProblem, fit_problem
-from napari_gpubio.tracts.model import B0_LIMIT, DiffusionScan, TensorField
-from napari_gpubio.tracts.tensors.brain_mask import brain_mask
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
+from napari_gpubio.tracts.tensors.mask import brain_mask
 from napari_gpubio.tracts.tensors.repair import repair_rows
 from napari_gpubio.tracts.tensors.settings import FitSettings
 
@@ -69,7 +69,10 @@ def fit_steps(
     chosen, clock = choose_device(device), RunClock()
     volumes = select_volumes(scan, settings.shells)
     inside = _checked_mask(scan, mask)
-    signals = _signals(scan, inside, volumes)
+    signals = scan.data[inside]
+    if len(volumes) < signals.shape[1]:  # picking volumes costs a copy
+        signals = signals[:, volumes]
+    signals = np.ascontiguousarray(signals, np.float32)
     usable = _usable_rows(signals)
     if not usable.all():
         signals = signals[usable]
@@ -105,8 +108,7 @@ def select_volumes(scan: DiffusionScan, shells: tuple[int, ...]) -> npt.NDArray[
     there = scan.shells()
     if missing := [s for s in shells if s not in there]:
         raise InvalidInput(f"there is no shell b = {missing[0]} s/mm²; this scan has {', '.join(map(str, there))}")
-    rounded = np.where(scan.bvals < B0_LIMIT, 0, np.maximum(100, np.round(scan.bvals / 100) * 100)).astype(int)
-    return np.flatnonzero(np.isin(rounded, shells)) if shells else np.arange(len(scan.bvals))
+    return np.flatnonzero(np.isin(scan.shell_of, shells)) if shells else np.arange(len(scan.bvals))
 
 
 def _checked_mask(scan: DiffusionScan, mask: Array | None) -> npt.NDArray[np.bool_]:
@@ -120,14 +122,6 @@ def _checked_mask(scan: DiffusionScan, mask: Array | None) -> npt.NDArray[np.boo
     if not mask.any():
         raise InvalidInput("the mask is empty; mark at least one voxel")
     return np.array(mask, bool)
-
-
-def _signals(scan: DiffusionScan, inside: npt.NDArray[np.bool_], volumes: npt.NDArray[np.intp]) -> Array:
-    """Signals of the mask's voxels in some volumes, shape (M, N), float32; picking volumes costs a copy."""
-    signals = scan.data[inside]
-    if len(volumes) < signals.shape[1]:
-        signals = signals[:, volumes]
-    return np.ascontiguousarray(signals, np.float32)
 
 
 def _usable_rows(signals: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:

@@ -54,13 +54,19 @@ def panel(viewer, empty):
 
 
 @pytest.fixture
-def two(viewer, panel, qtbot):
-    """Two bundles, the second one current."""
+def one(viewer, panel, qtbot):
+    """A panel with one bundle."""
     click(viewer, CALLOSUM)
     settle(qtbot, panel)
-    click(viewer, CORTICOSPINAL, "Shift")
-    settle(qtbot, panel)
     return panel
+
+
+@pytest.fixture
+def two(viewer, one, qtbot):
+    """A panel with two bundles, the second one current."""
+    click(viewer, CORTICOSPINAL, "Shift")
+    settle(qtbot, one)
+    return one
 
 
 @pytest.fixture

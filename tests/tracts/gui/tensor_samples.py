@@ -16,7 +16,7 @@ from tests.dock_widgets import MILLISECONDS, docked
 @functools.cache
 def phantom_field():
     """The tensors of the sample scan with the panel's own settings, through the API."""
-    return tracts.fit_tensors(tracts.load_brain_phantom())
+    return tracts.fit_tensors(tracts.phantom.load_brain_phantom())
 
 
 @functools.cache

@@ -1,8 +1,5 @@
 """The list of named seeds and its undo. No Qt, no napari."""
 
-import subprocess
-import sys
-
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
@@ -149,16 +146,3 @@ def test_what_changes_nothing_is_nothing_to_undo():
     bundles.undo()
     assert len(bundles) == 0
     assert not bundles.can_undo
-
-
-def test_it_knows_no_qt():
-    code = (
-        "import importlib.util, sys;"
-        "spec = importlib.util.spec_from_file_location('bundles', sys.argv[1]);"
-        "module = importlib.util.module_from_spec(spec);"
-        "sys.modules['bundles'] = module;"
-        "spec.loader.exec_module(module);"
-        "sys.exit(any(name in sys.modules for name in ('qtpy', 'napari', 'vispy')))"
-    )
-    path = sys.modules[BundleList.__module__].__file__
-    assert subprocess.run([sys.executable, "-c", code, path], check=False, timeout=60).returncode == 0

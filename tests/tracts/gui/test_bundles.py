@@ -128,7 +128,7 @@ def test_seeding_from_a_label_region(viewer, panel, qtbot):
     settle(qtbot, panel)
     assert panel.message == ""
     expected = tracts.track(
-        field(), tracts.label_points(array, field().affine, 4), FEW, panel.settings_form.value(), device="auto"
+        field(), tracts.seeds.label_points(array, field().affine, 4), FEW, panel.settings_form.value(), device="auto"
     )
     assert expected.parameters["launched"] == 27 * 5
     assert_same(tractogram(fibers_layers(viewer)["region 4"]), expected)
@@ -177,18 +177,16 @@ def test_a_click_seeds_from_the_click_again(viewer, panel, qtbot):
     assert list(fibers_layers(viewer)) == ["bundle 1"]
 
 
-def test_a_drag_previews_the_seed_that_is_dragged(viewer, panel, qtbot):
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
+def test_a_drag_previews_the_seed_that_is_dragged(viewer, one, qtbot):
     layer, _ = add_labels(viewer, CORTICOSPINAL)
-    seed_from(panel, layer)
+    seed_from(one, layer)
     target = moved(CALLOSUM, 0.0, -6.0, 0.0)
     mouse = Mouse(viewer)
     mouse.press(on_screen(CALLOSUM))
     mouse.move(on_screen(target))
-    qtbot.waitUntil(lambda: panel._preview._running is None, timeout=MILLISECONDS)
+    qtbot.waitUntil(lambda: one._preview._running is None, timeout=MILLISECONDS)
     qtbot.wait(20)
     shown = list(fibers_layers(viewer))
     mouse.release(on_screen(target))
-    settle(qtbot, panel)
+    settle(qtbot, one)
     assert shown == ["bundle 1"]

@@ -97,18 +97,16 @@ def test_the_fibers_of_the_first_click_are_those_of_the_settings_on_show(viewer,
     assert_same(tractogram(fibers_layers(viewer)["bundle 1"]), by_api(empty, empty.bundles.current.center_mm))
 
 
-def test_a_click_in_the_air_is_a_sentence_and_loses_nothing(viewer, panel, qtbot):
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
+def test_a_click_in_the_air_is_a_sentence_and_loses_nothing(viewer, one, qtbot):
     before = tractogram(fibers_layers(viewer)["bundle 1"])
     click(viewer, AIR)
-    settle(qtbot, panel)
-    assert "background" in panel.message
-    assert "(60.0, 60.0, 70.0) mm" in panel.message
+    settle(qtbot, one)
+    assert "background" in one.message
+    assert "(60.0, 60.0, 70.0) mm" in one.message
     assert tractogram(fibers_layers(viewer)["bundle 1"]) is before
     # what is on screen belongs together: the marker, the list and the fibers
     assert np.allclose(markers(viewer), [CALLOSUM], atol=1e-4)
-    assert np.allclose(panel.bundles.current.center_mm, CALLOSUM, atol=1e-4)
+    assert np.allclose(one.bundles.current.center_mm, CALLOSUM, atol=1e-4)
 
 
 def test_a_click_beside_the_volume_is_a_sentence(viewer, panel, qtbot):
@@ -142,12 +140,10 @@ def test_a_click_while_labels_are_painted_does_not_seed(viewer, panel):
 
 
 @pytest.mark.display
-def test_shift_and_click_starts_another_bundle(viewer, panel, qtbot):
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
+def test_shift_and_click_starts_another_bundle(viewer, one, qtbot):
     click(viewer, CORTICOSPINAL, "Shift")
-    settle(qtbot, panel)
-    assert names_in_list(panel) == ["bundle 1", "bundle 2"]
+    settle(qtbot, one)
+    assert names_in_list(one) == ["bundle 1", "bundle 2"]
     assert np.allclose(markers(viewer), [CALLOSUM, CORTICOSPINAL], atol=1e-4)
     for name, center in (("bundle 1", CALLOSUM), ("bundle 2", CORTICOSPINAL)):
         fibers = tractogram(fibers_layers(viewer)[name])
@@ -165,7 +161,7 @@ def test_in_3d_the_brightest_voxel_under_the_click_is_seeded(viewer, panel, qtbo
     seed = np.asarray(panel.bundles.current.center_mm)
     assert np.allclose(seed[:2], CALLOSUM[:2], atol=1e-4)
     i, j, k = np.round(apply_affine(np.linalg.inv(field().affine), seed)).astype(int)
-    column = tracts.scalar_map(field(), "FA")[i, j]
+    column = tracts.tensors.scalar_map(field(), "FA")[i, j]
     assert column[k] == column.max()
     assert len(tractogram(fibers_layers(viewer)["bundle 1"]))
 
@@ -177,18 +173,16 @@ def test_in_3d_a_click_beside_the_brain_is_a_sentence(viewer, panel, qtbot):
     assert not len(panel.bundles)
 
 
-def test_with_clicking_off_a_click_picks(viewer, panel, qtbot):
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
-    button(panel, "Click to seed").click()
+def test_with_clicking_off_a_click_picks(viewer, one):
+    button(one, "Click to seed").click()
     layer = fibers_layers(viewer)["bundle 1"]
     point = layer.data_to_world(layer.points[layer.offsets[7] + 3])
     Mouse(viewer, zoom=40.0).click(point)
     assert layer.selected_fiber is not None
-    assert np.allclose(panel.bundles.current.center_mm, CALLOSUM, atol=1e-4)
-    button(panel, "Click to seed").click()
+    assert np.allclose(one.bundles.current.center_mm, CALLOSUM, atol=1e-4)
+    button(one, "Click to seed").click()
     click(viewer, CORTICOSPINAL)
-    assert np.allclose(panel.bundles.current.center_mm, CORTICOSPINAL, atol=1e-4)
+    assert np.allclose(one.bundles.current.center_mm, CORTICOSPINAL, atol=1e-4)
 
 
 @pytest.mark.display

@@ -56,82 +56,68 @@ def test_dragging_a_marker_shows_a_preview_and_dropping_it_the_full_set(viewer, 
     assert list(fibers_layers(viewer)) == ["bundle 1"]
 
 
-def test_a_drag_is_one_step_to_undo(viewer, panel, qtbot):
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
+def test_a_drag_is_one_step_to_undo(viewer, one, qtbot):
     steps = [on_screen(moved(CALLOSUM, 0.0, -float(n), 0.0)) for n in range(5)]
     Mouse(viewer).drag(*steps)
-    settle(qtbot, panel)
-    button(panel, "Undo").click()
-    settle(qtbot, panel)
-    assert np.allclose(panel.bundles.current.center_mm, CALLOSUM, atol=1e-4)
+    settle(qtbot, one)
+    button(one, "Undo").click()
+    settle(qtbot, one)
+    assert np.allclose(one.bundles.current.center_mm, CALLOSUM, atol=1e-4)
     assert np.allclose(markers(viewer), [CALLOSUM], atol=1e-4)
 
 
-def test_a_seed_stays_where_the_mouse_lets_it_go(viewer, panel, qtbot):
+def test_a_seed_stays_where_the_mouse_lets_it_go(viewer, one, qtbot):
     """Canvases leave out moves that come too fast: the last one may be some way before the release."""
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
     mouse, target = Mouse(viewer), moved(CALLOSUM, 2.0, -6.0, 0.0)
     mouse.press(on_screen(CALLOSUM))
     mouse.move(on_screen(moved(CALLOSUM, 0.0, -3.0, 0.0)))
     mouse.release(on_screen(target))
-    settle(qtbot, panel)
-    assert np.allclose(panel.bundles.current.center_mm, target, atol=1e-4)
+    settle(qtbot, one)
+    assert np.allclose(one.bundles.current.center_mm, target, atol=1e-4)
     assert np.allclose(markers(viewer), [target], atol=1e-4)
 
 
-def test_dragging_another_bundles_marker_makes_it_current(viewer, panel, qtbot):
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
+def test_dragging_another_bundles_marker_makes_it_current(viewer, one, qtbot):
     click(viewer, CORTICOSPINAL, "Shift")
-    settle(qtbot, panel)
+    settle(qtbot, one)
     go_to(viewer, CALLOSUM)
     target = moved(CALLOSUM, 0.0, -4.0, 0.0)
     Mouse(viewer).drag(on_screen(CALLOSUM), on_screen(target))
-    settle(qtbot, panel)
-    assert panel.bundles.current.name == "bundle 1"
+    settle(qtbot, one)
+    assert one.bundles.current.name == "bundle 1"
     assert np.allclose(markers(viewer), [target, CORTICOSPINAL], atol=1e-4)
-    assert panel.results.layer.name == "bundle 1"
+    assert one.results.layer.name == "bundle 1"
 
 
-def test_in_3d_a_marker_moves_on_the_plane_that_faces_the_viewer(viewer, panel, qtbot):
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
+def test_in_3d_a_marker_moves_on_the_plane_that_faces_the_viewer(viewer, one, qtbot):
     viewer.dims.ndisplay = 3
     _, y, x = on_screen(CALLOSUM)
     Mouse(viewer).drag((-300.0, y, x), (-300.0, y - 5.0, x + 2.0))
-    settle(qtbot, panel)
-    assert np.allclose(panel.bundles.current.center_mm, moved(CALLOSUM, 2.0, -5.0, 0.0), atol=1e-4)
+    settle(qtbot, one)
+    assert np.allclose(one.bundles.current.center_mm, moved(CALLOSUM, 2.0, -5.0, 0.0), atol=1e-4)
 
 
-def test_clicking_a_marker_without_moving_it_changes_nothing(viewer, panel, qtbot):
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
-    bundle, fibers = panel.bundles.current, tractogram(fibers_layers(viewer)["bundle 1"])
+def test_clicking_a_marker_without_moving_it_changes_nothing(viewer, one, qtbot):
+    bundle, fibers = one.bundles.current, tractogram(fibers_layers(viewer)["bundle 1"])
     Mouse(viewer).click(moved(on_screen(CALLOSUM), 0.0, 0.5, 0.5))
-    settle(qtbot, panel)
-    assert panel.bundles.current is bundle
+    settle(qtbot, one)
+    assert one.bundles.current is bundle
     assert tractogram(fibers_layers(viewer)["bundle 1"]) is fibers
 
 
-def test_a_marker_of_another_slice_does_not_take_the_click(viewer, panel, qtbot):
+def test_a_marker_of_another_slice_does_not_take_the_click(viewer, one, qtbot):
     """It is not drawn in this slice, so nobody can mean it."""
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
     below = (CALLOSUM[0] + 0.5, CALLOSUM[1] + 0.5, CALLOSUM[2] - 33.0)
     click(viewer, below)
-    settle(qtbot, panel)
-    assert np.allclose(panel.bundles.current.center_mm, below, atol=1e-4)
+    settle(qtbot, one)
+    assert np.allclose(one.bundles.current.center_mm, below, atol=1e-4)
 
 
-def test_control_and_click_near_a_marker_picks_a_fiber(viewer, panel, qtbot):
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
+def test_control_and_click_near_a_marker_picks_a_fiber(viewer, one, qtbot):
     layer = fibers_layers(viewer)["bundle 1"]
     near = np.linalg.norm(layer.points - on_screen(CALLOSUM), axis=1).argmin()
     Mouse(viewer, "Control").click(layer.data_to_world(layer.points[near]))
-    settle(qtbot, panel)
+    settle(qtbot, one)
     assert layer.selected_fiber is not None
 
 
@@ -202,7 +188,7 @@ def test_real_click_and_drag_in_3d(window, qtbot):
     assert abs(shown_at.y() - pixel.y()) <= 2
     voxel = tuple(np.round(apply_affine(np.linalg.inv(field().affine), seed)).astype(int))
     at_callosum = tuple(np.round(apply_affine(np.linalg.inv(field().affine), CALLOSUM)).astype(int))
-    fa = tracts.scalar_map(field(), "FA")
+    fa = tracts.tensors.scalar_map(field(), "FA")
     assert fa[voxel] >= fa[at_callosum] - 0.02  # the brightest under the pixel
     native, end = window.canvas.native, QPoint(shown_at.x() + 12, shown_at.y() - 7)
     angles = camera_of(viewer).angles

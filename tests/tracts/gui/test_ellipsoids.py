@@ -44,7 +44,7 @@ def test_ellipsoids_of_the_slice_on_screen(proxy, fit_panel, axis):
 @pytest.mark.display
 def test_ellipsoids_of_a_slice_beside_a_scan_of_four_axes(proxy, fit_panel):
     field = phantom_field()
-    add_scan(proxy, tracts.load_brain_phantom())
+    add_scan(proxy, tracts.phantom.load_brain_phantom())
     add_map(proxy, field)
     proxy.dims.set_point([1, 2, 3], world_to_viewer((-10.0, -20.0, 20.0), field.affine, field.shape))
     show_ellipsoids(fit_panel, "slice")

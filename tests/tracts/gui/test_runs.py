@@ -58,6 +58,37 @@ def test_stop_keeps_what_was_traced_and_says_so(viewer, panel, qtbot, held):
     assert any("stopped early" in text for text in shown_texts(panel))
 
 
+def test_a_long_run_shows_what_it_has_traced(viewer, panel, qtbot, monkeypatch, in_chunks_of):
+    in_chunks_of(10)
+    monkeypatch.setattr(request, "PREVIEW_SECONDS", 0.0)
+    monkeypatch.setattr(request, "PREVIEW_FIBERS", 15)
+    shown = []
+    panel.display.fibers_shown.connect(lambda layer: shown.append(len(tractogram(layer))))
+    click(viewer, CALLOSUM)
+    settle(qtbot, panel)
+    *previews, whole = shown
+    assert previews == sorted(previews)
+    assert 0 < previews[0] < previews[-1] == 15 < whole
+
+
+def test_a_fit_that_is_stopped_leaves_no_tensors(viewer, empty, qtbot, monkeypatch):
+    real = request.fit_steps
+
+    def stopped(*args, stop, **keywords):
+        inner = real(*args, stop=stop, **keywords)
+        yield next(inner)
+        stop.set()
+        return (yield from inner)
+
+    monkeypatch.setattr(request, "fit_steps", stopped)
+    add_scan(viewer)
+    click(viewer, CALLOSUM)
+    settle(qtbot, empty)
+    assert "stopped before its end" in empty.message
+    assert empty.field is None
+    assert not fibers_layers(viewer)
+
+
 def test_a_click_while_it_runs_wins(viewer, panel, qtbot, held):
     held_run(qtbot, panel, viewer, held)
     click(viewer, moved(CALLOSUM, 0.0, -15.0, 0.0))
@@ -115,8 +146,9 @@ def test_a_click_while_a_run_is_about_to_fail_is_not_lost(viewer, panel, qtbot, 
     assert len(calls) == count + 1
 
 
-@pytest.mark.display
-@pytest.mark.parametrize("what", ["study FA", "bundle 1", "seeds", "everything"])
+@pytest.mark.parametrize(
+    "what", ["study FA", "bundle 1", "seeds", pytest.param("everything", marks=pytest.mark.display)]
+)
 def test_removing_layers_during_a_run_does_no_harm(viewer, panel, qtbot, held, errors, what):
     held.go.set()
     click(viewer, CALLOSUM)
@@ -172,7 +204,7 @@ def test_a_preview_that_is_still_on_its_way_does_not_replace_the_full_set(viewer
     panel.seed_box.form.widget("points").value = 100
     click(viewer, CALLOSUM)
     settle(qtbot, panel)
-    for n in range(6):
+    for n in range(3):
         start = np.array(panel.bundles.current.center_mm)
         target = moved(start, 0.0, -1.5 if n % 2 else 1.5, 0.0)
         Mouse(viewer).drag(on_screen(start), on_screen((start + target) / 2), on_screen(target))

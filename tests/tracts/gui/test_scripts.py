@@ -6,15 +6,17 @@ from napari.utils._proxies import PublicOnlyProxy
 from napari_gpubio import tracts
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.gui import TensorPanel
-from napari_gpubio.tracts.napari_io import field_of
+from napari_gpubio.tracts.napari_io import field_of, map_layer
 from napari_gpubio.tracts.samples import brain_sample_layers, ring_sample_layers
 from tests.dock_widgets import MILLISECONDS, NOTHING_COPIED, moved, run_script, save_scripts_as, script_of
 from tests.tracts.gui.tracking_samples import (
     CALLOSUM,
     add_labels,
     add_sample,
+    add_scan,
     click,
     fibers_layers,
+    field,
     rename_in_list,
     seed_from,
     settle,
@@ -28,10 +30,10 @@ def test_the_script_gives_the_same_fibers(viewer, empty, qtbot, tmp_path):
     settle(qtbot, empty)
     click(viewer, moved(CALLOSUM, 0.123456, -6.654321, 0.0))
     settle(qtbot, empty)
-    rename_in_list(empty, "corpus callosum")
+    rename_in_list(empty, "left/right")  # no file name
     run_script(script_of(empty), tmp_path)
-    made = tracts.read_tractogram(tmp_path / "corpus callosum.trk")
-    shown = tractogram(fibers_layers(viewer)["corpus callosum"])
+    (path,) = tmp_path.rglob("*.trk")
+    made, shown = tracts.io.read_tractogram(path), tractogram(fibers_layers(viewer)["left/right"])
     assert len(made) == len(shown) > 0
     assert np.abs(made.lengths_mm() - shown.lengths_mm()).max() < 0.01
 
@@ -50,7 +52,7 @@ def test_the_script_of_a_label_region_saves_the_region(viewer, panel, qtbot, tmp
     text = script_of(panel)
     assert (tmp_path / "region.nii.gz").is_file()
     run_script(text, tmp_path)
-    made = tracts.read_tractogram(tmp_path / "region 1.trk")
+    made = tracts.io.read_tractogram(tmp_path / "region 1.trk")
     assert len(made) == len(tractogram(fibers_layers(viewer)["region 1"])) > 0
 
 
@@ -73,15 +75,15 @@ def test_the_script_of_tensors_fitted_in_a_painted_mask_runs_or_says_why_not(vie
         run_script(text, tmp_path)
 
 
-def test_a_bundle_name_that_is_no_file_name(viewer, empty, qtbot, tmp_path):
-    add_sample(viewer, brain_sample_layers)
-    empty.settings_form.widget("method").value = "eudx"
-    empty.directions_form.widget("kind").value = "principal"
-    click(viewer, CALLOSUM)
-    settle(qtbot, empty)
-    rename_in_list(empty, "left/right")
-    run_script(script_of(empty), tmp_path)
-    assert list(tmp_path.rglob("*.trk"))
+def test_the_script_of_a_scan_before_its_fit_and_of_tensors_from_a_file(viewer, empty, tmp_path):
+    empty.bundles.add(CALLOSUM)
+    add_scan(viewer)
+    assert "field = tracts.fit_tensors(scan)\n" in script_of(empty)
+    path = tmp_path / "tensors.nii.gz"
+    tracts.io.write_tensors(path, field())
+    data, keywords, _ = map_layer(tracts.io.read_tensors(path), "FA", "study")
+    empty.source_box.choose(viewer.add_image(data, **keywords))
+    assert f"field = tracts.io.read_tensors({str(path)!r})\n" in script_of(empty)
 
 
 def test_tensors_that_come_from_no_file_are_a_sentence(viewer, empty, qtbot):
@@ -95,5 +97,5 @@ def test_tensors_that_come_from_no_file_are_a_sentence(viewer, empty, qtbot):
 def ring_seed(viewer):
     """World position of the brightest voxel of the ring's FA."""
     ring = next(f for layer in viewer.layers if (f := field_of(layer)) is not None)
-    fa = tracts.scalar_map(ring, "FA")
+    fa = tracts.tensors.scalar_map(ring, "FA")
     return apply_affine(ring.affine, np.unravel_index(fa.argmax(), fa.shape))

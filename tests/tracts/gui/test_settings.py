@@ -11,7 +11,6 @@ from tests.tracts.gui.tracking_samples import (
     add_maps,
     assert_same,
     by_api,
-    click,
     fibers_layers,
     field,
     on_screen,
@@ -50,23 +49,20 @@ def test_only_the_rows_that_matter_are_shown(panel):
         assert hidden_rows(panel.directions_form, "count", "cone_half_angle_deg") == hidden, kind
 
 
-@pytest.mark.parametrize("method", ["hamiltonian", "vanaart2011", "eudx"])
-def test_every_method_gives_what_the_api_gives(viewer, panel, qtbot, method):
-    panel.settings_form.widget("method").value = method
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
-    assert_same(tractogram(fibers_layers(viewer)["bundle 1"]), by_api(panel, panel.bundles.current.center_mm))
+def test_every_method_gives_what_the_api_gives(viewer, one, qtbot):
+    for method in ("vanaart2011", "eudx", "hamiltonian"):
+        one.settings_form.widget("method").value = method
+        settle(qtbot, one)
+        assert_same(tractogram(fibers_layers(viewer)["bundle 1"]), by_api(one, one.bundles.current.center_mm))
 
 
-def test_the_fibers_follow_a_changed_setting(viewer, panel, qtbot):
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
+def test_the_fibers_follow_a_changed_setting(viewer, one, qtbot):
     before = tractogram(fibers_layers(viewer)["bundle 1"])
-    panel.settings_form.widget("max_length_mm").value = 40.0
-    settle(qtbot, panel)
+    one.settings_form.widget("max_length_mm").value = 40.0
+    settle(qtbot, one)
     after = tractogram(fibers_layers(viewer)["bundle 1"])
     assert before.lengths_mm().max() > 80 > 40.6 > after.lengths_mm().max() / 2  # each way
-    assert_same(after, by_api(panel, panel.bundles.current.center_mm))
+    assert_same(after, by_api(one, one.bundles.current.center_mm))
 
 
 def test_the_step_fits_the_voxels_and_stays_as_the_user_set_it(viewer, panel, qtbot):
@@ -95,14 +91,12 @@ def test_left_and_right(viewer, panel):
 
 
 @pytest.mark.display
-def test_what_fibers_are_seen_against(viewer, panel, qtbot):
-    click(viewer, CALLOSUM)
-    settle(qtbot, panel)
+def test_what_fibers_are_seen_against(viewer, one):
     fa = viewer.layers["study FA"]
     for name, normal in (("axial", (1, 0, 0)), ("coronal", (0, 1, 0)), ("sagittal", (0, 0, 1))):
-        panel.context_box.choose(name)
+        one.context_box.choose(name)
         assert fa.depiction == "plane"
         assert np.allclose(np.abs(fa.plane.normal), normal)
         assert np.allclose(fa.data_to_world(fa.plane.position), on_screen(CALLOSUM), atol=1e-3)
-    panel.context_box.choose("volume")
+    one.context_box.choose("volume")
     assert fa.depiction == "volume"

@@ -19,7 +19,6 @@ from napari_gpubio.tracts.napari_io import field_of, map_layer
 from tests.dock_widgets import (
     MILLISECONDS,
     NOTHING_COPIED,
-    WAYS_TO_CLOSE,
     close,
     ended,
     run_script,
@@ -56,42 +55,35 @@ def test_from_the_sample_to_fa_and_dec(proxy, fit_panel, qtbot):
     assert fa.contrast_limits == [0, 1]
     # GUI = API: the same numbers
     assert np.array_equal(field.tensors, phantom_field().tensors)
-    assert np.array_equal(volume_of(fa), tracts.scalar_map(phantom_field(), "FA"))
+    assert np.array_equal(volume_of(fa), tracts.tensors.scalar_map(phantom_field(), "FA"))
     # what belongs together lies together
     assert np.allclose(scan.extent.world[:, 1:], fa.extent.world)
     assert np.allclose(fa.extent.world, dec.extent.world)
-    assert fit_panel.check_label.text() == tracts.check_gradients(phantom_field()).message
+    assert fit_panel.check_label.text() == tracts.tensors.check_gradients(phantom_field()).message
     assert not fit_panel.check_label.isHidden()
     assert "without a usable signal" in fit_panel.message
 
 
 def test_the_chosen_maps_are_made_with_their_units(proxy, fit_panel, qtbot):
-    add_scan(proxy, tracts.load_brain_phantom(), "brain")
+    add_scan(proxy, tracts.phantom.load_brain_phantom(), "brain")
     for name, box in fit_panel.map_boxes.items():
         box.setChecked(name in ("MD", "AD", "RD", "S0"))
     fit(qtbot, fit_panel)
     assert names(proxy)[1:] == ["brain MD (mm²/s)", "brain AD (mm²/s)", "brain RD (mm²/s)", "brain S0 (signal)"]
     md = layer_named(proxy, "MD (mm²/s)")
-    assert np.array_equal(volume_of(md), tracts.scalar_map(phantom_field(), "MD"))
+    assert np.array_equal(volume_of(md), tracts.tensors.scalar_map(phantom_field(), "MD"))
 
 
-def test_maps_say_how_they_were_made(proxy, fit_panel, qtbot):
-    """All parameters, version, device and seconds are to travel with a result."""
+def test_settings_reach_the_fit_and_travel_with_its_maps(proxy, fit_panel, qtbot):
     add_scan(proxy, sticks())
     fit_panel.form.widget("estimator").value = "ols"
     fit_panel.choose_device("cpu")
     fit(qtbot, fit_panel)
-    said = repr(layer_named(proxy, "FA").metadata[KEY])
+    layer = layer_named(proxy, "FA")
     for word in ("ols", "cpu", "napari-gpubio", "seconds"):
-        assert word in said
-
-
-def test_settings_reach_the_fit(proxy, fit_panel, qtbot):
-    add_scan(proxy, sticks())
-    fit_panel.form.widget("estimator").value = "ols"
-    fit(qtbot, fit_panel)
-    expected = tracts.fit_tensors(sticks(), None, tracts.FitSettings(estimator="ols"))
-    assert np.array_equal(field_of(layer_named(proxy, "FA")).tensors, expected.tensors)
+        assert word in repr(layer.metadata[KEY])
+    expected = tracts.fit_tensors(sticks(), None, tracts.FitSettings(estimator="ols"), device="cpu")
+    assert np.array_equal(field_of(layer).tensors, expected.tensors)
 
 
 def test_shells(proxy, fit_panel, qtbot):
@@ -120,7 +112,7 @@ def test_shells(proxy, fit_panel, qtbot):
 
 def test_the_shells_follow_the_scan(proxy, fit_panel, qtbot):
     add_scan(proxy, sticks())
-    other = add_scan(proxy, tracts.load_brain_phantom(), "brain")
+    other = add_scan(proxy, tracts.phantom.load_brain_phantom(), "brain")
     fit_panel.scan_box.choose(other)
     assert list(fit_panel._shell_boxes) == [0, 1000]
     proxy.layers.remove(other.name)
@@ -138,7 +130,7 @@ def mask_layer(proxy, field, mask):
 
 
 def test_a_mask_of_ones_choice(proxy, fit_panel, qtbot):
-    scan = tracts.load_brain_phantom()
+    scan = tracts.phantom.load_brain_phantom()
     add_scan(proxy, scan)
     mask = np.zeros(scan.shape, bool)
     mask[20:30, 30:40, 25:30] = True
@@ -149,27 +141,21 @@ def test_a_mask_of_ones_choice(proxy, fit_panel, qtbot):
     assert field.mask.sum() == 500
 
 
-def test_a_mask_of_another_shape_is_a_sentence(proxy, fit_panel):
+@pytest.mark.parametrize(
+    ("shape", "words"), [((5, 6, 7), ("(7, 6, 5)", "(40, 40, 40)", "grid")), ((40, 40, 40), ("(40, 40, 40)",))]
+)
+def test_a_mask_of_another_shape_or_place_is_a_sentence(proxy, fit_panel, shape, words):
     add_scan(proxy, sticks())
-    layer = proxy.add_labels(np.ones((5, 6, 7), int), name="too small")
-    fit_panel.mask_box.choose(layer)
+    fit_panel.mask_box.choose(proxy.add_labels(np.ones(shape, int), name="elsewhere"))
     fit_panel.run_button.click()
     assert not fit_panel.running
-    for word in ("'too small'", "(7, 6, 5)", "(40, 40, 40)", "grid"):
+    for word in ("'elsewhere'", *words):
         assert word in fit_panel.message
-    assert names(proxy) == ["scan", "too small"]
-
-
-def test_a_mask_in_another_place_is_a_sentence(proxy, fit_panel):
-    add_scan(proxy, sticks())
-    fit_panel.mask_box.choose(proxy.add_labels(np.ones((40, 40, 40), int), name="elsewhere"))
-    fit_panel.run_button.click()
-    assert not fit_panel.running
-    assert "'elsewhere'" in fit_panel.message
+    assert names(proxy) == ["scan", "elsewhere"]
 
 
 def test_an_empty_mask_is_a_sentence(proxy, fit_panel, qtbot):
-    add_scan(proxy, tracts.load_brain_phantom())
+    add_scan(proxy, tracts.phantom.load_brain_phantom())
     fit_panel.mask_box.choose(mask_layer(proxy, phantom_field(), np.zeros(phantom_field().shape)))
     with qtbot.waitSignal(fit_panel.run_finished, timeout=MILLISECONDS):
         fit_panel.run_button.click()
@@ -178,7 +164,7 @@ def test_an_empty_mask_is_a_sentence(proxy, fit_panel, qtbot):
 
 def test_a_mask_can_be_drawn_with_naparis_own_button(proxy, fit_panel, qtbot):
     """The new-labels button makes a layer with all the proxy's axes, also that of the scan's volumes."""
-    add_scan(proxy, tracts.load_brain_phantom())
+    add_scan(proxy, tracts.phantom.load_brain_phantom())
     proxy._new_labels()
     drawn = proxy.layers[-1]
     assert isinstance(drawn, Labels)
@@ -200,7 +186,7 @@ def test_a_mask_can_be_drawn_with_naparis_own_button(proxy, fit_panel, qtbot):
 
 
 def test_the_script_gives_the_same_fa(proxy, fit_panel, qtbot, tmp_path):
-    add_scan(proxy, tracts.load_brain_phantom())
+    add_scan(proxy, tracts.phantom.load_brain_phantom())
     fit_panel.form.widget("iterations").value = 1
     fit(qtbot, fit_panel)
     text = script_of(fit_panel)
@@ -243,18 +229,16 @@ def test_a_script_for_a_scan_without_a_file_is_not_pretended(proxy, fit_panel):
 
 
 @pytest.mark.display
-@WAYS_TO_CLOSE
-def test_nothing_is_left_when_it_is_closed(make_napari_viewer_proxy, qtbot, how):
+def test_nothing_is_left_when_it_is_closed(make_napari_viewer_proxy, qtbot):
     proxy = make_napari_viewer_proxy(strict_qt="raise")
     add_map(proxy, phantom_field())
     fit_panel = add_panel(proxy)
     listeners = [len(event.callbacks) for event in proxy.layers.events.emitters.values()]
     gone = weakref.ref(fit_panel)
-    close(proxy, fit_panel, how)
+    close(proxy, fit_panel, "the dock")
     del fit_panel
     assert ended(qtbot, gone)
-    if how == "the dock":
-        assert sum(len(e.callbacks) for e in proxy.layers.events.emitters.values()) < sum(listeners)
+    assert sum(len(e.callbacks) for e in proxy.layers.events.emitters.values()) < sum(listeners)
 
 
 @pytest.mark.display

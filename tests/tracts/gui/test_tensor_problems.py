@@ -42,7 +42,7 @@ def test_a_wrong_gradient_table_is_warned_of(proxy, fit_panel, qtbot):
 
 def test_stop_does_not_pass_a_part_off_as_the_whole(proxy, fit_panel, qtbot, monkeypatch):
     stop_in_the_middle(monkeypatch, fit_panel)
-    add_scan(proxy, tracts.load_brain_phantom())
+    add_scan(proxy, tracts.phantom.load_brain_phantom())
     with qtbot.waitSignal(fit_panel.run_finished, timeout=MILLISECONDS):
         fit_panel.run_button.click()
     maps = [field_of(layer) for layer in proxy.layers if field_of(layer) is not None]
@@ -90,7 +90,7 @@ def test_choosing_another_scan_during_a_run_hides_the_one_that_was_fitted(proxy,
 
 
 def test_a_fit_of_another_scan_does_not_leave_the_old_note(proxy, fit_panel, qtbot, tmp_path):
-    add_scan(proxy, tracts.load_brain_phantom(), "with notes")
+    add_scan(proxy, tracts.phantom.load_brain_phantom(), "with notes")
     fit(qtbot, fit_panel)
     assert fit_panel.message
     clean = add_scan(proxy, sticks(), "clean")
@@ -123,7 +123,7 @@ def test_opening_a_scan_and_what_goes_wrong(proxy, fit_panel, tmp_path):
 
 def test_opening_tensors(proxy, fit_panel, tmp_path):
     path = tmp_path / "tensors.nii.gz"
-    tracts.write_tensors(path, phantom_field())
+    tracts.io.write_tensors(path, phantom_field())
     fit_panel.open_tensors(str(path))
     assert names(proxy) == ["tensors FA", "tensors DEC"]
     field = field_of(proxy.layers[0])

@@ -22,7 +22,7 @@ FEW = tracts.Directions(count=5, cone_half_angle_deg=15.0)
 @functools.cache
 def field():
     """The sample's tensors."""
-    return tracts.fit_tensors(tracts.load_brain_phantom())
+    return tracts.fit_tensors(tracts.phantom.load_brain_phantom())
 
 
 def on_screen(world):
@@ -43,7 +43,7 @@ def add_maps(viewer):
 
 
 def add_scan(viewer):
-    data, keywords, _ = scan_layer(tracts.load_brain_phantom(), "scan")
+    data, keywords, _ = scan_layer(tracts.phantom.load_brain_phantom(), "scan")
     return viewer.add_image(data, **keywords)
 
 
@@ -106,7 +106,11 @@ def markers(viewer):
 
 def by_api(panel, center, field_=None, settings=None):
     return tracts.track(
-        field_ or field(), tracts.ball(center, 3.0, 10), FEW, settings or panel.settings_form.value(), device="auto"
+        field_ or field(),
+        tracts.seeds.ball(center, 3.0, 10),
+        FEW,
+        settings or panel.settings_form.value(),
+        device="auto",
     )
 
 

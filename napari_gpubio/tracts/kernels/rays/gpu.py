@@ -24,7 +24,7 @@ _PACK_THREADS = 64
 
 
 @functools.cache
-def layouts(real: type[np.floating[Any]]) -> dict[str, np.dtype[Any]]:
+def layouts(real: Any) -> dict[str, np.dtype[Any]]:
     """Layouts of the structs of ``geodesic.cuh`` and ``geodesic_texture.cu``; the tuples are those of `problem`."""
     return {
         "RayVolumes": struct_layout(
@@ -76,7 +76,7 @@ def prepare_field(problem: RayProblem) -> Any:
 
 
 def _prepared_field(problem: RayProblem) -> Any:
-    """Prepare the field and give the memory of the steps in between back, so that it stays small on the GPU."""
+    """Prepare the field and free the memory of the steps in between."""
     import cupy
 
     field = prepare_field(problem)
@@ -105,7 +105,7 @@ class Run:
         self.device = device
         self._problem = problem
         self._parts: deque[Partial] = deque()  # taken from another thread than it is filled from
-        self._layouts = layouts(problem.real)
+        self._layouts = layouts(np.dtype(problem.real))
         with cupy.cuda.Device(device.indices[0]):
             self._field = problem.prepared(f"field on {device}", lambda: _prepared_field(problem))
             self._guide = problem.prepared(f"guide on {device}", lambda: cupy.asarray(problem.guide), metric=False)
@@ -119,6 +119,7 @@ class Run:
             euclid=problem.euclid,
             shape=problem.field.shape,
         )
+        self._chunk: tuple[Any, ...] = ()  # structs of the rays being traced and of their output
         scalars = problem.ray_settings._asdict()
         self._settings = struct(self._layouts["RaySettings"], **{n: v for n, v in scalars.items() if n != "kind"})
 
@@ -157,8 +158,12 @@ class Run:
     def launch(self, rays: Rays, output: RayOutput) -> None:
         """Start the tracing kernel on device arrays, one row a ray; it returns at once."""
         count = len(output.written)
+        self._chunk = (
+            struct(self._layouts["Rays"], **rays._asdict(), count=count),
+            struct(self._layouts["RayOutput"], **output._asdict(), ray_points=output.points.shape[1]),
+        )
         threads = _rays_per_block(count, processor_count(self.device))
-        arguments: tuple[Any, ...] = (self._volumes, self._settings, *self._structs(rays, output))
+        arguments: tuple[Any, ...] = (self._volumes, self._settings, *self._chunk)
         if self._textures is not None:
             run = kernel(_TEXTURE_SOURCE, "trace_vanaart_texture")
             addresses = [texture.ptr for texture in self._textures]
@@ -166,12 +171,6 @@ class Run:
         else:
             run = self._kernel(_KERNELS[self._problem.kind])
         run((-(-count // threads),), (threads,), arguments)
-
-    def _structs(self, rays: Rays, output: RayOutput) -> tuple[Any, Any]:
-        return (
-            struct(self._layouts["Rays"], **rays._asdict(), count=len(output.written)),
-            struct(self._layouts["RayOutput"], **output._asdict(), ray_points=output.points.shape[1]),
-        )
 
     def _traced(self, start: int, count: int) -> Partial:
         import cupy
@@ -193,7 +192,7 @@ class Run:
             fa=fa,
             affine=p.field.affine[:3].ravel(),
         )
-        self._kernel("pack")((count,), (_PACK_THREADS,), (*self._structs(rays, output), fibers))
+        self._kernel("pack")((count,), (_PACK_THREADS,), (*self._chunk, fibers))
         return Partial(
             start=start,
             points=to_host(points),

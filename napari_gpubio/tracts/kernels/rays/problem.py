@@ -12,7 +12,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.seeds import Launch
 from napari_gpubio.tracts.settings import INTEGRATORS, METRICS, TrackSettings
-from napari_gpubio.tracts.tensors.scalars import fractional_anisotropy
+from napari_gpubio.tracts.tensors.maps import fractional_anisotropy
 
 Array = npt.NDArray[Any]
 
@@ -254,7 +254,7 @@ def check_finite(field: TensorField) -> None:
 
 
 def continued(tensors: Array, mask: npt.NDArray[np.bool_]) -> Array:
-    """Give the voxels up to three beyond the mask the tensor of the nearest masked voxel."""
+    """Copy tensors to the voxels up to three beyond the mask, each from the nearest masked voxel."""
     from scipy import ndimage
 
     if not mask.any():

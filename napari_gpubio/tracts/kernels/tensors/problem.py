@@ -52,18 +52,12 @@ def design_matrix(bvals: Array, directions: Array) -> npt.NDArray[np.float64]:
 
 
 def fit_problem(signals: Array, bvals: Array, directions: Array, settings: FitSettings) -> FitProblem:
-    """Set the problem up for signals of shape (M, N).
-
-    Raises
-    ------
-    InvalidInput
-        If the gradient table cannot determine a tensor.
-    """
+    """Set the problem up for signals of shape (M, N); InvalidInput if the gradient table cannot determine a tensor."""
     design = design_matrix(bvals, directions)
     if (rank := int(np.linalg.matrix_rank(design))) < 7:
         raise InvalidInput(
             f"{len(bvals)} volumes with b-values {sorted({int(b) for b in bvals})} determine {rank} of the 7 unknowns "
-            "of a tensor; use at least 6 different directions and a second b-value (b = 0, say)"
+            "of a tensor; use at least 6 different directions and a second b-value (b = 0, for instance)"
         )
     return FitProblem(
         signals=np.ascontiguousarray(signals, np.float32),

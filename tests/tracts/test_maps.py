@@ -5,10 +5,10 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts import TensorField, scalar_map
-from napari_gpubio.tracts.tensors import glyphs
-from napari_gpubio.tracts.tensors.glyphs import ellipsoids, icosphere, nearby_voxels, slice_voxels
-from napari_gpubio.tracts.tensors.scalars import fractional_anisotropy
+from napari_gpubio.tracts import TensorField
+from napari_gpubio.tracts.tensors import maps as glyphs
+from napari_gpubio.tracts.tensors import scalar_map
+from napari_gpubio.tracts.tensors.maps import ellipsoids, fractional_anisotropy, icosphere, nearby_voxels, slice_voxels
 
 TURNS = Rotation.random(27, random_state=6).as_matrix()
 AFFINE = np.array([[-2.0, 0.1, 0, 30], [0, 2.5, 0.2, -20], [0.1, 0, 3.0, 5], [0, 0, 0, 1]])

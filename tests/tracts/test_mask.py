@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts.io.dwi import read_array, read_mask
-from napari_gpubio.tracts.tensors.brain_mask import brain_mask, otsu_threshold
+from napari_gpubio.tracts.tensors.mask import brain_mask, otsu_threshold
 
 SHAPE = (48, 56, 44)
 
