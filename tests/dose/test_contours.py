@@ -6,8 +6,7 @@ from scipy.ndimage import map_coordinates
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose import Dose, DvhSettings, contour_structure, dvh
-from napari_gpubio.dose.structures.outlines import slab_bounds
-from napari_gpubio.dose.structures.shape import zero_level
+from napari_gpubio.dose.structures.outlines import slab_bounds, zero_level
 from tests.dose.samples import PLANES, ROTATION, affine_of, at, circle, linear_dose, square, stack
 
 DOSE = linear_dose((0.3, 0.5, 0.7))

@@ -13,7 +13,8 @@ from pydicom.uid import DeflatedExplicitVRLittleEndian
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY
-from napari_gpubio.dose import Dose, DvhSettings, contour_structure, dvh, readers
+from napari_gpubio.dose import Dose, DvhSettings, contour_structure, dvh
+from napari_gpubio.dose import napari_io as napari_io
 from napari_gpubio.dose.io import read_ct, read_dvh_sequence, read_rtdose, read_rtplan, read_rtstruct
 from napari_gpubio.dose.io.dicom import modality_of, sorted_by_modality
 from tests.dose.dicom_files import FRAME, save_ct, save_dose, save_plan, save_structures
@@ -221,7 +222,7 @@ def test_a_truncated_slice_is_refused_by_its_name(tmp_path, slice_, size):
         with pytest.raises(InvalidInput, match=files[slice_].name):
             read_ct(path)
     with pytest.raises(InvalidInput, match=files[slice_].name):
-        readers.read_layers(str(tmp_path))
+        napari_io.read_layers(str(tmp_path))
 
 
 def test_a_sentence_says_what_to_do(tmp_path):
@@ -265,7 +266,7 @@ def test_damage_beside_a_dose_is_noted(tmp_path):
     save_dose(tmp_path / "dose.dcm", np.full((5, 10, 12), 5000, np.uint16), spacing=(2.0, 2.0, 3.0))
     save_structures(tmp_path / "structures.dcm", [("PTV", ORGAN_CIRCLES)])
     (tmp_path / "slice.dcm").write_bytes((tmp_path / "dose.dcm").read_bytes()[:IN_META])
-    dose, _, labels = readers.read_layers(str(tmp_path))
+    dose, _, labels = napari_io.read_layers(str(tmp_path))
     for layer in (dose, labels):
         (note,) = layer[1]["metadata"][KEY]["notes"]
         assert note.startswith("slice.dcm cannot be read as DICOM (it ends before its kind)")
@@ -273,9 +274,9 @@ def test_damage_beside_a_dose_is_noted(tmp_path):
 
 def test_a_damaged_file_alone_is_a_sentence(tmp_path):
     (tmp_path / "a.dcm").write_bytes(b"\0" * 128 + b"DICM" + b"\x02\0")
-    assert readers.get_reader(str(tmp_path / "a.dcm")) is None
+    assert napari_io.get_reader(str(tmp_path / "a.dcm")) is None
     with pytest.raises(InvalidInput, match=r"a\.dcm cannot be read as DICOM"):
-        readers.read_layers(str(tmp_path / "a.dcm"))
+        napari_io.read_layers(str(tmp_path / "a.dcm"))
 
 
 @functools.cache

@@ -127,7 +127,7 @@ def test_a_stroke_looks_only_at_strips_that_lost_an_extreme():
         live._run.tally_box(0, (4, 8, 8, 16, 40, 64), -1)  # all of it in some strips
         lost = live._run._strip_extremes[..., counting.LOST] > 0
         assert lost.sum() == 4
-        assert lost[4 * work.slice_strips + 1, 0]
+        assert lost[4 * 8 + 1, 0]
 
 
 def test_a_lost_extreme_is_looked_for_only_where_it_may_have_been_that_of_all():

@@ -9,7 +9,8 @@ from pydicom.uid import RLELossless
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.dose import Dose, LabelStructures, dvh, readers
+from napari_gpubio.dose import Dose, LabelStructures, dvh
+from napari_gpubio.dose import napari_io as napari_io
 from napari_gpubio.dose.io import nifti, read_ct, read_rtdose, read_rtplan, read_rtstruct
 from tests.dose.dicom_files import save_ct, save_dose, save_plan, save_structures
 from tests.dose.samples import ROTATION, affine_of, at, circle
@@ -206,7 +207,7 @@ def study(tmp_path):
 
 
 def test_a_folder_becomes_layers(study):
-    reader = readers.get_reader(str(study))
+    reader = napari_io.get_reader(str(study))
     layers = reader(str(study))
     assert [(keywords["name"], kind) for _, keywords, kind in layers] == [
         ("THORAX", "image"), ("dose.dcm", "image"), ("structures contours", "shapes"), ("structures", "labels"),
@@ -230,7 +231,7 @@ def test_a_folder_becomes_layers(study):
 
 def test_contours_lie_over_their_labels(study):
     """A contour's points, in the layer's data, are world mm (z, y, x): where the labels are."""
-    *_, contours, labels = readers.read_layers(str(study))
+    *_, contours, labels = napari_io.read_layers(str(study))
     cells = np.argwhere(labels[0] == 1)
     world = cells @ labels[1]["affine"][:3, :3].T + labels[1]["affine"][:3, 3]
     points = np.concatenate(contours[0])
@@ -241,34 +242,34 @@ def test_contours_lie_over_their_labels(study):
 def test_single_files_become_layers(study):
     for name, kind in (("dose.dcm", "image"), ("structures.dcm", "shapes")):
         path = str(study / name)
-        ((_, keywords, found),) = readers.get_reader(path)(path)
+        ((_, keywords, found),) = napari_io.get_reader(path)(path)
         assert found == kind, keywords
     both = [str(study / name) for name in ("dose.dcm", "structures.dcm")]
-    assert [kind for *_, kind in readers.get_reader(both)(both)] == ["image", "shapes", "labels"]
+    assert [kind for *_, kind in napari_io.get_reader(both)(both)] == ["image", "shapes", "labels"]
     with pytest.raises(InvalidInput, match="there is no CT, RTDOSE or RTSTRUCT file to show"):
-        readers.read_layers(str(study / "plan.dcm"))
+        napari_io.read_layers(str(study / "plan.dcm"))
 
 
 def test_what_has_no_place_in_common_is_refused(study):
     save_dose(study / "dose.dcm", PIXELS, spacing=(2.0, 2.0, 3.0), FrameOfReferenceUID="9.8")
     with pytest.raises(InvalidInput, match=r"'dose\.dcm' has another frame of reference than 'THORAX'"):
-        readers.read_layers(str(study))
+        napari_io.read_layers(str(study))
     with pytest.raises(InvalidInput, match=r"'PTV' has another frame of reference than 'dose\.dcm'"):
-        readers.read_layers([str(study / "dose.dcm"), str(study / "structures.dcm")])
+        napari_io.read_layers([str(study / "dose.dcm"), str(study / "structures.dcm")])
 
 
 def test_other_files_are_left_to_others(study, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "short.dcm").write_bytes(b"DICM")
     for path in (study / "readme.txt", tmp_path / "empty", tmp_path / "short.dcm", tmp_path / "gone.dcm"):
-        assert readers.get_reader(str(path)) is None
-    assert readers.get_reader(get_testdata_file("MR_small.dcm", download=False)) is None
-    assert readers.get_reader([str(study / "dose.dcm"), str(study / "readme.txt")]) is None
+        assert napari_io.get_reader(str(path)) is None
+    assert napari_io.get_reader(get_testdata_file("MR_small.dcm", download=False)) is None
+    assert napari_io.get_reader([str(study / "dose.dcm"), str(study / "readme.txt")]) is None
 
 
 def test_a_real_study(shared_data):
     folder = str(shared_data / "dose" / "dicompyler_example")
-    image, contours, labels = readers.get_reader(folder)(folder)
+    image, contours, labels = napari_io.get_reader(folder)(folder)
     assert image[1]["metadata"][KEY]["prescription"] == 14.0
     assert len(contours[0]) == 441
     names = labels[1]["metadata"][KEY]["structures"]

@@ -37,11 +37,6 @@ class CurveController(QObject):
 
     ``curves_drawn`` is emitted when curves or axes have changed, ``notes_changed`` with what is to be known of them,
     ``error_occurred`` with the reason why there are none.
-
-    Parameters
-    ----------
-    plot, axes_box, scale_box, metric_table, constraint_table
-        The parts of the panel.
     """
 
     curves_drawn = Signal()

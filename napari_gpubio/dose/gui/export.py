@@ -45,11 +45,6 @@ class ExportButton(QPushButton):
     """A menu of everything that can be written.
 
     ``error_occurred`` has a sentence, ``file_written`` the name of a file.
-
-    Parameters
-    ----------
-    controller, table
-        What is on screen.
     """
 
     error_occurred = Signal(str)
@@ -122,15 +117,7 @@ class ExportButton(QPushButton):
             write_json(target, DvhResult(dvhs=dvhs, parameters=parameters, complete=result.complete))
 
     def write_dicom(self, path: Path, rtdose: Path | None = None, rtstruct: Path | None = None) -> None:
-        """Write a copy of the RTDOSE file of the first plan with these histograms.
-
-        Parameters
-        ----------
-        path
-            The new file.
-        rtdose, rtstruct
-            The files of dose and structures; None: those that the layers came from.
-        """
+        """Write a copy of the first plan's RTDOSE file with these histograms; None: the files of the layers."""
         layer = self._require_curves().request.plans[0].layer
         source = rtdose or carried(layer, RTDOSE)
         numbers = self._known_numbers() if rtstruct is None else _numbers_in(rtstruct)

@@ -26,11 +26,6 @@ class InputBox(QWidget):
     """Doses, unit, structures.
 
     ``inputs_changed`` is emitted when any of them may have changed, ``dose_changed`` when another dose was chosen.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
     """
 
     inputs_changed = Signal()
@@ -173,11 +168,6 @@ class StructureList(QListWidget):
 
     Until the user decides, one layer is checked: the newest with contours of an RTSTRUCT file, because labels of the
     same structures cannot overlap, else the newest visible Labels.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
     """
 
     ticked = Signal()

@@ -26,11 +26,6 @@ class LayerListener(QObject):
     ``labels_painted`` is emitted with a Labels layer and the box (z, y, x) in which it has changed, ``colors_changed``
     when labels have other colors, ``run_outdated`` when a new run is needed: there is a new label, a layer was moved,
     shapes were drawn, or a series is at another volume.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
     """
 
     labels_painted = Signal(object, object)

@@ -25,17 +25,7 @@ _VOLUME_START = 95.0  # %
 
 
 class LinkController(QObject):
-    """Acts on the tools of the plot and on clicks in the image.
-
-    Parameters
-    ----------
-    plot, tools
-        The parts of the panel.
-    controller
-        Holds the curves.
-    highlight, isodose
-        The layers in the image.
-    """
+    """Acts on the tools of the plot and on clicks in the image."""
 
     def __init__(
         self,
@@ -234,12 +224,7 @@ class LinkController(QObject):
 class VoxelTool(MarkerTool):
     """Clicks in the image; ``voxel_clicked`` has a viewer position (z, y, x).
 
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    image
-        Returns the layer whose voxels are clicked in 3-D, or None: then clicks mean nothing.
+    ``image`` returns the layer whose voxels are clicked in 3-D, or None: then clicks mean nothing.
     """
 
     voxel_clicked = Signal(object)

@@ -49,15 +49,7 @@ _HIGHLIGHT_OPACITY, _SURFACE_OPACITY = 0.75, 0.45  # highlighted voxels shine th
 
 
 class Overlay(QObject):
-    """The one layer of an overlay, which is found by its metadata.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    name
-        Name of the layer, and its mark in the metadata.
-    """
+    """The one layer of an overlay, found by its metadata, which hold its name."""
 
     def __init__(self, viewer: Any, name: str, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -121,13 +113,7 @@ class TargetDoses:
 
 
 class Highlight(Overlay):
-    """Highlights the voxels of a target whose dose lies in an interval.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    """
+    """Highlights the voxels of a target whose dose lies in an interval."""
 
     error_occurred = Signal(str)
 
@@ -265,13 +251,7 @@ def _in_layer_axes(stored: Array, axes: tuple[int, ...]) -> Array:
 
 
 class Isodose(Overlay):
-    """Draws the isodose of a plan: a line in 2-D, a surface in 3-D.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    """
+    """Draws the isodose of a plan: a line in 2-D, a surface in 3-D."""
 
     def __init__(self, viewer: Any, parent: QObject | None = None) -> None:
         super().__init__(viewer, ISODOSE, parent)
@@ -332,15 +312,7 @@ class Isodose(Overlay):
 
 
 class Distances:
-    """Distances from an isodose in slices of a dose: an array as far as napari needs one.
-
-    Parameters
-    ----------
-    doses
-        With the axes of the layer (z, y, x).
-    level
-        The dose of the line.
-    """
+    """Distances from an isodose in slices of a dose (z, y, x): an array as far as napari needs one."""
 
     ndim = 3
     dtype = np.dtype(np.float32)
@@ -362,20 +334,10 @@ class Distances:
 
 
 def isodose_distances(part: npt.ArrayLike, level: float) -> Array:
-    """Return the distance of each voxel of a slice from an isodose, in voxels and to first order.
+    """Return the distance of each voxel of a slice (M, N) from an isodose, in voxels and to first order; float32.
 
-    Parameters
-    ----------
-    part
-        Doses, shape (M, N).
-    level
-        The dose of the line.
-
-    Returns
-    -------
-    array
-        Shape (M, N), float32; positive where the dose is higher, at most 1000. Interpolated linearly between neighbors
-        along an axis it vanishes close to where the dose has the level: exactly there where the slope changes little.
+    It is positive where the dose is higher, and at most 1000. Interpolated linearly between neighbors along an axis it
+    vanishes close to where the dose has the level: exactly there where the slope changes little.
     """
     doses = np.asarray(part, np.float32)
     slope = np.hypot(_steepest_step(doses), _steepest_step(doses.T).T)

@@ -46,13 +46,7 @@ _RUN_DELAY_MS = 200  # after a change of the inputs
 
 
 class DosePanel(EnginePanel):
-    """Dose-volume histograms of image and structure layers.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    """
+    """Dose-volume histograms of image and structure layers."""
 
     warms = ("dose",)
 

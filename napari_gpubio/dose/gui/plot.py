@@ -71,15 +71,6 @@ class DvhPlot(pyqtgraph.PlotWidget):
     """Draws histograms, and lets lines be dragged.
 
     Signals have doses in units of the dose, volumes as on the axis, and the number of a curve (-1: none is near).
-
-    Parameters
-    ----------
-    text_color
-        Color of axes and text.
-    background
-        Background color; None for that of the window.
-    detail
-        Points that a curve is drawn with along its width, and along its height.
     """
 
     dose_dragged = Signal(float)

@@ -46,30 +46,14 @@ def volume_factor(unit: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A parameter of a metric.
+    """A parameter of a metric."""
 
-    Parameters
-    ----------
-    name
-        As it is written.
-    kind
-        `NUMBER` (not 0), `POSITIVE`, `WHOLE`, `DOSE` (with its unit, or in that of the histogram) or `NAME`.
-    example
-        A value as it is written.
-    words
-        What it is.
-    aliases
-        Other spellings.
-    needed
-        Whether it must be given.
-    """
-
-    name: str
-    kind: str
-    example: str
+    name: str  # as it is written
+    kind: str  # `NUMBER` (not 0), `POSITIVE`, `WHOLE`, `DOSE` (with its unit, or in that of the histogram) or `NAME`
+    example: str  # a value as it is written
     words: str
-    aliases: tuple[str, ...] = ()
-    needed: bool = True
+    aliases: tuple[str, ...] = ()  # other spellings
+    needed: bool = True  # whether it must be given
 
     def answers_to(self, name: str) -> bool:
         """Whether this is how it is called; letter case does not matter."""
@@ -78,24 +62,12 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """A parameter's value.
-
-    Parameters
-    ----------
-    name
-        Of the parameter.
-    value
-        A number; 0 for a name.
-    unit
-        Of a dose; empty: that of the histogram.
-    text
-        A name.
-    """
+    """A parameter's value."""
 
     name: str
-    value: float = 0.0
-    unit: str = ""
-    text: str = ""
+    value: float = 0.0  # a number; 0 for a name
+    unit: str = ""  # of a dose; empty: that of the histogram
+    text: str = ""  # a name
 
     def __str__(self) -> str:
         value = _quoted(self.text) if self.text else f"{plain(self.value)}{self.unit}"

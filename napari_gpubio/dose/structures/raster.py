@@ -8,11 +8,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
-from napari_gpubio.dose.kernels import read_only
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures
-from napari_gpubio.dose.structures.outlines import Edges, Outlines, edges_of, slab_outlines
-from napari_gpubio.dose.structures.shape import shape_outlines
+from napari_gpubio.dose.structures.outlines import Edges, Outlines, edges_of, shape_outlines, slab_outlines
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, int, int]
@@ -122,7 +120,7 @@ def _turned(outlines: Outlines, turn: Array) -> Outlines:
 def _fill_rows(origins: Array, step: float, edges: Edges, rows: Array, filled: Array) -> None:
     """Fill rows of voxels, shape (A, B, C, N), a view of ``filled``, that run along x; see `fill_inside`."""
     from napari_gpubio.core.jit import run_blocks
-    from napari_gpubio.dose.kernels.geometry import fill_inside
+    from napari_gpubio.dose.structures.geometry import fill_inside
 
     layout = np.array([rows.shape, rows.strides], np.int64)
     arguments = (np.ascontiguousarray(origins), step, edges, layout, filled.reshape(-1))
@@ -147,8 +145,8 @@ def dose_at_voxels(dose: "Dose", labels: Array, to_world: npt.ArrayLike, chosen:
     out
         Shape (A, B, C), float32.
     """
-    from napari_gpubio.core.jit import run_blocks
-    from napari_gpubio.dose.kernels.geometry import fill_doses
+    from napari_gpubio.core.jit import read_only, run_blocks
+    from napari_gpubio.dose.structures.geometry import fill_doses
 
     given, is_chosen = labels, np.asarray(chosen, np.bool_)
     if given.dtype not in (np.uint8, np.uint16):

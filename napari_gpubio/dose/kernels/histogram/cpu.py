@@ -7,7 +7,6 @@ import numpy.typing as npt
 
 from napari_gpubio.core import jit
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.dose.kernels import read_only
 from napari_gpubio.dose.kernels.histogram import counting
 from napari_gpubio.dose.kernels.histogram.dose_grid import BinRule
 from napari_gpubio.dose.kernels.histogram.problem import Problem
@@ -76,7 +75,7 @@ class Run:
         """Nothing yet: `snapshot` finds lost extremes, because most of them do not matter."""
 
     def _tally_box(self, work: LabelWork, box: Box, strips: Array, sign: int) -> None:
-        voxels = counting.Voxels(read_only(work.labels), work.organs, work.divisions, work.frame)
+        voxels = counting.Voxels(jit.read_only(work.labels), work.organs, work.divisions, work.frame)
         part = counting.Strips(work.strip_table(box, strips), box[4], box[5], sign)
         few = len(strips) * work.strip_rows * (box[5] - box[4]) <= _FEW_VOXELS
         extremes = self._strip_extremes if work.extremes else None

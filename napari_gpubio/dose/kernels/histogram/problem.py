@@ -34,56 +34,31 @@ from napari_gpubio.dose.model import MM3_PER_CC, Dose, Structures
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.contours import Color, ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
-from napari_gpubio.dose.structures.outlines import Outlines, edges_of, gap_notes, slab_outlines
-from napari_gpubio.dose.structures.shape import shape_outlines
+from napari_gpubio.dose.structures.outlines import Outlines, edges_of, gap_notes, shape_outlines, slab_outlines
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Organ:
-    """How one structure is counted.
-
-    Parameters
-    ----------
-    name, color, notes
-        As the structure has them.
-    unit_mm3
-        Volume that one unit of weight stands for.
-    spacing_mm
-        Largest distance of samples; 0 where it was not chosen here.
-    """
+    """How one structure is counted."""
 
     name: str
-    unit_mm3: float
-    spacing_mm: float = 0.0
+    unit_mm3: float  # volume that one unit of weight stands for
+    spacing_mm: float = 0.0  # largest distance of samples; 0 where it was not chosen here
     color: Color | None = None
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Problem:
-    """All that a backend needs to know.
-
-    Parameters
-    ----------
-    grid
-        The dose, scaled.
-    bins
-        Its bins.
-    organs
-        What is counted, in the order of the structures that were given.
-    works
-        Contours of all structures, each label volume, points of all structures: those that there are.
-    extreme_rows
-        Rows of least and largest dose: one, and one for each strip of labels that will be painted.
-    """
+    """All that a backend needs to know."""
 
     grid: ScaledDose
     bins: Bins
-    organs: tuple[Organ, ...]
-    works: tuple[Work, ...]
-    extreme_rows: int
+    organs: tuple[Organ, ...]  # what is counted, in the order of the structures that were given
+    works: tuple[Work, ...]  # contours of all structures, each label volume, points of all structures, if there are any
+    extreme_rows: int  # rows of least and largest dose: one, and one for each strip of labels that will be painted
 
     @property
     def items(self) -> int:
