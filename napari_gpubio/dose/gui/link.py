@@ -12,7 +12,8 @@ from napari_gpubio.core.space import viewer_to_world
 from napari_gpubio.dose.gui import curves as readout
 from napari_gpubio.dose.gui.controller import CurveController
 from napari_gpubio.dose.gui.controls import ToolsBox
-from napari_gpubio.dose.gui.overlays import Highlight, Isodose, Target
+from napari_gpubio.dose.gui.isodose import Isodose
+from napari_gpubio.dose.gui.overlays import Highlight, Target
 from napari_gpubio.dose.gui.plot import DvhPlot
 from napari_gpubio.dose.gui.request import LiveHistograms, Structure
 from napari_gpubio.dose.napari_io import index_to_world, mm_per_unit, stored_axes

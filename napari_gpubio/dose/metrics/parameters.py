@@ -18,13 +18,7 @@ NUMBER, POSITIVE, WHOLE, DOSE, NAME = "number", "positive number", "integer from
 
 
 def dose_factor(unit: str, target: str) -> float:
-    """How many ``target`` one ``unit`` is.
-
-    Raises
-    ------
-    InvalidInput
-        If one is not known to be a multiple of the other.
-    """
+    """How many ``target`` one ``unit`` is; InvalidInput if one is not known to be a multiple of the other."""
     if unit == target:
         return 1.0
     if unit in _DOSES and target in _DOSES:
@@ -124,17 +118,8 @@ def _quoted(name: str) -> str:
 def spans(text: str, *, is_inside: bool = False) -> Iterator[tuple[int, int]]:
     """Where the parts of a text begin and end that commas or semicolons separate outside brackets and quotes.
 
-    Parameters
-    ----------
-    text
-        With its outermost brackets.
-    is_inside
-        Whether it is what stands inside brackets: names of structures are there, which may be quoted.
-
-    Raises
-    ------
-    InvalidInput
-        If a bracket or a quote has no end.
+    What stands inside brackets (``is_inside``) has names of structures, which may be quoted. InvalidInput if a bracket
+    or a quote has no end.
     """
     start, quote = 0, ""
     expected: list[str] = []

@@ -15,19 +15,8 @@ _BREAK = 1.9  # times the usual distance of planes: where one is missing, a stru
 def slab_bounds(structure: ContourStructure, caps: str = "half") -> tuple[Array, Array]:
     """Where each plane begins and ends to hold, mm along the normal; shape (planes,) each.
 
-    That is half way to its neighbors, and half a slice beyond the ends of the structure and of its parts.
-
-    Parameters
-    ----------
-    structure
-        With at least one plane.
-    caps
-        ``"half"``, or ``"none"`` to end in the planes of the first and last contour.
-
-    Raises
-    ------
-    InvalidInput
-        If there is a single plane and its thickness is not known.
+    That is half way to its neighbors, and half a slice beyond the ends of the structure and of its parts; with
+    ``caps`` of ``"none"`` it ends in the planes of the first and last contour.
     """
     positions = np.array([plane.position_mm for plane in structure.planes])
     usual = usual_distance_mm(structure)
@@ -115,14 +104,8 @@ def zero_level(values: Array, x: Array, y: Array) -> Array:
     """Segments of the zero level, shape (N, 4): x and y of one end, x and y of the other.
 
     Between grid points the function is taken to be linear. Every crossing of a grid line ends as many segments as it
-    has cells beside it, so the segments close, in whatever order they come.
-
-    Parameters
-    ----------
-    values
-        Shape (X, Y); positive all around the border.
-    x, y
-        Coordinates of the grid.
+    has cells beside it, so the segments close, in whatever order they come. ``values``, shape (X, Y), must be positive
+    all around the border.
     """
     inside = values < 0
     along_x = _crossings(values, inside, x, axis=0)  # (X - 1, Y), x of the crossing or NaN
@@ -159,15 +142,7 @@ def _crossings(values: Array, inside: Array, coordinates: Array, axis: int) -> A
 
 
 def shape_outlines(structure: ContourStructure, caps: str = "half") -> Outlines:
-    """Outlines of many thin slabs between the contours; beyond the ends the last contour holds, as in slabs.
-
-    Parameters
-    ----------
-    structure
-        With at least one plane.
-    caps
-        See `napari_gpubio.dose.structures.outlines.slab_bounds`.
-    """
+    """Outlines of many thin slabs between the contours; beyond the ends the last contour holds, as in slabs."""
     drawn = slab_outlines(structure, caps)
     outlines = np.split(drawn.segments, np.cumsum(drawn.counts)[:-1])
     positions = np.array([plane.position_mm for plane in structure.planes])

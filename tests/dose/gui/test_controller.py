@@ -26,7 +26,7 @@ def no_counting(filled_panel, monkeypatch):
 
 def test_the_prescription_is_what_percents_are_of(no_counting, qtbot):
     panel = no_counting
-    panel.table.set_columns("V95%[%], D50%[%]")
+    panel.table.columns.enter("V95%[%], D50%[%]")
     assert cells(panel, 0)[1:] == ["–", "–"]
     assert "is in % of the prescription; give it" in panel.table.problem.text()
     panel.scale_box.prescription.box.setValue(25.0)

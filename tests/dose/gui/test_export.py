@@ -57,7 +57,7 @@ def test_curves_and_metrics_are_those_on_screen(filled_panel, tmp_path, qtbot):
     filled_panel.export.write_curves(tmp_path / "c.csv")
     lung = [row for row in rows(tmp_path / "c.csv") if row[0] == "lung"]
     np.testing.assert_allclose([float(row[1]) for row in lung], curve(filled_panel, "lung").doses)
-    filled_panel.table.set_columns("Mean[Gy], V95%[%]")
+    filled_panel.table.columns.enter("Mean[Gy], V95%[%]")
     filled_panel.export.write_metrics(tmp_path / "m.csv")
     written = rows(tmp_path / "m.csv")
     assert written[0] == ["structure", "plan", "Mean[Gy]", "V95%[%]"]
@@ -139,7 +139,7 @@ def test_a_file_that_cannot_be_written_is_explained(filled_panel, tmp_path, monk
 
 def test_files_have_the_values_of_the_table(filled_panel, qtbot, tmp_path):
     filled_panel.scale_box.prescription.box.setValue(15.0)
-    filled_panel.table.set_columns(f"{COLUMNS}, D900cc[Gy]")
+    filled_panel.table.columns.enter(f"{COLUMNS}, D900cc[Gy]")
     settle(qtbot, filled_panel)
     filled_panel.export.write_metrics(tmp_path / "m.csv")
     with (tmp_path / "m.csv").open(encoding="utf-8", newline="") as file:
@@ -232,7 +232,7 @@ def test_the_script_prints_the_values_of_the_table(viewer, panel, qtbot, tmp_pat
     layer.metadata["napari_gpubio"]["path"] = saved(label_values(), tmp_path / "labels.nii.gz")
     panel.scale_box.prescription.box.setValue(20.0)
     panel.scale_box.scale.box.setValue(1.5)
-    panel.table.set_columns(f"{COLUMNS}, V95%[%], Mean[cGy]")
+    panel.table.columns.enter(f"{COLUMNS}, V95%[%], Mean[cGy]")
     panel.constraints.text.setPlainText("lung: RTOG CI < 9")
     run(qtbot, panel)
     save_scripts_as(monkeypatch, tmp_path / "script.py")

@@ -5,7 +5,7 @@ import pytest
 from qtpy.QtCore import QPointF
 
 from napari_gpubio.core.napari_io import carried
-from napari_gpubio.dose.gui.overlays import isodose_distances
+from napari_gpubio.dose.gui.isodose import isodose_distances
 from tests.dock_widgets import Mouse, moved, show_slices_at
 from tests.dose.gui.panel_samples import (
     AFFINE,

@@ -11,8 +11,8 @@ from qtpy.QtTest import QTest
 
 from napari_gpubio.dose import Dvh
 from napari_gpubio.dose.gui.curves import Axes, Curve, named_curves
-from napari_gpubio.dose.gui.export import draw_legend, legend_width
-from napari_gpubio.dose.gui.plot import DvhPlot, LegendStrip
+from napari_gpubio.dose.gui.legend import LegendStrip, draw_legend, legend_width
+from napari_gpubio.dose.gui.plot import DvhPlot
 
 COUNTS = pytest.mark.parametrize("count", [3, 9, 30])
 

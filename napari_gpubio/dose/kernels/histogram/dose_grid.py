@@ -75,13 +75,7 @@ def scaled_dose(dose: Dose, *, turned: bool | None = None) -> ScaledDose:
 
 
 def renewed(grid: ScaledDose, dose: Dose) -> ScaledDose:
-    """The layout of another dose on the same grid.
-
-    Raises
-    ------
-    InvalidInput
-        If it lies on another grid.
-    """
+    """The layout of another dose on the same grid; InvalidInput if it lies on another one."""
     new = scaled_dose(dose, turned=grid.turned)
     is_same = new.source.shape == grid.source.shape and np.array_equal(new.affine, grid.affine)  # known in microseconds
     if not is_same and not same_grid(new.source.shape, new.affine, grid.source.shape, grid.affine):

@@ -85,19 +85,9 @@ class Problem:
 def make_problem(
     dose: Dose, structures: Sequence[Structures], settings: DvhSettings, *, painted: bool = False
 ) -> Problem:
-    """Lay out a calculation.
+    """Lay out a calculation; InvalidInput if there is no structure, or one cannot be counted.
 
-    Parameters
-    ----------
-    dose, structures, settings
-        See `napari_gpubio.dose.dvh_steps`.
-    painted
-        Whether labels will be painted, so that extremes have to be found again without counting everything.
-
-    Raises
-    ------
-    InvalidInput
-        If there is no structure, or one cannot be counted.
+    Labels that will be ``painted`` get extremes for each strip, to be found again without counting everything.
     """
     if not structures:
         raise InvalidInput("there is no structure to make a histogram of; give at least one")

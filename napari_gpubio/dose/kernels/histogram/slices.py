@@ -62,17 +62,7 @@ class PlaneSlices(NamedTuple):
 
 
 def make_slices(edges: Edges, spacing_mm: float, depth_mm: float) -> PlaneSlices:
-    """Cut a structure into slices.
-
-    Parameters
-    ----------
-    edges
-        Of at least one slab.
-    spacing_mm
-        Largest distance of rows, and of samples on them.
-    depth_mm
-        Largest thickness of a slice.
-    """
+    """Cut a structure into slices, at most ``depth_mm`` thick; rows, and samples on them, are ``spacing_mm`` apart."""
     depths = edges.high - edges.low
     parts = np.maximum(np.ceil(depths / depth_mm - 1e-9), 1).astype(int)
     slab = np.repeat(np.arange(len(parts)), parts)  # of each slice

@@ -48,12 +48,8 @@ def make_dvhs(
 ) -> tuple[Dvh, ...]:
     """Curves of all organs; ``unit`` is that of the dose.
 
-    What has been made ``before`` of the same problem is taken over where nothing else was counted.
-
-    Raises
-    ------
-    InvalidInput
-        If a structure leaves the dose grid and the settings refuse that.
+    What has been made ``before`` of the same problem is taken over where nothing else was counted. InvalidInput if a
+    structure leaves the dose grid and the settings refuse that.
     """
     same = tally.same_organs(before[0]) if before else ()
     return tuple(
