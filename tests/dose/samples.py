@@ -58,6 +58,14 @@ def stack(loops, positions, name="organ", **more) -> ContourStructure:
     return contour_structure(name, [at(loop, z) for z in positions for loop in loops], **more)
 
 
+def check_same(found, expected):
+    """Histograms are equal, bit for bit."""
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a.doses, b.doses)
+        np.testing.assert_array_equal(a.volumes_cc, b.volumes_cc)
+        np.testing.assert_array_equal([a.mean, a.outside_cc], [b.mean, b.outside_cc])
+
+
 def random_case(seed, *, degenerate=False):
     """A rough dose, and contours, labels and points that overlap and leave it, on oblique grids."""
     rng = np.random.default_rng(seed)

@@ -1,6 +1,5 @@
 """DICOM files: read, damaged, and from a planning system."""
 
-import functools
 import json
 
 import numpy as np
@@ -15,9 +14,9 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.dose import Dose, DvhSettings, contour_structure, dvh
 from napari_gpubio.dose import napari_io as napari_io
-from napari_gpubio.dose.io import read_ct, read_dvh_sequence, read_rtdose, read_rtplan, read_rtstruct
+from napari_gpubio.dose.io import read_ct, read_rtdose, read_rtplan, read_rtstruct
 from napari_gpubio.dose.io.dicom import modality_of, sorted_by_modality
-from tests.dose.dicom_files import FRAME, save_ct, save_dose, save_plan, save_structures
+from tests.dose.dicom_files import FRAME, counted, save_ct, save_dose, save_plan, save_structures
 from tests.dose.samples import affine_of, at, circle, square
 from tests.fuzzing import fuzzed, refusal
 
@@ -277,14 +276,6 @@ def test_a_damaged_file_alone_is_a_sentence(tmp_path):
     assert napari_io.get_reader(str(tmp_path / "a.dcm")) is None
     with pytest.raises(InvalidInput, match=r"a\.dcm cannot be read as DICOM"):
         napari_io.read_layers(str(tmp_path / "a.dcm"))
-
-
-@functools.cache
-def counted(folder):
-    structures = read_rtstruct(folder / "rtss.dcm")
-    names = dict(zip(structures.numbers, (one.name for one in structures.structures), strict=True))
-    stored = {one.name: one for one in read_dvh_sequence(folder / "rtdose.dcm", names)}
-    return dvh(read_rtdose(folder / "rtdose.dcm"), structures.structures, device="cpu"), stored, structures
 
 
 @pytest.fixture

@@ -9,11 +9,24 @@ import threading
 import numpy as np
 import pytest
 
+from napari_gpubio.core import device as devices
 from napari_gpubio.core import jit, warmup
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
 from napari_gpubio.dose import Dose, DvhSettings, contour_structure, dvh, dvh_steps
+from napari_gpubio.dose.io import read_rtdose
 from napari_gpubio.dose.structures import whole_grid
-from tests.dose.samples import PLANES, affine_of, at, circle, linear_dose, random_case, square, stack, uniform_dose
+from tests.dose.samples import (
+    PLANES,
+    affine_of,
+    at,
+    check_same,
+    circle,
+    linear_dose,
+    random_case,
+    square,
+    stack,
+    uniform_dose,
+)
 from tests.runs import finished, stopped
 
 DOSE = linear_dose((0.2, 0.3, 0.4))
@@ -47,11 +60,9 @@ def test_steps_run_to_their_end(in_chunks_of):
 
 
 def test_chunks_change_nothing(in_chunks_of):
-    whole = dvh(DOSE, ORGAN, FINE, device="cpu")["organ"]
+    whole = dvh(DOSE, ORGAN, FINE, device="cpu")
     in_chunks_of(2)
-    parts = dvh(DOSE, ORGAN, FINE, device="cpu")["organ"]
-    assert whole.doses.tolist() == parts.doses.tolist()
-    assert whole.volumes_cc.tolist() == parts.volumes_cc.tolist()
+    check_same(dvh(DOSE, ORGAN, FINE, device="cpu"), whole)
 
 
 def test_a_stopped_run_says_so(in_chunks_of):
@@ -70,9 +81,7 @@ def test_progress_is_told():
 
 
 def test_a_gpu_by_name_never_falls_back(monkeypatch):
-    from napari_gpubio.core import device
-
-    monkeypatch.setattr(device, "gpu_problem", lambda: "there is none")
+    monkeypatch.setattr(devices, "gpu_problem", lambda: "there is none")
     with pytest.raises(GpuUnavailable, match="there is none"):
         dvh(DOSE, ORGAN, device="cuda")
 
@@ -138,11 +147,6 @@ def test_pydicom_and_napari_are_loaded_when_they_are_needed():
 
 
 def test_without_pydicom_the_sentence_says_what_to_install(monkeypatch, tmp_path):
-    import pytest
-
-    from napari_gpubio.core.errors import InvalidInput
-    from napari_gpubio.dose.io import read_rtdose
-
     (tmp_path / "dose.dcm").write_bytes(b"anything")
     monkeypatch.setitem(sys.modules, "pydicom", None)
     with pytest.raises(InvalidInput, match="DICOM files need pydicom: python -m pip install pydicom"):
@@ -155,10 +159,7 @@ def test_the_number_of_threads_changes_nothing(monkeypatch, threads):
     fine = DvhSettings(spacing_mm=0.4)
     expected = dvh(dose, structures, fine, device="cpu")
     monkeypatch.setattr(jit, "thread_count", lambda: threads)
-    for found, own in zip(dvh(dose, structures, fine, device="cpu"), expected, strict=True):
-        assert found.doses.tolist() == own.doses.tolist()
-        assert found.volumes_cc.tolist() == own.volumes_cc.tolist()
-        assert (found.mean, found.outside_cc) == (own.mean, own.outside_cc)
+    check_same(dvh(dose, structures, fine, device="cpu"), expected)
 
 
 def test_compiling_ahead_compiles_what_the_warm_ups_say(tmp_path):

@@ -1,6 +1,7 @@
 """What the tests of the dock widget share: a dose that rises along x, two organs, and what a user does."""
 
 import numpy as np
+from PIL import Image
 
 from napari_gpubio.core.napari_io import series_layer
 from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh
@@ -128,3 +129,9 @@ def cells(panel, row):
     """Texts of a row of the metrics."""
     table = panel.table.table
     return [table.item(row, column).text() for column in range(table.columnCount())]
+
+
+def colors_in(path, columns=slice(None)):
+    """The colors in some columns of an image file, as ``#rrggbb``."""
+    pixels = np.asarray(Image.open(path).convert("RGB"))[:, columns].reshape(-1, 3)
+    return {f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in np.unique(pixels, axis=0).tolist()}
