@@ -94,7 +94,6 @@ def edges_of(outlines: Outlines) -> Edges:
     return Edges(table[: ends[-1]], ends, extents, outlines.low, outlines.high)
 
 
-Array = npt.NDArray[Any]
 Slab = tuple[Array, float, float]  # segments, where it begins, where it ends
 _STEPS = 128  # of the grid of distances, along the structure's largest extent
 _LEAST_DISTANCES = 1 << 17  # of a grid point to a segment, worth a call of their own
@@ -107,7 +106,7 @@ def zero_level(values: Array, x: Array, y: Array) -> Array:
     has cells beside it, so the segments close, in whatever order they come. ``values``, shape (X, Y), must be positive
     all around the border.
     """
-    inside = values < 0
+    inside = np.asarray(values < 0)
     along_x = _crossings(values, inside, x, axis=0)  # (X - 1, Y), x of the crossing or NaN
     along_y = _crossings(values, inside, y, axis=1)  # (X, Y - 1)
     columns, rows = np.meshgrid(np.arange(len(x) - 1), np.arange(len(y) - 1), indexing="ij")
@@ -130,7 +129,7 @@ def zero_level(values: Array, x: Array, y: Array) -> Array:
     return np.concatenate([single, ends[four][:, :2].reshape(-1, 4), ends[four][:, 2:].reshape(-1, 4)])
 
 
-def _crossings(values: Array, inside: Array, coordinates: Array, axis: int) -> Array:
+def _crossings(values: Array, inside: npt.NDArray[np.bool_], coordinates: Array, axis: int) -> Array:
     """Where each grid line between neighbors along an axis is crossed; NaN where it is not."""
     first, second = np.moveaxis(values, axis, 0)[:-1], np.moveaxis(values, axis, 0)[1:]
     changes = np.diff(np.moveaxis(inside, axis, 0), axis=0)

@@ -16,6 +16,7 @@ from tests.dock_widgets import (
     hears_the_mouse,
 )
 from tests.dose.gui.panel_samples import (
+    SHAPE,
     a_dose,
     add_case,
     add_dose,
@@ -40,10 +41,6 @@ def test_curves_come_back_with_the_unit(filled_panel, qtbot):
     assert "not known" not in filled_panel.message
 
 
-def test_nothing_is_there(panel, qtbot):
-    assert "there is no dose; open a dose image" in complaint(qtbot, panel)
-
-
 def test_a_unit_is_required_and_never_guessed(viewer, panel, qtbot):
     viewer.add_image(dose_values().T, name="Gy dose")
     viewer.add_labels(label_values().T, name="organs")
@@ -54,24 +51,27 @@ def test_a_unit_is_required_and_never_guessed(viewer, panel, qtbot):
     assert panel.message == ""
 
 
-def test_no_structures(viewer, panel, qtbot):
-    add_dose(viewer)
-    assert "tick a Labels or Shapes layer" in complaint(qtbot, panel)
+GRAY, LOGARITHM = {"unit": "Gy"}, {"napari_gpubio": {"quantity": "log10 fluence", "unit": "1/mm²"}}
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("metadata", "voxel", "labels", "words"),
     [
-        (lambda dose, labels: dose.__setitem__((2, 2, 2), np.nan), "not finite"),
-        (lambda dose, labels: labels.__setitem__(..., 0), "are empty"),
+        (None, 1.0, None, "there is no dose; open a dose image"),
+        (GRAY, 1.0, None, "tick a Labels or Shapes layer"),
+        (GRAY, np.nan, label_values(), "not finite"),
+        (GRAY, 1.0, np.zeros(SHAPE, np.uint8), "are empty"),
+        (LOGARITHM, 1.0, label_values(), "shows logarithms"),
     ],
-    ids=["NaN in the dose", "empty labels"],
+    ids=["no dose", "no structures", "NaN in the dose", "empty labels", "logarithms"],
 )
-def test_bad_input_is_explained(viewer, panel, qtbot, change, words):
-    dose, labels = dose_values().T.copy(), label_values().T.copy()
-    change(dose, labels)
-    viewer.add_image(dose, name="d", contrast_limits=(0, 1), metadata={"unit": "Gy"})
-    viewer.add_labels(labels, name="l")
+def test_bad_input_is_explained(viewer, panel, qtbot, metadata, voxel, labels, words):
+    if metadata is not None:
+        values = dose_values().T.copy()
+        values[2, 2, 2] = voxel
+        viewer.add_image(values, name="d", contrast_limits=(0, 1), metadata=metadata)
+    if labels is not None:
+        viewer.add_labels(labels.T, name="l")
     assert words in complaint(qtbot, panel)
 
 
@@ -98,14 +98,6 @@ def test_labels_outside_the_dose_are_noted(viewer, panel, qtbot):
     panel.form.widget("outside").value = "refuse"
     settle(qtbot, panel)
     assert "lie outside the dose grid; give a larger dose" in panel.message
-
-
-def test_a_logarithm_is_no_dose(viewer, panel, qtbot):
-    viewer.add_image(
-        dose_values().T, name="log", metadata={"napari_gpubio": {"quantity": "log10 fluence", "unit": "1/mm²"}}
-    )
-    viewer.add_labels(label_values().T, name="l")
-    assert "shows logarithms" in complaint(qtbot, panel)
 
 
 def test_an_error_loses_no_curves(viewer, filled_panel, qtbot):
