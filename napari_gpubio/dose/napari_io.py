@@ -42,17 +42,13 @@ def affine_mm(layer: Any) -> npt.NDArray[np.float64]:
 
 def mm_per_unit(layer: Any) -> tuple[float, float, float]:
     """How many mm a unit of the layer's world is along z, y, x."""
-    z, y, x = (_mm(unit) for unit in tuple(layer.units)[-3:])
+    z, y, x = (float((1.0 * unit).to(_MM).magnitude) if _is_length(unit) else 1.0 for unit in tuple(layer.units)[-3:])
     return z, y, x
 
 
 def has_length_unit(layer: Any) -> bool:
     """Whether the lengths of a layer's voxels are known: always of ours, of others by a unit other than pixels."""
     return carried(layer, "affine") is not None or all(_is_length(unit) for unit in tuple(layer.units)[-3:])
-
-
-def _mm(unit: Any) -> float:
-    return float((1.0 * unit).to(_MM).magnitude) if _is_length(unit) else 1.0
 
 
 def _is_length(unit: Any) -> bool:
@@ -102,13 +98,10 @@ def dose_layer(dose: Dose, name: str = "", **keywords: Any) -> LayerData:
     """
     own = {UNIT: dose.unit, "quantity": "dose", FRAME: dose.frame_of_reference}
     metadata = {**own, **keywords.pop("metadata", {})}
-    display = {"colormap": "inferno", "contrast_limits": _limits(dose), **keywords}
-    return volume_layer(dose.values, dose.affine, name or dose.name or "dose", metadata=metadata, **display)
-
-
-def _limits(dose: Dose) -> tuple[float, float]:
     low = min(0.0, dose.least)
-    return low, dose.largest if dose.largest > low else low + 1.0
+    limits = low, dose.largest if dose.largest > low else low + 1.0
+    display = {"colormap": "inferno", "contrast_limits": limits, **keywords}
+    return volume_layer(dose.values, dose.affine, name or dose.name or "dose", metadata=metadata, **display)
 
 
 def unit_of(layer: Any) -> str:
@@ -234,7 +227,8 @@ def contours_layer(structures: Sequence[ContourStructure], dose: Dose, name: str
     **keywords
         What else the layer is given; ``metadata`` is what it carries besides.
     """
-    own = {STRUCTURES: [one.name for one in structures], FRAME: _common_frame(structures)}
+    frames = {structure.frame_of_reference for structure in structures}
+    own = {STRUCTURES: [one.name for one in structures], FRAME: frames.pop() if len(frames) == 1 else ""}
     loops, names, colors = [], [], []
     for structure in structures:
         for plane in structure.planes:
@@ -259,12 +253,6 @@ def contours_layer(structures: Sequence[ContourStructure], dose: Dose, name: str
         },
         "shapes",
     )
-
-
-def _common_frame(structures: Sequence[ContourStructure]) -> str:
-    """The frame of reference of all structures, or none if they differ or have none."""
-    frames = {structure.frame_of_reference for structure in structures}
-    return frames.pop() if len(frames) == 1 else ""
 
 
 def contours_of(layer: Any, dose: Dose) -> tuple[ContourStructure, ...]:

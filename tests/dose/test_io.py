@@ -10,7 +10,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.dose import Dose, LabelStructures, dvh
 from napari_gpubio.dose import napari_io as napari_io
-from napari_gpubio.dose.io import nifti, read_ct, read_rtdose, read_rtplan
+from napari_gpubio.dose.io import nifti, read_ct, read_rtplan
 from tests.dose.dicom_files import save_ct, save_dose, save_plan
 from tests.dose.samples import ROTATION, affine_of, at, circle
 
@@ -138,18 +138,6 @@ def test_the_plan_of_pydicom():
     assert plan.prescription == (pytest.approx(30.826203), "prescribed to 'PTV'")
     assert plan.fractions == 30
     assert plan.beams_gy == pytest.approx(30.826203)
-
-
-# -- doses ------------------------------------------------------------------------------------------------------------
-
-
-def test_run_length_encoded_doses(tmp_path):
-    pixels = np.random.default_rng(1).integers(0, 60000, (4, 5, 6)).astype(np.uint16)
-    file = save_dose(tmp_path / "dose.dcm", pixels, scale=1e-3)
-    dataset = pydicom.dcmread(file)
-    dataset.compress(RLELossless)
-    dataset.save_as(file)
-    np.testing.assert_allclose(read_rtdose(file).values, pixels.transpose(2, 1, 0) * 1e-3)
 
 
 # -- NIfTI ------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHBoxLayout, QHeaderView, QPlainTextEdit, QTableWidget, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.core.files import atomic_write, existing_text
 from napari_gpubio.dose.gui.curves import MetricReader, short_number
 from napari_gpubio.dose.gui.metric_columns import METRICS_TIP
 from napari_gpubio.dose.gui.row_table import NO_VALUE, Cell, ProblemLabel, RowTable
@@ -62,17 +62,8 @@ class ConstraintTable(QWidget):
         self._write_table()
 
     def load(self, path: Path) -> None:
-        """Read the constraints from a file.
-
-        Raises
-        ------
-        InvalidInput
-            If it is not a text file.
-        """
-        try:
-            self.text.setPlainText(existing_file(path).read_text(encoding="utf-8"))
-        except UnicodeDecodeError as error:
-            raise InvalidInput(f"{path.name} is no text in UTF-8; save it as such") from error
+        """Read the constraints from a file; InvalidInput if it is not a text file."""
+        self.text.setPlainText(existing_text(path))
 
     def save(self, path: Path) -> None:
         """Write the constraints to a file."""

@@ -2,7 +2,7 @@
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,6 +149,11 @@ def thin_points(x: Array, y: Array, steps: int) -> tuple[Array, Array]:
     further = np.diff(number)
     kept = np.append(True, further > 0) | np.append(further > 1, True)
     return x[kept], y[kept]
+
+
+def largest_dose(curves: Iterable[Curve]) -> float:
+    """Return the largest dose of all curves, or 0."""
+    return max((one.dvh.largest for one in curves if not one.dvh.is_empty), default=0.0)
 
 
 def log_start(dvhs: Sequence[Dvh]) -> float:

@@ -108,7 +108,7 @@ class LinkController(QObject):
     def update_tools(self) -> None:
         """Draw the tools that are switched on, and highlight what they select."""
         live, tools, axes = self._controller.live, self._tools, self._controller.axes
-        largest = max((one.dvh.largest for one in self._controller.curves if not one.dvh.is_empty), default=0.0)
+        largest = readout.largest_dose(self._controller.curves)
         if live is None or not largest > 0:
             self._hide_all()
             return

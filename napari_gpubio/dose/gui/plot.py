@@ -173,7 +173,7 @@ class DvhPlot(pyqtgraph.PlotWidget):
         for side, text in zip(("bottom", "left"), names[1:3], strict=True):
             self.getAxis(side).setStyle(showValues=has_values)
             self.setLabel(side, text)
-        self._center_titles()
+            self.getAxis(side).resizeEvent(None)  # centers the title; pyqtgraph does so for the one before
 
     def _draw_changed(self, curves: Sequence[Curve], scale: tuple[Axes, float, Array]) -> None:
         """Draw the curves that have changed; their positions depend on the scale: axes, start and edges."""
@@ -199,11 +199,6 @@ class DvhPlot(pyqtgraph.PlotWidget):
             self._steps = steps
             for item, curve in zip(self._items, self._points, strict=True):
                 item.setData(*thin_points(*curve, steps))
-
-    def _center_titles(self) -> None:
-        """Center the titles of the axes; pyqtgraph does so for the title before."""
-        for side in ("bottom", "left"):
-            self.getAxis(side).resizeEvent(None)
 
     def _make_items(self, count: int, axes: Axes) -> None:
         for item in self._items:

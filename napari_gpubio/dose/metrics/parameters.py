@@ -82,16 +82,15 @@ def read_value(parameter: Parameter, text: str, metric: str, advice: str) -> Giv
             raise InvalidInput(f"in {metric}, {parameter.name} is empty; {advice}")
         return Given(name=parameter.name, text=name)
     found = _NUMBER.fullmatch(stripped)
-    if found is None or (found[2] and not _may_have_unit(parameter, found[2])):
+    may_have_unit = parameter.kind == DOSE or (
+        parameter.name == "alpha_beta" and found is not None and found[2] == "Gy"
+    )
+    if found is None or (found[2] and not may_have_unit):
         raise InvalidInput(f"in {metric}, {parameter.name} is {stripped!r}; give {_in_words(parameter.kind)}: {advice}")
     value, unit = float(found[1]), found[2] if parameter.kind == DOSE else ""
     if not _is_allowed(value, parameter.kind):
         raise InvalidInput(f"in {metric}, {parameter.name} is {stripped}; give {_in_words(parameter.kind)}: {advice}")
     return Given(name=parameter.name, value=value, unit=unit)
-
-
-def _may_have_unit(parameter: Parameter, unit: str) -> bool:
-    return parameter.kind == DOSE or (parameter.name == "alpha_beta" and unit == "Gy")
 
 
 def _is_allowed(value: float, kind: str) -> bool:

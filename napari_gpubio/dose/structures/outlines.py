@@ -1,6 +1,6 @@
 """Outlines of structures in slabs: contours as drawn, or changing their shape from one to the next; and their edges."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -71,6 +71,11 @@ def slab_outlines(structure: ContourStructure, caps: str = "half") -> Outlines:
     following = np.concatenate([part for loop in loops for part in (loop[1:], loop[:1])])
     counts = np.array([sum(map(len, plane.loops)) for plane in structure.planes])
     return Outlines(np.concatenate([points, following], axis=1), counts, *slab_bounds(structure, caps))
+
+
+def outlines_of(structure: ContourStructure, interpolation: str, caps: str) -> Outlines:
+    """The outlines by the settings' words for interpolation and caps."""
+    return (shape_outlines if interpolation == "shape" else slab_outlines)(structure, caps)
 
 
 class Edges(NamedTuple):

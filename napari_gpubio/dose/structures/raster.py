@@ -10,7 +10,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures
-from napari_gpubio.dose.structures.outlines import Edges, Outlines, edges_of, shape_outlines, slab_outlines
+from napari_gpubio.dose.structures.outlines import Edges, edges_of, outlines_of
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, int, int]
@@ -50,18 +50,20 @@ def inside(
     found = np.zeros(shape, np.bool_)
     if not structure.planes:
         return found
-    outlines = (shape_outlines if interpolation == "shape" else slab_outlines)(structure, caps)
+    outlines = outlines_of(structure, interpolation, caps)
     matrix = np.linalg.inv(structure.frame) @ checked_affine(affine)
     axis = _row_axis(matrix)
     if axis is None:  # every voxel is a row of its own
         _fill_rows(matrix[:3], 1.0, edges_of(outlines), found[..., None], found)
         return found
-    turn = _turn_to_x(matrix[:2, axis])
+    x, y = matrix[:2, axis] / np.linalg.norm(matrix[:2, axis])
+    turn = np.array([[x, y], [-y, x]])  # brings the rows to the x axis
     matrix[:2] = turn @ matrix[:2]
+    turned = outlines._replace(segments=(outlines.segments.reshape(-1, 2) @ turn.T).reshape(-1, 4))
     others = [other for other in range(3) if other != axis]
     rows = np.moveaxis(found, axis, -1)[:, :, None]
     starts = np.column_stack([matrix[:3, others], np.zeros(3), matrix[:3, 3]])
-    _fill_rows(starts, float(matrix[0, axis]), edges_of(_turned(outlines, turn)), rows, found)
+    _fill_rows(starts, float(matrix[0, axis]), edges_of(turned), rows, found)
     return found
 
 
@@ -105,16 +107,6 @@ def _row_axis(matrix: Array) -> int | None:
     across = np.abs(matrix[2, :3]) / np.linalg.norm(matrix[:3, :3], axis=0)
     axis = int(across.argmin())
     return axis if across[axis] < _IN_PLANE else None
-
-
-def _turn_to_x(direction: Array) -> Array:
-    """The rotation in the plane that brings a direction to the x axis, 2 x 2."""
-    x, y = direction / np.linalg.norm(direction)
-    return np.array([[x, y], [-y, x]])
-
-
-def _turned(outlines: Outlines, turn: Array) -> Outlines:
-    return outlines._replace(segments=(outlines.segments.reshape(-1, 2) @ turn.T).reshape(-1, 4))
 
 
 def _fill_rows(origins: Array, step: float, edges: Edges, rows: Array, filled: Array) -> None:
