@@ -74,12 +74,12 @@ class RowTable(QTableWidget):
         item = self.item(row, column)
         if item is None:
             item = _Item()
-            item.setTextAlignment(aligned(left=column == 0))
             self.setItem(row, column, item)
         if item.cell != cell or item.text() != cell.text:  # which may have been typed over
             item.cell = cell
             item.setText(cell.text)
             item.setToolTip(cell.tip)
+            item.setTextAlignment(aligned(left=column == 0 or cell.color != ""))  # colored cells hold words
             item.setForeground(QColor(cell.color) if cell.color else QBrush())
             item.setIcon(color_chip(cell.chip) if cell.chip else QIcon())
             item.setFlags(_FIXED | Qt.ItemFlag.ItemIsEditable if cell.is_editable else _FIXED)
