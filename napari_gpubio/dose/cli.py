@@ -59,7 +59,7 @@ def add_verb(verbs: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what the arguments say."""
+    """Make histograms as the arguments request."""
     dose = (nifti.read_dose if _is_nifti(options.dose) else read_rtdose)(options.dose, unit=options.unit)
     reference_dose = _reference_dose(options, dose)
     structures, numbers = _read_structures(options)

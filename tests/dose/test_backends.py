@@ -145,7 +145,7 @@ def test_closing_frees_all_gpus(fake_gpu, in_chunks_of):
     check_closing_frees(pretended, dvh_steps(*random_case(8), SETTINGS, device="cuda:all"))
 
 
-def test_too_little_gpu_memory_is_told_with_numbers(fake_gpu):
+def test_too_little_gpu_memory_is_an_error_with_numbers(fake_gpu):
     fake_gpu(total_bytes=10_000)
     with pytest.raises(OutOfGpuMemory, match=r"counting this dose needs about \d+ MB"):
         dvh(*random_case(9), SETTINGS, device="cuda")

@@ -85,13 +85,13 @@ def test_a_keyhole_is_a_hole():
     assert keyed.mean == pytest.approx(holed.mean, abs=1e-3)
 
 
-def test_a_copy_of_a_loop_counts_once_and_is_told():
+def test_a_copy_of_a_loop_counts_once_with_a_note():
     copied = stack([star(), np.roll(star()[::-1], 3, axis=0)], PLANES)
     assert copied.notes == ("7 contours of 'organ' are copies of others and were left out",)
     check_same([run(copied)], [run(stack([star()], PLANES))])
 
 
-def test_contours_of_too_few_points_are_left_out_and_told():
+def test_contours_of_too_few_points_are_left_out_with_a_note():
     loops = [at(circle(5), 0.0), at(circle(5), 2.0), [[0, 0, 2]], [[0, 0, 2], [1, 1, 2]], np.empty((0, 3))]
     structure = contour_structure("organ", loops)
     assert structure.notes == ("3 contours of 'organ' have fewer than three points and were left out",)

@@ -74,7 +74,7 @@ def test_a_deflated_file(tmp_path):
 def test_files_of_pydicom(name):
     """15 frames of 10 x 10: little endian, run-length encoded, big endian."""
     path = get_testdata_file(name, download=False)
-    with pytest.raises(InvalidInput, match="gives its doses as RELATIVE, not in Gy; say what they are with unit="):
+    with pytest.raises(InvalidInput, match="gives its doses as RELATIVE, not in Gy; state the unit with unit="):
         read_rtdose(path)
     dose = read_rtdose(path, unit="%")
     data = pydicom.dcmread(path)
@@ -94,14 +94,14 @@ def test_files_of_pydicom(name):
         ({"GridFrameOffsetVector": [0, 4, 8]}, "GridFrameOffsetVector of dose.dcm is"),
         ({"ImageOrientationPatient": [1, 0, 0, 1, 0, 0]}, "which are no axes"),
         ({"PixelSpacing": [0, 2]}, "cannot be inverted"),
-        ({"DoseUnits": "RELATIVE"}, "say what they are with unit="),
+        ({"DoseUnits": "RELATIVE"}, "state the unit with unit="),
         ({"DoseUnits": None}, "gives its doses as nothing"),
         ({"Modality": "CT"}, None),
     ],
 )
 def test_bad_doses_are_refused(tmp_path, changes, message):
     path = save_dose(tmp_path / "dose.dcm", PIXELS, **changes)
-    if message is None:  # told by its class all the same
+    if message is None:  # known by its class
         assert read_rtdose(path).values.shape == (6, 5, 4)
         return
     with pytest.raises(InvalidInput, match=message):
@@ -146,7 +146,7 @@ def test_structures(tmp_path):
         found["GTV"]
 
 
-def test_names_that_repeat_are_told_apart(tmp_path):
+def test_names_that_repeat_are_distinguished(tmp_path):
     larger = [("CLOSED_PLANAR", at(circle(6.0, 32, (15, -14)), z)) for z in (34.0, 38.0)]
     found = read_rtstruct(save_structures(tmp_path / "s.dcm", [("PTV", CIRCLES), ("", []), ("PTV", larger)]))
     assert [structure.name for structure in found.structures] == ["PTV (1)", "structure 2", "PTV (3)"]
@@ -220,7 +220,7 @@ def test_a_truncated_slice_is_refused_by_its_name(tmp_path, slice_, size):
         napari_io.read_layers(str(tmp_path))
 
 
-def test_a_sentence_says_what_to_do(tmp_path):
+def test_the_message_has_advice(tmp_path):
     files = save_ct(tmp_path, STORED)
     cut(files[4], IN_META)
     cut(files[0], IN_META)

@@ -123,7 +123,7 @@ def test_a_prescription(tmp_path):
     assert plan.beams_gy == pytest.approx(63.0)
 
 
-def test_plans_that_tell_less(tmp_path):
+def test_plans_with_less_in_them(tmp_path):
     beams = read_rtplan(save_plan(tmp_path / "beams.dcm", [], [(10, [1.5, 0.5]), (5, [2.0])]))
     assert beams.prescription == (30.0, "sum of the beams' doses")
     assert beams.fractions == 15

@@ -148,7 +148,7 @@ def test_sentences_name_metric_and_parameter_and_how_to_write_it(text, words):
         ("gEUD(a=8)[%]", "in % of the prescription; give it"),
     ],
 )
-def test_what_is_missing_is_told(text, words):
+def test_what_is_missing_is_named(text, words):
     metric = parse_metric(text)
     with pytest.raises(InvalidInput, match=words):
         metric.of(HEART)
@@ -203,7 +203,7 @@ def test_constraints_on_them():
     assert "needs the histogram of all that is irradiated" in without[0].reason
 
 
-def test_a_table_says_why_a_cell_has_no_value(tmp_path):
+def test_a_table_has_the_reason_where_a_cell_has_no_value(tmp_path):
     metrics = parse_metrics("gEUD(a=8), Paddick CI(target=Heart), V95%[%], D30cc[Gy]")
     write_metrics_csv(tmp_path / "m.csv", [HEART, NO_VOLUME], metrics, everything=EVERYTHING)
     with (tmp_path / "m.csv").open(encoding="utf-8", newline="") as file:
@@ -258,7 +258,7 @@ def test_a_curve_is_straight_between_its_points_however_few_they_are():
 
 @pytest.mark.parametrize("shift", [(0.0, 0.0, 0.0), (0.5, 0.5, 0.5)])
 def test_small_isodoses_are_resolved(shift):
-    """One sample a voxel, enough for litres, would tell an isodose of some voxels wrong by a third and more."""
+    """One sample a voxel, enough for litres, would be wrong by a third and more for an isodose of some voxels."""
     axes = [2.0 * (np.arange(-12, 13) + part) for part in shift]
     x, y, z = np.meshgrid(*axes, indexing="ij")
     affine = np.diag([2.0, 2.0, 2.0, 1.0])

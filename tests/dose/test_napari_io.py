@@ -72,7 +72,7 @@ def test_an_index_of_a_layer_is_where_its_voxel_is(affine):
         assert values[tuple(np.round(stored[:3]).astype(int))] == layer.data[index]
 
 
-def test_a_series_gives_the_volume_that_is_asked_for():
+def test_a_series_gives_the_chosen_volume():
     array = np.random.default_rng(1).random((4, 5, 6, 3))
     layer = made(series_layer(array, SAGITTAL, "phases", "phase"))
     for n in range(3):

@@ -127,8 +127,8 @@ class ConstraintTable(QWidget):
 
     def _with_reason(self, result: ConstraintResult, dvhs: tuple[Dvh, ...]) -> ConstraintResult:
         """A result without the whole dose; where that is needed, it has the reason why it is missing."""
-        wanted = result.constraint.structure.casefold()
-        named = [dvh for dvh in dvhs if dvh.name.casefold() == wanted]
+        name = result.constraint.structure.casefold()
+        named = [dvh for dvh in dvhs if dvh.name.casefold() == name]
         is_there = len(named) == 1 and not named[0].is_empty
         if not (result.constraint.metric.needs_everything and is_there):
             return result

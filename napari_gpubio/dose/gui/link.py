@@ -157,7 +157,7 @@ class LinkController(QObject):
         self._plot.place_volume_line(self.volume if is_on else None)
 
     def _update_highlight(self, live: LiveHistograms) -> None:
-        """Highlight the chosen structures where the dose is as the tools say."""
+        """Highlight the chosen structures where the dose is as the tools require."""
         tools, factor = self._tools, self._controller.factor
         if not (tools.dose.isChecked() or tools.interval.isChecked()):
             self._target = ()

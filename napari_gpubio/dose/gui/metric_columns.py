@@ -126,7 +126,7 @@ class ColumnMenu(QToolButton):
 
 
 def first_number(text: str, start: int = 0) -> tuple[int, int]:
-    """Return where the first number of a text that a user may want to change begins, and its length."""
+    """Return where the first number of a text that a user may change begins, and its length."""
     end = text.rfind("[", start) if text.endswith("]") else -1  # the bracket of the value, whose unit may be J/cm2
     end = len(text) if end < 0 else end
     at = max(text.find("=", start, end), start)

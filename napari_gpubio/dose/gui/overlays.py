@@ -223,12 +223,12 @@ def _fill_doses(target: Target, doses: Array, box: Box) -> None:
     layer = target.layer
     volume = layer.data if layer.ndim == 3 else in_layer_axes(volume_of(layer), stored_axes(layer))
     labels = np.ascontiguousarray(volume[box])  # one kind of array to compile for
-    wanted = np.zeros(max((one.label or 0) for one in target.structures) + 1, bool)
-    wanted[[one.label or 0 for one in target.structures]] = True
+    chosen = np.zeros(max((one.label or 0) for one in target.structures) + 1, bool)
+    chosen[[one.label or 0 for one in target.structures]] = True
     to_world = index_to_world(layer)
     to_world[:3, 3] += to_world[:3, :3] @ [part.start or 0 for part in box]
     out = np.empty(labels.shape, np.float32)
-    dose_at_voxels(target.dose, labels, to_world, wanted, out)
+    dose_at_voxels(target.dose, labels, to_world, chosen, out)
     doses[box] = out
 
 

@@ -74,7 +74,7 @@ def _unit_of(dataset: Any, unit: str | None, name: str) -> str:
     if stated in _UNITS:
         return _UNITS[stated]
     if unit is None:
-        raise InvalidInput(f"{name} gives its doses as {stated or 'nothing'}, not in Gy; say what they are with unit=")
+        raise InvalidInput(f"{name} gives its doses as {stated or 'nothing'}, not in Gy; state the unit with unit=")
     return unit
 
 

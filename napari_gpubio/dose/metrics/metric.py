@@ -180,7 +180,7 @@ def _dose_scale(dvh: Dvh, unit: str, reference_dose: float | None, what: str) ->
     if unit != PERCENT:
         try:
             return dose_factor(unit, dvh.unit)
-        except InvalidInput:  # which speaks of the other direction
+        except InvalidInput:  # whose message is about the other direction
             raise InvalidInput(f"{what} is in {unit} and the dose is in {dvh.unit}; use {dvh.unit}") from None
     if reference_dose is None or not reference_dose > 0:
         raise InvalidInput(f"{what} is in % of the prescription; give it (reference_dose) in {dvh.unit}")

@@ -74,7 +74,7 @@ def plain(value: float) -> str:
 
 
 def read_value(parameter: Parameter, text: str, metric: str, advice: str) -> Given:
-    """Read the value of a metric's parameter, or say what is wrong with it and give ``advice``."""
+    """Read the value of a metric's parameter, or raise an error with the problem and ``advice``."""
     stripped = text.strip()
     if parameter.kind == NAME:
         name = stripped[1:-1] if len(stripped) > 1 and stripped[0] == stripped[-1] in _QUOTES else stripped

@@ -105,9 +105,9 @@ def whole_dose_dvh(factor=1.0):
     return dvh(dose, whole_grid(dose.values.shape, dose.affine), SETTINGS, device="cpu").dvhs[0]
 
 
-def check_same(found, wanted):
-    np.testing.assert_allclose(found.doses, wanted.doses, rtol=1e-12)
-    np.testing.assert_allclose(found.volumes_cc, wanted.volumes_cc, rtol=1e-12)
+def check_same(found, reference):
+    np.testing.assert_allclose(found.doses, reference.doses, rtol=1e-12)
+    np.testing.assert_allclose(found.volumes_cc, reference.volumes_cc, rtol=1e-12)
 
 
 def readout_of(panel):

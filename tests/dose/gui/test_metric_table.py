@@ -1,4 +1,4 @@
-"""The table of metrics: columns that are typed or chosen, and what their cells say."""
+"""The table of metrics: columns that are typed or chosen, and the text of their cells."""
 
 import pytest
 
@@ -28,8 +28,8 @@ def test_cells_are_values_of_the_metrics(filled_panel):
     assert filled_panel.table.titles == ["Structure", "Volume[cc]", "D95%[Gy]", "V20Gy[%]", "D0.03cc[Gy]"]
     for row, name in enumerate(("lung", "heart")):
         written = cells(filled_panel, row)
-        wanted = [parse_metric(text).of(curve(filled_panel, name)) for text in filled_panel.table.titles[1:]]
-        assert written == [name, *(f"{value:.4g}" for value in wanted)]
+        reference = [parse_metric(text).of(curve(filled_panel, name)) for text in filled_panel.table.titles[1:]]
+        assert written == [name, *(f"{value:.4g}" for value in reference)]
 
 
 @pytest.mark.parametrize(
@@ -133,10 +133,10 @@ def test_an_index_follows_scale_and_plan(viewer, panel, qtbot):
     panel.table.columns.enter("GI(prescription=20Gy)")
     settle(qtbot, panel)
     for row, factor in ((0, 1.0), (1, 0.5)):
-        wanted = parse_metric("GI(prescription=20Gy)").of(
+        reference = parse_metric("GI(prescription=20Gy)").of(
             curve(panel, "lung"), everything=whole_dose_dvh(factor).scaled(2.0)
         )
-        assert float(cells(panel, row)[1]) == pytest.approx(wanted, rel=1e-3)
+        assert float(cells(panel, row)[1]) == pytest.approx(reference, rel=1e-3)
 
 
 def test_the_whole_dose_is_counted_only_where_a_metric_needs_it(filled_panel, qtbot, monkeypatch):

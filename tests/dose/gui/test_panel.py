@@ -201,9 +201,9 @@ def test_contours_are_counted_where_labels_would_lose_overlaps(viewer, panel, qt
     assert names(panel) == ["body", "target"]
     dose, structures = read_rtdose(study / "dose.dcm"), read_rtstruct(study / "structures.dcm")
     for one in structures.structures:
-        wanted = dvh(dose, one, SETTINGS, device="cpu")[one.name]
-        assert curve(panel, one.name).volume_cc == pytest.approx(wanted.volume_cc, rel=1e-4)
-        assert curve(panel, one.name).mean == pytest.approx(wanted.mean, rel=1e-4)
+        reference = dvh(dose, one, SETTINGS, device="cpu")[one.name]
+        assert curve(panel, one.name).volume_cc == pytest.approx(reference.volume_cc, rel=1e-4)
+        assert curve(panel, one.name).mean == pytest.approx(reference.mean, rel=1e-4)
     assert "tick 'structures' instead to paint" in panel.notes.text()
 
 

@@ -121,7 +121,7 @@ class Bins:
 
 
 def make_bins(grid: ScaledDose, settings: DvhSettings) -> Bins:
-    """Bins for a dose, as the settings want them."""
+    """Bins for a dose, from the settings."""
     top = grid.top or 1.0
     fine = np.float32(FINE_STEPS / top)
     if settings.bin_scale == "linear":
