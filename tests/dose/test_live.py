@@ -165,6 +165,10 @@ def test_a_gpu_does_the_same(fake_gpu):
     for device in ("cpu", "cuda:all"):
         with LiveDvh(dose, structures_of(labels), SETTINGS, device=device) as live:
             live.paint((3, 2, 1), brush)
+            now = np.array(live.labels())
+            now[2:6, 3:5, 4:9] = 2
+            assert live.follow(now) is not None
+            assert live.follow(now) is None
             answers.append(live.dvhs())
     check_same(*answers)
 
@@ -246,20 +250,6 @@ def test_a_part_is_followed_alone():
         assert live.labels()[9, 7, 11] != 5
         assert live.follow(painted[6:, 5:, 8:], start=(6, 5, 8)) == (slice(9, 10), slice(7, 8), slice(11, 12))
         assert live.follow(painted) is None
-
-
-def test_a_gpu_follows_too(fake_gpu):
-    fake_gpu()
-    _, dose, labels = follow_case(6, "F")
-    painted = labels.copy(order="F")
-    painted[2:6, 3:5, 4:9] = 5
-    answers = []
-    for device in ("cpu", "cuda"):
-        with LiveDvh(dose, parts_of(labels), MANY_SAMPLES, device=device) as live:
-            assert live.follow(painted) is not None
-            assert live.follow(painted) is None
-            answers.append(live.dvhs())
-    check_same(*answers)
 
 
 @pytest.mark.parametrize(

@@ -179,26 +179,20 @@ def test_a_clicked_voxel_is_marked_on_every_curve(viewer, filled_panel, qtbot):
     assert f"{dose:.4g} Gy" in readout_of(filled_panel)
 
 
-def test_a_click_beside_everything(viewer, filled_panel, qtbot):
-    place = (AFFINE @ [0, 0, 0, 1])[:3][::-1]
-    Mouse(viewer).click(place)
+def test_clicks_that_mark_nothing(viewer, filled_panel):
+    """Beside the structures or the dose, the end of a drag of the view, and a stroke of the brush."""
+    corner, lung = ((AFFINE @ [*index, 1])[:3][::-1] for index in ((0, 0, 0), (5, 6, 4)))
+    mouse, marks = Mouse(viewer), filled_panel.plot.marks
+    mouse.drag(lung, moved(lung, 0, 3, 3))
+    assert len(marks.data) == 0
+    mouse.click(corner)
     assert "in no structure" in readout_of(filled_panel)
-    Mouse(viewer).click(moved(place, 0, 500, 0))
+    mouse.click(moved(corner, 0, 500, 0))
     assert "outside the dose" in readout_of(filled_panel)
-    assert len(filled_panel.plot.marks.data) == 0
-
-
-def test_a_drag_of_the_view_marks_nothing(viewer, filled_panel):
-    place = (AFFINE @ [5, 6, 4, 1])[:3][::-1]
-    Mouse(viewer).drag(place, moved(place, 0, 3, 3))
-    assert len(filled_panel.plot.marks.data) == 0
-
-
-def test_painting_clicks_belong_to_the_layer(viewer, filled_panel):
     viewer.layers.selection.active = viewer.layers["organs"]
     viewer.layers["organs"].mode = "paint"
-    Mouse(viewer).click((AFFINE @ [5, 6, 4, 1])[:3][::-1])
-    assert len(filled_panel.plot.marks.data) == 0
+    mouse.click(lung)
+    assert len(marks.data) == 0
 
 
 def test_a_click_in_a_series(viewer, panel, qtbot):
