@@ -1,6 +1,6 @@
 """Outlines of structures in slabs: contours as drawn, or changing their shape from one to the next; and their edges."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -111,7 +111,7 @@ def zero_level(values: Array, x: Array, y: Array) -> Array:
     has cells beside it, so the segments close, in whatever order they come. ``values``, shape (X, Y), must be positive
     all around the border.
     """
-    inside = np.asarray(values < 0)
+    inside = values < 0
     along_x = _crossings(values, inside, x, axis=0)  # (X - 1, Y), x of the crossing or NaN
     along_y = _crossings(values, inside, y, axis=1)  # (X, Y - 1)
     columns, rows = np.meshgrid(np.arange(len(x) - 1), np.arange(len(y) - 1), indexing="ij")
@@ -126,7 +126,7 @@ def zero_level(values: Array, x: Array, y: Array) -> Array:
         ],
         axis=-2,
     )
-    crossed = np.isfinite(ends).all(axis=-1)
+    crossed = np.asarray(np.isfinite(ends).all(axis=-1))
     used = crossed.any(axis=-1)
     ends, crossed = ends[used], crossed[used]
     two, four = crossed.sum(axis=-1) == 2, crossed.sum(axis=-1) == 4
@@ -134,7 +134,7 @@ def zero_level(values: Array, x: Array, y: Array) -> Array:
     return np.concatenate([single, ends[four][:, :2].reshape(-1, 4), ends[four][:, 2:].reshape(-1, 4)])
 
 
-def _crossings(values: Array, inside: npt.NDArray[np.bool_], coordinates: Array, axis: int) -> Array:
+def _crossings(values: Array, inside: npt.NDArray[Any], coordinates: Array, axis: int) -> Array:
     """Where each grid line between neighbors along an axis is crossed; NaN where it is not."""
     first, second = np.moveaxis(values, axis, 0)[:-1], np.moveaxis(values, axis, 0)[1:]
     changes = np.diff(np.moveaxis(inside, axis, 0), axis=0)
