@@ -52,6 +52,14 @@ def existing_file(path: str | os.PathLike[str]) -> Path:
     return file
 
 
+def existing_text(path: str | Path) -> str:
+    """Return the text of a file; InvalidInput if there is none, or it is not in UTF-8."""
+    try:
+        return existing_file(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{Path(path).name} is no text in UTF-8; save it as such") from error
+
+
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary path beside ``path``; rename it to ``path`` when the block ends well.

@@ -19,6 +19,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import numba as nb
+import numpy.typing as npt
 from numba.core import event
 
 from napari_gpubio.core import timing
@@ -61,6 +62,13 @@ def leaf(function: Function) -> Function:
 def thread_count() -> int:
     """Threads that compiled functions may use; the environment variable NUMBA_NUM_THREADS lowers it."""
     return int(nb.config.NUMBA_NUM_THREADS)
+
+
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A view that cannot be written to: one type for compiled functions, whatever array a user gave."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def run_blocks(

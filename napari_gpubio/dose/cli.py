@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.files import existing_text
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES
 from napari_gpubio.dose.io import nifti
 from napari_gpubio.dose.io.dicom_rt import read_rtdose, read_rtplan, read_rtstruct
 from napari_gpubio.dose.io.dvh_files import write_curves_csv, write_dvh_sequence, write_json, write_metrics_csv
-from napari_gpubio.dose.metrics.constraints import PASS, ConstraintResult, evaluate_constraints, parse_constraints
+from napari_gpubio.dose.metrics.constraints import PASS, evaluate_constraints, parse_constraints
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate_metric
 from napari_gpubio.dose.metrics.metric_text import parse_metric
@@ -59,12 +59,12 @@ def add_verb(verbs: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what the arguments say."""
-    dose = _read_dose(options.dose, options.unit)
+    """Make histograms as the arguments request."""
+    dose = (nifti.read_dose if _is_nifti(options.dose) else read_rtdose)(options.dose, unit=options.unit)
     reference_dose = _reference_dose(options, dose)
     structures, numbers = _read_structures(options)
     metrics = [parse_metric(text.format(unit=dose.unit)) for text in options.metric or _PLAIN_METRICS]
-    constraints = parse_constraints(_text_of(options.constraints)) if options.constraints else ()
+    constraints = parse_constraints(existing_text(options.constraints)) if options.constraints else ()
     settings = read_settings(options, DvhSettings())
     result = dvh(dose, structures, settings, device=options.device, progress=draw_progress)
     everything = None
@@ -75,16 +75,12 @@ def run(options: argparse.Namespace) -> int:
     _write(options, result, request, numbers)
     results = evaluate_constraints(constraints, result, reference_dose=reference_dose, everything=everything)
     for one in results:
-        print(_line(one))
+        print(f"{one.status:14} {one.constraint}  ({one.reason or f'{one.value:.5g}'})")
     return 0 if all(one.status == PASS for one in results) else 1
 
 
 def _is_nifti(path: Path) -> bool:
     return path.name.lower().endswith(NIFTI_SUFFIXES)
-
-
-def _read_dose(path: Path, unit: str | None) -> Dose:
-    return (nifti.read_dose if _is_nifti(path) else read_rtdose)(path, unit=unit)
 
 
 def _reference_dose(options: argparse.Namespace, dose: Dose) -> float | None:
@@ -131,13 +127,6 @@ def _label_names(given: Sequence[str] | None) -> dict[int, str] | None:
     return {int(pair[1]): pair[2] for pair in pairs if pair is not None}
 
 
-def _text_of(path: Path) -> str:
-    try:
-        return existing_file(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path.name} is no text in UTF-8; save it as such") from error
-
-
 class _Request(NamedTuple):
     """Metrics, and what they may need besides a structure's histogram: the prescription, and that of all the dose."""
 
@@ -182,8 +171,3 @@ def _write(options: argparse.Namespace, result: DvhResult, request: _Request, nu
         write_json(options.json, result)
     if options.dicom is not None:
         write_dvh_sequence(options.dicom, result, numbers, options.dose)
-
-
-def _line(result: ConstraintResult) -> str:
-    why = result.reason or f"{result.value:.5g}"
-    return f"{result.status:14} {result.constraint}  ({why})"

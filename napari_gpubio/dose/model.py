@@ -1,6 +1,7 @@
 """What a dose-volume histogram is made of: a dose volume, and structures of several kinds."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -75,6 +76,11 @@ def checked_values(values: npt.ArrayLike, what: str) -> tuple[Array, float, floa
         bad = int(array.size - np.count_nonzero(np.isfinite(array)))
         raise InvalidInput(f"{bad} of the {array.size} voxels of {what} are not finite; repair them before")
     return array, least, largest
+
+
+def listed(structures: Structures | Sequence[Structures]) -> list[Structures]:
+    """One structure, or several of them, as a list."""
+    return [structures] if isinstance(structures, Structures) else list(structures)
 
 
 def is_turned(array: Array) -> bool:

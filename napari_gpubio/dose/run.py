@@ -11,7 +11,7 @@ from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
-from napari_gpubio.dose.model import Dose, Structures
+from napari_gpubio.dose.model import Dose, Structures, listed
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.labels import whole_grid
 
@@ -80,22 +80,26 @@ def dvh_steps(
     from napari_gpubio.dose.kernels.histogram.tally import make_dvhs
 
     settings, clock = settings or DvhSettings(), RunClock()
-    together = [structures] if isinstance(structures, Structures) else list(structures)
-    problem = make_problem(dose, together, settings)
+    problem = make_problem(dose, listed(structures), settings)
     chosen = choose_device(device)
     complete, tally = yield from _count(problem, chosen, stop)
     return DvhResult(
         dvhs=make_dvhs(problem, tally, settings, dose.unit),
-        parameters={
-            "software": f"napari-gpubio {__version__}",
-            "histograms": dataclasses.asdict(settings),
-            "dose": dose.name,
-            "unit": dose.unit,
-            "device": chosen.describe(),
-            "seconds": round(clock.seconds, 4),
-        },
+        parameters=provenance(dose, settings, chosen, clock.seconds),
         complete=complete,
     )
+
+
+def provenance(dose: Dose, settings: DvhSettings, device: Device, seconds: float) -> dict[str, Any]:
+    """How histograms were made, as results carry it."""
+    return {
+        "software": f"napari-gpubio {__version__}",
+        "histograms": dataclasses.asdict(settings),
+        "dose": dose.name,
+        "unit": dose.unit,
+        "device": device.describe(),
+        "seconds": round(seconds, 4),
+    }
 
 
 def _count(

@@ -115,11 +115,13 @@ def treatment_layers() -> list[LayerData]:
     """
     dose, structures = treatment_dose(), treatment_structures()
     target = [one for one in structures if one.name == "target"]
-    organs, notes = label_structures([_renamed(one) for one in structures], *_finer_grid(dose))
+    rest = dataclasses.replace(structures[0], name="body (rest)")  # of the body, without the others in it
+    colors = {n: one.color for n, one in enumerate(structures, start=1) if one.color is not None}
+    organs, notes = label_structures([rest, *structures[1:]], *_finer_grid(dose))
     return [
         dose_layer(dose, "dose", metadata={"prescription": PRESCRIPTION_GY}),
         contours_layer(target, dose, "target contours", visible=False),
-        labels_layer(organs, "organs", _colors(structures), metadata={"notes": notes}, opacity=0.35),
+        labels_layer(organs, "organs", colors, metadata={"notes": notes}, opacity=0.35),
     ]
 
 
@@ -131,20 +133,11 @@ def light_layers() -> list[LayerData]:
     return [light, labels_layer(organs, "organs", dict(enumerate(_LIGHT_COLORS, start=1)), opacity=0.35)]
 
 
-def _renamed(structure: ContourStructure) -> ContourStructure:
-    """The body without the others in it has another name."""
-    return dataclasses.replace(structure, name="body (rest)") if structure.name == "body" else structure
-
-
 def _finer_grid(dose: Dose) -> tuple[npt.NDArray[np.float64], tuple[int, int, int]]:
     """Affine and shape of a grid that divides the voxels of a dose."""
     size = float(dose.voxel_sizes_mm[0]) / _FINE
     x, y, z = (_FINE * n for n in _shape(dose))
     return grid_affine(size, dose.affine[:3, 3] - size * (_FINE - 1) / 2), (x, y, z)
-
-
-def _colors(structures: tuple[ContourStructure, ...]) -> dict[int, Color]:
-    return {n: one.color for n, one in enumerate(structures, start=1) if one.color is not None}
 
 
 def _shape(dose: Dose) -> tuple[int, int, int]:

@@ -1,8 +1,13 @@
-"""DICOM files made by the tests themselves."""
+"""DICOM files made by the tests themselves, and those of a planning system."""
+
+import functools
 
 import numpy as np
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import ExplicitVRLittleEndian, generate_uid
+
+from napari_gpubio.dose import dvh
+from napari_gpubio.dose.io import read_dvh_sequence, read_rtdose, read_rtstruct
 
 FRAME = "1.2.3.4"
 
@@ -115,3 +120,12 @@ def save_plan(path, references, groups):
             group.ReferencedBeamSequence.append(beam)
         d.FractionGroupSequence.append(group)
     return save(d, path, "1.2.840.10008.5.1.4.1.1.481.5")
+
+
+@functools.cache
+def counted(folder):
+    """Our histograms of a planning system's files, the stored ones by name, and the structures."""
+    structures = read_rtstruct(folder / "rtss.dcm")
+    names = dict(zip(structures.numbers, (one.name for one in structures.structures), strict=True))
+    stored = {one.name: one for one in read_dvh_sequence(folder / "rtdose.dcm", names)}
+    return dvh(read_rtdose(folder / "rtdose.dcm"), structures.structures, device="cpu"), stored, structures

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from napari_gpubio.dose import ContourStructure, Dose, LabelStructures, PointStructure, contour_structure
+from napari_gpubio.dose import ContourStructure, Dose, Dvh, LabelStructures, PointStructure, contour_structure
 
 
 def rotation(degrees, axis):
@@ -56,6 +56,23 @@ def at(loop, z):
 def stack(loops, positions, name="organ", **more) -> ContourStructure:
     """The same loops in each of some planes."""
     return contour_structure(name, [at(loop, z) for z in positions for loop in loops], **more)
+
+
+def ramp(name="Heart", low=10.0, high=50.0, volume=20.0, unit="Gy"):
+    """The histogram of a structure with the same volume at every dose from low to high."""
+    doses, volumes = np.linspace(low, high, 4001), np.linspace(volume, 0.0, 4001)
+    return Dvh(name=name, unit=unit, doses=doses, volumes_cc=volumes, mean=(low + high) / 2)
+
+
+NO_VOLUME = Dvh(name="Empty", unit="Gy", doses=np.empty(0), volumes_cc=np.empty(0), mean=float("nan"))
+
+
+def check_same(found, expected):
+    """Histograms are equal, bit for bit."""
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a.doses, b.doses)
+        np.testing.assert_array_equal(a.volumes_cc, b.volumes_cc)
+        np.testing.assert_array_equal([a.mean, a.outside_cc], [b.mean, b.outside_cc])
 
 
 def random_case(seed, *, degenerate=False):

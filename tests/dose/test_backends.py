@@ -13,7 +13,7 @@ from napari_gpubio.dose.kernels.histogram import cpu, gpu, sampling, slices, wor
 from napari_gpubio.dose.kernels.histogram.problem import make_problem
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
-from tests.dose.samples import affine_of, random_case
+from tests.dose.samples import affine_of, check_same, random_case
 from tests.runs import check_closing_frees, check_same_methods
 
 GPU = Device("cuda", (0,))
@@ -135,10 +135,7 @@ def test_any_chunks_and_several_gpus_give_the_bits_of_one_cpu(fake_gpu, in_chunk
     dose, structures = random_case(7)
     results = [dvh(dose, structures, SETTINGS, device=device) for device in ("cpu", "cuda", "cuda:all")]
     for one in results[1:]:
-        for found, expected in zip(one, results[0], strict=True):
-            np.testing.assert_array_equal(found.doses, expected.doses)
-            np.testing.assert_array_equal(found.volumes_cc, expected.volumes_cc)
-            assert (found.mean, found.outside_cc) == (expected.mean, expected.outside_cc)
+        check_same(one, results[0])
     assert results[2].parameters["device"].startswith("cuda:0 (Fake GPU 0), cuda:1")
 
 
@@ -148,7 +145,7 @@ def test_closing_frees_all_gpus(fake_gpu, in_chunks_of):
     check_closing_frees(pretended, dvh_steps(*random_case(8), SETTINGS, device="cuda:all"))
 
 
-def test_too_little_gpu_memory_is_told_with_numbers(fake_gpu):
+def test_too_little_gpu_memory_is_an_error_with_numbers(fake_gpu):
     fake_gpu(total_bytes=10_000)
     with pytest.raises(OutOfGpuMemory, match=r"counting this dose needs about \d+ MB"):
         dvh(*random_case(9), SETTINGS, device="cuda")

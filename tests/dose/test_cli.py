@@ -43,8 +43,8 @@ def test_it_does_what_the_api_does(files, capsys):
     assert float(printed[1].split()[1]) == pytest.approx(expected.dose_at_percent(95), rel=1e-4)
     with (files / "t.csv").open(newline="", encoding="utf-8") as file:
         assert float(next(csv.DictReader(file))["D95%[Gy]"]) == expected.dose_at_percent(95)
-    told = json.loads((files / "all.json").read_text(encoding="utf-8"))
-    assert told["structures"][0]["doses"] == expected.doses.tolist()
+    written = json.loads((files / "all.json").read_text(encoding="utf-8"))
+    assert written["structures"][0]["doses"] == expected.doses.tolist()
     assert read_dvh_sequence("with.dcm")[0].volume_cc == pytest.approx(expected.volume_cc)
     assert (files / "c.csv").is_file()
 
@@ -80,9 +80,8 @@ def test_volumes_and_labels_from_nifti(files, capsys):
     write_volume("dose.nii.gz", dose.values.astype(np.float32), dose.affine)
     write_volume("labels.nii.gz", (dose.values > 20).astype(np.uint8), dose.affine)
     metrics = ("--metric", "Min[J/cm2]", "--metric", "Volume[cc]")
-    assert (
-        run("dose.nii.gz", "labels.nii.gz", "--unit", "J/cm2", "--label", "1=hot", *metrics, "--spacing-mm", "2") == 0
-    )
+    options = ("--unit", "J/cm2", "--label", "1=hot", *metrics, "--spacing-mm", "2")
+    assert run("dose.nii.gz", "labels.nii.gz", *options) == 0
     name, least, volume = capsys.readouterr().out.splitlines()[1].split()
     assert name == "hot"
     assert float(least) == pytest.approx(20.02, abs=1e-3)
@@ -94,35 +93,22 @@ def test_volumes_and_labels_from_nifti(files, capsys):
     write_volume("two.nii.gz", 1 + (dose.values > 20).astype(np.uint8), dose.affine)
     named = ("two.nii.gz", "--unit", "J/cm2", "--label", "1=cold", "--label", "2=hot")
     assert run("dose.nii.gz", *named, "--structure", "cold", "--metric", "D900cc[J/cm2]") == 0
-    told = capsys.readouterr()
-    assert [line.split() for line in told.out.splitlines()[1:]] == [["cold", "-"]]
-    assert "not evaluated: 'cold' has" in told.err
+    printed = capsys.readouterr()
+    assert [line.split() for line in printed.out.splitlines()[1:]] == [["cold", "-"]]
+    assert "not evaluated: 'cold' has" in printed.err
     with pytest.raises(InvalidInput, match="there is no structure 'heart'; there are cold, hot"):
         run("dose.nii.gz", *named, "--structure", "heart")
 
 
-def test_a_plan_tells_the_prescription(files, capsys):
+def test_the_prescription_of_a_plan(files, capsys):
     target = {"DoseReferenceType": "TARGET", "DoseReferenceStructureType": "SITE", "TargetPrescriptionDose": "20"}
     save_plan(files / "plan.dcm", [target], [])
-    assert (
-        run(
-            "dose.dcm",
-            "rs.dcm",
-            "--structure",
-            "PTV",
-            "--metric",
-            "Mean[Gy]",
-            "--metric",
-            "Mean[%]",
-            "--plan",
-            "plan.dcm",
-        )
-        == 0
-    )
-    told = capsys.readouterr()
-    gray, percent = map(float, told.out.splitlines()[1].split()[1:])
+    metrics = ("--metric", "Mean[Gy]", "--metric", "Mean[%]")
+    assert run("dose.dcm", "rs.dcm", "--structure", "PTV", *metrics, "--plan", "plan.dcm") == 0
+    printed = capsys.readouterr()
+    gray, percent = map(float, printed.out.splitlines()[1].split()[1:])
     assert percent == pytest.approx(gray / 20 * 100, rel=1e-4)
-    assert "reference dose: 20 Gy (prescribed to 'site')" in told.err
+    assert "reference dose: 20 Gy (prescribed to 'site')" in printed.err
     save_plan(files / "plan.dcm", [], [])
     with pytest.raises(InvalidInput, match="has no prescription; give it with --reference-dose"):
         run("dose.dcm", "rs.dcm", "--plan", "plan.dcm")

@@ -109,7 +109,7 @@ def test_curves_are_close(found, spacing, low, high):
 @pytest.mark.parametrize("gradient", ["SI", "AP"])
 @pytest.mark.parametrize(("spacing", "low", "high"), [(1.0, -1.0, 1.0), (2.0, -1.0, 1.0), (3.0, -2.2, 1.0)])
 def test_the_mean_of_all_five_solids_is_close(found, gradient, spacing, low, high):
-    """As the study tells its third test; Pinnacle -11.2 to 7.9 % at 3 mm, PlanIQ -1.5 to 0.8 %."""
+    """As in the third test of the study; Pinnacle -11.2 to 7.9 % at 3 mm, PlanIQ -1.5 to 0.8 %."""
     cases = [case for case in CASES if case[1:] == (gradient, spacing)]
     mean = np.mean([nelms_curve_errors_percent(case, found[case]) for case in cases], axis=0)
     assert len(cases) == 5
@@ -158,7 +158,7 @@ def test_least_and_largest_dose_are_those_of_the_caps(found):
 
 
 def test_published_values_of_the_truth():
-    """Pinnacle's least and largest dose of the cylinder were told as +60.0 and -5.1 %, its D99 as +44.4 %."""
+    """Pinnacle's least and largest dose of the cylinder were reported as +60.0 and -5.1 %, its D99 as +44.4 %."""
     truth = nelms_truth(("Cylinder", "SI", 3.0))
     assert 100 * (4.0 / truth["D99"] - 1) == pytest.approx(44.4, abs=0.1)
     assert truth["volume_cc"] == pytest.approx(12.2145, abs=1e-4)
@@ -194,7 +194,7 @@ def worst_percent(found, expected):
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", STACKS)
 def test_stacks_of_discs(name, direction):
-    """Doses within 0.03 Gy in a gradient of 1 Gy/mm; clinical systems are judged by 0.11."""
+    """Doses within 0.03 Gy in a gradient of 1 Gy/mm; clinical systems are accepted within 0.11."""
     found = dvh(DOSES[direction], drawn(STACKS[name]), device="cpu")["stack"]
     expected = truth(STACKS[name], DIRECTIONS[direction])
     assert worst_percent(found, expected) < DvhSettings().accuracy_percent
@@ -207,7 +207,7 @@ def test_stacks_of_discs(name, direction):
 
 @pytest.mark.parametrize("accuracy", [1.0, 0.2, 0.01])
 @pytest.mark.parametrize("direction", ["AP", "oblique"])
-def test_the_wanted_accuracy_is_kept(accuracy, direction):
+def test_the_accuracy_is_kept(accuracy, direction):
     settings = DvhSettings(accuracy_percent=accuracy)
     for discs in STACKS.values():
         found = dvh(DOSES[direction], drawn(discs), settings, device="cpu")["stack"]

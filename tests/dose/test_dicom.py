@@ -1,6 +1,5 @@
 """DICOM files: read, damaged, and from a planning system."""
 
-import functools
 import json
 
 import numpy as np
@@ -13,10 +12,11 @@ from pydicom.uid import DeflatedExplicitVRLittleEndian
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY
-from napari_gpubio.dose import Dose, DvhSettings, contour_structure, dvh, readers
-from napari_gpubio.dose.io import read_ct, read_dvh_sequence, read_rtdose, read_rtplan, read_rtstruct
+from napari_gpubio.dose import Dose, DvhSettings, contour_structure, dvh
+from napari_gpubio.dose import napari_io as napari_io
+from napari_gpubio.dose.io import read_ct, read_rtdose, read_rtplan, read_rtstruct
 from napari_gpubio.dose.io.dicom import modality_of, sorted_by_modality
-from tests.dose.dicom_files import FRAME, save_ct, save_dose, save_plan, save_structures
+from tests.dose.dicom_files import FRAME, counted, save_ct, save_dose, save_plan, save_structures
 from tests.dose.samples import affine_of, at, circle, square
 from tests.fuzzing import fuzzed, refusal
 
@@ -74,11 +74,11 @@ def test_a_deflated_file(tmp_path):
 def test_files_of_pydicom(name):
     """15 frames of 10 x 10: little endian, run-length encoded, big endian."""
     path = get_testdata_file(name, download=False)
-    with pytest.raises(InvalidInput, match="gives its doses as RELATIVE, not in Gy; say what they are with unit="):
+    with pytest.raises(InvalidInput, match="gives its doses as RELATIVE, not in Gy; state the unit with unit="):
         read_rtdose(path)
     dose = read_rtdose(path, unit="%")
     data = pydicom.dcmread(path)
-    assert dose.values.shape == (10, 10, 15)
+    assert (dose.values.shape, dose.unit) == ((10, 10, 15), "%")
     np.testing.assert_allclose(dose.values, data.pixel_array.transpose(2, 1, 0) * float(data.DoseGridScaling))
     np.testing.assert_allclose(np.abs(np.diag(dose.affine)[:3]), (10, 10, 5))
 
@@ -94,22 +94,18 @@ def test_files_of_pydicom(name):
         ({"GridFrameOffsetVector": [0, 4, 8]}, "GridFrameOffsetVector of dose.dcm is"),
         ({"ImageOrientationPatient": [1, 0, 0, 1, 0, 0]}, "which are no axes"),
         ({"PixelSpacing": [0, 2]}, "cannot be inverted"),
-        ({"DoseUnits": "RELATIVE"}, "say what they are with unit="),
+        ({"DoseUnits": "RELATIVE"}, "state the unit with unit="),
         ({"DoseUnits": None}, "gives its doses as nothing"),
         ({"Modality": "CT"}, None),
     ],
 )
 def test_bad_doses_are_refused(tmp_path, changes, message):
     path = save_dose(tmp_path / "dose.dcm", PIXELS, **changes)
-    if message is None:  # told by its class all the same
+    if message is None:  # known by its class
         assert read_rtdose(path).values.shape == (6, 5, 4)
         return
     with pytest.raises(InvalidInput, match=message):
         read_rtdose(path)
-
-
-def test_relative_doses_are_in_the_unit_that_is_told(tmp_path):
-    assert read_rtdose(save_dose(tmp_path / "dose.dcm", PIXELS, DoseUnits="RELATIVE"), unit="%").unit == "%"
 
 
 def test_what_is_no_dicom_is_refused(tmp_path):
@@ -150,7 +146,7 @@ def test_structures(tmp_path):
         found["GTV"]
 
 
-def test_names_that_repeat_are_told_apart(tmp_path):
+def test_names_that_repeat_are_distinguished(tmp_path):
     larger = [("CLOSED_PLANAR", at(circle(6.0, 32, (15, -14)), z)) for z in (34.0, 38.0)]
     found = read_rtstruct(save_structures(tmp_path / "s.dcm", [("PTV", CIRCLES), ("", []), ("PTV", larger)]))
     assert [structure.name for structure in found.structures] == ["PTV (1)", "structure 2", "PTV (3)"]
@@ -221,10 +217,10 @@ def test_a_truncated_slice_is_refused_by_its_name(tmp_path, slice_, size):
         with pytest.raises(InvalidInput, match=files[slice_].name):
             read_ct(path)
     with pytest.raises(InvalidInput, match=files[slice_].name):
-        readers.read_layers(str(tmp_path))
+        napari_io.read_layers(str(tmp_path))
 
 
-def test_a_sentence_says_what_to_do(tmp_path):
+def test_the_message_has_advice(tmp_path):
     files = save_ct(tmp_path, STORED)
     cut(files[4], IN_META)
     cut(files[0], IN_META)
@@ -265,7 +261,7 @@ def test_damage_beside_a_dose_is_noted(tmp_path):
     save_dose(tmp_path / "dose.dcm", np.full((5, 10, 12), 5000, np.uint16), spacing=(2.0, 2.0, 3.0))
     save_structures(tmp_path / "structures.dcm", [("PTV", ORGAN_CIRCLES)])
     (tmp_path / "slice.dcm").write_bytes((tmp_path / "dose.dcm").read_bytes()[:IN_META])
-    dose, _, labels = readers.read_layers(str(tmp_path))
+    dose, _, labels = napari_io.read_layers(str(tmp_path))
     for layer in (dose, labels):
         (note,) = layer[1]["metadata"][KEY]["notes"]
         assert note.startswith("slice.dcm cannot be read as DICOM (it ends before its kind)")
@@ -273,17 +269,9 @@ def test_damage_beside_a_dose_is_noted(tmp_path):
 
 def test_a_damaged_file_alone_is_a_sentence(tmp_path):
     (tmp_path / "a.dcm").write_bytes(b"\0" * 128 + b"DICM" + b"\x02\0")
-    assert readers.get_reader(str(tmp_path / "a.dcm")) is None
+    assert napari_io.get_reader(str(tmp_path / "a.dcm")) is None
     with pytest.raises(InvalidInput, match=r"a\.dcm cannot be read as DICOM"):
-        readers.read_layers(str(tmp_path / "a.dcm"))
-
-
-@functools.cache
-def counted(folder):
-    structures = read_rtstruct(folder / "rtss.dcm")
-    names = dict(zip(structures.numbers, (one.name for one in structures.structures), strict=True))
-    stored = {one.name: one for one in read_dvh_sequence(folder / "rtdose.dcm", names)}
-    return dvh(read_rtdose(folder / "rtdose.dcm"), structures.structures, device="cpu"), stored, structures
+        napari_io.read_layers(str(tmp_path / "a.dcm"))
 
 
 @pytest.fixture

@@ -56,16 +56,16 @@ def test_metrics_as_csv(result, tmp_path):
     with (tmp_path / "metrics.csv").open(newline="", encoding="utf-8") as file:
         rows = {row["structure"]: row for row in csv.DictReader(file)}
     assert float(rows["Cord"]["D95%[Gy]"]) == result["Cord"].dose_at_percent(95)
-    told = "not evaluated: 'Empty' is empty"
-    assert rows["Empty"] == {"structure": "Empty", "D95%[Gy]": told, "Volume[cc]": "0.0"}
+    reason = "not evaluated: 'Empty' is empty"
+    assert rows["Empty"] == {"structure": "Empty", "D95%[Gy]": reason, "Volume[cc]": "0.0"}
 
 
 def test_everything_as_json(result, tmp_path):
     write_json(tmp_path / "dvh.json", result)
-    told = json.loads((tmp_path / "dvh.json").read_text(encoding="utf-8"))
-    assert told["parameters"]["histograms"]["outside"] == "zero"
-    assert told["structures"][0]["doses"] == result["PTV"].doses.tolist()
-    assert told["structures"][2]["mean"] is None
+    stored = json.loads((tmp_path / "dvh.json").read_text(encoding="utf-8"))
+    assert stored["parameters"]["histograms"]["outside"] == "zero"
+    assert stored["structures"][0]["doses"] == result["PTV"].doses.tolist()
+    assert stored["structures"][2]["mean"] is None
 
 
 def test_json_reads_back_to_the_last_bit(result, tmp_path):

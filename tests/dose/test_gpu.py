@@ -8,7 +8,7 @@ import pytest
 from napari_gpubio.dose import DvhSettings, LabelStructures, LiveDvh, ResidentDvh, dvh
 from napari_gpubio.dose.samples import treatment_dose, treatment_structures
 from napari_gpubio.dose.structures import whole_grid
-from tests.dose.samples import affine_of, random_case, uniform_dose
+from tests.dose.samples import affine_of, check_same, random_case, uniform_dose
 
 pytestmark = pytest.mark.gpu
 GRID = whole_grid((40, 40, 40), affine_of(1.7, (-10, -10, -10)))
@@ -17,13 +17,6 @@ CASES = {
     "rough": random_case(1),
     "near-degenerate": (treatment_dose(), treatment_structures()),
 }
-
-
-def check_same(found, expected):
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(a.doses, b.doses)
-        np.testing.assert_array_equal(a.volumes_cc, b.volumes_cc)
-        assert (a.mean, a.outside_cc) == (b.mean, b.outside_cc)
 
 
 @pytest.mark.parametrize("bins", [100, 4096, 8192])

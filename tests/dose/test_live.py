@@ -1,12 +1,16 @@
-"""Painting: the histograms are those of a calculation from the start."""
+"""Calculations that stay open give what one from the start gives: after strokes, after other labels, for a new dose."""
+
+import dataclasses
+import threading
 
 import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, LiveDvh, dvh
+from napari_gpubio.core.steps import drive
+from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, LiveDvh, ResidentDvh, dvh
 from napari_gpubio.dose.kernels.histogram import counting
-from tests.dose.samples import affine_of, circle, stack
+from tests.dose.samples import affine_of, check_same, circle, random_case, stack
 
 SHAPE = (12, 10, 14)
 SETTINGS = DvhSettings(spacing_mm=1.0)
@@ -23,15 +27,6 @@ def case(seed):
 def structures_of(labels):
     organ = stack([circle(5.0, center=(10.0, 10.0))], [8.0, 10.0], "organ")
     return [organ, LabelStructures(labels=labels, affine=affine_of(2.0, (1, 0, -1)), structures=NAMES)]
-
-
-def check_same(found, expected):
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(a.doses, b.doses)
-        np.testing.assert_array_equal(a.volumes_cc, b.volumes_cc)
-        assert a.outside_cc == b.outside_cc
-        assert a.mean == b.mean or (a.is_empty and b.is_empty)
-        assert (a.least, a.largest) == (b.least, b.largest) or (a.is_empty and b.is_empty)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -127,7 +122,7 @@ def test_a_stroke_looks_only_at_strips_that_lost_an_extreme():
         live._run.tally_box(0, (4, 8, 8, 16, 40, 64), -1)  # all of it in some strips
         lost = live._run._strip_extremes[..., counting.LOST] > 0
         assert lost.sum() == 4
-        assert lost[4 * work.slice_strips + 1, 0]
+        assert lost[4 * 8 + 1, 0]
 
 
 def test_a_lost_extreme_is_looked_for_only_where_it_may_have_been_that_of_all():
@@ -170,6 +165,10 @@ def test_a_gpu_does_the_same(fake_gpu):
     for device in ("cpu", "cuda:all"):
         with LiveDvh(dose, structures_of(labels), SETTINGS, device=device) as live:
             live.paint((3, 2, 1), brush)
+            now = np.array(live.labels())
+            now[2:6, 3:5, 4:9] = 2
+            assert live.follow(now) is not None
+            assert live.follow(now) is None
             answers.append(live.dvhs())
     check_same(*answers)
 
@@ -196,11 +195,188 @@ def test_bad_strokes_are_refused(start, brush, volume, message):
         live.paint(start, brush, volume=volume)
 
 
-@pytest.mark.parametrize("start", [(-2, 0, 0), (0.5, 0, 0), (0, 0)])
-def test_a_box_to_look_at_must_lie_in_the_volume(start):
-    _, dose, labels = case(7)
-    with (
-        LiveDvh(dose, structures_of(labels), SETTINGS, device="cpu") as live,
-        pytest.raises(InvalidInput, match="is not in a label volume"),
-    ):
-        live.follow(np.ones((1, 2, 2), np.uint8), start=start)
+# -- labels that change somewhere -------------------------------------------------------------------------------------
+
+FOLLOWED = (11, 9, 13)
+MANY_SAMPLES = DvhSettings(spacing_mm=1.1)  # several a voxel
+
+
+def follow_case(seed, order="C"):
+    rng = np.random.default_rng(seed)
+    dose = Dose(values=rng.random((8, 7, 9)) * 40, affine=affine_of(3.0), unit="Gy")
+    labels = np.array(rng.integers(0, 3, FOLLOWED), np.uint8, order=order)
+    return rng, dose, labels
+
+
+def parts_of(labels):
+    names = {1: "one", 2: "two", 5: "five"}
+    return LabelStructures(labels=labels, affine=affine_of(2.0, (1, 0, -1)), structures=names)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("seed", range(3))
+def test_following_gives_what_a_new_calculation_gives(seed, order):
+    rng, dose, labels = follow_case(seed, order)
+    with LiveDvh(dose, parts_of(labels), MANY_SAMPLES, device="cpu") as live:
+        check_same(live.dvhs(), dvh(dose, parts_of(labels), MANY_SAMPLES, device="cpu"))
+        for _ in range(4):
+            where = tuple(rng.integers(0, n, 5) for n in FOLLOWED)
+            before = labels.copy(order=order)
+            labels[where] = rng.choice([0, 1, 2, 5], 5)
+            found = live.follow(labels)
+            check_box(found, before != labels)
+            check_same(live.dvhs(), dvh(dose, parts_of(labels), MANY_SAMPLES, device="cpu"))
+            np.testing.assert_array_equal(live.labels(), labels)
+
+
+def check_box(found, differs):
+    """The box holds all differences, and there is one at each of its faces."""
+    if not differs.any():
+        assert found is None
+        return
+    for axis, part in enumerate(found):
+        there = np.flatnonzero(differs.any(axis=tuple(other for other in range(3) if other != axis)))
+        assert (part.start, part.stop) == (there[0], there[-1] + 1)
+
+
+def test_a_part_is_followed_alone():
+    _, dose, labels = follow_case(5)
+    with LiveDvh(dose, parts_of(labels), MANY_SAMPLES, device="cpu") as live:
+        painted = labels.copy()
+        painted[1, 1, 1] = painted[9, 7, 11] = 5
+        found = live.follow(painted[0:4, 0:3, 0:5], start=(0, 0, 0))
+        assert found == (slice(1, 2), slice(1, 2), slice(1, 2))
+        assert live.labels()[1, 1, 1] == 5
+        assert live.labels()[9, 7, 11] != 5
+        assert live.follow(painted[6:, 5:, 8:], start=(6, 5, 8)) == (slice(9, 10), slice(7, 8), slice(11, 12))
+        assert live.follow(painted) is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "start"),
+    [
+        ((3, 3), (0, 0, 0)),
+        ((3, 3, 3), (10, 0, 0)),
+        ((1, 2, 2), (-2, 0, 0)),
+        ((1, 2, 2), (0.5, 0, 0)),
+        ((1, 2, 2), (0, 0)),
+    ],
+)
+def test_a_box_that_is_compared_must_lie_in_the_volume(shape, start):
+    _, dose, labels = follow_case(7)
+    with LiveDvh(dose, parts_of(labels), device="cpu") as live, pytest.raises(InvalidInput, match="is not in"):
+        live.follow(np.ones(shape, int), start=start)
+
+
+def test_steps_give_the_same(in_chunks_of):
+    in_chunks_of(2)
+    _, dose, labels = follow_case(8)
+    steps = []
+    live = drive(LiveDvh.steps(dose, parts_of(labels), MANY_SAMPLES, device="cpu"), steps.append)
+    assert [step.done for step in steps] == sorted(step.done for step in steps)
+    assert len(steps) > 3
+    assert live.complete
+    result = live.result()
+    check_same(result, dvh(dose, parts_of(labels), MANY_SAMPLES, device="cpu"))
+    assert result.parameters["histograms"]["spacing_mm"] == 1.1
+    assert result.parameters["unit"] == "Gy"
+
+
+def test_stopped_early_it_is_incomplete_and_cannot_be_painted(in_chunks_of):
+    in_chunks_of(2)
+    _, dose, labels = follow_case(9)
+    stop = threading.Event()
+    live = drive(LiveDvh.steps(dose, parts_of(labels), device="cpu", stop=stop), lambda _: stop.set())
+    assert not live.complete
+    assert not live.result().complete
+    with pytest.raises(InvalidInput, match="stopped before its end"):
+        live.paint((0, 0, 0), np.ones((1, 1, 1), int))
+
+
+# -- structures laid out once: one dose after another -----------------------------------------------------------------
+
+COARSE = DvhSettings(spacing_mm=1.7)
+
+
+def other_dose(dose, seed, kind=np.float64, *, turned=False, factor=1.0):
+    values = (np.random.default_rng(seed).normal(size=dose.values.shape) * 30 * factor).astype(kind)
+    return dataclasses.replace(dose, values=np.asfortranarray(values) if turned else values)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:all"])
+@pytest.mark.parametrize("bin_scale", ["linear", "logarithmic"])
+def test_new_doses_give_what_a_new_calculation_gives(fake_gpu, device, bin_scale):
+    fake_gpu(count=2)
+    settings = dataclasses.replace(COARSE, bin_scale=bin_scale)
+    dose, structures = random_case(1)
+    with ResidentDvh(dose, structures, settings, device=device) as resident:
+        check_same(resident.dvhs(), dvh(dose, structures, settings, device="cpu"))
+        for seed, kind in enumerate((np.float32, np.float64, np.int16)):
+            new = other_dose(dose, seed, kind, factor=10.0**seed)
+            resident.set_dose(new)
+            check_same(resident.dvhs(), dvh(new, structures, settings, device="cpu"))
+        resident.set_dose(dose)
+        check_same(resident.dvhs(), dvh(dose, structures, settings, device="cpu"))
+
+
+def test_subnormal_doses_are_scaled_on_the_cpu(fake_gpu):
+    """A GPU takes float32 numbers below 1e-38 for 0."""
+    gpu = fake_gpu()
+    dose, structures = random_case(1)
+    tiny = dataclasses.replace(dose, values=(dose.values * 1e-40).astype(np.float32))
+    found = dvh(tiny, structures, COARSE, device="cuda")
+    assert "scale_dose" not in [name for _, name, _, _ in gpu.log]
+    check_same(found, dvh(tiny, structures, COARSE, device="cpu"))
+    assert found["ring"].largest > 1e-39
+
+
+def test_layouts_in_memory_may_change():
+    """Samples lie elsewhere in a voxel if a volume is seen from its other end, so the first layout is kept."""
+    dose, structures = random_case(2)
+    turned = other_dose(dose, 3, turned=True)
+    straight = dataclasses.replace(turned, values=np.ascontiguousarray(turned.values))
+    with ResidentDvh(dose, structures, COARSE, device="cpu") as resident:
+        resident.set_dose(turned)
+        check_same(resident.dvhs(), dvh(straight, structures, COARSE, device="cpu"))
+    with ResidentDvh(turned, structures, COARSE, device="cpu") as resident:
+        expected = resident.dvhs()
+        resident.set_dose(straight)
+        check_same(resident.dvhs(), expected)
+
+
+def test_only_the_dose_is_uploaded_and_counted_anew(fake_gpu):
+    gpu = fake_gpu()
+    dose, structures = random_case(1)
+    with ResidentDvh(dose, structures, COARSE, device="cuda") as resident:
+        gpu.log.clear()
+        resident.set_dose(other_dose(dose, 0, np.float32))
+        resident.dvhs()
+        names = [name for _, name, _, _ in gpu.log]
+    assert names == ["scale_dose", "tally_rows", "tally_voxels", "tally_voxels", "tally_points"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"unit": "J/cm2"}, r"the new dose is in J/cm2 and the one before in Gy"),
+        ({"affine": np.eye(4)}, "another grid than the one that structures were laid out for"),
+        ({"values": np.zeros((3, 4, 5))}, r"the new dose has shape \(3, 4, 5\)"),
+        ({"frame_of_reference": "1.9"}, r"another frame of reference \(1\.2 and 1\.9\)"),
+    ],
+)
+def test_other_grids_and_units_are_refused(changes, message):
+    dose, structures = random_case(1)
+    dose = dataclasses.replace(dose, frame_of_reference="1.2")
+    other: Dose = dataclasses.replace(dose, **changes)
+    with ResidentDvh(dose, structures, COARSE, device="cpu") as resident:
+        before = resident.dvhs()
+        with pytest.raises(InvalidInput, match=message):
+            resident.set_dose(other)
+        check_same(resident.dvhs(), before)
+
+
+def test_closing_frees_the_gpu(fake_gpu):
+    gpu = fake_gpu()
+    with ResidentDvh(*random_case(1), COARSE, device="cuda") as resident:
+        assert gpu.used_bytes[0] > 0
+    assert gpu.used_bytes[0] == 0, resident

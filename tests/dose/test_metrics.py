@@ -21,22 +21,9 @@ from napari_gpubio.dose.metrics import (
     parse_metric,
 )
 from napari_gpubio.dose.structures import whole_grid
-from tests.dose.samples import PLANES, circle, linear_dose, stack, uniform_dose
-
-
-def ramp(name="Heart", low=10.0, high=50.0, volume=20.0, unit="Gy"):
-    """The same volume at every dose from low to high."""
-    return Dvh(
-        name=name,
-        unit=unit,
-        doses=np.linspace(low, high, 401),
-        volumes_cc=np.linspace(volume, 0.0, 401),
-        mean=(low + high) / 2,
-    )
-
+from tests.dose.samples import NO_VOLUME, PLANES, circle, linear_dose, ramp, stack, uniform_dose
 
 HEART = ramp()
-EMPTY = Dvh(name="Empty", unit="Gy", doses=np.empty(0), volumes_cc=np.empty(0), mean=math.nan)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +93,7 @@ def test_units_must_fit(text, message):
 def test_what_cannot_be_said_is_nan_or_an_error():
     assert math.isnan(parse_metric("D30cc[Gy]").of(HEART))
     assert math.isnan(parse_metric("DC30cc[Gy]").of(HEART))
-    assert math.isnan(parse_metric("D95%[Gy]").of(EMPTY))
+    assert math.isnan(parse_metric("D95%[Gy]").of(NO_VOLUME))
     with pytest.raises(InvalidInput, match="in % of the prescription"):
         parse_metric("D50%[%]").of(HEART)
 
@@ -124,10 +111,10 @@ def test_constraints_pass_fail_or_are_not_evaluated():
         Empty: Max[Gy] < 45
         """
     )
-    verdicts = evaluate_constraints(constraints, [HEART, EMPTY])
-    assert [verdict.status for verdict in verdicts] == ["pass", "fail", "pass"] + 4 * ["not evaluated"]
-    assert verdicts[1].value == pytest.approx(30.0)
-    reasons = [verdict.reason for verdict in verdicts[3:]]
+    results = evaluate_constraints(constraints, [HEART, NO_VOLUME])
+    assert [one.status for one in results] == ["pass", "fail", "pass"] + 4 * ["not evaluated"]
+    assert results[1].value == pytest.approx(30.0)
+    reasons = [one.reason for one in results[3:]]
     assert "less than D30cc[Gy] needs" in reasons[0]
     assert "in % of the prescription" in reasons[1]
     assert reasons[2] == "no structures are named 'Spinal Cord'"
@@ -180,7 +167,7 @@ def test_generalized_eud():
     cold = (np.log(50 / 10) / 40) ** -1
     assert generalized_eud(HEART, -1.0) == pytest.approx(cold, rel=1e-4)
     assert generalized_eud(HEART, 500.0) == pytest.approx(50.0, rel=0.02)
-    assert math.isnan(generalized_eud(EMPTY, 2.0))
+    assert math.isnan(generalized_eud(NO_VOLUME, 2.0))
     with pytest.raises(InvalidInput, match="give a number other than 0"):
         generalized_eud(HEART, 0.0)
 
@@ -218,7 +205,9 @@ def test_conformity_of_a_slab_of_dose():
     everything = dvh(dose, whole_grid(dose.values.shape, dose.affine), device="cpu")["everything"]
     covered, isodose = np.pi * 100 * 7, 82.5**2 * 41.25
     expected = covered**2 / (2 * covered * isodose)
-    assert paddick_index(target, everything, 40.0) == pytest.approx(expected, rel=2e-3)
+    index = paddick_index(target, everything, 40.0)
+    assert index == pytest.approx(expected, rel=2e-3)
+    assert parse_metric("Paddick CI(prescription=40Gy)").of(target, everything=everything) == index
     assert math.isnan(paddick_index(target, everything, 900.0))
 
 

@@ -1,32 +1,41 @@
-"""Doses and structures as napari layers and back."""
+"""Doses, structures and DICOM studies as napari layers and back."""
 
 import numpy as np
 import pytest
 from napari.layers import Image, Labels, Layer, Shapes
+from pydicom.data import get_testdata_file
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import series_layer
+from napari_gpubio.core.napari_io import KEY, series_layer
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh
+from napari_gpubio.dose.io import read_rtstruct
 from napari_gpubio.dose.napari_io import (
     affine_mm,
     contours_layer,
     contours_of,
     dose_layer,
     dose_of,
+    get_reader,
     has_length_unit,
     index_to_world,
     labels_layer,
     labels_of,
+    read_layers,
     unit_of,
 )
 from napari_gpubio.dose.structures.raster import dose_at_voxels
-from tests.dose.samples import ROTATION, affine_of, circle, linear_dose, stack, uniform_dose
+from tests.dose.dicom_files import counted, save_ct, save_dose, save_plan, save_structures
+from tests.dose.samples import ROTATION, affine_of, at, circle, linear_dose, stack, uniform_dose
 
 LAS = np.array([[-1.0, 0, 0, 30], [0, 1, 0, -20], [0, 0, 2, 10], [0, 0, 0, 1]])
 SAGITTAL = np.array([[0, 0, 1.0, 5], [1, 0, 0, -7], [0, -1, 0, 9], [0, 0, 0, 1]])
 OBLIQUE = affine_of((2.0, 2.5, 3.0), (-9, -9, -15), ROTATION)
 AFFINES = pytest.mark.parametrize("affine", [np.eye(4), LAS, SAGITTAL, OBLIQUE], ids=["RAS", "LAS", "PSR", "oblique"])
+
+
+CIRCLES = [("CLOSED_PLANAR", at(circle(6.0, 64, (21, -9)), z)) for z in (32.0, 35.0, 38.0)]
+PIXELS = np.full((5, 10, 12), 5000, np.uint16)
 
 
 def made(layer_data):
@@ -63,7 +72,7 @@ def test_an_index_of_a_layer_is_where_its_voxel_is(affine):
         assert values[tuple(np.round(stored[:3]).astype(int))] == layer.data[index]
 
 
-def test_a_series_gives_the_volume_that_is_asked_for():
+def test_a_series_gives_the_chosen_volume():
     array = np.random.default_rng(1).random((4, 5, 6, 3))
     layer = made(series_layer(array, SAGITTAL, "phases", "phase"))
     for n in range(3):
@@ -208,3 +217,93 @@ def test_voxels_outside_the_dose_have_none():
     labels, out = np.ones((4, 1, 1), np.uint8), np.empty((4, 1, 1), np.float32)
     dose_at_voxels(uniform_dose(2.0, (2, 2, 2), 1.0), labels, affine_of(1.0, (-1, 0, 0)), [False, True], out)
     np.testing.assert_array_equal(out.ravel(), [np.nan, 2, 2, np.nan])
+
+
+# -- studies ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def study(tmp_path):
+    save_ct(tmp_path, np.zeros((5, 16, 12), np.int16))
+    save_dose(tmp_path / "dose.dcm", PIXELS, spacing=(2.0, 2.0, 3.0))
+    save_structures(tmp_path / "structures.dcm", [("PTV", CIRCLES), ("Empty", [])])
+    target = {
+        "DoseReferenceType": "TARGET", "DoseReferenceStructureType": "VOLUME", "TargetPrescriptionDose": "50",
+    }  # fmt: skip
+    save_plan(tmp_path / "plan.dcm", [target], [(25, [2.0])])
+    (tmp_path / "readme.txt").write_text("nothing", encoding="utf-8")
+    return tmp_path
+
+
+def test_a_folder_becomes_layers(study):
+    reader = get_reader(str(study))
+    layers = reader(str(study))
+    assert [(keywords["name"], kind) for _, keywords, kind in layers] == [
+        ("THORAX", "image"), ("dose.dcm", "image"), ("structures contours", "shapes"), ("structures", "labels"),
+    ]  # fmt: skip
+    ct, dose, contours, labels = layers
+    assert ct[0].shape == (5, 16, 12)
+    assert dose[1]["metadata"][KEY]["unit"] == "Gy"
+    assert dose[1]["metadata"][KEY]["prescription"] == 50.0
+    assert len(contours[0]) == 3
+    np.testing.assert_allclose(contours[0][0][0][0], 32.0)
+    assert labels[0].shape == ct[0].shape
+    voxels = int((labels[0] == 1).sum())
+    assert voxels * 2.0 * 1.5 * 3.0 == pytest.approx(np.pi * 36 * 9, rel=0.08)
+    assert labels[1]["metadata"][KEY]["structures"] == {1: "PTV"}
+    numbers = read_rtstruct(study / "structures.dcm").numbers
+    for layer in (labels, contours):  # what the export to DICOM needs
+        assert layer[1]["metadata"][KEY]["roi_numbers"] == dict(zip(["PTV", "Empty"], numbers, strict=True))
+    assert dose[1]["metadata"][KEY]["rtdose"] == str((study / "dose.dcm").resolve())
+    np.testing.assert_allclose(labels[1]["affine"], ct[1]["affine"])
+
+
+def test_contours_lie_over_their_labels(study):
+    """A contour's points, in the layer's data, are world mm (z, y, x): where the labels are."""
+    *_, contours, labels = read_layers(str(study))
+    cells = np.argwhere(labels[0] == 1)
+    world = cells @ labels[1]["affine"][:3, :3].T + labels[1]["affine"][:3, 3]
+    points = np.concatenate(contours[0])
+    apart = np.abs(world.mean(axis=0) - points.mean(axis=0))
+    assert (apart <= (1.5, 0.5, 0.5)).all()  # half a slice, since slices of the CT lie elsewhere
+
+
+def test_single_files_become_layers(study):
+    for name, kind in (("dose.dcm", "image"), ("structures.dcm", "shapes")):
+        path = str(study / name)
+        ((_, keywords, found),) = get_reader(path)(path)
+        assert found == kind, keywords
+    both = [str(study / name) for name in ("dose.dcm", "structures.dcm")]
+    assert [kind for *_, kind in get_reader(both)(both)] == ["image", "shapes", "labels"]
+    with pytest.raises(InvalidInput, match="there is no CT, RTDOSE or RTSTRUCT file to show"):
+        read_layers(str(study / "plan.dcm"))
+
+
+def test_what_has_no_place_in_common_is_refused(study):
+    save_dose(study / "dose.dcm", PIXELS, spacing=(2.0, 2.0, 3.0), FrameOfReferenceUID="9.8")
+    with pytest.raises(InvalidInput, match=r"'dose\.dcm' has another frame of reference than 'THORAX'"):
+        read_layers(str(study))
+    with pytest.raises(InvalidInput, match=r"'PTV' has another frame of reference than 'dose\.dcm'"):
+        read_layers([str(study / "dose.dcm"), str(study / "structures.dcm")])
+
+
+def test_other_files_are_left_to_others(study, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "short.dcm").write_bytes(b"DICM")
+    for path in (study / "readme.txt", tmp_path / "empty", tmp_path / "short.dcm", tmp_path / "gone.dcm"):
+        assert get_reader(str(path)) is None
+    assert get_reader(get_testdata_file("MR_small.dcm", download=False)) is None
+    assert get_reader([str(study / "dose.dcm"), str(study / "readme.txt")]) is None
+
+
+def test_a_real_study(shared_data):
+    folder = str(shared_data / "dose" / "dicompyler_example")
+    image, contours, labels = get_reader(folder)(folder)
+    assert image[1]["metadata"][KEY]["prescription"] == 14.0
+    assert len(contours[0]) == 441
+    names = labels[1]["metadata"][KEY]["structures"]
+    assert "Areola" not in names.values()  # it is empty
+    heart = next(label for label, name in names.items() if name == "Heart")
+    voxel_cc = 2.5 * 2.5 * 3.0 / 1000
+    expected = counted(shared_data / "dose" / "dicompyler_example")[0]["Heart"].volume_cc
+    assert (labels[0] == heart).sum() * voxel_cc == pytest.approx(expected, rel=0.01)

@@ -9,11 +9,24 @@ import threading
 import numpy as np
 import pytest
 
+from napari_gpubio.core import device as devices
 from napari_gpubio.core import jit, warmup
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
 from napari_gpubio.dose import Dose, DvhSettings, contour_structure, dvh, dvh_steps
+from napari_gpubio.dose.io import read_rtdose
 from napari_gpubio.dose.structures import whole_grid
-from tests.dose.samples import PLANES, affine_of, at, circle, linear_dose, random_case, square, stack, uniform_dose
+from tests.dose.samples import (
+    PLANES,
+    affine_of,
+    at,
+    check_same,
+    circle,
+    linear_dose,
+    random_case,
+    square,
+    stack,
+    uniform_dose,
+)
 from tests.runs import finished, stopped
 
 DOSE = linear_dose((0.2, 0.3, 0.4))
@@ -24,12 +37,12 @@ HALF_OUT = contour_structure("organ", [at(square(10.0, (39.0, 19.0)), z) for z i
 KINDS = {"contours": HALF_OUT, "labels": whole_grid((10, 10, 3), affine_of(2.0, (30, 10, 15)), "organ")}
 
 
-def test_the_result_tells_how_it_was_made():
+def test_a_result_has_its_provenance():
     result = dvh(DOSE, ORGAN, DvhSettings(outside="exclude"), device="cpu")
-    told = json.loads(json.dumps(result.parameters))
-    assert told["histograms"]["outside"] == "exclude"
-    assert told["histograms"]["caps"] == "half"
-    assert (told["unit"], told["device"][:3]) == ("Gy", "cpu")
+    stored = json.loads(json.dumps(result.parameters))
+    assert stored["histograms"]["outside"] == "exclude"
+    assert stored["histograms"]["caps"] == "half"
+    assert (stored["unit"], stored["device"][:3]) == ("Gy", "cpu")
     assert result.complete
     assert len(result) == 1
     assert result["organ"].spacing_mm > 0
@@ -47,14 +60,12 @@ def test_steps_run_to_their_end(in_chunks_of):
 
 
 def test_chunks_change_nothing(in_chunks_of):
-    whole = dvh(DOSE, ORGAN, FINE, device="cpu")["organ"]
+    whole = dvh(DOSE, ORGAN, FINE, device="cpu")
     in_chunks_of(2)
-    parts = dvh(DOSE, ORGAN, FINE, device="cpu")["organ"]
-    assert whole.doses.tolist() == parts.doses.tolist()
-    assert whole.volumes_cc.tolist() == parts.volumes_cc.tolist()
+    check_same(dvh(DOSE, ORGAN, FINE, device="cpu"), whole)
 
 
-def test_a_stopped_run_says_so(in_chunks_of):
+def test_a_stopped_run_is_incomplete(in_chunks_of):
     in_chunks_of(1)
     stop = threading.Event()
     result = stopped(dvh_steps(DOSE, ORGAN, FINE, device="cpu", stop=stop), stop, after=3)
@@ -63,16 +74,14 @@ def test_a_stopped_run_says_so(in_chunks_of):
     assert 0 < result["organ"].volume_cc < whole.volume_cc
 
 
-def test_progress_is_told():
+def test_progress_is_reported():
     seen = []
     dvh(DOSE, ORGAN, device="cpu", progress=seen.append)
     assert seen[-1].fraction == 1.0
 
 
 def test_a_gpu_by_name_never_falls_back(monkeypatch):
-    from napari_gpubio.core import device
-
-    monkeypatch.setattr(device, "gpu_problem", lambda: "there is none")
+    monkeypatch.setattr(devices, "gpu_problem", lambda: "there is none")
     with pytest.raises(GpuUnavailable, match="there is none"):
         dvh(DOSE, ORGAN, device="cuda")
 
@@ -137,12 +146,7 @@ def test_pydicom_and_napari_are_loaded_when_they_are_needed():
     assert done.stdout.strip() == ""
 
 
-def test_without_pydicom_the_sentence_says_what_to_install(monkeypatch, tmp_path):
-    import pytest
-
-    from napari_gpubio.core.errors import InvalidInput
-    from napari_gpubio.dose.io import read_rtdose
-
+def test_without_pydicom_the_message_names_it(monkeypatch, tmp_path):
     (tmp_path / "dose.dcm").write_bytes(b"anything")
     monkeypatch.setitem(sys.modules, "pydicom", None)
     with pytest.raises(InvalidInput, match="DICOM files need pydicom: python -m pip install pydicom"):
@@ -155,13 +159,10 @@ def test_the_number_of_threads_changes_nothing(monkeypatch, threads):
     fine = DvhSettings(spacing_mm=0.4)
     expected = dvh(dose, structures, fine, device="cpu")
     monkeypatch.setattr(jit, "thread_count", lambda: threads)
-    for found, own in zip(dvh(dose, structures, fine, device="cpu"), expected, strict=True):
-        assert found.doses.tolist() == own.doses.tolist()
-        assert found.volumes_cc.tolist() == own.volumes_cc.tolist()
-        assert (found.mean, found.outside_cc) == (own.mean, own.outside_cc)
+    check_same(dvh(dose, structures, fine, device="cpu"), expected)
 
 
-def test_compiling_ahead_compiles_what_the_warm_ups_say(tmp_path):
+def test_compiling_ahead_compiles_the_functions_of_the_warm_ups(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     done = subprocess.run(warmup.command("dose"), capture_output=True, text=True, check=True, env=environment)
     assert [int(line) for line in done.stdout.split()] == list(range(1, warmup.function_count("dose") + 1))

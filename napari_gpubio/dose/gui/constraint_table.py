@@ -3,24 +3,15 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from qtpy.QtCore import Signal
-from qtpy.QtGui import QColor
-from qtpy.QtWidgets import (
-    QHBoxLayout,
-    QHeaderView,
-    QPlainTextEdit,
-    QPushButton,
-    QTableWidget,
-    QTableWidgetItem,
-    QWidget,
-)
+from qtpy.QtWidgets import QHBoxLayout, QHeaderView, QPlainTextEdit, QTableWidget, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.core.files import atomic_write, existing_text
 from napari_gpubio.dose.gui.curves import MetricReader, short_number
-from napari_gpubio.dose.gui.metric_table import METRICS_TIP, NO_VALUE, RowTable, column_layout, problem_label
+from napari_gpubio.dose.gui.metric_columns import METRICS_TIP
+from napari_gpubio.dose.gui.row_table import NO_VALUE, Cell, ProblemLabel, RowTable
 from napari_gpubio.dose.metrics.constraints import (
     FAIL,
     NOT_EVALUATED,
@@ -34,6 +25,7 @@ from napari_gpubio.dose.metrics.constraints import (
 from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.file_dialogs import open_path, save_path
+from napari_gpubio.gui.forms import text_button
 
 _FILES = "Constraints (*.txt)"
 _HINT = (
@@ -57,10 +49,8 @@ class ConstraintTable(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.text = QPlainTextEdit(self)
-        self.table = RowTable(_COLUMNS, self)
-        self.problem = problem_label(self)
+        self.table, self.problem = RowTable(self), ProblemLabel(self)
         self.constraints: tuple[Constraint, ...] = ()
-        self.results: tuple[ConstraintResult, ...] = ()
         self._plans: tuple[tuple[Dvh, ...], ...] = ()
         self._reader = MetricReader()
         self._fill()
@@ -72,17 +62,8 @@ class ConstraintTable(QWidget):
         self._write_table()
 
     def load(self, path: Path) -> None:
-        """Read the constraints from a file.
-
-        Raises
-        ------
-        InvalidInput
-            If it is not a text file.
-        """
-        try:
-            self.text.setPlainText(existing_file(path).read_text(encoding="utf-8"))
-        except UnicodeDecodeError as error:
-            raise InvalidInput(f"{path.name} is no text in UTF-8; save it as such") from error
+        """Read the constraints from a file; InvalidInput if it is not a text file."""
+        self.text.setPlainText(existing_text(path))
 
     def save(self, path: Path) -> None:
         """Write the constraints to a file."""
@@ -97,19 +78,19 @@ class ConstraintTable(QWidget):
             f"{METRICS_TIP}"
         )
         self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
+        self._write_table()
         header = self.table.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         buttons = QHBoxLayout()
-        for text, tip, slot in (
+        for text, tip, act in (
             ("Load…", "Read constraints from a text file", self._load_from),
             ("Save…", "Write the constraints to a text file", self._save_as),
         ):
-            button = QPushButton(text, self)
-            button.setToolTip(tip)
-            button.clicked.connect(slot)
-            buttons.addWidget(button)
-        layout = column_layout(self)
+            buttons.addWidget(text_button(text, tip, self, act))
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(3)
         for part in (self.text, self.problem, self.table):
             layout.addWidget(part)
         layout.addLayout(buttons)
@@ -124,37 +105,20 @@ class ConstraintTable(QWidget):
             except InvalidInput as error:
                 problems.append(f"Line {number}: {error}")
         self.constraints = tuple(found)
-        self._set_problem(problems[0] if problems else "")
+        self.problem.show_problem(problems[0] if problems else "")
         self._write_table()
         self.constraints_changed.emit()
 
-    def _set_problem(self, sentence: str) -> None:
-        self.problem.setText(sentence)
-        self.problem.setVisible(bool(sentence))
-
     def _write_table(self) -> None:
         """Evaluate and list: the first plan, then the second."""
+        unit = next((dvh.unit for dvhs in self._plans for dvh in dvhs), "")
         rows = [
-            (result, bool(plan))
+            _row(result, unit, " (2nd plan)" if plan else "")
             for plan, dvhs in enumerate(self._plans)
             for result in self._evaluated(dvhs, second=bool(plan))
         ]
-        self.results = tuple(result for result, _ in rows)
-        unit_of_dose = next((dvh.unit for dvhs in self._plans for dvh in dvhs), "")
-        self.table.setRowCount(len(rows))
-        for row, (result, second) in enumerate(rows):
-            text, color = _RESULTS[result.status]
-            unit = result.constraint.metric.in_unit(unit_of_dose).unit
-            value = NO_VALUE if result.reason else f"{short_number(result.value)} {unit}".rstrip()
-            title = f"{result.constraint}{' (2nd plan)' if second else ''}"
-            for column, cell in enumerate((title, value, text)):
-                item = QTableWidgetItem(cell)
-                item.setToolTip(result.reason or title)
-                if column == len(_COLUMNS) - 1:
-                    item.setForeground(QColor(color))
-                self.table.setItem(row, column, item)
+        self.table.set_rows(_COLUMNS, rows)
         self.table.setVisible(bool(rows))
-        self.table.fit_height()
 
     def _evaluated(self, dvhs: tuple[Dvh, ...], *, second: bool) -> tuple[ConstraintResult, ...]:
         reference, whole_dose = self._reader.reference, self._reader.whole_dose(second=second)
@@ -163,17 +127,17 @@ class ConstraintTable(QWidget):
 
     def _with_reason(self, result: ConstraintResult, dvhs: tuple[Dvh, ...]) -> ConstraintResult:
         """A result without the whole dose; where that is needed, it has the reason why it is missing."""
-        wanted = result.constraint.structure.casefold()
-        named = [dvh for dvh in dvhs if dvh.name.casefold() == wanted]
+        name = result.constraint.structure.casefold()
+        named = [dvh for dvh in dvhs if dvh.name.casefold() == name]
         is_there = len(named) == 1 and not named[0].is_empty
         if not (result.constraint.metric.needs_everything and is_there):
             return result
         return dataclasses.replace(result, reason=self._reader.missing_reason)
 
-    def _load_from(self, *_: Any) -> None:
+    def _load_from(self) -> None:
         self._with_file(self.load, open_path(self, "Constraints", _FILES))
 
-    def _save_as(self, *_: Any) -> None:
+    def _save_as(self) -> None:
         self._with_file(self.save, save_path(self, "Constraints", _FILES, name="constraints.txt"))
 
     def _with_file(self, act: Callable[[Path], None], path: Path | None) -> None:
@@ -182,4 +146,13 @@ class ConstraintTable(QWidget):
         try:
             act(path)
         except GpuBioError as error:
-            self._set_problem(str(error))
+            self.problem.show_problem(str(error))
+
+
+def _row(result: ConstraintResult, unit_of_dose: str, plan: str) -> list[Cell]:
+    text, color = _RESULTS[result.status]
+    unit = result.constraint.metric.in_unit(unit_of_dose).unit
+    value = NO_VALUE if result.reason else f"{short_number(result.value)} {unit}".rstrip()
+    title = f"{result.constraint}{plan}"
+    tip = result.reason or title
+    return [Cell(title, tip), Cell(value, tip), Cell(text, tip, color)]

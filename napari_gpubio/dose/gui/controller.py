@@ -12,7 +12,16 @@ from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.steps import Step
 from napari_gpubio.dose.gui.constraint_table import ConstraintTable
 from napari_gpubio.dose.gui.controls import AxesBox, ScaleBox
-from napari_gpubio.dose.gui.curves import NO_REFERENCE, PENDING, Axes, Curve, MetricReader, interval_edges, log_start
+from napari_gpubio.dose.gui.curves import (
+    NO_REFERENCE,
+    PENDING,
+    Axes,
+    Curve,
+    MetricReader,
+    interval_edges,
+    largest_dose,
+    log_start,
+)
 from napari_gpubio.dose.gui.metric_table import MetricTable
 from napari_gpubio.dose.gui.plot import DvhPlot
 from napari_gpubio.dose.gui.request import LiveHistograms, Structure
@@ -37,11 +46,6 @@ class CurveController(QObject):
 
     ``curves_drawn`` is emitted when curves or axes have changed, ``notes_changed`` with what is to be known of them,
     ``error_occurred`` with the reason why there are none.
-
-    Parameters
-    ----------
-    plot, axes_box, scale_box, metric_table, constraint_table
-        The parts of the panel.
     """
 
     curves_drawn = Signal()
@@ -184,8 +188,7 @@ class CurveController(QObject):
         if unit:
             for part in (self._axes_box, self._scale_box, self._metric_table):
                 part.set_unit(unit)
-        largest = max((curve.dvh.largest for curve in self.curves if not curve.dvh.is_empty), default=0.0)
-        self._scale_box.set_largest_dose(largest)
+        self._scale_box.set_largest_dose(largest_dose(self.curves))
 
     def _draw_plot(self) -> None:
         dvhs = [curve.dvh for curve in self.curves]

@@ -2,7 +2,7 @@
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,21 +37,11 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricReader:
-    """Reads metrics off curves.
+    """Reads metrics off curves."""
 
-    Parameters
-    ----------
-    reference
-        The prescription.
-    whole_doses
-        Histograms of the whole dose of each plan; empty while they are not known.
-    missing_reason
-        Why they are not known.
-    """
-
-    reference: float | None = None
-    whole_doses: tuple[Dvh, ...] = ()
-    missing_reason: str = PENDING
+    reference: float | None = None  # the prescription
+    whole_doses: tuple[Dvh, ...] = ()  # histograms of the whole dose of each plan; empty while they are not known
+    missing_reason: str = PENDING  # why they are not known
 
     def read(self, metric: Metric, curve: Curve) -> MetricValue:
         """Return the value of a metric, or the reason why it has none."""
@@ -66,28 +56,15 @@ class MetricReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """How histograms are drawn.
+    """How histograms are drawn."""
 
-    Parameters
-    ----------
-    unit
-        Unit of the dose.
-    reference
-        The prescription, in that unit; None if there is none.
-    relative_dose, relative_volume
-        Whether the axes are in % instead of units of dose and cc; % of dose needs a prescription.
-    logarithmic
-        Whether the dose axis is logarithmic.
-    differential
-        Volume in dose intervals instead of volume above a dose.
-    """
-
-    unit: str = ""
-    reference: float | None = None
+    unit: str = ""  # unit of the dose
+    reference: float | None = None  # the prescription, in that unit; None if there is none
+    # whether the axes are in % instead of units of dose and cc; % of dose needs a prescription
     relative_dose: bool = False
     relative_volume: bool = True
-    logarithmic: bool = False
-    differential: bool = False
+    logarithmic: bool = False  # whether the dose axis is logarithmic
+    differential: bool = False  # volume in dose intervals instead of volume above a dose
 
     @property
     def percent_reference(self) -> float | None:
@@ -140,14 +117,7 @@ class Axes:
     def points_of(self, dvh: Dvh, start: float, edges: Array) -> tuple[Array, Array]:
         """Positions and volumes of a curve, shape (N,) each; a differential curve has N + 1 positions.
 
-        Parameters
-        ----------
-        dvh
-            The histogram.
-        start
-            Dose at which a logarithmic axis begins.
-        edges
-            Edges of the dose intervals of a differential histogram.
+        A logarithmic axis begins at the dose ``start``; ``edges`` are those of the intervals of a differential curve.
         """
         relative = self.relative_volume
         if self.differential:
@@ -179,6 +149,11 @@ def thin_points(x: Array, y: Array, steps: int) -> tuple[Array, Array]:
     further = np.diff(number)
     kept = np.append(True, further > 0) | np.append(further > 1, True)
     return x[kept], y[kept]
+
+
+def largest_dose(curves: Iterable[Curve]) -> float:
+    """Return the largest dose of all curves, or 0."""
+    return max((one.dvh.largest for one in curves if not one.dvh.is_empty), default=0.0)
 
 
 def log_start(dvhs: Sequence[Dvh]) -> float:

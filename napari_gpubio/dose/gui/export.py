@@ -2,13 +2,13 @@
 
 import csv
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from qtpy.QtCore import QPointF, QRectF, QSize, QSizeF, Qt, Signal
-from qtpy.QtGui import QColor, QFont, QFontMetricsF, QImage, QPainter, QPen
+from qtpy.QtGui import QImage, QPainter
 from qtpy.QtSvg import QSvgGenerator
 from qtpy.QtWidgets import QMenu, QPushButton, QWidget
 
@@ -16,7 +16,8 @@ from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.dose.gui.controller import CurveController
-from napari_gpubio.dose.gui.curves import SECOND_PLAN, Curve, interval_edges, log_start, named_curves
+from napari_gpubio.dose.gui.curves import Curve, interval_edges, log_start
+from napari_gpubio.dose.gui.legend import draw_legend, legend_width
 from napari_gpubio.dose.gui.metric_table import MetricTable
 from napari_gpubio.dose.gui.plot import FIGURE_DETAIL, DvhPlot
 from napari_gpubio.dose.gui.request import LiveHistograms
@@ -38,18 +39,12 @@ _DICOM = "DICOM (*.dcm *)"
 _PLOT = QSize(800, 640)  # of a figure, without the legend beside it, pixels
 _MARGIN = 16  # above, below and right of the legend, pixels
 _PNG_SCALE = 2  # pixels of a PNG for each of the figure
-_ROW, _LINE, _GAP, _WIDEST_NAME, _FONT = 20.0, 24.0, 8.0, 190.0, 15  # of the legend of a figure, pixels
 
 
 class ExportButton(QPushButton):
     """A menu of everything that can be written.
 
     ``error_occurred`` has a sentence, ``file_written`` the name of a file.
-
-    Parameters
-    ----------
-    controller, table
-        What is on screen.
     """
 
     error_occurred = Signal(str)
@@ -122,15 +117,7 @@ class ExportButton(QPushButton):
             write_json(target, DvhResult(dvhs=dvhs, parameters=parameters, complete=result.complete))
 
     def write_dicom(self, path: Path, rtdose: Path | None = None, rtstruct: Path | None = None) -> None:
-        """Write a copy of the RTDOSE file of the first plan with these histograms.
-
-        Parameters
-        ----------
-        path
-            The new file.
-        rtdose, rtstruct
-            The files of dose and structures; None: those that the layers came from.
-        """
+        """Write a copy of the first plan's RTDOSE file with these histograms; None: the files of the layers."""
         layer = self._require_curves().request.plans[0].layer
         source = rtdose or carried(layer, RTDOSE)
         numbers = self._known_numbers() if rtstruct is None else _numbers_in(rtstruct)
@@ -230,56 +217,3 @@ def _numbers_in(rtstruct: Path) -> dict[str, int]:
     """Numbers of the structures of an RTSTRUCT file, by name."""
     found = read_rtstruct(rtstruct)
     return {one.name: number for one, number in zip(found.structures, found.numbers, strict=True)}
-
-
-# -- the legend of a figure -------------------------------------------------------------------------------------------
-
-
-def legend_width(curves: Sequence[Curve], height: float) -> float:
-    """Return the width of a legend of this height, pixels."""
-    columns = math.ceil(len(_entries(curves, theme.PRINT_TEXT)) / _rows_in(height))
-    return columns * _column_width(curves)
-
-
-def draw_legend(painter: QPainter, place: QRectF, curves: Sequence[Curve], text_color: str) -> None:
-    """Draw lines and names of curves into a place of a figure, in columns where they are many."""
-    painter.setFont(_legend_font())
-    width, rows = _column_width(curves), _rows_in(place.height())
-    for number, (name, color, style) in enumerate(_entries(curves, text_color)):
-        left = place.left() + width * (number // rows)
-        middle = place.top() + _ROW * (number % rows + 0.5)
-        painter.setPen(QPen(QColor(color), 2.0, style))
-        painter.drawLine(QPointF(left, middle), QPointF(left + _LINE, middle))
-        painter.setPen(QColor(text_color))
-        painter.drawText(
-            QRectF(left + _LINE + _GAP, middle - _ROW / 2, width, _ROW),
-            int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft),
-            _elided(name),
-        )
-
-
-def _entries(curves: Sequence[Curve], text_color: str) -> list[tuple[str, str, Qt.PenStyle]]:
-    """Name, color and line style of each entry."""
-    solid, dashed = Qt.PenStyle.SolidLine, Qt.PenStyle.DashLine
-    entries = [(curve.dvh.name, curve.color, dashed if curve.second else solid) for _, curve in named_curves(curves)]
-    return entries + [(SECOND_PLAN, text_color, dashed)] * any(curve.second for curve in curves)
-
-
-def _rows_in(height: float) -> int:
-    return max(int(height // _ROW), 1)
-
-
-def _column_width(curves: Sequence[Curve]) -> float:
-    names = [name for name, _, _ in _entries(curves, theme.PRINT_TEXT)]
-    metrics = QFontMetricsF(_legend_font())
-    return _LINE + 3 * _GAP + max((metrics.horizontalAdvance(_elided(name)) for name in names), default=0.0)
-
-
-def _elided(name: str) -> str:
-    return str(QFontMetricsF(_legend_font()).elidedText(name, Qt.TextElideMode.ElideMiddle, _WIDEST_NAME))
-
-
-def _legend_font() -> QFont:
-    font = QFont()
-    font.setPixelSize(_FONT)
-    return font

@@ -4,7 +4,7 @@ from typing import Any
 
 from napari.layers import Image, Labels, Shapes
 from qtpy.QtCore import QSignalBlocker, QSize, Qt, Signal
-from qtpy.QtWidgets import QLabel, QLineEdit, QListWidget, QListWidgetItem, QSizePolicy, QWidget
+from qtpy.QtWidgets import QLineEdit, QListWidget, QListWidgetItem, QSizePolicy, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
@@ -13,8 +13,9 @@ from napari_gpubio.dose.gui.request import Plan, frame_at
 from napari_gpubio.dose.napari_io import NUMBERS, affine_mm, has_length_unit, unit_of
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections, connect_all
-from napari_gpubio.gui.forms import aligned_form, row_label
+from napari_gpubio.gui.forms import aligned_form, muted_label, row_label
 from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.gui.layer_listener import LayerListener
 
 PANEL = "panel"  # key in the metadata of layers that a panel made for itself
 NO_DOSE = "there is no dose; open a dose image, choose File > Open Sample, or make one with another panel"
@@ -26,11 +27,6 @@ class InputBox(QWidget):
     """Doses, unit, structures.
 
     ``inputs_changed`` is emitted when any of them may have changed, ``dose_changed`` when another dose was chosen.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
     """
 
     inputs_changed = Signal()
@@ -42,7 +38,7 @@ class InputBox(QWidget):
         self.second_box = LayerBox(viewer, is_dose, nothing="none", parent=self)
         self.unit = QLineEdit(self)
         self.structures = StructureList(viewer, self)
-        self.sizes = QLabel(self)
+        self.sizes = muted_label(self)
         self._viewer = viewer
         self._unit_layer: Any = None  # the layer whose unit is shown
         self._last_unit = ""
@@ -90,8 +86,6 @@ class InputBox(QWidget):
         for box in (self.dose_box, self.second_box):  # long names of layers must not widen the panel
             box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.unit.setPlaceholderText("for instance Gy, J/cm2, mW/mm2")
-        self.sizes.setStyleSheet(theme.MUTED_STYLE)
-        self.sizes.setWordWrap(True)
         self._rows = aligned_form(self)
         for text, tip, widget in (
             ("Dose", "Image layer whose values are doses; of a series, the volume on screen", self.dose_box),
@@ -173,23 +167,16 @@ class StructureList(QListWidget):
 
     Until the user decides, one layer is checked: the newest with contours of an RTSTRUCT file, because labels of the
     same structures cannot overlap, else the newest visible Labels.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
     """
 
     ticked = Signal()
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._viewer = viewer
         self._chosen: list[Any] = []
         self._is_user_choice = False
-        events = viewer.layers.events
-        signals = (events.inserted, events.removed, events.reordered, events.renamed)
-        self._connections = Connections(lambda: [(signal, self.refresh) for signal in signals], self.refresh)
+        self._listener = LayerListener(viewer, is_structures, layers_changed=self.refresh)
+        self.attach = self._listener.attach
         self.setToolTip(_TIP)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -223,9 +210,9 @@ class StructureList(QListWidget):
                     return f"Counted from contours as they were drawn; tick {other.name!r} instead to paint."
         return ""
 
-    def refresh(self, *_: Any) -> None:
-        """Read the viewer's layers again."""
-        there = [layer for layer in reversed(self._viewer.layers) if is_structures(layer)]
+    def refresh(self) -> None:
+        """List the viewer's layers again."""
+        there = self._listener.layers[::-1]
         before = self.layers
         self._chosen = [layer for layer in self._chosen if layer in there]
         if not self._is_user_choice:
@@ -245,13 +232,9 @@ class StructureList(QListWidget):
         rows = min(max(self.count(), _ROWS[0]), _ROWS[1])
         return QSize(super().sizeHint().width(), rows * _ROW + 2 * self.frameWidth())
 
-    def attach(self) -> None:
-        """Follow the viewer's layers."""
-        self._connections.attach()
-
     def detach(self) -> None:
         """Stop following the viewer, and let its layers go."""
-        self._connections.detach()
+        self._listener.detach()
         self.clear()
         self._chosen = []
 

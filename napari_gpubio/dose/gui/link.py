@@ -12,7 +12,8 @@ from napari_gpubio.core.space import viewer_to_world
 from napari_gpubio.dose.gui import curves as readout
 from napari_gpubio.dose.gui.controller import CurveController
 from napari_gpubio.dose.gui.controls import ToolsBox
-from napari_gpubio.dose.gui.overlays import Highlight, Isodose, Target
+from napari_gpubio.dose.gui.isodose import Isodose
+from napari_gpubio.dose.gui.overlays import Highlight, Target
 from napari_gpubio.dose.gui.plot import DvhPlot
 from napari_gpubio.dose.gui.request import LiveHistograms, Structure
 from napari_gpubio.dose.napari_io import index_to_world, mm_per_unit, stored_axes
@@ -25,17 +26,7 @@ _VOLUME_START = 95.0  # %
 
 
 class LinkController(QObject):
-    """Acts on the tools of the plot and on clicks in the image.
-
-    Parameters
-    ----------
-    plot, tools
-        The parts of the panel.
-    controller
-        Holds the curves.
-    highlight, isodose
-        The layers in the image.
-    """
+    """Acts on the tools of the plot and on clicks in the image."""
 
     def __init__(
         self,
@@ -117,7 +108,7 @@ class LinkController(QObject):
     def update_tools(self) -> None:
         """Draw the tools that are switched on, and highlight what they select."""
         live, tools, axes = self._controller.live, self._tools, self._controller.axes
-        largest = max((one.dvh.largest for one in self._controller.curves if not one.dvh.is_empty), default=0.0)
+        largest = readout.largest_dose(self._controller.curves)
         if live is None or not largest > 0:
             self._hide_all()
             return
@@ -166,7 +157,7 @@ class LinkController(QObject):
         self._plot.place_volume_line(self.volume if is_on else None)
 
     def _update_highlight(self, live: LiveHistograms) -> None:
-        """Highlight the chosen structures where the dose is as the tools say."""
+        """Highlight the chosen structures where the dose is as the tools require."""
         tools, factor = self._tools, self._controller.factor
         if not (tools.dose.isChecked() or tools.interval.isChecked()):
             self._target = ()
@@ -234,12 +225,7 @@ class LinkController(QObject):
 class VoxelTool(MarkerTool):
     """Clicks in the image; ``voxel_clicked`` has a viewer position (z, y, x).
 
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    image
-        Returns the layer whose voxels are clicked in 3-D, or None: then clicks mean nothing.
+    ``image`` returns the layer whose voxels are clicked in 3-D, or None: then clicks mean nothing.
     """
 
     voxel_clicked = Signal(object)

@@ -1,12 +1,8 @@
-"""Layers that the plot draws over the image: highlighted voxels, and an isodose.
+"""The layers that the plot draws over the image, and that of the highlighted voxels.
 
 One image layer holds the dose at the voxels of a structure. Which of them are highlighted is a matter of its contrast
 limits and of a colormap of steps, so that dragging a line sets two numbers of the graphics card and touches no voxel,
 in 2-D as in 3-D.
-
-The isodose in 2-D is an image layer with the distance of each voxel of the slice from the line; a colormap draws what
-is near. Distances are computed when napari requests a slice, so that dragging costs one slice, not one volume. In 3-D
-the layer holds the dose itself as napari's isosurface, and dragging sets the threshold.
 """
 
 from collections.abc import Generator
@@ -28,36 +24,22 @@ from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.napari_io import index_to_world, place_of, stored_axes
 from napari_gpubio.dose.structures.raster import dose_at_voxels, inside
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.connections import Connections
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 
 Array = npt.NDArray[Any]
 Box = tuple[slice, slice, slice]
-HIGHLIGHT, ISODOSE = "dose highlight", "isodose"
-_CLEAR, _COLOR = [0.0, 0.0, 0.0, 0.0], list(QColor(theme.SELECTED).getRgbF())
-_STEP, _BAND = [0, 0.5, 1], [0, 0.25, 0.75, 1]
-_ABOVE = Colormap([_CLEAR, _COLOR], controls=_STEP, interpolation="zero", name="dose above")
-_BETWEEN = Colormap([_CLEAR, _COLOR, _CLEAR], controls=_BAND, interpolation="zero", name="dose interval")
-_NEAR = Colormap([_CLEAR, _COLOR, _CLEAR], controls=_BAND, interpolation="zero", name="isodose")
-_SURFACE = Colormap([_COLOR, _COLOR], name="isodose surface")
+HIGHLIGHT = "dose highlight"
+CLEAR, COLOR = [0.0, 0.0, 0.0, 0.0], list(QColor(theme.SELECTED).getRgbF())
+_STEP, BAND = [0, 0.5, 1], [0, 0.25, 0.75, 1]
+_ABOVE = Colormap([CLEAR, COLOR], controls=_STEP, interpolation="zero", name="dose above")
+_BETWEEN = Colormap([CLEAR, COLOR, CLEAR], controls=BAND, interpolation="zero", name="dose interval")
 _LIMITS_WIDTH = 1e-3  # of the contrast limits about a single dose, as a share of all doses
 _ENTRIES = 1024  # of the colormap on the graphics card
-_FAR = np.float32(1e3)  # voxels: where there is no line
-_HALF_WIDTH = 0.35  # of the line, voxels
-_LINE_LIMITS = (-2 * _HALF_WIDTH, 2 * _HALF_WIDTH)  # of which the colormap draws the middle half
-_HIGHLIGHT_OPACITY, _SURFACE_OPACITY = 0.75, 0.45  # highlighted voxels shine through the surface
+_HIGHLIGHT_OPACITY = 0.75
 
 
 class Overlay(QObject):
-    """The one layer of an overlay, which is found by its metadata.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    name
-        Name of the layer, and its mark in the metadata.
-    """
+    """The one layer of an overlay, found by its metadata, which hold its name."""
 
     def __init__(self, viewer: Any, name: str, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -121,13 +103,7 @@ class TargetDoses:
 
 
 class Highlight(Overlay):
-    """Highlights the voxels of a target whose dose lies in an interval.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    """
+    """Highlights the voxels of a target whose dose lies in an interval."""
 
     error_occurred = Signal(str)
 
@@ -239,154 +215,23 @@ def _target_steps(target: Target) -> Generator[Step, None, TargetDoses]:
     for one in target.structures:
         within |= inside(target.live.contours[one.name], dose.affine, dose.values.shape)
     stored = np.where(within, dose.values, np.nan).astype(np.float32)
-    return TargetDoses(target=target, doses=np.ascontiguousarray(_in_layer_axes(stored, axes)))
+    return TargetDoses(target=target, doses=np.ascontiguousarray(in_layer_axes(stored, axes)))
 
 
 def _fill_doses(target: Target, doses: Array, box: Box) -> None:
     """Write the doses of labels into a box of the doses of a layer (z, y, x)."""
     layer = target.layer
-    volume = layer.data if layer.ndim == 3 else _in_layer_axes(volume_of(layer), stored_axes(layer))
+    volume = layer.data if layer.ndim == 3 else in_layer_axes(volume_of(layer), stored_axes(layer))
     labels = np.ascontiguousarray(volume[box])  # one kind of array to compile for
-    wanted = np.zeros(max((one.label or 0) for one in target.structures) + 1, bool)
-    wanted[[one.label or 0 for one in target.structures]] = True
+    chosen = np.zeros(max((one.label or 0) for one in target.structures) + 1, bool)
+    chosen[[one.label or 0 for one in target.structures]] = True
     to_world = index_to_world(layer)
     to_world[:3, 3] += to_world[:3, :3] @ [part.start or 0 for part in box]
     out = np.empty(labels.shape, np.float32)
-    dose_at_voxels(target.dose, labels, to_world, wanted, out)
+    dose_at_voxels(target.dose, labels, to_world, chosen, out)
     doses[box] = out
 
 
-def _in_layer_axes(stored: Array, axes: tuple[int, ...]) -> Array:
+def in_layer_axes(stored: Array, axes: tuple[int, ...]) -> Array:
     """A stored volume with the axes of its layer (z, y, x)."""
     return stored.transpose([axes.index(n) for n in range(3)])
-
-
-# -- the isodose ------------------------------------------------------------------------------------------------------
-
-
-class Isodose(Overlay):
-    """Draws the isodose of a plan: a line in 2-D, a surface in 3-D.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    """
-
-    def __init__(self, viewer: Any, parent: QObject | None = None) -> None:
-        super().__init__(viewer, ISODOSE, parent)
-        self._drawn: tuple[LiveHistograms, int, bool] | None = None  # the run, the plan, whether it is a surface
-        self._level = 0.0
-        self._connections = Connections(lambda: [(viewer.dims.events.ndisplay, self._on_ndisplay)])
-
-    def draw(self, live: LiveHistograms, level: float, plan: int = 0) -> None:
-        """Draw the isodose of a dose (before scaling) of a plan."""
-        is_surface = self._viewer.dims.ndisplay == 3
-        layer = self.layer
-        self._level = level
-        if layer is None or self._drawn != (live, plan, is_surface):
-            self.clear()
-            self._drawn = live, plan, is_surface
-            grid = live.request.plans[plan].layer
-            doses = _in_layer_axes(live.doses[plan].values, stored_axes(grid))
-            self._add_layer(**(self._surface(doses) if is_surface else self._line(doses)), **place_of(grid))
-        elif is_surface:
-            layer.iso_threshold = level
-        elif layer.data.level != level:
-            layer.data.level = level
-            layer.refresh(thumbnail=False, extent=False, highlight=False)
-
-    def clear(self) -> None:
-        """Remove the layer."""
-        self._drawn = None
-        self._remove_layer()
-
-    def attach(self) -> None:
-        """Follow the viewer into 3-D and back."""
-        self._connections.attach()
-
-    def detach(self) -> None:
-        """Stop following the viewer, and remove the layer."""
-        self._connections.detach()
-        self.clear()
-
-    def _on_ndisplay(self, *_: Any) -> None:
-        if self._drawn is not None:
-            live, plan, _is_surface = self._drawn
-            self.draw(live, self._level, plan)
-
-    def _line(self, doses: Array) -> dict[str, Any]:
-        data = Distances(doses, self._level)
-        return {"data": data, "colormap": _NEAR, "contrast_limits": _LINE_LIMITS, "interpolation2d": "linear"}
-
-    def _surface(self, doses: Array) -> dict[str, Any]:
-        low, high = float(doses.min()), float(doses.max())
-        return {
-            "data": np.asarray(doses, np.float32),
-            "colormap": _SURFACE,
-            "contrast_limits": (low, high if high > low else low + 1.0),
-            "rendering": "iso",
-            "iso_threshold": self._level,
-            "opacity": _SURFACE_OPACITY,
-        }
-
-
-class Distances:
-    """Distances from an isodose in slices of a dose: an array as far as napari needs one.
-
-    Parameters
-    ----------
-    doses
-        With the axes of the layer (z, y, x).
-    level
-        The dose of the line.
-    """
-
-    ndim = 3
-    dtype = np.dtype(np.float32)
-
-    def __init__(self, doses: Array, level: float) -> None:
-        self.doses, self.level = doses, level
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the doses."""
-        return self.doses.shape
-
-    def __getitem__(self, key: Any) -> Array:
-        part = np.asarray(self.doses[key])
-        flat = np.squeeze(part)  # napari requests a slab of one slice
-        if flat.ndim != 2:  # a volume: napari turns to 3-D before the layer is replaced
-            return np.full(part.shape, _FAR, np.float32)
-        return isodose_distances(flat, self.level).reshape(part.shape)
-
-
-def isodose_distances(part: npt.ArrayLike, level: float) -> Array:
-    """Return the distance of each voxel of a slice from an isodose, in voxels and to first order.
-
-    Parameters
-    ----------
-    part
-        Doses, shape (M, N).
-    level
-        The dose of the line.
-
-    Returns
-    -------
-    array
-        Shape (M, N), float32; positive where the dose is higher, at most 1000. Interpolated linearly between neighbors
-        along an axis it vanishes close to where the dose has the level: exactly there where the slope changes little.
-    """
-    doses = np.asarray(part, np.float32)
-    slope = np.hypot(_steepest_step(doses), _steepest_step(doses.T).T)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = (doses - np.float32(level)) / slope
-    far = float(_FAR)
-    return np.asarray(np.clip(np.nan_to_num(found, nan=far, posinf=far, neginf=-far), -far, far), np.float32)
-
-
-def _steepest_step(doses: Array) -> Array:
-    """The larger step to the two neighbors along the first axis."""
-    step = np.abs(np.diff(doses, axis=0))
-    none = np.zeros_like(doses[:1])
-    return np.maximum(np.concatenate([none, step]), np.concatenate([step, none]))

@@ -1,6 +1,6 @@
 """The dock widget "Dose-volume histogram": doses and structures in; live curves, metrics and constraints out.
 
-From a stroke of the brush to the curves: `LayerListener.labels_painted` -> `CurveController.recount_later` ->
+From a stroke of the brush to the curves: `RunListener.labels_painted` -> `CurveController.recount_later` ->
 `CurveController.update_curves` -> `DvhPlot.draw_curves`, `MetricTable.update_rows`, `ConstraintTable.update_results`.
 From a click in the image to the curves: `VoxelTool.voxel_clicked` -> `LinkController.mark_voxel` ->
 `DvhPlot.place_marks`.
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QTimer
-from qtpy.QtWidgets import QLabel, QTabWidget, QWidget
+from qtpy.QtWidgets import QTabWidget, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import KEY
@@ -22,18 +22,19 @@ from napari_gpubio.dose.gui.controller import CurveController
 from napari_gpubio.dose.gui.controls import AxesBox, ScaleBox, ToolsBox
 from napari_gpubio.dose.gui.export import ExportButton
 from napari_gpubio.dose.gui.inputs import InputBox
-from napari_gpubio.dose.gui.layer_listener import LayerListener
+from napari_gpubio.dose.gui.isodose import Isodose
+from napari_gpubio.dose.gui.legend import LegendStrip
 from napari_gpubio.dose.gui.link import LinkController, VoxelTool
 from napari_gpubio.dose.gui.metric_table import MetricTable
-from napari_gpubio.dose.gui.overlays import Highlight, Isodose
-from napari_gpubio.dose.gui.plot import DvhPlot, LegendStrip
+from napari_gpubio.dose.gui.overlays import Highlight
+from napari_gpubio.dose.gui.plot import DvhPlot
 from napari_gpubio.dose.gui.request import NO_STRUCTURES, LiveHistograms, Plan, Request, run_steps
+from napari_gpubio.dose.gui.run_listener import RunListener
 from napari_gpubio.dose.gui.script import save_layer_for_script, script_text, unsaved_layers
 from napari_gpubio.dose.napari_io import NUMBERS, STRUCTURES, structure_names, unit_of
 from napari_gpubio.dose.settings import DvhSettings
-from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connection, connect_all
-from napari_gpubio.gui.forms import Folded, ParamForm
+from napari_gpubio.gui.forms import Folded, ParamForm, muted_label
 from napari_gpubio.gui.panel import EnginePanel
 
 if TYPE_CHECKING:
@@ -46,13 +47,7 @@ _RUN_DELAY_MS = 200  # after a change of the inputs
 
 
 class DosePanel(EnginePanel):
-    """Dose-volume histograms of image and structure layers.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    """
+    """Dose-volume histograms of image and structure layers."""
 
     warms = ("dose",)
 
@@ -63,12 +58,12 @@ class DosePanel(EnginePanel):
         self.plot, self.legend = DvhPlot(parent=self), LegendStrip(self)
         self.axes_box, self.scale_box, self.tools = AxesBox(self), ScaleBox(self), ToolsBox(self)
         self.table, self.constraints = MetricTable(self), ConstraintTable(self)
-        self.empty, self.notes, self.tabs = QLabel(EMPTY, self), QLabel(self), QTabWidget(self)
+        self.empty, self.notes, self.tabs = muted_label(self, EMPTY), muted_label(self), QTabWidget(self)
         self.controller = CurveController(self.plot, self.axes_box, self.scale_box, self.table, self.constraints, self)
         self.export = ExportButton(self.controller, self.table, self)
         self.highlight, self.isodose = Highlight(viewer, self), Isodose(viewer, self)
         self.link = LinkController(self.plot, self.tools, self.controller, self.highlight, self.isodose, self)
-        self.listener = LayerListener(viewer, self)
+        self.listener = RunListener(viewer, self)
         self.voxel_tool = VoxelTool(viewer, lambda: self.inputs_box.dose_box.layer, self)
         self._resumes = False  # whether there were curves when the panel was closed
         self._has_run = False  # then it follows every change of the inputs
@@ -118,9 +113,6 @@ class DosePanel(EnginePanel):
     # -- the inside of the panel ----------------------------------------------------------------------------------
 
     def _fill(self) -> None:
-        for label in (self.empty, self.notes):
-            label.setWordWrap(True)
-            label.setStyleSheet(theme.MUTED_STYLE)
         self.notes.hide()
         self.inputs.setSpacing(_SPACING)
         settings = Folded("Histogram settings", self)

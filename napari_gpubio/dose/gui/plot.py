@@ -1,6 +1,5 @@
-"""The plot and its legend: curves, a line at a dose, a line at a volume, a dose interval, marks of a voxel."""
+"""The plot: curves, a line at a dose, a line at a volume, a dose interval, marks of a voxel."""
 
-import html
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -9,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyqtgraph
 from qtpy.QtCore import QRectF, QSignalBlocker, Qt, Signal
-from qtpy.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QWidget
+from qtpy.QtWidgets import QWidget
 
-from napari_gpubio.dose.gui.curves import SECOND_PLAN, Axes, Curve, named_curves, thin_points
+from napari_gpubio.dose.gui.curves import Axes, Curve, thin_points
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 
@@ -24,8 +23,6 @@ _MARGINS = 6, 4, 12, 6  # left, top, right, bottom, pixels; titles and half a la
 _WIDTH, _EMPHASIZED_WIDTH = 2, 5  # of curves, pixels
 _SCREEN_DETAIL, FIGURE_DETAIL = 250, 2000  # points of a curve along its width, and along its height
 _NO_CURVE = np.empty(0), np.empty(0)
-_LEGEND_ROWS = 4  # that are visible without scrolling
-_LEGEND_TIP = "Point at a name to emphasize its curve; click it to highlight voxels inside that structure"
 Array = npt.NDArray[Any]
 Interval = tuple[float, float]
 
@@ -71,15 +68,6 @@ class DvhPlot(pyqtgraph.PlotWidget):
     """Draws histograms, and lets lines be dragged.
 
     Signals have doses in units of the dose, volumes as on the axis, and the number of a curve (-1: none is near).
-
-    Parameters
-    ----------
-    text_color
-        Color of axes and text.
-    background
-        Background color; None for that of the window.
-    detail
-        Points that a curve is drawn with along its width, and along its height.
     """
 
     dose_dragged = Signal(float)
@@ -185,7 +173,7 @@ class DvhPlot(pyqtgraph.PlotWidget):
         for side, text in zip(("bottom", "left"), names[1:3], strict=True):
             self.getAxis(side).setStyle(showValues=has_values)
             self.setLabel(side, text)
-        self._center_titles()
+            self.getAxis(side).resizeEvent(None)  # centers the title; pyqtgraph does so for the one before
 
     def _draw_changed(self, curves: Sequence[Curve], scale: tuple[Axes, float, Array]) -> None:
         """Draw the curves that have changed; their positions depend on the scale: axes, start and edges."""
@@ -211,11 +199,6 @@ class DvhPlot(pyqtgraph.PlotWidget):
             self._steps = steps
             for item, curve in zip(self._items, self._points, strict=True):
                 item.setData(*thin_points(*curve, steps))
-
-    def _center_titles(self) -> None:
-        """Center the titles of the axes; pyqtgraph does so for the title before."""
-        for side in ("bottom", "left"):
-            self.getAxis(side).resizeEvent(None)
 
     def _make_items(self, count: int, axes: Axes) -> None:
         for item in self._items:
@@ -348,64 +331,3 @@ def _distance(x: Array, y: Array, point: tuple[float, float], pixel: tuple[float
     down = np.interp(point[0], ends, y, left=y[0], right=0.0) - point[1]
     near = np.hypot((ends - point[0]) / pixel[0], (y - point[1]) / pixel[1]).min()
     return float(min(abs(down) / pixel[1], near))
-
-
-class LegendStrip(QScrollArea):
-    """Names in the colors of the curves, in as many rows as they need; beyond a few they scroll.
-
-    ``name_clicked`` has the number of a curve, ``name_hovered`` that of the one under the mouse (-1 for none).
-    """
-
-    name_clicked = Signal(int)
-    name_hovered = Signal(int)
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.label = QLabel(self)
-        self.label.setWordWrap(True)
-        self.label.setTextFormat(Qt.TextFormat.RichText)
-        self.label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-        self.label.setToolTip(_LEGEND_TIP)
-        connect_all(
-            [
-                (self.label.linkActivated, lambda number: self.name_clicked.emit(int(number))),
-                (self.label.linkHovered, lambda number: self.name_hovered.emit(int(number) if number else -1)),
-            ]
-        )
-        self.setWidget(self.label)
-        self.setWidgetResizable(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.hide()
-
-    def name_curves(self, curves: Sequence[Curve]) -> None:
-        """Write the names of the curves."""
-        parts = [_legend_entry(number, curve) for number, curve in named_curves(curves)]
-        if any(curve.second for curve in curves):
-            parts.append(f"<i>{SECOND_PLAN}</i>".replace(" ", "&nbsp;"))
-        text = " &nbsp; ".join(parts)
-        if text != self.label.text():
-            self.name_hovered.emit(-1)  # Qt does not report that the old text is left
-            self.label.setText(text)
-            self._fit_height()
-        self.setVisible(bool(parts))
-
-    def resizeEvent(self, event: Any) -> None:
-        """Qt: another size."""
-        super().resizeEvent(event)
-        self._fit_height()
-
-    def _fit_height(self) -> None:
-        """Take the height of the rows, with room for the borders that a theme adds."""
-        row = self.label.fontMetrics().lineSpacing()
-        needed = self.label.heightForWidth(self.viewport().width()) + row // 2
-        self.setFixedHeight(min(needed, (_LEGEND_ROWS + 1) * row))
-
-
-def _legend_entry(number: int, curve: Curve) -> str:
-    """A name that can be clicked, kept on one line."""
-    name = html.escape(curve.dvh.name).replace(" ", "&nbsp;")
-    style = f"color: {theme.TEXT}; text-decoration: none"
-    line = "╍" if curve.second else "━"
-    return f'<span style="color:{curve.color}">{line}</span>&nbsp;<a href="{number}" style="{style}">{name}</a>'

@@ -39,20 +39,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Request:
-    """The inputs of one run.
+    """The inputs of one run."""
 
-    Parameters
-    ----------
-    plans
-        One or two.
-    layers
-        Labels and Shapes, in the order of the curves.
-    settings, device
-        As the API takes them.
-    """
-
-    plans: tuple[Plan, ...]
-    layers: tuple[Any, ...]
+    plans: tuple[Plan, ...]  # one or two
+    layers: tuple[Any, ...]  # Labels and Shapes, in the order of the curves
     settings: DvhSettings
     device: str
 
@@ -64,49 +54,23 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """The structure of one curve.
+    """The structure of one curve."""
 
-    Parameters
-    ----------
-    name
-        Name of the curve, unique in a run.
-    layer
-        Labels or Shapes.
-    label
-        Number of the label, or None for contours.
-    volume
-        Number of the label volume; -1 for contours.
-    """
-
-    name: str
-    layer: Any
-    label: int | None = None
-    volume: int = -1
+    name: str  # of the curve, unique in a run
+    layer: Any  # Labels or Shapes
+    label: int | None = None  # number of the label, or None for contours
+    volume: int = -1  # number of the label volume; -1 for contours
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LiveHistograms:
-    """Result of a run.
-
-    Parameters
-    ----------
-    request
-        The inputs.
-    doses
-        Dose of each plan.
-    structures
-        In the order of the curves.
-    contours
-        Structures that are contours, by name.
-    live_dvhs
-        The open calculation of each plan.
-    """
+    """Result of a run."""
 
     request: Request
-    doses: tuple[Dose, ...]
-    structures: tuple[Structure, ...]
-    contours: dict[str, ContourStructure]
-    live_dvhs: tuple[LiveDvh, ...]
+    doses: tuple[Dose, ...]  # of each plan
+    structures: tuple[Structure, ...]  # in the order of the curves
+    contours: dict[str, ContourStructure]  # by name
+    live_dvhs: tuple[LiveDvh, ...]  # the open calculation of each plan
 
     @property
     def complete(self) -> bool:

@@ -60,19 +60,7 @@ def script_text(
     factor: float,
     reference: float | None,
 ) -> str:
-    """Return the script.
-
-    Parameters
-    ----------
-    request
-        Inputs of the panel.
-    saved
-        Files of the layers that had none, by name of the layer.
-    metrics, constraints
-        What the script prints.
-    factor, reference
-        What doses are multiplied by, and the prescription.
-    """
+    """Return the script."""
     lines = ["from napari_gpubio import dose", "from napari_gpubio.core.volumes import read_array", ""]
     plans = [f"plan{n or ''}" for n in range(len(request.plans))]
     for name, plan in zip(plans, request.plans, strict=True):

@@ -70,7 +70,7 @@ def read_ct(path: str | Path | Sequence[str | Path], *, series: str | None = Non
     files, name = _files_of(path)
     slices = [read_dataset(file, "CT") for file in files]
     for one in slices:
-        required(one, "PixelData", _told(one, name))  # the last attribute: a file that ends too early has none
+        required(one, "PixelData", _slice_name(one, name))  # the last attribute: a file that ends too early has none
     return _volume(_one_series(slices, series, name), name)
 
 
@@ -85,12 +85,9 @@ def _files_of(path: str | Path | Sequence[str | Path]) -> tuple[list[Path], str]
 
 
 def ct_files(folder: Path) -> list[Path]:
-    """The CT files of a folder, by what they say of themselves.
+    """The CT files of a folder, by their headers.
 
-    Raises
-    ------
-    InvalidInput
-        If a DICOM file cannot be read: it may be a slice, without which the volume would end too early.
+    InvalidInput if a DICOM file cannot be read: it may be a slice, without which the volume would end too early.
     """
     kinds, damaged = sorted_by_modality(folder)
     refuse_damaged(damaged, folder.name)
@@ -120,10 +117,10 @@ def _one_series(slices: list[Any], series: str | None, name: str) -> list[Any]:
 
 
 def _volume(slices: list[Any], name: str) -> CtImage:
-    if any((number_of(one, "NumberOfFrames", _told(one, name)) or 1) > 1 for one in slices):
+    if any((number_of(one, "NumberOfFrames", _slice_name(one, name)) or 1) > 1 for one in slices):
         raise InvalidInput(f"{name} is a CT image of several frames in one file; export it slice by slice")
     axes = _common_axes(slices, name)
-    corners = np.array([numbers(one, "ImagePositionPatient", _told(one, name), 3) for one in slices])
+    corners = np.array([numbers(one, "ImagePositionPatient", _slice_name(one, name), 3) for one in slices])
     order = np.argsort(corners @ axes[:, 2], kind="stable")
     distance = _slice_distance(corners[order], axes, slices, name)
     values = _pixels([slices[n] for n in order], name)
@@ -138,10 +135,12 @@ def _volume(slices: list[Any], name: str) -> CtImage:
 
 def _common_axes(slices: list[Any], name: str) -> Array:
     """Axes of all slices, see `plane_axes`."""
-    shapes = {tuple(int(numbers(one, side, _told(one, name), 1)[0]) for side in ("Rows", "Columns")) for one in slices}
+    shapes = {
+        tuple(int(numbers(one, side, _slice_name(one, name), 1)[0]) for side in ("Rows", "Columns")) for one in slices
+    }
     if len(shapes) > 1:
         raise InvalidInput(f"the slices of {name} have different sizes ({sorted(shapes)}); choose those of one series")
-    axes = [plane_axes(one, _told(one, name)) for one in slices]
+    axes = [plane_axes(one, _slice_name(one, name)) for one in slices]
     if np.abs(np.array(axes) - axes[0]).max() > _TURNED:
         raise InvalidInput(f"the slices of {name} differ in orientation or pixel size; choose those of one series")
     return axes[0]
@@ -191,7 +190,7 @@ def _pixels(slices: Iterable[Any], name: str) -> Array:
 
 
 def _slice_values(dataset: Any, name: str) -> Array:
-    stored = pixels_of(dataset, _told(dataset, name))
+    stored = pixels_of(dataset, _slice_name(dataset, name))
     slope = float(numbers(dataset, "RescaleSlope", name, 1)[0]) if "RescaleSlope" in dataset else 1.0
     intercept = float(numbers(dataset, "RescaleIntercept", name, 1)[0]) if "RescaleIntercept" in dataset else 0.0
     values = stored * slope + intercept
@@ -200,7 +199,7 @@ def _slice_values(dataset: Any, name: str) -> Array:
     return values.astype(np.int16 if fits else np.float32)
 
 
-def _told(dataset: Any, name: str) -> str:
-    """How a slice is spoken of: by its file, where it has one."""
+def _slice_name(dataset: Any, name: str) -> str:
+    """The name of a slice in messages: its file's, where it has one."""
     file = getattr(dataset, "filename", None)
     return f"{Path(file).name}, a slice of {name}," if file else f"a slice of {name}"

@@ -28,13 +28,7 @@ _SQUARE = 1e-4  # cosine of the angle between rows and columns
 
 
 def pydicom() -> Any:
-    """Return the library.
-
-    Raises
-    ------
-    InvalidInput
-        If it is not installed.
-    """
+    """Return the library; InvalidInput if it is not installed."""
     try:
         import pydicom as library
     except ImportError as error:
@@ -54,19 +48,9 @@ def _pydicom_errors() -> tuple[type[Exception], ...]:
 
 
 def read_dataset(path: str | Path, modality: str) -> Any:
-    """Read a DICOM file of one kind.
+    """Read a DICOM file, with or without preamble, of one kind (a key of `CLASSES`).
 
-    Parameters
-    ----------
-    path
-        The file, with or without preamble.
-    modality
-        A key of `CLASSES`.
-
-    Raises
-    ------
-    InvalidInput
-        If the file is missing, damaged, no DICOM, or of another kind.
+    InvalidInput if it is missing, damaged, no DICOM, or of another kind.
     """
     path, library = existing_file(path), pydicom()
     advice = f"give {'a' if modality == 'CT' else 'an'} {modality} file"
@@ -91,16 +75,8 @@ def is_dicom(path: Path) -> bool:
 def modality_of(path: Path) -> str:
     """What a DICOM file is according to its header, for instance ``"CT"``; its pixels are not read.
 
-    Returns
-    -------
-    str
-        Empty for a file that is not DICOM (`seems_dicom`), and for kinds of files that are no images, such as a
-        DICOMDIR.
-
-    Raises
-    ------
-    InvalidInput
-        If it seems to be a DICOM file and cannot be read, or ends before its kind.
+    Empty for a file that is not DICOM (`seems_dicom`), and for kinds of files that are no images, such as a DICOMDIR.
+    InvalidInput if it seems to be a DICOM file and cannot be read, or ends before its kind.
     """
     if not seems_dicom(path):
         return ""
@@ -153,10 +129,7 @@ def _name_of(kind: str) -> str:
 def value_of(dataset: Any, keyword: str, what: str) -> Any:
     """Value of an attribute, or None where it is missing; ``what`` names the file.
 
-    Raises
-    ------
-    InvalidInput
-        If it cannot be decoded, which pydicom does when a value is first used.
+    InvalidInput if it cannot be decoded, which pydicom does when a value is first used.
     """
     try:
         return dataset.get(keyword)
@@ -190,13 +163,7 @@ def pixels_of(dataset: Any, what: str) -> npt.NDArray[Any]:
 
 
 def required(dataset: Any, keyword: str, what: str) -> Any:
-    """Value of an attribute that must be there; ``what`` names the file.
-
-    Raises
-    ------
-    InvalidInput
-        If it is missing, empty or cannot be read.
-    """
+    """Value of an attribute; InvalidInput if it is missing, empty or cannot be read. ``what`` names the file."""
     value = value_of(dataset, keyword, what)
     if value is None or (isinstance(value, (str, list)) and len(value) == 0):
         raise InvalidInput(f"{what} has no {keyword}; export it again")
@@ -239,10 +206,7 @@ def brief(error: BaseException) -> str:
 def plane_axes(dataset: Any, name: str) -> Array:
     """Columns: from a pixel to the next one in its row and in its column, mm, and the unit normal; patient axes, 3 x 3.
 
-    Raises
-    ------
-    InvalidInput
-        If the orientation or the spacing is missing or cannot be; ``name`` is the file's.
+    InvalidInput if the orientation or the spacing is missing or cannot be; ``name`` is the file's.
     """
     cosines = numbers(dataset, "ImageOrientationPatient", name, 6)
     along_row, along_column = cosines[:3], cosines[3:]
@@ -259,14 +223,8 @@ def plane_axes(dataset: Any, name: str) -> Array:
 def to_world(axes: Array, slice_mm: float, first: Array) -> Array:
     """Index of column, row, slice to world mm (RAS), 4 x 4.
 
-    Parameters
-    ----------
-    axes
-        See `plane_axes`.
-    slice_mm
-        From one slice to the next along the normal; negative if they run against it.
-    first
-        Patient coordinates of the first pixel, mm.
+    ``axes`` are those of `plane_axes`, ``first`` the patient coordinates of the first pixel; slices are ``slice_mm``
+    apart along the normal, negative if they run against it.
     """
     affine = np.eye(4)
     affine[:3, :2], affine[:3, 2] = axes[:, :2], axes[:, 2] * slice_mm

@@ -58,7 +58,11 @@ def read_rtdose(path: str | Path, *, unit: str | None = None) -> Dose:
     values = _pixels(dataset, name) * float(numbers(dataset, "DoseGridScaling", name, 1)[0])
     return Dose(
         values=values.transpose(2, 1, 0),
-        affine=_affine(dataset, len(values), name),
+        affine=to_world(
+            plane_axes(dataset, name),
+            _frame_distance(dataset, len(values), name),
+            numbers(dataset, "ImagePositionPatient", name, 3),
+        ),
         unit=found,
         frame_of_reference=text_of(dataset, "FrameOfReferenceUID", name),
         name=name,
@@ -70,7 +74,7 @@ def _unit_of(dataset: Any, unit: str | None, name: str) -> str:
     if stated in _UNITS:
         return _UNITS[stated]
     if unit is None:
-        raise InvalidInput(f"{name} gives its doses as {stated or 'nothing'}, not in Gy; say what they are with unit=")
+        raise InvalidInput(f"{name} gives its doses as {stated or 'nothing'}, not in Gy; state the unit with unit=")
     return unit
 
 
@@ -84,12 +88,6 @@ def _pixels(dataset: Any, name: str) -> Array:
             f"{name} declares {frames} frames of {rows} x {columns} and holds {pixels.size} values; export it again"
         )
     return pixels.reshape(frames, rows, columns).astype(np.float64)
-
-
-def _affine(dataset: Any, frames: int, name: str) -> Array:
-    """Index of column, row, frame to world mm (RAS)."""
-    axes, distance = plane_axes(dataset, name), _frame_distance(dataset, frames, name)
-    return to_world(axes, distance, numbers(dataset, "ImagePositionPatient", name, 3))
 
 
 def _frame_distance(dataset: Any, frames: int, name: str) -> float:
@@ -184,8 +182,8 @@ def read_rtplan(path: str | Path) -> Plan:
     name = Path(path).name
     dataset = read_dataset(path, "RTPLAN")
     groups = items_of(dataset, "FractionGroupSequence", name)
-    counts = [_count(group, name) for group in groups]
-    planned = [count for count in counts if count is not None]
+    counts = [number_of(group, "NumberOfFractionsPlanned", name) for group in groups]
+    planned = [int(count) for count in counts if count is not None]
     return Plan(
         label=text_of(dataset, "RTPlanLabel", name) or name,
         references=tuple(_reference(item, name) for item in items_of(dataset, "DoseReferenceSequence", name)),
@@ -205,14 +203,9 @@ def _reference(item: Any, name: str) -> DoseReference:
     )
 
 
-def _count(group: Any, name: str) -> int | None:
-    planned = number_of(group, "NumberOfFractionsPlanned", name)
-    return None if planned is None else int(planned)
-
-
-def _beams_gy(groups: list[Any], counts: list[int | None], name: str) -> float | None:
+def _beams_gy(groups: list[Any], counts: list[float | None], name: str) -> float | None:
     doses = [
-        count * dose
+        int(count) * dose
         for group, count in zip(groups, counts, strict=True)
         if count is not None
         for beam in items_of(group, "ReferencedBeamSequence", name)
@@ -276,7 +269,8 @@ def read_rtstruct(path: str | Path) -> StructureSet:
         )
         for roi, number, label, (loops, _) in zip(rois, roi_numbers, labels, found, strict=True)
     ]
-    thickness = _thickness(structures)
+    distances = [usual_distance_mm(structure) for structure in structures if len(structure.planes) > 1]
+    thickness = min(distances, default=None)
     return StructureSet(
         structures=tuple(dataclasses.replace(structure, thickness_mm=thickness) for structure in structures),
         numbers=tuple(roi_numbers),
@@ -335,9 +329,3 @@ def _color(contours: Any, name: str) -> Color | None:
         return None
     red, green, blue = (min(max(int(value), 0), 255) for value in values)
     return red, green, blue
-
-
-def _thickness(structures: list[ContourStructure]) -> float | None:
-    """The least of the usual distances of planes; None if no structure has two."""
-    distances = [usual_distance_mm(structure) for structure in structures if len(structure.planes) > 1]
-    return min(distances, default=None)

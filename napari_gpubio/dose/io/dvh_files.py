@@ -160,7 +160,7 @@ def _item(dvh: Dvh, numbers_of: Mapping[str, int], bin_width: float, kind: str) 
 
 
 def _text(number: float) -> str:
-    """A number in at most 16 letters, as DICOM wants it."""
+    """A number in at most 16 characters, the most that DICOM allows."""
     return f"{number:.10g}"
 
 

@@ -175,7 +175,7 @@ class Dvh:
         return Differential(borders * _percent_of(reference_dose), volumes)
 
     def scaled(self, factor: float) -> "Dvh":
-        """The histogram of the dose times a number (power times time of a light source, say), without counting anew."""
+        """The histogram of the dose times a number (such as power times time of a light source), not counted anew."""
         if not (np.isfinite(factor) and factor > 0):
             raise InvalidInput(f"the dose is to be scaled by {factor!r}; give a positive number")
         if factor == 1:

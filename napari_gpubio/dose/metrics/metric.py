@@ -137,7 +137,7 @@ class Metric:
         return MODELS.get(self.kind)
 
     def _of_model(self, model: Model, dvh: Dvh, reference_dose: float | None, everything: Dvh | None) -> float:
-        scaled = {one.name: one.value * self._scale(one, dvh, reference_dose) for one in self.given}
+        scaled = {one.name: one.value * _dose_scale(dvh, one.unit, reference_dose, str(self)) for one in self.given}
         if model.changed is not None and self.inner is not None:
             return self.inner.of(model.changed(_in_gray(dvh), scaled))
         if model.of_plan is not None:
@@ -150,9 +150,6 @@ class Metric:
         if model.asks_dose:
             return self._as_dose(dvh, found, reference_dose)
         return 100.0 * found if self.unit == PERCENT else found
-
-    def _scale(self, one: Given, dvh: Dvh, reference_dose: float | None) -> float:
-        return _dose_scale(dvh, one.unit, reference_dose, str(self))
 
     def _plan(self, model: Model, dvh: Dvh, prescription: float | None, everything: Dvh | None) -> tuple[Dvh, float]:
         if prescription is None:
@@ -183,7 +180,7 @@ def _dose_scale(dvh: Dvh, unit: str, reference_dose: float | None, what: str) ->
     if unit != PERCENT:
         try:
             return dose_factor(unit, dvh.unit)
-        except InvalidInput:  # which speaks of the other direction
+        except InvalidInput:  # whose message is about the other direction
             raise InvalidInput(f"{what} is in {unit} and the dose is in {dvh.unit}; use {dvh.unit}") from None
     if reference_dose is None or not reference_dose > 0:
         raise InvalidInput(f"{what} is in % of the prescription; give it (reference_dose) in {dvh.unit}")

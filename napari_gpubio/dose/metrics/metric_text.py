@@ -58,7 +58,8 @@ def parse_metric(text: str) -> Metric:
         if clearer := clearer_name(found["name"]):
             raise InvalidInput(f"{found['name']!r} can mean several; write {clearer}")
         if found["given"]:
-            raise InvalidInput(f"there is no metric {found['name']!r} with parameters; write one of {_models()}")
+            examples = ", ".join(model.example for model in MODELS.values())
+            raise InvalidInput(f"there is no metric {found['name']!r} with parameters; write one of {examples}")
     parts(stripped)  # its error names the bracket that is missing
     raise InvalidInput(f"{text!r} is no dose-volume metric; write for instance {_EXAMPLES}")
 
@@ -74,10 +75,6 @@ def _at_value(
     return Metric(
         kind=kind, value=float(value), value_unit=value_unit, unit=unit.strip(), end=None if end is None else float(end)
     )
-
-
-def _models() -> str:
-    return ", ".join(model.example for model in MODELS.values())
 
 
 # -- parameters -------------------------------------------------------------------------------------------------------

@@ -36,18 +36,10 @@ _AMBIGUOUS = {"ci": "Paddick CI or RTOG CI", "eud": "gEUD"}
 
 
 class Parts(NamedTuple):
-    """A structure as parts of one dose each.
+    """A structure as parts of one dose each."""
 
-    Parameters
-    ----------
-    doses
-        In units of the dose, shape (N,).
-    shares
-        Of the volume, adding to 1, shape (N,).
-    """
-
-    doses: Array
-    shares: Array
+    doses: Array  # in units of the dose, shape (N,)
+    shares: Array  # of the volume, adding to 1, shape (N,)
 
 
 def parts_of(dvh: Dvh) -> Parts:
@@ -235,38 +227,18 @@ def _isodose_volume(target: Dvh, everything: Dvh, prescription: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A metric with named parameters.
+    """A metric with named parameters."""
 
-    Parameters
-    ----------
-    name
-        As it is written.
-    words
-        What it is, in a few words.
-    parameters
-        In the order in which they are written.
-    aliases
-        Other spellings.
-    asks_dose
-        Whether the answer is a dose; others are numbers.
-    is_share
-        Whether the answer is a probability, 0 to 1, which can be given in %.
-    value
-        The answer for a histogram, from the parameters by name.
-    changed
-        Instead of a value: another histogram, off which another metric is read.
-    of_plan
-        Instead of both: the answer for a histogram, that of all that is irradiated, and the prescription.
-    """
-
-    name: str
-    words: str
-    parameters: tuple[Parameter, ...] = ()
-    aliases: tuple[str, ...] = ()
-    asks_dose: bool = False
-    is_share: bool = False
-    value: Callable[[Dvh, Values], float] | None = None
+    name: str  # as it is written
+    words: str  # what it is, in a few words
+    parameters: tuple[Parameter, ...] = ()  # in the order in which they are written
+    aliases: tuple[str, ...] = ()  # other spellings
+    asks_dose: bool = False  # whether the answer is a dose; others are numbers
+    is_share: bool = False  # whether the answer is a probability, 0 to 1, which can be given in %
+    value: Callable[[Dvh, Values], float] | None = None  # the answer for a histogram, from the parameters by name
+    # instead of a value: another histogram, off which another metric is read
     changed: Callable[[Dvh, Values], Dvh] | None = None
+    # instead of both: the answer for a histogram, that of all that is irradiated, and the prescription
     of_plan: Callable[[Dvh, Dvh, float], float] | None = None
 
     @property

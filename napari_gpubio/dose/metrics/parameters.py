@@ -18,13 +18,7 @@ NUMBER, POSITIVE, WHOLE, DOSE, NAME = "number", "positive number", "integer from
 
 
 def dose_factor(unit: str, target: str) -> float:
-    """How many ``target`` one ``unit`` is.
-
-    Raises
-    ------
-    InvalidInput
-        If one is not known to be a multiple of the other.
-    """
+    """How many ``target`` one ``unit`` is; InvalidInput if one is not known to be a multiple of the other."""
     if unit == target:
         return 1.0
     if unit in _DOSES and target in _DOSES:
@@ -46,30 +40,14 @@ def volume_factor(unit: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A parameter of a metric.
+    """A parameter of a metric."""
 
-    Parameters
-    ----------
-    name
-        As it is written.
-    kind
-        `NUMBER` (not 0), `POSITIVE`, `WHOLE`, `DOSE` (with its unit, or in that of the histogram) or `NAME`.
-    example
-        A value as it is written.
-    words
-        What it is.
-    aliases
-        Other spellings.
-    needed
-        Whether it must be given.
-    """
-
-    name: str
-    kind: str
-    example: str
+    name: str  # as it is written
+    kind: str  # `NUMBER` (not 0), `POSITIVE`, `WHOLE`, `DOSE` (with its unit, or in that of the histogram) or `NAME`
+    example: str  # a value as it is written
     words: str
-    aliases: tuple[str, ...] = ()
-    needed: bool = True
+    aliases: tuple[str, ...] = ()  # other spellings
+    needed: bool = True  # whether it must be given
 
     def answers_to(self, name: str) -> bool:
         """Whether this is how it is called; letter case does not matter."""
@@ -78,24 +56,12 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """A parameter's value.
-
-    Parameters
-    ----------
-    name
-        Of the parameter.
-    value
-        A number; 0 for a name.
-    unit
-        Of a dose; empty: that of the histogram.
-    text
-        A name.
-    """
+    """A parameter's value."""
 
     name: str
-    value: float = 0.0
-    unit: str = ""
-    text: str = ""
+    value: float = 0.0  # a number; 0 for a name
+    unit: str = ""  # of a dose; empty: that of the histogram
+    text: str = ""  # a name
 
     def __str__(self) -> str:
         value = _quoted(self.text) if self.text else f"{plain(self.value)}{self.unit}"
@@ -108,7 +74,7 @@ def plain(value: float) -> str:
 
 
 def read_value(parameter: Parameter, text: str, metric: str, advice: str) -> Given:
-    """Read the value of a metric's parameter, or say what is wrong with it and give ``advice``."""
+    """Read the value of a metric's parameter, or raise an error with the problem and ``advice``."""
     stripped = text.strip()
     if parameter.kind == NAME:
         name = stripped[1:-1] if len(stripped) > 1 and stripped[0] == stripped[-1] in _QUOTES else stripped
@@ -116,16 +82,15 @@ def read_value(parameter: Parameter, text: str, metric: str, advice: str) -> Giv
             raise InvalidInput(f"in {metric}, {parameter.name} is empty; {advice}")
         return Given(name=parameter.name, text=name)
     found = _NUMBER.fullmatch(stripped)
-    if found is None or (found[2] and not _may_have_unit(parameter, found[2])):
+    may_have_unit = parameter.kind == DOSE or (
+        parameter.name == "alpha_beta" and found is not None and found[2] == "Gy"
+    )
+    if found is None or (found[2] and not may_have_unit):
         raise InvalidInput(f"in {metric}, {parameter.name} is {stripped!r}; give {_in_words(parameter.kind)}: {advice}")
     value, unit = float(found[1]), found[2] if parameter.kind == DOSE else ""
     if not _is_allowed(value, parameter.kind):
         raise InvalidInput(f"in {metric}, {parameter.name} is {stripped}; give {_in_words(parameter.kind)}: {advice}")
     return Given(name=parameter.name, value=value, unit=unit)
-
-
-def _may_have_unit(parameter: Parameter, unit: str) -> bool:
-    return parameter.kind == DOSE or (parameter.name == "alpha_beta" and unit == "Gy")
 
 
 def _is_allowed(value: float, kind: str) -> bool:
@@ -152,17 +117,8 @@ def _quoted(name: str) -> str:
 def spans(text: str, *, is_inside: bool = False) -> Iterator[tuple[int, int]]:
     """Where the parts of a text begin and end that commas or semicolons separate outside brackets and quotes.
 
-    Parameters
-    ----------
-    text
-        With its outermost brackets.
-    is_inside
-        Whether it is what stands inside brackets: names of structures are there, which may be quoted.
-
-    Raises
-    ------
-    InvalidInput
-        If a bracket or a quote has no end.
+    What stands inside brackets (``is_inside``) has names of structures, which may be quoted. InvalidInput if a bracket
+    or a quote has no end.
     """
     start, quote = 0, ""
     expected: list[str] = []

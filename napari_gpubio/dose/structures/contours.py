@@ -43,17 +43,7 @@ def _identity(loop: Array) -> bytes:
 def plane_frame(loops: Sequence[Array], name: str) -> Array:
     """Frame to world, 4 x 4, orthonormal: columns x and y in the planes, z along their normal, origin at 0.
 
-    Parameters
-    ----------
-    loops
-        World points in mm, each of shape (N, 3) with N >= 3.
-    name
-        Of the structure, for the error.
-
-    Raises
-    ------
-    InvalidInput
-        If the loops do not lie in parallel planes.
+    Loops are world points (N, 3) in mm, N >= 3; InvalidInput if they do not lie in parallel planes.
     """
     points, firsts = np.concatenate(loops), _firsts(loops)
     normal = _common_normal(_area_vectors(points, firsts))

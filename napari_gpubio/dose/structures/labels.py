@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
-from napari_gpubio.dose.kernels import read_only
 
 Array = npt.NDArray[Any]
 _MOST_LABELS = 65535
@@ -87,8 +86,8 @@ def whole_grid(shape: tuple[int, int, int], affine: npt.ArrayLike, name: str = "
 
 def _voxels_of(labels: Array) -> npt.NDArray[np.int64]:
     """Voxels of every possible label."""
-    from napari_gpubio.core.jit import run_blocks, thread_count
-    from napari_gpubio.dose.kernels.geometry import count_labels
+    from napari_gpubio.core.jit import read_only, run_blocks, thread_count
+    from napari_gpubio.dose.structures.geometry import count_labels
 
     copies = max(1, min(thread_count(), labels.size // _LEAST_VOXELS))
     counts = np.zeros((copies, np.iinfo(labels.dtype).max + 1), np.int64)

@@ -8,11 +8,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
-from napari_gpubio.dose.kernels import read_only
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures
-from napari_gpubio.dose.structures.outlines import Edges, Outlines, edges_of, slab_outlines
-from napari_gpubio.dose.structures.shape import shape_outlines
+from napari_gpubio.dose.structures.outlines import Edges, edges_of, outlines_of
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, int, int]
@@ -52,18 +50,20 @@ def inside(
     found = np.zeros(shape, np.bool_)
     if not structure.planes:
         return found
-    outlines = (shape_outlines if interpolation == "shape" else slab_outlines)(structure, caps)
+    outlines = outlines_of(structure, interpolation, caps)
     matrix = np.linalg.inv(structure.frame) @ checked_affine(affine)
     axis = _row_axis(matrix)
     if axis is None:  # every voxel is a row of its own
         _fill_rows(matrix[:3], 1.0, edges_of(outlines), found[..., None], found)
         return found
-    turn = _turn_to_x(matrix[:2, axis])
+    x, y = matrix[:2, axis] / np.linalg.norm(matrix[:2, axis])
+    turn = np.array([[x, y], [-y, x]])  # brings the rows to the x axis
     matrix[:2] = turn @ matrix[:2]
+    turned = outlines._replace(segments=(outlines.segments.reshape(-1, 2) @ turn.T).reshape(-1, 4))
     others = [other for other in range(3) if other != axis]
     rows = np.moveaxis(found, axis, -1)[:, :, None]
     starts = np.column_stack([matrix[:3, others], np.zeros(3), matrix[:3, 3]])
-    _fill_rows(starts, float(matrix[0, axis]), edges_of(_turned(outlines, turn)), rows, found)
+    _fill_rows(starts, float(matrix[0, axis]), edges_of(turned), rows, found)
     return found
 
 
@@ -109,20 +109,10 @@ def _row_axis(matrix: Array) -> int | None:
     return axis if across[axis] < _IN_PLANE else None
 
 
-def _turn_to_x(direction: Array) -> Array:
-    """The rotation in the plane that brings a direction to the x axis, 2 x 2."""
-    x, y = direction / np.linalg.norm(direction)
-    return np.array([[x, y], [-y, x]])
-
-
-def _turned(outlines: Outlines, turn: Array) -> Outlines:
-    return outlines._replace(segments=(outlines.segments.reshape(-1, 2) @ turn.T).reshape(-1, 4))
-
-
 def _fill_rows(origins: Array, step: float, edges: Edges, rows: Array, filled: Array) -> None:
     """Fill rows of voxels, shape (A, B, C, N), a view of ``filled``, that run along x; see `fill_inside`."""
     from napari_gpubio.core.jit import run_blocks
-    from napari_gpubio.dose.kernels.geometry import fill_inside
+    from napari_gpubio.dose.structures.geometry import fill_inside
 
     layout = np.array([rows.shape, rows.strides], np.int64)
     arguments = (np.ascontiguousarray(origins), step, edges, layout, filled.reshape(-1))
@@ -147,8 +137,8 @@ def dose_at_voxels(dose: "Dose", labels: Array, to_world: npt.ArrayLike, chosen:
     out
         Shape (A, B, C), float32.
     """
-    from napari_gpubio.core.jit import run_blocks
-    from napari_gpubio.dose.kernels.geometry import fill_doses
+    from napari_gpubio.core.jit import read_only, run_blocks
+    from napari_gpubio.dose.structures.geometry import fill_doses
 
     given, is_chosen = labels, np.asarray(chosen, np.bool_)
     if given.dtype not in (np.uint8, np.uint16):

@@ -1,6 +1,7 @@
 """What the tests of the dock widget share: a dose that rises along x, two organs, and what a user does."""
 
 import numpy as np
+from PIL import Image
 
 from napari_gpubio.core.napari_io import series_layer
 from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh
@@ -104,9 +105,9 @@ def whole_dose_dvh(factor=1.0):
     return dvh(dose, whole_grid(dose.values.shape, dose.affine), SETTINGS, device="cpu").dvhs[0]
 
 
-def check_same(found, wanted):
-    np.testing.assert_allclose(found.doses, wanted.doses, rtol=1e-12)
-    np.testing.assert_allclose(found.volumes_cc, wanted.volumes_cc, rtol=1e-12)
+def check_same(found, reference):
+    np.testing.assert_allclose(found.doses, reference.doses, rtol=1e-12)
+    np.testing.assert_allclose(found.volumes_cc, reference.volumes_cc, rtol=1e-12)
 
 
 def readout_of(panel):
@@ -128,3 +129,9 @@ def cells(panel, row):
     """Texts of a row of the metrics."""
     table = panel.table.table
     return [table.item(row, column).text() for column in range(table.columnCount())]
+
+
+def colors_in(path, columns=slice(None)):
+    """The colors in some columns of an image file, as ``#rrggbb``."""
+    red, green, blue = np.moveaxis(np.asarray(Image.open(path).convert("RGB"), np.uint32)[::3, columns], -1, 0)
+    return {f"#{code:06x}" for code in np.unique(red << 16 | green << 8 | blue).tolist()}

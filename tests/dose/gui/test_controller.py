@@ -26,7 +26,7 @@ def no_counting(filled_panel, monkeypatch):
 
 def test_the_prescription_is_what_percents_are_of(no_counting, qtbot):
     panel = no_counting
-    panel.table.set_columns("V95%[%], D50%[%]")
+    panel.table.columns.enter("V95%[%], D50%[%]")
     assert cells(panel, 0)[1:] == ["–", "–"]
     assert "is in % of the prescription; give it" in panel.table.problem.text()
     panel.scale_box.prescription.box.setValue(25.0)
@@ -52,7 +52,10 @@ def test_scaling_counts_nothing(no_counting, qtbot):
 
 
 def test_light_is_scaled_by_power_and_time(viewer, panel, qtbot):
-    add_dose(viewer, metadata={"energy_j": 2.0})
+    add_dose(viewer, metadata={"energy_j": 2.0, "prescription": 30.0})
+    assert panel.scale_box.is_light
+    assert (panel.scale_box.energy.value(), panel.scale_box.reference) == (2.0, 30.0)
+    assert panel.axes_box.log.isChecked()
     add_case(viewer)
     panel.inputs_box.dose_box.choose(viewer.layers["dose"])
     panel.scale_box.mode.setCurrentText("power × time")
@@ -62,14 +65,6 @@ def test_light_is_scaled_by_power_and_time(viewer, panel, qtbot):
     run(qtbot, panel)
     assert panel.controller.factor == pytest.approx(3.0)  # 0.5 W x 12 s / 2 J
     assert curve(panel, "lung").mean == pytest.approx(3 * float(panel.controller.results[0]["lung"].mean))
-
-
-def test_a_dose_with_its_energy_and_prescription(viewer, panel):
-    add_dose(viewer, metadata={"energy_j": 2.0, "prescription": 30.0})
-    assert panel.scale_box.is_light
-    assert panel.scale_box.energy.value() == 2.0
-    assert panel.scale_box.reference == 30.0
-    assert panel.axes_box.log.isChecked()
 
 
 def drawn(panel, number=0):

@@ -5,7 +5,7 @@ import pytest
 from qtpy.QtCore import QPointF
 
 from napari_gpubio.core.napari_io import carried
-from napari_gpubio.dose.gui.overlays import isodose_distances
+from napari_gpubio.dose.gui.isodose import isodose_distances
 from tests.dock_widgets import Mouse, moved, show_slices_at
 from tests.dose.gui.panel_samples import (
     AFFINE,
@@ -57,11 +57,11 @@ def test_a_line_at_a_dose_highlights_the_voxels_above_it(viewer, panel, qtbot, a
         for dose in (12.0, 20.5, 40.0):
             panel.plot.dose_line.setValue(dose)
             panel.plot.dose_line.sigDragged.emit(panel.plot.dose_line)
-            wanted = (label_values() == label) & (dose_values() >= dose)
-            np.testing.assert_array_equal(stored(labels, highlighted(layer)), wanted)
+            reference = (label_values() == label) & (dose_values() >= dose)
+            np.testing.assert_array_equal(stored(labels, highlighted(layer)), reference)
             assert f"at least {dose:.4g} Gy" in readout_of(panel)
             # the highlighted volume is that of the curve, as far as whole voxels can match it
-            volume = wanted.sum() * abs(np.linalg.det(affine[:3, :3])) / 1000
+            volume = reference.sum() * abs(np.linalg.det(affine[:3, :3])) / 1000
             assert volume == pytest.approx(curve(panel, name).volume_at(dose), abs=0.12 * curve(panel, name).volume_cc)
 
 
@@ -101,14 +101,14 @@ def test_the_isodose_crosses_the_slice_where_the_dose_has_that_value(viewer, pan
     dose, _ = add_case(viewer, affine)
     run(qtbot, panel)
     panel.tools.dose.setChecked(True)
-    for wanted in (12.3, 30.7):
-        panel.link.move_dose_line(wanted)
+    for reference in (12.3, 30.7):
+        panel.link.move_dose_line(reference)
         layer = panel.isodose.layer
         np.testing.assert_allclose(layer.extent.world, dose.extent.world)
         part = slice_of(viewer, dose)
         shown = slice_of(viewer, layer)
-        np.testing.assert_array_equal(shown > 0, part > wanted)  # also outside the organs
-        assert (np.abs(shown) < 1).any(axis=None) or not (part.min() < wanted < part.max())
+        np.testing.assert_array_equal(shown > 0, part > reference)  # also outside the organs
+        assert (np.abs(shown) < 1).any(axis=None) or not (part.min() < reference < part.max())
     panel.tools.dose.setChecked(False)
     assert panel.isodose.layer is None
 
@@ -146,9 +146,9 @@ def test_inside_contours_voxels_of_the_dose_are_highlighted(viewer, panel, qtbot
     panel.tools.dose.setChecked(True)
     layer = highlight_of(panel, qtbot)
     panel.link.move_dose_line(20.0)
-    wanted = np.zeros(dose_values().shape, bool)
-    wanted[3:10, 3:10, 5] = True
-    np.testing.assert_array_equal(highlighted(layer), (wanted & (dose_values() >= 20.0)).T)
+    reference = np.zeros(dose_values().shape, bool)
+    reference[3:10, 3:10, 5] = True
+    np.testing.assert_array_equal(highlighted(layer), (reference & (dose_values() >= 20.0)).T)
 
 
 def test_a_line_at_a_volume_reads_doses(viewer, filled_panel, qtbot):
@@ -179,26 +179,20 @@ def test_a_clicked_voxel_is_marked_on_every_curve(viewer, filled_panel, qtbot):
     assert f"{dose:.4g} Gy" in readout_of(filled_panel)
 
 
-def test_a_click_beside_everything(viewer, filled_panel, qtbot):
-    place = (AFFINE @ [0, 0, 0, 1])[:3][::-1]
-    Mouse(viewer).click(place)
+def test_clicks_that_mark_nothing(viewer, filled_panel):
+    """Beside the structures or the dose, the end of a drag of the view, and a stroke of the brush."""
+    corner, lung = ((AFFINE @ [*index, 1])[:3][::-1] for index in ((0, 0, 0), (5, 6, 4)))
+    mouse, marks = Mouse(viewer), filled_panel.plot.marks
+    mouse.drag(lung, moved(lung, 0, 3, 3))
+    assert len(marks.data) == 0
+    mouse.click(corner)
     assert "in no structure" in readout_of(filled_panel)
-    Mouse(viewer).click(moved(place, 0, 500, 0))
+    mouse.click(moved(corner, 0, 500, 0))
     assert "outside the dose" in readout_of(filled_panel)
-    assert len(filled_panel.plot.marks.data) == 0
-
-
-def test_a_drag_of_the_view_marks_nothing(viewer, filled_panel):
-    place = (AFFINE @ [5, 6, 4, 1])[:3][::-1]
-    Mouse(viewer).drag(place, moved(place, 0, 3, 3))
-    assert len(filled_panel.plot.marks.data) == 0
-
-
-def test_painting_clicks_belong_to_the_layer(viewer, filled_panel):
     viewer.layers.selection.active = viewer.layers["organs"]
     viewer.layers["organs"].mode = "paint"
-    Mouse(viewer).click((AFFINE @ [5, 6, 4, 1])[:3][::-1])
-    assert len(filled_panel.plot.marks.data) == 0
+    mouse.click(lung)
+    assert len(marks.data) == 0
 
 
 def test_a_click_in_a_series(viewer, panel, qtbot):

@@ -1,9 +1,10 @@
-"""The table of metrics: columns that are typed or chosen, and what their cells say."""
+"""The table of metrics: columns that are typed or chosen, and the text of their cells."""
 
 import pytest
 
 from napari_gpubio.dose.gui.curves import Curve, MetricReader
-from napari_gpubio.dose.gui.metric_table import MetricTable, first_number
+from napari_gpubio.dose.gui.metric_columns import first_number
+from napari_gpubio.dose.gui.metric_table import MetricTable
 from napari_gpubio.dose.metrics import parse_metric
 from napari_gpubio.dose.metrics.models import MODELS
 from tests.dose.gui.panel_samples import (
@@ -23,12 +24,12 @@ from tests.dose.gui.panel_samples import (
 
 
 def test_cells_are_values_of_the_metrics(filled_panel):
-    filled_panel.table.set_columns("Volume[cc], D95%[Gy]; V20Gy[%], D0.03cc[Gy]")
+    filled_panel.table.columns.enter("Volume[cc], D95%[Gy]; V20Gy[%], D0.03cc[Gy]")
     assert filled_panel.table.titles == ["Structure", "Volume[cc]", "D95%[Gy]", "V20Gy[%]", "D0.03cc[Gy]"]
     for row, name in enumerate(("lung", "heart")):
         written = cells(filled_panel, row)
-        wanted = [parse_metric(text).of(curve(filled_panel, name)) for text in filled_panel.table.titles[1:]]
-        assert written == [name, *(f"{value:.4g}" for value in wanted)]
+        reference = [parse_metric(text).of(curve(filled_panel, name)) for text in filled_panel.table.titles[1:]]
+        assert written == [name, *(f"{value:.4g}" for value in reference)]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,10 @@ def test_a_bad_metric_is_explained_and_keeps_the_columns(filled_panel, text, wor
     assert words in filled_panel.table.problem.text()
     assert not filled_panel.table.problem.isHidden()
     assert cells(filled_panel, 0) == before
-    filled_panel.table.set_columns("Mean[Gy]")
+    filled_panel.table.columns.enter("Mean[Gy], Mean[J/cm2]")
+    assert "is in J/cm2 and the dose is in Gy; use Gy" in filled_panel.table.problem.text()
+    assert [text == "–" for text in cells(filled_panel, 0)[1:]] == [False, True]
+    filled_panel.table.columns.enter("Mean[Gy]")
     assert filled_panel.table.problem.isHidden()
 
 
@@ -63,7 +67,7 @@ def test_columns_fit_their_header_and_values(filled_panel, qtbot):
         assert table.columnWidth(column) >= max(map(metrics.horizontalAdvance, texts))
     assert header.length() <= table.viewport().width()  # the default columns need no scrolling
     assert table.viewport().height() >= 2 * table.rowHeight(0)
-    panel.table.set_columns(", ".join(f"D{share}%[Gy]" for share in range(1, 30)))
+    panel.table.columns.enter(", ".join(f"D{share}%[Gy]" for share in range(1, 30)))
     assert header.length() > table.viewport().width()
     assert table.viewport().height() >= 2 * table.rowHeight(0)
 
@@ -72,20 +76,13 @@ def test_columns_fit_their_header_and_values(filled_panel, qtbot):
 def test_the_table_is_as_high_as_its_rows(qtbot, rows, visible):
     table = MetricTable()
     qtbot.addWidget(table)
-    table.set_columns("Mean[Gy]")
+    table.columns.enter("Mean[Gy]")
     lung = expected(a_dose(), organs())
     table.resize(400, 600)
     table.show()
     table.update_rows([Curve(dvh=lung, color="#ff0000") for _ in range(rows)], MetricReader())
     qtbot.wait(20)
     assert table.table.viewport().height() // table.table.rowHeight(0) == visible
-
-
-def test_a_metric_in_another_unit_is_explained(filled_panel):
-    filled_panel.table.set_columns("Mean[Gy], Mean[J/cm2]")
-    assert "is in J/cm2 and the dose is in Gy; use Gy" in filled_panel.table.problem.text()
-    assert cells(filled_panel, 0)[2] == "–"
-    assert cells(filled_panel, 0)[1] != "–"
 
 
 def test_the_columns_follow_the_unit_until_they_are_typed(viewer, panel, qtbot):
@@ -95,7 +92,7 @@ def test_the_columns_follow_the_unit_until_they_are_typed(viewer, panel, qtbot):
     panel.inputs_box.unit.editingFinished.emit()
     run(qtbot, panel)
     assert "D95%[cGy]" in panel.table.columns.text()
-    panel.table.set_columns("Mean[cGy]")
+    panel.table.columns.enter("Mean[cGy]")
     panel.inputs_box.unit.setText("Gy")
     panel.inputs_box.unit.editingFinished.emit()
     settle(qtbot, panel)
@@ -129,29 +126,34 @@ def test_an_index_follows_scale_and_plan(viewer, panel, qtbot):
     choose_two_plans(viewer, panel, a_dose(scale=0.5))
     run(qtbot, panel)
     panel.scale_box.scale.box.setValue(2.0)
-    panel.table.set_columns("GI(prescription=20Gy)")
+    panel.table.columns.enter("GI(prescription=20Gy)")
     settle(qtbot, panel)
     for row, factor in ((0, 1.0), (1, 0.5)):
-        wanted = parse_metric("GI(prescription=20Gy)").of(
+        reference = parse_metric("GI(prescription=20Gy)").of(
             curve(panel, "lung"), everything=whole_dose_dvh(factor).scaled(2.0)
         )
-        assert float(cells(panel, row)[1]) == pytest.approx(wanted, rel=1e-3)
+        assert float(cells(panel, row)[1]) == pytest.approx(reference, rel=1e-3)
 
 
 def test_the_whole_dose_is_counted_only_where_a_metric_needs_it(filled_panel, qtbot, monkeypatch):
     requested = []
     monkeypatch.setattr(filled_panel.controller.whole_dose, "request", lambda run: requested.append(run) or ())
-    filled_panel.table.set_columns("Mean[Gy], HI")
+    filled_panel.table.columns.enter("Mean[Gy], HI")
     settle(qtbot, filled_panel)
     assert requested == []
-    filled_panel.table.set_columns("Mean[Gy], GI(prescription=9Gy)")
+    filled_panel.table.columns.enter("Mean[Gy], GI(prescription=9Gy)")
     qtbot.waitUntil(lambda: bool(requested))
     assert cells(filled_panel, 0)[2] == "…"
     assert filled_panel.table.problem.isHidden()
+    filled_panel.controller.whole_dose.missing_reason = "the device has too little memory"
+    filled_panel.controller.redraw_later()
+    settle(qtbot, filled_panel)
+    assert cells(filled_panel, 0)[2] == "–"
+    assert "The device has too little memory" in filled_panel.table.problem.text()
 
 
 def test_a_double_click_selects_a_column_to_be_typed_over(filled_panel):
-    filled_panel.table.set_columns("Mean[Gy],, EQD2(D2cc, alpha_beta=3, fractions=30) , HI")
+    filled_panel.table.columns.enter("Mean[Gy],, EQD2(D2cc, alpha_beta=3, fractions=30) , HI")
     for column, text in ((1, "Mean[Gy]"), (2, "EQD2(D2cc, alpha_beta=3, fractions=30)"), (3, "HI")):
         filled_panel.table.table.horizontalHeader().sectionDoubleClicked.emit(column)
         assert filled_panel.table.columns.selectedText() == text
@@ -169,7 +171,7 @@ def test_every_metric_of_the_menu_can_be_a_column(viewer, panel, qtbot, unit, mi
     actions = [action for action in panel.table.menu.menu().actions() if not action.isSeparator()]
     offered = [action.text().split("\t")[0] for action in actions]
     assert {text.split("(")[0].split("[")[0] for text in offered} & set(MODELS) == set(MODELS) - missing
-    panel.table.set_columns("")
+    panel.table.columns.enter("")
     for action in actions:
         action.trigger()
         assert panel.table.problem.isHidden()
@@ -180,7 +182,7 @@ def test_every_metric_of_the_menu_can_be_a_column(viewer, panel, qtbot, unit, mi
 
 
 def test_the_number_of_a_chosen_metric_can_be_typed_over(filled_panel):
-    filled_panel.table.set_columns("Mean[Gy]")
+    filled_panel.table.columns.enter("Mean[Gy]")
     filled_panel.table.menu.metric_chosen.emit("gEUD(a=8)[Gy]")
     assert filled_panel.table.columns.text() == "Mean[Gy], gEUD(a=8)[Gy]"
     assert filled_panel.table.columns.selectedText() == "8"
@@ -204,26 +206,11 @@ def test_a_number_of_a_unit_is_not_typed_over(text, selected):
     assert whole[start : start + length] == selected
 
 
-def test_the_menu_has_the_unit_of_the_dose(viewer, panel):
-    add_dose(viewer, a_dose(unit="J/cm2"))
-    offered = [action.text() for action in panel.table.menu.menu().actions()]
-    assert any(text.startswith("V20J/cm2[%]\t") for text in offered)
-    assert any(text.startswith("gEUD(a=8)[J/cm2]\t") for text in offered)
-    assert not any(text.startswith(("EQD2", "NTCP")) for text in offered)  # which are defined for Gy
-
-
-@pytest.mark.parametrize("unit", ["cGy", "mGy"])
-def test_the_menu_has_doses_of_a_sensible_size(viewer, panel, unit):
+@pytest.mark.parametrize(
+    ("unit", "usual"), [("J/cm2", "J/cm2"), ("cGy", "Gy"), ("mGy", "Gy")], ids=["light", "centigray", "milligray"]
+)
+def test_the_menu_has_doses_of_a_sensible_size(viewer, panel, unit, usual):
     add_dose(viewer, a_dose(unit=unit))
-    offered = [action.text().split("\t")[0] for action in panel.table.menu.menu().actions()]
-    assert {"V20Gy[%]", "V20Gy-30Gy[cc]", "CV20Gy[cc]", f"Mean[{unit}]", f"gEUD(a=8)[{unit}]"} <= set(offered)
-    assert "NTCP(n=0.35, m=0.1, TD50=46Gy)" in offered
-
-
-def test_a_whole_dose_that_cannot_be_counted_is_explained(filled_panel, qtbot, monkeypatch):
-    monkeypatch.setattr(filled_panel.controller.whole_dose, "request", lambda _: ())
-    filled_panel.controller.whole_dose.missing_reason = "the device has too little memory"
-    filled_panel.table.set_columns("Mean[Gy], GI(prescription=9Gy)")
-    settle(qtbot, filled_panel)
-    assert cells(filled_panel, 0)[2] == "–"
-    assert "The device has too little memory" in filled_panel.table.problem.text()
+    offered = {action.text().split("\t")[0] for action in panel.table.menu.menu().actions()}
+    assert {f"V20{usual}[%]", f"CV20{usual}[cc]", f"Mean[{unit}]", f"gEUD(a=8)[{unit}]"} <= offered
+    assert ("NTCP(n=0.35, m=0.1, TD50=46Gy)" in offered) == (usual == "Gy")

@@ -61,22 +61,13 @@ class Voxels(NamedTuple):
 
 
 class Strips(NamedTuple):
-    """Strips of a label volume that are counted.
+    """Strips of a label volume that are counted."""
 
-    Parameters
-    ----------
-    table
-        Slice i, first and end of the rows j, and row of the extremes (-1: those of the copy); shape (strips, 4), int64.
-    k_first, k_end
-        Columns.
-    sign
-        1 to count voxels, -1 to take them off, 0 to find the extremes of organs that are marked as having lost one.
-    """
-
+    # slice i, first and end of the rows j, and row of the extremes (-1: those of the copy); shape (strips, 4), int64
     table: Array
-    k_first: int
+    k_first: int  # columns
     k_end: int
-    sign: int
+    sign: int  # 1 to count voxels, -1 to take them off, 0 to find the extremes of organs that are marked as LOST
 
 
 class Found(NamedTuple):

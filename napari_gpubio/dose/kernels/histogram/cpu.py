@@ -7,9 +7,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core import jit
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.dose.kernels import read_only
 from napari_gpubio.dose.kernels.histogram import counting
-from napari_gpubio.dose.kernels.histogram.dose_grid import BinRule
 from napari_gpubio.dose.kernels.histogram.problem import Problem
 from napari_gpubio.dose.kernels.histogram.sampling import Volume
 from napari_gpubio.dose.kernels.histogram.slices import find_segments
@@ -38,8 +36,10 @@ class Run:
 
     def restart(self) -> None:
         """Forget what has been counted."""
-        self._counts, self._extremes = _copies(self._problem)
-        self._strip_extremes = _no_extremes(self._problem.extreme_rows - 1, len(self._problem.organs))
+        threads, organs = jit.thread_count(), len(self._problem.organs)
+        self._counts = np.zeros((threads, organs, int(self._problem.bins.rule.bins) + 2), np.int64)  # see `counting`
+        self._extremes = _no_extremes(threads, organs)
+        self._strip_extremes = _no_extremes(self._problem.extreme_rows - 1, organs)
 
     def bytes_per_item(self) -> int:
         """Nothing beyond what is resident."""
@@ -61,11 +61,8 @@ class Run:
         """Count part of a work into copies of the counts, or only into the first copy where there is little to do."""
         copies = 1 if few else len(self._counts)
         extremes = self._extremes[:copies] if extremes is None else extremes
-        jit.run_blocks(kernel, copies, *self._dose, work, part, self._counts[:copies], extremes)
-
-    @property
-    def _dose(self) -> tuple[Volume, BinRule]:
-        return Volume(self._values.reshape(-1), *self._values.shape), self._problem.bins.rule
+        dose = Volume(self._values.reshape(-1), *self._values.shape), self._problem.bins.rule
+        jit.run_blocks(kernel, copies, *dose, work, part, self._counts[:copies], extremes)
 
     def tally_box(self, number: int, box: Box, sign: int) -> None:
         """Count the voxels of a box of label volume ``number`` of the works (1), or take them off (-1)."""
@@ -76,7 +73,7 @@ class Run:
         """Nothing yet: `snapshot` finds lost extremes, because most of them do not matter."""
 
     def _tally_box(self, work: LabelWork, box: Box, strips: Array, sign: int) -> None:
-        voxels = counting.Voxels(read_only(work.labels), work.organs, work.divisions, work.frame)
+        voxels = counting.Voxels(jit.read_only(work.labels), work.organs, work.divisions, work.frame)
         part = counting.Strips(work.strip_table(box, strips), box[4], box[5], sign)
         few = len(strips) * work.strip_rows * (box[5] - box[4]) <= _FEW_VOXELS
         extremes = self._strip_extremes if work.extremes else None
@@ -126,12 +123,6 @@ class Run:
 
     def close(self) -> None:
         """Nothing to free on the CPU."""
-
-
-def _copies(problem: Problem) -> tuple[Array, Array]:
-    """Counts and extremes of each thread, see `napari_gpubio.dose.kernels.histogram.counting`."""
-    threads, organs = jit.thread_count(), len(problem.organs)
-    return np.zeros((threads, organs, int(problem.bins.rule.bins) + 2), np.int64), _no_extremes(threads, organs)
 
 
 def _no_extremes(rows: int, organs: int) -> Array:

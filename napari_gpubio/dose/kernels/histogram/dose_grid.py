@@ -7,9 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.jit import kernel
+from napari_gpubio.core.jit import kernel, read_only
 from napari_gpubio.core.space import same_grid
-from napari_gpubio.dose.kernels import read_only
 from napari_gpubio.dose.model import Dose, is_turned
 from napari_gpubio.dose.settings import DvhSettings
 
@@ -22,28 +21,14 @@ _OCTAVES = 17  # at least, in bins of equal ratio: five decades
 
 
 class ScaledDose(NamedTuple):
-    """A dose volume, and the numbers that bring it into [0, 1]: (dose - ``least``) / ``scale``, as float32.
+    """A dose volume, and the numbers that bring it into [0, 1]: (dose - ``least``) / ``scale``, as float32."""
 
-    Parameters
-    ----------
-    source
-        The doses, shape (X, Y, Z), float32 or float64, C order.
-    affine
-        Voxel to world mm, 4 x 4.
-    least, scale
-        ``scale`` is a power of two, so that dividing by it costs no bits.
-    top
-        Largest scaled value; 0 where all doses are ``least``.
-    turned
-        Whether X, Y, Z are the axes of the array that was given from the last to the first; see `c_ordered`.
-    """
-
-    source: Array
-    affine: npt.NDArray[np.float64]
+    source: Array  # the doses, shape (X, Y, Z), float32 or float64, C order
+    affine: npt.NDArray[np.float64]  # voxel to world mm, 4 x 4
     least: float
-    scale: float
-    top: float
-    turned: bool
+    scale: float  # a power of two, so that dividing by it costs no bits
+    top: float  # largest scaled value; 0 where all doses are ``least``
+    turned: bool  # whether X, Y, Z are the axes of the array that was given from the last to the first; see `c_ordered`
 
     @property
     def from_world(self) -> npt.NDArray[np.float64]:
@@ -90,13 +75,7 @@ def scaled_dose(dose: Dose, *, turned: bool | None = None) -> ScaledDose:
 
 
 def renewed(grid: ScaledDose, dose: Dose) -> ScaledDose:
-    """The layout of another dose on the same grid.
-
-    Raises
-    ------
-    InvalidInput
-        If it lies on another grid.
-    """
+    """The layout of another dose on the same grid; InvalidInput if it lies on another one."""
     new = scaled_dose(dose, turned=grid.turned)
     is_same = new.source.shape == grid.source.shape and np.array_equal(new.affine, grid.affine)  # known in microseconds
     if not is_same and not same_grid(new.source.shape, new.affine, grid.source.shape, grid.affine):
@@ -112,12 +91,7 @@ def c_ordered(
 ) -> tuple[Array, npt.NDArray[np.float64]]:
     """A volume whose last axis is contiguous in memory, copied only if it must be, and its affine.
 
-    Parameters
-    ----------
-    array, affine
-        A volume and its voxel-to-world matrix.
-    turned
-        Whether its axes are taken from the last to the first; None: if that saves a copy.
+    Its axes are taken from the last to the first if ``turned``; None: if that saves a copy.
     """
     if is_turned(array) if turned is None else turned:
         return np.ascontiguousarray(array.T), affine[:, [2, 1, 0, 3]]
@@ -125,50 +99,29 @@ def c_ordered(
 
 
 class BinRule(NamedTuple):
-    """How a value finds its bin, as the kernels take it.
-
-    Parameters
-    ----------
-    inverse_width
-        Bins per unit of value, where they are of equal width.
-    shift, first
-        Where they are of equal ratio: the bits of a value that are dropped, and the bin of the lowest one.
-    fine
-        Steps of the sum of dose per unit of value.
-    """
+    """How a value finds its bin, as the kernels take it."""
 
     logarithmic: np.int32
     bins: np.int32
-    inverse_width: np.float32
+    inverse_width: np.float32  # bins per unit of value, where they are of equal width
+    # where they are of equal ratio: the bits of a value that are dropped, and the bin of the lowest one
     shift: np.int32
     first: np.int32
-    fine: np.float32
+    fine: np.float32  # steps of the sum of dose per unit of value
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Bins:
-    """Bins between the least and the largest dose.
-
-    Parameters
-    ----------
-    rule
-        For the kernels.
-    edges
-        In units of the dose, shape (bins + 1,).
-    fine_step
-        Dose of one step of the sums.
-    least
-        Dose at which the sums count 0.
-    """
+    """Bins between the least and the largest dose."""
 
     rule: BinRule
-    edges: npt.NDArray[np.float64]
-    fine_step: float
-    least: float
+    edges: npt.NDArray[np.float64]  # in units of the dose, shape (bins + 1,)
+    fine_step: float  # dose of one step of the sums
+    least: float  # dose at which the sums count 0
 
 
 def make_bins(grid: ScaledDose, settings: DvhSettings) -> Bins:
-    """Bins for a dose, as the settings want them."""
+    """Bins for a dose, from the settings."""
     top = grid.top or 1.0
     fine = np.float32(FINE_STEPS / top)
     if settings.bin_scale == "linear":

@@ -106,15 +106,16 @@ extern "C" __global__ void scale_dose(float* __restrict__ values, long long coun
 
 // All lanes of a warp take samples of one row.
 __device__ void tally_row(
-    Volume volume, BinRule rule, const PlaneSlice& plane, const double* frame, int row, const double* x,
-    const double* x_end, unsigned* bins, Found& found)
+    Volume volume, BinRule rule, const Rows& rows, const double* frame, int row, unsigned* bins, Found& found)
 {
     const int lane = threadIdx.x % SIMD_WIDTH;
+    const PlaneSlice& plane = rows.slices[rows.owner[row]];
     const double y = row_y(plane, row);
     const double y_low = fmax(y - 0.5 * plane.y_step, plane.y_low), y_high = fmin(y + 0.5 * plane.y_step, plane.y_high);
     const Place height = scaled(frame + 6, y_high - y_low), depth = scaled(frame + 9, plane.z_step);
     unsigned before = 0;  // samples of earlier segments
-    for (; x < x_end; x += 2) {
+    const double* const x_end = rows.x + rows.starts[row + 1];
+    for (const double* x = rows.x + rows.starts[row]; x < x_end; x += 2) {
         const double length = x[1] - x[0];
         const int pieces = max((int)ceil(length / plane.spacing), 1);
         const double piece = length / (double)pieces;
@@ -147,8 +148,7 @@ extern "C" __global__ void tally_rows(Volume volume, BinRule rule, Rows rows, in
     found.clear();
     for (int row = task.first + warp; row < task.end; row += warps)
         tally_row(
-            volume, rule, rows.slices[rows.owner[row]], rows.frames + 12 * (size_t)task.organ, row,
-            rows.x + rows.starts[row], rows.x + rows.starts[row + 1], bins + warp % copies * rule.bins, found);
+            volume, rule, rows, rows.frames + 12 * (size_t)task.organ, row, bins + warp % copies * rule.bins, found);
     keep_together(sums, task.organ, task.organ, found, 1);
     __syncthreads();
     flush_bins(bins, copies, rule.bins, sums.counts + (size_t)task.organ * rule.bins, 1);

@@ -34,56 +34,31 @@ from napari_gpubio.dose.model import MM3_PER_CC, Dose, Structures
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.contours import Color, ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
-from napari_gpubio.dose.structures.outlines import Outlines, edges_of, gap_notes, slab_outlines
-from napari_gpubio.dose.structures.shape import shape_outlines
+from napari_gpubio.dose.structures.outlines import edges_of, gap_notes, outlines_of
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Organ:
-    """How one structure is counted.
-
-    Parameters
-    ----------
-    name, color, notes
-        As the structure has them.
-    unit_mm3
-        Volume that one unit of weight stands for.
-    spacing_mm
-        Largest distance of samples; 0 where it was not chosen here.
-    """
+    """How one structure is counted."""
 
     name: str
-    unit_mm3: float
-    spacing_mm: float = 0.0
+    unit_mm3: float  # volume that one unit of weight stands for
+    spacing_mm: float = 0.0  # largest distance of samples; 0 where it was not chosen here
     color: Color | None = None
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Problem:
-    """All that a backend needs to know.
-
-    Parameters
-    ----------
-    grid
-        The dose, scaled.
-    bins
-        Its bins.
-    organs
-        What is counted, in the order of the structures that were given.
-    works
-        Contours of all structures, each label volume, points of all structures: those that there are.
-    extreme_rows
-        Rows of least and largest dose: one, and one for each strip of labels that will be painted.
-    """
+    """All that a backend needs to know."""
 
     grid: ScaledDose
     bins: Bins
-    organs: tuple[Organ, ...]
-    works: tuple[Work, ...]
-    extreme_rows: int
+    organs: tuple[Organ, ...]  # what is counted, in the order of the structures that were given
+    works: tuple[Work, ...]  # contours of all structures, each label volume, points of all structures, if there are any
+    extreme_rows: int  # rows of least and largest dose: one, and one for each strip of labels that will be painted
 
     @property
     def items(self) -> int:
@@ -110,19 +85,9 @@ class Problem:
 def make_problem(
     dose: Dose, structures: Sequence[Structures], settings: DvhSettings, *, painted: bool = False
 ) -> Problem:
-    """Lay out a calculation.
+    """Lay out a calculation; InvalidInput if there is no structure, or one cannot be counted.
 
-    Parameters
-    ----------
-    dose, structures, settings
-        See `napari_gpubio.dose.dvh_steps`.
-    painted
-        Whether labels will be painted, so that extremes have to be found again without counting everything.
-
-    Raises
-    ------
-    InvalidInput
-        If there is no structure, or one cannot be counted.
+    Labels that will be ``painted`` get extremes for each strip, to be found again without counting everything.
     """
     if not structures:
         raise InvalidInput("there is no structure to make a histogram of; give at least one")
@@ -159,7 +124,7 @@ class _Layout:
         self._check_frame(structure)
         unit_mm3, spacing, notes = 1.0, 0.0, structure.notes
         if structure.planes:
-            edges = edges_of(self._outlines(structure))
+            edges = edges_of(outlines_of(structure, self._settings.interpolation, self._settings.caps))
             spacing = self._settings.spacing_mm or self._spacing(rough_volume_mm3(edges))
             slices = make_slices(edges, spacing, spacing)
             _check_size(slices, structure.name, spacing)
@@ -167,13 +132,7 @@ class _Layout:
             notes += gap_notes(structure)
             self._contours.append((len(self._organs), slices, structure.frame))
         self._organs.append(
-            Organ(
-                name=structure.name,
-                unit_mm3=unit_mm3,
-                spacing_mm=spacing,
-                color=structure.color,
-                notes=notes,
-            )
+            Organ(name=structure.name, unit_mm3=unit_mm3, spacing_mm=spacing, color=structure.color, notes=notes)
         )
 
     def _check_frame(self, structure: ContourStructure) -> None:
@@ -186,11 +145,6 @@ class _Layout:
 
     def _spacing(self, volume_mm3: float) -> float:
         return spacing_for(volume_mm3, self._settings.accuracy_percent, self._voxel_mm)
-
-    def _outlines(self, structure: ContourStructure) -> Outlines:
-        if self._settings.interpolation == "shape":
-            return shape_outlines(structure, self._settings.caps)
-        return slab_outlines(structure, self._settings.caps)
 
     def _add_labels(self, structure: LabelStructures) -> None:
         labels, affine = c_ordered(structure.labels, structure.affine)
@@ -219,11 +173,13 @@ class _Layout:
         works: list[Work] = []
         if self._contours:
             works.append(self._contour_work())
-        rows = 1
+        rows, divisions = 1, np.ones((len(self._organs), 3), np.int32)
+        for organ, parts in self._divisions.items():
+            divisions[organ] = parts
         for labels, organs, affine in self._labels:
             frame = frame_of(self._from_world @ affine)
             height = strip_rows_of(labels.shape, len(self._organs), painted=painted)
-            work = LabelWork(labels, organs, self._all_divisions(), frame, height, rows if painted else 0)
+            work = LabelWork(labels, organs, divisions, frame, height, rows if painted else 0)
             works.append(work)
             rows += work.items if painted else 0
         if self._points:
@@ -240,12 +196,6 @@ class _Layout:
         for organ, _, frame in self._contours:
             frames[organ] = frame_of(self._from_world @ frame)
         return contour_work(slices, frames)
-
-    def _all_divisions(self) -> Array:
-        table = np.ones((len(self._organs), 3), np.int32)
-        for organ, parts in self._divisions.items():
-            table[organ] = parts
-        return table
 
 
 def _check_parts(parts: float, columns: int, name: str, spacing: float) -> None:

@@ -48,24 +48,12 @@ PLANE_SLICE = np.dtype(
 
 
 class PlaneSlices(NamedTuple):
-    """PlaneSlices of one structure or of several, one after another.
+    """The slices of one structure or of several, one after another."""
 
-    Parameters
-    ----------
-    table
-        Of type `PLANE_SLICE`.
-    rows
-        Rows of each slice.
-    widths
-        Extent of each slice along x, mm.
-    edges
-        The table of their `napari_gpubio.dose.structures.outlines.Edges`.
-    """
-
-    table: Array
-    rows: Array
-    widths: Array
-    edges: Array
+    table: Array  # of type `PLANE_SLICE`
+    rows: Array  # rows of each slice
+    widths: Array  # extent of each slice along x, mm
+    edges: Array  # the table of their `napari_gpubio.dose.structures.outlines.Edges`
 
     @property
     def row_count(self) -> int:
@@ -74,17 +62,7 @@ class PlaneSlices(NamedTuple):
 
 
 def make_slices(edges: Edges, spacing_mm: float, depth_mm: float) -> PlaneSlices:
-    """Cut a structure into slices.
-
-    Parameters
-    ----------
-    edges
-        Of at least one slab.
-    spacing_mm
-        Largest distance of rows, and of samples on them.
-    depth_mm
-        Largest thickness of a slice.
-    """
+    """Cut a structure into slices, at most ``depth_mm`` thick; rows, and samples on them, are ``spacing_mm`` apart."""
     depths = edges.high - edges.low
     parts = np.maximum(np.ceil(depths / depth_mm - 1e-9), 1).astype(int)
     slab = np.repeat(np.arange(len(parts)), parts)  # of each slice
@@ -116,7 +94,7 @@ def weigh(slices: PlaneSlices) -> float:
 
 
 def joined(parts: list[PlaneSlices]) -> PlaneSlices:
-    """PlaneSlices of several structures as one, with organs numbered by their place."""
+    """The slices of several structures as one, with organs numbered by their place."""
     tables, rows, edges = [], 0, 0
     for organ, slices in enumerate(parts):
         table = slices.table.copy()
@@ -140,18 +118,10 @@ def units_of(slices: PlaneSlices) -> Array:
 
 
 class RowSegments(NamedTuple):
-    """Crossings of each row with contours in ascending x, mm: inside from the first to the second, and so on.
+    """Crossings of each row with contours in ascending x, mm: inside from the first to the second, and so on."""
 
-    Parameters
-    ----------
-    starts
-        Row r has the crossings ``starts[r]`` to ``starts[r + 1] - 1``; shape (rows + 1,), int64.
-    x
-        All of them, float64.
-    """
-
-    starts: Array
-    x: Array
+    starts: Array  # row r has the crossings ``starts[r]`` to ``starts[r + 1] - 1``; shape (rows + 1,), int64
+    x: Array  # all of them, float64
 
 
 def find_segments(slices: PlaneSlices) -> RowSegments:

@@ -17,24 +17,12 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Tally:
-    """Counts of all organs.
+    """Counts of all organs."""
 
-    Parameters
-    ----------
-    counts
-        Weight in each bin, shape (organs, bins), int64.
-    sums
-        Weight times dose in fine steps, shape (organs,), int64.
-    outside
-        Weight outside the dose, shape (organs,), int64.
-    low, high
-        Least and largest scaled dose, shape (1, organs), float32. Without samples they are infinite and 0.
-    """
-
-    counts: Array
-    sums: Array
-    outside: Array
-    low: Array
+    counts: Array  # weight in each bin, shape (organs, bins), int64
+    sums: Array  # weight times dose in fine steps, shape (organs,), int64
+    outside: Array  # weight outside the dose, shape (organs,), int64
+    low: Array  # least and largest scaled dose, shape (1, organs), float32. Without samples they are infinite and 0
     high: Array
 
     def merge(self, other: "Tally") -> None:
@@ -60,12 +48,8 @@ def make_dvhs(
 ) -> tuple[Dvh, ...]:
     """Curves of all organs; ``unit`` is that of the dose.
 
-    What has been made ``before`` of the same problem is taken over where nothing else was counted.
-
-    Raises
-    ------
-    InvalidInput
-        If a structure leaves the dose grid and the settings refuse that.
+    What has been made ``before`` of the same problem is taken over where nothing else was counted. InvalidInput if a
+    structure leaves the dose grid and the settings refuse that.
     """
     same = tally.same_organs(before[0]) if before else ()
     return tuple(

@@ -25,24 +25,12 @@ NO_ORGAN = -1
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ContourWork:
-    """Rows of all structures that are contours.
+    """Rows of all structures that are contours."""
 
-    Parameters
-    ----------
-    slices
-        Where the rows are.
-    owner
-        The slice of each row, int32.
-    frames
-        Of each organ: dose index of the origin of its frame, and dose index per mm along x, y, z; (organs, 4, 3).
-    tasks
-        First row, end of rows, organ; shape (tasks, 3), int32.
-    """
-
-    slices: PlaneSlices
-    owner: Array
-    frames: Array
-    tasks: Array
+    slices: PlaneSlices  # where the rows are
+    owner: Array  # the slice of each row, int32
+    frames: Array  # dose index of the origin of each organ's frame, and per mm along x, y, z; shape (organs, 4, 3)
+    tasks: Array  # first row, end of rows, organ; shape (tasks, 3), int32
 
     @property
     def nbytes(self) -> int:
@@ -57,29 +45,14 @@ class ContourWork:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LabelWork:
-    """One label volume.
+    """One label volume."""
 
-    Parameters
-    ----------
-    labels
-        Shape (I, J, K), uint8 or uint16, C order.
-    organs
-        The organ of each label, -1 for none, int32.
-    divisions
-        Samples of a voxel along i, j, k for each organ, shape (organs, 3), int32.
-    frame
-        Dose index of voxel (0, 0, 0), and per voxel along i, j, k; shape (4, 3).
-    strip_rows
-        Rows j of a strip, the part of a slice i that is one task.
-    extremes
-        Row of the extremes of the first strip, if each strip has its own; 0 if all share those of contours and points.
-    """
-
-    labels: Array
-    organs: Array
-    divisions: Array
-    frame: Array
-    strip_rows: int
+    labels: Array  # shape (I, J, K), uint8 or uint16, C order
+    organs: Array  # the organ of each label, -1 for none, int32
+    divisions: Array  # samples of a voxel along i, j, k for each organ, shape (organs, 3), int32
+    frame: Array  # dose index of voxel (0, 0, 0), and per voxel along i, j, k; shape (4, 3)
+    strip_rows: int  # rows j of a strip, the part of a slice i that is one task
+    # row of the extremes of the first strip, if each strip has its own; 0 if all share those of contours and points
     extremes: int
 
     @property
@@ -91,11 +64,6 @@ class LabelWork:
     def items(self) -> int:
         """Number of strips."""
         return self.strips_in(self.box)
-
-    @property
-    def slice_strips(self) -> int:
-        """Strips of each slice."""
-        return -(-self.labels.shape[1] // self.strip_rows)
 
     @property
     def box(self) -> Box:
@@ -120,7 +88,8 @@ class LabelWork:
         number = above + strips % in_slice
         table[:, 0] = i + strips // in_slice
         table[:, 1], table[:, 2] = np.maximum(number * height, j), np.minimum((number + 1) * height, j_end)
-        table[:, 3] = self.extremes - 1 + table[:, 0] * self.slice_strips + number if self.extremes else -1
+        in_volume = -(-self.labels.shape[1] // height)  # strips of each slice
+        table[:, 3] = self.extremes - 1 + table[:, 0] * in_volume + number if self.extremes else -1
         return table
 
     def whole_strips(self, box: Box) -> Box:
@@ -132,18 +101,10 @@ class LabelWork:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PointWork:
-    """Points of all structures that are samples.
+    """Points of all structures that are samples."""
 
-    Parameters
-    ----------
-    points
-        Dose indices, shape (N, 3), float32.
-    tasks
-        First point, end of points, organ; shape (tasks, 3), int32.
-    """
-
-    points: Array
-    tasks: Array
+    points: Array  # dose indices, shape (N, 3), float32
+    tasks: Array  # first point, end of points, organ; shape (tasks, 3), int32
 
     @property
     def nbytes(self) -> int:
@@ -162,20 +123,15 @@ Work = ContourWork | LabelWork | PointWork
 def contour_work(slices: PlaneSlices, frames: Array) -> ContourWork:
     """Cut rows into tasks of one organ each and of limited weight."""
     owner = np.repeat(np.arange(len(slices.table), dtype=np.int32), slices.rows)
-    tasks = _row_tasks(units_of(slices), slices.table["organ"][owner])
-    return ContourWork(slices, owner, frames, tasks)
-
-
-def _row_tasks(units: Array, organs: Array) -> Array:
-    """Runs of rows of one organ, each of at most `MOST_TASK_UNITS` or of one row; shape (tasks, 3), int32."""
-    tasks = np.empty((len(units), 3), np.int32)
+    units, tasks = units_of(slices), np.empty((len(owner), 3), np.int32)
     most = float(np.clip(units.sum() / _TASKS, _LEAST_TASK_UNITS, MOST_TASK_UNITS))
-    return tasks[: _cut(0, len(units), units, organs, most, tasks)].copy()
+    count = _cut(0, len(units), units, slices.table["organ"][owner], most, tasks)
+    return ContourWork(slices, owner, frames, tasks[:count].copy())
 
 
 @kernel
 def _cut(start: int, stop: int, units: Array, organs: Array, most: float, tasks: Array) -> int:
-    """Fill in first row, end and organ of each task; returns their number."""
+    """Fill in first row, end and organ of each task, of at most so many units or of one row; returns their number."""
     count, room = 0, 0.0
     for row in range(start, stop):
         if row > start and organs[row] == organs[row - 1] and units[row] <= room:

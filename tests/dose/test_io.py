@@ -1,4 +1,4 @@
-"""CT series, plans, NIfTI and whole studies: read where they are good, refused with a sentence where they are not."""
+"""CT series, plans and NIfTI: read where they are good, refused with a sentence where they are not."""
 
 import numpy as np
 import pydicom
@@ -7,11 +7,11 @@ from pydicom.data import get_testdata_file
 from pydicom.uid import RLELossless
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.dose import Dose, LabelStructures, dvh, readers
-from napari_gpubio.dose.io import nifti, read_ct, read_rtdose, read_rtplan, read_rtstruct
-from tests.dose.dicom_files import save_ct, save_dose, save_plan, save_structures
+from napari_gpubio.dose import Dose, LabelStructures, dvh
+from napari_gpubio.dose import napari_io as napari_io
+from napari_gpubio.dose.io import nifti, read_ct, read_rtplan
+from tests.dose.dicom_files import save_ct, save_dose, save_plan
 from tests.dose.samples import ROTATION, affine_of, at, circle
 
 STORED = np.random.default_rng(0).integers(0, 3000, (5, 6, 7)).astype(np.int16)  # slices, rows, columns
@@ -123,7 +123,7 @@ def test_a_prescription(tmp_path):
     assert plan.beams_gy == pytest.approx(63.0)
 
 
-def test_plans_that_tell_less(tmp_path):
+def test_plans_with_less_in_them(tmp_path):
     beams = read_rtplan(save_plan(tmp_path / "beams.dcm", [], [(10, [1.5, 0.5]), (5, [2.0])]))
     assert beams.prescription == (30.0, "sum of the beams' doses")
     assert beams.fractions == 15
@@ -138,18 +138,6 @@ def test_the_plan_of_pydicom():
     assert plan.prescription == (pytest.approx(30.826203), "prescribed to 'PTV'")
     assert plan.fractions == 30
     assert plan.beams_gy == pytest.approx(30.826203)
-
-
-# -- doses ------------------------------------------------------------------------------------------------------------
-
-
-def test_run_length_encoded_doses(tmp_path):
-    pixels = np.random.default_rng(1).integers(0, 60000, (4, 5, 6)).astype(np.uint16)
-    file = save_dose(tmp_path / "dose.dcm", pixels, scale=1e-3)
-    dataset = pydicom.dcmread(file)
-    dataset.compress(RLELossless)
-    dataset.save_as(file)
-    np.testing.assert_allclose(read_rtdose(file).values, pixels.transpose(2, 1, 0) * 1e-3)
 
 
 # -- NIfTI ------------------------------------------------------------------------------------------------------------
@@ -187,95 +175,3 @@ def test_labels_that_are_stored_as_floats(tmp_path):
     write_volume(tmp_path / "labels.nii", values * 0.5, np.eye(4))
     with pytest.raises(InvalidInput, match="the labels hold float32 values; give integers"):
         nifti.read_labels(tmp_path / "labels.nii")
-
-
-# -- studies ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def study(tmp_path):
-    save_ct(tmp_path, np.zeros((5, 16, 12), np.int16))
-    save_dose(tmp_path / "dose.dcm", PIXELS, spacing=(2.0, 2.0, 3.0))
-    save_structures(tmp_path / "structures.dcm", [("PTV", CIRCLES), ("Empty", [])])
-    target = {
-        "DoseReferenceType": "TARGET", "DoseReferenceStructureType": "VOLUME", "TargetPrescriptionDose": "50",
-    }  # fmt: skip
-    save_plan(tmp_path / "plan.dcm", [target], [(25, [2.0])])
-    (tmp_path / "readme.txt").write_text("nothing", encoding="utf-8")
-    return tmp_path
-
-
-def test_a_folder_becomes_layers(study):
-    reader = readers.get_reader(str(study))
-    layers = reader(str(study))
-    assert [(keywords["name"], kind) for _, keywords, kind in layers] == [
-        ("THORAX", "image"), ("dose.dcm", "image"), ("structures contours", "shapes"), ("structures", "labels"),
-    ]  # fmt: skip
-    ct, dose, contours, labels = layers
-    assert ct[0].shape == (5, 16, 12)
-    assert dose[1]["metadata"][KEY]["unit"] == "Gy"
-    assert dose[1]["metadata"][KEY]["prescription"] == 50.0
-    assert len(contours[0]) == 3
-    np.testing.assert_allclose(contours[0][0][0][0], 32.0)
-    assert labels[0].shape == ct[0].shape
-    voxels = int((labels[0] == 1).sum())
-    assert voxels * 2.0 * 1.5 * 3.0 == pytest.approx(np.pi * 36 * 9, rel=0.08)
-    assert labels[1]["metadata"][KEY]["structures"] == {1: "PTV"}
-    numbers = read_rtstruct(study / "structures.dcm").numbers
-    for layer in (labels, contours):  # what the export to DICOM needs
-        assert layer[1]["metadata"][KEY]["roi_numbers"] == dict(zip(["PTV", "Empty"], numbers, strict=True))
-    assert dose[1]["metadata"][KEY]["rtdose"] == str((study / "dose.dcm").resolve())
-    np.testing.assert_allclose(labels[1]["affine"], ct[1]["affine"])
-
-
-def test_contours_lie_over_their_labels(study):
-    """A contour's points, in the layer's data, are world mm (z, y, x): where the labels are."""
-    *_, contours, labels = readers.read_layers(str(study))
-    cells = np.argwhere(labels[0] == 1)
-    world = cells @ labels[1]["affine"][:3, :3].T + labels[1]["affine"][:3, 3]
-    points = np.concatenate(contours[0])
-    apart = np.abs(world.mean(axis=0) - points.mean(axis=0))
-    assert (apart <= (1.5, 0.5, 0.5)).all()  # half a slice, since slices of the CT lie elsewhere
-
-
-def test_single_files_become_layers(study):
-    for name, kind in (("dose.dcm", "image"), ("structures.dcm", "shapes")):
-        path = str(study / name)
-        ((_, keywords, found),) = readers.get_reader(path)(path)
-        assert found == kind, keywords
-    both = [str(study / name) for name in ("dose.dcm", "structures.dcm")]
-    assert [kind for *_, kind in readers.get_reader(both)(both)] == ["image", "shapes", "labels"]
-    with pytest.raises(InvalidInput, match="there is no CT, RTDOSE or RTSTRUCT file to show"):
-        readers.read_layers(str(study / "plan.dcm"))
-
-
-def test_what_has_no_place_in_common_is_refused(study):
-    save_dose(study / "dose.dcm", PIXELS, spacing=(2.0, 2.0, 3.0), FrameOfReferenceUID="9.8")
-    with pytest.raises(InvalidInput, match=r"'dose\.dcm' has another frame of reference than 'THORAX'"):
-        readers.read_layers(str(study))
-    with pytest.raises(InvalidInput, match=r"'PTV' has another frame of reference than 'dose\.dcm'"):
-        readers.read_layers([str(study / "dose.dcm"), str(study / "structures.dcm")])
-
-
-def test_other_files_are_left_to_others(study, tmp_path):
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "short.dcm").write_bytes(b"DICM")
-    for path in (study / "readme.txt", tmp_path / "empty", tmp_path / "short.dcm", tmp_path / "gone.dcm"):
-        assert readers.get_reader(str(path)) is None
-    assert readers.get_reader(get_testdata_file("MR_small.dcm", download=False)) is None
-    assert readers.get_reader([str(study / "dose.dcm"), str(study / "readme.txt")]) is None
-
-
-def test_a_real_study(shared_data):
-    folder = str(shared_data / "dose" / "dicompyler_example")
-    image, contours, labels = readers.get_reader(folder)(folder)
-    assert image[1]["metadata"][KEY]["prescription"] == 14.0
-    assert len(contours[0]) == 441
-    names = labels[1]["metadata"][KEY]["structures"]
-    assert "Areola" not in names.values()  # it is empty
-    heart = next(label for label, name in names.items() if name == "Heart")
-    voxel_cc = 2.5 * 2.5 * 3.0 / 1000
-    structures = read_rtstruct(shared_data / "dose" / "dicompyler_example" / "rtss.dcm")
-    dose = read_rtdose(shared_data / "dose" / "dicompyler_example" / "rtdose.dcm")
-    expected = dvh(dose, structures["Heart"], device="cpu")["Heart"].volume_cc
-    assert (labels[0] == heart).sum() * voxel_cc == pytest.approx(expected, rel=0.01)

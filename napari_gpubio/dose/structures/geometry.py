@@ -12,18 +12,9 @@ Array = npt.NDArray[Any]
 
 @kernel
 def count_labels(start: int, stop: int, labels: Array, counts: Array) -> None:
-    """Count the voxels of each label; copy c of n counts the c-th of n equal parts.
+    """Count the voxels of each label; copy c of n ``counts``, zero before, has those of the c-th of n equal parts.
 
     Runs of one label are counted instead of voxels: a counter that is written at every voxel keeps the next waiting.
-
-    Parameters
-    ----------
-    start, stop
-        Copies.
-    labels
-        In one row.
-    counts
-        Of each copy and label, zero before.
     """
     for copy in range(start, stop):
         first, end = copy * len(labels) // len(counts), (copy + 1) * len(labels) // len(counts)
@@ -80,22 +71,11 @@ def fill_distances(start: int, stop: int, segments: Array, x: Array, y: Array, o
 
 @kernel
 def fill_inside(start: int, stop: int, origins: Array, step: float, edges: Any, layout: Array, filled: Array) -> None:
-    """Mark the voxels whose center is inside, in rows along the contours' x.
+    """Mark the voxels whose center is inside, in rows A, B, C along the contours' x, ``step`` apart in a row.
 
-    Parameters
-    ----------
-    start, stop
-        Rows of these A.
-    origins
-        x, y, z of the first voxel of a row: what one step along A, B, C adds to them, and theirs at 0; 3 x 4.
-    step
-        Distance of the voxels of a row.
-    edges
-        `napari_gpubio.dose.structures.outlines.Edges`.
-    layout
-        Sizes along A, B, C and the row, and the same for the distances in ``filled``; shape (2, 4), int64.
-    filled
-        All voxels, False before; shape (N,), bool.
+    Columns of ``origins``, 3 x 4, are what one step along A, B, C adds to x, y, z of the first voxel of a row, and
+    theirs at 0. ``edges`` are `napari_gpubio.dose.structures.outlines.Edges`. ``layout``, shape (2, 4), has the sizes
+    along A, B, C and the row, and the same for the distances in ``filled``, bool, which is False before.
     """
     table, ends, _, low, high = edges
     count, stride = layout[0, 3], np.uintp(layout[1, 3])
@@ -135,18 +115,7 @@ def fill_inside(start: int, stop: int, origins: Array, step: float, edges: Any, 
 def fill_doses(start: int, stop: int, values: Array, matrix: Array, labels: Array, chosen: Array, out: Array) -> None:
     """Fill slices ``start`` to ``stop`` with the dose at voxels of chosen labels; NaN elsewhere and outside the dose.
 
-    Parameters
-    ----------
-    start, stop
-        Slices.
-    values
-        The dose, shape (X, Y, Z).
-    matrix
-        Index of a voxel to index of the dose, 4 x 4.
-    labels, out
-        Shape (A, B, C), unsigned integers and float32.
-    chosen
-        Of each label whether it is chosen, shape (L,), bool; larger labels are not.
+    ``matrix`` is index of a voxel of ``labels`` and ``out`` to index of the dose; labels beyond ``chosen`` are not.
     """
     nx, ny, nz = values.shape
     for a in range(start, stop):

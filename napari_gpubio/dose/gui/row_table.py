@@ -1,0 +1,111 @@
+"""A table of texts to read, as high as its rows."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from qtpy.QtCore import QSignalBlocker, Qt
+from qtpy.QtGui import QBrush, QColor, QIcon
+from qtpy.QtWidgets import QLabel, QTableWidget, QTableWidgetItem, QWidget
+
+from napari_gpubio.gui import theme
+from napari_gpubio.gui.tables import aligned, color_chip
+
+NO_VALUE = "–"
+_ROW, _MOST_ROWS = 22, 8  # height in pixels; rows that are visible without scrolling
+_FIXED = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
+
+
+class Cell(NamedTuple):
+    """What one cell shows."""
+
+    text: str
+    tip: str = ""
+    color: str = ""  # of the text
+    chip: str = ""  # color of a square before the text
+    is_editable: bool = False
+
+
+class _Item(QTableWidgetItem):
+    cell = Cell("")
+
+
+class RowTable(QTableWidget):
+    """A table as high as its rows, up to eight; its first column takes the width that the others leave."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._text_lengths: tuple[int, ...] = ()  # of each column
+        self.verticalHeader().hide()
+        self.verticalHeader().setDefaultSectionSize(_ROW)
+        self.setWordWrap(False)
+        self.setSelectionBehavior(QTableWidget.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
+        self.setVerticalScrollMode(QTableWidget.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollMode(QTableWidget.ScrollMode.ScrollPerPixel)
+
+    def set_rows(self, titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+        """Show these rows below these titles, without a signal.
+
+        Columns are fitted where texts have other lengths: that takes longer than all else that follows a stroke.
+        """
+        with QSignalBlocker(self):
+            self.setColumnCount(len(titles))
+            self.setHorizontalHeaderLabels(list(titles))
+            self.setRowCount(len(rows))
+            for row, cells in enumerate(rows):
+                for column, cell in enumerate(cells):
+                    self._write_cell(row, column, cell)
+        columns = zip(titles, *([cell.text for cell in cells] for cells in rows), strict=True)
+        lengths = tuple(max(map(len, texts)) for texts in columns)
+        if lengths != self._text_lengths:
+            self._text_lengths = lengths
+            self.resizeColumnsToContents()
+        self._fit_height()
+
+    def resizeEvent(self, event: Any) -> None:
+        """Qt: another size."""
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self.resizeColumnsToContents()
+            self._fit_height()
+
+    def _write_cell(self, row: int, column: int, cell: Cell) -> None:
+        """Write what has changed: Qt takes its time also where nothing does."""
+        item = self.item(row, column)
+        if item is None:
+            item = _Item()
+            self.setItem(row, column, item)
+        if item.cell != cell or item.text() != cell.text:  # which may have been typed over
+            item.cell = cell
+            item.setText(cell.text)
+            item.setToolTip(cell.tip)
+            item.setTextAlignment(aligned(left=column == 0 or cell.color != ""))  # colored cells hold words
+            item.setForeground(QColor(cell.color) if cell.color else QBrush())
+            item.setIcon(color_chip(cell.chip) if cell.chip else QIcon())
+            item.setFlags(_FIXED | Qt.ItemFlag.ItemIsEditable if cell.is_editable else _FIXED)
+
+    def _fit_height(self) -> None:
+        """Take the height of the rows, and let the first column fill the width."""
+        header, scroll_bar = self.horizontalHeader(), self.horizontalScrollBar().sizeHint().height()
+        spare = self.viewport().width() - header.length()
+        if self.columnCount() and spare > 0:
+            self.setColumnWidth(0, self.columnWidth(0) + spare)
+        rows = min(max(self.rowCount(), 1), _MOST_ROWS)
+        height = header.sizeHint().height() + rows * _ROW + 2 * self.frameWidth() + (scroll_bar if spare < 0 else 0)
+        if self.height() != height:
+            self.setFixedHeight(height)
+
+
+class ProblemLabel(QLabel):
+    """What is wrong with a text that was typed; hidden while nothing is."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setWordWrap(True)
+        self.setStyleSheet(theme.text_style(theme.ERROR))
+        self.hide()
+
+    def show_problem(self, sentence: str) -> None:
+        """Show a sentence, or nothing."""
+        self.setText(sentence[:1].upper() + sentence[1:])
+        self.setVisible(bool(sentence))
