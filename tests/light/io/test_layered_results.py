@@ -19,7 +19,7 @@ from napari_gpubio.light.layers.run import simulate, simulate_steps
 from napari_gpubio.light.layers.settings import LayeredSettings
 from tests import runs
 from tests.light.full_disk import full_disk
-from tests.light.layered_samples import check_same_bits
+from tests.light.layers.samples import check_same_bits
 from tests.light.result_files import check_same, rewritten
 from tests.light.result_samples import sample_result
 

@@ -19,7 +19,7 @@ from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.run import simulate, simulate_steps
 from napari_gpubio.light.layers.settings import LayeredSettings
 from tests import runs
-from tests.light.layered_samples import ARRAYS, GLASS, NUMBERS, TISSUE, check_same_bits, medium, with_layer
+from tests.light.layers.samples import ARRAYS, GLASS, NUMBERS, TISSUE, check_same_bits, medium, with_layer
 
 LAYERS = medium(TISSUE, GLASS, (1.35, 0.2, 4.0, 0.5, 1.0), name="three")
 GRID = {"radial_bins": 10, "depth_bins": 12, "angle_bins": 5, "dr_mm": 0.5, "dz_mm": 0.4}

@@ -14,7 +14,7 @@ from napari_gpubio.light.layers.assemble import assemble
 from napari_gpubio.light.layers.beams import RESOLVED_IN_R, Beam, convolved
 from napari_gpubio.light.layers.result import Estimates
 from napari_gpubio.light.layers.settings import LayeredSettings, ring_area_mm2
-from tests.light.layered_samples import ARRAYS, NUMBERS, TISSUE, medium, run
+from tests.light.layers.samples import ARRAYS, NUMBERS, TISSUE, medium, run
 
 FINE = LayeredSettings(dr_mm=0.05, radial_bins=200, dz_mm=0.5, depth_bins=3, angle_bins=2)  # up to 10 mm
 KINDS = pytest.mark.parametrize("kind", ["gaussian", "flat"])

@@ -7,7 +7,7 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.layers.model import MOST_LAYERS, THICKEST_MM, Layer, LayeredMedium
-from tests.light.layered_samples import ENDLESS_MM, GLASS, SKIN, TISSUE, medium
+from tests.light.layers.samples import ENDLESS_MM, GLASS, SKIN, TISSUE, medium
 
 
 def by_bouncing(n0, n1, n2):

@@ -10,7 +10,7 @@ from napari_gpubio.light.layers.assemble import assemble
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.scheduling import joined
 from napari_gpubio.light.tallies import mean_error
-from tests.light.layered_samples import ARRAYS, GLASS, NUMBERS, TISSUE, medium
+from tests.light.layers.samples import ARRAYS, GLASS, NUMBERS, TISSUE, medium
 
 GRID = {"radial_bins": 3, "depth_bins": 4, "angle_bins": 2, "dr_mm": 0.5, "dz_mm": 0.25}
 RINGS_MM2 = np.pi * np.array([0.25, 0.75, 1.25])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.mcx.jdata import encode_array
 from tests.fuzzing import fuzzed, refusal
-from tests.light.mcx_cases import case, colin, onecube
+from tests.light.io.mcx.samples import case, colin, onecube
 
 SHAPES = [
     {"Name": "all"},

@@ -22,7 +22,7 @@ from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.summary import number_rows
 from tests.light.full_disk import full_disk
-from tests.light.layered_samples import VAN_DE_HULST, run
+from tests.light.layers.samples import VAN_DE_HULST, run
 from tests.light.result_files import check_same, rewritten
 from tests.light.result_samples import layered_domain, sample_result
 
