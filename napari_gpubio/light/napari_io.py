@@ -1,7 +1,6 @@
 """Light results and domains as napari layers, and the reader of MCX input and result files; needs no napari."""
 
 import math
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.napari_io import KEY, LayerData, carried, series_layer, volume_layer
+from napari_gpubio.light.io.archive import array_names
 from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.results import describe, load_result
 from napari_gpubio.light.model import Domain
@@ -216,7 +216,4 @@ def _is_mcx(path: Path) -> bool:
 
 def _is_result(path: Path) -> bool:
     """Whether a file of NumPy arrays holds a saved result."""
-    if path.suffix.lower() != ".npz" or not zipfile.is_zipfile(path):
-        return False
-    with zipfile.ZipFile(path) as archive:
-        return "result/gates.npy" in archive.namelist()
+    return path.suffix.lower() == ".npz" and "result/gates" in array_names(path)

@@ -1,6 +1,5 @@
 """Damaged and hostile MCX files: only `InvalidInput` may come out of the reader."""
 
-import copy
 import json
 
 import numpy as np
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 
 from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.mcx.jdata import encode_array
-from tests.fuzzing import fuzzed, refusal
+from tests.fuzzing import CHANGES, changed_values, fuzzed, refusal
 from tests.light.io.mcx.samples import case, colin, onecube
 
 SHAPES = [
@@ -41,54 +40,6 @@ FILES = {
         Shapes=encode_array(np.ones((3, 4, 5, 2), np.float32)),
     ),
 }
-ODD = [
-    None, True, False, 0, 1, -1, 2, 3, 0.5, -0.0, 1e-300, 1e300, float("nan"), float("inf"), 2**31, 2**63, 10**400, "",
-    "x", "_NaN_", "-_Inf_", "\0", "../..", "../x.nii", "muamus_float", "mua_float", "svmc", "cone", "planar", "slit",
-    "gaussian", "uint16", "double", "lzma", "gzip", "lz4", "col", [], [0], [1, 2, 3], [0, 0, 0], [1e300] * 3, [-1] * 4,
-    [[1, 2, 3]], [[1, 2], [3, 4]], ["a", "b", "c"], [None] * 3, [[]], {}, {"a": 1}, [{}], {"_ArraySize_": [2]},
-    [32767, 1, 1], [10**9] * 3, [10**400] * 3,
-]  # fmt: skip
-
-
-def places(node, path=()):
-    """Every place in a file, as the keys that lead to it."""
-    if path:
-        yield path
-    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    for key, value in items:
-        yield from places(value, (*path, key))
-
-
-def changed(root, changes):
-    root = copy.deepcopy(root)
-    for where, how, what in changes:
-        every = list(places(root))
-        if not every:
-            return root
-        *path, key = every[int(where * len(every))]
-        node = root
-        for step in path:
-            node = node[step]
-        if how == "remove":
-            del node[key]
-        elif how == "wrap":
-            node[key] = [node[key]]
-        elif how == "repeat" and isinstance(node[key], list | str):
-            node[key] = node[key] * 2
-        else:
-            node[key] = copy.deepcopy(ODD[what])
-    return root
-
-
-CHANGES = st.lists(
-    st.tuples(
-        st.floats(0, 1, exclude_max=True),
-        st.sampled_from(["remove", "wrap", "repeat", "odd", "odd", "odd"]),
-        st.integers(0, len(ODD) - 1),
-    ),
-    min_size=1,
-    max_size=3,
-)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -99,7 +50,7 @@ def test_changed_values(tmp_path, name):
     @fuzzed(250)
     @given(CHANGES)
     def run(changes):
-        data = json.dumps(changed(FILES[name], changes)).encode()
+        data = json.dumps(changed_values(FILES[name], changes)).encode()
         refused.append(bool(refusal(read_mcx, tmp_path / "a.json", data)))
 
     run()
