@@ -80,7 +80,7 @@ def fluence_layer(
         What else the layer is given, for instance ``visible``.
     """
     values, errors = (result.gates, result.gates_error) if gates else (result.fluence, result.fluence_error)
-    shown = _log10(values * np.float32(unit.factor))
+    shown = log10_of(values * np.float32(unit.factor))
     if hide_uncertain:
         shown[errors > np.float32(MOST_ERROR) * values] = np.nan
     quantity = fluence_word(unit) + (" in time gates" if gates else "")
@@ -110,7 +110,7 @@ def error_layer(result: LightResult, name: str, **keywords: Any) -> LayerData:
 
 def absorbed_layer(result: LightResult, name: str, *, decades: int = DECADES, **keywords: Any) -> LayerData:
     """Return the image layer of log10 absorbed energy per volume and launched photon; arguments as `fluence_layer`."""
-    shown = _log10(result.absorbed_density)
+    shown = log10_of(result.absorbed_density)
     metadata = {"quantity": "log10 absorbed energy density", "unit": "1/mm³"}
     keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
     return _result_layer(result, shown, log_name(name, "absorbed energy density", metadata["unit"]), metadata, keywords)
@@ -124,7 +124,7 @@ def exit_layer(result: LightResult, name: str, *, decades: int = DECADES, **keyw
     InvalidInput
         If the run did not keep the map of escaping light.
     """
-    shown = _log10(result.diffuse_reflectance())
+    shown = log10_of(result.diffuse_reflectance())
     metadata = {"quantity": "log10 diffuse reflectance", "unit": "1/mm²"}
     keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
     return _result_layer(result, shown, log_name(name, "diffuse reflectance", metadata["unit"]), metadata, keywords)
@@ -154,8 +154,8 @@ def domain_of(layer: Any) -> Domain | None:
     return value if isinstance(value, Domain) else None
 
 
-def _log10(values: Array) -> npt.NDArray[np.float32]:
-    """Return the decimal logarithm; NaN where there is nothing."""
+def log10_of(values: Array) -> npt.NDArray[np.float32]:
+    """Return the decimal logarithm, float32; NaN where there is nothing."""
     shown = np.full(values.shape, np.nan, np.float32)
     return np.log10(values, out=shown, where=values > 0)
 

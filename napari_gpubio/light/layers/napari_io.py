@@ -25,6 +25,7 @@ from napari_gpubio.light.napari_io import (
     decade_limits,
     fluence_word,
     labels_layer,
+    log10_of,
     log_name,
 )
 from napari_gpubio.light.result import UNITS
@@ -141,8 +142,7 @@ def picture_layer(
         If there is no such quantity, or the result has no absorption map.
     """
     value, error = quantity_rz(result, quantity, unit)
-    shown = np.full(value.shape, np.nan, np.float32)
-    np.log10(value, out=shown, where=value > 0)
+    shown = log10_of(value)
     if hide_uncertain:
         shown[error > MOST_ERROR * value] = np.nan
     units = quantity_unit(quantity, unit)

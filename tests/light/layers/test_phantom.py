@@ -47,9 +47,9 @@ def test_the_voxel_engine_absorbs_in_each_layer_what_the_layered_one_does():
             Layer(n=1.45, mua_per_mm=0.2, mus_per_mm=1.0, g=-0.2, thickness_mm=0.7),
         )
     )
-    layered = simulate_layers(medium, LayeredSettings(photons=100_000, absorption=False), device="cpu")
+    layered = simulate_layers(medium, LayeredSettings(photons=30_000, absorption=False), device="cpu")
     domain = voxel_phantom(medium, voxel_mm=0.1, width_mm=0.5)
-    case = voxel_case(domain, photons=100_000, seed=2, cyclic=True)
+    case = voxel_case(domain, photons=30_000, seed=2, cyclic=True)
     voxels = simulate(case.domain, case.source, case.settings, device="cpu")
     for index in range(3):
         value, error = layered.A_l.value[index], layered.A_l.error[index]

@@ -186,22 +186,10 @@ _NOT_DONE = {
 
 
 def read_settings(session: Section, forward: Section) -> tuple[LightSettings, tuple[str, ...]]:
-    """Read the settings.
+    """Read the settings, and notes about them; a replay of photons is refused.
 
     MCX plays Russian roulette only on request; a file without ``MinEnergy`` gets our default, which is unbiased and
     saves time.
-
-    Returns
-    -------
-    settings
-        Of the same simulation.
-    notes
-        What a person should know.
-
-    Raises
-    ------
-    InvalidInput
-        If a number is missing or wrong, or photons are to be replayed.
     """
     gates, notes = _read_gates(forward)
     faces, face_notes = _read_faces(session.text("BCFlags", session.text("BC", "")))
@@ -288,15 +276,10 @@ def _other_notes(session: Section, settings: LightSettings) -> list[str]:
 
 
 def write_settings(settings: LightSettings, *, has_detectors: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the sections Session (without its ID) and Forward.
+    """Return the sections Session (without its ID) and Forward; time gates must have one width.
 
     Russian roulette is left out: ours does not change what comes out on average, MCX's does. Batches and half buffers
     are not known to MCX.
-
-    Raises
-    ------
-    InvalidInput
-        If time gates are of different widths.
     """
     edges = np.array(settings.time_gates_ns)
     widths = np.diff(edges)

@@ -216,13 +216,7 @@ def numbers_of(problem: LayeredProblem) -> dict[str, Any]:
 
 
 def hot_corner(absorbed: npt.NDArray[Any], cells: int) -> tuple[int, int]:
-    """Shape (bins in r, bins in z) of the corner of A(r, z) that holds most, of all with at most ``cells`` bins.
-
-    Parameters
-    ----------
-    absorbed
-        A(r, z) of some photons, shape (radial, depth).
-    """
+    """Shape (bins in r, in z) of the corner of A(r, z) that holds most, of all with at most ``cells`` bins."""
     radial, depth = absorbed.shape
     sums = absorbed.astype(np.float64).cumsum(axis=0).cumsum(axis=1)
     heights = np.arange(1, min(depth, cells) + 1)

@@ -42,33 +42,44 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_changed_values(tmp_path, name):
+def check_changed_values(path, name, examples):
     refused = []
-    assert not refusal(read_mcx, tmp_path / "a.json", json.dumps(FILES[name]).encode())
+    assert not refusal(read_mcx, path, json.dumps(FILES[name]).encode())
 
-    @fuzzed(250)
+    @fuzzed(examples)
     @given(CHANGES)
     def run(changes):
         data = json.dumps(changed_values(FILES[name], changes)).encode()
-        refused.append(bool(refusal(read_mcx, tmp_path / "a.json", data)))
+        refused.append(bool(refusal(read_mcx, path, data)))
 
     run()
     assert len(refused) // 10 < sum(refused) < len(refused)
 
 
-@pytest.mark.parametrize("name", ["shapes", "array"])
-def test_changed_bytes(tmp_path, name):
+def check_changed_bytes(path, name, examples):
     good = json.dumps(FILES[name]).encode()
     cuts = st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 12), st.binary(max_size=3))
 
-    @fuzzed(250)
+    @fuzzed(examples)
     @given(st.lists(cuts, min_size=1, max_size=3))
     def run(changes):
         data = good
         for where, length, new in changes:
             at = int(where * len(data))
             data = data[:at] + new + data[at + length :]
-        refusal(read_mcx, tmp_path / "a.json", data)
+        refusal(read_mcx, path, data)
 
     run()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_damaged_files(tmp_path, name):
+    check_changed_values(tmp_path / "a.json", name, 80)
+    check_changed_bytes(tmp_path / "a.json", name, 60)
+
+
+@pytest.mark.validate
+@pytest.mark.parametrize("name", FILES)
+def test_thousands_of_damaged_files(tmp_path, name):
+    check_changed_values(tmp_path / "a.json", name, 2000)
+    check_changed_bytes(tmp_path / "a.json", name, 2000)
