@@ -110,10 +110,8 @@ def error_layer(result: LightResult, name: str, **keywords: Any) -> LayerData:
 
 def absorbed_layer(result: LightResult, name: str, *, decades: int = DECADES, **keywords: Any) -> LayerData:
     """Return the image layer of log10 absorbed energy per volume and launched photon; arguments as `fluence_layer`."""
-    shown = log10_of(result.absorbed_density)
-    metadata = {"quantity": "log10 absorbed energy density", "unit": "1/mm³"}
-    keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
-    return _result_layer(result, shown, log_name(name, "absorbed energy density", metadata["unit"]), metadata, keywords)
+    about = {"quantity": "absorbed energy density", "unit": "1/mm³"}
+    return _log_layer(result, result.absorbed_density, name, about, decades, keywords)
 
 
 def exit_layer(result: LightResult, name: str, *, decades: int = DECADES, **keywords: Any) -> LayerData:
@@ -124,10 +122,8 @@ def exit_layer(result: LightResult, name: str, *, decades: int = DECADES, **keyw
     InvalidInput
         If the run did not keep the map of escaping light.
     """
-    shown = log10_of(result.diffuse_reflectance())
-    metadata = {"quantity": "log10 diffuse reflectance", "unit": "1/mm²"}
-    keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
-    return _result_layer(result, shown, log_name(name, "diffuse reflectance", metadata["unit"]), metadata, keywords)
+    about = {"quantity": "diffuse reflectance", "unit": "1/mm²"}
+    return _log_layer(result, result.diffuse_reflectance(), name, about, decades, keywords)
 
 
 def decade_limits(shown: Array, decades: int = DECADES) -> tuple[float, float]:
@@ -158,6 +154,16 @@ def log10_of(values: Array) -> npt.NDArray[np.float32]:
     """Return the decimal logarithm, float32; NaN where there is nothing."""
     shown = np.full(values.shape, np.nan, np.float32)
     return np.log10(values, out=shown, where=values > 0)
+
+
+def _log_layer(
+    result: LightResult, values: Array, name: str, about: dict[str, Any], decades: int, keywords: dict[str, Any]
+) -> LayerData:
+    """The layer of a logarithm; ``about`` has the quantity and its unit."""
+    shown = log10_of(values)
+    keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
+    metadata = {**about, "quantity": f"log10 {about['quantity']}"}
+    return _result_layer(result, shown, log_name(name, about["quantity"], about["unit"]), metadata, keywords)
 
 
 def _result_layer(

@@ -196,7 +196,7 @@ def border_layers(medium: LayeredMedium, settings: LayeredSettings) -> list[Laye
     }  # fmt: skip
     text = {"string": "{name}", "size": 9, "color": "white", "anchor": "center"}
     name_keywords = {
-        "name": "layer names", **both, "size": depth / 1e4, "features": {"name": [_title(medium, i) for i in named]},
+        "name": "layer names", **both, "size": depth / 1e4, "features": {"name": [medium.layer_name(i) for i in named]},
         "text": text, "face_color": "transparent", "border_color": "transparent",
     }  # fmt: skip
     places = np.array([[middles[i], -0.75 * radius] for i in named]).reshape(-1, 2)
@@ -218,7 +218,3 @@ def _place(settings: LayeredSettings) -> dict[str, Any]:
         "axis_labels": AXES,
         "units": AXIS_UNITS,
     }
-
-
-def _title(medium: LayeredMedium, index: int) -> str:
-    return medium.layers[index].name or f"layer {index + 1}"

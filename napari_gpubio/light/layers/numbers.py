@@ -33,10 +33,9 @@ def fraction_rows(result: LayeredResult) -> tuple[NumberRow, ...]:
     closed: Status = "ok" if abs(result.total - 1) < _closed_within(result) else "error"
     rows.append(roulette_row(result.roulette))
     rows.append(NumberRow(group=ENERGY, name="Total", value=result.total, status=closed))
-    for label, layer in enumerate(result.medium.layers, 1):
-        value, error = (float(part[label - 1]) for part in result.A_l)
-        name = layer.name or f"layer {label}"
-        rows.append(NumberRow(group=ABSORBED, name=name, value=value, error=error, label=label))
+    for index, (value, error) in enumerate(zip(*result.A_l, strict=True)):
+        name = result.medium.layer_name(index)
+        rows.append(NumberRow(group=ABSORBED, name=name, value=float(value), error=float(error), label=index + 1))
     return tuple(rows)
 
 

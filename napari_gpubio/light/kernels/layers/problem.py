@@ -67,12 +67,7 @@ class Scene(NamedTuple):
 class LayeredProblem(BatchedProblem):
     """A layered simulation as photons see it.
 
-    Parameters
-    ----------
-    medium, settings
-        What is simulated.
-    batch_size
-        Photons of a batch, where a resumed run has fixed it; by default photons / batches.
+    ``batch_size`` is that of a resumed run, where there is one; by default photons / batches.
     """
 
     medium: LayeredMedium
