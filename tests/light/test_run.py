@@ -163,9 +163,8 @@ def test_previews_take_a_tenth_of_the_time_at_most(monkeypatch):
 
 def test_progress_is_told(verb, small_chunks):
     told = []
-    result = verb.simulate(
-        layered.SETTINGS if verb.cpu is layered.cpu else SETTINGS, device="cpu", progress=told.append
-    )
+    settings = layered.SETTINGS if verb.kind is LayeredResult else SETTINGS
+    result = verb.simulate(settings, device="cpu", progress=told.append)
     assert told[-1].fraction == 1.0
     assert len(told) > 10
     assert result.complete
