@@ -146,12 +146,9 @@ def test_another_simulation_is_not_resumed(layers, changes):
         simulate(layers, dataclasses.replace(SETTINGS, **changes), device="cpu", resume=whole())
 
 
-def test_fewer_photons_are_not_resumed():
+def test_fewer_photons_and_results_without_a_state_are_not_resumed():
     with pytest.raises(InvalidInput, match="has traced photons up to number 4,000; request at least that many"):
         simulate(LAYERS, dataclasses.replace(SETTINGS, photons=3999), device="cpu", resume=whole())
-
-
-def test_a_result_without_its_state_is_not_resumed():
     with pytest.raises(InvalidInput, match="the result to resume has no saved state; save results with it to resume"):
         simulate(LAYERS, SETTINGS, device="cpu", resume=dataclasses.replace(whole(), state=None))
 

@@ -17,11 +17,6 @@ from tests.light.full_disk import full_disk
 from tests.light.io.mcx.samples import GRAY, OUTSIDE, case, irradiance_at, without, written
 
 
-@pytest.fixture
-def read(tmp_path):
-    return lambda root: read_mcx(written(tmp_path, root))
-
-
 @pytest.mark.parametrize(("origin", "shift"), [({"OriginType": 0}, 1.0), ({}, 1.0), ({"OriginType": True}, 0.0)])
 def test_positions_count_from_one_unless_told(read, origin, shift):
     root = without(case(), "Domain", "OriginType")
