@@ -34,6 +34,10 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?")
 _NOT_TEXT = re.compile(r"[\x00-\x08\x0e-\x19\x1b-\x1f]")
 _END_OF_FILE = "\x1a"  # with which DOS ended a text
 _MOST_SHOWN = 60
+_MOST_BINS = 32767  # what MCML's 16-bit counters hold
+_ENDLESS = "1E+08"
+_LONGEST_NAME = 80  # MCML reads 255 bytes at a time
+_LAYER_NUMBER = re.compile(r"^layer\s*\d+\s*[:.,–-]?\s*", re.IGNORECASE)
 
 
 class DataLines:
@@ -127,12 +131,6 @@ def moved_point(digits: str, places: int) -> Decimal:
     Multiplied as a float, 0.011 cm would become 0.10999999999999999 mm.
     """
     return Decimal(digits).scaleb(places)
-
-
-_MOST_BINS = 32767  # what MCML's 16-bit counters hold
-_ENDLESS = "1E+08"
-_LONGEST_NAME = 80  # MCML reads 255 bytes at a time
-_LAYER_NUMBER = re.compile(r"^layer\s*\d+\s*[:.,–-]?\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)

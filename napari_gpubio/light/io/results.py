@@ -32,6 +32,14 @@ if TYPE_CHECKING:
 Made = TypeVar("Made", bound="DataclassInstance")
 _DOMAIN_ARRAYS = ("labels", "mua_per_mm", "mus_per_mm")
 _IN_DOMAIN = ("media", "outside_n")
+_VOLUMES = ("gates", "gates_error", "fluence_error")
+_VOLUMES_ON_REQUEST = ("half_fluences", "escaped_weight")
+_PHOTON_ARRAYS = (
+    "photon", "detector", "weight", "path_mm", "scatterings", "position_mm", "direction", "time_ns",
+)  # fmt: skip
+_FRACTIONS = ("diffuse_reflectance", "transmittance", "absorbed", "roulette")
+_RESOLVED = ("A_l", "Rd_ra", "Rd_r", "Rd_a", "Tt_ra", "Tt_r", "Tt_a")
+_ON_REQUEST = ("A_rz", "A_z")
 
 
 def describe(result: LightResult) -> dict[str, Any]:
@@ -104,13 +112,6 @@ def _estimate(described: Mapping[str, Any], name: str) -> Estimate:
     """Return an estimate that was described; None is NaN."""
     part = entry(described, name, dict)
     return Estimate(*(math.nan if part.get(key) is None else float(entry(part, key, Real)) for key in Estimate._fields))
-
-
-_VOLUMES = ("gates", "gates_error", "fluence_error")
-_VOLUMES_ON_REQUEST = ("half_fluences", "escaped_weight")
-_PHOTON_ARRAYS = (
-    "photon", "detector", "weight", "path_mm", "scatterings", "position_mm", "direction", "time_ns",
-)  # fmt: skip
 
 
 def save_result(path: str | Path, result: LightResult, *, resumable: bool = True, compress: bool = False) -> None:
@@ -198,11 +199,6 @@ def _about_run(described: Mapping[str, Any]) -> dict[str, Any]:
     """What the results of both engines say of their run."""
     kinds = {"launched": int, "complete": bool, "parameters": dict}
     return {name: entry(described, name, kind) for name, kind in kinds.items()}
-
-
-_FRACTIONS = ("diffuse_reflectance", "transmittance", "absorbed", "roulette")
-_RESOLVED = ("A_l", "Rd_ra", "Rd_r", "Rd_a", "Tt_ra", "Tt_r", "Tt_a")
-_ON_REQUEST = ("A_rz", "A_z")
 
 
 def save_layered_result(

@@ -41,10 +41,7 @@ _NAMED = 0.06  # a layer that fills less of the picture is not named in it
 
 
 class QuantityUnit(NamedTuple):
-    """Unit of a displayed quantity: its name, its meaning, and the factor from that per photon and in mm.
-
-    ``word`` is what the quantity is called in it.
-    """
+    """Unit of a displayed quantity, the factor from that per photon and in mm, and the quantity's name in it."""
 
     name: str
     meaning: str
