@@ -169,7 +169,7 @@ def _log_layer(
 def _result_layer(
     result: LightResult, shown: Array, name: str, metadata: dict[str, Any], keywords: dict[str, Any]
 ) -> LayerData:
-    """The layer of something that a result says."""
+    """The layer of a quantity of a result."""
     metadata, affine = {**metadata, "result": result, "parameters": describe(result)}, result.domain.affine
     if shown.ndim == 3:
         return volume_layer(shown, affine, name, metadata=metadata, **keywords)

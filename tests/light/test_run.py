@@ -100,7 +100,7 @@ def test_steps_go_on_to_the_end(verb, device, small_chunks):
     assert len(steps) > 40
 
 
-def test_the_first_step_tells_the_memory(device):
+def test_the_first_step_reports_the_memory(device):
     first = next(steps_of(device))
     assert (first.done, first.total) == (0, 4000)
     assert re.fullmatch(r"photons \(\d+ MB on (cpu|cuda).*\)", first.message)
@@ -161,7 +161,7 @@ def test_previews_take_a_tenth_of_the_time_at_most(monkeypatch):
         assert previews.due()
 
 
-def test_progress_is_told(verb, small_chunks):
+def test_progress_is_reported(verb, small_chunks):
     told = []
     settings = layered.SETTINGS if verb.kind is LayeredResult else SETTINGS
     result = verb.simulate(settings, device="cpu", progress=told.append)

@@ -77,7 +77,7 @@ def write_archive(
 
 @contextmanager
 def opened_archive(path: str | Path, kind: Kind) -> Iterator[tuple[dict[str, Any], dict[str, Array]]]:
-    """Read a result file: what its text says, and its arrays by name.
+    """Read a result file: its text as a dictionary, and its arrays by name.
 
     What is made of them belongs inside the block, so that `InvalidInput` names the file.
 
@@ -155,7 +155,7 @@ def _whole(digits: str) -> float:
 
 
 def _checked(header: Any, path: Path, kind: Kind) -> dict[str, Any]:
-    """What the text says, if it is that of a result of this kind and version."""
+    """The text of a file, if it is that of a result of this kind and version."""
     header = header if isinstance(header, dict) else {}
     if (own := header.get("format")) != kind.format:
         others = [f"a result of {other.title}, " for other in (VOXELS, LAYERS) if own == other.format]

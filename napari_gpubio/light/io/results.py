@@ -45,7 +45,7 @@ _ON_REQUEST = ("A_rz", "A_z")
 def describe(result: LightResult) -> dict[str, Any]:
     """Return what was simulated, how, and the numbers that came out, as JSON holds it.
 
-    What the run said of itself (device, seconds, versions) is there too. Arrays are left out, but for the affine;
+    The parameters of the run (device, seconds, versions) are there too. Arrays are left out, but for the affine;
     numbers that are not known (NaN) are None.
     """
     run = {name: value for name, value in result.parameters.items() if name not in _IN_DOMAIN}
@@ -303,5 +303,5 @@ def _state(arrays: Mapping[str, Array], problem: LayeredProblem) -> LayerTally |
         return None
     state = LayerTally.from_arrays(arrays)
     if state.key != problem.key:  # a finite beam would be made of them unseen
-        raise InvalidInput("its tallies are of other layers or settings than its text says; save it again")
+        raise InvalidInput("its tallies are of other layers or settings than its text has; save it again")
     return state

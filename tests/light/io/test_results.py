@@ -356,7 +356,7 @@ def test_thousands_of_damaged_files(verb, tmp_path):
         ("layers", {"absorbed": 3}, "cannot be used: its 'absorbed' is 3"),
     ],
 )
-def test_what_the_file_says_of_itself_is_checked(tmp_path, name, changes, sentence):
+def test_the_text_of_a_file_is_checked(tmp_path, name, changes, sentence):
     verb, path = VERBS[name], tmp_path / "r.npz"
     verb.save(path, verb.small())
     rewritten(path, **changes)

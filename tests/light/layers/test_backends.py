@@ -151,7 +151,7 @@ def test_the_shape_of_the_cache_follows_the_light(fake_gpu, monkeypatch):
     assert max(narrow * deep, wide * flat) <= 64
 
 
-def test_a_corner_of_more_than_48_kib_is_asked_for(fake_gpu):
+def test_a_corner_of_more_than_48_kib_is_requested(fake_gpu):
     """The pretended GPU refuses it otherwise, as a real one does."""
     fake_gpu()
     problem = LayeredProblem(MEDIA["one layer"], settings(radial_bins=100, depth_bins=100))

@@ -113,7 +113,7 @@ def test_the_seconds_are_those_of_all_legs(small_chunks):
     assert 2000.0 < simulate(LAYERS, SETTINGS, device="cpu", resume=part).parameters["seconds"] < 2060.0
 
 
-def test_more_photons_may_be_asked_for():
+def test_more_photons_may_be_requested():
     """A complete run goes on; its batches keep their length."""
     more = dataclasses.replace(SETTINGS, photons=6100)
     result = simulate(LAYERS, more, device="cpu", resume=whole())
@@ -223,13 +223,13 @@ def test_bad_devices_are_refused():
         simulate(LAYERS, SETTINGS, device="gpu")
 
 
-def test_a_missing_gpu_is_said(fake_gpu):
+def test_a_missing_gpu_is_reported(fake_gpu):
     fake_gpu(driver=False)
     with pytest.raises(GpuUnavailable):
         simulate(LAYERS, SETTINGS, device="cuda")
 
 
-def test_too_little_memory_is_said_before_the_start(monkeypatch):
+def test_too_little_memory_is_reported_before_the_start(monkeypatch):
     """Every batch has a tally of its own, and a grid may have millions of bins."""
     monkeypatch.setattr(work, "free_memory_bytes", lambda device: 10_000)
     with pytest.raises(InvalidInput, match=r"the simulation needs about \d+ MB and \d+ MB are free; take"):

@@ -23,7 +23,7 @@ from napari_gpubio.light.model import Domain
 from napari_gpubio.light.settings import FACES, LightCase, LightSettings
 from napari_gpubio.light.source import Source
 
-_MOST_TOLD = 8
+_MOST_NAMED = 8
 # What is read, or changes nothing but how MCX runs and what it saves.
 _KEYS = {
     "Session": "ID Photons RNGSeed BCFlags BC DoMismatch DoSpecular DoSaveRef DoNormalize DoSaveVolume DoPartialPath "
@@ -92,8 +92,8 @@ def _unused(root: Section) -> list[str]:
         for key, value in section.fields.items()
         if value and key.lower() not in _KEYS[name].lower().split()
     ]
-    more = f" and {len(keys) - _MOST_TOLD} more" if len(keys) > _MOST_TOLD else ""
-    return [f"Not used here: {', '.join(keys[:_MOST_TOLD])}{more}."] if keys else []
+    more = f" and {len(keys) - _MOST_NAMED} more" if len(keys) > _MOST_NAMED else ""
+    return [f"Not used here: {', '.join(keys[:_MOST_NAMED])}{more}."] if keys else []
 
 
 def _read_detectors(optode: Section, frame: McxFrame) -> tuple[tuple[Detector, ...], tuple[str, ...]]:
@@ -284,7 +284,7 @@ def write_settings(settings: LightSettings, *, has_detectors: bool) -> tuple[dic
     edges = np.array(settings.time_gates_ns)
     widths = np.diff(edges)
     if np.ptp(widths) > _EVEN * widths.mean():
-        raise InvalidInput(f"the time gates are {_told(edges.tolist())} ns; MCX has gates of one width only")
+        raise InvalidInput(f"the time gates are {_edges_text(edges.tolist())} ns; MCX has gates of one width only")
     session: dict[str, Any] = {
         "Photons": settings.photons,
         "RNGSeed": settings.seed,
@@ -305,7 +305,7 @@ def _letters(faces: Sequence[str]) -> str:
     return "".join(letter_of[rule_of[face]] for face in _MCX_FACES)
 
 
-def _told(edges: Sequence[float]) -> str:
+def _edges_text(edges: Sequence[float]) -> str:
     """The edges of time gates for an error, not too many."""
     text = ", ".join(f"{edge:g}" for edge in edges[:6])
     return f"{text}, …" if len(edges) > 6 else text

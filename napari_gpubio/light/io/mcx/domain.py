@@ -234,14 +234,11 @@ def volume_of_array(node: Mapping[str, Any], form: str) -> Array:
 
 def _checked_labels_format(volume: Array, form: str) -> Array:
     if form in CONTINUOUS or form in _OTHER:
-        raise InvalidInput(f"Domain.MediaFormat is {form!r}, {_told(form)}; give labels here (byte, short or integer)")
+        what = _OTHER.get(form, "coefficients voxel by voxel")
+        raise InvalidInput(f"Domain.MediaFormat is {form!r}, {what}; give labels here (byte, short or integer)")
     if form not in _LABELS:
         raise InvalidInput(f"Domain.MediaFormat is {shown(form)}; give one of {', '.join([*_LABELS, *CONTINUOUS])}")
     return volume
-
-
-def _told(form: str) -> str:
-    return _OTHER.get(form, "coefficients voxel by voxel")
 
 
 def _raw(path: Path, form: str, dim: Sequence[int] | None) -> Array:

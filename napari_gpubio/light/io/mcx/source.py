@@ -67,7 +67,7 @@ def _single(section: Section) -> Section:
 
 
 def _launch(section: Section) -> str:
-    """How the fourth number of Dir says that light leaves."""
+    """How light leaves, by the fourth number of Dir."""
     focus = (*section.any_numbers("Dir", 3, 4), 0.0)[3]
     if focus == 0.0:
         return "along"

@@ -18,7 +18,7 @@ from tests.light.io.mcx.samples import GRAY, OUTSIDE, case, irradiance_at, witho
 
 
 @pytest.mark.parametrize(("origin", "shift"), [({"OriginType": 0}, 1.0), ({}, 1.0), ({"OriginType": True}, 0.0)])
-def test_positions_count_from_one_unless_told(read, origin, shift):
+def test_positions_count_from_one_by_default(read, origin, shift):
     root = without(case(), "Domain", "OriginType")
     root["Domain"] |= origin | {"LengthUnit": 0.5}
     found = read(root)
@@ -107,11 +107,11 @@ def test_settings(read):
         ({"DebugFlag": "M"}, "Not used here: Session.DebugFlag"),
     ],
 )
-def test_what_is_left_out_is_told(read, session, words):
+def test_what_is_left_out_is_noted(read, session, words):
     assert any(words in note for note in read(case(Session=session)).notes)
 
 
-def test_nothing_to_tell_of_a_plain_case(read):
+def test_a_plain_case_has_no_notes(read):
     assert read(case()).notes == ()
 
 
