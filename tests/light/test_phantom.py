@@ -13,7 +13,6 @@ from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.phantom import cases as published
 from napari_gpubio.light.phantom import default_detectors, default_source, head_phantom, load_head_phantom
-from napari_gpubio.light.phantom import head as heads
 from napari_gpubio.light.phantom.__main__ import main
 from napari_gpubio.light.phantom.anatomy import hemisphere, pia
 from napari_gpubio.light.phantom.benchmarks import BENCHMARKS, benchmark
@@ -59,27 +58,12 @@ def touching(labels: np.ndarray, inner: int, outer: tuple[int, ...]) -> int:
 # -- the sample --------------------------------------------------------------------------------------------------------
 
 
-def test_the_sample_is_what_the_code_makes(head: Domain) -> None:
-    """In every eighth plane; a distance may round to the other side of a threshold on another machine."""
-    heights = np.arange(0, head.shape[2], 8)
-    points = np.stack(np.meshgrid(*map(np.arange, head.shape[:2]), heights, indexing="ij"), axis=-1)
-    labels = labels_at(points @ head.affine[:3, :3].T + head.affine[:3, 3])
-    assert (labels != head.labels[..., heights]).mean() < 1e-4
-
-
-def test_the_sample_is_written_by_the_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(heads, "head_labels", lambda voxel_mm: head_labels(2.5 * voxel_mm))
+def test_the_sample_is_what_the_code_makes(head: Domain, tmp_path: Path) -> None:
     main([str(tmp_path / "head.nii.gz")])
     labels, affine = read_volume(tmp_path / "head.nii.gz")
-    np.testing.assert_array_equal(labels, head_phantom(5.0).labels)
-    np.testing.assert_allclose(affine, head_phantom(5.0).affine)
-
-
-@pytest.mark.validate
-def test_the_whole_sample_is_what_the_code_makes(head: Domain) -> None:
-    made = head_phantom()
-    np.testing.assert_array_equal(made.affine, head.affine)
-    assert (made.labels != head.labels).mean() < 1e-4
+    np.testing.assert_array_equal(affine, head.affine)
+    # a distance may round to the other side of a threshold on another machine
+    assert (labels != head.labels).mean() < 1e-4
 
 
 def test_the_sample_stays_as_it_is(head: Domain) -> None:

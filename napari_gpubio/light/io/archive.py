@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,6 @@ from napari_gpubio.core.files import atomic_write, existing_file
 from napari_gpubio.core.volumes import damaged
 
 Array = npt.NDArray[Any]
-Value = TypeVar("Value")
 _TEXT = "result.json"
 _FAST = 1  # level of DEFLATE; higher ones take several times as long and gain little on noisy numbers
 # What zipfile, NumPy and json raise on a damaged archive: a stream that ends early or does not unpack, a member that is
@@ -100,7 +99,7 @@ def within(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
     return {name.removeprefix(f"{prefix}/"): a for name, a in arrays.items() if name.startswith(f"{prefix}/")}
 
 
-def entry(described: Mapping[str, Any], name: str, kind: type[Value]) -> Value:
+def entry(described: Mapping[str, Any], name: str, kind: type) -> Any:
     """Return what the text (or the file, of an array) has under a name.
 
     Raises

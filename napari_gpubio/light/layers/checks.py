@@ -160,7 +160,7 @@ def _decay(device: Device) -> list[Finding]:
         medium = slab(0.01, 10.0, 0.9, n, ENDLESS_MM)
         result = run_case(medium, device, 20_000, dz_mm=0.25, depth_bins=60, radial_bins=1, dr_mm=1e4)
         depths = (result.z_mm > 2.0) & (result.z_mm < 8.0)
-        fluence = result.fluencez_finding()
+        fluence = result.fluence_z()
         slope = -float(np.polyfit(result.z_mm[depths], np.log(fluence.value[depths]), 1)[0])
         found.append(
             Finding(

@@ -96,7 +96,7 @@ def test_a_response_that_is_the_same_everywhere_stays_so(kind):
 def test_no_light_is_lost(kind, radius):
     """Wherever it comes from: also of beams narrower than a bin, and close to the axis."""
     matrix, area = response_matrix(Beam(kind=kind, radius_mm=radius), FINE), ring_area_mm2(FINE)
-    assert (matrix >= 0).all()
+    assert matrix.min() > -1e-12
     np.testing.assert_allclose((area @ matrix / area)[:100], 1.0, atol=2e-3)
 
 
