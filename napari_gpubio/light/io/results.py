@@ -169,6 +169,8 @@ def _arrays(result: LightResult, *, resumable: bool) -> Iterator[tuple[str, Arra
 
 def _result(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> LightResult:
     energy, absorbed, detected = (entry(described, name, dict) for name in ("energy", "absorbed", "detected"))
+    if odd := [label for label in absorbed if not label.isdecimal()]:
+        raise InvalidInput(f"its 'absorbed' has {odd[0]!r}, which is no label; it was changed: save the result again")
     photons = {name: entry(arrays, f"detected/{name}", np.ndarray) for name in _PHOTON_ARRAYS}
     state = within(arrays, "state")
     on_request: dict[str, Any] = {name: arrays.get(f"result/{name}") for name in _VOLUMES_ON_REQUEST}
@@ -180,7 +182,7 @@ def _result(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> LightR
         **{name: entry(arrays, f"result/{name}", np.ndarray) for name in _VOLUMES},
         **on_request,
         energy=_made(EnergyBalance, {name: _estimate(energy, name) for name in energy}),
-        absorbed={int(label): _estimate(absorbed, label) for label in absorbed if label.isdecimal()},
+        absorbed={int(label): _estimate(absorbed, label) for label in absorbed},
         detected=_made(DetectedPhotons, {**detected, **photons, "labels": tuple(entry(detected, "labels", list))}),
         **_about_run(described),
         state=VoxelTally.from_arrays(state) if state else None,

@@ -346,6 +346,7 @@ def test_thousands_of_damaged_files(verb, tmp_path):
         ("voxels", {"domain": {"media": []}}, "cannot be used: no optical properties for label 1"),
         ("voxels", {"detectors": [{"name": "D1"}]}, "cannot be used: its Detector lacks 'position_mm'"),
         ("voxels", {"launched": None}, "cannot be used: its 'launched' is None"),
+        ("voxels", {"absorbed": {"scalp": {"value": 0.1, "error": 0.0}}}, "cannot be used: its 'absorbed' has 'scalp'"),
         ("voxels", {"energy": {"absorbed": 3}}, "cannot be used: its 'absorbed' is 3"),
         ("layers", {"format": "trx"}, "is not a result of light in layers; give a file that save_layered_result has"),
         ("layers", {"settings": {"polarized": True}}, "cannot be used: 'polarized' of its LayeredSettings is not kno"),
