@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp, z_score_finding
+from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.layers import checks as layered
@@ -20,7 +20,6 @@ from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from napari_gpubio.light.theory import fluence_semi_infinite
 
-MOST_IMBALANCE = 1e-6
 DIFFUSION_TOLERANCE = 0.04
 _ABSORBED = {  # benchmark: photons on the CPU; a GPU traces a hundred times as many
     "cube60": 200_000,
@@ -32,28 +31,12 @@ _ABSORBED = {  # benchmark: photons on the CPU; a GPU traces a hundred times as 
     "B3": 50_000,
     "skin7": 50_000,
 }
-_GPU_FACTOR = 100
 
 
 def run_case(case: Case, device: Device, photons: int) -> LightResult:
     """Simulate a benchmark with that many photons, or more on a GPU."""
-    count = photons * (_GPU_FACTOR if device.is_gpu else 1)
-    settings = dataclasses.replace(case.settings, photons=count)
+    settings = dataclasses.replace(case.settings, photons=layered.photons_on(device, photons))
     return simulate(case.domain, case.source, settings, detectors=case.detectors, device=device)
-
-
-def _z(quantity: str, estimate: Estimate, reference: float, reference_error: float = 0.0) -> Finding:
-    return z_score_finding(quantity, reference, estimate.value, estimate.error, reference_error)
-
-
-def _balance(result: LightResult) -> list[Finding]:
-    total, roulette = result.energy.total, result.energy.roulette
-    findings = [
-        Finding(quantity="energy balance", reference=1.0, result=total, error=total - 1.0, tolerance=MOST_IMBALANCE)
-    ]
-    if roulette.error > 0:
-        findings.append(_z("roulette's share", roulette, 0.0))
-    return findings
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------
@@ -68,12 +51,12 @@ def _absorption(name: str, photons: int) -> Check:
         assert reference is not None
         entered = result.energy.entered
         absorbed = Estimate(result.energy.absorbed.value / entered, result.energy.absorbed.error / entered)
-        findings = [_z("absorbed fraction", absorbed, reference.absorbed, reference.error)]
+        findings = [layered.z_finding("absorbed fraction", absorbed, reference.absorbed, reference.error)]
         for label, value in reference.by_label.items():
             part = Estimate(result.absorbed[label].value / entered, result.absorbed[label].error / entered)
             layer = case.domain.medium(label).name or f"label {label}"
-            findings.append(_z(f"absorbed in {layer}", part, value, reference.by_label_error[label]))
-        return findings + _balance(result)
+            findings.append(layered.z_finding(f"absorbed in {layer}", part, value, reference.by_label_error[label]))
+        return findings + layered.balance(result.energy.total, result.energy.roulette)
 
     reference = benchmark(name).reference
     assert reference is not None

@@ -1,7 +1,6 @@
 """Light results and domains as napari layers, and the reader of MCX input and result files; needs no napari."""
 
 import math
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.napari_io import KEY, LayerData, carried, series_layer, volume_layer
+from napari_gpubio.light.io.archive import array_names
 from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.results import describe, load_result
 from napari_gpubio.light.model import Domain
@@ -80,7 +80,7 @@ def fluence_layer(
         What else the layer is given, for instance ``visible``.
     """
     values, errors = (result.gates, result.gates_error) if gates else (result.fluence, result.fluence_error)
-    shown = _log10(values * np.float32(unit.factor))
+    shown = log10_of(values * np.float32(unit.factor))
     if hide_uncertain:
         shown[errors > np.float32(MOST_ERROR) * values] = np.nan
     quantity = fluence_word(unit) + (" in time gates" if gates else "")
@@ -110,10 +110,8 @@ def error_layer(result: LightResult, name: str, **keywords: Any) -> LayerData:
 
 def absorbed_layer(result: LightResult, name: str, *, decades: int = DECADES, **keywords: Any) -> LayerData:
     """Return the image layer of log10 absorbed energy per volume and launched photon; arguments as `fluence_layer`."""
-    shown = _log10(result.absorbed_density)
-    metadata = {"quantity": "log10 absorbed energy density", "unit": "1/mm³"}
-    keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
-    return _result_layer(result, shown, log_name(name, "absorbed energy density", metadata["unit"]), metadata, keywords)
+    about = {"quantity": "absorbed energy density", "unit": "1/mm³"}
+    return _log_layer(result, result.absorbed_density, name, about, decades, keywords)
 
 
 def exit_layer(result: LightResult, name: str, *, decades: int = DECADES, **keywords: Any) -> LayerData:
@@ -124,10 +122,8 @@ def exit_layer(result: LightResult, name: str, *, decades: int = DECADES, **keyw
     InvalidInput
         If the run did not keep the map of escaping light.
     """
-    shown = _log10(result.diffuse_reflectance())
-    metadata = {"quantity": "log10 diffuse reflectance", "unit": "1/mm²"}
-    keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
-    return _result_layer(result, shown, log_name(name, "diffuse reflectance", metadata["unit"]), metadata, keywords)
+    about = {"quantity": "diffuse reflectance", "unit": "1/mm²"}
+    return _log_layer(result, result.diffuse_reflectance(), name, about, decades, keywords)
 
 
 def decade_limits(shown: Array, decades: int = DECADES) -> tuple[float, float]:
@@ -154,16 +150,26 @@ def domain_of(layer: Any) -> Domain | None:
     return value if isinstance(value, Domain) else None
 
 
-def _log10(values: Array) -> npt.NDArray[np.float32]:
-    """Return the decimal logarithm; NaN where there is nothing."""
+def log10_of(values: Array) -> npt.NDArray[np.float32]:
+    """Return the decimal logarithm, float32; NaN where there is nothing."""
     shown = np.full(values.shape, np.nan, np.float32)
     return np.log10(values, out=shown, where=values > 0)
+
+
+def _log_layer(
+    result: LightResult, values: Array, name: str, about: dict[str, Any], decades: int, keywords: dict[str, Any]
+) -> LayerData:
+    """The layer of a logarithm; ``about`` has the quantity and its unit."""
+    shown = log10_of(values)
+    keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
+    metadata = {**about, "quantity": f"log10 {about['quantity']}"}
+    return _result_layer(result, shown, log_name(name, about["quantity"], about["unit"]), metadata, keywords)
 
 
 def _result_layer(
     result: LightResult, shown: Array, name: str, metadata: dict[str, Any], keywords: dict[str, Any]
 ) -> LayerData:
-    """The layer of something that a result says."""
+    """The layer of a quantity of a result."""
     metadata, affine = {**metadata, "result": result, "parameters": describe(result)}, result.domain.affine
     if shown.ndim == 3:
         return volume_layer(shown, affine, name, metadata=metadata, **keywords)
@@ -216,7 +222,4 @@ def _is_mcx(path: Path) -> bool:
 
 def _is_result(path: Path) -> bool:
     """Whether a file of NumPy arrays holds a saved result."""
-    if path.suffix.lower() != ".npz" or not zipfile.is_zipfile(path):
-        return False
-    with zipfile.ZipFile(path) as archive:
-        return "result/gates.npy" in archive.namelist()
+    return path.suffix.lower() == ".npz" and "result/gates" in array_names(path)

@@ -273,31 +273,33 @@ def findings(result: LightResult, *, running: bool = False) -> tuple[Finding, ..
     running
         Whether more photons are being traced: what only they can improve is then no fault yet.
     """
-    found = [*_energy_findings(result), *_other_findings(result, running=running)]
-    if not found:
-        found = [Finding("ok", f"Energy balance closed within {_rounded_up(result.energy.total - 1):.0e}.")]
-    if not result.complete:
-        how = "Running:" if running else "Stopped after"
-        found.append(Finding("ok", f"{how} {result.launched:,} of {result.settings.photons:,} photons."))
-    return tuple(sorted(found, key=lambda finding: ("error", "warning", "ok").index(finding.status)))
-
-
-def _rounded_up(off: float) -> float:
-    """A power of ten not below an amount."""
-    return 10.0 ** math.ceil(math.log10(max(abs(off), 1e-15)))
-
-
-def _energy_findings(result: LightResult) -> Iterator[Finding]:
     energy = result.energy
-    if not abs(energy.total - 1) < CLOSED_WITHIN:
-        yield Finding("error", f"Energy balance broken: the parts sum to {energy.total:.7g}, not 1. Do not use this.")
+    found = [*balance_findings(energy.total, energy.roulette)]
     if energy.truncated.value > MOST_TRUNCATED:
         end = result.settings.time_gates_ns[-1]
-        yield Finding(
-            "warning", f"{energy.truncated.value:.1%} of the light was still under way at {end:g} ns; add later gates."
-        )
-    if abs(z := roulette_z(energy.roulette)) > MOST_ROULETTE_Z:
+        message = f"{energy.truncated.value:.1%} of the light was still under way at {end:g} ns; add later gates."
+        found.append(Finding("warning", message))
+    found += _other_findings(result, running=running)
+    return worst_first(found, result, energy.total, running=running)
+
+
+def balance_findings(total: float, roulette: Estimate, closed_within: float = CLOSED_WITHIN) -> Iterator[Finding]:
+    """What is wrong with the energy balance of voxels or layers, if anything is."""
+    if not abs(total - 1) < closed_within:
+        yield Finding("error", f"Energy balance broken: the parts sum to {total:.7g}, not 1. Do not use this.")
+    if abs(z := roulette_z(roulette)) > MOST_ROULETTE_Z:
         yield Finding("warning", f"Roulette is {z:.1f} standard errors from 0; run again with another seed.")
+
+
+def worst_first(found: list[Finding], result: Any, total: float, *, running: bool) -> tuple[Finding, ...]:
+    """Findings in order, with a good word where there is none, and how many photons an unfinished run has done."""
+    if not found:
+        within = 10.0 ** math.ceil(math.log10(max(abs(total - 1), 1e-15)))  # a power of ten not below it
+        found = [Finding("ok", f"Energy balance closed within {within:.0e}.")]
+    if not result.complete:
+        how = "Running:" if running else "Stopped after"
+        found = [*found, Finding("ok", f"{how} {result.launched:,} of {result.settings.photons:,} photons.")]
+    return tuple(sorted(found, key=lambda finding: ("error", "warning", "ok").index(finding.status)))
 
 
 def _other_findings(result: LightResult, *, running: bool) -> Iterator[Finding]:

@@ -143,7 +143,7 @@ def energy_rows(result: LightResult) -> tuple[NumberRow, ...]:
     }
     rows = [NumberRow(group=ENERGY, name=name, value=part.value, error=part.error) for name, part in parts.items()]
     rows.append(_truncated_row(energy.truncated))
-    rows.append(_roulette_row(energy.roulette))
+    rows.append(roulette_row(energy.roulette))
     closed: Status = "ok" if abs(energy.total - 1) < CLOSED_WITHIN else "error"
     rows.append(NumberRow(group=ENERGY, name="Total", value=energy.total, status=closed))
     for label, part in result.absorbed.items():
@@ -209,7 +209,8 @@ def _truncated_row(part: Estimate) -> NumberRow:
     return NumberRow(group=ENERGY, name="Truncated", value=part.value, error=part.error, status=status, note=note)
 
 
-def _roulette_row(part: Estimate) -> NumberRow:
+def roulette_row(part: Estimate) -> NumberRow:
+    """What roulette took less what it gave, with its distance from zero."""
     z = roulette_z(part)
     status: Status = "warning" if abs(z) > MOST_ROULETTE_Z else "ok"
     note = f"z = {z:.1f}" if math.isfinite(z) else ""

@@ -7,7 +7,7 @@ import pytest
 from napari_gpubio.light.kernels.layers import gpu
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def client():
     """Two Dask worker processes of one thread each."""
     distributed = pytest.importorskip("distributed", reason="no Dask: python -m pip install distributed")

@@ -1,24 +1,32 @@
 """Runs from their steps to their end: progress, previews, stop; what is refused; memory."""
 
 import dataclasses
+import functools
 import gc
 import json
 import re
 import threading
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from napari_gpubio.light import batches as work
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.kernels.layers import cpu as layered_cpu
 from napari_gpubio.light.kernels.voxels import cpu
+from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate, simulate_steps
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from tests import runs
+from tests.light.layers import test_run as layered
+from tests.light.layers.samples import ARRAYS, NUMBERS
+from tests.light.layers.samples import check_same_bits as check_same_layered_bits
 from tests.light.test_model import turned_affine
 from tests.light.voxel_samples import TISSUE, check_same_bits, make_domain
 
@@ -32,6 +40,48 @@ def steps_of(device="cpu", settings=SETTINGS, **more):
     return simulate_steps(DOMAIN, SOURCE, settings, detectors=DETECTORS, device=device, **more)
 
 
+class Verb(NamedTuple):
+    """How photons are traced through voxels or layers, and what their results say."""
+
+    steps: Callable[..., Any]
+    simulate: Callable[..., Any]
+    cpu: Any
+    kind: type
+    total: Callable[[Any], float]
+    value: Callable[[Any], Any]
+    error: Callable[[Any], Any]
+    check_same_bits: Callable[[Any, Any], None]
+
+
+VERBS = {
+    "voxels": Verb(
+        steps_of,
+        functools.partial(simulate, DOMAIN, SOURCE),
+        cpu,
+        LightResult,
+        lambda result: result.energy.total,
+        lambda result: result.fluence,
+        lambda result: result.fluence_error,
+        check_same_bits,
+    ),
+    "layers": Verb(
+        layered.steps_of,
+        functools.partial(layered.simulate, layered.LAYERS),
+        layered_cpu,
+        LayeredResult,
+        lambda result: result.total,
+        lambda result: result.A_rz.value,
+        lambda result: result.A_rz.error,
+        check_same_layered_bits,
+    ),
+}
+
+
+@pytest.fixture(params=VERBS)
+def verb(request):
+    return VERBS[request.param]
+
+
 @pytest.fixture
 def small_chunks(monkeypatch, in_chunks_of):
     in_chunks_of(90)
@@ -41,44 +91,52 @@ def small_chunks(monkeypatch, in_chunks_of):
 # -- steps ------------------------------------------------------------------------------------------------------------
 
 
-def test_steps_go_on_to_the_end(device, small_chunks):
-    steps, result = runs.finished(steps_of(device))
-    assert (steps[0].done, steps[0].total) == (0, 4000)
-    assert re.fullmatch(r"photons \(\d+ MB on (cpu|cuda).*\)", steps[0].message)
+def test_steps_go_on_to_the_end(verb, device, small_chunks):
+    steps, result = runs.finished(verb.steps(device))
     assert all(a.done < b.done for a, b in pairwise(steps))
     assert {step.total for step in steps} == {4000}
     assert steps[-1].done == 4000
     assert (result.launched, result.complete) == (4000, True)
+    assert len(steps) > 40
 
 
-def test_previews_are_results_of_what_is_done(small_chunks, monkeypatch):
+def test_the_first_step_reports_the_memory(device):
+    first = next(steps_of(device))
+    assert (first.done, first.total) == (0, 4000)
+    assert re.fullmatch(r"photons \(\d+ MB on (cpu|cuda).*\)", first.message)
+
+
+def test_previews_are_results_of_what_is_done(verb, small_chunks, monkeypatch):
     monkeypatch.setattr(work.Previews, "due", lambda self: True)
-    steps, result = runs.finished(steps_of())
+    steps, result = runs.finished(verb.steps())
     shown = [step for step in steps if step.preview is not None]
     assert len(shown) > 20
     for step in shown:
         preview = step.preview
-        assert isinstance(preview, LightResult)
+        assert isinstance(preview, verb.kind)
         assert (preview.launched, preview.complete) == (step.done, False)
-        assert preview.energy.total == pytest.approx(1.0, abs=1e-6)
-        assert preview.gates.shape == result.gates.shape
-        assert np.isnan(preview.fluence_error).all() == (step.done < 1000)  # two whole batches
+        assert verb.total(preview) == pytest.approx(1.0, abs=1e-6)
+        assert verb.value(preview).shape == verb.value(result).shape
+        assert np.isnan(verb.error(preview)).all() == (step.done < 1000)  # two whole batches
     early, late = shown[20].preview, shown[-1].preview
-    z = (early.fluence - result.fluence)[4, 4, :3] / early.fluence_error[4, 4, :3]
+    brightest = np.argsort(verb.value(result), axis=None)[-3:]
+    z = ((verb.value(early) - verb.value(result)) / verb.error(early)).ravel()[brightest]
     assert np.abs(z).max() < 6
-    assert np.nanmean(late.fluence_error) < np.nanmean(early.fluence_error)
+    assert np.nanmean(verb.error(late)) < np.nanmean(verb.error(early))
 
 
-def test_a_preview_does_not_change_afterwards(small_chunks, monkeypatch):
+def test_a_preview_does_not_change_afterwards(verb, device, small_chunks, monkeypatch):
     monkeypatch.setattr(work.Previews, "due", lambda self: True)
-    steps = steps_of()
+    steps = verb.steps(device)
     kept = [next(steps) for _ in range(15)][-1].preview
-    before = kept.fluence.copy(), {name: array.copy() for name, array in kept.state.to_arrays().items()}
+    before = verb.value(kept).copy(), {name: array.copy() for name, array in kept.state.to_arrays().items()}
     _, result = runs.finished(steps)
-    np.testing.assert_array_equal(kept.fluence, before[0])
+    np.testing.assert_array_equal(verb.value(kept), before[0])
     for name, array in kept.state.to_arrays().items():
         np.testing.assert_array_equal(array, before[1][name])
-    check_same_bits(result, simulate(DOMAIN, SOURCE, SETTINGS, detectors=DETECTORS, device="cpu"))
+    if device == "cpu":
+        monkeypatch.undo()
+        verb.check_same_bits(result, runs.finished(verb.steps())[1])
 
 
 def test_previews_take_a_tenth_of_the_time_at_most(monkeypatch):
@@ -103,16 +161,17 @@ def test_previews_take_a_tenth_of_the_time_at_most(monkeypatch):
         assert previews.due()
 
 
-def test_progress_is_told(small_chunks):
+def test_progress_is_reported(verb, small_chunks):
     told = []
-    result = simulate(DOMAIN, SOURCE, SETTINGS, device="cpu", progress=told.append)
+    settings = layered.SETTINGS if verb.kind is LayeredResult else SETTINGS
+    result = verb.simulate(settings, device="cpu", progress=told.append)
     assert told[-1].fraction == 1.0
     assert len(told) > 10
     assert result.complete
 
 
-def test_defaults(monkeypatch):
-    """Without settings: a million photons, no detectors, any device."""
+def test_defaults(verb, monkeypatch):
+    """Without settings: a million photons, any device."""
     seen = {}
 
     def empty_run(problem, partial, *args):
@@ -120,9 +179,9 @@ def test_defaults(monkeypatch):
         yield from ()
 
     monkeypatch.setattr(work, "traced", empty_run)
-    result = simulate(DOMAIN, SOURCE)
-    assert seen["problem"].settings == LightSettings()
-    assert (result.launched, result.detectors, result.settings.photons) == (0, (), 1_000_000)
+    result = verb.simulate()
+    assert seen["problem"].settings == type(seen["problem"].settings)()
+    assert (result.launched, result.settings.photons, result.complete) == (0, 1_000_000, False)
 
 
 # -- stop -------------------------------------------------------------------------------------------------------------
@@ -146,14 +205,19 @@ def test_a_stopped_run_keeps_what_was_done_with_its_own_error(small_chunks):
     np.testing.assert_array_equal(result.detected.photon, alone.detected.photon)
 
 
-def test_a_run_stopped_before_its_first_photon_is_dark():
+def test_a_run_stopped_before_its_first_photon_is_dark(verb):
     stop = threading.Event()
     stop.set()
-    steps, result = runs.finished(steps_of(stop=stop))
-    assert [step.done for step in steps] == [0]
-    assert (result.launched, result.complete, len(result.detected)) == (0, False, 0)
-    assert not result.fluence.any()
-    assert np.isnan(result.fluence_error).all()
+    steps, result = runs.finished(verb.steps(stop=stop))
+    assert not any(step.done for step in steps)
+    assert (result.launched, result.complete) == (0, False)
+    assert not verb.value(result).any()
+    assert np.isnan(verb.error(result)).all()
+    if verb.kind is LayeredResult:
+        assert not any(getattr(result, name).value.any() for name in ARRAYS)
+        assert all(np.isnan(getattr(result, name).error) for name in NUMBERS)
+    else:
+        assert len(result.detected) == 0
 
 
 def test_a_stop_after_the_end_changes_nothing():
@@ -166,35 +230,40 @@ def test_a_stop_after_the_end_changes_nothing():
     assert runs.finished(steps)[1].complete
 
 
-@pytest.mark.parametrize("photons_done", [1, 3])
-def test_closing_in_the_middle_frees_the_runs(monkeypatch, small_chunks, photons_done):
-    closed = []
-    monkeypatch.setattr(cpu.Run, "close", lambda self: closed.append(self))
-    steps = steps_of()
-    for _ in range(photons_done):
+@pytest.mark.parametrize("steps_done", [1, 3])
+def test_closing_in_the_middle_frees_the_runs(verb, monkeypatch, small_chunks, steps_done):
+    opened, closed = [], []
+    opening = verb.cpu.Run.__init__
+    monkeypatch.setattr(
+        verb.cpu.Run, "__init__", lambda self, *args, **more: opened.append(opening(self, *args, **more))
+    )
+    monkeypatch.setattr(verb.cpu.Run, "close", lambda self: closed.append(self))
+    steps = verb.steps()
+    for _ in range(steps_done):
         next(steps)
     steps.close()
     gc.collect()
-    assert len(closed) == (1 if photons_done > 1 else 0)  # before the second step nothing is open yet
+    assert len(closed) == len(opened)
+    assert len(opened) == 1 or steps_done == 1  # voxels open nothing before their second step
     assert not runs.workers()
 
 
-def test_closing_gives_gpu_memory_back(fake_gpu, small_chunks):
-    runs.check_closing_frees(fake_gpu(count=3), steps_of("cuda:all"))
+def test_closing_gives_gpu_memory_back(verb, fake_gpu, small_chunks):
+    runs.check_closing_frees(fake_gpu(count=3), verb.steps("cuda:all"))
 
 
-def test_an_error_on_the_way_frees_the_runs(monkeypatch, small_chunks):
-    closed, advance = [], cpu.Run.advance
+def test_an_error_on_the_way_frees_the_runs(verb, monkeypatch, small_chunks):
+    closed, advance = [], verb.cpu.Run.advance
 
     def failing(self, start, count):
         if start > 1000:
             raise RuntimeError("the machine is on fire")
         advance(self, start, count)
 
-    monkeypatch.setattr(cpu.Run, "advance", failing)
-    monkeypatch.setattr(cpu.Run, "close", lambda self: closed.append(self))
+    monkeypatch.setattr(verb.cpu.Run, "advance", failing)
+    monkeypatch.setattr(verb.cpu.Run, "close", lambda self: closed.append(self))
     with pytest.raises(RuntimeError, match="fire"):
-        runs.finished(steps_of())
+        runs.finished(verb.steps())
     gc.collect()
     assert len(closed) == 1
 

@@ -1,7 +1,10 @@
 """Result files of both engines: NumPy's ``.npz`` with one text more, ``result.json``, as `numpy.load` opens it too."""
 
 import json
+import lzma
+import reprlib
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,26 +24,17 @@ from napari_gpubio.core.volumes import damaged
 Array = npt.NDArray[Any]
 _TEXT = "result.json"
 _FAST = 1  # level of DEFLATE; higher ones take several times as long and gain little on noisy numbers
-# What zipfile, numpy, json and our own checks raise on a damaged file.
-_READ_ERRORS = (
-    OSError, EOFError, ValueError, TypeError, LookupError, AttributeError, NotImplementedError, MemoryError,
-    RecursionError, struct.error, zlib.error, zipfile.BadZipFile, RuntimeError,
+# What zipfile, NumPy and json raise on a damaged archive: a stream that ends early or does not unpack, a member that is
+# encrypted or of an unknown kind, the header of an array that is no Python or asks for more than the memory.
+_DAMAGE = (
+    OSError, EOFError, ValueError, TypeError, RuntimeError, MemoryError, OverflowError, SyntaxError, struct.error,
+    zlib.error, lzma.LZMAError, zipfile.BadZipFile, tokenize.TokenError,
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind of result file.
-
-    Parameters
-    ----------
-    format, version
-        What the file says of itself.
-    title
-        Of what it is a result, in a sentence.
-    writer
-        Name of the function that writes it.
-    """
+    """A kind of result file: its format and version as the text has them, what it is a result of, and its writer."""
 
     format: str
     version: int
@@ -57,25 +51,12 @@ LAYERS = Kind(
 def write_archive(
     path: str | Path, kind: Kind, header: Mapping[str, Any], arrays: Iterable[tuple[str, Array]], *, compress: bool
 ) -> None:
-    """Write a result file; an older one is replaced only when the new one is complete.
-
-    Parameters
-    ----------
-    path
-        Ends in ``.npz``.
-    kind
-        Which kind of result it is.
-    header
-        What the text says, as JSON can hold it.
-    arrays
-        Names and arrays.
-    compress
-        Make the file smaller, and the writing slower.
+    """Write a result file: ``header``, which JSON can hold, as its text, and named arrays.
 
     Raises
     ------
     InvalidInput
-        If the name ends otherwise, the folder does not exist or may not be written, or the disk is full.
+        If the name does not end in ``.npz``, the folder does not exist or may not be written, or the disk is full.
     """
     if Path(path).suffix.lower() != ".npz":
         raise InvalidInput(f"{Path(path).name} does not end in .npz; give it this ending")
@@ -95,9 +76,9 @@ def write_archive(
 
 @contextmanager
 def opened_archive(path: str | Path, kind: Kind) -> Iterator[tuple[dict[str, Any], dict[str, Array]]]:
-    """Read a result file: what its text says, and its arrays by name.
+    """Read a result file: its text as a dictionary, and its arrays by name.
 
-    What is made of them belongs inside the block: what goes wrong there is the file's fault too.
+    What is made of them belongs inside the block, so that `InvalidInput` names the file.
 
     Raises
     ------
@@ -105,13 +86,12 @@ def opened_archive(path: str | Path, kind: Kind) -> Iterator[tuple[dict[str, Any
         If the file is missing, incomplete, damaged, no such result, of another version, or too large for the memory.
     """
     path = existing_file(path)
-    with _blaming(path):
-        with zipfile.ZipFile(path) as archive:
-            header = _header(archive, path, kind)
-            _check_memory(archive, path)
-            arrays = {name.removesuffix(".npy"): _array(archive, name) for name in archive.namelist() if name != _TEXT}
-        _check_arrays(arrays, header)
-        yield header, arrays
+    try:
+        yield _read(path, kind)
+    except InvalidInput as error:
+        if path.name in str(error):
+            raise
+        raise InvalidInput(f"{path.name} cannot be used: {error}") from error
 
 
 def within(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
@@ -119,23 +99,64 @@ def within(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
     return {name.removeprefix(f"{prefix}/"): a for name, a in arrays.items() if name.startswith(f"{prefix}/")}
 
 
+def entry(described: Mapping[str, Any], name: str, kind: type) -> Any:
+    """Return what the text (or the file, of an array) has under a name.
+
+    Raises
+    ------
+    InvalidInput
+        If it has nothing there, or something of another kind.
+    """
+    if isinstance(value := described.get(name), kind):
+        return value
+    what = f"its {name!r} is {reprlib.repr(value)}" if name in described else f"it lacks {name!r}"
+    raise InvalidInput(f"{what}; it was changed, or not written by this version: save the result again")
+
+
+def array_names(path: str | Path) -> frozenset[str]:
+    """Return the names of the arrays in a file; none if it is no archive."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return frozenset(name.removesuffix(".npy") for name in archive.namelist())
+    except _DAMAGE:
+        return frozenset()
+
+
+def _read(path: Path, kind: Kind) -> tuple[dict[str, Any], dict[str, Array]]:
+    with _damage_to(path):
+        archive = zipfile.ZipFile(path)
+    with archive:
+        with _damage_to(path):
+            text = archive.read(_TEXT) if _TEXT in archive.namelist() else b"null"
+            header = json.loads(text, parse_int=_whole)
+        header = _checked(header, path, kind)
+        _check_memory(archive, path)
+        with _damage_to(path):
+            arrays = {name.removesuffix(".npy"): _array(archive, name) for name in archive.namelist() if name != _TEXT}
+    listed = entry({"arrays": [], **header}, "arrays", list)  # older files have no list
+    if missing := [name for name in listed if name not in list(arrays)]:  # hidden by a damaged table of contents
+        raise InvalidInput(f"it lacks {missing[0]}; it is incomplete or damaged: copy or download it again")
+    return header, arrays
+
+
 @contextmanager
-def _blaming(path: Path) -> Iterator[None]:
-    """Name the file in what is raised, and say of other errors that it is damaged."""
+def _damage_to(path: Path) -> Iterator[None]:
+    """Name the file in what a library raises on it."""
     try:
         yield
-    except InvalidInput as error:
-        if path.name in str(error):
-            raise
-        raise InvalidInput(f"{path.name} cannot be used: {error}") from error
-    except _READ_ERRORS as error:
+    except _DAMAGE as error:
         raise damaged(path, error) from error
 
 
-def _header(archive: zipfile.ZipFile, path: Path, kind: Kind) -> dict[str, Any]:
-    header = json.loads(archive.read(_TEXT)) if _TEXT in archive.namelist() else {}
-    own = header.get("format") if isinstance(header, dict) else None
-    if own != kind.format:
+def _whole(digits: str) -> float:
+    """An integer, or infinity for one of 400 digits."""
+    return int(digits) if len(digits) <= len(str(2**64)) else float(digits)
+
+
+def _checked(header: Any, path: Path, kind: Kind) -> dict[str, Any]:
+    """The text of a file, if it is that of a result of this kind and version."""
+    header = header if isinstance(header, dict) else {}
+    if (own := header.get("format")) != kind.format:
         others = [f"a result of {other.title}, " for other in (VOXELS, LAYERS) if own == other.format]
         raise InvalidInput(
             f"{path.name} is {''.join(others)}not a result of {kind.title}; give a file that {kind.writer} has written"
@@ -145,7 +166,7 @@ def _header(archive: zipfile.ZipFile, path: Path, kind: Kind) -> dict[str, Any]:
             f"{path.name} has version {header.get('version')} of its format and only version {kind.version} can be "
             "read here; update napari-gpubio"
         )
-    return dict(header)
+    return header
 
 
 def _check_memory(archive: zipfile.ZipFile, path: Path) -> None:
@@ -155,12 +176,6 @@ def _check_memory(archive: zipfile.ZipFile, path: Path) -> None:
             f"{path.name} needs {needed / 2**20:.0f} MB of memory and {free / 2**20:.0f} MB are free; "
             "close other programs"
         )
-
-
-def _check_arrays(arrays: Mapping[str, Array], header: Mapping[str, Any]) -> None:
-    """Find out that an array is missing; a zip whose table of contents is damaged may hide some without a word."""
-    if missing := [name for name in header.get("arrays", ()) if name not in arrays]:  # older files have no list
-        raise LookupError(f"{missing[0]} is missing")
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> Array:

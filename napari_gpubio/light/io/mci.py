@@ -34,31 +34,17 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?")
 _NOT_TEXT = re.compile(r"[\x00-\x08\x0e-\x19\x1b-\x1f]")
 _END_OF_FILE = "\x1a"  # with which DOS ended a text
 _MOST_SHOWN = 60
+_MOST_BINS = 32767  # what MCML's 16-bit counters hold
+_ENDLESS = "1E+08"
+_LONGEST_NAME = 80  # MCML reads 255 bytes at a time
+_LAYER_NUMBER = re.compile(r"^layer\s*\d+\s*[:.,–-]?\s*", re.IGNORECASE)
 
 
 class DataLines:
-    """The lines of a file that hold data, one after the other.
+    """The lines of a text file that hold data, one after the other.
 
-    Parameters
-    ----------
-    path
-        A text file.
-
-    Attributes
-    ----------
-    path
-        The file.
-    number
-        Of the current line, from 1.
-    words
-        The current line's words.
-    comment
-        What follows ``#`` in it.
-
-    Raises
-    ------
-    InvalidInput
-        If the file is missing or cannot be read.
+    ``number`` (from 1) and ``words`` are those of the current line, ``comment`` is what follows ``#`` in it. Methods
+    raise `InvalidInput` that names and shows the line; ``what`` says what should stand there.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -86,26 +72,14 @@ class DataLines:
         return False
 
     def next(self, what: str) -> list[str]:
-        """Words of the next line with data.
-
-        Raises
-        ------
-        InvalidInput
-            If the file ends; ``what`` says what is missing.
-        """
+        """Words of the next line with data."""
         if not self.advance():
             self.words = []
             raise self.failure(f"the file ends where {what} should follow")
         return self.words
 
     def numbers(self, count: int, what: str) -> list[str]:
-        """Numbers of the next line with data, as they are written; words behind them are left out, as MCML does.
-
-        Raises
-        ------
-        InvalidInput
-            If they are no numbers, or more or fewer than ``count``.
-        """
+        """``count`` numbers of the next line with data, as written; words behind them are left out, as MCML does."""
         words = self.next(what)
         for word in words[:count]:
             if not is_number(word):
@@ -116,13 +90,7 @@ class DataLines:
         return words[:count]
 
     def floats(self, what: str) -> list[float]:
-        """All numbers of the next line with data, however many.
-
-        Raises
-        ------
-        InvalidInput
-            If one is no number, or the file ends; ``what`` says what should follow.
-        """
+        """All numbers of the next line with data, however many."""
         words = self.next(what)
         try:
             return [float(word) for word in words]
@@ -130,13 +98,7 @@ class DataLines:
             raise self.failure(f"numbers of {what} must stand here") from error
 
     def whole_numbers(self, count: int, what: str) -> list[int]:
-        """Integers of the next line with data; 1e6 is one as well.
-
-        Raises
-        ------
-        InvalidInput
-            As `numbers`, or if one is not whole.
-        """
+        """Integers of the next line with data; 1e6 is one as well."""
         words = self.numbers(count, what)
         for word in words:
             if not float(word).is_integer():
@@ -169,12 +131,6 @@ def moved_point(digits: str, places: int) -> Decimal:
     Multiplied as a float, 0.011 cm would become 0.10999999999999999 mm.
     """
     return Decimal(digits).scaleb(places)
-
-
-_MOST_BINS = 32767  # what MCML's 16-bit counters hold
-_ENDLESS = "1E+08"
-_LONGEST_NAME = 80  # MCML reads 255 bytes at a time
-_LAYER_NUMBER = re.compile(r"^layer\s*\d+\s*[:.,–-]?\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,17 +192,7 @@ def _check_version(lines: DataLines) -> None:
 
 
 def read_run(lines: DataLines, what: str, taken: dict[str, int]) -> MciRun:
-    """Read one run, which stands in an output file in the same way.
-
-    Parameters
-    ----------
-    lines
-        The file, at the line before.
-    what
-        Which run, for an error.
-    taken
-        Names of output files that earlier runs have, and the lines of these names; the run's is added.
-    """
+    """Read one run (``what``, for errors); ``taken`` has the output files of earlier runs, and their lines."""
     output, binary = _output(lines, what, taken)
     settings = _settings(lines, what)
     medium = _medium(lines, what, name=Path(output).stem)

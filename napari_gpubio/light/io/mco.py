@@ -36,14 +36,9 @@ FRACTION_NAMES = ("Specular reflectance", "Diffuse reflectance", "Absorbed fract
 
 @dataclass(frozen=True)
 class Block:
-    """An array in the file.
+    """An array in the file: its keyword, which is also its name in `LayeredResult`, and the file's number over ours.
 
-    Parameters
-    ----------
-    name
-        Its keyword, which is also the name in `LayeredResult`: R, T or A, and by what it is resolved.
-    per_mm_unit
-        The file's number over ours: what 1/mm, 1/mm^2, 1/mm^3 are in 1/cm, 1/cm^2, 1/cm^3.
+    The keyword is R, T or A, and by what it is resolved; the ratio is what 1/mm, 1/mm^2, 1/mm^3 are in 1/cm and so on.
     """
 
     name: str

@@ -2,7 +2,9 @@
 
 import dataclasses
 import math
+import reprlib
 from collections.abc import Iterator, Mapping
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,7 +13,7 @@ import numpy as np
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import DetectedPhotons, Detector
-from napari_gpubio.light.io.archive import LAYERS, VOXELS, Array, opened_archive, within, write_archive
+from napari_gpubio.light.io.archive import LAYERS, VOXELS, Array, entry, opened_archive, within, write_archive
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
 from napari_gpubio.light.kernels.voxels.tally import VoxelTally
@@ -30,12 +32,20 @@ if TYPE_CHECKING:
 Made = TypeVar("Made", bound="DataclassInstance")
 _DOMAIN_ARRAYS = ("labels", "mua_per_mm", "mus_per_mm")
 _IN_DOMAIN = ("media", "outside_n")
+_VOLUMES = ("gates", "gates_error", "fluence_error")
+_VOLUMES_ON_REQUEST = ("half_fluences", "escaped_weight")
+_PHOTON_ARRAYS = (
+    "photon", "detector", "weight", "path_mm", "scatterings", "position_mm", "direction", "time_ns",
+)  # fmt: skip
+_FRACTIONS = ("diffuse_reflectance", "transmittance", "absorbed", "roulette")
+_RESOLVED = ("A_l", "Rd_ra", "Rd_r", "Rd_a", "Tt_ra", "Tt_r", "Tt_a")
+_ON_REQUEST = ("A_rz", "A_z")
 
 
 def describe(result: LightResult) -> dict[str, Any]:
     """Return what was simulated, how, and the numbers that came out, as JSON holds it.
 
-    What the run said of itself (device, seconds, versions) is there too. Arrays are left out, but for the affine;
+    The parameters of the run (device, seconds, versions) are there too. Arrays are left out, but for the affine;
     numbers that are not known (NaN) are None.
     """
     run = {name: value for name, value in result.parameters.items() if name not in _IN_DOMAIN}
@@ -69,70 +79,39 @@ def as_json(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
-def domain_from(described: Mapping[str, Any], arrays: Mapping[str, Any]) -> Domain:
-    """Return the domain that was described; ``arrays`` has its labels, and its coefficients if it is continuous."""
-    values = {name: value for name, value in described["domain"].items() if name != "shape"}
-    values["media"] = [made(Medium, row) for row in values["media"]]
-    values["path"] = None if values["path"] is None else Path(values["path"])
-    values["notes"] = tuple(values["notes"])
-    return made(Domain, {**values, **{name: arrays.get(name) for name in _DOMAIN_ARRAYS}})
-
-
-def source_from(described: Mapping[str, Any], pattern: Any) -> Source:
-    """Return the source that was described."""
-    return made(Source, {**described["source"], "pattern": pattern})
-
-
-def settings_from(described: Mapping[str, Any]) -> LightSettings:
-    """Return the settings that were described."""
-    return made(LightSettings, described["settings"])
-
-
-def detectors_from(described: Mapping[str, Any]) -> tuple[Detector, ...]:
-    """Return the detectors that were described."""
-    return tuple(made(Detector, values) for values in described["detectors"])
-
-
-def energy_from(described: Mapping[str, Any]) -> EnergyBalance:
-    """Return the energy balance that was described."""
-    return made(EnergyBalance, {name: estimate_from(part) for name, part in described["energy"].items()})
-
-
-def absorbed_from(described: Mapping[str, Any]) -> dict[int, Estimate]:
-    """Return the absorbed fraction of each label."""
-    return {int(label): estimate_from(part) for label, part in described["absorbed"].items()}
-
-
-def made(kind: type[Made], values: Mapping[str, Any]) -> Made:
-    """Return a dataclass instance; what is not described has its default.
-
-    Raises
-    ------
-    InvalidInput
-        If something is described that this version does not know, or a value is out of range.
-    """
-    known = {field.name for field in dataclasses.fields(kind) if field.init}
-    if unknown := sorted(set(values) - known):
-        raise InvalidInput(f"{unknown[0]!r} of its {kind.__name__} is not known here; update napari-gpubio")
-    return kind(**values)
-
-
 def fields_of(thing: Any) -> dict[str, Any]:
     """Return the fields of a dataclass instance as they are; dataclasses.asdict would copy arrays."""
     return {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
 
 
-def estimate_from(part: Mapping[str, float | None]) -> Estimate:
+def _made(kind: type[Made], values: Any) -> Made:
+    """Return a dataclass instance from its fields; what is not described has its default.
+
+    Raises
+    ------
+    InvalidInput
+        If a field is missing, something is described that this version does not know, or a value is out of range.
+    """
+    if not isinstance(values, dict):
+        raise InvalidInput(f"its {kind.__name__} is {reprlib.repr(values)}; it was changed: save the result again")
+    fields = {field.name: field for field in dataclasses.fields(kind) if field.init}
+    if unknown := sorted(set(values) - set(fields)):
+        raise InvalidInput(f"{unknown[0]!r} of its {kind.__name__} is not known here; update napari-gpubio")
+    for name, field in fields.items():
+        if name not in values and field.default is field.default_factory is dataclasses.MISSING:
+            raise InvalidInput(f"its {kind.__name__} lacks {name!r}; it was changed: save the result again")
+    try:
+        return kind(**values)
+    except (TypeError, ValueError, OverflowError) as error:  # what NumPy makes of text or lists in place of numbers
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(f"its {kind.__name__} is damaged ({error}); save the result again") from error
+
+
+def _estimate(described: Mapping[str, Any], name: str) -> Estimate:
     """Return an estimate that was described; None is NaN."""
-    value, error = (math.nan if part[name] is None else float(part[name] or 0.0) for name in ("value", "error"))
-    return Estimate(value, error)
-
-
-_VOLUMES = ("gates", "gates_error", "fluence_error")
-_VOLUMES_ON_REQUEST = ("half_fluences", "escaped_weight")
-_PHOTON_ARRAYS = (
-    "photon", "detector", "weight", "path_mm", "scatterings", "position_mm", "direction", "time_ns",
-)  # fmt: skip
+    part = entry(described, name, dict)
+    return Estimate(*(math.nan if part.get(key) is None else float(entry(part, key, Real)) for key in Estimate._fields))
 
 
 def save_result(path: str | Path, result: LightResult, *, resumable: bool = True, compress: bool = False) -> None:
@@ -189,29 +168,39 @@ def _arrays(result: LightResult, *, resumable: bool) -> Iterator[tuple[str, Arra
 
 
 def _result(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> LightResult:
-    detected = {name: arrays[f"detected/{name}"] for name in _PHOTON_ARRAYS}
-    labels, state = tuple(described["detected"]["labels"]), within(arrays, "state")
+    energy, absorbed, detected = (entry(described, name, dict) for name in ("energy", "absorbed", "detected"))
+    if odd := [label for label in absorbed if not label.isdecimal()]:
+        raise InvalidInput(f"its 'absorbed' has {odd[0]!r}, which is no label; it was changed: save the result again")
+    photons = {name: entry(arrays, f"detected/{name}", np.ndarray) for name in _PHOTON_ARRAYS}
+    state = within(arrays, "state")
     on_request: dict[str, Any] = {name: arrays.get(f"result/{name}") for name in _VOLUMES_ON_REQUEST}
     return LightResult(
-        domain=domain_from(described, within(arrays, "domain")),
-        source=source_from(described, arrays.get("source/pattern")),
-        settings=settings_from(described),
-        detectors=detectors_from(described),
-        **{name: arrays[f"result/{name}"] for name in _VOLUMES},
+        domain=_domain(entry(described, "domain", dict), within(arrays, "domain")),
+        source=_made(Source, {**entry(described, "source", dict), "pattern": arrays.get("source/pattern")}),
+        settings=_made(LightSettings, described.get("settings")),
+        detectors=tuple(_made(Detector, values) for values in entry(described, "detectors", list)),
+        **{name: entry(arrays, f"result/{name}", np.ndarray) for name in _VOLUMES},
         **on_request,
-        energy=energy_from(described),
-        absorbed=absorbed_from(described),
-        detected=made(DetectedPhotons, {**described["detected"], **detected, "labels": labels}),
-        launched=described["launched"],
-        complete=described["complete"],
-        parameters=described["parameters"],
+        energy=_made(EnergyBalance, {name: _estimate(energy, name) for name in energy}),
+        absorbed={int(label): _estimate(absorbed, label) for label in absorbed},
+        detected=_made(DetectedPhotons, {**detected, **photons, "labels": tuple(entry(detected, "labels", list))}),
+        **_about_run(described),
         state=VoxelTally.from_arrays(state) if state else None,
     )
 
 
-_FRACTIONS = ("diffuse_reflectance", "transmittance", "absorbed", "roulette")
-_RESOLVED = ("A_l", "Rd_ra", "Rd_r", "Rd_a", "Tt_ra", "Tt_r", "Tt_a")
-_ON_REQUEST = ("A_rz", "A_z")
+def _domain(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> Domain:
+    values = {name: value for name, value in described.items() if name != "shape"}
+    values["media"] = [_made(Medium, row) for row in entry(values, "media", list)]
+    values["path"] = None if values.get("path") is None else Path(entry(values, "path", str))
+    values["notes"] = tuple(entry(values, "notes", list))
+    return _made(Domain, {**values, **{name: arrays.get(name) for name in _DOMAIN_ARRAYS}})
+
+
+def _about_run(described: Mapping[str, Any]) -> dict[str, Any]:
+    """What the results of both engines say of their run."""
+    kinds = {"launched": int, "complete": bool, "parameters": dict}
+    return {name: entry(described, name, kind) for name, kind in kinds.items()}
 
 
 def save_layered_result(
@@ -285,32 +274,29 @@ def _layered_arrays(result: LayeredResult, *, resumable: bool) -> Iterator[tuple
 
 
 def _layered_result(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> LayeredResult:
-    medium, settings = _medium(described["medium"]), made(LayeredSettings, described["settings"])
-    estimates: dict[str, Any] = {name: estimate_from(described[name]) for name in _FRACTIONS}
+    medium, settings = _medium(entry(described, "medium", dict)), _made(LayeredSettings, described.get("settings"))
+    estimates: dict[str, Any] = {name: _estimate(described, name) for name in _FRACTIONS}
     estimates |= dict.fromkeys(_ON_REQUEST)
     for name in _RESOLVED + (_ON_REQUEST if settings.absorption else ()):
-        estimates[name] = Estimates(arrays[f"result/{name}"], arrays[f"result/{name}_error"])
+        estimates[name] = Estimates(*(entry(arrays, f"result/{name}{part}", np.ndarray) for part in ("", "_error")))
     return LayeredResult(
         medium=medium,
         settings=settings,
-        specular=described["specular"],
+        specular=float(entry(described, "specular", Real)),
         **estimates,
-        launched=described["launched"],
-        complete=described["complete"],
-        parameters=described["parameters"],
+        **_about_run(described),
         state=_state(within(arrays, "state"), LayeredProblem(medium, settings)),
     )
 
 
 def _medium(described: Mapping[str, Any]) -> LayeredMedium:
-    layers = tuple(made(Layer, {**row, "thickness_mm": _thickness(row)}) for row in described["layers"])
-    return made(LayeredMedium, {**described, "layers": layers})
+    return _made(LayeredMedium, {**described, "layers": tuple(map(_layer, entry(described, "layers", list)))})
 
 
-def _thickness(row: Mapping[str, Any]) -> float:
-    """A layer's thickness, mm; infinite where it is None."""
-    thickness: float | None = row["thickness_mm"]
-    return math.inf if thickness is None else thickness
+def _layer(row: Any) -> Layer:
+    """A layer; JSON has no infinity, so the thickness of an endless one is None."""
+    is_endless = isinstance(row, dict) and row.get("thickness_mm", 0.0) is None
+    return _made(Layer, {**row, "thickness_mm": math.inf} if is_endless else row)
 
 
 def _state(arrays: Mapping[str, Array], problem: LayeredProblem) -> LayerTally | None:
@@ -319,5 +305,5 @@ def _state(arrays: Mapping[str, Array], problem: LayeredProblem) -> LayerTally |
         return None
     state = LayerTally.from_arrays(arrays)
     if state.key != problem.key:  # a finite beam would be made of them unseen
-        raise InvalidInput("its tallies are of other layers or settings than its text says; save it again")
+        raise InvalidInput("its tallies are of other layers or settings than its text has; save it again")
     return state

@@ -9,8 +9,8 @@ Needs h5py: ``pip install "napari-gpubio[snirf]"``.
 
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,10 @@ _WORDS = {
 }
 _GROUP = re.compile(r"nirs(\d*)")
 _MOST_VALUES = 100_000  # positions or labels; no cap has so many
-# What h5py raises on a damaged file.
-_READ_ERRORS = (OSError, RuntimeError, ValueError, TypeError, LookupError, UnicodeError, ArithmeticError)
+_DATASETS = tuple(f"{kind}{what}" for kind in ("source", "detector") for what in ("Pos3D", "Pos2D", "Labels"))
+# What h5py and NumPy raise on a damaged file; a type that NumPy lacks is a TypeError.
+_DAMAGE = (OSError, RuntimeError, ValueError, TypeError, KeyError, OverflowError, MemoryError)
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -77,14 +79,15 @@ def read_snirf(path: str | Path) -> Optodes:
     file = existing_file(path)
     h5py = _h5py()
     try:
-        with h5py.File(file, "r") as content:
-            return _read(content, h5py)
-    except InvalidInput as error:
-        raise InvalidInput(f"{file.name}: {error}") from error
-    except _READ_ERRORS as error:
+        content = _load(file, h5py)
+    except _DAMAGE as error:
         raise InvalidInput(
             f"{file.name} cannot be read as HDF5 ({str(error)[:200]}); it is no SNIRF file, or damaged: export it again"
         ) from error
+    try:
+        return _optodes(content)
+    except InvalidInput as error:
+        raise InvalidInput(f"{file.name}: {error}") from error
 
 
 def _h5py() -> Any:
@@ -97,43 +100,67 @@ def _h5py() -> Any:
     return h5py
 
 
-def _read(content: Any, h5py: Any) -> Optodes:
-    recordings = sorted((name for name in content if _GROUP.fullmatch(name)), key=lambda name: int(name[4:] or 0))
-    if not recordings:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Content:
+    """What a file has: its recordings, and the unit and the datasets of the first with a probe, if there is one."""
+
+    recordings: list[str]
+    chosen: str | None = None
+    unit: Any = None
+    probe: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _load(file: Path, h5py: Any) -> _Content:
+    """Read everything at once; a dataset that is too long is given by its length."""
+
+    def group(parent: Any, name: str) -> Any:
+        found = parent.get(name) if isinstance(parent, h5py.Group) else None
+        return found if isinstance(found, h5py.Group) else None
+
+    def dataset(parent: Any, name: str) -> Any:
+        found = None if parent is None else parent.get(name)
+        if not isinstance(found, h5py.Dataset) or found.shape is None:
+            return None
+        return found[()] if found.size <= _MOST_VALUES else int(found.size)
+
+    with h5py.File(file, "r") as root:
+        recordings = sorted((name for name in root if _GROUP.fullmatch(name)), key=lambda name: int(name[4:] or 0))
+        for name in recordings:
+            if (probe := group(root[name], "probe")) is not None:
+                return _Content(
+                    recordings=recordings,
+                    chosen=name,
+                    unit=dataset(group(root[name], "metaDataTags"), "LengthUnit"),
+                    probe={key: dataset(probe, key) for key in (*_DATASETS, "wavelengths")},
+                )
+        return _Content(recordings=recordings)
+
+
+def _optodes(content: _Content) -> Optodes:
+    if not content.recordings:
         raise InvalidInput("it has no group /nirs; it is HDF5, but no SNIRF file")
-    groups = [name for name in recordings if _probe(content[name], h5py) is not None]
-    if not groups:
+    if content.chosen is None:
         raise InvalidInput("it has no group /nirs/probe; export it again, with the probe")
-    recording = content[groups[0]]
-    reader = _Reader(recording["probe"], h5py)
-    unit, unit_notes = _unit(recording, h5py)
-    sources, detectors = reader.positions("source") * unit, reader.positions("detector") * unit
+    unit, unit_notes = _unit(content.unit)
+    sources, detectors = (_positions(content, kind) * unit for kind in ("source", "detector"))
     notes = [*unit_notes, "Positions are in the file's own coordinate system; register them to the volume."]
-    if len(recordings) > 1:
+    if (count := len(content.recordings)) > 1:
         notes.append(
-            f"The file holds {len(recordings)} recordings ({', '.join(recordings[:8])}); {groups[0]} was read."
+            f"The file holds {count} recordings ({', '.join(content.recordings[:8])}); {content.chosen} was read."
         )
     return Optodes(
-        sources=reader.names("source", len(sources)),
+        sources=_names(content, "source", len(sources)),
         source_positions_mm=sources,
-        detectors=reader.names("detector", len(detectors)),
+        detectors=_names(content, "detector", len(detectors)),
         detector_positions_mm=detectors,
-        wavelengths_nm=reader.wavelengths(),
+        wavelengths_nm=_wavelengths(content),
         notes=tuple(notes),
     )
 
 
-def _probe(recording: Any, h5py: Any) -> Any:
-    probe = recording.get("probe") if isinstance(recording, h5py.Group) else None
-    return probe if isinstance(probe, h5py.Group) else None
-
-
-def _unit(recording: Any, h5py: Any) -> tuple[float, tuple[str, ...]]:
+def _unit(found: Any) -> tuple[float, tuple[str, ...]]:
     """Millimeters in the unit of length."""
-    tags = recording.get("metaDataTags")
-    unit = None
-    if isinstance(tags, h5py.Group) and isinstance(tags.get("LengthUnit"), h5py.Dataset):
-        unit = "".join(_texts(tags["LengthUnit"]))
+    unit = "" if found is None else "".join(text for row in _rows(found) for text in row)
     if not unit:
         return 1.0, ("metaDataTags/LengthUnit is missing; positions were taken as mm.",)
     word = unit.strip()
@@ -145,63 +172,51 @@ def _unit(recording: Any, h5py: Any) -> tuple[float, tuple[str, ...]]:
     return _MM[word], ()
 
 
-@dataclass(frozen=True, eq=False)
-class _Reader:
-    """Takes checked values from the group ``probe``."""
-
-    probe: Any
-    h5py: Any
-
-    def dataset(self, name: str) -> Any:
-        """A dataset of sensible length, or None."""
-        found = self.probe.get(name)
-        if not isinstance(found, self.h5py.Dataset) or found.shape is None:
-            return None
-        if found.size > _MOST_VALUES:
-            raise InvalidInput(f"probe/{name} has {found.size} values; a probe has less than {_MOST_VALUES}")
-        return found
-
-    def positions(self, kind: str) -> npt.NDArray[np.float64]:
-        name = f"{kind}Pos3D"
-        found = self.dataset(name)
-        if found is None or found.size == 0:
-            flat = "" if self.dataset(f"{kind}Pos2D") is None else f" ({kind}Pos2D is a flat layout, which does not do)"
-            raise InvalidInput(f"it has no probe/{name}{flat}; digitize the optodes, or place them on the head by hand")
-        if found.dtype.kind not in "iuf":
-            raise InvalidInput(f"probe/{name} holds {found.dtype}, not numbers; export the file again")
-        values = np.asarray(found[()], np.float64)
-        if values.shape == (3,):
-            values = values[None]
-        if values.ndim != 2 or values.shape[1] != 3:
-            raise InvalidInput(f"probe/{name} has shape {values.shape}; it must be (number of {kind}s, 3)")
-        if not np.isfinite(values).all():
-            row = int(np.flatnonzero(~np.isfinite(values).all(axis=1))[0])
-            raise InvalidInput(f"{kind} {row + 1} is at {values[row].tolist()}; positions must be finite numbers")
-        return values
-
-    def names(self, kind: str, count: int) -> tuple[str, ...]:
-        """Labels of the optodes; where there is not one for each, numbers: S1, S2, … and D1, D2, and so on."""
-        own = [f"{kind[0].upper()}{number + 1}" for number in range(count)]
-        found = self.dataset(f"{kind}Labels")
-        labels = [] if found is None else [row[0] for row in _rows(found)]
-        if len(labels) != count:
-            return tuple(own)
-        return tuple(label.strip() or other for label, other in zip(labels, own, strict=True))
-
-    def wavelengths(self) -> tuple[float, ...]:
-        found = self.dataset("wavelengths")
-        if found is None or found.dtype.kind not in "iuf":
-            return ()
-        numbers = np.asarray(found[()], np.float64).ravel().tolist()
-        return tuple(number for number in numbers if math.isfinite(number))
+def _dataset(content: _Content, name: str) -> npt.NDArray[Any] | None:
+    found = content.probe[name]
+    if isinstance(found, int):
+        raise InvalidInput(f"probe/{name} has {found} values; a probe has less than {_MOST_VALUES}")
+    return None if found is None else np.asarray(found)
 
 
-def _texts(dataset: Any) -> list[str]:
-    return [text for row in _rows(dataset) for text in row]
+def _positions(content: _Content, kind: str) -> Floats:
+    name = f"{kind}Pos3D"
+    found = _dataset(content, name)
+    if found is None or found.size == 0:
+        flat = "" if content.probe[f"{kind}Pos2D"] is None else f" ({kind}Pos2D is a flat layout, which does not do)"
+        raise InvalidInput(f"it has no probe/{name}{flat}; digitize the optodes, or place them on the head by hand")
+    if found.dtype.kind not in "iuf":
+        raise InvalidInput(f"probe/{name} holds {found.dtype}, not numbers; export the file again")
+    values = found.astype(np.float64)
+    if values.shape == (3,):
+        values = values[None]
+    if values.ndim != 2 or values.shape[1] != 3:
+        raise InvalidInput(f"probe/{name} has shape {values.shape}; it must be (number of {kind}s, 3)")
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values).all(axis=1))[0])
+        raise InvalidInput(f"{kind} {row + 1} is at {values[row].tolist()}; positions must be finite numbers")
+    return values
 
 
-def _rows(dataset: Any) -> Iterator[list[str]]:
-    """Texts of a dataset, row by row: the labels of a source may differ by wavelength."""
-    values = np.atleast_1d(np.asarray(dataset[()], object))
+def _names(content: _Content, kind: str, count: int) -> tuple[str, ...]:
+    """Labels of the optodes; where there is not one for each, numbers: S1, S2, … and D1, D2, and so on."""
+    own = tuple(f"{kind[0].upper()}{number + 1}" for number in range(count))
+    found = _dataset(content, f"{kind}Labels")
+    labels = [] if found is None else [row[0] for row in _rows(found)]
+    if len(labels) != count:
+        return own
+    return tuple(label.strip() or other for label, other in zip(labels, own, strict=True))
+
+
+def _wavelengths(content: _Content) -> tuple[float, ...]:
+    found = _dataset(content, "wavelengths")
+    if found is None or found.dtype.kind not in "iuf":
+        return ()
+    return tuple(number for number in found.astype(np.float64).ravel().tolist() if math.isfinite(number))
+
+
+def _rows(found: Any) -> Iterator[list[str]]:
+    """Texts row by row: the labels of a source may differ by wavelength."""
+    values = np.atleast_1d(np.asarray(found, object))
     for row in values.reshape(len(values), -1) if values.size else ():
         yield [item.decode("utf-8", "replace").rstrip("\0") if isinstance(item, bytes) else str(item) for item in row]

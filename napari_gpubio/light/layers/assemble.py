@@ -32,14 +32,8 @@ class _Tallies:
     def estimates(self, part: slice, reduce: Callable[[Floats], Floats], unit: npt.ArrayLike = 1.0) -> Estimates:
         """Estimate something linear in a part of the tally.
 
-        Parameters
-        ----------
-        part
-            Which numbers of the tally.
-        reduce
-            Turns an array whose last axis is that part into the quantity, batch by batch.
-        unit
-            What the result is divided by (a volume, an area), of its shape.
+        ``reduce`` turns an array whose last axis is that part into the quantity, batch by batch; ``unit`` (a volume, an
+        area) is what the result is divided by.
         """
         whole = reduce(self._whole[:, part] / SCALE)
         rest = reduce((self._rest[part] / SCALE)[None])[0]

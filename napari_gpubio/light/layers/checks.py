@@ -76,24 +76,27 @@ ANGULAR = {0: (0.019587, np.nan), 1: (0.019553, 0.69695), 5: (0.019999, 0.35687)
 DECAY_PER_MM = {1.0: 0.1734, 1.37: 0.1731}  # of the fluence in depth, mu_a .01, mu_s 10 per mm, g .9
 
 
+def photons_on(device: Device, photons: int) -> int:
+    """That many photons, or more on a GPU."""
+    return photons * (_GPU_FACTOR if device.is_gpu else 1)
+
+
 def run_case(medium: LayeredMedium, device: Device, photons: int, **settings: Any) -> LayeredResult:
     """Simulate with that many photons, or more on a GPU."""
-    count = photons * (_GPU_FACTOR if device.is_gpu else 1)
-    return simulate(medium, LayeredSettings(photons=count, **settings), device=device)
+    return simulate(medium, LayeredSettings(photons=photons_on(device, photons), **settings), device=device)
 
 
-def _z(quantity: str, estimate: Estimate, reference: float, reference_error: float = 0.0) -> Finding:
+def z_finding(quantity: str, estimate: Estimate, reference: float, reference_error: float = 0.0) -> Finding:
+    """Compare an estimate with a reference by standard errors of both."""
     return z_score_finding(quantity, reference, estimate.value, estimate.error, reference_error)
 
 
-def _balance(result: LayeredResult) -> list[Finding]:
-    total = result.total
+def balance(total: float, roulette: Estimate) -> list[Finding]:
+    """Compare the sum of all fractions with 1, and what Russian roulette took with 0."""
     found = [
         Finding(quantity="energy balance", reference=1.0, result=total, error=total - 1.0, tolerance=MOST_IMBALANCE)
     ]
-    if result.roulette.error > 0:
-        found.append(_z("roulette's share", result.roulette, 0.0))
-    return found
+    return [*found, z_finding("roulette's share", roulette, 0.0)] if roulette.error > 0 else found
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------
@@ -102,22 +105,22 @@ def _balance(result: LayeredResult) -> list[Finding]:
 def _van_de_hulst(device: Device) -> list[Finding]:
     result = run_case(VAN_DE_HULST, device, 500_000, depth_bins=10)
     found = [
-        _z("Rd", result.diffuse_reflectance, 0.09739, 5e-6),
-        _z("T", result.transmittance, 0.66096, 5e-6),
+        z_finding("Rd", result.diffuse_reflectance, 0.09739, 5e-6),
+        z_finding("T", result.transmittance, 0.66096, 5e-6),
     ]
     for bin_, values in ANGULAR.items():
         for name, estimates, value in (("Rd", result.Rd_a, values[0]), ("T", result.Tt_a, values[1])):
             if np.isfinite(value):
                 estimate = Estimate(float(estimates.value[bin_]), float(estimates.error[bin_]))
-                found.append(_z(f"{name} at {3 * bin_ + 1.5:g}° (1/sr)", estimate, value, value * 3e-3))
-    return found + _balance(result)
+                found.append(z_finding(f"{name} at {3 * bin_ + 1.5:g}° (1/sr)", estimate, value, value * 3e-3))
+    return found + balance(result.total, result.roulette)
 
 
 def _giovanelli(device: Device) -> list[Finding]:
     result = run_case(GIOVANELLI, device, 200_000, depth_bins=10)
     diffuse = result.diffuse_reflectance
     total = Estimate(diffuse.value + result.specular, diffuse.error)
-    return [_z("R, specular included", total, 0.2600, 5e-5), *_balance(result)]
+    return [z_finding("R, specular included", total, 0.2600, 5e-5), *balance(result.total, result.roulette)]
 
 
 def _adding_doubling(device: Device) -> list[Finding]:
@@ -131,8 +134,8 @@ def _adding_doubling(device: Device) -> list[Finding]:
         error = ADDING_DOUBLING_ERROR if case.n != 1 else 5e-6
         total = Estimate(diffuse.value + result.specular, diffuse.error)
         found += [
-            _z(f"R of {name}", total, case.reflectance, error),
-            _z(f"T of {name}", result.transmittance, case.transmittance, error),
+            z_finding(f"R of {name}", total, case.reflectance, error),
+            z_finding(f"T of {name}", result.transmittance, case.transmittance, error),
         ]
     return found
 
@@ -141,13 +144,13 @@ def _skin(device: Device) -> list[Finding]:
     result = run_case(SKIN, device, 50_000)
     fractions = (result.diffuse_reflectance, result.absorbed, result.transmittance)
     found = [
-        _z(name, mine, reference.value, reference.error)
+        z_finding(name, mine, reference.value, reference.error)
         for name, mine, reference in zip(("Rd", "A", "T"), fractions, SKIN_FRACTIONS, strict=True)
     ]
     for i, layer in enumerate(SKIN.layers):
         mine = Estimate(float(result.A_l.value[i]), float(result.A_l.error[i]))
-        found.append(_z(f"A of {layer.name}", mine, SKIN_BY_LAYER[i], SKIN_BY_LAYER_ERRORS[i]))
-    return found + _balance(result)
+        found.append(z_finding(f"A of {layer.name}", mine, SKIN_BY_LAYER[i], SKIN_BY_LAYER_ERRORS[i]))
+    return found + balance(result.total, result.roulette)
 
 
 def _decay(device: Device) -> list[Finding]:

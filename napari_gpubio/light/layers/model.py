@@ -112,6 +112,10 @@ class LayeredMedium:
         second = _normal_reflectance(self.layers[0].n, self.layers[1].n)
         return first + (1 - first) ** 2 * second / (1 - first * second)
 
+    def layer_name(self, index: int) -> str:
+        """Name of a layer, or its number from 1."""
+        return self.layers[index].name or f"layer {index + 1}"
+
     def layer_at(self, depth_mm: float) -> int:
         """Index of the layer at a depth; the last one below everything."""
         return min(int(np.searchsorted(self.tops_mm, depth_mm, side="right")) - 1, len(self.layers) - 1)

@@ -25,6 +25,7 @@ from napari_gpubio.light.napari_io import (
     decade_limits,
     fluence_word,
     labels_layer,
+    log10_of,
     log_name,
 )
 from napari_gpubio.light.result import UNITS
@@ -40,10 +41,7 @@ _NAMED = 0.06  # a layer that fills less of the picture is not named in it
 
 
 class QuantityUnit(NamedTuple):
-    """Unit of a displayed quantity: its name, its meaning, and the factor from that per photon and in mm.
-
-    ``word`` is what the quantity is called in it.
-    """
+    """Unit of a displayed quantity, the factor from that per photon and in mm, and the quantity's name in it."""
 
     name: str
     meaning: str
@@ -141,8 +139,7 @@ def picture_layer(
         If there is no such quantity, or the result has no absorption map.
     """
     value, error = quantity_rz(result, quantity, unit)
-    shown = np.full(value.shape, np.nan, np.float32)
-    np.log10(value, out=shown, where=value > 0)
+    shown = log10_of(value)
     if hide_uncertain:
         shown[error > MOST_ERROR * value] = np.nan
     units = quantity_unit(quantity, unit)
@@ -196,7 +193,7 @@ def border_layers(medium: LayeredMedium, settings: LayeredSettings) -> list[Laye
     }  # fmt: skip
     text = {"string": "{name}", "size": 9, "color": "white", "anchor": "center"}
     name_keywords = {
-        "name": "layer names", **both, "size": depth / 1e4, "features": {"name": [_title(medium, i) for i in named]},
+        "name": "layer names", **both, "size": depth / 1e4, "features": {"name": [medium.layer_name(i) for i in named]},
         "text": text, "face_color": "transparent", "border_color": "transparent",
     }  # fmt: skip
     places = np.array([[middles[i], -0.75 * radius] for i in named]).reshape(-1, 2)
@@ -218,7 +215,3 @@ def _place(settings: LayeredSettings) -> dict[str, Any]:
         "axis_labels": AXES,
         "units": AXIS_UNITS,
     }
-
-
-def _title(medium: LayeredMedium, index: int) -> str:
-    return medium.layers[index].name or f"layer {index + 1}"

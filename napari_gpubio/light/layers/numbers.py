@@ -6,8 +6,8 @@ from napari_gpubio.light.layers.napari_io import own_bins
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.settings import ring_area_mm2
 from napari_gpubio.light.result import Estimate
-from napari_gpubio.light.statistics import CLOSED_WITHIN, MOST_ROULETTE_Z, Finding, Status, roulette_z
-from napari_gpubio.light.summary import ABSORBED, ENERGY, RUN, NumberRow
+from napari_gpubio.light.statistics import CLOSED_WITHIN, Finding, Status, balance_findings, worst_first
+from napari_gpubio.light.summary import ABSORBED, ENERGY, RUN, NumberRow, roulette_row
 
 MOST_BEYOND = 0.01  # of the absorbed light: more than that beyond the grid is worth a word
 
@@ -31,50 +31,23 @@ def fraction_rows(result: LayeredResult) -> tuple[NumberRow, ...]:
     }
     rows = [NumberRow(group=ENERGY, name=name, value=part.value, error=part.error) for name, part in parts.items()]
     closed: Status = "ok" if abs(result.total - 1) < _closed_within(result) else "error"
-    rows.append(_roulette_row(result.roulette))
+    rows.append(roulette_row(result.roulette))
     rows.append(NumberRow(group=ENERGY, name="Total", value=result.total, status=closed))
-    for index, layer in enumerate(result.medium.layers):
-        rows.append(
-            NumberRow(
-                group=ABSORBED,
-                name=layer.name or f"layer {index + 1}",
-                value=float(result.A_l.value[index]),
-                error=float(result.A_l.error[index]),
-                label=index + 1,
-            )
-        )
+    for index, (value, error) in enumerate(zip(*result.A_l, strict=True)):
+        name = result.medium.layer_name(index)
+        rows.append(NumberRow(group=ABSORBED, name=name, value=float(value), error=float(error), label=index + 1))
     return tuple(rows)
 
 
 def layered_findings(result: LayeredResult, *, running: bool = False) -> tuple[Finding, ...]:
-    """What to think of a result, worst first; never empty.
-
-    Parameters
-    ----------
-    result
-        What a simulation gave.
-    running
-        Whether more photons are under way: what only they can settle is then no fault yet.
-    """
-    found = []
-    if not abs(result.total - 1) < _closed_within(result):
-        message = f"Energy balance broken: the parts sum to {result.total:.7g}, not 1. Do not use this."
-        found.append(Finding("error", message))
-    if abs(z := roulette_z(result.roulette)) > MOST_ROULETTE_Z:
-        message = f"Roulette is {z:.1f} standard errors from 0; run again with another seed."
-        found.append(Finding("warning", message))
+    """What to think of a result, worst first, never empty; a running one may still lack errors."""
+    found = [*balance_findings(result.total, result.roulette, _closed_within(result))]
     if not running and not math.isfinite(result.absorbed.error):
         found.append(Finding("warning", NO_ERRORS if is_from_file(result) else TOO_FEW))
     if (beyond := absorbed_beyond(result)) > MOST_BEYOND:
         message = f"{beyond:.1%} of the absorbed light lies beyond the grid; take more or larger bins to see it."
         found.append(Finding("warning", message))
-    if not found:
-        found.append(Finding("ok", f"Energy balance closed within {_rounded_up(result.total - 1):.0e}."))
-    if not result.complete:
-        how = "Running:" if running else "Stopped after"
-        message = f"{how} {result.launched:,} of {result.settings.photons:,} photons."
-        found.append(Finding("ok", message))
-    return tuple(sorted(found, key=lambda finding: ("error", "warning", "ok").index(finding.status)))
+    return worst_first(found, result, result.total, running=running)
 
 
 def absorbed_beyond(result: LayeredResult) -> float:
@@ -104,15 +77,3 @@ def _run_rows(result: LayeredResult) -> list[NumberRow]:
         rows.append(NumberRow(group=RUN, name="Time", value=seconds, unit="s"))
         rows.append(NumberRow(group=RUN, name="Speed", value=result.launched / seconds, unit="photons/s"))
     return rows
-
-
-def _roulette_row(part: Estimate) -> NumberRow:
-    z = roulette_z(part)
-    status: Status = "warning" if abs(z) > MOST_ROULETTE_Z else "ok"
-    note = f"z = {z:.1f}" if math.isfinite(z) else ""
-    return NumberRow(group=ENERGY, name="Roulette", value=part.value, error=part.error, status=status, note=note)
-
-
-def _rounded_up(off: float) -> float:
-    """A power of ten not below an amount."""
-    return 10.0 ** math.ceil(math.log10(max(abs(off), 1e-15)))

@@ -32,16 +32,8 @@ _KINDS = {"gaussian": "gaussian", "flat": "disk"}  # of a beam, as kinds of sour
 class PhantomPlan:
     """A voxel phantom before its voxels are made.
 
-    Parameters
-    ----------
-    depths
-        Voxels in depth of each layer.
-    columns
-        Voxels in x, and in y.
-    voxel_mm, across_mm
-        Height and width of a voxel.
-    notes
-        Messages about what had to be changed.
+    ``depths`` are the voxels in depth of each layer, ``columns`` those in x and in y, ``voxel_mm`` and ``across_mm``
+    height and width of a voxel; ``notes`` list what had to be changed.
     """
 
     depths: tuple[int, ...]
@@ -195,7 +187,7 @@ def _check(medium: LayeredMedium, borders: Floats, columns: int, voxel_mm: float
         thickness, fitting = medium.layers[index].thickness_mm, common_voxel_mm(medium)
         advice = f"voxels of {fitting:g} mm fit every layer" if fitting > thickness / 100 else "take smaller voxels"
         raise InvalidInput(
-            f"{_title(medium, index)} is {thickness:g} mm thick and gets no voxel of {voxel_mm:g} mm; {advice}"
+            f"{medium.layer_name(index)} is {thickness:g} mm thick and gets no voxel of {voxel_mm:g} mm; {advice}"
         )
 
 
@@ -217,7 +209,7 @@ def _media(medium: LayeredMedium, source: str) -> tuple[Medium, ...]:
 def _rounding(medium: LayeredMedium, requested: Floats, made: Floats, voxel_mm: float) -> Iterator[str]:
     """By how much thicknesses are rounded, if at all."""
     changed = [
-        f"{_title(medium, i)} {before:.5g} → {after:.5g} mm"
+        f"{medium.layer_name(i)} {before:.5g} → {after:.5g} mm"
         for i, (before, after) in enumerate(zip(np.diff(requested), np.diff(made), strict=True))
         if abs(after - before) > _SAME * voxel_mm and not medium.layers[i].is_endless
     ]
@@ -235,7 +227,3 @@ def _other_notes(medium: LayeredMedium, depth_mm: float) -> Iterator[str]:
         yield f"The last layer is infinitely thick and ends at {depth_mm:g} mm here."
     elif medium.n_below != medium.n_above:
         yield f"Below the layers n is {medium.n_below:g}; around the phantom it is {medium.n_above:g}, as above them."
-
-
-def _title(medium: LayeredMedium, index: int) -> str:
-    return medium.layers[index].name or f"layer {index + 1}"

@@ -23,7 +23,7 @@ from napari_gpubio.light.model import Domain
 from napari_gpubio.light.settings import FACES, LightCase, LightSettings
 from napari_gpubio.light.source import Source
 
-_MOST_TOLD = 8
+_MOST_NAMED = 8
 # What is read, or changes nothing but how MCX runs and what it saves.
 _KEYS = {
     "Session": "ID Photons RNGSeed BCFlags BC DoMismatch DoSpecular DoSaveRef DoNormalize DoSaveVolume DoPartialPath "
@@ -92,8 +92,8 @@ def _unused(root: Section) -> list[str]:
         for key, value in section.fields.items()
         if value and key.lower() not in _KEYS[name].lower().split()
     ]
-    more = f" and {len(keys) - _MOST_TOLD} more" if len(keys) > _MOST_TOLD else ""
-    return [f"Not used here: {', '.join(keys[:_MOST_TOLD])}{more}."] if keys else []
+    more = f" and {len(keys) - _MOST_NAMED} more" if len(keys) > _MOST_NAMED else ""
+    return [f"Not used here: {', '.join(keys[:_MOST_NAMED])}{more}."] if keys else []
 
 
 def _read_detectors(optode: Section, frame: McxFrame) -> tuple[tuple[Detector, ...], tuple[str, ...]]:
@@ -186,22 +186,10 @@ _NOT_DONE = {
 
 
 def read_settings(session: Section, forward: Section) -> tuple[LightSettings, tuple[str, ...]]:
-    """Read the settings.
+    """Read the settings, and notes about them; a replay of photons is refused.
 
     MCX plays Russian roulette only on request; a file without ``MinEnergy`` gets our default, which is unbiased and
     saves time.
-
-    Returns
-    -------
-    settings
-        Of the same simulation.
-    notes
-        What a person should know.
-
-    Raises
-    ------
-    InvalidInput
-        If a number is missing or wrong, or photons are to be replayed.
     """
     gates, notes = _read_gates(forward)
     faces, face_notes = _read_faces(session.text("BCFlags", session.text("BC", "")))
@@ -288,20 +276,15 @@ def _other_notes(session: Section, settings: LightSettings) -> list[str]:
 
 
 def write_settings(settings: LightSettings, *, has_detectors: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the sections Session (without its ID) and Forward.
+    """Return the sections Session (without its ID) and Forward; time gates must have one width.
 
     Russian roulette is left out: ours does not change what comes out on average, MCX's does. Batches and half buffers
     are not known to MCX.
-
-    Raises
-    ------
-    InvalidInput
-        If time gates are of different widths.
     """
     edges = np.array(settings.time_gates_ns)
     widths = np.diff(edges)
     if np.ptp(widths) > _EVEN * widths.mean():
-        raise InvalidInput(f"the time gates are {_told(edges.tolist())} ns; MCX has gates of one width only")
+        raise InvalidInput(f"the time gates are {_edges_text(edges.tolist())} ns; MCX has gates of one width only")
     session: dict[str, Any] = {
         "Photons": settings.photons,
         "RNGSeed": settings.seed,
@@ -322,7 +305,7 @@ def _letters(faces: Sequence[str]) -> str:
     return "".join(letter_of[rule_of[face]] for face in _MCX_FACES)
 
 
-def _told(edges: Sequence[float]) -> str:
+def _edges_text(edges: Sequence[float]) -> str:
     """The edges of time gates for an error, not too many."""
     text = ", ".join(f"{edge:g}" for edge in edges[:6])
     return f"{text}, …" if len(edges) > 6 else text

@@ -43,15 +43,7 @@ _REFUSED = {
 
 @dataclass(frozen=True)
 class McxFrame:
-    """How the file counts positions.
-
-    Parameters
-    ----------
-    unit_mm
-        Edge length of a voxel.
-    from_zero
-        Whether the corner of the first voxel is (0, 0, 0) (``OriginType`` 1), or (1, 1, 1), MCX's default.
-    """
+    """How the file counts: edge of a voxel, mm, and whether the corner of the first is at 0 or, as by default, at 1."""
 
     unit_mm: float
     from_zero: bool
@@ -69,13 +61,7 @@ class McxFrame:
 
 
 def read_frame(domain: Section) -> McxFrame:
-    """Take unit and origin from the section Domain.
-
-    Raises
-    ------
-    InvalidInput
-        If a number is wrong or the voxels are anisotropic.
-    """
+    """Take unit and origin from the section Domain; voxels must be cubes."""
     unit = domain.number("LengthUnit", 1.0)
     steps = domain.numbers("Step", 3, 3, (1.0, 1.0, 1.0))
     if len(set(steps)) > 1:
@@ -87,29 +73,7 @@ def read_frame(domain: Section) -> McxFrame:
 
 
 def read_domain(root: Section, frame: McxFrame, folder: Path) -> tuple[Domain, tuple[str, ...]]:
-    """Read media and volume.
-
-    Parameters
-    ----------
-    root
-        The whole file.
-    frame
-        From `read_frame`.
-    folder
-        Where the file is; ``VolumeFile`` counts from there.
-
-    Returns
-    -------
-    domain
-        With the affine of ``frame``.
-    notes
-        What a person should know.
-
-    Raises
-    ------
-    InvalidInput
-        If something is missing, wrong or not supported.
-    """
+    """Read media and volume, and notes about them; ``VolumeFile`` counts from ``folder``, where the file is."""
     section = root.section("Domain")
     for key, what in _REFUSED.items():
         if section.get(key) is not None:
@@ -179,13 +143,7 @@ def _continuous(volume: Array, media: tuple[Medium, ...], outside_n: float, fram
 
 
 def frame_of(domain: Domain) -> McxFrame:
-    """Return how a written file counts: from 0, in voxels.
-
-    Raises
-    ------
-    InvalidInput
-        If voxels are not cubes.
-    """
+    """Return how a written file counts: from 0, in voxels, which must be cubes."""
     sizes = domain.voxel_sizes_mm
     if np.ptp(sizes) > _SAME_SIZE * sizes.max():
         text = " x ".join(f"{size:g}" for size in sizes)
@@ -194,13 +152,7 @@ def frame_of(domain: Domain) -> McxFrame:
 
 
 def write_domain(domain: Domain, frame: McxFrame) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the sections Domain and Shapes.
-
-    Raises
-    ------
-    InvalidInput
-        If the media are continuous, or labels are too high for MCX.
-    """
+    """Return the sections Domain and Shapes; media voxel by voxel, and too high labels, are refused."""
     if domain.is_continuous:
         raise InvalidInput("coefficients given voxel by voxel cannot be written for MCX; use a label for each tissue")
     highest = max(medium.label for medium in domain.media)
@@ -240,28 +192,8 @@ def read_volume_file(
 ) -> tuple[Array, tuple[str, ...]]:
     """Read a volume: raw values, NIfTI (``.nii``, ``.nii.gz``), JNIfTI (``.jnii``), or a list of shapes (``.json``).
 
-    Parameters
-    ----------
-    path
-        The file.
-    form
-        MCX's name of what is in a voxel (``MediaFormat``), for raw values.
-    dim
-        Dimensions; raw values need them, and others must agree with them.
-    from_zero
-        Whether the positions of shapes count from 0.
-
-    Returns
-    -------
-    volume
-        Labels, shape (X, Y, Z); or coefficients, 1/mm, shape (X, Y, Z, 1 or 2).
-    notes
-        What a person should know.
-
-    Raises
-    ------
-    InvalidInput
-        If the file is missing, damaged, of the wrong size or of another kind.
+    ``form`` is MCX's name of what is in a voxel (``MediaFormat``); raw values need ``dim``, others must agree with it.
+    Returns labels, shape (X, Y, Z), or coefficients, 1/mm, shape (X, Y, Z, 1 or 2), and notes.
     """
     path, name = existing_file(path), path.name.lower()
     notes: tuple[str, ...] = ()
@@ -302,14 +234,11 @@ def volume_of_array(node: Mapping[str, Any], form: str) -> Array:
 
 def _checked_labels_format(volume: Array, form: str) -> Array:
     if form in CONTINUOUS or form in _OTHER:
-        raise InvalidInput(f"Domain.MediaFormat is {form!r}, {_told(form)}; give labels here (byte, short or integer)")
+        what = _OTHER.get(form, "coefficients voxel by voxel")
+        raise InvalidInput(f"Domain.MediaFormat is {form!r}, {what}; give labels here (byte, short or integer)")
     if form not in _LABELS:
         raise InvalidInput(f"Domain.MediaFormat is {shown(form)}; give one of {', '.join([*_LABELS, *CONTINUOUS])}")
     return volume
-
-
-def _told(form: str) -> str:
-    return _OTHER.get(form, "coefficients voxel by voxel")
 
 
 def _raw(path: Path, form: str, dim: Sequence[int] | None) -> Array:

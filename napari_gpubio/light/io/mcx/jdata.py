@@ -38,19 +38,7 @@ def is_array(node: object) -> bool:
 
 
 def decode_array(node: Mapping[str, Any], what: str) -> Array:
-    """Return the array that a JSON object holds.
-
-    Parameters
-    ----------
-    node
-        The object.
-    what
-        Its place in the file, for errors.
-
-    Returns
-    -------
-    ndarray
-        Of the shape and type that are declared, in the machine's byte order.
+    """Return the array that a JSON object holds, in the machine's byte order; ``what`` is its place, for errors.
 
     Raises
     ------
@@ -67,18 +55,7 @@ def decode_array(node: Mapping[str, Any], what: str) -> Array:
 
 
 def encode_array(array: npt.ArrayLike) -> dict[str, Any]:
-    """Return the JSON object of an array, its bytes compressed with zlib.
-
-    Parameters
-    ----------
-    array
-        Of integers, booleans or real numbers, any shape.
-
-    Raises
-    ------
-    InvalidInput
-        If it is of another type.
-    """
+    """Return the JSON object of an array of integers, booleans or real numbers, its bytes compressed with zlib."""
     values = np.asarray(array)
     values = values.astype(np.uint8) if values.dtype == bool else values
     if values.dtype.kind not in "iuf" or values.dtype.itemsize > 8:
@@ -201,13 +178,7 @@ _WHOLE_LIMIT = 2**63
 
 
 def load_json(path: str | Path) -> dict[str, Any]:
-    """Load a JSON file that holds an object.
-
-    Raises
-    ------
-    InvalidInput
-        If the file is missing, not text, no JSON, or no object.
-    """
+    """Load a JSON file that holds an object; anything else is refused."""
     file = existing_file(path)
     data = file.read_bytes()
     try:
@@ -233,17 +204,9 @@ def load_json(path: str | Path) -> dict[str, Any]:
 class Section:
     """An object of the file, whose values are checked when they are taken.
 
-    Each method takes the name of a key, and what to return where the key is absent; without that, an absent key is an
-    error. Errors are `InvalidInput` with the place, the value and what is needed.
-
-    Parameters
-    ----------
-    name
-        Its place in the file, for errors.
-    fields
-        The object.
-    root
-        The whole file, for keys like ``Domain.Dim`` at the root.
+    Each method takes a key, and what to return where it is absent; without that, an absent key is an error. Errors are
+    `InvalidInput` with the place, the value and what is needed. ``name`` is the object's place in the file; ``root`` is
+    the whole file, for keys like ``Domain.Dim`` at the root.
     """
 
     name: str

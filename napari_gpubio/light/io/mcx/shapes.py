@@ -34,28 +34,10 @@ _AXES = "XYZ"
 
 
 def rasterize(shapes: Sequence[Any], dim: Sequence[int] | None, *, from_zero: bool) -> npt.NDArray[np.uint16]:
-    """Draw a list of shapes.
+    """Draw a list of shapes into labels, shape (X, Y, Z).
 
-    Parameters
-    ----------
-    shapes
-        The list of MCX's ``Shapes``, as loaded from JSON: objects with one key, such as ``{"Sphere": {"Tag": 2, "O":
-        [30, 30, 30], "R": 15}}``. Known are Name, Origin, Grid, Sphere, Box, Subgrid, Cylinder, UpperSpace, XLayers,
-        YLayers, ZLayers, XSlabs, YSlabs and ZSlabs.
-    dim
-        The grid to draw into, label 0; None if the list has a ``Grid``.
-    from_zero
-        Whether positions count from 0 (MCX's ``OriginType`` 1) or from 1.
-
-    Returns
-    -------
-    ndarray
-        Labels, shape (X, Y, Z).
-
-    Raises
-    ------
-    InvalidInput
-        If a shape is not known, a number is missing or wrong, or the grid is too large.
+    Shapes are objects with one key, such as ``{"Sphere": {"Tag": 2, "O": [30, 30, 30], "R": 15}}``. ``dim`` is the grid
+    to draw into, label 0, or None if the list has a ``Grid``; positions count from 0 (``OriginType`` 1) or from 1.
     """
     start = 0.0 if from_zero else 1.0
     canvas = _Canvas(None if dim is None else empty_grid(dim), np.full(3, start, np.float32))
@@ -66,13 +48,7 @@ def rasterize(shapes: Sequence[Any], dim: Sequence[int] | None, *, from_zero: bo
 
 
 def empty_grid(dim: Sequence[int], tag: int = 0) -> npt.NDArray[np.uint16]:
-    """Return a grid of one label.
-
-    Raises
-    ------
-    InvalidInput
-        If a dimension is not in 1 to 32767, or the memory is too small.
-    """
+    """Return a grid of one label; dimensions must lie in 1 to 32767, and memory must suffice."""
     if len(dim) != 3 or min(dim) < 1 or max(dim) > LONGEST_AXIS:
         raise InvalidInput(f"the grid has {list(dim)} voxels; each dimension must lie between 1 and {LONGEST_AXIS}")
     x, y, z = (int(length) for length in dim)

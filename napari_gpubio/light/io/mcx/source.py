@@ -8,6 +8,7 @@ are in voxels, angles in radians.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,20 +38,7 @@ _UNKNOWN = {
 
 
 def read_source(optode: Section, frame: McxFrame) -> tuple[Source, tuple[str, ...]]:
-    """Read the source from the section Optode.
-
-    Returns
-    -------
-    source
-        Of the same light.
-    notes
-        What a person should know.
-
-    Raises
-    ------
-    InvalidInput
-        If a number is missing or wrong, there are several sources, or this engine has no such source.
-    """
+    """Read the source from the section Optode, and notes about it; what this engine lacks is refused."""
     if optode.get("Source") is None:
         raise InvalidInput("Optode.Source is missing; add it")
     section = _single(optode.section("Source"))
@@ -79,7 +67,7 @@ def _single(section: Section) -> Section:
 
 
 def _launch(section: Section) -> str:
-    """How the fourth number of Dir says that light leaves."""
+    """How light leaves, by the fourth number of Dir."""
     focus = (*section.any_numbers("Dir", 3, 4), 0.0)[3]
     if focus == 0.0:
         return "along"
@@ -122,12 +110,8 @@ def _parameters(section: Section, key: str) -> tuple[float, ...]:
     return (*section.numbers(key, 1, 4, (0.0,)), 0.0, 0.0, 0.0)[:4]
 
 
-def _pencil(section: Section, frame: McxFrame) -> Source:
-    return Source(kind="pencil", **_common(section, frame))
-
-
-def _isotropic(section: Section, frame: McxFrame) -> Source:
-    return Source(kind="isotropic", **_common(section, frame))
+def _point(section: Section, frame: McxFrame, kind: str) -> Source:
+    return Source(kind=kind, **_common(section, frame))
 
 
 def _cone(section: Section, frame: McxFrame) -> Source:
@@ -144,17 +128,13 @@ def _gaussian(section: Section, frame: McxFrame) -> Source:
     return Source(kind="gaussian", radius_mm=waist * frame.unit_mm, **_common(section, frame))
 
 
-def _disk(section: Section, frame: McxFrame, kind: str = "disk") -> Source:
+def _disk(section: Section, frame: McxFrame, kind: str) -> Source:
     radius, inner, *sector = _parameters(section, "Param1")
     if inner or any(sector):
         raise InvalidInput(
             f"Optode.Source.Param1 is {[radius, inner, *sector]}, a ring or a sector; this engine has full disks only"
         )
     return Source(kind=kind, radius_mm=radius * frame.unit_mm, **_common(section, frame))
-
-
-def _lambertian(section: Section, frame: McxFrame) -> Source:
-    return _disk(section, frame, "lambertian")
 
 
 def _line(section: Section, frame: McxFrame) -> Source:
@@ -233,14 +213,14 @@ def _sized(array: Array, shape: tuple[int, int]) -> Array:
 
 # By type and launch; None: the launch does not matter to it.
 _READERS: Mapping[tuple[str, str | None], Callable[[Section, McxFrame], Source]] = {
-    ("pencil", "along"): _pencil,
-    ("pencil", "focused"): _pencil,
-    ("pencil", "every side"): _isotropic,
-    ("isotropic", None): _isotropic,
+    ("pencil", "along"): partial(_point, kind="pencil"),
+    ("pencil", "focused"): partial(_point, kind="pencil"),
+    ("pencil", "every side"): partial(_point, kind="isotropic"),
+    ("isotropic", None): partial(_point, kind="isotropic"),
     ("cone", None): _cone,
     ("gaussian", "along"): _gaussian,
-    ("disk", "along"): _disk,
-    ("disk", "cosine law"): _lambertian,
+    ("disk", "along"): partial(_disk, kind="disk"),
+    ("disk", "cosine law"): partial(_disk, kind="lambertian"),
     ("planar", "along"): _planar,
     ("pattern", "along"): _pattern,
     ("slit", "every side"): _line,
@@ -253,13 +233,7 @@ _EVERY_SIDE, _COSINE_LAW = "_NaN_", "-_Inf_"  # the fourth number of Dir
 
 
 def write_source(source: Source, domain: Domain, frame: McxFrame) -> dict[str, Any]:
-    """Return Optode.Source: positions and directions along the axes of the volume, in voxels.
-
-    Raises
-    ------
-    InvalidInput
-        If MCX has no such source.
-    """
+    """Return Optode.Source: positions and directions along the axes of the volume, in voxels."""
     if source.kind not in _WRITERS:
         raise InvalidInput(f"MCX has no source like {source.kind!r}; it has {', '.join(_WRITERS)}")
     width, height, direction = domain.direction_to_grid(source.frame())

@@ -61,19 +61,7 @@ class Variant:
 
 
 class Run:
-    """The simulation of one problem on one GPU; items are photons, and a chunk may hold any number of batches.
-
-    Parameters
-    ----------
-    problem
-        What is simulated.
-    device
-        The GPU.
-    sharers
-        Number of GPUs that share the batches.
-    variant
-        See `Variant`.
-    """
+    """The simulation of one problem on one of ``sharers`` GPUs; a chunk of photons may hold any number of batches."""
 
     def __init__(
         self, problem: LayeredProblem, *, device: Device, sharers: int = 1, variant: Variant | None = None
@@ -100,22 +88,15 @@ class Run:
 
     def advance(self, start: int, count: int) -> None:
         """Trace the photons ``start`` to ``start + count - 1``."""
-        with self._busy:
-            self._advance(start, count)
-
-    def _advance(self, start: int, count: int) -> None:
         import cupy
 
-        with cupy.cuda.Device(self.device.indices[0]):
+        p = self._problem
+        with self._busy, cupy.cuda.Device(self.device.indices[0]):
             if self._caches and self._shape is None and count > PILOT_PHOTONS:
                 self._shape = self._hot_shape(start)
-            self._trace(start, count, self._tallies[start // self._problem.batch_size :])
+            self._trace(start, count, self._tallies[start // p.batch_size :])
             cupy.cuda.get_current_stream().synchronize()
-        for batch, part in self._parts(start, count):
-            self._done.add(
-                LayerTally(batch_size=self._problem.batch_size, key=self._problem.key, batches={batch: part}),
-                self._problem,
-            )
+            self._done.add(LayerTally(batch_size=p.batch_size, key=p.key, batches=dict(self._parts(start, count))), p)
 
     def snapshot(self) -> LayerTally:
         """Tallies so far, as NumPy; the run goes on."""
@@ -216,13 +197,7 @@ def numbers_of(problem: LayeredProblem) -> dict[str, Any]:
 
 
 def hot_corner(absorbed: npt.NDArray[Any], cells: int) -> tuple[int, int]:
-    """Shape (bins in r, bins in z) of the corner of A(r, z) that holds most, of all with at most ``cells`` bins.
-
-    Parameters
-    ----------
-    absorbed
-        A(r, z) of some photons, shape (radial, depth).
-    """
+    """Shape (bins in r, in z) of the corner of A(r, z) that holds most, of all with at most ``cells`` bins."""
     radial, depth = absorbed.shape
     sums = absorbed.astype(np.float64).cumsum(axis=0).cumsum(axis=1)
     heights = np.arange(1, min(depth, cells) + 1)

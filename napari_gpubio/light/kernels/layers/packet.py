@@ -56,17 +56,7 @@ def layer_at(layers, index):
 
 @helper
 def trace(item, scene, tally):
-    """Trace one photon from its start to its end and add to a tally.
-
-    Parameters
-    ----------
-    item
-        Global index of the photon (uint64).
-    scene
-        See `Scene`.
-    tally
-        A(r, z), R(r, a), T(r, a), absorption by layer, and the balance of Russian roulette, flat.
-    """
+    """Trace one photon, by its global index (uint64), to its end; the order of the tally is `LayeredProblem`'s."""
     layers, scale, radial, depth = scene.layers, scene.scale, scene.radial, scene.depth
     angles = len(scene.cosines) - 1
     reflected_at = radial * depth if scene.absorption else 0

@@ -22,44 +22,22 @@ LEAST_WEIGHT = 1e-30  # of a packet; less is nothing
 
 
 class Scene(NamedTuple):
-    """What a photon meets, and the bins of the tally, as the CPU kernels take them.
+    """What a photon meets, and the bins of the tally, as the CPU kernels take them."""
 
-    Parameters
-    ----------
-    layers
-        The table of layers, shape (L, LAYER_NUMBERS).
-    n_above, n_below
-        Refractive indices outside.
-    first_layer, weight
-        Where photons start, and their weight there.
-    threshold
-        Weight below which packets play roulette.
-    radial, depth, radial_per_mm, depth_per_mm
-        Number of bins, and how many of them lie in a mm.
-    cosines
-        Of the edges of the angular bins, falling.
-    collect, absorption
-        Whether absorption beyond the grid goes to the outermost bins; whether A(r, z) is tallied at all.
-    scale
-        Quanta of a tally per photon weight.
-    seed
-        Of the random numbers, uint64.
-    """
-
-    layers: npt.NDArray[np.float32]
+    layers: npt.NDArray[np.float32]  # the table, shape (L, LAYER_NUMBERS)
     n_above: np.float32
     n_below: np.float32
-    first_layer: int
-    weight: np.float32
-    threshold: np.float32
-    radial: int
+    first_layer: int  # where photons start
+    weight: np.float32  # which they have there
+    threshold: np.float32  # below this weight packets play roulette
+    radial: int  # number of bins
     depth: int
     radial_per_mm: np.float32
     depth_per_mm: np.float32
-    cosines: npt.NDArray[np.float32]
-    collect: bool
-    absorption: bool
-    scale: np.float32
+    cosines: npt.NDArray[np.float32]  # of the edges of the angular bins, falling
+    collect: bool  # whether absorption beyond the grid goes to the outermost bins
+    absorption: bool  # whether A(r, z) is tallied at all
+    scale: np.float32  # quanta of a tally per photon weight
     seed: np.uint64
 
 
@@ -67,12 +45,7 @@ class Scene(NamedTuple):
 class LayeredProblem(BatchedProblem):
     """A layered simulation as photons see it.
 
-    Parameters
-    ----------
-    medium, settings
-        What is simulated.
-    batch_size
-        Photons of a batch, where a resumed run has fixed it; by default photons / batches.
+    ``batch_size`` is that of a resumed run, where there is one; by default photons / batches.
     """
 
     medium: LayeredMedium

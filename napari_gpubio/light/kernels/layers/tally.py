@@ -13,26 +13,14 @@ from napari_gpubio.light.kernels.layers.problem import LayeredProblem
 
 @dataclass(eq=False)
 class BatchTally(BatchPart):
-    """The tally of a batch, or of some of its photons.
-
-    Parameters
-    ----------
-    numbers
-        The tally; its order is `LayeredProblem`'s.
-    """
+    """The tally of a batch, or of some of its photons; the order of its numbers is `LayeredProblem`'s."""
 
     numbers: Words
 
 
 @dataclass(eq=False, kw_only=True)
 class LayerTally(Tally):
-    """Tallies of some photons of a layered simulation.
-
-    Parameters
-    ----------
-    batches
-        Tallies of the batches that have been begun.
-    """
+    """Tallies of some photons of a layered simulation, by the batches that have been begun."""
 
     batches: dict[int, BatchTally] = field(default_factory=dict)
 

@@ -12,7 +12,7 @@ from napari_gpubio.core.parameters import param_info
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem, per_mm
 from napari_gpubio.light.layers.model import THICKEST_MM
 from napari_gpubio.light.layers.settings import LayeredSettings, angle_centers, ring_area_mm2, solid_angle_sr
-from tests.light.layered_samples import ENDLESS_MM, GLASS, SKIN, TISSUE, medium, with_layer
+from tests.light.layers.samples import ENDLESS_MM, GLASS, SKIN, TISSUE, medium, with_layer
 
 BAD = [
     ({"photons": 0}, "photons is 0; it must be at least 1"),

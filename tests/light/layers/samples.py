@@ -1,9 +1,10 @@
-"""Layers and runs for tests of the layered engine, and what it means that two results are the same."""
+"""Layers and runs for tests of the layered engine, and what its numbers are compared with."""
 
 import dataclasses
 import math
 from typing import Any
 
+import iadpython
 import numpy as np
 
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
@@ -11,6 +12,7 @@ from napari_gpubio.light.layers.result import Estimates, LayeredResult
 from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.result import Estimate
+from tests.light.voxel_samples import check_z
 
 ENDLESS_MM = math.inf
 GPU_FACTOR = 100  # a GPU traces that many times the photons of a statistical test, in less time
@@ -76,3 +78,17 @@ def with_layer(base: LayeredMedium, index: int, **changes: Any) -> LayeredMedium
     layers = list(base.layers)
     layers[index] = dataclasses.replace(layers[index], **changes)
     return dataclasses.replace(base, layers=tuple(layers))
+
+
+COARSE = {"radial_bins": 20, "depth_bins": 20}
+
+
+def check_within(estimate, reference, reference_error=0.0):
+    """A number is so many standard errors from a reference, at most."""
+    check_z(estimate.z_score(reference, reference_error), 1.0)
+
+
+def adding_doubling(points, albedo, depth, g, n, slide):
+    """Total reflectance and transmittance of a slab between two glass slides; without them where their n is 1."""
+    sample = iadpython.Sample(a=albedo, b=depth, g=g, n=n, n_above=slide, n_below=slide, quad_pts=points)
+    return np.array(sample.rt()[:2])

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import threading
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,14 +11,13 @@ from napari_gpubio import light
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light import batches as work
-from napari_gpubio.light.kernels.layers import cpu, gpu
+from napari_gpubio.light.kernels.layers import gpu
 from napari_gpubio.light.kernels.layers.tally import LayerTally
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
-from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.run import simulate, simulate_steps
 from napari_gpubio.light.layers.settings import LayeredSettings
 from tests import runs
-from tests.light.layered_samples import ARRAYS, GLASS, NUMBERS, TISSUE, check_same_bits, medium, with_layer
+from tests.light.layers.samples import GLASS, NUMBERS, TISSUE, check_same_bits, medium, with_layer
 
 LAYERS = medium(TISSUE, GLASS, (1.35, 0.2, 4.0, 0.5, 1.0), name="three")
 GRID = {"radial_bins": 10, "depth_bins": 12, "angle_bins": 5, "dr_mm": 0.5, "dz_mm": 0.4}
@@ -48,31 +46,6 @@ def small_chunks(in_chunks_of):
 # -- steps ------------------------------------------------------------------------------------------------------------
 
 
-def test_steps_go_on_to_the_end(device, small_chunks):
-    steps, result = runs.finished(steps_of(device))
-    assert all(a.done < b.done for a, b in pairwise(steps))
-    assert {step.total for step in steps} == {4000}
-    assert steps[-1].done == 4000
-    assert (result.launched, result.complete) == (4000, True)
-    assert len(steps) > 40
-
-
-def test_previews_are_results_of_what_is_done(small_chunks, monkeypatch):
-    monkeypatch.setattr(work.Previews, "due", lambda self: True)
-    steps, result = runs.finished(steps_of())
-    shown = [step for step in steps if step.preview is not None]
-    assert len(shown) > 20
-    for step in shown:
-        preview = step.preview
-        assert isinstance(preview, LayeredResult)
-        assert (preview.launched, preview.complete) == (step.done, False)
-        assert preview.total == pytest.approx(1.0, abs=1e-6)
-        assert preview.A_rz.value.shape == result.A_rz.value.shape
-        assert np.isnan(preview.absorbed.error) == (step.done < 1000)  # two whole batches
-    late = shown[-1].preview
-    assert abs(late.absorbed.value - result.absorbed.value) < 4 * late.absorbed.error
-
-
 def test_previews_of_several_gpus_hold_whole_photons(fake_gpu, monkeypatch, in_chunks_of):
     fake_gpu(count=3)
     monkeypatch.setattr(work.Previews, "due", lambda self: True)
@@ -82,39 +55,6 @@ def test_previews_of_several_gpus_hold_whole_photons(fake_gpu, monkeypatch, in_c
     assert len(shown) > 20
     assert all(preview.total == pytest.approx(1.0, abs=1e-6) for preview in shown)
     check_same_bits(result, whole())
-
-
-def test_a_preview_does_not_change_afterwards(device, small_chunks, monkeypatch):
-    monkeypatch.setattr(work.Previews, "due", lambda self: True)
-    steps = steps_of(device)
-    kept = [next(steps) for _ in range(15)][-1].preview
-    before = kept.A_rz.value.copy(), {name: array.copy() for name, array in kept.state.to_arrays().items()}
-    runs.finished(steps)
-    np.testing.assert_array_equal(kept.A_rz.value, before[0])
-    for name, array in kept.state.to_arrays().items():
-        np.testing.assert_array_equal(array, before[1][name])
-
-
-def test_progress_is_told(small_chunks):
-    told = []
-    result = simulate(LAYERS, SETTINGS, device="cpu", progress=told.append)
-    assert told[-1].fraction == 1.0
-    assert len(told) > 10
-    assert result.complete
-
-
-def test_defaults(monkeypatch):
-    """Without settings: a million photons."""
-    seen = {}
-
-    def empty_run(problem, partial, *args):
-        seen["problem"] = problem
-        yield from ()
-
-    monkeypatch.setattr(work, "traced", empty_run)
-    result = simulate(LAYERS)
-    assert seen["problem"].settings == LayeredSettings()
-    assert (result.launched, result.settings.photons, result.complete) == (0, 1_000_000, False)
 
 
 # -- stop and resume --------------------------------------------------------------------------------------------------
@@ -129,15 +69,6 @@ def test_a_stopped_run_keeps_what_was_done_with_its_own_error(small_chunks):
     for name in NUMBERS:
         assert getattr(result, name).value == getattr(expected, name).value
     assert 0 < result.absorbed.error < 3 * whole().absorbed.error
-
-
-def test_a_run_stopped_before_its_first_photon_is_dark():
-    stop = threading.Event()
-    stop.set()
-    _, result = runs.finished(steps_of(stop=stop))
-    assert (result.launched, result.complete) == (0, False)
-    assert all(not getattr(result, name).value.any() for name in ARRAYS)
-    assert all(np.isnan(getattr(result, name).error) for name in NUMBERS)
 
 
 @pytest.mark.parametrize("after", [1, 7, 30])
@@ -182,7 +113,7 @@ def test_the_seconds_are_those_of_all_legs(small_chunks):
     assert 2000.0 < simulate(LAYERS, SETTINGS, device="cpu", resume=part).parameters["seconds"] < 2060.0
 
 
-def test_more_photons_may_be_asked_for():
+def test_more_photons_may_be_requested():
     """A complete run goes on; its batches keep their length."""
     more = dataclasses.replace(SETTINGS, photons=6100)
     result = simulate(LAYERS, more, device="cpu", resume=whole())
@@ -215,30 +146,11 @@ def test_another_simulation_is_not_resumed(layers, changes):
         simulate(layers, dataclasses.replace(SETTINGS, **changes), device="cpu", resume=whole())
 
 
-def test_fewer_photons_are_not_resumed():
+def test_fewer_photons_and_results_without_a_state_are_not_resumed():
     with pytest.raises(InvalidInput, match="has traced photons up to number 4,000; request at least that many"):
         simulate(LAYERS, dataclasses.replace(SETTINGS, photons=3999), device="cpu", resume=whole())
-
-
-def test_a_result_without_its_state_is_not_resumed():
     with pytest.raises(InvalidInput, match="the result to resume has no saved state; save results with it to resume"):
         simulate(LAYERS, SETTINGS, device="cpu", resume=dataclasses.replace(whole(), state=None))
-
-
-# -- freeing ----------------------------------------------------------------------------------------------------------
-
-
-def test_closing_in_the_middle_frees_the_runs(monkeypatch, small_chunks):
-    closed = []
-    monkeypatch.setattr(cpu.Run, "close", lambda self: closed.append(self))
-    steps = steps_of()
-    next(steps)
-    steps.close()
-    assert len(closed) == 1
-
-
-def test_closing_gives_gpu_memory_back(fake_gpu, small_chunks):
-    runs.check_closing_frees(fake_gpu(count=3), steps_of("cuda:all"))
 
 
 # -- Dask -------------------------------------------------------------------------------------------------------------
@@ -311,13 +223,13 @@ def test_bad_devices_are_refused():
         simulate(LAYERS, SETTINGS, device="gpu")
 
 
-def test_a_missing_gpu_is_said(fake_gpu):
+def test_a_missing_gpu_is_reported(fake_gpu):
     fake_gpu(driver=False)
     with pytest.raises(GpuUnavailable):
         simulate(LAYERS, SETTINGS, device="cuda")
 
 
-def test_too_little_memory_is_said_before_the_start(monkeypatch):
+def test_too_little_memory_is_reported_before_the_start(monkeypatch):
     """Every batch has a tally of its own, and a grid may have millions of bins."""
     monkeypatch.setattr(work, "free_memory_bytes", lambda device: 10_000)
     with pytest.raises(InvalidInput, match=r"the simulation needs about \d+ MB and \d+ MB are free; take"):

@@ -6,13 +6,14 @@ import math
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
+from tests.fuzzing import fuzzed
 
 TEMPLATE = """\
 ####
@@ -209,7 +210,7 @@ def test_no_file(tmp_path):
 
 
 @given(junk=st.binary(max_size=60), at=st.integers(0, len(RUN)))
-@settings(max_examples=100, deadline=None)
+@fuzzed(100)
 def test_junk_anywhere_gives_runs_or_a_sentence(tmp_path_factory, junk, at):
     path = tmp_path_factory.getbasetemp() / "junk.mci"
     path.write_bytes(RUN.encode()[:at] + junk + RUN.encode()[at:])
@@ -247,7 +248,7 @@ grids = st.builds(
 
 
 @given(media=st.lists(media, min_size=1, max_size=3), grid=grids, binary=st.booleans())
-@settings(max_examples=50, deadline=None)
+@fuzzed(15)
 def test_runs_come_back_to_the_last_digit(tmp_path_factory, media, grid, binary):
     runs = tuple(
         MciRun(medium=dataclasses.replace(medium, name=f"run{i}"), settings=grid, output=f"run{i}.mco", binary=binary)

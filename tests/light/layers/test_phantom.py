@@ -47,9 +47,9 @@ def test_the_voxel_engine_absorbs_in_each_layer_what_the_layered_one_does():
             Layer(n=1.45, mua_per_mm=0.2, mus_per_mm=1.0, g=-0.2, thickness_mm=0.7),
         )
     )
-    layered = simulate_layers(medium, LayeredSettings(photons=100_000, absorption=False), device="cpu")
+    layered = simulate_layers(medium, LayeredSettings(photons=30_000, absorption=False), device="cpu")
     domain = voxel_phantom(medium, voxel_mm=0.1, width_mm=0.5)
-    case = voxel_case(domain, photons=100_000, seed=2, cyclic=True)
+    case = voxel_case(domain, photons=30_000, seed=2, cyclic=True)
     voxels = simulate(case.domain, case.source, case.settings, device="cpu")
     for index in range(3):
         value, error = layered.A_l.value[index], layered.A_l.error[index]
@@ -76,7 +76,7 @@ def test_voxels_may_be_wider_than_high():
     assert np.allclose(domain.voxel_sizes_mm, [0.1, 0.1, 0.02])
 
 
-def test_rounded_thicknesses_are_told():
+def test_rounded_thicknesses_are_noted():
     domain = voxel_phantom(stack(0.1, 0.26, 1.0), voxel_mm=0.1, width_mm=1.0)
     assert domain.notes == ("Thicknesses were rounded to whole voxels of 0.1 mm: L0.26 0.26 → 0.3 mm.",)
     # a border is moved to the nearest boundary, whatever became of those above: rounding does not add up
@@ -85,7 +85,7 @@ def test_rounded_thicknesses_are_told():
     assert "L0.26 0.26 → 0.2 mm" in many.notes[0]
 
 
-def test_an_endless_layer_is_cut_and_that_is_told():
+def test_an_endless_layer_is_cut_and_that_is_noted():
     domain = voxel_phantom(stack(1.0, math.inf), voxel_mm=0.5, width_mm=4.0)
     assert domain.shape[2] == 10
     assert domain.notes == ("The last layer is infinitely thick and ends at 5 mm here.",)
@@ -95,7 +95,7 @@ def test_an_endless_layer_is_cut_and_that_is_told():
         plan_phantom(stack(1.0, math.inf), voxel_mm=0.5, width_mm=4.0, depth_mm=1.0)
 
 
-def test_another_index_below_is_told():
+def test_another_index_below_is_noted():
     domain = voxel_phantom(stack(1.0, n_above=1.0, n_below=1.33), voxel_mm=0.5, width_mm=1.0)
     assert domain.outside_n == 1.0
     assert "Below the layers n is 1.33; around the phantom it is 1" in domain.notes[0]

@@ -10,7 +10,7 @@ from napari_gpubio.light.kernels.layers import cpu, gpu
 from napari_gpubio.light.kernels.layers.gpu import Variant
 from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.settings import LayeredSettings
-from tests.light.layered_samples import ENDLESS_MM, GLASS, TISSUE, check_same_bits, medium
+from tests.light.layers.samples import ENDLESS_MM, GLASS, TISSUE, check_same_bits, medium
 
 GPU = Device("cuda", (0,))
 BACKWARD = (1.33, 0.1, 3.0, -0.5, 0.7)

@@ -7,7 +7,7 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.layers.model import MOST_LAYERS, THICKEST_MM, Layer, LayeredMedium
-from tests.light.layered_samples import ENDLESS_MM, GLASS, SKIN, TISSUE, medium
+from tests.light.layers.samples import ENDLESS_MM, GLASS, SKIN, TISSUE, medium
 
 
 def by_bouncing(n0, n1, n2):
@@ -82,14 +82,26 @@ def test_endless_layers(thickness, endless):
 # -- a medium ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", [0, MOST_LAYERS + 1])
-def test_too_few_and_too_many_layers_are_refused(count):
-    with pytest.raises(InvalidInput, match=f"there are {count} layers; give 1 to 100"):
-        medium(*[TISSUE] * count)
+ENDLESS = (*TISSUE[:4], ENDLESS_MM)
+BAD_MEDIA = [
+    ([], "there are 0 layers; give 1 to 100"),
+    ([TISSUE] * (MOST_LAYERS + 1), "there are 101 layers; give 1 to 100"),
+    ([ENDLESS, TISSUE], "a layer above the last one is infinitely thick; nothing below it"),
+    ([TISSUE, (1.5, 0.0, 0.0, 0.0, ENDLESS_MM)], "the last layer is infinitely thick glass; light would never come to"),
+    # a random walk through a half-space comes back, but the mean number of its steps is infinite
+    ([TISSUE, (1.4, 0.0, 2.0, 0.0, ENDLESS_MM)], "infinitely thick"),
+]
 
 
-def test_100_layers_are_allowed():
+@pytest.mark.parametrize(("rows", "sentence"), BAD_MEDIA, ids=[sentence for _, sentence in BAD_MEDIA])
+def test_a_bad_medium_is_refused(rows, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        medium(*rows)
+
+
+def test_100_layers_and_an_endless_last_one_are_allowed():
     assert len(medium(*[TISSUE] * MOST_LAYERS).layers) == 100
+    assert medium(TISSUE, ENDLESS).layers[-1].is_endless
 
 
 @pytest.mark.parametrize("n", [0.5, 0.0, -1.0, math.nan, math.inf, "1"])
@@ -97,24 +109,6 @@ def test_100_layers_are_allowed():
 def test_bad_indices_around_are_refused(side, n):
     with pytest.raises(InvalidInput, match=f"the refractive index {side} is {n!r}; it must be at least 1"):
         medium(TISSUE, **{f"n_{side}": n})
-
-
-def test_only_the_last_layer_may_be_endless():
-    endless = (*TISSUE[:4], ENDLESS_MM)
-    assert medium(TISSUE, endless).layers[-1].is_endless
-    with pytest.raises(InvalidInput, match="a layer above the last one is infinitely thick; nothing below it"):
-        medium(endless, TISSUE)
-
-
-def test_endless_glass_is_refused():
-    with pytest.raises(InvalidInput, match="the last layer is infinitely thick glass; light would never come to an"):
-        medium(TISSUE, (1.5, 0.0, 0.0, 0.0, ENDLESS_MM))
-
-
-def test_an_endless_layer_that_only_scatters_is_refused():
-    """A random walk through a half-space comes back, but the mean number of its steps is infinite."""
-    with pytest.raises(InvalidInput, match="infinitely thick"):
-        medium(TISSUE, (1.4, 0.0, 2.0, 0.0, ENDLESS_MM))
 
 
 def test_layers_become_a_tuple():
@@ -128,8 +122,7 @@ def test_layers_become_a_tuple():
 def test_tops_of_the_skin():
     expected = [0, 0.02, 0.1, 0.2, 0.28, 1.9, 2.1, 8.0]
     np.testing.assert_allclose(SKIN.tops_mm, expected, rtol=1e-12)
-    endless = medium(TISSUE, (*TISSUE[:4], ENDLESS_MM))
-    np.testing.assert_array_equal(endless.tops_mm, [0, 3, math.inf])
+    np.testing.assert_array_equal(medium(TISSUE, ENDLESS).tops_mm, [0, 3, math.inf])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from napari_gpubio.light.layers.presets import preset as layered_preset
 from napari_gpubio.light.layers.presets import preset_names
 from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.settings import LayeredSettings
-from tests.light.layered_samples import SKIN_IN_CM
+from tests.light.layers.samples import SKIN_IN_CM
 
 
 def in_cm(layer):

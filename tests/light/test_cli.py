@@ -97,7 +97,7 @@ def test_a_source_that_shines_everywhere_needs_no_direction(files):
     assert run_head("--position", "0", "0", "-5", "--source", "isotropic") == 0
 
 
-def test_a_source_far_away_is_told(files, capsys):
+def test_a_source_far_away_is_reported(files, capsys):
     run_head("--position", "0", "0", "40", "--direction", "0", "0", "-1")
     assert "warning: The source is 40 mm away from the tissue" in capsys.readouterr().err
 
@@ -112,7 +112,7 @@ def test_an_image_is_a_pattern(files):
     assert (source.width_mm, source.height_mm, source.width_axis) == (6, 4, (0, 1, 0))
 
 
-def test_fluence_is_told_by_power_and_threshold(files, capsys):
+def test_fluence_by_power_and_above_a_threshold(files, capsys):
     run_head(*PLACE, "--out", "one.nii", "--numbers", "n.csv")
     run_head(*PLACE, "--out", "two.nii", "--power-mw", "20", "--threshold", "0.5")
     one, two = (np.asarray(nib.load(name).dataobj) for name in ("one.nii", "two.nii"))

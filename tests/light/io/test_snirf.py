@@ -56,7 +56,7 @@ def test_units(tmp_path, unit, mm):
     np.testing.assert_allclose(found.source_positions_mm, SOURCES * mm)
 
 
-def test_a_missing_unit_is_told(tmp_path):
+def test_a_missing_unit_is_noted(tmp_path):
     found = read_snirf(write(tmp_path / "a.snirf", unit=None))
     np.testing.assert_allclose(found.source_positions_mm, SOURCES)
     assert "LengthUnit is missing" in found.notes[0]

@@ -11,10 +11,10 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
 from napari_gpubio.light.layers.assemble import assemble
-from napari_gpubio.light.layers.beams import RESOLVED_IN_R, Beam, convolved
+from napari_gpubio.light.layers.beams import RESOLVED_IN_R, Beam, convolved, response_matrix
 from napari_gpubio.light.layers.result import Estimates
 from napari_gpubio.light.layers.settings import LayeredSettings, ring_area_mm2
-from tests.light.layered_samples import ARRAYS, NUMBERS, TISSUE, medium, run
+from tests.light.layers.samples import ARRAYS, NUMBERS, TISSUE, medium, run
 
 FINE = LayeredSettings(dr_mm=0.05, radial_bins=200, dz_mm=0.5, depth_bins=3, angle_bins=2)  # up to 10 mm
 KINDS = pytest.mark.parametrize("kind", ["gaussian", "flat"])
@@ -93,13 +93,11 @@ def test_a_response_that_is_the_same_everywhere_stays_so(kind):
 
 @KINDS
 @pytest.mark.parametrize("radius", [0.005, 0.025, 0.05, 0.1, 0.5, 2.0])
-@pytest.mark.parametrize("place", [0, 1, 7, 60])
-def test_no_light_is_lost(kind, radius, place):
-    """Also of beams narrower than a bin, and close to the axis."""
-    response = np.eye(200)[place] / ring_area_mm2(FINE)
-    found = convolved(responding(FINE, response), Beam(kind=kind, radius_mm=radius)).Rd_r.value
-    assert (found >= 0).all()
-    assert found @ ring_area_mm2(FINE) == pytest.approx(1.0, abs=2e-3)
+def test_no_light_is_lost(kind, radius):
+    """Wherever it comes from: also of beams narrower than a bin, and close to the axis."""
+    matrix, area = response_matrix(Beam(kind=kind, radius_mm=radius), FINE), ring_area_mm2(FINE)
+    assert matrix.min() > -1e-12
+    np.testing.assert_allclose((area @ matrix / area)[:100], 1.0, atol=2e-3)
 
 
 @KINDS

@@ -247,7 +247,7 @@ def test_conv_reads_it_in_its_units(tmp_path, result):
         assert np.sum(found[f"{name}_a"] * solid_angle_of_mcml(GRID)) == pytest.approx(total, rel=1e-4)
 
 
-def test_the_solid_angle_is_told_by_the_total(tmp_path, result):
+def test_the_solid_angle_follows_from_the_total(tmp_path, result):
     """GPU-MCML's files have the solid angle itself below Rd(a), MCML's an approximation that is 0.4 % larger here."""
     assert angular_ratio(GRID) == pytest.approx(1 - (np.pi / 10) ** 2 / 24, rel=1e-4)
     write_mco(tmp_path / "mcml.mco", result)
@@ -275,7 +275,7 @@ def test_without_the_absorption_map(tmp_path):
     np.testing.assert_allclose(found.A_l.value, result.A_l.value, rtol=1e-3)
 
 
-def test_glass_absorbs_nothing_and_says_so(tmp_path):
+def test_glass_absorbs_nothing(tmp_path):
     glass = LayeredMedium(layers=(Layer(n=1.5, thickness_mm=1.0),))
     write_mco(tmp_path / "g.mco", simulate(glass, dataclasses.replace(GRID, photons=100), device="cpu"))
     found = read_mco(tmp_path / "g.mco")
@@ -283,7 +283,7 @@ def test_glass_absorbs_nothing_and_says_so(tmp_path):
     assert not found.A_rz.value.any()
 
 
-def test_how_it_was_made_is_told(tmp_path, result):
+def test_how_it_was_made_is_written(tmp_path, result):
     write_mco(tmp_path / "odd #name.mco", result)
     text = (tmp_path / "odd #name.mco").read_text(encoding="ascii")
     assert re.search(r"^# User time: .* sec = .* hr\. .*napari-gpubio \S+, seed 5, cpu", text, re.MULTILINE)

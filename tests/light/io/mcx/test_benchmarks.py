@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.light.io.mcx.cases import read_mcx, write_mcx
-from tests.light.mcx_cases import COLIN_MEDIA, benchmarks, colin_labels, written
+from tests.light.io.mcx.samples import COLIN_MEDIA, benchmarks, colin_labels, written
 
 NAMES = list(benchmarks())
 

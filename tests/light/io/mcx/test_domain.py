@@ -5,17 +5,11 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.mcx.jdata import encode_array
-from tests.light.mcx_cases import case, without, written
+from tests.light.io.mcx.samples import case, without, written
 
 LABELS = np.random.default_rng(4).integers(0, 3, (4, 5, 6)).astype(np.uint8)
 RAW = {"Dim": [4, 5, 6], "VolumeFile": "v.bin"}
-
-
-@pytest.fixture
-def read(tmp_path):
-    return lambda root: read_mcx(written(tmp_path, root))
 
 
 def volume_case(**domain) -> dict:

@@ -1,0 +1,1 @@
+"""Tests of input files of MCX."""
