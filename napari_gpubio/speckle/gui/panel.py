@@ -83,7 +83,7 @@ class SpecklePanel(EnginePanel):
             (self.source_box.changed, self._on_source),
             (self.contrast_box.changed, self._on_settings),
             (self.map_box.baseline_changed, controller.apply_settings),
-            (self._device.currentIndexChanged, controller.apply_settings),
+            (self.device_changed, controller.apply_settings),
             (self.map_box.video_requested, self.ask_video),
             (self.course_box.draw_requested, self.draw_regions),
             (self.course_box.error_occurred, self.show_error),
