@@ -114,9 +114,7 @@ def _closed(device: Device) -> list[Finding]:
         k = contrast(flat, settings, device=device).contrast[inner]
         found.append(error_finding(f"K of a constant, {window}", float(np.abs(k).max()), 0.0))
         bright = contrast(hot, settings, device=device).contrast[20 - radius : 21 + radius, 20 - radius : 21 + radius]
-        found.append(
-            error_finding(f"√N of a bright pixel, {window}", float(np.abs(bright / window - 1).max()), 2.5e-7)
-        )
+        found.append(error_finding(f"√N of a bright pixel, {window}", float(np.abs(bright / window - 1).max()), 2.5e-7))
         slope = 13.0 * math.sqrt(radius * (radius + 1) / 3.0 * n / (n - 1)) / ramp[inner]
         error = float(np.abs(contrast(ramp, settings, device=device).contrast[inner] / slope - 1).max())
         found.append(error_finding(f"ramp, {window}", error, CONTRAST_ERROR))
