@@ -62,9 +62,19 @@ def check_backends(frames, settings, noise=None):
     assert np.isfinite(expected.contrast).any()
 
 
-@pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("dtype", ["u1", "u2"])
+def cases(shown, *others):
+    """Combinations of parameters: those that are always run, and all others for --validate."""
+    for case in itertools.product(*others):
+        yield pytest.param(*case, marks=() if case in shown else pytest.mark.validate, id="-".join(map(str, case)))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "options"),
+    cases(
+        {*zip(["u2"] * 6, itertools.cycle(SHAPES), OPTIONS), ("u1", "odd", "masked"), ("u1", "aligned", "noise")},
+        ("u1", "u2"), SHAPES, OPTIONS,
+    ),
+)  # fmt: skip
 def test_spatial(fake_gpu, dtype, shape, options):
     fake_gpu()
     chosen, noise = OPTIONS[options]
@@ -72,16 +82,19 @@ def test_spatial(fake_gpu, dtype, shape, options):
     check_backends(hard_frames(dtype, SHAPES[shape])[:2], ContrastSettings(edges=edges, **chosen), noise)
 
 
-@pytest.mark.parametrize("edges", EDGES)
-def test_edges(fake_gpu, edges):
+@pytest.mark.parametrize(("edges", "shape"), cases({(edges, "odd") for edges in EDGES}, EDGES, SHAPES))
+def test_edges(fake_gpu, edges, shape):
     fake_gpu()
-    for shape in SHAPES.values():
-        check_backends(hard_frames("u2", shape)[:2], ContrastSettings(edges=edges, window=5))
+    check_backends(hard_frames("u2", SHAPES[shape])[:2], ContrastSettings(edges=edges, window=5))
 
 
-@pytest.mark.parametrize("blocks", [False, True])
-@pytest.mark.parametrize("mode", ["temporal", "spatio-temporal"])
-@pytest.mark.parametrize("dtype", ["u1", "u2"])
+@pytest.mark.parametrize(
+    ("dtype", "mode", "blocks"),
+    cases(
+        {("u2", "temporal", False), ("u2", "spatio-temporal", True), ("u1", "spatio-temporal", False)},
+        ("u1", "u2"), ("temporal", "spatio-temporal"), (False, True),
+    ),
+)  # fmt: skip
 def test_over_time(fake_gpu, dtype, mode, blocks):
     fake_gpu()
     for shape, edges, (options, noise) in zip(
@@ -91,8 +104,9 @@ def test_over_time(fake_gpu, dtype, mode, blocks):
         check_backends(hard_frames(dtype, shape), settings, noise)
 
 
-@pytest.mark.parametrize("edges", EDGES)
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize(
+    ("dtype", "edges"), cases({("f8", "valid"), *(("f4", edges) for edges in EDGES)}, ("f4", "f8"), EDGES)
+)
 def test_floating_point_frames(fake_gpu, dtype, edges):
     fake_gpu()
     for mode in ("spatial", "spatio-temporal"):
@@ -127,10 +141,13 @@ def test_the_order_of_threads_changes_nothing(fake_gpu, order):
 def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     fake_gpu()
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
-    for mode, dtype in itertools.product(("spatial", "spatio-temporal"), ("u2", "f4")):
+    for mode, dtype, shape in (
+        ("spatial", "u1", "aligned"),
+        ("spatio-temporal", "u2", "odd"),
+        ("spatial", "f4", "odd"),
+    ):
         settings = ContrastSettings(mode=mode, frames=2, window=7, edges="reflect")
-        check_backends(hard_frames(dtype, SHAPES["odd"])[:3], settings, NOISE)
-    check_backends(hard_frames("u1", SHAPES["aligned"])[:2], ContrastSettings(window=13))
+        check_backends(hard_frames(dtype, SHAPES[shape])[:3], settings, NOISE)
     assert "runtime error" not in capfd.readouterr().err
 
 

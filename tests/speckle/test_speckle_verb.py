@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle import ContrastSettings, contrast, measure_dark
-from napari_gpubio.speckle.cli import add_verb, baseline_k2
+from napari_gpubio.speckle import ContrastSettings, baseline_k2, contrast, measure_dark
+from napari_gpubio.speckle.cli import add_verb
 
 tifffile = pytest.importorskip("tifffile", reason="tifffile is not installed: it comes with napari")
 FRAMES = np.random.default_rng(0).integers(100, 4096, (6, 20, 24), np.uint16)

@@ -1,6 +1,7 @@
 """Results of a whole stack as layers; another run that gives the same kind of map takes its place."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,30 +53,25 @@ def hide_earlier(viewer: Any, source: str) -> None:
 def add_maps(viewer: Any, result: StackResult) -> Any:
     """Add or update the layers of contrast maps; returns that of the chosen map."""
     settings, request = result.request.recipe.settings, result.request
-    contrast_only = settings.index == "none"
+    more = {"exposure_ms": settings.exposure_ms, **_provenance(result, result.maps.parameters)}
+    if settings.index == "relative":
+        more["baseline_frames"] = request.baseline_frames
     if result.maps.mask is not None:
-        _add_mask(viewer, result)
-    more = _provenance(result)
+        _add_mask(viewer, request, result.maps.mask, more)
     kind = dataclasses.replace(settings, index="none")
     metadata = {"part": CONTRAST, "title": title_of(kind), "unit": kind.unit, **more}
-    chosen = _add_map(viewer, request, result.maps.contrast, metadata, is_visible=contrast_only)
-    if result.maps.index is not None and not contrast_only:
+    chosen = _add_map(viewer, request, result.maps.contrast, metadata, is_visible=settings.index == "none")
+    if result.maps.index is not None:
         metadata = {"part": INDEX, "title": title_of(settings), "unit": settings.unit, **more}
         chosen = _add_map(viewer, request, result.maps.index, metadata, is_visible=True)
     return chosen
 
 
-def add_fit(viewer: Any, result: FitResult, mesi: MesiRecipe) -> Any:
+def add_fit(viewer: Any, result: FitResult) -> Any:
     """Add or update the layers of a multi-exposure fit that has begun; returns the first of them."""
-    recipe = result.request.recipe
-    more: dict[str, Any] = {
-        "exposures_ms": list(mesi.exposures_ms), "order": mesi.order, "parameters": dict(result.fit.parameters),
-    }  # fmt: skip
-    if recipe.dark:
-        more["dark_frames"] = recipe.dark
-    if result.registered is not None:
-        more["shifts_pixels"] = result.registered.shifts.tolist()
-    chosen = None
+    mesi, chosen = result.request.recipe.mesi, None
+    assert mesi is not None
+    more = {"exposures_ms": list(mesi.exposures_ms), "order": mesi.order, **_provenance(result, result.fit.parameters)}
     for one in reversed(fitted_maps(mesi)):
         title = f"{one.title} ({one.unit})" if one.unit else one.title
         values = np.asarray(getattr(result.fit, one.part))
@@ -112,13 +108,10 @@ def _add_map(
     )  # fmt: skip
 
 
-def _add_mask(viewer: Any, result: StackResult) -> None:
-    """Where contrast does not mean flow, beyond the border, which is empty in the maps anyway."""
-    assert result.maps.mask is not None
-    data, request = result.maps.mask & np.uint8(0xFF ^ EDGE), result.request
-    metadata = {
-        PANEL: RESULT, "part": MASK, "title": MASK, "source": request.name, "bits": NAMES, **_provenance(result)
-    }  # fmt: skip
+def _add_mask(viewer: Any, request: Request, mask: Array, more: dict[str, Any]) -> None:
+    """Show where contrast does not mean flow, beyond the border, which is empty in the maps anyway."""
+    data = mask & np.uint8(0xFF ^ EDGE)
+    metadata = {PANEL: RESULT, "part": MASK, "title": MASK, "source": request.name, "bits": NAMES, **more}
     layer = _same_kind(viewer, metadata, data)
     if layer is not None:
         layer.data, layer.metadata[KEY] = data, metadata
@@ -139,15 +132,12 @@ def _same_kind(viewer: Any, metadata: dict[str, Any], data: Array) -> Any | None
     return None
 
 
-def _provenance(result: StackResult) -> dict[str, Any]:
-    recipe = result.request.recipe
-    facts = {"exposure_ms": recipe.settings.exposure_ms, "parameters": dict(result.maps.parameters)}
+def _provenance(result: StackResult | FitResult, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    facts: dict[str, Any] = {"parameters": dict(parameters)}
     if result.registered is not None:
         facts["shifts_pixels"] = result.registered.shifts.tolist()
-    if recipe.settings.index == "relative":
-        facts["baseline_frames"] = result.request.baseline_frames
-    if recipe.dark:
-        facts["dark_frames"] = recipe.dark
+    if result.request.recipe.dark:
+        facts["dark_frames"] = result.request.recipe.dark
     return facts
 
 

@@ -75,12 +75,12 @@ def box(top, left, bottom, right):
 
 def draw(qtbot, panel, *shapes, kind="polygon"):
     """Draw regions, and wait until they are taken over."""
-    if panel.regions.layer is None:
-        panel.draw_regions()
-        wait_until(qtbot, lambda: panel.regions.layer is not None)
-    with qtbot.waitSignal(panel.regions.changed, timeout=5000):
-        panel.regions.layer.add(list(shapes), shape_type=kind)
-    return panel.regions.layer
+    if panel.regions.listener.layer is None:
+        panel.regions.start_drawing()
+        wait_until(qtbot, lambda: panel.regions.listener.layer is not None)
+    with qtbot.waitSignal(panel.regions.listener.changed, timeout=5000):
+        panel.regions.listener.layer.add(list(shapes), shape_type=kind)
+    return panel.regions.listener.layer
 
 
 def units_of(one):

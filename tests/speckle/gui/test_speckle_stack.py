@@ -11,7 +11,6 @@ from napari_gpubio.core.napari_io import carried
 from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast, register
 from napari_gpubio.speckle.gui import script
 from napari_gpubio.speckle.gui.plots import STACK
-from napari_gpubio.speckle.gui.request import mean_map
 from napari_gpubio.speckle.gui.sources import SimulatedPage
 from napari_gpubio.speckle.regions import region_curves
 from tests.dock_widgets import run_script, save_scripts_as, script_of
@@ -63,11 +62,6 @@ def test_flow_relative_to_the_first_maps(viewer, panel, qtbot):
     inner = (slice(None), slice(2, -2), slice(2, -2))
     got = viewer.layers["relative flow of frames"].data
     np.testing.assert_allclose(got[inner], (k2[:3].mean(axis=0, dtype=float) / k2)[inner], rtol=1e-5)
-
-
-def test_the_mean_of_maps_leaves_out_what_is_not_there():
-    maps = np.array([[[1.0, np.nan]], [[3.0, np.nan]], [[np.inf, np.nan]]])
-    np.testing.assert_array_equal(mean_map(maps), [[2.0, np.nan]])
 
 
 def moving(count=4):
@@ -170,7 +164,7 @@ def test_curves_of_a_whole_stack(viewer, panel, qtbot, tmp_path):
 # -- Copy as Python ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("index", ["sfi", "none", "relative"])
+@pytest.mark.parametrize("index", ["none", "relative"])
 def test_the_script_makes_the_same_maps(viewer, panel, qtbot, tmp_path, monkeypatch, index):
     save_scripts_as(monkeypatch, tmp_path / "script.py")
     add_stack(viewer, moving())

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.speckle.live.frame import Frame
+from napari_gpubio.speckle.live.frame import Clock, Frame
 
 
-class FakeClock:
+class FakeClock(Clock):
     """Waiting moves it on, too far by ``oversleeps()``; ``meanwhile(now)`` is called after every wait."""
 
     def __init__(

@@ -19,9 +19,9 @@ from napari_gpubio.speckle.live.sources import (
     STEPS,
     VESSEL_STEPS,
     cover,
-    exposure_contrast_squared,
     running_sums,
 )
+from napari_gpubio.speckle.samples import expected_k2
 from tests.speckle.live.fakes import FakeClock
 from tests.speckle.reference import error_of_k2
 
@@ -153,19 +153,8 @@ def sums() -> np.ndarray:
     )
 
 
-def test_the_closed_form_is_the_double_sum() -> None:
-    """K^2 = sum over pairs of steps of |g1|^2, over n^2."""
-    for n in (1, 2, 8, 20, 63):
-        lags = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
-        direct = np.exp(-2.0 * STEP_DECORRELATION * lags).sum() / n**2
-        assert exposure_contrast_squared(n) == pytest.approx(direct, rel=1e-12)
-
-
-def test_the_closed_form_tends_to_the_published_one_for_fine_steps() -> None:
-    """(exp(-2x) - 1 + 2x) / (2 x^2), x = T / tau_c."""
-    n, x = 100_000, 4.0
-    published = (np.exp(-2 * x) - 1 + 2 * x) / (2 * x * x)
-    assert exposure_contrast_squared(n, x / n) == pytest.approx(published, rel=1e-4)
+def exact_k2(steps: int) -> float:
+    return float(expected_k2(STEP_DECORRELATION * steps, steps))
 
 
 @pytest.mark.parametrize("steps", [1, BACKGROUND_STEPS, VESSEL_STEPS, STEPS - 1])
@@ -176,7 +165,7 @@ def test_the_speckle_has_the_contrast_that_is_stated(sums: np.ndarray, steps: in
     moments = (exposed**2).mean(axis=(1, 2)) / mean**2
     k2 = moments - 2 * exposed.mean(axis=(1, 2)) / mean + 1  # the linearized estimate: its mean is K^2, its error known
     error = k2.std(ddof=1) / np.sqrt(TILES)
-    exact = exposure_contrast_squared(steps)
+    exact = exact_k2(steps)
     assert abs(k2.mean() - exact) < 4 * error
     expected = exact * error_of_k2(exact, sums[:, 0].size, CUTOFF)
     assert error == pytest.approx(expected, rel=4 / np.sqrt(2 * (TILES - 1)))  # four of its own standard errors
