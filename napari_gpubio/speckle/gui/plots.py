@@ -12,7 +12,7 @@ from napari.layers import Shapes
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QGridLayout, QLineEdit, QWidget
 
-from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import save_path
@@ -184,15 +184,7 @@ class CourseBox(QWidget):
         self.draw_curves()
 
     def write_csv(self, path: Path) -> None:
-        """Write the time course that is shown.
-
-        Raises
-        ------
-        InvalidInput
-            If there is none, or the file cannot be written.
-        """
-        if not self.course.regions:
-            raise InvalidInput(NO_COURSE)
+        """Write the time course that is shown, or raise InvalidInput if the file cannot be written."""
         self.course.write_csv(path)
         samples, regions = len(self.course), len(self.course.regions)
         self.status_changed.emit(f"{path.name} written: {samples:,} samples of {regions} regions")

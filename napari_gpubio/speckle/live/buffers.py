@@ -30,12 +30,15 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingCounts:
-    """Counts of frames: ``received == taken + dropped + skipped + waiting`` at every moment."""
+    """Counts of frames: ``received == taken + dropped + skipped + waiting`` at every moment.
+
+    Frames are dropped because the ring was full ("every frame"), and skipped on purpose ("most recent").
+    """
 
     received: int = 0
     taken: int = 0
-    dropped: int = 0  # because the ring was full (every frame)
-    skipped: int = 0  # on purpose (most recent)
+    dropped: int = 0
+    skipped: int = 0
     waiting: int = 0
 
 

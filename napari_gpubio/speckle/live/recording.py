@@ -26,15 +26,19 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingStatus:
-    """Status of a recording."""
+    """Status of a recording.
+
+    ``running`` tells whether frames are still accepted, ``dropped`` counts those lost because the disk was too slow,
+    ``megabytes`` is the size of what was written (MiB), and ``message`` what went wrong, or empty.
+    """
 
     path: Path
-    running: bool  # whether frames are still accepted
+    running: bool
     written: int
-    dropped: int  # because the disk was too slow
+    dropped: int
     waiting: int
-    megabytes: float  # of the frames written, MiB
-    message: str  # what went wrong, or empty
+    megabytes: float
+    message: str
 
 
 class Recording:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from napari_gpubio.speckle.gui import SpecklePanel
-from napari_gpubio.speckle.gui.layers import find_layer
+from napari_gpubio.speckle.gui.layers import find_layer as layer  # noqa: F401 - for the tests
 from napari_gpubio.speckle.gui.sources import SimulatedPage
 from tests.dock_widgets import docked, press_and_wait, wait_until
 
@@ -62,10 +62,6 @@ def complaint(qtbot, panel):
 
 def run(qtbot, panel):
     press_and_wait(qtbot, panel, panel.run_button)
-
-
-def layer(viewer, part):
-    return find_layer(viewer, part)
 
 
 def box(top, left, bottom, right):

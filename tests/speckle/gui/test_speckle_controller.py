@@ -246,8 +246,8 @@ def test_a_region_that_is_not_in_the_baseline_is_reported(viewer, panel, qtbot, 
 
 def test_the_exposure_is_the_cameras(viewer, panel, qtbot, monkeypatch):
     """A camera that takes 7 ms whatever it is facts."""
-    core = StandIn(list(range(40)))
-    monkeypatch.setattr(core, "setExposure", lambda _: setattr(core, "exposure", 7.0))
+    core = StandIn(list(range(40)), getExposure=7.0)
+    monkeypatch.setattr(core, "setExposure", lambda _: None)
     panel.source_box.choose(CameraPage)
     monkeypatch.setattr(
         CameraPage, "make_source", lambda self, exposure_ms: CameraSource(core, exposure_ms=exposure_ms)

@@ -85,12 +85,6 @@ def mask(top, left, bottom, right):
     return pixels
 
 
-def test_a_rectangle_is_its_pixels(viewer, panel, qtbot):
-    image = add_stack(viewer)
-    draw(qtbot, panel, box(5, 8, 20, 30))
-    np.testing.assert_array_equal(panel.regions.listener.masks(image, SHAPE)["region 1"], mask(5, 8, 20, 30))
-
-
 def test_an_ellipse_has_its_area(viewer, panel, qtbot):
     image = add_stack(viewer)
     draw(qtbot, panel, box(5, 8, 35, 48), kind="ellipse")
@@ -105,10 +99,11 @@ def test_shapes_of_another_scale_mean_the_same_place(viewer, panel, qtbot):
     np.testing.assert_array_equal(panel.regions.listener.masks(image, SHAPE)["region 1"], mask(5, 8, 20, 30))
 
 
-def test_the_layer_of_regions_lies_where_the_picture_lies(viewer, panel, qtbot):
-    image = add_stack(viewer, scale=(1, 2.0, 2.0), units=("um",) * 3)
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_regions_lie_where_the_picture_lies_and_a_rectangle_is_its_pixels(viewer, panel, qtbot, scale):
+    image = add_stack(viewer, scale=(1, scale, scale), units=("um",) * 3)
     layer = draw(qtbot, panel, box(5, 8, 20, 30))
-    assert tuple(layer.scale) == (2.0, 2.0)
+    assert tuple(layer.scale) == (scale, scale)
     np.testing.assert_array_equal(panel.regions.listener.masks(image, SHAPE)["region 1"], mask(5, 8, 20, 30))
 
 

@@ -96,15 +96,6 @@ def test_frames_that_cannot_be_registered_are_reported(viewer, panel, qtbot):
     assert carried(viewer.layers["SFI (1/s) of frames"], "shifts_pixels") == registered.shifts.tolist()
 
 
-def test_noise_is_subtracted(viewer, panel, qtbot):
-    add_stack(viewer, FRAMES + 100)
-    noise = NoiseModel(dark_adu=100.0, gain=0.2)
-    panel.contrast_box.noise.form.set_value(noise)
-    run(qtbot, panel)
-    maps = contrast(FRAMES + 100, ContrastSettings(), noise=noise, device="cpu")
-    np.testing.assert_array_equal(viewer.layers["K of frames"].data, maps.contrast)
-
-
 def test_a_single_frame(viewer, panel, qtbot):
     add_stack(viewer, FRAMES[0])
     run(qtbot, panel)

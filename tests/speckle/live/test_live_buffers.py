@@ -21,13 +21,6 @@ def taken(ring: Ring) -> int | None:
         return None if got is None else got.number
 
 
-def test_frames_come_in_order() -> None:
-    ring = Ring(slots=4)
-    for number in range(3):
-        assert ring.put(frame(number))
-    assert [taken(ring) for _ in range(4)] == [0, 1, 2, None]
-
-
 def test_a_full_ring_drops_the_oldest_and_counts_it() -> None:
     ring = Ring(slots=3)
     for number in range(10):
@@ -236,14 +229,6 @@ def test_a_result_that_nobody_saw_is_spare_at_once_and_the_shown_one_when_the_ne
     assert latest.spare() is None  # b is shown
     latest.take()
     assert latest.spare() == "b"
-
-
-def test_cleared() -> None:
-    latest: Latest[str] = Latest()
-    latest.publish("a")
-    latest.clear()
-    assert latest.take() is None
-    assert latest.spare() is None
 
 
 @given(st.lists(st.booleans(), max_size=80))

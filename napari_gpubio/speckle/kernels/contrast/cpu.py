@@ -21,15 +21,7 @@ _NO_FRAMES = np.empty((0, 0, 0), np.uint16)
 
 
 class Maker:
-    """Computes maps of frames in host memory.
-
-    Parameters
-    ----------
-    recipe
-        Settings and format of the frames.
-    threads
-        Number of threads; all by default.
-    """
+    """Computes maps of frames in host memory, with all threads by default."""
 
     def __init__(self, recipe: Recipe, threads: int | None = None) -> None:
         self.recipe, self._rule, self._threads = recipe, recipe.rule, threads
