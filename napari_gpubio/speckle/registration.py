@@ -196,7 +196,7 @@ def _twice(size: tuple[int, ...]) -> npt.NDArray[np.float32]:
 def find_shift(frame: npt.ArrayLike, reference: npt.ArrayLike) -> tuple[int, int]:
     """Return the shift in whole pixels (rows, columns) that aligns a frame with the reference.
 
-    It is (0, 0) if they share no detail. See `ShiftFinder`, which tells these cases apart, and saves work where
+    It is (0, 0) if they share no detail. See `ShiftFinder`, which distinguishes these cases, and saves work where
     many frames have the same reference.
     """
     return ShiftFinder(reference).find(frame) or (0, 0)

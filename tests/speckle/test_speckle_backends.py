@@ -1,4 +1,4 @@
-"""CUDA and its CPU backend with g++ in place of a GPU: the same sums, and maps within 2 ulp."""
+"""CUDA and the CPU backend, with g++ in place of a GPU and on real ones: the same sums, and maps within 2 ulp."""
 
 import functools
 import itertools
@@ -234,3 +234,67 @@ def test_structs_have_the_layouts_of_the_source(file, names):
 
 def test_both_backends_have_the_same_methods():
     check_same_methods(cpu, gpu)
+
+
+# -- on a real GPU ----------------------------------------------------------------------------------------------------
+
+GPU_SHAPES = [(4, 260, 348), (4, 261, 347)]
+
+
+def check_on_gpu(frames, settings, noise=None, device="cuda"):
+    ours, theirs = (contrast(frames, settings, noise=noise, baseline=0.1, device=d) for d in (device, "cpu"))
+    assert ulps(ours.contrast, theirs.contrast) <= MOST_ULPS
+    if theirs.index is not None:
+        assert ulps(ours.index, theirs.index) <= (MOST_ULPS if settings.index != "ict" else 16)
+    if theirs.mask is not None:
+        np.testing.assert_array_equal(ours.mask, theirs.mask)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", GPU_SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", ["u1", "u2", "f4", "f8"])
+@pytest.mark.parametrize("options", OPTIONS)
+def test_every_option_follows_the_cpu(options, dtype, shape):
+    chosen, noise = OPTIONS[options]
+    for mode in ("spatial", "temporal", "spatio-temporal"):
+        edges = EDGES[list(OPTIONS).index(options) % len(EDGES)]
+        check_on_gpu(hard_frames(dtype, shape), ContrastSettings(mode=mode, frames=3, edges=edges, **chosen), noise)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("window", range(3, 32, 2))
+def test_every_window_follows_the_cpu(window):
+    check_on_gpu(hard_frames("u2", GPU_SHAPES[0]), ContrastSettings(window=window))
+
+
+@pytest.mark.gpu
+def test_large_batches_follow_the_cpu():
+    frames = np.random.default_rng(1).integers(0, 4096, (40, 520, 696), np.uint16)
+    check_on_gpu(frames, ContrastSettings(window=7, mask=False))
+    check_on_gpu(frames, ContrastSettings(mode="temporal", frames=25, mask=False))
+
+
+@pytest.mark.gpu
+def test_ieee_divisions_on_a_gpu_have_the_bits_of_the_cpu(monkeypatch):
+    monkeypatch.setattr(gpu, "IEEE", 1)
+    frames = hard_frames("u2", GPU_SHAPES[0])
+    ours, theirs = (contrast(frames, device=device) for device in ("cuda", "cpu"))
+    assert np.array_equal(ours.contrast, theirs.contrast, equal_nan=True)
+    assert np.array_equal(ours.index, theirs.index, equal_nan=True)
+
+
+@pytest.mark.gpu
+def test_all_gpus_together_have_the_bits_of_one():
+    frames = hard_frames("u2", (30, 260, 348))
+    one, together = (contrast(frames, device=device) for device in ("cuda:0", "cuda:all"))
+    assert np.array_equal(one.contrast, together.contrast, equal_nan=True)
+
+
+@pytest.mark.gpu
+def test_streams_have_the_bits_of_a_stack():
+    frames = hard_frames("u2", (30, 260, 348))
+    settings = ContrastSettings(mode="spatio-temporal", frames=5)
+    expected = contrast(frames, settings, device="cuda")
+    with ContrastStream(settings, frames.shape[1:], "u2", device="cuda") as stream:
+        made = [maps.contrast.copy() for maps in map(stream.push, frames) if maps is not None]
+    assert np.array_equal(made, expected.contrast, equal_nan=True)

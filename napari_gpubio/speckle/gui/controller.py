@@ -123,7 +123,7 @@ class LiveRunner(QObject):
         self._finish()
 
     def _on_compiled(self, *_: Any) -> None:
-        """Start the loop, now that nothing has to be compiled; it reports by itself what is wrong."""
+        """Start the loop, now that nothing has to be compiled; it reports its own errors."""
         if self._is_compiling and self.loop is not None:
             self._is_compiling = False
             self.loop.start()
@@ -159,34 +159,29 @@ class LiveController(QObject):
 
     def __init__(self, panel: "SpecklePanel") -> None:
         super().__init__(panel)
-        self._panel = panel
-        self.runner = LiveRunner(Recipe(settings=panel.contrast_box.settings), self)
+        self._panel, self.runner = panel, panel.runner
         self._source: tuple[str, str] = ("", "")  # that live maps come from
         self._recording_error = ""  # the last one that was shown
         self._is_placed = False
         self._plot_timer = QTimer(self)
         self._plot_timer.setInterval(_PLOT_MS)
-
-    def connect(self) -> None:
-        """Connect the parts, once the panel has them all."""
-        panel, runner = self._panel, self.runner
         connect_all((
             (self._plot_timer.timeout, panel.course_box.draw_curves),
             (panel.live_box.start_requested, self.start),
             (panel.live_box.stop_requested, self.stop),
             (panel.live_box.record_requested, self.record),
-            (panel.live_box.recording_end_requested, runner.end_recording),
+            (panel.live_box.recording_end_requested, self.runner.end_recording),
             (panel.map_box.baseline_requested, self.take_baseline),
             (panel.map_box.baseline_changed, self.apply_settings),
             (panel.device_changed, self.apply_settings),
             (panel.source_box.pixel_size_changed, self._set_place),
-            (runner.map_ready, self.show_map),
-            (runner.status_changed, self._on_status),
-            (runner.ended, self._on_ended),
+            (self.runner.map_ready, self.show_map),
+            (self.runner.status_changed, self._on_status),
+            (self.runner.ended, self._on_ended),
         ))  # fmt: skip
 
     def attach(self) -> None:
-        """Nothing runs by itself."""
+        """Do nothing: live imaging is started by the user."""
 
     def detach(self) -> None:
         """End everything, and wait for it."""

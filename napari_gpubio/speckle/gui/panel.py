@@ -14,7 +14,7 @@ from napari_gpubio.gui.forms import SPACING
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.views import fit_slider_labels
 from napari_gpubio.speckle.gui import results, script
-from napari_gpubio.speckle.gui.controller import LiveController
+from napari_gpubio.speckle.gui.controller import LiveController, LiveRunner
 from napari_gpubio.speckle.gui.display import MapBox
 from napari_gpubio.speckle.gui.inputs import ContrastBox
 from napari_gpubio.speckle.gui.layers import LiveLayers, frames_of
@@ -47,11 +47,10 @@ class SpecklePanel(EnginePanel):
         super().__init__(viewer, run_text="Run stack", parent=parent)
         self.source_box, self.contrast_box = SourceBox(viewer, self), ContrastBox(viewer, self)
         self.live_box, self.map_box = LiveBox(self), MapBox(viewer, self)
-        self.controller = LiveController(self)
-        self.runner = self.controller.runner
+        self.runner = LiveRunner(Recipe(settings=self.contrast_box.settings), self)
         self.course_box = CourseBox(viewer, self.runner.course, self)
         self.layers = LiveLayers(viewer)
-        self.regions = RegionController(self)
+        self.regions, self.controller = RegionController(self), LiveController(self)
         self.result: StackResult | FitResult | None = None
         self._next: Callable[[threading.Event], Steps] | None = None  # what is to be run instead of the stack
         self.run_button.setToolTip("Make the maps of all frames of the open image stack")
@@ -69,7 +68,6 @@ class SpecklePanel(EnginePanel):
             (self.course_box.error_occurred, self.show_error),
             (self.course_box.status_changed, self.show_status),
         ))  # fmt: skip
-        self.controller.connect()
         for owned in (
             self.source_box, self.contrast_box, self.map_box, self.course_box, self.layers, self.regions,
             self.controller,

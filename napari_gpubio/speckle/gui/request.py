@@ -27,7 +27,7 @@ NOT_SPATIAL = (
 SINGLE_FRAME = "a multi-exposure fit needs several frames and this is a single one; open the whole stack"
 NOTHING_FITTED = (
     "nothing could be fitted: no pixel has a contrast at every exposure; look whether long exposures are saturated, "
-    "or whether more noise is taken off than there is"
+    "or whether more noise is subtracted than there is"
 )
 _FIT_STARTS = "multi-exposure fit (the first on a machine compiles, up to a minute)"
 

@@ -94,13 +94,11 @@ def _add_map(
     """Add one map (Y, X) or (T, Y, X), or update the layer of the same kind; limits are those of a new layer."""
     metadata = {PANEL: RESULT, "source": request.name, **metadata}
     limits = limits or limits_of(data)
-    layer = _same_kind(viewer, metadata, data)
-    if layer is not None:
-        layer.data, layer.metadata[KEY], layer.visible = data, metadata, is_visible
+    if (layer := _updated(viewer, request, metadata, data)) is not None:
+        layer.visible = is_visible
         low, high = layer.contrast_limits
         if limits[1] < low or limits[0] > high:  # all of the new values lie beyond those of before
             set_limits(layer, limits)
-        _move(layer, _place(request, data.ndim))
         return layer
     return viewer.add_image(
         data, name=f"{metadata['title']} of {request.name}", colormap=COLORMAP, contrast_limits=limits,
@@ -112,22 +110,22 @@ def _add_mask(viewer: Any, request: Request, mask: Array, more: dict[str, Any]) 
     """Show where contrast does not mean flow, beyond the border, which is empty in the maps anyway."""
     data = mask & np.uint8(0xFF ^ EDGE)
     metadata = {PANEL: RESULT, "part": MASK, "title": MASK, "source": request.name, "bits": NAMES, **more}
-    layer = _same_kind(viewer, metadata, data)
-    if layer is not None:
-        layer.data, layer.metadata[KEY] = data, metadata
-        _move(layer, _place(request, data.ndim))
-    elif data.any():
+    if _updated(viewer, request, metadata, data) is None and data.any():
         viewer.add_labels(
             data, name=f"not valid in {request.name}", metadata={KEY: metadata}, visible=False,
             axis_labels=AXES[-data.ndim :], **_place(request, data.ndim),
         )  # fmt: skip
 
 
-def _same_kind(viewer: Any, metadata: dict[str, Any], data: Array) -> Any | None:
-    """The layer of the same kind of map of the same stack, or None."""
+def _updated(viewer: Any, request: Request, metadata: dict[str, Any], data: Array) -> Any | None:
+    """Update the layer of the same kind of map of the same stack, which may have been calibrated since, or None."""
     keys = (PANEL, "part", "title", "source")
     for layer in reversed(viewer.layers):
         if all(carried(layer, key) == metadata[key] for key in keys) and layer.data.shape == data.shape:
+            layer.data, layer.metadata[KEY] = data, metadata
+            for name, value in _place(request, data.ndim).items():
+                if not np.array_equal(getattr(layer, name), value):
+                    setattr(layer, name, value)
             return layer
     return None
 
@@ -142,17 +140,10 @@ def _provenance(result: StackResult | FitResult, parameters: Mapping[str, Any]) 
 
 
 def _place(request: Request, ndim: int) -> dict[str, Any]:
-    """Where maps lie: each at the last frame of its window; a single map of a stack lies at all of its frames."""
+    """Return where maps lie: each at the last frame of its window, a single map at all frames of its stack."""
     s, place = request.recipe.settings, request.place
     scale, translate = list(place["scale"]), list(place["translate"])
     if ndim == 3:
         translate[0] += scale[0] * (s.depth - 1)
         scale[0] *= s.step
     return {"scale": scale[-ndim:], "translate": translate[-ndim:], "units": place["units"][-ndim:]}
-
-
-def _move(layer: Any, place: dict[str, Any]) -> None:
-    """Put a layer where its stack lies now, which may have been calibrated since."""
-    for name, value in place.items():
-        if not np.array_equal(getattr(layer, name), value):
-            setattr(layer, name, value)

@@ -28,7 +28,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 class RecordingStatus:
     """Status of a recording.
 
-    ``running`` tells whether frames are still accepted, ``dropped`` counts those lost because the disk was too slow,
+    ``running`` is whether frames are still accepted, ``dropped`` counts those lost because the disk was too slow,
     ``megabytes`` is the size of what was written (MiB), and ``message`` what went wrong, or empty.
     """
 
