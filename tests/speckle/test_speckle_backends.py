@@ -190,7 +190,7 @@ def test_closing_frees_all_gpus(fake_gpu, in_chunks_of):
     check_closing_frees(pretended, contrast_steps(np.ones((20, 21, 40), np.uint16), device="cuda:all"))
 
 
-def test_too_little_gpu_memory_is_told_with_numbers(fake_gpu):
+def test_too_little_gpu_memory_is_reported_with_numbers(fake_gpu):
     fake_gpu(total_bytes=100_000)
     with pytest.raises(OutOfGpuMemory, match=r"contrast of these frames needs about \d+ MB"):
         contrast(np.ones((4, 400, 400), np.uint16), device="cuda")

@@ -132,7 +132,7 @@ def test_even_frames_have_no_shift(even):
     assert find_shift(frame, reference) == (0, 0)
 
 
-def test_frames_without_a_match_stay_and_are_told():
+def test_frames_without_a_match_stay_and_are_reported():
     structure = tissue(0.08, 0.5)
     frames = np.stack([picture(structure, s, n) for n, s in enumerate([(0, 0), (3, -2), (0, 0), (-6, 1)])])
     frames[2] = 700

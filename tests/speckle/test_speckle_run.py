@@ -81,7 +81,7 @@ def test_zarr_and_memory_maps(tmp_path):
         assert same(contrast(frames, device="cpu").contrast, expected)
 
 
-def test_frames_that_fill_no_block_are_told():
+def test_frames_that_fill_no_block_are_reported():
     maps = contrast(FRAMES, ContrastSettings(mode="temporal", frames=8, blocks=True), device="cpu")
     assert len(maps) == 3
     assert maps.notes == ("the last 6 of 30 frames do not fill a block and were left out",)

@@ -1,4 +1,4 @@
-"""A clock that moves only when somebody waits, and a source that does as it is told."""
+"""A clock that moves only when somebody waits, and a source that does as it is message."""
 
 import threading
 from collections.abc import Callable, Generator, Iterable

@@ -102,16 +102,16 @@ def test_the_memory_is_that_of_the_slots() -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("other", "message"),
     [
         (frame(1, shape=(5, 4)), "from 5 x 4 uint16 to 4 x 5 uint16"),
         (frame(1, dtype=np.uint8), "from 5 x 4 uint16 to 5 x 4 uint8"),
     ],
 )
-def test_frames_that_change_are_refused(other: object, told: str) -> None:
+def test_frames_that_change_are_refused(other: object, message: str) -> None:
     ring = Ring()
     ring.put(frame(0))
-    with pytest.raises(InvalidInput, match=told):
+    with pytest.raises(InvalidInput, match=message):
         ring.put(other)  # type: ignore[arg-type]
     assert ring.counts.received == 1
 

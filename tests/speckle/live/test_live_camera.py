@@ -126,7 +126,7 @@ def test_a_sequence_that_ends_by_itself() -> None:
         first(opened(StandIn([0, 1], keeps_running=False)), 3)
 
 
-def test_silence_is_told() -> None:
+def test_silence_is_reported() -> None:
     core, stop = StandIn([]), threading.Event()
     clock = FakeClock(meanwhile=lambda now: stop.set() if now > 1007.0 else None)
     source = CameraSource(core, clock=clock)
@@ -136,7 +136,7 @@ def test_silence_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "told"),
+    ("answers", "message"),
     [
         ({"getCameraDevice": ""}, "Micro-Manager has no camera; load a configuration with one"),
         (
@@ -146,8 +146,8 @@ def test_silence_is_told() -> None:
         ({"getBytesPerPixel": 4}, "gives 1 components of 4 bytes a pixel"),
     ],
 )
-def test_cameras_that_cannot_be_used(answers: dict[str, Any], told: str) -> None:
-    with pytest.raises(InvalidInput, match=told):
+def test_cameras_that_cannot_be_used(answers: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
         opened(StandIn([], **answers))
 
 

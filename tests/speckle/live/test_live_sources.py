@@ -110,7 +110,7 @@ def test_dask_frames_are_computed_when_their_turn_comes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("array", "told"),
+    ("array", "message"),
     [
         (np.full((2, 3, 4), np.nan), "holds float64 values; live imaging needs raw integers of 8 to 16 bits"),
         (np.zeros((2, 3, 4), bool), "holds bool values"),
@@ -120,8 +120,8 @@ def test_dask_frames_are_computed_when_their_turn_comes() -> None:
         ([[[1]]], "is a list; give an array"),
     ],
 )
-def test_what_is_no_stack_of_raw_frames_is_refused(array: object, told: str) -> None:
-    with pytest.raises(InvalidInput, match=told):
+def test_what_is_no_stack_of_raw_frames_is_refused(array: object, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
         StackSource(array)
 
 
@@ -242,7 +242,7 @@ def test_covering_is_periodic() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"shape": (0, 5)}, r"shape \(0, 5\)"),
         ({"rate_hz": 0.0}, "give a positive number"),
@@ -250,8 +250,8 @@ def test_covering_is_periodic() -> None:
         ({"mean_level": float("inf")}, "mean_level is inf"),
     ],
 )
-def test_what_makes_no_camera(options: dict, told: str) -> None:
-    with pytest.raises(InvalidInput, match=told):
+def test_what_makes_no_camera(options: dict, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
         SimulatedCamera(**options)
 
 
