@@ -12,7 +12,7 @@ from scipy.ndimage import uniform_filter
 
 from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp, difference_finding, error_finding, z_score_finding
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.speckle.indices import inverse_correlation_time, visibility
+from napari_gpubio.speckle.indices import expected_k2, inverse_correlation_time, visibility
 from napari_gpubio.speckle.live.checks import SHAPE as LIVE_SHAPE
 from napari_gpubio.speckle.live.checks import live_checks
 from napari_gpubio.speckle.mesi import MesiSettings, fit_mesi, squared_contrast
@@ -22,7 +22,6 @@ from napari_gpubio.speckle.run import ContrastStream, contrast
 from napari_gpubio.speckle.samples import (
     TUBES,
     SpeckleField,
-    expected_k2,
     flow_frames,
     noise_model,
     steps_for,

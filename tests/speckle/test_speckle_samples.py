@@ -9,10 +9,10 @@ from scipy import ndimage
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.speckle import ContrastSettings, contrast, region_curves, samples
+from napari_gpubio.speckle.indices import expected_k2
 from napari_gpubio.speckle.samples import (
     Camera,
     SpeckleField,
-    expected_k2,
     flow_frames,
     speckle_sequence,
     steps_for,

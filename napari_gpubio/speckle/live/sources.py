@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.speckle.indices import expected_k2
 from napari_gpubio.speckle.live.frame import (
     CAMERA_TYPES,
     CLOCK,
@@ -21,7 +22,6 @@ from napari_gpubio.speckle.live.frame import (
     checked_rate,
     paced,
 )
-from napari_gpubio.speckle.samples import expected_k2
 
 
 class StackSource:
@@ -123,7 +123,7 @@ class SimulatedCamera:
     Fully developed dynamic speckle: the field of every pixel is a complex Gaussian process of first order,
     E <- a E + b G with a = exp(-d) and b = sqrt(1 - a^2), whose steps G are band-limited to one speckle size. A frame
     is the mean of n steps of |E|^2, an exposure of x = T / tau_c = n d correlation times. Its contrast is exact, see
-    `napari_gpubio.speckle.samples.expected_k2`.
+    `napari_gpubio.speckle.indices.expected_k2`.
 
     The steps are computed once, as running sums, so that the sum over any exposure is one difference; this takes about
     one second in the first `open`, and 34 MB. They are periodic in both directions: a small tile covers a frame of any

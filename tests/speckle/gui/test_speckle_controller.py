@@ -12,8 +12,8 @@ from napari_gpubio.speckle import ContrastSettings, contrast
 from napari_gpubio.speckle.gui.layers import LIVE_MAP, LIVE_RAW
 from napari_gpubio.speckle.gui.plots import with_gaps
 from napari_gpubio.speckle.gui.sources import CameraPage
+from napari_gpubio.speckle.indices import expected_k2
 from napari_gpubio.speckle.live import CameraSource
-from napari_gpubio.speckle.samples import expected_k2
 from tests.dock_widgets import wait_until
 from tests.speckle.gui.panel_samples import SHAPE, add_stack, box, draw, layer, run, simulate, speckle, start, stop
 from tests.speckle.gui.panel_samples import wait_drawn as drawn

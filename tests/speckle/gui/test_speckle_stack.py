@@ -102,6 +102,16 @@ def test_a_single_frame(viewer, panel, qtbot):
     assert viewer.layers["SFI (1/s) of frames"].data.shape == FRAMES.shape[1:]
 
 
+def test_limits_are_rescaled_to_the_displayed_map_of_a_stack(viewer, panel, qtbot):
+    add_stack(viewer, FRAMES * np.arange(1, 9, dtype=np.uint16)[:, None, None] // 8)
+    run(qtbot, panel)
+    viewer.dims.set_point(0, 5)
+    panel.map_box.rescale_button.click()
+    layer = panel.map_box.layer
+    shown = layer.data[5][np.isfinite(layer.data[5])]
+    np.testing.assert_allclose(layer.contrast_limits, np.percentile(shown, (1, 99)), rtol=1e-6)
+
+
 def test_another_run_takes_the_place_of_the_first(viewer, panel, qtbot):
     add_stack(viewer, FRAMES)
     run(qtbot, panel)

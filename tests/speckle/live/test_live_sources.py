@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.speckle.indices import expected_k2
 from napari_gpubio.speckle.live import SimulatedCamera, StackSource
 from napari_gpubio.speckle.live.frame import paced
 from napari_gpubio.speckle.live.sources import (
@@ -21,7 +22,6 @@ from napari_gpubio.speckle.live.sources import (
     cover,
     running_sums,
 )
-from napari_gpubio.speckle.samples import expected_k2
 from tests.speckle.live.fakes import FakeClock
 from tests.speckle.reference import error_of_k2
 
