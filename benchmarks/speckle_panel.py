@@ -75,11 +75,12 @@ def spread(calls: list[tuple[float, float]]) -> dict[str, float]:
 
 
 def draw_regions(panel: SpecklePanel, size: tuple[int, int], count: int) -> None:
-    panel.draw_regions()
+    """Draw squares side by side."""
+    panel.regions.start_drawing()
     edge = size[0] // (2 * count + 1)
     corner = np.array([[0, 0], [0, edge], [edge, edge], [edge, 0]])
     squares = [corner + np.array([size[1] // 2, edge * (2 * n + 1)]) for n in range(count)]
-    panel.regions.layer.add(squares, shape_type="polygon")
+    panel.regions.listener.layer.add(squares, shape_type="polygon")
 
 
 def measure(viewer: napari.Viewer, options: argparse.Namespace) -> dict[str, Any]:

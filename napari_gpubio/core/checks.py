@@ -42,6 +42,19 @@ class Finding:
         return bool(abs(self.error) <= self.tolerance)
 
 
+def error_finding(quantity: str, error: float, tolerance: float) -> Finding:
+    """Report an error that should be 0, for instance the largest one of many values."""
+    return Finding(quantity=quantity, reference=0.0, result=error, error=error, tolerance=tolerance)
+
+
+def difference_finding(
+    quantity: str, reference: float, result: float, tolerance: float, *, relative: bool = False
+) -> Finding:
+    """Compare a result with a reference; the finding's error is their difference, or its share of the reference."""
+    error = result / reference - 1.0 if relative else result - reference
+    return Finding(quantity=quantity, reference=reference, result=result, error=error, tolerance=tolerance)
+
+
 MOST_STANDARD_ERRORS = 4.0
 
 

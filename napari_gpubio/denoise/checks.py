@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp, z_score_finding
+from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp, difference_finding, error_finding, z_score_finding
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.denoise.fluence import denoise_fluence
 from napari_gpubio.denoise.kernels.anlm.problem import NOTHING, Problem, make_windows
@@ -32,10 +32,6 @@ LEAST_FLUENCE = 1e-5  # 1/mm^2; the raw signal / noise is about 0 dB there and 1
 YUAN_GAIN, YUAN_GAIN_SPREAD = 5.0, 1.0  # dB; 4.5 to 5.4 there, by domain and number of photons
 RICIAN = DenoiseSettings(noise_model="rician")
 RICIAN_AT_BEST = DenoiseSettings(noise_model="rician", cutoff=3.0, center="largest")
-
-
-def _difference(quantity: str, error: float, tolerance: float) -> Finding:
-    return Finding(quantity=quantity, reference=0.0, result=error, error=error, tolerance=tolerance)
 
 
 def _problem(values: Array, settings: DenoiseSettings) -> Problem:
@@ -65,7 +61,7 @@ def _constant(device: Device) -> list[Finding]:
     for level in (3e-16, 1e4):
         volume = np.full((13, 11, 30), level, np.float32)
         change = np.abs(denoise(volume, device=device).image / volume - 1.0).max()
-        found.append(_difference(f"change of {level:g}", float(change), 0.0))
+        found.append(error_finding(f"change of {level:g}", float(change), 0.0))
     return found
 
 
@@ -74,7 +70,7 @@ def _scale(device: Device) -> list[Finding]:
     volume = _steps((16, 18, 20), 1).astype(np.float32)
     small = denoise(volume * np.float32(2.0**-60), device=device).image * np.float32(2.0**60)
     changed = np.count_nonzero(small != denoise(volume, device=device).image)
-    return [_difference("voxels that differ", float(changed), 0.0)]
+    return [error_finding("voxels that differ", float(changed), 0.0)]
 
 
 def _direct(device: Device) -> list[Finding]:
@@ -86,10 +82,10 @@ def _direct(device: Device) -> list[Finding]:
         image = denoise(volume, DenoiseSettings(search_radius=SEARCH, preselection=rule), device=device).image
         errors = np.abs(image / expected - 1.0)
         if rule == "none":
-            found.append(_difference("relative difference", float(errors.max()), ROUNDING))
+            found.append(error_finding("relative difference", float(errors.max()), ROUNDING))
         else:
             share = float((errors > ROUNDING).mean())
-            found.append(_difference("share beyond 1e-5", share, AT_A_THRESHOLD))
+            found.append(error_finding("share beyond 1e-5", share, AT_A_THRESHOLD))
     return found
 
 
@@ -100,8 +96,8 @@ def _wavelet(device: Device) -> list[Finding]:
     mixed, same = _mixed(small, large, device), _mixed(small, small, device)
     error = np.abs(mixed - mix_directly(small, large)).max() / np.abs(large - small).max()
     return [
-        _difference("bands (relative)", float(error), ROUNDING),
-        _difference("reconstruction", float(np.abs(same - small).max()), 0.0),
+        error_finding("bands (relative)", float(error), ROUNDING),
+        error_finding("reconstruction", float(np.abs(same - small).max()), 0.0),
     ]
 
 
@@ -123,8 +119,8 @@ def _backends(device: Device) -> list[Finding]:
     first, second = (denoise(volume, device=device).image for _ in range(2))
     share = float((np.abs(first / denoise(volume, device=CPU).image - 1.0) > ROUNDING).mean())
     return [
-        _difference("share beyond 1e-5", share, 1e-4),
-        _difference("voxels that change", float(np.count_nonzero(first != second)), 0.0),
+        error_finding("share beyond 1e-5", share, 1e-4),
+        error_finding("voxels that change", float(np.count_nonzero(first != second)), 0.0),
     ]
 
 
@@ -169,8 +165,8 @@ def _rician(device: Device) -> list[Finding]:
         mean, noise = float(result.image[inner].mean()) / (ratio * sigma), float(np.median(result.noise[inner])) / sigma
         where = f"of signal {ratio:g} σ"
         found += [
-            Finding(quantity=f"mean {where}", reference=1.0, result=mean, error=mean - 1.0, tolerance=tolerance),
-            Finding(quantity=f"noise {where}", reference=1.0, result=noise, error=noise - 1.0, tolerance=0.05),
+            difference_finding(f"mean {where}", 1.0, mean, tolerance),
+            difference_finding(f"noise {where}", 1.0, noise, 0.05),
         ]
     return found
 
@@ -199,12 +195,7 @@ def _fluence(device: Device) -> list[Finding]:
     raw, truth = (pair.half_a.astype(np.float64) + pair.half_b) / 2, pair.truth.astype(np.float64)
     weights = np.where(truth > LEAST_FLUENCE, 1.0 / np.maximum(truth, LEAST_FLUENCE), 0.0)
     gain = _gain_db(raw, denoise(raw, device=device).image, truth, weights)
-    return [
-        Finding(
-            quantity="error gain (dB)", reference=YUAN_GAIN, result=gain, error=gain - YUAN_GAIN,
-            tolerance=YUAN_GAIN_SPREAD,
-        )
-    ]  # fmt: skip
+    return [difference_finding("error gain (dB)", YUAN_GAIN, gain, YUAN_GAIN_SPREAD)]
 
 
 CHECKS = (

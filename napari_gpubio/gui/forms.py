@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from magicgui.widgets import CheckBox, ComboBox, FloatSpinBox, SpinBox
 from magicgui.widgets.bases import ValueWidget
 from qtpy.QtCore import QEvent, Qt, Signal
-from qtpy.QtWidgets import QFormLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QFormLayout, QHBoxLayout, QLabel, QLayout, QPushButton, QVBoxLayout, QWidget
 from superqt import QCollapsible
 
 from napari_gpubio.core.parameters import ParamInfo, param_info
@@ -141,6 +141,18 @@ def row_of(*widgets: QWidget) -> QHBoxLayout:
     for number, widget in enumerate(widgets):
         row.addWidget(widget, 0 if number else 1)
     return row
+
+
+def fill_column(owner: QWidget, *parts: QWidget | QLayout, spacing: int = SPACING) -> None:
+    """Put widgets and layouts below each other into a widget, without margins."""
+    column = QVBoxLayout(owner)
+    column.setContentsMargins(0, 0, 0, 0)
+    column.setSpacing(spacing)
+    for part in parts:
+        if isinstance(part, QWidget):
+            column.addWidget(part)
+        else:
+            column.addLayout(part)
 
 
 def text_button(text: str, tip: str, parent: QWidget, act: Callable[[], object] | None = None) -> QPushButton:

@@ -51,6 +51,7 @@ class EnginePanel(QWidget):
     warms: tuple[str, ...] = ()  # the engines whose CPU backends are compiled while the panel is open
     run_finished = Signal()
     warmed = Signal()  # the CPU backend has been compiled, or could not be
+    device_changed = Signal()
 
     def __init__(self, viewer: Any, *, run_text: str = "Run", parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -292,6 +293,7 @@ class EnginePanel(QWidget):
 
     def _footer(self) -> QHBoxLayout:
         self._device = DevicePicker(self)
+        self._device.currentIndexChanged.connect(lambda *_: self.device_changed.emit())
         self.run_button = QPushButton(self._run_text, self)
         self.run_button.clicked.connect(lambda: self.stop() if self.running or self.waiting else self.run())
         self._copy = QPushButton("Copy as Python", self)

@@ -20,7 +20,7 @@ from napari_gpubio.speckle.model import ContrastMaps
 from napari_gpubio.speckle.noise import NoiseModel, measure_dark
 from napari_gpubio.speckle.regions import region_curves
 from napari_gpubio.speckle.registration import register
-from napari_gpubio.speckle.run import ContrastStream, contrast, contrast_steps
+from napari_gpubio.speckle.run import ContrastStream, baseline_k2, contrast, contrast_steps
 from napari_gpubio.speckle.settings import ContrastSettings
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "ContrastSettings",
     "ContrastStream",
     "NoiseModel",
+    "baseline_k2",
     "contrast",
     "contrast_steps",
     "io",

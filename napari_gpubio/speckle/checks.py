@@ -1,5 +1,6 @@
 """Reference cases and speed cases: closed forms, an independent computation, and phantoms of known contrast."""
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +10,9 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.ndimage import uniform_filter
 
-from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp, z_score_finding
+from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp, difference_finding, error_finding, z_score_finding
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.speckle.indices import inverse_correlation_time, visibility
+from napari_gpubio.speckle.indices import expected_k2, inverse_correlation_time, visibility
 from napari_gpubio.speckle.live.checks import SHAPE as LIVE_SHAPE
 from napari_gpubio.speckle.live.checks import live_checks
 from napari_gpubio.speckle.mesi import MesiSettings, fit_mesi, squared_contrast
@@ -21,7 +22,6 @@ from napari_gpubio.speckle.run import ContrastStream, contrast
 from napari_gpubio.speckle.samples import (
     TUBES,
     SpeckleField,
-    expected_k2,
     flow_frames,
     noise_model,
     steps_for,
@@ -84,10 +84,6 @@ HARD_CASES: tuple[tuple[str, int, Callable[[], Array]], ...] = (
 )
 
 
-def _difference(quantity: str, error: float, tolerance: float) -> Finding:
-    return Finding(quantity=quantity, reference=0.0, result=error, error=error, tolerance=tolerance)
-
-
 # -- exact ------------------------------------------------------------------------------------------------------------
 
 
@@ -100,8 +96,8 @@ def _hard(device: Device) -> list[Finding]:
         expected = contrast_directly(frame, window)[0]
         assert maps.index is not None
         k, sfi = maps.contrast[inner] / expected - 1.0, maps.index[inner] * (2e-3 * _T * expected**2) - 1.0
-        found.append(_difference(f"K, {name}", float(np.abs(k).max()), CONTRAST_ERROR))
-        found.append(_difference(f"SFI, {name}", float(np.abs(sfi).max()), INDEX_ERROR))
+        found.append(error_finding(f"K, {name}", float(np.abs(k).max()), CONTRAST_ERROR))
+        found.append(error_finding(f"SFI, {name}", float(np.abs(sfi).max()), INDEX_ERROR))
     return found
 
 
@@ -115,12 +111,12 @@ def _closed(device: Device) -> list[Finding]:
         settings, radius, n = ContrastSettings(window=window), window // 2, window**2
         inner = (slice(radius, -radius),) * 2
         k = contrast(flat, settings, device=device).contrast[inner]
-        found.append(_difference(f"K of a constant, {window}", float(np.abs(k).max()), 0.0))
+        found.append(error_finding(f"K of a constant, {window}", float(np.abs(k).max()), 0.0))
         bright = contrast(hot, settings, device=device).contrast[20 - radius : 21 + radius, 20 - radius : 21 + radius]
-        found.append(_difference(f"√N of a bright pixel, {window}", float(np.abs(bright / window - 1).max()), 2.5e-7))
+        found.append(error_finding(f"√N of a bright pixel, {window}", float(np.abs(bright / window - 1).max()), 2.5e-7))
         slope = 13.0 * math.sqrt(radius * (radius + 1) / 3.0 * n / (n - 1)) / ramp[inner]
         error = float(np.abs(contrast(ramp, settings, device=device).contrast[inner] / slope - 1).max())
-        found.append(_difference(f"ramp, {window}", error, CONTRAST_ERROR))
+        found.append(error_finding(f"ramp, {window}", error, CONTRAST_ERROR))
     return found
 
 
@@ -135,10 +131,10 @@ def _backends(device: Device) -> list[Finding]:
         ours, theirs = (contrast(frames, settings, device=d) for d in (device, CPU))
         assert ours.index is not None
         assert theirs.index is not None
-        found.append(_difference(f"K, {mode} (ulp)", _ulps(ours.contrast, theirs.contrast), MOST_ULPS))
-        found.append(_difference(f"SFI, {mode} (ulp)", _ulps(ours.index, theirs.index), MOST_ULPS))
+        found.append(error_finding(f"K, {mode} (ulp)", _ulps(ours.contrast, theirs.contrast), MOST_ULPS))
+        found.append(error_finding(f"SFI, {mode} (ulp)", _ulps(ours.index, theirs.index), MOST_ULPS))
         changed = float(np.count_nonzero(ours.mask != theirs.mask))
-        found.append(_difference(f"mask, {mode} (pixels)", changed, 0.0))
+        found.append(error_finding(f"mask, {mode} (pixels)", changed, 0.0))
     return found
 
 
@@ -160,8 +156,8 @@ def _model(device: Device) -> list[Finding]:
     expected = inverse_correlation_time(maps.contrast.astype(np.float64) ** 2, _T)
     error = np.nanmax(np.abs(maps.index / expected - 1.0))
     return [
-        _difference("x (relative)", float(np.abs(there / x - 1.0).max()), 1e-8),
-        _difference("1/τ in single precision (relative)", float(error), 2e-6),
+        error_finding("x (relative)", float(np.abs(there / x - 1.0).max()), 1e-8),
+        error_finding("1/τ in single precision (relative)", float(error), 2e-6),
     ]
 
 
@@ -215,16 +211,13 @@ def _tubes(device: Device) -> list[Finding]:
         regions[f"{x:g}"][(2 * n + 1) * height + _WINDOW // 2 : (2 * n + 2) * height - _WINDOW // 2] = True
     k2 = {float(curve.name): float(curve.k2.mean()) for curve in region_curves(maps, regions)}
     exact = {x: float(made.k2[made.x == x][0]) for x in TUBES}
-    found = []
-    for slow, fast in ((TUBES[0], TUBES[1]), (TUBES[0], TUBES[2]), (TUBES[1], TUBES[2])):
-        reference, ratio = exact[slow] / exact[fast], k2[slow] / k2[fast]
-        found.append(
-            Finding(
-                quantity=f"flow at {fast:g} over {slow:g} (relative)", reference=reference, result=ratio,
-                error=ratio / reference - 1.0, tolerance=FLOW_ERROR,
-            )
-        )  # fmt: skip
-    return found
+    return [
+        difference_finding(
+            f"flow at {fast:g} over {slow:g} (relative)", exact[slow] / exact[fast], k2[slow] / k2[fast], FLOW_ERROR,
+            relative=True,
+        )
+        for slow, fast in itertools.combinations(TUBES, 2)
+    ]  # fmt: skip
 
 
 def _mesi(device: Device) -> list[Finding]:  # noqa: ARG001 - fits are made on the CPU
@@ -241,8 +234,8 @@ def _mesi(device: Device) -> list[Finding]:  # noqa: ARG001 - fits are made on t
         noise = 1.0 + 0.02 * np.random.default_rng(8).standard_normal((*k2.shape, 400))
         noisy = fit_mesi(np.sqrt(k2[..., None] * noise), EXPOSURES_MS, settings)
         median = np.abs(np.median(noisy.tau_ms, axis=1) / tau - 1).max()
-        found.append(_difference(f"{model}, without noise", error, 1e-5))
-        found.append(_difference(f"{model}, 2 % noise, median of τ", float(median), 0.05))
+        found.append(error_finding(f"{model}, without noise", error, 1e-5))
+        found.append(error_finding(f"{model}, 2 % noise, median of τ", float(median), 0.05))
     return found
 
 

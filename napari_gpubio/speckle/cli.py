@@ -1,12 +1,10 @@
 """Command ``napari-gpubio speckle``: contrast and flow of a stack of frames."""
 
 import argparse
-import dataclasses
 import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.command_line import STOPPED, add_settings, draw_progress, read_settings, stop_at_interrupt
@@ -15,7 +13,7 @@ from napari_gpubio.core.steps import drive
 from napari_gpubio.speckle.io import TIFF_SUFFIXES, read_frames, write_maps
 from napari_gpubio.speckle.noise import NoiseModel, measure_dark
 from napari_gpubio.speckle.registration import register
-from napari_gpubio.speckle.run import contrast_steps
+from napari_gpubio.speckle.run import baseline_k2, contrast_steps
 from napari_gpubio.speckle.settings import ContrastSettings
 
 _EXAMPLES = """examples:
@@ -109,11 +107,4 @@ def _baseline(frames: Any, settings: ContrastSettings, noise: NoiseModel, option
     first, last = options.baseline or (0, len(frames) - 1)
     if frames.ndim != 3 or not 0 <= first <= last < len(frames):
         raise InvalidInput(f"--baseline is {first} {last}; the stack has shape {frames.shape}")
-    return baseline_k2(frames[first : last + 1], settings, noise, device=options.device)
-
-
-def baseline_k2(frames: Any, settings: ContrastSettings, noise: NoiseModel, *, device: str = "auto") -> Array:
-    """Return the mean of K² over the maps of some frames, shape (Y, X)."""
-    plain = dataclasses.replace(settings, index="squared", mask=False)
-    maps = drive(contrast_steps(frames, plain, noise=noise, device=device))
-    return np.asarray(maps.squared.reshape(-1, *maps.squared.shape[-2:]).mean(axis=0, dtype=np.float64))
+    return baseline_k2(frames[first : last + 1], settings, noise=noise, device=options.device)

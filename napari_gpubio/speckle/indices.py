@@ -49,6 +49,31 @@ def visibility(x: npt.ArrayLike) -> Array:
     return _fill(cpu.fill_visibility, np.asarray(x, np.float64)).reshape(np.shape(x))
 
 
+def expected_k2(x: npt.ArrayLike, steps: int, rho: float = 1.0) -> Array:
+    """Return the exact K² of the mean of a number of steps of simulated flow, in a large region without noise.
+
+    The field of a pixel is a complex Gaussian process of first order (`napari_gpubio.speckle.samples.flow_frames`,
+    `napari_gpubio.speckle.live.SimulatedCamera`); for many steps K² tends to A(x).
+
+    Parameters
+    ----------
+    x
+        Exposure over correlation time.
+    steps
+        Number of steps of an exposure.
+    rho
+        Fraction of light scattered by what moves.
+    """
+    moving = _step_average(np.exp(-2.0 * np.asarray(x, np.float64) / steps), steps)
+    mixed = _step_average(np.exp(-np.asarray(x, np.float64) / steps), steps)
+    return np.asarray(rho**2 * moving + 2.0 * rho * (1.0 - rho) * mixed + (1.0 - rho) ** 2)
+
+
+def _step_average(q: Array, n: int) -> Array:
+    """Return the mean of q^|i-j| over all pairs of n steps."""
+    return np.asarray((n * (1.0 - q * q) - 2.0 * q * (1.0 - q**n)) / (n * (1.0 - q)) ** 2)
+
+
 def inverse_correlation_time(k2: npt.ArrayLike, exposure_ms: float, beta: float = 1.0) -> Array:
     """Return 1/τ (1/s) by the full model, solved by Newton's method.
 

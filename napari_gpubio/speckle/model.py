@@ -237,3 +237,25 @@ class ContrastMaps:
             notes=self.notes,
             complete=self.complete,
         )
+
+
+class MapMean:
+    """The mean of the finite values of maps that come one after another, pixel by pixel."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._sum: Array = np.zeros(0)
+        self._used: Array = np.zeros(0, np.int32)
+
+    def add(self, values: Array) -> None:
+        """Add a map (Y, X); one of another size than those before it starts over."""
+        finite = np.isfinite(values)
+        if self._sum.shape != values.shape:
+            self._sum, self._used, self.count = np.zeros(values.shape), np.zeros(values.shape, np.int32), 0
+        self._sum += np.where(finite, values, 0.0)
+        self._used += finite
+        self.count += 1
+
+    def mean(self) -> npt.NDArray[np.float64]:
+        """Return the mean so far; NaN where no map had a value."""
+        return np.divide(self._sum, self._used, out=np.full(self._sum.shape, np.nan), where=self._used > 0)

@@ -85,32 +85,28 @@ def region_curves(
     InvalidInput
         If a region has another shape, or no pixel.
     """
-    k2 = maps.squared if maps.squared.ndim == 3 else maps.squared[None]
+    k2 = maps.squared.reshape(-1, *maps.squared.shape[-2:])
     mask = None if maps.mask is None else maps.mask.reshape(k2.shape)
-    s = maps.settings
-    return tuple(
-        _curve(name, k2, mask, _pixels(name, pixels, k2.shape[1:]), skip, (s.exposure_ms, s.beta))
-        for name, pixels in regions.items()
-    )
-
-
-def _pixels(name: str, pixels: npt.ArrayLike, shape: tuple[int, ...]) -> Array:
-    region = np.asarray(pixels)
-    if region.shape != shape:
-        raise InvalidInput(f"region {name!r} has shape {region.shape} and a map {shape}; draw it on the maps")
-    if not region.any():
-        raise InvalidInput(f"region {name!r} is empty; mark at least one pixel")
-    return region != 0
-
-
-def _curve(name: str, k2: Array, mask: Any, region: Array, skip: int, model: tuple[float, float]) -> RegionCurve:
-    inside = k2[:, region].astype(np.float64)
-    good = np.isfinite(inside)
-    if mask is not None:
-        good &= is_valid(mask[:, region], skip)
-    used = good.sum(axis=1)
-    total = np.where(good, inside, 0.0).sum(axis=1)
-    mean = np.divide(total, used, out=np.full(len(k2), np.nan), where=used > 0)
-    return RegionCurve(
-        name=name, k2=mean, used=used, skipped=inside.shape[1] - used, exposure_ms=model[0], beta=model[1]
-    )
+    curves = []
+    for name, given in regions.items():
+        pixels = np.asarray(given)
+        if pixels.shape != k2.shape[1:]:
+            raise InvalidInput(
+                f"region {name!r} has shape {pixels.shape} and a map {k2.shape[1:]}; draw it on the maps"
+            )
+        if not pixels.any():
+            raise InvalidInput(f"region {name!r} is empty; mark at least one pixel")
+        inside = k2[:, pixels != 0].astype(np.float64)
+        good = np.isfinite(inside)
+        if mask is not None:
+            good &= is_valid(mask[:, pixels != 0], skip)
+        used = good.sum(axis=1)
+        total = np.where(good, inside, 0.0).sum(axis=1)
+        mean = np.divide(total, used, out=np.full(len(k2), np.nan), where=used > 0)
+        curves.append(
+            RegionCurve(
+                name=name, k2=mean, used=used, skipped=inside.shape[1] - used, exposure_ms=maps.settings.exposure_ms,
+                beta=maps.settings.beta,
+            )
+        )  # fmt: skip
+    return tuple(curves)

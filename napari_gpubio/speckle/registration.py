@@ -5,12 +5,15 @@ Shifts are whole pixels, since interpolation would lower the contrast.
 
 import functools
 import math
+import threading
+from collections.abc import Generator
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.speckle.model import EDGE, ContrastMaps, FrameStack
 
 Array = npt.NDArray[Any]
@@ -30,7 +33,7 @@ class Registered(NamedTuple):
     ``unmatched`` are the numbers of the frames that share no detail with the reference and were not shifted.
     """
 
-    frames: Array
+    frames: Any
     shifts: npt.NDArray[np.int64]
     unmatched: tuple[int, ...] = ()
 
@@ -193,7 +196,7 @@ def _twice(size: tuple[int, ...]) -> npt.NDArray[np.float32]:
 def find_shift(frame: npt.ArrayLike, reference: npt.ArrayLike) -> tuple[int, int]:
     """Return the shift in whole pixels (rows, columns) that aligns a frame with the reference.
 
-    It is (0, 0) if they share no detail. See `ShiftFinder`, which tells these cases apart, and saves work where
+    It is (0, 0) if they share no detail. See `ShiftFinder`, which distinguishes these cases, and saves work where
     many frames have the same reference.
     """
     return ShiftFinder(reference).find(frame) or (0, 0)
@@ -210,8 +213,40 @@ def shift_frame(frame: Array, shift: tuple[int, int]) -> Array:
     return moved
 
 
+class ShiftedFrames:
+    """A stack whose frames are shifted by whole pixels when they are read.
+
+    Parameters
+    ----------
+    stack
+        The frames.
+    shifts
+        Rows and columns for each frame, (T, 2).
+    """
+
+    def __init__(self, stack: FrameStack, shifts: npt.NDArray[np.int64]) -> None:
+        self._stack, self._shifts = stack, shifts
+        self.shape, self.dtype = (stack.count, *stack.shape), stack.dtype
+
+    def __getitem__(self, which: slice) -> Array:
+        first, end, _ = which.indices(self.shape[0])
+        shifts = self._shifts[first:end].tolist()
+        return np.stack([shift_frame(*one) for one in zip(self._stack.load(first, end), shifts, strict=True)])
+
+
 def register(frames: Any, reference: npt.ArrayLike | None = None) -> Registered:
-    """Shift every frame by whole pixels to align it with a reference.
+    """Shift every frame by whole pixels to align it with a reference; see `register_steps` for the arguments."""
+    found = drive(register_steps(frames, reference))
+    moved = np.empty(found.frames.shape, found.frames.dtype)
+    for n in range(len(moved)):  # one at a time: the stack may be as large as the memory that is left
+        moved[n] = found.frames[n : n + 1][0]
+    return found._replace(frames=moved)
+
+
+def register_steps(
+    frames: Any, reference: npt.ArrayLike | None = None, *, stop: threading.Event | None = None
+) -> Generator[Step, None, Registered]:
+    """Find the shifts that align frames with a reference, step by step; frames are shifted when they are read.
 
     Parameters
     ----------
@@ -219,6 +254,8 @@ def register(frames: Any, reference: npt.ArrayLike | None = None) -> Registered:
         Stack (T, Y, X).
     reference
         Frame (Y, X); the first one of the stack if None.
+    stop
+        Set it to stop early; the other frames are then not shifted.
 
     Raises
     ------
@@ -229,13 +266,13 @@ def register(frames: Any, reference: npt.ArrayLike | None = None) -> Registered:
     first = stack.load(0, 1)[0] if reference is None else np.asarray(reference)
     if first.shape != stack.shape:
         raise InvalidInput(f"the reference has shape {first.shape} and a frame {stack.shape}; give one of its size")
-    finder, shifts = ShiftFinder(first), np.zeros((stack.count, 2), np.int64)
-    moved, unmatched = np.empty((stack.count, *stack.shape), stack.dtype), []
-    for n in range(stack.count):
-        frame = stack.load(n, n + 1)[0]
-        shift = (0, 0) if n == 0 and reference is None else finder.find(frame)
+    finder, shifts, unmatched = ShiftFinder(first), np.zeros((stack.count, 2), np.int64), []
+    for n in range(1 if reference is None else 0, stack.count):
+        if stop is not None and stop.is_set():
+            break
+        shift = finder.find(stack.load(n, n + 1)[0])
+        shifts[n] = shift or (0, 0)
         if shift is None:
             unmatched.append(n)
-        shifts[n] = shift or (0, 0)
-        moved[n] = shift_frame(frame, shift or (0, 0))
-    return Registered(moved, shifts, tuple(unmatched))
+        yield Step(n + 1, stack.count, "registration")
+    return Registered(ShiftedFrames(stack, shifts), shifts, tuple(unmatched))

@@ -15,7 +15,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.speckle.kernels.contrast.problem import Maps, Problem, Recipe, make_problem
-from napari_gpubio.speckle.model import ContrastMaps, FrameStack, checked_values, kernel_dtype
+from napari_gpubio.speckle.model import ContrastMaps, FrameStack, MapMean, checked_values, kernel_dtype
 from napari_gpubio.speckle.noise import NoiseModel
 from napari_gpubio.speckle.settings import ContrastSettings
 
@@ -71,7 +71,7 @@ def contrast_steps(
     noise
         Dark level, gain and noise of the camera, which are subtracted; see `NoiseModel`.
     baseline
-        K² of the baseline, one number or a map (Y, X), for the index ``relative``.
+        K² of the baseline, one number or a map (Y, X), for the index ``relative``; see `baseline_k2`.
     device
         See `napari_gpubio.core.device.choose_device`.
     stop
@@ -89,6 +89,41 @@ def contrast_steps(
     chosen = choose_device(device)
     yield from _advance(problem, chosen, stop)
     return _maps(problem, chosen, clock.seconds)
+
+
+def baseline_k2(
+    frames: Any,
+    settings: ContrastSettings | None = None,
+    *,
+    noise: NoiseModel | None = None,
+    device: str | Device = "auto",
+) -> npt.NDArray[np.float64]:
+    """Return K² of a baseline, for the index ``relative``; see `baseline_k2_steps`."""
+    return drive(baseline_k2_steps(frames, settings, noise=noise, device=device))
+
+
+def baseline_k2_steps(
+    frames: Any,
+    settings: ContrastSettings | None = None,
+    *,
+    noise: NoiseModel | None = None,
+    device: str | Device = "auto",
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, npt.NDArray[np.float64]]:
+    """Average K² over the maps of a baseline, step by step; see `contrast_steps` for the arguments.
+
+    K² is averaged, not an index, whose mean is biased upward by noise.
+
+    Returns
+    -------
+    The mean over all maps that have a value at a pixel, shape (Y, X); NaN where none has.
+    """
+    squared = dataclasses.replace(settings or ContrastSettings(), index="squared", mask=False)
+    maps = yield from contrast_steps(frames, squared, noise=noise, device=device, stop=stop)
+    mean = MapMean()
+    for one in maps.squared.reshape(-1, *maps.squared.shape[-2:]):
+        mean.add(one)
+    return mean.mean()
 
 
 def _check_memory(stack: FrameStack, settings: ContrastSettings) -> None:

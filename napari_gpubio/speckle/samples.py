@@ -2,7 +2,7 @@
 
 A field of fully developed speckle is the Fourier transform of white noise inside a round pupil. For flow, every pixel
 is a first-order autoregressive process with its own correlation time, driven by new fields; the contrast of its mean
-intensity over the steps of an exposure has a closed form, see `expected_k2`.
+intensity over the steps of an exposure has a closed form, see `napari_gpubio.speckle.indices.expected_k2`.
 """
 
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, LayerData
+from napari_gpubio.speckle.indices import expected_k2
 from napari_gpubio.speckle.noise import NoiseModel
 
 Array = npt.NDArray[Any]
@@ -93,28 +94,6 @@ class SpeckleField:
         noise = self._rng.standard_normal((self._inside, 2), np.float32)
         spectrum[self.pupil] = noise.view(np.complex64)[:, 0] * self._scale
         return np.asarray(fft.ifft2(spectrum, norm="ortho", overwrite_x=True))
-
-
-def expected_k2(x: npt.ArrayLike, steps: int, rho: float = 1.0) -> Array:
-    """Return the exact K² of `flow_frames` in a large region without noise.
-
-    Parameters
-    ----------
-    x
-        Exposure over correlation time.
-    steps
-        Number of steps of an exposure.
-    rho
-        Fraction of light scattered by what moves.
-    """
-    moving = _step_average(np.exp(-2.0 * np.asarray(x, np.float64) / steps), steps)
-    mixed = _step_average(np.exp(-np.asarray(x, np.float64) / steps), steps)
-    return np.asarray(rho**2 * moving + 2.0 * rho * (1.0 - rho) * mixed + (1.0 - rho) ** 2)
-
-
-def _step_average(q: Array, n: int) -> Array:
-    """Return the mean of q^|i-j| over all pairs of n steps."""
-    return np.asarray((n * (1.0 - q * q) - 2.0 * q * (1.0 - q**n)) / (n * (1.0 - q)) ** 2)
 
 
 def window_share(window: int, cutoff: float, shape: tuple[int, int] = (256, 256)) -> float:

@@ -1,4 +1,4 @@
-"""CUDA and its CPU backend with g++ in place of a GPU: the same sums, and maps within 2 ulp."""
+"""CUDA and the CPU backend, with g++ in place of a GPU and on real ones: the same sums, and maps within 2 ulp."""
 
 import functools
 import itertools
@@ -62,9 +62,19 @@ def check_backends(frames, settings, noise=None):
     assert np.isfinite(expected.contrast).any()
 
 
-@pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("dtype", ["u1", "u2"])
+def cases(shown, *others):
+    """Combinations of parameters: those that are always run, and all others for --validate."""
+    for case in itertools.product(*others):
+        yield pytest.param(*case, marks=() if case in shown else pytest.mark.validate, id="-".join(map(str, case)))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "options"),
+    cases(
+        {*zip(["u2"] * 6, itertools.cycle(SHAPES), OPTIONS), ("u1", "odd", "masked"), ("u1", "aligned", "noise")},
+        ("u1", "u2"), SHAPES, OPTIONS,
+    ),
+)  # fmt: skip
 def test_spatial(fake_gpu, dtype, shape, options):
     fake_gpu()
     chosen, noise = OPTIONS[options]
@@ -72,16 +82,19 @@ def test_spatial(fake_gpu, dtype, shape, options):
     check_backends(hard_frames(dtype, SHAPES[shape])[:2], ContrastSettings(edges=edges, **chosen), noise)
 
 
-@pytest.mark.parametrize("edges", EDGES)
-def test_edges(fake_gpu, edges):
+@pytest.mark.parametrize(("edges", "shape"), cases({(edges, "odd") for edges in EDGES}, EDGES, SHAPES))
+def test_edges(fake_gpu, edges, shape):
     fake_gpu()
-    for shape in SHAPES.values():
-        check_backends(hard_frames("u2", shape)[:2], ContrastSettings(edges=edges, window=5))
+    check_backends(hard_frames("u2", SHAPES[shape])[:2], ContrastSettings(edges=edges, window=5))
 
 
-@pytest.mark.parametrize("blocks", [False, True])
-@pytest.mark.parametrize("mode", ["temporal", "spatio-temporal"])
-@pytest.mark.parametrize("dtype", ["u1", "u2"])
+@pytest.mark.parametrize(
+    ("dtype", "mode", "blocks"),
+    cases(
+        {("u2", "temporal", False), ("u2", "spatio-temporal", True), ("u1", "spatio-temporal", False)},
+        ("u1", "u2"), ("temporal", "spatio-temporal"), (False, True),
+    ),
+)  # fmt: skip
 def test_over_time(fake_gpu, dtype, mode, blocks):
     fake_gpu()
     for shape, edges, (options, noise) in zip(
@@ -91,8 +104,9 @@ def test_over_time(fake_gpu, dtype, mode, blocks):
         check_backends(hard_frames(dtype, shape), settings, noise)
 
 
-@pytest.mark.parametrize("edges", EDGES)
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize(
+    ("dtype", "edges"), cases({("f8", "valid"), *(("f4", edges) for edges in EDGES)}, ("f4", "f8"), EDGES)
+)
 def test_floating_point_frames(fake_gpu, dtype, edges):
     fake_gpu()
     for mode in ("spatial", "spatio-temporal"):
@@ -127,10 +141,13 @@ def test_the_order_of_threads_changes_nothing(fake_gpu, order):
 def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     fake_gpu()
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
-    for mode, dtype in itertools.product(("spatial", "spatio-temporal"), ("u2", "f4")):
+    for mode, dtype, shape in (
+        ("spatial", "u1", "aligned"),
+        ("spatio-temporal", "u2", "odd"),
+        ("spatial", "f4", "odd"),
+    ):
         settings = ContrastSettings(mode=mode, frames=2, window=7, edges="reflect")
-        check_backends(hard_frames(dtype, SHAPES["odd"])[:3], settings, NOISE)
-    check_backends(hard_frames("u1", SHAPES["aligned"])[:2], ContrastSettings(window=13))
+        check_backends(hard_frames(dtype, SHAPES[shape])[:3], settings, NOISE)
     assert "runtime error" not in capfd.readouterr().err
 
 
@@ -173,7 +190,7 @@ def test_closing_frees_all_gpus(fake_gpu, in_chunks_of):
     check_closing_frees(pretended, contrast_steps(np.ones((20, 21, 40), np.uint16), device="cuda:all"))
 
 
-def test_too_little_gpu_memory_is_told_with_numbers(fake_gpu):
+def test_too_little_gpu_memory_is_reported_with_numbers(fake_gpu):
     fake_gpu(total_bytes=100_000)
     with pytest.raises(OutOfGpuMemory, match=r"contrast of these frames needs about \d+ MB"):
         contrast(np.ones((4, 400, 400), np.uint16), device="cuda")
@@ -217,3 +234,67 @@ def test_structs_have_the_layouts_of_the_source(file, names):
 
 def test_both_backends_have_the_same_methods():
     check_same_methods(cpu, gpu)
+
+
+# -- on a real GPU ----------------------------------------------------------------------------------------------------
+
+GPU_SHAPES = [(4, 260, 348), (4, 261, 347)]
+
+
+def check_on_gpu(frames, settings, noise=None, device="cuda"):
+    ours, theirs = (contrast(frames, settings, noise=noise, baseline=0.1, device=d) for d in (device, "cpu"))
+    assert ulps(ours.contrast, theirs.contrast) <= MOST_ULPS
+    if theirs.index is not None:
+        assert ulps(ours.index, theirs.index) <= (MOST_ULPS if settings.index != "ict" else 16)
+    if theirs.mask is not None:
+        np.testing.assert_array_equal(ours.mask, theirs.mask)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", GPU_SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", ["u1", "u2", "f4", "f8"])
+@pytest.mark.parametrize("options", OPTIONS)
+def test_every_option_follows_the_cpu(options, dtype, shape):
+    chosen, noise = OPTIONS[options]
+    for mode in ("spatial", "temporal", "spatio-temporal"):
+        edges = EDGES[list(OPTIONS).index(options) % len(EDGES)]
+        check_on_gpu(hard_frames(dtype, shape), ContrastSettings(mode=mode, frames=3, edges=edges, **chosen), noise)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("window", range(3, 32, 2))
+def test_every_window_follows_the_cpu(window):
+    check_on_gpu(hard_frames("u2", GPU_SHAPES[0]), ContrastSettings(window=window))
+
+
+@pytest.mark.gpu
+def test_large_batches_follow_the_cpu():
+    frames = np.random.default_rng(1).integers(0, 4096, (40, 520, 696), np.uint16)
+    check_on_gpu(frames, ContrastSettings(window=7, mask=False))
+    check_on_gpu(frames, ContrastSettings(mode="temporal", frames=25, mask=False))
+
+
+@pytest.mark.gpu
+def test_ieee_divisions_on_a_gpu_have_the_bits_of_the_cpu(monkeypatch):
+    monkeypatch.setattr(gpu, "IEEE", 1)
+    frames = hard_frames("u2", GPU_SHAPES[0])
+    ours, theirs = (contrast(frames, device=device) for device in ("cuda", "cpu"))
+    assert np.array_equal(ours.contrast, theirs.contrast, equal_nan=True)
+    assert np.array_equal(ours.index, theirs.index, equal_nan=True)
+
+
+@pytest.mark.gpu
+def test_all_gpus_together_have_the_bits_of_one():
+    frames = hard_frames("u2", (30, 260, 348))
+    one, together = (contrast(frames, device=device) for device in ("cuda:0", "cuda:all"))
+    assert np.array_equal(one.contrast, together.contrast, equal_nan=True)
+
+
+@pytest.mark.gpu
+def test_streams_have_the_bits_of_a_stack():
+    frames = hard_frames("u2", (30, 260, 348))
+    settings = ContrastSettings(mode="spatio-temporal", frames=5)
+    expected = contrast(frames, settings, device="cuda")
+    with ContrastStream(settings, frames.shape[1:], "u2", device="cuda") as stream:
+        made = [maps.contrast.copy() for maps in map(stream.push, frames) if maps is not None]
+    assert np.array_equal(made, expected.contrast, equal_nan=True)

@@ -32,12 +32,6 @@ def test_every_check_passes(check, device):
     assert failed(check, device) == []
 
 
-def test_names_differ_and_sources_are_told():
-    assert len({check.name for check in checks.CHECKS}) == len(checks.CHECKS)
-    assert all(check.source for check in checks.CHECKS)
-    assert len({speed.name for speed in checks.SPEEDS}) == len(checks.SPEEDS)
-
-
 @pytest.mark.parametrize("name", ["exact sums", "sums of patterns", "autoregressive flow"])
 def test_contrast_without_the_unbiased_divisor_fails(monkeypatch, name):
     def biased(frames, settings=None, **options):

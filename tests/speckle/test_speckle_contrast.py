@@ -157,6 +157,18 @@ def test_threads_do_not_change_a_bit(monkeypatch):
         np.testing.assert_array_equal(made[2], made[0])
 
 
+@pytest.mark.parametrize("blocks", [False, True])
+def test_small_batches_of_floating_point_frames_change_nothing(monkeypatch, blocks):
+    frames = noise("f4", (9, 23, 37))
+    settings = ContrastSettings(mode="spatio-temporal", frames=2, blocks=blocks, edges="shrink", saturation=2000)
+    whole = contrast(frames, settings, device=CPU)
+    monkeypatch.setattr(cpu, "_BATCH_PIXELS", 2 * 23 * 37)
+    monkeypatch.setattr(cpu, "_LEAST_PIXELS", 5 * 37)
+    parts = contrast(frames, settings, device=CPU)
+    for name in ("contrast", "index", "mask"):
+        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
+
+
 def test_seed_parity():
     """Zeros beyond the border and SFI = 1/(2TK²), as in the seed's equation 1."""
     frame = noise("u2")[:1] // 16

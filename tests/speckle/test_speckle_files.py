@@ -16,9 +16,9 @@ tifffile = pytest.importorskip("tifffile", reason="tifffile is not installed: it
 FRAMES = np.random.default_rng(0).integers(0, 4096, (4, 12, 14), np.uint16)
 
 
-def raw_bytes(frames, exposure=7, told=None):
+def raw_bytes(frames, exposure=7, in_header=None):
     count, height, width = frames.shape
-    header = np.array([height, width, count if told is None else told, exposure], "<u2")
+    header = np.array([height, width, count if in_header is None else in_header, exposure], "<u2")
     return header.tobytes() + frames.astype(frames.dtype.newbyteorder("<")).tobytes()
 
 
@@ -71,7 +71,7 @@ def same_contrast(one, other):
 
 def test_the_number_of_raw_frames_wraps_round(tmp_path):
     frames = np.random.default_rng(1).integers(0, 255, (65_539, 2, 3), np.uint8)
-    (tmp_path / "long.00000").write_bytes(raw_bytes(frames, told=3))
+    (tmp_path / "long.00000").write_bytes(raw_bytes(frames, in_header=3))
     np.testing.assert_array_equal(read_raw(tmp_path / "long.00000"), frames)
 
 
@@ -103,14 +103,14 @@ def test_maps_are_written_with_how_they_were_made(tmp_path, which):
     maps, path = contrast(FRAMES, ContrastSettings(window=3), device="cpu"), tmp_path / "maps.tif"
     write_maps(path, maps, which)
     with tifffile.TiffFile(path) as tiff:
-        found, told = tiff.asarray(), json.loads(tiff.pages[0].description)
+        found, about = tiff.asarray(), json.loads(tiff.pages[0].description)
     expected = getattr(maps, which)
     assert found.dtype == expected.dtype
     np.testing.assert_array_equal(found, expected)
-    assert told["map"] == which
-    assert told["speckle"]["window"] == 3
-    assert told["unit"] == ("1/s" if which == "index" else "")
-    assert ("bits" in told) == (which == "mask")
+    assert about["map"] == which
+    assert about["speckle"]["window"] == 3
+    assert about["unit"] == ("1/s" if which == "index" else "")
+    assert ("bits" in about) == (which == "mask")
 
 
 def test_maps_that_are_not_there(tmp_path):

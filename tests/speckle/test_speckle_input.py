@@ -136,8 +136,8 @@ def test_frames_that_change_size_or_go_away_while_they_are_read():
         raise OSError("the share is not there")
 
     assert contrast(Lazy(GOOD.__getitem__), device="cpu").complete
-    told = refused(Lazy(lambda which: GOOD[which][:, :-1]))
-    assert told.startswith("frames 0 to 2 have shape (3, 19, 22) and those before them (20, 22); crop")
+    message = refused(Lazy(lambda which: GOOD[which][:, :-1]))
+    assert message.startswith("frames 0 to 2 have shape (3, 19, 22) and those before them (20, 22); crop")
     assert refused(Lazy(gone)).startswith("frames 0 to 2 cannot be read (the share is not there)")
 
 

@@ -116,7 +116,7 @@ def test_the_noise_bit(device):
     assert np.isnan(maps.contrast[INNER]).all()
 
 
-def test_saturation_is_the_types_largest_level_unless_told(device):
+def test_saturation_is_the_types_largest_level_unless_given(device):
     frame = np.full((9, 9), 200, np.uint8)
     frame[4, 4] = 255
     settings = ContrastSettings(window=3)
@@ -142,7 +142,7 @@ def test_a_level_is_held_against_floating_point_frames_too(mode, edges, device):
 
 
 @pytest.mark.parametrize("edges", ["reflect", "shrink", "zero"])
-def test_other_edges_have_values_and_say_so(edges, device):
+def test_other_edges_have_values_and_are_marked(edges, device):
     frame = np.random.default_rng(5).integers(1, 999, (12, 13), np.uint16)
     maps = contrast(frame, ContrastSettings(edges=edges), device=device)
     assert np.isfinite(maps.contrast).all()

@@ -1,6 +1,7 @@
 """Registration: known shifts are found to the pixel, and what has nothing in common is not moved."""
 
 import functools
+import threading
 
 import numpy as np
 import pytest
@@ -8,8 +9,9 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle import ContrastSettings, contrast, register
 from napari_gpubio.speckle.model import EDGE
-from napari_gpubio.speckle.registration import LARGEST_SHIFT, ShiftFinder, find_shift, shift_frame
+from napari_gpubio.speckle.registration import LARGEST_SHIFT, ShiftFinder, find_shift, register_steps, shift_frame
 from napari_gpubio.speckle.samples import Camera, SpeckleField
+from tests.runs import stopped
 
 MARGIN, SHAPE = 110, (250, 300)
 
@@ -39,6 +41,14 @@ def test_a_stack_is_registered_by_whole_pixels():
     inner = (slice(None), slice(8, -8), slice(8, -8))
     np.testing.assert_array_equal(found.frames[inner], np.broadcast_to(frames[0], frames.shape)[inner])
     assert (found.frames[1, :2] == 0).all()
+
+
+def test_a_registration_can_be_stopped():
+    big, stop = scene((120, 140)).astype(np.uint16), threading.Event()
+    frames = np.stack([big[10 + d : 100 + d, 10:120] for d in (0, 2, 4)])
+    found = stopped(register_steps(frames, stop=stop), stop, after=1)
+    assert found.shifts.tolist() == [[0, 0], [2, 0], [0, 0]]
+    np.testing.assert_array_equal(found.frames[0:3][2], frames[2])
 
 
 @pytest.mark.parametrize("edges", ["valid", "reflect"])
@@ -132,7 +142,7 @@ def test_even_frames_have_no_shift(even):
     assert find_shift(frame, reference) == (0, 0)
 
 
-def test_frames_without_a_match_stay_and_are_told():
+def test_frames_without_a_match_stay_and_are_reported():
     structure = tissue(0.08, 0.5)
     frames = np.stack([picture(structure, s, n) for n, s in enumerate([(0, 0), (3, -2), (0, 0), (-6, 1)])])
     frames[2] = 700

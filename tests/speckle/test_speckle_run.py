@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from napari_gpubio.speckle import ContrastSettings, ContrastStream, contrast, contrast_steps
+from napari_gpubio.speckle import ContrastSettings, ContrastStream, baseline_k2, contrast, contrast_steps
 from napari_gpubio.speckle.model import EDGE
 from tests.runs import finished, stopped
 
@@ -81,7 +81,7 @@ def test_zarr_and_memory_maps(tmp_path):
         assert same(contrast(frames, device="cpu").contrast, expected)
 
 
-def test_frames_that_fill_no_block_are_told():
+def test_frames_that_fill_no_block_are_reported():
     maps = contrast(FRAMES, ContrastSettings(mode="temporal", frames=8, blocks=True), device="cpu")
     assert len(maps) == 3
     assert maps.notes == ("the last 6 of 30 frames do not fill a block and were left out",)
@@ -91,6 +91,16 @@ def test_floating_point_frames_say_what_is_not_known():
     assert contrast(FRAMES[0].astype(float), device="cpu").notes == (
         "floating-point frames have no known saturation level; give it to mark saturated pixels",
     )
+
+
+def test_a_baseline_is_the_mean_of_finite_k2():
+    frames = FRAMES.astype(np.uint16)
+    frames[3, :9, :9] = 0
+    k2 = contrast(frames, ContrastSettings(index="squared"), device="cpu").index.astype(float)
+    found = baseline_k2(frames, device="cpu")
+    np.testing.assert_allclose(found, np.ma.masked_invalid(k2).mean(axis=0).filled(np.nan), rtol=1e-12)
+    assert np.isfinite(found[2:-2, 2:-2]).all()
+    assert np.isnan(found[0]).all()
 
 
 # -- streams ----------------------------------------------------------------------------------------------------------

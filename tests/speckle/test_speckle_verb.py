@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle import ContrastSettings, contrast, measure_dark
-from napari_gpubio.speckle.cli import add_verb, baseline_k2
+from napari_gpubio.speckle import ContrastSettings, baseline_k2, contrast, measure_dark
+from napari_gpubio.speckle.cli import add_verb
 
 tifffile = pytest.importorskip("tifffile", reason="tifffile is not installed: it comes with napari")
 FRAMES = np.random.default_rng(0).integers(100, 4096, (6, 20, 24), np.uint16)
@@ -37,7 +37,7 @@ def test_from_file_to_files(tmp_path, stack, capsys):
     assert capsys.readouterr().out.split() == [str(path) for path in outputs]
 
 
-def test_blocks_tell_what_was_left_out(tmp_path, stack, capsys):
+def test_blocks_report_what_was_left_out(tmp_path, stack, capsys):
     assert call(stack, "--contrast", tmp_path / "k.tif", "--mode", "temporal", "--frames", 4, "--blocks") == 0
     assert tifffile.imread(tmp_path / "k.tif").shape == (20, 24)
     assert "the last 2 of 6 frames" in capsys.readouterr().err
@@ -80,7 +80,7 @@ def test_dark_frames_and_registration(tmp_path, stack, capsys):
         (["--contrast", "k.tif", "--index", "relative", "--baseline", 0, 9], r"--baseline is 0 9"),
     ],
 )
-def test_what_has_no_meaning_is_told_before_the_run(tmp_path, monkeypatch, stack, arguments, sentence):
+def test_what_has_no_meaning_is_reported_before_the_run(tmp_path, monkeypatch, stack, arguments, sentence):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidInput, match=sentence):
         call(stack, *arguments)

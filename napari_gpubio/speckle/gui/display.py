@@ -3,16 +3,17 @@
 from typing import Any
 
 import numpy as np
-from qtpy.QtCore import QRectF, Qt, Signal
+from qtpy.QtCore import QRectF, QSignalBlocker, Qt, Signal
 from qtpy.QtGui import QColor, QImage, QPainter
-from qtpy.QtWidgets import QCheckBox, QSpinBox, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QCheckBox, QSpinBox, QWidget
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.connections import Connection, Connections, connect_all
+from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of, text_button
+from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.layer_box import LayerBox
+from napari_gpubio.gui.layer_listener import LayerListener
 from napari_gpubio.speckle.gui.layers import is_map, limits_of, set_limits
 from napari_gpubio.speckle.gui.video import limit_text
 
@@ -63,13 +64,7 @@ class ColorBar(QWidget):
 
 
 class MapBox(QWidget):
-    """The map that is displayed, and the baseline of relative flow.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    """
+    """The map that is displayed, and the baseline of relative flow."""
 
     baseline_requested = Signal()
     video_requested = Signal()
@@ -81,25 +76,26 @@ class MapBox(QWidget):
         self.layer_box.setMinimumContentsLength(6)
         self.color_bar = ColorBar(self)
         self.low, self.high = (NumberBox(-1e12, 1e12, 0.0, 4, self) for _ in range(2))
-        self.rescale_button = text_button("Rescale", "Limits that 98 % of the values now on screen lie within", self)
+        rescale_tip = "Limits that 98 % of the values now on screen lie within"
+        self.rescale_button = text_button("Rescale", rescale_tip, self, self._rescale)
         self.on_canvas = QCheckBox("color bar over the image", self)
         self.baseline_maps = QSpinBox(self)
         self.baseline_maps.setRange(1, _MOST_BASELINE_MAPS)
         self.baseline_maps.setValue(_BASELINE_MAPS)
-        self.baseline_button = text_button("Take", "Live: flow 1 is the mean of the next maps", self)
+        take_tip = "Live: flow 1 is the mean of the next maps"
+        self.baseline_button = text_button("Take", take_tip, self, self.baseline_requested.emit)
         self.baseline_text = muted_label(self, NO_BASELINE)
-        self.video_button = text_button("Video…", _VIDEO_TIP, self)
+        self.video_button = text_button("Video…", _VIDEO_TIP, self, self.video_requested.emit)
         self._viewer = viewer
-        self._baseline_wanted = _BASELINE_MAPS  # what the user typed, where a stack has fewer maps
-        self._layer_connections = Connections(self._layer_pairs, self._update)
+        self._typed_baseline = _BASELINE_MAPS  # by the user, where a stack has fewer maps
+        self._listener = LayerListener(
+            viewer, lambda layer: layer == self.layer, layers_changed=self._update, colors_changed=self._update
+        )
         self._fill()
         connect_all((
             (self.layer_box.currentIndexChanged, self._on_layer),
-            (self.rescale_button.clicked, lambda *_: self.rescale()),
-            (self.on_canvas.toggled, lambda *_: self._update_canvas()),
+            (self.on_canvas.toggled, self._update_canvas),
             (self.baseline_maps.valueChanged, self._on_baseline_maps),
-            (self.baseline_button.clicked, lambda *_: self.baseline_requested.emit()),
-            (self.video_button.clicked, lambda *_: self.video_requested.emit()),
             (self.low.valueChanged, self._on_limits),
             (self.high.valueChanged, self._on_limits),
         ))  # fmt: skip
@@ -112,29 +108,20 @@ class MapBox(QWidget):
     def attach(self) -> None:
         """Follow the viewer's layers."""
         self.layer_box.attach()
+        self._listener.attach()
         self._on_layer()
 
     def detach(self) -> None:
-        """Disconnect from the viewer and its layers."""
-        self._layer_connections.detach()
+        """Stop following them."""
+        self._listener.detach()
         self.layer_box.detach()
-
-    def choose(self, layer: Any) -> None:
-        """Choose a map."""
-        self.layer_box.choose(layer)
-
-    def rescale(self) -> None:
-        """Set limits by the values on screen."""
-        if self.layer is not None:
-            set_limits(self.layer, limits_of(_values_on_screen(self.layer, self._viewer)))
 
     def limit_baseline(self, maps: int | None) -> None:
         """Offer at most so many maps for a baseline, or any number if None; a larger number comes back with them."""
-        was = self.baseline_maps.blockSignals(True)
         before = self.baseline_maps.value()
-        self.baseline_maps.setMaximum(_MOST_BASELINE_MAPS if maps is None else max(1, maps))
-        self.baseline_maps.setValue(self._baseline_wanted)
-        self.baseline_maps.blockSignals(was)
+        with QSignalBlocker(self.baseline_maps):
+            self.baseline_maps.setMaximum(_MOST_BASELINE_MAPS if maps is None else max(1, maps))
+            self.baseline_maps.setValue(self._typed_baseline)
         if self.baseline_maps.value() != before:
             self.baseline_changed.emit()
 
@@ -148,29 +135,18 @@ class MapBox(QWidget):
         form.addRow(row_label("Baseline (maps)", _BASELINE_TIP, self), row_of(self.baseline_maps, self.baseline_button))
         form.addRow("", self.baseline_text)
         form.addRow(self.on_canvas)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.color_bar)
-        layout.addLayout(form)
+        fill_column(self, self.color_bar, form)
         self.color_bar.hide()
 
     def _on_baseline_maps(self, count: int) -> None:
-        self._baseline_wanted = count
+        self._typed_baseline = count
         self.baseline_changed.emit()
 
-    # -- the chosen layer -----------------------------------------------------------------------------------------
-
     def _on_layer(self, *_: Any) -> None:
-        self._layer_connections.attach()
+        self._listener.refresh()
         for part in (self.low, self.high, self.rescale_button, self.on_canvas, self.video_button):
             part.setEnabled(self.layer is not None)
         self._update_canvas()
-
-    def _layer_pairs(self) -> list[Connection]:
-        if self.layer is None:
-            return []
-        events = self.layer.events
-        return [(event, self._update) for event in (events.contrast_limits, events.colormap, events.name)]
 
     def _update(self, *_: Any) -> None:
         layer = self.layer
@@ -182,19 +158,22 @@ class MapBox(QWidget):
             box.setSingleStep((high - low) / 20)
             box.show_value(value)
 
+    def _rescale(self) -> None:
+        """Set the limits by the values on screen: of a stack, those of the displayed map."""
+        layer = self.layer
+        if layer is None:
+            return
+        values = layer.data
+        if layer.ndim > 2:
+            at = float(layer.world_to_data(self._viewer.dims.point)[0])
+            values = values[min(max(round(at), 0), len(values) - 1)]
+        set_limits(layer, limits_of(values))
+
     def _on_limits(self, *_: Any) -> None:
         low, high = self.low.value(), self.high.value()
         if self.layer is not None and low < high:
             set_limits(self.layer, (low, high))
 
-    def _update_canvas(self) -> None:
+    def _update_canvas(self, *_: Any) -> None:
         if self.layer is not None:
             self.layer.colorbar.visible = self.on_canvas.isChecked()
-
-
-def _values_on_screen(layer: Any, viewer: Any) -> Any:
-    """The displayed map of a stack, or a single one."""
-    if layer.ndim < 3:
-        return layer.data
-    at = layer.world_to_data(viewer.dims.point)[0]
-    return layer.data[min(max(round(float(at)), 0), len(layer.data) - 1)]

@@ -99,21 +99,10 @@ def place_of(layer: Any) -> dict[str, Any]:
 
 
 def place_beside(known: Place, others: list[Any]) -> dict[str, Any]:
-    """Return a place for live maps in units that agree with those of other layers.
+    """Return scale, translation and units of live maps, with units that agree with those of other layers.
 
     napari draws layers with and without a unit of length pixel for unit, and warns at every change. Live maps whose
     pixel size is unknown therefore take the unit of the other layers, which means nothing else.
-
-    Parameters
-    ----------
-    known
-        Scale, translation, units of (y, x), as far as the source knows them.
-    others
-        Layers that are not live.
-
-    Returns
-    -------
-    Scale, translation and units.
     """
     units = tuple(known.get("units", _PIXELS))
     present = [tuple(layer.units)[-2:] for layer in others if layer.ndim >= 2]
@@ -128,18 +117,16 @@ def place_beside(known: Place, others: list[Any]) -> dict[str, Any]:
 def move_to(layer: Any, place: Place) -> bool:
     """Move a layer to a place; returns whether it was elsewhere."""
     now = place_of(layer)
-    other = [name for name in ("scale", "translate") if tuple(map(float, now[name])) != tuple(map(float, place[name]))]
-    for name in other:
-        setattr(layer, name, place[name])
+    is_moved = not _is_same_place(now, place)
+    if is_moved:
+        layer.scale, layer.translate = place["scale"], place["translate"]
     if _unit_names(now["units"]) != _unit_names(place["units"]):
         layer.units = place["units"]
-    return bool(other)
+    return is_moved
 
 
-def has_same_place(one: Any, other: Any) -> bool:
-    """Whether two layers have the same scale and translation."""
-    first, second = place_of(one), place_of(other)
-    return all(tuple(map(float, first[name])) == tuple(map(float, second[name])) for name in ("scale", "translate"))
+def _is_same_place(one: Place, other: Place) -> bool:
+    return all(np.array_equal(one[name], other[name]) for name in ("scale", "translate"))
 
 
 def _is_length(units: tuple[Any, ...]) -> bool:
@@ -154,13 +141,7 @@ def _unit_names(units: Any) -> tuple[str, ...]:
 
 
 class LiveLayers:
-    """The layers of the live view: the map, and hidden behind it the raw frame. They are kept over starts and stops.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    """
+    """The layers of the live view: the map, and hidden behind it the raw frame. They are kept over starts and stops."""
 
     def __init__(self, viewer: Any) -> None:
         self._viewer = viewer
@@ -180,13 +161,7 @@ class LiveLayers:
         return self.map or SimpleNamespace(**self._place())
 
     def set_place(self, known: Place) -> None:
-        """Set where live maps lie, as far as their source knows it; existing layers are moved.
-
-        Parameters
-        ----------
-        known
-            Scale, translation, units of (y, x).
-        """
+        """Set where live maps lie, as far as their source knows it; existing layers are moved."""
         self._known = known
         self._move()
 
@@ -246,7 +221,7 @@ class LiveLayers:
         place = self._place()
         for layer in self._viewer.layers:
             role = carried(layer, PANEL)
-            if role == LIVE_RAW or (role == REGIONS and has_same_place(layer, shown)):
+            if role == LIVE_RAW or (role == REGIONS and _is_same_place(place_of(layer), place_of(shown))):
                 move_to(layer, place)
         self._is_moved |= move_to(shown, place)
 

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.jit import thread_count
 from napari_gpubio.core.steps import Step
-from napari_gpubio.speckle.gui.request import MapMean, Recipe
+from napari_gpubio.speckle.gui.request import Recipe
 from napari_gpubio.speckle.live import Latest, LiveResult, TimeCourse
-from napari_gpubio.speckle.model import ContrastMaps, is_valid
+from napari_gpubio.speckle.model import ContrastMaps, MapMean, is_valid
 from napari_gpubio.speckle.registration import Registered, ShiftFinder, shift_frame
 from napari_gpubio.speckle.run import ContrastStream
 from napari_gpubio.speckle.settings import ContrastSettings
@@ -23,86 +23,50 @@ Array = npt.NDArray[Any]
 
 @dataclasses.dataclass(eq=False)
 class LiveMap:
-    """A map on its way to the screen; its memory is used again.
+    """A map on its way to the screen, and the frame that it was made of; their memory is used again."""
 
-    Parameters
-    ----------
-    shown
-        The chosen map, float32 of shape (Y, X).
-    raw
-        The frame.
-    settings
-        How the map was made.
-    is_ready
-        Whether there is a map: a window of frames may not be full yet, or a baseline missing.
-    k2
-        Mean of K² over the valid pixels of each region.
-    baseline_step
-        Number of this map in the baseline that is being taken, and how many make it; or None.
-    """
-
-    shown: npt.NDArray[np.float32]
+    shown: npt.NDArray[np.float32]  # the chosen map, (Y, X)
     raw: Array
     settings: ContrastSettings
-    is_ready: bool = False
-    k2: dict[str, float] = dataclasses.field(default_factory=dict)
-    baseline_step: tuple[int, int] | None = None
+    is_ready: bool = False  # whether there is a map: a window may not be full yet, or a baseline missing
+    k2: dict[str, float] = dataclasses.field(default_factory=dict)  # mean over the valid pixels of each region
+    baseline_step: tuple[int, int] | None = None  # number of this map in a baseline, and how many make it
 
 
 class LiveProcess:
     """Makes maps of frames as they come; settings may be changed at any time, from another thread.
 
-    Parameters
-    ----------
-    recipe
-        How maps are made.
-    spare
-        Returns a result whose memory may be filled again, or None; see `Latest`.
+    ``spare`` returns a result whose memory may be filled again, or None; see `Latest`.
     """
 
     def __init__(self, recipe: Recipe, spare: Callable[[], LiveResult | None] = lambda: None) -> None:
-        self._recipe, self._spare = recipe, spare
-        self._stream_key: tuple[Recipe, str, int] | None = None  # of the stream: recipe, index and baseline
-        self._stream: ContrastStream | None = None
-        self._regions: Mapping[str, Array] = {}
-        self._region_shape: tuple[int, ...] = ()
+        self.recipe, self._spare = recipe, spare
+        self.baseline: Array | None = None  # mean of K² over the maps of the baseline, (Y, X)
+        self.baseline_progress: tuple[int, int] | None = None  # maps in the one that is taken, and how many make it
         self._lock = threading.Lock()
         self._maps_requested = 0
         self._baseline_mean: MapMean | None = None
-        self._baseline: Array | None = None
+        self._stream: ContrastStream | None = None
+        self._stream_key: tuple[Recipe, str, int] | None = None  # recipe, index and baseline of the stream
+        self._regions: Mapping[str, Array] = {}
+        self._region_shape: tuple[int, ...] = ()
         self._finder: ShiftFinder | None = None  # of shifts onto the first frame
         self._shifts: deque[tuple[int, int]] = deque(maxlen=1)
-
-    @property
-    def recipe(self) -> Recipe:
-        """How maps are made."""
-        return self._recipe
-
-    @property
-    def baseline(self) -> Array | None:
-        """Mean of K² over the maps of the baseline, (Y, X), or None."""
-        return self._baseline
 
     @property
     def last_shift(self) -> tuple[int, int]:
         """Rows and columns that the last frame was shifted by."""
         return self._shifts[-1] if self._shifts else (0, 0)
 
-    @property
-    def baseline_progress(self) -> tuple[int, int] | None:
-        """Maps in the baseline that is being taken, and how many make it; None if none is."""
-        taking = self._baseline_mean
-        return None if taking is None else (taking.count, taking.count_needed)
-
     def set_recipe(self, recipe: Recipe) -> bool:
         """Make the next maps in another way; returns whether a baseline that no longer fits was dropped."""
         with self._lock:
-            keeps = self._recipe.has_same_k2(recipe)
-            dropped = not keeps and self._baseline is not None
-            if not keeps:
-                self._baseline, self._baseline_mean = None, None
-            self._recipe = recipe
-        return dropped
+            dropped = not self.recipe.has_same_k2(recipe)
+            had_one = self.baseline is not None
+            if dropped:
+                self._forget_baseline()
+            self.recipe = recipe
+        return dropped and had_one
 
     def set_regions(self, masks: Mapping[str, Array]) -> None:
         """Average K² over other regions, booleans of shape (Y, X), from the next map on."""
@@ -114,30 +78,26 @@ class LiveProcess:
     def take_baseline(self) -> None:
         """Make the mean of K² of the next maps the baseline."""
         with self._lock:
-            self._maps_requested = self._recipe.baseline_maps
+            self._maps_requested = self.recipe.baseline_maps
 
     def drop_baseline(self) -> None:
         """Drop the baseline, since frames will come from elsewhere."""
         with self._lock:
-            self._baseline, self._baseline_mean, self._finder = None, None, None
+            self._forget_baseline()
+            self._finder = None
 
     def close(self) -> None:
         """Free the memory, once the loop has ended; a baseline stays, and the reference that its frames lie on."""
         self._close_stream()
-        if self._baseline is None:
+        if self.baseline is None:
             self._finder = None
-
-    def _close_stream(self) -> None:
-        if self._stream is not None:
-            self._stream.close()
-        self._stream, self._stream_key = None, None
 
     def __call__(self, pixels: Array) -> LiveMap:
         """Make the map of a frame, shape (Y, X)."""
         with self._lock:
-            recipe = self._recipe
-            if self._baseline is not None and self._baseline.shape != pixels.shape:
-                self._baseline = None  # of another region of the camera
+            recipe = self.recipe
+            if self.baseline is not None and self.baseline.shape != pixels.shape:
+                self.baseline = None  # of another region of the camera
             self._begin_baseline(recipe)
             taking, regions = self._baseline_mean, self._regions if self._region_shape == pixels.shape else {}
         if not recipe.registers:
@@ -147,79 +107,77 @@ class LiveProcess:
         live = self._allocate(pixels, recipe.settings)
         if maps is None:
             return live
-        if recipe.registers:
-            self._clear_outside(maps)
+        if recipe.registers:  # clear what was shifted in from outside
+            Registered(np.empty((1, *pixels.shape), np.uint8), np.array(self._shifts, np.int64)).clear_outside(maps)
         live.k2 = {name: mean_k2(maps, where) for name, where in regions.items()}
         if taking is not None:
             live.baseline_step = self._add_to_baseline(taking, maps)
-        if (shown := _chosen_map(maps, recipe.settings)) is not None:
+        shown = maps.contrast if recipe.settings.index == "none" else maps.index
+        if shown is not None and (recipe.settings.index in ("none", maps.settings.index)):
             np.copyto(live.shown, shown)
             live.is_ready = True
         return live
 
     # -- the baseline ---------------------------------------------------------------------------------------------
 
-    def _begin_baseline(self, recipe: Recipe) -> None:
-        missing = recipe.settings.index == "relative" and self._baseline is None and self._baseline_mean is None
-        if wanted := self._maps_requested or (recipe.baseline_maps if missing else 0):
-            self._baseline_mean, self._maps_requested = MapMean(wanted), 0
+    def _forget_baseline(self) -> None:
+        self.baseline, self._baseline_mean, self.baseline_progress = None, None, None
 
-    def _add_to_baseline(self, taking: MapMean, maps: ContrastMaps) -> tuple[int, int]:
+    def _begin_baseline(self, recipe: Recipe) -> None:
+        missing = recipe.settings.index == "relative" and self.baseline is None and self._baseline_mean is None
+        if count := self._maps_requested or (recipe.baseline_maps if missing else 0):
+            self._baseline_mean, self.baseline_progress, self._maps_requested = MapMean(), (0, count), 0
+
+    def _add_to_baseline(self, taking: MapMean, maps: ContrastMaps) -> tuple[int, int] | None:
         taking.add(maps.squared)
         with self._lock:
-            if taking.count == taking.count_needed and self._baseline_mean is taking:
-                self._baseline, self._baseline_mean = taking.mean(), None
-        return taking.count, taking.count_needed
+            if self._baseline_mean is not taking or self.baseline_progress is None:
+                return None  # dropped in the meantime
+            step = self.baseline_progress = taking.count, self.baseline_progress[1]
+            if step[0] == step[1]:
+                self.baseline, self._baseline_mean, self.baseline_progress = taking.mean(), None, None
+        return step
 
     # -- the stream -----------------------------------------------------------------------------------------------
 
     def _stream_for(self, recipe: Recipe, pixels: Array, *, is_taking: bool) -> ContrastStream:
-        index = self._index_of(recipe, is_taking=is_taking)
-        baseline = self._baseline if index == "relative" else None
-        stream, wanted = self._stream, (recipe, index, id(baseline))
-        if stream is None or self._stream_key != wanted or stream.shape != pixels.shape:
+        """Return the stream; its index is K², with negative values, where that is needed for the baseline."""
+        index = recipe.settings.index
+        if (index == "relative" and self.baseline is None) or (is_taking and recipe.noise.has_noise):
+            index = "squared"
+        baseline = self.baseline if index == "relative" else None
+        stream, key = self._stream, (recipe, index, id(baseline))
+        if stream is None or self._stream_key != key or stream.shape != pixels.shape:
             self._close_stream()
             self._shifts = deque(maxlen=recipe.settings.depth)
             self._stream = stream = ContrastStream(
                 dataclasses.replace(recipe.settings, index=index), pixels.shape, pixels.dtype, noise=recipe.noise,
                 baseline=baseline, device=recipe.device, threads=max(1, thread_count() - 1),  # the window keeps a core
             )  # fmt: skip
-            self._stream_key = wanted
+            self._stream_key = key
         return stream
 
-    def _index_of(self, recipe: Recipe, *, is_taking: bool) -> str:
-        """The chosen index; K², with its negative values, where it is needed for the baseline."""
-        is_missing = recipe.settings.index == "relative" and self._baseline is None
-        return "squared" if is_missing or (is_taking and recipe.noise.has_noise) else recipe.settings.index
+    def _close_stream(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+        self._stream, self._stream_key = None, None
 
     def _registered(self, pixels: Array) -> Array:
-        """The frame, shifted onto the first one; as it is if they have nothing in common."""
+        """Return the frame, shifted onto the first one; as it is if they have nothing in common."""
         if self._finder is None or self._finder.shape != pixels.shape:
             self._finder = ShiftFinder(pixels)
         shift = self._finder.find(pixels) or (0, 0)
         self._shifts.append(shift)
         return shift_frame(pixels, shift)
 
-    def _clear_outside(self, maps: ContrastMaps) -> None:
-        """Clear what was shifted in from outside."""
-        shape = maps.contrast.shape
-        Registered(np.empty((1, *shape), np.uint8), np.array(self._shifts, np.int64)).clear_outside(maps)
-
     def _allocate(self, pixels: Array, settings: ContrastSettings) -> LiveMap:
-        """Memory for a map, with the frame in it."""
+        """Return memory for a map, with the frame in it."""
         spare = self._spare()
         live = None if spare is None else spare.value
         if live is None or live.shown.shape != pixels.shape or live.raw.dtype != pixels.dtype:
             return LiveMap(np.full(pixels.shape, np.nan, np.float32), pixels.copy(), settings)
         np.copyto(live.raw, pixels)
         return LiveMap(live.shown, live.raw, settings)
-
-
-def _chosen_map(maps: ContrastMaps, settings: ContrastSettings) -> Array | None:
-    """The map of the settings, or None while its baseline is being taken."""
-    if settings.index == "none":
-        return maps.contrast
-    return maps.index if maps.settings.index == settings.index else None
 
 
 def mean_k2(maps: ContrastMaps, where: Array) -> float:
@@ -247,18 +205,14 @@ def prepare_steps(recipe: Recipe, dtype: npt.DTypeLike | None) -> Generator[Step
 class LatestMap(Latest[LiveResult]):
     """The newest `LiveMap`; K² of every one is added to a time course, also of those that are never drawn.
 
-    Parameters
-    ----------
-    course
-        The time course. Its clock goes on over stops and starts, see `begin`.
+    The clock of the time course goes on over stops and starts, see `begin`.
     """
 
     def __init__(self, course: TimeCourse) -> None:
         super().__init__()
         self.course = course
         self.time_s = 0.0  # of the last result, on the clock of the time course
-        self._offset_s = 0.0
-        self._baseline_from_s = 0.0
+        self._offset_s = self._baseline_from_s = 0.0
 
     def begin(self, offset_s: float) -> None:
         """Count the times of the next results from this moment on."""
@@ -272,11 +226,9 @@ class LatestMap(Latest[LiveResult]):
         if live.k2:
             self.course.append(self.time_s, live.k2)
         if live.baseline_step is not None:
-            self._note_baseline(*live.baseline_step)
+            step, last = live.baseline_step
+            if step == 1:
+                self._baseline_from_s = self.time_s
+            if step == last and len(self.course) and self.course.times_s[-1] >= self._baseline_from_s:
+                self.course.set_baseline(self._baseline_from_s, self.time_s)
         super().publish(result)
-
-    def _note_baseline(self, step: int, last: int) -> None:
-        if step == 1:
-            self._baseline_from_s = self.time_s
-        if step == last and len(self.course) and self.course.times_s[-1] >= self._baseline_from_s:
-            self.course.set_baseline(self._baseline_from_s, self.time_s)

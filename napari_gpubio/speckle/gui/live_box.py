@@ -4,11 +4,11 @@ import math
 from datetime import datetime
 
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QComboBox, QGridLayout, QLabel, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QComboBox, QGridLayout, QLabel, QWidget
 
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.file_dialogs import save_path
-from napari_gpubio.gui.forms import muted_label, row_of, text_button
+from napari_gpubio.gui.forms import fill_column, muted_label, row_of, text_button
 from napari_gpubio.speckle.live import LiveStatus, Mode, RecordingStatus
 
 START, STOP, ENDING = "Start live", "Stop live", "ending…"
@@ -110,12 +110,9 @@ class LiveBox(QWidget):
         row = row_of(self.start_button, self.mode, self.record_button)
         for number in range(row.count()):
             row.setStretch(number, 1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addLayout(row)
-        for part in (self.readout, self.record_text):
-            part.hide()
-            layout.addWidget(part)
+        fill_column(self, row, self.readout, self.record_text)
+        self.readout.hide()
+        self.record_text.hide()
 
     def set_live(self, *, is_live: bool) -> None:
         """Set the buttons and readouts for live imaging, or for its end."""

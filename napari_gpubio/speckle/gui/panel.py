@@ -14,14 +14,14 @@ from napari_gpubio.gui.forms import SPACING
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.views import fit_slider_labels
 from napari_gpubio.speckle.gui import results, script
-from napari_gpubio.speckle.gui.controller import Boxes, LiveController, LiveRunner
+from napari_gpubio.speckle.gui.controller import LiveController, LiveRunner
 from napari_gpubio.speckle.gui.display import MapBox
 from napari_gpubio.speckle.gui.inputs import ContrastBox
 from napari_gpubio.speckle.gui.layers import LiveLayers, frames_of
 from napari_gpubio.speckle.gui.live_box import LiveBox
 from napari_gpubio.speckle.gui.plots import CourseBox
 from napari_gpubio.speckle.gui.regions import RegionController
-from napari_gpubio.speckle.gui.request import FitResult, Recipe, Request, StackResult, fit_steps, stack_steps
+from napari_gpubio.speckle.gui.request import FitResult, Recipe, Request, StackResult, run_steps
 from napari_gpubio.speckle.gui.sources import SourceBox, StackPage
 from napari_gpubio.speckle.gui.video import Video, ask_video_path, video_of, write_steps
 
@@ -50,83 +50,43 @@ class SpecklePanel(EnginePanel):
         self.runner = LiveRunner(Recipe(settings=self.contrast_box.settings), self)
         self.course_box = CourseBox(viewer, self.runner.course, self)
         self.layers = LiveLayers(viewer)
-        self.region_controller = RegionController(
-            viewer, self.course_box, self.layers, self.runner.process, self._displayed_layer, parent=self
-        )
-        self.regions = self.region_controller.listener
-        boxes = Boxes(self.source_box, self.contrast_box, self.live_box, self.map_box, self.course_box)
-        self.controller = LiveController(viewer, boxes, self.runner, self.layers, self.recipe, self)
+        self.regions, self.controller = RegionController(self), LiveController(self)
         self.result: StackResult | FitResult | None = None
         self._next: Callable[[threading.Event], Steps] | None = None  # what is to be run instead of the stack
-        self._fill()
-        self._connect()
-        for part in (
-            self.source_box, self.contrast_box, self.map_box, self.course_box, self.layers, self.region_controller,
-            self.controller, self.runner,
-        ):  # fmt: skip
-            self.own(part)
-        self._on_source()
-
-    def _fill(self) -> None:
         self.run_button.setToolTip("Make the maps of all frames of the open image stack")
         self.inputs.setSpacing(SPACING)
-        parts: tuple[QWidget, ...] = (
+        for part in (
             self.source_box, self.contrast_box, heading("Live", self), self.live_box, heading("Display", self),
             self.map_box, heading("Regions and time course", self), self.course_box,
-        )  # fmt: skip
-        for part in parts:
+        ):  # fmt: skip
             self.inputs.addWidget(part)
-
-    def _connect(self) -> None:
-        controller, regions = self.controller, self.region_controller
         connect_all((
             (self.source_box.changed, self._on_source),
             (self.contrast_box.changed, self._on_settings),
-            (self.map_box.baseline_changed, controller.apply_settings),
-            (self._device.currentIndexChanged, controller.apply_settings),
             (self.map_box.video_requested, self.ask_video),
-            (self.course_box.draw_requested, self.draw_regions),
+            (self.course_box.draw_requested, self.regions.start_drawing),
             (self.course_box.error_occurred, self.show_error),
             (self.course_box.status_changed, self.show_status),
-            (controller.status_changed, self.show_status),
-            (controller.note_added, self.show_note),
-            (controller.error_occurred, self.show_error),
-            (controller.message_cleared, self.clear_message),
-            (controller.started, regions.start_live),
-            (controller.started, self._limit_baseline),
-            (controller.ended, self._limit_baseline),
-            (controller.map_shown, regions.set_live_shape),
-            (controller.map_moved, regions.raise_regions),
         ))  # fmt: skip
+        for owned in (
+            self.source_box, self.contrast_box, self.map_box, self.course_box, self.layers, self.regions,
+            self.controller,
+        ):  # fmt: skip
+            self.own(owned)
+        self._on_source()
 
     # -- settings -------------------------------------------------------------------------------------------------
 
     def recipe(self) -> Recipe:
-        """Return how maps are made.
-
-        Raises
-        ------
-        InvalidInput
-            If the settings make no sense.
-        """
+        """Return how maps are made, or raise InvalidInput if the settings make no sense."""
         box = self.contrast_box
         return Recipe(
-            settings=box.settings, noise=box.noise_model, registers=box.registers.isChecked(),
+            settings=box.settings, noise=box.noise.model, registers=box.registers.isChecked(),
             baseline_maps=self.map_box.baseline_maps.value(), device=self.device, mesi=box.mesi_recipe,
             dark="" if box.noise.layer is None else box.noise.layer.name,
         )  # fmt: skip
 
-    def _on_source(self) -> None:
-        self.clear_message()
-        if (stack := self._stack_layer()) is not None:
-            self.contrast_box.take_from(stack)
-        self._limit_baseline()
-
-    def _on_settings(self) -> None:
-        self._limit_baseline()
-        self.controller.apply_settings()
-
-    def _limit_baseline(self, *_: Any) -> None:
+    def limit_baseline(self) -> None:
         """Offer no more maps for the baseline than the stack has; live imaging goes on without end."""
         stack, count = self._stack_layer(), None
         if stack is not None and not self.runner.is_live:
@@ -138,43 +98,42 @@ class SpecklePanel(EnginePanel):
             count = 1 if len(shape) == 2 else (shape[0] - settings.depth) // settings.step + 1
         self.map_box.limit_baseline(count)
 
-    # -- regions --------------------------------------------------------------------------------------------------
+    def displayed_layer(self) -> Any | None:
+        """Return the layer whose pixels regions mean: the displayed map, the live one, or the stack."""
+        return self.map_box.layer or self.layers.map or self._stack_layer()
 
     def _stack_layer(self) -> Any | None:
-        """The open stack, if that is the source."""
+        """Return the open stack, if that is the source."""
         page = self.source_box.page
         return page.layer_box.layer if isinstance(page, StackPage) else None
 
-    def _displayed_layer(self) -> Any | None:
-        """The layer whose pixels regions mean: the displayed map, the live one, or the stack."""
-        return self.map_box.layer or self.layers.map or self._stack_layer()
+    def _on_source(self) -> None:
+        self.clear_message()
+        if (stack := self._stack_layer()) is not None:
+            self.contrast_box.take_from(stack)
+        self.limit_baseline()
 
-    def draw_regions(self) -> None:
-        """Add a layer to draw regions in, over the displayed map."""
-        self.region_controller.start_drawing()
-        self.show_status("click around a region; a double click, or Enter, ends it")
+    def _on_settings(self) -> None:
+        self.limit_baseline()
+        self.controller.apply_settings()
 
     # -- the whole stack ------------------------------------------------------------------------------------------
 
     def _request(self) -> Request:
-        page, box = self.source_box.stack, self.contrast_box
+        page, dark = self.source_box.stack, self.contrast_box.noise.layer
         layer = page.layer
-        if box.noise.layer is not None and box.noise.layer is layer:
+        if dark is not None and dark is layer:
             raise InvalidInput(DARK_IS_STACK)
         place = {name: tuple(getattr(layer, name)) for name in ("scale", "translate", "units")}
         frames = frames_of(layer)
-        request = Request(frames=frames, name=layer.name, place=place, recipe=self.recipe(), rate_hz=page.rate_hz)
-        request.check()
-        return request
+        return Request(frames=frames, name=layer.name, place=place, recipe=self.recipe(), rate_hz=page.rate_hz)
 
     def make_steps(self, stop: threading.Event) -> Steps:
         """Read the inputs and return the run of the whole stack, or of the video that is to be written."""
         if self._next is not None:
             make, self._next = self._next, None
             return make(stop)
-        request = self._request()
-        mesi = request.recipe.mesi
-        return stack_steps(request, stop) if mesi is None else fit_steps(request, mesi, stop)
+        return run_steps(self._request(), stop)
 
     def show_result(self, result: Any) -> None:
         """Show the maps of a whole stack, and curves of the regions; or report what was written."""
@@ -192,28 +151,20 @@ class SpecklePanel(EnginePanel):
                 self.viewer.layers[name].visible = False  # it would be seen where maps have no values, at their border
         results.hide_earlier(self.viewer, result.request.name)
         if isinstance(result, FitResult):
-            self._show_fit(result)
+            self.map_box.layer_box.choose(results.add_fit(self.viewer, result))
+            complete, places = result.fit.complete, "pixels"
         else:
-            self._show_maps(result)
+            self.map_box.layer_box.choose(results.add_maps(self.viewer, result))
+            complete, places = result.maps.complete, "maps"
+            if result.request.recipe.settings.index == "relative":
+                self.map_box.baseline_text.setText(f"of the stack: its first {result.request.baseline_frames} frames")
+            self.regions.set_result(result)
+        if not complete:
+            self.show_status(f"stopped; {places} that were not reached are empty")
         if result.notes:
             self.show_note(" ".join(f"{note[:1].upper()}{note[1:]}." for note in result.notes))
-        self.region_controller.raise_regions()
+        self.regions.raise_regions()
         fit_slider_labels(self.window())
-
-    def _show_fit(self, result: FitResult) -> None:
-        mesi = result.request.recipe.mesi
-        assert mesi is not None
-        self.map_box.choose(results.add_fit(self.viewer, result, mesi))
-        if not result.fit.complete:
-            self.show_status("stopped; pixels that were not reached are empty")
-
-    def _show_maps(self, result: StackResult) -> None:
-        self.map_box.choose(results.add_maps(self.viewer, result))
-        if result.request.recipe.settings.index == "relative":
-            self.map_box.baseline_text.setText(f"of the stack: its first {result.request.baseline_frames} frames")
-        self.region_controller.set_result(result, result.request.recipe.baseline_maps)
-        if not result.maps.complete:
-            self.show_status("stopped; maps that were not reached are empty")
 
     # -- video ----------------------------------------------------------------------------------------------------
 
@@ -249,7 +200,7 @@ class SpecklePanel(EnginePanel):
         return script.script_text(request, {name: path for name, path in paths.items() if path is not None})
 
     def painted_layers(self) -> list[Any]:
-        """The stack and the dark frames, as far as no file holds them as they are."""
+        """Return the stack and the dark frames, as far as no file holds them as they are."""
         return [layer for layer in self._frame_layers() if script.file_of(layer) is None]
 
     def save_painted(self, layer: Any, folder: Path) -> Path:

@@ -10,14 +10,13 @@ import numpy.typing as npt
 import pyqtgraph
 from napari.layers import Shapes
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QGridLayout, QLineEdit, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QGridLayout, QLineEdit, QWidget
 
-from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import save_path
-from napari_gpubio.gui.forms import muted_label, row_of, text_button
+from napari_gpubio.gui.forms import fill_column, muted_label, row_of, text_button
 from napari_gpubio.gui.layer_box import LayerBox
 from napari_gpubio.speckle.indices import speckle_flow_index
 from napari_gpubio.speckle.live import TimeCourse
@@ -62,40 +61,26 @@ class CoursePlot(pyqtgraph.PlotWidget):
     def draw(
         self, course: TimeCourse, quantity: str, exposure_ms: float, colors: Mapping[str, str], last_s: float
     ) -> None:
-        """Draw the curves.
-
-        Parameters
-        ----------
-        course
-            What was measured.
-        quantity
-            A key of `QUANTITIES`.
-        exposure_ms
-            For the speckle flow index.
-        colors
-            Of regions; one without a color was deleted, and is drawn in gray.
-        last_s
-            How much of the end is shown; infinity for everything.
-        """
+        """Draw the last seconds of a quantity, a key of `QUANTITIES`; regions that were deleted have no color."""
         times = course.times_s
         first = int(np.searchsorted(times, times[-1] - last_s)) if len(times) else 0
         step = max(1, -(-(len(times) - first) // _MOST_POINTS))
         for name in set(self.curves) - set(course.regions):
             self.removeItem(self.curves.pop(name))
-        for name in course.regions[:]:
-            values = _values(course, name, quantity, exposure_ms)
+        for name in course.regions:
+            if quantity == "relative":
+                values = course.relative_flow(name)
+            else:
+                k2 = course.contrast_squared(name)
+                values = k2 if quantity == "squared" else speckle_flow_index(k2, exposure_ms)
             n = min(len(values), len(times))  # a sample may have come between the two
             values = np.where(np.isfinite(values), values, np.nan)
-            line = with_gaps(times[first:n:step], values[first:n:step])
-            self._curve(name, colors.get(name, theme.MUTED)).setData(*line)
+            if name not in self.curves:
+                self.curves[name] = self.plot([], [], connect="finite")
+            self.curves[name].setPen(colors.get(name, theme.MUTED), width=1.5)
+            self.curves[name].setData(*with_gaps(times[first:n:step], values[first:n:step]))
         self.setLabel("left", QUANTITIES[quantity])
         self._draw_events(course)
-
-    def _curve(self, name: str, color: str) -> Any:
-        if name not in self.curves:
-            self.curves[name] = self.plot([], [], connect="finite")
-        self.curves[name].setPen(color, width=1.5)
-        return self.curves[name]
 
     def _draw_events(self, course: TimeCourse) -> None:
         base = course.baseline
@@ -131,13 +116,6 @@ def with_gaps(times: Array, values: Array) -> tuple[Array, Array]:
     return np.insert(times, gaps, times[gaps - 1]), np.insert(values, gaps, np.nan)
 
 
-def _values(course: TimeCourse, name: str, quantity: str, exposure_ms: float) -> Any:
-    if quantity == "relative":
-        return course.relative_flow(name)
-    k2 = course.contrast_squared(name)
-    return k2 if quantity == "squared" else speckle_flow_index(k2, exposure_ms)
-
-
 class CourseBox(QWidget):
     """Regions, their curves, events, the table.
 
@@ -155,6 +133,7 @@ class CourseBox(QWidget):
         self.colors: dict[str, str] = {}
         self.shapes_box = LayerBox(viewer, lambda layer: isinstance(layer, Shapes), empty="no regions", parent=self)
         self.shapes_box.setMinimumContentsLength(6)
+        self.attach, self.detach = self.shapes_box.attach, self.shapes_box.detach
         self.plot = CoursePlot(self)
         self.plot.setFixedHeight(_HEIGHT)
         self.empty, self.missing = muted_label(self, EMPTY), muted_label(self)
@@ -167,20 +146,13 @@ class CourseBox(QWidget):
         self.label = QLineEdit(self)
         self.label.setPlaceholderText("event, e.g. stimulus on")
         self._fill()
-        connect_all((box.currentIndexChanged, self._on_choice) for box in (self.quantity, self.which, self.span))
+        for box in (self.quantity, self.which, self.span):
+            box.currentIndexChanged.connect(lambda *_: self.draw_curves())
 
     @property
     def course(self) -> TimeCourse:
         """The time course that is shown."""
         return self.courses[self.which.currentText()]
-
-    def attach(self) -> None:
-        """Follow the viewer's layers."""
-        self.shapes_box.attach()
-
-    def detach(self) -> None:
-        """Disconnect from the viewer."""
-        self.shapes_box.detach()
 
     def draw_curves(self, which: str | None = None) -> None:
         """Draw the curves again, of the chosen time course or of that of a name: `LIVE` or `STACK`."""
@@ -212,15 +184,7 @@ class CourseBox(QWidget):
         self.draw_curves()
 
     def write_csv(self, path: Path) -> None:
-        """Write the time course that is shown.
-
-        Raises
-        ------
-        InvalidInput
-            If there is none, or the file cannot be written.
-        """
-        if not self.course.regions:
-            raise InvalidInput(NO_COURSE)
+        """Write the time course that is shown, or raise InvalidInput if the file cannot be written."""
         self.course.write_csv(path)
         samples, regions = len(self.course), len(self.course.regions)
         self.status_changed.emit(f"{path.name} written: {samples:,} samples of {regions} regions")
@@ -248,18 +212,9 @@ class CourseBox(QWidget):
             text_button("CSV…", "Write K² and relative flow of all regions, and the events", self, self._on_csv),
             text_button("Clear", "Delete the curves and events that are shown", self, self.clear_curves),
         )
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addLayout(draw)
-        for part in (self.empty, self.plot, self.missing):
-            layout.addWidget(part)
-        layout.addLayout(choices)
-        layout.addLayout(event)
+        fill_column(self, draw, self.empty, self.plot, self.missing, choices, event)
         self.missing.hide()
         self.plot.hide()
-
-    def _on_choice(self, *_: Any) -> None:
-        self.draw_curves()
 
     def _on_csv(self) -> None:
         if not self.course.regions:

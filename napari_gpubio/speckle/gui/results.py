@@ -1,6 +1,7 @@
 """Results of a whole stack as layers; another run that gives the same kind of map takes its place."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,30 +53,25 @@ def hide_earlier(viewer: Any, source: str) -> None:
 def add_maps(viewer: Any, result: StackResult) -> Any:
     """Add or update the layers of contrast maps; returns that of the chosen map."""
     settings, request = result.request.recipe.settings, result.request
-    contrast_only = settings.index == "none"
+    more = {"exposure_ms": settings.exposure_ms, **_provenance(result, result.maps.parameters)}
+    if settings.index == "relative":
+        more["baseline_frames"] = request.baseline_frames
     if result.maps.mask is not None:
-        _add_mask(viewer, result)
-    more = _provenance(result)
+        _add_mask(viewer, request, result.maps.mask, more)
     kind = dataclasses.replace(settings, index="none")
     metadata = {"part": CONTRAST, "title": title_of(kind), "unit": kind.unit, **more}
-    chosen = _add_map(viewer, request, result.maps.contrast, metadata, is_visible=contrast_only)
-    if result.maps.index is not None and not contrast_only:
+    chosen = _add_map(viewer, request, result.maps.contrast, metadata, is_visible=settings.index == "none")
+    if result.maps.index is not None:
         metadata = {"part": INDEX, "title": title_of(settings), "unit": settings.unit, **more}
         chosen = _add_map(viewer, request, result.maps.index, metadata, is_visible=True)
     return chosen
 
 
-def add_fit(viewer: Any, result: FitResult, mesi: MesiRecipe) -> Any:
+def add_fit(viewer: Any, result: FitResult) -> Any:
     """Add or update the layers of a multi-exposure fit that has begun; returns the first of them."""
-    recipe = result.request.recipe
-    more: dict[str, Any] = {
-        "exposures_ms": list(mesi.exposures_ms), "order": mesi.order, "parameters": dict(result.fit.parameters),
-    }  # fmt: skip
-    if recipe.dark:
-        more["dark_frames"] = recipe.dark
-    if result.registered is not None:
-        more["shifts_pixels"] = result.registered.shifts.tolist()
-    chosen = None
+    mesi, chosen = result.request.recipe.mesi, None
+    assert mesi is not None
+    more = {"exposures_ms": list(mesi.exposures_ms), "order": mesi.order, **_provenance(result, result.fit.parameters)}
     for one in reversed(fitted_maps(mesi)):
         title = f"{one.title} ({one.unit})" if one.unit else one.title
         values = np.asarray(getattr(result.fit, one.part))
@@ -98,13 +94,11 @@ def _add_map(
     """Add one map (Y, X) or (T, Y, X), or update the layer of the same kind; limits are those of a new layer."""
     metadata = {PANEL: RESULT, "source": request.name, **metadata}
     limits = limits or limits_of(data)
-    layer = _same_kind(viewer, metadata, data)
-    if layer is not None:
-        layer.data, layer.metadata[KEY], layer.visible = data, metadata, is_visible
+    if (layer := _updated(viewer, request, metadata, data)) is not None:
+        layer.visible = is_visible
         low, high = layer.contrast_limits
         if limits[1] < low or limits[0] > high:  # all of the new values lie beyond those of before
             set_limits(layer, limits)
-        _move(layer, _place(request, data.ndim))
         return layer
     return viewer.add_image(
         data, name=f"{metadata['title']} of {request.name}", colormap=COLORMAP, contrast_limits=limits,
@@ -112,57 +106,44 @@ def _add_map(
     )  # fmt: skip
 
 
-def _add_mask(viewer: Any, result: StackResult) -> None:
-    """Where contrast does not mean flow, beyond the border, which is empty in the maps anyway."""
-    assert result.maps.mask is not None
-    data, request = result.maps.mask & np.uint8(0xFF ^ EDGE), result.request
-    metadata = {
-        PANEL: RESULT, "part": MASK, "title": MASK, "source": request.name, "bits": NAMES, **_provenance(result)
-    }  # fmt: skip
-    layer = _same_kind(viewer, metadata, data)
-    if layer is not None:
-        layer.data, layer.metadata[KEY] = data, metadata
-        _move(layer, _place(request, data.ndim))
-    elif data.any():
+def _add_mask(viewer: Any, request: Request, mask: Array, more: dict[str, Any]) -> None:
+    """Show where contrast does not mean flow, beyond the border, which is empty in the maps anyway."""
+    data = mask & np.uint8(0xFF ^ EDGE)
+    metadata = {PANEL: RESULT, "part": MASK, "title": MASK, "source": request.name, "bits": NAMES, **more}
+    if _updated(viewer, request, metadata, data) is None and data.any():
         viewer.add_labels(
             data, name=f"not valid in {request.name}", metadata={KEY: metadata}, visible=False,
             axis_labels=AXES[-data.ndim :], **_place(request, data.ndim),
         )  # fmt: skip
 
 
-def _same_kind(viewer: Any, metadata: dict[str, Any], data: Array) -> Any | None:
-    """The layer of the same kind of map of the same stack, or None."""
+def _updated(viewer: Any, request: Request, metadata: dict[str, Any], data: Array) -> Any | None:
+    """Update the layer of the same kind of map of the same stack, which may have been calibrated since, or None."""
     keys = (PANEL, "part", "title", "source")
     for layer in reversed(viewer.layers):
         if all(carried(layer, key) == metadata[key] for key in keys) and layer.data.shape == data.shape:
+            layer.data, layer.metadata[KEY] = data, metadata
+            for name, value in _place(request, data.ndim).items():
+                if not np.array_equal(getattr(layer, name), value):
+                    setattr(layer, name, value)
             return layer
     return None
 
 
-def _provenance(result: StackResult) -> dict[str, Any]:
-    recipe = result.request.recipe
-    facts = {"exposure_ms": recipe.settings.exposure_ms, "parameters": dict(result.maps.parameters)}
+def _provenance(result: StackResult | FitResult, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    facts: dict[str, Any] = {"parameters": dict(parameters)}
     if result.registered is not None:
         facts["shifts_pixels"] = result.registered.shifts.tolist()
-    if recipe.settings.index == "relative":
-        facts["baseline_frames"] = result.request.baseline_frames
-    if recipe.dark:
-        facts["dark_frames"] = recipe.dark
+    if result.request.recipe.dark:
+        facts["dark_frames"] = result.request.recipe.dark
     return facts
 
 
 def _place(request: Request, ndim: int) -> dict[str, Any]:
-    """Where maps lie: each at the last frame of its window; a single map of a stack lies at all of its frames."""
+    """Return where maps lie: each at the last frame of its window, a single map at all frames of its stack."""
     s, place = request.recipe.settings, request.place
     scale, translate = list(place["scale"]), list(place["translate"])
     if ndim == 3:
         translate[0] += scale[0] * (s.depth - 1)
         scale[0] *= s.step
     return {"scale": scale[-ndim:], "translate": translate[-ndim:], "units": place["units"][-ndim:]}
-
-
-def _move(layer: Any, place: dict[str, Any]) -> None:
-    """Put a layer where its stack lies now, which may have been calibrated since."""
-    for name, value in place.items():
-        if not np.array_equal(getattr(layer, name), value):
-            setattr(layer, name, value)

@@ -1,20 +1,19 @@
 """Inputs of the frames: an open stack, a watched folder, a camera, a simulated camera."""
 
 import importlib.util
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QPushButton, QSlider, QSpinBox, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QSlider, QSpinBox, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.file_dialogs import folder_path, open_path
-from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of, text_button
+from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.layer_box import LayerBox
 from napari_gpubio.speckle.gui.layers import Place, frames_of, is_raw_stack, place_of
 from napari_gpubio.speckle.live import CameraSource, FolderSource, SimulatedCamera, Source, StackSource
@@ -22,24 +21,23 @@ from napari_gpubio.speckle.model import FrameStack
 
 NO_STACK = "there is no stack of frames; open one (File > Open Sample > napari-gpubio > Flow phantom shows how)"
 NO_CAMERA = "Cameras need pymmcore-plus. Install it with pip install 'napari-gpubio[camera]' and start napari again."
+NO_FOLDER = "no folder is chosen; choose the one that the frames come to"
 NOT_A_STACK = "a whole stack is run from an open layer; choose 'open image stack' as the source"
 _RATE_HZ = 30.0
+_BROWSE_WIDTH = 30  # pixels
 _FLOW_STEPS = 20  # of the slider, per unit of flow
 _PIXEL_TIP = "Edge of a pixel in the object, for the scale bar. A camera that is calibrated in Micro-Manager reports it"
+_FLOW_TIP = "Speed in the vessel, times that at 1; it may be moved while the camera runs"
 
 
 class Page(QWidget):
-    """One kind of source.
-
-    ``changed`` is emitted when another source is meant; ``rate_hz`` is the rate of its frames, as far as it is known.
-    """
+    """One kind of source."""
 
     title = ""
-    changed = Signal()
 
     @property
     def rate_hz(self) -> float:
-        """Frames per second."""
+        """Frames per second, as far as they are known."""
         return _RATE_HZ
 
     def make_source(self, exposure_ms: float) -> Source:
@@ -47,14 +45,8 @@ class Page(QWidget):
         raise NotImplementedError
 
     def place(self) -> Place:
-        """Return scale and units of maps (y, x)."""
+        """Return scale, translation and units of maps (y, x), as far as they are known."""
         return {}
-
-    def attach(self) -> None:
-        """Follow the viewer."""
-
-    def detach(self) -> None:
-        """Disconnect from the viewer."""
 
 
 class StackPage(Page):
@@ -62,11 +54,11 @@ class StackPage(Page):
 
     title = "open image stack"
 
-    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
+    def __init__(self, viewer: Any, parent: QWidget) -> None:
         super().__init__(parent)
         self.layer_box = LayerBox(viewer, is_raw_stack, empty="open a stack (frames, y, x)", parent=self)
         self.layer_box.setMinimumContentsLength(8)
-        self.rate = NumberBox(0.1, 1000.0, 30.0, 1, self, arrows=True)
+        self.rate = NumberBox(0.1, 1000.0, _RATE_HZ, 1, self, arrows=True)
         self.again = QCheckBox("loop", self)
         self.again.setChecked(True)
         self.again.setToolTip("Begin again at the end")
@@ -76,8 +68,8 @@ class StackPage(Page):
         rate = row_label("Rate (frames/s)", "At which it is played; also the time axis of the curves", self)
         form.addRow(rate, row_of(self.rate, self.again))
         form.addRow(self.description)
-        self.layer_box.currentIndexChanged.connect(self._on_layer)
-        self._on_layer()
+        self.layer_box.currentIndexChanged.connect(self._describe)
+        self._describe()
 
     @property
     def rate_hz(self) -> float:
@@ -86,13 +78,7 @@ class StackPage(Page):
 
     @property
     def layer(self) -> Any:
-        """The chosen layer.
-
-        Raises
-        ------
-        InvalidInput
-            If there is none, or it is a color image.
-        """
+        """The chosen layer; raises InvalidInput if there is none, or it is a color image."""
         layer = self.layer_box.layer
         if layer is None:
             raise InvalidInput(NO_STACK)
@@ -106,28 +92,30 @@ class StackPage(Page):
         """Return a player of the stack."""
         layer = self.layer
         FrameStack(frames_of(layer))  # refuses what looks like colors
+        top = carried(layer, "saturation_adu")
+        bits = None if top is None else int(top).bit_length()
         return StackSource(
-            frames_of(layer), self.rate_hz, loop=self.again.isChecked(), exposure_ms=exposure_ms, bits=_bits_of(layer),
+            frames_of(layer), self.rate_hz, loop=self.again.isChecked(), exposure_ms=exposure_ms, bits=bits,
             name=repr(layer.name),
         )  # fmt: skip
-
-    def attach(self) -> None:
-        """Follow the viewer's layers."""
-        self.layer_box.attach()
-
-    def detach(self) -> None:
-        """Disconnect from the viewer."""
-        self.layer_box.detach()
 
     def place(self) -> Place:
         """Return scale, translation and units of the layer's last two axes."""
         return place_of(self.layer)
 
-    def _on_layer(self, *_: Any) -> None:
-        text = _stack_text(self.layer_box.layer)
-        self.description.setText(text)
-        self.description.setVisible(bool(text))
-        self.changed.emit()
+    def _describe(self, *_: Any) -> None:
+        layer = self.layer_box.layer
+        self.description.setText("" if layer is None else _stack_text(layer))
+        self.description.setVisible(layer is not None)
+
+
+def _stack_text(layer: Any) -> str:
+    frames = frames_of(layer)
+    shape = tuple(frames.shape)
+    size = f"{shape[-1]} × {shape[-2]} pixels, {np.dtype(frames.dtype)}"
+    text = f"{shape[0]} frames of {size}" if len(shape) == 3 and not layer.rgb else f"shape {shape}, {frames.dtype}"
+    known = (("exposure_ms", "ms exposure"), ("dark_adu", "ADU dark"))
+    return ", ".join([text, *(f"{carried(layer, k):g} {w}" for k, w in known if carried(layer, k) is not None)])
 
 
 class FolderPage(Page):
@@ -135,20 +123,19 @@ class FolderPage(Page):
 
     title = "watched folder"
 
-    def __init__(self, _viewer: Any, parent: QWidget | None = None) -> None:
+    def __init__(self, _viewer: Any, parent: QWidget) -> None:
         super().__init__(parent)
         self.folder = QLineEdit(self)
         self.folder.setPlaceholderText("where TIFF or PNG files arrive")
-        form = aligned_form(self)
-        choose = _browse_button("Choose a folder", self._choose, self)
-        form.addRow(
-            row_label("Folder", "Files are taken in the order of their names", self), row_of(self.folder, choose)
-        )
+        choose = text_button("…", "Choose a folder", self, self._choose)
+        choose.setFixedWidth(_BROWSE_WIDTH)
+        label = row_label("Folder", "Files are taken in the order of their names", self)
+        aligned_form(self).addRow(label, row_of(self.folder, choose))
 
     def make_source(self, exposure_ms: float) -> Source:
         """Return the watcher."""
         if not self.folder.text().strip():
-            raise InvalidInput("no folder is chosen; choose the one that the frames come to")
+            raise InvalidInput(NO_FOLDER)
         return FolderSource(Path(self.folder.text().strip()).expanduser(), exposure_ms=exposure_ms)
 
     def _choose(self) -> None:
@@ -162,17 +149,18 @@ class CameraPage(Page):
 
     title = "camera (Micro-Manager)"
 
-    def __init__(self, _viewer: Any, parent: QWidget | None = None) -> None:
+    def __init__(self, _viewer: Any, parent: QWidget) -> None:
         super().__init__(parent)
         self.config = QLineEdit(self)
         self.config.setPlaceholderText("as it is loaded")
-        self.hint = muted_label(self, NO_CAMERA)
-        self.hint.setVisible(not has_camera_support())
+        hint = muted_label(self, NO_CAMERA)
+        hint.setVisible(not has_camera_support())
+        choose = text_button("…", "Choose a configuration file", self, self._choose)
+        choose.setFixedWidth(_BROWSE_WIDTH)
         form = aligned_form(self)
-        choose = _browse_button("Choose a configuration file", self._choose, self)
         label = row_label("Configuration", "Micro-Manager's .cfg file; empty: the core as it is", self)
         form.addRow(label, row_of(self.config, choose))
-        form.addRow(self.hint)
+        form.addRow(hint)
 
     def make_source(self, exposure_ms: float) -> Source:
         """Return the camera; it is opened when live imaging starts."""
@@ -200,22 +188,24 @@ class SimulatedPage(Page):
 
     title = "simulated camera"
 
-    def __init__(self, _viewer: Any, parent: QWidget | None = None) -> None:
+    def __init__(self, _viewer: Any, parent: QWidget) -> None:
         super().__init__(parent)
-        self.width_box, self.height_box = _pixels_box(696, self), _pixels_box(520, self)
-        self.rate = NumberBox(1.0, 500.0, 30.0, 1, self, arrows=True)
+        self.width_box, self.height_box = QSpinBox(self), QSpinBox(self)
+        for box, pixels in ((self.width_box, 696), (self.height_box, 520)):
+            box.setRange(32, 4096)
+            box.setValue(pixels)
+        self.rate = NumberBox(1.0, 500.0, _RATE_HZ, 1, self, arrows=True)
         self.flow = QSlider(Qt.Orientation.Horizontal, self)
         self.flow.setRange(1, 63)
         self.flow.setValue(_FLOW_STEPS)
         self.flow_text = QLabel(self)
         self.flow_text.setMinimumWidth(44)
-        form = aligned_form(self)
         size = row_of(self.width_box, QLabel("×", self), self.height_box)
         size.setStretch(2, 1)
+        form = aligned_form(self)
         form.addRow(row_label("Frame (pixels)", "Width and height", self), size)
         form.addRow(row_label("Rate (frames/s)", "", self), self.rate)
-        tip = "Speed in the vessel, times that at 1; it may be moved while the camera runs"
-        form.addRow(row_label("Flow in the vessel", tip, self), row_of(self.flow, self.flow_text))
+        form.addRow(row_label("Flow in the vessel", _FLOW_TIP, self), row_of(self.flow, self.flow_text))
         self.camera: SimulatedCamera | None = None
         self.flow.valueChanged.connect(self._on_flow)
         self._on_flow()
@@ -241,75 +231,35 @@ class SimulatedPage(Page):
             self.camera.flow = flow
 
 
-PAGES = (StackPage, FolderPage, CameraPage, SimulatedPage)
-
-
 def has_camera_support() -> bool:
     """Whether the optional package for cameras is installed."""
     return importlib.util.find_spec("pymmcore_plus") is not None
 
 
-def _browse_button(tip: str, act: Callable[[], object], parent: QWidget) -> QPushButton:
-    button = text_button("…", tip, parent, act)
-    button.setFixedWidth(30)
-    return button
-
-
-def _pixels_box(value: int, parent: QWidget) -> QSpinBox:
-    box = QSpinBox(parent)
-    box.setRange(32, 4096)
-    box.setValue(value)
-    return box
-
-
-def _bits_of(layer: Any) -> int | None:
-    top = carried(layer, "saturation_adu")
-    return None if top is None else int(top).bit_length()
-
-
-def _stack_text(layer: Any) -> str:
-    if layer is None:
-        return ""
-    frames = frames_of(layer)
-    shape = tuple(frames.shape)
-    size = f"{shape[-1]} × {shape[-2]} pixels, {np.dtype(frames.dtype)}"
-    text = f"{shape[0]} frames of {size}" if len(shape) == 3 and not layer.rgb else f"shape {shape}, {frames.dtype}"
-    known = (("exposure_ms", "ms exposure"), ("dark_adu", "ADU dark"))
-    return ", ".join([text, *(f"{carried(layer, k):g} {w}" for k, w in known if carried(layer, k) is not None)])
-
-
 class SourceBox(QWidget):
-    """A list of kinds of sources, and below it what the chosen kind needs.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    """
+    """A list of kinds of sources, and below it what the chosen kind needs."""
 
     changed = Signal()
     pixel_size_changed = Signal()
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.pages: list[Page] = [page(viewer, self) for page in PAGES]
+        self.simulated = SimulatedPage(viewer, self)
+        self._stack_page = StackPage(viewer, self)
+        self.pages: list[Page] = [self._stack_page, FolderPage(viewer, self), CameraPage(viewer, self), self.simulated]
+        self.attach, self.detach = self._stack_page.layer_box.attach, self._stack_page.layer_box.detach
         self.kind = QComboBox(self)
         self.kind.addItems([page.title for page in self.pages])
-        form = aligned_form(None)
-        form.addRow(row_label("Source", "Where raw speckle frames come from", self), self.kind)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addLayout(form)
-        for page in self.pages:
-            layout.addWidget(page)
-            page.changed.connect(self.changed)
         self.pixel = NumberBox(0.0, 1e5, 0.0, 3, self, arrows=True)
         self.pixel.setSpecialValueText("not known")
         self._sizes = QWidget(self)
         aligned_form(self._sizes).addRow(row_label("Pixel size (µm)", _PIXEL_TIP, self), self.pixel)
-        layout.addWidget(self._sizes)
+        kinds = aligned_form(None)
+        kinds.addRow(row_label("Source", "Where raw speckle frames come from", self), self.kind)
+        fill_column(self, kinds, *self.pages, self._sizes)
         connect_all((
             (self.pixel.valueChanged, lambda *_: self.pixel_size_changed.emit()),
+            (self._stack_page.layer_box.currentIndexChanged, lambda *_: self.changed.emit()),
             (self.kind.currentIndexChanged, self._on_kind),
         ))  # fmt: skip
         self._on_kind()
@@ -321,24 +271,13 @@ class SourceBox(QWidget):
 
     @property
     def stack(self) -> StackPage:
-        """The chosen kind, if it is an open stack.
-
-        Raises
-        ------
-        InvalidInput
-            If it is another one.
-        """
-        if not isinstance(self.page, StackPage):
+        """The page of the open stack; raises InvalidInput if another kind is chosen."""
+        if self.page is not self._stack_page:
             raise InvalidInput(NOT_A_STACK)
-        return self.page
-
-    @property
-    def simulated(self) -> SimulatedPage:
-        """The page of the simulated camera."""
-        return next(page for page in self.pages if isinstance(page, SimulatedPage))
+        return self._stack_page
 
     def place(self) -> Place:
-        """Return scale and units of live maps, as far as they are known."""
+        """Return scale, translation and units of live maps, as far as they are known."""
         size = self.pixel.value()
         typed = {"scale": (size, size), "units": ("um", "um")} if size > 0 else {}
         return self.page.place() or typed
@@ -347,18 +286,8 @@ class SourceBox(QWidget):
         """Choose a kind of source."""
         self.kind.setCurrentText(kind.title)
 
-    def attach(self) -> None:
-        """Follow the viewer's layers."""
-        for page in self.pages:
-            page.attach()
-
-    def detach(self) -> None:
-        """Disconnect from the viewer."""
-        for page in self.pages:
-            page.detach()
-
     def _on_kind(self, *_: Any) -> None:
         for page in self.pages:
             page.setVisible(page is self.page)
-        self._sizes.setVisible(not isinstance(self.page, StackPage))  # a layer has its own
+        self._sizes.setVisible(self.page is not self._stack_page)  # a layer has its own
         self.changed.emit()

@@ -37,27 +37,11 @@ _STRIP, _BAR = 30, 8  # pixels below the image for the bar and its numbers, and 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Video:
-    """Maps, and how they are displayed.
-
-    Parameters
-    ----------
-    maps
-        Shape (T, Y, X).
-    limits
-        Values that the first and last color stand for.
-    colors
-        RGB from 0 to 1, shape (`n`, 3), evenly from the first to the last color.
-    title
-        Quantity and unit.
-    times_s
-        Time of each map, or None.
-    rate_hz
-        Maps per second of the video.
-    """
+    """Maps (T, Y, X), and how they are displayed."""
 
     maps: Any
-    limits: tuple[float, float]
-    colors: Array
+    limits: tuple[float, float]  # values of the first and the last color
+    colors: Array  # RGB from 0 to 1, (n, 3), evenly from the first to the last color
     title: str
     times_s: Array | None
     rate_hz: float
@@ -132,7 +116,8 @@ def _write_mp4(part: Path, video: Video, stop: threading.Event) -> Generator[Ste
         for number, image in enumerate(_images(video)):
             if stop.is_set():
                 return ""
-            frame = _even(np.asarray(image.convert("RGB")))
+            frame = np.asarray(image.convert("RGB"))
+            frame = np.pad(frame, ((0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0)))  # mp4: even edges
             if writer is None:
                 size = (frame.shape[1], frame.shape[0])
                 writer = imageio_ffmpeg.write_frames(str(part), size, fps=video.rate_hz, quality=8, macro_block_size=2)
@@ -143,11 +128,6 @@ def _write_mp4(part: Path, video: Video, stop: threading.Event) -> Generator[Ste
         if writer is not None:
             writer.close()
     return f"{video.rate_hz:.3g} a second"
-
-
-def _even(frame: Array) -> Array:
-    """A image whose edges are even, as the usual coding of an mp4 needs."""
-    return np.pad(frame, ((0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0)))
 
 
 # -- images ---------------------------------------------------------------------------------------------------------
@@ -211,22 +191,13 @@ _MP4 = "Video, mp4 (*.mp4)"
 def video_of(layer: Any | None, result: StackResult | None, rate_hz: float) -> Video:
     """Return the video of a layer of maps, with the limits and colors that it has.
 
-    Parameters
-    ----------
-    layer
-        The maps, or None.
-    result
-        The last run, which knows the times of its maps.
-    rate_hz
-        Maps per second of the video.
-
-    Raises
-    ------
-    InvalidInput
-        If there is no map, or only a single one.
+    Maps of the last run have times. Raises InvalidInput if there is no map, or only a single one.
     """
-    if layer is None or layer.ndim < 3:
-        raise InvalidInput(_why_not(layer))
+    if layer is None:
+        raise InvalidInput(NO_MAP)
+    if layer.ndim < 3:
+        is_live = carried(layer, PANEL) == LIVE_MAP
+        raise InvalidInput(NOT_A_VIDEO if is_live else ONE_PICTURE.format(repr(layer.name)))
     times_s = None
     if result is not None and result.request.name == carried(layer, "source") and len(result.maps) == len(layer.data):
         times_s = result.times_s
@@ -239,12 +210,6 @@ def video_of(layer: Any | None, result: StackResult | None, rate_hz: float) -> V
         times_s=times_s,
         rate_hz=rate_hz,
     )
-
-
-def _why_not(layer: Any | None) -> str:
-    if layer is None:
-        return NO_MAP
-    return NOT_A_VIDEO if carried(layer, PANEL) == LIVE_MAP else ONE_PICTURE.format(repr(layer.name))
 
 
 def ask_video_path(parent: QWidget) -> Path | None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,18 +32,7 @@ class Mode(StrEnum):
 class RingCounts:
     """Counts of frames: ``received == taken + dropped + skipped + waiting`` at every moment.
 
-    Parameters
-    ----------
-    received
-        Frames put in.
-    taken
-        Frames taken out.
-    dropped
-        Frames lost because the ring was full (every frame).
-    skipped
-        Frames passed over on purpose (most recent).
-    waiting
-        Frames in the ring now.
+    Frames are dropped because the ring was full ("every frame"), and skipped on purpose ("most recent").
     """
 
     received: int = 0
@@ -82,7 +71,7 @@ class Ring:
         self._memory: Pixels | None = None
         self._free: deque[int] = deque()
         self._waiting: deque[tuple[int, Frame]] = deque()
-        self._counts = RingCounts()
+        self._counts: Counter[str] = Counter()  # as `RingCounts`, without those that wait
         self._closed = self._discarded = False
 
     @property
@@ -94,7 +83,7 @@ class Ring:
     def counts(self) -> RingCounts:
         """Counts of frames at this moment."""
         with self._changed:
-            return dataclasses.replace(self._counts, waiting=len(self._waiting))
+            return RingCounts(**self._counts, waiting=len(self._waiting))
 
     @property
     def ended(self) -> bool:
@@ -129,7 +118,7 @@ class Ring:
         np.copyto(memory[slot], frame.pixels)  # outside the lock: it takes a while, and no other thread uses this slot
         with self._changed:
             self._waiting.append((slot, dataclasses.replace(frame, pixels=memory[slot])))
-            self._count(received=1)
+            self._counts["received"] += 1
             self._changed.notify_all()
         return True
 
@@ -177,7 +166,7 @@ class Ring:
                 return None
             if self._free:
                 return self._free.popleft()
-            self._count(**{"dropped" if self.mode is Mode.EVERY_FRAME else "skipped": 1})
+            self._counts["dropped" if self.mode is Mode.EVERY_FRAME else "skipped"] += 1
             return self._waiting.popleft()[0]
 
     @property
@@ -188,13 +177,9 @@ class Ring:
         if self.mode is Mode.MOST_RECENT:
             while len(self._waiting) > 1:
                 self._free.append(self._waiting.popleft()[0])
-                self._count(skipped=1)
-        self._count(taken=1)
+                self._counts["skipped"] += 1
+        self._counts["taken"] += 1
         return self._waiting.popleft()
-
-    def _count(self, **more: int) -> None:
-        now = {name: getattr(self._counts, name) + number for name, number in more.items()}
-        self._counts = dataclasses.replace(self._counts, **now)
 
 
 def _size(pixels: Pixels) -> str:

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 
 import numpy as np
 
-from napari_gpubio.core.checks import Check, Finding
+from napari_gpubio.core.checks import Check, Finding, difference_finding
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.speckle.live.buffers import Latest
@@ -66,15 +66,9 @@ def _pace(making: AbstractContextManager[Process], seconds: float) -> list[Findi
         process(np.ones(SHAPE, np.uint16))
         status = _run(LiveLoop(camera, process), seconds)
     return [
-        _exactly("frames dropped", 0, status.dropped),
-        _exactly("frames processed", n, status.processed),
-        Finding(
-            quantity="processed rate (frames/s)",
-            reference=RATE_HZ,
-            result=status.processed_hz,
-            error=status.processed_hz - RATE_HZ,
-            tolerance=RATE_TOLERANCE_HZ,
-        ),
+        difference_finding("frames dropped", 0, status.dropped, 0.0),
+        difference_finding("frames processed", n, status.processed, 0.0),
+        difference_finding("processed rate (frames/s)", RATE_HZ, status.processed_hz, RATE_TOLERANCE_HZ),
         Finding(
             quantity="latency (ms), less than the time between frames",
             reference=1e3 / RATE_HZ,
@@ -91,11 +85,9 @@ def _sleeper(_: Device) -> list[Finding]:
     status = _run(LiveLoop(camera, lambda _: camera.done.wait(_PATIENCE_S), slots=SLOTS, latest=results))
     n = camera.n_frames
     return [
-        _exactly("frames dropped", n - SLOTS, status.dropped),
-        _exactly(
-            "frames dropped, from the numbers missing among the results", n - len(set(results.numbers)), status.dropped
-        ),
-        _exactly("results out of order", 0, int(np.sum(np.diff(results.numbers) <= 0))),
+        difference_finding("frames dropped", n - SLOTS, status.dropped, 0.0),
+        difference_finding("frames dropped, from missing numbers", n - len(set(results.numbers)), status.dropped, 0.0),
+        difference_finding("results out of order", 0, int(np.sum(np.diff(results.numbers) <= 0)), 0.0),
     ]
 
 
@@ -133,10 +125,6 @@ def _run(loop: LiveLoop, seconds: float = 0.0) -> LiveStatus:
     if status.state is not State.ENDED:
         raise GpuBioError(f"the live loop has not ended: {status.message or status.state}")
     return status
-
-
-def _exactly(quantity: str, reference: float, result: float) -> Finding:
-    return Finding(quantity=quantity, reference=reference, result=result, error=result - reference, tolerance=0.0)
 
 
 LIVE_CHECKS = live_checks()

@@ -33,7 +33,7 @@ def read_frames(path: Path) -> list[Pixels]:
         If the file is complete and not a raw frame (color, floats).
     """
     try:
-        arrays = _tiff_pages(path) if path.suffix.lower() in TIFF_SUFFIXES else [_png(path)]
+        arrays = _arrays(path)
     except InvalidInput:
         raise
     except Exception as error:  # the readers raise many kinds on damaged files
@@ -43,20 +43,19 @@ def read_frames(path: Path) -> list[Pixels]:
     return [camera_pixels(array, path.name) for array in arrays]
 
 
-def _tiff_pages(path: Path) -> list[Any]:
-    import tifffile
+def _arrays(path: Path) -> list[Any]:
+    """Read the pages of a TIFF file, or the one image of a PNG file."""
+    if path.suffix.lower() in TIFF_SUFFIXES:
+        import tifffile
 
-    with tifffile.TiffFile(path) as file:
-        return [np.asarray(page.asarray()) for page in file.pages]
-
-
-def _png(path: Path) -> Any:
+        with tifffile.TiffFile(path) as file:
+            return [np.asarray(page.asarray()) for page in file.pages]
     from PIL import Image
 
     with Image.open(path) as image:
         if image.mode not in ("L", "I;16", "I;16B", "I"):
             raise InvalidInput(f"{path.name} is a PNG of mode {image.mode}; give gray frames of 8 or 16 bits")
-        return np.asarray(image)
+        return [np.asarray(image)]
 
 
 END_FILE = "final.log"

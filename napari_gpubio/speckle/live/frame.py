@@ -12,18 +12,8 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 
 
-class Clock(Protocol):
-    """Clock of everything live; tests use another one."""
-
-    def now(self) -> float:
-        """Return seconds on a monotonic clock with an arbitrary zero."""
-
-    def wait(self, stop: threading.Event, seconds: float) -> bool:
-        """Wait until the time is over or the event is set; return whether it is set."""
-
-
-class SystemClock:
-    """The machine's clock."""
+class Clock:
+    """The machine's clock; tests use another one."""
 
     def now(self) -> float:
         """Return seconds on a monotonic clock with an arbitrary zero."""
@@ -34,9 +24,7 @@ class SystemClock:
         return stop.wait(max(0.0, seconds))
 
 
-CLOCK: Clock = SystemClock()
-
-
+CLOCK = Clock()
 Pixels = npt.NDArray[Any]
 CAMERA_TYPES = (np.dtype(np.uint8), np.dtype(np.uint16))
 _MOST = np.iinfo(np.uint16).max

@@ -37,28 +37,19 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveStatus:
-    """Status of a live loop at one moment.
+    """Status of a live loop at one moment; frames are counted from the start.
 
     Parameters
     ----------
-    state
-        See `State`.
     message
         What went wrong or is waited for, or empty.
     camera_hz, processed_hz, drawn_hz
         Frames per second that came from the source, were processed, and were drawn.
-    received, processed, drawn
-        Their numbers since the start.
-    dropped
-        Frames lost because the ring was full ("every frame").
-    skipped
-        Frames passed over on purpose ("most recent").
-    lost
-        Frames known to have been lost at the source.
-    waiting, slots
-        Frames in the ring, and its size.
-    ring_megabytes
-        Memory of the ring, MiB.
+    dropped, skipped, lost
+        Frames lost because the ring was full ("every frame"), passed over on purpose ("most recent"), and known to
+        have been lost at the source.
+    waiting, slots, ring_megabytes
+        Frames in the ring, its size, and its memory (MiB).
     mean_level, saturated_percent
         Of a recent frame; NaN before the first.
     latency_ms
@@ -86,17 +77,7 @@ class LiveStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveResult:
-    """Result of processing a frame.
-
-    Parameters
-    ----------
-    value
-        Returned by the process.
-    number, timestamp_s
-        Number and time of the frame.
-    latency_s
-        Time from the frame's arrival to this result.
-    """
+    """What the process returned for a frame, its number and time, and the time from its arrival to this result."""
 
     value: Any
     number: int

@@ -7,6 +7,7 @@ import errno
 import logging
 import threading
 from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import datetime
 from os import PathLike
@@ -27,22 +28,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 class RecordingStatus:
     """Status of a recording.
 
-    Parameters
-    ----------
-    path
-        Of the recording.
-    running
-        Whether frames are still accepted.
-    written
-        Frames on the disk.
-    dropped
-        Frames lost because the disk was too slow.
-    waiting
-        Frames to be written.
-    megabytes
-        Size of the frames written, MiB.
-    message
-        What went wrong, or empty.
+    ``running`` is whether frames are still accepted, ``dropped`` counts those lost because the disk was too slow,
+    ``megabytes`` is the size of what was written (MiB), and ``message`` what went wrong, or empty.
     """
 
     path: Path
@@ -142,16 +129,17 @@ class Recording:
             self._ring.close(discard=True)
 
     def _record(self) -> None:
+        synced_s = self._clock.now()
         writer: FrameWriter | None = None
         table: TimestampTable | None = None
-        synced_s = self._clock.now()
-        try:
+        with ExitStack() as files:
             while not self._ring.ended:
                 with self._ring.take() as frame:
                     if frame is None:
                         continue
-                    writer = writer or open_writer(self.path, frame.pixels, self._about)
-                    table = table or TimestampTable(timestamps_path(self.path))
+                    if writer is None or table is None:
+                        writer = files.enter_context(closing(open_writer(self.path, frame.pixels, self._about)))
+                        table = files.enter_context(closing(TimestampTable(timestamps_path(self.path))))
                     writer.append(frame.pixels)
                     self._written += 1
                     self._bytes += frame.pixels.nbytes
@@ -160,8 +148,6 @@ class Recording:
                     writer.sync()
                     table.sync()
                     synced_s = self._clock.now()
-        finally:
-            _close(writer, table)
 
     def _refusal(self, error: OSError) -> str:
         if error.errno in _FULL:
@@ -173,13 +159,3 @@ class Recording:
 
     def _kept(self) -> str:
         return f"its {self._written} frames can be read"
-
-
-def _close(writer: FrameWriter | None, table: TimestampTable | None) -> None:
-    """Close both, even if closing the first one fails."""
-    try:
-        if writer is not None:
-            writer.close()
-    finally:
-        if table is not None:
-            table.close()

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.speckle.indices import expected_k2
 from napari_gpubio.speckle.live.frame import (
     CAMERA_TYPES,
     CLOCK,
@@ -116,20 +117,13 @@ CUTOFF = 0.25  # of the pupil, cycles per pixel: a speckle of about 4 pixels
 _STEP_LEVEL = 128  # mean of a step: sums over all steps stay below 2^16, and rounding adds 5e-6 to K^2 of one step
 
 
-def exposure_contrast_squared(steps: int, decorrelation: float = STEP_DECORRELATION) -> float:
-    """Return K^2 of the mean of a number of steps, exact for a large area (see `SimulatedCamera`)."""
-    q = math.exp(-2.0 * decorrelation)
-    return (steps * (1 - q * q) - 2 * q * (1 - q**steps)) / (steps * (1 - q)) ** 2
-
-
 class SimulatedCamera:
     """Simulated 12-bit frames of a background and a vessel across the middle, whose flow can change; without noise.
 
     Fully developed dynamic speckle: the field of every pixel is a complex Gaussian process of first order,
     E <- a E + b G with a = exp(-d) and b = sqrt(1 - a^2), whose steps G are band-limited to one speckle size. A frame
-    is the mean of n steps of |E|^2, an exposure of x = T / tau_c = n d correlation times. Its contrast is exact:
-
-        K^2 = [n (1 - q^2) - 2 q (1 - q^n)] / [n^2 (1 - q)^2],   q = exp(-2 d)
+    is the mean of n steps of |E|^2, an exposure of x = T / tau_c = n d correlation times. Its contrast is exact, see
+    `napari_gpubio.speckle.indices.expected_k2`.
 
     The steps are computed once, as running sums, so that the sum over any exposure is one difference; this takes about
     one second in the first `open`, and 34 MB. They are periodic in both directions: a small tile covers a frame of any
@@ -213,12 +207,12 @@ class SimulatedCamera:
     @property
     def vessel_contrast_squared(self) -> float:
         """Exact K^2 in the vessel at the current flow, for a large area without saturation."""
-        return exposure_contrast_squared(self._vessel_steps)
+        return _exact_k2(self._vessel_steps)
 
     @property
     def background_contrast_squared(self) -> float:
         """Exact K^2 beside the vessel."""
-        return exposure_contrast_squared(BACKGROUND_STEPS)
+        return _exact_k2(BACKGROUND_STEPS)
 
     def open(self) -> None:
         """Compute the tile, the first time."""
@@ -262,13 +256,19 @@ class SimulatedCamera:
         return np.roll(exposed, corner, (0, 1))
 
 
+def _exact_k2(steps: int) -> float:
+    return float(expected_k2(STEP_DECORRELATION * steps, steps))
+
+
 def running_sums(tile: int, seed: int) -> npt.NDArray[np.uint16]:
     """Return the sums C of all steps before each, modulo 2^16, shape (STEPS + 1, tile, tile).
 
     C[j + n] - C[j] is a sum of n steps.
     """
     rng = np.random.default_rng(seed)
-    pupil = _pupil(tile)
+    f = np.fft.fftfreq(tile)
+    pupil = (f[:, None] ** 2 + f[None, :] ** 2 <= CUTOFF**2).astype(np.float32)
+    pupil *= np.float32(tile / math.sqrt(2.0 * pupil.sum()))  # fields have mean intensity 1
     a = math.exp(-STEP_DECORRELATION)
     b = math.sqrt(1 - a * a)
     sums = np.zeros((STEPS + 1, tile, tile), np.uint16)
@@ -278,13 +278,6 @@ def running_sums(tile: int, seed: int) -> npt.NDArray[np.uint16]:
         sums[step + 1] = sums[step] + np.rint(intensity).astype(np.uint16)
         field = np.complex64(a) * field + np.complex64(b) * _random_field(rng, pupil)
     return sums
-
-
-def _pupil(tile: int) -> npt.NDArray[np.float32]:
-    """Return a disc in frequency space, scaled so that fields have mean intensity 1."""
-    f = np.fft.fftfreq(tile)
-    disc = (f[:, None] ** 2 + f[None, :] ** 2 <= CUTOFF**2).astype(np.float32)
-    return disc * np.float32(tile / math.sqrt(2.0 * disc.sum()))
 
 
 def _random_field(rng: np.random.Generator, pupil: npt.NDArray[np.float32]) -> npt.NDArray[np.complex64]:

@@ -174,17 +174,12 @@ def exposure_contrast(maps: ContrastMaps, mesi: MesiRecipe) -> npt.NDArray[np.fl
     for number in range(count):
         first = number if mesi.order == CYCLES else number * repeats
         which = slice(first, first + step * repeats, step)
-        mean = np.ma.masked_invalid(_trusted_k2(maps, which)).mean(axis=0).filled(np.nan)
+        k2 = maps.squared[which].astype(np.float64)
+        if maps.mask is not None:
+            k2[(maps.mask[which] & LEFT_OUT) > 0] = np.nan
+        mean = np.ma.masked_invalid(k2).mean(axis=0).filled(np.nan)
         contrast[number] = np.sqrt(np.maximum(mean, 0.0))
     return contrast
-
-
-def _trusted_k2(maps: ContrastMaps, which: slice) -> npt.NDArray[np.float64]:
-    """Return K² of some frames, NaN where a bit of `LEFT_OUT` is set."""
-    k2 = maps.squared[which].astype(np.float64)
-    if maps.mask is not None:
-        k2[(maps.mask[which] & LEFT_OUT) > 0] = np.nan
-    return k2
 
 
 def _check_increasing(exposures_ms: tuple[float, ...]) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from napari_gpubio.speckle.gui import SpecklePanel
-from napari_gpubio.speckle.gui.layers import find_layer
+from napari_gpubio.speckle.gui.layers import find_layer as layer  # noqa: F401 - for the tests
 from napari_gpubio.speckle.gui.sources import SimulatedPage
 from tests.dock_widgets import docked, press_and_wait, wait_until
 
@@ -64,10 +64,6 @@ def run(qtbot, panel):
     press_and_wait(qtbot, panel, panel.run_button)
 
 
-def layer(viewer, part):
-    return find_layer(viewer, part)
-
-
 def box(top, left, bottom, right):
     """Corners of a rectangle around whole pixels."""
     return np.array([[top, left], [top, right], [bottom, right], [bottom, left]]) - 0.5
@@ -75,12 +71,12 @@ def box(top, left, bottom, right):
 
 def draw(qtbot, panel, *shapes, kind="polygon"):
     """Draw regions, and wait until they are taken over."""
-    if panel.regions.layer is None:
-        panel.draw_regions()
-        wait_until(qtbot, lambda: panel.regions.layer is not None)
-    with qtbot.waitSignal(panel.regions.changed, timeout=5000):
-        panel.regions.layer.add(list(shapes), shape_type=kind)
-    return panel.regions.layer
+    if panel.regions.listener.layer is None:
+        panel.regions.start_drawing()
+        wait_until(qtbot, lambda: panel.regions.listener.layer is not None)
+    with qtbot.waitSignal(panel.regions.listener.changed, timeout=5000):
+        panel.regions.listener.layer.add(list(shapes), shape_type=kind)
+    return panel.regions.listener.layer
 
 
 def units_of(one):

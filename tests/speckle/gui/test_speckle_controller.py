@@ -12,8 +12,8 @@ from napari_gpubio.speckle import ContrastSettings, contrast
 from napari_gpubio.speckle.gui.layers import LIVE_MAP, LIVE_RAW
 from napari_gpubio.speckle.gui.plots import with_gaps
 from napari_gpubio.speckle.gui.sources import CameraPage
+from napari_gpubio.speckle.indices import expected_k2
 from napari_gpubio.speckle.live import CameraSource
-from napari_gpubio.speckle.live.sources import exposure_contrast_squared
 from tests.dock_widgets import wait_until
 from tests.speckle.gui.panel_samples import SHAPE, add_stack, box, draw, layer, run, simulate, speckle, start, stop
 from tests.speckle.gui.panel_samples import wait_drawn as drawn
@@ -109,7 +109,7 @@ def test_camera_facts_come_from_the_stack(viewer, panel):
     add_stack(viewer, metadata={"napari_gpubio": facts})
     settings = panel.contrast_box.settings
     assert (settings.exposure_ms, settings.saturation) == (4.0, 4095)
-    assert panel.contrast_box.noise_model.dark_adu == 64.0
+    assert panel.contrast_box.noise.model.dark_adu == 64.0
     assert panel.source_box.stack.description.text() == "6 frames of 56 × 40 pixels, uint16, 4 ms exposure, 64 ADU dark"
 
 
@@ -162,7 +162,7 @@ def test_flow_that_doubles_is_seen_in_the_vessel_alone(viewer, panel, qtbot):
     number = len(panel.runner.course) + 20  # some maps of the old flow may be on their way
     wait_until(qtbot, lambda: len(panel.runner.course) > number + 30)
     stop(qtbot, panel)
-    exact = exposure_contrast_squared(20) / exposure_contrast_squared(40)
+    exact = float(expected_k2(10, 20) / expected_k2(20, 40))
     vessel = panel.runner.course.relative_flow("region 1")[number:]
     beside = panel.runner.course.relative_flow("region 2")[number:]
     # the camera has but 64 steps of speckle, so that its frames are not all independent
@@ -246,8 +246,8 @@ def test_a_region_that_is_not_in_the_baseline_is_reported(viewer, panel, qtbot, 
 
 def test_the_exposure_is_the_cameras(viewer, panel, qtbot, monkeypatch):
     """A camera that takes 7 ms whatever it is facts."""
-    core = StandIn(list(range(40)))
-    monkeypatch.setattr(core, "setExposure", lambda _: setattr(core, "exposure", 7.0))
+    core = StandIn(list(range(40)), getExposure=7.0)
+    monkeypatch.setattr(core, "setExposure", lambda _: None)
     panel.source_box.choose(CameraPage)
     monkeypatch.setattr(
         CameraPage, "make_source", lambda self, exposure_ms: CameraSource(core, exposure_ms=exposure_ms)

@@ -1,6 +1,5 @@
 """The dock widget "Laser speckle": multi-exposure fits of a stack."""
 
-import dataclasses
 import re
 
 import numpy as np
@@ -80,6 +79,13 @@ def test_exposures_that_make_no_sense(text, words):
         MesiRecipe(exposures_ms=parse_exposures(text)).repeats(len(FRAMES))
 
 
+def test_orders_and_numbers_of_exposures():
+    with pytest.raises(InvalidInput, match="order is 'cycles'; choose 'in turn' or 'one after another'"):
+        MesiRecipe(exposures_ms=EXPOSURES, order="cycles").repeats(18)
+    with pytest.raises(InvalidInput, match="1 different exposures cannot determine 1 parameters"):
+        recipe(CYCLES, (1.0,)).repeats(4)
+
+
 def test_what_cannot_be_fitted(viewer, panel):
     add_stack(viewer, FRAMES)
     choose_fit(panel, "1, two, 5")
@@ -122,18 +128,15 @@ def test_saturated_frames_are_left_out_and_those_below_the_noise_are_not():
     assert np.isnan(exposure_contrast(maps_of(k2, mask), recipe(CYCLES))[0, 0, 0])
 
 
-def test_too_few_exposures_are_refused_without_a_panel():
-    with pytest.raises(InvalidInput, match="1 different exposures cannot determine 1 parameters"):
-        recipe(CYCLES, (1.0,)).repeats(4)
-
-
 # -- the panel --------------------------------------------------------------------------------------------------------
 
 
 def test_the_correlation_time_is_found(viewer, panel, qtbot):
     add_stack(viewer, FRAMES, metadata={"napari_gpubio": {"exposures_ms": EXPOSURES, "dark_adu": Camera().dark_adu}})
     window = 7
-    choose_fit(panel, ", ".join(map(str, EXPOSURES)), beta=round(window_share(window, CUTOFF), 3), fit_noise=False)
+    assert panel.contrast_box.mesi.recipe.exposures_ms == EXPOSURES
+    choose_fit(panel, panel.contrast_box.mesi.exposures.text(), beta=round(window_share(window, CUTOFF), 3))
+    panel.contrast_box.mesi.form.widget("fit_noise").value = False
     panel.contrast_box.mesi.form.widget("fit_rho").value = False
     panel.contrast_box.form.widget("window").value = window
     run(qtbot, panel)
@@ -169,14 +172,16 @@ def test_maps_are_those_of_the_engine(viewer, panel, qtbot):
     assert "is a single image; choose the maps of a stack" in panel.message
 
 
-def test_another_fit_takes_the_place_of_the_first(viewer, panel, qtbot):
-    add_stack(viewer, FRAMES)
+def test_another_fit_takes_the_place_of_the_first_and_lies_where_its_stack_lies(viewer, panel, qtbot):
+    stack = add_stack(viewer, FRAMES)
     choose_fit(panel)
     run(qtbot, panel)
-    names = [one.name for one in viewer.layers]
+    made = [one for one in viewer.layers if one is not stack]
     choose_fit(panel, model="gaussian")
+    stack.scale = (1.0, 5.0, 5.0)
     run(qtbot, panel)
-    assert [one.name for one in viewer.layers] == names
+    assert [one for one in viewer.layers if one is not stack] == made
+    assert [one.scale[-2:].tolist() for one in made] == [[5.0, 5.0]] * len(made)
     want = fit_of(FRAMES, MesiSettings(model="gaussian")).rho
     np.testing.assert_allclose(viewer.layers["MESI ρ, moving fraction of frames"].data, want, rtol=1e-4, atol=1e-6)
 
@@ -212,12 +217,6 @@ def test_a_saturated_stack_is_reported(viewer, panel, qtbot):
     panel.run_button.click()
     wait_until(qtbot, lambda: not panel.running)
     assert "nothing could be fitted" in panel.message
-
-
-def test_exposures_come_from_the_layer(viewer, panel):
-    add_stack(viewer, FRAMES, metadata={"napari_gpubio": {"exposures_ms": EXPOSURES}})
-    panel.contrast_box.choose_index(MESI)
-    assert panel.contrast_box.mesi_recipe.exposures_ms == EXPOSURES
 
 
 def test_live_maps_go_on_while_a_fit_is_set_up(viewer, panel, qtbot):
@@ -260,39 +259,8 @@ def test_the_script_makes_the_same_fit(viewer, panel, qtbot, tmp_path, monkeypat
         np.testing.assert_array_equal(tifffile.imread(tmp_path / f"mesi {one.part} of frames.tif"), shown.data)
 
 
-def test_an_order_that_is_none_is_refused():
-    with pytest.raises(InvalidInput, match="order is 'cycles'; choose 'in turn' or 'one after another'"):
-        MesiRecipe(exposures_ms=EXPOSURES, order="cycles").repeats(18)
-
-
-def test_a_stop_before_the_fit_changes_nothing(viewer, panel, qtbot):
-    stack = add_stack(viewer, FRAMES)
-    choose_fit(panel)
-    run(qtbot, panel)
-    before = [(one.name, one.visible) for one in viewer.layers]
-    done = panel.result
-    empty = dataclasses.replace(done.fit, tau_ms=np.full_like(done.fit.tau_ms, np.nan), complete=False)
-    stack.visible = True
-    before = [(one.name, one.visible) for one in viewer.layers]
-    panel.show_result(dataclasses.replace(done, fit=empty))
-    assert [(one.name, one.visible) for one in viewer.layers] == before
-    assert panel.result is done
-    assert panel.status.startswith("stopped before the fit began")
-
-
 def test_notes_of_the_maps_are_kept(viewer, panel, qtbot):
     add_stack(viewer, FRAMES.astype(np.float32))
     choose_fit(panel)
     run(qtbot, panel)
     assert any("saturation level" in note for note in panel.result.notes)
-
-
-def test_a_map_goes_where_its_stack_has_gone(viewer, panel, qtbot):
-    stack = add_stack(viewer, FRAMES)
-    choose_fit(panel)
-    run(qtbot, panel)
-    made = [one for one in viewer.layers if one is not stack]
-    stack.scale = (1.0, 5.0, 5.0)
-    run(qtbot, panel)
-    assert [one for one in viewer.layers if one is not stack] == made
-    assert [one.scale[-2:].tolist() for one in made] == [[5.0, 5.0]] * len(made)

@@ -85,16 +85,10 @@ def mask(top, left, bottom, right):
     return pixels
 
 
-def test_a_rectangle_is_its_pixels(viewer, panel, qtbot):
-    image = add_stack(viewer)
-    draw(qtbot, panel, box(5, 8, 20, 30))
-    np.testing.assert_array_equal(panel.regions.masks(image, SHAPE)["region 1"], mask(5, 8, 20, 30))
-
-
 def test_an_ellipse_has_its_area(viewer, panel, qtbot):
     image = add_stack(viewer)
     draw(qtbot, panel, box(5, 8, 35, 48), kind="ellipse")
-    assert panel.regions.masks(image, SHAPE)["region 1"].sum() == pytest.approx(np.pi * 15 * 20, rel=0.03)
+    assert panel.regions.listener.masks(image, SHAPE)["region 1"].sum() == pytest.approx(np.pi * 15 * 20, rel=0.03)
 
 
 def test_shapes_of_another_scale_mean_the_same_place(viewer, panel, qtbot):
@@ -102,43 +96,44 @@ def test_shapes_of_another_scale_mean_the_same_place(viewer, panel, qtbot):
     shapes = viewer.add_shapes(name="mm", ndim=2)  # in world coordinates
     panel.course_box.shapes_box.choose(shapes)
     draw(qtbot, panel, box(5, 8, 20, 30) * 2.0 + (10, 20))
-    np.testing.assert_array_equal(panel.regions.masks(image, SHAPE)["region 1"], mask(5, 8, 20, 30))
+    np.testing.assert_array_equal(panel.regions.listener.masks(image, SHAPE)["region 1"], mask(5, 8, 20, 30))
 
 
-def test_the_layer_of_regions_lies_where_the_picture_lies(viewer, panel, qtbot):
-    image = add_stack(viewer, scale=(1, 2.0, 2.0), units=("um",) * 3)
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_regions_lie_where_the_picture_lies_and_a_rectangle_is_its_pixels(viewer, panel, qtbot, scale):
+    image = add_stack(viewer, scale=(1, scale, scale), units=("um",) * 3)
     layer = draw(qtbot, panel, box(5, 8, 20, 30))
-    assert tuple(layer.scale) == (2.0, 2.0)
-    np.testing.assert_array_equal(panel.regions.masks(image, SHAPE)["region 1"], mask(5, 8, 20, 30))
+    assert tuple(layer.scale) == (scale, scale)
+    np.testing.assert_array_equal(panel.regions.listener.masks(image, SHAPE)["region 1"], mask(5, 8, 20, 30))
 
 
 def test_names_stay_with_their_shapes(viewer, panel, qtbot):
     image = add_stack(viewer)
     layer = draw(qtbot, panel, box(2, 2, 6, 6), box(10, 2, 16, 6), box(20, 2, 26, 6))
-    assert list(panel.regions.colors) == ["region 1", "region 2", "region 3"]
-    with qtbot.waitSignal(panel.regions.changed):
+    assert list(panel.regions.listener.colors) == ["region 1", "region 2", "region 3"]
+    with qtbot.waitSignal(panel.regions.listener.changed):
         layer.selected_data = {0}
         layer.remove_selected()
     draw(qtbot, panel, box(30, 2, 36, 6))
-    masks = panel.regions.masks(image, SHAPE)
+    masks = panel.regions.listener.masks(image, SHAPE)
     assert list(masks) == ["region 2", "region 3", "region 4"]
     np.testing.assert_array_equal(masks["region 2"], mask(10, 2, 16, 6))
-    assert len(set(panel.regions.colors.values())) == 3
+    assert len(set(panel.regions.listener.colors.values())) == 3
 
 
 def test_a_shape_beside_the_picture_is_left_out(viewer, panel, qtbot):
     image = add_stack(viewer)
     draw(qtbot, panel, box(2, 2, 6, 6), box(200, 200, 220, 220))
-    assert list(panel.regions.masks(image, SHAPE)) == ["region 1"]
+    assert list(panel.regions.listener.masks(image, SHAPE)) == ["region 1"]
 
 
 def test_regions_may_be_deleted(viewer, panel, qtbot):
     image = add_stack(viewer)
     draw(qtbot, panel, box(2, 2, 6, 6))
-    with qtbot.waitSignal(panel.regions.changed):
+    with qtbot.waitSignal(panel.regions.listener.changed):
         viewer.layers.remove("regions")
-    assert panel.regions.masks(image, SHAPE) == {}
-    assert panel.regions.colors == {}
+    assert panel.regions.listener.masks(image, SHAPE) == {}
+    assert panel.regions.listener.colors == {}
 
 
 def test_more_regions_go_into_the_same_layer(viewer, panel, qtbot):
@@ -148,7 +143,7 @@ def test_more_regions_go_into_the_same_layer(viewer, panel, qtbot):
     layer.visible, layer.mode = False, "select"
     layer.selected_data = {0}
     width = layer.edge_width[0]
-    panel.draw_regions()
+    panel.regions.start_drawing()
     assert [one.name for one in viewer.layers].count("regions") == 1
     assert viewer.layers[-1].name == "regions"
     assert viewer.layers.selection.active.name == "regions"

@@ -11,7 +11,6 @@ from napari_gpubio.core.napari_io import carried
 from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast, register
 from napari_gpubio.speckle.gui import script
 from napari_gpubio.speckle.gui.plots import STACK
-from napari_gpubio.speckle.gui.request import mean_map
 from napari_gpubio.speckle.gui.sources import SimulatedPage
 from napari_gpubio.speckle.regions import region_curves
 from tests.dock_widgets import run_script, save_scripts_as, script_of
@@ -65,11 +64,6 @@ def test_flow_relative_to_the_first_maps(viewer, panel, qtbot):
     np.testing.assert_allclose(got[inner], (k2[:3].mean(axis=0, dtype=float) / k2)[inner], rtol=1e-5)
 
 
-def test_the_mean_of_maps_leaves_out_what_is_not_there():
-    maps = np.array([[[1.0, np.nan]], [[3.0, np.nan]], [[np.inf, np.nan]]])
-    np.testing.assert_array_equal(mean_map(maps), [[2.0, np.nan]])
-
-
 def moving(count=4):
     rng = np.random.default_rng(3)
     scene = np.kron(rng.uniform(200, 2000, (16, 16)), np.ones((8, 8)))
@@ -102,19 +96,20 @@ def test_frames_that_cannot_be_registered_are_reported(viewer, panel, qtbot):
     assert carried(viewer.layers["SFI (1/s) of frames"], "shifts_pixels") == registered.shifts.tolist()
 
 
-def test_noise_is_subtracted(viewer, panel, qtbot):
-    add_stack(viewer, FRAMES + 100)
-    noise = NoiseModel(dark_adu=100.0, gain=0.2)
-    panel.contrast_box.noise.form.set_value(noise)
-    run(qtbot, panel)
-    maps = contrast(FRAMES + 100, ContrastSettings(), noise=noise, device="cpu")
-    np.testing.assert_array_equal(viewer.layers["K of frames"].data, maps.contrast)
-
-
 def test_a_single_frame(viewer, panel, qtbot):
     add_stack(viewer, FRAMES[0])
     run(qtbot, panel)
     assert viewer.layers["SFI (1/s) of frames"].data.shape == FRAMES.shape[1:]
+
+
+def test_limits_are_rescaled_to_the_displayed_map_of_a_stack(viewer, panel, qtbot):
+    add_stack(viewer, FRAMES * np.arange(1, 9, dtype=np.uint16)[:, None, None] // 8)
+    run(qtbot, panel)
+    viewer.dims.set_point(0, 5)
+    panel.map_box.rescale_button.click()
+    layer = panel.map_box.layer
+    shown = layer.data[5][np.isfinite(layer.data[5])]
+    np.testing.assert_allclose(layer.contrast_limits, np.percentile(shown, (1, 99)), rtol=1e-6)
 
 
 def test_another_run_takes_the_place_of_the_first(viewer, panel, qtbot):
@@ -170,7 +165,7 @@ def test_curves_of_a_whole_stack(viewer, panel, qtbot, tmp_path):
 # -- Copy as Python ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("index", ["sfi", "none", "relative"])
+@pytest.mark.parametrize("index", ["none", "relative"])
 def test_the_script_makes_the_same_maps(viewer, panel, qtbot, tmp_path, monkeypatch, index):
     save_scripts_as(monkeypatch, tmp_path / "script.py")
     add_stack(viewer, moving())

@@ -36,8 +36,8 @@ def test_a_gif_has_the_colors_of_the_map(tmp_path):
     maps = video().maps
     maps[2, 3, 4] = np.nan
     maps[2, 3, 5] = 99.0
-    said = write(tmp_path / "a.gif", video(maps))
-    assert said == "a.gif written: 5 maps, 20 a second"
+    messages = write(tmp_path / "a.gif", video(maps))
+    assert messages == "a.gif written: 5 maps, 20 a second"
     with Image.open(tmp_path / "a.gif") as gif:
         assert (gif.n_frames, gif.info["duration"]) == (5, 50)
         gif.seek(2)

@@ -1,4 +1,4 @@
-"""A clock that moves only when somebody waits, and a source that does as it is told."""
+"""A clock that moves only when somebody waits, and a source that does as it is message."""
 
 import threading
 from collections.abc import Callable, Generator, Iterable
@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.speckle.live.frame import Frame
+from napari_gpubio.speckle.live.frame import Clock, Frame
 
 
-class FakeClock:
+class FakeClock(Clock):
     """Waiting moves it on, too far by ``oversleeps()``; ``meanwhile(now)`` is called after every wait."""
 
     def __init__(

@@ -18,16 +18,18 @@ SHAPE = (6, 8)
 class StandIn:
     """Answers the calls that a `CameraSource` makes; frames come from a list of frame numbers."""
 
-    label, components, size, bits = "Camera-1", 1, 2, 12
-
-    def __init__(self, numbers: list[int | None], *, keeps_running: bool = True) -> None:
+    def __init__(self, numbers: list[int | None], *, keeps_running: bool = True, **answers: Any) -> None:
         self.numbers, self.keeps_running = list(numbers), keeps_running
-        self.running = self.overflowed = False
-        self.exposure, self.calls = 10.0, list[str]()
-        self.unplugged = False
+        self.running = self.unplugged = False
+        self.calls = list[str]()
+        self.answers = {
+            "getCameraDevice": "Camera-1", "getNumberOfComponents": 1, "getBytesPerPixel": 2, "getImageBitDepth": 12,
+            "getImageHeight": SHAPE[0], "getImageWidth": SHAPE[1], "getExposure": 10.0, "isBufferOverflowed": False,
+            **answers,
+        }  # fmt: skip
 
-    def getCameraDevice(self) -> str:  # noqa: N802
-        return self.label
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: self.answers[name]
 
     def loadSystemConfiguration(self, path: str) -> None:  # noqa: N802
         self.calls.append(f"load {path}")
@@ -36,31 +38,10 @@ class StandIn:
         self.calls.append(f"buffer {megabytes}")
 
     def setExposure(self, exposure_ms: float) -> None:  # noqa: N802
-        self.exposure = exposure_ms
-
-    def getExposure(self) -> float:  # noqa: N802
-        return self.exposure
-
-    def getNumberOfComponents(self) -> int:  # noqa: N802
-        return self.components
-
-    def getBytesPerPixel(self) -> int:  # noqa: N802
-        return self.size
-
-    def getImageBitDepth(self) -> int:  # noqa: N802
-        return self.bits
-
-    def getImageHeight(self) -> int:  # noqa: N802
-        return SHAPE[0]
-
-    def getImageWidth(self) -> int:  # noqa: N802
-        return SHAPE[1]
+        self.answers["getExposure"] = exposure_ms
 
     def isSequenceRunning(self) -> bool:  # noqa: N802
         return self.running and (self.keeps_running or bool(self.numbers))
-
-    def isBufferOverflowed(self) -> bool:  # noqa: N802
-        return self.overflowed
 
     def startContinuousSequenceAcquisition(self, interval_ms: float) -> None:  # noqa: N802
         self.calls.append("start")
@@ -124,7 +105,7 @@ def test_overflows_are_counted() -> None:
     source = opened(core)
     frames = source.frames(threading.Event())
     for overflowed in (True, True, False):
-        core.overflowed = overflowed
+        core.answers["isBufferOverflowed"] = overflowed
         next(frames)
     assert source.overflows == 1
     assert "overflowed" in source.message
@@ -145,7 +126,7 @@ def test_a_sequence_that_ends_by_itself() -> None:
         first(opened(StandIn([0, 1], keeps_running=False)), 3)
 
 
-def test_silence_is_told() -> None:
+def test_silence_is_reported() -> None:
     core, stop = StandIn([]), threading.Event()
     clock = FakeClock(meanwhile=lambda now: stop.set() if now > 1007.0 else None)
     source = CameraSource(core, clock=clock)
@@ -155,19 +136,25 @@ def test_silence_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "told"),
+    ("answers", "message"),
     [
-        ({"label": ""}, "Micro-Manager has no camera; load a configuration with one"),
-        ({"components": 4, "size": 4}, "gives 4 components of 1 bytes a pixel; choose a gray pixel type"),
-        ({"components": 1, "size": 4}, "gives 1 components of 4 bytes a pixel"),
-        ({"running": True}, "is running already; stop the other live view first"),
+        ({"getCameraDevice": ""}, "Micro-Manager has no camera; load a configuration with one"),
+        (
+            {"getNumberOfComponents": 4, "getBytesPerPixel": 4},
+            "gives 4 components of 1 bytes a pixel; choose a gray pixel type",
+        ),
+        ({"getBytesPerPixel": 4}, "gives 1 components of 4 bytes a pixel"),
     ],
 )
-def test_cameras_that_cannot_be_used(facts: dict[str, Any], told: str) -> None:
+def test_cameras_that_cannot_be_used(answers: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        opened(StandIn([], **answers))
+
+
+def test_a_camera_that_runs_already() -> None:
     core = StandIn([])
-    for name, value in facts.items():
-        setattr(core, name, value)
-    with pytest.raises(InvalidInput, match=told):
+    core.running = True
+    with pytest.raises(InvalidInput, match="is running already; stop the other live view first"):
         opened(core)
 
 

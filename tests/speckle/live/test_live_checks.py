@@ -10,9 +10,7 @@ import pytest
 
 from napari_gpubio.core.checks import run_check
 from napari_gpubio.core.device import CPU
-from napari_gpubio.speckle import ContrastStream
-from napari_gpubio.speckle import checks as cases
-from napari_gpubio.speckle.live.checks import LIVE_CHECKS, SHORT_S, live_checks
+from napari_gpubio.speckle.live.checks import SHORT_S, live_checks
 
 TIMED = ("processed rate (frames/s)", "latency (ms), less than the time between frames")
 
@@ -64,21 +62,3 @@ def test_the_process_is_closed_whatever_comes(breaks: bool) -> None:
         run_check(check, CPU)
     assert events == ["opened", "closed"]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("speckle")]
-
-
-def test_the_engines_checks_close_their_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    streams: list[ContrastStream] = []
-    closed: list[ContrastStream] = []
-    make, close = ContrastStream.__init__, ContrastStream.close
-    monkeypatch.setattr(ContrastStream, "__init__", lambda s, *a, **k: (streams.append(s), make(s, *a, **k))[1])
-    monkeypatch.setattr(ContrastStream, "close", lambda s: (closed.append(s), close(s))[1])
-    run_check(live_checks(cases._live_process, 0.1)[0], CPU)
-    assert len(streams) == 1
-    assert closed == streams
-
-
-def test_the_long_form_is_ten_seconds() -> None:
-    assert [check.name for check in LIVE_CHECKS] == [
-        "live, 30 frames/s of 1392 x 1040 for 10 s",
-        "live, a consumer that sleeps",
-    ]

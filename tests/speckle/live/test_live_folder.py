@@ -61,18 +61,18 @@ def test_files_that_are_there_come_in_natural_order_and_final_log_ends(tmp_path:
     assert (source.shape, source.dtype, source.bits, source.lost) == (SHAPE, np.uint16, 16, 0)
 
 
-def test_an_empty_folder_is_waited_on_and_says_so(tmp_path: Path) -> None:
-    said = []
+def test_an_empty_folder_is_waited_on_and_reported(tmp_path: Path) -> None:
+    messages = []
     source = watch(
         tmp_path,
         {
-            1.0: lambda: said.append(source.message),
+            1.0: lambda: messages.append(source.message),
             2.0: lambda: leave(tmp_path, "a.png", 5, np.uint8),
             3.0: (tmp_path / "final.log").touch,
         },
     )
     assert numbers(source.frames(threading.Event())) == [5]
-    assert said == [f"{tmp_path} holds no TIFF or PNG file yet; waiting for the first"]
+    assert messages == [f"{tmp_path} holds no TIFF or PNG file yet; waiting for the first"]
     assert source.message == ""
     assert source.bits == 8
 
@@ -98,19 +98,19 @@ def test_a_file_is_complete_when_its_size_rests_or_a_later_one_is_there(tmp_path
 def test_a_half_written_file_is_waited_for(tmp_path: Path, name: str) -> None:
     """Though a later one is there, and it rests for longer than a complete one must."""
     whole = encoded(pixels(1), Path(name).suffix)
-    said = []
+    messages = []
     source = watch(
         tmp_path,
         {
             0.0: lambda: (tmp_path / name).write_bytes(whole[: len(whole) // 2]),
             0.1: lambda: leave(tmp_path, "f2.tif", 2),
-            2.0: lambda: said.append(source.message),
+            2.0: lambda: messages.append(source.message),
             2.1: lambda: (tmp_path / name).write_bytes(whole),
             9.0: (tmp_path / "final.log").touch,
         },
     )
     assert numbers(source.frames(threading.Event())) == [1, 2]
-    assert said == [f"{name} is not complete yet; waiting"]
+    assert messages == [f"{name} is not complete yet; waiting"]
     assert source.lost == 0
 
 
@@ -159,20 +159,20 @@ def test_wherever_a_file_is_cut_off_no_wrong_frame_comes_of_it(tmp_path: Path, s
 
 
 @pytest.mark.parametrize(
-    ("name", "array", "told"),
+    ("name", "array", "message"),
     [
         ("rgb.png", np.zeros((4, 4, 3), np.uint8), "mode RGB; give gray frames of 8 or 16 bits"),
         ("rgb.tif", np.zeros((4, 4, 3), np.uint8), r"shape \(4, 4, 3\); it looks like a color image"),
         ("float.tif", np.full((4, 4), np.nan, np.float32), "holds float32 values"),
     ],
 )
-def test_what_is_no_raw_frame_is_refused(tmp_path: Path, name: str, array: np.ndarray, told: str) -> None:
+def test_what_is_no_raw_frame_is_refused(tmp_path: Path, name: str, array: np.ndarray, message: str) -> None:
     if name.endswith(".png"):
         Image.fromarray(array).save(tmp_path / name)
     else:
         tifffile.imwrite(tmp_path / name, array)
     (tmp_path / "final.log").touch()
-    with pytest.raises(InvalidInput, match=told):
+    with pytest.raises(InvalidInput, match=message):
         list(watch(tmp_path).frames(threading.Event()))
 
 

@@ -1,4 +1,4 @@
-"""The loop: from a source to the newest result, with everything counted and every error told."""
+"""The loop: from a source to the newest result, with everything counted and every error message."""
 
 import subprocess
 import sys
@@ -71,30 +71,30 @@ def failing(error: BaseException) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (InvalidInput("the window is too large"), "the window is too large"),
         (ZeroDivisionError("by zero"), "the processing failed: ZeroDivisionError: by zero"),
         (MemoryError("no 3 GiB"), "the processing ran out of memory (no 3 GiB); use fewer slots or smaller frames"),
     ],
 )
-def test_an_error_of_the_process_is_told_and_ends_both_threads(error: Exception, told: str) -> None:
+def test_an_error_of_the_process_is_reported_and_ends_both_threads(error: Exception, message: str) -> None:
     source = StackSource(np.zeros((5, 3, 4), np.uint8), 500.0, loop=True)
     status = finished(LiveLoop(source, failing(error))).status()
-    assert (status.state, status.message, status.processed) == (State.FAILED, told, 0)
+    assert (status.state, status.message, status.processed) == (State.FAILED, message, 0)
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (SourceFailed("the camera stopped"), "the camera stopped"),
         (KeyError("x"), "the list failed: KeyError: 'x'"),
     ],
 )
-def test_an_error_of_the_source_is_told_after_its_frames_were_processed(error: Exception, told: str) -> None:
+def test_an_error_of_the_source_is_reported_after_its_frames_were_processed(error: Exception, message: str) -> None:
     source = ListSource([frame(0), frame(1), failing(error)], can_wait=True)
     status = finished(LiveLoop(source, np.mean)).status()
-    assert (status.state, status.message, status.processed) == (State.FAILED, told, 2)
+    assert (status.state, status.message, status.processed) == (State.FAILED, message, 2)
     assert source.closed == 1
 
 
@@ -105,7 +105,7 @@ def test_a_source_that_cannot_be_opened() -> None:
     assert (status.state, status.message) == (State.FAILED, "there is no camera")
 
 
-def test_frames_that_change_size_are_told() -> None:
+def test_frames_that_change_size_are_reported() -> None:
     source = ListSource([frame(0), frame(1, shape=(9, 9))], can_wait=True)
     assert (
         "the frames changed from 5 x 4 uint16 to 9 x 9 uint16" in finished(LiveLoop(source, np.mean)).status().message

@@ -272,7 +272,7 @@ def test_recording_may_begin_and_end_while_live(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("run.avi", "run.avi is not a name for a recording; use .tif or .zarr"),
         ("absent/run.tif", "does not exist; create it or choose another place"),
@@ -280,10 +280,10 @@ def test_recording_may_begin_and_end_while_live(tmp_path: Path) -> None:
         ("table.tif", "table.csv exists already"),
     ],
 )
-def test_places_that_cannot_be_recorded_to(tmp_path: Path, name: str, told: str) -> None:
+def test_places_that_cannot_be_recorded_to(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "there.tif").write_text("mine")
     (tmp_path / "table.csv").write_text("mine")
-    with pytest.raises(InvalidInput, match=told):
+    with pytest.raises(InvalidInput, match=message):
         Recording(tmp_path / name)
     assert (tmp_path / "there.tif").read_text() == "mine"
 

@@ -21,15 +21,7 @@ _NO_FRAMES = np.empty((0, 0, 0), np.uint16)
 
 
 class Maker:
-    """Computes maps of frames in host memory.
-
-    Parameters
-    ----------
-    recipe
-        Settings and format of the frames.
-    threads
-        Number of threads; all by default.
-    """
+    """Computes maps of frames in host memory, with all threads by default."""
 
     def __init__(self, recipe: Recipe, threads: int | None = None) -> None:
         self.recipe, self._rule, self._threads = recipe, recipe.rule, threads
@@ -60,7 +52,8 @@ class Maker:
         least = max(_LEAST_ROWS, _LEAST_PIXELS // (samples * self.recipe.shape[1]))
         run_blocks(kernel, rows, least=least, threads=self._threads)
 
-    def _fill(self, frames: Array, sums: windows.Sums, maps: Maps) -> None:
+    def _fill_rows(self, frames: Array, sums: windows.Sums, maps: Maps) -> Callable[[int, int], None]:
+        """Return what fills a range of rows of maps."""
         samples, rule, width = self._samples(frames), self._rule, self.recipe.shape[1]
         out = windows.Outputs(
             maps.contrast,
@@ -74,14 +67,14 @@ class Maker:
             work = windows.make_work(width, int(rule.reach), self.recipe.work_dtype)
             windows.fill_rows(start, stop, samples, read, rule, work, out)
 
-        self._run(fill, len(maps.contrast) * self.recipe.shape[0])
+        return fill
 
     def fill(self, frames: Array, maps: Maps) -> None:
         """Fill the maps of frames; the first map belongs to the first ``depth`` frames."""
         if self.recipe.is_real:
             self._fill_from_samples(frames, maps)
         elif self.recipe.settings.depth == 1:
-            self._fill(frames, self._sums, maps)
+            self._run(self._fill_rows(frames, self._sums, maps), len(maps.contrast) * self.recipe.shape[0])
         else:
             self._fill_from_frames(frames, maps)
 
@@ -108,25 +101,32 @@ class Maker:
 
     def finish(self, maps: Maps) -> None:
         """Fill one map from the frames of the window."""
-        self._fill(_NO_FRAMES, self._sums, maps)
+        self._run(self._fill_rows(_NO_FRAMES, self._sums, maps), self.recipe.shape[0])
 
     def _fill_from_samples(self, frames: Array, maps: Maps) -> None:
-        s, count = self.recipe.settings, len(maps.contrast)
-        most = min(count, max(1, _BATCH_PIXELS // int(np.prod(self.recipe.shape))))
-        sums = self._make_sums(most)
-        for n in range(0, count, most):
-            part = maps.part(n, min(n + most, count))
-            self._sum_samples(frames[n * s.step : (n + len(part.contrast) - 1) * s.step + s.depth], sums, part)
-            self._fill(_NO_FRAMES, sums, part)
-
-    def _sum_samples(self, frames: Array, sums: windows.Sums, maps: Maps) -> None:
+        """Fill maps a few at a time, which saves memory: their sums are doubles."""
+        s, rows, width = self.recipe.settings, *self.recipe.shape
         signal, saturated = with_margins(frames, self.recipe), saturated_samples(frames, self.recipe)
-        rule, step, samples = self._rule, np.int64(self.recipe.settings.step), self.recipe.settings.samples
+        most = min(len(maps.contrast), max(1, _BATCH_PIXELS // (rows * width)))
+        if len(self._sums.s) < most:
+            self._sums = self._make_sums(most)
+        for n in range(0, len(maps.contrast), most):
+            part, first = maps.part(n, n + most), n * s.step
+            fill = self._fill_both(signal[first:], saturated[first:], part)
+            self._run(fill, len(part.contrast) * rows, s.samples)
 
-        def add(start: int, stop: int) -> None:
-            windows.sum_samples(start, stop, signal, saturated, rule, step, sums)
+    def _fill_both(self, signal: Array, saturated: Array, maps: Maps) -> Callable[[int, int], None]:
+        """Return what fills a range of rows of sums, and of maps from them."""
+        rule, step, sums = self._rule, np.int64(self.recipe.settings.step), self._sums
+        fill_rows, at_once = self._fill_rows(_NO_FRAMES, sums, maps), max(1, _LEAST_PIXELS // self.recipe.shape[1])
 
-        self._run(add, len(maps.contrast) * self.recipe.shape[0], samples)
+        def fill(start: int, stop: int) -> None:
+            for first in range(start, stop, at_once):  # so few that their sums stay in the cache
+                end = min(first + at_once, stop)
+                windows.sum_samples(first, end, signal, saturated, rule, step, sums)
+                fill_rows(first, end)
+
+        return fill
 
 
 def _read_only(array: Array) -> Array:

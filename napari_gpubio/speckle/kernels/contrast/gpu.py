@@ -65,15 +65,7 @@ def defines_of(recipe: Recipe) -> tuple[str, ...]:
 
 
 class Maker:
-    """Computes maps of frames in the memory of one GPU, on its current stream.
-
-    Parameters
-    ----------
-    recipe
-        Settings and format of the frames.
-    device
-        The GPU, which must be the current one at every call.
-    """
+    """Computes maps of frames in the memory of one GPU, which must be the current one, on its current stream."""
 
     def __init__(self, recipe: Recipe, device: Device) -> None:
         import cupy
@@ -105,13 +97,10 @@ class Maker:
         else:
             self._fill_from_sums(frames, maps)
 
-    def _kernel(self, path: Path, name: str) -> Any:
+    def _launch(self, path: Path, name: str, grid: tuple[int, ...], *structs: np.void) -> None:
         if name not in self._kernels:
             self._kernels[name] = kernel(path, name, defines=self._defines, strict=True)
-        return self._kernels[name]
-
-    def _launch(self, path: Path, name: str, grid: tuple[int, ...], *structs: np.void) -> None:
-        self._kernel(path, name)(grid, (_THREADS,), structs)
+        self._kernels[name](grid, (_THREADS,), structs)
 
     def _stack(self, frames: Any) -> np.void:
         level, unit = self.recipe.saturated, self.recipe.unit

@@ -67,17 +67,7 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Recipe:
-    """Settings, noise model and format of a camera's frames.
-
-    Parameters
-    ----------
-    settings, noise
-        Given by the user.
-    shape, dtype
-        Shape and type of a frame.
-    baseline
-        K² of the baseline, one number or shape (Y, X); for the relative index.
-    """
+    """Settings, noise model and format of a camera's frames; ``baseline`` is K², one number or (Y, X)."""
 
     settings: ContrastSettings
     noise: NoiseModel
@@ -209,19 +199,7 @@ class Maps(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Problem:
-    """A stack and its maps, which are the items of a run.
-
-    Parameters
-    ----------
-    recipe
-        Settings and format of the frames.
-    stack
-        The frames.
-    maps
-        Output, (items, Y, X).
-    reached
-        Which of them have been computed.
-    """
+    """A stack and its maps (items, Y, X), which are the items of a run; ``reached`` marks those that were computed."""
 
     recipe: Recipe
     stack: FrameStack
@@ -242,13 +220,7 @@ class Problem:
 def make_problem(
     stack: FrameStack, settings: ContrastSettings, noise: NoiseModel, baseline: npt.ArrayLike | None = None
 ) -> Problem:
-    """Check a stack against the settings, and allocate its maps.
-
-    Raises
-    ------
-    InvalidInput
-        If the window does not fit, or its sums would not be exact.
-    """
+    """Check a stack against the settings (InvalidInput), and allocate its maps."""
     check_window(settings, stack.shape, stack.count)
     recipe = Recipe(settings=settings, noise=noise, shape=stack.shape, dtype=stack.dtype, baseline=baseline)
     items = settings.count(stack.count)

@@ -226,42 +226,51 @@ def fill_rows(start: int, stop: int, samples: Samples, sums: Sums, rule: Rule, w
     s, q, counts = work.columns[0], work.columns[1], work.counts[0]
     inner_s, inner_q, inner_counts = s[reach : reach + width], q[reach : reach + width], counts[reach : reach + width]
     unit = s.dtype.type(samples.unit)
+    given = reach == 0 and sums.s.size > 0  # the sums of whole windows
     for row in range(start, stop):
         n, y = row // rows, row % rows
-        fresh = reach == 0 or y == 0 or row == start
-        if fresh:
-            for x in range(width):
-                inner_s[x] = 0
-            for x in range(width):
-                inner_q[x] = 0
-            for x in range(width):
-                inner_counts[x] = 0
-        for next_y in range(y - reach if fresh else y + reach, y + reach + 1):
-            new = _row_number(next_y, rows, rule.edges)
-            old = -1 if fresh else _row_number(y - reach - 1, rows, rule.edges)
-            if sums.s.size > 0:
-                dropped_s = sums.s[n, old] if old >= 0 else sums.no_sums
-                dropped_q = sums.q[n, old] if old >= 0 else sums.no_sums
-                _slide_sums(sums.s[n, new] if new >= 0 else sums.no_sums, dropped_s, inner_s)
-                _slide_sums(sums.q[n, new] if new >= 0 else sums.no_sums, dropped_q, inner_q)
-                if masked:
-                    added = sums.saturated[n, new] if new >= 0 else sums.no_counts
-                    _count(added, sums.saturated[n, old] if old >= 0 else sums.no_counts, np.int64(1), inner_counts)
-                continue
-            below = samples.frames[n, new] if new >= 0 else samples.no_samples
-            above = samples.frames[n, old] if old >= 0 else samples.no_samples
-            if samples.dark.size > 0:
-                dark = samples.dark[new] if new >= 0 else samples.no_dark
-                dropped_dark = samples.dark[old] if old >= 0 else samples.no_dark
-                _slide_dark(below, above, dark, dropped_dark, unit, inner_s, inner_q)
-            else:
-                _slide(below, above, inner_s, inner_q)
+        if given:
+            window_s, window_q = sums.s[n, y], sums.q[n, y]
             if masked:
-                _count(below, above, samples.saturated, inner_counts)
-        _add_across(s, work.columns[2], work.columns[3], reach, mirrored, work.across[0])
-        _add_across(q, work.columns[2], work.columns[3], reach, mirrored, work.across[1])
-        if masked:
-            _find_across(counts, work.counts[1], work.counts[2], reach, mirrored, work.saturated)
+                for x in range(width):
+                    work.saturated[x] = np.uint8(1) if sums.saturated[n, y, x] != 0 else np.uint8(0)
+        else:
+            window_s, window_q = work.across[0], work.across[1]
+            fresh = reach == 0 or y == 0 or row == start
+            if fresh:
+                for x in range(width):
+                    inner_s[x] = 0
+                for x in range(width):
+                    inner_q[x] = 0
+                for x in range(width):
+                    inner_counts[x] = 0
+            for next_y in range(y - reach if fresh else y + reach, y + reach + 1):
+                new = _row_number(next_y, rows, rule.edges)
+                old = -1 if fresh else _row_number(y - reach - 1, rows, rule.edges)
+                if sums.s.size > 0:
+                    dropped_s = sums.s[n, old] if old >= 0 else sums.no_sums
+                    dropped_q = sums.q[n, old] if old >= 0 else sums.no_sums
+                    _slide_sums(sums.s[n, new] if new >= 0 else sums.no_sums, dropped_s, inner_s)
+                    _slide_sums(sums.q[n, new] if new >= 0 else sums.no_sums, dropped_q, inner_q)
+                    if masked:
+                        added = sums.saturated[n, new] if new >= 0 else sums.no_counts
+                        dropped = sums.saturated[n, old] if old >= 0 else sums.no_counts
+                        _count(added, dropped, np.int64(1), inner_counts)
+                    continue
+                below = samples.frames[n, new] if new >= 0 else samples.no_samples
+                above = samples.frames[n, old] if old >= 0 else samples.no_samples
+                if samples.dark.size > 0:
+                    dark = samples.dark[new] if new >= 0 else samples.no_dark
+                    dropped_dark = samples.dark[old] if old >= 0 else samples.no_dark
+                    _slide_dark(below, above, dark, dropped_dark, unit, inner_s, inner_q)
+                else:
+                    _slide(below, above, inner_s, inner_q)
+                if masked:
+                    _count(below, above, samples.saturated, inner_counts)
+            _add_across(s, work.columns[2], work.columns[3], reach, mirrored, window_s)
+            _add_across(q, work.columns[2], work.columns[3], reach, mirrored, window_q)
+            if masked:
+                _find_across(counts, work.counts[1], work.counts[2], reach, mirrored, work.saturated)
 
         high = min(y + radius, rows - 1) - max(y - radius, 0) + 1
         margin = radius if high == 2 * radius + 1 else width
@@ -271,7 +280,7 @@ def fill_rows(start: int, stop: int, samples: Samples, sums: Sums, rule: Rule, w
             count = _F(pixels * rule.depth)
             level, deviation, a = work.single[0, part], work.single[1, part], work.single[2, part]
             exact = s.dtype.type(pixels * rule.depth if rule.whole else 0)
-            finishing.round_sums(work.across[0, part], work.across[1, part], exact, level, deviation)
+            finishing.round_sums(window_s[part], window_q[part], exact, level, deviation)
             finishing.fill_variance(deviation, count / (count - _F(1.0)), a)
             if out.floor.size > 0:
                 finishing.subtract_noise(a, level, out.floor[y, part], rule.gain * count, count * count)

@@ -26,22 +26,9 @@ _SERIES_BELOW, _TERMS = 0.3, 16  # of yⁿ, where the closed forms lose digits
 
 
 class Model(NamedTuple):
-    """What pixels have in common.
+    """What pixels have in common: exposures (ms), n of the decay, which parameters are fitted and their limits.
 
-    Parameters
-    ----------
-    exposures
-        In ms.
-    power
-        n of the decay.
-    free
-        Which parameters are fitted.
-    fixed
-        Parameters before the fit.
-    low, high
-        Their limits.
-    starts, start_fractions
-        Values of τ (ms) and ρ from which the best is where a fit starts.
+    A fit starts at the best of ``starts`` (τ in ms) combined with ``start_fractions`` (ρ).
     """
 
     exposures: Array
