@@ -24,6 +24,7 @@ from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.connections import Connections
 from napari_gpubio.gui.devices import DevicePicker
 from napari_gpubio.gui.docking import CloseGuard
 from napari_gpubio.gui.file_dialogs import save_path
@@ -54,6 +55,7 @@ class EnginePanel(QWidget):
     def __init__(self, viewer: Any, *, run_text: str = "Run", parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.viewer = viewer
+        theme.use(viewer.theme)
         self._run_text = run_text
         self._job: Job | None = None
         self._rerun = False
@@ -68,6 +70,7 @@ class EnginePanel(QWidget):
         self._guard = CloseGuard(self)
         self._guard.closing.connect(self.teardown)
         self._guard.stayed.connect(self.revive)
+        self.own(Connections(lambda: [(viewer.events.theme, self._on_theme)], self._on_theme))
 
     # -- what a subclass gives ------------------------------------------------------------------------------------
 
@@ -338,6 +341,10 @@ class EnginePanel(QWidget):
         if self._runs_when_warm:
             self._end_waiting()
             self._start_run()
+
+    def _on_theme(self, *_: Any) -> None:
+        theme.use(self.viewer.theme)
+        theme.restyle(self)
 
     def _end_waiting(self) -> None:
         if self._runs_when_warm:

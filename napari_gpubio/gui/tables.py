@@ -183,7 +183,6 @@ _WRONG_EDITOR = (
     + theme.INVALID_INPUT
     + "; color: white; }"
 )
-_FRAME = QColor(theme.ERROR)
 
 
 class CellDelegate(QStyledItemDelegate):
@@ -214,7 +213,7 @@ class CellDelegate(QStyledItemDelegate):
         super().paint(painter, option, index)
         row, column = index.row(), index.column()
         if self._model.problem(row, column) and not self._model.is_missing(row, column):
-            painter.setPen(_FRAME)
+            painter.setPen(QColor(theme.ERROR))
             painter.drawRect(QRect(option.rect).adjusted(0, 0, -1, -1))
 
 
