@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from magicgui.widgets import CheckBox, ComboBox, SpinBox
-from qtpy.QtCore import QEvent, Qt, Signal
+from qtpy.QtCore import QEvent, QSignalBlocker, Qt, Signal
 from qtpy.QtWidgets import QFormLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 from superqt import QCollapsible
 
@@ -26,15 +26,7 @@ _FEWEST_DIGITS = 4  # that a number can be typed with
 
 
 class ParamForm(QWidget, Generic[Settings]):
-    """Show and edit an instance of a settings dataclass.
-
-    Parameters
-    ----------
-    settings
-        The instance to begin with.
-    skip
-        Names of fields that are not shown and keep their value.
-    """
+    """Show and edit an instance of a settings dataclass; the fields in ``skip`` are not shown and keep their values."""
 
     changed = Signal()
 
@@ -67,10 +59,9 @@ class ParamForm(QWidget, Generic[Settings]):
     def set_value(self, settings: Settings) -> None:
         """Show other settings; ``changed`` is emitted once."""
         self._settings = settings
-        was = self.blockSignals(True)
-        for name, widget in self._widgets.items():
-            widget.value = getattr(settings, name)
-        self.blockSignals(was)
+        with QSignalBlocker(self):
+            for name, widget in self._widgets.items():
+                widget.value = getattr(settings, name)
         self.changed.emit()
 
     def widget(self, name: str) -> Any:

@@ -39,14 +39,7 @@ class EnginePanel(QWidget):
     """Base of the dock widgets.
 
     A subclass fills ``self.inputs`` (a vertical layout), and implements `make_steps`, `show_result`, `script` and, if
-    it wants, `show_preview`.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer (or its public proxy).
-    run_text
-        Text of the Run button.
+    it wants, `show_preview`. The viewer is napari's or its public proxy.
     """
 
     warms: tuple[str, ...] = ()  # the engines whose CPU backends are compiled while the panel is open
@@ -86,13 +79,7 @@ class EnginePanel(QWidget):
         """Show a partial result."""
 
     def script(self, saved: Mapping[str, Path]) -> str:
-        """Return a Python script that does what the panel is set to do.
-
-        Parameters
-        ----------
-        saved
-            Where painted layers have been saved, by layer name.
-        """
+        """Return a Python script that does what the panel is set to do; ``saved``: files of painted layers, by name."""
         raise NotImplementedError
 
     def painted_layers(self) -> list[Any]:
@@ -177,7 +164,7 @@ class EnginePanel(QWidget):
             self.stop()
 
     def stop(self) -> None:
-        """Ask the run to end; what was done is shown. A run that waits is cancelled."""
+        """End the run; what was done is shown. A run that waits is cancelled."""
         if self._runs_when_warm:
             self._end_waiting()
             self._status.setText("cancelled")
