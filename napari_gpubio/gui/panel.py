@@ -25,12 +25,11 @@ from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections
-from napari_gpubio.gui.devices import DevicePicker
 from napari_gpubio.gui.docking import CloseGuard
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.jobs import Job, Outcome
+from napari_gpubio.gui.processors import BackgroundWarmup, DevicePicker
 from napari_gpubio.gui.script import checksum
-from napari_gpubio.gui.warming import BackgroundWarmup
 
 logger = logging.getLogger(__name__)
 

@@ -5,14 +5,14 @@ import threading
 import pytest
 
 from napari_gpubio.core import device as devices
-from napari_gpubio.gui.devices import DevicePicker
+from napari_gpubio.gui.processors import DevicePicker
 from tests.gui.counting_panel import SECONDS, CountingPanel
 
 
 @pytest.fixture
 def machine(monkeypatch):
     """A function that says which GPUs the machine has; the look for them waits until ``machine.found`` is set."""
-    from napari_gpubio.gui import devices as module
+    from napari_gpubio.gui import processors as module
 
     found = threading.Event()
 

@@ -3,30 +3,31 @@ import sys
 
 import pytest
 
-from napari_gpubio.gui.streamlines import Streamlines, controls, napari_visual
+from napari_gpubio.gui.streamlines import Streamlines
+from napari_gpubio.gui.streamlines import registration
 from tests.gui.streamline_samples import BLUE, GREEN, RED, count, cross, seen
 
 
 def test_registering_again_changes_nothing():
     from napari._vispy.utils.visual import layer_to_visual
 
-    assert napari_visual.register_visual()
-    assert napari_visual.register_visual()
+    assert registration.register_visual()
+    assert registration.register_visual()
     assert len([cls for cls in layer_to_visual if cls is Streamlines]) == 1
 
 
 @pytest.mark.parametrize("module", ["napari._vispy.utils.visual", "napari._vispy.layers.base"])
 def test_moved_internals_are_reported_once_and_survived(monkeypatch, caplog, module):
     monkeypatch.setitem(sys.modules, module, None)
-    with caplog.at_level(logging.WARNING, logger=napari_visual.__name__):
-        assert not napari_visual.register_visual()
+    with caplog.at_level(logging.WARNING, logger=registration.__name__):
+        assert not registration.register_visual()
     assert "own Tracks visual" in caplog.text
     assert len(caplog.records) == 1
 
 
 def test_controls_without_qt(monkeypatch):
     monkeypatch.setitem(sys.modules, "napari._qt.layer_controls.qt_layer_controls_container", None)
-    assert not controls.register_controls()
+    assert not registration.register_controls()
 
 
 @pytest.mark.display
@@ -34,8 +35,8 @@ def test_napari_draws_it_if_its_own_visual_cannot_be_made(viewer, monkeypatch, c
     def moved(*_):
         raise AttributeError("moved")
 
-    monkeypatch.setattr(napari_visual, "Bundle", moved)
-    with caplog.at_level(logging.WARNING, logger=napari_visual.__name__):
+    monkeypatch.setattr(registration, "Bundle", moved)
+    with caplog.at_level(logging.WARNING, logger=registration.__name__):
         layer = viewer.add_layer(cross())
     assert "own Tracks visual" in caplog.text
     viewer.dims.set_point(0, 10)

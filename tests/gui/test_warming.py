@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from napari_gpubio.core import warmup
-from napari_gpubio.gui import warming
+from napari_gpubio.gui import processors as warming
 from tests.gui.counting_panel import SECONDS, CountingPanel, finished
 
 SLOW = "import sys, time\nfor n in range(1, 4): print(n, flush=True)\nsys.stdin.read()\n"
