@@ -178,7 +178,7 @@ def test_in_a_window_of_napari(viewer, qtbot, tmp_path):
     save = box.add_button("Save…", "", lambda: box.files.write(tmp_path / "a.txt", lambda path: path.write_text("1")))
     docked(viewer, box, "results")
     box.show_numbers(ROWS, [("ok", "Energy is conserved.")])
-    assert box.table.isVisible()
+    qtbot.waitUntil(box.table.isVisible)
     assert box.table.visualItemRect(box.table.topLevelItem(1).child(0)).bottom() < box.table.height(), (
         "no row is cut off"
     )
