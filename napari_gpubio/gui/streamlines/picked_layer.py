@@ -66,7 +66,8 @@ class PickedLayer:
         along = self._normal(position, dims_displayed) if in_slice else np.asarray(view_direction, np.float64)[-3:]
         if along is None or not np.linalg.norm(along):
             return None
-        frame = ray_frame(*self.data_to_world_matrix(), position[-3:], along)
+        linear, origin = self.data_to_world_matrix()
+        frame = ray_frame(linear, origin, position[-3:], along)
         tolerance = _PICK_PIXELS * self.scale_factor if tolerance_mm is None else tolerance_mm
         half_slab = self.slab_mm or np.inf if in_slice else np.inf
         return nearest_line(self.lines, frame, tolerance, half_slab, in_slice=in_slice)
