@@ -24,7 +24,7 @@ _PACK_THREADS = 64
 
 
 @functools.cache
-def layouts(real: Any) -> dict[str, np.dtype[Any]]:
+def layouts(real: type[np.floating[Any]]) -> dict[str, np.dtype[Any]]:
     """Layouts of the structs of ``geodesic.cuh`` and ``geodesic_texture.cu``; the tuples are those of `problem`."""
     return {
         "RayVolumes": struct_layout(
