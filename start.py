@@ -238,6 +238,7 @@ def run_tests(arguments: list[str]) -> int:
     require_libraries(QT_LIBRARIES)
     compile_ahead()
     environment = dict(os.environ)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # the processes of the tests would all compile the libraries
     command = [str(venv_program("python")), "-m", "pytest", *parallel_options(arguments), *arguments]
     if has_display():
         require_libraries(WINDOW_LIBRARIES)

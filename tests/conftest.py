@@ -6,10 +6,12 @@ middle of a test counts as a skip.
 """
 
 import contextlib
+import gc
 import os
 import re
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,7 @@ NO_DISPLAY = (
 )
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 _QT_FIXTURES = {"make_napari_viewer", "make_napari_viewer_proxy", "qtbot", "qapp"}
+_OF_A_WINDOW = 20  # times as long as other tests do those with a window take
 _no_gpu = pytest.StashKey[bool]()
 
 
@@ -40,12 +43,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--validate", action="store_true", help="run the tests marked validate, too")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Have xdist keep the order of files, which is ours, not that of their numbers of tests."""
+    config.option.loadscopereorder = False
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is for --validate."""
+    """Leave out what is for --validate, and begin with the files that take longest: else one worker ends last."""
     if not config.getoption("--validate"):
         left_out = [item for item in items if item.get_closest_marker("validate")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("validate")]
+    weights: Counter[Path] = Counter()
+    for item in items:
+        weights[item.path] += _OF_A_WINDOW if item.get_closest_marker("display") else 1
+    items.sort(key=lambda item: -weights[item.path])
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over all that was imported; napari's fixture collects after each window."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])

@@ -40,21 +40,10 @@ def docked(viewer: Any, panel: Any, name: str) -> Iterator[Any]:
 
 
 def wait_until(done: Callable[[], bool], what: str, complaints: Sequence[str] = ()) -> None:
-    """Let the window live until something is done.
+    """Run the event loop until something is done.
 
-    Parameters
-    ----------
-    done
-        Whether it is.
-    what
-        What is waited for.
-    complaints
-        Sentences of the panel, to which one may be added meanwhile: then it will not be done.
-
-    Raises
-    ------
-    GpuBioError
-        If the panel complains, or it takes too long.
+    Raises `GpuBioError` with the first of ``complaints``, the panel's messages, if there is one, or if ``what`` takes
+    too long.
     """
     begun = time.monotonic()
     while not done():

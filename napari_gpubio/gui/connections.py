@@ -9,14 +9,8 @@ Connection = tuple[Any, Callable[..., Any]]
 class Connections:
     """Pairs of a signal and what it calls; a panel's part hands it to `EnginePanel.own`.
 
-    Signals are anything with ``connect`` and ``disconnect``: those of Qt, of psygnal, and the events of napari.
-
-    Parameters
-    ----------
-    list_pairs
-        Returns the pairs. It is called when the part is attached, so that it may name objects that come and go.
-    refresh
-        Called after each attaching, to read what has changed in the meantime.
+    Signals are anything with ``connect`` and ``disconnect``: those of Qt, of psygnal, and the events of napari. The
+    pairs are listed anew at each attaching, since objects come and go; ``refresh`` is called after it.
     """
 
     def __init__(

@@ -1,20 +1,15 @@
-"""Debouncing: many requests, one action."""
+"""Debouncing: many requests, one action, at once or after a pause."""
 
 from collections.abc import Callable
 from typing import Any
 
-from qtpy.QtCore import QObject, Qt, Signal
+from qtpy.QtCore import QObject, Qt, QTimer, Signal
 
 
 class Debouncer(QObject):
     """Calls an action once for any number of requests: when control is back in the event loop, before the window draws.
 
     A timer of 0 ms would call it after the window has drawn.
-
-    Parameters
-    ----------
-    act
-        The action.
     """
 
     _requested = Signal()
@@ -39,3 +34,12 @@ class Debouncer(QObject):
         if self.is_due:
             self.is_due = False
             self._act()
+
+
+def single_shot(milliseconds: int, act: Callable[[], Any], parent: QObject) -> QTimer:
+    """Return a timer that calls a function once, so long after it was last started."""
+    timer = QTimer(parent)
+    timer.setSingleShot(True)
+    timer.setInterval(milliseconds)
+    timer.timeout.connect(act)
+    return timer

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from qtpy.QtCore import QEvent, QObject, Qt, QTimer, Signal
+from qtpy.QtCore import QEvent, QObject, Qt, Signal
 from qtpy.QtWidgets import QWidget
+
+from napari_gpubio.gui.debounce import single_shot
 
 
 class CloseGuard(QObject):
@@ -22,9 +24,7 @@ class CloseGuard(QObject):
         self._panel = panel
         self._gone = False
         self._watched: set[int] = set()
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self._look_again)
+        self._later = single_shot(0, self._look_again, self)
         self._watch_upwards()
 
     def eventFilter(self, watched: Any, event: Any) -> bool:
@@ -36,7 +36,7 @@ class CloseGuard(QObject):
             self._watch_upwards()
         elif kind == QEvent.Type.Close and watched.isWindow():
             self._go()
-            self._later.start(0)
+            self._later.start()
         elif kind == QEvent.Type.Show and watched is self._panel:
             self._look_again()
         return False
@@ -60,17 +60,7 @@ class CloseGuard(QObject):
 
 
 class DockWindow(QObject):
-    """Opens a window and takes it away again.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer; if it has no window itself, ours stands alone.
-    title
-        What is written above the window.
-    make
-        Returns the window, with what it is to show.
-    """
+    """Opens a window that ``make`` returns, docked in the viewer's or alone if that has none, and closes it again."""
 
     def __init__(self, viewer: Any, title: str, make: Callable[[], QWidget], parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -78,7 +68,7 @@ class DockWindow(QObject):
         self._viewer, self._title, self._make = viewer, title, make
 
     def open(self) -> None:
-        """Bring the window on screen."""
+        """Show the window."""
         if self.window is None:
             self.window = self._make()
         around = self.window.parentWidget()
@@ -94,7 +84,7 @@ class DockWindow(QObject):
             self.window.show()
 
     def detach(self) -> None:
-        """Take the window away and let the viewer go."""
+        """Close the window."""
         window, self.window = self.window, None
         if window is None:
             return

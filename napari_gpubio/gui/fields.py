@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from qtpy.QtCore import Qt, Signal
+from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtGui import QPalette, QValidator
 from qtpy.QtWidgets import (
     QComboBox,
@@ -78,9 +78,8 @@ class NumberBox(QDoubleSpinBox):
 
     def show_value(self, value: float) -> None:
         """Set the number without emitting a signal."""
-        was = self.blockSignals(True)
-        self.setValue(value)
-        self.blockSignals(was)
+        with QSignalBlocker(self):
+            self.setValue(value)
 
     def setValue(self, value: float) -> None:
         """Qt: set the number."""
@@ -176,13 +175,7 @@ class NumberRow(QWidget):
 
 
 class ElidedComboBox(QComboBox):
-    """A list that may be narrower than its entries; the current one then ends with an ellipsis.
-
-    Parameters
-    ----------
-    characters
-        For how many characters there is room at least.
-    """
+    """A list that may be as narrow as some characters; a longer current entry ends with an ellipsis."""
 
     def __init__(self, characters: int, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -217,17 +210,7 @@ _TEXT_MARGIN = 4  # pixels beside the text of a list
 
 
 class SliderRow(QWidget):
-    """A number field with a slider; ``changed`` is emitted at every move.
-
-    Parameters
-    ----------
-    box
-        The number.
-    ends
-        Range of the slider; the number may lie beyond it.
-    logarithmic
-        Whether the slider goes by factors.
-    """
+    """A number field with a slider, whose range the number may leave; ``changed`` is emitted at every move."""
 
     changed = Signal(float)
 
@@ -267,6 +250,5 @@ class SliderRow(QWidget):
         if self._logarithmic:
             low, high, value = math.log(low), math.log(high), math.log(max(value, 1e-300))
         share = (value - low) / (high - low) if high > low else 0.0
-        was = self.slider.blockSignals(True)
-        self.slider.setValue(round(_STEPS * min(max(share, 0.0), 1.0)))
-        self.slider.blockSignals(was)
+        with QSignalBlocker(self.slider):
+            self.slider.setValue(round(_STEPS * min(max(share, 0.0), 1.0)))

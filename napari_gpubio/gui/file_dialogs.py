@@ -7,37 +7,13 @@ from qtpy.QtWidgets import QFileDialog, QWidget
 
 
 def open_path(parent: QWidget | None, title: str, filters: str, *, start: str = "") -> Path | None:
-    """Ask for a file to open.
-
-    Parameters
-    ----------
-    parent
-        The widget that the dialog belongs to.
-    title
-        Of the dialog.
-    filters
-        As Qt takes them: ``"Tables (*.csv);;All files (*)"``.
-    start
-        Folder or file that is shown first.
-
-    Returns
-    -------
-    The chosen path, or None if the dialog was cancelled.
-    """
+    """Open a dialog for a file to read, with filters such as ``"Tables (*.csv);;All files (*)"``; None if cancelled."""
     chosen, _ = QFileDialog.getOpenFileName(parent, title, start, filters)
     return Path(chosen) if chosen else None
 
 
 def save_path(parent: QWidget | None, title: str, filters: str, *, name: str = "") -> Path | None:
-    """Ask where to save a file; a name without an extension gets the first one of the chosen filter.
-
-    Parameters
-    ----------
-    parent, title, filters
-        See `open_path`.
-    name
-        Suggested file name.
-    """
+    """Open a dialog for a file to write; a name without an extension gets the first one of the chosen filter."""
     chosen, kind = QFileDialog.getSaveFileName(parent, title, name, filters)
     if not chosen:
         return None
@@ -46,7 +22,7 @@ def save_path(parent: QWidget | None, title: str, filters: str, *, name: str = "
 
 
 def folder_path(parent: QWidget | None, title: str, *, start: str = "") -> Path | None:
-    """Ask for a folder."""
+    """Open a dialog for a folder."""
     chosen: Any = QFileDialog.getExistingDirectory(parent, title, start)
     return Path(chosen) if chosen else None
 

@@ -30,15 +30,7 @@ class Outcome:
 
 
 class Job(QObject):
-    """One run of a generator of steps.
-
-    Parameters
-    ----------
-    make_steps
-        Called in the worker thread with the stop event; returns the generator.
-    parent
-        Qt owner.
-    """
+    """One run of a generator of steps, which ``make_steps`` returns in the worker thread."""
 
     stepped = Signal(object)
     finished = Signal(object)
@@ -52,11 +44,11 @@ class Job(QObject):
         self._thread = threading.Thread(target=self._work, name="napari-gpubio job", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the worker."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask the generator to return what it has; returns at once."""
+        """Let the generator return what it has; returns at once."""
         self.stop_event.set()
 
     def wait(self, seconds: float) -> Outcome | None:

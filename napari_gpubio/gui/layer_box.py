@@ -13,18 +13,10 @@ _CHARACTERS = 12
 
 
 class LayerBox(ElidedComboBox):
-    """Choose one of the viewer's layers.
+    """Choose one of the viewer's layers that are accepted.
 
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    accepts
-        Says of a layer whether it fits.
-    nothing
-        Text of a first entry that stands for no layer, or None where one must be chosen.
-    empty
-        Text that is shown while no layer fits and ``nothing`` is None.
+    ``nothing`` is the text of a first entry that stands for no layer, None where one must be chosen; ``empty`` is shown
+    while there is no entry.
     """
 
     def __init__(

@@ -24,12 +24,12 @@ from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.devices import DevicePicker
+from napari_gpubio.gui.connections import Connections
 from napari_gpubio.gui.docking import CloseGuard
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.jobs import Job, Outcome
+from napari_gpubio.gui.processors import BackgroundWarmup, DevicePicker
 from napari_gpubio.gui.script import checksum
-from napari_gpubio.gui.warming import BackgroundWarmup
 
 logger = logging.getLogger(__name__)
 
@@ -38,14 +38,8 @@ class EnginePanel(QWidget):
     """Base of the dock widgets.
 
     A subclass fills ``self.inputs`` (a vertical layout), and implements `make_steps`, `script`, `show_result` and, if
-    it wants, `show_preview`; or it sets ``self.display`` to a part that shows what a run gives.
-
-    Parameters
-    ----------
-    viewer
-        The napari viewer (or its public proxy).
-    run_text
-        Text of the Run button.
+    it wants, `show_preview`; or it sets ``self.display`` to a part that shows what a run gives. The viewer is napari's
+    or its public proxy.
     """
 
     warms: tuple[str, ...] = ()  # the engines whose CPU backends are compiled while the panel is open
@@ -56,6 +50,7 @@ class EnginePanel(QWidget):
     def __init__(self, viewer: Any, *, run_text: str = "Run", parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.viewer = viewer
+        theme.use(viewer.theme)
         self._run_text = run_text
         self._job: Job | None = None
         self._rerun = False
@@ -71,6 +66,7 @@ class EnginePanel(QWidget):
         self._guard = CloseGuard(self)
         self._guard.closing.connect(self.teardown)
         self._guard.stayed.connect(self.revive)
+        self.own(Connections(lambda: [(viewer.events.theme, self._on_theme)], self._on_theme))
 
     # -- what a subclass gives ------------------------------------------------------------------------------------
 
@@ -86,13 +82,7 @@ class EnginePanel(QWidget):
         """Show a partial result."""
 
     def script(self, saved: Mapping[str, Path]) -> str:
-        """Return a Python script that does what the panel is set to do.
-
-        Parameters
-        ----------
-        saved
-            Where painted layers have been saved, by layer name.
-        """
+        """Return a Python script that does what the panel is set to do; ``saved``: files of painted layers, by name."""
         raise NotImplementedError
 
     def painted_layers(self) -> list[Any]:
@@ -177,7 +167,7 @@ class EnginePanel(QWidget):
             self.stop()
 
     def stop(self) -> None:
-        """Ask the run to end; what was done is shown. A run that waits is cancelled."""
+        """End the run; what was done is shown. A run that waits is cancelled."""
         if self._runs_when_warm:
             self._end_waiting()
             self._status.setText("cancelled")
@@ -350,6 +340,10 @@ class EnginePanel(QWidget):
             self._end_waiting()
             self._start_run()
         self.warmed.emit()
+
+    def _on_theme(self, *_: Any) -> None:
+        theme.use(self.viewer.theme)
+        theme.restyle(self)
 
     def _end_waiting(self) -> None:
         if self._runs_when_warm:

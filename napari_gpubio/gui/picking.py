@@ -174,14 +174,8 @@ class MarkerTool(QObject):
     A subclass implements `clicked`, `target_of`, and if it wants `may_begin` and `may_grab`. Signals carry what
     `target_of` gives: where the mouse is, in the terms of the subclass.
 
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    markers
-        Gives the viewer positions (z, y, x) of what can be grabbed, shape (N, 3).
-    reach
-        Gives how far from a slice a marker is still drawn in it, in world units.
+    ``markers`` returns the viewer positions (z, y, x) of what can be grabbed, shape (N, 3); ``reach`` how far from a
+    slice a marker is still drawn in it, in world units.
     """
 
     grabbed = Signal(int)
@@ -206,7 +200,7 @@ class MarkerTool(QObject):
         raise NotImplementedError
 
     def target_of(self, event: Any, anchor: Position) -> Callable[[Any], Any]:
-        """Return what tells, of a later event of the same drag, whereto the marker that was at ``anchor`` is moved."""
+        """Return a function of a later event of the drag: where the marker that was at ``anchor`` is moved to."""
         raise NotImplementedError
 
     def may_begin(self) -> bool:
@@ -225,7 +219,7 @@ class MarkerTool(QObject):
             self._viewer.mouse_drag_callbacks.append(self._on_press)
 
     def detach(self) -> None:
-        """Hear no more of the mouse."""
+        """Stop listening to the mouse."""
         if self._on_press in self._viewer.mouse_drag_callbacks:
             self._viewer.mouse_drag_callbacks.remove(self._on_press)
 

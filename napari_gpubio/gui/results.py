@@ -61,7 +61,8 @@ class ResultFiles(QObject):
 
     def write(self, path: Path, write: Callable[[Path], Any]) -> None:
         """Call ``write(path)`` in a worker; a text that it returns becomes the status."""
-        self._start(path, "saved", write, lambda text: self.status_changed.emit(text or f"saved {path.name}"))
+        saved = f"saved {path.name}"
+        self._start(path, "saved", write, lambda it: self.status_changed.emit(it if isinstance(it, str) else saved))
 
     def read(self, path: Path, read: Callable[[Path], Any], show: Callable[[Any], Any]) -> None:
         """Call ``read(path)`` in a worker, and ``show`` with what it returns."""

@@ -26,14 +26,9 @@ Cell = float | str | None  # a number, a text that is no number, or nothing yet
 
 
 def typed_number(text: str, factor: Decimal | int = 1) -> Cell:
-    """Return the number that a text stands for, or the text where it is none.
+    """Return the number that a text stands for, divided by a factor (of units), or the text where it is none.
 
-    Parameters
-    ----------
-    text
-        What was typed; a comma is a point, because many keyboards have none.
-    factor
-        How many of the unit in which it was typed make the unit in which numbers are kept.
+    A comma is a point, because many keyboards have none.
     """
     if not text:
         return None
@@ -183,7 +178,6 @@ _WRONG_EDITOR = (
     + theme.INVALID_INPUT
     + "; color: white; }"
 )
-_FRAME = QColor(theme.ERROR)
 
 
 class CellDelegate(QStyledItemDelegate):
@@ -214,7 +208,7 @@ class CellDelegate(QStyledItemDelegate):
         super().paint(painter, option, index)
         row, column = index.row(), index.column()
         if self._model.problem(row, column) and not self._model.is_missing(row, column):
-            painter.setPen(_FRAME)
+            painter.setPen(QColor(theme.ERROR))
             painter.drawRect(QRect(option.rect).adjusted(0, 0, -1, -1))
 
 
@@ -255,17 +249,10 @@ _Trigger = QAbstractItemView.EditTrigger
 
 
 class CellView(QTableView):
-    """Shows a `CellModel`.
+    """Shows a `CellModel`, with room for ``fewest_rows`` to ``most_rows``; more are scrolled.
 
     A subclass implements `copy`, `paste` and `measure`, and calls `measure` when it is made. ``typing`` carries what is
-    wrong with what is being typed, ``typed`` says that the editor is gone.
-
-    Parameters
-    ----------
-    model
-        The cells.
-    fewest_rows, most_rows
-        For how many rows there is room; more are scrolled.
+    wrong with what is being typed; ``typed`` is emitted when the editor is gone.
     """
 
     typing = Signal(str)

@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from qtpy.QtCore import QObject, QTimer
+from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QComboBox, QFormLayout, QLineEdit, QWidget
+
+from napari_gpubio.gui.connections import Connections
+from napari_gpubio.gui.debounce import single_shot
 
 VIEWS: dict[str, tuple[str, str, str]] = {
     "neurological": ("towards", "up", "right"),
@@ -57,15 +60,8 @@ class ViewBox(QWidget):
         form.setContentsMargins(0, 0, 0, 0)
         form.addRow("Left–right", self._box)
         self._box.activated.connect(self._on_chosen)
-
-    def attach(self) -> None:
-        """Follow the viewer's camera."""
-        camera_of(self._viewer).events.orientation.connect(self._show)
-        self._show()
-
-    def detach(self) -> None:
-        """Hear no more of the camera."""
-        camera_of(self._viewer).events.orientation.disconnect(self._show)
+        connections = Connections(lambda: [(camera_of(viewer).events.orientation, self._show)], self._show)
+        self.attach, self.detach = connections.attach, connections.detach
 
     def _show(self, *_: Any) -> None:
         self._box.setCurrentIndex(self._box.findData(view_of(self._viewer)))
@@ -95,21 +91,16 @@ def show_slices_at(viewer: Any, position: npt.ArrayLike) -> None:
 class SliceGuide(QObject):
     """Moves the slices to a place, and in 3-D once more when the view is in 2-D again: napari sets them anew then.
 
-    Parameters
-    ----------
-    viewer
-        The napari viewer.
-    place
-        Gives the viewer position (z, y, x) to be shown, or None.
+    ``place`` returns the viewer position (z, y, x) to be shown, or None.
     """
 
     def __init__(self, viewer: Any, place: Callable[[], npt.ArrayLike | None], parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._viewer, self._place = viewer, place
         self._goes_later = False
-        self._later = QTimer(self)  # napari emits no event for slices that are set while it changes the view
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self.go)
+        self._connections = Connections(lambda: [(viewer.dims.events.ndisplay, self._on_ndisplay)])
+        self.attach = self._connections.attach
+        self._later = single_shot(0, self.go, self)  # napari emits no event for slices set while it changes the view
 
     def go(self) -> None:
         """Move the slices to the place, if there is one."""
@@ -118,13 +109,9 @@ class SliceGuide(QObject):
             show_slices_at(self._viewer, position)
             self._goes_later = self._viewer.dims.ndisplay == 3
 
-    def attach(self) -> None:
-        """Follow the viewer from 3-D to 2-D."""
-        self._viewer.dims.events.ndisplay.connect(self._on_ndisplay)
-
     def detach(self) -> None:
-        """Hear no more of the viewer."""
-        self._viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)
+        """Stop following the viewer."""
+        self._connections.detach()
         self._later.stop()
 
     def _on_ndisplay(self, *_: Any) -> None:

@@ -1,7 +1,13 @@
-"""The protocol of long work."""
+"""Long work: the protocol of steps, run times without compilation, and Ctrl-C."""
+
+import signal
+import threading
+import time
 
 import pytest
 
+from napari_gpubio.core import timing
+from napari_gpubio.core.command_line import stop_at_interrupt
 from napari_gpubio.core.steps import Step, drive
 
 
@@ -48,3 +54,77 @@ def test_an_error_of_the_work_comes_out():
 def test_fraction():
     assert Step(1, 4).fraction == 0.25
     assert Step(0, 0).fraction == 1.0
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds that pass when a test says so."""
+    now = [100.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    return now
+
+
+def test_a_run_without_compilation(clock):
+    run = timing.RunClock()
+    clock[0] += 2.5
+    assert run.seconds == pytest.approx(2.5)
+
+
+def test_compilation_does_not_count(clock):
+    run = timing.RunClock(already=10.0)
+    clock[0] += 1.0
+    with timing.compiling():
+        clock[0] += 20.0
+        with timing.compiling():
+            clock[0] += 3.0
+    clock[0] += 0.5
+    assert run.seconds == pytest.approx(11.5)
+    assert timing.RunClock().seconds == 0.0
+
+
+def fail(clock):
+    clock[0] += 4.0
+    raise KeyError
+
+
+def test_compilation_that_fails_counts_as_one(clock):
+    run = timing.RunClock()
+    with pytest.raises(KeyError), timing.compiling():
+        fail(clock)
+    assert run.seconds == pytest.approx(0.0)
+
+
+def test_threads_count_each_for_itself(clock):
+    before = timing.compile_seconds()
+    with timing.compiling():
+        clock[0] += 1.0
+        other = threading.Thread(target=timing.begin_compiling)
+        other.start()
+        other.join()
+        assert timing.compile_seconds() == before
+    assert timing.compile_seconds() == pytest.approx(before + 1.0)
+
+
+def test_the_first_interrupt_asks_and_the_second_ends(capsys):
+    usual = signal.getsignal(signal.SIGINT)
+    with stop_at_interrupt() as stop:
+        signal.raise_signal(signal.SIGINT)
+        assert stop.is_set()
+        assert "stopping; what was done is kept" in capsys.readouterr().err
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is usual
+
+
+def test_other_threads_handle_no_signals():
+    found = []
+
+    def work():
+        with stop_at_interrupt() as stop:
+            found.append((stop.is_set(), signal.getsignal(signal.SIGINT)))
+
+    usual = signal.getsignal(signal.SIGINT)
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [(False, usual)]

@@ -3,6 +3,7 @@
 import threading
 import weakref
 
+from napari.components import ViewerModel
 from qtpy.QtWidgets import QLabel
 
 from napari_gpubio.core.steps import Step
@@ -19,7 +20,7 @@ class CountingPanel(EnginePanel):
     """Counts to ``total``, one step each time it is told to go on; Stop gives what was counted."""
 
     def __init__(self, viewer=None, total=4):
-        super().__init__(viewer, run_text="Count")
+        super().__init__(ViewerModel() if viewer is None else viewer, run_text="Count")
         self.inputs.addWidget(QLabel("an input", self))
         self.total, self.results, self.previews = total, [], []
         self.refusal = self.failure = None

@@ -1,10 +1,11 @@
-"""Layers of a kind in a real window: which there are, and what changes in them."""
+"""Layers of a kind: which there are, and what changes in them; in a real window where that makes a difference."""
 
 import gc
 import weakref
 
 import numpy as np
 import pytest
+from napari.components import ViewerModel
 from napari.layers import Image, Labels, Shapes
 from napari.utils._proxies import PublicOnlyProxy
 from qtpy.QtCore import Qt
@@ -12,7 +13,6 @@ from qtpy.QtTest import QTest
 
 from napari_gpubio.gui.layer_listener import LayerListener
 
-pytestmark = pytest.mark.display
 SHAPE = (5, 6, 7)
 
 
@@ -35,6 +35,14 @@ class Recorder:
         """What was reported since the last time."""
         reports, self.reports = self.reports, []
         return reports
+
+
+@pytest.fixture
+def viewer(request):
+    """A viewer, with a window for tests marked ``display``."""
+    if request.node.get_closest_marker("display"):
+        return request.getfixturevalue("make_napari_viewer")(show=True)
+    return ViewerModel()
 
 
 def is_labels(layer):
@@ -67,6 +75,7 @@ def test_layers_that_come_go_move_and_get_names(viewer, recorder):
     assert recorder.take()[-1] == []
 
 
+@pytest.mark.display
 def test_strokes_come_with_their_box(viewer, recorder):
     brain = viewer.layers["brain"]
     viewer.dims.set_point(0, 2)
@@ -141,6 +150,7 @@ def test_a_kind_that_depends_on_more_than_the_layer(viewer):
     recorder.listener.detach()
 
 
+@pytest.mark.display
 def test_a_shape_that_is_dragged_is_reported_as_it_moves(viewer):
     shapes = viewer.add_shapes([[[1, 1], [1, 4]]], shape_type="line", name="line")
     recorder = Recorder(viewer, lambda layer: isinstance(layer, Shapes))
@@ -168,6 +178,7 @@ def test_only_what_has_a_callback_is_connected(viewer):
     assert gone() is None
 
 
+@pytest.mark.display
 def test_a_stroke_with_the_mouse(viewer, recorder, qtbot):
     """The whole way: the canvas, napari's brush, the event."""
     brain = viewer.layers["brain"]

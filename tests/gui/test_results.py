@@ -1,4 +1,4 @@
-"""Results in a panel, in a real window: numbers, findings, and files that are written and read in workers."""
+"""Results in a panel: numbers, findings, and files that are written and read in workers."""
 
 import gc
 import threading
@@ -14,7 +14,6 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.results import Number, ResultBox
 from tests.dock_widgets import button, docked, texts
 
-pytestmark = pytest.mark.display
 DIALOG = "napari_gpubio.gui.file_dialogs.QFileDialog"
 ROWS = (
     Number(group="Energy", name="absorbed", text="0.61", unit="", note="all labels"),
@@ -24,12 +23,13 @@ ROWS = (
 
 
 @pytest.fixture
-def box(viewer, qtbot):
+def box(qtbot):
     box = ResultBox("No result yet: press Run.")
+    qtbot.addWidget(box)
+    box.show()
     box.reports = []
     box.files.status_changed.connect(lambda text: box.reports.append(("status", text)))
     box.files.error_occurred.connect(lambda text: box.reports.append(("error", text)))
-    docked(viewer, box, "results")
     yield box
     box.detach()
 
@@ -172,7 +172,23 @@ def test_reading_in_a_worker(box, qtbot, tmp_path, monkeypatch):
     assert box.reports[-1][0] == "error"
 
 
-def test_a_panel_that_closes_lets_files_come_to_their_end(viewer, qtbot, tmp_path):
+@pytest.mark.display
+def test_in_a_window_of_napari(viewer, qtbot, tmp_path):
+    box = ResultBox("No result yet: press Run.")
+    save = box.add_button("Save…", "", lambda: box.files.write(tmp_path / "a.txt", lambda path: path.write_text("1")))
+    docked(viewer, box, "results")
+    box.show_numbers(ROWS, [("ok", "Energy is conserved.")])
+    qtbot.waitUntil(box.table.isVisible)
+    assert box.table.visualItemRect(box.table.topLevelItem(1).child(0)).bottom() < box.table.height(), (
+        "no row is cut off"
+    )
+    save.click()
+    finish(qtbot, box)
+    assert (tmp_path / "a.txt").read_text() == "1"
+    box.detach()
+
+
+def test_a_panel_that_closes_lets_files_come_to_their_end(qtbot, tmp_path):
     go, box, reports = threading.Event(), ResultBox("nothing"), []
     box.files.status_changed.connect(reports.append)
 

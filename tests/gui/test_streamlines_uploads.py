@@ -15,7 +15,7 @@ def sent(monkeypatch):
     def spy(upload, limit):
         before = upload.pending
         send(upload, limit)
-        if not isinstance(upload.buffer, uploads.FrontIndexBuffer) and upload.rows > 30:
+        if not isinstance(upload.buffer, uploads.FrontIndexBuffer) and len(upload.array) > 30:
             rows.append(before - upload.pending)
 
     monkeypatch.setattr(uploads.Upload, "send", spy)

@@ -3,9 +3,8 @@
 The numbers behind it are `napari_gpubio.gui.lines`, which can be used without napari.
 """
 
-from napari_gpubio.gui.streamlines.controls import register_controls
 from napari_gpubio.gui.streamlines.layer import Streamlines
-from napari_gpubio.gui.streamlines.napari_visual import register_visual
+from napari_gpubio.gui.streamlines.registration import register_controls, register_visual
 
 __all__ = ["Streamlines"]
 

@@ -18,7 +18,7 @@ from napari.utils.events import Event
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.lines import DIRECTION, Lines, pack_lines
 from napari_gpubio.gui.lines.packed import thumbnail
-from napari_gpubio.gui.streamlines.coloring import ColoredLayer, Coloring
+from napari_gpubio.gui.streamlines.coloring import ColoredLayer
 from napari_gpubio.gui.streamlines.picked_layer import PickedLayer
 from napari_gpubio.gui.streamlines.tracks_view import TracksView, streamlines_of, tracks_of
 
@@ -102,9 +102,7 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
         lines = _lines_of(lines, points, offsets, per_fiber, per_point)
         super().__init__(np.zeros((2, 4)), blending=blending, name=name, tail_width=line_width, **layer_options)
         self.events.add(streamlines=Event, shown=Event, coloring=Event, picked=Event, slab_mm=Event)
-        self._coloring = Coloring(color, colormap)
-        self._coloring.choose(color_by, lines)
-        self._coloring.set_limits(contrast_limits, lines)
+        self._begin_coloring(color, colormap, color_by, contrast_limits, lines)
         self._manager = TracksView(lines)
         self._slider_step = None if slider_step is None else np.asarray(slider_step, np.float64)
         self._ready = True
@@ -173,7 +171,7 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
         choices, selected = self.color_choices, self._selected_fiber
         self._manager = TracksView(lines)
         self._selected_fiber = None  # before anyone hears of the new lines, which may be fewer
-        self._coloring.settle(lines)
+        self._keep_choice()
         self._paint()
         self.events.streamlines()
         self.events.rebuild_tracks()
@@ -213,7 +211,7 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
         per_fiber = {str(name): np.asarray(table[name]) for name in table}
         self._manager.lines = self.lines.with_numbers(per_fiber, self.per_point)
         self.events.properties()
-        self._coloring.settle(self.lines)
+        self._keep_choice()
         self._recolor_tracks()
 
     # ----------------------------------------------------------------------------------- what is shown of them

@@ -62,7 +62,23 @@ class PickedLayer:
         tolerance_mm
             Largest distance from the click or its ray, world units; by default 4 pixels.
         """
-        return _fiber_under(self, np.asarray(position, np.float64), view_direction, dims_displayed, tolerance_mm)
+        position, in_slice = np.asarray(position, np.float64), view_direction is None
+        along = self._normal(position, dims_displayed) if in_slice else np.asarray(view_direction, np.float64)[-3:]
+        if along is None or not np.linalg.norm(along):
+            return None
+        linear, origin = self.data_to_world_matrix()
+        frame = ray_frame(linear, origin, position[-3:], along)
+        tolerance = _PICK_PIXELS * self.scale_factor if tolerance_mm is None else tolerance_mm
+        half_slab = self.slab_mm or np.inf if in_slice else np.inf
+        return nearest_line(self.lines, frame, tolerance, half_slab, in_slice=in_slice)
+
+    def _normal(self, position: npt.NDArray[Any], dims_displayed: list[int] | None) -> npt.NDArray[np.float64] | None:
+        """Return the world axis along which a slice is seen, or None if it is not one axis."""
+        displayed = self._slice_input.displayed
+        if dims_displayed is not None:
+            displayed = [axis - max(len(position) - 3, 0) for axis in dims_displayed]
+        hidden = [axis for axis in range(3) if axis not in displayed]
+        return np.eye(3)[hidden[0]] if len(hidden) == 1 else None
 
     def _get_value(self, position: npt.ArrayLike) -> int | None:
         return self.pick(self.data_to_world(position))
@@ -77,33 +93,3 @@ class PickedLayer:
             return None
         start, end = np.array(self.data_to_world(start_point)), np.array(self.data_to_world(end_point))
         return self.pick(start, end - start, dims_displayed)
-
-
-def _fiber_under(
-    layer: "PickedLayer",
-    position: npt.NDArray[Any],
-    view_direction: npt.ArrayLike | None,
-    dims_displayed: list[int] | None,
-    tolerance_mm: float | None,
-) -> int | None:
-    """Return what `PickedLayer.pick` promises."""
-    in_slice = view_direction is None
-    direction = _normal(layer, position, dims_displayed) if in_slice else np.asarray(view_direction, np.float64)[-3:]
-    if direction is None or not np.linalg.norm(direction):
-        return None
-    linear, origin = layer.data_to_world_matrix()
-    frame = ray_frame(linear, origin, position[-3:], direction)
-    tolerance = _PICK_PIXELS * layer.scale_factor if tolerance_mm is None else tolerance_mm
-    half_slab = layer.slab_mm or np.inf if in_slice else np.inf
-    return nearest_line(layer.lines, frame, tolerance, half_slab, in_slice=in_slice)
-
-
-def _normal(
-    layer: "PickedLayer", position: npt.NDArray[Any], dims_displayed: list[int] | None
-) -> npt.NDArray[np.float64] | None:
-    """Return the world axis along which a slice is seen, or None if it is not one axis."""
-    displayed = layer._slice_input.displayed
-    if dims_displayed is not None:
-        displayed = [axis - max(len(position) - 3, 0) for axis in dims_displayed]
-    hidden = [axis for axis in range(3) if axis not in displayed]
-    return np.eye(3)[hidden[0]] if len(hidden) == 1 else None

@@ -137,7 +137,7 @@ def _settings(layer: "Streamlines") -> dict[str, Any]:
         "color_by": layer.color_by,
         "color": layer.color.tolist(),
         "colormap": layer.colormap,
-        "contrast_limits": layer._coloring.own_limits,
+        "contrast_limits": layer.own_limits,
         "slab_mm": layer.slab_mm,
         "line_width": layer.line_width,
     }

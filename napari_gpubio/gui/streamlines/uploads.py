@@ -36,56 +36,36 @@ class FrontIndexBuffer(gloo.IndexBuffer):
 
 
 class Upload:
-    """A vispy buffer and the array that goes into it, from the front.
+    """A vispy buffer, empty at first, and the array that goes into it, from the front.
 
-    Parameters
-    ----------
-    buffer
-        An empty vertex or index buffer.
-
-    Attributes
-    ----------
-    buffer
-        The same.
-    there
-        Rows that the graphics card has, and can draw.
+    ``there`` are the rows that the graphics card has, and can draw.
     """
 
     def __init__(self, buffer: Any) -> None:
         self.buffer = buffer
         self.there = 0
-        self._array: Any = ()
+        self.array: Any = ()
         self._sent = 0
-
-    @property
-    def array(self) -> npt.NDArray[Any]:
-        """What goes into the buffer."""
-        return self._array
-
-    @property
-    def rows(self) -> int:
-        """Number of rows of the array."""
-        return len(self._array)
 
     @property
     def pending(self) -> int:
         """Rows that still have to be sent."""
-        return self.rows - self._sent
+        return len(self.array) - self._sent
 
     def replace(self, array: npt.NDArray[Any]) -> None:
         """Take another array, contiguous in memory; nothing of the old one is drawn any more."""
-        self._array, self._sent, self.there = array, 0, 0
+        self.array, self._sent, self.there = array, 0, 0
         if len(array):
             self.buffer.set_data(array[:1])  # sets the buffer's row type
             self.buffer.resize_bytes(array.nbytes)
 
     def renew(self, array: npt.NDArray[Any]) -> None:
         """Take an array of the same size; old rows are drawn until new ones have taken their place."""
-        self._array, self._sent = array, 0
+        self.array, self._sent = array, 0
 
     def send(self, rows: int) -> None:
         """Hand the next rows to vispy, which uploads them with the next draw."""
-        piece = self._array[self._sent : self._sent + rows]
+        piece = self.array[self._sent : self._sent + rows]
         if len(piece):
             self.buffer.set_subdata(piece, offset=self._sent * piece.strides[0] // self.buffer.itemsize)
             self._sent += len(piece)
@@ -116,6 +96,6 @@ class Pace:
 
 def drawable(segments: Upload, vertices: Upload) -> int:
     """Count the segments, from the front, that are there and whose vertices are."""
-    if vertices.there == vertices.rows:
+    if vertices.there == len(vertices.array):
         return segments.there
     return min(segments.there, bisect_left(segments.array[:, 1], vertices.there))

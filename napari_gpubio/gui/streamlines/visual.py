@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from qtpy.QtCore import QEvent, QObject, QTimer
+from qtpy.QtCore import QEvent, QObject
 from vispy import gloo
 from vispy.scene.visuals import create_visual_node
 from vispy.visuals import CompoundVisual, Visual
 from vispy.visuals.filters.clipping_planes import PlanesClipper
 
+from napari_gpubio.gui.debounce import single_shot
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.lines.packed import write_segments
 from napari_gpubio.gui.lines.paint import pack_rgb
@@ -25,24 +26,14 @@ from napari_gpubio.gui.streamlines.uploads import FrontIndexBuffer, Pace, Screen
 class CanvasScreen(QObject):
     """Watches the widget of a vispy canvas.
 
-    Parameters
-    ----------
-    canvas
-        A vispy canvas on a Qt widget.
-
-    Attributes
-    ----------
-    painting
-        The draw that goes on now was asked for by the window, not by someone who wants a picture.
+    ``painting``: the present draw was requested by the window, and is not for a screenshot.
     """
 
     def __init__(self, canvas: Any) -> None:
         super().__init__(canvas.native)
         self.painting = False
         self._canvas = weakref.ref(canvas)
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.timeout.connect(self._on_timer)
+        self._timer = single_shot(0, self._on_timer, self)
         canvas.native.installEventFilter(self)
         canvas.events.draw.connect(self._on_drawn, position="last")
 
@@ -54,7 +45,7 @@ class CanvasScreen(QObject):
 
     def paint_again(self) -> None:
         """Ask for another frame, from within a draw (where Qt does not listen to the canvas's own `update`)."""
-        self._timer.start(0)
+        self._timer.start()
 
     def stop(self) -> None:
         """Watch no longer."""
@@ -110,15 +101,8 @@ void main() {
 class LinesVisual(Visual):
     """Line segments or one line strip with a packed color at each vertex.
 
-    Parameters
-    ----------
-    draw_mode
-        ``'lines'`` draws pairs of the index buffer, ``'line_strip'`` all vertices in order.
-
-    Attributes
-    ----------
-    screen
-        The window that shows the lines, or None: then everything is uploaded with the first draw.
+    The draw mode ``'lines'`` draws pairs of the index buffer, ``'line_strip'`` all vertices in order. Without a
+    ``screen``, the window that shows the lines, everything is uploaded with the first draw.
     """
 
     def __init__(self, draw_mode: str) -> None:
@@ -166,7 +150,7 @@ class LinesVisual(Visual):
 
     def _prepare_draw(self, view: Visual | None = None) -> bool:  # noqa: ARG002 - vispy's signature
         uploads = [upload for upload in (self._vertices, self._segments) if upload is not None]
-        if not all(upload.rows for upload in uploads):
+        if not all(len(upload.array) for upload in uploads):
             return False
         self._send(uploads)
         if self._segments is not None and self._index_buffer is not None:
@@ -176,7 +160,7 @@ class LinesVisual(Visual):
     def _send(self, uploads: list[Upload]) -> None:
         """Upload what this frame may, and ask for another frame if something is left."""
         if not self._vertices.pending:  # then a filter has changed: segments in pieces would flicker
-            uploads[-1].send(uploads[-1].rows)
+            uploads[-1].send(len(uploads[-1].array))
             return
         screen = self.screen
         rows = self._pace.rows(on_screen=screen is not None and screen.painting)
@@ -199,7 +183,7 @@ class BundleVisual(CompoundVisual):
         self.attach(self._plane_clipper)
 
     def set_screen(self, screen: Screen | None) -> None:
-        """Say which window shows the lines, so that many of them can appear piece by piece; None if there is none."""
+        """Set the window that shows the lines, many of them piece by piece; None if there is none."""
         self._lines.screen = screen
 
     @property

@@ -1,13 +1,78 @@
-"""A panel that opens with a cold cache: it compiles in another process, and a run waits for it."""
+"""The list of devices, and panels that open with a cold cache, which compile in another process before they run."""
 
 import subprocess
 import sys
+import threading
 
 import pytest
 
+from napari_gpubio.core import device as devices
 from napari_gpubio.core import warmup
-from napari_gpubio.gui import warming
+from napari_gpubio.gui import processors
+from napari_gpubio.gui.processors import DevicePicker
 from tests.gui.counting_panel import SECONDS, CountingPanel, finished
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """A function that says which GPUs the machine has; the look for them waits until ``machine.found`` is set."""
+    found = threading.Event()
+
+    def has(count, problem=None):
+        gpus = [devices.Device("cuda", (i,)) for i in range(count)]
+
+        def look():
+            assert found.wait(SECONDS)
+            return [devices.CPU, *gpus]
+
+        monkeypatch.setattr(processors, "list_devices", look)
+        monkeypatch.setattr(processors, "gpu_problem", lambda: problem)
+        monkeypatch.setattr(devices.Device, "describe", lambda self: f"the {self}")
+
+    has.found = found
+    return has
+
+
+def offered(box):
+    return [box.itemData(i) for i in range(box.count())]
+
+
+@pytest.fixture
+def list_of(qtbot, machine):
+    """A function that gives the list of a new panel, once it is known which GPUs there are, and the panel."""
+    panels = []
+
+    def make(*gpus, chosen=None):
+        machine(*gpus)
+        panel = CountingPanel()
+        panels.append(panel)
+        qtbot.addWidget(panel)
+        box = panel.findChild(DevicePicker)
+        assert offered(box) == ["auto", "cpu"], "before anybody knows"
+        if chosen:
+            panel.choose_device(chosen)
+        machine.found.set()
+        qtbot.waitUntil(lambda: "looking" not in box.toolTip(), timeout=1000 * SECONDS)
+        return box, panel
+
+    yield make
+    for panel in panels:
+        panel.teardown()
+
+
+@pytest.mark.parametrize(("count", "names"), [(0, []), (1, ["cuda:0"]), (2, ["cuda:0", "cuda:1", "cuda:all"])])
+def test_the_device_list(list_of, count, names):
+    box, panel = list_of(count, None if count else "CuPy is not installed")
+    assert offered(box) == ["auto", "cpu", *names]
+    assert panel.device == "auto"
+    assert box.toolTip() == "CuPy is not installed" if not count else box.itemText(2) == "the cuda:0"
+
+
+def test_a_device_chosen_before_the_look_has_ended_is_listed_once(list_of):
+    box, panel = list_of(2, chosen="cuda:1")
+    assert panel.device == "cuda:1"
+    assert sorted(offered(box)) == ["auto", "cpu", "cuda:0", "cuda:1", "cuda:all"]
+
 
 SLOW = "import sys, time\nfor n in range(1, 4): print(n, flush=True)\nsys.stdin.read()\n"
 
@@ -22,7 +87,7 @@ class ColdPanel(CountingPanel):
 def cold(monkeypatch):
     """An engine that is compiled when the function is called, by a process that runs the given program."""
     warm = []
-    monkeypatch.delenv(warming.DISABLED, raising=False)
+    monkeypatch.delenv(processors.DISABLED, raising=False)
     monkeypatch.setattr(warmup, "is_warm", lambda _: bool(warm))
     monkeypatch.setattr(warmup, "function_count", lambda _: 15)
     monkeypatch.setattr(warmup, "command", lambda *_: [sys.executable, "-c", SLOW])
